@@ -1,0 +1,3 @@
+bin_PROGRAMS += gradweir
+gradweir_SOURCES = \
+	%D%/main.c

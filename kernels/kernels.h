@@ -1,0 +1,188 @@
+/*
+ * Compute backends: forward and backward of the layers that models are made
+ * of, on one device. One table of operations per backend, tried in the order of
+ * gw_backends. Knows no network, no file, no model.
+ *
+ * Shapes are row-major, the last index fastest. Images are [n][c][h][w].
+ * Gradients are sums over the samples of the call, never means.
+ * Pointers are device memory from `alloc` unless said; buffers of one call must
+ * not overlap unless said. A device is used by one thread at a time.
+ * Operations on the cpu are finished when they return; other devices queue them
+ * in order and `sync` waits.
+ */
+#ifndef GW_KERNELS_KERNELS_H
+#define GW_KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+
+struct gw_device;
+
+struct gw_device_options {
+    int threads; /* of the BLAS, >= 1 */
+};
+
+/* y[n][out] = x[n][in] w[out][in]^T + b[out] */
+struct gw_dense_shape {
+    size_t n, in, out;
+};
+
+/*
+ * y[n][out][oh][ow] = x[n][in][h][w] * k[out][in][kh][kw] + b[out] with
+ * oh = (h + 2 pad - kh) / stride + 1, likewise ow.
+ */
+struct gw_conv_shape {
+    size_t n, in, h, w, out, kh, kw, stride, pad;
+};
+
+/* Max over windows of size x size; edges that do not fill one are dropped. */
+struct gw_pool_shape {
+    size_t n, c, h, w, size, stride;
+};
+
+/* Where a dropout draw stands in the job; see GW_RANDOM_DROPOUT. */
+struct gw_dropout_site {
+    uint64_t seed, step;
+    uint32_t layer;
+    uint64_t first_sample; /* position of row 0 in the global batch */
+    float p;               /* probability of zero, in [0, 1) */
+};
+
+struct gw_backend_ops {
+    const char *name;
+
+    /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
+    enum gw_status (*probe)(char *why, size_t why_bytes);
+
+    /* GW_ENOMEM, GW_EUNSUPPORTED, GW_ERANGE (threads), each with a line. */
+    enum gw_status (*open)(const struct gw_device_options *options,
+                           struct gw_device **device_p,
+                           struct gw_error *error);
+    void (*close)(struct gw_device *device);
+
+    /* "OpenBLAS 0.3.21, core SkylakeX, 1 thread": for the first log line. */
+    void (*describe)(struct gw_device *device, char *text, size_t text_bytes);
+
+    /* 64-byte aligned, zeroed; NULL when there is no memory. */
+    void *(*alloc)(struct gw_device *device, size_t bytes);
+    void (*free)(struct gw_device *device, void *memory);
+    void (*upload)(struct gw_device *device,
+                   void *to,
+                   const void *host,
+                   size_t bytes);
+    void (*download)(struct gw_device *device,
+                     void *host,
+                     const void *from,
+                     size_t bytes);
+    void (*sync)(struct gw_device *device);
+
+    void (*dense_forward)(struct gw_device *device,
+                          const struct gw_dense_shape *shape,
+                          const float *x,
+                          const float *w,
+                          const float *b,
+                          float *y);
+    /*
+     * dw = dy^T x + beta dw, db = column sums of dy + beta db, dx = dy w.
+     * dx may be NULL (first layer). beta is 0 or 1; with 0 the old dw and db
+     * are not read.
+     */
+    void (*dense_backward)(struct gw_device *device,
+                           const struct gw_dense_shape *shape,
+                           const float *x,
+                           const float *w,
+                           const float *dy,
+                           float beta,
+                           float *dx,
+                           float *dw,
+                           float *db);
+
+    /* Bytes of scratch that the two conv calls need for up to shape->n. */
+    size_t (*conv_scratch_bytes)(const struct gw_conv_shape *shape);
+    void (*conv_forward)(struct gw_device *device,
+                         const struct gw_conv_shape *shape,
+                         const float *x,
+                         const float *k,
+                         const float *b,
+                         float *y,
+                         void *scratch);
+    /* dx may be NULL; beta as in dense_backward. */
+    void (*conv_backward)(struct gw_device *device,
+                          const struct gw_conv_shape *shape,
+                          const float *x,
+                          const float *k,
+                          const float *dy,
+                          float beta,
+                          float *dx,
+                          float *dk,
+                          float *db,
+                          void *scratch);
+
+    /* argmax: one byte per output, the index inside its window (size <= 15);
+       the first of equals wins. */
+    void (*pool_forward)(struct gw_device *device,
+                         const struct gw_pool_shape *shape,
+                         const float *x,
+                         float *y,
+                         uint8_t *argmax);
+    /* Writes every element of dx. */
+    void (*pool_backward)(struct gw_device *device,
+                          const struct gw_pool_shape *shape,
+                          const float *dy,
+                          const uint8_t *argmax,
+                          float *dx);
+
+    /* In place is allowed for both (y == x, dx == dy). */
+    void (*relu_forward)(struct gw_device *device,
+                         size_t elems,
+                         const float *x,
+                         float *y);
+    /* dx = dy where y > 0, else 0 */
+    void (*relu_backward)(struct gw_device *device,
+                          size_t elems,
+                          const float *y,
+                          const float *dy,
+                          float *dx);
+
+    /*
+     * x[n][elems]; kept elements are scaled by 1 / (1 - p). In place allowed.
+     * Backward is the same call on the gradient: the mask is drawn again.
+     */
+    void (*dropout)(struct gw_device *device,
+                    const struct gw_dropout_site *site,
+                    size_t n,
+                    size_t elems,
+                    const float *x,
+                    float *y);
+
+    /*
+     * logits[n][classes], labels[n] in 0..classes-1 (checked by the caller).
+     * *loss_p = sum over samples of -log softmax(logits)[label] (host memory,
+     * summed in double in a fixed order), *correct_p = how many have their
+     * first maximum at the label (host memory). dlogits (may be NULL, may be
+     * logits) = scale (softmax - onehot).
+     */
+    void (*softmax_loss)(struct gw_device *device,
+                         size_t n,
+                         size_t classes,
+                         const float *logits,
+                         const int32_t *labels,
+                         float scale,
+                         float *dlogits,
+                         double *loss_p,
+                         uint64_t *correct_p);
+};
+
+/* Every backend of this build in order of preference, ended by NULL. */
+extern const struct gw_backend_ops *const gw_backends[];
+
+/*
+ * The backend called `name`, or the first that works for "auto". NULL with a
+ * line in *error: unknown name (lists them), or why it is not available here.
+ */
+const struct gw_backend_ops *gw_backend_find(const char *name,
+                                             struct gw_error *error);
+
+#endif

@@ -1,0 +1,56 @@
+dnl Macros shared by the rooms' configure.m4 files.
+
+dnl GW_NEED(VARIABLE, MODULE, DEBIAN-PACKAGE, WHAT-FOR)
+dnl A library without which there is no program: stop, and name the package.
+AC_DEFUN([GW_NEED], [
+  PKG_CHECK_MODULES([$1], [$2], [],
+    [AC_MSG_ERROR([$2 is missing: it is needed for $4. On Debian or Ubuntu: apt-get install $3])])
+])
+
+dnl GW_REPORT(NAME, WHAT): one line of the summary at the end.
+AC_DEFUN([GW_REPORT], [gw_report="$gw_report
+  $(printf '%-14s' '$1') $2"])
+
+AC_DEFUN([GW_SUMMARY], [
+AC_MSG_NOTICE([
+gradweir $PACKAGE_VERSION
+$gw_report
+
+Now: make, make check, make install.
+])])
+
+dnl GW_SWITCH(NAME, HELP, FLAG): a sanitizer switch, tried at link time so that
+dnl a missing runtime is named here and not in the middle of the build.
+AC_DEFUN([GW_SWITCH], [
+  AC_ARG_ENABLE([$1], [AS_HELP_STRING([--enable-$1], [$2])], [], [enable_$1=no])
+  AS_IF([test "x$enable_$1" = xyes], [
+    gw_saved_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS $3"
+    AC_MSG_CHECKING([whether programs link with $3])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])],
+      [AC_MSG_RESULT([no])
+       AC_MSG_ERROR([--enable-$1 was asked for, but $CC cannot link with $3; install its runtime])])
+    CFLAGS=$gw_saved_CFLAGS
+    GW_CFLAGS="$GW_CFLAGS $3"
+    gw_sanitizers="$gw_sanitizers $1"
+  ])
+])
+
+dnl Flags of our own stay in GW_CFLAGS; the user's CFLAGS come last and win.
+AC_DEFUN([GW_COMPILER], [
+  GW_CFLAGS="-std=gnu17 -O3 -g -fno-strict-overflow -ffp-contract=off -fstack-protector-strong"
+  GW_WARNINGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion -Wvla"
+  AS_IF([test "x$ac_test_CFLAGS" != xset && test "x$ac_test_CFLAGS" != xy], [CFLAGS=""])
+  AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror],
+    [make warnings errors (default: only in a git checkout)])], [],
+    [AS_IF([test -e "$srcdir/.git"], [enable_werror=yes], [enable_werror=no])])
+  AS_IF([test "x$enable_werror" = xyes], [GW_WARNINGS="$GW_WARNINGS -Werror"])
+  gw_report=""
+  gw_sanitizers=""
+  GW_SWITCH([asan], [build with the address sanitizer], [-fsanitize=address -fno-omit-frame-pointer])
+  GW_SWITCH([ubsan], [build with the undefined-behaviour sanitizer], [-fsanitize=undefined -fno-sanitize-recover=undefined])
+  GW_SWITCH([tsan], [build with the thread sanitizer], [-fsanitize=thread])
+  AC_SUBST([GW_CFLAGS])
+  AC_SUBST([GW_WARNINGS])
+  GW_REPORT([compiler], [$CC, sanitizers:${gw_sanitizers:- none}])
+])

@@ -1,0 +1,196 @@
+/*
+ * The job: every setting of a job file, with its type, default, range and help
+ * in one table (config_table.c). The job file has libconfig's syntax; every
+ * key can also be given as `--set section.key=value`. Members get the job from
+ * the coordinator as text and read it with the same calls.
+ *
+ * No I/O: callers bring the text. The result is a plain struct.
+ */
+#ifndef GW_PROTO_CONFIG_H
+#define GW_PROTO_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+
+#define GW_STRING_MAX     256 /* bytes of a string value, with its end */
+#define GW_LIST_MAX       64  /* entries of a list */
+#define GW_JOB_TEXT_MAX   (48u << 10)
+
+struct gw_string_list {
+    size_t n;
+    char item[GW_LIST_MAX][GW_STRING_MAX];
+};
+
+struct gw_number_list {
+    size_t n;
+    double item[GW_LIST_MAX];
+};
+
+/* "500 steps", "2 epochs", "30 seconds" or "never" */
+enum gw_every_unit { GW_NEVER, GW_STEPS, GW_EPOCHS, GW_SECONDS };
+struct gw_every {
+    uint64_t n;
+    enum gw_every_unit unit;
+};
+
+enum gw_data_format { GW_DATA_IDX, GW_DATA_CIFAR10, GW_DATA_NPY };
+enum gw_model_kind { GW_MODEL_MLP, GW_MODEL_CNN };
+enum gw_init { GW_INIT_HE, GW_INIT_GLOROT };
+enum gw_commit { GW_COMMIT_AUTO, GW_COMMIT_STREAMING, GW_COMMIT_WHOLE };
+enum gw_nonfinite { GW_NONFINITE_STOP, GW_NONFINITE_SKIP };
+enum gw_schedule {
+    GW_SCHEDULE_CONSTANT,
+    GW_SCHEDULE_STEP,
+    GW_SCHEDULE_COSINE,
+    GW_SCHEDULE_LINEAR
+};
+enum gw_scale_lr { GW_SCALE_LR_NO, GW_SCALE_LR_LINEAR };
+
+struct gw_config {
+    struct {
+        enum gw_data_format format;
+        struct gw_string_list train; /* files; see docs/MANUAL.md, data */
+        struct gw_string_list test;
+        struct gw_number_list normalize; /* mean, deviation, per channel or
+                                            once for all; empty: [0, 1] */
+        struct gw_string_list augment;   /* "crop PAD", "flip" */
+    } data;
+    struct {
+        enum gw_model_kind kind;
+        struct gw_string_list layers; /* mlp: widths, input and output
+                                         included; cnn: "conv 32 5", "pool 2",
+                                         "dense 128", "dropout 0.5" */
+        enum gw_init init;
+        double dropout; /* mlp: after every hidden layer */
+    } model;
+    struct {
+        uint64_t batch;        /* samples per worker and micro-batch, or 0 */
+        uint64_t global_batch; /* samples per step over all workers, or 0 */
+        uint64_t epochs;       /* exactly one of epochs and steps is not 0 */
+        uint64_t steps;
+        uint64_t seed;
+        uint64_t accumulate; /* micro-batches per step */
+        double clip;         /* global norm, 0: none */
+        enum gw_commit commit;
+        enum gw_nonfinite nonfinite;
+        char split[GW_STRING_MAX];      /* even */
+        char precision[GW_STRING_MAX];  /* fp32 */
+        char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
+        enum gw_scale_lr scale_lr;
+        uint64_t base_batch; /* the batch that optimizer.lr is meant for */
+        struct gw_every eval_every;
+        uint64_t early_stop; /* evaluations without progress, 0: never */
+    } train;
+    struct {
+        char kind[GW_STRING_MAX];
+        double lr, momentum, beta1, beta2, eps, weight_decay;
+        enum gw_schedule schedule;
+        uint64_t warmup;     /* steps of linear warm-up */
+        double final_lr;     /* cosine and linear end here, as a factor of lr */
+        uint64_t step_every; /* step: steps between decays */
+        double step_factor;
+    } optimizer;
+    struct {
+        char device[GW_STRING_MAX]; /* auto, cpu */
+        uint64_t threads;
+        int pin;
+    } worker;
+    struct {
+        uint64_t threads; /* shards per server process */
+        int pin;
+    } server;
+    struct {
+        uint64_t workers, servers;
+        char policy[GW_STRING_MAX];    /* sync */
+        char transport[GW_STRING_MAX]; /* auto, tcp, sim */
+        uint64_t port;                 /* of the coordinator, 0: any */
+        char interface[GW_STRING_MAX]; /* name or address to bind */
+        int insecure;
+        uint64_t connections; /* per pair of processes */
+        double step_deadline; /* seconds without progress before a report */
+        double abort_after;   /* seconds without progress, 0: never */
+    } cluster;
+    struct {
+        char dir[GW_STRING_MAX]; /* empty: no checkpoints */
+        struct gw_every every;
+        uint64_t keep;
+    } checkpoint;
+    struct {
+        char dir[GW_STRING_MAX]; /* empty: members log to stderr */
+        uint64_t every;          /* steps between logged steps */
+        char level[GW_STRING_MAX];
+    } log;
+};
+
+enum gw_config_type {
+    GW_TYPE_BOOL,       /* int */
+    GW_TYPE_COUNT,      /* uint64_t */
+    GW_TYPE_REAL,       /* double */
+    GW_TYPE_STRING,     /* char[GW_STRING_MAX] */
+    GW_TYPE_CHOICE,     /* enum, index into `choices` */
+    GW_TYPE_EVERY,      /* struct gw_every */
+    GW_TYPE_STRINGS,    /* struct gw_string_list; numbers are accepted */
+    GW_TYPE_NUMBERS,    /* struct gw_number_list */
+};
+
+/* One key. `local` keys may differ per host; the others are the job's. */
+struct gw_config_key {
+    const char *name; /* "train.batch" */
+    enum gw_config_type type;
+    size_t offset; /* into struct gw_config */
+    const char *fallback; /* as it would be written in a job file */
+    double min, max;      /* of counts and reals, and of list items */
+    const char *choices;  /* of choices and limited strings: "idx|cifar10" */
+    int local;
+    const char *help;
+};
+
+/* Every key, in the order of the manual; *n_p of them. */
+const struct gw_config_key *gw_config_keys(size_t *n_p);
+
+/* All defaults. */
+void gw_config_default(struct gw_config *config);
+
+/*
+ * Reads a job file's text over *config. `file` is used in messages only.
+ * GW_EUSAGE with "file:line: section.key: ..." for a syntax error, an unknown
+ * key (names the nearest known one), a key given twice, a wrong type, a value
+ * out of range (says the range). *config is undefined on failure.
+ */
+enum gw_status gw_config_parse(struct gw_config *config,
+                               const char *file,
+                               const char *text,
+                               struct gw_error *error);
+
+/* One "section.key=value", the value as in a job file, quotes optional. */
+enum gw_status gw_config_set(struct gw_config *config,
+                             const char *assignment,
+                             struct gw_error *error);
+
+/*
+ * What no single key can say: exactly one of batch and global_batch, of epochs
+ * and steps; things that do not go together; what this version cannot do.
+ * GW_EUSAGE with a line that names the keys.
+ */
+enum gw_status gw_config_check(const struct gw_config *config,
+                               struct gw_error *error);
+
+/*
+ * The job as a job file's text that gives the same struct when parsed, every
+ * key present, with its help as a comment if `help`. Returns the bytes needed
+ * without the end; writes at most text_bytes, always ended.
+ */
+size_t gw_config_print(const struct gw_config *config,
+                       int help,
+                       char *text,
+                       size_t text_bytes);
+
+/* Copies the `local` keys of *from into *to. */
+void gw_config_keep_local(struct gw_config *to, const struct gw_config *from);
+
+/* A hash of every key that is not local: equal jobs have equal hashes. */
+uint64_t gw_config_hash(const struct gw_config *config);
+
+#endif

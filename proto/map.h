@@ -1,0 +1,83 @@
+/*
+ * The map: keys to chunks to shards. A pure function of the declared shapes
+ * and the number of shards, so every process makes the same one by itself.
+ *
+ * A key is cut into chunks of model/64 bytes, clamped to 64 KiB..1 MiB; the
+ * chunk size never depends on the number of servers, so checkpoints and bits do
+ * not either. Chunks go to shards in key order, each to the shard with the
+ * least bytes (lowest index first): no shard exceeds the mean by more than one
+ * chunk, and consecutive chunks spread over all shards.
+ *
+ *   arena   | key 0 .......... | key 1 .. | ...   the same in weights, gradients
+ *   chunks  | 0    | 1    | 2  | 3 | 4    |       keys begin at 64 bytes
+ *   shards    0      1      0    1   0
+ */
+#ifndef GW_PROTO_MAP_H
+#define GW_PROTO_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+#include "proto/wire.h"
+
+#define GW_KEY_NAME_MAX  96
+#define GW_KEY_DIMS_MAX  8
+#define GW_KEYS_MAX      8192
+#define GW_CHUNKS_MAX    (1u << 20)
+#define GW_ARENA_ALIGN   64
+#define GW_CHUNK_BYTES_MIN ((size_t)64 << 10)
+#define GW_CHUNK_BYTES_MAX ((size_t)1 << 20)
+
+/* One named tensor of the model. */
+struct gw_key {
+    char name[GW_KEY_NAME_MAX];
+    uint8_t dtype; /* enum gw_dtype */
+    uint8_t dims;
+    uint64_t shape[GW_KEY_DIMS_MAX];
+};
+
+struct gw_chunk {
+    uint32_t key;
+    uint32_t shard;
+    uint32_t local;        /* index among its shard's chunks */
+    uint32_t elems;
+    uint64_t key_elem;     /* first element within the key */
+    uint64_t arena_offset; /* bytes, of its first element in a worker's arena */
+    uint64_t shard_offset; /* bytes, in an array of its shard */
+};
+
+struct gw_map {
+    size_t keys, chunks, shards;
+    struct gw_key *key;          /* [keys] */
+    uint64_t *key_offset;        /* [keys] bytes, in the arena */
+    uint64_t *key_elems;         /* [keys] */
+    uint32_t *key_chunk;         /* [keys + 1] first chunk of each key */
+    struct gw_chunk *chunk;      /* [chunks] in arena order */
+    uint32_t *shard_chunks;      /* [shards] how many */
+    uint32_t **shard_chunk;      /* [shards][shard_chunks] global indices */
+    uint64_t *shard_bytes;       /* [shards] of one array of the shard */
+    size_t chunk_bytes;
+    uint64_t arena_bytes, model_bytes; /* with and without padding */
+};
+
+/* Elements of a key; 0 when the product overflows or a dimension is 0. */
+uint64_t gw_key_elems(const struct gw_key *key);
+
+/*
+ * GW_EINVAL (no key, more than GW_KEYS_MAX, no shard, a name that is empty, too
+ * long, twice or not printable), GW_ERANGE (a shape of zero or too many
+ * elements, more than GW_CHUNKS_MAX chunks), GW_ENOMEM; the line names the
+ * key. The map owns copies; free it with gw_map_destroy.
+ */
+enum gw_status gw_map_create(const struct gw_key *keys,
+                             size_t n_keys,
+                             size_t n_shards,
+                             struct gw_map **map_p,
+                             struct gw_error *error);
+void gw_map_destroy(struct gw_map *map);
+
+/* A hash of names, dtypes and shapes in order: equal declarations match. */
+uint64_t gw_keys_hash(const struct gw_key *keys, size_t n);
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * Status codes and error texts: the words in which every room says that
+ * something failed. Errors are values; nothing here logs or exits.
+ */
+#ifndef GW_PROTO_STATUS_H
+#define GW_PROTO_STATUS_H
+
+#include <stddef.h>
+
+/*
+ * Codes are grouped by the largest thing that broke, which tells the caller
+ * what to rebuild: the request, the connection, or the process.
+ */
+/* clang-format off */
+#define GW_STATUS_TABLE(X)                                                     \
+    X(GW_OK,             0, "ok")                                              \
+    /* the request: the same call with other arguments, or later, may work */  \
+    X(GW_EAGAIN,        -1, "not now, try again")                              \
+    X(GW_EINVAL,        -2, "invalid argument")                                \
+    X(GW_ERANGE,        -3, "value out of range")                              \
+    X(GW_ENOMEM,        -4, "out of memory")                                   \
+    X(GW_ENOENT,        -5, "not found")                                       \
+    X(GW_EEXIST,        -6, "already exists")                                  \
+    X(GW_EUNSUPPORTED,  -7, "not supported here")                              \
+    X(GW_ECORRUPT,      -8, "damaged data")                                    \
+    X(GW_EIO,           -9, "input or output failed")                          \
+    X(GW_ENOSPC,       -10, "no space left")                                   \
+    X(GW_EMISMATCH,    -11, "does not match")                                  \
+    X(GW_EUSAGE,       -12, "wrong usage or job file")                         \
+    /* the connection: it is closed; its opener may dial again */              \
+    X(GW_ECLOSED,      -32, "connection closed")                               \
+    X(GW_EREFUSED,     -33, "refused by the peer")                             \
+    X(GW_EPROTO,       -34, "protocol violated")                               \
+    X(GW_EVERSION,     -35, "other protocol version")                          \
+    X(GW_ECRC,         -36, "checksum does not match")                         \
+    X(GW_ETIMEOUT,     -37, "timed out")                                       \
+    X(GW_EADDRINUSE,   -38, "address in use")                                  \
+    X(GW_EUNREACHABLE, -39, "peer cannot be reached")                          \
+    /* the process: the job ends here */                                       \
+    X(GW_EDEAD,        -64, "a member of the job died")                        \
+    X(GW_EINTERRUPTED, -65, "interrupted, resumable")                          \
+    X(GW_ENONFINITE,   -66, "non-finite values")                               \
+    X(GW_EABORTED,     -67, "job aborted")
+/* clang-format on */
+
+enum gw_status {
+#define GW_STATUS_ENUM(name, value, text) name = (value),
+    GW_STATUS_TABLE(GW_STATUS_ENUM)
+#undef GW_STATUS_ENUM
+};
+
+/* The fixed text of a status, never NULL; unknown values give "unknown". */
+const char *gw_status_text(enum gw_status status);
+
+#define GW_ERROR_TEXT_BYTES 512
+
+/*
+ * What failed, in one line for the person who runs the job: what, where
+ * (file:line, key, peer), what to do. Owned by whoever declared it.
+ */
+struct gw_error {
+    enum gw_status status;
+    char text[GW_ERROR_TEXT_BYTES];
+};
+
+/*
+ * Fills *error (may be NULL, then only the status counts) with a printf-style
+ * line, cut to fit, and returns `status`, so that a function can end with
+ * `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
+ */
+enum gw_status gw_fail(struct gw_error *error,
+                       enum gw_status status,
+                       const char *format,
+                       ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * Puts "prefix: " in front of an error that was filled by someone who did not
+ * know where it happened. Returns error's status.
+ */
+enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

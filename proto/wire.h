@@ -1,0 +1,135 @@
+/*
+ * The frame header: 64 bytes, little-endian, in front of everything that
+ * crosses a link after login. docs/PROTOCOL.md describes every field; a
+ * golden-bytes test pins the layout. Pure functions, any thread.
+ *
+ *   0  magic 4 | version 1 | kind 1 | flags 2 | session 4 | epoch 4
+ *  16  clock 8 | offset 8
+ *  32  window 4 | chunk 4 | count 4 | length 4
+ *  48  encoding 1 | dtype 1 | header length 2 | decision 4
+ *  56  payload CRC32C 4 | header CRC32C 4 (over bytes 0..59, checked first)
+ */
+#ifndef GW_PROTO_WIRE_H
+#define GW_PROTO_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+
+#define GW_WIRE_VERSION       1
+#define GW_FRAME_BYTES        64
+#define GW_FRAME_MAGIC        0x52495747u /* "GWIR" as bytes */
+#define GW_PAYLOAD_BYTES_MAX  (16u << 20) /* of a put into a window */
+#define GW_MESSAGE_BYTES_MAX  (64u << 10) /* of a frame without a window */
+#define GW_WINDOW_NONE        0u
+#define GW_CHUNK_NONE         UINT32_MAX
+
+/*
+ * Kinds. "put" frames carry a payload for a window of the receiver; the others
+ * have a payload of at most GW_MESSAGE_BYTES_MAX, or none.
+ */
+/* clang-format off */
+#define GW_FRAME_KINDS(X)                                                      \
+    X(GW_FRAME_HEARTBEAT, 1, "heartbeat") /* no payload */                     \
+    X(GW_FRAME_CONTROL,   2, "control")   /* a typed message; clock = its      \
+                                             sequence number, offset = last    \
+                                             one received */                   \
+    X(GW_FRAME_PUSH,      3, "push")      /* put: a chunk's gradient */        \
+    X(GW_FRAME_WANT,      4, "want")      /* an array of struct gw_want */     \
+    X(GW_FRAME_WEIGHTS,   5, "weights")   /* put: the answer to a want */      \
+    X(GW_FRAME_ACK,       6, "ack")       /* no payload: a push is held */     \
+    X(GW_FRAME_SEED,      7, "seed")      /* put: a chunk's first weights */   \
+    X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */
+/* clang-format on */
+
+enum gw_frame_kind {
+#define GW_FRAME_ENUM(name, value, text) name = (value),
+    GW_FRAME_KINDS(GW_FRAME_ENUM)
+#undef GW_FRAME_ENUM
+};
+
+enum gw_frame_flag {
+    GW_FLAG_NO_CRC = 1 << 0,   /* payload CRC field is not meant */
+    GW_FLAG_WANT_ACK = 1 << 1, /* push without a want: answer with an ack */
+};
+
+enum gw_dtype { GW_DTYPE_NONE = 0, GW_DTYPE_F32 = 1 };
+
+enum gw_encoding { GW_ENCODING_RAW = 0 };
+
+/* A header, decoded. Field meanings by kind: docs/PROTOCOL.md. */
+struct gw_frame {
+    uint8_t kind;      /* enum gw_frame_kind */
+    uint16_t flags;    /* enum gw_frame_flag, or'ed */
+    uint32_t session;  /* given at login */
+    uint32_t epoch;    /* of the cluster, low 32 bits */
+    uint64_t clock;    /* step counter of the sender */
+    uint64_t offset;   /* into the window, bytes */
+    uint32_t window;   /* id that the receiver gave out, or GW_WINDOW_NONE */
+    uint32_t chunk;    /* of the map, or GW_CHUNK_NONE */
+    uint32_t count;    /* samples (push), low bits of version (weights) */
+    uint32_t length;   /* payload bytes */
+    uint8_t encoding;  /* enum gw_encoding */
+    uint8_t dtype;     /* enum gw_dtype */
+    uint32_t decision; /* number of the last decision that the sender had */
+    uint32_t payload_crc;
+};
+
+/* True for kinds whose payload goes into a window of the receiver. */
+int gw_frame_is_put(uint8_t kind);
+
+/* The kind's name, "unknown" for a number that is none. */
+const char *gw_frame_kind_name(uint8_t kind);
+
+/* Writes the 64 bytes of a header, its own CRC included. */
+void gw_frame_encode(const struct gw_frame *frame, uint8_t out[GW_FRAME_BYTES]);
+
+/*
+ * Reads a header. GW_ECRC: bytes changed on the way; GW_EPROTO: magic, kind,
+ * header length or payload length is not one of ours; GW_EVERSION: another
+ * wire version. The caller closes the connection on each of them. *frame is
+ * set only on GW_OK.
+ */
+enum gw_status gw_frame_decode(const uint8_t in[GW_FRAME_BYTES],
+                               struct gw_frame *frame);
+
+/*
+ * A want: "write weights of these chunks into my window as soon as `condition`
+ * holds". Sent as an array in the payload of a GW_FRAME_WANT.
+ */
+#define GW_WANT_BYTES 40
+
+enum gw_want_condition {
+    GW_WANT_VERSION = 1, /* version >= value */
+};
+
+struct gw_want {
+    uint32_t chunk;     /* first chunk of a run in the map's order */
+    uint32_t count;     /* chunks in the run; those of other shards are skipped */
+    uint64_t value;     /* of the condition */
+    uint64_t offset;    /* where the first chunk's arena begins in the window */
+    uint32_t window;    /* of the worker */
+    uint32_t priority;  /* smaller is sent earlier */
+    uint8_t condition;  /* enum gw_want_condition */
+    uint8_t encoding;   /* enum gw_encoding */
+};
+
+void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES]);
+
+/* GW_EPROTO: unknown condition or encoding, or an empty run. */
+enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
+                              struct gw_want *want);
+
+/* CRC32C (Castagnoli) of `bytes` continued from `crc`, 0 to begin. */
+uint32_t gw_crc32c(uint32_t crc, const void *bytes, size_t n);
+
+/* Little-endian fields of byte strings, for wire.c and login.c. */
+void gw_put_u16(uint8_t *out, uint16_t value);
+void gw_put_u32(uint8_t *out, uint32_t value);
+void gw_put_u64(uint8_t *out, uint64_t value);
+uint16_t gw_get_u16(const uint8_t *in);
+uint32_t gw_get_u32(const uint8_t *in);
+uint64_t gw_get_u64(const uint8_t *in);
+
+#endif

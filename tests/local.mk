@@ -1,0 +1,18 @@
+# A test is a program that prints TAP and runs in a process of its own. Unit
+# and table tests are cmocka programs; the source is the program's name plus .c.
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+AM_TESTS_ENVIRONMENT = \
+	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+	GW_SRCDIR='$(abs_top_srcdir)'; export GW_SRCDIR; \
+	GW_BUILDDIR='$(abs_top_builddir)'; export GW_BUILDDIR; \
+	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
+EXTRA_DIST += %D%/configure.m4
+
+if HAVE_CMOCKA
+GW_UNIT_TESTS = \
+	%D%/unit/test_random \
+	%D%/unit/test_status \
+	%D%/unit/test_wire
+check_PROGRAMS += $(GW_UNIT_TESTS)
+LDADD += $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,57 @@
+/* proto/status: lines are cut to fit and prefixes come first. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "proto/status.h"
+
+static void prefixes_come_first(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    assert_int_equal(gw_fail(&error, GW_ERANGE, "lr is %d", -1), GW_ERANGE);
+    assert_string_equal(error.text, "lr is -1");
+    assert_int_equal(gw_fail_in(&error, "%s:%d", "job.cfg", 7), GW_ERANGE);
+    assert_string_equal(error.text, "job.cfg:7: lr is -1");
+    assert_int_equal(gw_fail(NULL, GW_EIO, "nobody listens"), GW_EIO);
+}
+
+static void long_lines_are_cut(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    char text[GW_ERROR_TEXT_BYTES * 2];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    gw_fail(&error, GW_EINVAL, "%s", text);
+    assert_int_equal(strlen(error.text), GW_ERROR_TEXT_BYTES - 1);
+    gw_fail_in(&error, "here");
+    assert_int_equal(strlen(error.text), GW_ERROR_TEXT_BYTES - 1);
+    assert_memory_equal(error.text, "here: xxx", 9);
+    gw_fail_in(&error, "%s", text);
+    assert_int_equal(strlen(error.text), GW_ERROR_TEXT_BYTES - 1);
+    assert_string_equal(error.text + GW_ERROR_TEXT_BYTES - 3, ": ");
+}
+
+static void every_status_has_a_text(void **state)
+{
+    (void)state;
+    assert_string_equal(gw_status_text(GW_OK), "ok");
+    assert_string_equal(gw_status_text(GW_EDEAD), "a member of the job died");
+    assert_string_equal(gw_status_text((enum gw_status)12345), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prefixes_come_first),
+        cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(every_status_has_a_text),
+    };
+    return cmocka_run_group_tests_name("status", tests, NULL, NULL);
+}

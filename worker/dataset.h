@@ -1,0 +1,62 @@
+/*
+ * Data sets: labelled images from IDX (gzipped or not), CIFAR-10 binary and
+ * npy files, and the batches of a job. Every file is treated as hostile: a size
+ * that a header declares is checked against the file before it is believed.
+ */
+#ifndef GW_WORKER_DATASET_H
+#define GW_WORKER_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/config.h"
+#include "proto/status.h"
+
+struct gw_dataset;
+
+enum gw_dataset_part { GW_DATASET_TRAIN, GW_DATASET_TEST };
+
+struct gw_dataset_shape {
+    uint64_t samples;
+    size_t channels, height, width;
+    size_t classes; /* 1 + largest label, at least 2 */
+};
+
+/*
+ * Opens data.train or data.test of a job. Plain files are mapped read-only;
+ * gzipped ones are inflated into memory. Errors name the file and what is
+ * wrong with it: GW_ENOENT, GW_EIO, GW_ECORRUPT (truncated, wrong magic,
+ * labels that do not match images), GW_EMISMATCH (shape), GW_ENOMEM.
+ */
+enum gw_status gw_dataset_open(const struct gw_config *config,
+                               enum gw_dataset_part part,
+                               struct gw_dataset **dataset_p,
+                               struct gw_error *error);
+void gw_dataset_close(struct gw_dataset *dataset);
+
+const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set);
+
+/* Where a batch stands in the job; decides its order and augmentation. */
+struct gw_batch_site {
+    uint64_t seed;
+    uint32_t epoch;
+    uint64_t first; /* place of its first sample in the epoch's permutation */
+    size_t n;
+    int train; /* 1: permuted and augmented, 0: in file order, as it is */
+};
+
+/*
+ * Fills x[n][channels][height][width] with normalised pixels,
+ * (value / 255 - mean) / deviation (npy of floats: no division by 255), and
+ * labels[n]. No allocation. Thread: any, one at a time per data set.
+ * site.first + n <= samples (asserted).
+ */
+void gw_dataset_batch(struct gw_dataset *dataset,
+                      const struct gw_batch_site *site,
+                      float *x,
+                      int32_t *labels);
+
+/* SHA-256 over shape, pixels and labels, as hex: the data set's identity. */
+void gw_dataset_digest(struct gw_dataset *dataset, char hex[65]);
+
+#endif

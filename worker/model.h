@@ -1,0 +1,93 @@
+/*
+ * Models: a list of layers over one compute backend. The model owns its
+ * activations; weights and gradients live in arenas that the caller brings.
+ * Knows no network: what must happen before a layer is read and after its
+ * gradient is written is told through hooks.
+ */
+#ifndef GW_WORKER_MODEL_H
+#define GW_WORKER_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+#include "proto/config.h"
+#include "proto/map.h"
+#include "worker/dataset.h"
+
+struct gw_model;
+
+/*
+ * Builds the layers of model.* for inputs of `shape`, for up to max_batch
+ * samples at a time. GW_EUSAGE with a line that names the layer where shapes
+ * do not fit (input width, number of classes, a pool larger than its input).
+ */
+enum gw_status gw_model_create(const struct gw_config *config,
+                               const struct gw_dataset_shape *shape,
+                               size_t max_batch,
+                               const struct gw_backend_ops *backend,
+                               struct gw_device *device,
+                               struct gw_model **model_p,
+                               struct gw_error *error);
+void gw_model_destroy(struct gw_model *model);
+
+/* The keys in forward order: "fc1.weight", "fc1.bias", "conv1.weight", ...;
+   *n_p of them; owned by the model. */
+const struct gw_key *gw_model_keys(const struct gw_model *model, size_t *n_p);
+
+/* Initial values from the seed into host memory, key i at weights[i]. */
+void gw_model_init(const struct gw_model *model,
+                   uint64_t seed,
+                   float *const *weights);
+
+/* Bytes of activations and scratch that the model holds. */
+size_t gw_model_bytes(const struct gw_model *model);
+
+/* Arithmetic of forward and backward for one sample, in FLOP. */
+uint64_t gw_model_flop(const struct gw_model *model);
+
+/*
+ * Calls from within forward and backward. Keys come as runs
+ * [first, first + n) in the order of gw_model_keys. Any status but GW_OK ends
+ * the pass, which returns it.
+ */
+struct gw_model_hooks {
+    void *context;
+    /* before the layer that owns these keys is read for the first time */
+    enum gw_status (*need)(void *context, size_t first, size_t n);
+    /* when their gradients are complete and their weights are read no more;
+       called in backward only */
+    enum gw_status (*ready)(void *context, size_t first, size_t n);
+};
+
+struct gw_model_pass {
+    const float *x;        /* [n][c][h][w], device memory */
+    const int32_t *labels; /* [n] */
+    size_t n;              /* 1..max_batch */
+    uint64_t seed, step, first_sample; /* of dropout draws */
+    float scale;           /* of the loss, in the gradients only */
+    int accumulate;        /* add to the gradients instead of writing them */
+    int last;              /* call `ready`: no further pass of this step */
+};
+
+struct gw_model_result {
+    double loss; /* sum over samples */
+    uint64_t correct;
+};
+
+/* Forward and backward; weights[i] and gradients[i] belong to key i. */
+enum gw_status gw_model_train(struct gw_model *model,
+                              const struct gw_model_pass *pass,
+                              const float *const *weights,
+                              float *const *gradients,
+                              const struct gw_model_hooks *hooks,
+                              struct gw_model_result *result);
+
+/* Forward only, dropout off. `ready` is not called. */
+enum gw_status gw_model_score(struct gw_model *model,
+                              const struct gw_model_pass *pass,
+                              const float *const *weights,
+                              const struct gw_model_hooks *hooks,
+                              struct gw_model_result *result);
+
+#endif
