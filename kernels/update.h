@@ -54,7 +54,7 @@ struct gw_optimizer {
     const char *name;
     unsigned states; /* arrays of fp32 kept per weight, <= GW_STATE_MAX */
     const char *const state_names[GW_STATE_MAX]; /* as PyTorch calls them */
-    int two_phase;   /* lamb: needs per-key norms between direction and apply */
+    int two_phase; /* lamb: needs per-key norms between direction and apply */
 
     /*
      * Reads g (raw sum), w and states, writes w_next and states, elems <=
@@ -85,7 +85,8 @@ extern const struct gw_optimizer *const gw_optimizers[];
 /* NULL when there is none of that name. */
 const struct gw_optimizer *gw_optimizer_find(const char *name);
 
-/* "avx512", "avx2" or "sse2": what this machine runs; for the first log line. */
+/* "avx512", "avx2" or "sse2": what this machine runs; for the first log line.
+ */
 const char *gw_update_isa(void);
 
 #endif

@@ -14,9 +14,9 @@
 
 #include "proto/status.h"
 
-#define GW_STRING_MAX     256 /* bytes of a string value, with its end */
-#define GW_LIST_MAX       64  /* entries of a list */
-#define GW_JOB_TEXT_MAX   (48u << 10)
+#define GW_STRING_MAX   256 /* bytes of a string value, with its end */
+#define GW_LIST_MAX     64  /* entries of a list */
+#define GW_JOB_TEXT_MAX (48u << 10)
 
 struct gw_string_list {
     size_t n;
@@ -29,24 +29,49 @@ struct gw_number_list {
 };
 
 /* "500 steps", "2 epochs", "30 seconds" or "never" */
-enum gw_every_unit { GW_NEVER, GW_STEPS, GW_EPOCHS, GW_SECONDS };
+enum gw_every_unit {
+    GW_NEVER,
+    GW_STEPS,
+    GW_EPOCHS,
+    GW_SECONDS
+};
 struct gw_every {
     uint64_t n;
     enum gw_every_unit unit;
 };
 
-enum gw_data_format { GW_DATA_IDX, GW_DATA_CIFAR10, GW_DATA_NPY };
-enum gw_model_kind { GW_MODEL_MLP, GW_MODEL_CNN };
-enum gw_init { GW_INIT_HE, GW_INIT_GLOROT };
-enum gw_commit { GW_COMMIT_AUTO, GW_COMMIT_STREAMING, GW_COMMIT_WHOLE };
-enum gw_nonfinite { GW_NONFINITE_STOP, GW_NONFINITE_SKIP };
+enum gw_data_format {
+    GW_DATA_IDX,
+    GW_DATA_CIFAR10,
+    GW_DATA_NPY
+};
+enum gw_model_kind {
+    GW_MODEL_MLP,
+    GW_MODEL_CNN
+};
+enum gw_init {
+    GW_INIT_HE,
+    GW_INIT_GLOROT
+};
+enum gw_commit {
+    GW_COMMIT_AUTO,
+    GW_COMMIT_STREAMING,
+    GW_COMMIT_WHOLE
+};
+enum gw_nonfinite {
+    GW_NONFINITE_STOP,
+    GW_NONFINITE_SKIP
+};
 enum gw_schedule {
     GW_SCHEDULE_CONSTANT,
     GW_SCHEDULE_STEP,
     GW_SCHEDULE_COSINE,
     GW_SCHEDULE_LINEAR
 };
-enum gw_scale_lr { GW_SCALE_LR_NO, GW_SCALE_LR_LINEAR };
+enum gw_scale_lr {
+    GW_SCALE_LR_NO,
+    GW_SCALE_LR_LINEAR
+};
 
 struct gw_config {
     struct {
@@ -125,21 +150,21 @@ struct gw_config {
 };
 
 enum gw_config_type {
-    GW_TYPE_BOOL,       /* int */
-    GW_TYPE_COUNT,      /* uint64_t */
-    GW_TYPE_REAL,       /* double */
-    GW_TYPE_STRING,     /* char[GW_STRING_MAX] */
-    GW_TYPE_CHOICE,     /* enum, index into `choices` */
-    GW_TYPE_EVERY,      /* struct gw_every */
-    GW_TYPE_STRINGS,    /* struct gw_string_list; numbers are accepted */
-    GW_TYPE_NUMBERS,    /* struct gw_number_list */
+    GW_TYPE_BOOL,    /* int */
+    GW_TYPE_COUNT,   /* uint64_t */
+    GW_TYPE_REAL,    /* double */
+    GW_TYPE_STRING,  /* char[GW_STRING_MAX] */
+    GW_TYPE_CHOICE,  /* enum, index into `choices` */
+    GW_TYPE_EVERY,   /* struct gw_every */
+    GW_TYPE_STRINGS, /* struct gw_string_list; numbers are accepted */
+    GW_TYPE_NUMBERS, /* struct gw_number_list */
 };
 
 /* One key. `local` keys may differ per host; the others are the job's. */
 struct gw_config_key {
     const char *name; /* "train.batch" */
     enum gw_config_type type;
-    size_t offset; /* into struct gw_config */
+    size_t offset;        /* into struct gw_config */
     const char *fallback; /* as it would be written in a job file */
     double min, max;      /* of counts and reals, and of list items */
     const char *choices;  /* of choices and limited strings: "idx|cifar10" */

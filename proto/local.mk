@@ -1,5 +1,7 @@
 noinst_LIBRARIES += libproto.a
 libproto_a_SOURCES = \
+	%D%/login.c \
+	%D%/login.h \
 	%D%/random.c \
 	%D%/random.h \
 	%D%/status.c \

@@ -8,9 +8,9 @@
  * least bytes (lowest index first): no shard exceeds the mean by more than one
  * chunk, and consecutive chunks spread over all shards.
  *
- *   arena   | key 0 .......... | key 1 .. | ...   the same in weights, gradients
- *   chunks  | 0    | 1    | 2  | 3 | 4    |       keys begin at 64 bytes
- *   shards    0      1      0    1   0
+ *   arena   | key 0 .......... | key 1 .. | ...   the same in weights,
+ * gradients chunks  | 0    | 1    | 2  | 3 | 4    |       keys begin at 64
+ * bytes shards    0      1      0    1   0
  */
 #ifndef GW_PROTO_MAP_H
 #define GW_PROTO_MAP_H
@@ -21,11 +21,11 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define GW_KEY_NAME_MAX  96
-#define GW_KEY_DIMS_MAX  8
-#define GW_KEYS_MAX      8192
-#define GW_CHUNKS_MAX    (1u << 20)
-#define GW_ARENA_ALIGN   64
+#define GW_KEY_NAME_MAX    96
+#define GW_KEY_DIMS_MAX    8
+#define GW_KEYS_MAX        8192
+#define GW_CHUNKS_MAX      (1u << 20)
+#define GW_ARENA_ALIGN     64
 #define GW_CHUNK_BYTES_MIN ((size_t)64 << 10)
 #define GW_CHUNK_BYTES_MAX ((size_t)1 << 20)
 
@@ -40,7 +40,7 @@ struct gw_key {
 struct gw_chunk {
     uint32_t key;
     uint32_t shard;
-    uint32_t local;        /* index among its shard's chunks */
+    uint32_t local; /* index among its shard's chunks */
     uint32_t elems;
     uint64_t key_elem;     /* first element within the key */
     uint64_t arena_offset; /* bytes, of its first element in a worker's arena */
@@ -49,14 +49,14 @@ struct gw_chunk {
 
 struct gw_map {
     size_t keys, chunks, shards;
-    struct gw_key *key;          /* [keys] */
-    uint64_t *key_offset;        /* [keys] bytes, in the arena */
-    uint64_t *key_elems;         /* [keys] */
-    uint32_t *key_chunk;         /* [keys + 1] first chunk of each key */
-    struct gw_chunk *chunk;      /* [chunks] in arena order */
-    uint32_t *shard_chunks;      /* [shards] how many */
-    uint32_t **shard_chunk;      /* [shards][shard_chunks] global indices */
-    uint64_t *shard_bytes;       /* [shards] of one array of the shard */
+    struct gw_key *key;     /* [keys] */
+    uint64_t *key_offset;   /* [keys] bytes, in the arena */
+    uint64_t *key_elems;    /* [keys] */
+    uint32_t *key_chunk;    /* [keys + 1] first chunk of each key */
+    struct gw_chunk *chunk; /* [chunks] in arena order */
+    uint32_t *shard_chunks; /* [shards] how many */
+    uint32_t **shard_chunk; /* [shards][shard_chunks] global indices */
+    uint64_t *shard_bytes;  /* [shards] of one array of the shard */
     size_t chunk_bytes;
     uint64_t arena_bytes, model_bytes; /* with and without padding */
 };

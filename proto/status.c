@@ -18,10 +18,8 @@ const char *gw_status_text(enum gw_status status)
     return "unknown";
 }
 
-enum gw_status gw_fail(struct gw_error *error,
-                       enum gw_status status,
-                       const char *format,
-                       ...)
+enum gw_status
+gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)
 {
     if (!error)
         return status;

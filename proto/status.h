@@ -68,10 +68,9 @@ struct gw_error {
  * line, cut to fit, and returns `status`, so that a function can end with
  * `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
  */
-enum gw_status gw_fail(struct gw_error *error,
-                       enum gw_status status,
-                       const char *format,
-                       ...) __attribute__((format(printf, 3, 4)));
+enum gw_status
+gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /*
  * Puts "prefix: " in front of an error that was filled by someone who did not

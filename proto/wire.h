@@ -17,13 +17,13 @@
 
 #include "proto/status.h"
 
-#define GW_WIRE_VERSION       1
-#define GW_FRAME_BYTES        64
-#define GW_FRAME_MAGIC        0x52495747u /* "GWIR" as bytes */
-#define GW_PAYLOAD_BYTES_MAX  (16u << 20) /* of a put into a window */
-#define GW_MESSAGE_BYTES_MAX  (64u << 10) /* of a frame without a window */
-#define GW_WINDOW_NONE        0u
-#define GW_CHUNK_NONE         UINT32_MAX
+#define GW_WIRE_VERSION      1
+#define GW_FRAME_BYTES       64
+#define GW_FRAME_MAGIC       0x52495747u /* "GWIR" as bytes */
+#define GW_PAYLOAD_BYTES_MAX (16u << 20) /* of a put into a window */
+#define GW_MESSAGE_BYTES_MAX (64u << 10) /* of a frame without a window */
+#define GW_WINDOW_NONE       0u
+#define GW_CHUNK_NONE        UINT32_MAX
 
 /*
  * Kinds. "put" frames carry a payload for a window of the receiver; the others
@@ -54,9 +54,14 @@ enum gw_frame_flag {
     GW_FLAG_WANT_ACK = 1 << 1, /* push without a want: answer with an ack */
 };
 
-enum gw_dtype { GW_DTYPE_NONE = 0, GW_DTYPE_F32 = 1 };
+enum gw_dtype {
+    GW_DTYPE_NONE = 0,
+    GW_DTYPE_F32 = 1
+};
 
-enum gw_encoding { GW_ENCODING_RAW = 0 };
+enum gw_encoding {
+    GW_ENCODING_RAW = 0
+};
 
 /* A header, decoded. Field meanings by kind: docs/PROTOCOL.md. */
 struct gw_frame {
@@ -105,14 +110,14 @@ enum gw_want_condition {
 };
 
 struct gw_want {
-    uint32_t chunk;     /* first chunk of a run in the map's order */
-    uint32_t count;     /* chunks in the run; those of other shards are skipped */
-    uint64_t value;     /* of the condition */
-    uint64_t offset;    /* where the first chunk's arena begins in the window */
-    uint32_t window;    /* of the worker */
-    uint32_t priority;  /* smaller is sent earlier */
-    uint8_t condition;  /* enum gw_want_condition */
-    uint8_t encoding;   /* enum gw_encoding */
+    uint32_t chunk;  /* first chunk of a run in the map's order */
+    uint32_t count;  /* chunks in the run; those of other shards are skipped */
+    uint64_t value;  /* of the condition */
+    uint64_t offset; /* where the first chunk's arena begins in the window */
+    uint32_t window; /* of the worker */
+    uint32_t priority; /* smaller is sent earlier */
+    uint8_t condition; /* enum gw_want_condition */
+    uint8_t encoding;  /* enum gw_encoding */
 };
 
 void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES]);

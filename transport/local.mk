@@ -1,3 +1,29 @@
 noinst_LIBRARIES += libtransport.a
-libtransport_a_SOURCES =
+libtransport_a_SOURCES = \
+	%D%/disk_posix.c \
+	%D%/heap.c \
+	%D%/heap.h \
+	%D%/loop.c \
+	%D%/loop.h \
+	%D%/loop_uv.c \
+	%D%/loop_uv.h \
+	%D%/loop_uv_share.c \
+	%D%/sim.c \
+	%D%/sim.h \
+	%D%/sim_disk.c \
+	%D%/sim_fiber.c \
+	%D%/sim_fiber_sanitizer.h \
+	%D%/sim_link.c \
+	%D%/sim_loop.c \
+	%D%/sim_world.h \
+	%D%/tcp.c \
+	%D%/tcp.h \
+	%D%/tcp_address.c \
+	%D%/tcp_login.c \
+	%D%/tcp_read.c \
+	%D%/tcp_write.c \
+	%D%/transport.c \
+	%D%/transport.h \
+	%D%/window.c \
+	%D%/window.h
 EXTRA_DIST += %D%/configure.m4

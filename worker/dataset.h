@@ -14,7 +14,10 @@
 
 struct gw_dataset;
 
-enum gw_dataset_part { GW_DATASET_TRAIN, GW_DATASET_TEST };
+enum gw_dataset_part {
+    GW_DATASET_TRAIN,
+    GW_DATASET_TEST
+};
 
 struct gw_dataset_shape {
     uint64_t samples;

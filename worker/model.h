@@ -32,7 +32,7 @@ enum gw_status gw_model_create(const struct gw_config *config,
 void gw_model_destroy(struct gw_model *model);
 
 /* The keys in forward order: "fc1.weight", "fc1.bias", "conv1.weight", ...;
-   *n_p of them; owned by the model. */
+ *n_p of them; owned by the model. */
 const struct gw_key *gw_model_keys(const struct gw_model *model, size_t *n_p);
 
 /* Initial values from the seed into host memory, key i at weights[i]. */
@@ -61,13 +61,13 @@ struct gw_model_hooks {
 };
 
 struct gw_model_pass {
-    const float *x;        /* [n][c][h][w], device memory */
-    const int32_t *labels; /* [n] */
-    size_t n;              /* 1..max_batch */
+    const float *x;                    /* [n][c][h][w], device memory */
+    const int32_t *labels;             /* [n] */
+    size_t n;                          /* 1..max_batch */
     uint64_t seed, step, first_sample; /* of dropout draws */
-    float scale;           /* of the loss, in the gradients only */
-    int accumulate;        /* add to the gradients instead of writing them */
-    int last;              /* call `ready`: no further pass of this step */
+    float scale;                       /* of the loss, in the gradients only */
+    int accumulate; /* add to the gradients instead of writing them */
+    int last;       /* call `ready`: no further pass of this step */
 };
 
 struct gw_model_result {

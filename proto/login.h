@@ -1,0 +1,72 @@
+/*
+ * Login: the first bytes on a link. The opener sends one hello, the acceptor
+ * answers with one reply or closes without a byte. Both are of fixed size and
+ * hold no lengths, so nothing a stranger sends is parsed as structure. A key
+ * exchange can be put in front without changing either. Pure functions.
+ *
+ * Bytes 0..39 (magic, wire version, size, program version) keep their place in
+ * every wire version, so that two versions can name each other.
+ */
+#ifndef GW_PROTO_LOGIN_H
+#define GW_PROTO_LOGIN_H
+
+#include <stdint.h>
+
+#include "proto/status.h"
+
+#define GW_HELLO_BYTES      96
+#define GW_REPLY_BYTES      256
+#define GW_VERSION_TEXT_MAX 24
+#define GW_REASON_TEXT_MAX  160
+#define GW_RANK_NONE        UINT32_MAX
+#define GW_LINKS_MAX        8 /* connections per pair of processes */
+
+enum gw_role {
+    GW_ROLE_COORDINATOR = 1,
+    GW_ROLE_SERVER = 2, /* one shard of a server process */
+    GW_ROLE_WORKER = 3,
+    GW_ROLE_OBSERVER = 4, /* launcher, status, ctl: no part of the job */
+};
+
+struct gw_hello {
+    uint8_t role;         /* of the opener */
+    uint8_t link;         /* which of the connections of this pair */
+    uint8_t links;        /* how many there will be */
+    uint32_t generation;  /* of this link; a newer one ends the older */
+    uint32_t rank;        /* of a worker, number of a shard, or none yet */
+    uint32_t epoch;       /* of the cluster, 0: not a member yet */
+    uint64_t job;         /* 0: not known yet (joining by address) */
+    uint64_t incarnation; /* of the opener, never 0 */
+    uint64_t expects;     /* incarnation of the acceptor, 0: any */
+    char version[GW_VERSION_TEXT_MAX]; /* of the program */
+};
+
+struct gw_reply {
+    enum gw_status status; /* GW_OK, or why not */
+    uint32_t session;      /* goes into every frame of this link */
+    uint32_t epoch;
+    uint64_t job;
+    uint64_t incarnation; /* of the acceptor */
+    char version[GW_VERSION_TEXT_MAX];
+    char reason[GW_REASON_TEXT_MAX]; /* one line where status is not GW_OK */
+};
+
+const char *gw_role_name(uint8_t role);
+
+void gw_hello_encode(const struct gw_hello *hello, uint8_t out[GW_HELLO_BYTES]);
+
+/*
+ * GW_EPROTO: not a hello at all (close without a byte); GW_EVERSION: a hello of
+ * another wire version, of which only `version` is set (answer with a reply
+ * that says so). *hello is set otherwise only on GW_OK.
+ */
+enum gw_status gw_hello_decode(const uint8_t in[GW_HELLO_BYTES],
+                               struct gw_hello *hello);
+
+void gw_reply_encode(const struct gw_reply *reply, uint8_t out[GW_REPLY_BYTES]);
+
+/* As gw_hello_decode; the texts are always ended and printable. */
+enum gw_status gw_reply_decode(const uint8_t in[GW_REPLY_BYTES],
+                               struct gw_reply *reply);
+
+#endif

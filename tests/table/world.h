@@ -1,0 +1,31 @@
+/*
+ * A place in which a table test runs the same case on every entry: two
+ * processes A and B of one transport, driven until a condition holds. For tcp
+ * both live on one real loop; for sim they are two processes of one world.
+ */
+#ifndef GW_TESTS_WORLD_H
+#define GW_TESTS_WORLD_H
+
+#include "transport/sim.h"
+#include "transport/transport.h"
+
+struct world {
+    const struct gw_transport_ops *ops;
+    struct gw_sim *sim; /* NULL: real */
+    struct gw_loop *loop[2];
+    struct gw_transport *transport[2];
+};
+
+void world_open(struct world *world, const char *transport);
+void world_close(struct world *world);
+
+/* Runs until done(owner); fails the test after 10 s (real or virtual). */
+void world_run(struct world *world, int (*done)(void *owner), void *owner);
+
+/* Lets everything that can still happen within `us` happen. */
+void world_settle(struct world *world, uint64_t us);
+
+/* The address on which tests listen: any free port of this host. */
+const char *world_any_port(const struct world *world);
+
+#endif

@@ -1,0 +1,128 @@
+#include "config.h"
+
+#include "transport/loop.h"
+
+static struct gw_timer *timer_of(const struct gw_heap_node *node)
+{
+    return GW_CONTAINER(node, struct gw_timer, node);
+}
+
+/* Timers that are due together fire in the order in which they were started. */
+static int timer_before(const struct gw_heap_node *a,
+                        const struct gw_heap_node *b)
+{
+    const struct gw_timer *first = timer_of(a), *second = timer_of(b);
+    if (first->due_us != second->due_us)
+        return first->due_us < second->due_us;
+    return first->order < second->order;
+}
+
+uint64_t gw_loop_now(struct gw_loop *loop)
+{
+    return loop->ops->now_us(loop);
+}
+
+void gw_timer_start(struct gw_loop *loop,
+                    struct gw_timer *timer,
+                    uint64_t delay_us)
+{
+    loop->timers.before = timer_before;
+    if (timer->active)
+        gw_heap_remove(&loop->timers, &timer->node);
+    timer->active = 1;
+    timer->due_us = gw_loop_now(loop) + delay_us;
+    timer->order = loop->timer_order++;
+    gw_heap_insert(&loop->timers, &timer->node);
+    loop->ops->timers_changed(loop);
+}
+
+void gw_timer_stop(struct gw_loop *loop, struct gw_timer *timer)
+{
+    if (!timer->active)
+        return;
+    timer->active = 0;
+    gw_heap_remove(&loop->timers, &timer->node);
+    loop->ops->timers_changed(loop);
+}
+
+uint64_t gw_loop_next_due(const struct gw_loop *loop)
+{
+    const struct gw_heap_node *first = gw_heap_first(&loop->timers);
+    return first ? timer_of(first)->due_us : UINT64_MAX;
+}
+
+/* A timer that is started again while firing waits for the next round. */
+void gw_loop_fire_timers(struct gw_loop *loop)
+{
+    uint64_t now = gw_loop_now(loop), round = loop->timer_order;
+    for (;;) {
+        struct gw_heap_node *first = gw_heap_first(&loop->timers);
+        if (!first)
+            break;
+        struct gw_timer *timer = timer_of(first);
+        if (timer->due_us > now || timer->order >= round)
+            break;
+        timer->active = 0;
+        gw_heap_remove(&loop->timers, first);
+        timer->fire(timer);
+    }
+    loop->ops->timers_changed(loop);
+}
+
+void gw_loop_post(struct gw_loop *loop, struct gw_task *task)
+{
+    if (atomic_exchange(&task->queued, 1))
+        return;
+    loop->ops->post(loop, task);
+}
+
+void gw_loop_work(struct gw_loop *loop, struct gw_work *work)
+{
+    loop->ops->work(loop, work);
+}
+
+void gw_loop_random(struct gw_loop *loop, void *bytes, size_t n)
+{
+    loop->ops->random(loop, bytes, n);
+}
+
+void gw_loop_run(struct gw_loop *loop)
+{
+    loop->ops->run(loop);
+}
+
+void gw_loop_stop(struct gw_loop *loop)
+{
+    loop->ops->stop(loop);
+}
+
+enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error)
+{
+    return loop->ops->share(loop, error);
+}
+
+void gw_loop_unshare(struct gw_loop *loop)
+{
+    loop->ops->unshare(loop);
+}
+
+void gw_loop_enter(struct gw_loop *loop)
+{
+    loop->ops->enter(loop);
+}
+
+void gw_loop_turn(struct gw_loop *loop)
+{
+    loop->ops->turn(loop);
+}
+
+void gw_loop_leave(struct gw_loop *loop)
+{
+    loop->ops->leave(loop);
+}
+
+void gw_loop_close(struct gw_loop *loop)
+{
+    if (loop)
+        loop->ops->close(loop);
+}

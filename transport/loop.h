@@ -1,0 +1,206 @@
+/*
+ * The loop: everything a state machine may ask of the world besides its peers.
+ * Time, timers, posted tasks, work on other threads with a completion, files,
+ * random numbers. Two implementations behind one table: libuv with real time
+ * (loop_uv.c) and the simulator's virtual time (sim_loop.c). Server,
+ * coordinator and client use nothing else, which is why the same object code
+ * runs in both.
+ *
+ * Thread: a loop is driven by one thread at a time, and all its callbacks run
+ * there. Only gw_loop_post, gw_loop_now and the caller's side (below) may be
+ * used from another.
+ */
+#ifndef GW_TRANSPORT_LOOP_H
+#define GW_TRANSPORT_LOOP_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+#include "transport/heap.h"
+
+struct gw_loop;
+struct gw_log;
+struct gw_metrics;
+
+/* A timer, owned by whoever declared it; zero it and set `fire`. */
+struct gw_timer {
+    void (*fire)(struct gw_timer *timer);
+    void *owner;
+    /* the loop's */
+    struct gw_heap_node node;
+    uint64_t due_us, order;
+    int active;
+};
+
+/* A call to be made on the loop's thread. Owned by the poster until it runs. */
+struct gw_task {
+    void (*run)(struct gw_task *task);
+    void *owner;
+    /* the loop's */
+    struct gw_task *next;
+    atomic_int queued;
+};
+
+/* Work for another thread; owned by the caller until `done`. */
+struct gw_work {
+    void (*run)(struct gw_work *work);  /* elsewhere; touches its own data */
+    void (*done)(struct gw_work *work); /* on the loop's thread */
+    void *owner;
+    uint64_t model_us; /* how long the simulator lets it take */
+};
+
+struct gw_file;
+
+/*
+ * Files. Blocking calls: use them in `run` of a gw_work, or before the loop
+ * starts. Errors name the path, say what failed with the system's words, and
+ * are GW_ENOENT, GW_EEXIST, GW_ENOSPC or GW_EIO.
+ */
+struct gw_disk {
+    const struct gw_disk_ops *ops;
+};
+
+enum gw_file_mode {
+    GW_FILE_READ,
+    GW_FILE_CREATE
+};
+
+struct gw_disk_ops {
+    /* GW_FILE_CREATE truncates an existing file. */
+    enum gw_status (*open)(struct gw_disk *disk,
+                           const char *path,
+                           enum gw_file_mode mode,
+                           struct gw_file **file_p,
+                           struct gw_error *error);
+    /* Closes in any case; *error only where data may be lost by it. */
+    enum gw_status (*close)(struct gw_file *file, struct gw_error *error);
+    /* All of `bytes`, or an error; reading past the end is GW_ECORRUPT. */
+    enum gw_status (*read)(struct gw_file *file,
+                           uint64_t offset,
+                           void *bytes,
+                           size_t n,
+                           struct gw_error *error);
+    enum gw_status (*write)(struct gw_file *file,
+                            uint64_t offset,
+                            const void *bytes,
+                            size_t n,
+                            struct gw_error *error);
+    enum gw_status (*size)(struct gw_file *file,
+                           uint64_t *bytes_p,
+                           struct gw_error *error);
+    /* Reserves room so that a full disk is told before the writing. */
+    enum gw_status (*reserve)(struct gw_file *file,
+                              uint64_t bytes,
+                              struct gw_error *error);
+    enum gw_status (*sync)(struct gw_file *file, struct gw_error *error);
+    enum gw_status (*rename)(struct gw_disk *disk,
+                             const char *from,
+                             const char *to,
+                             struct gw_error *error);
+    /* A file or an empty directory; one that is not there is GW_ENOENT. */
+    enum gw_status (*remove)(struct gw_disk *disk,
+                             const char *path,
+                             struct gw_error *error);
+    /* One that exists is GW_OK. */
+    enum gw_status (*make_dir)(struct gw_disk *disk,
+                               const char *path,
+                               struct gw_error *error);
+    enum gw_status (*sync_dir)(struct gw_disk *disk,
+                               const char *path,
+                               struct gw_error *error);
+    /* Calls `each` with every name but . and .., in no order. */
+    enum gw_status (*list)(struct gw_disk *disk,
+                           const char *path,
+                           void (*each)(void *owner, const char *name),
+                           void *owner,
+                           struct gw_error *error);
+};
+
+/* The real file system. */
+extern const struct gw_disk_ops gw_disk_posix_ops;
+
+struct gw_loop_ops {
+    const char *name;
+    uint64_t (*now_us)(struct gw_loop *loop);
+    /* Tells the loop that its earliest timer may have changed. */
+    void (*timers_changed)(struct gw_loop *loop);
+    void (*post)(struct gw_loop *loop, struct gw_task *task);
+    void (*work)(struct gw_loop *loop, struct gw_work *work);
+    void (*random)(struct gw_loop *loop, void *bytes, size_t n);
+    void (*run)(struct gw_loop *loop);
+    void (*stop)(struct gw_loop *loop);
+    enum gw_status (*share)(struct gw_loop *loop, struct gw_error *error);
+    void (*unshare)(struct gw_loop *loop);
+    void (*enter)(struct gw_loop *loop);
+    void (*turn)(struct gw_loop *loop);
+    void (*leave)(struct gw_loop *loop);
+    void (*close)(struct gw_loop *loop);
+};
+
+/* What every implementation begins with. */
+struct gw_loop {
+    const struct gw_loop_ops *ops;
+    struct gw_heap timers;
+    uint64_t timer_order;
+    struct gw_disk *disk;
+    struct gw_log *log;         /* may be NULL */
+    struct gw_metrics *metrics; /* may be NULL */
+};
+
+/* A loop on libuv and real time. GW_ENOMEM, GW_EIO. Free with gw_loop_close. */
+enum gw_status gw_loop_open_uv(struct gw_loop **loop_p, struct gw_error *error);
+
+/* Everything that used the loop must be closed; frees it. */
+void gw_loop_close(struct gw_loop *loop);
+
+/* Monotonic microseconds; the origin means nothing. Thread: any. */
+uint64_t gw_loop_now(struct gw_loop *loop);
+
+/* (Re)starts a timer: `fire` once, `delay_us` from now. */
+void gw_timer_start(struct gw_loop *loop,
+                    struct gw_timer *timer,
+                    uint64_t delay_us);
+
+/* Also on a timer that is not running. */
+void gw_timer_stop(struct gw_loop *loop, struct gw_timer *timer);
+
+/* Runs every timer that is due; for implementations. */
+void gw_loop_fire_timers(struct gw_loop *loop);
+
+/* Due time of the earliest timer, UINT64_MAX for none; for implementations. */
+uint64_t gw_loop_next_due(const struct gw_loop *loop);
+
+/*
+ * Runs `task` on the loop's thread, tasks of one thread in order. A task that
+ * is still queued is not queued twice. Thread: any.
+ */
+void gw_loop_post(struct gw_loop *loop, struct gw_task *task);
+
+/* Runs `work->run` on another thread, then `work->done` here. */
+void gw_loop_work(struct gw_loop *loop, struct gw_work *work);
+
+/* Unpredictable bytes (in simulation: from the seed). */
+void gw_loop_random(struct gw_loop *loop, void *bytes, size_t n);
+
+/* Drives the loop on this thread until gw_loop_stop, called on the loop. */
+void gw_loop_run(struct gw_loop *loop);
+void gw_loop_stop(struct gw_loop *loop);
+
+/*
+ * The caller's side: a thread that computes and now and then must wait for the
+ * loop. After gw_loop_share a communication thread drives the loop (in
+ * simulation: the simulator does) whenever the caller is away. gw_loop_enter
+ * takes the loop from it, so that a waiting caller reads its sockets itself and
+ * no thread is woken in between; between enter and leave the caller is the
+ * loop's thread. gw_loop_turn handles what is there, waiting for the next event
+ * if there is nothing. gw_loop_leave gives the loop back.
+ */
+enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error);
+void gw_loop_unshare(struct gw_loop *loop);
+void gw_loop_enter(struct gw_loop *loop);
+void gw_loop_turn(struct gw_loop *loop);
+void gw_loop_leave(struct gw_loop *loop);
+
+#endif

@@ -1,0 +1,185 @@
+/* The loop on libuv: real time, real threads, real files. */
+#include "config.h"
+
+#include "transport/loop_uv.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+static const struct gw_loop_ops uv_ops;
+
+struct gw_uv_loop *gw_uv_loop_of(struct gw_loop *loop)
+{
+    assert(loop->ops == &uv_ops);
+    return GW_CONTAINER(loop, struct gw_uv_loop, base);
+}
+
+static uint64_t now_us(struct gw_loop *loop)
+{
+    (void)loop;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct gw_uv_loop *self = timer->data;
+    self->timer_due_us = UINT64_MAX;
+    gw_loop_fire_timers(&self->base);
+}
+
+/* Arms the one uv timer; a wake-up that comes too early does no harm. */
+static void timers_changed(struct gw_loop *loop)
+{
+    struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    uint64_t due = gw_loop_next_due(loop);
+    if (due >= self->timer_due_us)
+        return;
+    uint64_t now = now_us(loop);
+    uint64_t delay_ms = due > now ? (due - now + 999) / 1000 : 0;
+    self->timer_due_us = due;
+    uv_update_time(&self->uv);
+    uv_timer_start(&self->timer, on_timer, delay_ms, 0);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct gw_uv_loop *self = wake->data;
+    pthread_mutex_lock(&self->tasks_mutex);
+    struct gw_task *task = self->tasks_first;
+    self->tasks_first = NULL;
+    self->tasks_last = &self->tasks_first;
+    pthread_mutex_unlock(&self->tasks_mutex);
+    while (task) {
+        struct gw_task *next = task->next;
+        atomic_store(&task->queued, 0);
+        task->run(task);
+        task = next;
+    }
+}
+
+static void post(struct gw_loop *loop, struct gw_task *task)
+{
+    struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    task->next = NULL;
+    pthread_mutex_lock(&self->tasks_mutex);
+    *self->tasks_last = task;
+    self->tasks_last = &task->next;
+    pthread_mutex_unlock(&self->tasks_mutex);
+    uv_async_send(&self->wake);
+}
+
+struct uv_work {
+    uv_work_t request;
+    struct gw_work *work;
+};
+
+static void work_run(uv_work_t *request)
+{
+    struct uv_work *job = request->data;
+    job->work->run(job->work);
+}
+
+static void work_done(uv_work_t *request, int status)
+{
+    struct uv_work *job = request->data;
+    struct gw_work *work = job->work;
+    (void)status; /* work is never cancelled */
+    free(job);
+    work->done(work);
+}
+
+static void queue_work(struct gw_loop *loop, struct gw_work *work)
+{
+    struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    struct uv_work *job = malloc(sizeof *job);
+    if (job) {
+        job->request.data = job;
+        job->work = work;
+        if (uv_queue_work(&self->uv, &job->request, work_run, work_done) == 0)
+            return;
+        free(job);
+    }
+    /* out of memory: late, but not lost */
+    work->run(work);
+    work->done(work);
+}
+
+static void random_bytes(struct gw_loop *loop, void *bytes, size_t n)
+{
+    (void)loop;
+    int failed = uv_random(NULL, NULL, bytes, n, 0, NULL);
+    assert(!failed);
+}
+
+static void run(struct gw_loop *loop)
+{
+    uv_run(&gw_uv_loop_of(loop)->uv, UV_RUN_DEFAULT);
+}
+
+static void stop(struct gw_loop *loop)
+{
+    uv_stop(&gw_uv_loop_of(loop)->uv);
+}
+
+static void close_loop(struct gw_loop *loop)
+{
+    struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    uv_close((uv_handle_t *)&self->timer, NULL);
+    uv_close((uv_handle_t *)&self->wake, NULL);
+    uv_run(&self->uv, UV_RUN_DEFAULT);
+    int busy = uv_loop_close(&self->uv);
+    assert(!busy);
+    pthread_mutex_destroy(&self->tasks_mutex);
+    free(self);
+}
+
+static const struct gw_loop_ops uv_ops = {
+    .name = "uv",
+    .now_us = now_us,
+    .timers_changed = timers_changed,
+    .post = post,
+    .work = queue_work,
+    .random = random_bytes,
+    .run = run,
+    .stop = stop,
+    .share = gw_uv_share,
+    .unshare = gw_uv_unshare,
+    .enter = gw_uv_enter,
+    .turn = gw_uv_turn,
+    .leave = gw_uv_leave,
+    .close = close_loop,
+};
+
+enum gw_status gw_loop_open_uv(struct gw_loop **loop_p, struct gw_error *error)
+{
+    struct gw_uv_loop *self = calloc(1, sizeof *self);
+    if (!self)
+        return gw_fail(error, GW_ENOMEM, "no memory for an event loop");
+    int failed = uv_loop_init(&self->uv);
+    if (failed) {
+        free(self);
+        return gw_fail(error, GW_EIO, "cannot make an event loop: %s",
+                       uv_strerror(failed));
+    }
+    failed = uv_async_init(&self->uv, &self->wake, on_wake);
+    if (failed) {
+        uv_loop_close(&self->uv);
+        free(self);
+        return gw_fail(error, GW_EIO, "cannot make an event loop: %s",
+                       uv_strerror(failed));
+    }
+    uv_timer_init(&self->uv, &self->timer);
+    self->wake.data = self;
+    self->timer.data = self;
+    self->timer_due_us = UINT64_MAX;
+    pthread_mutex_init(&self->tasks_mutex, NULL);
+    self->tasks_last = &self->tasks_first;
+    self->base.ops = &uv_ops;
+    self->disk.ops = &gw_disk_posix_ops;
+    self->base.disk = &self->disk;
+    *loop_p = &self->base;
+    return GW_OK;
+}

@@ -1,0 +1,237 @@
+/* The simulated world: virtual time, its events, its dice. */
+#include "config.h"
+
+#include "transport/sim_world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "proto/random.h"
+
+static struct gw_sim_event *event_of(const struct gw_heap_node *node)
+{
+    return GW_CONTAINER(node, struct gw_sim_event, node);
+}
+
+static int event_before(const struct gw_heap_node *a,
+                        const struct gw_heap_node *b)
+{
+    const struct gw_sim_event *first = event_of(a), *second = event_of(b);
+    if (first->at_us != second->at_us)
+        return first->at_us < second->at_us;
+    return first->order < second->order;
+}
+
+enum gw_status gw_sim_create(const struct gw_sim_options *options,
+                             struct gw_sim **sim_p,
+                             struct gw_error *error)
+{
+    struct gw_sim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return gw_fail(error, GW_ENOMEM, "no memory for a simulated world");
+    sim->options = *options;
+    sim->events.before = event_before;
+    sim->now_us = 1000000; /* so that no time is ever 0 */
+    *sim_p = sim;
+    return GW_OK;
+}
+
+void gw_sim_destroy(struct gw_sim *sim)
+{
+    if (!sim)
+        return;
+    assert(!sim->processes);
+    gw_sim_purge(sim, NULL);
+    while (sim->disks) {
+        struct gw_sim_disk *disk = sim->disks;
+        gw_sim_disk_free(disk);
+    }
+    free(sim);
+}
+
+uint64_t gw_sim_now(const struct gw_sim *sim)
+{
+    return sim->now_us;
+}
+
+uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n)
+{
+    uint32_t bits[4];
+    gw_random4(sim->options.seed, GW_RANDOM_TEST, 1, sim->draws++, bits);
+    return n ? ((uint64_t)bits[0] << 32 | bits[1]) % n : 0;
+}
+
+void gw_sim_schedule(struct gw_sim *sim,
+                     struct gw_sim_event *event,
+                     uint64_t at_us)
+{
+    assert(!event->scheduled);
+    event->scheduled = 1;
+    event->at_us = at_us > sim->now_us ? at_us : sim->now_us;
+    event->order = sim->order++;
+    gw_heap_insert(&sim->events, &event->node);
+}
+
+/* Also for an event that a paused process keeps, or that is not scheduled. */
+void gw_sim_cancel(struct gw_sim *sim, struct gw_sim_event *event)
+{
+    if (event->scheduled) {
+        gw_heap_remove(&sim->events, &event->node);
+        event->scheduled = 0;
+        return;
+    }
+    struct gw_sim_process *process = event->process;
+    if (!process)
+        return;
+    for (struct gw_sim_event **at = &process->held; *at; at = &(*at)->next) {
+        if (*at != event)
+            continue;
+        *at = event->next;
+        if (process->held_last == &event->next)
+            process->held_last = at;
+        return;
+    }
+}
+
+static void hold(struct gw_sim_process *process, struct gw_sim_event *event)
+{
+    event->next = NULL;
+    *process->held_last = event;
+    process->held_last = &event->next;
+}
+
+static void drop(struct gw_sim_event *event)
+{
+    if (event->drop)
+        event->drop(event);
+}
+
+static void deliver(struct gw_sim_event *event)
+{
+    struct gw_sim_process *process = event->process;
+    if (process && process->dead) {
+        drop(event);
+    } else if (process && process->paused && event != &process->resume) {
+        hold(process, event);
+    } else {
+        event->run(event);
+        if (process)
+            gw_sim_look_again(process);
+    }
+}
+
+void gw_sim_purge(struct gw_sim *sim, struct gw_sim_process *process)
+{
+    struct gw_heap kept = {.before = event_before};
+    for (struct gw_heap_node *first = gw_heap_first(&sim->events); first;
+         first = gw_heap_first(&sim->events)) {
+        struct gw_sim_event *event = event_of(first);
+        gw_heap_remove(&sim->events, first);
+        if (event->process != process) {
+            gw_heap_insert(&kept, first);
+            continue;
+        }
+        event->scheduled = 0;
+        drop(event);
+    }
+    sim->events = kept;
+    while (process && process->held) {
+        struct gw_sim_event *event = process->held;
+        process->held = event->next;
+        drop(event);
+    }
+}
+
+static int step(struct gw_sim *sim, uint64_t until_us)
+{
+    struct gw_heap_node *first = gw_heap_first(&sim->events);
+    if (!first || event_of(first)->at_us > until_us)
+        return 0;
+    struct gw_sim_event *event = event_of(first);
+    gw_heap_remove(&sim->events, first);
+    event->scheduled = 0;
+    sim->now_us = event->at_us;
+    deliver(event);
+    return 1;
+}
+
+int gw_sim_run(struct gw_sim *sim,
+               int (*done)(void *owner),
+               void *owner,
+               uint64_t until_us)
+{
+    while (!done(owner)) {
+        if (!step(sim, until_us))
+            return 0;
+    }
+    return 1;
+}
+
+struct world_call {
+    struct gw_sim_event event;
+    void (*fire)(void *owner);
+    void *owner;
+};
+
+static void drop_call(struct gw_sim_event *event)
+{
+    free(event->owner);
+}
+
+static void run_call(struct gw_sim_event *event)
+{
+    struct world_call *call = event->owner;
+    void (*fire)(void *owner) = call->fire;
+    void *owner = call->owner;
+    free(call);
+    fire(owner);
+}
+
+void gw_sim_at(struct gw_sim *sim,
+               uint64_t delay_us,
+               void (*fire)(void *owner),
+               void *owner)
+{
+    struct world_call *call = calloc(1, sizeof *call);
+    assert(call);
+    call->event.run = run_call;
+    call->event.drop = drop_call;
+    call->event.owner = call;
+    call->fire = fire;
+    call->owner = owner;
+    gw_sim_schedule(sim, &call->event, sim->now_us + delay_us);
+}
+
+static void on_resume(struct gw_sim_event *event)
+{
+    struct gw_sim_process *process = event->process;
+    process->paused = 0;
+    struct gw_sim_event *held = process->held;
+    process->held = NULL;
+    process->held_last = &process->held;
+    while (held) {
+        struct gw_sim_event *next = held->next;
+        gw_sim_schedule(process->sim, held, process->sim->now_us);
+        held = next;
+    }
+}
+
+void gw_sim_pause(struct gw_loop *loop, uint64_t pause_us)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    if (process->dead)
+        return;
+    if (process->paused)
+        gw_sim_cancel(process->sim, &process->resume);
+    process->paused = 1;
+    process->resume.run = on_resume;
+    process->resume.process = process;
+    gw_sim_schedule(process->sim, &process->resume,
+                    process->sim->now_us + pause_us);
+}
+
+void gw_sim_pause_all(struct gw_sim *sim, uint64_t pause_us)
+{
+    for (struct gw_sim_process *one = sim->processes; one; one = one->next)
+        gw_sim_pause(&one->base, pause_us);
+}

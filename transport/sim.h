@@ -1,0 +1,124 @@
+/*
+ * The simulator: a cluster in one process, in virtual time. It offers the same
+ * loop and the same transport table as the real world, so what runs in it is
+ * the same server, coordinator and client code. A run is exact: the seed and
+ * the build replay it bit for bit. One thread.
+ *
+ * A world holds processes; a process has a loop, a disk and perhaps a fiber in
+ * which a worker computes and waits. Whoever made them frees them: close the
+ * processes' loops, then the world.
+ */
+#ifndef GW_TRANSPORT_SIM_H
+#define GW_TRANSPORT_SIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+#include "transport/loop.h"
+
+struct gw_sim;
+struct gw_sim_process;
+
+struct gw_sim_options {
+    uint64_t seed;
+    uint64_t latency_us; /* of every frame, at least */
+    uint64_t jitter_us;  /* uniformly added, drawn per frame and link */
+    double bytes_per_us; /* of each link and direction, 0: unlimited */
+};
+
+enum gw_status gw_sim_create(const struct gw_sim_options *options,
+                             struct gw_sim **sim_p,
+                             struct gw_error *error);
+void gw_sim_destroy(struct gw_sim *sim);
+
+uint64_t gw_sim_now(const struct gw_sim *sim);
+
+/* A number of the world's own generator, below n. */
+uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n);
+
+/*
+ * A process on `host` (processes of one host name share its disk). The loop is
+ * closed with gw_loop_close, which also removes the process.
+ */
+enum gw_status gw_sim_process(struct gw_sim *sim,
+                              const char *host,
+                              struct gw_loop **loop_p,
+                              struct gw_error *error);
+
+/*
+ * Runs main(argument) in a fiber of this process at the current virtual time;
+ * it may use the caller's side of the loop. `finished` is called on the loop
+ * when it returns.
+ */
+enum gw_status gw_sim_spawn(struct gw_loop *loop,
+                            void (*main)(void *argument),
+                            void (*finished)(void *argument),
+                            void *argument,
+                            struct gw_error *error);
+
+/*
+ * How long the caller of `loop` computes between leaving the loop and entering
+ * it again; NULL: no time.
+ */
+void gw_sim_compute_model(struct gw_loop *loop,
+                          uint64_t (*compute_us)(void *owner),
+                          void *owner);
+
+/*
+ * Runs the world until `done` says so, nothing is left to happen, or
+ * virtual time reaches until_us. Returns 1 in the first case.
+ */
+int gw_sim_run(struct gw_sim *sim,
+               int (*done)(void *owner),
+               void *owner,
+               uint64_t until_us);
+
+/* ---- faults, at the current virtual time ---- */
+
+/* Calls `fire` after delay_us, outside of every process. */
+void gw_sim_at(struct gw_sim *sim,
+               uint64_t delay_us,
+               void (*fire)(void *owner),
+               void *owner);
+
+/* Breaks one of the open links, chosen by the world's generator; what was on
+ * its way is lost, the first put of it perhaps half written. Returns 0 when
+ * there is none. */
+int gw_sim_cut(struct gw_sim *sim);
+
+/* The process stands still for pause_us; events wait. */
+void gw_sim_pause(struct gw_loop *loop, uint64_t pause_us);
+
+/* Every process stands still at once. */
+void gw_sim_pause_all(struct gw_sim *sim, uint64_t pause_us);
+
+/*
+ * The process is gone: no event reaches it and its links break. Its objects
+ * stay allocated until their owner frees them, which has no effect on others.
+ */
+void gw_sim_kill(struct gw_loop *loop);
+int gw_sim_is_dead(const struct gw_loop *loop);
+
+/*
+ * Lets the fiber of a killed process run to its end, so that it frees what it
+ * holds: gw_loop_turn returns at once, and nothing it sends goes anywhere.
+ */
+void gw_sim_unwind(struct gw_loop *loop);
+
+/* ---- the disk of a host ---- */
+
+/*
+ * The n-th operation from now that changes the disk fails with `status`; with
+ * GW_OK the host loses power there: every later operation fails, and
+ * gw_sim_disk_restart brings back what was synced.
+ */
+void gw_sim_disk_fail(struct gw_loop *loop,
+                      uint64_t operation,
+                      enum gw_status status);
+void gw_sim_disk_restart(struct gw_loop *loop);
+
+/* Changing operations so far: what a sweep counts to. */
+uint64_t gw_sim_disk_operations(const struct gw_loop *loop);
+
+#endif

@@ -1,0 +1,313 @@
+/* The loop in virtual time, and the fiber of a caller that shares it. */
+#include "config.h"
+
+#include "transport/sim_world.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct gw_loop_ops sim_loop_ops;
+
+struct gw_sim_caller {
+    struct gw_sim_fiber *fiber;
+    void (*finished)(void *argument);
+    void *argument;
+    int waits; /* in gw_loop_turn, for whatever happens to the process */
+    int runs;
+    struct gw_sim_event wake; /* the end of a computation */
+};
+
+struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop)
+{
+    assert(loop->ops == &sim_loop_ops);
+    return GW_CONTAINER(loop, struct gw_sim_process, base);
+}
+
+static uint64_t now_us(struct gw_loop *loop)
+{
+    return gw_sim_process_of(loop)->sim->now_us;
+}
+
+static void on_timer(struct gw_sim_event *event)
+{
+    gw_loop_fire_timers(&event->process->base);
+}
+
+static void timers_changed(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    gw_sim_cancel(process->sim, &process->timer);
+    uint64_t due = gw_loop_next_due(loop);
+    if (due != UINT64_MAX && !process->dead)
+        gw_sim_schedule(process->sim, &process->timer, due);
+}
+
+static void on_tasks(struct gw_sim_event *event)
+{
+    struct gw_sim_process *process = event->process;
+    struct gw_task *task = process->tasks_first;
+    process->tasks_first = NULL;
+    process->tasks_last = &process->tasks_first;
+    while (task) {
+        struct gw_task *next = task->next;
+        atomic_store(&task->queued, 0);
+        task->run(task);
+        task = next;
+    }
+}
+
+static void post(struct gw_loop *loop, struct gw_task *task)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    int idle = !process->tasks_first;
+    task->next = NULL;
+    *process->tasks_last = task;
+    process->tasks_last = &task->next;
+    if (idle && !process->dead)
+        gw_sim_schedule(process->sim, &process->tasks, process->sim->now_us);
+}
+
+struct sim_work {
+    struct gw_sim_event event;
+    struct gw_work *work;
+};
+
+static void work_done(struct gw_sim_event *event)
+{
+    struct sim_work *job = event->owner;
+    struct gw_work *work = job->work;
+    free(job);
+    work->done(work);
+}
+
+static void work_dropped(struct gw_sim_event *event)
+{
+    free(event->owner);
+}
+
+/* The work happens at once; its completion comes when it would have. */
+static void queue_work(struct gw_loop *loop, struct gw_work *work)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    struct sim_work *job = calloc(1, sizeof *job);
+    assert(job);
+    job->event.process = process;
+    job->event.run = work_done;
+    job->event.drop = work_dropped;
+    job->event.owner = job;
+    job->work = work;
+    work->run(work);
+    gw_sim_schedule(process->sim, &job->event,
+                    process->sim->now_us + work->model_us);
+}
+
+static void random_bytes(struct gw_loop *loop, void *bytes, size_t n)
+{
+    struct gw_sim *sim = gw_sim_process_of(loop)->sim;
+    uint8_t *at = bytes;
+    for (size_t i = 0; i < n; i++)
+        at[i] = (uint8_t)gw_sim_draw(sim, 256);
+}
+
+/* ---- the caller's side ---- */
+
+static void resume(struct gw_sim_process *process)
+{
+    struct gw_sim_caller *caller = process->caller;
+    caller->runs = 1;
+    int alive = gw_sim_fiber_resume(caller->fiber);
+    caller->runs = 0;
+    if (alive)
+        return;
+    process->caller = NULL;
+    gw_sim_fiber_free(caller->fiber);
+    void (*finished)(void *argument) = caller->finished;
+    void *argument = caller->argument;
+    free(caller);
+    if (finished)
+        finished(argument);
+}
+
+void gw_sim_look_again(struct gw_sim_process *process)
+{
+    if (process->caller && process->caller->waits)
+        resume(process);
+}
+
+static void on_wake(struct gw_sim_event *event)
+{
+    resume(event->process);
+}
+
+enum gw_status gw_sim_spawn(struct gw_loop *loop,
+                            void (*main)(void *argument),
+                            void (*finished)(void *argument),
+                            void *argument,
+                            struct gw_error *error)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    assert(!process->caller);
+    struct gw_sim_caller *caller = calloc(1, sizeof *caller);
+    if (!caller)
+        return gw_fail(error, GW_ENOMEM, "no memory for a fiber");
+    enum gw_status status =
+        gw_sim_fiber_new(main, argument, &caller->fiber, error);
+    if (status != GW_OK) {
+        free(caller);
+        return status;
+    }
+    caller->finished = finished;
+    caller->argument = argument;
+    caller->wake.process = process;
+    caller->wake.run = on_wake;
+    process->caller = caller;
+    gw_sim_schedule(process->sim, &caller->wake, process->sim->now_us);
+    return GW_OK;
+}
+
+void gw_sim_unwind(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    assert(process->dead);
+    while (process->caller)
+        resume(process);
+}
+
+void gw_sim_compute_model(struct gw_loop *loop,
+                          uint64_t (*compute_us)(void *owner),
+                          void *owner)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    process->compute_us = compute_us;
+    process->compute_owner = owner;
+}
+
+static enum gw_status share(struct gw_loop *loop, struct gw_error *error)
+{
+    if (!gw_sim_process_of(loop)->caller)
+        return gw_fail(error, GW_EINVAL,
+                       "a simulated loop is shared from within a fiber only");
+    return GW_OK;
+}
+
+static void unshare(struct gw_loop *loop)
+{
+    (void)loop;
+}
+
+/* The computation since gw_loop_leave has taken this long. */
+static void enter(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    if (process->dead || !process->compute_us)
+        return;
+    uint64_t us = process->compute_us(process->compute_owner);
+    if (us == 0)
+        return;
+    gw_sim_schedule(process->sim, &process->caller->wake,
+                    process->sim->now_us + us);
+    gw_sim_fiber_yield(process->caller->fiber);
+}
+
+static void turn(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    if (process->dead)
+        return;
+    process->caller->waits = 1;
+    gw_sim_fiber_yield(process->caller->fiber);
+    process->caller->waits = 0;
+}
+
+static void leave(struct gw_loop *loop)
+{
+    (void)loop;
+}
+
+static void run(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    process->stopped = 0;
+    while (!process->stopped && !process->dead)
+        turn(loop);
+}
+
+static void stop(struct gw_loop *loop)
+{
+    gw_sim_process_of(loop)->stopped = 1;
+}
+
+/* ---- life and death ---- */
+
+static void close_loop(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    assert(!process->caller);
+    *process->back = process->next;
+    if (process->next)
+        process->next->back = process->back;
+    gw_sim_purge(process->sim, process);
+    free(process);
+}
+
+static const struct gw_loop_ops sim_loop_ops = {
+    .name = "sim",
+    .now_us = now_us,
+    .timers_changed = timers_changed,
+    .post = post,
+    .work = queue_work,
+    .random = random_bytes,
+    .run = run,
+    .stop = stop,
+    .share = share,
+    .unshare = unshare,
+    .enter = enter,
+    .turn = turn,
+    .leave = leave,
+    .close = close_loop,
+};
+
+enum gw_status gw_sim_process(struct gw_sim *sim,
+                              const char *host,
+                              struct gw_loop **loop_p,
+                              struct gw_error *error)
+{
+    struct gw_sim_process *process = calloc(1, sizeof *process);
+    struct gw_disk *disk = gw_sim_disk_of(sim, host);
+    if (!process || !disk) {
+        free(process);
+        return gw_fail(error, GW_ENOMEM, "no memory for a simulated process");
+    }
+    snprintf(process->host, sizeof process->host, "%s", host);
+    process->base.ops = &sim_loop_ops;
+    process->base.disk = disk;
+    process->sim = sim;
+    process->held_last = &process->held;
+    process->tasks_last = &process->tasks_first;
+    process->timer.process = process->tasks.process = process;
+    process->timer.run = on_timer;
+    process->tasks.run = on_tasks;
+    process->next = sim->processes;
+    if (process->next)
+        process->next->back = &process->next;
+    process->back = &sim->processes;
+    sim->processes = process;
+    *loop_p = &process->base;
+    return GW_OK;
+}
+
+void gw_sim_kill(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    if (process->dead)
+        return;
+    process->dead = 1;
+    gw_sim_cut_process(process);
+}
+
+int gw_sim_is_dead(const struct gw_loop *loop)
+{
+    return gw_sim_process_of(loop)->dead;
+}

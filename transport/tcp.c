@@ -1,0 +1,417 @@
+/* The tcp transport's table, and how its links and listeners live and die. */
+#include "config.h"
+
+#include "transport/tcp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOGINS_MAX 64
+#define LOGIN_US   5000000
+#define BACKLOG    1024
+
+const struct gw_transport_ops gw_tcp_transport;
+
+struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_tcp_link, base);
+}
+
+static struct gw_tcp *tcp_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_tcp, base);
+}
+
+static enum gw_status probe(char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "always there");
+    return GW_OK;
+}
+
+/* Links that got something to send are written together, once per turn. */
+static void flush_dirty(struct gw_tcp *tcp)
+{
+    while (tcp->dirty) {
+        struct gw_tcp_link *link = tcp->dirty;
+        tcp->dirty = link->next_dirty;
+        link->dirty = 0;
+        if (link->state == GW_TCP_UP && !link->out.blocked)
+            gw_tcp_write(link);
+    }
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    flush_dirty(prepare->data);
+}
+
+static void on_check(uv_check_t *check)
+{
+    flush_dirty(check->data);
+}
+
+static enum gw_status open_tcp(struct gw_loop *loop,
+                               const struct gw_transport_config *config,
+                               struct gw_transport **transport_p,
+                               struct gw_error *error)
+{
+    struct gw_tcp *tcp = calloc(1, sizeof *tcp);
+    if (!tcp)
+        return gw_fail(error, GW_ENOMEM, "no memory for the tcp transport");
+    if (config)
+        tcp->config = *config;
+    if (tcp->config.interface)
+        snprintf(tcp->interface, sizeof tcp->interface, "%s",
+                 tcp->config.interface);
+    if (tcp->interface[0]) {
+        enum gw_status status =
+            gw_tcp_interface(tcp->interface, AF_UNSPEC, tcp->host, error);
+        if (status != GW_OK) {
+            free(tcp);
+            return status;
+        }
+    }
+    if (!tcp->config.logins_max)
+        tcp->config.logins_max = LOGINS_MAX;
+    if (!tcp->config.login_us)
+        tcp->config.login_us = LOGIN_US;
+    tcp->base.ops = &gw_tcp_transport;
+    tcp->base.loop = loop;
+    tcp->uv = &gw_uv_loop_of(loop)->uv;
+    uv_prepare_init(tcp->uv, &tcp->before_poll);
+    uv_check_init(tcp->uv, &tcp->after_poll);
+    tcp->before_poll.data = tcp->after_poll.data = tcp;
+    tcp->handles = 2;
+    uv_prepare_start(&tcp->before_poll, on_prepare);
+    uv_check_start(&tcp->after_poll, on_check);
+    *transport_p = &tcp->base;
+    return GW_OK;
+}
+
+/* The last handle to close takes the transport with it. */
+static void handle_gone(struct gw_tcp *tcp)
+{
+    if (--tcp->handles == 0)
+        free(tcp);
+}
+
+static void on_own_handle_closed(uv_handle_t *handle)
+{
+    handle_gone(handle->data);
+}
+
+static void close_listener(struct gw_listener *listener);
+
+static void close_tcp(struct gw_transport *transport)
+{
+    struct gw_tcp *tcp = tcp_of(transport);
+    while (tcp->listeners)
+        close_listener(tcp->listeners);
+    while (tcp->links)
+        gw_tcp_drop(tcp->links);
+    tcp->closing = 1;
+    uv_close((uv_handle_t *)&tcp->before_poll, on_own_handle_closed);
+    uv_close((uv_handle_t *)&tcp->after_poll, on_own_handle_closed);
+}
+
+/* ---- links ---- */
+
+struct gw_tcp_link *gw_tcp_link_new(struct gw_tcp *tcp)
+{
+    struct gw_tcp_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    link->base.ops = &gw_tcp_transport;
+    link->base.transport = &tcp->base;
+    link->base.heard_us = link->base.sent_us = gw_loop_now(tcp->base.loop);
+    link->tcp = tcp;
+    link->fd = -1;
+    link->timer.owner = link;
+    link->next = tcp->links;
+    if (link->next)
+        link->next->back = &link->next;
+    link->back = &tcp->links;
+    tcp->links = link;
+    tcp->handles++;
+    return link;
+}
+
+static void free_link(struct gw_tcp_link *link)
+{
+    struct gw_tcp *tcp = link->tcp;
+    if (link->fd >= 0)
+        close(link->fd);
+    if (link->found)
+        freeaddrinfo(link->found);
+    free(link->in.message);
+    free(link);
+    handle_gone(tcp);
+}
+
+static void on_link_closed(uv_handle_t *handle)
+{
+    struct gw_tcp_link *link = handle->data;
+    link->poll_open = 0;
+    if (!link->resolving)
+        free_link(link);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct gw_tcp_link *link = poll->data;
+    /* an error of the socket is told by the read or write that meets it */
+    if (status < 0)
+        events = UV_READABLE | UV_WRITABLE;
+    if (link->state == GW_TCP_CONNECTING) {
+        gw_tcp_connected(link);
+        return;
+    }
+    if (link->state == GW_TCP_GREETING) {
+        gw_tcp_greet(link);
+        return;
+    }
+    if (link->state == GW_TCP_UP && events & UV_WRITABLE) {
+        link->out.blocked = 0;
+        gw_tcp_write(link);
+    }
+    if (link->state == GW_TCP_UP && events & UV_READABLE)
+        gw_tcp_read(link);
+    if (link->state == GW_TCP_UP)
+        gw_tcp_watch(link);
+}
+
+/* Asks libuv for what this link waits for; a call only where that changed. */
+void gw_tcp_watch(struct gw_tcp_link *link)
+{
+    int events = UV_READABLE;
+    if (link->state == GW_TCP_CONNECTING ||
+        (link->state == GW_TCP_UP && link->out.blocked))
+        events |= UV_WRITABLE;
+    if (events == link->events)
+        return;
+    link->events = events;
+    uv_poll_start(&link->poll, events, on_poll);
+}
+
+enum gw_status gw_tcp_adopt(struct gw_tcp_link *link, int fd)
+{
+    link->fd = fd;
+    int failed = uv_poll_init(link->tcp->uv, &link->poll, fd);
+    if (failed)
+        return GW_EIO;
+    link->poll.data = link;
+    link->poll_open = 1;
+    return GW_OK;
+}
+
+/* Takes a link out of everything that could still reach it. */
+static void detach(struct gw_tcp_link *link)
+{
+    if (link->listener && link->state == GW_TCP_GREETING)
+        link->tcp->greetings--;
+    link->state = GW_TCP_CLOSED;
+    gw_timer_stop(link->base.transport->loop, &link->timer);
+    *link->back = link->next;
+    if (link->next)
+        link->next->back = link->back;
+    if (link->dirty) {
+        struct gw_tcp_link **at = &link->tcp->dirty;
+        while (*at != link)
+            at = &(*at)->next_dirty;
+        *at = link->next_dirty;
+    }
+    link->base.up = 0;
+    gw_tcp_give_back(link);
+    gw_link_drop_queue(&link->base);
+}
+
+/* Frees a detached link as soon as libuv and the resolver let go of it. */
+void gw_tcp_release(struct gw_tcp_link *link)
+{
+    if (link->poll_open)
+        uv_close((uv_handle_t *)&link->poll, on_link_closed);
+    else if (!link->resolving)
+        free_link(link);
+}
+
+void gw_tcp_drop(struct gw_tcp_link *link)
+{
+    if (link->state == GW_TCP_CLOSED)
+        return;
+    detach(link);
+    gw_tcp_release(link);
+}
+
+void gw_tcp_fail(struct gw_tcp_link *link,
+                 enum gw_status status,
+                 const char *why)
+{
+    if (link->state == GW_TCP_CLOSED)
+        return;
+    /* a stranger that never logged in has no owner to be told */
+    int owned = !link->listener || link->state == GW_TCP_UP;
+    detach(link);
+    if (owned)
+        link->base.handler->down(&link->base, status, why);
+    gw_tcp_release(link);
+}
+
+static void close_link(struct gw_link *base)
+{
+    gw_tcp_drop(gw_tcp_link_of(base));
+}
+
+static void kick(struct gw_link *base)
+{
+    struct gw_tcp_link *link = gw_tcp_link_of(base);
+    if (link->dirty)
+        return;
+    link->dirty = 1;
+    link->next_dirty = link->tcp->dirty;
+    link->tcp->dirty = link;
+}
+
+static enum gw_status dial(struct gw_transport *transport,
+                           const char *address,
+                           const struct gw_hello *hello,
+                           const struct gw_link_handler *handler,
+                           void *owner,
+                           struct gw_windows *windows,
+                           struct gw_link **link_p,
+                           struct gw_error *error)
+{
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    enum gw_status status = gw_tcp_split(address, host, port, error);
+    if (status != GW_OK)
+        return status;
+    struct gw_tcp_link *link = gw_tcp_link_new(tcp_of(transport));
+    if (!link)
+        return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
+    link->base.handler = handler;
+    link->base.owner = owner;
+    link->base.windows = windows;
+    snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
+    snprintf(link->address, sizeof link->address, "%s", address);
+    gw_hello_encode(hello, link->hello);
+    gw_tcp_dial(link);
+    *link_p = &link->base;
+    return GW_OK;
+}
+
+/* ---- listeners ---- */
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct gw_listener *listener = handle->data;
+    struct gw_tcp *tcp = listener->tcp;
+    close(listener->fd);
+    free(listener);
+    handle_gone(tcp);
+}
+
+static void close_listener(struct gw_listener *listener)
+{
+    *listener->back = listener->next;
+    if (listener->next)
+        listener->next->back = listener->back;
+    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    if (status == 0)
+        gw_tcp_accept(poll->data);
+}
+
+static enum gw_status
+bind_socket(const char *address, int *fd_p, struct gw_error *error)
+{
+    struct addrinfo *found;
+    enum gw_status status = gw_tcp_resolve(address, 0, 1, &found, error);
+    if (status != GW_OK)
+        return status;
+    int fd =
+        socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int on = 1, failed = fd < 0;
+    if (!failed) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        failed = bind(fd, found->ai_addr, found->ai_addrlen) != 0 ||
+                 listen(fd, BACKLOG) != 0;
+    }
+    freeaddrinfo(found);
+    if (!failed) {
+        *fd_p = fd;
+        return GW_OK;
+    }
+    int number = errno;
+    if (fd >= 0)
+        close(fd);
+    if (number == EADDRINUSE)
+        return gw_fail(error, GW_EADDRINUSE,
+                       "cannot listen on %s: the port is in use; stop its "
+                       "owner (ss -ltnp shows it) or choose another port",
+                       address);
+    return gw_fail(error, GW_EIO, "cannot listen on %s: %s", address,
+                   strerror(number));
+}
+
+static enum gw_status listen_tcp(struct gw_transport *transport,
+                                 const char *address,
+                                 struct gw_acceptor *acceptor,
+                                 struct gw_listener **listener_p,
+                                 struct gw_error *error)
+{
+    struct gw_tcp *tcp = tcp_of(transport);
+    struct gw_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
+    enum gw_status status = bind_socket(address, &listener->fd, error);
+    if (status != GW_OK)
+        goto free_listener;
+    if (uv_poll_init(tcp->uv, &listener->poll, listener->fd) != 0) {
+        status = gw_fail(error, GW_EIO, "cannot watch %s", address);
+        goto close_socket;
+    }
+    listener->tcp = tcp;
+    listener->acceptor = acceptor;
+    listener->poll.data = listener;
+    gw_tcp_name(listener->fd, 0, listener->address);
+    listener->next = tcp->listeners;
+    if (listener->next)
+        listener->next->back = &listener->next;
+    listener->back = &tcp->listeners;
+    tcp->listeners = listener;
+    tcp->handles++;
+    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+    *listener_p = listener;
+    return GW_OK;
+
+close_socket:
+    close(listener->fd);
+free_listener:
+    free(listener);
+    return status;
+}
+
+static const char *listener_address(const struct gw_listener *listener)
+{
+    return listener->address;
+}
+
+const struct gw_transport_ops gw_tcp_transport = {
+    .name = "tcp",
+    .probe = probe,
+    .open = open_tcp,
+    .close = close_tcp,
+    .listen = listen_tcp,
+    .close_listener = close_listener,
+    .listener_address = listener_address,
+    .dial = dial,
+    .kick = kick,
+    .close_link = close_link,
+};

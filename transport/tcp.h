@@ -1,0 +1,150 @@
+/*
+ * Inside the tcp transport. A link is a non-blocking socket polled by libuv;
+ * reads and writes are our own, so that a payload goes from the socket into its
+ * window and from its arena into the socket without a buffer in between.
+ *
+ *   tcp.c          the table, listeners' and links' life
+ *   tcp_address.c  names, ports, interfaces
+ *   tcp_login.c    from a socket to a link that is up
+ *   tcp_read.c     frames in
+ *   tcp_write.c    frames out
+ */
+#ifndef GW_TRANSPORT_TCP_H
+#define GW_TRANSPORT_TCP_H
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "transport/loop_uv.h"
+#include "transport/transport.h"
+
+/* Frames handed to the kernel in one call, when they are small. */
+#define GW_TCP_BATCH       16
+#define GW_TCP_BATCH_BYTES ((size_t)64 << 10)
+
+enum gw_tcp_state {
+    GW_TCP_RESOLVING,  /* opener: looking the name up */
+    GW_TCP_CONNECTING, /* opener: waiting for the socket */
+    GW_TCP_GREETING,   /* acceptor: reading the hello; opener: the reply */
+    GW_TCP_UP,
+    GW_TCP_REFUSED, /* acceptor: the reply is still on its way out */
+    GW_TCP_CLOSED,
+};
+
+struct gw_tcp;
+
+/* What is being read: a header, then perhaps a payload, then a header .. */
+struct gw_tcp_in {
+    uint8_t header[GW_FRAME_BYTES];
+    size_t header_bytes; /* that are there */
+    int in_payload;
+    struct gw_frame frame;
+    uint8_t *place; /* of the payload */
+    size_t place_bytes;
+    uint32_t crc;
+    uint8_t *message; /* buffer for payloads without a window */
+    size_t message_room;
+};
+
+/* What is being written: frames already taken from the queue. */
+struct gw_tcp_out {
+    struct gw_send *send[GW_TCP_BATCH];
+    uint8_t header[GW_TCP_BATCH][GW_FRAME_BYTES];
+    size_t n;
+    size_t sent_bytes; /* of send[0], its header included */
+    int blocked;       /* the socket is full */
+};
+
+struct gw_tcp_link {
+    struct gw_link base;
+    struct gw_tcp *tcp;
+    enum gw_tcp_state state;
+    int fd;
+    uv_poll_t poll;
+    int poll_open, events;
+    struct gw_tcp_link *next, **back; /* in tcp->links */
+    struct gw_tcp_link *next_dirty;
+    int dirty;
+
+    /* login */
+    struct gw_listener *listener; /* acceptor's side only */
+    struct gw_timer timer;
+    uint8_t greeting[GW_REPLY_BYTES]; /* hello or reply, as it comes in */
+    size_t greeting_bytes;
+    uint8_t hello[GW_HELLO_BYTES]; /* opener: to be sent */
+    struct gw_work resolve;
+    int resolving; /* the link cannot be freed before the work is done */
+    char address[GW_ADDRESS_MAX];
+    struct addrinfo *found, *trying;
+    struct gw_error error;
+
+    struct gw_tcp_in in;
+    struct gw_tcp_out out;
+};
+
+struct gw_listener {
+    struct gw_tcp *tcp;
+    struct gw_acceptor *acceptor;
+    int fd;
+    uv_poll_t poll;
+    struct gw_listener *next, **back;
+    char address[GW_ADDRESS_MAX];
+};
+
+struct gw_tcp {
+    struct gw_transport base;
+    uv_loop_t *uv;
+    uv_prepare_t before_poll;
+    uv_check_t after_poll;
+    struct gw_tcp_link *links;
+    struct gw_tcp_link *dirty;
+    struct gw_listener *listeners;
+    unsigned greetings; /* accepted links that have not logged in */
+    unsigned handles;   /* open libuv handles that point here */
+    int closing;
+    struct gw_transport_config config;
+    char interface[GW_ADDRESS_MAX];
+    char host[NI_MAXHOST]; /* numeric address of the interface, or "" */
+};
+
+struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link);
+
+/* tcp.c */
+struct gw_tcp_link *gw_tcp_link_new(struct gw_tcp *tcp);
+enum gw_status gw_tcp_adopt(struct gw_tcp_link *link, int fd);
+void gw_tcp_watch(struct gw_tcp_link *link);
+void gw_tcp_fail(struct gw_tcp_link *link,
+                 enum gw_status status,
+                 const char *why);
+void gw_tcp_drop(struct gw_tcp_link *link);
+void gw_tcp_release(struct gw_tcp_link *link);
+
+/* tcp_address.c */
+enum gw_status gw_tcp_split(const char *address,
+                            char host[NI_MAXHOST],
+                            char port[NI_MAXSERV],
+                            struct gw_error *error);
+enum gw_status gw_tcp_resolve(const char *address,
+                              int numeric,
+                              int passive,
+                              struct addrinfo **found_p,
+                              struct gw_error *error);
+enum gw_status gw_tcp_interface(const char *interface,
+                                int family,
+                                char host[NI_MAXHOST],
+                                struct gw_error *error);
+void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
+
+/* tcp_login.c */
+void gw_tcp_dial(struct gw_tcp_link *link);
+void gw_tcp_connected(struct gw_tcp_link *link);
+void gw_tcp_accept(struct gw_listener *listener);
+void gw_tcp_greet(struct gw_tcp_link *link);
+
+/* tcp_read.c and tcp_write.c */
+void gw_tcp_read(struct gw_tcp_link *link);
+void gw_tcp_write(struct gw_tcp_link *link);
+void gw_tcp_give_back(struct gw_tcp_link *link);
+
+#endif

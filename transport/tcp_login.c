@@ -1,0 +1,256 @@
+/*
+ * From a socket to a link that is up.
+ *
+ *   opener    resolve - connect - hello > .......... < reply - up
+ *   acceptor            accept  - ..... < hello, judge, reply > - up
+ *
+ * Before login a link holds a fixed buffer, a deadline, and a place among at
+ * most logins_max; when all places are taken the oldest stranger makes room.
+ */
+#include "config.h"
+
+#include "transport/tcp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void on_deadline(struct gw_timer *timer)
+{
+    struct gw_tcp_link *link = timer->owner;
+    gw_tcp_fail(link, GW_ETIMEOUT,
+                link->state == GW_TCP_GREETING ? "no answer to the login"
+                                               : "no connection in time");
+}
+
+static void start_deadline(struct gw_tcp_link *link)
+{
+    link->timer.fire = on_deadline;
+    gw_timer_start(link->tcp->base.loop, &link->timer,
+                   link->tcp->config.login_us);
+}
+
+static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
+{
+    gw_timer_stop(link->tcp->base.loop, &link->timer);
+    if (link->listener)
+        link->tcp->greetings--;
+    link->state = GW_TCP_UP;
+    link->base.up = 1;
+    link->base.heard_us = gw_loop_now(link->tcp->base.loop);
+    link->base.handler->up(&link->base, reply);
+    if (link->state == GW_TCP_UP)
+        gw_tcp_watch(link);
+}
+
+/* ---- the opener ---- */
+
+static int open_socket(struct gw_tcp_link *link, const struct addrinfo *to)
+{
+    int fd =
+        socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    char from[GW_ADDRESS_MAX + 8], *host = link->tcp->host;
+    struct addrinfo *local;
+    snprintf(from, sizeof from, strchr(host, ':') ? "[%.100s]:0" : "%.100s:0",
+             host);
+    if (host[0] && gw_tcp_resolve(from, 1, 0, &local, NULL) == GW_OK) {
+        int fits = local->ai_family == to->ai_family;
+        int failed = fits && bind(fd, local->ai_addr, local->ai_addrlen) != 0;
+        freeaddrinfo(local);
+        if (failed) {
+            close(fd);
+            return -1;
+        }
+    }
+    return fd;
+}
+
+/* Tries the next address of the name; the last failure is the one told. */
+static void connect_next(struct gw_tcp_link *link, int number)
+{
+    for (; link->trying; link->trying = link->trying->ai_next) {
+        int fd = open_socket(link, link->trying);
+        if (fd < 0) {
+            number = errno;
+            continue;
+        }
+        if (connect(fd, link->trying->ai_addr, link->trying->ai_addrlen) != 0 &&
+            errno != EINPROGRESS) {
+            number = errno;
+            close(fd);
+            continue;
+        }
+        if (link->poll_open || gw_tcp_adopt(link, fd) != GW_OK) {
+            close(fd);
+            break;
+        }
+        link->state = GW_TCP_CONNECTING;
+        gw_tcp_watch(link);
+        return;
+    }
+    gw_tcp_fail(link, GW_EUNREACHABLE,
+                number ? strerror(number) : "no address");
+}
+
+static void resolve_run(struct gw_work *work)
+{
+    struct gw_tcp_link *link = work->owner;
+    gw_tcp_resolve(link->address, 0, 0, &link->found, &link->error);
+}
+
+static void resolve_done(struct gw_work *work)
+{
+    struct gw_tcp_link *link = work->owner;
+    link->resolving = 0;
+    if (link->state == GW_TCP_CLOSED) {
+        gw_tcp_release(link); /* dropped meanwhile */
+        return;
+    }
+    if (!link->found) {
+        gw_tcp_fail(link, link->error.status, link->error.text);
+        return;
+    }
+    link->trying = link->found;
+    connect_next(link, 0);
+}
+
+void gw_tcp_dial(struct gw_tcp_link *link)
+{
+    link->state = GW_TCP_RESOLVING;
+    start_deadline(link);
+    link->resolving = 1;
+    link->resolve = (struct gw_work){
+        .run = resolve_run, .done = resolve_done, .owner = link};
+    gw_loop_work(link->tcp->base.loop, &link->resolve);
+}
+
+void gw_tcp_connected(struct gw_tcp_link *link)
+{
+    int number = 0;
+    socklen_t bytes = sizeof number;
+    getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &number, &bytes);
+    if (number) {
+        gw_tcp_fail(link, GW_EUNREACHABLE, strerror(number));
+        return;
+    }
+    /* an empty socket takes the 96 bytes of a hello at once */
+    if (send(link->fd, link->hello, sizeof link->hello, MSG_NOSIGNAL) !=
+        (ssize_t)sizeof link->hello) {
+        gw_tcp_fail(link, GW_ECLOSED, "closed before the login");
+        return;
+    }
+    link->state = GW_TCP_GREETING;
+    gw_tcp_watch(link);
+}
+
+static void got_reply(struct gw_tcp_link *link)
+{
+    struct gw_reply reply;
+    char why[GW_ERROR_TEXT_BYTES];
+    enum gw_status status = gw_reply_decode(link->greeting, &reply);
+    if (status == GW_EPROTO) {
+        gw_tcp_fail(link, status, "what answered there is not gradweir");
+    } else if (status == GW_EVERSION) {
+        snprintf(why, sizeof why,
+                 "protocol versions differ: this is gradweir %s, the peer is "
+                 "gradweir %s",
+                 PACKAGE_VERSION, reply.version);
+        gw_tcp_fail(link, status, why);
+    } else if (reply.status != GW_OK) {
+        snprintf(why, sizeof why, "%s",
+                 reply.reason[0] ? reply.reason : "login refused");
+        gw_tcp_fail(link, reply.status, why);
+    } else {
+        link->base.session = reply.session;
+        go_up(link, &reply);
+    }
+}
+
+/* ---- the acceptor ---- */
+
+static void got_hello(struct gw_tcp_link *link)
+{
+    struct gw_reply reply;
+    uint8_t bytes[GW_REPLY_BYTES];
+    enum gw_status status = gw_link_judge(&link->base, link->listener->acceptor,
+                                          link->greeting, &reply);
+    if (status == GW_OK || reply.reason[0]) {
+        gw_reply_encode(&reply, bytes);
+        if (send(link->fd, bytes, sizeof bytes, MSG_NOSIGNAL) !=
+            (ssize_t)sizeof bytes)
+            status = GW_ECLOSED;
+    }
+    if (status == GW_OK)
+        go_up(link, NULL);
+    else
+        gw_tcp_drop(link);
+}
+
+/* Reads what is missing of the other side's greeting. */
+void gw_tcp_greet(struct gw_tcp_link *link)
+{
+    size_t wanted = link->listener ? GW_HELLO_BYTES : GW_REPLY_BYTES;
+    ssize_t got = recv(link->fd, link->greeting + link->greeting_bytes,
+                       wanted - link->greeting_bytes, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        gw_tcp_fail(link, GW_ECLOSED,
+                    got == 0 ? "closed without an answer to the login"
+                             : strerror(errno));
+        return;
+    }
+    link->greeting_bytes += (size_t)got;
+    if (link->greeting_bytes < wanted)
+        return;
+    if (link->listener)
+        got_hello(link);
+    else
+        got_reply(link);
+}
+
+/* links are in order of their making, the newest first */
+static void make_room(struct gw_tcp *tcp)
+{
+    struct gw_tcp_link *oldest = NULL;
+    if (tcp->greetings < tcp->config.logins_max)
+        return;
+    for (struct gw_tcp_link *link = tcp->links; link; link = link->next)
+        if (link->listener && link->state == GW_TCP_GREETING)
+            oldest = link;
+    if (oldest)
+        gw_tcp_drop(oldest);
+}
+
+void gw_tcp_accept(struct gw_listener *listener)
+{
+    struct gw_tcp *tcp = listener->tcp;
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return; /* gone again, or out of descriptors: later */
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    make_room(tcp);
+    struct gw_tcp_link *link = gw_tcp_link_new(tcp);
+    if (!link) {
+        close(fd);
+        return;
+    }
+    link->listener = listener;
+    link->state = GW_TCP_GREETING;
+    tcp->greetings++;
+    gw_tcp_name(fd, 1, link->base.remote);
+    if (gw_tcp_adopt(link, fd) != GW_OK) {
+        gw_tcp_drop(link);
+        return;
+    }
+    start_deadline(link);
+    gw_tcp_watch(link);
+}

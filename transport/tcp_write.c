@@ -1,0 +1,110 @@
+/*
+ * Frames out. The most urgent sends are taken from the queue and handed to the
+ * kernel together, headers and payloads gathered from where they lie. What has
+ * been taken stays ahead of what comes later; a large payload is taken alone,
+ * so that something more urgent waits for one chunk at most.
+ */
+#include "config.h"
+
+#include "transport/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+static void take(struct gw_tcp_link *link)
+{
+    struct gw_tcp_out *out = &link->out;
+    size_t bytes = 0;
+    while (out->n < GW_TCP_BATCH && bytes < GW_TCP_BATCH_BYTES) {
+        struct gw_send *send = gw_link_next(&link->base);
+        if (!send)
+            return;
+        struct gw_frame *frame = &send->frame;
+        if (frame->length > 0 && !send->crc_known &&
+            !(frame->flags & GW_FLAG_NO_CRC))
+            frame->payload_crc = gw_crc32c(0, send->payload, frame->length);
+        gw_frame_encode(frame, out->header[out->n]);
+        out->send[out->n++] = send;
+        bytes += GW_FRAME_BYTES + frame->length;
+    }
+}
+
+/* The parts of the batch that the kernel has not got yet. */
+static size_t gather(struct gw_tcp_out *out, struct iovec *io)
+{
+    size_t parts = 0, skip = out->sent_bytes;
+    for (size_t i = 0; i < out->n; i++) {
+        uint32_t length = out->send[i]->frame.length;
+        if (skip < GW_FRAME_BYTES) {
+            io[parts].iov_base = out->header[i] + skip;
+            io[parts++].iov_len = GW_FRAME_BYTES - skip;
+            skip = 0;
+        } else {
+            skip -= GW_FRAME_BYTES;
+        }
+        if (length > 0) {
+            const uint8_t *payload = out->send[i]->payload;
+            io[parts].iov_base = (void *)(uintptr_t)(payload + skip);
+            io[parts++].iov_len = length - skip;
+        }
+        skip = 0;
+    }
+    return parts;
+}
+
+/* Gives the first send of the batch back; the caller may queue it again. */
+static void finish_first(struct gw_tcp_out *out, enum gw_status status)
+{
+    struct gw_send *send = out->send[0];
+    out->n--;
+    memmove(out->send, out->send + 1, out->n * sizeof *out->send);
+    memmove(out->header, out->header + 1, out->n * sizeof *out->header);
+    send->done(send, status);
+}
+
+static void advance(struct gw_tcp_link *link, size_t put)
+{
+    struct gw_tcp_out *out = &link->out;
+    out->sent_bytes += put;
+    while (out->n > 0 && link->state == GW_TCP_UP) {
+        size_t whole = GW_FRAME_BYTES + out->send[0]->frame.length;
+        if (out->sent_bytes < whole)
+            return;
+        out->sent_bytes -= whole;
+        finish_first(out, GW_OK);
+    }
+}
+
+void gw_tcp_write(struct gw_tcp_link *link)
+{
+    struct gw_tcp_out *out = &link->out;
+    struct iovec io[2 * GW_TCP_BATCH];
+    while (link->state == GW_TCP_UP) {
+        if (out->n == 0)
+            take(link);
+        if (out->n == 0)
+            return;
+        struct msghdr message = {.msg_iov = io, .msg_iovlen = gather(out, io)};
+        ssize_t put = sendmsg(link->fd, &message, MSG_NOSIGNAL);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0 && errno == EAGAIN) {
+            out->blocked = 1;
+            gw_tcp_watch(link);
+            return;
+        }
+        if (put < 0) {
+            gw_tcp_fail(link, GW_ECLOSED, strerror(errno));
+            return;
+        }
+        link->base.sent_us = gw_loop_now(link->tcp->base.loop);
+        advance(link, (size_t)put);
+    }
+}
+
+void gw_tcp_give_back(struct gw_tcp_link *link)
+{
+    while (link->out.n > 0)
+        finish_first(&link->out, GW_ECLOSED);
+}

@@ -1,0 +1,139 @@
+#include "config.h"
+
+#include "transport/transport.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct gw_send *send_of(const struct gw_heap_node *node)
+{
+    return GW_CONTAINER(node, struct gw_send, node);
+}
+
+static int send_before(const struct gw_heap_node *a,
+                       const struct gw_heap_node *b)
+{
+    const struct gw_send *first = send_of(a), *second = send_of(b);
+    if (first->priority != second->priority)
+        return first->priority < second->priority;
+    if (first->frame.chunk != second->frame.chunk)
+        return first->frame.chunk < second->frame.chunk;
+    return first->order < second->order;
+}
+
+void gw_link_send(struct gw_link *link, struct gw_send *send)
+{
+    assert(!send->queued);
+    if (!link->up) {
+        send->done(send, GW_ECLOSED);
+        return;
+    }
+    link->queue.before = send_before;
+    send->frame.session = link->session;
+    send->order = link->queue_order++;
+    send->queued = 1;
+    int idle = !gw_heap_first(&link->queue);
+    gw_heap_insert(&link->queue, &send->node);
+    if (idle)
+        link->ops->kick(link);
+}
+
+struct gw_send *gw_link_next(struct gw_link *link)
+{
+    struct gw_heap_node *first = gw_heap_first(&link->queue);
+    if (!first)
+        return NULL;
+    gw_heap_remove(&link->queue, first);
+    struct gw_send *send = send_of(first);
+    send->queued = 0;
+    return send;
+}
+
+void gw_link_drop_queue(struct gw_link *link)
+{
+    link->up = 0;
+    for (struct gw_send *send = gw_link_next(link); send;
+         send = gw_link_next(link))
+        send->done(send, GW_ECLOSED);
+}
+
+void gw_link_close(struct gw_link *link)
+{
+    link->ops->close_link(link);
+}
+
+enum gw_status gw_link_place(struct gw_link *link,
+                             const struct gw_frame *frame,
+                             void **place_p,
+                             const char **why_p)
+{
+    if (frame->session != link->session) {
+        *why_p = "frame of another session";
+        return GW_EPROTO;
+    }
+    void *place = NULL;
+    if (frame->window != GW_WINDOW_NONE) {
+        if (link->windows)
+            place = gw_window_at(link->windows, frame->kind, frame->window,
+                                 frame->offset, frame->length);
+        if (!place) {
+            *why_p = "put outside of the windows it was given";
+            return GW_EPROTO;
+        }
+    }
+    *place_p = place;
+    return GW_OK;
+}
+
+enum gw_status gw_link_judge(struct gw_link *link,
+                             struct gw_acceptor *acceptor,
+                             const uint8_t hello_bytes[GW_HELLO_BYTES],
+                             struct gw_reply *reply)
+{
+    struct gw_hello hello;
+    *reply = (struct gw_reply){.status = GW_OK};
+    snprintf(reply->version, sizeof reply->version, "%s", PACKAGE_VERSION);
+    enum gw_status status = gw_hello_decode(hello_bytes, &hello);
+    if (status == GW_EVERSION)
+        snprintf(reply->reason, sizeof reply->reason,
+                 "protocol versions differ: this is gradweir %s, you are "
+                 "gradweir %s",
+                 PACKAGE_VERSION, hello.version);
+    if (status == GW_OK)
+        status = acceptor->judge(acceptor, link, &hello, reply);
+    reply->status = status;
+    if (status != GW_OK)
+        return status;
+    assert(link->handler);
+    while (link->session == 0)
+        gw_loop_random(link->transport->loop, &link->session,
+                       sizeof link->session);
+    reply->session = link->session;
+    return GW_OK;
+}
+
+const struct gw_transport_ops *gw_transport_find(const char *name,
+                                                 struct gw_error *error)
+{
+    int automatic = strcmp(name, "auto") == 0;
+    char why[256] = "no transport of that name";
+    for (size_t i = 0; gw_transports[i]; i++) {
+        const struct gw_transport_ops *ops = gw_transports[i];
+        int wanted = automatic ? strcmp(ops->name, "sim") != 0
+                               : strcmp(ops->name, name) == 0;
+        if (wanted && ops->probe(why, sizeof why) == GW_OK)
+            return ops;
+    }
+    gw_fail(error, GW_EUNSUPPORTED, "cluster.transport %s: %s", name, why);
+    return NULL;
+}
+
+extern const struct gw_transport_ops gw_tcp_transport;
+extern const struct gw_transport_ops gw_sim_transport;
+
+const struct gw_transport_ops *const gw_transports[] = {
+    &gw_tcp_transport,
+    &gw_sim_transport,
+    NULL,
+};

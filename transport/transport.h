@@ -1,0 +1,209 @@
+/*
+ * Transports: how frames and their payloads get from one process to another.
+ * A transport is an entry of gw_transports; tests/table runs the same cases on
+ * each. It knows no gradient, no rank and no retry: it moves bytes, checks what
+ * it can check, and reports.
+ *
+ *   listen + judge          dial(hello)
+ *        |                       |
+ *        +------- login ---------+         proto/login
+ *        |                       |
+ *      link  <== frames ==>    link        proto/wire
+ *
+ * The data plane is put with notification: a frame's payload goes straight into
+ * a window (window.h) of the receiver, whose handler is called when the bytes
+ * are there and their checksum has passed. Frames of one link arrive in the
+ * order in which they were sent; links are independent of each other.
+ *
+ * Everything here runs on the loop's thread.
+ */
+#ifndef GW_TRANSPORT_TRANSPORT_H
+#define GW_TRANSPORT_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/login.h"
+#include "proto/status.h"
+#include "proto/wire.h"
+#include "transport/heap.h"
+#include "transport/loop.h"
+#include "transport/window.h"
+
+#define GW_ADDRESS_MAX 128 /* "host:port" or "[v6]:port", with its end */
+
+struct gw_link;
+struct gw_listener;
+struct gw_transport;
+
+/*
+ * One frame to be sent. Owned by the caller, who fills in everything above the
+ * line; frame, payload and this struct stay as they are until `done`, which is
+ * called exactly once: GW_OK when the bytes have left this process, GW_ECLOSED
+ * when the link is gone (they may or may not have arrived).
+ */
+struct gw_send {
+    struct gw_frame frame; /* session is the link's; payload_crc see below */
+    const void *payload;   /* frame.length bytes */
+    uint32_t priority;     /* smaller leaves earlier; then smaller chunk */
+    int crc_known;         /* 0: the link computes frame.payload_crc */
+    void (*done)(struct gw_send *send, enum gw_status status);
+    void *owner;
+    /* -------- the link's */
+    struct gw_heap_node node;
+    uint64_t order;
+    int queued;
+};
+
+/* What happens on a link, told to whoever owns it. */
+struct gw_link_handler {
+    /* Login is done. `reply` is NULL on the acceptor's side. */
+    void (*up)(struct gw_link *link, const struct gw_reply *reply);
+    /*
+     * A frame. `payload` is frame->length bytes: in the window for a put, else
+     * in a buffer of the link that lasts for this call only.
+     */
+    void (*frame)(struct gw_link *link,
+                  const struct gw_frame *frame,
+                  const void *payload);
+    /*
+     * The link failed, or its dial did: every queued send has been given back
+     * and `link` is gone after this call. Not called for gw_link_close.
+     */
+    void (*down)(struct gw_link *link, enum gw_status status, const char *why);
+};
+
+/* Decides who may have a link. */
+struct gw_acceptor {
+    /*
+     * GW_OK: has set link->handler, link->owner, link->windows and may fill in
+     * reply->epoch, job, incarnation. Otherwise the reply's reason is sent (if
+     * it is not empty) and the link closed.
+     */
+    enum gw_status (*judge)(struct gw_acceptor *acceptor,
+                            struct gw_link *link,
+                            const struct gw_hello *hello,
+                            struct gw_reply *reply);
+    void *owner;
+};
+
+/* What every transport's link begins with. */
+struct gw_link {
+    const struct gw_transport_ops *ops;
+    struct gw_transport *transport;
+    const struct gw_link_handler *handler;
+    void *owner;
+    struct gw_windows *windows; /* the peer's, owned by the handler's owner */
+    uint32_t session;
+    int up;
+    struct gw_heap queue;
+    uint64_t queue_order;
+    uint64_t heard_us; /* when bytes last came in */
+    uint64_t sent_us;  /* when bytes last went out */
+    char remote[GW_ADDRESS_MAX];
+};
+
+struct gw_transport_config {
+    const char *interface; /* name or address to bind and dial from, or "" */
+    const char *host;      /* sim: the simulated host */
+    uint32_t logins_max;   /* links that have not logged in, 0: 64 */
+    uint64_t login_us;     /* time for a login, 0: 5 s */
+};
+
+struct gw_transport_ops {
+    const char *name;
+
+    /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
+    enum gw_status (*probe)(char *why, size_t why_bytes);
+
+    enum gw_status (*open)(struct gw_loop *loop,
+                           const struct gw_transport_config *config,
+                           struct gw_transport **transport_p,
+                           struct gw_error *error);
+    /* Closes listeners and links that are left; frees it. */
+    void (*close)(struct gw_transport *transport);
+
+    /*
+     * Listens on `address` ("host:port", port 0 for any). GW_EADDRINUSE (says
+     * which port), GW_EINVAL (address), GW_EIO.
+     */
+    enum gw_status (*listen)(struct gw_transport *transport,
+                             const char *address,
+                             struct gw_acceptor *acceptor,
+                             struct gw_listener **listener_p,
+                             struct gw_error *error);
+    void (*close_listener)(struct gw_listener *listener);
+    /* The address to dial, with the real port; owned by the listener. */
+    const char *(*listener_address)(const struct gw_listener *listener);
+
+    /*
+     * Begins to open a link; `up` or `down` follows, never from within this
+     * call. Errors: GW_ENOMEM, GW_EINVAL (address).
+     */
+    enum gw_status (*dial)(struct gw_transport *transport,
+                           const char *address,
+                           const struct gw_hello *hello,
+                           const struct gw_link_handler *handler,
+                           void *owner,
+                           struct gw_windows *windows,
+                           struct gw_link **link_p,
+                           struct gw_error *error);
+
+    /* The queue is no longer empty. */
+    void (*kick)(struct gw_link *link);
+
+    /* See gw_link_close. */
+    void (*close_link)(struct gw_link *link);
+};
+
+/* What every transport begins with. */
+struct gw_transport {
+    const struct gw_transport_ops *ops;
+    struct gw_loop *loop;
+};
+
+/* Every transport of this build in order of preference, ended by NULL. */
+extern const struct gw_transport_ops *const gw_transports[];
+
+/*
+ * The transport called `name`, or the first that works here for "auto" (never
+ * sim). NULL with a line in *error.
+ */
+const struct gw_transport_ops *gw_transport_find(const char *name,
+                                                 struct gw_error *error);
+
+/* Queues a frame. On a link that is not up: done(GW_ECLOSED) at once. */
+void gw_link_send(struct gw_link *link, struct gw_send *send);
+
+/*
+ * Closes a link without calling `down`; queued sends come back with
+ * GW_ECLOSED before this returns, and `link` is gone. Allowed in callbacks.
+ */
+void gw_link_close(struct gw_link *link);
+
+/* For transports: the first send in order, taken out; NULL when empty. */
+struct gw_send *gw_link_next(struct gw_link *link);
+
+/* For transports: gives every queued send back with GW_ECLOSED. */
+void gw_link_drop_queue(struct gw_link *link);
+
+/*
+ * For transports: judges a received header against the link: session and, for
+ * puts, the window. GW_OK sets *place_p to where the payload goes (NULL for a
+ * message). Otherwise the link must be closed with *why.
+ */
+enum gw_status gw_link_place(struct gw_link *link,
+                             const struct gw_frame *frame,
+                             void **place_p,
+                             const char **why_p);
+
+/*
+ * For transports: answers a hello as the acceptor decides. Fills in the reply
+ * and, if it is GW_OK, link->session.
+ */
+enum gw_status gw_link_judge(struct gw_link *link,
+                             struct gw_acceptor *acceptor,
+                             const uint8_t hello_bytes[GW_HELLO_BYTES],
+                             struct gw_reply *reply);
+
+#endif
