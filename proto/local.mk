@@ -1,11 +1,28 @@
 noinst_LIBRARIES += libproto.a
 libproto_a_SOURCES = \
+	%D%/control.c \
+	%D%/control.h \
+	%D%/control_codec.h \
+	%D%/control_pack.c \
+	%D%/control_unpack.c \
 	%D%/login.c \
 	%D%/login.h \
+	%D%/map.h \
 	%D%/random.c \
 	%D%/random.h \
 	%D%/status.c \
 	%D%/status.h \
 	%D%/wire.c \
 	%D%/wire.h
-EXTRA_DIST += %D%/configure.m4
+nodist_libproto_a_SOURCES = \
+	proto/control.pb-c.c \
+	proto/control.pb-c.h
+EXTRA_DIST += %D%/configure.m4 %D%/control.proto
+
+# Made in the build tree and never installed: its ABI is protobuf-c's.
+BUILT_SOURCES += proto/control.pb-c.h
+CLEANFILES += proto/control.pb-c.c proto/control.pb-c.h
+proto/control.pb-c.c: proto/control.pb-c.h
+	@:
+proto/control.pb-c.h: %D%/control.proto
+	$(AM_V_GEN)$(MKDIR_P) proto && $(PROTOC_C) --c_out=proto -I$(srcdir)/proto $(srcdir)/proto/control.proto

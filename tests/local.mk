@@ -14,8 +14,11 @@ GW_UNIT_TESTS = \
 	%D%/unit/test_status \
 	%D%/unit/test_wire
 GW_TABLE_TESTS = \
+	%D%/table/test_member \
 	%D%/table/test_transport
 check_PROGRAMS += $(GW_UNIT_TESTS) $(GW_TABLE_TESTS)
+tests_table_test_member_SOURCES = %D%/table/test_member.c \
+	%D%/table/world.c %D%/table/world.h
 tests_table_test_transport_SOURCES = %D%/table/test_transport.c \
 	%D%/table/world.c %D%/table/world.h
 LDADD += $(CMOCKA_LIBS)

@@ -1,5 +1,7 @@
 noinst_LIBRARIES += libtransport.a
 libtransport_a_SOURCES = \
+	%D%/channel.c \
+	%D%/channel.h \
 	%D%/disk_posix.c \
 	%D%/heap.c \
 	%D%/heap.h \
@@ -8,6 +10,8 @@ libtransport_a_SOURCES = \
 	%D%/loop_uv.c \
 	%D%/loop_uv.h \
 	%D%/loop_uv_share.c \
+	%D%/member.c \
+	%D%/member.h \
 	%D%/sim.c \
 	%D%/sim.h \
 	%D%/sim_disk.c \

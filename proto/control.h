@@ -1,0 +1,319 @@
+/*
+ * Control messages: what members tell each other besides gradients and weights.
+ * Plain structs here; protobuf-c makes the bytes (control.proto) and stays
+ * inside control*.c. Messages are reliable and in order between two members
+ * (transport/member.h), so each is sent once.
+ *
+ *   joining   member > coordinator   JOIN, DECLARE, READY
+ *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START
+ *   windows   worker <> shard        WINDOW
+ *   deciding  shard > shard 0        VOTE;  worker > shard 0  SCORE
+ *             shard 0 > everyone     DECISION
+ *   saving    shard > coordinator    SAVED, FILE_OPEN;  back  FILE_REPLY
+ *             coordinator > shard 0  STORED
+ *   watching  member > coordinator   REPORT, STALL, STOP, BYE
+ *             observer > coordinator GONE, STATUS, STOP
+ *   ending    coordinator > member   END;  > shard 0  STOP
+ */
+#ifndef GW_PROTO_CONTROL_H
+#define GW_PROTO_CONTROL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/map.h"
+#include "proto/status.h"
+
+#define GW_DIGEST_BYTES 32
+
+/* Parts keep a message below the 64 KiB of a frame. */
+#define GW_KEYS_PER_PART    256
+#define GW_MEMBERS_PER_PART 200
+#define GW_VALUES_PER_PART  4096
+
+enum gw_message_kind {
+    GW_MESSAGE_JOIN = 1,
+    GW_MESSAGE_WELCOME,
+    GW_MESSAGE_DECLARE,
+    GW_MESSAGE_VIEW,
+    GW_MESSAGE_START,
+    GW_MESSAGE_READY,
+    GW_MESSAGE_WINDOW,
+    GW_MESSAGE_DECISION,
+    GW_MESSAGE_VOTE,
+    GW_MESSAGE_SCORE,
+    GW_MESSAGE_REPORT,
+    GW_MESSAGE_STOP,
+    GW_MESSAGE_SAVED,
+    GW_MESSAGE_STORED,
+    GW_MESSAGE_END,
+    GW_MESSAGE_BYE,
+    GW_MESSAGE_STALL,
+    GW_MESSAGE_GONE,
+    GW_MESSAGE_FILE_OPEN,
+    GW_MESSAGE_FILE_REPLY,
+    GW_MESSAGE_STATUS,
+    GW_MESSAGE_KINDS,
+};
+
+/* "Here I am." From every worker and every shard. */
+struct gw_join {
+    uint8_t role;
+    const char *host;
+    uint64_t machine; /* equal for processes that share a kernel */
+    uint32_t pid;
+    uint64_t process; /* server: equal for the threads of one process */
+    uint32_t threads, thread;
+    const char *address; /* server: where this shard listens */
+    uint32_t rank;       /* worker: wanted, or GW_RANK_NONE */
+};
+
+struct gw_welcome {
+    uint32_t rank;   /* worker: given; server: GW_RANK_NONE */
+    const char *job; /* text of the job file, defaults filled in */
+};
+
+/*
+ * The keys, by hash from every worker and by name from rank 0; the coordinator
+ * passes rank 0's on to the shards. `keys` holds keys_n of keys_total.
+ */
+struct gw_declare {
+    uint64_t keys_hash;
+    uint8_t data_digest[GW_DIGEST_BYTES];
+    uint64_t samples, steps_per_epoch, total_steps;
+    uint32_t keys_total, keys_first, keys_n;
+    const struct gw_key *keys;
+};
+
+struct gw_view_member {
+    uint8_t role;
+    uint32_t id;     /* rank of a worker, number of a shard */
+    uint32_t server; /* number of the server process */
+    uint64_t incarnation;
+    const char *address;
+    const char *host;
+};
+
+struct gw_view {
+    uint64_t epoch;
+    uint32_t members_total, members_first, members_n;
+    const struct gw_view_member *members;
+};
+
+/* State that is one for the whole job, kept by shard 0 and in manifests. */
+struct gw_decision_state {
+    uint64_t clock;   /* steps decided, applied or skipped */
+    uint64_t applied; /* optimizer steps: what schedules follow */
+    double loss_scale;
+    uint64_t good_steps; /* since the loss scale last changed */
+    uint32_t skipped_in_a_row;
+    double best_loss; /* of the best evaluation; meaningless before one */
+    uint64_t best_clock;
+    uint32_t evaluations, evaluations_without_progress;
+};
+
+struct gw_start {
+    uint64_t total_steps, steps_per_epoch;
+    struct gw_decision_state state;
+    const char *resume; /* directory of the checkpoint, "" to begin anew */
+    const char *dir;    /* checkpoint.dir, "" for none */
+    const char *token;  /* a file there that shows that the dir is shared */
+};
+
+struct gw_ready {
+    uint64_t version;
+};
+
+struct gw_window_open {
+    uint8_t kind; /* enum gw_frame_kind that may land there */
+    uint32_t id;
+    uint64_t bytes;
+};
+
+enum gw_decision_kind {
+    GW_DECIDE_STEP = 1, /* whole step: apply or skip */
+    GW_DECIDE_TRUST,    /* lamb: the trust ratio of each key; shards only */
+    GW_DECIDE_CUT,      /* a checkpoint at this clock */
+    GW_DECIDE_SCORE,    /* result of an evaluation */
+    GW_DECIDE_END,      /* no step of this clock or later */
+};
+
+enum gw_end_reason {
+    GW_END_COMPLETE = 1, /* all steps done */
+    GW_END_EARLY,        /* no progress any more */
+    GW_END_STOPPED,      /* a signal, or gradweir ctl */
+    GW_END_NONFINITE,    /* too many skipped steps */
+};
+
+/* One entry of the stream that every shard and worker follows. */
+struct gw_decision {
+    uint32_t number; /* from 1, without gaps */
+    uint8_t kind;
+    uint8_t reason; /* end: enum gw_end_reason; cut: 1 if it is the best */
+    uint8_t apply;  /* step: 1 apply, 0 skip */
+    uint64_t clock;
+    /* step: clip factor, loss scale for the next step, gradient norm;
+       trust: one ratio per key; score: loss, accuracy */
+    const double *values;
+    uint32_t values_n;
+    const uint32_t *ranks; /* step: who sent something non-finite */
+    uint32_t ranks_n;
+};
+
+/* A shard's part of a decision; `values` begin at its chunk number `first`. */
+struct gw_vote {
+    uint64_t clock;
+    uint8_t phase; /* 1: square sums of the gradient; 2: of weights and
+                      directions, two values per chunk */
+    uint32_t first, total;
+    uint64_t samples;
+    const double *values;
+    uint32_t values_n;
+    const uint32_t *bad_ranks;
+    uint32_t bad_ranks_n;
+};
+
+/* A worker's part of an evaluation. */
+struct gw_score {
+    uint64_t clock;
+    double loss; /* sum over samples */
+    uint64_t correct, samples;
+};
+
+struct gw_report {
+    uint64_t clock;
+    double loss; /* sum over samples; servers: 0 */
+    uint64_t samples, correct;
+    uint64_t rss_bytes;
+    const uint64_t *counters; /* of the counter table, in its order */
+    uint32_t counters_n;
+};
+
+struct gw_stop {
+    const char *text; /* who asks, for the log */
+};
+
+struct gw_saved {
+    uint64_t clock;
+    enum gw_status status;
+    const char *file; /* name within the checkpoint's directory */
+    uint64_t bytes;
+    uint8_t sha256[GW_DIGEST_BYTES];
+    const char *text; /* what failed, where status is not GW_OK */
+};
+
+struct gw_stored {
+    uint64_t clock;
+    uint8_t ok;
+};
+
+/* "The job is over": why, in one line, and with which exit status. */
+struct gw_end {
+    enum gw_status status;
+    uint64_t clock;
+    const char *text;
+};
+
+struct gw_bye {
+    uint64_t clock;
+    uint8_t sha256[GW_DIGEST_BYTES]; /* rank 0: of the weights, else zeros */
+    uint64_t rss_bytes;
+    const uint64_t *counters;
+    uint32_t counters_n;
+};
+
+struct gw_stall {
+    uint64_t clock;
+    double seconds;
+    const char *text;
+};
+
+struct gw_gone {
+    uint32_t pid;
+    const char *text;
+};
+
+/*
+ * Files for servers that do not see checkpoint.dir. Writing: FILE_OPEN with
+ * name and size, FILE_REPLY with a window and how far it may be filled, puts,
+ * FILE_REPLY as room comes free, until all bytes are there. Reading: FILE_OPEN
+ * with a range and a window of the shard, puts, FILE_REPLY.
+ */
+struct gw_file_open {
+    const char *name;
+    uint8_t write;
+    uint64_t offset, bytes;
+    uint32_t window;
+};
+
+struct gw_file_reply {
+    enum gw_status status;
+    const char *text;
+    uint64_t offset; /* written so far, or read to here */
+    uint64_t bytes;  /* of the window, or of the whole file */
+    uint32_t window;
+};
+
+struct gw_status_message {
+    uint8_t request;
+    const char *text;
+};
+
+struct gw_message {
+    enum gw_message_kind kind;
+    union {
+        struct gw_join join;
+        struct gw_welcome welcome;
+        struct gw_declare declare;
+        struct gw_view view;
+        struct gw_start start;
+        struct gw_ready ready;
+        struct gw_window_open window;
+        struct gw_decision decision;
+        struct gw_vote vote;
+        struct gw_score score;
+        struct gw_report report;
+        struct gw_stop stop;
+        struct gw_saved saved;
+        struct gw_stored stored;
+        struct gw_end end;
+        struct gw_bye bye;
+        struct gw_stall stall;
+        struct gw_gone gone;
+        struct gw_file_open file_open;
+        struct gw_file_reply file_reply;
+        struct gw_status_message status;
+    };
+};
+
+/* Fixed memory for decoding; big enough for any 64 KiB message. */
+#define GW_CONTROL_ARENA_BYTES ((size_t)768 << 10)
+
+struct gw_control_arena {
+    size_t used;
+    _Alignas(16) uint8_t bytes[GW_CONTROL_ARENA_BYTES];
+};
+
+const char *gw_message_name(enum gw_message_kind kind);
+
+/*
+ * Bytes of a message, at most GW_MESSAGE_BYTES_MAX; GW_ERANGE if it is larger
+ * or room is too small. *bytes_p is set on GW_OK. `arena` is scratch.
+ */
+enum gw_status gw_message_encode(const struct gw_message *message,
+                                 struct gw_control_arena *arena,
+                                 uint8_t *out,
+                                 size_t room,
+                                 size_t *bytes_p);
+
+/*
+ * Reads a message; whatever it points to lies in `arena` and lasts until the
+ * arena's next use. GW_EPROTO for bytes that are no message of ours; *message
+ * is set only on GW_OK. No allocation.
+ */
+enum gw_status gw_message_decode(const uint8_t *bytes,
+                                 size_t n,
+                                 struct gw_control_arena *arena,
+                                 struct gw_message *message);
+
+#endif

@@ -1,0 +1,429 @@
+/* From the plain structs to those of protobuf-c. Nothing is copied but keys. */
+#include "config.h"
+
+#include "proto/control_codec.h"
+
+#define PACK(name)                                                             \
+    enum gw_status name(const struct gw_message *message,                      \
+                        struct gw_control_arena *arena, Gwpb__Control *out)
+
+static char *text_out(const char *text)
+{
+    return (char *)(uintptr_t)(text ? text : "");
+}
+
+static ProtobufCBinaryData digest_out(const uint8_t digest[GW_DIGEST_BYTES])
+{
+    return (ProtobufCBinaryData){.len = GW_DIGEST_BYTES,
+                                 .data = (uint8_t *)(uintptr_t)digest};
+}
+
+static Gwpb__Key **keys_out(const struct gw_declare *from,
+                            struct gw_control_arena *arena)
+{
+    Gwpb__Key **list = gw_arena_take(arena, from->keys_n * sizeof *list);
+    Gwpb__Key *keys = gw_arena_take(arena, from->keys_n * sizeof *keys);
+    if (!list || !keys)
+        return NULL;
+    for (uint32_t i = 0; i < from->keys_n; i++) {
+        const struct gw_key *key = &from->keys[i];
+        gwpb__key__init(&keys[i]);
+        keys[i].name = text_out(key->name);
+        keys[i].dtype = key->dtype;
+        keys[i].n_shape = key->dims;
+        keys[i].shape = (uint64_t *)(uintptr_t)key->shape;
+        list[i] = &keys[i];
+    }
+    return list;
+}
+
+static PACK(pack_declare)
+{
+    const struct gw_declare *from = &message->declare;
+    Gwpb__Declare *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__declare__init(to);
+    to->keys_hash = from->keys_hash;
+    to->data_digest = digest_out(from->data_digest);
+    to->samples = from->samples;
+    to->steps_per_epoch = from->steps_per_epoch;
+    to->total_steps = from->total_steps;
+    to->keys_total = from->keys_total;
+    to->keys_first = from->keys_first;
+    to->n_keys = from->keys_n;
+    to->keys = keys_out(from, arena);
+    if (!to->keys)
+        return GW_ERANGE;
+    out->declare = to;
+    return GW_OK;
+}
+
+static Gwpb__Member **members_out(const struct gw_view *from,
+                                  struct gw_control_arena *arena)
+{
+    Gwpb__Member **list = gw_arena_take(arena, from->members_n * sizeof *list);
+    Gwpb__Member *members =
+        gw_arena_take(arena, from->members_n * sizeof *members);
+    if (!list || !members)
+        return NULL;
+    for (uint32_t i = 0; i < from->members_n; i++) {
+        const struct gw_view_member *member = &from->members[i];
+        gwpb__member__init(&members[i]);
+        members[i].role = member->role;
+        members[i].id = member->id;
+        members[i].server = member->server;
+        members[i].incarnation = member->incarnation;
+        members[i].address = text_out(member->address);
+        members[i].host = text_out(member->host);
+        list[i] = &members[i];
+    }
+    return list;
+}
+
+static PACK(pack_view)
+{
+    const struct gw_view *from = &message->view;
+    Gwpb__View *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__view__init(to);
+    to->epoch = from->epoch;
+    to->members_total = from->members_total;
+    to->members_first = from->members_first;
+    to->n_members = from->members_n;
+    to->members = members_out(from, arena);
+    if (!to->members)
+        return GW_ERANGE;
+    out->view = to;
+    return GW_OK;
+}
+
+static PACK(pack_start)
+{
+    const struct gw_start *from = &message->start;
+    const struct gw_decision_state *state = &from->state;
+    Gwpb__Start *to = gw_arena_take(arena, sizeof *to);
+    Gwpb__DecisionState *kept = gw_arena_take(arena, sizeof *kept);
+    if (!to || !kept)
+        return GW_ERANGE;
+    gwpb__start__init(to);
+    gwpb__decision_state__init(kept);
+    to->total_steps = from->total_steps;
+    to->steps_per_epoch = from->steps_per_epoch;
+    to->resume = text_out(from->resume);
+    to->dir = text_out(from->dir);
+    to->token = text_out(from->token);
+    to->state = kept;
+    kept->clock = state->clock;
+    kept->applied = state->applied;
+    kept->loss_scale = state->loss_scale;
+    kept->good_steps = state->good_steps;
+    kept->skipped_in_a_row = state->skipped_in_a_row;
+    kept->best_loss = state->best_loss;
+    kept->best_clock = state->best_clock;
+    kept->evaluations = state->evaluations;
+    kept->evaluations_without_progress = state->evaluations_without_progress;
+    out->start = to;
+    return GW_OK;
+}
+
+static PACK(pack_join)
+{
+    const struct gw_join *from = &message->join;
+    Gwpb__Join *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__join__init(to);
+    to->role = from->role;
+    to->host = text_out(from->host);
+    to->machine = from->machine;
+    to->pid = from->pid;
+    to->process = from->process;
+    to->threads = from->threads;
+    to->thread = from->thread;
+    to->address = text_out(from->address);
+    to->rank = from->rank;
+    out->join = to;
+    return GW_OK;
+}
+
+static PACK(pack_welcome)
+{
+    const struct gw_welcome *from = &message->welcome;
+    Gwpb__Welcome *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__welcome__init(to);
+    to->rank = from->rank;
+    to->job = text_out(from->job);
+    out->welcome = to;
+    return GW_OK;
+}
+
+static PACK(pack_ready)
+{
+    const struct gw_ready *from = &message->ready;
+    Gwpb__Ready *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__ready__init(to);
+    to->version = from->version;
+    out->ready = to;
+    return GW_OK;
+}
+
+static PACK(pack_window)
+{
+    const struct gw_window_open *from = &message->window;
+    Gwpb__Window *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__window__init(to);
+    to->kind = from->kind;
+    to->id = from->id;
+    to->bytes = from->bytes;
+    out->window = to;
+    return GW_OK;
+}
+
+static PACK(pack_decision)
+{
+    const struct gw_decision *from = &message->decision;
+    Gwpb__Decision *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__decision__init(to);
+    to->number = from->number;
+    to->clock = from->clock;
+    to->kind = from->kind;
+    to->reason = from->reason;
+    to->apply = from->apply;
+    to->n_values = from->values_n;
+    to->values = (double *)(uintptr_t)from->values;
+    to->n_ranks = from->ranks_n;
+    to->ranks = (uint32_t *)(uintptr_t)from->ranks;
+    out->decision = to;
+    return GW_OK;
+}
+
+static PACK(pack_vote)
+{
+    const struct gw_vote *from = &message->vote;
+    Gwpb__Vote *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__vote__init(to);
+    to->clock = from->clock;
+    to->phase = from->phase;
+    to->first = from->first;
+    to->total = from->total;
+    to->samples = from->samples;
+    to->n_values = from->values_n;
+    to->values = (double *)(uintptr_t)from->values;
+    to->n_bad_ranks = from->bad_ranks_n;
+    to->bad_ranks = (uint32_t *)(uintptr_t)from->bad_ranks;
+    out->vote = to;
+    return GW_OK;
+}
+
+static PACK(pack_score)
+{
+    const struct gw_score *from = &message->score;
+    Gwpb__Score *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__score__init(to);
+    to->clock = from->clock;
+    to->loss = from->loss;
+    to->correct = from->correct;
+    to->samples = from->samples;
+    out->score = to;
+    return GW_OK;
+}
+
+static PACK(pack_report)
+{
+    const struct gw_report *from = &message->report;
+    Gwpb__Report *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__report__init(to);
+    to->clock = from->clock;
+    to->loss = from->loss;
+    to->samples = from->samples;
+    to->correct = from->correct;
+    to->rss_bytes = from->rss_bytes;
+    to->n_counters = from->counters_n;
+    to->counters = (uint64_t *)(uintptr_t)from->counters;
+    out->report = to;
+    return GW_OK;
+}
+
+static PACK(pack_stop)
+{
+    const struct gw_stop *from = &message->stop;
+    Gwpb__Stop *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__stop__init(to);
+    to->text = text_out(from->text);
+    out->stop = to;
+    return GW_OK;
+}
+
+static PACK(pack_saved)
+{
+    const struct gw_saved *from = &message->saved;
+    Gwpb__Saved *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__saved__init(to);
+    to->clock = from->clock;
+    to->status = (int32_t)from->status;
+    to->file = text_out(from->file);
+    to->bytes = from->bytes;
+    to->sha256 = digest_out(from->sha256);
+    to->text = text_out(from->text);
+    out->saved = to;
+    return GW_OK;
+}
+
+static PACK(pack_stored)
+{
+    const struct gw_stored *from = &message->stored;
+    Gwpb__Stored *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__stored__init(to);
+    to->clock = from->clock;
+    to->ok = from->ok;
+    out->stored = to;
+    return GW_OK;
+}
+
+static PACK(pack_end)
+{
+    const struct gw_end *from = &message->end;
+    Gwpb__End *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__end__init(to);
+    to->status = (int32_t)from->status;
+    to->clock = from->clock;
+    to->text = text_out(from->text);
+    out->end = to;
+    return GW_OK;
+}
+
+static PACK(pack_bye)
+{
+    const struct gw_bye *from = &message->bye;
+    Gwpb__Bye *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__bye__init(to);
+    to->clock = from->clock;
+    to->sha256 = digest_out(from->sha256);
+    to->rss_bytes = from->rss_bytes;
+    to->n_counters = from->counters_n;
+    to->counters = (uint64_t *)(uintptr_t)from->counters;
+    out->bye = to;
+    return GW_OK;
+}
+
+static PACK(pack_stall)
+{
+    const struct gw_stall *from = &message->stall;
+    Gwpb__Stall *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__stall__init(to);
+    to->clock = from->clock;
+    to->seconds = from->seconds;
+    to->text = text_out(from->text);
+    out->stall = to;
+    return GW_OK;
+}
+
+static PACK(pack_gone)
+{
+    const struct gw_gone *from = &message->gone;
+    Gwpb__Gone *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__gone__init(to);
+    to->pid = from->pid;
+    to->text = text_out(from->text);
+    out->gone = to;
+    return GW_OK;
+}
+
+static PACK(pack_file_open)
+{
+    const struct gw_file_open *from = &message->file_open;
+    Gwpb__FileOpen *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__file_open__init(to);
+    to->name = text_out(from->name);
+    to->write = from->write;
+    to->offset = from->offset;
+    to->bytes = from->bytes;
+    to->window = from->window;
+    out->file_open = to;
+    return GW_OK;
+}
+
+static PACK(pack_file_reply)
+{
+    const struct gw_file_reply *from = &message->file_reply;
+    Gwpb__FileReply *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__file_reply__init(to);
+    to->status = (int32_t)from->status;
+    to->text = text_out(from->text);
+    to->offset = from->offset;
+    to->bytes = from->bytes;
+    to->window = from->window;
+    out->file_reply = to;
+    return GW_OK;
+}
+
+static PACK(pack_status)
+{
+    const struct gw_status_message *from = &message->status;
+    Gwpb__Status *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__status__init(to);
+    to->request = from->request;
+    to->text = text_out(from->text);
+    out->status = to;
+    return GW_OK;
+}
+
+gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
+    [GW_MESSAGE_JOIN] = pack_join,
+    [GW_MESSAGE_WELCOME] = pack_welcome,
+    [GW_MESSAGE_DECLARE] = pack_declare,
+    [GW_MESSAGE_VIEW] = pack_view,
+    [GW_MESSAGE_START] = pack_start,
+    [GW_MESSAGE_READY] = pack_ready,
+    [GW_MESSAGE_WINDOW] = pack_window,
+    [GW_MESSAGE_DECISION] = pack_decision,
+    [GW_MESSAGE_VOTE] = pack_vote,
+    [GW_MESSAGE_SCORE] = pack_score,
+    [GW_MESSAGE_REPORT] = pack_report,
+    [GW_MESSAGE_STOP] = pack_stop,
+    [GW_MESSAGE_SAVED] = pack_saved,
+    [GW_MESSAGE_STORED] = pack_stored,
+    [GW_MESSAGE_END] = pack_end,
+    [GW_MESSAGE_BYE] = pack_bye,
+    [GW_MESSAGE_STALL] = pack_stall,
+    [GW_MESSAGE_GONE] = pack_gone,
+    [GW_MESSAGE_FILE_OPEN] = pack_file_open,
+    [GW_MESSAGE_FILE_REPLY] = pack_file_reply,
+    [GW_MESSAGE_STATUS] = pack_status,
+};

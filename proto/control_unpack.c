@@ -1,0 +1,392 @@
+/*
+ * From the structs of protobuf-c to the plain ones. What comes from outside is
+ * checked here for its form: sizes of digests, numbers of dimensions, counts
+ * that agree. Whether it makes sense is for the receiver to say.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "proto/control_codec.h"
+
+#define UNPACK(name)                                                           \
+    enum gw_status name(const Gwpb__Control *in,                               \
+                        struct gw_control_arena *arena,                        \
+                        struct gw_message *message)
+
+/* More cannot come in 64 KiB. */
+#define GW_VALUES_MAX 65536
+
+static int digest_in(const ProtobufCBinaryData *from,
+                     uint8_t digest[GW_DIGEST_BYTES])
+{
+    if (from->len != GW_DIGEST_BYTES)
+        return 0;
+    memcpy(digest, from->data, GW_DIGEST_BYTES);
+    return 1;
+}
+
+static int key_in(const Gwpb__Key *from, struct gw_key *to)
+{
+    size_t name = strlen(from->name);
+    if (name >= sizeof to->name || from->n_shape > GW_KEY_DIMS_MAX ||
+        from->dtype > UINT8_MAX)
+        return 0;
+    memset(to, 0, sizeof *to);
+    memcpy(to->name, from->name, name);
+    to->dtype = (uint8_t)from->dtype;
+    to->dims = (uint8_t)from->n_shape;
+    for (size_t d = 0; d < from->n_shape; d++)
+        to->shape[d] = from->shape[d];
+    return 1;
+}
+
+static UNPACK(unpack_declare)
+{
+    const Gwpb__Declare *from = in->declare;
+    struct gw_declare *to = &message->declare;
+    struct gw_key *keys = gw_arena_take(arena, from->n_keys * sizeof *keys);
+    if (!keys || !digest_in(&from->data_digest, to->data_digest) ||
+        from->keys_total > GW_KEYS_MAX || from->keys_first > from->keys_total ||
+        from->n_keys > from->keys_total - from->keys_first)
+        return GW_EPROTO;
+    for (size_t i = 0; i < from->n_keys; i++)
+        if (!key_in(from->keys[i], &keys[i]))
+            return GW_EPROTO;
+    to->keys_hash = from->keys_hash;
+    to->samples = from->samples;
+    to->steps_per_epoch = from->steps_per_epoch;
+    to->total_steps = from->total_steps;
+    to->keys_total = from->keys_total;
+    to->keys_first = from->keys_first;
+    to->keys_n = (uint32_t)from->n_keys;
+    to->keys = keys;
+    return GW_OK;
+}
+
+static UNPACK(unpack_view)
+{
+    const Gwpb__View *from = in->view;
+    struct gw_view *to = &message->view;
+    struct gw_view_member *members =
+        gw_arena_take(arena, from->n_members * sizeof *members);
+    if (!members || from->members_first > from->members_total ||
+        from->n_members > from->members_total - from->members_first)
+        return GW_EPROTO;
+    for (size_t i = 0; i < from->n_members; i++) {
+        const Gwpb__Member *member = from->members[i];
+        if (member->role > UINT8_MAX)
+            return GW_EPROTO;
+        members[i] = (struct gw_view_member){
+            .role = (uint8_t)member->role,
+            .id = member->id,
+            .server = member->server,
+            .incarnation = member->incarnation,
+            .address = member->address,
+            .host = member->host,
+        };
+    }
+    to->epoch = from->epoch;
+    to->members_total = from->members_total;
+    to->members_first = from->members_first;
+    to->members_n = (uint32_t)from->n_members;
+    to->members = members;
+    return GW_OK;
+}
+
+static UNPACK(unpack_start)
+{
+    const Gwpb__Start *from = in->start;
+    const Gwpb__DecisionState *kept = from->state;
+    struct gw_start *to = &message->start;
+    (void)arena;
+    if (!kept)
+        return GW_EPROTO;
+    to->total_steps = from->total_steps;
+    to->steps_per_epoch = from->steps_per_epoch;
+    to->resume = from->resume;
+    to->dir = from->dir;
+    to->token = from->token;
+    to->state = (struct gw_decision_state){
+        .clock = kept->clock,
+        .applied = kept->applied,
+        .loss_scale = kept->loss_scale,
+        .good_steps = kept->good_steps,
+        .skipped_in_a_row = kept->skipped_in_a_row,
+        .best_loss = kept->best_loss,
+        .best_clock = kept->best_clock,
+        .evaluations = kept->evaluations,
+        .evaluations_without_progress = kept->evaluations_without_progress,
+    };
+    return GW_OK;
+}
+
+static UNPACK(unpack_join)
+{
+    const Gwpb__Join *from = in->join;
+    struct gw_join *to = &message->join;
+    (void)arena;
+    if (from->role > UINT8_MAX)
+        return GW_EPROTO;
+    to->role = (uint8_t)from->role;
+    to->host = from->host;
+    to->machine = from->machine;
+    to->pid = from->pid;
+    to->process = from->process;
+    to->threads = from->threads;
+    to->thread = from->thread;
+    to->address = from->address;
+    to->rank = from->rank;
+    return GW_OK;
+}
+
+static UNPACK(unpack_welcome)
+{
+    const Gwpb__Welcome *from = in->welcome;
+    struct gw_welcome *to = &message->welcome;
+    (void)arena;
+    to->rank = from->rank;
+    to->job = from->job;
+    return GW_OK;
+}
+
+static UNPACK(unpack_ready)
+{
+    const Gwpb__Ready *from = in->ready;
+    struct gw_ready *to = &message->ready;
+    (void)arena;
+    to->version = from->version;
+    return GW_OK;
+}
+
+static UNPACK(unpack_window)
+{
+    const Gwpb__Window *from = in->window;
+    struct gw_window_open *to = &message->window;
+    (void)arena;
+    if (from->kind > UINT8_MAX)
+        return GW_EPROTO;
+    to->kind = (uint8_t)from->kind;
+    to->id = from->id;
+    to->bytes = from->bytes;
+    return GW_OK;
+}
+
+static UNPACK(unpack_decision)
+{
+    const Gwpb__Decision *from = in->decision;
+    struct gw_decision *to = &message->decision;
+    (void)arena;
+    to->number = from->number;
+    to->clock = from->clock;
+    if (from->kind > UINT8_MAX)
+        return GW_EPROTO;
+    to->kind = (uint8_t)from->kind;
+    if (from->reason > UINT8_MAX)
+        return GW_EPROTO;
+    to->reason = (uint8_t)from->reason;
+    to->apply = from->apply != 0;
+    if (from->n_values > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->values = from->values;
+    to->values_n = (uint32_t)from->n_values;
+    if (from->n_ranks > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->ranks = from->ranks;
+    to->ranks_n = (uint32_t)from->n_ranks;
+    return GW_OK;
+}
+
+static UNPACK(unpack_vote)
+{
+    const Gwpb__Vote *from = in->vote;
+    struct gw_vote *to = &message->vote;
+    (void)arena;
+    to->clock = from->clock;
+    if (from->phase > UINT8_MAX)
+        return GW_EPROTO;
+    to->phase = (uint8_t)from->phase;
+    to->first = from->first;
+    to->total = from->total;
+    to->samples = from->samples;
+    if (from->n_values > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->values = from->values;
+    to->values_n = (uint32_t)from->n_values;
+    if (from->n_bad_ranks > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->bad_ranks = from->bad_ranks;
+    to->bad_ranks_n = (uint32_t)from->n_bad_ranks;
+    return GW_OK;
+}
+
+static UNPACK(unpack_score)
+{
+    const Gwpb__Score *from = in->score;
+    struct gw_score *to = &message->score;
+    (void)arena;
+    to->clock = from->clock;
+    to->loss = from->loss;
+    to->correct = from->correct;
+    to->samples = from->samples;
+    return GW_OK;
+}
+
+static UNPACK(unpack_report)
+{
+    const Gwpb__Report *from = in->report;
+    struct gw_report *to = &message->report;
+    (void)arena;
+    to->clock = from->clock;
+    to->loss = from->loss;
+    to->samples = from->samples;
+    to->correct = from->correct;
+    to->rss_bytes = from->rss_bytes;
+    if (from->n_counters > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->counters = from->counters;
+    to->counters_n = (uint32_t)from->n_counters;
+    return GW_OK;
+}
+
+static UNPACK(unpack_stop)
+{
+    const Gwpb__Stop *from = in->stop;
+    struct gw_stop *to = &message->stop;
+    (void)arena;
+    to->text = from->text;
+    return GW_OK;
+}
+
+static UNPACK(unpack_saved)
+{
+    const Gwpb__Saved *from = in->saved;
+    struct gw_saved *to = &message->saved;
+    (void)arena;
+    to->clock = from->clock;
+    to->status = (enum gw_status)from->status;
+    to->file = from->file;
+    to->bytes = from->bytes;
+    if (!digest_in(&from->sha256, to->sha256))
+        return GW_EPROTO;
+    to->text = from->text;
+    return GW_OK;
+}
+
+static UNPACK(unpack_stored)
+{
+    const Gwpb__Stored *from = in->stored;
+    struct gw_stored *to = &message->stored;
+    (void)arena;
+    to->clock = from->clock;
+    to->ok = from->ok != 0;
+    return GW_OK;
+}
+
+static UNPACK(unpack_end)
+{
+    const Gwpb__End *from = in->end;
+    struct gw_end *to = &message->end;
+    (void)arena;
+    to->status = (enum gw_status)from->status;
+    to->clock = from->clock;
+    to->text = from->text;
+    return GW_OK;
+}
+
+static UNPACK(unpack_bye)
+{
+    const Gwpb__Bye *from = in->bye;
+    struct gw_bye *to = &message->bye;
+    (void)arena;
+    to->clock = from->clock;
+    if (!digest_in(&from->sha256, to->sha256))
+        return GW_EPROTO;
+    to->rss_bytes = from->rss_bytes;
+    if (from->n_counters > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->counters = from->counters;
+    to->counters_n = (uint32_t)from->n_counters;
+    return GW_OK;
+}
+
+static UNPACK(unpack_stall)
+{
+    const Gwpb__Stall *from = in->stall;
+    struct gw_stall *to = &message->stall;
+    (void)arena;
+    to->clock = from->clock;
+    to->seconds = from->seconds;
+    to->text = from->text;
+    return GW_OK;
+}
+
+static UNPACK(unpack_gone)
+{
+    const Gwpb__Gone *from = in->gone;
+    struct gw_gone *to = &message->gone;
+    (void)arena;
+    to->pid = from->pid;
+    to->text = from->text;
+    return GW_OK;
+}
+
+static UNPACK(unpack_file_open)
+{
+    const Gwpb__FileOpen *from = in->file_open;
+    struct gw_file_open *to = &message->file_open;
+    (void)arena;
+    to->name = from->name;
+    to->write = from->write != 0;
+    to->offset = from->offset;
+    to->bytes = from->bytes;
+    to->window = from->window;
+    return GW_OK;
+}
+
+static UNPACK(unpack_file_reply)
+{
+    const Gwpb__FileReply *from = in->file_reply;
+    struct gw_file_reply *to = &message->file_reply;
+    (void)arena;
+    to->status = (enum gw_status)from->status;
+    to->text = from->text;
+    to->offset = from->offset;
+    to->bytes = from->bytes;
+    to->window = from->window;
+    return GW_OK;
+}
+
+static UNPACK(unpack_status)
+{
+    const Gwpb__Status *from = in->status;
+    struct gw_status_message *to = &message->status;
+    (void)arena;
+    to->request = from->request != 0;
+    to->text = from->text;
+    return GW_OK;
+}
+
+gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
+    [GW_MESSAGE_JOIN] = unpack_join,
+    [GW_MESSAGE_WELCOME] = unpack_welcome,
+    [GW_MESSAGE_DECLARE] = unpack_declare,
+    [GW_MESSAGE_VIEW] = unpack_view,
+    [GW_MESSAGE_START] = unpack_start,
+    [GW_MESSAGE_READY] = unpack_ready,
+    [GW_MESSAGE_WINDOW] = unpack_window,
+    [GW_MESSAGE_DECISION] = unpack_decision,
+    [GW_MESSAGE_VOTE] = unpack_vote,
+    [GW_MESSAGE_SCORE] = unpack_score,
+    [GW_MESSAGE_REPORT] = unpack_report,
+    [GW_MESSAGE_STOP] = unpack_stop,
+    [GW_MESSAGE_SAVED] = unpack_saved,
+    [GW_MESSAGE_STORED] = unpack_stored,
+    [GW_MESSAGE_END] = unpack_end,
+    [GW_MESSAGE_BYE] = unpack_bye,
+    [GW_MESSAGE_STALL] = unpack_stall,
+    [GW_MESSAGE_GONE] = unpack_gone,
+    [GW_MESSAGE_FILE_OPEN] = unpack_file_open,
+    [GW_MESSAGE_FILE_REPLY] = unpack_file_reply,
+    [GW_MESSAGE_STATUS] = unpack_status,
+};

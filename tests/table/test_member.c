@@ -1,0 +1,352 @@
+/* Members on every transport: messages survive their links, silence is told. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/table/world.h"
+#include "transport/member.h"
+
+struct side {
+    struct gw_member *member;
+    struct gw_peer *peer;
+    int ups, downs, lost;
+    enum gw_status lost_status;
+    char lost_why[128];
+    uint64_t messages; /* passed on, checked to be in order */
+    const char *refuse;
+};
+
+struct couple {
+    struct world world;
+    struct side a, b; /* a listens, b dials */
+    uint64_t wanted;
+};
+
+static enum gw_status admit(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes)
+{
+    struct side *side = owner;
+    (void)hello;
+    if (side->refuse) {
+        snprintf(why, why_bytes, "%s", side->refuse);
+        return GW_EREFUSED;
+    }
+    side->peer = peer;
+    return GW_OK;
+}
+
+static void link_up(void *owner, struct gw_peer *peer, unsigned link)
+{
+    struct side *side = owner;
+    (void)peer;
+    (void)link;
+    side->ups++;
+}
+
+static void
+on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct side *side = owner;
+    (void)peer;
+    assert_int_equal(message->kind, GW_MESSAGE_STORED);
+    assert_int_equal(message->stored.clock, side->messages);
+    side->messages++;
+}
+
+static void on_frame(void *owner,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    (void)owner;
+    (void)peer;
+    (void)link;
+    (void)frame;
+    (void)payload;
+}
+
+static void link_down(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why)
+{
+    struct side *side = owner;
+    (void)peer;
+    (void)link;
+    (void)status;
+    (void)why;
+    side->downs++;
+}
+
+static void on_lost(void *owner,
+                    struct gw_peer *peer,
+                    enum gw_status status,
+                    const char *why)
+{
+    struct side *side = owner;
+    (void)peer;
+    side->lost++;
+    side->lost_status = status;
+    snprintf(side->lost_why, sizeof side->lost_why, "%s", why);
+}
+
+static const struct gw_member_handler handler = {
+    .admit = admit,
+    .link_up = link_up,
+    .message = on_message,
+    .frame = on_frame,
+    .link_down = link_down,
+    .lost = on_lost,
+};
+
+static void
+side_open(struct couple *couple, struct side *side, int which, uint8_t role)
+{
+    struct gw_error error = {0};
+    struct gw_member_options options = {
+        .loop = couple->world.loop[which],
+        .transport = couple->world.ops,
+        .role = role,
+        .rank = 0,
+        .join_us = 400000,
+        .handler = &handler,
+        .owner = side,
+    };
+    assert_int_equal(gw_member_open(&options, &side->member, &error), GW_OK);
+}
+
+static struct couple *couple_new(const char *transport)
+{
+    struct couple *couple = calloc(1, sizeof *couple);
+    struct gw_error error = {0};
+    assert_non_null(couple);
+    world_open(&couple->world, transport);
+    side_open(couple, &couple->a, 0, GW_ROLE_COORDINATOR);
+    side_open(couple, &couple->b, 1, GW_ROLE_WORKER);
+    assert_int_equal(gw_member_listen(couple->a.member,
+                                      world_any_port(&couple->world), &error),
+                     GW_OK);
+    return couple;
+}
+
+static void dial(struct couple *couple, uint64_t expects, unsigned links)
+{
+    struct gw_error error = {0};
+    assert_int_equal(gw_member_dial(couple->b.member,
+                                    gw_member_address(couple->a.member),
+                                    GW_ROLE_COORDINATOR, expects, links, NULL,
+                                    &couple->b.peer, &error),
+                     GW_OK);
+}
+
+static int all_up(void *owner)
+{
+    struct couple *couple = owner;
+    return couple->a.ups > 0 && couple->b.ups > 0;
+}
+
+static int all_told(void *owner)
+{
+    struct couple *couple = owner;
+    return couple->a.messages == couple->wanted &&
+           couple->b.messages == couple->wanted;
+}
+
+static int b_lost(void *owner)
+{
+    return ((struct couple *)owner)->b.lost > 0;
+}
+
+static int a_lost(void *owner)
+{
+    return ((struct couple *)owner)->a.lost > 0;
+}
+
+static void couple_free(struct couple *couple)
+{
+    if (couple->a.member)
+        gw_member_close(couple->a.member);
+    if (couple->b.member)
+        gw_member_close(couple->b.member);
+    world_close(&couple->world);
+    free(couple);
+}
+
+static void break_links(struct couple *couple, uint64_t round)
+{
+    if (couple->world.sim)
+        gw_sim_cut(couple->world.sim);
+    else if (round % 2)
+        gw_peer_reject(couple->a.peer, 0, "test");
+    else
+        gw_peer_reject(couple->b.peer, 0, "test");
+}
+
+static void messages_survive_broken_links(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    for (uint64_t round = 0; round < 60; round++) {
+        for (int i = 0; i < 5; i++) {
+            struct gw_message message = {.kind = GW_MESSAGE_STORED,
+                                         .stored = {.clock = couple->wanted}};
+            assert_int_equal(gw_peer_tell(couple->b.peer, &message), GW_OK);
+            assert_int_equal(gw_peer_tell(couple->a.peer, &message), GW_OK);
+            couple->wanted++;
+        }
+        if (round % 3 != 0)
+            world_settle(&couple->world, round % 3 == 1 ? 15000 : 300);
+        if (round % 2 == 0)
+            break_links(couple, round / 2);
+        if (round % 10 == 0)
+            world_run(&couple->world, all_told, couple);
+    }
+    world_run(&couple->world, all_told, couple);
+    world_settle(&couple->world, 500000);
+    assert_true(couple->a.downs >= 15);
+    assert_int_equal(couple->a.messages, couple->wanted);
+    assert_int_equal(couple->b.messages, couple->wanted);
+    assert_int_equal(couple->a.lost + couple->b.lost, 0);
+    couple_free(couple);
+}
+
+static void a_full_channel_says_so(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    char *text = malloc(50001);
+    memset(text, 'x', 50000);
+    text[50000] = '\0';
+    struct gw_message message = {.kind = GW_MESSAGE_STATUS,
+                                 .status = {.text = text}};
+    int told = 0;
+    while (gw_peer_tell(couple->b.peer, &message) == GW_OK)
+        told++;
+    assert_in_range(told, 2, 3);
+    assert_int_equal(gw_peer_tell(couple->b.peer, &message), GW_EAGAIN);
+    free(text);
+    text = malloc(70000);
+    memset(text, 'x', 69999);
+    text[69999] = '\0';
+    message.status.text = text;
+    assert_int_not_equal(gw_peer_tell(couple->a.peer, &message), GW_OK);
+    free(text);
+    couple_free(couple);
+}
+
+static void silence_is_told_once_and_in_time(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    dial(couple, 0, 2);
+    world_run(&couple->world, all_up, couple);
+    world_settle(&couple->world, 2500000);
+    assert_int_equal(couple->a.lost, 0);
+    assert_int_equal(couple->a.downs, 0);
+    uint64_t before = gw_loop_now(couple->world.loop[0]);
+    gw_member_close(couple->b.member);
+    couple->b.member = NULL;
+    world_run(&couple->world, a_lost, couple);
+    uint64_t took = gw_loop_now(couple->world.loop[0]) - before;
+    assert_true(took > 700000 && took < 1300000);
+    assert_int_equal(couple->a.lost_status, GW_ETIMEOUT);
+    world_settle(&couple->world, 2000000);
+    assert_int_equal(couple->a.lost, 1);
+    couple_free(couple);
+}
+
+static void refusals_are_final(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    couple->a.refuse = "rank 0 is taken";
+    dial(couple, 0, 1);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EREFUSED);
+    assert_string_equal(couple->b.lost_why, "rank 0 is taken");
+    couple_free(couple);
+
+    couple = couple_new(*state);
+    dial(couple, 12345, 1);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EREFUSED);
+    couple_free(couple);
+
+    couple = couple_new(*state);
+    gw_member_set_job(couple->a.member, 1);
+    gw_member_set_job(couple->b.member, 2);
+    dial(couple, 0, 1);
+    world_run(&couple->world, b_lost, couple);
+    assert_non_null(strstr(couple->b.lost_why, "another job"));
+    couple_free(couple);
+}
+
+static void a_coordinator_that_never_comes(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    char address[GW_ADDRESS_MAX];
+    snprintf(address, sizeof address, "%s",
+             gw_member_address(couple->a.member));
+    gw_member_close(couple->a.member);
+    couple->a.member = NULL;
+    world_settle(&couple->world, 1000);
+    struct gw_error error = {0};
+    assert_int_equal(gw_member_dial(couple->b.member, address,
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                    &couple->b.peer, &error),
+                     GW_OK);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EUNREACHABLE);
+    couple_free(couple);
+}
+
+static void a_late_listener_is_found(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    char address[GW_ADDRESS_MAX];
+    struct gw_error error = {0};
+    snprintf(address, sizeof address, "%s",
+             gw_member_address(couple->a.member));
+    gw_member_close(couple->a.member);
+    world_settle(&couple->world, 1000);
+    assert_int_equal(gw_member_dial(couple->b.member, address,
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                    &couple->b.peer, &error),
+                     GW_OK);
+    world_settle(&couple->world, 100000);
+    side_open(couple, &couple->a, 0, GW_ROLE_COORDINATOR);
+    assert_int_equal(gw_member_listen(couple->a.member, address, &error),
+                     GW_OK);
+    world_run(&couple->world, all_up, couple);
+    couple_free(couple);
+}
+
+#define ON(transport, test)                                                    \
+    {                                                                          \
+        transport "/" #test, test, NULL, NULL, (void *)(uintptr_t)transport    \
+    }
+#define ALL(transport)                                                         \
+    ON(transport, messages_survive_broken_links),                              \
+        ON(transport, a_full_channel_says_so),                                 \
+        ON(transport, silence_is_told_once_and_in_time),                       \
+        ON(transport, refusals_are_final),                                     \
+        ON(transport, a_coordinator_that_never_comes),                         \
+        ON(transport, a_late_listener_is_found)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("sim")};
+    return cmocka_run_group_tests_name("member", tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+#include "config.h"
+
+#include "transport/channel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define RECORD_ALIGN 16
+
+/* An unacknowledged peer is told after this many messages at the latest. */
+#define MESSAGES_UNTOLD 8
+
+/* One message in the ring, its bytes behind it. */
+struct gw_channel_record {
+    struct gw_send send;
+    struct gw_channel_record *next;
+    struct gw_channel *channel;
+    size_t end; /* of the record, an offset into the ring */
+    uint64_t number;
+    int on_link;
+};
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+}
+
+/* Contiguous bytes that are free at the tail, for the record to come. */
+static size_t room_at_tail(const struct gw_channel *channel)
+{
+    if (!channel->first)
+        return GW_CHANNEL_BYTES;
+    if (channel->tail > channel->head)
+        return GW_CHANNEL_BYTES - channel->tail;
+    return channel->head - channel->tail;
+}
+
+static struct gw_channel_record *record_at(struct gw_channel *channel,
+                                           size_t offset)
+{
+    return (struct gw_channel_record *)(void *)(channel->ring + offset);
+}
+
+/* Frees from the front what is acknowledged and on no link. */
+static void shrink(struct gw_channel *channel)
+{
+    while (channel->first && !channel->first->on_link &&
+           channel->first->number <= channel->acked) {
+        channel->first = channel->first->next;
+        if (!channel->first) {
+            channel->last = NULL;
+            channel->head = channel->tail = 0;
+            return;
+        }
+        channel->head = (size_t)((uint8_t *)channel->first - channel->ring);
+    }
+}
+
+static void on_done(struct gw_send *send, enum gw_status status)
+{
+    struct gw_channel_record *record = send->owner;
+    (void)status; /* lost messages go out again with the next link */
+    record->on_link = 0;
+    shrink(record->channel);
+}
+
+static void put_on_link(struct gw_channel_record *record, struct gw_link *link)
+{
+    record->on_link = 1;
+    record->send.frame.offset = record->channel->received;
+    record->channel->told = record->channel->received;
+    gw_link_send(link, &record->send);
+}
+
+static enum gw_status make_record(struct gw_channel *channel,
+                                  const struct gw_message *message,
+                                  struct gw_control_arena *arena,
+                                  struct gw_channel_record **record_p)
+{
+    size_t room = room_at_tail(channel), bytes = 0;
+    size_t head_bytes = sizeof(struct gw_channel_record);
+    if (room < head_bytes + RECORD_ALIGN)
+        return GW_ERANGE;
+    struct gw_channel_record *record = record_at(channel, channel->tail);
+    uint8_t *payload = (uint8_t *)(record + 1);
+    enum gw_status status = gw_message_encode(
+        message, arena, payload, room - head_bytes - RECORD_ALIGN, &bytes);
+    if (status != GW_OK)
+        return status;
+    *record = (struct gw_channel_record){
+        .send = {.frame = {.kind = GW_FRAME_CONTROL,
+                           .chunk = GW_CHUNK_NONE,
+                           .length = (uint32_t)bytes},
+                 .payload = payload,
+                 .done = on_done,
+                 .owner = record},
+        .channel = channel,
+        .end = channel->tail + aligned(head_bytes + bytes),
+    };
+    *record_p = record;
+    return GW_OK;
+}
+
+/* Tries behind the last record, then once more from the ring's beginning. */
+static enum gw_status find_room(struct gw_channel *channel,
+                                const struct gw_message *message,
+                                struct gw_control_arena *arena,
+                                struct gw_channel_record **record_p)
+{
+    enum gw_status status = make_record(channel, message, arena, record_p);
+    if (status != GW_ERANGE || !channel->first)
+        return status;
+    if (channel->tail <= channel->head)
+        return GW_EAGAIN;
+    size_t tail = channel->tail;
+    channel->tail = 0;
+    status = make_record(channel, message, arena, record_p);
+    if (status != GW_OK)
+        channel->tail = tail;
+    return status == GW_ERANGE ? GW_EAGAIN : status;
+}
+
+enum gw_status gw_channel_tell(struct gw_channel *channel,
+                               struct gw_link *link,
+                               const struct gw_message *message,
+                               struct gw_control_arena *arena,
+                               uint32_t epoch)
+{
+    struct gw_channel_record *record;
+    if (!channel->ring)
+        channel->ring = malloc(GW_CHANNEL_BYTES);
+    if (!channel->ring)
+        return GW_ENOMEM;
+    enum gw_status status = find_room(channel, message, arena, &record);
+    if (status != GW_OK)
+        return status;
+    record->number = ++channel->sent;
+    record->send.frame.clock = record->number;
+    record->send.frame.epoch = epoch;
+    channel->tail = record->end;
+    if (channel->last)
+        channel->last->next = record;
+    else
+        channel->first = record;
+    channel->last = record;
+    if (link)
+        put_on_link(record, link);
+    return GW_OK;
+}
+
+void gw_channel_resend(struct gw_channel *channel, struct gw_link *link)
+{
+    for (struct gw_channel_record *one = channel->first; one; one = one->next)
+        if (one->number > channel->acked && !one->on_link)
+            put_on_link(one, link);
+}
+
+enum gw_status gw_channel_acked(struct gw_channel *channel, uint64_t number)
+{
+    if (number > channel->sent)
+        return GW_EPROTO;
+    if (number > channel->acked)
+        channel->acked = number;
+    shrink(channel);
+    return GW_OK;
+}
+
+enum gw_status gw_channel_take(struct gw_channel *channel, uint64_t number)
+{
+    if (number <= channel->received)
+        return GW_EEXIST;
+    if (number != channel->received + 1)
+        return GW_EPROTO;
+    channel->received = number;
+    return GW_OK;
+}
+
+int gw_channel_owes_ack(const struct gw_channel *channel)
+{
+    return channel->received >= channel->told + MESSAGES_UNTOLD;
+}
+
+void gw_channel_free(struct gw_channel *channel)
+{
+    for (struct gw_channel_record *one = channel->first; one; one = one->next)
+        assert(!one->on_link);
+    free(channel->ring);
+    *channel = (struct gw_channel){0};
+}

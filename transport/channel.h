@@ -1,0 +1,56 @@
+/*
+ * The control channel of one peer: messages leave in order, are kept until the
+ * other side has them, and are sent again when the link they left on breaks.
+ * What arrives is passed on once and in order. Memory is one ring, fixed when
+ * the first message is sent. Private to transport/; member.h is the door.
+ */
+#ifndef GW_TRANSPORT_CHANNEL_H
+#define GW_TRANSPORT_CHANNEL_H
+
+#include "proto/control.h"
+#include "transport/transport.h"
+
+/* Two of the largest messages and what surrounds them. */
+#define GW_CHANNEL_BYTES ((size_t)160 << 10)
+
+struct gw_channel_record;
+
+struct gw_channel {
+    uint8_t *ring;
+    size_t head, tail; /* bytes in use: [head, tail), or around the end */
+    struct gw_channel_record *first, *last;
+    uint64_t sent;     /* number of the last message made, from 1 */
+    uint64_t acked;    /* the peer has everything up to here */
+    uint64_t received; /* we have passed on everything up to here */
+    uint64_t told;     /* what the peer was last told of `received` */
+};
+
+/*
+ * Puts a message into the ring and on `link` (NULL: later). GW_EAGAIN: the
+ * peer takes its messages too slowly, the ring is full. GW_ERANGE: too large.
+ */
+enum gw_status gw_channel_tell(struct gw_channel *channel,
+                               struct gw_link *link,
+                               const struct gw_message *message,
+                               struct gw_control_arena *arena,
+                               uint32_t epoch);
+
+/* A new link: everything that is not acknowledged goes out again. */
+void gw_channel_resend(struct gw_channel *channel, struct gw_link *link);
+
+/* The peer has everything up to `number`. GW_EPROTO: never sent that much. */
+enum gw_status gw_channel_acked(struct gw_channel *channel, uint64_t number);
+
+/*
+ * Takes the number of an arriving message: GW_OK to pass it on, GW_EEXIST when
+ * it is known already, GW_EPROTO when one is missing in between.
+ */
+enum gw_status gw_channel_take(struct gw_channel *channel, uint64_t number);
+
+/* Non-zero when the peer should be told of what has arrived before long. */
+int gw_channel_owes_ack(const struct gw_channel *channel);
+
+/* No send of this channel may be on a link any more. */
+void gw_channel_free(struct gw_channel *channel);
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * Members: this process among the others. A member listens and dials; a peer is
+ * another process, known by its role and incarnation, over one or more links
+ * that may break and come back without the peer being gone. Heartbeats keep
+ * silence short; silence is the only thing that speaks of death.
+ *
+ *   links     opened by the dialling side, again and again, each time with a
+ *             higher generation; the accepting side closes the older one first
+ *   messages  control messages, reliable and in order whatever the links do
+ *   frames    everything else, as reliable as one link: after link_up the owner
+ *             sends again what is not acknowledged
+ *   windows   belong to the peer, so they outlive a link
+ *
+ * Everything runs on the loop's thread.
+ */
+#ifndef GW_TRANSPORT_MEMBER_H
+#define GW_TRANSPORT_MEMBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/control.h"
+#include "proto/login.h"
+#include "transport/channel.h"
+#include "transport/transport.h"
+
+#define GW_HEARTBEAT_US  200000
+#define GW_SILENCE_US    1000000
+#define GW_PEER_NAME_MAX 96
+
+struct gw_member;
+
+/* One of the connections to a peer. */
+struct gw_peer_link {
+    struct gw_peer *peer;
+    unsigned index;
+    struct gw_link *link; /* NULL while there is none */
+    uint32_t generation;
+    struct gw_timer redial;
+    uint64_t redial_us;
+    struct gw_send heartbeat;
+    int heartbeat_queued;
+};
+
+/* Another process. Fields are for reading; `owner`, `id` and `name` are for
+   the owner to set. */
+struct gw_peer {
+    struct gw_member *member;
+    void *owner;
+    uint8_t role;
+    uint32_t id; /* rank of a worker, number of a shard */
+    uint64_t incarnation;
+    char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
+    char address[GW_ADDRESS_MAX];
+    struct gw_windows windows;
+    unsigned links;
+    struct gw_peer_link link[GW_LINKS_MAX];
+    /* member.c's */
+    struct gw_peer *next, **back;
+    struct gw_channel channel;
+    int opener, was_up, silent, closed;
+    uint64_t heard_us; /* anything, on any link */
+    uint64_t since_us; /* opener: when dialling began */
+};
+
+struct gw_member_handler {
+    /*
+     * A stranger logs in. GW_OK admits it (and may set peer->owner, id and
+     * name); otherwise `why` is what it is told.
+     */
+    enum gw_status (*admit)(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes);
+    /* A link is there, for the first time or again. */
+    void (*link_up)(void *owner, struct gw_peer *peer, unsigned link);
+    /* A control message; it lasts for this call. */
+    void (*message)(void *owner,
+                    struct gw_peer *peer,
+                    const struct gw_message *message);
+    /* Any other frame; payload as in struct gw_link_handler. */
+    void (*frame)(void *owner,
+                  struct gw_peer *peer,
+                  unsigned link,
+                  const struct gw_frame *frame,
+                  const void *payload);
+    /* A link broke. The peer is suspect, no more. */
+    void (*link_down)(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why);
+    /*
+     * GW_ETIMEOUT: nothing was heard for silence_us on any link. GW_EREFUSED,
+     * GW_EVERSION: the other side will not have us. GW_EUNREACHABLE: dialled
+     * for join_us without success. Told once until something is heard again.
+     */
+    void (*lost)(void *owner,
+                 struct gw_peer *peer,
+                 enum gw_status status,
+                 const char *why);
+};
+
+struct gw_member_options {
+    struct gw_loop *loop;
+    const struct gw_transport_ops *transport;
+    struct gw_transport_config transport_config;
+    uint8_t role;
+    uint32_t rank;                              /* or GW_RANK_NONE */
+    uint64_t incarnation;                       /* 0: drawn */
+    uint64_t job;                               /* 0: not known yet */
+    uint64_t heartbeat_us, silence_us, join_us; /* 0: the defaults */
+    const struct gw_member_handler *handler;
+    void *owner;
+};
+
+enum gw_status gw_member_open(const struct gw_member_options *options,
+                              struct gw_member **member_p,
+                              struct gw_error *error);
+
+/* Closes every peer and the listener. Not from within a handler's call. */
+void gw_member_close(struct gw_member *member);
+
+struct gw_loop *gw_member_loop(const struct gw_member *member);
+uint64_t gw_member_incarnation(const struct gw_member *member);
+uint64_t gw_member_job(const struct gw_member *member);
+void gw_member_set_job(struct gw_member *member, uint64_t job);
+void gw_member_set_rank(struct gw_member *member, uint32_t rank);
+void gw_member_set_epoch(struct gw_member *member, uint64_t epoch);
+uint64_t gw_member_epoch(const struct gw_member *member);
+
+/* Also for a member that does not listen: has it been asked to judge itself?
+   Microseconds since this process last found that it had been paused. */
+uint64_t gw_member_paused_us_ago(const struct gw_member *member);
+
+enum gw_status gw_member_listen(struct gw_member *member,
+                                const char *address,
+                                struct gw_error *error);
+/* Where this member listens, with its real port; "" if it does not. */
+const char *gw_member_address(const struct gw_member *member);
+
+/*
+ * A peer that this side opens `links` links to, and keeps open. `expects`: its
+ * incarnation, or 0. Errors: GW_ENOMEM, GW_EINVAL (address).
+ */
+enum gw_status gw_member_dial(struct gw_member *member,
+                              const char *address,
+                              uint8_t role,
+                              uint64_t expects,
+                              unsigned links,
+                              void *owner,
+                              struct gw_peer **peer_p,
+                              struct gw_error *error);
+
+/* All peers: first, then next until NULL. */
+struct gw_peer *gw_member_peers(const struct gw_member *member);
+struct gw_peer *gw_peer_next(const struct gw_peer *peer);
+
+/* Ends the acquaintance; `peer` is gone after the current callback. */
+void gw_peer_close(struct gw_peer *peer);
+
+/*
+ * Sends a control message: reliable, in order. GW_EAGAIN: the peer does not
+ * take them fast enough (reports may be dropped, anything else is a reason to
+ * give the peer up). GW_ERANGE: larger than a message may be.
+ */
+enum gw_status gw_peer_tell(struct gw_peer *peer,
+                            const struct gw_message *message);
+
+/* The same to every peer of a role; returns how many could not be told. */
+unsigned gw_member_tell_all(struct gw_member *member,
+                            uint8_t role,
+                            const struct gw_message *message);
+
+/*
+ * Sends a frame over one of the links; done(GW_ECLOSED) at once if that link
+ * is not there now: the owner sends again at link_up.
+ */
+void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send);
+
+/* Non-zero when link `link` is up. */
+int gw_peer_is_up(const struct gw_peer *peer, unsigned link);
+
+/* Microseconds since anything was heard from the peer. */
+uint64_t gw_peer_silent_us(const struct gw_peer *peer);
+
+/* Frames of one link must not be trusted any more: closes it with a log line;
+   the opener will dial again. */
+void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why);
+
+#endif
