@@ -7,6 +7,9 @@ libproto_a_SOURCES = \
 	%D%/control_unpack.c \
 	%D%/login.c \
 	%D%/login.h \
+	%D%/hash.c \
+	%D%/hash.h \
+	%D%/map.c \
 	%D%/map.h \
 	%D%/random.c \
 	%D%/random.h \

@@ -8,9 +8,9 @@
  * least bytes (lowest index first): no shard exceeds the mean by more than one
  * chunk, and consecutive chunks spread over all shards.
  *
- *   arena   | key 0 .......... | key 1 .. | ...   the same in weights,
- * gradients chunks  | 0    | 1    | 2  | 3 | 4    |       keys begin at 64
- * bytes shards    0      1      0    1   0
+ *   arena   | key 0 .......... | key 1 .. | ...  same in weights, gradients
+ *   chunks  | 0    | 1    | 2  | 3 | 4    |      keys begin at 64 bytes
+ *   shards    0      1      0    1   0
  */
 #ifndef GW_PROTO_MAP_H
 #define GW_PROTO_MAP_H

@@ -10,6 +10,7 @@ EXTRA_DIST += %D%/configure.m4
 
 if HAVE_CMOCKA
 GW_UNIT_TESTS = \
+	%D%/unit/test_map \
 	%D%/unit/test_random \
 	%D%/unit/test_status \
 	%D%/unit/test_wire
