@@ -165,9 +165,10 @@ struct gw_config_key {
     const char *name; /* "train.batch" */
     enum gw_config_type type;
     size_t offset;        /* into struct gw_config */
-    const char *fallback; /* as it would be written in a job file */
+    const char *fallback; /* the default, as the value in gw_config_set */
     double min, max;      /* of counts and reals, and of list items */
-    const char *choices;  /* of choices and limited strings: "idx|cifar10" */
+    const char *choices;  /* of choices and limited strings: "idx|cifar10";
+                             NUMBER stands for a number within min..max */
     int local;
     const char *help;
 };
@@ -175,11 +176,34 @@ struct gw_config_key {
 /* Every key, in the order of the manual; *n_p of them. */
 const struct gw_config_key *gw_config_keys(size_t *n_p);
 
+/* The key called `name` ("train.batch"), NULL when there is none. */
+const struct gw_config_key *gw_config_find(const char *name);
+
+/* The first key of `section` ("train"), NULL when there is no such section. */
+const struct gw_config_key *gw_config_find_section(const char *section);
+
+/* Bytes of a key's name before the dot. */
+size_t gw_config_section_bytes(const struct gw_config_key *key);
+
+/* The name of a key that someone who wrote `name` may have meant. */
+const char *gw_config_nearest(const char *name);
+
+/*
+ * What the key takes, in words: "whole number, 0..1000000", "idx, cifar10 or
+ * npy". Returns the bytes needed without the end; writes at most text_bytes,
+ * always ended.
+ */
+size_t gw_config_describe(const struct gw_config_key *key,
+                          char *text,
+                          size_t text_bytes);
+
 /* All defaults. */
 void gw_config_default(struct gw_config *config);
 
 /*
- * Reads a job file's text over *config. `file` is used in messages only.
+ * Reads a job file's text over *config. `file` is used in messages only. The
+ * text is at most GW_JOB_TEXT_MAX bytes long and may come from a peer: it
+ * cannot include other files.
  * GW_EUSAGE with "file:line: section.key: ..." for a syntax error, an unknown
  * key (names the nearest known one), a key given twice, a wrong type, a value
  * out of range (says the range). *config is undefined on failure.
@@ -189,7 +213,11 @@ enum gw_status gw_config_parse(struct gw_config *config,
                                const char *text,
                                struct gw_error *error);
 
-/* One "section.key=value", the value as in a job file, quotes optional. */
+/*
+ * One "section.key=value", the value as in a job file, but quotes are optional,
+ * and a list may be written with commas alone: "model.layers=784,512,10".
+ * GW_EUSAGE with "section.key: ...".
+ */
 enum gw_status gw_config_set(struct gw_config *config,
                              const char *assignment,
                              struct gw_error *error);

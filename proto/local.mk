@@ -7,6 +7,17 @@ libproto_a_SOURCES = \
 	%D%/control_unpack.c \
 	%D%/login.c \
 	%D%/login.h \
+	%D%/config.c \
+	%D%/config.h \
+	%D%/config_check.c \
+	%D%/config_print.c \
+	%D%/config_scan.c \
+	%D%/config_table.c \
+	%D%/config_value.c \
+	%D%/config_value.h \
+	%D%/config_words.c \
+	%D%/distance.c \
+	%D%/distance.h \
 	%D%/hash.c \
 	%D%/hash.h \
 	%D%/map.c \

@@ -10,6 +10,8 @@ EXTRA_DIST += %D%/configure.m4
 
 if HAVE_CMOCKA
 GW_UNIT_TESTS = \
+	%D%/unit/test_config \
+	%D%/unit/test_config_job \
 	%D%/unit/test_map \
 	%D%/unit/test_random \
 	%D%/unit/test_status \

@@ -1,0 +1,127 @@
+/* What no single key of a job can say, and what this version cannot do. */
+#include <config.h>
+
+#include "proto/config.h"
+
+#include <string.h>
+
+#include "proto/config_value.h"
+
+static enum gw_status check_texts(const struct gw_config *config,
+                                  struct gw_error *error)
+{
+    size_t n;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (keys[i].type != GW_TYPE_STRING)
+            continue;
+        const char *text = (const char *)config + keys[i].offset;
+        enum gw_status status = gw_config_check_text(&keys[i], text, error);
+        if (status)
+            return status;
+    }
+    return GW_OK;
+}
+
+static enum gw_status check_either(uint64_t a,
+                                   uint64_t b,
+                                   const char *names,
+                                   const char *units,
+                                   struct gw_error *error)
+{
+    if ((a == 0) != (b == 0))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE, "%s: %s given, set exactly one (%s)",
+                   names, a ? "both are" : "neither is", units);
+}
+
+/* Streaming gives chunks out before anyone has seen the whole step. */
+static enum gw_status check_commit(const struct gw_config *config,
+                                   struct gw_error *error)
+{
+    const char *key = NULL, *why = NULL;
+    if (config->train.commit != GW_COMMIT_STREAMING)
+        return GW_OK;
+    if (config->train.clip > 0) {
+        key = "train.clip";
+        why = "the norm of the whole gradient comes first";
+    } else if (config->train.nonfinite == GW_NONFINITE_SKIP) {
+        key = "train.nonfinite = skip";
+        why = "all shards must skip the same steps";
+    } else if (strcmp(config->train.loss_scale, "none") != 0) {
+        key = "train.loss_scale";
+        why = "all shards must skip the steps that overflow";
+    } else if (strcmp(config->optimizer.kind, "lamb") == 0) {
+        key = "optimizer.kind = lamb";
+        why = "the norm of a whole key comes first";
+    }
+    if (!key)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "train.commit: streaming updates each chunk by itself, but "
+                   "with %s %s; set it to auto or whole",
+                   key, why);
+}
+
+static enum gw_status check_data(const struct gw_config *config,
+                                 struct gw_error *error)
+{
+    if (config->data.train.n == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "data.train: no files are given to train on");
+    if (config->data.test.n == 0 && config->train.eval_every.unit != GW_NEVER)
+        return gw_fail(error, GW_EUSAGE,
+                       "data.test: no files are given for train.eval_every; "
+                       "give some, or set that to \"never\"");
+    if (config->data.normalize.n % 2 != 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "data.normalize: %zu numbers are given, but they come "
+                       "in pairs of mean and deviation",
+                       config->data.normalize.n);
+    if (config->model.layers.n == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "model.layers: no layers are given, such as 784, 512, "
+                       "10 for an mlp");
+    return GW_OK;
+}
+
+static enum gw_status check_evaluation(const struct gw_config *config,
+                                       struct gw_error *error)
+{
+    enum gw_every_unit unit = config->train.eval_every.unit;
+    if (unit == GW_SECONDS)
+        return gw_fail(error, GW_EUSAGE,
+                       "train.eval_every: takes steps or epochs, since seconds "
+                       "differ from run to run");
+    if (config->train.early_stop > 0 && unit == GW_NEVER)
+        return gw_fail(error, GW_EUSAGE,
+                       "train.early_stop: nothing is scored while "
+                       "train.eval_every is \"never\"");
+    return GW_OK;
+}
+
+enum gw_status gw_config_check(const struct gw_config *config,
+                               struct gw_error *error)
+{
+    enum gw_status status = check_texts(config, error);
+    if (!status)
+        status = check_either(config->train.batch, config->train.global_batch,
+                              "train.batch and train.global_batch",
+                              "samples per worker, or over all workers", error);
+    if (!status)
+        status = check_either(config->train.epochs, config->train.steps,
+                              "train.epochs and train.steps",
+                              "passes over the data, or updates", error);
+    if (!status)
+        status = check_data(config, error);
+    if (!status)
+        status = check_evaluation(config, error);
+    if (!status)
+        status = check_commit(config, error);
+    if (!status && gw_config_print(config, 0, NULL, 0) > GW_JOB_TEXT_MAX)
+        status = gw_fail(error, GW_EUSAGE,
+                         "the job is longer than %u bytes as text, members "
+                         "cannot be sent it; shorten its lists",
+                         GW_JOB_TEXT_MAX);
+    return status;
+}

@@ -1,0 +1,228 @@
+/* Jobs as text again, and jobs compared. */
+#include <config.h>
+
+#include "proto/config.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/config_value.h"
+#include "proto/hash.h"
+
+#define COMMENT_COLUMNS 72
+
+/* Text that is counted in full and kept as far as it fits. */
+struct out {
+    char *text;
+    size_t room, used;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+print(struct out *out, const char *format, ...)
+{
+    size_t left = out->used < out->room ? out->room - out->used : 0;
+    va_list args;
+    va_start(args, format);
+    int bytes =
+        vsnprintf(left ? out->text + out->used : NULL, left, format, args);
+    va_end(args);
+    out->used += bytes > 0 ? (size_t)bytes : 0;
+}
+
+static void print_quoted(struct out *out, const char *text)
+{
+    print(out, "\"");
+    while (*text) {
+        size_t plain = strcspn(text, "\"\\");
+        print(out, "%.*s", (int)plain, text);
+        text += plain;
+        if (*text)
+            print(out, "\\%c", *text++);
+    }
+    print(out, "\"");
+}
+
+static void print_real(struct out *out, double real)
+{
+    char text[GW_REAL_BYTES];
+    gw_real_print(real, text);
+    print(out, "%s", text);
+}
+
+static void print_every(struct out *out, const struct gw_every *every)
+{
+    static const char *const units[] = {"never", "step", "epoch", "second"};
+    if (every->unit == GW_NEVER)
+        print(out, "\"never\"");
+    else
+        print(out, "\"%" PRIu64 " %s%s\"", every->n, units[every->unit],
+              every->n == 1 ? "" : "s");
+}
+
+static void print_strings(struct out *out, const struct gw_string_list *list)
+{
+    print(out, "(");
+    for (size_t i = 0; i < list->n; i++) {
+        print(out, i ? ", " : "");
+        print_quoted(out, list->item[i]);
+    }
+    print(out, ")");
+}
+
+static void print_numbers(struct out *out, const struct gw_number_list *list)
+{
+    print(out, "(");
+    for (size_t i = 0; i < list->n; i++) {
+        print(out, i ? ", " : "");
+        print_real(out, list->item[i]);
+    }
+    print(out, ")");
+}
+
+static const void *place_of(const struct gw_config *config,
+                            const struct gw_config_key *key)
+{
+    return (const char *)config + key->offset;
+}
+
+static void
+print_value(struct out *out, const struct gw_config_key *key, const void *place)
+{
+    unsigned index;
+    size_t bytes;
+    const char *choice;
+    switch (key->type) {
+    case GW_TYPE_BOOL:
+        print(out, "%s", *(const int *)place ? "true" : "false");
+        break;
+    case GW_TYPE_COUNT:
+        print(out, "%" PRIu64, *(const uint64_t *)place);
+        break;
+    case GW_TYPE_REAL:
+        print_real(out, *(const double *)place);
+        break;
+    case GW_TYPE_STRING:
+        print_quoted(out, place);
+        break;
+    case GW_TYPE_CHOICE:
+        memcpy(&index, place, sizeof index);
+        choice = gw_config_choice_text(key, index, &bytes);
+        print(out, "\"%.*s\"", (int)bytes, choice);
+        break;
+    case GW_TYPE_EVERY:
+        print_every(out, place);
+        break;
+    case GW_TYPE_STRINGS:
+        print_strings(out, place);
+        break;
+    case GW_TYPE_NUMBERS:
+        print_numbers(out, place);
+        break;
+    }
+}
+
+/* A comment, broken between words. */
+static void print_comment(struct out *out, const char *text)
+{
+    while (*text) {
+        size_t line = strlen(text);
+        if (line > COMMENT_COLUMNS) {
+            for (line = COMMENT_COLUMNS; line > 0 && text[line] != ' ';)
+                line--;
+        }
+        print(out, "    # %.*s\n", (int)line, text);
+        text += line + (text[line] == ' ');
+    }
+}
+
+static void print_help(struct out *out, const struct gw_config_key *key)
+{
+    char takes[256];
+    gw_config_describe(key, takes, sizeof takes);
+    print_comment(out, key->help);
+    print_comment(out, takes);
+}
+
+size_t gw_config_print(const struct gw_config *config,
+                       int help,
+                       char *text,
+                       size_t text_bytes)
+{
+    struct out out = {.text = text, .room = text_bytes};
+    const char *section = "";
+    size_t n, section_bytes = 0;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    if (text_bytes > 0)
+        text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const char *name = keys[i].name;
+        size_t bytes = gw_config_section_bytes(&keys[i]);
+        if (bytes != section_bytes || memcmp(name, section, bytes) != 0) {
+            print(&out, "%s%.*s = {\n", i ? "};\n" : "", (int)bytes, name);
+            section = name;
+            section_bytes = bytes;
+        } else if (help) {
+            print(&out, "\n");
+        }
+        if (help)
+            print_help(&out, &keys[i]);
+        print(&out, "    %s = ", name + bytes + 1);
+        print_value(&out, &keys[i], place_of(config, &keys[i]));
+        print(&out, ";\n");
+    }
+    print(&out, "};\n");
+    return out.used;
+}
+
+void gw_config_keep_local(struct gw_config *to, const struct gw_config *from)
+{
+    size_t n;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (keys[i].local)
+            memcpy((char *)to + keys[i].offset, place_of(from, &keys[i]),
+                   gw_config_bytes(&keys[i]));
+    }
+}
+
+/* What print_value writes, hashed without its text. */
+static uint64_t
+hash_value(uint64_t hash, const struct gw_config_key *key, const void *place)
+{
+    const struct gw_every *every = place;
+    const struct gw_string_list *strings = place;
+    const struct gw_number_list *numbers = place;
+    switch (key->type) {
+    case GW_TYPE_STRING:
+        return gw_hash_text(hash, place);
+    case GW_TYPE_EVERY:
+        return gw_hash_u64(gw_hash_u64(hash, every->unit), every->n);
+    case GW_TYPE_STRINGS:
+        hash = gw_hash_u64(hash, strings->n);
+        for (size_t i = 0; i < strings->n; i++)
+            hash = gw_hash_text(hash, strings->item[i]);
+        return hash;
+    case GW_TYPE_NUMBERS:
+        hash = gw_hash_u64(hash, numbers->n);
+        return gw_hash_bytes(hash, numbers->item,
+                             numbers->n * sizeof *numbers->item);
+    default: /* numbers without padding or bytes that mean nothing */
+        return gw_hash_bytes(hash, place, gw_config_bytes(key));
+    }
+}
+
+uint64_t gw_config_hash(const struct gw_config *config)
+{
+    uint64_t hash = GW_HASH_BEGIN;
+    size_t n;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (keys[i].local)
+            continue;
+        hash = gw_hash_text(hash, keys[i].name);
+        hash = hash_value(hash, &keys[i], place_of(config, &keys[i]));
+    }
+    return hash;
+}

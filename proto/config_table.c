@@ -1,0 +1,219 @@
+/* The one table: every key of a job with its type, default, range and help. */
+#include <config.h>
+
+#include "proto/config.h"
+
+#include <string.h>
+
+#include "proto/config_value.h"
+#include "proto/distance.h"
+
+#define KEY(key, kind)                                                         \
+    .name = #key, .type = kind, .offset = offsetof(struct gw_config, key)
+
+/* clang-format off */
+#define BOOL(key, value, text) {KEY(key, GW_TYPE_BOOL),                        \
+    .fallback = value, .help = text}
+#define COUNT(key, value, low, high, text) {KEY(key, GW_TYPE_COUNT),           \
+    .fallback = value, .min = low, .max = high, .help = text}
+#define REAL(key, value, low, high, text) {KEY(key, GW_TYPE_REAL),             \
+    .fallback = value, .min = low, .max = high, .help = text}
+#define STRING(key, value, text) {KEY(key, GW_TYPE_STRING),                    \
+    .fallback = value, .help = text}
+#define LIMITED(key, value, words, text) {KEY(key, GW_TYPE_STRING),            \
+    .fallback = value, .choices = words, .help = text}
+#define CHOICE(key, value, words, text) {KEY(key, GW_TYPE_CHOICE),             \
+    .fallback = value, .choices = words, .help = text}
+#define EVERY(key, value, text) {KEY(key, GW_TYPE_EVERY),                      \
+    .fallback = value, .min = 1, .max = 1e15, .help = text}
+#define STRINGS(key, text) {KEY(key, GW_TYPE_STRINGS),                         \
+    .fallback = "", .help = text}
+
+/* Choices stand in the order of their enum in config.h. */
+static const struct gw_config_key keys[] = {
+    CHOICE(data.format, "idx", "idx|cifar10|npy",
+           "how the files of data.train and data.test are laid out"),
+    {KEY(data.train, GW_TYPE_STRINGS), .fallback = "", .local = 1,
+     .help = "files of the training set: idx and npy images then labels, "
+             "cifar10 its batches"},
+    {KEY(data.test, GW_TYPE_STRINGS), .fallback = "", .local = 1,
+     .help = "files of the test set, in the same order"},
+    {KEY(data.normalize, GW_TYPE_NUMBERS), .fallback = "",
+     .min = -1e6, .max = 1e6,
+     .help = "mean and deviation of the pixels in [0, 1], once for all or per "
+             "channel; empty: pixels stay in [0, 1]"},
+    STRINGS(data.augment,
+            "changes to training images: \"crop PAD\" moves by up to PAD "
+            "pixels, \"flip\" mirrors every other"),
+
+    CHOICE(model.kind, "mlp", "mlp|cnn", "family of the model"),
+    STRINGS(model.layers,
+            "mlp: widths from input to classes; cnn: \"conv CHANNELS SIZE\", "
+            "\"pool SIZE\", \"dense WIDTH\", \"dropout P\""),
+    CHOICE(model.init, "he", "he|glorot",
+           "deviation of the first weights, drawn from train.seed"),
+    REAL(model.dropout, "0", 0, 0.99,
+         "mlp: probability of zero after every hidden layer"),
+
+    COUNT(train.batch, "0", 0, 1e6,
+          "samples per worker and micro-batch; 0: train.global_batch says it"),
+    COUNT(train.global_batch, "0", 0, 1e8,
+          "samples per step over all workers; 0: train.batch says it"),
+    COUNT(train.epochs, "0", 0, 1e6,
+          "passes over the training set; 0: train.steps says it"),
+    COUNT(train.steps, "0", 0, 1e12,
+          "steps in all; 0: train.epochs says it"),
+    COUNT(train.seed, "1", 0, 1e18,
+          "of first weights, order of samples, augmentation and dropout"),
+    COUNT(train.accumulate, "1", 1, 65536,
+          "micro-batches whose gradients are summed before a push"),
+    REAL(train.clip, "0", 0, 1e9,
+         "largest norm of the whole gradient, larger ones are scaled down; "
+         "0: any"),
+    CHOICE(train.commit, "auto", "auto|streaming|whole",
+           "when a chunk is updated: as its pushes are complete, or after one "
+           "decision for the whole step"),
+    CHOICE(train.nonfinite, "stop", "stop|skip",
+           "what a NaN or infinity in a gradient does: end the job, or skip "
+           "the step"),
+    LIMITED(train.split, "even", "even",
+            "how a step's samples are divided among workers"),
+    LIMITED(train.precision, "fp32", "fp32",
+            "arithmetic of forward and backward"),
+    {KEY(train.loss_scale, GW_TYPE_STRING), .fallback = "none",
+     .choices = "none|dynamic|NUMBER", .min = 1e-30, .max = 1e30,
+     .help = "factor on the loss that keeps small gradients from vanishing"},
+    CHOICE(train.scale_lr, "no", "no|linear",
+           "linear: optimizer.lr times global batch over train.base_batch"),
+    COUNT(train.base_batch, "256", 1, 1e8,
+          "the global batch that optimizer.lr is meant for"),
+    EVERY(train.eval_every, "1 epoch", "how often the test set is scored"),
+    COUNT(train.early_stop, "0", 0, 1e6,
+          "stop after so many scores without a better one; 0: never"),
+
+    LIMITED(optimizer.kind, "momentum",
+            "sgd|momentum|nesterov|adam|adamw|lamb|none",
+            "how gradients become weights; none: they are only summed"),
+    REAL(optimizer.lr, "0.02", 0, 1e6, "learning rate, after warm-up"),
+    REAL(optimizer.momentum, "0.9", 0, 1, "momentum, nesterov: decay of the "
+         "velocity"),
+    REAL(optimizer.beta1, "0.9", 0, 0.999999999,
+         "adam, adamw, lamb: decay of the mean"),
+    REAL(optimizer.beta2, "0.999", 0, 0.999999999,
+         "adam, adamw, lamb: decay of the mean square"),
+    REAL(optimizer.eps, "1e-8", 1e-30, 1,
+         "adam, adamw, lamb: added to the root of the mean square"),
+    REAL(optimizer.weight_decay, "0", 0, 1e3,
+         "adamw, lamb: decoupled; others: added to the gradient"),
+    CHOICE(optimizer.schedule, "constant", "constant|step|cosine|linear",
+           "how the learning rate goes on after warm-up"),
+    COUNT(optimizer.warmup, "0", 0, 1e12,
+          "steps in which the learning rate rises from 0"),
+    REAL(optimizer.final_lr, "0", 0, 1,
+         "cosine, linear: end at this part of optimizer.lr"),
+    COUNT(optimizer.step_every, "1000", 1, 1e12,
+          "step: steps between two decays"),
+    REAL(optimizer.step_factor, "0.1", 0, 1,
+         "step: factor on the learning rate at each decay"),
+
+    {KEY(worker.device, GW_TYPE_STRING), .fallback = "auto", .local = 1,
+     .choices = "auto|cpu", .help = "what computes; auto: the fastest here"},
+    {KEY(worker.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
+     .min = 1, .max = 1024, .help = "threads of a worker's matrix products"},
+    {KEY(worker.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
+     .help = "bind a worker's threads to cores"},
+
+    {KEY(server.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
+     .min = 1, .max = 1024, .help = "shards of a server, a thread each"},
+    {KEY(server.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
+     .help = "bind a server's threads to cores"},
+
+    COUNT(cluster.workers, "2", 1, 4096, "workers in all"),
+    COUNT(cluster.servers, "2", 1, 4096, "servers in all"),
+    LIMITED(cluster.policy, "sync", "sync",
+            "what workers send and when they may go on"),
+    LIMITED(cluster.transport, "auto", "auto|tcp|sim",
+            "how bytes move; auto: the fastest between each two processes"),
+    COUNT(cluster.port, "0", 0, 65535,
+          "of the coordinator; 0: any that is free"),
+    {KEY(cluster.interface, GW_TYPE_STRING), .fallback = "", .local = 1,
+     .help = "network interface or address to listen on; empty: loopback"},
+    BOOL(cluster.insecure, "false",
+         "allow links without authentication to leave this machine"),
+    COUNT(cluster.connections, "1", 1, 64,
+          "connections between two processes"),
+    REAL(cluster.step_deadline, "10", 0.001, 1e6,
+         "seconds without progress before a line names who is waited for"),
+    REAL(cluster.abort_after, "0", 0, 1e9,
+         "seconds without progress before the job ends; 0: never"),
+
+    STRING(checkpoint.dir, "",
+           "where the coordinator keeps checkpoints; empty: none are made"),
+    EVERY(checkpoint.every, "1 epoch",
+          "how often one is made, besides the first and the last"),
+    COUNT(checkpoint.keep, "3", 1, 1e6, "how many are kept"),
+
+    {KEY(log.dir, GW_TYPE_STRING), .fallback = "", .local = 1,
+     .help = "one log file per process goes here; empty: standard error"},
+    COUNT(log.every, "100", 1, 1e9, "steps between two lines of progress"),
+    LIMITED(log.level, "info", "error|warn|info|debug|trace",
+            "the least important lines that are still written"),
+};
+/* clang-format on */
+
+_Static_assert(sizeof keys / sizeof *keys <= GW_CONFIG_KEYS_MAX,
+               "config_value.h: GW_CONFIG_KEYS_MAX is too small");
+
+const struct gw_config_key *gw_config_keys(size_t *n_p)
+{
+    *n_p = sizeof keys / sizeof *keys;
+    return keys;
+}
+
+const struct gw_config_key *gw_config_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(keys[i].name, name) == 0)
+            return &keys[i];
+    }
+    return NULL;
+}
+
+const struct gw_config_key *gw_config_find_section(const char *section)
+{
+    size_t bytes = strlen(section);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (gw_config_section_bytes(&keys[i]) == bytes &&
+            memcmp(keys[i].name, section, bytes) == 0)
+            return &keys[i];
+    }
+    return NULL;
+}
+
+size_t gw_config_section_bytes(const struct gw_config_key *key)
+{
+    return strcspn(key->name, ".");
+}
+
+/* A right word in the wrong section is nearer than any misspelling; a name
+   without a dot is a key without its section, or a section. */
+static unsigned distance(const char *name, const struct gw_config_key *key)
+{
+    size_t section = gw_config_section_bytes(key);
+    const char *dot = strchr(name, '.');
+    char known[GW_DISTANCE_BYTES] = "";
+    if (strcmp(dot ? dot + 1 : name, key->name + section + 1) == 0)
+        return dot ? 1 : 0;
+    memcpy(known, key->name, dot ? strlen(key->name) : section);
+    return gw_edit_distance(name, known);
+}
+
+const char *gw_config_nearest(const char *name)
+{
+    size_t nearest = 0;
+    for (size_t i = 1; i < sizeof keys / sizeof *keys; i++) {
+        if (distance(name, &keys[i]) < distance(name, &keys[nearest]))
+            nearest = i;
+    }
+    return keys[nearest].name;
+}

@@ -1,0 +1,116 @@
+/*
+ * Inside of proto/config: one value on its way between text and the struct.
+ * Not for other rooms.
+ */
+#ifndef GW_PROTO_CONFIG_VALUE_H
+#define GW_PROTO_CONFIG_VALUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/config.h"
+
+#define GW_CONFIG_KEYS_MAX 96
+#define GW_REAL_BYTES      32  /* of a real's text, with its end */
+#define GW_SHOWN_BYTES     64  /* of a refused value in a message */
+#define GW_CHOICES_BYTES   128 /* of a key's choices in words */
+
+enum gw_value_kind {
+    GW_VALUE_BOOL,
+    GW_VALUE_WHOLE,
+    GW_VALUE_REAL,
+    GW_VALUE_TEXT
+};
+
+/* A value before it is known which key wants it. */
+struct gw_value {
+    enum gw_value_kind kind;
+    int64_t whole;    /* of BOOL and WHOLE */
+    double real;      /* of WHOLE and REAL */
+    const char *text; /* of TEXT */
+};
+
+/*
+ * The value of a bare word: a number where all of it is one, else a text. The
+ * result points into `word`.
+ */
+struct gw_value gw_value_of_word(const char *word);
+
+/* The value as it would be written, cut to fit one line, for messages. */
+void gw_value_show(const struct gw_value *value, char text[GW_SHOWN_BYTES]);
+
+/*
+ * Puts a value into the key's place in *config; to a list it is appended.
+ * GW_EUSAGE with "section.key: ..." when the key does not take it.
+ */
+enum gw_status gw_config_put(struct gw_config *config,
+                             const struct gw_config_key *key,
+                             const struct gw_value *value,
+                             struct gw_error *error);
+
+/* Zeroes the key's place: lists are empty then. */
+void gw_config_clear(struct gw_config *config, const struct gw_config_key *key);
+
+int gw_config_is_list(const struct gw_config_key *key);
+
+/* Bytes of the key's place in the struct. */
+size_t gw_config_bytes(const struct gw_config_key *key);
+
+/* Is `text` one of key->choices? Its index goes to *index_p. */
+int gw_config_choice(const struct gw_config_key *key,
+                     const char *text,
+                     unsigned *index_p);
+
+/* The text of choice number `index`, *bytes_p long, not ended. */
+const char *gw_config_choice_text(const struct gw_config_key *key,
+                                  unsigned index,
+                                  size_t *bytes_p);
+
+/* The choices as "idx, cifar10 or npy". */
+void gw_config_list_choices(const struct gw_config_key *key,
+                            char text[GW_CHOICES_BYTES]);
+
+/* GW_EUSAGE unless `text` may stand in this key of type GW_TYPE_STRING. */
+enum gw_status gw_config_check_text(const struct gw_config_key *key,
+                                    const char *text,
+                                    struct gw_error *error);
+
+/* A bound of a range: whole where it can be, 1..1000 and not 1.0..1000.0. */
+void gw_config_print_bound(double bound, char text[GW_REAL_BYTES]);
+
+/* The shortest text that gives the same real again, always with a point or an
+   exponent, whatever the locale. */
+void gw_real_print(double real, char text[GW_REAL_BYTES]);
+
+/*
+ * Looks through a job file's text for what libconfig must not see or cannot
+ * say: GW_EUSAGE with "file:line: ..." for an @include, which would open a
+ * file.
+ */
+enum gw_status gw_config_scan_includes(const char *file,
+                                       const char *text,
+                                       struct gw_error *error);
+
+/*
+ * Copies text with an L behind every long whole number: libconfig 1.5 cuts
+ * numbers without it to 32 bits, silently. `wide` has room for 9/8 of the text
+ * and its end.
+ */
+void gw_config_widen(const char *text, char *wide);
+
+/* The line in which a comment or a quoted text begins that does not end, or 0;
+   libconfig takes the rest of the file for it, silently. */
+unsigned gw_config_find_open(const char *text);
+
+/*
+ * The first section or key that stands twice in `text`: 1 and where, or 0.
+ * Names that are not in the table do not count.
+ */
+struct gw_config_twice {
+    const char *name; /* "train" or "train.batch", name_bytes long */
+    size_t name_bytes;
+    unsigned first, again; /* lines */
+};
+int gw_config_find_twice(const char *text, struct gw_config_twice *twice);
+
+#endif

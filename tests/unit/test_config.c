@@ -1,0 +1,599 @@
+/* proto/config: what job files and --set take, and every way to be refused. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "proto/config.h"
+#include "proto/distance.h"
+
+/* libconfig drops strings that it has read when a syntax error follows. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libconfig.so\n";
+}
+
+static struct gw_config config; /* large: not on the stack */
+
+static enum gw_status parse(const char *text, struct gw_error *error)
+{
+    gw_config_default(&config);
+    *error = (struct gw_error){0};
+    return gw_config_parse(&config, "job.cfg", text, error);
+}
+
+static void parses(const char *text)
+{
+    struct gw_error error;
+    if (parse(text, &error))
+        fail_msg("%s\n%s", text, error.text);
+}
+
+static void refused(const char *text, const char *line)
+{
+    struct gw_error error;
+    assert_int_equal(parse(text, &error), GW_EUSAGE);
+    assert_string_equal(error.text, line);
+}
+
+static void sets(const char *assignment)
+{
+    struct gw_error error;
+    if (gw_config_set(&config, assignment, &error))
+        fail_msg("%s: %s", assignment, error.text);
+}
+
+static void set_refused(const char *assignment, const char *line)
+{
+    struct gw_error error = {0};
+    assert_int_equal(gw_config_set(&config, assignment, &error), GW_EUSAGE);
+    assert_string_equal(error.text, line);
+}
+
+/* One wrong value in line 2 of a job file: the line must say where and what. */
+static void
+wrong(const struct gw_config_key *key, const char *value, unsigned *cases)
+{
+    char text[512], where[128];
+    struct gw_error error;
+    size_t section = gw_config_section_bytes(key);
+    snprintf(text, sizeof text, "%.*s = {\n  %s = %s;\n};\n", (int)section,
+             key->name, key->name + section + 1, value);
+    snprintf(where, sizeof where, "job.cfg:2: %s: ", key->name);
+    if (parse(text, &error) != GW_EUSAGE ||
+        strncmp(error.text, where, strlen(where)) != 0)
+        fail_msg("%s gave: %s", text, error.text);
+
+    snprintf(text, sizeof text, "%s=%s", key->name, value);
+    snprintf(where, sizeof where, "%s: ", key->name);
+    if (gw_config_set(&config, text, &error) != GW_EUSAGE ||
+        strncmp(error.text, where, strlen(where)) != 0)
+        fail_msg("--set %s gave: %s", text, error.text);
+    *cases += 2;
+}
+
+static void wrong_types(const struct gw_config_key *key, unsigned *cases)
+{
+    switch (key->type) {
+    case GW_TYPE_BOOL:
+        wrong(key, "7", cases);
+        wrong(key, "\"maybe\"", cases);
+        wrong(key, "(true)", cases);
+        break;
+    case GW_TYPE_COUNT:
+        wrong(key, "\"many\"", cases);
+        wrong(key, "1.5", cases);
+        wrong(key, "[3]", cases);
+        wrong(key, "-1", cases);
+        wrong(key, "99999999999999999999", cases);
+        break;
+    case GW_TYPE_REAL:
+        wrong(key, "\"much\"", cases);
+        wrong(key, "(0.5)", cases);
+        wrong(key, "1e999", cases);
+        wrong(key, "-1e999", cases);
+        break;
+    case GW_TYPE_STRING:
+    case GW_TYPE_CHOICE:
+        wrong(key, "(\"a\", \"b\")", cases);
+        wrong(key, "\"tab\tinside\"", cases);
+        break;
+    case GW_TYPE_EVERY:
+        wrong(key, "\"often\"", cases);
+        wrong(key, "\"5 parsecs\"", cases);
+        wrong(key, "\"0 steps\"", cases);
+        wrong(key, "\"-5 steps\"", cases);
+        wrong(key, "\"1.5 epochs\"", cases);
+        wrong(key, "\"steps\"", cases);
+        wrong(key, "0", cases);
+        wrong(key, "0.5", cases);
+        break;
+    case GW_TYPE_STRINGS:
+        wrong(key, "(\"a\", (\"b\"))", cases);
+        wrong(key, "(\"a\", true)", cases);
+        wrong(key, "(\"a\", \"\")", cases);
+        wrong(key, "[\"bell\a\"]", cases);
+        break;
+    case GW_TYPE_NUMBERS:
+        wrong(key, "(0.5, \"half\")", cases);
+        wrong(key, "(1e999)", cases);
+        wrong(key, "(0.5, (1))", cases);
+        break;
+    }
+}
+
+static void wrong_numbers(const struct gw_config_key *key, unsigned *cases)
+{
+    char value[64];
+    if (key->type != GW_TYPE_COUNT && key->type != GW_TYPE_REAL)
+        return;
+    snprintf(value, sizeof value, "%.17g", key->min - 1);
+    wrong(key, value, cases);
+    snprintf(value, sizeof value, "%.17g", key->max * 1.01 + 1);
+    wrong(key, value, cases);
+    if (key->type == GW_TYPE_COUNT) {
+        snprintf(value, sizeof value, "%.0f", key->max + 1000);
+        wrong(key, value, cases);
+        wrong(key, "0x5", cases);
+        wrong(key, "0x5L", cases);
+    }
+}
+
+/* A key misspelt, and a key twice; where in the file is known. */
+static void wrong_names(const struct gw_config_key *key, unsigned *cases)
+{
+    char text[1024], line[256];
+    int section = (int)gw_config_section_bytes(key);
+    const char *leaf = key->name + section + 1;
+    snprintf(text, sizeof text, "\n%.*s = {\n\n %sq = 1; };", section,
+             key->name, leaf);
+    snprintf(line, sizeof line,
+             "job.cfg:4: %sq: no such key, the nearest is %s (gradweir config "
+             "lists all)",
+             key->name, key->name);
+    refused(text, line);
+
+    char value[64];
+    int bare = key->type == GW_TYPE_BOOL || key->type == GW_TYPE_COUNT ||
+               key->type == GW_TYPE_REAL;
+    snprintf(value, sizeof value, bare ? "%s" : "\"%s\"", key->fallback);
+    if (key->type == GW_TYPE_STRINGS || key->type == GW_TYPE_NUMBERS)
+        snprintf(value, sizeof value, "()");
+    snprintf(text, sizeof text,
+             "# a comment\n%.*s = {\n  %s = %s;\n/* %s = %s;\n */ %s = %s;\n};",
+             section, key->name, leaf, value, leaf, value, leaf, value);
+    snprintf(line, sizeof line, "job.cfg:5: %s: given twice, first in line 3",
+             key->name);
+    refused(text, line);
+    *cases += 2;
+}
+
+static void wrong_choices(const struct gw_config_key *key, unsigned *cases)
+{
+    if (!key->choices)
+        return;
+    wrong(key, "\"nonsense\"", cases);
+    wrong(key, "\"\"", cases);
+    wrong(key, "\"NUMBER\"", cases);
+    wrong(key, "true", cases);
+    if (strstr(key->choices, "NUMBER")) {
+        wrong(key, "0", cases);
+        wrong(key, "\"-1\"", cases);
+    } else {
+        wrong(key, "1", cases);
+    }
+}
+
+static void every_wrong_input_names_line_and_key(void **state)
+{
+    (void)state;
+    size_t n;
+    unsigned cases = 0;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    char endless[GW_STRING_MAX + 3]; /* quoted, one byte longer than fits */
+    memset(endless, 'x', sizeof endless);
+    endless[0] = endless[GW_STRING_MAX + 1] = '"';
+    endless[GW_STRING_MAX + 2] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        wrong_types(&keys[i], &cases);
+        wrong_numbers(&keys[i], &cases);
+        wrong_names(&keys[i], &cases);
+        wrong_choices(&keys[i], &cases);
+        wrong(&keys[i], endless, &cases);
+    }
+    print_message("# %u wrong inputs\n", cases);
+    assert_true(cases >= 500);
+}
+
+static void exact_lines(void **state)
+{
+    (void)state;
+    refused("train = { batch = 1000001; };",
+            "job.cfg:1: train.batch: 1000001 is out of range 0..1000000");
+    refused("train = {\n batch = \"64\";\n};",
+            "job.cfg:2: train.batch: takes a whole number, 0..1000000, not "
+            "\"64\"");
+    refused("train = {\n batch = 64.5;\n};",
+            "job.cfg:2: train.batch: takes a whole number, 0..1000000, not "
+            "64.5");
+    refused("train = {\n bach = 64;\n};",
+            "job.cfg:2: train.bach: no such key, the nearest is train.batch "
+            "(gradweir config lists all)");
+    refused(
+        "\n\ntrian = { batch = 64; };",
+        "job.cfg:3: trian: no such key, the nearest is train.batch (gradweir "
+        "config lists all)");
+    refused("batch = 64;",
+            "job.cfg:1: batch: no such key, the nearest is train.batch "
+            "(gradweir config lists all)");
+    refused("train = { dropout = 0.5; };",
+            "job.cfg:1: train.dropout: no such key, the nearest is "
+            "model.dropout (gradweir config lists all)");
+    refused("data = { format = \"idxx\"; };",
+            "job.cfg:1: data.format: \"idxx\" is not idx, cifar10 or npy");
+    refused("train = { precision = \"bf16\"; };",
+            "job.cfg:1: train.precision: \"bf16\" is not in this version, it "
+            "has fp32");
+    refused("train = { loss_scale = -2; };",
+            "job.cfg:1: train.loss_scale: -2 is out of range 1e-30..1e+30");
+    refused("cluster = { insecure = 1; };",
+            "job.cfg:1: cluster.insecure: takes true or false, not 1");
+    refused("cluster = { insecure = yes; };",
+            "job.cfg:1: syntax error, it should be section = { key = value; }; "
+            "with texts in double quotes");
+    refused("train = 5;",
+            "job.cfg:1: train: a section is written train = { ... };");
+    refused("train = {};\n\ntrain = {};",
+            "job.cfg:3: train: given twice, first in line 1");
+    refused("model = {\n layers = [\"conv 32 5\",\n 10];\n};",
+            "job.cfg:3: a list in [ ] has entries of one type, use ( ) for a "
+            "mixed one");
+    refused("data = {\n normalize = (0.5,\n\n 1e7);\n};",
+            "job.cfg:4: data.normalize: 10000000.0 is out of range "
+            "-1000000..1000000");
+    /* 2^32 + 64: more than libconfig 1.5 tells from 64 */
+    refused("train = { batch = 4294967360; };",
+            "job.cfg:1: train.batch: 4294967360 is out of range 0..1000000");
+    refused("train = { batch = +4294967360epochs = 1; };",
+            "job.cfg:1: train.batch: 4294967360 is out of range 0..1000000");
+    refused("train = { seed = 0xFF; };",
+            "job.cfg:1: train.seed: write the number in decimal");
+    refused("train = { batch = { size = 5; }; };",
+            "job.cfg:1: train.batch: takes a whole number, 0..1000000, not a "
+            "section");
+    refused("log = { dir = \"a\\x07b\"; };",
+            "job.cfg:1: log.dir: byte 1 of the text is a control character "
+            "(0x07)");
+    refused("log = { dir = \"a\\x7f\"; };",
+            "job.cfg:1: log.dir: byte 1 of the text is a control character "
+            "(0x7f)");
+    refused("train = {\n seed == 1;\n batch = 1;\n batch = 2;\n};",
+            "job.cfg:2: syntax error, it should be section = { key = value; }; "
+            "with texts in double quotes");
+    refused("train = { eval_every = \"often\\nand more\"; };",
+            "job.cfg:1: train.eval_every: takes \"N steps\", \"N epochs\", "
+            "\"N seconds\" or \"never\", not \"often?and more\"");
+}
+
+/* libconfig alone would leave the rest out and say nothing. */
+static void what_does_not_end_is_refused(void **state)
+{
+    (void)state;
+    refused("train = { batch = 1; };\n/* the rest\nlog = { every = 5; };\n",
+            "job.cfg:2: what begins here, a comment or a text in quotes, does "
+            "not end");
+    refused("train = { batch = 1; };\n\"log = { every = 5; };\n",
+            "job.cfg:2: what begins here, a comment or a text in quotes, does "
+            "not end");
+    refused("log = {\n dir = \"a;\n every = 5; };\n",
+            "job.cfg:2: what begins here, a comment or a text in quotes, does "
+            "not end");
+    refused("log = {\n dir = \"a\\\";\n every = 5; };\n",
+            "job.cfg:2: what begins here, a comment or a text in quotes, does "
+            "not end");
+    refused("log = { dir = \"a\" } /*/",
+            "job.cfg:1: what begins here, a comment or a text in quotes, does "
+            "not end");
+    /* the first mistake is named, not its consequence */
+    refused("log = {\n dir == \"a\";\n every = 5; };\n\"",
+            "job.cfg:2: syntax error, it should be section = { key = value; }; "
+            "with texts in double quotes");
+    parses("log = { dir = \"/* no comment\"; }; // /* none\n# \" none\n/**/");
+}
+
+static void lists_have_a_limit(void **state)
+{
+    (void)state;
+    char text[1024] = "model = { layers = (", *at = text + strlen(text);
+    for (int i = 0; i < GW_LIST_MAX; i++)
+        at += sprintf(at, "%d,", i + 1);
+    strcpy(at - 1, "); };");
+    parses(text);
+    assert_int_equal(config.model.layers.n, GW_LIST_MAX);
+    strcpy(at - 1, ",65); };");
+    refused(text, "job.cfg:1: model.layers: more than 64 entries");
+}
+
+static void good_values_arrive(void **state)
+{
+    (void)state;
+    parses("# a job\n"
+           "data : {\n"
+           "  train = [\"a b.gz\", \"c\\\\d\\\"e\"]; test = \"only\";\n"
+           "  normalize = (0.2860, 1, -2); // mixed\n"
+           "}\n"
+           "model = { layers = (784, \"dense 512\", 0.5), kind = \"cnn\" };\n"
+           "train = { batch = 64, seed = 1000000000000000000; clip = 1;\n"
+           "  eval_every = \"500 steps\"; loss_scale = 1024;\n"
+           "  commit = \"whole\" };\n"
+           "optimizer = { lr = .5; eps = 1e-7;\n"
+           "  weight_decay = 0.12345678901234567; };\n"
+           "log = { dir = \"1234567890123\"; /* 1234567890 */ };\n"
+           "cluster = { insecure = \"yes\"; interface = \"::1\"; };\n"
+           "checkpoint = { every = 100; };\n"
+           "worker = { pin = TRUE; } # no newline follows");
+    assert_int_equal(config.data.train.n, 2);
+    assert_string_equal(config.data.train.item[0], "a b.gz");
+    assert_string_equal(config.data.train.item[1], "c\\d\"e");
+    assert_int_equal(config.data.test.n, 1);
+    assert_string_equal(config.data.test.item[0], "only");
+    assert_int_equal(config.data.normalize.n, 3);
+    assert_true(config.data.normalize.item[0] == 0.2860);
+    assert_true(config.data.normalize.item[2] == -2);
+    assert_int_equal(config.model.layers.n, 3);
+    assert_string_equal(config.model.layers.item[0], "784");
+    assert_string_equal(config.model.layers.item[2], "0.5");
+    assert_int_equal(config.model.kind, GW_MODEL_CNN);
+    assert_int_equal(config.train.batch, 64);
+    assert_int_equal(config.train.seed, 1000000000000000000);
+    assert_true(config.optimizer.weight_decay == 0.12345678901234567);
+    assert_string_equal(config.log.dir, "1234567890123");
+    assert_true(config.train.clip == 1);
+    assert_int_equal(config.train.eval_every.n, 500);
+    assert_int_equal(config.train.eval_every.unit, GW_STEPS);
+    assert_string_equal(config.train.loss_scale, "1024");
+    assert_int_equal(config.train.commit, GW_COMMIT_WHOLE);
+    assert_true(config.optimizer.lr == 0.5);
+    assert_true(config.optimizer.eps == 1e-7);
+    assert_int_equal(config.cluster.insecure, 1);
+    assert_string_equal(config.cluster.interface, "::1");
+    assert_int_equal(config.checkpoint.every.n, 100);
+    assert_int_equal(config.checkpoint.every.unit, GW_STEPS);
+    assert_int_equal(config.worker.pin, 1);
+    parses("train = { seed = 123456789012L; };");
+    assert_int_equal(config.train.seed, 123456789012);
+    parses("train = { seed = 123456789012LL; };");
+    parses("train = { clip = 123456789.05; };");
+    parses("train = { clip = 10000000000e-5; };");
+    assert_true(config.train.clip == 100000);
+    parses("");
+    parses(" \n# nothing");
+}
+
+static void defaults_are_sensible(void **state)
+{
+    (void)state;
+    gw_config_default(&config);
+    assert_int_equal(config.data.format, GW_DATA_IDX);
+    assert_int_equal(config.train.batch, 0);
+    assert_int_equal(config.train.accumulate, 1);
+    assert_int_equal(config.train.eval_every.unit, GW_EPOCHS);
+    assert_int_equal(config.train.eval_every.n, 1);
+    assert_string_equal(config.optimizer.kind, "momentum");
+    assert_true(config.optimizer.lr == 0.02);
+    assert_true(config.optimizer.momentum == 0.9);
+    assert_int_equal(config.cluster.workers, 2);
+    assert_int_equal(config.cluster.servers, 2);
+    assert_int_equal(config.cluster.insecure, 0);
+    assert_true(config.cluster.step_deadline == 10);
+    assert_int_equal(config.checkpoint.keep, 3);
+    assert_string_equal(config.checkpoint.dir, "");
+    assert_int_equal(config.log.every, 100);
+}
+
+static void settings_by_hand(void **state)
+{
+    (void)state;
+    gw_config_default(&config);
+    sets("train.batch=64");
+    assert_int_equal(config.train.batch, 64);
+    sets("train.batch= 65 ");
+    assert_int_equal(config.train.batch, 65);
+    sets("model.layers=[\"conv 32 5\",\"pool 2\"]");
+    assert_int_equal(config.model.layers.n, 2);
+    assert_string_equal(config.model.layers.item[0], "conv 32 5");
+    sets("model.layers=conv 16 3, pool 2 ,10");
+    assert_int_equal(config.model.layers.n, 3);
+    assert_string_equal(config.model.layers.item[1], "pool 2");
+    sets("model.layers=784,512,10");
+    assert_string_equal(config.model.layers.item[2], "10");
+    sets("model.layers=\"784\",512");
+    assert_int_equal(config.model.layers.n, 2);
+    sets("model.layers=");
+    assert_int_equal(config.model.layers.n, 0);
+    sets("data.train=/data/a=b.gz");
+    assert_string_equal(config.data.train.item[0], "/data/a=b.gz");
+    sets("data.normalize=0.1307,0.3081");
+    assert_true(config.data.normalize.item[1] == 0.3081);
+    sets("cluster.policy=sync");
+    sets("cluster.policy=\"sync\"");
+    sets("log.dir=17");
+    assert_string_equal(config.log.dir, "17");
+    sets("log.dir=");
+    assert_string_equal(config.log.dir, "");
+    sets("train.loss_scale=512");
+    assert_string_equal(config.train.loss_scale, "512");
+    sets("train.eval_every=3 epochs");
+    assert_int_equal(config.train.eval_every.n, 3);
+    sets("train.eval_every=\"never\"");
+    assert_int_equal(config.train.eval_every.unit, GW_NEVER);
+    sets("cluster.insecure=Yes");
+    assert_int_equal(config.cluster.insecure, 1);
+    sets("cluster.insecure=off");
+    assert_int_equal(config.cluster.insecure, 0);
+    sets("optimizer.lr=1");
+    assert_true(config.optimizer.lr == 1);
+}
+
+static void settings_by_hand_refused(void **state)
+{
+    (void)state;
+    gw_config_default(&config);
+    set_refused("train.batch", "train.batch: write section.key=value");
+    set_refused("train.bach=1", "train.bach: no such key, the nearest is "
+                                "train.batch (gradweir config lists all)");
+    set_refused("train=1", "train: no such key, the nearest is data.train "
+                           "(gradweir config lists all)");
+    set_refused("train.batch=", "train.batch: takes a whole number, "
+                                "0..1000000, not \"\"");
+    set_refused("train.batch=1 2", "train.batch: takes a whole number, "
+                                   "0..1000000, not \"1 2\"");
+    set_refused("train.batch=0x10", "train.batch: takes a whole number, "
+                                    "0..1000000, not \"0x10\"");
+    set_refused("optimizer.lr=nan", "optimizer.lr: takes a number, 0..1000000, "
+                                    "not \"nan\"");
+    set_refused("model.layers=784,,10", "model.layers: entry 2 is empty");
+    set_refused("model.layers=(1, 2", "model.layers: cannot read (1, 2: one "
+                                      "value, texts in double quotes, commas "
+                                      "between the entries of a list");
+    /* no way to smuggle in a second setting or a file */
+    set_refused("log.dir=\"a\"; b = \"c\"",
+                "log.dir: cannot read \"a\"; b = \"c\": one value, texts in "
+                "double quotes, commas between the entries of a list");
+    set_refused("data.train=\"a\"\n@include \"/etc/passwd\"",
+                "data.train: cannot read \"a\"\n@include \"/etc/passwd\": one "
+                "value, texts in double quotes, commas between the entries of "
+                "a list");
+}
+
+/* The files exist and would parse, so only the refusal keeps them closed. */
+static void includes_are_refused(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/gw_config_XXXXXX", text[256];
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    const char job[] = "train = { batch = 7; };\n";
+    assert_int_equal(write(file, job, sizeof job - 1), sizeof job - 1);
+    close(file);
+
+    static const char *const forms[] = {
+        "@include \"%s\"",
+        "\n\n@include \"%s\"\n",
+        "  \t @include\t\"%s\"\n",
+        "train = {\n @include \"%s\"\n};",
+        "log = { dir = \"\n@include \"%s\"\n\"; };",
+        "/* \n@include \"%s\" */",
+        "train = { seed = 1;\r\n@include \"%s\" };",
+        "@include \"../../../../../../%s\"",
+        "@include\"%s\"",
+    };
+    static const unsigned lines[] = {1, 3, 1, 2, 2, 2, 2, 1, 1};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char line[128];
+        snprintf(text, sizeof text, forms[i], path);
+        snprintf(line, sizeof line,
+                 "job.cfg:%u: @include is not possible: a job is one file",
+                 lines[i]);
+        refused(text, line);
+        assert_int_equal(config.train.batch, 0);
+    }
+    struct gw_error error;
+    snprintf(text, sizeof text, "train = {}; @include \"%s\"", path);
+    assert_int_equal(parse(text, &error), GW_EUSAGE);
+    assert_int_equal(config.train.batch, 0);
+    parses("log = { dir = \"x @include y\"; }; # @include \"z\"\n");
+    unlink(path);
+}
+
+/* Text of hostile peers: deep, long, cut anywhere, any byte. */
+static void hostile_texts(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    char *text = malloc(GW_JOB_TEXT_MAX + 2);
+    assert_non_null(text);
+    static const char *const fills[] = {"a=(",     "a={", "a",   "=",  "\"",
+                                        "(",       "#",   "/*",  "\\", "\"\\",
+                                        "train={", "}",   "a=1;"};
+    for (size_t f = 0; f < sizeof fills / sizeof *fills; f++) {
+        size_t part = strlen(fills[f]), used = 0;
+        for (; used + part <= GW_JOB_TEXT_MAX; used += part)
+            memcpy(text + used, fills[f], part);
+        text[used] = '\0';
+        enum gw_status status = parse(text, &error);
+        assert_true(status == GW_EUSAGE || fills[f][0] == '#');
+    }
+    memset(text, '#', GW_JOB_TEXT_MAX + 1);
+    text[GW_JOB_TEXT_MAX + 1] = '\0';
+    assert_int_equal(parse(text, &error), GW_EUSAGE);
+    assert_string_equal(error.text, "job.cfg: longer than 49152 bytes");
+    free(text);
+
+    static char printed[GW_JOB_TEXT_MAX];
+    gw_config_default(&config);
+    size_t bytes = gw_config_print(&config, 1, printed, sizeof printed);
+    assert_true(bytes < sizeof printed);
+    for (size_t cut = 0; cut < bytes; cut++) {
+        char kept = printed[cut];
+        printed[cut] = '\0';
+        parse(printed, &error);
+        printed[cut] = (char)(kept ^ (1 << cut % 7));
+        parse(printed, &error);
+        printed[cut] = kept;
+    }
+}
+
+static void errors_may_go_unheard(void **state)
+{
+    (void)state;
+    gw_config_default(&config);
+    assert_int_equal(gw_config_parse(&config, "f", "train = 5;", NULL),
+                     GW_EUSAGE);
+    assert_int_equal(gw_config_set(&config, "train.batch=x", NULL), GW_EUSAGE);
+    assert_int_equal(gw_config_check(&config, NULL), GW_EUSAGE);
+}
+
+static void distances(void **state)
+{
+    (void)state;
+    assert_int_equal(gw_edit_distance("", ""), 0);
+    assert_int_equal(gw_edit_distance("train", "train"), 0);
+    assert_int_equal(gw_edit_distance("", "train"), 5);
+    assert_int_equal(gw_edit_distance("train", ""), 5);
+    assert_int_equal(gw_edit_distance("trian", "train"), 1);
+    assert_int_equal(gw_edit_distance("kitten", "sitting"), 3);
+    assert_int_equal(gw_edit_distance("ca", "abc"), 3); /* not 2: alignment */
+    char long_word[200];
+    memset(long_word, 'x', sizeof long_word);
+    long_word[199] = '\0';
+    assert_int_equal(gw_edit_distance(long_word, ""), GW_DISTANCE_BYTES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_wrong_input_names_line_and_key),
+        cmocka_unit_test(exact_lines),
+        cmocka_unit_test(what_does_not_end_is_refused),
+        cmocka_unit_test(lists_have_a_limit),
+        cmocka_unit_test(good_values_arrive),
+        cmocka_unit_test(defaults_are_sensible),
+        cmocka_unit_test(settings_by_hand),
+        cmocka_unit_test(settings_by_hand_refused),
+        cmocka_unit_test(includes_are_refused),
+        cmocka_unit_test(hostile_texts),
+        cmocka_unit_test(errors_may_go_unheard),
+        cmocka_unit_test(distances),
+    };
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

@@ -1,0 +1,520 @@
+/* proto/config: whole jobs: printed and read again, compared, checked. */
+#include "config.h"
+
+#include <locale.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "proto/config.h"
+#include "proto/config_value.h"
+#include "proto/random.h"
+
+/* large: not on the stack */
+static struct gw_config config, other;
+static char text[4 * GW_JOB_TEXT_MAX], again[sizeof text];
+
+struct draws {
+    uint64_t seed, at;
+};
+
+static uint64_t draw(struct draws *draws, uint64_t below)
+{
+    uint32_t bits[4];
+    gw_random4(draws->seed, GW_RANDOM_TEST, 1, draws->at++, bits);
+    return ((uint64_t)bits[0] << 32 | bits[1]) % below;
+}
+
+/* Any double within the bounds, all exponents alike, the bounds often. */
+static double draw_real(struct draws *draws, double min, double max)
+{
+    if (draw(draws, 8) == 0)
+        return draw(draws, 2) ? min : max;
+    for (;;) {
+        uint64_t bits = draw(draws, UINT64_MAX);
+        double real;
+        memcpy(&real, &bits, sizeof real);
+        if (real >= min && real <= max)
+            return real;
+    }
+}
+
+static void draw_text(struct draws *draws, char *to, size_t least)
+{
+    size_t bytes = least + draw(draws, GW_STRING_MAX - least);
+    for (size_t i = 0; i < bytes; i++) {
+        static const char hard[] = "\"\\#/*;{}@=, n x0";
+        to[i] = draw(draws, 2) ? hard[draw(draws, sizeof hard - 1)]
+                               : (char)(' ' + draw(draws, 95));
+        if (draw(draws, 20) == 0)
+            to[i] = (char)(0x80 + draw(draws, 0x80));
+    }
+    to[bytes] = '\0';
+}
+
+static void
+draw_choice(struct draws *draws, const struct gw_config_key *key, char *to)
+{
+    char words[128];
+    strcpy(words, key->choices);
+    unsigned n = 0;
+    char *word[16], *save;
+    for (char *w = strtok_r(words, "|", &save); w;
+         w = strtok_r(NULL, "|", &save))
+        word[n++] = w;
+    strcpy(to, word[draw(draws, n)]);
+    if (strcmp(to, "NUMBER") == 0)
+        sprintf(to, "%u", 1 + (unsigned)draw(draws, 65536));
+}
+
+static void
+draw_value(struct draws *draws, const struct gw_config_key *key, void *place)
+{
+    struct gw_every *every = place;
+    struct gw_string_list *strings = place;
+    struct gw_number_list *numbers = place;
+    unsigned choices = 1, index;
+    switch (key->type) {
+    case GW_TYPE_BOOL:
+        *(int *)place = (int)draw(draws, 2);
+        break;
+    case GW_TYPE_COUNT:
+        *(uint64_t *)place = (uint64_t)key->min +
+                             draw(draws, (uint64_t)(key->max - key->min) + 1);
+        break;
+    case GW_TYPE_REAL:
+        *(double *)place = draw_real(draws, key->min, key->max);
+        break;
+    case GW_TYPE_STRING:
+        if (key->choices)
+            draw_choice(draws, key, place);
+        else
+            draw_text(draws, place, 0);
+        break;
+    case GW_TYPE_CHOICE:
+        for (const char *at = key->choices; *at; at++)
+            choices += *at == '|';
+        index = (unsigned)draw(draws, choices);
+        memcpy(place, &index, sizeof index);
+        break;
+    case GW_TYPE_EVERY:
+        every->unit = (enum gw_every_unit)draw(draws, 4);
+        every->n = every->unit ? 1 + draw(draws, 1000000000000) : 0;
+        break;
+    case GW_TYPE_STRINGS:
+        strings->n = draw(draws, GW_LIST_MAX / 4 + 1);
+        for (size_t i = 0; i < strings->n; i++)
+            draw_text(draws, strings->item[i], 1);
+        break;
+    case GW_TYPE_NUMBERS:
+        numbers->n = draw(draws, GW_LIST_MAX + 1);
+        for (size_t i = 0; i < numbers->n; i++)
+            numbers->item[i] = draw_real(draws, key->min, key->max);
+        break;
+    }
+}
+
+static void draw_config(uint64_t seed, struct gw_config *to)
+{
+    struct draws draws = {.seed = seed};
+    size_t n;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    memset(to, 0, sizeof *to);
+    for (size_t i = 0; i < n; i++)
+        draw_value(&draws, &keys[i], (char *)to + keys[i].offset);
+}
+
+static void printed_jobs_are_read_again(void **state)
+{
+    (void)state;
+    int long_ones = 0;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        struct gw_error error;
+        draw_config(seed, &config);
+        int help = seed % 2 == 0;
+        size_t bytes = gw_config_print(&config, help, text, sizeof text);
+        assert_true(bytes < sizeof text);
+        assert_int_equal(strlen(text), bytes);
+        if (bytes > GW_JOB_TEXT_MAX) {
+            long_ones++;
+            continue;
+        }
+        gw_config_default(&other);
+        if (gw_config_parse(&other, "printed", text, &error))
+            fail_msg("seed %d: %s", (int)seed, error.text);
+        assert_int_equal(gw_config_print(&other, help, again, sizeof again),
+                         bytes);
+        assert_string_equal(text, again);
+        assert_true(gw_config_hash(&config) == gw_config_hash(&other));
+    }
+    assert_true(long_ones < 100);
+}
+
+/* Bit for bit, not only as text: the bytes of every key's place. */
+static void numbers_come_back_exactly(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1000; seed < 1100; seed++) {
+        struct gw_error error;
+        draw_config(seed, &config);
+        config.data.train.n = config.data.test.n = config.data.augment.n = 0;
+        config.data.normalize.item[0] = -0.0;
+        gw_config_print(&config, 0, text, sizeof text);
+        gw_config_default(&other);
+        if (gw_config_parse(&other, "printed", text, &error))
+            fail_msg("seed %d: %s", (int)seed, error.text);
+        assert_memory_equal(&config.optimizer.lr, &other.optimizer.lr,
+                            6 * sizeof(double));
+        assert_memory_equal(&config.data.normalize.item,
+                            &other.data.normalize.item,
+                            config.data.normalize.n * sizeof(double));
+        assert_int_equal(config.train.seed, other.train.seed);
+        assert_int_equal(config.data.normalize.n, other.data.normalize.n);
+    }
+}
+
+static void printing_stops_at_the_end(void **state)
+{
+    (void)state;
+    gw_config_default(&config);
+    size_t bytes = gw_config_print(&config, 1, text, sizeof text);
+    for (size_t room = 0; room < bytes + 2; room += 7) {
+        memset(again, 'x', bytes + 10);
+        assert_int_equal(gw_config_print(&config, 1, again, room), bytes);
+        assert_int_equal(again[room], 'x');
+        if (room > 0) {
+            size_t kept = room - 1 < bytes ? room - 1 : bytes;
+            assert_memory_equal(again, text, kept);
+            assert_int_equal(again[kept], '\0');
+        }
+    }
+    assert_int_equal(gw_config_print(&config, 1, NULL, 0), bytes);
+}
+
+static void every_key_has_help_and_default(void **state)
+{
+    (void)state;
+    size_t n;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    gw_config_default(&config);
+    gw_config_print(&config, 0, text, sizeof text);
+    for (size_t i = 0; i < n; i++) {
+        char leaf[64], takes[256];
+        snprintf(leaf, sizeof leaf,
+                 "\n    %s = ", strchr(keys[i].name, '.') + 1);
+        assert_non_null(strstr(text, leaf));
+        assert_true(strlen(keys[i].help) > 10);
+        assert_true(gw_config_describe(&keys[i], takes, sizeof takes) <
+                    sizeof takes);
+        assert_ptr_equal(gw_config_find(keys[i].name), &keys[i]);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(keys[i].name, keys[k].name);
+    }
+    assert_null(gw_config_find("train"));
+    assert_null(gw_config_find_section("train."));
+    assert_null(gw_config_find_section(""));
+}
+
+static const char *const local[] = {
+    "data.train",        "data.test",  "worker.device",
+    "worker.threads",    "worker.pin", "server.pin",
+    "cluster.interface", "log.dir",    "server.threads",
+};
+
+static int is_local(const char *name)
+{
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++) {
+        if (strcmp(local[i], name) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+static void local_keys_stay(void **state)
+{
+    (void)state;
+    size_t n, kept = 0;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    static struct gw_config mixed;
+    draw_config(1, &config);
+    draw_config(2, &other);
+    mixed = config;
+    gw_config_keep_local(&mixed, &other);
+    for (size_t i = 0; i < n; i++) {
+        int here = is_local(keys[i].name);
+        const struct gw_config *from = here ? &other : &config;
+        assert_memory_equal((const char *)&mixed + keys[i].offset,
+                            (const char *)from + keys[i].offset,
+                            gw_config_bytes(&keys[i]));
+        kept += (size_t)here;
+    }
+    assert_int_equal(kept, sizeof local / sizeof *local);
+}
+
+/* A value other than the default, for any key. */
+static const char *other_value(const struct gw_config_key *key)
+{
+    switch (key->type) {
+    case GW_TYPE_BOOL:
+        return "true";
+    case GW_TYPE_COUNT:
+        return "7";
+    case GW_TYPE_REAL:
+        return "0.625";
+    case GW_TYPE_EVERY:
+        return "7 seconds";
+    case GW_TYPE_STRINGS:
+    case GW_TYPE_NUMBERS:
+        return "7";
+    case GW_TYPE_CHOICE:
+    case GW_TYPE_STRING:
+        if (!key->choices)
+            return "elsewhere";
+        if (strncmp(key->choices, key->fallback, strlen(key->fallback)) != 0)
+            return key->choices;
+        return strchr(key->choices, '|') + 1;
+    }
+    return NULL;
+}
+
+static void hashes_follow_the_job(void **state)
+{
+    (void)state;
+    size_t n, alone = 0;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    gw_config_default(&config);
+    uint64_t hash = gw_config_hash(&config);
+    for (size_t i = 0; i < n; i++) {
+        char assignment[128];
+        struct gw_error error;
+        if (keys[i].choices && !strchr(keys[i].choices, '|')) {
+            alone++; /* one value only in this version */
+            continue;
+        }
+        snprintf(assignment, sizeof assignment, "%s=%s", keys[i].name,
+                 other_value(&keys[i]));
+        assignment[strcspn(assignment, "|")] = '\0';
+        gw_config_default(&other);
+        if (gw_config_set(&other, assignment, &error))
+            fail_msg("%s", error.text);
+        if ((gw_config_hash(&other) == hash) != is_local(keys[i].name))
+            fail_msg("%s", keys[i].name);
+    }
+    assert_int_equal(alone, 3);
+    /* the end of a list counts, what lies behind it does not */
+    gw_config_set(&config, "model.layers=1,2", NULL);
+    gw_config_set(&other, "model.layers=12", NULL);
+    assert_true(gw_config_hash(&config) != gw_config_hash(&other));
+}
+
+static void apply(const char *const *settings)
+{
+    struct gw_error error;
+    for (; *settings; settings++) {
+        if (gw_config_set(&config, *settings, &error))
+            fail_msg("%s", error.text);
+    }
+}
+
+/* A job that passes the check, with some settings on top of it. */
+#define SETTINGS(...)                                                          \
+    (const char *const[])                                                      \
+    {                                                                          \
+        __VA_ARGS__, NULL                                                      \
+    }
+static void good_job(const char *const *settings)
+{
+    gw_config_default(&config);
+    apply(SETTINGS("data.train=x,y", "data.test=x,y", "model.layers=4,2",
+                   "train.batch=64", "train.steps=10"));
+    apply(settings);
+}
+
+static void check_passes(const char *const *settings)
+{
+    struct gw_error error;
+    good_job(settings);
+    if (gw_config_check(&config, &error))
+        fail_msg("%s", error.text);
+}
+
+static void check_refuses(const char *const *settings, const char *line)
+{
+    struct gw_error error = {0};
+    good_job(settings);
+    assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+    assert_string_equal(error.text, line);
+}
+
+static void good_jobs_pass_the_check(void **state)
+{
+    (void)state;
+    check_passes(SETTINGS("log.every=5"));
+    check_passes(SETTINGS("train.batch=0", "train.global_batch=100"));
+    check_passes(SETTINGS("train.steps=0", "train.epochs=100"));
+    check_passes(SETTINGS("data.test=", "train.eval_every=never"));
+    check_passes(SETTINGS("data.normalize=0.5,0.25"));
+    check_passes(SETTINGS("train.clip=1", "train.commit=whole"));
+    check_passes(SETTINGS("train.clip=1", "train.nonfinite=skip",
+                          "train.loss_scale=dynamic", "optimizer.kind=lamb"));
+    check_passes(SETTINGS("train.commit=streaming"));
+    check_passes(SETTINGS("train.early_stop=3"));
+    check_passes(SETTINGS("cluster.transport=tcp"));
+}
+
+static void contradictions_are_refused(void **state)
+{
+    (void)state;
+    check_refuses(SETTINGS("train.batch=0"),
+                  "train.batch and train.global_batch: neither is given, set "
+                  "exactly one (samples per worker, or over all workers)");
+    check_refuses(SETTINGS("train.global_batch=128"),
+                  "train.batch and train.global_batch: both are given, set "
+                  "exactly one (samples per worker, or over all workers)");
+    check_refuses(SETTINGS("train.steps=0"),
+                  "train.epochs and train.steps: neither is given, set exactly "
+                  "one (passes over the data, or updates)");
+    check_refuses(SETTINGS("train.epochs=5"),
+                  "train.epochs and train.steps: both are given, set exactly "
+                  "one (passes over the data, or updates)");
+    check_refuses(SETTINGS("data.train="),
+                  "data.train: no files are given to train on");
+    check_refuses(SETTINGS("data.test="),
+                  "data.test: no files are given for train.eval_every; give "
+                  "some, or set that to \"never\"");
+    check_refuses(SETTINGS("data.normalize=0.5"),
+                  "data.normalize: 1 numbers are given, but they come in pairs "
+                  "of mean and deviation");
+    check_refuses(SETTINGS("model.layers="),
+                  "model.layers: no layers are given, such as 784, 512, 10 for "
+                  "an mlp");
+    check_refuses(SETTINGS("train.eval_every=30 seconds"),
+                  "train.eval_every: takes steps or epochs, since seconds "
+                  "differ from run to run");
+    check_refuses(SETTINGS("train.eval_every=never", "train.early_stop=2"),
+                  "train.early_stop: nothing is scored while train.eval_every "
+                  "is \"never\"");
+}
+
+static void streaming_says_why_not(void **state)
+{
+    (void)state;
+    check_refuses(SETTINGS("train.commit=streaming", "train.clip=1"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with train.clip the norm of the whole gradient comes first; "
+                  "set it to auto or whole");
+    check_refuses(SETTINGS("train.commit=streaming", "train.nonfinite=skip"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with train.nonfinite = skip all shards must skip the same "
+                  "steps; set it to auto or whole");
+    check_refuses(SETTINGS("train.commit=streaming", "train.loss_scale=128"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with train.loss_scale all shards must skip the steps that "
+                  "overflow; set it to auto or whole");
+    check_refuses(SETTINGS("train.commit=streaming", "optimizer.kind=lamb"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with optimizer.kind = lamb the norm of a whole key comes "
+                  "first; set it to auto or whole");
+}
+
+/* The struct may come from elsewhere than the parser. */
+static void not_in_this_version(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    static const struct {
+        size_t offset;
+        const char *text, *line;
+    } later[] = {
+        {offsetof(struct gw_config, cluster.policy), "ssp:4",
+         "cluster.policy: \"ssp:4\" is not in this version, it has sync"},
+        {offsetof(struct gw_config, train.precision), "bf16",
+         "train.precision: \"bf16\" is not in this version, it has fp32"},
+        {offsetof(struct gw_config, train.split), "speed",
+         "train.split: \"speed\" is not in this version, it has even"},
+        {offsetof(struct gw_config, cluster.transport), "rdma",
+         "cluster.transport: \"rdma\" is not in this version, it has auto, tcp "
+         "or sim"},
+        {offsetof(struct gw_config, worker.device), "cuda:0",
+         "worker.device: \"cuda:0\" is not in this version, it has auto or "
+         "cpu"},
+        {offsetof(struct gw_config, train.loss_scale), "0",
+         "train.loss_scale: 0 is out of range 1e-30..1e+30"},
+    };
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        good_job(SETTINGS("log.every=5"));
+        strcpy((char *)&config + later[i].offset, later[i].text);
+        assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+        assert_string_equal(error.text, later[i].line);
+    }
+}
+
+static void jobs_too_long_to_send_are_refused(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    good_job(SETTINGS("log.every=5"));
+    config.data.train.n = config.data.test.n = config.data.augment.n =
+        config.model.layers.n = GW_LIST_MAX;
+    for (size_t i = 0; i < GW_LIST_MAX; i++) {
+        memset(config.data.train.item[i], '"', GW_STRING_MAX - 1);
+        memset(config.data.test.item[i], 'x', GW_STRING_MAX - 1);
+        memset(config.data.augment.item[i], 'x', GW_STRING_MAX - 1);
+        memset(config.model.layers.item[i], 'x', GW_STRING_MAX - 1);
+    }
+    assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+    assert_string_equal(error.text,
+                        "the job is longer than 49152 bytes as text, members "
+                        "cannot be sent it; shorten its lists");
+}
+
+/* A locale with another decimal point changes neither reading nor printing. */
+static void locales_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8",
+                                        "fr_FR.UTF-8", "de_DE"};
+    const char *found = NULL;
+    struct gw_error error;
+    gw_config_default(&config);
+    gw_config_print(&config, 1, text, sizeof text);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
+        found = setlocale(LC_NUMERIC, names[i]);
+    if (!found) {
+        print_message("# no locale with a decimal comma is installed\n");
+        return;
+    }
+    gw_config_default(&other);
+    size_t bytes = gw_config_print(&other, 1, again, sizeof again);
+    enum gw_status status = gw_config_parse(&other, "job.cfg", again, &error);
+    int set = !gw_config_set(&other, "optimizer.lr=0.25", &error);
+    setlocale(LC_NUMERIC, "C");
+    assert_int_equal(strlen(text), bytes);
+    assert_string_equal(text, again);
+    assert_int_equal(status, GW_OK);
+    assert_true(set && other.optimizer.lr == 0.25);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(printed_jobs_are_read_again),
+        cmocka_unit_test(numbers_come_back_exactly),
+        cmocka_unit_test(printing_stops_at_the_end),
+        cmocka_unit_test(every_key_has_help_and_default),
+        cmocka_unit_test(local_keys_stay),
+        cmocka_unit_test(hashes_follow_the_job),
+        cmocka_unit_test(good_jobs_pass_the_check),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(streaming_says_why_not),
+        cmocka_unit_test(not_in_this_version),
+        cmocka_unit_test(jobs_too_long_to_send_are_refused),
+        cmocka_unit_test(locales_change_nothing),
+    };
+    return cmocka_run_group_tests_name("config_job", tests, NULL, NULL);
+}
