@@ -14,8 +14,15 @@
 #include "proto/status.h"
 
 /* Elements per block: scratch, sums and state of a block stay in L1. */
-#define GW_BLOCK_ELEMS 2048
+#define GW_BLOCK_ELEMS 1024
 #define GW_STATE_MAX   2
+
+/*
+ * Arrays that one update walks through together should not begin at the same
+ * place of a 4 KiB page, or their loads wait for each other's stores: give
+ * array i this much times i on top. Worth a tenth.
+ */
+#define GW_STAGGER_BYTES 320
 
 /*
  * sum[i] = slots[0][offset + i] + ... as a balanced binary tree over slots: n
@@ -38,52 +45,86 @@ int gw_reduce_block(const float *const *slots,
  */
 double gw_square_sum(const float *x, size_t elems);
 
-/* Numbers that one update of one chunk needs; the same for all its blocks. */
+/*
+ * Numbers that one update of one chunk needs; the same for all its blocks.
+ * Fill the first part, call gw_update_prepare, then apply block by block.
+ * Doubles, because 1 - beta2 of a rounded 0.999f is off by 1e-5.
+ */
 struct gw_update {
     float scale; /* of the sum: 1/N, times the clip factor, over the loss
                     scale; applied first, in fp32 */
-    float lr;
-    float weight_decay;
-    float momentum;
-    float beta1, beta2, eps;
-    uint64_t t;        /* this update's number, from 1 */
-    float trust_ratio; /* lamb: |w| / |u| of the key */
+    double lr;
+    double weight_decay;
+    double momentum;
+    double beta1, beta2, eps;
+    uint64_t t;         /* this update's number, from 1 */
+    double trust_ratio; /* lamb's apply: |w| / |u| of the key, 1 where either
+                           is 0; may be set after gw_update_prepare */
+
+    double bias1, bias2; /* 1 - beta^t, made by gw_update_prepare */
 };
+
+/* Fills the derived part: a few multiplications, the same bits everywhere,
+   which libm's pow does not promise. t >= 1 (asserted). */
+void gw_update_prepare(struct gw_update *update);
 
 struct gw_optimizer {
     const char *name;
     unsigned states; /* arrays of fp32 kept per weight, <= GW_STATE_MAX */
     const char *const state_names[GW_STATE_MAX]; /* as PyTorch calls them */
     int two_phase; /* lamb: needs per-key norms between direction and apply */
-
-    /*
-     * Reads g (raw sum), w and states, writes w_next and states, elems <=
-     * GW_BLOCK_ELEMS. w_next may be w.
-     */
-    void (*apply)(const struct gw_update *update,
-                  size_t elems,
-                  const float *g,
-                  const float *w,
-                  float *w_next,
-                  float *const *states);
-
-    /*
-     * two_phase only (others: NULL is never called, the entry is a function
-     * that asserts): updates the states and writes the direction u over g.
-     * `apply` then takes u in place of the gradient.
-     */
-    void (*direction)(const struct gw_update *update,
-                      size_t elems,
-                      float *g,
-                      const float *w,
-                      float *const *states);
+    int rule;      /* private: of update_isa.h */
 };
 
-/* sgd, momentum, nesterov, adam, adamw, lamb, none; ended by NULL. */
+/*
+ * sgd, momentum, nesterov, adam, adamw, lamb, none; ended by NULL. With "none"
+ * the next weights are the scaled sum itself, so that a pull gives every
+ * worker the reduced gradient.
+ */
 extern const struct gw_optimizer *const gw_optimizers[];
 
 /* NULL when there is none of that name. */
 const struct gw_optimizer *gw_optimizer_find(const char *name);
+
+/*
+ * Reads g (raw sum), w and states, writes w_next and states, any number of
+ * elements. w_next may be w. For a two-phase optimizer g is the direction.
+ */
+void gw_update_apply(const struct gw_optimizer *optimizer,
+                     const struct gw_update *update,
+                     size_t elems,
+                     const float *g,
+                     const float *w,
+                     float *w_next,
+                     float *const *states);
+
+/*
+ * Two-phase optimizers only (asserted): updates the states and writes the
+ * direction u over g.
+ */
+void gw_update_direction(const struct gw_optimizer *optimizer,
+                         const struct gw_update *update,
+                         size_t elems,
+                         float *g,
+                         const float *w,
+                         float *const *states);
+
+/*
+ * gw_reduce_block and gw_update_apply over any number of elements, the same
+ * bits in one pass where n is small: for a commit that needs no decision
+ * between the two. slots[i] are read from `offset` on; w, w_next and states
+ * point at the first element. Not for two-phase optimizers (asserted). Returns
+ * 0 if any sum is NaN or infinite (everything is written all the same), else 1.
+ */
+int gw_update_reduce_apply(const struct gw_optimizer *optimizer,
+                           const struct gw_update *update,
+                           const float *const *slots,
+                           uint32_t n,
+                           size_t offset,
+                           size_t elems,
+                           const float *w,
+                           float *w_next,
+                           float *const *states);
 
 /* "avx512", "avx2" or "sse2": what this machine runs; for the first log line.
  */

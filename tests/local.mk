@@ -6,7 +6,10 @@ AM_TESTS_ENVIRONMENT = \
 	GW_SRCDIR='$(abs_top_srcdir)'; export GW_SRCDIR; \
 	GW_BUILDDIR='$(abs_top_builddir)'; export GW_BUILDDIR; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
-EXTRA_DIST += %D%/configure.m4
+EXTRA_DIST += \
+	%D%/configure.m4 \
+	%D%/reference/optimizers.inc \
+	%D%/reference/optimizers.py
 
 if HAVE_CMOCKA
 GW_UNIT_TESTS = \
@@ -15,6 +18,7 @@ GW_UNIT_TESTS = \
 	%D%/unit/test_map \
 	%D%/unit/test_random \
 	%D%/unit/test_status \
+	%D%/unit/test_update \
 	%D%/unit/test_wire
 GW_TABLE_TESTS = \
 	%D%/table/test_member \
@@ -26,3 +30,10 @@ tests_table_test_transport_SOURCES = %D%/table/test_transport.c \
 	%D%/table/world.c %D%/table/world.h
 LDADD += $(CMOCKA_LIBS)
 endif
+
+# Measuring programs: made by `make check`, run by hand on a quiet machine.
+EXTRA_PROGRAMS = \
+	%D%/perf/bench_update
+bench-programs: $(EXTRA_PROGRAMS)
+.PHONY: bench-programs
+CLEANFILES += $(EXTRA_PROGRAMS)

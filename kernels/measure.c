@@ -1,0 +1,183 @@
+#include "config.h"
+
+#include "kernels/measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "kernels/isa.h"
+
+#define SLOTS_MAX  16
+#define ARRAYS_MAX (SLOTS_MAX + GW_STATE_MAX + 2)
+#define HUGE_PAGE  ((size_t)2 << 20)
+#define ROUND_NS   4e6 /* long for the clock, short to alternate */
+
+struct arrays {
+    void *memory;
+    size_t elems;
+    float *slot[SLOTS_MAX];
+    float *state[GW_STATE_MAX];
+    float *w, *w_next;
+};
+
+GW_INLINE void add(float *a, const float *b, size_t elems)
+{
+    GW_SAME_INDEX_ONLY
+    for (size_t i = 0; i < elems; i++)
+        a[i] += b[i];
+}
+
+#define VARIANT(isa, target)                                                   \
+    target static void add_##isa(float *a, const float *b, size_t elems)       \
+    {                                                                          \
+        add(a, b, elems);                                                      \
+    }
+GW_FOR_EACH_ISA(VARIANT)
+
+static void (*const add_table[])(float *,
+                                 const float *,
+                                 size_t) = GW_ISA_TABLE(add);
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static float *take(char **at, size_t bytes, float value)
+{
+    float *array = (float *)(void *)*at;
+    for (size_t i = 0; i < bytes / sizeof *array; i++)
+        array[i] = value;
+    *at += (bytes + 63) / 64 * 64 + GW_STAGGER_BYTES;
+    return array;
+}
+
+static enum gw_status make_arrays(const struct gw_update_case *what,
+                                  struct arrays *arrays,
+                                  struct gw_error *error)
+{
+    size_t bytes = what->array_bytes;
+    size_t total = ARRAYS_MAX * (bytes + 64 + GW_STAGGER_BYTES);
+    total = (total + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    arrays->memory = aligned_alloc(HUGE_PAGE, total);
+    if (!arrays->memory)
+        return gw_fail(error, GW_ENOMEM, "no memory for arrays of %zu bytes",
+                       bytes);
+    madvise(arrays->memory, total, MADV_HUGEPAGE); /* only advice */
+    char *at = arrays->memory;
+    arrays->elems = bytes / sizeof(float);
+    for (uint32_t i = 0; i < what->slots; i++)
+        arrays->slot[i] = take(&at, bytes, 1e-3f);
+    for (unsigned i = 0; i < what->optimizer->states; i++)
+        arrays->state[i] = take(&at, bytes, 1e-3f);
+    arrays->w = take(&at, bytes, 1);
+    arrays->w_next = what->in_place ? arrays->w : take(&at, bytes, 1);
+    return GW_OK;
+}
+
+/* One pass over everything, as a shard does it: fused, or block by block. */
+static void update_once(const struct gw_update_case *what,
+                        const struct arrays *arrays,
+                        const struct gw_update *update)
+{
+    const struct gw_optimizer *optimizer = what->optimizer;
+    float sum[GW_BLOCK_ELEMS] __attribute__((aligned(64)));
+    const float *slots[SLOTS_MAX];
+    memcpy(slots, arrays->slot, sizeof slots);
+    if (what->fused) {
+        gw_update_reduce_apply(optimizer, update, slots, what->slots, 0,
+                               arrays->elems, arrays->w, arrays->w_next,
+                               arrays->state);
+        return;
+    }
+    for (size_t at = 0; at < arrays->elems; at += GW_BLOCK_ELEMS) {
+        size_t elems = arrays->elems - at;
+        if (elems > GW_BLOCK_ELEMS)
+            elems = GW_BLOCK_ELEMS;
+        gw_reduce_block(slots, what->slots, at, elems, sum);
+        float *states[GW_STATE_MAX] = {0};
+        for (unsigned i = 0; i < optimizer->states; i++)
+            states[i] = arrays->state[i] + at;
+        const float *w = arrays->w + at;
+        if (optimizer->two_phase)
+            gw_update_direction(optimizer, update, elems, sum, w, states);
+        gw_update_apply(optimizer, update, elems, sum, w, arrays->w_next + at,
+                        states);
+    }
+}
+
+static double time_add(const struct arrays *arrays, int repeats)
+{
+    double start = now_ns();
+    for (int i = 0; i < repeats; i++)
+        add_table[gw_isa_here()](arrays->slot[0], arrays->w, arrays->elems);
+    return (now_ns() - start) / repeats;
+}
+
+static double time_update(const struct gw_update_case *what,
+                          const struct arrays *arrays,
+                          const struct gw_update *update,
+                          int repeats)
+{
+    double start = now_ns();
+    for (int i = 0; i < repeats; i++)
+        update_once(what, arrays, update);
+    return (now_ns() - start) / repeats;
+}
+
+static int repeats_for(double ns)
+{
+    return ns >= ROUND_NS ? 1 : (int)(ROUND_NS / (ns + 1)) + 1;
+}
+
+enum gw_status gw_measure_update(const struct gw_update_case *what,
+                                 struct gw_update_rate *rate_p,
+                                 struct gw_error *error)
+{
+    if ((what->fused && what->optimizer->two_phase) || what->slots < 1 ||
+        what->slots > SLOTS_MAX || what->rounds < 1 ||
+        what->array_bytes < sizeof(float))
+        return gw_fail(error, GW_EINVAL,
+                       "cannot measure %u slots of %zu bytes in %d rounds",
+                       what->slots, what->array_bytes, what->rounds);
+    struct arrays arrays = {0};
+    enum gw_status status = make_arrays(what, &arrays, error);
+    if (status != GW_OK)
+        return status;
+
+    /* a learning rate of almost nothing keeps every value finite */
+    struct gw_update update = {
+        .scale = 1,
+        .lr = 1e-9,
+        .momentum = 0.9,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8,
+        .weight_decay = 0.01,
+        .t = 10,
+        .trust_ratio = 1,
+    };
+    gw_update_prepare(&update);
+    double add_ns = time_add(&arrays, 1);
+    double update_ns = time_update(what, &arrays, &update, 1);
+    int adds = repeats_for(add_ns), updates = repeats_for(update_ns);
+    for (int round = 0; round < what->rounds; round++) {
+        double ns = time_add(&arrays, adds);
+        add_ns = ns < add_ns ? ns : add_ns;
+        ns = time_update(what, &arrays, &update, updates);
+        update_ns = ns < update_ns ? ns : update_ns;
+    }
+    free(arrays.memory);
+
+    double bytes = (double)what->array_bytes;
+    double passes = what->slots + 2 * what->optimizer->states + 2;
+    rate_p->add_bytes_per_s = 3 * bytes / add_ns * 1e9;
+    rate_p->update_bytes_per_s = passes * bytes / update_ns * 1e9;
+    rate_p->update_elems_per_s = (double)arrays.elems / update_ns * 1e9;
+    rate_p->ratio = rate_p->update_bytes_per_s / rate_p->add_bytes_per_s;
+    return GW_OK;
+}

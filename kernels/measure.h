@@ -1,0 +1,43 @@
+/*
+ * How fast the server's arithmetic is here, beside what memory allows: reduce
+ * and update of some slots, block by block, against a plain vectorised a += b
+ * on arrays of the same size, alternating, best of several rounds each.
+ *
+ * Both are counted in bytes of traffic that the algorithm cannot avoid:
+ *   a += b            3 arrays (a read, b read, a written)
+ *   reduce + update   slots + 2 states + 2 (weights read, weights written)
+ * What a cache line costs beyond that (a store that reads its line first) is
+ * not counted, so in DRAM the second form of the update, which writes another
+ * array than it reads, is at a disadvantage of its own.
+ */
+#ifndef GW_KERNELS_MEASURE_H
+#define GW_KERNELS_MEASURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/update.h"
+#include "proto/status.h"
+
+struct gw_update_case {
+    const struct gw_optimizer *optimizer;
+    size_t array_bytes; /* of each array, a multiple of 4 */
+    uint32_t slots;     /* 1..16 */
+    int in_place;       /* 0: the next weights go to an array of their own */
+    int fused;          /* gw_update_reduce_apply; 0: in two calls per block */
+    int rounds;
+};
+
+struct gw_update_rate {
+    double add_bytes_per_s;
+    double update_bytes_per_s;
+    double update_elems_per_s;
+    double ratio; /* update over add */
+};
+
+/* GW_ENOMEM with a line; GW_EINVAL for a case outside its limits. */
+enum gw_status gw_measure_update(const struct gw_update_case *what,
+                                 struct gw_update_rate *rate_p,
+                                 struct gw_error *error);
+
+#endif
