@@ -12,7 +12,7 @@
 enum gw_random_stream {
     GW_RANDOM_INIT = 1,    /* a = key index, b = element / 4 */
     GW_RANDOM_SHUFFLE = 2, /* a = epoch, b = round and half */
-    GW_RANDOM_AUGMENT = 3, /* a = step, b = sample */
+    GW_RANDOM_AUGMENT = 3, /* a = epoch, b = place in its permutation */
     GW_RANDOM_DROPOUT = 4, /* a = step and layer, b = sample and element / 4 */
     GW_RANDOM_TEST = 5,
 };

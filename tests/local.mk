@@ -16,6 +16,9 @@ GW_UNIT_TESTS = \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
 	%D%/unit/test_map \
+	%D%/unit/test_dataset \
+	%D%/unit/test_dataset_batch \
+	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_random \
 	%D%/unit/test_status \
 	%D%/unit/test_update \
@@ -29,6 +32,14 @@ tests_table_test_member_SOURCES = %D%/table/test_member.c \
 tests_table_test_transport_SOURCES = %D%/table/test_transport.c \
 	%D%/table/world.c %D%/table/world.h
 LDADD += $(CMOCKA_LIBS)
+
+# small data files in memory, for the tests of worker/dataset
+GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
+%C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)
+%C%_unit_test_dataset_batch_SOURCES = \
+	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)
+%C%_unit_test_dataset_hostile_SOURCES = \
+	%D%/unit/test_dataset_hostile.c $(GW_DATA_BYTES)
 endif
 
 # Measuring programs: made by `make check`, run by hand on a quiet machine.
@@ -37,3 +48,12 @@ EXTRA_PROGRAMS = \
 bench-programs: $(EXTRA_PROGRAMS)
 .PHONY: bench-programs
 CLEANFILES += $(EXTRA_PROGRAMS)
+# frozen files of independent writers, with the scripts that made them
+EXTRA_DIST += \
+	%D%/reference/data.py \
+	%D%/reference/x_f32_2d.npy \
+	%D%/reference/x_f32_v2.npy \
+	%D%/reference/x_u8_4d.npy \
+	%D%/reference/y_i32.npy \
+	%D%/reference/y_i64.npy \
+	%D%/reference/y_u8.npy

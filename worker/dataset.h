@@ -2,6 +2,17 @@
  * Data sets: labelled images from IDX (gzipped or not), CIFAR-10 binary and
  * npy files, and the batches of a job. Every file is treated as hostile: a size
  * that a header declares is checked against the file before it is believed.
+ *
+ * What data.train and data.test name:
+ *
+ *   idx      two files (images, labels), or one PREFIX that stands for
+ *            PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte, each plain
+ *            or with .gz
+ *   cifar10  one or more .bin files, read one after another, or one directory
+ *            (train: data_batch_1.bin to data_batch_5.bin, test:
+ *            test_batch.bin)
+ *   npy      two files: x, uint8 or float32 of [n,c,h,w], [n,h,w] or
+ *            [n,features]; y, uint8, int32 or int64 of [n]
  */
 #ifndef GW_WORKER_DATASET_H
 #define GW_WORKER_DATASET_H
@@ -26,10 +37,12 @@ struct gw_dataset_shape {
 };
 
 /*
- * Opens data.train or data.test of a job. Plain files are mapped read-only;
- * gzipped ones are inflated into memory. Errors name the file and what is
- * wrong with it: GW_ENOENT, GW_EIO, GW_ECORRUPT (truncated, wrong magic,
- * labels that do not match images), GW_EMISMATCH (shape), GW_ENOMEM.
+ * Opens data.train or data.test of a job. Plain files are mapped read-only
+ * (and must stay as they are while the job runs); gzipped ones are inflated
+ * into memory. Errors name the file and what is wrong with it: GW_ENOENT,
+ * GW_EIO, GW_ECORRUPT (truncated, wrong magic, labels that do not match
+ * images), GW_EMISMATCH (shape or type), GW_ENOMEM; GW_EUSAGE where
+ * data.normalize or data.augment does not fit the data.
  */
 enum gw_status gw_dataset_open(const struct gw_config *config,
                                enum gw_dataset_part part,
@@ -51,15 +64,26 @@ struct gw_batch_site {
 /*
  * Fills x[n][channels][height][width] with normalised pixels,
  * (value / 255 - mean) / deviation (npy of floats: no division by 255), and
- * labels[n]. No allocation. Thread: any, one at a time per data set.
+ * labels[n]. data.normalize is [mean, deviation], or one such pair after
+ * another, one per channel.
+ *
+ * data.augment: "crop PAD" cuts a window of the image's size at random out of
+ * the image with PAD zero pixels around it, zero before normalisation; "flip"
+ * mirrors left and right with probability 1/2, after the crop. Both depend on
+ * (seed, epoch, place in the permutation) only, so every split of a batch
+ * gives the same samples. No allocation. Thread: any.
  * site.first + n <= samples (asserted).
  */
-void gw_dataset_batch(struct gw_dataset *dataset,
+void gw_dataset_batch(const struct gw_dataset *dataset,
                       const struct gw_batch_site *site,
                       float *x,
                       int32_t *labels);
 
-/* SHA-256 over shape, pixels and labels, as hex: the data set's identity. */
-void gw_dataset_digest(struct gw_dataset *dataset, char hex[65]);
+/*
+ * SHA-256 over shape, pixels and labels, as hex: the data set's identity, the
+ * same whatever files it came from. GW_ENOMEM.
+ */
+enum gw_status gw_dataset_digest(const struct gw_dataset *dataset,
+                                 char hex[65]);
 
 #endif

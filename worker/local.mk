@@ -1,3 +1,11 @@
 noinst_LIBRARIES += libworker.a
-libworker_a_SOURCES =
+libworker_a_SOURCES = \
+	%D%/dataset.c \
+	%D%/dataset.h \
+	%D%/dataset_batch.c \
+	%D%/dataset_cifar.c \
+	%D%/dataset_file.c \
+	%D%/dataset_format.h \
+	%D%/dataset_idx.c \
+	%D%/dataset_npy.c
 EXTRA_DIST += %D%/configure.m4

@@ -1,0 +1,202 @@
+#include "config.h"
+
+#include "worker/dataset_format.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/wire.h"
+
+static const struct gw_data_reader *const readers[] = {
+    [GW_DATA_IDX] = &gw_data_idx,
+    [GW_DATA_CIFAR10] = &gw_data_cifar10,
+    [GW_DATA_NPY] = &gw_data_npy,
+};
+
+enum gw_status gw_data_locate_files(const struct gw_string_list *names,
+                                    struct gw_data_paths *paths,
+                                    struct gw_error *error)
+{
+    if (names->n == 0)
+        return gw_fail(error, GW_EUSAGE, "names no file");
+    paths->n = names->n;
+    for (size_t i = 0; i < names->n; i++)
+        snprintf(paths->path[i], GW_DATA_PATH_MAX, "%s", names->item[i]);
+    return GW_OK;
+}
+
+enum gw_status gw_data_labels_create(struct gw_dataset *set,
+                                     struct gw_error *error)
+{
+    set->shape.classes = 2;
+    set->labels = calloc(set->shape.samples, sizeof *set->labels);
+    if (!set->labels)
+        return gw_fail(error, GW_ENOMEM, "no memory for %" PRIu64 " labels",
+                       set->shape.samples);
+    return GW_OK;
+}
+
+enum gw_status gw_data_label_set(struct gw_dataset *set,
+                                 const char *name,
+                                 uint64_t sample,
+                                 int64_t value,
+                                 uint64_t limit,
+                                 struct gw_error *error)
+{
+    if (value < 0 || (uint64_t)value >= limit)
+        return gw_fail(error, GW_ECORRUPT,
+                       "%s: label %" PRId64 " of sample %" PRIu64
+                       " is not within 0..%" PRIu64,
+                       name, value, sample, limit - 1);
+    set->labels[sample] = (int32_t)value;
+    if (set->shape.classes <= (size_t)value)
+        set->shape.classes = (size_t)value + 1;
+    return GW_OK;
+}
+
+enum gw_status gw_dataset_create(const struct gw_config *config,
+                                 const struct gw_data_reader *reader,
+                                 const struct gw_data_file *files,
+                                 size_t n,
+                                 struct gw_dataset **dataset_p,
+                                 struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    struct gw_dataset *set = calloc(1, sizeof *set);
+    if (!set) {
+        for (size_t f = 0; f < n; f++) {
+            struct gw_data_file file = files[f];
+            gw_data_file_close(&file);
+        }
+        return gw_fail(error, GW_ENOMEM, "no memory for a data set");
+    }
+    memcpy(set->file, files, n * sizeof *files);
+    set->files = n;
+
+    status = reader->read(set, error);
+    if (status == GW_OK)
+        status = gw_dataset_prepare(set, config, error);
+    if (status != GW_OK) {
+        gw_dataset_close(set);
+        return status;
+    }
+    for (size_t f = 0; f < n; f++)
+        set->file[f].name = NULL; /* the caller's, and its time is over */
+    *dataset_p = set;
+    return GW_OK;
+}
+
+/* Every file of a set, or none. */
+static enum gw_status open_files(const struct gw_data_reader *reader,
+                                 const struct gw_data_paths *paths,
+                                 struct gw_data_file *files,
+                                 struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    size_t n = 0;
+    while (n < paths->n) {
+        status =
+            gw_data_file_open(paths->path[n], reader->size, &files[n], error);
+        if (status != GW_OK)
+            break;
+        n++;
+    }
+    while (status != GW_OK && n > 0)
+        gw_data_file_close(&files[--n]);
+    return status;
+}
+
+enum gw_status gw_dataset_open(const struct gw_config *config,
+                               enum gw_dataset_part part,
+                               struct gw_dataset **dataset_p,
+                               struct gw_error *error)
+{
+    const struct gw_data_reader *reader = readers[config->data.format];
+    int test = part == GW_DATASET_TEST;
+    struct gw_data_paths *paths = calloc(1, sizeof *paths);
+    struct gw_data_file files[GW_LIST_MAX];
+    if (!paths)
+        return gw_fail(error, GW_ENOMEM, "no memory for a data set");
+
+    enum gw_status status = reader->locate(
+        test ? &config->data.test : &config->data.train, part, paths, error);
+    if (status == GW_OK)
+        status = open_files(reader, paths, files, error);
+    if (status == GW_OK)
+        status = gw_dataset_create(config, reader, files, paths->n, dataset_p,
+                                   error);
+    if (status != GW_OK && error)
+        gw_fail_in(error, test ? "data.test" : "data.train");
+    free(paths);
+    return status;
+}
+
+void gw_dataset_close(struct gw_dataset *dataset)
+{
+    if (!dataset)
+        return;
+    for (size_t f = 0; f < dataset->files; f++)
+        gw_data_file_close(&dataset->file[f]);
+    free(dataset->labels);
+    free(dataset);
+}
+
+const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set)
+{
+    return &set->shape;
+}
+
+size_t gw_dataset_sample_bytes(const struct gw_dataset *set)
+{
+    size_t values = set->shape.channels * set->shape.height * set->shape.width;
+    return set->pixel == GW_PIXEL_F32 ? values * sizeof(float) : values;
+}
+
+const uint8_t *gw_dataset_pixels(const struct gw_dataset *set, uint64_t index)
+{
+    const struct gw_data_run *run = set->run;
+    while (index >= run->samples) {
+        index -= run->samples;
+        run++;
+    }
+    return run->pixels + index * run->stride;
+}
+
+/* Shape and type, then all pixels, then all labels, all little-endian. */
+static int digest(EVP_MD_CTX *context, const struct gw_dataset *set)
+{
+    const struct gw_dataset_shape *shape = &set->shape;
+    const uint64_t fields[] = {shape->samples, shape->channels,
+                               shape->height,  shape->width,
+                               shape->classes, (uint64_t)set->pixel};
+    uint8_t bytes[sizeof fields];
+    size_t sample_bytes = gw_dataset_sample_bytes(set);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        gw_put_u64(bytes + 8 * i, fields[i]);
+    int ok = EVP_DigestUpdate(context, bytes, sizeof bytes);
+    for (uint64_t i = 0; ok && i < shape->samples; i++)
+        ok = EVP_DigestUpdate(context, gw_dataset_pixels(set, i), sample_bytes);
+    for (uint64_t i = 0; ok && i < shape->samples; i++) {
+        gw_put_u32(bytes, (uint32_t)set->labels[i]);
+        ok = EVP_DigestUpdate(context, bytes, 4);
+    }
+    return ok;
+}
+
+enum gw_status gw_dataset_digest(const struct gw_dataset *dataset, char hex[65])
+{
+    uint8_t hash[32];
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    int ok = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
+             digest(context, dataset) &&
+             EVP_DigestFinal_ex(context, hash, NULL);
+    EVP_MD_CTX_free(context);
+    if (!ok)
+        return GW_ENOMEM;
+    for (size_t i = 0; i < sizeof hash; i++)
+        snprintf(hex + 2 * i, 3, "%02x", hash[i]);
+    return GW_OK;
+}
