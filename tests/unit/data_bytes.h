@@ -9,7 +9,7 @@
 
 struct bytes {
     size_t n;
-    uint8_t at[64 << 10];
+    uint8_t at[160 << 10];
 };
 
 /* What every made file holds: pixel k of a sample, and its label 0..9. */

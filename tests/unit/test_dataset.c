@@ -176,11 +176,13 @@ static void cifar_by_files_and_by_directory(void **state)
     struct gw_config files = {.data.format = GW_DATA_CIFAR10};
     struct gw_config folder = files;
     char name[32], hex[2][65];
-    for (size_t f = 0; f < 5; f++) {
+    for (size_t f = 0, first = 0; f < 5; f++) {
+        size_t n = f == 0 || f == 4 ? 2 : 1; /* 0 1, 2, 3, 4, 5 6 */
         snprintf(name, sizeof name, "data_batch_%zu.bin", f + 1);
-        bytes_cifar(&plain, f == 4 ? 3 : 1, f); /* 0, 1, 2, 3, 4 5 6 */
+        bytes_cifar(&plain, n, first);
         save(name, &plain);
         add_name(&files.data.train, path_of(name));
+        first += n;
     }
     bytes_cifar(&plain, 2, 0);
     save("test_batch.bin", &plain);

@@ -202,6 +202,26 @@ static void gzip_declarations_that_lie(void **state)
            "declares 76 bytes, it holds more");
 }
 
+/* The same where the end lies beyond what is read before the size is known. */
+static void long_gzip_declarations_that_lie(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    bytes_idx_labels(&second, 6000);
+    bytes_idx_images(&first, 6000, 5, 5);
+    assert_true(first.n > 2 * GW_DATA_HEAD_BYTES);
+    bytes_gzip(&packed, &first);
+    assert_int_equal(open_pair(&gw_data_idx, &packed, &second, &error), GW_OK);
+    set_dim(&first, 0, 5999);
+    bytes_gzip(&packed, &first);
+    refuse(&gw_data_idx, &packed, &second, GW_ECORRUPT,
+           "holds more than the 149991 bytes that its header declares");
+    set_dim(&first, 0, 6001);
+    bytes_gzip(&packed, &first);
+    refuse(&gw_data_idx, &packed, &second, GW_ECORRUPT,
+           "declares 150041 bytes, it holds 150016 (truncated)");
+}
+
 /* Two gzip members, one behind the other, are one file (RFC 1952, 2.2). */
 static void gzip_members_are_joined(void **state)
 {
@@ -244,6 +264,8 @@ static void npy_headers(void **state)
         {NPY("|u1", "(2, -3)"), GW_ECORRUPT, "cannot be read"},
         {NPY("|u1", "(18446744073709551616, 3)"), GW_ECORRUPT,
          "cannot be read"},
+        {NPY("|u1", "(99999999999999999999, 3)"), GW_ECORRUPT,
+         "cannot be read"},
         {NPY("|u1", "(18446744073709551615, 2)"), GW_ECORRUPT,
          "more than 2^64"},
         {NPY("|u1", "(9223372036854775807, 2, 1)"), GW_ECORRUPT,
@@ -258,7 +280,13 @@ static void npy_headers(void **state)
          GW_ECORRUPT, "cannot be read"},
         {"{'descr': '|u1', 'fortran_order': False}", GW_ECORRUPT,
          "cannot be read"},
-        {"{'descr': '|u1', 'descr': '|u1', 'shape': (2, 3)}", GW_ECORRUPT,
+        {"{'descr': '|u1', 'shape': (2, 3)}", GW_ECORRUPT, "cannot be read"},
+        {"{'fortran_order': False, 'shape': (2, 3)}", GW_ECORRUPT,
+         "cannot be read"},
+        {"{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, "
+         "'shape': (2, 3)}",
+         GW_ECORRUPT, "cannot be read"},
+        {NPY("|u1 and much more than any plain type", "(2, 3)"), GW_ECORRUPT,
          "cannot be read"},
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), 'x': 1}",
          GW_ECORRUPT, "cannot be read"},
@@ -354,6 +382,9 @@ static void npy_versions(void **state)
     bytes_npy(&first, 2, NPY("|u1", "(2, 3)"));
     gw_put_u32(first.at + 8, UINT32_MAX);
     refuse(&gw_data_npy, &first, &second, GW_ECORRUPT, "4294967295 bytes");
+    gw_put_u32(first.at + 8, 80000);
+    first.n = 12 + 80000 + 6;
+    refuse(&gw_data_npy, &first, &second, GW_ECORRUPT, "80000 bytes");
     first.at[0] = 0x94;
     refuse(&gw_data_npy, &first, &second, GW_ECORRUPT, "check data.format");
 }
@@ -368,6 +399,7 @@ int main(void)
         cmocka_unit_test(idx_headers_that_lie),
         cmocka_unit_test(idx_files_of_the_wrong_kind),
         cmocka_unit_test(gzip_declarations_that_lie),
+        cmocka_unit_test(long_gzip_declarations_that_lie),
         cmocka_unit_test(gzip_members_are_joined),
         cmocka_unit_test(npy_headers),
         cmocka_unit_test(npy_labels),
