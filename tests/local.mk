@@ -19,6 +19,7 @@ GW_UNIT_TESTS = \
 	%D%/unit/test_dataset \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
+	%D%/unit/test_plan \
 	%D%/unit/test_random \
 	%D%/unit/test_status \
 	%D%/unit/test_update \

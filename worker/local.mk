@@ -7,5 +7,7 @@ libworker_a_SOURCES = \
 	%D%/dataset_file.c \
 	%D%/dataset_format.h \
 	%D%/dataset_idx.c \
-	%D%/dataset_npy.c
+	%D%/dataset_npy.c \
+	%D%/plan.c \
+	%D%/plan.h
 EXTRA_DIST += %D%/configure.m4

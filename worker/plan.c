@@ -1,0 +1,137 @@
+#include "config.h"
+
+#include "worker/plan.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static enum gw_status find_global_batch(const struct gw_config *config,
+                                        struct gw_plan *plan,
+                                        struct gw_error *error)
+{
+    plan->global_batch = config->train.global_batch;
+    if (plan->global_batch > 0)
+        return GW_OK;
+    uint64_t rank_batch;
+    if (__builtin_mul_overflow(config->train.batch, plan->accumulate,
+                               &rank_batch) ||
+        __builtin_mul_overflow(rank_batch, plan->workers, &plan->global_batch))
+        return gw_fail(error, GW_EUSAGE,
+                       "train.batch %" PRIu64 " x train.accumulate %" PRIu64
+                       " x %" PRIu64 " workers is beyond 64 bits",
+                       config->train.batch, plan->accumulate, plan->workers);
+    if (plan->global_batch == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "one of train.batch and train.global_batch must be set");
+    return GW_OK;
+}
+
+static enum gw_status find_steps(const struct gw_config *config,
+                                 struct gw_plan *plan,
+                                 struct gw_error *error)
+{
+    plan->steps_per_epoch = ceil_div(plan->samples, plan->global_batch);
+    plan->steps = config->train.steps;
+    if (plan->steps == 0 &&
+        __builtin_mul_overflow(config->train.epochs, plan->steps_per_epoch,
+                               &plan->steps))
+        return gw_fail(error, GW_EUSAGE,
+                       "train.epochs %" PRIu64 " of %" PRIu64
+                       " steps each are beyond 64 bits",
+                       config->train.epochs, plan->steps_per_epoch);
+    if (plan->steps == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "one of train.epochs and train.steps must be set");
+    if ((plan->steps - 1) / plan->steps_per_epoch > UINT32_MAX)
+        return gw_fail(error, GW_EUSAGE,
+                       "train.epochs or train.steps: %" PRIu64
+                       " steps of %" PRIu64 " per epoch are more than 2^32 "
+                       "epochs",
+                       plan->steps, plan->steps_per_epoch);
+    return GW_OK;
+}
+
+enum gw_status gw_plan_make(const struct gw_config *config,
+                            uint64_t samples,
+                            uint64_t workers,
+                            struct gw_plan *plan,
+                            struct gw_error *error)
+{
+    assert(samples >= 1 && workers >= 1);
+    uint64_t accumulate = config->train.accumulate;
+    struct gw_plan made = {.samples = samples,
+                           .workers = workers,
+                           .accumulate = accumulate > 0 ? accumulate : 1};
+    enum gw_status status = find_global_batch(config, &made, error);
+    if (status == GW_OK)
+        status = find_steps(config, &made, error);
+    if (status != GW_OK)
+        return status;
+
+    uint64_t step = made.global_batch < samples ? made.global_batch : samples;
+    made.max_batch = ceil_div(ceil_div(step, workers), made.accumulate);
+    *plan = made;
+    return GW_OK;
+}
+
+struct gw_plan_step gw_plan_step(const struct gw_plan *plan, uint64_t step)
+{
+    assert(step < plan->steps);
+    uint64_t first = step % plan->steps_per_epoch * plan->global_batch;
+    uint64_t rest = plan->samples - first;
+    return (struct gw_plan_step){
+        .epoch = (uint32_t)(step / plan->steps_per_epoch),
+        .run = {.first = first,
+                .n = rest < plan->global_batch ? rest : plan->global_batch}};
+}
+
+/* n * part / parts; the product may need more than 64 bits. */
+static uint64_t share(uint64_t n, uint64_t parts, uint64_t part)
+{
+    return (uint64_t)((unsigned __int128)n * part / parts);
+}
+
+struct gw_plan_run
+gw_plan_part(struct gw_plan_run run, uint64_t parts, uint64_t part)
+{
+    assert(part < parts);
+    uint64_t begin = share(run.n, parts, part);
+    uint64_t end = share(run.n, parts, part + 1);
+    return (struct gw_plan_run){.first = run.first + begin, .n = end - begin};
+}
+
+uint64_t gw_plan_batches(struct gw_plan_run run, uint64_t max_batch)
+{
+    assert(max_batch >= 1);
+    return ceil_div(run.n, max_batch);
+}
+
+struct gw_plan_run
+gw_plan_batch(struct gw_plan_run run, uint64_t max_batch, uint64_t index)
+{
+    return gw_plan_part(run, gw_plan_batches(run, max_batch), index);
+}
+
+int gw_plan_due(const struct gw_plan *plan,
+                const struct gw_every *every,
+                uint64_t step)
+{
+    uint64_t period = every->n;
+    switch (every->unit) {
+    case GW_NEVER:
+    case GW_SECONDS:
+        return 0;
+    case GW_STEPS:
+        break;
+    case GW_EPOCHS:
+        if (__builtin_mul_overflow(period, plan->steps_per_epoch, &period))
+            return 0;
+        break;
+    }
+    return step > 0 && period > 0 && step % period == 0;
+}

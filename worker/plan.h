@@ -1,0 +1,82 @@
+/*
+ * The plan: which samples are whose, at every step of a job. Pure functions of
+ * a few numbers, so every worker makes the same plan by itself and every sample
+ * of an epoch counts once.
+ *
+ *   epoch        | step 0 | step 1 | step 2 | 3 |   the last may be short
+ *   step         | rank 0 | rank 1 | rank 2 |       contiguous, may be empty
+ *   rank's part  | batch 0 | batch 1 |              `accumulate` at most
+ *
+ * Places are places in the epoch's permutation, the `first` of gw_batch_site.
+ */
+#ifndef GW_WORKER_PLAN_H
+#define GW_WORKER_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/config.h"
+#include "proto/status.h"
+
+struct gw_plan {
+    uint64_t samples; /* of the training set */
+    uint64_t workers;
+    uint64_t global_batch; /* samples of a full step over all workers */
+    uint64_t accumulate;   /* micro-batches of a rank and step, at most */
+    uint64_t max_batch;    /* samples of a micro-batch, at most */
+    uint64_t steps_per_epoch;
+    uint64_t steps; /* of the whole job */
+};
+
+/* Places [first, first + n). */
+struct gw_plan_run {
+    uint64_t first, n;
+};
+
+struct gw_plan_step {
+    uint32_t epoch;
+    struct gw_plan_run run; /* of all workers together */
+};
+
+/*
+ * From train.{batch,global_batch,accumulate,epochs,steps}, for a training set
+ * of `samples` >= 1 and `workers` >= 1. GW_EUSAGE with a line that names the
+ * keys where a product is beyond 64 bits or the job has more than 2^32 epochs.
+ */
+enum gw_status gw_plan_make(const struct gw_config *config,
+                            uint64_t samples,
+                            uint64_t workers,
+                            struct gw_plan *plan,
+                            struct gw_error *error);
+
+/* Where step `step` (from 0, before plan->steps) stands. n >= 1. */
+struct gw_plan_step gw_plan_step(const struct gw_plan *plan, uint64_t step);
+
+/*
+ * Part `part` of `parts` of a run: contiguous, in order, sizes differ by at
+ * most one, together the run. For a rank's part of a step and, with the run of
+ * the whole test set, its share of an evaluation. part < parts.
+ */
+struct gw_plan_run
+gw_plan_part(struct gw_plan_run run, uint64_t parts, uint64_t part);
+
+/*
+ * Batches of at most max_batch >= 1 that make up a run: how many (0 for an
+ * empty one), and which is batch `index`. For the micro-batches of a rank's
+ * part (never more than plan->accumulate with plan->max_batch) and for the
+ * batches of an evaluation. As few as possible, sizes differ by at most one.
+ */
+uint64_t gw_plan_batches(struct gw_plan_run run, uint64_t max_batch);
+struct gw_plan_run
+gw_plan_batch(struct gw_plan_run run, uint64_t max_batch, uint64_t index);
+
+/*
+ * Whether what happens `every` so often is due at version `step`, that is when
+ * `step` steps are done; never at 0. GW_SECONDS is not decided here and gives
+ * 0, like GW_NEVER.
+ */
+int gw_plan_due(const struct gw_plan *plan,
+                const struct gw_every *every,
+                uint64_t step);
+
+#endif
