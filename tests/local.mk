@@ -21,6 +21,7 @@ GW_UNIT_TESTS = \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_plan \
 	%D%/unit/test_random \
+	%D%/unit/test_safetensors \
 	%D%/unit/test_status \
 	%D%/unit/test_update \
 	%D%/unit/test_wire
@@ -52,6 +53,8 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 # frozen files of independent writers, with the scripts that made them
 EXTRA_DIST += \
 	%D%/reference/data.py \
+	%D%/reference/library.safetensors \
+	%D%/reference/safetensors.py \
 	%D%/reference/x_f32_2d.npy \
 	%D%/reference/x_f32_v2.npy \
 	%D%/reference/x_u8_4d.npy \
