@@ -20,12 +20,18 @@ libproto_a_SOURCES = \
 	%D%/distance.h \
 	%D%/hash.c \
 	%D%/hash.h \
+	%D%/log.c \
+	%D%/log.h \
 	%D%/map.c \
 	%D%/map.h \
+	%D%/metrics.c \
+	%D%/metrics.h \
 	%D%/random.c \
 	%D%/random.h \
 	%D%/status.c \
 	%D%/status.h \
+	%D%/trace.c \
+	%D%/trace.h \
 	%D%/wire.c \
 	%D%/wire.h
 nodist_libproto_a_SOURCES = \

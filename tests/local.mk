@@ -15,15 +15,18 @@ if HAVE_CMOCKA
 GW_UNIT_TESTS = \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
+	%D%/unit/test_log \
 	%D%/unit/test_map \
 	%D%/unit/test_dataset \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_plan \
+	%D%/unit/test_metrics \
 	%D%/unit/test_random \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_status \
 	%D%/unit/test_update \
+	%D%/unit/test_trace \
 	%D%/unit/test_wire
 GW_TABLE_TESTS = \
 	%D%/table/test_member \

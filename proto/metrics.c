@@ -1,0 +1,65 @@
+#include <config.h>
+
+#include "proto/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct gw_metric_info infos[GW_METRICS] = {
+#define METRIC_INFO(id, name, unit, help) {#name, unit, help},
+    GW_METRIC_TABLE(METRIC_INFO)
+#undef METRIC_INFO
+};
+
+const struct gw_metric_info *gw_metric_info(enum gw_metric metric)
+{
+    return &infos[metric];
+}
+
+void gw_metrics_add(struct gw_metrics *metrics,
+                    enum gw_metric metric,
+                    uint64_t n)
+{
+    atomic_fetch_add_explicit(&metrics->value[metric], n, memory_order_relaxed);
+}
+
+uint64_t gw_metrics_get(const struct gw_metrics *metrics, enum gw_metric metric)
+{
+    return atomic_load_explicit(&metrics->value[metric], memory_order_relaxed);
+}
+
+void gw_metrics_collect(const struct gw_metrics *metrics,
+                        struct gw_metrics_snapshot *snapshot)
+{
+    for (unsigned i = 0; i < GW_METRICS; i++)
+        snapshot->value[i] += gw_metrics_get(metrics, (enum gw_metric)i);
+}
+
+struct gw_metrics_snapshot
+gw_metrics_since(const struct gw_metrics_snapshot *now,
+                 const struct gw_metrics_snapshot *before)
+{
+    struct gw_metrics_snapshot difference;
+    for (unsigned i = 0; i < GW_METRICS; i++)
+        difference.value[i] = now->value[i] - before->value[i];
+    return difference;
+}
+
+size_t gw_metrics_print(const struct gw_metrics_snapshot *snapshot,
+                        char *text,
+                        size_t text_bytes)
+{
+    size_t used = 0;
+    if (text_bytes > 0)
+        text[0] = '\0';
+    for (unsigned i = 0; i < GW_METRICS; i++) {
+        if (snapshot->value[i] == 0)
+            continue;
+        size_t left = used < text_bytes ? text_bytes - used : 0;
+        int bytes =
+            snprintf(left ? text + used : NULL, left, "%s%s %" PRIu64,
+                     used ? ", " : "", infos[i].name, snapshot->value[i]);
+        used += bytes > 0 ? (size_t)bytes : 0;
+    }
+    return used;
+}
