@@ -24,20 +24,24 @@ struct gw_device_options {
     int threads; /* of the BLAS, >= 1 */
 };
 
-/* y[n][out] = x[n][in] w[out][in]^T + b[out] */
+/* y[n][out] = x[n][in] w[out][in]^T + b[out], and max(y, 0) if relu; backward
+   does not look at relu: mask dy with relu_backward first. */
 struct gw_dense_shape {
     size_t n, in, out;
+    int relu;
 };
 
 /*
  * y[n][out][oh][ow] = x[n][in][h][w] * k[out][in][kh][kw] + b[out] with
- * oh = (h + 2 pad - kh) / stride + 1, likewise ow.
+ * oh = (h + 2 pad - kh) / stride + 1, likewise ow; relu as for dense.
  */
 struct gw_conv_shape {
     size_t n, in, h, w, out, kh, kw, stride, pad;
+    int relu;
 };
 
-/* Max over windows of size x size; edges that do not fill one are dropped. */
+/* Max over windows of size x size, NaN above all; edges that do not fill one
+   are dropped. */
 struct gw_pool_shape {
     size_t n, c, h, w, size, stride;
 };
@@ -134,7 +138,7 @@ struct gw_backend_ops {
                           const uint8_t *argmax,
                           float *dx);
 
-    /* In place is allowed for both (y == x, dx == dy). */
+    /* In place is allowed for both (y == x, dx == dy). NaN stays NaN. */
     void (*relu_forward)(struct gw_device *device,
                          size_t elems,
                          const float *x,

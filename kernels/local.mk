@@ -1,10 +1,26 @@
 noinst_LIBRARIES += libkernels.a
 libkernels_a_SOURCES = \
+	%D%/backend.c \
+	%D%/cpu.h \
+	%D%/cpu_blas.h \
+	%D%/cpu_conv.c \
+	%D%/cpu_dense.c \
+	%D%/cpu_device.c \
+	%D%/cpu_dropout.c \
+	%D%/cpu_loss.c \
+	%D%/cpu_pool.c \
+	%D%/cpu_relu.c \
 	%D%/isa.h \
+	%D%/kernels.h \
 	%D%/measure.c \
 	%D%/measure.h \
 	%D%/update.c \
 	%D%/update.h \
 	%D%/update_isa.c \
 	%D%/update_isa.h
+if HAVE_OPENBLAS
+libkernels_a_SOURCES += %D%/cpu_openblas.c
+else
+libkernels_a_SOURCES += %D%/cpu_anyblas.c
+endif
 EXTRA_DIST += %D%/configure.m4

@@ -22,6 +22,7 @@ GW_UNIT_TESTS = \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_plan \
 	%D%/unit/test_metrics \
+	%D%/table/test_backends \
 	%D%/unit/test_random \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_status \
@@ -36,6 +37,11 @@ tests_table_test_member_SOURCES = %D%/table/test_member.c \
 	%D%/table/world.c %D%/table/world.h
 tests_table_test_transport_SOURCES = %D%/table/test_transport.c \
 	%D%/table/world.c %D%/table/world.h
+check_PROGRAMS += $(GW_UNIT_TESTS)
+tests_table_test_backends_SOURCES = \
+	%D%/table/reference.c \
+	%D%/table/reference.h \
+	%D%/table/test_backends.c
 LDADD += $(CMOCKA_LIBS)
 
 # small data files in memory, for the tests of worker/dataset

@@ -1,0 +1,99 @@
+/*
+ * Private to kernels/: the cpu backend, one file per group of operations. What
+ * each does is said in kernels.h.
+ */
+#ifndef GW_KERNELS_CPU_H
+#define GW_KERNELS_CPU_H
+
+#include "kernels/kernels.h"
+
+extern const struct gw_backend_ops gw_cpu_ops;
+
+/* c[m][n] = a b + beta c, row-major, ld in elements; "t" means that the stored
+   matrix is the transpose. */
+struct gw_matrix {
+    const float *at;
+    size_t ld;
+    int t;
+};
+void gw_cpu_gemm(size_t m,
+                 size_t n,
+                 size_t k,
+                 struct gw_matrix a,
+                 struct gw_matrix b,
+                 float beta,
+                 float *c,
+                 size_t ld);
+
+void gw_cpu_dense_forward(struct gw_device *device,
+                          const struct gw_dense_shape *shape,
+                          const float *x,
+                          const float *w,
+                          const float *b,
+                          float *y);
+void gw_cpu_dense_backward(struct gw_device *device,
+                           const struct gw_dense_shape *shape,
+                           const float *x,
+                           const float *w,
+                           const float *dy,
+                           float beta,
+                           float *dx,
+                           float *dw,
+                           float *db);
+
+size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape);
+void gw_cpu_conv_forward(struct gw_device *device,
+                         const struct gw_conv_shape *shape,
+                         const float *x,
+                         const float *k,
+                         const float *b,
+                         float *y,
+                         void *scratch);
+void gw_cpu_conv_backward(struct gw_device *device,
+                          const struct gw_conv_shape *shape,
+                          const float *x,
+                          const float *k,
+                          const float *dy,
+                          float beta,
+                          float *dx,
+                          float *dk,
+                          float *db,
+                          void *scratch);
+
+void gw_cpu_pool_forward(struct gw_device *device,
+                         const struct gw_pool_shape *shape,
+                         const float *x,
+                         float *y,
+                         uint8_t *argmax);
+void gw_cpu_pool_backward(struct gw_device *device,
+                          const struct gw_pool_shape *shape,
+                          const float *dy,
+                          const uint8_t *argmax,
+                          float *dx);
+
+void gw_cpu_relu_forward(struct gw_device *device,
+                         size_t elems,
+                         const float *x,
+                         float *y);
+void gw_cpu_relu_backward(struct gw_device *device,
+                          size_t elems,
+                          const float *y,
+                          const float *dy,
+                          float *dx);
+void gw_cpu_dropout(struct gw_device *device,
+                    const struct gw_dropout_site *site,
+                    size_t n,
+                    size_t elems,
+                    const float *x,
+                    float *y);
+void gw_cpu_softmax_loss(struct gw_device *device,
+                         size_t n,
+                         size_t classes,
+                         const float *logits,
+                         const int32_t *labels,
+                         float scale,
+                         float *dlogits,
+                         double *loss_p,
+                         uint64_t *correct_p);
+
+#endif

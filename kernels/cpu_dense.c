@@ -1,0 +1,89 @@
+#include "config.h"
+
+#include "kernels/cpu.h"
+
+#include <string.h>
+
+#include "kernels/isa.h"
+
+GW_INLINE void
+add_bias(const struct gw_dense_shape *shape, const float *b, float *y, int relu)
+{
+    for (size_t r = 0; r < shape->n; r++, y += shape->out) {
+        GW_SAME_INDEX_ONLY
+        for (size_t i = 0; i < shape->out; i++) {
+            float sum = y[i] + b[i];
+            y[i] = relu && sum < 0 ? 0 : sum;
+        }
+    }
+}
+
+GW_INLINE void
+column_sums(const struct gw_dense_shape *shape, const float *dy, float *db)
+{
+    for (size_t r = 0; r < shape->n; r++, dy += shape->out) {
+        GW_SAME_INDEX_ONLY
+        for (size_t i = 0; i < shape->out; i++)
+            db[i] += dy[i];
+    }
+}
+
+#define VARIANT(isa, target)                                                   \
+    target static void add_bias_##isa(const struct gw_dense_shape *shape,      \
+                                      const float *b, float *y)                \
+    {                                                                          \
+        if (shape->relu)                                                       \
+            add_bias(shape, b, y, 1);                                          \
+        else                                                                   \
+            add_bias(shape, b, y, 0);                                          \
+    }                                                                          \
+    target static void column_sums_##isa(const struct gw_dense_shape *shape,   \
+                                         const float *dy, float *db)           \
+    {                                                                          \
+        column_sums(shape, dy, db);                                            \
+    }
+GW_FOR_EACH_ISA(VARIANT)
+
+static void (*const add_bias_table[])(const struct gw_dense_shape *,
+                                      const float *,
+                                      float *) = GW_ISA_TABLE(add_bias);
+static void (*const column_sums_table[])(const struct gw_dense_shape *,
+                                         const float *,
+                                         float *) = GW_ISA_TABLE(column_sums);
+
+void gw_cpu_dense_forward(struct gw_device *device,
+                          const struct gw_dense_shape *shape,
+                          const float *x,
+                          const float *w,
+                          const float *b,
+                          float *y)
+{
+    (void)device;
+    gw_cpu_gemm(shape->n, shape->out, shape->in,
+                (struct gw_matrix){x, shape->in, 0},
+                (struct gw_matrix){w, shape->in, 1}, 0, y, shape->out);
+    add_bias_table[gw_isa_here()](shape, b, y);
+}
+
+void gw_cpu_dense_backward(struct gw_device *device,
+                           const struct gw_dense_shape *shape,
+                           const float *x,
+                           const float *w,
+                           const float *dy,
+                           float beta,
+                           float *dx,
+                           float *dw,
+                           float *db)
+{
+    (void)device;
+    gw_cpu_gemm(shape->out, shape->in, shape->n,
+                (struct gw_matrix){dy, shape->out, 1},
+                (struct gw_matrix){x, shape->in, 0}, beta, dw, shape->in);
+    if (beta == 0)
+        memset(db, 0, shape->out * sizeof *db);
+    column_sums_table[gw_isa_here()](shape, dy, db);
+    if (dx)
+        gw_cpu_gemm(shape->n, shape->in, shape->out,
+                    (struct gw_matrix){dy, shape->out, 0},
+                    (struct gw_matrix){w, shape->in, 0}, 0, dx, shape->in);
+}

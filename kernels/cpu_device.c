@@ -1,0 +1,141 @@
+#include "config.h"
+
+#include "kernels/cpu.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernels/cpu_blas.h"
+
+#define HUGE_PAGE  ((size_t)2 << 20)
+#define CACHE_LINE 64
+
+struct gw_device {
+    int threads;
+};
+
+static enum gw_status cpu_probe(char *why, size_t why_bytes)
+{
+    if (why_bytes)
+        why[0] = '\0';
+    return GW_OK;
+}
+
+static enum gw_status cpu_open(const struct gw_device_options *options,
+                               struct gw_device **device_p,
+                               struct gw_error *error)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (options->threads < 1 || options->threads > processors)
+        return gw_fail(error, GW_ERANGE,
+                       "worker.threads = %d: this machine has %ld processors",
+                       options->threads, processors);
+    struct gw_device *device = malloc(sizeof *device);
+    if (!device)
+        return gw_fail(error, GW_ENOMEM, "no memory for a cpu device");
+    device->threads = options->threads;
+    gw_blas_set_threads(options->threads);
+    *device_p = device;
+    return GW_OK;
+}
+
+static void cpu_close(struct gw_device *device)
+{
+    free(device);
+}
+
+static void
+cpu_describe(struct gw_device *device, char *text, size_t text_bytes)
+{
+    (void)device;
+    gw_blas_describe(text, text_bytes);
+}
+
+static void *cpu_alloc(struct gw_device *device, size_t bytes)
+{
+    (void)device;
+    size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
+    void *memory;
+    if (posix_memalign(&memory, align, bytes ? bytes : 1))
+        return NULL;
+    if (bytes >= HUGE_PAGE)
+        madvise(memory, bytes, MADV_HUGEPAGE); /* only advice: spares misses */
+    return memset(memory, 0, bytes);
+}
+
+static void cpu_free(struct gw_device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static void
+cpu_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
+{
+    (void)device;
+    memcpy(to, host, bytes);
+}
+
+static void cpu_download(struct gw_device *device,
+                         void *host,
+                         const void *from,
+                         size_t bytes)
+{
+    (void)device;
+    memcpy(host, from, bytes);
+}
+
+static void cpu_sync(struct gw_device *device)
+{
+    (void)device;
+}
+
+static int blas_size(size_t value)
+{
+    assert(value <= INT_MAX);
+    return (int)value;
+}
+
+void gw_cpu_gemm(size_t m,
+                 size_t n,
+                 size_t k,
+                 struct gw_matrix a,
+                 struct gw_matrix b,
+                 float beta,
+                 float *c,
+                 size_t ld)
+{
+    cblas_sgemm(CblasRowMajor, a.t ? CblasTrans : CblasNoTrans,
+                b.t ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n),
+                blas_size(k), 1, a.at, blas_size(a.ld), b.at, blas_size(b.ld),
+                beta, c, blas_size(ld));
+}
+
+const struct gw_backend_ops gw_cpu_ops = {
+    .name = "cpu",
+    .probe = cpu_probe,
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .upload = cpu_upload,
+    .download = cpu_download,
+    .sync = cpu_sync,
+    .dense_forward = gw_cpu_dense_forward,
+    .dense_backward = gw_cpu_dense_backward,
+    .conv_scratch_bytes = gw_cpu_conv_scratch_bytes,
+    .conv_forward = gw_cpu_conv_forward,
+    .conv_backward = gw_cpu_conv_backward,
+    .pool_forward = gw_cpu_pool_forward,
+    .pool_backward = gw_cpu_pool_backward,
+    .relu_forward = gw_cpu_relu_forward,
+    .relu_backward = gw_cpu_relu_backward,
+    .dropout = gw_cpu_dropout,
+    .softmax_loss = gw_cpu_softmax_loss,
+};

@@ -1,0 +1,71 @@
+#include "config.h"
+
+#include "kernels/cpu_blas.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/isa.h"
+
+void gw_blas_set_threads(int threads)
+{
+    openblas_set_num_threads(threads);
+}
+
+/* Cores of OpenBLAS whose kernels use less than AVX2, or AVX2 but no more. */
+static const char *const below_avx2[] = {
+    "Prescott",    "Core2",   "Penryn",    "Dunnington", "Nehalem",
+    "Athlon",      "Opteron", "Barcelona", "Bobcat",     "Atom",
+    "Sandybridge", "Katmai",  "Nano",      "Bulldozer",  "Piledriver",
+    "Steamroller", "SSE3",    NULL,
+};
+static const char *const with_avx2[] = {"Haswell", "Zen", "Excavator", NULL};
+
+static int is_in(const char *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (!strncasecmp(*list, name, strlen(*list)))
+            return 1;
+    return 0;
+}
+
+/* What the processor could run and these kernels do not; NULL when nothing. */
+static const char *unused_set(const char *core)
+{
+    enum gw_isa here = gw_isa_here();
+    if (here == GW_ISA_AVX512 &&
+        (is_in(with_avx2, core) || is_in(below_avx2, core)))
+        return "AVX-512";
+    if (here == GW_ISA_AVX2 && is_in(below_avx2, core))
+        return "AVX2";
+    return NULL;
+}
+
+void gw_blas_describe(char *text, size_t text_bytes)
+{
+    char library[64];
+    snprintf(library, sizeof library, "%s", openblas_get_config());
+    /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words */
+    char *end = strchr(library, ' ');
+    end = end ? strchr(end + 1, ' ') : NULL;
+    if (end)
+        *end = '\0';
+    const char *core = openblas_get_corename();
+    int threads = openblas_get_num_threads();
+    int used = snprintf(text, text_bytes, "%s, core %s, %d thread%s", library,
+                        core, threads, threads == 1 ? "" : "s");
+    const char *unused = unused_set(core);
+    if (!unused || used < 0 || (size_t)used >= text_bytes)
+        return;
+    const char *forced = getenv("OPENBLAS_CORETYPE");
+    if (forced && *forced)
+        snprintf(text + used, text_bytes - (size_t)used,
+                 "; warning: OPENBLAS_CORETYPE=%s in the environment keeps it "
+                 "from using this processor's %s: unset it",
+                 forced, unused);
+    else
+        snprintf(text + used, text_bytes - (size_t)used,
+                 "; note: it does not use this processor's %s", unused);
+}
