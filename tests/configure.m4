@@ -4,3 +4,26 @@ AM_CONDITIONAL([HAVE_CMOCKA], [test "x$have_cmocka" = xyes])
 AS_IF([test "x$have_cmocka" = xyes],
   [GW_REPORT([tests], [yes (cmocka)])],
   [GW_REPORT([tests], [no: cmocka is missing (apt-get install libcmocka-dev)])])
+
+dnl libFuzzer drives the fuzz targets; all archives carry its instrumentation.
+dnl Without it the targets are built all the same and replay their corpora.
+AC_ARG_ENABLE([fuzz], [AS_HELP_STRING([--enable-fuzz],
+  [build the fuzz targets for libFuzzer (needs clang)])], [], [enable_fuzz=no])
+AS_IF([test "x$enable_fuzz" = xyes], [
+  gw_fuzz_flags="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+  gw_saved_CFLAGS=$CFLAGS
+  CFLAGS="$CFLAGS $gw_fuzz_flags -fsanitize=fuzzer"
+  AC_MSG_CHECKING([whether $CC links fuzz targets])
+  AC_LINK_IFELSE([AC_LANG_SOURCE([[
+#include <stddef.h>
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t n);
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t n)
+{ return data == NULL && n > 0; }
+]])], [AC_MSG_RESULT([yes])],
+    [AC_MSG_RESULT([no])
+     AC_MSG_ERROR([--enable-fuzz needs clang and its runtime: configure with CC=clang; on Debian or Ubuntu: apt-get install clang libclang-rt-dev])])
+  CFLAGS=$gw_saved_CFLAGS
+  GW_CFLAGS="$GW_CFLAGS $gw_fuzz_flags"
+])
+AM_CONDITIONAL([ENABLE_FUZZ], [test "x$enable_fuzz" = xyes])
+GW_REPORT([fuzz targets], [$(test "x$enable_fuzz" = xyes && echo "libFuzzer with asan, ubsan: make check-fuzz" || echo "replay their corpora (--enable-fuzz with CC=clang for more)")])

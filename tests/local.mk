@@ -70,3 +70,36 @@ EXTRA_DIST += \
 	%D%/reference/y_i32.npy \
 	%D%/reference/y_i64.npy \
 	%D%/reference/y_u8.npy
+
+# Fuzz targets: a line here, a file fuzz_NAME.c and seeds in corpus/NAME. They
+# get their main from libFuzzer (--enable-fuzz), else from replay.c, which runs
+# them over their corpora in `make check`.
+GW_FUZZ_TARGETS = \
+	%D%/fuzz/fuzz_cifar \
+	%D%/fuzz/fuzz_idx \
+	%D%/fuzz/fuzz_npy \
+	%D%/fuzz/fuzz_safetensors
+FUZZ_SECONDS = 60
+
+EXTRA_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
+%C%_fuzz_libfuzz_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/fuzz_dataset.c
+%C%_fuzz_libreplay_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/replay.c
+EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
+
+if ENABLE_FUZZ
+noinst_PROGRAMS = $(GW_FUZZ_TARGETS)
+GW_FUZZ_MAIN = -fsanitize=fuzzer
+check-fuzz: $(GW_FUZZ_TARGETS)
+	@$(SHELL) $(srcdir)/tests/fuzz/check-fuzz.sh '$(FUZZ_SECONDS)' \
+		'$(srcdir)' $(GW_FUZZ_TARGETS)
+else
+check_PROGRAMS += $(GW_FUZZ_TARGETS)
+GW_FUZZ_MAIN = %D%/fuzz/libreplay.a
+check-fuzz:
+	@echo 'make check-fuzz needs libFuzzer: configure with --enable-fuzz CC=clang'
+	@exit 1
+endif
+.PHONY: check-fuzz
+
+$(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
+$(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)

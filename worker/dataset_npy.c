@@ -77,18 +77,23 @@ static int take_word(struct cursor *c, const char *word)
     return 1;
 }
 
+/* Printable ASCII only: a type goes into messages. */
 static int take_string(struct cursor *c, char out[NPY_WORD_MAX])
 {
+    size_t n = 0;
     skip_blanks(c);
     if (c->at == c->end || (*c->at != '\'' && *c->at != '"'))
         return 0;
-    const uint8_t *begin = c->at + 1;
-    const uint8_t *end = memchr(begin, *c->at, (size_t)(c->end - begin));
-    if (!end || end - begin >= NPY_WORD_MAX)
+    const uint8_t *at = c->at + 1;
+    while (at < c->end && *at != *c->at) {
+        if (*at < ' ' || *at > '~' || n == NPY_WORD_MAX - 1)
+            return 0;
+        out[n++] = (char)*at++;
+    }
+    if (at == c->end)
         return 0;
-    memcpy(out, begin, (size_t)(end - begin));
-    out[end - begin] = '\0';
-    c->at = end + 1;
+    out[n] = '\0';
+    c->at = at + 1;
     return 1;
 }
 

@@ -252,6 +252,10 @@ static void npy_headers(void **state)
         {"{'descr':'|u1','fortran_order':False,'shape':(2L,3L)}", GW_OK, ""},
         {NPY("|u1", "(2, 3,)"), GW_OK, ""},
         {NPY("<f8", "(2, 3)"), GW_EMISMATCH, "its type is '<f8'"},
+        {NPY("|u1 and thirty-one bytes at all", "(2, 3)"), GW_EMISMATCH,
+         "its type is '|u1 and thirty-one bytes at all'"},
+        {NPY("|u1 and thirty-two bytes in all ", "(2, 3)"), GW_ECORRUPT,
+         "cannot be read"},
         {NPY(">f4", "(2, 3)"), GW_EMISMATCH, "its type is '>f4'"},
         {NPY("|O", "(2, 3)"), GW_EMISMATCH, "its type is '|O'"},
         {NPY("<i4", "(2, 3)"), GW_ECORRUPT, "declares 152 bytes"},
@@ -293,6 +297,10 @@ static void npy_headers(void **state)
         {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3)} x",
          GW_ECORRUPT, "cannot be read"},
         {"{'descr': '|u1", GW_ECORRUPT, "cannot be read"},
+        /* found by fuzz_npy: a type is shown, so it must be one line */
+        {NPY("|u\n1", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
+        {NPY("|u\x7f", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
+        {NPY("\x1b[2J", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
         {"", GW_ECORRUPT, "cannot be read"},
     };
     bytes_npy_y(&second, 2);
@@ -385,6 +393,10 @@ static void npy_versions(void **state)
     gw_put_u32(first.at + 8, 80000);
     first.n = 12 + 80000 + 6;
     refuse(&gw_data_npy, &first, &second, GW_ECORRUPT, "80000 bytes");
+    bytes_npy(&first, 1, NPY("|u1", "(2, 3)"));
+    gw_put_u16(first.at + 8, 13); /* ends within the type */
+    first.n = 10 + 13;
+    refuse(&gw_data_npy, &first, &second, GW_ECORRUPT, "cannot be read");
     first.at[0] = 0x94;
     refuse(&gw_data_npy, &first, &second, GW_ECORRUPT, "check data.format");
 }
