@@ -81,7 +81,7 @@ GW_FUZZ_TARGETS = \
 	%D%/fuzz/fuzz_safetensors
 FUZZ_SECONDS = 60
 
-EXTRA_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
+check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 %C%_fuzz_libfuzz_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/fuzz_dataset.c
 %C%_fuzz_libreplay_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/replay.c
 EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
@@ -99,7 +99,10 @@ check-fuzz:
 	@echo 'make check-fuzz needs libFuzzer: configure with --enable-fuzz CC=clang'
 	@exit 1
 endif
-.PHONY: check-fuzz
+clean-local: clean-fuzz
+clean-fuzz:
+	rm -rf %D%/fuzz/findings %D%/fuzz/learnt
+.PHONY: check-fuzz clean-fuzz
 
 $(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 $(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)
