@@ -239,79 +239,76 @@ static void gzip_members_are_joined(void **state)
     assert_int_equal(open_pair(&gw_data_idx, &packed, &second, &error), GW_OK);
 }
 
+/* Headers in front of six bytes of data. */
+static const struct {
+    const char *dict;
+    enum gw_status status;
+    const char *inside;
+} headers[] = {
+    {"{'shape': (2, 3), 'descr': \"|u1\", 'fortran_order': False}", GW_OK, ""},
+    {"{'descr':'|u1','fortran_order':False,'shape':(2L,3L)}", GW_OK, ""},
+    {NPY("|u1", "(2, 3,)"), GW_OK, ""},
+    {NPY("<f8", "(2, 3)"), GW_EMISMATCH, "its type is '<f8'"},
+    {NPY("|u1 and thirty-one bytes at all", "(2, 3)"), GW_EMISMATCH,
+     "its type is '|u1 and thirty-one bytes at all'"},
+    {NPY("|u1 and thirty-two bytes in all ", "(2, 3)"), GW_ECORRUPT,
+     "cannot be read"},
+    {NPY(">f4", "(2, 3)"), GW_EMISMATCH, "its type is '>f4'"},
+    {NPY("|O", "(2, 3)"), GW_EMISMATCH, "its type is '|O'"},
+    {NPY("<i4", "(2, 3)"), GW_ECORRUPT, "declares 152 bytes"},
+    {NPY("|u1", "(6,)"), GW_EMISMATCH, "1 dimensions of '|u1'"},
+    {NPY("|u1", "()"), GW_ECORRUPT, "declares 129 bytes"},
+    {NPY("|u1", "(2, 0, 3)"), GW_ECORRUPT, "dimension 1 of its shape is 0"},
+    {NPY("|u1", "(0, 3)"), GW_ECORRUPT, "dimension 0 of its shape is 0"},
+    {NPY("|u1", "(2, 3, 1, 1, 1)"), GW_ECORRUPT, "at most 4 dimensions"},
+    {NPY("|u1", "(2 3)"), GW_ECORRUPT, "cannot be read"},
+    {NPY("|u1", "(2, -3)"), GW_ECORRUPT, "cannot be read"},
+    {NPY("|u1", "(18446744073709551616, 3)"), GW_ECORRUPT, "cannot be read"},
+    {NPY("|u1", "(99999999999999999999, 3)"), GW_ECORRUPT, "cannot be read"},
+    {NPY("|u1", "(18446744073709551615, 2)"), GW_ECORRUPT, "more than 2^64"},
+    {NPY("|u1", "(9223372036854775807, 2, 1)"), GW_ECORRUPT, "more than 2^64"},
+    {NPY("|u1", "(6148914691236517205, 3)"), GW_ECORRUPT, "more than 2^64"},
+    {NPY("|u1", "(1000000000000, 3)"), GW_ECORRUPT, "truncated"},
+    {"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (6,)}",
+     GW_ECORRUPT, "cannot be read"},
+    {"{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}", GW_EMISMATCH,
+     "Fortran order"},
+    {"{'descr': '|u1', 'fortran_order': Maybe, 'shape': (2, 3)}", GW_ECORRUPT,
+     "cannot be read"},
+    {"{'descr': '|u1', 'fortran_order': False}", GW_ECORRUPT, "cannot be read"},
+    {"{'descr': '|u1', 'shape': (2, 3)}", GW_ECORRUPT, "cannot be read"},
+    {"{'fortran_order': False, 'shape': (2, 3)}", GW_ECORRUPT,
+     "cannot be read"},
+    {"{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, "
+     "'shape': (2, 3)}",
+     GW_ECORRUPT, "cannot be read"},
+    {NPY("|u1 and much more than any plain type", "(2, 3)"), GW_ECORRUPT,
+     "cannot be read"},
+    {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), 'x': 1}",
+     GW_ECORRUPT, "cannot be read"},
+    {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3)} x", GW_ECORRUPT,
+     "cannot be read"},
+    {"{'descr': '|u1", GW_ECORRUPT, "cannot be read"},
+    /* found by fuzz_npy: a type is shown, so it must be one line */
+    {NPY("|u\n1", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
+    {NPY("|u\x7f", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
+    {NPY("\x1b[2J", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
+    {"", GW_ECORRUPT, "cannot be read"},
+};
+
 static void npy_headers(void **state)
 {
     (void)state;
-    static const struct {
-        const char *dict;
-        enum gw_status status;
-        const char *inside;
-    } cases[] = {
-        {"{'shape': (2, 3), 'descr': \"|u1\", 'fortran_order': False}", GW_OK,
-         ""},
-        {"{'descr':'|u1','fortran_order':False,'shape':(2L,3L)}", GW_OK, ""},
-        {NPY("|u1", "(2, 3,)"), GW_OK, ""},
-        {NPY("<f8", "(2, 3)"), GW_EMISMATCH, "its type is '<f8'"},
-        {NPY("|u1 and thirty-one bytes at all", "(2, 3)"), GW_EMISMATCH,
-         "its type is '|u1 and thirty-one bytes at all'"},
-        {NPY("|u1 and thirty-two bytes in all ", "(2, 3)"), GW_ECORRUPT,
-         "cannot be read"},
-        {NPY(">f4", "(2, 3)"), GW_EMISMATCH, "its type is '>f4'"},
-        {NPY("|O", "(2, 3)"), GW_EMISMATCH, "its type is '|O'"},
-        {NPY("<i4", "(2, 3)"), GW_ECORRUPT, "declares 152 bytes"},
-        {NPY("|u1", "(6,)"), GW_EMISMATCH, "1 dimensions of '|u1'"},
-        {NPY("|u1", "()"), GW_ECORRUPT, "declares 129 bytes"},
-        {NPY("|u1", "(2, 0, 3)"), GW_ECORRUPT, "dimension 1 of its shape is 0"},
-        {NPY("|u1", "(0, 3)"), GW_ECORRUPT, "dimension 0 of its shape is 0"},
-        {NPY("|u1", "(2, 3, 1, 1, 1)"), GW_ECORRUPT, "at most 4 dimensions"},
-        {NPY("|u1", "(2 3)"), GW_ECORRUPT, "cannot be read"},
-        {NPY("|u1", "(2, -3)"), GW_ECORRUPT, "cannot be read"},
-        {NPY("|u1", "(18446744073709551616, 3)"), GW_ECORRUPT,
-         "cannot be read"},
-        {NPY("|u1", "(99999999999999999999, 3)"), GW_ECORRUPT,
-         "cannot be read"},
-        {NPY("|u1", "(18446744073709551615, 2)"), GW_ECORRUPT,
-         "more than 2^64"},
-        {NPY("|u1", "(9223372036854775807, 2, 1)"), GW_ECORRUPT,
-         "more than 2^64"},
-        {NPY("|u1", "(6148914691236517205, 3)"), GW_ECORRUPT, "more than 2^64"},
-        {NPY("|u1", "(1000000000000, 3)"), GW_ECORRUPT, "truncated"},
-        {"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (6,)}",
-         GW_ECORRUPT, "cannot be read"},
-        {"{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3)}",
-         GW_EMISMATCH, "Fortran order"},
-        {"{'descr': '|u1', 'fortran_order': Maybe, 'shape': (2, 3)}",
-         GW_ECORRUPT, "cannot be read"},
-        {"{'descr': '|u1', 'fortran_order': False}", GW_ECORRUPT,
-         "cannot be read"},
-        {"{'descr': '|u1', 'shape': (2, 3)}", GW_ECORRUPT, "cannot be read"},
-        {"{'fortran_order': False, 'shape': (2, 3)}", GW_ECORRUPT,
-         "cannot be read"},
-        {"{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, "
-         "'shape': (2, 3)}",
-         GW_ECORRUPT, "cannot be read"},
-        {NPY("|u1 and much more than any plain type", "(2, 3)"), GW_ECORRUPT,
-         "cannot be read"},
-        {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), 'x': 1}",
-         GW_ECORRUPT, "cannot be read"},
-        {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3)} x",
-         GW_ECORRUPT, "cannot be read"},
-        {"{'descr': '|u1", GW_ECORRUPT, "cannot be read"},
-        /* found by fuzz_npy: a type is shown, so it must be one line */
-        {NPY("|u\n1", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
-        {NPY("|u\x7f", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
-        {NPY("\x1b[2J", "(2, 3)"), GW_ECORRUPT, "cannot be read"},
-        {"", GW_ECORRUPT, "cannot be read"},
-    };
     bytes_npy_y(&second, 2);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         struct gw_error error;
-        bytes_npy(&first, 1, cases[i].dict);
+        bytes_npy(&first, 1, headers[i].dict);
         bytes_add(&first, "\1\2\3\4\5\6", 6);
         enum gw_status status =
             open_pair(&gw_data_npy, &first, &second, &error);
-        if (status != cases[i].status || !strstr(error.text, cases[i].inside))
-            fail_msg("%s: %s (%s)", cases[i].dict, gw_status_text(status),
+        if (status != headers[i].status ||
+            !strstr(error.text, headers[i].inside))
+            fail_msg("%s: %s (%s)", headers[i].dict, gw_status_text(status),
                      error.text);
     }
 }

@@ -242,89 +242,83 @@ static void every_truncation_is_refused(void **state)
 #define T(dtype, shape, offsets)                                               \
     "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
+/* One JSON header each, in front of so many bytes of data. */
+static const struct {
+    const char *json;
+    uint64_t data;
+    enum gw_status status;
+    const char *inside;
+} headers[] = {
+    {"{\"a\":" T("F32", "[2]", "[0,8]") "}   ", 8, GW_OK, ""},
+    {"{\"b\":" T("U8", "[3]", "[8,11]") ",\"a\":" T("F32", "[2]", "[0,8]") "}",
+     11, GW_OK, ""},
+    {"{\"z\":" T("F32", "[0]", "[0,0]") ",\"b\":" T(
+         "F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[3,0]", "[4,4]") "}",
+     4, GW_OK, ""},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") "}", 7, GW_ECORRUPT,
+     "\"a\" is at 0 to 8 of 7"},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") "}", 9, GW_ECORRUPT, "end at 8 of 9"},
+    {"{\"a\":" T("F32", "[2]", "[1,9]") "}", 9, GW_ECORRUPT, "a hole"},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"b\":" T("F32", "[2]", "[4,12]") "}",
+     12, GW_ECORRUPT, "tensors overlap"},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"b\":" T("F32", "[2]", "[0,8]") "}",
+     8, GW_ECORRUPT, "tensors overlap"},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"b\":" T("F32", "[2]", "[9,17]") "}",
+     17, GW_ECORRUPT, "a hole"},
+    {"{\"a\":" T("F32", "[0]", "[3,3]") "}", 0, GW_ECORRUPT, "3 to 3 of 0"},
+    {"{\"a\":" T("F32", "[2]", "[8,0]") "}", 8, GW_ECORRUPT, "8 to 0 of 8"},
+    {"{\"a\":" T("F32", "[3]", "[0,8]") "}", 8, GW_ECORRUPT,
+     "has 8 bytes, which"},
+    {"{\"a\":" T("F32", "[1]", "[0,8]") "}", 8, GW_ECORRUPT,
+     "has 8 bytes, which"},
+    {"{\"a\":" T("F64", "[2]", "[0,8]") "}", 8, GW_ECORRUPT, "dtype F64"},
+    {"{\"a\":" T("F32", "[4294967296,4294967296]", "[0,0]") "}", 0, GW_ECORRUPT,
+     "has 0 bytes, which"},
+    {"{\"a\":" T("F32", "[4611686018427387904]", "[0,0]") "}", 0, GW_ECORRUPT,
+     "has 0 bytes, which"},
+    {"{\"a\":" T("F32", "[4294967296,4294967296,0]", "[0,0]") "}", 0,
+     GW_ECORRUPT, "has 0 bytes, which"},
+    {"{\"a\":" T("F32", "[-2]", "[0,8]") "}", 8, GW_ECORRUPT, "not a count"},
+    {"{\"a\":" T("F32", "[2.0]", "[0,8]") "}", 8, GW_ECORRUPT, "not a count"},
+    {"{\"a\":" T("F32", "[2]", "[-8,0]") "}", 8, GW_ECORRUPT, "lacks"},
+    {"{\"a\":" T("F32", "[2]", "[0,8,8]") "}", 8, GW_ECORRUPT, "lacks"},
+    {"{\"a\":" T("F32", "[2]", "8") "}", 8, GW_ECORRUPT, "lacks"},
+    {"{\"a\":" T("F32", "2", "[0,8]") "}", 8, GW_ECORRUPT, "lacks"},
+    {"{\"a\":" T("F32", "[2]", "[0,99999999999999999999]") "}", 8, GW_ECORRUPT,
+     "not JSON"},
+    {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]") "}", 8, GW_EUNSUPPORTED,
+     "9 dimensions"},
+    {"{\"a\":" T("F4", "[2]", "[0,1]") "}", 1, GW_EUNSUPPORTED,
+     "\"a\" has the dtype \"F4\""},
+    {"{\"a\":" T("", "[2]", "[0,8]") "}", 8, GW_EUNSUPPORTED, "dtype \"\""},
+    {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, GW_ECORRUPT, "lacks"},
+    {"{\"a\":[]}", 0, GW_ECORRUPT, "lacks"},
+    {"{\"a\":null}", 0, GW_ECORRUPT, "lacks"},
+    {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"a\":" T("F32", "[2]", "[0,8]") "}",
+     8, GW_ECORRUPT, "duplicate"},
+    {"{\"__metadata__\":{\"a\":\"b\"},\"__metadata__\":{}}", 0, GW_ECORRUPT,
+     "duplicate"},
+    {"{\"__metadata__\":[]}", 0, GW_ECORRUPT, "not an object"},
+    {"{\"__metadata__\":{\"a\":1}}", 0, GW_ECORRUPT, "\"a\" is not a s"},
+    {"[]", 0, GW_ECORRUPT, "does not begin with '{'"},
+    {" {}", 0, GW_ECORRUPT, "does not begin with '{'"},
+    {"{}x", 0, GW_ECORRUPT, "not JSON"},
+    {"{\"a\\u0000b\":1}", 0, GW_ECORRUPT, "not JSON"},
+    {"{\"\xff\":1}", 0, GW_ECORRUPT, "not JSON"},
+    {"{\"a\\n\\u001bb\":1}", 0, GW_ECORRUPT, "\"a??b\" lacks"},
+};
+
 static void headers_that_lie(void **state)
 {
     (void)state;
-    static const struct {
-        const char *json;
-        uint64_t data;
-        enum gw_status status;
-        const char *inside;
-    } cases[] = {
-        {"{\"a\":" T("F32", "[2]", "[0,8]") "}   ", 8, GW_OK, ""},
-        {"{\"b\":" T("U8", "[3]", "[8,11]") ",\"a\":" T("F32", "[2]",
-                                                        "[0,8]") "}",
-         11, GW_OK, ""},
-        {"{\"z\":" T("F32", "[0]", "[0,0]") ",\"b\":" T(
-             "F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[3,0]", "[4,4]") "}",
-         4, GW_OK, ""},
-        {"{\"a\":" T("F32", "[2]", "[0,8]") "}", 7, GW_ECORRUPT,
-         "\"a\" is at 0 to 8 of 7"},
-        {"{\"a\":" T("F32", "[2]", "[0,8]") "}", 9, GW_ECORRUPT,
-         "end at 8 of 9"},
-        {"{\"a\":" T("F32", "[2]", "[1,9]") "}", 9, GW_ECORRUPT, "a hole"},
-        {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"b\":" T("F32", "[2]",
-                                                        "[4,12]") "}",
-         12, GW_ECORRUPT, "tensors overlap"},
-        {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"b\":" T("F32", "[2]",
-                                                        "[0,8]") "}",
-         8, GW_ECORRUPT, "tensors overlap"},
-        {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"b\":" T("F32", "[2]",
-                                                        "[9,17]") "}",
-         17, GW_ECORRUPT, "a hole"},
-        {"{\"a\":" T("F32", "[0]", "[3,3]") "}", 0, GW_ECORRUPT, "3 to 3 of 0"},
-        {"{\"a\":" T("F32", "[2]", "[8,0]") "}", 8, GW_ECORRUPT, "8 to 0 of 8"},
-        {"{\"a\":" T("F32", "[3]", "[0,8]") "}", 8, GW_ECORRUPT,
-         "has 8 bytes, which"},
-        {"{\"a\":" T("F32", "[1]", "[0,8]") "}", 8, GW_ECORRUPT,
-         "has 8 bytes, which"},
-        {"{\"a\":" T("F64", "[2]", "[0,8]") "}", 8, GW_ECORRUPT, "dtype F64"},
-        {"{\"a\":" T("F32", "[4294967296,4294967296]", "[0,0]") "}", 0,
-         GW_ECORRUPT, "has 0 bytes, which"},
-        {"{\"a\":" T("F32", "[4611686018427387904]", "[0,0]") "}", 0,
-         GW_ECORRUPT, "has 0 bytes, which"},
-        {"{\"a\":" T("F32", "[4294967296,4294967296,0]", "[0,0]") "}", 0,
-         GW_ECORRUPT, "has 0 bytes, which"},
-        {"{\"a\":" T("F32", "[-2]", "[0,8]") "}", 8, GW_ECORRUPT,
-         "not a count"},
-        {"{\"a\":" T("F32", "[2.0]", "[0,8]") "}", 8, GW_ECORRUPT,
-         "not a count"},
-        {"{\"a\":" T("F32", "[2]", "[-8,0]") "}", 8, GW_ECORRUPT, "lacks"},
-        {"{\"a\":" T("F32", "[2]", "[0,8,8]") "}", 8, GW_ECORRUPT, "lacks"},
-        {"{\"a\":" T("F32", "[2]", "8") "}", 8, GW_ECORRUPT, "lacks"},
-        {"{\"a\":" T("F32", "2", "[0,8]") "}", 8, GW_ECORRUPT, "lacks"},
-        {"{\"a\":" T("F32", "[2]", "[0,99999999999999999999]") "}", 8,
-         GW_ECORRUPT, "not JSON"},
-        {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]") "}", 8,
-         GW_EUNSUPPORTED, "9 dimensions"},
-        {"{\"a\":" T("F4", "[2]", "[0,1]") "}", 1, GW_EUNSUPPORTED,
-         "\"a\" has the dtype \"F4\""},
-        {"{\"a\":" T("", "[2]", "[0,8]") "}", 8, GW_EUNSUPPORTED, "dtype \"\""},
-        {"{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, GW_ECORRUPT,
-         "lacks"},
-        {"{\"a\":[]}", 0, GW_ECORRUPT, "lacks"},
-        {"{\"a\":null}", 0, GW_ECORRUPT, "lacks"},
-        {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"a\":" T("F32", "[2]",
-                                                        "[0,8]") "}",
-         8, GW_ECORRUPT, "duplicate"},
-        {"{\"__metadata__\":{\"a\":\"b\"},\"__metadata__\":{}}", 0, GW_ECORRUPT,
-         "duplicate"},
-        {"{\"__metadata__\":[]}", 0, GW_ECORRUPT, "not an object"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, GW_ECORRUPT, "\"a\" is not a s"},
-        {"[]", 0, GW_ECORRUPT, "does not begin with '{'"},
-        {" {}", 0, GW_ECORRUPT, "does not begin with '{'"},
-        {"{}x", 0, GW_ECORRUPT, "not JSON"},
-        {"{\"a\\u0000b\":1}", 0, GW_ECORRUPT, "not JSON"},
-        {"{\"\xff\":1}", 0, GW_ECORRUPT, "not JSON"},
-        {"{\"a\\n\\u001bb\":1}", 0, GW_ECORRUPT, "\"a??b\" lacks"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         struct gw_safetensors *file = NULL;
         struct gw_error error;
         enum gw_status status =
-            read_json(cases[i].json, cases[i].data, &file, &error);
-        if (status != cases[i].status || !strstr(error.text, cases[i].inside))
-            fail_msg("%s: %s (%s)", cases[i].json, gw_status_text(status),
+            read_json(headers[i].json, headers[i].data, &file, &error);
+        if (status != headers[i].status ||
+            !strstr(error.text, headers[i].inside))
+            fail_msg("%s: %s (%s)", headers[i].json, gw_status_text(status),
                      error.text);
         assert_int_equal(file != NULL, status == GW_OK);
         assert_null(strchr(error.text, '\n'));
