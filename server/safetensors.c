@@ -75,7 +75,8 @@ add(json_t *object, const char *key, json_t *value, struct gw_error *error)
     }
     /* json_object_set_new takes the value also when it fails */
     if (json_object_set_new(object, key, value) != 0)
-        return gw_fail(error, GW_EINVAL, "\"%s\" is not UTF-8", show(key).text);
+        return gw_fail(error, GW_EINVAL,
+                       "\"%s\" is not UTF-8, or memory is out", show(key).text);
     return GW_OK;
 }
 
@@ -90,7 +91,8 @@ static enum gw_status add_metadata(json_t *root,
         json_t *value = json_string(metadata[i].value);
         if (!value)
             return gw_fail(error, GW_EINVAL,
-                           "the metadata of \"%s\" are not UTF-8",
+                           "the metadata of \"%s\" are not UTF-8, or memory is "
+                           "out",
                            show(metadata[i].key).text);
         status = add(object, metadata[i].key, value, error);
     }
@@ -143,39 +145,33 @@ static enum gw_status add_tensor(json_t *root,
     return status;
 }
 
-/* Length, JSON and padding, once the JSON is known. */
+/*
+ * Length, JSON and padding. json_dumps would lose keys silently where its
+ * buffer cannot grow (jansson 2.14, dump.c), so it gets one that fits.
+ */
 static enum gw_status make_bytes(const json_t *root,
                                  struct gw_safetensors_header *header,
                                  struct gw_error *error)
 {
-    char *text = json_dumps(root, JSON_COMPACT);
-    if (!text)
-        return gw_fail(error, GW_ENOMEM, "no memory for a safetensors header");
-    size_t used = GW_SAFETENSORS_PREFIX_BYTES + strlen(text);
+    size_t json_bytes = json_dumpb(root, NULL, 0, JSON_COMPACT);
+    size_t used = GW_SAFETENSORS_PREFIX_BYTES + json_bytes;
     size_t n = (used + GW_SAFETENSORS_ALIGN - 1) / GW_SAFETENSORS_ALIGN *
                GW_SAFETENSORS_ALIGN;
-    enum gw_status status = GW_OK;
-    if (n - GW_SAFETENSORS_PREFIX_BYTES > GW_SAFETENSORS_HEADER_MAX) {
-        status = gw_fail(error, GW_ERANGE,
-                         "a safetensors header of %zu bytes is beyond the "
-                         "limit of %u; use fewer or shorter names",
-                         n, GW_SAFETENSORS_HEADER_MAX);
-        goto done;
-    }
+    if (n - GW_SAFETENSORS_PREFIX_BYTES > GW_SAFETENSORS_HEADER_MAX)
+        return gw_fail(error, GW_ERANGE,
+                       "a safetensors header of %zu bytes is beyond the "
+                       "limit of %u; use fewer or shorter names",
+                       n, GW_SAFETENSORS_HEADER_MAX);
     header->bytes = malloc(n);
-    if (!header->bytes) {
-        status = gw_fail(error, GW_ENOMEM, "no memory for a header of %zu", n);
-        goto done;
-    }
+    if (json_bytes == 0 || !header->bytes ||
+        json_dumpb(root, (char *)header->bytes + GW_SAFETENSORS_PREFIX_BYTES,
+                   json_bytes, JSON_COMPACT) != json_bytes)
+        return gw_fail(error, GW_ENOMEM,
+                       "no memory for a safetensors header of %zu bytes", n);
     header->n = n;
     gw_put_u64(header->bytes, n - GW_SAFETENSORS_PREFIX_BYTES);
-    memcpy(header->bytes + GW_SAFETENSORS_PREFIX_BYTES, text,
-           used - GW_SAFETENSORS_PREFIX_BYTES);
     memset(header->bytes + used, ' ', n - used);
-
-done:
-    free(text);
-    return status;
+    return GW_OK;
 }
 
 enum gw_status gw_safetensors_header_make(const struct gw_tensor_spec *tensors,
@@ -269,7 +265,9 @@ static enum gw_status read_json(const char *name,
                        "%s: its header does not begin with '{'", name);
     json_t *root =
         json_loadb((const char *)json, n, JSON_REJECT_DUPLICATES, &why);
-    if (!root && json_error_code(&why) == json_error_out_of_memory)
+    /* without a text, jansson could not even keep track of why */
+    if (!root && (json_error_code(&why) == json_error_out_of_memory ||
+                  why.text[0] == '\0'))
         return gw_fail(error, GW_ENOMEM, "%s: no memory for its header", name);
     if (!root)
         return gw_fail(error, GW_ECORRUPT,
