@@ -1,9 +1,79 @@
+/* gradweir: a table of subcommands and the loop over it. */
 #include "config.h"
 
-#include <stdio.h>
+#include "cli/cli.h"
 
-int main(void)
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/distance.h"
+
+static const struct gw_command commands[] = {
+    {"config", "print every key of a job file, or what a job sets",
+     gw_cmd_config},
+};
+
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_help(FILE *to)
 {
-    puts(PACKAGE_STRING);
-    return 0;
+    fprintf(to, "Usage: gradweir COMMAND [ARGUMENTS]\n"
+                "       gradweir --help | --version\n\n"
+                "Commands:\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
+    fprintf(to, "\nArguments: gradweir COMMAND --help, or man gradweir.\n");
+}
+
+static enum gw_exit unknown(const char *name)
+{
+    size_t nearest = 0;
+    for (size_t i = 1; i < COMMANDS; i++) {
+        if (gw_edit_distance(name, commands[i].name) <
+            gw_edit_distance(name, commands[nearest].name))
+            nearest = i;
+    }
+    return gw_cli_usage("no such command \"%s\", the nearest is %s "
+                        "(gradweir --help lists all)",
+                        name, commands[nearest].name);
+}
+
+static enum gw_exit run(int argc, char **argv)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(argv[0], commands[i].name) == 0)
+            return commands[i].run(argc, argv);
+    }
+    return unknown(argv[0]);
+}
+
+static enum gw_exit begin(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return GW_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout);
+        return GW_EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        gw_cli_print_version();
+        return GW_EXIT_DONE;
+    }
+    return run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    enum gw_exit code = begin(argc, argv);
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == GW_EXIT_DONE) {
+        fprintf(stderr, "gradweir: cannot write to standard output: %s\n",
+                errno ? strerror(errno) : "some of it was lost");
+        code = GW_EXIT_FAILED;
+    }
+    return (int)code;
 }

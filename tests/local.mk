@@ -106,3 +106,5 @@ clean-fuzz:
 
 $(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 $(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)
+dist_check_SCRIPTS += \
+	%D%/run/cli.sh

@@ -1,0 +1,134 @@
+/* What subcommands share: options, jobs, the line for what went wrong. */
+#include "config.h"
+
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int gw_cli_option(int argc, char **argv, const struct option *options)
+{
+    opterr = 0;
+    int at = optind ? optind : 1;
+    int option = getopt_long(argc, argv, ":", options, NULL);
+    if (option == ':')
+        gw_cli_usage("%s: %s needs a value (gradweir %s --help)", argv[0],
+                     argv[optind - 1], argv[0]);
+    else if (option == '?')
+        gw_cli_usage("%s: cannot take %s (gradweir %s --help)", argv[0],
+                     optind > at ? argv[optind - 1] : argv[at], argv[0]);
+    return option == ':' ? '?' : option;
+}
+
+enum gw_exit gw_cli_fail(const struct gw_error *error)
+{
+    fprintf(stderr, "gradweir: %s\n", error->text);
+    switch (error->status) {
+    case GW_EUSAGE:
+        return GW_EXIT_USAGE;
+    case GW_EINTERRUPTED:
+        return GW_EXIT_INTERRUPTED;
+    default:
+        return GW_EXIT_FAILED;
+    }
+}
+
+enum gw_exit gw_cli_usage(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("gradweir: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return GW_EXIT_USAGE;
+}
+
+enum gw_status gw_cli_job_set(struct gw_cli_job *job,
+                              const char *assignment,
+                              struct gw_error *error)
+{
+    if (job->sets == GW_CLI_SETS_MAX)
+        return gw_fail(error, GW_EUSAGE, "--set: given more than %d times",
+                       GW_CLI_SETS_MAX);
+    job->set[job->sets++] = assignment;
+    return GW_OK;
+}
+
+/* The whole text of a file or pipe; the caller frees it. */
+static enum gw_status
+read_text(const char *file, char **text_p, struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    const size_t room = GW_JOB_TEXT_MAX + 2;
+    size_t used = 0;
+    char *text = malloc(room);
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || !text) {
+        status = gw_fail(error, GW_EUSAGE, "%s: cannot be opened: %s", file,
+                         strerror(errno));
+        goto out;
+    }
+    while (used < room - 1) {
+        ssize_t got = read(fd, text + used, room - 1 - used);
+        if (got == 0)
+            break;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            status = gw_fail(error, GW_EUSAGE, "%s: cannot be read: %s", file,
+                             strerror(errno));
+            goto out;
+        }
+        used += (size_t)got;
+    }
+    text[used] = '\0';
+    if (strlen(text) < used) {
+        status = gw_fail(error, GW_EUSAGE, "%s: is no text", file);
+        goto out;
+    }
+    *text_p = text;
+    text = NULL;
+
+out:
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    return status;
+}
+
+enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
+                               struct gw_config *config,
+                               struct gw_error *error)
+{
+    gw_config_default(config);
+    if (job->file) {
+        char *text = NULL;
+        enum gw_status status = read_text(job->file, &text, error);
+        if (status)
+            return status;
+        status = gw_config_parse(config, job->file, text, error);
+        free(text);
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < job->sets; i++) {
+        if (gw_config_set(config, job->set[i], error))
+            return gw_fail_in(error, "--set");
+    }
+    return GW_OK;
+}
+
+void gw_cli_log_fd(void *context, const char *line, size_t bytes)
+{
+    const int *fd = context;
+    /* a log that cannot be written has nowhere to say so */
+    if (write(*fd, line, bytes) < 0)
+        return;
+}

@@ -1,0 +1,78 @@
+/*
+ * The command line: one program with subcommands, one file each (cmd_*.c).
+ * Wires rooms together and prints; what can fail elsewhere comes back as a
+ * struct gw_error and ends here as one line and an exit code.
+ */
+#ifndef GW_CLI_CLI_H
+#define GW_CLI_CLI_H
+
+#include <stddef.h>
+
+#include "proto/config.h"
+#include "proto/status.h"
+
+struct option; /* of <getopt.h> */
+
+/* A contract: scripts read them. */
+enum gw_exit {
+    GW_EXIT_DONE = 0,
+    GW_EXIT_FAILED = 1,
+    GW_EXIT_USAGE = 2,      /* wrong usage or job file */
+    GW_EXIT_INTERRUPTED = 3 /* and resumable */
+};
+
+/*
+ * A subcommand. `run` gets its own name as argv[0] and begins its options with
+ * gw_cli_option. Listed in the order of `gradweir --help`.
+ */
+struct gw_command {
+    const char *name;
+    const char *help; /* one line */
+    enum gw_exit (*run)(int argc, char **argv);
+};
+
+enum gw_exit gw_cmd_config(int argc, char **argv);
+
+/*
+ * getopt_long with one line for what is wrong: returns the option's `val`, -1
+ * at the end, '?' when the line has been written and the command should return
+ * GW_EXIT_USAGE. Long options only.
+ */
+int gw_cli_option(int argc, char **argv, const struct option *options);
+
+/* Writes "gradweir: LINE" to standard error; returns the exit code for it. */
+enum gw_exit gw_cli_fail(const struct gw_error *error);
+
+/* GW_EXIT_USAGE with a line of its own. */
+enum gw_exit gw_cli_usage(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+#define GW_CLI_SETS_MAX 256
+
+/* What commands that work on a job take: JOB and --set, in any number. */
+struct gw_cli_job {
+    const char *file; /* NULL: defaults only */
+    size_t sets;
+    const char *set[GW_CLI_SETS_MAX];
+};
+
+/* GW_EUSAGE when there are more than GW_CLI_SETS_MAX. */
+enum gw_status gw_cli_job_set(struct gw_cli_job *job,
+                              const char *assignment,
+                              struct gw_error *error);
+
+/*
+ * Defaults, then the job file, then --set in their order. GW_EUSAGE for what
+ * cannot be read or is wrong. gw_config_check is left to the caller.
+ */
+enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
+                               struct gw_config *config,
+                               struct gw_error *error);
+
+/* Writes --version to standard output. */
+void gw_cli_print_version(void);
+
+/* A log sink: `context` points to the file descriptor. */
+void gw_cli_log_fd(void *context, const char *line, size_t bytes);
+
+#endif

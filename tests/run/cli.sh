@@ -1,0 +1,141 @@
+#!/bin/sh
+# The program as a whole: lines, exit codes, completion, manual. Prints TAP.
+program=${GW_BUILDDIR:-.}/gradweir
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+tests=0
+
+# ok NAME: the status of the command before decides.
+ok() {
+  if [ $? -eq 0 ]; then result=ok; else result='not ok'; fi
+  tests=$((tests + 1))
+  echo "$result $tests - $1"
+}
+
+# run CODE ARGUMENTS...: output and lines go to $scratch/out and err.
+run() {
+  code=$1
+  shift
+  "$program" "$@" >"$scratch/out" 2>"$scratch/err"
+  got=$?
+  [ $got -eq "$code" ] && return 0
+  echo "# gradweir $*: exit code $got and not $code"
+  sed 's/^/# /' "$scratch/err"
+  return 1
+}
+
+# says LINE: standard error is this line and no other.
+says() {
+  printf 'gradweir: %s\n' "$1" | cmp -s - "$scratch/err" && return 0
+  sed 's/^/# /' "$scratch/err"
+  return 1
+}
+
+cat >"$scratch/job.cfg" <<'JOB'
+data = { train = ("a", "b"); test = ("c", "d"); };
+model = { layers = (784, 10); };
+train = { batch = 64; steps = 10; };
+JOB
+job=$scratch/job.cfg
+
+run 0 --help && grep -q '^  config ' "$scratch/out"
+ok '--help lists commands'
+run 0 --version && grep -q '^gradweir [0-9.]*$' "$scratch/out" &&
+  grep -q '^wire protocol ' "$scratch/out"
+ok '--version'
+run 2 && grep -q '^Usage' "$scratch/err"
+ok 'no arguments'
+run 2 confg &&
+  says 'no such command "confg", the nearest is config (gradweir --help lists all)'
+ok 'unknown command'
+
+run 0 config && grep -q '^    # samples per worker' "$scratch/out" &&
+  cp "$scratch/out" "$scratch/template.cfg" &&
+  run 0 config "$scratch/template.cfg" --set train.batch=64 \
+    --set train.steps=9 --set data.train=a --set data.test=b \
+    --set model.layers=784,10 && grep -q '^    steps = 9;$' "$scratch/out"
+ok 'config prints a job file that it reads'
+run 0 config "$job" && grep -q '^    batch = 64;$' "$scratch/out" &&
+  grep -q '^    layers = ("784", "10");$' "$scratch/out"
+ok 'config of a job'
+run 0 config "$job" --set train.batch=32 --set=train.batch=16 &&
+  grep -q '^    batch = 16;$' "$scratch/out"
+ok 'the last --set wins'
+run 2 config "$job" --set train.epochs=5 && says 'train.epochs and train.steps: both are given, set exactly one (passes over the data, or updates)'
+ok 'config checks a job'
+run 0 config --keys && grep -q '^train.batch = 0$' "$scratch/out"
+ok 'config --keys'
+run 0 config --help && grep -q '^Usage: gradweir config' "$scratch/out"
+ok 'config --help'
+
+run 2 config --bad && says 'config: cannot take --bad (gradweir config --help)'
+ok 'unknown option'
+run 2 config "$job" -x && says 'config: cannot take -x (gradweir config --help)'
+ok 'unknown letter'
+run 2 config --set && says 'config: --set needs a value (gradweir config --help)'
+ok 'option without its value'
+run 2 config --set=train.bach=1 && says '--set: train.bach: no such key, the nearest is train.batch (gradweir config lists all)'
+ok 'unknown key by --set'
+run 2 config a b && says 'config: one job at a time, not also b'
+ok 'two jobs'
+run 2 config "$job" --keys && says 'config: --keys is the same for every job'
+ok '--keys with a job'
+
+run 2 config "$scratch/none.cfg" &&
+  says "$scratch/none.cfg: cannot be opened: No such file or directory"
+ok 'no such job'
+run 2 config "$scratch" && says "$scratch: cannot be read: Is a directory"
+ok 'a directory for a job'
+printf 'train = {\n  batch = 0.5;\n};\n' >"$scratch/bad.cfg"
+run 2 config "$scratch/bad.cfg" && says "$scratch/bad.cfg:2: train.batch: takes a whole number, 0..1000000, not 0.5"
+ok 'a wrong job'
+printf 'train = { };\n\0' >"$scratch/nul.cfg"
+run 2 config "$scratch/nul.cfg" && says "$scratch/nul.cfg: is no text"
+ok 'a job with zero bytes'
+head -c 60000 /dev/zero | tr '\0' ' ' >"$scratch/long.cfg"
+run 2 config "$scratch/long.cfg" &&
+  says "$scratch/long.cfg: longer than 49152 bytes"
+ok 'a job that is too long'
+head -c 49152 /dev/zero | tr '\0' ' ' >"$scratch/full.cfg"
+run 2 config "$scratch/full.cfg" && ! grep -q longer "$scratch/err"
+ok 'a job that is just not too long'
+
+if [ -w /dev/full ]; then
+  "$program" config --keys >/dev/full 2>"$scratch/err"
+  [ $? -eq 1 ] && grep -q 'cannot write to standard output' "$scratch/err"
+  ok 'a full disk behind standard output'
+else
+  tests=$((tests + 1))
+  echo "ok $tests # SKIP /dev/full is not there"
+fi
+
+# offers WORD...: what bash would offer for the last word.
+offers() {
+  bash -c '
+    compopt() { :; }
+    . "$1" || exit 1
+    COMP_WORDS=("${@:2}")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _gradweir "$2" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    printf "%s\n" "${COMPREPLY[@]}"
+  ' bash "${GW_SRCDIR:-..}/cli/gradweir.bash" "$program" "$@"
+}
+if command -v bash >/dev/null; then
+  [ "$(offers conf)" = config ]
+  ok 'completion of commands'
+  [ "$(offers config --k)" = --keys ] && [ "$(offers config --set tr)" ] &&
+    [ "$(offers config --set train.bat)" = train.batch= ]
+  ok 'completion of options and keys'
+else
+  tests=$((tests + 2))
+  echo "ok $((tests - 1)) # SKIP bash is not here"
+  echo "ok $tests # SKIP bash is not here"
+fi
+
+manual=${GW_BUILDDIR:-.}/docs/gradweir.1
+"$program" config --keys | grep -c '^[^ ]' >"$scratch/keys"
+[ "$(grep -c '^\.B [a-z]*\.[a-z_0-9]* = ' "$manual")" = "$(cat "$scratch/keys")" ] &&
+  ! grep -q '@[A-Z]*@' "$manual"
+ok 'the manual has every key'
+
+echo "1..$tests"
