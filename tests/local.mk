@@ -76,6 +76,7 @@ EXTRA_DIST += \
 # them over their corpora in `make check`.
 GW_FUZZ_TARGETS = \
 	%D%/fuzz/fuzz_cifar \
+	%D%/fuzz/fuzz_config \
 	%D%/fuzz/fuzz_idx \
 	%D%/fuzz/fuzz_npy \
 	%D%/fuzz/fuzz_safetensors
