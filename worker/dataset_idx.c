@@ -83,7 +83,7 @@ static enum gw_status file_size(const char *name,
                                 uint64_t *bytes_p,
                                 struct gw_error *error)
 {
-    struct idx idx;
+    struct idx idx = {0};
     enum gw_status status = parse(name, head, n, &idx, error);
     if (status == GW_OK)
         *bytes_p = idx.bytes;
@@ -118,7 +118,7 @@ static enum gw_status check(const struct gw_data_file *file,
 static enum gw_status read_set(struct gw_dataset *set, struct gw_error *error)
 {
     const struct gw_data_file *images = &set->file[0], *labels = &set->file[1];
-    struct idx x, y;
+    struct idx x = {0}, y = {0};
     enum gw_status status = check(images, IDX_IMAGES, &x, error);
     if (status == GW_OK)
         status = check(labels, IDX_LABELS, &y, error);
