@@ -1,5 +1,5 @@
 /* The envelope of control messages and the fixed memory they are made in. */
-#include "config.h"
+#include <config.h>
 
 #include "proto/control.h"
 

@@ -1,5 +1,5 @@
 /* From the plain structs to those of protobuf-c. Nothing is copied but keys. */
-#include "config.h"
+#include <config.h>
 
 #include "proto/control_codec.h"
 

@@ -3,7 +3,7 @@
  * checked here for its form: sizes of digests, numbers of dimensions, counts
  * that agree. Whether it makes sense is for the receiver to say.
  */
-#include "config.h"
+#include <config.h>
 
 #include <string.h>
 

@@ -20,8 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_LOG_LINE_BYTES 1024 /* with the newline; longer ones end in "..."   \
-                                */
+#define GW_LOG_LINE_BYTES                                                      \
+    1024 /* with the newline; longer ones end in "..."                         \
+          */
 
 enum gw_log_level {
     GW_LOG_ERROR,

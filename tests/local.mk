@@ -5,6 +5,9 @@ AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	GW_SRCDIR='$(abs_top_srcdir)'; export GW_SRCDIR; \
 	GW_BUILDDIR='$(abs_top_builddir)'; export GW_BUILDDIR; \
+	GW_CC='$(CC)'; export GW_CC; \
+	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
+	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
 EXTRA_DIST += \
 	%D%/configure.m4 \
@@ -107,5 +110,7 @@ clean-fuzz:
 
 $(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 $(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)
+EXTRA_DIST += .clang-format
 dist_check_SCRIPTS += \
+	%D%/check_style.sh \
 	%D%/run/cli.sh

@@ -1,0 +1,214 @@
+#!/bin/sh
+# The rules of the house that a machine can see, over every source that git
+# tracks (in a tarball: over every source there is). Prints TAP. By hand, from a
+# build directory: GW_SRCDIR=.. ../tests/check_style.sh
+source=${GW_SRCDIR:-.}
+build=${GW_BUILDDIR:-$PWD}
+cc=${GW_CC:-cc}
+cppflags=${GW_CPPFLAGS:--I$build -I$source}
+export LC_ALL=C
+
+rooms='proto transport kernels server worker cli'
+# What other rooms may include of a room; all of proto, nothing of cli.
+front_doors='
+transport/loop.h transport/transport.h transport/member.h transport/window.h
+transport/local.h
+kernels/kernels.h kernels/update.h
+server/server.h server/coordinator.h server/checkpoint.h server/safetensors.h
+worker/worker.h worker/gradweir.h worker/dataset.h worker/model.h worker/plan.h
+'
+# Room: the rooms it may include besides itself.
+arrows='
+proto:
+transport: proto
+kernels: proto
+server: transport kernels proto
+worker: transport kernels proto
+cli: worker server transport kernels proto
+'
+# Headers that are a part of one source and stand in the middle of it.
+parts='
+transport/sim_fiber_sanitizer.h
+'
+# Symbols that may change while the program runs: "symbol reason" per line.
+mutable='
+'
+lines_hard=120 # of a function
+lines_look=80
+file_look=600
+
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$source" || exit 1
+tests=0
+
+# result NAME FILE: fails, and shows FILE, unless it is empty.
+result() {
+  tests=$((tests + 1))
+  if [ -s "$2" ]; then
+    sed 's/^/# /' "$2"
+    echo "not ok $tests - $1"
+  else
+    echo "ok $tests - $1"
+  fi
+}
+
+skip() {
+  tests=$((tests + 1))
+  echo "ok $tests - $1 # SKIP $2"
+}
+
+if git ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
+  git ls-files >"$scratch/tracked"
+else
+  # shellcheck disable=SC2086
+  find $rooms tests docs m4 configure.ac Makefile.am -type f >"$scratch/tracked"
+fi
+grep -E '\.(c|h|cu)$' "$scratch/tracked" | grep -v '\.pb-c\.[ch]$' |
+  while read -r file; do
+    [ -e "$file" ] && echo "$file" # deleted, but not yet committed
+  done >"$scratch/files"
+[ -s "$scratch/files" ] || { echo "Bail out! no sources in $source"; exit 1; }
+
+# --- format ---
+format=
+for candidate in clang-format-14 clang-format; do
+  if "$candidate" --version 2>/dev/null | grep -q 'version 14\.'; then
+    format=$candidate
+    break
+  fi
+done
+if [ "$format" ] && [ -e .clang-format ]; then
+  grep -v '\.cu$' "$scratch/files" |
+    xargs "$format" --dry-run -Werror 2>&1 |
+    sed -n 's/^\([^: ]*:[0-9]*\):.*code should be.*/\1: not as clang-format has it/p' \
+      >"$scratch/bad"
+  result 'sources are as clang-format 14 has them' "$scratch/bad"
+else
+  skip 'sources are as clang-format 14 has them' 'no clang-format 14'
+fi
+
+# --- length of functions and files ---
+if ctags --version 2>/dev/null | grep -q 'Universal Ctags'; then
+  xargs ctags --languages=C --langmap=C:+.cu --kinds-C=f --fields=+ne -f - \
+    <"$scratch/files" 2>/dev/null |
+    awk -F'\t' '{
+      for (i = 4; i <= NF; i++) {
+        if ($i ~ /^line:/) first = substr($i, 6)
+        if ($i ~ /^end:/) last = substr($i, 5)
+      }
+      print last - first + 1, $2 ":" first ": " $1
+    }' | sort -rn >"$scratch/functions"
+  awk -v look=$lines_look -v hard=$lines_hard \
+    '$1 > look && $1 <= hard { print "# look at " $2 " " $3 ", " $1 " lines" }' \
+    "$scratch/functions"
+  awk -v hard=$lines_hard '$1 > hard { print $2 " " $3 " has " $1 " lines" }' \
+    "$scratch/functions" >"$scratch/bad" 2>&1
+  [ -s "$scratch/functions" ] || echo 'ctags found none' >"$scratch/bad"
+  result "no function is longer than $lines_hard lines" "$scratch/bad"
+else
+  skip "no function is longer than $lines_hard lines" 'no universal-ctags'
+fi
+while read -r file; do
+  lines=$(wc -l <"$file")
+  [ "$lines" -le $file_look ] || echo "# look at $file, $lines lines"
+done <"$scratch/files"
+
+# --- arrows between rooms ---
+xargs grep -Hn '^ *# *include' <"$scratch/files" >"$scratch/includes"
+awk -v rooms="$rooms" -v doors="$front_doors" -v arrows="$arrows" '
+  BEGIN {
+    n = split(rooms, list)
+    for (i = 1; i <= n; i++) is_room[list[i]] = 1
+    n = split(doors, list)
+    for (i = 1; i <= n; i++) is_door[list[i]] = 1
+    n = split(arrows, list, "\n")
+    for (i = 1; i <= n; i++) {
+      split(list[i], side, ":")
+      m = split(side[2], others, " ")
+      for (k = 1; k <= m; k++) may[side[1], others[k]] = 1
+    }
+  }
+  {
+    colon = index($0, ":")
+    file = substr($0, 1, colon - 1)
+    rest = substr($0, colon + 1)
+    number = substr(rest, 1, index(rest, ":") - 1)
+    from = substr(file, 1, index(file, "/") - 1)
+    if (!match(rest, /"[^"]*"/)) next
+    name = substr(rest, RSTART + 1, RLENGTH - 2)
+    to = substr(name, 1, index(name, "/") - 1)
+    where = file ":" number ": "
+    if (name == "config.h") {
+      # in quotes it would be proto/config.h there
+      if (from == "proto") print where "write #include <config.h> in proto"
+    } else if (to == "tests" && from == "tests") {
+    } else if (!(to in is_room)) {
+      print where "\"" name "\" names no room; project headers are \"room/name.h\""
+    } else if (from == "tests" || from == to) {
+    } else if (!((from, to) in may)) {
+      print where from " may not include " to " (" name ")"
+    } else if (to != "proto" && !(name in is_door)) {
+      print where name " is private to " to
+    }
+  }' "$scratch/includes" >"$scratch/bad" 2>&1
+result 'rooms include only whom they may' "$scratch/bad"
+
+grep '\.c$' "$scratch/files" | while read -r file; do
+  first=$(grep -m1 '^#' "$file")
+  case $first in
+  '#include "config.h"' | '#include <config.h>') ;;
+  *) echo "$file: begins with $first, not with #include \"config.h\"" ;;
+  esac
+done >"$scratch/bad"
+result 'every source includes config.h first' "$scratch/bad"
+
+# --- headers ---
+printf '%s' "$parts" | sed '/^$/d' >"$scratch/parts"
+grep '\.h$' "$scratch/files" | grep -vxFf "$scratch/parts" |
+  while read -r header; do
+    printf '#include "%s"\n#include "%s"\n' "$header" "$header" \
+      >"$scratch/alone.c"
+    # cppflags are many words
+    # shellcheck disable=SC2086
+    (cd "$build" && $cc $cppflags -std=gnu17 -Wall -Wextra -Werror \
+      -fsyntax-only "$scratch/alone.c") >"$scratch/log" 2>&1 ||
+      { echo "$header:"; head -n 5 "$scratch/log"; }
+  done >"$scratch/bad"
+result 'each header compiles alone, and twice' "$scratch/bad"
+
+# --- no mutable state ---
+name='no archive keeps state of its own'
+case "${GW_CFLAGS-}" in
+*-fsanitize* | *--coverage*)
+  skip "$name" 'sanitizers add some' ;;
+*)
+  # by section: constants that hold addresses are in .data.rel.ro, which nm's
+  # letters do not tell from .data
+  for archive in "$build"/lib*.a; do
+    nm --format=sysv "$archive" 2>/dev/null |
+      awk -F'|' -v archive="${archive##*/}" '
+        /\[.*\]:$/ { object = $0; sub(/^.*\[/, "", object); sub(/\].*/, "", object) }
+        NF == 7 {
+          gsub(/ /, "")
+          if ($7 ~ /^\.data\.rel\.ro/) next
+          if ($7 ~ /^\.t?(data|bss)/ || $7 == "*COM*")
+            print $1, archive ":" object ": " $1 " can change"
+        }'
+  done >"$scratch/state" 2>&1
+  echo "$mutable" | awk 'NF > 1 { print $1 }' >"$scratch/mutable"
+  grep -vwFf "$scratch/mutable" "$scratch/state" |
+    sed 's/^[^ ]* //' >"$scratch/bad" 2>&1
+  ls "$build"/lib*.a >/dev/null 2>&1 || echo 'no archives' >"$scratch/bad"
+  result "$name" "$scratch/bad" ;;
+esac
+
+# --- loose ends ---
+grep -E '\.(c|h|cu|m4|ac|mk|am|sh|awk|bash|py|md|proto)$|quickstart$' \
+  "$scratch/tracked" | grep -v 'tests/check_style\.sh$' |
+  while read -r file; do
+    [ -e "$file" ] && grep -Hnw -E 'TODO|FIXME|XXX' "$file"
+  done >"$scratch/bad"
+result 'nothing is marked as unfinished' "$scratch/bad"
+
+echo "1..$tests"
