@@ -58,6 +58,7 @@ endif
 
 # Measuring programs: made by `make check`, run by hand on a quiet machine.
 EXTRA_PROGRAMS = \
+	%D%/perf/bench_model \
 	%D%/perf/bench_update
 bench-programs: $(EXTRA_PROGRAMS)
 .PHONY: bench-programs

@@ -10,4 +10,9 @@ libworker_a_SOURCES = \
 	%D%/dataset_npy.c \
 	%D%/plan.c \
 	%D%/plan.h
+	%D%/model.c \
+	%D%/model.h \
+	%D%/model_layers.c \
+	%D%/model_layers.h \
+	%D%/model_pass.c
 EXTRA_DIST += %D%/configure.m4

@@ -19,8 +19,12 @@ struct gw_model;
 
 /*
  * Builds the layers of model.* for inputs of `shape`, for up to max_batch
- * samples at a time. GW_EUSAGE with a line that names the layer where shapes
- * do not fit (input width, number of classes, a pool larger than its input).
+ * samples at a time. ReLU follows every conv and dense layer but the last. A
+ * cnn's output layer is added, unless its last entry is a dense layer exactly
+ * as wide as there are classes; an mlp's is its last width.
+ * GW_EUSAGE with a line that names the layer where shapes do not fit (input
+ * width, number of classes, a pool larger than its input); GW_ENOMEM. The
+ * device must outlive the model. Nothing is allocated after this call.
  */
 enum gw_status gw_model_create(const struct gw_config *config,
                                const struct gw_dataset_shape *shape,
@@ -62,7 +66,7 @@ struct gw_model_hooks {
 
 struct gw_model_pass {
     const float *x;                    /* [n][c][h][w], device memory */
-    const int32_t *labels;             /* [n] */
+    const int32_t *labels;             /* [n], device memory */
     size_t n;                          /* 1..max_batch */
     uint64_t seed, step, first_sample; /* of dropout draws */
     float scale;                       /* of the loss, in the gradients only */
@@ -75,7 +79,8 @@ struct gw_model_result {
     uint64_t correct;
 };
 
-/* Forward and backward; weights[i] and gradients[i] belong to key i. */
+/* Forward and backward; weights[i] and gradients[i] belong to key i. hooks may
+   be NULL. */
 enum gw_status gw_model_train(struct gw_model *model,
                               const struct gw_model_pass *pass,
                               const float *const *weights,

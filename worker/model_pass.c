@@ -1,0 +1,209 @@
+#include "config.h"
+
+#include "worker/model.h"
+
+#include <assert.h>
+
+#include "worker/model_layers.h"
+
+/* What forward and backward share. */
+struct pass {
+    struct gw_model *model;
+    const struct gw_model_pass *given;
+    const float *const *weights;
+    float *const *gradients;
+    const struct gw_model_hooks *hooks;
+};
+
+static struct gw_dropout_site site_of(const struct pass *pass, size_t i)
+{
+    return (struct gw_dropout_site){
+        .seed = pass->given->seed,
+        .step = pass->given->step,
+        .layer = (uint32_t)i,
+        .first_sample = pass->given->first_sample,
+        .p = pass->model->layers.layer[i].dropout,
+    };
+}
+
+/* What layer i reads. */
+static const float *input_of(const struct pass *pass, size_t i)
+{
+    return i ? pass->model->layers.layer[i - 1].y : pass->given->x;
+}
+
+static void drop(const struct pass *pass, size_t i, const float *x, float *y)
+{
+    struct gw_dropout_site site = site_of(pass, i);
+    size_t elems = extent_elems(pass->model->layers.layer[i].in);
+    pass->model->ops->dropout(pass->model->device, &site, pass->given->n, elems,
+                              x, y);
+}
+
+static void
+forward_layer(const struct pass *pass, size_t i, const float *x, int training)
+{
+    const struct gw_model *model = pass->model;
+    const struct layer *layer = &model->layers.layer[i];
+    const float *const *w = pass->weights + layer->key;
+    size_t n = pass->given->n;
+    switch (layer->kind) {
+    case LAYER_DENSE: {
+        struct gw_dense_shape shape = layer->dense;
+        shape.n = n;
+        model->ops->dense_forward(model->device, &shape, x, w[0], w[1],
+                                  layer->y);
+        break;
+    }
+    case LAYER_CONV: {
+        struct gw_conv_shape shape = layer->conv;
+        shape.n = n;
+        model->ops->conv_forward(model->device, &shape, x, w[0], w[1], layer->y,
+                                 model->scratch);
+        break;
+    }
+    case LAYER_POOL: {
+        struct gw_pool_shape shape = layer->pool;
+        shape.n = n;
+        model->ops->pool_forward(model->device, &shape, x, layer->y,
+                                 layer->argmax);
+        break;
+    }
+    case LAYER_DROPOUT:
+        if (training)
+            drop(pass, i, x, layer->y);
+        break;
+    }
+}
+
+/* Up to the logits, which are the last layer's y. */
+static enum gw_status forward(const struct pass *pass, int training)
+{
+    const struct layer_list *list = &pass->model->layers;
+    const struct gw_model_hooks *hooks = pass->hooks;
+    const float *x = pass->given->x;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct layer *layer = &list->layer[i];
+        if (hooks && layer_has_keys(layer)) {
+            enum gw_status status = hooks->need(hooks->context, layer->key, 2);
+            if (status != GW_OK)
+                return status;
+        }
+        forward_layer(pass, i, x, training);
+        if (training || layer->kind != LAYER_DROPOUT)
+            x = layer->y;
+    }
+    return GW_OK;
+}
+
+/*
+ * Gradients of one layer's keys; dx, unless NULL, gets the gradient of its
+ * input. Whatever lies between that input and the ReLU before it keeps the sign
+ * (a pool, dropout), so the input itself is the mask.
+ */
+static void
+backward_keyed(const struct pass *pass, size_t i, const float *dy, float *dx)
+{
+    const struct gw_model *model = pass->model;
+    const struct layer *layer = &model->layers.layer[i];
+    const float *x = input_of(pass, i), *w = pass->weights[layer->key];
+    float *dw = pass->gradients[layer->key];
+    float *db = pass->gradients[layer->key + 1];
+    float beta = pass->given->accumulate ? 1 : 0;
+    size_t n = pass->given->n;
+    if (layer->kind == LAYER_DENSE) {
+        struct gw_dense_shape shape = layer->dense;
+        shape.n = n;
+        model->ops->dense_backward(model->device, &shape, x, w, dy, beta, dx,
+                                   dw, db);
+    } else {
+        struct gw_conv_shape shape = layer->conv;
+        shape.n = n;
+        model->ops->conv_backward(model->device, &shape, x, w, dy, beta, dx, dw,
+                                  db, model->scratch);
+    }
+    if (dx)
+        model->ops->relu_backward(model->device, n * extent_elems(layer->in), x,
+                                  dx, dx);
+}
+
+/* From the gradient of the logits down to the lowest layer with keys. */
+static enum gw_status backward(const struct pass *pass)
+{
+    const struct gw_model *model = pass->model;
+    const struct gw_model_hooks *hooks = pass->hooks;
+    float *dy = model->layers.layer[model->layers.n - 1].y;
+    for (size_t i = model->layers.n; i-- > model->first_keyed;) {
+        const struct layer *layer = &model->layers.layer[i];
+        float *dx = model->gradient[dy == model->gradient[0]];
+        if (layer->kind == LAYER_DROPOUT) {
+            drop(pass, i, dy, dy);
+            continue;
+        }
+        if (layer->kind == LAYER_POOL) {
+            struct gw_pool_shape shape = layer->pool;
+            shape.n = pass->given->n;
+            model->ops->pool_backward(model->device, &shape, dy, layer->argmax,
+                                      dx);
+            dy = dx;
+            continue;
+        }
+        backward_keyed(pass, i, dy, i == model->first_keyed ? NULL : dx);
+        dy = dx;
+        if (!hooks || !pass->given->last)
+            continue;
+        model->ops->sync(model->device);
+        enum gw_status status = hooks->ready(hooks->context, layer->key, 2);
+        if (status != GW_OK)
+            return status;
+    }
+    return GW_OK;
+}
+
+static void score_logits(const struct pass *pass,
+                         float *dlogits,
+                         struct gw_model_result *result)
+{
+    const struct gw_model *model = pass->model;
+    const struct layer *last = &model->layers.layer[model->layers.n - 1];
+    model->ops->softmax_loss(model->device, pass->given->n, last->out.c,
+                             last->y, pass->given->labels, pass->given->scale,
+                             dlogits, &result->loss, &result->correct);
+}
+
+enum gw_status gw_model_train(struct gw_model *model,
+                              const struct gw_model_pass *pass,
+                              const float *const *weights,
+                              float *const *gradients,
+                              const struct gw_model_hooks *hooks,
+                              struct gw_model_result *result)
+{
+    assert(pass->n >= 1 && pass->n <= model->max_batch);
+    const struct pass all = {model, pass, weights, gradients, hooks};
+    struct gw_model_result made;
+    enum gw_status status = forward(&all, 1);
+    if (status != GW_OK)
+        return status;
+    score_logits(&all, model->layers.layer[model->layers.n - 1].y, &made);
+    status = backward(&all);
+    if (status != GW_OK)
+        return status;
+    model->ops->sync(model->device);
+    *result = made;
+    return GW_OK;
+}
+
+enum gw_status gw_model_score(struct gw_model *model,
+                              const struct gw_model_pass *pass,
+                              const float *const *weights,
+                              const struct gw_model_hooks *hooks,
+                              struct gw_model_result *result)
+{
+    assert(pass->n >= 1 && pass->n <= model->max_batch);
+    const struct pass all = {model, pass, weights, NULL, hooks};
+    enum gw_status status = forward(&all, 0);
+    if (status != GW_OK)
+        return status;
+    score_logits(&all, NULL, result);
+    return GW_OK;
+}
