@@ -232,10 +232,18 @@ static void wrong_names_are_refused(void **state)
     add_name(train, path_of("empty"));
     refuse(&config, GW_DATASET_TRAIN, GW_ECORRUPT, "data.train: ", "is empty");
 
+    save_idx("half", 1); /* inflated: a leak would be seen */
+    train->n = 0;
+    add_name(train, path_of("half-images-idx3-ubyte.gz"));
+    add_name(train, path_of("none"));
+    refuse(&config, GW_DATASET_TRAIN, GW_ENOENT,
+           "data.train: ", "none: cannot be opened: No such file");
+
     config.data.format = GW_DATA_NPY;
     train->n = 1;
     refuse(&config, GW_DATASET_TRAIN, GW_EUSAGE, "data.train: ", "takes two");
     config.data.format = GW_DATA_CIFAR10;
+    refuse(&config, GW_DATASET_TEST, GW_EUSAGE, "data.test: ", "no file");
     add_name(&config.data.test, path_of("no-such-folder"));
     refuse(&config, GW_DATASET_TEST, GW_ENOENT,
            "data.test: ", "no-such-folder: cannot be opened");

@@ -163,6 +163,9 @@ static void idx_headers_that_lie(void **state)
     refuse(&gw_data_idx, &first, &second, GW_ECORRUPT, "more than 2^64");
     bytes_gzip(&packed, &first);
     refuse(&gw_data_idx, &packed, &second, GW_ECORRUPT, "more than 2^64");
+    set_dim(&first, 1, 641); /* 2^64 - 1 = (2^32 - 1) * 641 * 6700417 */
+    set_dim(&first, 2, 6700417);
+    refuse(&gw_data_idx, &first, &second, GW_ECORRUPT, "more than 2^64");
 }
 
 static void idx_files_of_the_wrong_kind(void **state)
