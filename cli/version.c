@@ -1,4 +1,4 @@
-/* gradweir --version: what was built, against what. */
+/* gradweir --version: what was built in, against what, and what works here. */
 #include "config.h"
 
 #include "cli/cli.h"
@@ -12,17 +12,78 @@
 #include <uv.h>
 #include <zlib.h>
 
+#include "kernels/kernels.h"
+#include "kernels/update.h"
 #include "proto/wire.h"
+#include "transport/transport.h"
+
+#define COLUMN "%-14s "
+
+static void print_libraries(void)
+{
+    printf(COLUMN "libuv %s, libconfig %d.%d.%d, protobuf-c %s, jansson %s, "
+                  "zlib %s, isa-l %d.%d.%d, OpenSSL %s\n",
+           "libraries", uv_version_string(), LIBCONFIG_VER_MAJOR,
+           LIBCONFIG_VER_MINOR, LIBCONFIG_VER_REVISION, protobuf_c_version(),
+           jansson_version_str(), zlibVersion(), ISAL_MAJOR_VERSION,
+           ISAL_MINOR_VERSION, ISAL_PATCH_VERSION,
+           OpenSSL_version(OPENSSL_VERSION_STRING));
+}
+
+static void print_transports(void)
+{
+    printf(COLUMN, "transports");
+    for (size_t i = 0; gw_transports[i]; i++) {
+        char why[256];
+        printf("%s%s", i ? ", " : "", gw_transports[i]->name);
+        if (gw_transports[i]->probe(why, sizeof why))
+            printf(" (not here: %s)", why);
+    }
+    putchar('\n');
+}
+
+static void print_device(const struct gw_backend_ops *backend)
+{
+    const struct gw_device_options options = {.threads = 1};
+    struct gw_device *device;
+    struct gw_error error;
+    char text[256];
+    if (backend->probe(text, sizeof text)) {
+        printf("%s (not here: %s)", backend->name, text);
+    } else if (backend->open(&options, &device, &error)) {
+        printf("%s (not here: %s)", backend->name, error.text);
+    } else {
+        backend->describe(device, text, sizeof text);
+        printf("%s (%s)", backend->name, text);
+        backend->close(device);
+    }
+}
+
+static void print_devices(void)
+{
+    printf(COLUMN, "devices");
+    for (size_t i = 0; gw_backends[i]; i++) {
+        printf("%s", i ? ", " : "");
+        print_device(gw_backends[i]);
+    }
+    putchar('\n');
+}
+
+static void print_optimizers(void)
+{
+    printf(COLUMN, "optimizers");
+    for (size_t i = 0; gw_optimizers[i]; i++)
+        printf("%s%s", i ? ", " : "", gw_optimizers[i]->name);
+    printf(" (%s)\n", gw_update_isa());
+}
 
 void gw_cli_print_version(void)
 {
     printf("%s\n", PACKAGE_STRING);
-    printf("wire protocol  %d\n", GW_WIRE_VERSION);
-    printf("compiler       %s\n", __VERSION__);
-    printf("libraries      libuv %s, libconfig %d.%d.%d, protobuf-c %s, "
-           "jansson %s, zlib %s, isa-l %d.%d.%d, OpenSSL %s\n",
-           uv_version_string(), LIBCONFIG_VER_MAJOR, LIBCONFIG_VER_MINOR,
-           LIBCONFIG_VER_REVISION, protobuf_c_version(), jansson_version_str(),
-           zlibVersion(), ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,
-           ISAL_PATCH_VERSION, OpenSSL_version(OPENSSL_VERSION_STRING));
+    printf(COLUMN "%d\n", "wire protocol", GW_WIRE_VERSION);
+    print_transports();
+    print_devices();
+    print_optimizers();
+    print_libraries();
+    printf(COLUMN "%s\n", "compiler", __VERSION__);
 }

@@ -230,6 +230,10 @@ enum gw_status gw_config_set(struct gw_config *config,
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error);
 
+/* Non-zero when steps are committed as a whole: asked for by train.commit, or
+   needed by clipping, skipping, loss scaling or lamb. */
+int gw_config_whole_step(const struct gw_config *config);
+
 /*
  * The job as a job file's text that gives the same struct when parsed, every
  * key present, with its help as a comment if `help`. Returns the bytes needed

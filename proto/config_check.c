@@ -35,27 +35,44 @@ static enum gw_status check_either(uint64_t a,
                    names, a ? "both are" : "neither is", units);
 }
 
+/* The key that asks for one decision per step, NULL for none; *why_p: why. */
+static const char *whole_step_key(const struct gw_config *config,
+                                  const char **why_p)
+{
+    if (config->train.clip > 0) {
+        *why_p = "the norm of the whole gradient comes first";
+        return "train.clip";
+    }
+    if (config->train.nonfinite == GW_NONFINITE_SKIP) {
+        *why_p = "all shards must skip the same steps";
+        return "train.nonfinite = skip";
+    }
+    if (strcmp(config->train.loss_scale, "none") != 0) {
+        *why_p = "all shards must skip the steps that overflow";
+        return "train.loss_scale";
+    }
+    if (strcmp(config->optimizer.kind, "lamb") == 0) {
+        *why_p = "the norm of a whole key comes first";
+        return "optimizer.kind = lamb";
+    }
+    return NULL;
+}
+
+int gw_config_whole_step(const struct gw_config *config)
+{
+    const char *why;
+    return config->train.commit == GW_COMMIT_WHOLE ||
+           (config->train.commit == GW_COMMIT_AUTO &&
+            whole_step_key(config, &why));
+}
+
 /* Streaming gives chunks out before anyone has seen the whole step. */
 static enum gw_status check_commit(const struct gw_config *config,
                                    struct gw_error *error)
 {
-    const char *key = NULL, *why = NULL;
-    if (config->train.commit != GW_COMMIT_STREAMING)
-        return GW_OK;
-    if (config->train.clip > 0) {
-        key = "train.clip";
-        why = "the norm of the whole gradient comes first";
-    } else if (config->train.nonfinite == GW_NONFINITE_SKIP) {
-        key = "train.nonfinite = skip";
-        why = "all shards must skip the same steps";
-    } else if (strcmp(config->train.loss_scale, "none") != 0) {
-        key = "train.loss_scale";
-        why = "all shards must skip the steps that overflow";
-    } else if (strcmp(config->optimizer.kind, "lamb") == 0) {
-        key = "optimizer.kind = lamb";
-        why = "the norm of a whole key comes first";
-    }
-    if (!key)
+    const char *why;
+    const char *key = whole_step_key(config, &why);
+    if (config->train.commit != GW_COMMIT_STREAMING || !key)
         return GW_OK;
     return gw_fail(error, GW_EUSAGE,
                    "train.commit: streaming updates each chunk by itself, but "

@@ -81,6 +81,7 @@ struct gw_declare {
     uint64_t keys_hash;
     uint8_t data_digest[GW_DIGEST_BYTES];
     uint64_t samples, steps_per_epoch, total_steps;
+    const char *device; /* what computes, in words: bits depend on it */
     uint32_t keys_total, keys_first, keys_n;
     const struct gw_key *keys;
 };

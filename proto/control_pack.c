@@ -49,6 +49,7 @@ static PACK(pack_declare)
     to->samples = from->samples;
     to->steps_per_epoch = from->steps_per_epoch;
     to->total_steps = from->total_steps;
+    to->device = text_out(from->device);
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
     to->n_keys = from->keys_n;

@@ -57,6 +57,7 @@ static UNPACK(unpack_declare)
     to->samples = from->samples;
     to->steps_per_epoch = from->steps_per_epoch;
     to->total_steps = from->total_steps;
+    to->device = from->device;
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
     to->keys_n = (uint32_t)from->n_keys;

@@ -1,12 +1,5 @@
 noinst_LIBRARIES += libproto.a
 libproto_a_SOURCES = \
-	%D%/control.c \
-	%D%/control.h \
-	%D%/control_codec.h \
-	%D%/control_pack.c \
-	%D%/control_unpack.c \
-	%D%/login.c \
-	%D%/login.h \
 	%D%/config.c \
 	%D%/config.h \
 	%D%/config_check.c \
@@ -16,12 +9,21 @@ libproto_a_SOURCES = \
 	%D%/config_value.c \
 	%D%/config_value.h \
 	%D%/config_words.c \
+	%D%/control.c \
+	%D%/control.h \
+	%D%/control_codec.h \
+	%D%/control_pack.c \
+	%D%/control_unpack.c \
+	%D%/digest.c \
+	%D%/digest.h \
 	%D%/distance.c \
 	%D%/distance.h \
 	%D%/hash.c \
 	%D%/hash.h \
 	%D%/log.c \
 	%D%/log.h \
+	%D%/login.c \
+	%D%/login.h \
 	%D%/map.c \
 	%D%/map.h \
 	%D%/metrics.c \

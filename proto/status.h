@@ -27,6 +27,7 @@
     X(GW_ENOSPC,       -10, "no space left")                                   \
     X(GW_EMISMATCH,    -11, "does not match")                                  \
     X(GW_EUSAGE,       -12, "wrong usage or job file")                         \
+    X(GW_EEND,         -13, "no further step")                                 \
     /* the connection: it is closed; its opener may dial again */              \
     X(GW_ECLOSED,      -32, "connection closed")                               \
     X(GW_EREFUSED,     -33, "refused by the peer")                             \

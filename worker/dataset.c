@@ -3,7 +3,6 @@
 #include "worker/dataset_format.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +165,8 @@ const uint8_t *gw_dataset_pixels(const struct gw_dataset *set, uint64_t index)
 }
 
 /* Shape and type, then all pixels, then all labels, all little-endian. */
-static int digest(EVP_MD_CTX *context, const struct gw_dataset *set)
+void gw_dataset_digest(const struct gw_dataset *set,
+                       uint8_t out[GW_DIGEST_BYTES])
 {
     const struct gw_dataset_shape *shape = &set->shape;
     const uint64_t fields[] = {shape->samples, shape->channels,
@@ -174,29 +174,15 @@ static int digest(EVP_MD_CTX *context, const struct gw_dataset *set)
                                shape->classes, (uint64_t)set->pixel};
     uint8_t bytes[sizeof fields];
     size_t sample_bytes = gw_dataset_sample_bytes(set);
+    struct gw_digest *digest = gw_digest_begin();
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         gw_put_u64(bytes + 8 * i, fields[i]);
-    int ok = EVP_DigestUpdate(context, bytes, sizeof bytes);
-    for (uint64_t i = 0; ok && i < shape->samples; i++)
-        ok = EVP_DigestUpdate(context, gw_dataset_pixels(set, i), sample_bytes);
-    for (uint64_t i = 0; ok && i < shape->samples; i++) {
+    gw_digest_add(digest, bytes, sizeof bytes);
+    for (uint64_t i = 0; i < shape->samples; i++)
+        gw_digest_add(digest, gw_dataset_pixels(set, i), sample_bytes);
+    for (uint64_t i = 0; i < shape->samples; i++) {
         gw_put_u32(bytes, (uint32_t)set->labels[i]);
-        ok = EVP_DigestUpdate(context, bytes, 4);
+        gw_digest_add(digest, bytes, 4);
     }
-    return ok;
-}
-
-enum gw_status gw_dataset_digest(const struct gw_dataset *dataset, char hex[65])
-{
-    uint8_t hash[32];
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    int ok = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
-             digest(context, dataset) &&
-             EVP_DigestFinal_ex(context, hash, NULL);
-    EVP_MD_CTX_free(context);
-    if (!ok)
-        return GW_ENOMEM;
-    for (size_t i = 0; i < sizeof hash; i++)
-        snprintf(hex + 2 * i, 3, "%02x", hash[i]);
-    return GW_OK;
+    gw_digest_end(digest, out);
 }

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "proto/config.h"
+#include "proto/digest.h"
 #include "proto/status.h"
 
 struct gw_dataset;
@@ -79,11 +80,9 @@ void gw_dataset_batch(const struct gw_dataset *dataset,
                       float *x,
                       int32_t *labels);
 
-/*
- * SHA-256 over shape, pixels and labels, as hex: the data set's identity, the
- * same whatever files it came from. GW_ENOMEM.
- */
-enum gw_status gw_dataset_digest(const struct gw_dataset *dataset,
-                                 char hex[65]);
+/* SHA-256 over shape, pixels and labels: the data set's identity, the same
+   whatever files it came from. */
+void gw_dataset_digest(const struct gw_dataset *dataset,
+                       uint8_t out[GW_DIGEST_BYTES]);
 
 #endif

@@ -50,9 +50,9 @@ static void read_all(const struct gw_dataset *set)
 {
     static float x[BATCH_MAX * VALUES_MAX];
     int32_t labels[BATCH_MAX];
-    char hex[65];
+    uint8_t digest[GW_DIGEST_BYTES];
     const struct gw_dataset_shape *shape = gw_dataset_shape(set);
-    FUZZ_PROMISE(gw_dataset_digest(set, hex) == GW_OK);
+    gw_dataset_digest(set, digest);
     if (shape->channels * shape->height * shape->width > VALUES_MAX)
         return;
     size_t n = shape->samples < BATCH_MAX ? shape->samples : BATCH_MAX;

@@ -11,9 +11,13 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kernels/kernels.h"
+#include "kernels/update.h"
 #include "proto/config.h"
 #include "proto/config_value.h"
+#include "proto/log.h"
 #include "proto/random.h"
+#include "transport/transport.h"
 
 /* large: not on the stack */
 static struct gw_config config, other;
@@ -218,6 +222,49 @@ static void every_key_has_help_and_default(void **state)
     assert_null(gw_config_find("train"));
     assert_null(gw_config_find_section("train."));
     assert_null(gw_config_find_section(""));
+}
+
+/* "a|b|c" without the words of `besides`, which are no entries of a table. */
+static unsigned choices_of(const char *name, const char *besides)
+{
+    unsigned n = 0, index;
+    const struct gw_config_key *key = gw_config_find(name);
+    for (const char *at = key->choices; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        n++;
+    }
+    return n - (besides && gw_config_choice(key, besides, &index));
+}
+
+static int is_choice(const char *name, const char *word)
+{
+    unsigned index;
+    return gw_config_choice(gw_config_find(name), word, &index);
+}
+
+/* The words of the table in proto are the tables of the other rooms. */
+static void choices_are_what_is_there(void **state)
+{
+    (void)state;
+    unsigned n;
+    for (n = 0; gw_optimizers[n]; n++)
+        assert_true(is_choice("optimizer.kind", gw_optimizers[n]->name));
+    assert_int_equal(n, choices_of("optimizer.kind", NULL));
+    for (n = 0; gw_backends[n]; n++)
+        assert_true(is_choice("worker.device", gw_backends[n]->name));
+    assert_int_equal(n, choices_of("worker.device", "auto"));
+    for (n = 0; gw_transports[n]; n++)
+        assert_true(is_choice("cluster.transport", gw_transports[n]->name));
+    assert_int_equal(n, choices_of("cluster.transport", "auto"));
+
+    static const char *const levels[] = {"error", "warn", "info", "debug",
+                                         "trace"};
+    for (n = 0; n < sizeof levels / sizeof *levels; n++) {
+        enum gw_log_level level;
+        assert_true(is_choice("log.level", levels[n]));
+        assert_true(gw_log_level_find(levels[n], &level));
+    }
+    assert_int_equal(n, choices_of("log.level", NULL));
 }
 
 static const char *const local[] = {
@@ -507,6 +554,7 @@ int main(void)
         cmocka_unit_test(numbers_come_back_exactly),
         cmocka_unit_test(printing_stops_at_the_end),
         cmocka_unit_test(every_key_has_help_and_default),
+        cmocka_unit_test(choices_are_what_is_there),
         cmocka_unit_test(local_keys_stay),
         cmocka_unit_test(hashes_follow_the_job),
         cmocka_unit_test(good_jobs_pass_the_check),
