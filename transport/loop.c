@@ -81,6 +81,12 @@ void gw_loop_work(struct gw_loop *loop, struct gw_work *work)
     loop->ops->work(loop, work);
 }
 
+void gw_loop_cancel(struct gw_loop *loop, struct gw_work *work)
+{
+    if (work->job)
+        loop->ops->cancel(loop, work);
+}
+
 void gw_loop_random(struct gw_loop *loop, void *bytes, size_t n)
 {
     loop->ops->random(loop, bytes, n);

@@ -49,6 +49,8 @@ struct gw_work {
     void (*done)(struct gw_work *work); /* on the loop's thread */
     void *owner;
     uint64_t model_us; /* how long the simulator lets it take */
+    /* the loop's */
+    void *job;
 };
 
 struct gw_file;
@@ -128,6 +130,7 @@ struct gw_loop_ops {
     void (*timers_changed)(struct gw_loop *loop);
     void (*post)(struct gw_loop *loop, struct gw_task *task);
     void (*work)(struct gw_loop *loop, struct gw_work *work);
+    void (*cancel)(struct gw_loop *loop, struct gw_work *work);
     void (*random)(struct gw_loop *loop, void *bytes, size_t n);
     void (*run)(struct gw_loop *loop);
     void (*stop)(struct gw_loop *loop);
@@ -180,6 +183,12 @@ void gw_loop_post(struct gw_loop *loop, struct gw_task *task);
 
 /* Runs `work->run` on another thread, then `work->done` here. */
 void gw_loop_work(struct gw_loop *loop, struct gw_work *work);
+
+/*
+ * After this `run` is not running and `done` will not be called; waits for a
+ * `run` that has begun. Also for work that is not queued.
+ */
+void gw_loop_cancel(struct gw_loop *loop, struct gw_work *work);
 
 /* Unpredictable bytes (in simulation: from the seed). */
 void gw_loop_random(struct gw_loop *loop, void *bytes, size_t n);

@@ -74,6 +74,7 @@ static void post(struct gw_loop *loop, struct gw_task *task)
 struct uv_work {
     uv_work_t request;
     struct gw_work *work;
+    int cancelled;
 };
 
 static void work_run(uv_work_t *request)
@@ -86,25 +87,39 @@ static void work_done(uv_work_t *request, int status)
 {
     struct uv_work *job = request->data;
     struct gw_work *work = job->work;
-    (void)status; /* work is never cancelled */
+    (void)status;
+    work->job = NULL;
+    int cancelled = job->cancelled;
     free(job);
-    work->done(work);
+    if (!cancelled)
+        work->done(work);
 }
 
 static void queue_work(struct gw_loop *loop, struct gw_work *work)
 {
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
-    struct uv_work *job = malloc(sizeof *job);
+    struct uv_work *job = calloc(1, sizeof *job);
     if (job) {
         job->request.data = job;
         job->work = work;
+        work->job = job;
         if (uv_queue_work(&self->uv, &job->request, work_run, work_done) == 0)
             return;
+        work->job = NULL;
         free(job);
     }
     /* out of memory: late, but not lost */
     work->run(work);
     work->done(work);
+}
+
+static void cancel_work(struct gw_loop *loop, struct gw_work *work)
+{
+    struct uv_work *job = work->job;
+    job->cancelled = 1;
+    uv_cancel((uv_req_t *)&job->request);
+    while (work->job)
+        uv_run(&gw_uv_loop_of(loop)->uv, UV_RUN_ONCE);
 }
 
 static void random_bytes(struct gw_loop *loop, void *bytes, size_t n)
@@ -142,6 +157,7 @@ static const struct gw_loop_ops uv_ops = {
     .timers_changed = timers_changed,
     .post = post,
     .work = queue_work,
+    .cancel = cancel_work,
     .random = random_bytes,
     .run = run,
     .stop = stop,

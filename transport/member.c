@@ -24,6 +24,7 @@ struct gw_member {
     uint8_t role;
     uint32_t rank;
     uint64_t incarnation, job, epoch;
+    _Atomic uint64_t clock;
     uint64_t heartbeat_us, silence_us, join_us;
     struct gw_peer *peers;
     struct gw_peer *graveyard; /* closed, freed at the next tick */
@@ -263,6 +264,7 @@ static void beat(struct gw_peer_link *slot)
         .clock = gw_loop_now(peer->member->loop),
         .offset = peer->channel.received,
         .chunk = GW_CHUNK_NONE,
+        .count = (uint32_t)atomic_load(&peer->member->clock),
     };
     peer->channel.told = peer->channel.received;
     gw_link_send(slot->link, &slot->heartbeat);
@@ -282,6 +284,7 @@ static void on_frame(struct gw_link *link,
             gw_channel_owes_ack(&peer->channel))
             beat(slot);
     } else if (frame->kind == GW_FRAME_HEARTBEAT) {
+        peer->clock = frame->count;
         if (gw_channel_acked(&peer->channel, frame->offset) != GW_OK)
             gw_peer_reject(peer, slot->index,
                            "acknowledges what was never sent");
@@ -526,6 +529,11 @@ uint64_t gw_member_epoch(const struct gw_member *member)
     return member->epoch;
 }
 
+void gw_member_set_clock(struct gw_member *member, uint64_t clock)
+{
+    atomic_store(&member->clock, clock);
+}
+
 uint64_t gw_member_paused_us_ago(const struct gw_member *member)
 {
     if (!member->paused_us)
@@ -610,6 +618,11 @@ unsigned gw_member_tell_all(struct gw_member *member,
         if (peer->role == role)
             untold += gw_peer_tell(peer, message) != GW_OK;
     return untold;
+}
+
+int gw_peer_flushed(const struct gw_peer *peer)
+{
+    return peer->channel.acked == peer->channel.sent;
 }
 
 void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send)

@@ -59,6 +59,7 @@ struct gw_peer {
     struct gw_peer *next, **back;
     struct gw_channel channel;
     int opener, was_up, silent, closed;
+    uint32_t clock;    /* of the peer, as its heartbeats say */
     uint64_t heard_us; /* anything, on any link */
     uint64_t since_us; /* opener: when dialling began */
 };
@@ -130,8 +131,10 @@ void gw_member_set_rank(struct gw_member *member, uint32_t rank);
 void gw_member_set_epoch(struct gw_member *member, uint64_t epoch);
 uint64_t gw_member_epoch(const struct gw_member *member);
 
-/* Also for a member that does not listen: has it been asked to judge itself?
-   Microseconds since this process last found that it had been paused. */
+/* The step this member is in: heartbeats carry it. Thread: any. */
+void gw_member_set_clock(struct gw_member *member, uint64_t clock);
+
+/* Microseconds since this process last found that it had been paused. */
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
 
 enum gw_status gw_member_listen(struct gw_member *member,
@@ -172,6 +175,9 @@ enum gw_status gw_peer_tell(struct gw_peer *peer,
 unsigned gw_member_tell_all(struct gw_member *member,
                             uint8_t role,
                             const struct gw_message *message);
+
+/* Non-zero when the peer has acknowledged every message it was told. */
+int gw_peer_flushed(const struct gw_peer *peer);
 
 /*
  * Sends a frame over one of the links; done(GW_ECLOSED) at once if that link

@@ -113,6 +113,8 @@ static struct name *name_make(struct gw_sim_disk *disk, const char *path)
 static const char *name_in(const char *dir, const char *path)
 {
     size_t n = strlen(dir);
+    if (strcmp(dir, ".") == 0)
+        return strchr(path, '/') ? NULL : path;
     if (strncmp(path, dir, n) != 0 || path[n] != '/' ||
         strchr(path + n + 1, '/'))
         return NULL;
@@ -248,11 +250,12 @@ static enum gw_status disk_rename(struct gw_disk *base,
     inode_set(&source->now, NULL);
     /* what lies in a directory goes with it */
     for (struct name *one = disk->names; one; one = one->next) {
-        char path[2 * PATH_BYTES];
+        char path[PATH_BYTES];
         if (!one->now || strncmp(one->path, from, n) != 0 ||
             one->path[n] != '/')
             continue;
-        snprintf(path, sizeof path, "%s%s", to, one->path + n);
+        snprintf(path, sizeof path, "%.*s%.*s", PATH_BYTES / 2, to,
+                 PATH_BYTES / 2 - 1, one->path + n);
         struct name *moved = name_make(disk, path);
         inode_set(&moved->now, one->now);
         if (one->synced == one->now)

@@ -352,6 +352,7 @@ static void send_reply(struct gw_sim_link *opener)
 static void nobody_there(struct gw_sim_event *event)
 {
     struct gw_sim_link *opener = event->owner;
+    event->process = NULL; /* it may be freed before the opener is */
     opener->reply = (struct gw_reply){.status = GW_EUNREACHABLE};
     snprintf(opener->reply.reason, sizeof opener->reply.reason,
              "connection refused");
@@ -363,6 +364,7 @@ static void knock(struct gw_sim_event *event)
     struct gw_sim_link *opener = event->owner;
     struct gw_listener *listener =
         find_listener(opener->process->sim, opener->base.remote);
+    event->process = NULL;
     if (!listener) {
         nobody_there(event);
         return;

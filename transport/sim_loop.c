@@ -78,13 +78,16 @@ static void work_done(struct gw_sim_event *event)
 {
     struct sim_work *job = event->owner;
     struct gw_work *work = job->work;
+    work->job = NULL;
     free(job);
     work->done(work);
 }
 
 static void work_dropped(struct gw_sim_event *event)
 {
-    free(event->owner);
+    struct sim_work *job = event->owner;
+    job->work->job = NULL;
+    free(job);
 }
 
 /* The work happens at once; its completion comes when it would have. */
@@ -98,9 +101,17 @@ static void queue_work(struct gw_loop *loop, struct gw_work *work)
     job->event.drop = work_dropped;
     job->event.owner = job;
     job->work = work;
+    work->job = job;
     work->run(work);
     gw_sim_schedule(process->sim, &job->event,
                     process->sim->now_us + work->model_us);
+}
+
+static void cancel_work(struct gw_loop *loop, struct gw_work *work)
+{
+    struct sim_work *job = work->job;
+    gw_sim_cancel(gw_sim_process_of(loop)->sim, &job->event);
+    work_dropped(&job->event);
 }
 
 static void random_bytes(struct gw_loop *loop, void *bytes, size_t n)
@@ -258,6 +269,7 @@ static const struct gw_loop_ops sim_loop_ops = {
     .timers_changed = timers_changed,
     .post = post,
     .work = queue_work,
+    .cancel = cancel_work,
     .random = random_bytes,
     .run = run,
     .stop = stop,
