@@ -1,5 +1,34 @@
 noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
+	%D%/coordinator.c \
+	%D%/coordinator.h \
+	%D%/coordinator_end.c \
+	%D%/coordinator_join.c \
+	%D%/coordinator_keep.c \
+	%D%/coordinator_run.c \
+	%D%/coordinator_state.h \
+	%D%/decision.c \
+	%D%/decision.h \
+	%D%/follow.c \
+	%D%/load.c \
+	%D%/manifest.c \
+	%D%/manifest.h \
+	%D%/policy.c \
+	%D%/policy.h \
 	%D%/safetensors.c \
-	%D%/safetensors.h
+	%D%/safetensors.h \
+	%D%/save.c \
+	%D%/schedule.c \
+	%D%/schedule.h \
+	%D%/server.c \
+	%D%/server.h \
+	%D%/server_state.h \
+	%D%/session.c \
+	%D%/shard.c \
+	%D%/shard.h \
+	%D%/step.c \
+	%D%/store.c \
+	%D%/store.h \
+	%D%/want.c \
+	%D%/want.h
 EXTRA_DIST += %D%/configure.m4

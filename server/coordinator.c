@@ -1,0 +1,325 @@
+/* The coordinator: opening, messages, closing. */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gw_roster *gw_roster_of(struct gw_coordinator *self,
+                               const struct gw_peer *peer)
+{
+    struct gw_roster *one = self->roster;
+    while (one && one->peer != peer)
+        one = one->next;
+    return one;
+}
+
+struct gw_roster *
+gw_roster_find(struct gw_coordinator *self, uint8_t role, uint32_t id)
+{
+    struct gw_roster *one = self->roster;
+    while (one && (one->role != role || one->id != id))
+        one = one->next;
+    return one;
+}
+
+void gw_coordinator_tell(struct gw_coordinator *self,
+                         struct gw_peer *peer,
+                         const struct gw_message *message)
+{
+    enum gw_status status = gw_peer_tell(peer, message);
+    if (status == GW_OK || status == GW_ECLOSED)
+        return;
+    gw_coordinator_end(self, status, "%s cannot be told of a %s: %s",
+                       peer->name, gw_message_name(message->kind),
+                       gw_status_text(status));
+}
+
+void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    self->options.events->note(self->options.owner, text);
+}
+
+/* ---- the member's handler ---- */
+
+static enum gw_status admit(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes)
+{
+    struct gw_coordinator *self = owner;
+    (void)peer;
+    if (hello->role == GW_ROLE_COORDINATOR) {
+        snprintf(why, why_bytes, "this job has a coordinator");
+        return GW_EREFUSED;
+    }
+    if (strcmp(hello->version, PACKAGE_VERSION) != 0)
+        gw_log_warn(self->log,
+                    "%s at %s is gradweir %s, this is %s: bits may differ",
+                    gw_role_name(hello->role), peer->address, hello->version,
+                    PACKAGE_VERSION);
+    return GW_OK;
+}
+
+static void link_up(void *owner, struct gw_peer *peer, unsigned link)
+{
+    (void)owner;
+    (void)peer;
+    (void)link;
+}
+
+static void link_down(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why)
+{
+    struct gw_coordinator *self = owner;
+    (void)link;
+    if (self->phase == GW_PHASE_ENDING) {
+        /* one by one they leave; the last one ends the wait */
+        for (struct gw_roster *one = self->roster; one; one = one->next)
+            if (gw_peer_is_up(one->peer, 0))
+                return;
+        gw_timer_start(self->loop, &self->end_timer, 0);
+    } else if (gw_roster_of(self, peer)) {
+        gw_log_warn(self->log, "connection to %s broke: %s (%s)", peer->name,
+                    why, gw_status_text(status));
+    }
+}
+
+static void got_stop(struct gw_coordinator *self,
+                     struct gw_peer *peer,
+                     const struct gw_stop *stop)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s: %s", peer->name, stop->text);
+    gw_coordinator_stop(self, text);
+}
+
+static void got_status(struct gw_coordinator *self, struct gw_peer *peer)
+{
+    char text[16384];
+    gw_coordinator_status(self, text, sizeof text);
+    struct gw_message message = {.kind = GW_MESSAGE_STATUS,
+                                 .status = {.text = text}};
+    gw_peer_tell(peer, &message);
+}
+
+/* What those may say that are no members of the job. */
+static void from_stranger(struct gw_coordinator *self,
+                          struct gw_peer *peer,
+                          const struct gw_message *message)
+{
+    int observer = peer->role == GW_ROLE_OBSERVER;
+    if (message->kind == GW_MESSAGE_JOIN && !observer)
+        gw_coordinator_joined(self, peer, &message->join);
+    else if (message->kind == GW_MESSAGE_STATUS && observer)
+        got_status(self, peer);
+    else if (message->kind == GW_MESSAGE_STOP && observer)
+        got_stop(self, peer, &message->stop);
+    else if (message->kind == GW_MESSAGE_GONE && observer)
+        gw_coordinator_gone(self, message->gone.pid, message->gone.text);
+    else
+        gw_peer_reject(peer, 0, "message that its role does not send");
+}
+
+static void
+on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_coordinator *self = owner;
+    struct gw_roster *who = gw_roster_of(self, peer);
+    if (!who) {
+        from_stranger(self, peer, message);
+        return;
+    }
+    int leader = who->role == GW_ROLE_SERVER && who->id == 0;
+    switch (message->kind) {
+    case GW_MESSAGE_DECLARE:
+        gw_coordinator_declared(self, who, &message->declare);
+        break;
+    case GW_MESSAGE_READY:
+        gw_coordinator_ready(self, who);
+        break;
+    case GW_MESSAGE_REPORT:
+        gw_coordinator_reported(self, who, &message->report);
+        break;
+    case GW_MESSAGE_STALL:
+        gw_coordinator_stalled(self, &message->stall);
+        break;
+    case GW_MESSAGE_STOP:
+        got_stop(self, peer, &message->stop);
+        break;
+    case GW_MESSAGE_SAVED:
+        gw_keeper_saved(self, who, &message->saved);
+        break;
+    case GW_MESSAGE_BYE:
+        gw_coordinator_bye(self, who, &message->bye);
+        break;
+    case GW_MESSAGE_END:
+        gw_coordinator_end(self, message->end.status, "%s: %s", peer->name,
+                           message->end.text);
+        break;
+    case GW_MESSAGE_DECISION:
+        if (leader) {
+            gw_coordinator_decided(self, &message->decision);
+            break;
+        }
+        /* fall through */
+    default:
+        gw_peer_reject(peer, 0, "message that its role does not send");
+    }
+}
+
+static void on_frame(void *owner,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    (void)owner;
+    (void)frame;
+    (void)payload;
+    gw_peer_reject(peer, link, "frame that its role does not send");
+}
+
+static void
+lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
+{
+    gw_coordinator_lost(owner, peer, status, why);
+    if (!gw_roster_of(owner, peer))
+        gw_peer_close(peer); /* an observer has gone */
+}
+
+static const struct gw_member_handler handler = {
+    .admit = admit,
+    .link_up = link_up,
+    .message = on_message,
+    .frame = on_frame,
+    .link_down = link_down,
+    .lost = lost,
+};
+
+/* ---- opening and closing ---- */
+
+static enum gw_status print_job(struct gw_coordinator *self,
+                                struct gw_error *error)
+{
+    size_t bytes = gw_config_print(self->config, 0, NULL, 0) + 1;
+    self->job_text = malloc(bytes);
+    if (!self->job_text || bytes > GW_JOB_TEXT_MAX)
+        return gw_fail(error, GW_ENOMEM, "the job is too large to be sent");
+    gw_config_print(self->config, 0, self->job_text, bytes);
+    return GW_OK;
+}
+
+static enum gw_status open_all(struct gw_coordinator *self,
+                               struct gw_error *error)
+{
+    const struct gw_coordinator_options *options = &self->options;
+    struct gw_member_options member = {
+        .loop = options->loop,
+        .transport = options->transport,
+        .transport_config = {.interface = options->interface},
+        .role = GW_ROLE_COORDINATOR,
+        .rank = GW_RANK_NONE,
+        .handler = &handler,
+        .owner = self,
+    };
+    while (member.job == 0)
+        gw_loop_random(options->loop, &member.job, sizeof member.job);
+    enum gw_status status = print_job(self, error);
+    if (status == GW_OK)
+        status = gw_coordinator_run_open(self, error);
+    if (status == GW_OK)
+        status = gw_keeper_open(self, error);
+    if (status == GW_OK)
+        status = gw_member_open(&member, &self->member, error);
+    if (status != GW_OK)
+        return status;
+    gw_member_set_epoch(self->member, 1);
+    return gw_member_listen(self->member, options->listen, error);
+}
+
+enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
+                                   struct gw_coordinator **coordinator_p,
+                                   struct gw_error *error)
+{
+    struct gw_coordinator *self = calloc(1, sizeof *self);
+    if (!self)
+        return gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
+    self->options = *options;
+    self->config = options->config;
+    self->loop = options->loop;
+    self->log = options->log;
+    self->server_process =
+        calloc(self->config->cluster.servers, sizeof *self->server_process);
+    enum gw_status status = GW_ENOMEM;
+    if (self->server_process)
+        status = open_all(self, error);
+    if (status != GW_OK) {
+        gw_coordinator_close(self);
+        return status;
+    }
+    *coordinator_p = self;
+    return GW_OK;
+}
+
+void gw_coordinator_close(struct gw_coordinator *self)
+{
+    if (!self)
+        return;
+    self->phase = GW_PHASE_OVER;
+    gw_timer_stop(self->loop, &self->stop_timer);
+    gw_timer_stop(self->loop, &self->end_timer);
+    gw_member_close(self->member);
+    gw_keeper_close(self);
+    gw_coordinator_run_close(self);
+    gw_coordinator_forget(self);
+    free(self->job_text);
+    free(self);
+}
+
+const char *gw_coordinator_address(const struct gw_coordinator *self)
+{
+    return gw_member_address(self->member);
+}
+
+static const char *phase_name(enum gw_phase phase)
+{
+    static const char *const names[] = {"gathering", "starting", "running",
+                                        "ending", "over"};
+    return names[phase];
+}
+
+size_t gw_coordinator_status(const struct gw_coordinator *self,
+                             char *text,
+                             size_t room)
+{
+    int n = snprintf(
+        text, room, "job %016" PRIx64 ": %s, step %" PRIu64 " of %" PRIu64 "\n",
+        gw_member_job(self->member), phase_name(self->phase), self->step,
+        self->declare.total_steps);
+    size_t used = n > 0 ? (size_t)n : 0;
+    for (const struct gw_roster *one = self->roster; one && used < room;
+         one = one->next) {
+        char counters[512];
+        gw_metrics_print(&one->counters, counters, sizeof counters);
+        n = snprintf(text + used, room - used,
+                     "%s: step %u, heard %.1f s ago, %s\n", one->peer->name,
+                     one->peer->clock,
+                     (double)gw_peer_silent_us(one->peer) / 1e6, counters);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return used < room ? used : room - 1;
+}

@@ -1,0 +1,107 @@
+/*
+ * The coordinator: knows the members, hands out ranks and shards, watches who
+ * is alive, keeps the manifests, and ends the job. It is not on the data path:
+ * once the job runs, workers and servers need it only when something changes.
+ *
+ * A state machine on one loop, like gw_server. What happens is told through
+ * events, so that a terminal, a JSON file and a test can watch alike.
+ */
+#ifndef GW_SERVER_COORDINATOR_H
+#define GW_SERVER_COORDINATOR_H
+
+#include <stdint.h>
+
+#include "proto/config.h"
+#include "proto/control.h"
+#include "proto/log.h"
+#include "proto/metrics.h"
+#include "proto/status.h"
+#include "transport/loop.h"
+#include "transport/transport.h"
+
+struct gw_coordinator;
+
+/* One logged step, over all workers. */
+struct gw_step_report {
+    uint64_t step, epoch;
+    double loss; /* mean over the samples of the step */
+    double lr;
+    uint64_t samples, correct;
+    uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */
+    uint64_t all_samples;                /* so far, all workers */
+};
+
+struct gw_score_report {
+    uint64_t step;
+    double loss, accuracy;
+    int best;
+};
+
+/* How a job came out. */
+struct gw_final_report {
+    enum gw_status status;
+    const char *text;
+    uint64_t step;
+    uint8_t weights_sha256[GW_DIGEST_BYTES];
+    int has_weights;
+    int has_score;
+    struct gw_score_report score;    /* of the last evaluation */
+    uint64_t rss_worker, rss_server; /* largest of each role */
+    struct gw_metrics_snapshot workers, servers;
+    uint64_t checkpoint; /* newest complete one */
+    int has_checkpoint;
+};
+
+struct gw_coordinator_events {
+    /* Everyone is there and has weights: the first step can begin. */
+    void (*running)(void *owner);
+    void (*step)(void *owner, const struct gw_step_report *report);
+    void (*score)(void *owner, const struct gw_score_report *report);
+    /* A line for people: a skipped step, a stall, a checkpoint that failed. */
+    void (*note)(void *owner, const char *text);
+    /* Once, at the end; the coordinator may be closed after it returned. */
+    void (*finished)(void *owner, const struct gw_final_report *report);
+};
+
+struct gw_coordinator_options {
+    struct gw_loop *loop;
+    const struct gw_transport_ops *transport;
+    const char *interface;
+    const char *listen;             /* address, port 0 for any */
+    const struct gw_config *config; /* checked; outlives the coordinator */
+    const char *resume; /* checkpoint directory to go on from, or NULL */
+    struct gw_log *log;
+    struct gw_metrics *metrics;
+    const struct gw_coordinator_events *events;
+    void *owner;
+};
+
+/*
+ * Listens. GW_EADDRINUSE, GW_EEXIST (a checkpoint directory that is not to be
+ * resumed), GW_ECORRUPT, GW_EMISMATCH, each with a line.
+ */
+enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
+                                   struct gw_coordinator **coordinator_p,
+                                   struct gw_error *error);
+void gw_coordinator_close(struct gw_coordinator *coordinator);
+
+/* Where members join. */
+const char *gw_coordinator_address(const struct gw_coordinator *coordinator);
+
+/*
+ * Ends the job in order at the next step, with a checkpoint; if that takes more
+ * than 6 s, without. The second call ends it at once.
+ */
+void gw_coordinator_stop(struct gw_coordinator *coordinator, const char *why);
+
+/* A process of this machine is gone, says who started it. */
+void gw_coordinator_gone(struct gw_coordinator *coordinator,
+                         uint32_t pid,
+                         const char *how);
+
+/* The members and their counters as text, for `gradweir status`. */
+size_t gw_coordinator_status(const struct gw_coordinator *coordinator,
+                             char *text,
+                             size_t room);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * How a job ends: all steps done, asked to stop, or a member lost. Whatever the
+ * reason, every member is told one line, says good-bye, and leaves; then the
+ * final report is given.
+ */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* For a step and its checkpoint to end after a stop. */
+#define STOP_US 6000000
+
+/* For members to leave after END. */
+#define LEAVE_US 1000000
+
+static int everyone_left(const struct gw_coordinator *self)
+{
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (gw_peer_is_up(one->peer, 0))
+            return 0;
+    return 1;
+}
+
+static void collect(struct gw_coordinator *self)
+{
+    struct gw_final_report *final = &self->final;
+    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+        int worker = one->role == GW_ROLE_WORKER;
+        uint64_t *rss = worker ? &final->rss_worker : &final->rss_server;
+        struct gw_metrics_snapshot *sum =
+            worker ? &final->workers : &final->servers;
+        if (one->rss_bytes > *rss)
+            *rss = one->rss_bytes;
+        for (int i = 0; i < GW_METRICS; i++)
+            sum->value[i] += one->counters.value[i];
+    }
+}
+
+static void finish(struct gw_coordinator *self)
+{
+    if (self->phase == GW_PHASE_OVER)
+        return;
+    self->phase = GW_PHASE_OVER;
+    gw_timer_stop(self->loop, &self->end_timer);
+    gw_timer_stop(self->loop, &self->stop_timer);
+    collect(self);
+    self->final.text = self->final_text;
+    self->final.step = self->step;
+    self->options.events->finished(self->options.owner, &self->final);
+}
+
+static void on_end_timer(struct gw_timer *timer)
+{
+    finish(timer->owner);
+}
+
+void gw_coordinator_end(struct gw_coordinator *self,
+                        enum gw_status status,
+                        const char *format,
+                        ...)
+{
+    va_list args;
+    if (self->phase >= GW_PHASE_ENDING)
+        return;
+    self->phase = GW_PHASE_ENDING;
+    va_start(args, format);
+    vsnprintf(self->final_text, sizeof self->final_text, format, args);
+    va_end(args);
+    self->final.status = status;
+    struct gw_message message = {.kind = GW_MESSAGE_END,
+                                 .end = {.status = status,
+                                         .clock = self->step,
+                                         .text = self->final_text}};
+    for (struct gw_roster *one = self->roster; one; one = one->next)
+        gw_peer_tell(one->peer, &message);
+    self->end_timer.fire = on_end_timer;
+    self->end_timer.owner = self;
+    gw_timer_start(self->loop, &self->end_timer,
+                   everyone_left(self) ? 0 : LEAVE_US);
+}
+
+/* All steps are done and saved, and the workers have said good-bye. */
+void gw_coordinator_maybe_done(struct gw_coordinator *self)
+{
+    if (self->phase != GW_PHASE_RUNNING || !self->end_decided ||
+        gw_keeper_is_busy(self))
+        return;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER && !one->bye)
+            return;
+    switch (self->end_reason) {
+    case GW_END_STOPPED:
+        gw_coordinator_end(self, GW_EINTERRUPTED,
+                           "stopped at step %" PRIu64 "%s", self->end_clock,
+                           self->final.has_checkpoint
+                               ? "; --resume goes on from there"
+                               : "; without checkpoint.dir it cannot go on");
+        break;
+    case GW_END_NONFINITE:
+        gw_coordinator_end(self, GW_ENONFINITE,
+                           "stopped at step %" PRIu64 ": the gradient was not "
+                           "finite in several steps in a row; lower "
+                           "optimizer.lr",
+                           self->end_clock);
+        break;
+    case GW_END_EARLY:
+        gw_coordinator_end(self, GW_OK,
+                           "stopped early at step %" PRIu64 ": no progress",
+                           self->end_clock);
+        break;
+    default:
+        if (gw_keeper_failed(self))
+            gw_coordinator_end(self, GW_EIO,
+                               "all %" PRIu64 " steps done, but the last "
+                               "checkpoint could not be written",
+                               self->end_clock);
+        else
+            gw_coordinator_end(self, GW_OK, "all %" PRIu64 " steps done",
+                               self->end_clock);
+    }
+}
+
+void gw_coordinator_bye(struct gw_coordinator *self,
+                        struct gw_roster *who,
+                        const struct gw_bye *bye)
+{
+    who->bye = 1;
+    who->rss_bytes = bye->rss_bytes;
+    for (uint32_t i = 0; i < bye->counters_n && i < GW_METRICS; i++)
+        who->counters.value[i] = bye->counters[i];
+    if (who->role == GW_ROLE_WORKER && who->id == 0) {
+        self->final.has_weights = 1;
+        memcpy(self->final.weights_sha256, bye->sha256, GW_DIGEST_BYTES);
+    }
+    gw_coordinator_maybe_done(self);
+}
+
+void gw_coordinator_lost(struct gw_coordinator *self,
+                         struct gw_peer *peer,
+                         enum gw_status status,
+                         const char *why)
+{
+    struct gw_roster *who = gw_roster_of(self, peer);
+    if (self->phase >= GW_PHASE_ENDING || !who)
+        return;
+    if (peer->clock > self->step)
+        self->step = peer->clock;
+    double silent = (double)gw_peer_silent_us(peer) / 1e6;
+    (void)status;
+    gw_coordinator_end(self, GW_EDEAD,
+                       "%s died at step %" PRIu64 ": %s for %.1f s", peer->name,
+                       self->step, why, silent);
+}
+
+void gw_coordinator_gone(struct gw_coordinator *self,
+                         uint32_t pid,
+                         const char *how)
+{
+    if (self->phase >= GW_PHASE_ENDING)
+        return;
+    for (struct gw_roster *one = self->roster; one; one = one->next) {
+        if (one->pid != pid)
+            continue;
+        if (one->peer->clock > self->step)
+            self->step = one->peer->clock;
+        gw_coordinator_end(self, GW_EDEAD, "%s died at step %" PRIu64 ": %s",
+                           one->peer->name, self->step, how);
+        return;
+    }
+    gw_coordinator_end(self, GW_EDEAD,
+                       "process %u died before it had joined: %s", pid, how);
+}
+
+/* ---- stopping ---- */
+
+static void on_stop_timer(struct gw_timer *timer)
+{
+    struct gw_coordinator *self = timer->owner;
+    gw_coordinator_end(self, GW_EINTERRUPTED,
+                       "stopped at step %" PRIu64 ", which did not end in "
+                       "time; the last checkpoint stands",
+                       self->step);
+}
+
+void gw_coordinator_stop(struct gw_coordinator *self, const char *why)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_STOP,
+                                 .stop = {.text = why}};
+    self->stops++;
+    struct gw_roster *leader = gw_roster_find(self, GW_ROLE_SERVER, 0);
+    if (self->phase < GW_PHASE_RUNNING || !leader) {
+        gw_coordinator_end(self, GW_EINTERRUPTED,
+                           "stopped before the first "
+                           "step");
+        return;
+    }
+    if (self->phase > GW_PHASE_RUNNING || self->stop_timer.active)
+        return;
+    gw_log_info(self->log, "stopping: %s", why);
+    gw_coordinator_tell(self, leader->peer, &message);
+    self->stop_timer.fire = on_stop_timer;
+    self->stop_timer.owner = self;
+    gw_timer_start(self->loop, &self->stop_timer, STOP_US);
+}

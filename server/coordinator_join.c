@@ -1,0 +1,384 @@
+/*
+ * Who is there. Members join in any order; each gets the job at once, so that
+ * workers can open their data meanwhile. When all are here they get the view,
+ * and when the workers agree on keys and data, the start.
+ */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Turns one peer away; the job is not touched. */
+static void __attribute__((format(printf, 4, 5)))
+refuse(struct gw_coordinator *self,
+       struct gw_peer *peer,
+       enum gw_status status,
+       const char *format,
+       ...)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    struct gw_message message = {.kind = GW_MESSAGE_END,
+                                 .end = {.status = status, .text = text}};
+    gw_log_warn(self->log, "%s may not join: %s", peer->name, text);
+    gw_peer_tell(peer, &message);
+}
+
+/* ---- workers ---- */
+
+static uint32_t free_rank(struct gw_coordinator *self)
+{
+    uint32_t rank = 0;
+    while (gw_roster_find(self, GW_ROLE_WORKER, rank))
+        rank++;
+    return rank;
+}
+
+static int place_worker(struct gw_coordinator *self,
+                        struct gw_peer *peer,
+                        const struct gw_join *join,
+                        uint32_t *rank_p)
+{
+    uint32_t all = (uint32_t)self->config->cluster.workers;
+    uint32_t rank = join->rank;
+    if (self->workers == all) {
+        refuse(self, peer, GW_EREFUSED,
+               "the job has its %u workers (cluster.workers)", all);
+        return 0;
+    }
+    if (rank == GW_RANK_NONE)
+        rank = free_rank(self);
+    if (rank >= all) {
+        refuse(self, peer, GW_EREFUSED,
+               "rank %u is out of range: the job has ranks 0..%u", rank,
+               all - 1);
+        return 0;
+    }
+    const struct gw_roster *taken = gw_roster_find(self, GW_ROLE_WORKER, rank);
+    if (taken) {
+        refuse(self, peer, GW_EREFUSED,
+               "rank %u is taken by a worker on %s; give every worker its own "
+               "--rank, or none of them one",
+               rank, taken->host);
+        return 0;
+    }
+    *rank_p = rank;
+    return 1;
+}
+
+/* ---- servers ---- */
+
+/* The number of a server process; threads of one process share it. */
+static int place_server(struct gw_coordinator *self,
+                        struct gw_peer *peer,
+                        const struct gw_join *join,
+                        uint32_t *server_p)
+{
+    uint32_t all = (uint32_t)self->config->cluster.servers, number = 0;
+    while (number < self->servers &&
+           self->server_process[number] != join->process)
+        number++;
+    if (number == all) {
+        refuse(self, peer, GW_EREFUSED,
+               "the job has its %u servers (cluster.servers)", all);
+        return 0;
+    }
+    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+        if (one->role != GW_ROLE_SERVER || one->process != join->process)
+            continue;
+        if (one->threads != join->threads || one->thread == join->thread) {
+            refuse(self, peer, GW_EPROTO, "its threads do not add up");
+            return 0;
+        }
+    }
+    if (join->threads == 0 || join->thread >= join->threads) {
+        refuse(self, peer, GW_EPROTO, "its threads do not add up");
+        return 0;
+    }
+    if (number == self->servers) {
+        self->server_process[number] = join->process;
+        self->servers++;
+    }
+    *server_p = number;
+    return 1;
+}
+
+/*
+ * A server that listens on every interface names none; others reach it where
+ * this process sees it come from.
+ */
+static void place_address(struct gw_roster *who, const char *address)
+{
+    const char *port = strrchr(address, ':');
+    const char *seen = strrchr(who->peer->address, ':');
+    int any = strncmp(address, "0.0.0.0:", 8) == 0 ||
+              strncmp(address, "[::]:", 5) == 0;
+    if (any && port && seen)
+        snprintf(who->address, sizeof who->address, "%.*s%s",
+                 (int)(seen - who->peer->address), who->peer->address, port);
+    else
+        snprintf(who->address, sizeof who->address, "%s", address);
+}
+
+/* Shards are numbered by server, then by thread. 0 while one is missing. */
+static uint32_t number_shards(struct gw_coordinator *self)
+{
+    uint32_t next = 0;
+    for (uint32_t server = 0; server < self->servers; server++) {
+        uint32_t first = next, threads = 0, found = 0;
+        for (struct gw_roster *one = self->roster; one; one = one->next) {
+            if (one->role != GW_ROLE_SERVER || one->server != server)
+                continue;
+            one->id = first + one->thread;
+            threads = one->threads;
+            found++;
+        }
+        if (found < threads)
+            return 0;
+        next += threads;
+    }
+    return next;
+}
+
+/* ---- everyone ---- */
+
+static void name_members(struct gw_coordinator *self)
+{
+    for (struct gw_roster *one = self->roster; one; one = one->next) {
+        uint32_t number = one->role == GW_ROLE_SERVER ? one->server : one->id;
+        one->peer->id = one->id;
+        snprintf(one->peer->name, sizeof one->peer->name,
+                 "%s %u (%.40s, pid %u)", gw_role_name(one->role), number,
+                 one->host, one->pid);
+    }
+}
+
+static void send_view(struct gw_coordinator *self, struct gw_peer *peer)
+{
+    struct gw_view_member part[GW_MEMBERS_PER_PART];
+    uint32_t total = self->workers + self->shards;
+    struct gw_message message = {
+        .kind = GW_MESSAGE_VIEW,
+        .view = {.epoch = gw_member_epoch(self->member),
+                 .members_total = total,
+                 .members = part}};
+    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+        struct gw_view *view = &message.view;
+        part[view->members_n++] = (struct gw_view_member){
+            .role = one->role,
+            .id = one->id,
+            .server = one->server,
+            .incarnation = one->incarnation,
+            .address = one->address,
+            .host = one->host,
+        };
+        if (view->members_n < GW_MEMBERS_PER_PART && one->next)
+            continue;
+        gw_coordinator_tell(self, peer, &message);
+        view->members_first += view->members_n;
+        view->members_n = 0;
+    }
+}
+
+static void send_keys(struct gw_coordinator *self, struct gw_peer *peer)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_DECLARE,
+                                 .declare = self->declare};
+    uint32_t total = self->declare.keys_total;
+    for (uint32_t at = 0; at < total; at += message.declare.keys_n) {
+        uint32_t left = total - at;
+        message.declare.keys_first = at;
+        message.declare.keys = self->keys + at;
+        message.declare.keys_n =
+            left < GW_KEYS_PER_PART ? left : GW_KEYS_PER_PART;
+        gw_coordinator_tell(self, peer, &message);
+    }
+}
+
+/* All members are here and the workers agree: everyone may begin. */
+static void start(struct gw_coordinator *self)
+{
+    struct gw_error error;
+    if (gw_keeper_check(self, &error) != GW_OK) {
+        gw_coordinator_end(self, error.status, "%s", error.text);
+        return;
+    }
+    struct gw_message message = {
+        .kind = GW_MESSAGE_START,
+        .start = {.total_steps = self->declare.total_steps,
+                  .steps_per_epoch = self->declare.steps_per_epoch,
+                  .state = self->state,
+                  .resume = "",
+                  .dir = "",
+                  .token = ""}};
+    self->phase = GW_PHASE_STARTING;
+    gw_keeper_fill_start(self, &message.start);
+    for (struct gw_roster *one = self->roster; one; one = one->next) {
+        if (one->role == GW_ROLE_SERVER)
+            send_keys(self, one->peer);
+        gw_coordinator_tell(self, one->peer, &message);
+    }
+}
+
+static void maybe_start(struct gw_coordinator *self)
+{
+    if (self->phase == GW_PHASE_GATHERING && self->shards > 0 &&
+        self->declared == self->config->cluster.workers &&
+        self->keys_seen == self->declare.keys_total)
+        start(self);
+}
+
+static void maybe_complete(struct gw_coordinator *self)
+{
+    if (self->workers < self->config->cluster.workers ||
+        self->servers < self->config->cluster.servers)
+        return;
+    uint32_t shards = number_shards(self);
+    if (shards == 0)
+        return;
+    self->shards = shards;
+    name_members(self);
+    gw_log_info(self->log, "all are here: %u workers, %u servers, %u shards",
+                self->workers, self->servers, self->shards);
+    for (struct gw_roster *one = self->roster; one; one = one->next)
+        send_view(self, one->peer);
+    maybe_start(self);
+}
+
+void gw_coordinator_joined(struct gw_coordinator *self,
+                           struct gw_peer *peer,
+                           const struct gw_join *join)
+{
+    uint32_t id = GW_RANK_NONE, server = 0;
+    if (self->phase != GW_PHASE_GATHERING || self->shards > 0) {
+        refuse(self, peer, GW_EREFUSED, "the job has all its members");
+        return;
+    }
+    if (gw_roster_of(self, peer) || join->role != peer->role ||
+        (join->role == GW_ROLE_WORKER &&
+         !place_worker(self, peer, join, &id)) ||
+        (join->role == GW_ROLE_SERVER &&
+         !place_server(self, peer, join, &server)))
+        return;
+    struct gw_roster *who = calloc(1, sizeof *who);
+    if (!who) {
+        refuse(self, peer, GW_ENOMEM, "the coordinator has no memory");
+        return;
+    }
+    who->peer = peer;
+    who->role = join->role;
+    who->id = id;
+    who->server = server;
+    who->machine = join->machine;
+    who->process = join->process;
+    who->pid = join->pid;
+    who->threads = join->threads;
+    who->thread = join->thread;
+    who->incarnation = peer->incarnation;
+    snprintf(who->host, sizeof who->host, "%s", join->host);
+    place_address(who, join->address);
+    who->next = self->roster;
+    self->roster = who;
+    peer->owner = who;
+    self->workers += join->role == GW_ROLE_WORKER;
+    struct gw_message message = {
+        .kind = GW_MESSAGE_WELCOME,
+        .welcome = {.rank = id, .job = self->job_text}};
+    gw_coordinator_tell(self, peer, &message);
+    maybe_complete(self);
+}
+
+/* ---- keys ---- */
+
+/* Rank 0's keys, part by part. */
+static int take_keys(struct gw_coordinator *self,
+                     const struct gw_declare *declare)
+{
+    if (!self->keys)
+        self->keys = calloc(declare->keys_total + 1, sizeof *self->keys);
+    if (!self->keys || declare->keys_total == 0 ||
+        declare->keys_first != self->keys_seen)
+        return 0;
+    memcpy(self->keys + declare->keys_first, declare->keys,
+           declare->keys_n * sizeof *self->keys);
+    self->keys_seen += declare->keys_n;
+    return 1;
+}
+
+static const char *difference(const struct gw_declare *a,
+                              const struct gw_declare *b)
+{
+    if (a->keys_hash != b->keys_hash)
+        return "another model (names, shapes or types of its keys)";
+    if (a->samples != b->samples)
+        return "another number of training samples";
+    if (memcmp(a->data_digest, b->data_digest, GW_DIGEST_BYTES) != 0)
+        return "other training data";
+    return "another number of steps";
+}
+
+void gw_coordinator_declared(struct gw_coordinator *self,
+                             struct gw_roster *who,
+                             const struct gw_declare *declare)
+{
+    if (who->role != GW_ROLE_WORKER || self->phase != GW_PHASE_GATHERING) {
+        gw_peer_reject(who->peer, 0, "a declaration that nobody waits for");
+        return;
+    }
+    if (!self->has_declare) {
+        self->declare = *declare;
+        self->declare.keys = NULL;
+        self->declare.device = "";
+        self->has_declare = 1;
+    }
+    const struct gw_declare *known = &self->declare;
+    if (declare->keys_hash != known->keys_hash ||
+        declare->samples != known->samples ||
+        declare->total_steps != known->total_steps ||
+        memcmp(declare->data_digest, known->data_digest, GW_DIGEST_BYTES)) {
+        gw_coordinator_end(self, GW_EMISMATCH,
+                           "worker %u on %s has %s than the others; give all "
+                           "workers the same files and the same program",
+                           who->id, who->host, difference(declare, known));
+        return;
+    }
+    if (who->id == 0 && !take_keys(self, declare)) {
+        gw_coordinator_end(self, GW_EPROTO, "rank 0 declares no usable keys");
+        return;
+    }
+    snprintf(who->device, sizeof who->device, "%s", declare->device);
+    self->declared += !who->declared;
+    who->declared = 1;
+    maybe_start(self);
+}
+
+void gw_coordinator_ready(struct gw_coordinator *self, struct gw_roster *who)
+{
+    if (who->role != GW_ROLE_SERVER || self->phase != GW_PHASE_STARTING ||
+        who->ready)
+        return;
+    who->ready = 1;
+    if (++self->ready < self->shards)
+        return;
+    self->phase = GW_PHASE_RUNNING;
+    self->options.events->running(self->options.owner);
+}
+
+void gw_coordinator_forget(struct gw_coordinator *self)
+{
+    while (self->roster) {
+        struct gw_roster *one = self->roster;
+        self->roster = one->next;
+        free(one);
+    }
+    free(self->keys);
+    free(self->server_process);
+}

@@ -1,0 +1,429 @@
+/*
+ * Checkpoints at the coordinator: which one a job goes on from, and for each
+ * cut, when every shard has saved its file, the manifest, last.
+ *
+ *   cut decided --> SAVED from each shard --> manifest --> STORED to shard 0
+ *                                                \--> older ones removed
+ */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/digest.h"
+#include "server/decision.h"
+#include "server/store.h"
+
+#define CUTS_MAX  4
+#define KEPT_MAX  1024
+#define TOKEN_MAX 64
+
+/* How long the simulator lets a manifest take. */
+#define WRITE_MODEL_US 1000
+
+/* A cut that is being saved. */
+struct cut {
+    struct gw_keeper *keeper;
+    int open;
+    int writing;
+    struct gw_manifest manifest;
+    uint32_t saved;                /* shards */
+    uint64_t spare[CUTS_MAX + 1]; /* not to be removed for this one */
+    size_t spare_n;
+    enum gw_status status;
+    struct gw_error error;
+    struct gw_work work;
+};
+
+struct gw_keeper {
+    struct gw_coordinator *self;
+    struct cut cut[CUTS_MAX];
+    struct gw_manifest resumed; /* what the job goes on from */
+    int is_resumed;
+    char token[TOKEN_MAX]; /* a file in checkpoint.dir while the job runs */
+    uint64_t best_clock;
+    int has_best, failed;
+};
+
+static const char *dir_of(const struct gw_coordinator *self)
+{
+    return self->config->checkpoint.dir;
+}
+
+int gw_keeper_is_busy(const struct gw_coordinator *self)
+{
+    const struct gw_keeper *keeper = self->keeper;
+    for (size_t i = 0; keeper && i < CUTS_MAX; i++)
+        if (keeper->cut[i].open)
+            return 1;
+    return 0;
+}
+
+int gw_keeper_failed(const struct gw_coordinator *self)
+{
+    return self->keeper && self->keeper->failed;
+}
+
+/* ---- where to begin ---- */
+
+/* The newest checkpoint that is whole; those that are not are named. */
+static enum gw_status choose(struct gw_coordinator *self,
+                             struct gw_error *error)
+{
+    struct gw_keeper *keeper = self->keeper;
+    struct gw_disk *disk = self->loop->disk;
+    const char *dir = self->options.resume;
+    static const char none[] = "there is no checkpoint to resume from in";
+    uint64_t *clocks = calloc(KEPT_MAX, sizeof *clocks);
+    if (!clocks)
+        return gw_fail(error, GW_ENOMEM, "no memory to look for checkpoints");
+    size_t n = gw_store_list(disk, dir, clocks, KEPT_MAX);
+    enum gw_status status =
+        gw_fail(error, GW_ENOENT, "%s %s (checkpoint.dir)", none, dir);
+    for (size_t i = 0; i < n && status != GW_OK; i++) {
+        status =
+            gw_store_manifest(disk, dir, clocks[i], &keeper->resumed, error);
+        if (status == GW_OK) {
+            status = gw_store_verify(disk, dir, &keeper->resumed, error);
+            if (status != GW_OK)
+                gw_manifest_free(&keeper->resumed);
+        }
+        if (status != GW_OK)
+            gw_coordinator_note(
+                self, "the checkpoint of step %" PRIu64 " is refused: %s",
+                clocks[i], error->text);
+    }
+    free(clocks);
+    if (status != GW_OK)
+        return status;
+    keeper->is_resumed = 1;
+    self->state = keeper->resumed.state;
+    keeper->has_best = self->state.evaluations > 0;
+    keeper->best_clock = self->state.best_clock;
+    self->step = self->state.clock;
+    self->final.has_checkpoint = 1;
+    self->final.checkpoint = self->state.clock;
+    gw_coordinator_note(self, "going on from the checkpoint of step %" PRIu64,
+                        self->state.clock);
+    return GW_OK;
+}
+
+/* What another optimizer left cannot be used by this one. */
+static enum gw_status check_optimizer(struct gw_coordinator *self,
+                                      struct gw_error *error)
+{
+    const struct gw_manifest *from = &self->keeper->resumed;
+    const char *kind = self->config->optimizer.kind;
+    if (!self->keeper->is_resumed || from->optimizer[0] == '\0' ||
+        strcmp(from->optimizer, kind) == 0)
+        return GW_OK;
+    return gw_fail(error, GW_EMISMATCH,
+                   "the checkpoint of step %" PRIu64 " in %s was made with "
+                   "optimizer.kind = \"%s\", the job says \"%s\"",
+                   from->state.clock, self->options.resume, from->optimizer,
+                   kind);
+}
+
+static enum gw_status check_empty(struct gw_coordinator *self,
+                                  struct gw_error *error)
+{
+    uint64_t newest;
+    if (gw_store_list(self->loop->disk, dir_of(self), &newest, 1) == 0)
+        return GW_OK;
+    return gw_fail(error, GW_EEXIST,
+                   "checkpoint.dir %s holds a checkpoint of step %" PRIu64
+                   " already; go on from it with --resume, or choose another "
+                   "directory",
+                   dir_of(self), newest);
+}
+
+static enum gw_status make_token(struct gw_coordinator *self,
+                                 struct gw_error *error)
+{
+    struct gw_keeper *keeper = self->keeper;
+    struct gw_disk *disk = self->loop->disk;
+    char path[GW_PATH_MAX];
+    struct gw_file *file;
+    uint64_t number;
+    gw_loop_random(self->loop, &number, sizeof number);
+    snprintf(keeper->token, sizeof keeper->token, ".gradweir-%016" PRIx64,
+             number);
+    snprintf(path, sizeof path, "%s/%s", dir_of(self), keeper->token);
+    enum gw_status status = gw_store_make_dir(disk, dir_of(self), error);
+    if (status == GW_OK)
+        status = disk->ops->open(disk, path, GW_FILE_CREATE, &file, error);
+    if (status == GW_OK)
+        status = disk->ops->close(file, error);
+    if (status != GW_OK) {
+        keeper->token[0] = '\0';
+        gw_fail_in(error, "checkpoint.dir");
+    }
+    return status;
+}
+
+enum gw_status gw_keeper_open(struct gw_coordinator *self,
+                              struct gw_error *error)
+{
+    struct gw_keeper *keeper = calloc(1, sizeof *keeper);
+    if (!keeper)
+        return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
+    self->keeper = keeper;
+    keeper->self = self;
+    enum gw_status status = GW_OK;
+    if (self->options.resume && self->options.resume[0])
+        status = choose(self, error);
+    else if (dir_of(self)[0])
+        status = check_empty(self, error);
+    if (status == GW_OK)
+        status = check_optimizer(self, error);
+    if (status == GW_OK && dir_of(self)[0])
+        status = make_token(self, error);
+    return status;
+}
+
+void gw_keeper_close(struct gw_coordinator *self)
+{
+    struct gw_keeper *keeper = self->keeper;
+    struct gw_disk *disk = self->loop->disk;
+    char path[GW_PATH_MAX];
+    if (!keeper)
+        return;
+    for (size_t i = 0; i < CUTS_MAX; i++) {
+        gw_loop_cancel(self->loop, &keeper->cut[i].work);
+        gw_manifest_free(&keeper->cut[i].manifest);
+    }
+    if (keeper->token[0]) {
+        snprintf(path, sizeof path, "%s/%s", dir_of(self), keeper->token);
+        disk->ops->remove(disk, path, NULL);
+    }
+    gw_manifest_free(&keeper->resumed);
+    free(keeper);
+    self->keeper = NULL;
+}
+
+/* Same keys, and a word where something else would change the bits. */
+enum gw_status gw_keeper_check(struct gw_coordinator *self,
+                               struct gw_error *error)
+{
+    const struct gw_manifest *from = &self->keeper->resumed;
+    if (!self->keeper->is_resumed)
+        return GW_OK;
+    if (from->keys_hash != self->declare.keys_hash)
+        return gw_fail(error, GW_EMISMATCH,
+                       "the checkpoint of step %" PRIu64 " in %s is of "
+                       "another model: its keys or their shapes differ",
+                       from->state.clock, self->options.resume);
+    if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
+        gw_coordinator_note(self,
+                            "the checkpoint was made by %zu workers, now "
+                            "there are %" PRIu64 ": the bits will differ",
+                            from->n_ranks, self->config->cluster.workers);
+    for (size_t i = 0; i < from->n_ranks; i++) {
+        const struct gw_roster *who =
+            gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
+        if (who && strcmp(who->device, from->ranks[i].device) != 0)
+            gw_coordinator_note(self,
+                                "worker %zu computed on \"%s\", now on "
+                                "\"%s\": the bits may differ",
+                                i, from->ranks[i].device, who->device);
+    }
+    return GW_OK;
+}
+
+void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start)
+{
+    if (self->keeper->is_resumed)
+        start->resume = self->options.resume;
+    start->dir = dir_of(self);
+    start->token = self->keeper->token;
+}
+
+/* ---- cuts ---- */
+
+static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
+{
+    for (size_t i = 0; i < CUTS_MAX; i++)
+        if (keeper->cut[i].open && keeper->cut[i].manifest.state.clock == clock)
+            return &keeper->cut[i];
+    return NULL;
+}
+
+static enum gw_status fill_manifest(struct gw_coordinator *self,
+                                    struct gw_manifest *manifest)
+{
+    manifest->keys_hash = self->declare.keys_hash;
+    manifest->n_keys = self->keys_seen;
+    manifest->keys = calloc(self->keys_seen + 1, sizeof *manifest->keys);
+    manifest->job = strdup(self->job_text);
+    manifest->files = calloc(self->shards, sizeof *manifest->files);
+    manifest->n_ranks = self->config->cluster.workers;
+    manifest->ranks = calloc(manifest->n_ranks, sizeof *manifest->ranks);
+    if (!manifest->keys || !manifest->job || !manifest->files ||
+        !manifest->ranks)
+        return GW_ENOMEM;
+    memcpy(manifest->keys, self->keys,
+           self->keys_seen * sizeof *manifest->keys);
+    snprintf(manifest->optimizer, sizeof manifest->optimizer, "%.31s",
+             self->config->optimizer.kind);
+    for (size_t i = 0; i < manifest->n_ranks; i++) {
+        const struct gw_roster *who =
+            gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
+        manifest->ranks[i].data_cursor = manifest->state.clock;
+        if (who)
+            snprintf(manifest->ranks[i].device,
+                     sizeof manifest->ranks[i].device, "%s", who->device);
+    }
+    return GW_OK;
+}
+
+static void write_manifest(struct gw_work *work);
+static void manifest_written(struct gw_work *work);
+
+void gw_keeper_cut(struct gw_coordinator *self,
+                   const struct gw_decision *decision)
+{
+    struct gw_keeper *keeper = self->keeper;
+    struct cut *cut = NULL;
+    for (size_t i = 0; i < CUTS_MAX; i++)
+        if (!keeper->cut[i].open)
+            cut = &keeper->cut[i];
+    if (!cut) {
+        gw_coordinator_end(self, GW_EPROTO, "too many checkpoints at once");
+        return;
+    }
+    gw_manifest_free(&cut->manifest);
+    *cut = (struct cut){.keeper = keeper, .open = 1};
+    gw_decision_state_read(decision, &cut->manifest.state);
+    cut->manifest.best = decision->reason;
+    cut->work = (struct gw_work){.run = write_manifest,
+                                 .done = manifest_written,
+                                 .owner = cut,
+                                 .model_us = WRITE_MODEL_US};
+    if (fill_manifest(self, &cut->manifest) != GW_OK)
+        gw_coordinator_end(self, GW_ENOMEM, "no memory for a manifest");
+}
+
+/* The best one, and those that are being made just now. */
+static void spare(struct cut *cut)
+{
+    const struct gw_keeper *keeper = cut->keeper;
+    cut->spare_n = 0;
+    if (keeper->has_best)
+        cut->spare[cut->spare_n++] = keeper->best_clock;
+    for (size_t i = 0; i < CUTS_MAX; i++)
+        if (keeper->cut[i].open)
+            cut->spare[cut->spare_n++] = keeper->cut[i].manifest.state.clock;
+}
+
+static int is_spared(const struct cut *cut, uint64_t clock)
+{
+    for (size_t i = 0; i < cut->spare_n; i++)
+        if (cut->spare[i] == clock)
+            return 1;
+    return 0;
+}
+
+/* Removes what is older than the newest `keep`. */
+static void remove_old(struct cut *cut)
+{
+    struct gw_coordinator *self = cut->keeper->self;
+    struct gw_disk *disk = self->loop->disk;
+    uint64_t clocks[KEPT_MAX];
+    size_t n = gw_store_list(disk, dir_of(self), clocks, KEPT_MAX), whole = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct gw_manifest manifest;
+        int complete = gw_store_manifest(disk, dir_of(self), clocks[i],
+                                         &manifest, NULL) == GW_OK;
+        if (complete)
+            gw_manifest_free(&manifest);
+        whole += complete != 0;
+        if (whole > self->config->checkpoint.keep &&
+            !is_spared(cut, clocks[i]))
+            gw_store_remove(disk, dir_of(self), clocks[i]);
+    }
+}
+
+/* On another thread: touches the cut and the disk. */
+static void write_manifest(struct gw_work *work)
+{
+    struct cut *cut = work->owner;
+    struct gw_coordinator *self = cut->keeper->self;
+    char *text = gw_manifest_print(&cut->manifest);
+    if (!text) {
+        cut->status =
+            gw_fail(&cut->error, GW_ENOMEM, "no memory to print a manifest");
+        return;
+    }
+    const struct gw_store_part part = {text, strlen(text)};
+    cut->status = gw_store_write(self->loop->disk, dir_of(self),
+                                 cut->manifest.state.clock, GW_MANIFEST_NAME,
+                                 &part, 1, &cut->error);
+    free(text);
+    if (cut->status == GW_OK)
+        remove_old(cut);
+}
+
+static void stored(struct cut *cut)
+{
+    struct gw_coordinator *self = cut->keeper->self;
+    uint64_t clock = cut->manifest.state.clock;
+    struct gw_roster *leader = gw_roster_find(self, GW_ROLE_SERVER, 0);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_STORED,
+        .stored = {.clock = clock, .ok = cut->status == GW_OK}};
+    cut->open = 0;
+    cut->keeper->failed = cut->status != GW_OK;
+    if (cut->status == GW_OK) {
+        self->final.has_checkpoint = 1;
+        self->final.checkpoint = clock;
+    } else {
+        gw_coordinator_note(self,
+                            "the checkpoint of step %" PRIu64
+                            " failed, the job goes on: %s",
+                            clock, cut->error.text);
+    }
+    if (leader && self->phase < GW_PHASE_ENDING)
+        gw_coordinator_tell(self, leader->peer, &message);
+    gw_coordinator_maybe_done(self);
+}
+
+static void manifest_written(struct gw_work *work)
+{
+    stored(work->owner);
+}
+
+void gw_keeper_saved(struct gw_coordinator *self,
+                     struct gw_roster *who,
+                     const struct gw_saved *saved)
+{
+    struct cut *cut = find_cut(self->keeper, saved->clock);
+    if (!cut || who->role != GW_ROLE_SERVER || cut->saved >= self->shards ||
+        strlen(saved->file) >= GW_FILE_NAME_MAX) {
+        gw_peer_reject(who->peer, 0, "a saved file that nobody waits for");
+        return;
+    }
+    struct gw_manifest_file *file = &cut->manifest.files[cut->saved++];
+    strcpy(file->name, saved->file);
+    file->bytes = saved->bytes;
+    memcpy(file->sha256, saved->sha256, GW_DIGEST_BYTES);
+    cut->manifest.n_files = cut->saved;
+    if (saved->status != GW_OK && cut->status == GW_OK)
+        cut->status = gw_fail(&cut->error, saved->status, "%s: %s",
+                              who->peer->name, saved->text);
+    if (cut->saved < self->shards)
+        return;
+    if (cut->status != GW_OK) {
+        stored(cut);
+        return;
+    }
+    if (cut->manifest.best) {
+        self->keeper->has_best = 1;
+        self->keeper->best_clock = saved->clock;
+    }
+    spare(cut);
+    gw_loop_work(self->loop, &cut->work);
+}

@@ -1,0 +1,165 @@
+/* While the job runs: what workers report, what shard 0 decides. */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/decision.h"
+#include "server/schedule.h"
+
+enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
+                                       struct gw_error *error)
+{
+    size_t workers = self->config->cluster.workers;
+    self->end_clock = UINT64_MAX;
+    for (size_t i = 0; i < GW_GATHERS; i++) {
+        struct gw_gather *gather = &self->gather[i];
+        gather->part = calloc(workers, sizeof *gather->part);
+        gather->has = calloc(workers, sizeof *gather->has);
+        if (!gather->part || !gather->has)
+            return gw_fail(error, GW_ENOMEM, "no memory for reports");
+    }
+    return GW_OK;
+}
+
+void gw_coordinator_run_close(struct gw_coordinator *self)
+{
+    for (size_t i = 0; i < GW_GATHERS; i++) {
+        free(self->gather[i].part);
+        free(self->gather[i].has);
+    }
+}
+
+/* The place where reports of a step meet; the oldest makes room. */
+static struct gw_gather *gather_of(struct gw_coordinator *self, uint64_t clock)
+{
+    struct gw_gather *oldest = &self->gather[0];
+    for (size_t i = 0; i < GW_GATHERS; i++) {
+        struct gw_gather *one = &self->gather[i];
+        if (one->clock == clock + 1)
+            return one;
+        if (one->clock < oldest->clock)
+            oldest = one;
+    }
+    memset(oldest->has, 0, self->config->cluster.workers);
+    oldest->clock = clock + 1;
+    oldest->n = 0;
+    return oldest;
+}
+
+static void tell_step(struct gw_coordinator *self, struct gw_gather *gather)
+{
+    struct gw_score sum =
+        gw_score_tree(gather->part, 0, (uint32_t)self->config->cluster.workers);
+    struct gw_step_report report = {
+        .step = gather->clock - 1,
+        .loss = sum.samples ? sum.loss / (double)sum.samples : 0,
+        .samples = sum.samples,
+        .correct = sum.correct,
+    };
+    if (self->declare.steps_per_epoch)
+        report.epoch = report.step / self->declare.steps_per_epoch;
+    report.lr =
+        gw_schedule_lr(self->config, report.step, self->declare.total_steps,
+                       gw_schedule_batch(self->config));
+    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+        if (one->role != GW_ROLE_WORKER)
+            continue;
+        report.bytes_pushed += one->counters.value[GW_METRIC_BYTES_PUSHED];
+        report.bytes_pulled += one->counters.value[GW_METRIC_BYTES_PULLED];
+        report.all_samples += one->counters.value[GW_METRIC_SAMPLES];
+    }
+    gather->clock = 0;
+    self->options.events->step(self->options.owner, &report);
+}
+
+void gw_coordinator_reported(struct gw_coordinator *self,
+                             struct gw_roster *who,
+                             const struct gw_report *report)
+{
+    who->rss_bytes = report->rss_bytes;
+    for (uint32_t i = 0; i < report->counters_n && i < GW_METRICS; i++)
+        who->counters.value[i] = report->counters[i];
+    if (who->role != GW_ROLE_WORKER)
+        return;
+    if (report->clock > self->step)
+        self->step = report->clock;
+    struct gw_gather *gather = gather_of(self, report->clock);
+    if (gather->has[who->id])
+        return;
+    gather->has[who->id] = 1;
+    gather->part[who->id] = (struct gw_score){.clock = report->clock,
+                                              .loss = report->loss,
+                                              .correct = report->correct,
+                                              .samples = report->samples};
+    if (++gather->n == self->config->cluster.workers)
+        tell_step(self, gather);
+}
+
+static void skipped(struct gw_coordinator *self,
+                    const struct gw_decision *decision)
+{
+    char names[256] = "nobody alone: the sum overflows";
+    size_t used = 0;
+    for (uint32_t i = 0; i < decision->ranks_n && used < sizeof names; i++) {
+        const struct gw_roster *who =
+            gw_roster_find(self, GW_ROLE_WORKER, decision->ranks[i]);
+        int n = snprintf(names + used, sizeof names - used, "%sworker %u (%s)",
+                         used ? ", " : "", decision->ranks[i],
+                         who ? who->host : "unknown");
+        used += n > 0 ? (size_t)n : 0;
+    }
+    gw_coordinator_note(self,
+                        "step %" PRIu64 " is skipped: the gradient is not "
+                        "finite, sent by %s",
+                        decision->clock, names);
+}
+
+void gw_coordinator_decided(struct gw_coordinator *self,
+                            const struct gw_decision *decision)
+{
+    self->decision = decision->number;
+    if (decision->clock > self->step)
+        self->step = decision->clock;
+    switch (decision->kind) {
+    case GW_DECIDE_STEP:
+        if (!decision->apply)
+            skipped(self, decision);
+        break;
+    case GW_DECIDE_CUT:
+        gw_keeper_cut(self, decision);
+        break;
+    case GW_DECIDE_SCORE:
+        self->final.has_score = 1;
+        self->final.score = (struct gw_score_report){
+            .step = decision->clock,
+            .loss = decision->values_n > 0 ? decision->values[0] : 0,
+            .accuracy = decision->values_n > 1 ? decision->values[1] : 0,
+            .best = decision->reason};
+        self->options.events->score(self->options.owner, &self->final.score);
+        break;
+    case GW_DECIDE_END:
+        self->end_decided = 1;
+        self->end_clock = decision->clock;
+        self->end_reason = decision->reason;
+        gw_coordinator_maybe_done(self);
+        break;
+    default:
+        break;
+    }
+}
+
+void gw_coordinator_stalled(struct gw_coordinator *self,
+                            const struct gw_stall *stall)
+{
+    double limit = self->config->cluster.abort_after;
+    gw_coordinator_note(self, "%s", stall->text);
+    if (limit > 0 && stall->seconds >= limit)
+        gw_coordinator_end(self, GW_ETIMEOUT,
+                           "no progress for %.1f s (cluster.abort_after): %s",
+                           stall->seconds, stall->text);
+}

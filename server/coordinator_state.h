@@ -1,0 +1,152 @@
+/*
+ * Inside the coordinator: what its files share.
+ *
+ *   coordinator.c         opening, messages, closing
+ *   coordinator_join.c    who is there: ranks, shards, views, keys
+ *   coordinator_run.c     reports, scores, decisions
+ *   coordinator_end.c     stopping, dying, the final report
+ *   coordinator_keep.c    checkpoints: files in, manifest last
+ */
+#ifndef GW_SERVER_COORDINATOR_STATE_H
+#define GW_SERVER_COORDINATOR_STATE_H
+
+#include "server/coordinator.h"
+#include "transport/member.h"
+
+enum gw_phase {
+    GW_PHASE_GATHERING, /* members come */
+    GW_PHASE_STARTING,  /* all are here: shards make or load their weights */
+    GW_PHASE_RUNNING,
+    GW_PHASE_ENDING, /* END is out; members leave */
+    GW_PHASE_OVER,
+};
+
+/* A worker, or a shard of a server process. */
+struct gw_roster {
+    struct gw_peer *peer;
+    uint8_t role;
+    uint32_t id;     /* rank or shard */
+    uint32_t server; /* number of the server process */
+    char host[64];
+    char address[GW_ADDRESS_MAX];
+    uint64_t machine, process, incarnation;
+    uint32_t pid, threads, thread;
+    char device[128]; /* worker: what computes */
+    int declared, ready, bye;
+    uint64_t rss_bytes;
+    struct gw_metrics_snapshot counters;
+    struct gw_roster *next;
+};
+
+/* What the workers say of one step, until all have. */
+struct gw_gather {
+    uint64_t clock; /* + 1; 0: unused */
+    uint32_t n;
+    struct gw_score *part; /* [workers] */
+    uint8_t *has;
+};
+
+#define GW_GATHERS 8
+
+struct gw_keeper;
+
+struct gw_coordinator {
+    struct gw_coordinator_options options;
+    const struct gw_config *config;
+    struct gw_loop *loop;
+    struct gw_log *log;
+    struct gw_member *member;
+    enum gw_phase phase;
+    char *job_text;
+
+    struct gw_roster *roster;
+    uint32_t workers, servers, shards; /* joined so far; shards of all */
+    uint32_t declared, ready;
+    uint64_t *server_process; /* [cluster.servers] */
+
+    /* what rank 0 declared */
+    struct gw_declare declare;
+    struct gw_key *keys;
+    uint32_t keys_seen;
+    int has_declare;
+
+    struct gw_decision_state state; /* where the job begins */
+    uint64_t step;                  /* the furthest step known */
+    uint64_t end_clock;
+    int end_reason;
+    int end_decided;
+    struct gw_gather gather[GW_GATHERS];
+    struct gw_final_report final;
+    char final_text[GW_ERROR_TEXT_BYTES];
+    uint32_t decision; /* of the stream, as followed so far */
+
+    int stops; /* how often it was asked to stop */
+    struct gw_timer stop_timer, end_timer;
+    struct gw_keeper *keeper;
+};
+
+struct gw_roster *gw_roster_of(struct gw_coordinator *self,
+                               const struct gw_peer *peer);
+struct gw_roster *
+gw_roster_find(struct gw_coordinator *self, uint8_t role, uint32_t id);
+void gw_coordinator_tell(struct gw_coordinator *self,
+                         struct gw_peer *peer,
+                         const struct gw_message *message);
+void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* coordinator_join.c */
+void gw_coordinator_joined(struct gw_coordinator *self,
+                           struct gw_peer *peer,
+                           const struct gw_join *join);
+void gw_coordinator_declared(struct gw_coordinator *self,
+                             struct gw_roster *who,
+                             const struct gw_declare *declare);
+void gw_coordinator_ready(struct gw_coordinator *self, struct gw_roster *who);
+void gw_coordinator_forget(struct gw_coordinator *self);
+
+/* coordinator_run.c */
+enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
+                                       struct gw_error *error);
+void gw_coordinator_run_close(struct gw_coordinator *self);
+void gw_coordinator_reported(struct gw_coordinator *self,
+                             struct gw_roster *who,
+                             const struct gw_report *report);
+void gw_coordinator_decided(struct gw_coordinator *self,
+                            const struct gw_decision *decision);
+void gw_coordinator_stalled(struct gw_coordinator *self,
+                            const struct gw_stall *stall);
+
+/* coordinator_end.c */
+void gw_coordinator_end(struct gw_coordinator *self,
+                        enum gw_status status,
+                        const char *format,
+                        ...) __attribute__((format(printf, 3, 4)));
+void gw_coordinator_bye(struct gw_coordinator *self,
+                        struct gw_roster *who,
+                        const struct gw_bye *bye);
+void gw_coordinator_lost(struct gw_coordinator *self,
+                         struct gw_peer *peer,
+                         enum gw_status status,
+                         const char *why);
+void gw_coordinator_maybe_done(struct gw_coordinator *self);
+
+/* coordinator_keep.c */
+enum gw_status gw_keeper_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_keeper_close(struct gw_coordinator *self);
+void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start);
+void gw_keeper_cut(struct gw_coordinator *self,
+                   const struct gw_decision *decision);
+void gw_keeper_saved(struct gw_coordinator *self,
+                     struct gw_roster *who,
+                     const struct gw_saved *saved);
+/* Before the start: does the checkpoint fit what the workers declare? */
+enum gw_status gw_keeper_check(struct gw_coordinator *self,
+                               struct gw_error *error);
+/* Non-zero when the last checkpoint could not be made. */
+int gw_keeper_failed(const struct gw_coordinator *self);
+/* Non-zero while a checkpoint is being made. */
+int gw_keeper_is_busy(const struct gw_coordinator *self);
+
+#endif

@@ -1,0 +1,444 @@
+#include "config.h"
+
+#include "server/decision.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* values[] of a cut: the state of the job at its clock */
+enum {
+    CUT_APPLIED,
+    CUT_LOSS_SCALE,
+    CUT_GOOD_STEPS,
+    CUT_SKIPPED,
+    CUT_BEST_LOSS,
+    CUT_BEST_CLOCK,
+    CUT_EVALUATIONS,
+    CUT_WITHOUT_PROGRESS,
+    CUT_VALUES,
+};
+
+/* Keeps bits that a norm of zero would lose; as PyTorch's clip_grad_norm_. */
+#define CLIP_EPSILON 1e-6
+
+struct gw_leader {
+    struct gw_leader_options options;
+    struct gw_decision_state state;
+    uint32_t number;
+    uint64_t seen_version; /* gw_leader_before has been here */
+    uint64_t end_clock;
+    uint64_t cut_clock; /* of the last cut */
+    int cut_open;       /* it is not stored yet */
+    int stop, want_cut;
+    uint8_t phase;   /* of the votes that are awaited */
+    uint32_t voters; /* shards that own a chunk */
+    uint32_t votes;  /* of them, complete */
+    uint32_t *voted; /* [shards] values received */
+    double *square;  /* [chunks], and [2 * chunks] in phase 2 */
+    double *trust;   /* [keys] */
+    uint64_t samples;
+    uint32_t *bad; /* [ranks] */
+    uint32_t bad_n;
+    struct gw_score *score; /* [ranks] */
+    uint8_t *scored;        /* [ranks] */
+    uint32_t scores;
+    uint64_t score_clock;
+};
+
+static int dynamic_scale(const struct gw_leader *leader)
+{
+    return strcmp(leader->options.config->train.loss_scale, "dynamic") == 0;
+}
+
+double gw_loss_scale_first(const struct gw_config *config)
+{
+    if (strcmp(config->train.loss_scale, "dynamic") == 0)
+        return GW_LOSS_SCALE_FIRST;
+    if (strcmp(config->train.loss_scale, "none") == 0)
+        return 1;
+    return strtod(config->train.loss_scale, NULL);
+}
+
+enum gw_status gw_leader_create(const struct gw_leader_options *options,
+                                struct gw_leader **leader_p,
+                                struct gw_error *error)
+{
+    struct gw_leader *leader = calloc(1, sizeof *leader);
+    if (!leader)
+        return gw_fail(error, GW_ENOMEM, "no memory for decisions");
+    leader->options = *options;
+    leader->state = options->state;
+    leader->seen_version = GW_NEVER_CLOCK;
+    leader->end_clock = GW_NEVER_CLOCK;
+    leader->cut_clock =
+        options->resumed ? options->state.clock : GW_NEVER_CLOCK;
+    leader->score_clock = GW_NEVER_CLOCK;
+    leader->phase = 1;
+    for (uint32_t shard = 0; shard < options->shards; shard++)
+        leader->voters += options->map->shard_chunks[shard] > 0;
+    leader->voted = calloc(options->shards, sizeof *leader->voted);
+    leader->square = calloc(2 * options->map->chunks, sizeof *leader->square);
+    leader->trust = calloc(options->map->keys, sizeof *leader->trust);
+    leader->bad = calloc(options->ranks, sizeof *leader->bad);
+    leader->score = calloc(options->ranks, sizeof *leader->score);
+    leader->scored = calloc(options->ranks, sizeof *leader->scored);
+    if (!leader->voted || !leader->square || !leader->trust || !leader->bad ||
+        !leader->score || !leader->scored) {
+        gw_leader_destroy(leader);
+        return gw_fail(error, GW_ENOMEM, "no memory for decisions");
+    }
+    if (leader->state.loss_scale == 0)
+        leader->state.loss_scale = gw_loss_scale_first(options->config);
+    *leader_p = leader;
+    return GW_OK;
+}
+
+void gw_leader_destroy(struct gw_leader *leader)
+{
+    if (!leader)
+        return;
+    free(leader->voted);
+    free(leader->square);
+    free(leader->trust);
+    free(leader->bad);
+    free(leader->score);
+    free(leader->scored);
+    free(leader);
+}
+
+uint32_t gw_leader_number(const struct gw_leader *leader)
+{
+    return leader->number;
+}
+
+static void emit(struct gw_leader *leader, struct gw_decision *decision)
+{
+    decision->number = ++leader->number;
+    leader->options.emit(leader->options.owner, decision);
+}
+
+static void emit_cut(struct gw_leader *leader, uint64_t clock, int best)
+{
+    const struct gw_decision_state *state = &leader->state;
+    double values[CUT_VALUES] = {
+        [CUT_APPLIED] = (double)state->applied,
+        [CUT_LOSS_SCALE] = state->loss_scale,
+        [CUT_GOOD_STEPS] = (double)state->good_steps,
+        [CUT_SKIPPED] = state->skipped_in_a_row,
+        [CUT_BEST_LOSS] = state->best_loss,
+        [CUT_BEST_CLOCK] = (double)state->best_clock,
+        [CUT_EVALUATIONS] = state->evaluations,
+        [CUT_WITHOUT_PROGRESS] = state->evaluations_without_progress,
+    };
+    struct gw_decision cut = {
+        .kind = GW_DECIDE_CUT,
+        .reason = best != 0,
+        .clock = clock,
+        .values = values,
+        .values_n = CUT_VALUES,
+    };
+    leader->want_cut = 0;
+    leader->cut_open = 1;
+    leader->cut_clock = clock;
+    emit(leader, &cut);
+}
+
+void gw_decision_state_read(const struct gw_decision *cut,
+                            struct gw_decision_state *state)
+{
+    double values[CUT_VALUES] = {0};
+    for (uint32_t i = 0; i < CUT_VALUES && i < cut->values_n; i++)
+        values[i] = cut->values[i];
+    *state = (struct gw_decision_state){
+        .clock = cut->clock,
+        .applied = (uint64_t)values[CUT_APPLIED],
+        .loss_scale = values[CUT_LOSS_SCALE],
+        .good_steps = (uint64_t)values[CUT_GOOD_STEPS],
+        .skipped_in_a_row = (uint32_t)values[CUT_SKIPPED],
+        .best_loss = values[CUT_BEST_LOSS],
+        .best_clock = (uint64_t)values[CUT_BEST_CLOCK],
+        .evaluations = (uint32_t)values[CUT_EVALUATIONS],
+        .evaluations_without_progress = (uint32_t)values[CUT_WITHOUT_PROGRESS],
+    };
+}
+
+static int saves(const struct gw_leader *leader)
+{
+    return leader->options.config->checkpoint.dir[0] != '\0';
+}
+
+static void
+emit_end(struct gw_leader *leader, uint64_t clock, enum gw_end_reason reason)
+{
+    if (leader->end_clock <= clock)
+        return;
+    leader->end_clock = clock;
+    if (saves(leader) && leader->cut_clock != clock)
+        emit_cut(leader, clock, 0);
+    struct gw_decision end = {
+        .kind = GW_DECIDE_END, .reason = (uint8_t)reason, .clock = clock};
+    emit(leader, &end);
+}
+
+/* Due by steps, by the clock on the wall, or because it is the beginning. */
+static int cut_is_due(const struct gw_leader *leader, uint64_t version)
+{
+    uint64_t every = leader->options.checkpoint_steps;
+    if (!saves(leader) || leader->cut_clock == version)
+        return 0;
+    if (version == leader->options.state.clock)
+        return 1; /* the beginning is a checkpoint too */
+    return leader->want_cut || (every && version % every == 0);
+}
+
+void gw_leader_before(struct gw_leader *leader, uint64_t version)
+{
+    if (leader->seen_version != GW_NEVER_CLOCK &&
+        version <= leader->seen_version)
+        return;
+    leader->seen_version = version;
+    if (!leader->options.whole_step) {
+        /* streaming applies every step */
+        leader->state.applied += version - leader->state.clock;
+        leader->state.clock = version;
+    }
+    if (version >= leader->options.total_steps) {
+        emit_end(leader, version, GW_END_COMPLETE);
+    } else if (leader->stop) {
+        emit_end(leader, version, GW_END_STOPPED);
+    } else if (cut_is_due(leader, version)) {
+        /* a disk that is late makes the next checkpoint late, not the job */
+        if (leader->cut_open)
+            leader->want_cut = 1;
+        else
+            emit_cut(leader, version, 0);
+    }
+}
+
+void gw_leader_stop(struct gw_leader *leader)
+{
+    leader->stop = 1;
+}
+
+void gw_leader_want_cut(struct gw_leader *leader)
+{
+    leader->want_cut = 1;
+}
+
+void gw_leader_stored(struct gw_leader *leader, uint64_t clock)
+{
+    if (clock == leader->cut_clock)
+        leader->cut_open = 0;
+}
+
+/* ---- steps ---- */
+
+static void note_bad(struct gw_leader *leader, const struct gw_vote *vote)
+{
+    for (uint32_t i = 0; i < vote->bad_ranks_n; i++) {
+        uint32_t rank = vote->bad_ranks[i], at = 0;
+        while (at < leader->bad_n && leader->bad[at] < rank)
+            at++;
+        if (rank >= leader->options.ranks ||
+            (at < leader->bad_n && leader->bad[at] == rank))
+            continue;
+        memmove(leader->bad + at + 1, leader->bad + at,
+                (leader->bad_n - at) * sizeof *leader->bad);
+        leader->bad[at] = rank;
+        leader->bad_n++;
+    }
+}
+
+static void forget_votes(struct gw_leader *leader, uint8_t phase)
+{
+    memset(leader->voted, 0, leader->options.shards * sizeof *leader->voted);
+    leader->votes = 0;
+    leader->phase = phase;
+    if (phase == 1)
+        leader->bad_n = 0;
+}
+
+/* The scale after a step, and whether a skip counts towards the end. */
+static int adapt_scale(struct gw_leader *leader, int finite)
+{
+    struct gw_decision_state *state = &leader->state;
+    if (!dynamic_scale(leader))
+        return !finite;
+    if (finite) {
+        state->good_steps++;
+        if (state->good_steps >= GW_LOSS_SCALE_AFTER) {
+            state->good_steps = 0;
+            state->loss_scale = fmin(2 * state->loss_scale, GW_LOSS_SCALE_MAX);
+        }
+        return 0;
+    }
+    int at_minimum = state->loss_scale <= GW_LOSS_SCALE_MIN;
+    state->good_steps = 0;
+    state->loss_scale = fmax(state->loss_scale / 2, GW_LOSS_SCALE_MIN);
+    return at_minimum;
+}
+
+static void decide_step(struct gw_leader *leader)
+{
+    const struct gw_config *config = leader->options.config;
+    struct gw_decision_state *state = &leader->state;
+    double total = 0;
+    for (size_t i = 0; i < leader->options.map->chunks; i++)
+        total += leader->square[i];
+    int finite = isfinite(total) && leader->bad_n == 0;
+    double norm = sqrt(total) / ((double)leader->samples * state->loss_scale);
+    double clip = 1;
+    if (finite && config->train.clip > 0)
+        clip = fmin(1, config->train.clip / (norm + CLIP_EPSILON));
+    int counts = adapt_scale(leader, finite);
+    double values[3] = {clip, state->loss_scale, norm};
+    struct gw_decision step = {
+        .kind = GW_DECIDE_STEP,
+        .apply = finite != 0,
+        .clock = state->clock,
+        .values = values,
+        .values_n = 3,
+        .ranks = leader->bad,
+        .ranks_n = leader->bad_n,
+    };
+    state->clock++;
+    state->applied += finite != 0;
+    if (finite)
+        state->skipped_in_a_row = 0;
+    else if (counts)
+        state->skipped_in_a_row++;
+    emit(leader, &step);
+    int limit = config->train.nonfinite == GW_NONFINITE_SKIP ? GW_SKIPS_MAX : 1;
+    if ((int)state->skipped_in_a_row >= limit)
+        emit_end(leader, state->clock, GW_END_NONFINITE);
+    forget_votes(leader, leader->options.two_phase && finite ? 2 : 1);
+}
+
+/* LAMB: r = |w| / |u| of each key, 1 where either is 0 (You et al., 2019). */
+static void decide_trust(struct gw_leader *leader)
+{
+    const struct gw_map *map = leader->options.map;
+    for (size_t key = 0; key < map->keys; key++) {
+        double w = 0, u = 0;
+        for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1];
+             c++) {
+            w += leader->square[2 * c];
+            u += leader->square[2 * c + 1];
+        }
+        leader->trust[key] = w > 0 && u > 0 ? sqrt(w) / sqrt(u) : 1;
+    }
+    struct gw_decision trust = {
+        .kind = GW_DECIDE_TRUST,
+        .clock = leader->state.clock - 1,
+        .values = leader->trust,
+        .values_n = (uint32_t)map->keys,
+    };
+    emit(leader, &trust);
+    forget_votes(leader, 1);
+}
+
+enum gw_status gw_leader_vote(struct gw_leader *leader,
+                              uint32_t shard,
+                              const struct gw_vote *vote)
+{
+    const struct gw_map *map = leader->options.map;
+    uint64_t clock = leader->state.clock - (leader->phase == 2);
+    if (shard >= leader->options.shards || vote->phase != leader->phase ||
+        vote->clock != clock)
+        return GW_EPROTO;
+    uint32_t width = leader->phase, chunks = map->shard_chunks[shard];
+    if (chunks == 0 || vote->total != width * chunks ||
+        vote->first != leader->voted[shard] ||
+        vote->values_n > vote->total - vote->first)
+        return GW_EPROTO;
+    for (uint32_t i = 0; i < vote->values_n; i++) {
+        uint32_t at = vote->first + i;
+        uint32_t global = map->shard_chunk[shard][at / width];
+        leader->square[width * global + at % width] = vote->values[i];
+    }
+    note_bad(leader, vote);
+    /* every chunk has the same samples: each rank pushes all of them */
+    leader->samples = vote->samples;
+    leader->voted[shard] += vote->values_n;
+    if (leader->voted[shard] < vote->total)
+        return GW_OK;
+    if (++leader->votes < leader->voters)
+        return GW_OK;
+    if (leader->phase == 1)
+        decide_step(leader);
+    else
+        decide_trust(leader);
+    return GW_OK;
+}
+
+/* ---- evaluations ---- */
+
+struct gw_score
+gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
+{
+    if (n == 1)
+        return score[first];
+    uint32_t half = 1;
+    while (2 * half < n)
+        half *= 2;
+    struct gw_score left = gw_score_tree(score, first, half);
+    struct gw_score right = gw_score_tree(score, first + half, n - half);
+    left.loss += right.loss;
+    left.correct += right.correct;
+    left.samples += right.samples;
+    return left;
+}
+
+static void decide_score(struct gw_leader *leader)
+{
+    const struct gw_config *config = leader->options.config;
+    struct gw_decision_state *state = &leader->state;
+    struct gw_score sum =
+        gw_score_tree(leader->score, 0, leader->options.ranks);
+    double n = sum.samples ? (double)sum.samples : 1;
+    double values[2] = {sum.loss / n, (double)sum.correct / n};
+    int best = state->evaluations == 0 || values[0] < state->best_loss;
+    uint64_t clock = leader->score_clock;
+    state->evaluations++;
+    state->evaluations_without_progress++;
+    if (best) {
+        state->best_loss = values[0];
+        state->best_clock = clock;
+        state->evaluations_without_progress = 0;
+    }
+    /* workers go on with the score, so what concerns this clock comes first */
+    if (best && saves(leader) && leader->cut_clock != clock)
+        emit_cut(leader, clock, 1);
+    if (config->train.early_stop &&
+        state->evaluations_without_progress >= config->train.early_stop)
+        emit_end(leader, clock, GW_END_EARLY);
+    struct gw_decision score = {
+        .kind = GW_DECIDE_SCORE,
+        .reason = best != 0,
+        .clock = clock,
+        .values = values,
+        .values_n = 2,
+    };
+    emit(leader, &score);
+    memset(leader->scored, 0, leader->options.ranks);
+    leader->scores = 0;
+}
+
+enum gw_status gw_leader_score(struct gw_leader *leader,
+                               uint32_t rank,
+                               const struct gw_score *score)
+{
+    if (rank >= leader->options.ranks)
+        return GW_EPROTO;
+    if (leader->scored[rank])
+        return GW_OK;
+    if (leader->scores > 0 && score->clock != leader->score_clock)
+        return GW_EPROTO;
+    leader->score_clock = score->clock;
+    leader->score[rank] = *score;
+    leader->scored[rank] = 1;
+    if (++leader->scores == leader->options.ranks)
+        decide_score(leader);
+    return GW_OK;
+}

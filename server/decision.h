@@ -1,0 +1,97 @@
+/*
+ * Decisions: what is one for all shards and workers. They form one ordered
+ * stream, led by shard 0, which every member follows in order.
+ *
+ * The leader gathers votes and scores and emits; a follower keeps what has been
+ * decided. Both are pure state: messages in, decisions out through `emit`.
+ *
+ * A decision is given a clock before shard 0 has answered any want for it, or,
+ * at an evaluation, before any worker goes on. Answers and pushes carry the
+ * number of the last decision their sender had, so nobody can act at that clock
+ * without it.
+ */
+#ifndef GW_SERVER_DECISION_H
+#define GW_SERVER_DECISION_H
+
+#include <stdint.h>
+
+#include "proto/config.h"
+#include "proto/control.h"
+#include "proto/map.h"
+
+#define GW_NEVER_CLOCK UINT64_MAX
+
+/* Skipped steps in a row that end a job. */
+#define GW_SKIPS_MAX 3
+
+/* Bounds of a dynamic loss scale, and when it grows. */
+#define GW_LOSS_SCALE_FIRST 65536.0
+#define GW_LOSS_SCALE_MIN   1.0
+#define GW_LOSS_SCALE_MAX   16777216.0
+#define GW_LOSS_SCALE_AFTER 2000
+
+struct gw_leader;
+
+/* The loss scale that a job begins with; 1 where there is none. */
+double gw_loss_scale_first(const struct gw_config *config);
+
+struct gw_leader_options {
+    const struct gw_config *config;
+    const struct gw_map *map;
+    uint32_t ranks, shards;
+    uint64_t total_steps;
+    uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
+    struct gw_decision_state state;
+    int resumed; /* a checkpoint of state.clock is there already */
+    int whole_step, two_phase;
+    /* Called for each decision, in order; it lasts for the call. */
+    void (*emit)(void *owner, const struct gw_decision *decision);
+    void *owner;
+};
+
+enum gw_status gw_leader_create(const struct gw_leader_options *options,
+                                struct gw_leader **leader_p,
+                                struct gw_error *error);
+void gw_leader_destroy(struct gw_leader *leader);
+
+/*
+ * To be called before the first answer for `version`: emits what must be known
+ * at that clock. Calls for versions that were seen before do nothing.
+ */
+void gw_leader_before(struct gw_leader *leader, uint64_t version);
+
+/*
+ * A shard's vote. Emits the step's decision with the last one. GW_EPROTO: a
+ * vote for another clock or phase, of a shard that has voted, or out of range.
+ */
+enum gw_status gw_leader_vote(struct gw_leader *leader,
+                              uint32_t shard,
+                              const struct gw_vote *vote);
+
+/*
+ * A rank's part of the evaluation at its clock. Emits cut, end and score with
+ * the last one. Repeated parts are ignored; GW_EPROTO: a rank out of range.
+ */
+enum gw_status gw_leader_score(struct gw_leader *leader,
+                               uint32_t rank,
+                               const struct gw_score *score);
+
+/* The job is to end, or to be saved, at the next clock where it can. */
+void gw_leader_stop(struct gw_leader *leader);
+void gw_leader_want_cut(struct gw_leader *leader);
+
+/* The checkpoint of `clock` is complete (or was given up). */
+void gw_leader_stored(struct gw_leader *leader, uint64_t clock);
+
+/* The number of the last decision emitted. */
+uint32_t gw_leader_number(const struct gw_leader *leader);
+
+/* Scores [first, first + n), n >= 1, summed as the tree of the reduction. */
+struct gw_score
+gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n);
+
+/* The state that a cut decision carries in its values. */
+void gw_decision_state_read(const struct gw_decision *cut,
+                            struct gw_decision_state *state);
+
+#endif

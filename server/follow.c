@@ -1,0 +1,149 @@
+/*
+ * The stream of decisions at a shard. Shard 0 leads: what its leader emits goes
+ * to every worker, every shard and the coordinator, and is followed here like
+ * everywhere. The other shards send their votes to shard 0 and follow what
+ * comes back, in order.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+
+static void follow(struct gw_server *server, const struct gw_decision *decision)
+{
+    server->decision = decision->number;
+    switch (decision->kind) {
+    case GW_DECIDE_STEP:
+    case GW_DECIDE_TRUST:
+        gw_whole_decided(server, decision);
+        break;
+    case GW_DECIDE_CUT:
+        gw_save_cut(server, decision->clock);
+        break;
+    case GW_DECIDE_END:
+        server->end_clock = decision->clock;
+        break;
+    default:
+        break; /* scores concern workers */
+    }
+    gw_session_recheck(server);
+}
+
+static void emitted(void *owner, const struct gw_decision *decision)
+{
+    struct gw_server *server = owner;
+    struct gw_message message = {.kind = GW_MESSAGE_DECISION,
+                                 .decision = *decision};
+    for (struct gw_peer *peer = gw_member_peers(server->member); peer;
+         peer = gw_peer_next(peer)) {
+        int shard = peer->role == GW_ROLE_SERVER;
+        /* trust ratios are long, and nobody else needs them */
+        message.decision.values_n = decision->kind == GW_DECIDE_TRUST && !shard
+                                        ? 0
+                                        : decision->values_n;
+        gw_server_tell(server, peer, &message);
+    }
+    follow(server, decision);
+}
+
+void gw_follow_decision(struct gw_server *server,
+                        const struct gw_decision *decision)
+{
+    if (decision->number != server->decision + 1) {
+        gw_server_finish(server, GW_EPROTO,
+                         "decision %u came after decision %u", decision->number,
+                         server->decision);
+        return;
+    }
+    follow(server, decision);
+}
+
+void gw_follow_vote(struct gw_server *server,
+                    struct gw_peer *peer,
+                    const struct gw_vote *vote)
+{
+    if (!server->leader) {
+        struct gw_message message = {.kind = GW_MESSAGE_VOTE, .vote = *vote};
+        gw_server_tell(server, server->leader_peer, &message);
+        return;
+    }
+    uint32_t shard = peer ? peer->id : server->number;
+    if (gw_leader_vote(server->leader, shard, vote) != GW_OK)
+        gw_server_finish(server, GW_EPROTO,
+                         "shard %u voted on step %" PRIu64
+                         " when it was not asked",
+                         shard, vote->clock);
+}
+
+void gw_follow_score(struct gw_server *server,
+                     struct gw_peer *peer,
+                     const struct gw_score *score)
+{
+    if (!server->leader || peer->role != GW_ROLE_WORKER ||
+        gw_leader_score(server->leader, peer->id, score) != GW_OK)
+        gw_server_finish(server, GW_EPROTO,
+                         "%s sent a score of step %" PRIu64
+                         " that nobody waits for",
+                         peer->name, score->clock);
+}
+
+static void on_cut_timer(struct gw_timer *timer)
+{
+    struct gw_server *server = timer->owner;
+    gw_leader_want_cut(server->leader);
+    gw_timer_start(server->loop, timer,
+                   server->config.checkpoint.every.n * 1000000);
+}
+
+static uint64_t cut_steps(const struct gw_server *server)
+{
+    const struct gw_every *every = &server->config.checkpoint.every;
+    if (every->unit == GW_STEPS)
+        return every->n;
+    if (every->unit == GW_EPOCHS)
+        return every->n * server->start.steps_per_epoch;
+    return 0;
+}
+
+enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
+{
+    const struct gw_decision_state *state = &server->start.state;
+    server->end_clock = GW_NEVER_CLOCK;
+    server->applied = state->applied;
+    server->loss_scale = state->loss_scale > 0
+                             ? state->loss_scale
+                             : gw_loss_scale_first(&server->config);
+    if (server->number != 0)
+        return GW_OK;
+    struct gw_leader_options options = {
+        .config = &server->config,
+        .map = server->map,
+        .ranks = server->ranks,
+        .shards = server->shards,
+        .total_steps = server->start.total_steps,
+        .checkpoint_steps = cut_steps(server),
+        .state = *state,
+        .resumed = server->resume[0] != '\0',
+        .whole_step = server->whole_step,
+        .two_phase = server->shard->optimizer->two_phase,
+        .emit = emitted,
+        .owner = server,
+    };
+    enum gw_status status = gw_leader_create(&options, &server->leader, error);
+    if (status != GW_OK)
+        return status;
+    server->cut_timer.fire = on_cut_timer;
+    server->cut_timer.owner = server;
+    if (server->config.checkpoint.every.unit == GW_SECONDS)
+        gw_timer_start(server->loop, &server->cut_timer,
+                       server->config.checkpoint.every.n * 1000000);
+    return GW_OK;
+}
+
+void gw_follow_close(struct gw_server *server)
+{
+    gw_timer_stop(server->loop, &server->cut_timer);
+    gw_leader_destroy(server->leader);
+    server->leader = NULL;
+}

@@ -1,0 +1,314 @@
+/*
+ * Cuts: a checkpoint of this shard at one clock, written while the job goes on.
+ *
+ *   decided --> copying: each chunk, when it is idle, or at the latest before
+ *               it leaves that version --> writing, on another thread --> SAVED
+ *
+ * There is one snapshot. A cut that is decided while the one before is still
+ * being written waits, and so do the chunks that would leave its version.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "proto/digest.h"
+#include "server/manifest.h"
+#include "server/safetensors.h"
+#include "server/store.h"
+
+#define CUTS_MAX     4
+#define TENSOR_NAME  160
+#define COPY_TURN_US 5000
+
+/* How long the simulator lets a write take. */
+#define WRITE_MODEL_US 2000
+
+enum save_phase {
+    SAVE_IDLE,
+    SAVE_COPYING,
+    SAVE_WRITING
+};
+
+struct gw_save {
+    struct gw_server *server;
+    enum save_phase phase;
+    uint64_t clock;             /* of the cut that is made */
+    uint64_t waiting[CUTS_MAX]; /* clocks of cuts that are decided */
+    uint32_t waiting_n;
+    uint8_t *saved; /* [chunks] */
+    uint32_t saved_n;
+    uint32_t arrays;      /* weights and states */
+    uint64_t *place;      /* [chunks] in an array of the file's data */
+    uint64_t array_bytes; /* of one array there */
+    uint8_t *snapshot;    /* the file's data; taken with the first cut */
+    struct gw_task copy_task;
+    struct gw_work work;
+    /* of the work */
+    char file[GW_FILE_NAME_MAX];
+    uint64_t file_bytes;
+    uint8_t sha256[GW_DIGEST_BYTES];
+    struct gw_error error;
+    enum gw_status status;
+};
+
+/* ---- the snapshot: arrays one after the other, in each the chunks ---- */
+
+static void copy_chunk(struct gw_save *save, uint32_t index)
+{
+    const struct gw_shard *shard = save->server->shard;
+    const struct gw_shard_chunk *chunk = &shard->chunk[index];
+    for (uint32_t array = 0; array < save->arrays; array++) {
+        const float *from = array == 0 ? gw_shard_weights(shard, index)
+                                       : shard->state[array - 1] + chunk->first;
+        memcpy(save->snapshot + array * save->array_bytes + save->place[index],
+               from, chunk->elems * sizeof(float));
+    }
+    save->saved[index] = 1;
+    save->saved_n++;
+}
+
+static int is_due(const struct gw_save *save, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &save->server->shard->chunk[index];
+    return save->phase == SAVE_COPYING && chunk->ready &&
+           chunk->version == save->clock && !save->saved[index];
+}
+
+static void maybe_write(struct gw_save *save)
+{
+    if (save->phase != SAVE_COPYING ||
+        save->saved_n < save->server->shard->chunks)
+        return;
+    save->phase = SAVE_WRITING;
+    gw_loop_work(save->server->loop, &save->work);
+}
+
+/* Copies what is idle, a few milliseconds at a time. */
+static void copy_idle(struct gw_task *task)
+{
+    struct gw_save *save = task->owner;
+    struct gw_server *server = save->server;
+    uint64_t until_us = gw_loop_now(server->loop) + COPY_TURN_US;
+    for (uint32_t i = 0; i < server->shard->chunks; i++) {
+        if (!is_due(save, i))
+            continue;
+        copy_chunk(save, i);
+        if (gw_loop_now(server->loop) >= until_us) {
+            gw_loop_post(server->loop, task);
+            break;
+        }
+    }
+    maybe_write(save);
+}
+
+static void begin(struct gw_save *save, uint64_t clock)
+{
+    struct gw_server *server = save->server;
+    size_t bytes = save->arrays * save->array_bytes;
+    if (!save->snapshot && bytes > 0) {
+        save->snapshot = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (save->snapshot == MAP_FAILED) {
+            save->snapshot = NULL;
+            gw_server_finish(server, GW_ENOMEM,
+                             "no memory for a checkpoint: %zu MiB",
+                             bytes >> 20);
+            return;
+        }
+    }
+    save->phase = SAVE_COPYING;
+    save->clock = clock;
+    save->saved_n = 0;
+    memset(save->saved, 0, server->shard->chunks);
+    gw_loop_post(server->loop, &save->copy_task);
+}
+
+void gw_save_cut(struct gw_server *server, uint64_t clock)
+{
+    struct gw_save *save = server->save;
+    if (save->phase == SAVE_IDLE)
+        begin(save, clock);
+    else if (save->waiting_n < CUTS_MAX)
+        save->waiting[save->waiting_n++] = clock;
+    else
+        gw_server_finish(server, GW_EPROTO, "too many cuts at once");
+}
+
+int gw_save_before_update(struct gw_server *server, uint32_t index)
+{
+    struct gw_save *save = server->save;
+    if (is_due(save, index)) {
+        copy_chunk(save, index);
+        maybe_write(save);
+    }
+    for (uint32_t i = 0; i < save->waiting_n; i++)
+        if (server->shard->chunk[index].version == save->waiting[i])
+            return 0;
+    return 1;
+}
+
+void gw_save_reached(struct gw_server *server, uint32_t index)
+{
+    struct gw_save *save = server->save;
+    if (is_due(save, index))
+        gw_loop_post(server->loop, &save->copy_task);
+}
+
+/* ---- writing ---- */
+
+/* Tensors of the file: per array the chunks, named as manifest.h says. */
+static enum gw_status make_header(struct gw_save *save,
+                                  struct gw_safetensors_header *header)
+{
+    const struct gw_shard *shard = save->server->shard;
+    const struct gw_optimizer *optimizer = shard->optimizer;
+    size_t n = (size_t)save->arrays * shard->chunks;
+    char clock[24];
+    struct gw_metadata metadata = {.key = "clock", .value = clock};
+    struct gw_tensor_spec *tensors = calloc(n + 1, sizeof *tensors);
+    uint64_t *shape = calloc(n + 1, sizeof *shape);
+    char(*names)[TENSOR_NAME] = calloc(n + 1, sizeof *names);
+    enum gw_status status = GW_ENOMEM;
+    snprintf(clock, sizeof clock, "%" PRIu64, save->clock);
+    if (!tensors || !shape || !names) {
+        gw_fail(&save->error, status, "no memory for a checkpoint's header");
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t array = i / shard->chunks;
+        const struct gw_shard_chunk *chunk = &shard->chunk[i % shard->chunks];
+        gw_chunk_tensor_name(shard->map, chunk->global,
+                             array ? optimizer->state_names[array - 1] : NULL,
+                             names[i], sizeof names[i]);
+        shape[i] = chunk->elems;
+        tensors[i] = (struct gw_tensor_spec){
+            .name = names[i], .dims = 1, .shape = &shape[i]};
+    }
+    status = gw_safetensors_header_make(tensors, n, &metadata, 1, header,
+                                        &save->error);
+out:
+    free(tensors);
+    free(shape);
+    free(names);
+    return status;
+}
+
+static void hash_file(struct gw_save *save,
+                      const struct gw_safetensors_header *header)
+{
+    struct gw_digest *digest = gw_digest_begin();
+    gw_digest_add(digest, header->bytes, header->n);
+    gw_digest_add(digest, save->snapshot, save->arrays * save->array_bytes);
+    gw_digest_end(digest, save->sha256);
+    save->file_bytes = header->n + save->arrays * save->array_bytes;
+}
+
+/* Runs on another thread: touches nothing that the loop may change. */
+static void write_file(struct gw_work *work)
+{
+    struct gw_save *save = work->owner;
+    struct gw_safetensors_header header = {0};
+    save->error.text[0] = '\0';
+    save->status = make_header(save, &header);
+    if (save->status != GW_OK)
+        return;
+    hash_file(save, &header);
+    const struct gw_store_part parts[] = {
+        {header.bytes, header.n},
+        {save->snapshot, save->arrays * save->array_bytes},
+    };
+    save->status =
+        gw_store_write(save->server->loop->disk, save->server->dir, save->clock,
+                       save->file, parts, 2, &save->error);
+    gw_safetensors_header_free(&header);
+}
+
+static void resume_updates(struct gw_server *server)
+{
+    if (server->whole_step) {
+        gw_whole_resume(server);
+        return;
+    }
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        if (server->policy->complete(server->shard->chunk[i].held,
+                                     server->ranks))
+            gw_session_complete(server, i);
+}
+
+static void written(struct gw_work *work)
+{
+    struct gw_save *save = work->owner;
+    struct gw_server *server = save->server;
+    struct gw_message message = {.kind = GW_MESSAGE_SAVED,
+                                 .saved = {.clock = save->clock,
+                                           .status = save->status,
+                                           .file = save->file,
+                                           .bytes = save->file_bytes,
+                                           .text = save->error.text}};
+    memcpy(message.saved.sha256, save->sha256, GW_DIGEST_BYTES);
+    save->phase = SAVE_IDLE;
+    if (save->status == GW_OK) {
+        gw_metrics_add(server->metrics, GW_METRIC_CHECKPOINTS, 1);
+        gw_metrics_add(server->metrics, GW_METRIC_CHECKPOINT_BYTES,
+                       save->file_bytes);
+    }
+    gw_server_tell(server, server->coordinator, &message);
+    if (save->waiting_n == 0)
+        return;
+    uint64_t next = save->waiting[0];
+    save->waiting_n--;
+    memmove(save->waiting, save->waiting + 1,
+            save->waiting_n * sizeof *save->waiting);
+    begin(save, next);
+    resume_updates(server);
+}
+
+/* ---- opening and closing ---- */
+
+enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error)
+{
+    const struct gw_shard *shard = server->shard;
+    struct gw_save *save = calloc(1, sizeof *save);
+    if (!save)
+        return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
+    server->save = save;
+    save->server = server;
+    save->arrays = 1 + shard->optimizer->states;
+    save->saved = calloc(shard->chunks + 1, sizeof *save->saved);
+    save->place = calloc(shard->chunks + 1, sizeof *save->place);
+    if (!save->saved || !save->place)
+        return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        save->place[i] = save->array_bytes;
+        save->array_bytes += shard->chunk[i].elems * sizeof(float);
+    }
+    snprintf(save->file, sizeof save->file, "shard-%u-of-%u.safetensors",
+             server->number, server->shards);
+    save->copy_task.run = copy_idle;
+    save->copy_task.owner = save;
+    save->work = (struct gw_work){.run = write_file,
+                                  .done = written,
+                                  .owner = save,
+                                  .model_us = WRITE_MODEL_US};
+    return GW_OK;
+}
+
+void gw_save_close(struct gw_server *server)
+{
+    struct gw_save *save = server->save;
+    server->save = NULL;
+    if (!save)
+        return;
+    gw_loop_cancel(server->loop, &save->work);
+    if (save->snapshot)
+        munmap(save->snapshot, save->arrays * save->array_bytes);
+    free(save->saved);
+    free(save->place);
+    free(save);
+}

@@ -1,0 +1,498 @@
+/*
+ * The life of a server thread.
+ *
+ *   dial the coordinator, JOIN > WELCOME (the job) > VIEW (who is who) >
+ *   DECLARE (the keys) > START > [load a checkpoint] > READY > run > END > BYE
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define WATCH_US 250000
+
+void gw_server_finish(struct gw_server *server,
+                      enum gw_status status,
+                      const char *format,
+                      ...)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    va_list args;
+    if (server->finished)
+        return;
+    server->finished = 1;
+    server->running = 0;
+    gw_timer_stop(server->loop, &server->watch);
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_END,
+        .end = {.status = status, .clock = 0, .text = text}};
+    if (status != GW_OK && server->coordinator)
+        gw_peer_tell(server->coordinator, &message);
+    server->options.finished(server->options.owner, status, text);
+}
+
+void gw_server_tell(struct gw_server *server,
+                    struct gw_peer *peer,
+                    const struct gw_message *message)
+{
+    enum gw_status status = gw_peer_tell(peer, message);
+    if (status == GW_OK || status == GW_ECLOSED)
+        return;
+    gw_server_finish(server, status, "cannot tell %s of a %s: %s", peer->name,
+                     gw_message_name(message->kind), gw_status_text(status));
+}
+
+/* ---- joining ---- */
+
+static void join(struct gw_server *server)
+{
+    const struct gw_server_options *options = &server->options;
+    struct gw_message message = {
+        .kind = GW_MESSAGE_JOIN,
+        .join = {.role = GW_ROLE_SERVER,
+                 .host = options->host,
+                 .machine = options->machine,
+                 .pid = options->pid,
+                 .process = options->process,
+                 .threads = options->threads,
+                 .thread = options->thread,
+                 .address = gw_member_address(server->member),
+                 .rank = GW_RANK_NONE},
+    };
+    gw_server_tell(server, server->coordinator, &message);
+}
+
+static void got_welcome(struct gw_server *server,
+                        const struct gw_welcome *welcome)
+{
+    struct gw_error error;
+    struct gw_config own = server->config;
+    enum gw_status status =
+        gw_config_parse(&server->config, "job", welcome->job, &error);
+    if (status != GW_OK) {
+        gw_server_finish(server, status, "the coordinator's job: %s",
+                         error.text);
+        return;
+    }
+    (void)own;
+    server->has_config = 1;
+    server->ranks = (uint32_t)server->config.cluster.workers;
+    server->whole_step = gw_config_whole_step(&server->config);
+    server->session = calloc(server->ranks, sizeof *server->session);
+    if (!server->session)
+        gw_server_finish(server, GW_ENOMEM, "no memory for %u workers",
+                         server->ranks);
+}
+
+static void got_member(struct gw_server *server,
+                       const struct gw_view_member *member)
+{
+    if (member->role == GW_ROLE_WORKER && member->id < server->ranks) {
+        struct gw_session *session = &server->session[member->id];
+        session->incarnation = member->incarnation;
+        snprintf(session->host, sizeof session->host, "%s", member->host);
+    } else if (member->role == GW_ROLE_SERVER) {
+        server->shards++;
+        if (member->incarnation == gw_member_incarnation(server->member))
+            server->number = member->id;
+        if (member->id == 0) {
+            server->leader_incarnation = member->incarnation;
+            snprintf(server->leader_address, sizeof server->leader_address,
+                     "%s", member->address);
+        }
+    }
+}
+
+static void got_view(struct gw_server *server, const struct gw_view *view)
+{
+    if (!server->has_config || view->members_first != server->members_seen) {
+        gw_server_finish(server, GW_EPROTO, "a view came out of order");
+        return;
+    }
+    if (view->members_first == 0) {
+        server->shards = 0;
+        server->number = GW_RANK_NONE;
+    }
+    for (uint32_t i = 0; i < view->members_n; i++)
+        got_member(server, &view->members[i]);
+    server->members_seen += view->members_n;
+    gw_member_set_epoch(server->member, view->epoch);
+    if (server->members_seen < view->members_total)
+        return;
+    if (server->number == GW_RANK_NONE || server->number >= server->shards) {
+        gw_server_finish(server, GW_EPROTO, "the view does not name us");
+        return;
+    }
+    gw_member_set_rank(server->member, server->number);
+    if (server->log)
+        atomic_store(&server->log->rank, (int)server->number);
+}
+
+static void got_keys(struct gw_server *server, const struct gw_declare *declare)
+{
+    if (!server->keys) {
+        server->keys_total = declare->keys_total;
+        server->keys = calloc(declare->keys_total + 1, sizeof *server->keys);
+    }
+    if (!server->keys || declare->keys_first != server->keys_seen ||
+        declare->keys_total != server->keys_total) {
+        gw_server_finish(server, GW_EPROTO, "keys came out of order");
+        return;
+    }
+    memcpy(server->keys + server->keys_seen, declare->keys,
+           declare->keys_n * sizeof *server->keys);
+    server->keys_seen += declare->keys_n;
+}
+
+static void ready(struct gw_server *server)
+{
+    struct gw_message message = {
+        .kind = GW_MESSAGE_READY,
+        .ready = {.version = server->start.state.clock}};
+    server->running = 1;
+    server->progress_us = gw_loop_now(server->loop);
+    gw_server_tell(server, server->coordinator, &message);
+    gw_log_info(server->log,
+                "shard %u of %u: %u chunks of %zu, %zu MiB, %s commit, %s "
+                "kernels",
+                server->number, server->shards, server->shard->chunks,
+                server->map->chunks, server->shard->memory_bytes >> 20,
+                server->whole_step ? "whole-step" : "streaming",
+                gw_update_isa());
+}
+
+void gw_server_loaded(struct gw_server *server)
+{
+    ready(server);
+}
+
+static enum gw_status build(struct gw_server *server, struct gw_error *error)
+{
+    enum gw_status status = gw_map_create(server->keys, server->keys_seen,
+                                          server->shards, &server->map, error);
+    if (status == GW_OK)
+        status = gw_session_open(server, error);
+    if (status == GW_OK)
+        status = gw_whole_open(server, error);
+    if (status == GW_OK)
+        status = gw_follow_open(server, error);
+    if (status == GW_OK)
+        status = gw_save_open(server, error);
+    if (status == GW_OK && server->number != 0)
+        status = gw_member_dial(server->member, server->leader_address,
+                                GW_ROLE_SERVER, server->leader_incarnation, 1,
+                                NULL, &server->leader_peer, error);
+    return status;
+}
+
+static void got_start(struct gw_server *server, const struct gw_start *start)
+{
+    struct gw_error error;
+    if (server->map || server->keys_seen == 0 ||
+        server->keys_seen != server->keys_total || server->shards == 0) {
+        gw_server_finish(server, GW_EPROTO, "a start came out of order");
+        return;
+    }
+    snprintf(server->resume, sizeof server->resume, "%s", start->resume);
+    snprintf(server->dir, sizeof server->dir, "%s", start->dir);
+    snprintf(server->token, sizeof server->token, "%s", start->token);
+    server->start = *start;
+    server->start.resume = server->resume;
+    server->start.dir = server->dir;
+    server->start.token = server->token;
+    enum gw_status status = build(server, &error);
+    if (status == GW_OK && server->resume[0])
+        status = gw_load_begin(server, &error);
+    else if (status == GW_OK)
+        ready(server);
+    if (status != GW_OK)
+        gw_server_finish(server, status, "%s", error.text);
+}
+
+/* ---- ending ---- */
+
+static void got_end(struct gw_server *server, const struct gw_end *end)
+{
+    struct rusage usage;
+    struct gw_metrics_snapshot counters = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    if (server->metrics)
+        gw_metrics_collect(server->metrics, &counters);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_BYE,
+        .bye = {.rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
+                .counters = counters.value,
+                .counters_n = GW_METRICS}};
+    gw_peer_tell(server->coordinator, &message);
+    gw_server_finish(server, end->status, "%s", end->text);
+}
+
+/* ---- the member's handler ---- */
+
+static enum gw_status admit(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes)
+{
+    struct gw_server *server = owner;
+    if (!server->running) {
+        snprintf(why, why_bytes, "not ready yet");
+        return GW_EAGAIN;
+    }
+    if (hello->role == GW_ROLE_WORKER && hello->rank < server->ranks &&
+        server->session[hello->rank].incarnation == hello->incarnation) {
+        snprintf(peer->name, sizeof peer->name, "worker %u (%.60s)",
+                 hello->rank, server->session[hello->rank].host);
+        return gw_session_admit(server, peer);
+    }
+    if (hello->role == GW_ROLE_SERVER && server->number == 0 &&
+        hello->rank > 0 && hello->rank < server->shards) {
+        server->shards_present++;
+        return GW_OK;
+    }
+    snprintf(why, why_bytes, "not a member of this job's view");
+    gw_metrics_add(server->metrics, GW_METRIC_LOGINS_REFUSED, 1);
+    return GW_EREFUSED;
+}
+
+static void link_up(void *owner, struct gw_peer *peer, unsigned link)
+{
+    struct gw_server *server = owner;
+    (void)link;
+    if (peer == server->coordinator && !server->has_config)
+        join(server);
+    if (peer != server->coordinator && server->running && !server->all_present)
+        gw_session_present(server);
+}
+
+static void link_down(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why)
+{
+    struct gw_server *server = owner;
+    gw_metrics_add(server->metrics, GW_METRIC_RECONNECTS, 1);
+    gw_log_limited(server->log, &server->limit, GW_LOG_WARN,
+                   "connection %u to %s broke: %s (%s)", link, peer->name, why,
+                   gw_status_text(status));
+    if (peer->role == GW_ROLE_WORKER && server->shard)
+        gw_session_link_down(server, peer, link);
+}
+
+static void
+lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
+{
+    struct gw_server *server = owner;
+    if (peer == server->coordinator && status == GW_ETIMEOUT)
+        gw_server_finish(server, GW_EDEAD,
+                         "the coordinator (%s) died: silent for %.1f s",
+                         peer->address, (double)gw_peer_silent_us(peer) / 1e6);
+    else if (peer == server->coordinator)
+        gw_server_finish(server, status, "cannot join %s: %s", peer->address,
+                         why);
+    else
+        gw_log_warn(server->log, "%s: %s", peer->name, why);
+}
+
+static void
+on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_server *server = owner;
+    int from_coordinator = peer == server->coordinator;
+    gw_metrics_add(server->metrics, GW_METRIC_CONTROL_MESSAGES, 1);
+    if (server->finished)
+        return;
+    if (from_coordinator && message->kind == GW_MESSAGE_WELCOME)
+        got_welcome(server, &message->welcome);
+    else if (from_coordinator && message->kind == GW_MESSAGE_VIEW)
+        got_view(server, &message->view);
+    else if (from_coordinator && message->kind == GW_MESSAGE_DECLARE)
+        got_keys(server, &message->declare);
+    else if (from_coordinator && message->kind == GW_MESSAGE_START)
+        got_start(server, &message->start);
+    else if (from_coordinator && message->kind == GW_MESSAGE_END)
+        got_end(server, &message->end);
+    else if (from_coordinator && message->kind == GW_MESSAGE_STOP &&
+             server->leader)
+        gw_leader_stop(server->leader);
+    else if (from_coordinator && message->kind == GW_MESSAGE_STORED &&
+             server->leader)
+        gw_leader_stored(server->leader, message->stored.clock);
+    else if (peer == server->leader_peer &&
+             message->kind == GW_MESSAGE_DECISION)
+        gw_follow_decision(server, &message->decision);
+    else if (peer->role == GW_ROLE_SERVER && server->leader &&
+             message->kind == GW_MESSAGE_VOTE)
+        gw_follow_vote(server, peer, &message->vote);
+    else if (peer->role == GW_ROLE_WORKER && server->leader &&
+             message->kind == GW_MESSAGE_SCORE)
+        gw_follow_score(server, peer, &message->score);
+    else
+        gw_peer_reject(peer, 0, "message that its role does not send");
+}
+
+static void on_frame(void *owner,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    gw_session_frame(owner, peer, link, frame, payload);
+}
+
+static const struct gw_member_handler handler = {
+    .admit = admit,
+    .link_up = link_up,
+    .message = on_message,
+    .frame = on_frame,
+    .link_down = link_down,
+    .lost = lost,
+};
+
+/* ---- stalls ---- */
+
+/* Appends "worker 5 (b7), last heard 0.1 s ago" for everyone who is missing. */
+static void
+name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
+{
+    size_t used = 0;
+    for (uint32_t rank = 0; rank < server->ranks && used < room; rank++) {
+        struct gw_session *session = &server->session[rank];
+        int n;
+        if (gw_shard_slot(server->shard, rank, index)->held)
+            continue;
+        if (session->peer)
+            n = snprintf(text + used, room - used,
+                         "%sworker %u (%s), last heard %.1f s ago",
+                         used ? "; " : "", rank, session->host,
+                         (double)gw_peer_silent_us(session->peer) / 1e6);
+        else
+            n = snprintf(text + used, room - used,
+                         "%sworker %u (%s), not connected", used ? "; " : "",
+                         rank, session->host);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void report_stall(struct gw_server *server, double seconds)
+{
+    uint32_t index = 0;
+    char missing[256] = "", text[GW_ERROR_TEXT_BYTES];
+    /* the chunk that is furthest behind: what everybody waits for */
+    for (uint32_t i = 1; i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].version <
+            server->shard->chunk[index].version)
+            index = i;
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    name_missing(server, index, missing, sizeof missing);
+    snprintf(text, sizeof text,
+             "step %" PRIu64 ", key %s: waiting for %s, no progress for %.1f s",
+             chunk->version,
+             server->map->key[server->map->chunk[chunk->global].key].name,
+             missing[0] ? missing : "a decision of shard 0", seconds);
+    gw_log_warn(server->log, "%s", text);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_STALL,
+        .stall = {.clock = chunk->version, .seconds = seconds, .text = text}};
+    gw_peer_tell(server->coordinator, &message);
+}
+
+static void on_watch(struct gw_timer *timer)
+{
+    struct gw_server *server = timer->owner;
+    uint64_t now = gw_loop_now(server->loop);
+    uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
+    gw_timer_start(server->loop, timer, WATCH_US);
+    if (gw_member_paused_us_ago(server->member) < limit_us)
+        return;
+    if (!server->running || !server->all_present ||
+        server->end_clock != GW_NEVER_CLOCK || server->shard->chunks == 0 ||
+        now - server->progress_us < limit_us ||
+        now - server->stalled_us < limit_us)
+        return;
+    server->stalled_us = now;
+    report_stall(server, (double)(now - server->progress_us) / 1e6);
+}
+
+/* ---- opening and closing ---- */
+
+enum gw_status gw_server_open(const struct gw_server_options *options,
+                              struct gw_server **server_p,
+                              struct gw_error *error)
+{
+    struct gw_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return gw_fail(error, GW_ENOMEM, "no memory for a server");
+    server->options = *options;
+    server->loop = options->loop;
+    server->log = options->log;
+    server->metrics = options->metrics;
+    server->number = GW_RANK_NONE;
+    server->cut_clock = GW_NEVER_CLOCK;
+    server->limit.per_second = 2;
+    struct gw_member_options member = {
+        .loop = options->loop,
+        .transport = options->transport,
+        .transport_config = {.interface = options->interface},
+        .role = GW_ROLE_SERVER,
+        .rank = GW_RANK_NONE,
+        .join_us = options->join_us,
+        .handler = &handler,
+        .owner = server,
+    };
+    enum gw_status status = gw_member_open(&member, &server->member, error);
+    if (status == GW_OK)
+        status = gw_member_listen(server->member, options->listen, error);
+    if (status == GW_OK)
+        status = gw_member_dial(server->member, options->coordinator,
+                                GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                &server->coordinator, error);
+    if (status != GW_OK) {
+        gw_member_close(server->member);
+        free(server);
+        return status;
+    }
+    server->watch.fire = on_watch;
+    server->watch.owner = server;
+    gw_timer_start(server->loop, &server->watch, WATCH_US);
+    *server_p = server;
+    return GW_OK;
+}
+
+void gw_server_stop(struct gw_server *server, const char *why)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_STOP,
+                                 .stop = {.text = why}};
+    if (!server->finished)
+        gw_peer_tell(server->coordinator, &message);
+}
+
+void gw_server_close(struct gw_server *server)
+{
+    if (!server)
+        return;
+    server->finished = 1;
+    server->running = 0;
+    gw_timer_stop(server->loop, &server->watch);
+    gw_member_close(server->member);
+    gw_save_close(server);
+    gw_load_close(server);
+    gw_follow_close(server);
+    gw_whole_close(server);
+    gw_session_close(server);
+    gw_map_destroy(server->map);
+    free(server->keys);
+    free(server->session);
+    free(server);
+}

@@ -1,0 +1,52 @@
+/*
+ * A server thread: one shard, its loop, its links. A process with several
+ * threads runs several of these side by side; nothing is shared between them.
+ *
+ * A state machine: opened, it joins the coordinator and does what the job asks
+ * for until the job ends. Everything happens on the loop's thread.
+ */
+#ifndef GW_SERVER_SERVER_H
+#define GW_SERVER_SERVER_H
+
+#include <stdint.h>
+
+#include "proto/log.h"
+#include "proto/metrics.h"
+#include "proto/status.h"
+#include "transport/loop.h"
+#include "transport/transport.h"
+
+struct gw_server;
+
+struct gw_server_options {
+    struct gw_loop *loop;
+    const struct gw_transport_ops *transport;
+    const char *interface;   /* to bind, "" for the default */
+    const char *coordinator; /* address to join */
+    const char *listen;      /* address to listen on, port 0 for any */
+    const char *advertise;   /* host that others dial, or "" for `listen`'s */
+    const char *host;        /* name of this host, for people */
+    uint64_t machine;        /* equal for processes that share a kernel */
+    uint64_t process;        /* equal for the threads of one process */
+    uint32_t pid;
+    uint32_t threads, thread;
+    uint64_t join_us; /* 0: the default */
+    struct gw_log *log;
+    struct gw_metrics *metrics; /* of this thread */
+    /* Called once, on the loop, when the job is over: why, in one line. */
+    void (*finished)(void *owner, enum gw_status status, const char *text);
+    void *owner;
+};
+
+/* Everything the options point to outlives the server. */
+enum gw_status gw_server_open(const struct gw_server_options *options,
+                              struct gw_server **server_p,
+                              struct gw_error *error);
+
+/* Asks the coordinator to stop the job, as a signal does. */
+void gw_server_stop(struct gw_server *server, const char *why);
+
+/* Not from within `finished`. */
+void gw_server_close(struct gw_server *server);
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * Inside a server thread: what its files share.
+ *
+ *   server.c   joining, views, ending
+ *   session.c  the path of a gradient: pushes in, weights out
+ *   step.c     whole-step commits: votes, decisions, apply
+ *   follow.c   the stream of decisions
+ *   save.c     cuts and checkpoint files
+ *   load.c     a checkpoint's weights back into the shard
+ */
+#ifndef GW_SERVER_SERVER_STATE_H
+#define GW_SERVER_SERVER_STATE_H
+
+#include "proto/config.h"
+#include "server/decision.h"
+#include "server/policy.h"
+#include "server/server.h"
+#include "server/shard.h"
+#include "server/want.h"
+#include "transport/member.h"
+
+/* What this shard knows of a worker. */
+struct gw_session {
+    struct gw_peer *peer; /* NULL while it is not connected */
+    uint64_t incarnation; /* that the view names */
+    char host[64];
+    uint32_t landing; /* window: its pushes */
+    uint32_t seeds;   /* window: rank 0's first weights */
+};
+
+/* Where a whole-step commit stands on this shard. */
+enum gw_whole_phase {
+    GW_WHOLE_GATHERING, /* pushes come in; the vote follows the last */
+    GW_WHOLE_DIRECTING, /* lamb: making directions */
+    GW_WHOLE_TRUSTING,  /* lamb: waiting for the trust ratios */
+    GW_WHOLE_APPLYING,
+};
+
+struct gw_whole_step {
+    enum gw_whole_phase phase;
+    int skip;
+    uint32_t next; /* chunk to work on */
+    struct gw_update update;
+    double *votes; /* [2 * chunks] */
+    uint32_t *bad; /* [ranks] */
+    uint32_t bad_n;
+    double *trust; /* [keys] */
+    uint64_t samples;
+    struct gw_task task;
+};
+
+struct gw_save;
+struct gw_load;
+
+struct gw_server {
+    struct gw_server_options options;
+    struct gw_loop *loop;
+    struct gw_log *log;
+    struct gw_metrics *metrics;
+    struct gw_member *member;
+    struct gw_peer *coordinator;
+    struct gw_peer *leader_peer; /* shard 0, where we are not it */
+    int finished;
+
+    struct gw_config config;
+    int has_config;
+    uint32_t number, ranks, shards;
+    uint32_t members_seen;
+    char leader_address[GW_ADDRESS_MAX];
+    uint64_t leader_incarnation;
+    uint64_t *shard_incarnation; /* [shards] */
+    struct gw_key *keys;
+    uint32_t keys_seen, keys_total;
+    struct gw_map *map;
+    struct gw_start start;
+    char resume[GW_STRING_MAX], dir[GW_STRING_MAX], token[GW_STRING_MAX];
+
+    /* the running job */
+    int running; /* weights are there: workers may log in */
+    const struct gw_policy *policy;
+    struct gw_shard *shard;
+    struct gw_wants *wants;
+    struct gw_session *session; /* [ranks] */
+    uint32_t shards_present;    /* shard 0: the others that are connected */
+    int all_present;
+    uint32_t deferred; /* pushes that wait for a decision */
+    int whole_step;
+    struct gw_whole_step step;
+    uint64_t global_batch;
+
+    struct gw_leader *leader; /* shard 0 only */
+    uint32_t decision;        /* number of the last one followed */
+    double loss_scale;
+    uint64_t applied; /* optimizer steps, whole-step commits */
+    uint64_t end_clock;
+    uint64_t cut_clock; /* last cut decided, or GW_NEVER_CLOCK */
+
+    struct gw_save *save;
+    struct gw_load *load;
+
+    struct gw_timer watch;
+    uint64_t progress_us; /* when a push was last counted */
+    uint64_t stalled_us;  /* when a stall was last reported */
+    struct gw_timer cut_timer;
+    struct gw_log_limit limit;
+};
+
+/* server.c: the job is over for this thread */
+void gw_server_finish(struct gw_server *server,
+                      enum gw_status status,
+                      const char *format,
+                      ...) __attribute__((format(printf, 3, 4)));
+void gw_server_tell(struct gw_server *server,
+                    struct gw_peer *peer,
+                    const struct gw_message *message);
+
+/* session.c */
+enum gw_status gw_session_open(struct gw_server *server,
+                               struct gw_error *error);
+void gw_session_close(struct gw_server *server);
+enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer);
+void gw_session_present(struct gw_server *server);
+void gw_session_link_down(struct gw_server *server,
+                          struct gw_peer *peer,
+                          unsigned link);
+void gw_session_frame(struct gw_server *server,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      const struct gw_frame *frame,
+                      const void *payload);
+void gw_session_answer(struct gw_server *server, uint32_t chunk);
+void gw_session_complete(struct gw_server *server, uint32_t chunk);
+void gw_session_recheck(struct gw_server *server);
+void gw_session_fill_update(struct gw_server *server,
+                            uint64_t applied,
+                            uint64_t samples,
+                            double clip,
+                            struct gw_update *update);
+
+/* step.c */
+enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error);
+void gw_whole_close(struct gw_server *server);
+void gw_whole_chunk(struct gw_server *server, uint32_t chunk);
+void gw_whole_decided(struct gw_server *server,
+                      const struct gw_decision *decision);
+void gw_whole_resume(
+    struct gw_server *server); /* a snapshot is out of the way */
+
+/* follow.c */
+enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error);
+void gw_follow_close(struct gw_server *server);
+void gw_follow_decision(struct gw_server *server,
+                        const struct gw_decision *decision);
+void gw_follow_vote(struct gw_server *server,
+                    struct gw_peer *peer,
+                    const struct gw_vote *vote);
+void gw_follow_score(struct gw_server *server,
+                     struct gw_peer *peer,
+                     const struct gw_score *score);
+
+/* save.c */
+enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error);
+void gw_save_close(struct gw_server *server);
+void gw_save_cut(struct gw_server *server, uint64_t clock);
+/* Before a chunk leaves its version. Returns 0 when it must wait. */
+int gw_save_before_update(struct gw_server *server, uint32_t chunk);
+void gw_save_reached(struct gw_server *server, uint32_t chunk);
+
+/* load.c: calls gw_server_loaded when the weights are there */
+enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error);
+void gw_load_close(struct gw_server *server);
+void gw_server_loaded(struct gw_server *server);
+
+#endif

@@ -1,0 +1,393 @@
+/*
+ * The path of a gradient through a server, steps 6 to 8 of DESIGN: a chunk
+ * arrives in the landing slot of its rank; when the policy says that its clock
+ * is complete it is reduced and updated; then the wants that it satisfies are
+ * answered, straight from the new weights.
+ *
+ *   push --> slot --> judge --> hold --> complete --> update --> answer
+ *                       |                   |
+ *                   duplicate          whole step: vote, decision (step.c)
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/schedule.h"
+
+/* ---- out: answers ---- */
+
+static void on_answered(struct gw_send *send, enum gw_status status)
+{
+    struct gw_want_slot *slot = send->owner;
+    (void)status; /* a worker asks again for what did not arrive */
+    slot->sending = 0;
+}
+
+static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    struct gw_peer *peer = server->session[rank].peer;
+    if (!slot->open || slot->sending || !peer || !chunk->ready ||
+        !server->all_present ||
+        !server->policy->answerable(&slot->want, chunk->version))
+        return;
+    if (server->leader)
+        gw_leader_before(server->leader, chunk->version);
+    slot->open = 0;
+    slot->sending = 1;
+    slot->answer = (struct gw_send){
+        .frame = {.kind = GW_FRAME_WEIGHTS,
+                  .clock = chunk->version,
+                  .offset = slot->want.offset,
+                  .window = slot->want.window,
+                  .chunk = chunk->global,
+                  .count = (uint32_t)chunk->version,
+                  .length = chunk->elems * (uint32_t)sizeof(float),
+                  .dtype = GW_DTYPE_F32,
+                  .decision = server->decision,
+                  .payload_crc = gw_shard_crc(server->shard, index)},
+        .payload = gw_shard_weights(server->shard, index),
+        .priority = slot->want.priority,
+        .crc_known = 1,
+        .done = on_answered,
+        .owner = slot,
+    };
+    gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
+    gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
+                   slot->answer.frame.length);
+    gw_peer_send(peer, chunk->global % peer->links, &slot->answer);
+}
+
+void gw_session_answer(struct gw_server *server, uint32_t index)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        answer(server, rank, index);
+}
+
+static void want_opened(void *owner, uint32_t rank, uint32_t index)
+{
+    answer(owner, rank, index);
+}
+
+/* ---- in: pushes ---- */
+
+void gw_session_fill_update(struct gw_server *server,
+                            uint64_t applied,
+                            uint64_t samples,
+                            double clip,
+                            struct gw_update *update)
+{
+    const struct gw_config *config = &server->config;
+    double scale = clip / ((double)samples * server->loss_scale);
+    *update = (struct gw_update){
+        .scale = (float)scale,
+        .lr = gw_schedule_lr(config, applied, server->start.total_steps,
+                             server->global_batch),
+        .weight_decay = config->optimizer.weight_decay,
+        .momentum = config->optimizer.momentum,
+        .beta1 = config->optimizer.beta1,
+        .beta2 = config->optimizer.beta2,
+        .eps = config->optimizer.eps,
+        .t = applied + 1,
+        .trust_ratio = 1,
+    };
+    gw_update_prepare(update);
+}
+
+static void blame(struct gw_server *server, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    const char *key =
+        server->map->key[server->map->chunk[chunk->global].key].name;
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        if (!gw_shard_is_bad(server->shard, rank, index))
+            continue;
+        gw_server_finish(server, GW_ENONFINITE,
+                         "step %" PRIu64 ", key %s: worker %u (%s) sent a "
+                         "gradient that is not finite; lower optimizer.lr, or "
+                         "set train.nonfinite = \"skip\"",
+                         chunk->version - 1, key, rank,
+                         server->session[rank].host);
+        return;
+    }
+    gw_server_finish(server, GW_ENONFINITE,
+                     "step %" PRIu64 ", key %s: the sum of the gradients is "
+                     "not finite; lower optimizer.lr",
+                     chunk->version - 1, key);
+}
+
+/* All pushes of the chunk's clock are here. */
+void gw_session_complete(struct gw_server *server, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    struct gw_update update;
+    if (server->whole_step) {
+        gw_whole_chunk(server, index);
+        return;
+    }
+    if (!gw_save_before_update(server, index))
+        return; /* looked at again when the snapshot is free */
+    uint64_t applied = server->start.state.applied +
+                       (chunk->version - server->start.state.clock);
+    gw_session_fill_update(server, applied, chunk->samples, 1, &update);
+    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
+    if (gw_shard_update(server->shard, index, &update) != GW_OK) {
+        blame(server, index);
+        return;
+    }
+    gw_save_reached(server, index);
+    gw_session_answer(server, index);
+}
+
+static void hold(struct gw_server *server,
+                 uint32_t rank,
+                 uint32_t index,
+                 uint32_t samples,
+                 int empty)
+{
+    server->progress_us = gw_loop_now(server->loop);
+    gw_shard_hold(server->shard, rank, index, samples, empty);
+    if (server->policy->complete(server->shard->chunk[index].held,
+                                 server->ranks))
+        gw_session_complete(server, index);
+}
+
+/* A push that was ahead of our knowledge: is it time now? */
+void gw_session_recheck(struct gw_server *server)
+{
+    for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
+        for (uint32_t i = 0; i < server->shard->chunks; i++) {
+            struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, i);
+            if (!slot->landed || slot->decision > server->decision)
+                continue;
+            slot->landed = 0;
+            server->deferred--;
+            hold(server, rank, i, slot->samples, slot->empty);
+        }
+    }
+}
+
+/* The local index of a chunk that this shard owns. */
+static int find_chunk(const struct gw_server *server,
+                      const struct gw_frame *frame,
+                      uint32_t *index_p)
+{
+    if (frame->chunk >= server->map->chunks)
+        return 0;
+    const struct gw_chunk *chunk = &server->map->chunk[frame->chunk];
+    if (chunk->shard != server->number)
+        return 0;
+    *index_p = chunk->local;
+    return 1;
+}
+
+/* The payload must have landed exactly in its slot. */
+static int fits_slot(const struct gw_server *server,
+                     const struct gw_frame *frame,
+                     uint32_t index,
+                     uint32_t window)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    return frame->window == window && frame->dtype == GW_DTYPE_F32 &&
+           frame->encoding == GW_ENCODING_RAW &&
+           frame->length == chunk->elems * sizeof(float) &&
+           frame->offset == chunk->first * sizeof(float);
+}
+
+static void got_push(struct gw_server *server,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame)
+{
+    uint32_t rank = peer->id, index;
+    struct gw_session *session = &server->session[rank];
+    int empty = frame->length == 0 && frame->count == 0;
+    if (!find_chunk(server, frame, &index) ||
+        !server->shard->chunk[index].ready ||
+        (!empty && (frame->count == 0 ||
+                    !fits_slot(server, frame, index, session->landing)))) {
+        gw_peer_reject(peer, link, "push that fits no chunk of this shard");
+        return;
+    }
+    struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+    gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED, frame->length);
+    switch (server->policy->judge(server->shard->chunk[index].version,
+                                  frame->clock, slot->held || slot->landed)) {
+    case GW_PUSH_DUPLICATE:
+        gw_metrics_add(server->metrics, GW_METRIC_PUSHES_DUPLICATE, 1);
+        return;
+    case GW_PUSH_VIOLATION:
+        gw_peer_reject(peer, link, "push of a clock that cannot be yet");
+        return;
+    case GW_PUSH_HOLD:
+        break;
+    }
+    if (frame->decision > server->decision) {
+        slot->landed = 1;
+        slot->empty = empty != 0;
+        slot->samples = frame->count;
+        slot->decision = frame->decision;
+        server->deferred++;
+        return;
+    }
+    hold(server, rank, index, frame->count, empty);
+}
+
+static void got_want(struct gw_server *server,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const uint8_t *payload)
+{
+    if (frame->length % GW_WANT_BYTES != 0) {
+        gw_peer_reject(peer, link, "want of a strange size");
+        return;
+    }
+    for (uint32_t at = 0; at < frame->length; at += GW_WANT_BYTES) {
+        struct gw_want want;
+        enum gw_status status = gw_want_decode(payload + at, &want);
+        if (status == GW_OK)
+            status = gw_wants_post(server->wants, peer->id, link, peer->links,
+                                   &want, want_opened, server);
+        if (status != GW_OK) {
+            gw_peer_reject(peer, link, "want that makes no sense");
+            return;
+        }
+    }
+}
+
+/* Rank 0's first weights; the job runs when the last chunk is here. */
+static void got_seed(struct gw_server *server,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame)
+{
+    uint32_t index;
+    if (peer->id != 0 || !find_chunk(server, frame, &index) ||
+        !fits_slot(server, frame, index, server->session[0].seeds)) {
+        gw_peer_reject(peer, link, "seed that fits no chunk of this shard");
+        return;
+    }
+    if (server->shard->chunk[index].ready)
+        return; /* sent again after a broken connection */
+    gw_shard_seed(server->shard, index, server->start.state.clock);
+    gw_save_reached(server, index);
+    gw_session_answer(server, index);
+}
+
+/* ---- workers come and go ---- */
+
+/*
+ * A link of a worker was cut. Its wants are void. Pushes that are held but not
+ * yet used come again, whole: what lies in their slots is not to be trusted.
+ */
+void gw_session_link_down(struct gw_server *server,
+                          struct gw_peer *peer,
+                          unsigned link)
+{
+    struct gw_shard *shard = server->shard;
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        if (shard->chunk[i].global % peer->links != link)
+            continue;
+        server->deferred -= gw_shard_slot(shard, peer->id, i)->landed;
+        gw_shard_unhold(shard, peer->id, i);
+        gw_wants_slot(server->wants, peer->id, i)->open = 0;
+    }
+}
+
+enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer)
+{
+    struct gw_session *session = &server->session[peer->id];
+    float *landing = server->shard->landing[peer->id];
+    size_t bytes = server->shard->elems * sizeof(float);
+    enum gw_status status = gw_window_open(&peer->windows, GW_FRAME_PUSH,
+                                           landing, bytes, &session->landing);
+    if (status == GW_OK && peer->id == 0)
+        status = gw_window_open(&peer->windows, GW_FRAME_SEED, landing, bytes,
+                                &session->seeds);
+    if (status != GW_OK)
+        return status;
+    session->peer = peer;
+    struct gw_message message = {
+        .kind = GW_MESSAGE_WINDOW,
+        .window = {GW_FRAME_PUSH, session->landing, bytes}};
+    gw_server_tell(server, peer, &message);
+    if (peer->id == 0) {
+        message.window =
+            (struct gw_window_open){GW_FRAME_SEED, session->seeds, bytes};
+        gw_server_tell(server, peer, &message);
+    }
+    return GW_OK;
+}
+
+/* Shard 0 answers nobody before everybody can hear its decisions. */
+void gw_session_present(struct gw_server *server)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        if (!server->session[rank].peer)
+            return;
+    if (server->leader && server->shards_present + 1 < server->shards)
+        return;
+    server->all_present = 1;
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        gw_session_answer(server, i);
+}
+
+enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
+{
+    const struct gw_optimizer *optimizer =
+        gw_optimizer_find(server->config.optimizer.kind);
+    server->policy = gw_policy_find(server->config.cluster.policy);
+    if (!optimizer || !server->policy)
+        return gw_fail(error, GW_EUNSUPPORTED,
+                       "no optimizer \"%s\" or no policy \"%s\" in this "
+                       "version",
+                       server->config.optimizer.kind,
+                       server->config.cluster.policy);
+    server->global_batch = gw_schedule_batch(&server->config);
+    enum gw_status status =
+        gw_shard_create(server->map, server->number, server->ranks,
+                        server->whole_step, optimizer, &server->shard, error);
+    if (status == GW_OK)
+        status = gw_wants_create(server->map, server->number, server->ranks,
+                                 &server->wants, error);
+    return status;
+}
+
+void gw_session_close(struct gw_server *server)
+{
+    gw_wants_destroy(server->wants);
+    gw_shard_destroy(server->shard);
+    server->wants = NULL;
+    server->shard = NULL;
+}
+
+void gw_session_frame(struct gw_server *server,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      const struct gw_frame *frame,
+                      const void *payload)
+{
+    if (peer->role != GW_ROLE_WORKER || !server->running) {
+        gw_peer_reject(peer, link, "frame that its role does not send");
+        return;
+    }
+    switch (frame->kind) {
+    case GW_FRAME_PUSH:
+        got_push(server, peer, link, frame);
+        break;
+    case GW_FRAME_WANT:
+        got_want(server, peer, link, frame, payload);
+        break;
+    case GW_FRAME_SEED:
+        got_seed(server, peer, link, frame);
+        break;
+    default:
+        gw_peer_reject(peer, link, "frame that its role does not send");
+    }
+}

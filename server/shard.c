@@ -1,0 +1,341 @@
+#include "config.h"
+
+#include "server/shard.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "proto/wire.h"
+
+#define PAGE ((size_t)4096)
+
+static size_t array_bytes(const struct gw_map *map, uint32_t number)
+{
+    size_t bytes = map->shard_bytes[number];
+    return (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
+}
+
+static size_t array_count(uint32_t ranks,
+                          int whole_step,
+                          const struct gw_optimizer *optimizer)
+{
+    return 2 + optimizer->states + ranks + (whole_step ? 1 : 0);
+}
+
+size_t gw_shard_bytes(const struct gw_map *map,
+                      uint32_t number,
+                      uint32_t ranks,
+                      int whole_step,
+                      const struct gw_optimizer *optimizer)
+{
+    return array_count(ranks, whole_step, optimizer) * array_bytes(map, number);
+}
+
+/* The i-th array of the shard's memory. */
+static float *array_at(const struct gw_shard *shard, size_t bytes, size_t i)
+{
+    size_t stagger = i * GW_STAGGER_BYTES % PAGE;
+    return (float *)(void *)(shard->memory + i * bytes + stagger);
+}
+
+static enum gw_status
+take_memory(struct gw_shard *shard, int whole_step, struct gw_error *error)
+{
+    size_t bytes = array_bytes(shard->map, shard->number), i = 0;
+    shard->memory_bytes = gw_shard_bytes(
+        shard->map, shard->number, shard->ranks, whole_step, shard->optimizer);
+    shard->memory = mmap(NULL, shard->memory_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (shard->memory == MAP_FAILED) {
+        shard->memory = NULL;
+        return gw_fail(error, GW_ENOMEM,
+                       "no memory for shard %u: it needs %zu MiB",
+                       shard->number, shard->memory_bytes >> 20);
+    }
+    madvise(shard->memory, shard->memory_bytes, MADV_HUGEPAGE);
+    shard->weights[0] = array_at(shard, bytes, i++);
+    shard->weights[1] = array_at(shard, bytes, i++);
+    for (unsigned s = 0; s < shard->optimizer->states; s++)
+        shard->state[s] = array_at(shard, bytes, i++);
+    for (uint32_t r = 0; r < shard->ranks; r++)
+        shard->landing[r] = array_at(shard, bytes, i++);
+    if (whole_step)
+        shard->reduced = array_at(shard, bytes, i++);
+    return GW_OK;
+}
+
+static void lay_out(struct gw_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        uint32_t global = shard->map->shard_chunk[shard->number][i];
+        const struct gw_chunk *chunk = &shard->map->chunk[global];
+        shard->chunk[i] = (struct gw_shard_chunk){
+            .global = global,
+            .elems = chunk->elems,
+            .first = chunk->shard_offset / sizeof(float),
+        };
+    }
+}
+
+enum gw_status gw_shard_create(const struct gw_map *map,
+                               uint32_t number,
+                               uint32_t ranks,
+                               int whole_step,
+                               const struct gw_optimizer *optimizer,
+                               struct gw_shard **shard_p,
+                               struct gw_error *error)
+{
+    struct gw_shard *shard = calloc(1, sizeof *shard);
+    enum gw_status status = GW_ENOMEM;
+    if (!shard)
+        return gw_fail(error, GW_ENOMEM, "no memory for shard %u", number);
+    shard->map = map;
+    shard->number = number;
+    shard->ranks = ranks;
+    shard->optimizer = optimizer;
+    shard->chunks = map->shard_chunks[number];
+    shard->elems = map->shard_bytes[number] / sizeof(float);
+    shard->chunk = calloc(shard->chunks + 1, sizeof *shard->chunk);
+    shard->slot =
+        calloc((size_t)ranks * shard->chunks + 1, sizeof *shard->slot);
+    shard->landing = calloc(ranks, sizeof *shard->landing);
+    shard->sources = calloc(ranks, sizeof *shard->sources);
+    if (!shard->chunk || !shard->slot || !shard->landing || !shard->sources) {
+        gw_fail(error, status, "no memory for shard %u", number);
+        goto fail;
+    }
+    status = take_memory(shard, whole_step, error);
+    if (status != GW_OK)
+        goto fail;
+    lay_out(shard);
+    *shard_p = shard;
+    return GW_OK;
+
+fail:
+    gw_shard_destroy(shard);
+    return status;
+}
+
+void gw_shard_destroy(struct gw_shard *shard)
+{
+    if (!shard)
+        return;
+    if (shard->memory)
+        munmap(shard->memory, shard->memory_bytes);
+    free(shard->chunk);
+    free(shard->slot);
+    free(shard->landing);
+    free(shard->sources);
+    free(shard);
+}
+
+struct gw_shard_slot *
+gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk)
+{
+    return &shard->slot[(size_t)rank * shard->chunks + chunk];
+}
+
+static float *current(const struct gw_shard *shard,
+                      const struct gw_shard_chunk *chunk)
+{
+    return shard->weights[chunk->current] + chunk->first;
+}
+
+const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk)
+{
+    return current(shard, &shard->chunk[chunk]);
+}
+
+uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    if (!chunk->crc_known) {
+        chunk->crc =
+            gw_crc32c(0, current(shard, chunk), chunk->elems * sizeof(float));
+        chunk->crc_known = 1;
+    }
+    return chunk->crc;
+}
+
+void gw_shard_seed(struct gw_shard *shard, uint32_t index, uint64_t version)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    chunk->ready = 1;
+    chunk->current = 0;
+    chunk->version = version;
+    chunk->crc_known = 0;
+    memcpy(current(shard, chunk), shard->landing[0] + chunk->first,
+           chunk->elems * sizeof(float));
+}
+
+void gw_shard_loaded(struct gw_shard *shard, uint64_t version)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        shard->chunk[i].ready = 1;
+        shard->chunk[i].current = 0;
+        shard->chunk[i].crc_known = 0;
+        shard->chunk[i].version = version;
+    }
+}
+
+int gw_shard_hold(struct gw_shard *shard,
+                  uint32_t rank,
+                  uint32_t index,
+                  uint32_t samples,
+                  int empty)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+    assert(!slot->held);
+    slot->held = 1;
+    slot->landed = 0;
+    slot->empty = empty != 0;
+    slot->samples = samples;
+    chunk->samples += samples;
+    chunk->held++;
+    return chunk->held == shard->ranks;
+}
+
+int gw_shard_unhold(struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+    slot->landed = 0;
+    if (!slot->held || chunk->reduced)
+        return 0;
+    slot->held = 0;
+    chunk->samples -= slot->samples;
+    chunk->held--;
+    return 1;
+}
+
+/* Sources of the tree: NULL for a rank that had no samples. */
+static const float *const *sources(struct gw_shard *shard, uint32_t index)
+{
+    for (uint32_t rank = 0; rank < shard->ranks; rank++)
+        shard->sources[rank] = gw_shard_slot(shard, rank, index)->empty
+                                   ? NULL
+                                   : shard->landing[rank];
+    return shard->sources;
+}
+
+/* The clock of this chunk is over: its slots may be filled again. */
+static void next_version(struct gw_shard *shard, uint32_t index, int applied)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    for (uint32_t rank = 0; rank < shard->ranks; rank++)
+        gw_shard_slot(shard, rank, index)->held = 0;
+    if (applied) {
+        chunk->current = !chunk->current;
+        chunk->crc_known = 0;
+    }
+    if (chunk->reduced)
+        shard->chunks_reduced--;
+    chunk->reduced = 0;
+    chunk->held = 0;
+    chunk->samples = 0;
+    chunk->version++;
+}
+
+static size_t block_elems(const struct gw_shard_chunk *chunk, size_t at)
+{
+    size_t left = chunk->elems - at;
+    return left < GW_BLOCK_ELEMS ? left : GW_BLOCK_ELEMS;
+}
+
+static void states_at(const struct gw_shard *shard,
+                      size_t place,
+                      float *states[GW_STATE_MAX])
+{
+    for (unsigned s = 0; s < shard->optimizer->states; s++)
+        states[s] = shard->state[s] + place;
+}
+
+enum gw_status gw_shard_update(struct gw_shard *shard,
+                               uint32_t index,
+                               const struct gw_update *update)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *states[GW_STATE_MAX];
+    assert(chunk->held == shard->ranks);
+    states_at(shard, chunk->first, states);
+    int finite = gw_update_reduce_apply(
+        shard->optimizer, update, sources(shard, index), shard->ranks,
+        chunk->first, chunk->elems, current(shard, chunk),
+        shard->weights[!chunk->current] + chunk->first, states);
+    next_version(shard, index, 1);
+    return finite ? GW_OK : GW_ENONFINITE;
+}
+
+int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    const float *const *from = sources(shard, index);
+    int finite = 1;
+    chunk->square_sum = 0;
+    for (size_t at = 0; at < chunk->elems; at += GW_BLOCK_ELEMS) {
+        size_t elems = block_elems(chunk, at);
+        float *sum = shard->reduced + chunk->first + at;
+        finite &=
+            gw_reduce_block(from, shard->ranks, chunk->first + at, elems, sum);
+        chunk->square_sum += gw_square_sum(sum, elems);
+    }
+    chunk->reduced = 1;
+    shard->chunks_reduced++;
+    return finite;
+}
+
+void gw_shard_direction(struct gw_shard *shard,
+                        uint32_t index,
+                        const struct gw_update *update,
+                        double square_sums[2])
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *states[GW_STATE_MAX];
+    square_sums[0] = square_sums[1] = 0;
+    for (size_t at = 0; at < chunk->elems; at += GW_BLOCK_ELEMS) {
+        size_t elems = block_elems(chunk, at), place = chunk->first + at;
+        const float *w = shard->weights[chunk->current] + place;
+        states_at(shard, place, states);
+        gw_update_direction(shard->optimizer, update, elems,
+                            shard->reduced + place, w, states);
+        square_sums[0] += gw_square_sum(w, elems);
+        square_sums[1] += gw_square_sum(shard->reduced + place, elems);
+    }
+}
+
+void gw_shard_apply(struct gw_shard *shard,
+                    uint32_t index,
+                    const struct gw_update *update)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *states[GW_STATE_MAX];
+    assert(chunk->reduced);
+    states_at(shard, chunk->first, states);
+    gw_update_apply(shard->optimizer, update, chunk->elems,
+                    shard->reduced + chunk->first, current(shard, chunk),
+                    shard->weights[!chunk->current] + chunk->first, states);
+    next_version(shard, index, 1);
+}
+
+void gw_shard_skip(struct gw_shard *shard, uint32_t index)
+{
+    next_version(shard, index, 0);
+}
+
+int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &shard->chunk[index];
+    const struct gw_shard_slot *slot =
+        &shard->slot[(size_t)rank * shard->chunks + index];
+    const float *gradient = shard->landing[rank] + chunk->first;
+    if (slot->empty)
+        return 0;
+    for (uint32_t i = 0; i < chunk->elems; i++)
+        if (!isfinite(gradient[i]))
+            return 1;
+    return 0;
+}

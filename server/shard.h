@@ -1,0 +1,144 @@
+/*
+ * A shard's memory and arithmetic: two arrays of weights, the optimizer's
+ * state, one landing slot per (rank, chunk), and the chunks' versions. Knows no
+ * peer and no frame: session.c moves bytes in and out, decision.c says when.
+ *
+ *   landing[rank]  | chunk | chunk | ...     written by the transport
+ *        \ tree reduction /
+ *         sum (scratch, or the `reduced` array where a step is decided first)
+ *              | optimizer
+ *   weights[0], weights[1]   a chunk's next version goes to the other array, so
+ *                            that the version before stays whole
+ *
+ * One thread.
+ */
+#ifndef GW_SERVER_SHARD_H
+#define GW_SERVER_SHARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/update.h"
+#include "proto/config.h"
+#include "proto/map.h"
+#include "proto/status.h"
+
+struct gw_shard_chunk {
+    uint32_t global; /* index in the map */
+    uint32_t elems;
+    size_t first; /* element, in every array of this shard */
+    uint64_t version;
+    uint32_t held;    /* ranks whose push of clock `version` is here */
+    uint64_t samples; /* their samples */
+    uint8_t ready;    /* it has weights */
+    uint8_t current;  /* which of weights[] holds `version` */
+    uint8_t reduced;  /* whole step: the sum of this clock is made */
+    uint8_t crc_known;
+    uint32_t crc;      /* of the current weights */
+    double square_sum; /* whole step: of the unscaled sum */
+};
+
+/* What one rank has sent for one chunk. */
+struct gw_shard_slot {
+    uint8_t held;   /* counted for the chunk's current clock */
+    uint8_t landed; /* arrived, but waits for a decision */
+    uint8_t empty;  /* no samples: a zero gradient without bytes */
+    uint32_t samples;
+    uint32_t decision;
+};
+
+struct gw_shard {
+    const struct gw_map *map;
+    uint32_t number;
+    uint32_t ranks;
+    uint32_t chunks;
+    size_t elems; /* of one array, padding included */
+    struct gw_shard_chunk *chunk;
+    struct gw_shard_slot *slot; /* [ranks][chunks] */
+    float *weights[2];
+    float *state[GW_STATE_MAX];
+    float **landing; /* [ranks] */
+    float *reduced;  /* NULL when streaming */
+    const struct gw_optimizer *optimizer;
+    const float **sources; /* scratch of the reduction, [ranks] */
+    uint32_t chunks_reduced;
+    uint8_t *memory; /* all of the above arrays */
+    size_t memory_bytes;
+};
+
+/* `map` stays the caller's and outlives the shard. GW_ENOMEM. */
+enum gw_status gw_shard_create(const struct gw_map *map,
+                               uint32_t number,
+                               uint32_t ranks,
+                               int whole_step,
+                               const struct gw_optimizer *optimizer,
+                               struct gw_shard **shard_p,
+                               struct gw_error *error);
+void gw_shard_destroy(struct gw_shard *shard);
+
+/* Bytes that gw_shard_create takes for arrays: the formula of the manual. */
+size_t gw_shard_bytes(const struct gw_map *map,
+                      uint32_t number,
+                      uint32_t ranks,
+                      int whole_step,
+                      const struct gw_optimizer *optimizer);
+
+struct gw_shard_slot *
+gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
+
+/* The current weights of a chunk and their checksum (made when first asked). */
+const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
+uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t chunk);
+
+/* The weights that a chunk begins with, from rank 0's landing slot. */
+void gw_shard_seed(struct gw_shard *shard, uint32_t chunk, uint64_t version);
+
+/* weights[0] and the states were filled by the caller: all chunks are ready. */
+void gw_shard_loaded(struct gw_shard *shard, uint64_t version);
+
+/*
+ * Counts a push of the chunk's current clock. Returns 1 when it is the last
+ * one missing.
+ */
+int gw_shard_hold(struct gw_shard *shard,
+                  uint32_t rank,
+                  uint32_t chunk,
+                  uint32_t samples,
+                  int empty);
+
+/* Forgets a push that is held but not yet reduced: its bytes will be sent
+   again. Returns 1 if there was one. */
+int gw_shard_unhold(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
+
+/*
+ * Streaming: reduces a complete chunk and updates it to its next version, block
+ * by block; `update` is prepared. GW_ENONFINITE: a sum is NaN or infinite, the
+ * chunk is spoilt and the job has to end.
+ */
+enum gw_status gw_shard_update(struct gw_shard *shard,
+                               uint32_t chunk,
+                               const struct gw_update *update);
+
+/*
+ * Whole step, in three parts. Reduce: the sum and its square sum are kept;
+ * returns 0 if it is not finite. Direction: lamb only, the square sums of
+ * weights and direction. Apply: the next version, from the reduced sum.
+ */
+int gw_shard_reduce(struct gw_shard *shard, uint32_t chunk);
+void gw_shard_direction(struct gw_shard *shard,
+                        uint32_t chunk,
+                        const struct gw_update *update,
+                        double square_sums[2]);
+void gw_shard_apply(struct gw_shard *shard,
+                    uint32_t chunk,
+                    const struct gw_update *update);
+
+/* The next version has the old bits. */
+void gw_shard_skip(struct gw_shard *shard, uint32_t chunk);
+
+/* Whether this rank's push of a chunk holds something non-finite. */
+int gw_shard_is_bad(const struct gw_shard *shard,
+                    uint32_t rank,
+                    uint32_t chunk);
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * Whole-step commits: every shard reduces, one decision for all, then every
+ * shard applies or skips.
+ *
+ *   chunks reduced --> vote --> decision --> [lamb: directions --> vote -->
+ *   trust ratios] --> apply or skip, chunk by chunk --> answers
+ *
+ * Applying is cut into turns, so that the loop stays free for heartbeats.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Work on chunks for about this long, then let the loop breathe. */
+#define TURN_US 10000
+
+static void send_vote(struct gw_server *server, uint8_t phase)
+{
+    struct gw_whole_step *step = &server->step;
+    uint32_t total = phase * server->shard->chunks;
+    struct gw_vote vote = {
+        .clock = server->shard->chunk[0].version,
+        .phase = phase,
+        .total = total,
+        .samples = step->samples,
+        .bad_ranks = step->bad,
+        .bad_ranks_n = step->bad_n,
+    };
+    for (uint32_t at = 0; at < total; at += vote.values_n) {
+        uint32_t left = total - at;
+        vote.first = at;
+        vote.values = step->votes + at;
+        vote.values_n = left < GW_VALUES_PER_PART ? left : GW_VALUES_PER_PART;
+        gw_follow_vote(server, NULL, &vote);
+    }
+}
+
+static void find_bad(struct gw_server *server, uint32_t index)
+{
+    struct gw_whole_step *step = &server->step;
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        uint32_t at = 0;
+        while (at < step->bad_n && step->bad[at] != rank)
+            at++;
+        if (at == step->bad_n && gw_shard_is_bad(server->shard, rank, index))
+            step->bad[step->bad_n++] = rank;
+    }
+}
+
+void gw_whole_chunk(struct gw_server *server, uint32_t index)
+{
+    struct gw_whole_step *step = &server->step;
+    struct gw_shard *shard = server->shard;
+    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
+                   shard->chunk[index].held);
+    if (!gw_shard_reduce(shard, index))
+        find_bad(server, index);
+    step->votes[index] = shard->chunk[index].square_sum;
+    step->samples = shard->chunk[index].samples;
+    if (shard->chunks_reduced < shard->chunks)
+        return;
+    send_vote(server, 1);
+}
+
+static void direct_chunk(struct gw_server *server, uint32_t index)
+{
+    struct gw_whole_step *step = &server->step;
+    gw_shard_direction(server->shard, index, &step->update,
+                       step->votes + 2 * index);
+}
+
+/* Returns 0 when a snapshot is in the way. */
+static int finish_chunk(struct gw_server *server, uint32_t index)
+{
+    struct gw_whole_step *step = &server->step;
+    struct gw_shard *shard = server->shard;
+    if (!gw_save_before_update(server, index))
+        return 0;
+    if (step->skip) {
+        gw_shard_skip(shard, index);
+    } else {
+        uint32_t key = server->map->chunk[shard->chunk[index].global].key;
+        step->update.trust_ratio = step->trust[key];
+        gw_shard_apply(shard, index, &step->update);
+    }
+    gw_save_reached(server, index);
+    gw_session_answer(server, index);
+    return 1;
+}
+
+static void work(struct gw_task *task)
+{
+    struct gw_server *server = task->owner;
+    struct gw_whole_step *step = &server->step;
+    uint64_t until_us = gw_loop_now(server->loop) + TURN_US;
+    if (server->finished)
+        return;
+    while (step->next < server->shard->chunks) {
+        if (step->phase == GW_WHOLE_DIRECTING)
+            direct_chunk(server, step->next);
+        else if (!finish_chunk(server, step->next))
+            return; /* gw_whole_resume */
+        step->next++;
+        if (gw_loop_now(server->loop) >= until_us &&
+            step->next < server->shard->chunks) {
+            gw_loop_post(server->loop, task);
+            return;
+        }
+    }
+    int directed = step->phase == GW_WHOLE_DIRECTING;
+    step->phase = directed ? GW_WHOLE_TRUSTING : GW_WHOLE_GATHERING;
+    if (directed)
+        send_vote(server, 2);
+}
+
+static void begin(struct gw_server *server, enum gw_whole_phase phase)
+{
+    server->step.phase = phase;
+    server->step.next = 0;
+    gw_loop_post(server->loop, &server->step.task);
+}
+
+void gw_whole_resume(struct gw_server *server)
+{
+    if (server->step.phase == GW_WHOLE_APPLYING)
+        gw_loop_post(server->loop, &server->step.task);
+}
+
+static void decided_step(struct gw_server *server,
+                         const struct gw_decision *decision)
+{
+    struct gw_whole_step *step = &server->step;
+    double clip = decision->values_n > 0 ? decision->values[0] : 1;
+    step->skip = !decision->apply;
+    step->bad_n = 0;
+    if (decision->apply) {
+        gw_session_fill_update(server, server->applied, step->samples, clip,
+                               &step->update);
+        server->applied++;
+    } else {
+        gw_metrics_add(server->metrics, GW_METRIC_STEPS_SKIPPED, 1);
+    }
+    if (decision->values_n > 1)
+        server->loss_scale = decision->values[1];
+    if (server->shard->chunks == 0)
+        return;
+    int direct = decision->apply && server->shard->optimizer->two_phase;
+    begin(server, direct ? GW_WHOLE_DIRECTING : GW_WHOLE_APPLYING);
+}
+
+static void decided_trust(struct gw_server *server,
+                          const struct gw_decision *decision)
+{
+    if (decision->values_n != server->map->keys) {
+        gw_server_finish(server, GW_EPROTO,
+                         "trust ratios for %u keys, the model has %zu",
+                         decision->values_n, server->map->keys);
+        return;
+    }
+    memcpy(server->step.trust, decision->values,
+           decision->values_n * sizeof *server->step.trust);
+    if (server->shard->chunks > 0)
+        begin(server, GW_WHOLE_APPLYING);
+}
+
+void gw_whole_decided(struct gw_server *server,
+                      const struct gw_decision *decision)
+{
+    if (decision->kind == GW_DECIDE_STEP)
+        decided_step(server, decision);
+    else
+        decided_trust(server, decision);
+}
+
+enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error)
+{
+    struct gw_whole_step *step = &server->step;
+    step->votes =
+        calloc(2 * (size_t)server->shard->chunks + 1, sizeof *step->votes);
+    step->bad = calloc(server->ranks, sizeof *step->bad);
+    step->trust = calloc(server->map->keys, sizeof *step->trust);
+    if (!step->votes || !step->bad || !step->trust)
+        return gw_fail(error, GW_ENOMEM, "no memory for whole-step commits");
+    for (size_t key = 0; key < server->map->keys; key++)
+        step->trust[key] = 1;
+    step->task.run = work;
+    step->task.owner = server;
+    return GW_OK;
+}
+
+void gw_whole_close(struct gw_server *server)
+{
+    free(server->step.votes);
+    free(server->step.bad);
+    free(server->step.trust);
+}

@@ -1,0 +1,294 @@
+#include "config.h"
+
+#include "server/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/digest.h"
+
+#define PIECE_BYTES ((uint64_t)4 << 20)
+#define NAMES_MAX   4096
+
+void gw_store_path(const char *dir,
+                   uint64_t clock,
+                   const char *file,
+                   char path[GW_PATH_MAX])
+{
+    char name[GW_FILE_NAME_MAX];
+    gw_checkpoint_name(clock, name);
+    snprintf(path, GW_PATH_MAX, "%s/%s%s%s", dir, name, file[0] ? "/" : "",
+             file);
+}
+
+/* Makes one directory and has its name on the disk: a loss of power must not
+   take the whole of it away. */
+static enum gw_status
+make_one(struct gw_disk *disk, const char *dir, struct gw_error *error)
+{
+    char parent[GW_PATH_MAX];
+    snprintf(parent, sizeof parent, "%s", dir);
+    char *slash = strrchr(parent, '/');
+    if (slash)
+        slash[slash == parent] = '\0';
+    else
+        strcpy(parent, ".");
+    enum gw_status status = disk->ops->make_dir(disk, dir, error);
+    return status == GW_OK ? disk->ops->sync_dir(disk, parent, error) : status;
+}
+
+static void ignore_name(void *owner, const char *name)
+{
+    (void)owner;
+    (void)name;
+}
+
+enum gw_status gw_store_make_dir(struct gw_disk *disk,
+                                 const char *dir,
+                                 struct gw_error *error)
+{
+    char path[GW_PATH_MAX];
+    if (strlen(dir) >= sizeof path)
+        return gw_fail(error, GW_EINVAL, "the name of %.64s... is too long",
+                       dir);
+    for (size_t n = 1; dir[n - 1]; n++) {
+        if ((dir[n] != '/' && dir[n] != '\0') || dir[n - 1] == '/')
+            continue;
+        snprintf(path, n + 1, "%s", dir);
+        if (disk->ops->list(disk, path, ignore_name, NULL, NULL) == GW_OK)
+            continue;
+        enum gw_status status = make_one(disk, path, error);
+        if (status != GW_OK)
+            return status;
+    }
+    return GW_OK;
+}
+
+static enum gw_status write_parts(struct gw_disk *disk,
+                                  const char *path,
+                                  const struct gw_store_part *parts,
+                                  size_t n,
+                                  struct gw_error *error)
+{
+    struct gw_file *file;
+    uint64_t bytes = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += parts[i].n;
+    enum gw_status status =
+        disk->ops->open(disk, path, GW_FILE_CREATE, &file, error);
+    if (status != GW_OK)
+        return status;
+    status = disk->ops->reserve(file, bytes, error);
+    for (size_t i = 0; i < n && status == GW_OK; i++) {
+        status = disk->ops->write(file, at, parts[i].bytes, (size_t)parts[i].n,
+                                  error);
+        at += parts[i].n;
+    }
+    if (status == GW_OK)
+        status = disk->ops->sync(file, error);
+    struct gw_error late;
+    enum gw_status closed = disk->ops->close(file, &late);
+    if (status == GW_OK && closed != GW_OK) {
+        *error = late;
+        status = closed;
+    }
+    return status;
+}
+
+enum gw_status gw_store_write(struct gw_disk *disk,
+                              const char *dir,
+                              uint64_t clock,
+                              const char *file,
+                              const struct gw_store_part *parts,
+                              size_t n,
+                              struct gw_error *error)
+{
+    char parent[GW_PATH_MAX], path[GW_PATH_MAX], temporary[GW_PATH_MAX + 4];
+    gw_store_path(dir, clock, "", parent);
+    gw_store_path(dir, clock, file, path);
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    enum gw_status status = make_one(disk, parent, error);
+    if (status == GW_OK)
+        status = write_parts(disk, temporary, parts, n, error);
+    if (status == GW_OK)
+        status = disk->ops->rename(disk, temporary, path, error);
+    if (status == GW_OK)
+        return disk->ops->sync_dir(disk, parent, error);
+    disk->ops->remove(disk, temporary, NULL);
+    return status;
+}
+
+enum gw_status gw_store_read(struct gw_disk *disk,
+                             const char *path,
+                             uint64_t most,
+                             uint8_t **bytes_p,
+                             size_t *n_p,
+                             struct gw_error *error)
+{
+    struct gw_file *file;
+    uint64_t n = 0;
+    uint8_t *bytes = NULL;
+    enum gw_status status =
+        disk->ops->open(disk, path, GW_FILE_READ, &file, error);
+    if (status != GW_OK)
+        return status;
+    status = disk->ops->size(file, &n, error);
+    if (status == GW_OK && n > most)
+        status = gw_fail(error, GW_ECORRUPT, "%s is too large", path);
+    if (status == GW_OK) {
+        bytes = malloc((size_t)n + 1);
+        if (!bytes)
+            status = gw_fail(error, GW_ENOMEM, "no memory to read %s", path);
+    }
+    if (status == GW_OK)
+        status = disk->ops->read(file, 0, bytes, (size_t)n, error);
+    disk->ops->close(file, NULL);
+    if (status != GW_OK) {
+        free(bytes);
+        return status;
+    }
+    *bytes_p = bytes;
+    *n_p = (size_t)n;
+    return GW_OK;
+}
+
+enum gw_status gw_store_manifest(struct gw_disk *disk,
+                                 const char *dir,
+                                 uint64_t clock,
+                                 struct gw_manifest *manifest,
+                                 struct gw_error *error)
+{
+    char path[GW_PATH_MAX];
+    uint8_t *text;
+    size_t n;
+    gw_store_path(dir, clock, GW_MANIFEST_NAME, path);
+    enum gw_status status =
+        gw_store_read(disk, path, GW_MANIFEST_BYTES_MAX, &text, &n, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_manifest_parse(path, (const char *)text, n, manifest, error);
+    free(text);
+    if (status == GW_OK && manifest->state.clock != clock) {
+        gw_manifest_free(manifest);
+        status = gw_fail(error, GW_ECORRUPT,
+                         "%s is the manifest of another step", path);
+    }
+    return status;
+}
+
+static enum gw_status verify_file(struct gw_disk *disk,
+                                  const char *path,
+                                  const struct gw_manifest_file *expected,
+                                  struct gw_error *error)
+{
+    struct gw_file *file;
+    uint8_t found[GW_DIGEST_BYTES];
+    uint64_t bytes = 0;
+    enum gw_status status =
+        disk->ops->open(disk, path, GW_FILE_READ, &file, error);
+    if (status != GW_OK)
+        return status;
+    uint8_t *piece = malloc(PIECE_BYTES);
+    struct gw_digest *digest = gw_digest_begin();
+    status = disk->ops->size(file, &bytes, error);
+    if (status == GW_OK && bytes != expected->bytes)
+        status = gw_fail(error, GW_ECORRUPT,
+                         "%s has %llu bytes, its manifest says %llu", path,
+                         (unsigned long long)bytes,
+                         (unsigned long long)expected->bytes);
+    if (status == GW_OK && !piece)
+        status = gw_fail(error, GW_ENOMEM, "no memory to check %s", path);
+    for (uint64_t at = 0; at < bytes && status == GW_OK; at += PIECE_BYTES) {
+        uint64_t left = bytes - at;
+        size_t n = (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES);
+        status = disk->ops->read(file, at, piece, n, error);
+        if (status == GW_OK)
+            gw_digest_add(digest, piece, n);
+    }
+    gw_digest_end(digest, found);
+    free(piece);
+    disk->ops->close(file, NULL);
+    if (status == GW_OK && memcmp(found, expected->sha256, sizeof found) != 0)
+        status =
+            gw_fail(error, GW_ECORRUPT,
+                    "%s is damaged: its SHA-256 is not the manifest's", path);
+    return status;
+}
+
+enum gw_status gw_store_verify(struct gw_disk *disk,
+                               const char *dir,
+                               const struct gw_manifest *manifest,
+                               struct gw_error *error)
+{
+    for (size_t i = 0; i < manifest->n_files; i++) {
+        char path[GW_PATH_MAX];
+        gw_store_path(dir, manifest->state.clock, manifest->files[i].name,
+                      path);
+        enum gw_status status =
+            verify_file(disk, path, &manifest->files[i], error);
+        if (status != GW_OK)
+            return status;
+    }
+    return GW_OK;
+}
+
+/* ---- directories ---- */
+
+struct clocks {
+    uint64_t *at;
+    size_t n, room;
+};
+
+static void note_clock(void *owner, const char *name)
+{
+    struct clocks *clocks = owner;
+    uint64_t clock;
+    if (!gw_checkpoint_clock(name, &clock) || clocks->n == clocks->room)
+        return;
+    size_t at = clocks->n++;
+    for (; at > 0 && clocks->at[at - 1] < clock; at--)
+        clocks->at[at] = clocks->at[at - 1];
+    clocks->at[at] = clock;
+}
+
+size_t gw_store_list(struct gw_disk *disk,
+                     const char *dir,
+                     uint64_t *clocks,
+                     size_t room)
+{
+    struct clocks list = {.at = clocks, .room = room};
+    disk->ops->list(disk, dir, note_clock, &list, NULL);
+    return list.n;
+}
+
+struct names {
+    char name[NAMES_MAX][GW_FILE_NAME_MAX];
+    size_t n;
+};
+
+static void note_name(void *owner, const char *name)
+{
+    struct names *names = owner;
+    if (names->n < NAMES_MAX && strlen(name) < GW_FILE_NAME_MAX)
+        strcpy(names->name[names->n++], name);
+}
+
+void gw_store_remove(struct gw_disk *disk, const char *dir, uint64_t clock)
+{
+    char path[GW_PATH_MAX];
+    struct names *names = calloc(1, sizeof *names);
+    if (!names)
+        return;
+    gw_store_path(dir, clock, GW_MANIFEST_NAME, path);
+    disk->ops->remove(disk, path, NULL);
+    gw_store_path(dir, clock, "", path);
+    disk->ops->list(disk, path, note_name, names, NULL);
+    for (size_t i = 0; i < names->n; i++) {
+        gw_store_path(dir, clock, names->name[i], path);
+        disk->ops->remove(disk, path, NULL);
+    }
+    gw_store_path(dir, clock, "", path);
+    disk->ops->remove(disk, path, NULL);
+    free(names);
+}

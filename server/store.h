@@ -1,0 +1,78 @@
+/*
+ * Files of checkpoints on a disk that this process sees. Blocking calls, for
+ * the work of a gw_work, or before a loop runs.
+ *
+ * A file appears whole or not at all: written as NAME.tmp, synced, renamed, and
+ * its directory synced.
+ */
+#ifndef GW_SERVER_STORE_H
+#define GW_SERVER_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+#include "server/manifest.h"
+#include "transport/loop.h"
+
+#define GW_PATH_MAX 640
+
+/* A run of bytes of a file that is written from several places. */
+struct gw_store_part {
+    const void *bytes;
+    uint64_t n;
+};
+
+/* "dir/step-00000120/file"; `file` may be "". */
+void gw_store_path(const char *dir,
+                   uint64_t clock,
+                   const char *file,
+                   char path[GW_PATH_MAX]);
+
+/* Makes the directory and what is missing above it. */
+enum gw_status gw_store_make_dir(struct gw_disk *disk,
+                                 const char *dir,
+                                 struct gw_error *error);
+
+/* Writes a file of the checkpoint of `clock`, making its directory. What was
+   begun is removed again on failure. */
+enum gw_status gw_store_write(struct gw_disk *disk,
+                              const char *dir,
+                              uint64_t clock,
+                              const char *file,
+                              const struct gw_store_part *parts,
+                              size_t n,
+                              struct gw_error *error);
+
+/* Reads a whole file of at most `most` bytes; *bytes_p is the caller's. */
+enum gw_status gw_store_read(struct gw_disk *disk,
+                             const char *path,
+                             uint64_t most,
+                             uint8_t **bytes_p,
+                             size_t *n_p,
+                             struct gw_error *error);
+
+/* The manifest of the checkpoint of `clock`. */
+enum gw_status gw_store_manifest(struct gw_disk *disk,
+                                 const char *dir,
+                                 uint64_t clock,
+                                 struct gw_manifest *manifest,
+                                 struct gw_error *error);
+
+/* Compares every file with the manifest: size and SHA-256. GW_ECORRUPT. */
+enum gw_status gw_store_verify(struct gw_disk *disk,
+                               const char *dir,
+                               const struct gw_manifest *manifest,
+                               struct gw_error *error);
+
+/* Clocks of all checkpoints in `dir`, complete or not, the newest first; at
+   most `room`. Returns how many; 0 also for a directory that is not there. */
+size_t gw_store_list(struct gw_disk *disk,
+                     const char *dir,
+                     uint64_t *clocks,
+                     size_t room);
+
+/* Removes a checkpoint, its manifest first. */
+void gw_store_remove(struct gw_disk *disk, const char *dir, uint64_t clock);
+
+#endif
