@@ -1,5 +1,9 @@
 noinst_LIBRARIES += libworker.a
 libworker_a_SOURCES = \
+	%D%/client.c \
+	%D%/client.h \
+	%D%/client_data.c \
+	%D%/client_state.h \
 	%D%/dataset.c \
 	%D%/dataset.h \
 	%D%/dataset_batch.c \
@@ -8,11 +12,15 @@ libworker_a_SOURCES = \
 	%D%/dataset_format.h \
 	%D%/dataset_idx.c \
 	%D%/dataset_npy.c \
-	%D%/plan.c \
-	%D%/plan.h
 	%D%/model.c \
 	%D%/model.h \
 	%D%/model_layers.c \
 	%D%/model_layers.h \
-	%D%/model_pass.c
+	%D%/model_pass.c \
+	%D%/plan.c \
+	%D%/plan.h \
+	%D%/step.c \
+	%D%/worker.c \
+	%D%/worker.h \
+	%D%/worker_state.h
 EXTRA_DIST += %D%/configure.m4

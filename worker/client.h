@@ -1,0 +1,183 @@
+/*
+ * The client: how a process that computes takes part in a job. Join, declare
+ * keys, then at every clock wait for weights, push gradients, and again.
+ *
+ *   open > declare > [seed] > { wait .. push .. } > close
+ *
+ * Threads: one caller. Calls that wait drive the client's loop themselves;
+ * while the caller computes, a communication thread does (in simulation, the
+ * simulator). Buffers belong to the caller and stay where they are, and as they
+ * are where said, until close.
+ *
+ * Every call returns GW_OK, GW_EEND (the job has no further step; the reason is
+ * in gw_client_end), or a failure after which only close makes sense; its line
+ * is in gw_client_error.
+ */
+#ifndef GW_WORKER_CLIENT_H
+#define GW_WORKER_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/control.h"
+#include "proto/log.h"
+#include "proto/map.h"
+#include "proto/metrics.h"
+#include "proto/status.h"
+#include "transport/loop.h"
+#include "transport/transport.h"
+
+struct gw_client;
+
+struct gw_client_options {
+    struct gw_loop *loop; /* of this client alone; the caller closes it */
+    const struct gw_transport_ops *transport;
+    const char *interface;   /* to dial from, "" for the default */
+    const char *coordinator; /* address to join */
+    const char *host;        /* name of this host, for people */
+    uint64_t machine;        /* equal for processes that share a kernel */
+    uint32_t pid;
+    uint32_t rank;    /* wanted, or GW_RANK_NONE */
+    uint64_t join_us; /* 0: the default */
+    struct gw_log *log;
+    struct gw_metrics *metrics;
+};
+
+/*
+ * Joins the coordinator and waits for the job. Everything the options point to
+ * outlives the client. On failure nothing is left behind.
+ */
+enum gw_status gw_client_open(const struct gw_client_options *options,
+                              struct gw_client **client_p,
+                              struct gw_error *error);
+
+/* Tells the coordinator good-bye, if it is still there. */
+void gw_client_close(struct gw_client *client);
+
+/* The job file's text, our rank, and how many workers there are. */
+const char *gw_client_job(const struct gw_client *client);
+uint32_t gw_client_rank(const struct gw_client *client);
+
+/* What every worker says of itself before the job starts; must be equal. */
+struct gw_client_declaration {
+    const struct gw_key *keys; /* in the order of the arenas */
+    size_t n_keys;
+    uint8_t data_digest[GW_DIGEST_BYTES];
+    uint64_t samples, steps_per_epoch, total_steps;
+    const char *device;   /* what computes, in words */
+    uint32_t workers;     /* cluster.workers */
+    unsigned connections; /* per shard */
+};
+
+/*
+ * Declares the keys and waits until all members agree and the servers are
+ * ready. After that the layout and the first clock are known.
+ */
+enum gw_status
+gw_client_declare(struct gw_client *client,
+                  const struct gw_client_declaration *declaration);
+
+/* Where key i lies in an arena: bytes from its beginning. */
+uint64_t gw_client_key_offset(const struct gw_client *client, size_t key);
+uint64_t gw_client_arena_bytes(const struct gw_client *client);
+
+/* The clock to begin with; whether rank 0 has to seed the weights. */
+uint64_t gw_client_first_clock(const struct gw_client *client);
+int gw_client_needs_seed(const struct gw_client *client);
+
+/*
+ * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned), connects to
+ * every shard and asks for all weights of the first clock. Weights are written
+ * by the client between a want and its answer, gradients are read between a
+ * push and the arrival of the next version of the same key. With `seed`, rank 0
+ * sends its weights as the first version.
+ */
+enum gw_status gw_client_attach(struct gw_client *client,
+                                float *weights,
+                                float *gradients,
+                                int seed);
+
+/*
+ * Waits until the weights of keys [first, first + n) have at least `version`.
+ * Costs nothing when they are there. GW_EEND when the job ends at or before
+ * clock `version` (see gw_client_wait_last).
+ */
+enum gw_status gw_client_wait(struct gw_client *client,
+                              size_t first,
+                              size_t n,
+                              uint64_t version);
+
+/* The same for the weights with which a job ends. */
+enum gw_status gw_client_wait_last(struct gw_client *client,
+                                   size_t first,
+                                   size_t n,
+                                   uint64_t version);
+
+/*
+ * Gives the gradients of keys [first, first + n) of `clock`, sums over
+ * `samples` samples (0: none, the arena is not read), and asks for version
+ * clock + 1 of the same keys. Returns at once.
+ */
+enum gw_status gw_client_push(struct gw_client *client,
+                              size_t first,
+                              size_t n,
+                              uint64_t clock,
+                              uint32_t samples);
+
+/* What one evaluation came to, over all workers. */
+struct gw_client_score {
+    double loss, accuracy; /* means over the test set */
+    int best;
+};
+
+/*
+ * Gives this rank's part of the evaluation at `clock` and waits for the
+ * result. Whether the job ends here is told by the next wait.
+ */
+enum gw_status gw_client_score(struct gw_client *client,
+                               uint64_t clock,
+                               double loss,
+                               uint64_t correct,
+                               uint64_t samples,
+                               struct gw_client_score *score);
+
+/* Tells the coordinator of a step; dropped if it does not keep up. */
+void gw_client_report(struct gw_client *client,
+                      uint64_t clock,
+                      double loss,
+                      uint64_t correct,
+                      uint64_t samples,
+                      uint64_t rss_bytes);
+
+/* The clock at which the job ends, UINT64_MAX while that is not decided, and
+   why (enum gw_end_reason). */
+uint64_t gw_client_end_clock(const struct gw_client *client);
+int gw_client_end_reason(const struct gw_client *client);
+
+/* The factor of the loss in gradients at this clock. */
+double gw_client_loss_scale(const struct gw_client *client);
+
+/*
+ * Says good-bye with the digest of the weights (rank 0, else zeros), and waits
+ * for the coordinator to end the job. The status is the job's.
+ */
+enum gw_status gw_client_finish(struct gw_client *client,
+                                uint64_t clock,
+                                const uint8_t digest[GW_DIGEST_BYTES],
+                                uint64_t rss_bytes);
+
+/* The line that says why the last call failed or the job ended. */
+const struct gw_error *gw_client_error(const struct gw_client *client);
+
+/*
+ * The caller cannot go on: every further call returns this error, and close
+ * tells the coordinator, who ends the job by it.
+ */
+void gw_client_fail_with(struct gw_client *client,
+                         const struct gw_error *error);
+
+/* Asks the coordinator to stop the job, as a signal does. Thread: any, also a
+   signal handler's watcher. */
+void gw_client_stop(struct gw_client *client);
+
+#endif

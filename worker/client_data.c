@@ -1,0 +1,421 @@
+/*
+ * Chunks between the arenas and the shards.
+ *
+ *   pushed --> (link breaks: again) --> weights of clock + 1 arrive: done
+ *   wanted --> (link breaks: again) --> weights arrive in the arena
+ *
+ * A version's arrival acknowledges the push it was made of, so a chunk needs no
+ * other acknowledgement. Everything here runs on the loop's thread, but for
+ * gw_client_has.
+ */
+#include "config.h"
+
+#include "worker/client_state.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Bulk frames leave behind control messages; earlier chunks leave earlier. */
+#define BULK_PRIORITY 1
+
+#define WANTS_PER_FRAME (GW_MESSAGE_BYTES_MAX / GW_WANT_BYTES)
+
+static struct gw_client_shard *shard_of(struct gw_client *client,
+                                        uint32_t chunk)
+{
+    return &client->shard[client->map->chunk[chunk].shard];
+}
+
+static unsigned link_of(const struct gw_client *client, uint32_t chunk)
+{
+    return chunk % client->connections;
+}
+
+/* ---- out ---- */
+
+static void on_sent(struct gw_send *send, enum gw_status status)
+{
+    struct gw_client_chunk *chunk = send->owner;
+    (void)status; /* a broken link has what it lost sent again */
+    chunk->sending = 0;
+}
+
+/* Sends a chunk's gradient, or its seed; whole, and as often as it takes. */
+static void send_chunk(struct gw_client *client, uint32_t index)
+{
+    const struct gw_chunk *place = &client->map->chunk[index];
+    struct gw_client_chunk *chunk = &client->chunk[index];
+    struct gw_client_shard *shard = shard_of(client, index);
+    int seed = chunk->seeding, empty = !seed && chunk->samples == 0;
+    const float *arena = seed ? client->weights : client->gradients;
+    if (chunk->sending || !gw_peer_is_up(shard->peer, link_of(client, index)))
+        return;
+    chunk->sending = 1;
+    chunk->send = (struct gw_send){
+        .frame = {.kind = seed ? GW_FRAME_SEED : GW_FRAME_PUSH,
+                  .clock = seed ? 0 : chunk->pushed - 1,
+                  .offset = empty ? 0 : place->shard_offset,
+                  .window = empty  ? GW_WINDOW_NONE
+                            : seed ? shard->seeds
+                                   : shard->landing,
+                  .chunk = index,
+                  .count = chunk->samples,
+                  .length = empty ? 0 : place->elems * (uint32_t)sizeof(float),
+                  .dtype = GW_DTYPE_F32,
+                  .decision = atomic_load(&client->decision)},
+        .payload = (const uint8_t *)arena + place->arena_offset,
+        .priority = BULK_PRIORITY,
+        .done = on_sent,
+        .owner = chunk,
+    };
+    gw_metrics_add(client->metrics, GW_METRIC_BYTES_PUSHED,
+                   chunk->send.frame.length);
+    gw_peer_send(shard->peer, link_of(client, index), &chunk->send);
+}
+
+static void on_want_sent(struct gw_send *send, enum gw_status status)
+{
+    struct gw_client_want *want = send->owner;
+    (void)status;
+    want->sending = 0;
+}
+
+/* Wants and their answers share a link, so both are void when it breaks. */
+static void post_want(struct gw_client *client,
+                      size_t key,
+                      uint32_t shard,
+                      unsigned link,
+                      uint64_t version)
+{
+    const struct gw_map *map = client->map;
+    uint32_t first = map->key_chunk[key];
+    struct gw_client_want *want =
+        &client->want[(key * client->shards + shard) * client->connections +
+                      link];
+    struct gw_want what = {
+        .chunk = first,
+        .count = map->key_chunk[key + 1] - first,
+        .value = version,
+        .offset = map->chunk[first].arena_offset,
+        .window = client->shard[shard].weights,
+        .priority = BULK_PRIORITY,
+        .condition = GW_WANT_VERSION,
+    };
+    if (want->sending || !gw_peer_is_up(client->shard[shard].peer, link))
+        return; /* asked again when the link is there */
+    gw_want_encode(&what, want->bytes);
+    want->sending = 1;
+    want->send = (struct gw_send){
+        .frame = {.kind = GW_FRAME_WANT,
+                  .chunk = first,
+                  .length = GW_WANT_BYTES,
+                  .decision = atomic_load(&client->decision)},
+        .payload = want->bytes,
+        .priority = BULK_PRIORITY,
+        .done = on_want_sent,
+        .owner = want,
+    };
+    gw_peer_send(client->shard[shard].peer, link, &want->send);
+}
+
+/* Whether a chunk is the first of its key with this shard and link. */
+static int
+is_first_there(const struct gw_client *client, uint32_t first, uint32_t chunk)
+{
+    uint32_t shard = client->map->chunk[chunk].shard;
+    for (uint32_t before = first; before < chunk; before++)
+        if (client->map->chunk[before].shard == shard &&
+            link_of(client, before) == link_of(client, chunk))
+            return 0;
+    return 1;
+}
+
+/* Asks every shard that holds a part of the key. */
+static void want_key(struct gw_client *client, size_t key, uint64_t version)
+{
+    const struct gw_map *map = client->map;
+    uint32_t first = map->key_chunk[key], end = map->key_chunk[key + 1];
+    for (uint32_t c = first; c < end; c++)
+        client->chunk[c].want = version + 1;
+    for (uint32_t c = first; c < end; c++)
+        if (is_first_there(client, first, c))
+            post_want(client, key, map->chunk[c].shard, link_of(client, c),
+                      version);
+}
+
+void gw_client_want_all(struct gw_client *client, uint64_t version, int seed)
+{
+    for (uint32_t c = 0; c < client->map->chunks; c++) {
+        client->chunk[c].seeding = seed != 0;
+        if (seed)
+            send_chunk(client, c);
+    }
+    for (size_t key = 0; key < client->map->keys; key++)
+        want_key(client, key, version);
+}
+
+static void
+push_key(struct gw_client *client, size_t key, const struct gw_client_run *run)
+{
+    const struct gw_map *map = client->map;
+    for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++) {
+        struct gw_client_chunk *chunk = &client->chunk[c];
+        assert(chunk->pushed == 0);
+        chunk->pushed = run->clock + 1;
+        chunk->samples = run->samples;
+        send_chunk(client, c);
+    }
+    want_key(client, key, run->clock + 1);
+}
+
+/* Takes what the caller has handed over since. */
+static void take_runs(struct gw_task *task)
+{
+    struct gw_client *client = task->owner;
+    uint32_t out = atomic_load(&client->runs_out);
+    if (atomic_load(&client->failed))
+        return;
+    client->progress_us = gw_loop_now(client->loop);
+    while (out != atomic_load(&client->runs_in)) {
+        struct gw_client_run run = client->run[out % GW_CLIENT_RUNS];
+        for (size_t key = run.first; key < run.first + run.n; key++)
+            push_key(client, key, &run);
+        atomic_store(&client->runs_out, ++out);
+    }
+}
+
+/* ---- in ---- */
+
+/* An answer must be what was asked for, in the place that was given for it. */
+static int is_answer(const struct gw_client *client,
+                     const struct gw_peer *peer,
+                     const struct gw_frame *frame)
+{
+    if (frame->kind != GW_FRAME_WEIGHTS || frame->chunk >= client->map->chunks)
+        return 0;
+    const struct gw_chunk *place = &client->map->chunk[frame->chunk];
+    const struct gw_client_shard *shard = &client->shard[place->shard];
+    return shard->peer == peer && frame->window == shard->weights &&
+           frame->offset == place->arena_offset &&
+           frame->length == place->elems * sizeof(float) &&
+           frame->dtype == GW_DTYPE_F32 && frame->encoding == GW_ENCODING_RAW &&
+           client->chunk[frame->chunk].want != 0 &&
+           frame->clock + 1 >= client->chunk[frame->chunk].want;
+}
+
+void gw_client_frame(struct gw_client *client,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame)
+{
+    if (!client->chunk || !is_answer(client, peer, frame)) {
+        gw_peer_reject(peer, link, "weights that nobody asked for");
+        return;
+    }
+    struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
+    chunk->want = 0;
+    chunk->pushed = 0;
+    chunk->seeding = 0;
+    client->progress_us = gw_loop_now(client->loop);
+    gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, frame->length);
+    if (frame->decision > atomic_load(&client->decision_needed))
+        atomic_store(&client->decision_needed, frame->decision);
+    atomic_store_explicit(&chunk->have, frame->clock + 1, memory_order_release);
+}
+
+uint32_t gw_client_first_missing(const struct gw_client *client,
+                                 size_t first,
+                                 size_t n,
+                                 uint64_t version)
+{
+    const struct gw_map *map = client->map;
+    uint32_t c = map->key_chunk[first], end = map->key_chunk[first + n];
+    while (c < end && atomic_load_explicit(&client->chunk[c].have,
+                                           memory_order_acquire) > version)
+        c++;
+    return c < end ? c : GW_CHUNK_NONE;
+}
+
+int gw_client_has(const struct gw_client *client,
+                  size_t first,
+                  size_t n,
+                  uint64_t version)
+{
+    return gw_client_first_missing(client, first, n, version) ==
+               GW_CHUNK_NONE &&
+           atomic_load(&client->decision) >=
+               atomic_load(&client->decision_needed);
+}
+
+/* ---- connections ---- */
+
+/* A link is back: what it may have lost goes out again, chunk by chunk. */
+static void resend(struct gw_client *client, uint32_t shard, unsigned link)
+{
+    const struct gw_map *map = client->map;
+    for (uint32_t i = 0; i < map->shard_chunks[shard]; i++) {
+        uint32_t c = map->shard_chunk[shard][i];
+        struct gw_client_chunk *chunk = &client->chunk[c];
+        if (link_of(client, c) == link && (chunk->pushed || chunk->seeding))
+            send_chunk(client, c);
+    }
+}
+
+/* Wants of a reconnection; only then is anything allocated. */
+struct again {
+    struct gw_send send;
+    uint8_t bytes[WANTS_PER_FRAME * GW_WANT_BYTES];
+};
+
+static void on_again_sent(struct gw_send *send, enum gw_status status)
+{
+    (void)status;
+    free(send->owner);
+}
+
+/* Fills wants for the chunks of a link whose weights have not arrived. */
+static uint32_t missing_wants(struct gw_client *client,
+                              uint32_t shard,
+                              unsigned link,
+                              uint32_t *next_p,
+                              uint8_t *bytes)
+{
+    const struct gw_map *map = client->map;
+    uint32_t n = 0;
+    for (; *next_p < map->shard_chunks[shard] && n < WANTS_PER_FRAME;
+         (*next_p)++) {
+        uint32_t c = map->shard_chunk[shard][*next_p];
+        if (!client->chunk[c].want || link_of(client, c) != link)
+            continue;
+        struct gw_want what = {
+            .chunk = c,
+            .count = 1,
+            .value = client->chunk[c].want - 1,
+            .offset = map->chunk[c].arena_offset,
+            .window = client->shard[shard].weights,
+            .priority = BULK_PRIORITY,
+            .condition = GW_WANT_VERSION,
+        };
+        gw_want_encode(&what, bytes + (size_t)n++ * GW_WANT_BYTES);
+    }
+    return n;
+}
+
+/* Posts once more what the link, or the answers on it, may have lost. */
+static void want_again(struct gw_client *client, uint32_t shard, unsigned link)
+{
+    uint32_t next = 0, n = 1;
+    while (n > 0) {
+        struct again *again = malloc(sizeof *again);
+        if (!again) {
+            gw_client_fail(client, GW_ENOMEM, "no memory to ask again");
+            return;
+        }
+        n = missing_wants(client, shard, link, &next, again->bytes);
+        again->send = (struct gw_send){
+            .frame = {.kind = GW_FRAME_WANT,
+                      .chunk = GW_CHUNK_NONE,
+                      .length = n * GW_WANT_BYTES,
+                      .decision = atomic_load(&client->decision)},
+            .payload = again->bytes,
+            .priority = BULK_PRIORITY,
+            .done = on_again_sent,
+            .owner = again,
+        };
+        if (n > 0)
+            gw_peer_send(client->shard[shard].peer, link, &again->send);
+        else
+            free(again);
+    }
+}
+
+void gw_client_link_up(struct gw_client *client,
+                       struct gw_peer *peer,
+                       unsigned link)
+{
+    if (!client->chunk || !gw_client_windows_open(client))
+        return;
+    for (uint32_t s = 0; s < client->shards; s++) {
+        if (client->shard[s].peer != peer)
+            continue;
+        resend(client, s, link);
+        want_again(client, s, link);
+    }
+}
+
+void gw_client_window(struct gw_client *client,
+                      struct gw_peer *peer,
+                      const struct gw_window_open *window)
+{
+    for (uint32_t s = 0; s < client->shards; s++) {
+        struct gw_client_shard *shard = &client->shard[s];
+        if (shard->peer != peer)
+            continue;
+        uint64_t bytes = client->map->shard_bytes[s];
+        if (window->bytes < bytes || window->id == GW_WINDOW_NONE) {
+            gw_client_fail(client, GW_EMISMATCH,
+                           "%s opened a window of %llu bytes, its shard has "
+                           "%llu",
+                           peer->name, (unsigned long long)window->bytes,
+                           (unsigned long long)bytes);
+            return;
+        }
+        if (window->kind == GW_FRAME_PUSH)
+            shard->landing = window->id;
+        else if (window->kind == GW_FRAME_SEED)
+            shard->seeds = window->id;
+    }
+}
+
+int gw_client_windows_open(const struct gw_client *client)
+{
+    for (uint32_t s = 0; s < client->shards; s++)
+        if (client->shard[s].landing == GW_WINDOW_NONE ||
+            (client->rank == 0 && client->shard[s].seeds == GW_WINDOW_NONE))
+            return 0;
+    return 1;
+}
+
+void gw_client_connect(struct gw_client *client)
+{
+    struct gw_error error;
+    for (uint32_t s = 0; s < client->shards; s++) {
+        struct gw_client_shard *shard = &client->shard[s];
+        enum gw_status status = gw_member_dial(
+            client->member, shard->address, GW_ROLE_SERVER, shard->incarnation,
+            client->connections, NULL, &shard->peer, &error);
+        if (status == GW_OK)
+            status = gw_window_open(&shard->peer->windows, GW_FRAME_WEIGHTS,
+                                    client->weights, client->map->arena_bytes,
+                                    &shard->weights);
+        if (status != GW_OK) {
+            gw_client_fail(client, status, "server %u (%s): %s", s, shard->host,
+                           error.text);
+            return;
+        }
+        shard->peer->id = s;
+        snprintf(shard->peer->name, sizeof shard->peer->name,
+                 "server %u (%.60s)", shard->server, shard->host);
+    }
+}
+
+enum gw_status gw_client_data_open(struct gw_client *client)
+{
+    const struct gw_map *map = client->map;
+    client->chunk = calloc(map->chunks, sizeof *client->chunk);
+    client->want = calloc(map->keys * client->shards * client->connections,
+                          sizeof *client->want);
+    if (!client->chunk || !client->want)
+        return gw_fail(&client->error, GW_ENOMEM, "no memory for %zu chunks",
+                       map->chunks);
+    client->runs_task.run = take_runs;
+    client->runs_task.owner = client;
+    return GW_OK;
+}
+
+void gw_client_data_close(struct gw_client *client)
+{
+    free(client->chunk);
+    free(client->want);
+}

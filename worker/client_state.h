@@ -1,0 +1,140 @@
+/*
+ * Inside the client: what its files share.
+ *
+ *   client.c        joining, declaring, ending; the calls that wait
+ *   client_data.c   chunks: pushes and wants out, weights in
+ */
+#ifndef GW_WORKER_CLIENT_STATE_H
+#define GW_WORKER_CLIENT_STATE_H
+
+#include <stdatomic.h>
+
+#include "proto/config.h"
+#include "transport/member.h"
+#include "worker/client.h"
+
+/* A server's shard, as a worker sees it. */
+struct gw_client_shard {
+    struct gw_peer *peer;
+    char address[GW_ADDRESS_MAX];
+    char host[64];
+    uint64_t incarnation;
+    uint32_t server;
+    uint32_t landing, seeds; /* windows it gave us; GW_WINDOW_NONE: not yet */
+    uint32_t weights;        /* window we gave it */
+};
+
+/* A chunk on its way out and back. */
+struct gw_client_chunk {
+    _Atomic uint64_t have; /* version in the arena, + 1; 0: nothing yet */
+    uint64_t want;         /* version asked for, + 1; 0: nothing */
+    uint64_t pushed;       /* clock pushed and not yet answered, + 1; 0: none */
+    uint32_t samples;
+    uint8_t seeding; /* seed sent and not yet answered */
+    uint8_t sending;
+    struct gw_send send; /* of the push or the seed */
+};
+
+/* The want for one key at one shard over one link. */
+struct gw_client_want {
+    uint8_t bytes[GW_WANT_BYTES];
+    struct gw_send send;
+    int sending;
+};
+
+/* A run of keys handed over by the caller. */
+struct gw_client_run {
+    size_t first, n;
+    uint64_t clock;
+    uint32_t samples;
+};
+
+#define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
+
+struct gw_client {
+    struct gw_client_options options;
+    struct gw_loop *loop;
+    struct gw_log *log;
+    struct gw_metrics *metrics;
+    struct gw_member *member;
+    struct gw_peer *coordinator;
+    struct gw_error error;
+    _Atomic int failed; /* the job is over for us: error says why */
+    int joined;
+    int ended; /* by the coordinator */
+    struct gw_log_limit limit;
+
+    char *job;
+    uint32_t rank, ranks;
+    uint64_t job_id;
+    struct gw_config config;
+
+    struct gw_map *map;
+    uint32_t members_seen, shards;
+    struct gw_client_shard *shard; /* [shards] */
+    int view_complete, started;
+    struct gw_start start;
+    int needs_seed;
+    unsigned connections;
+
+    float *weights, *gradients;
+    struct gw_client_chunk *chunk; /* [map->chunks] */
+    struct gw_client_want *want;   /* [keys][shards][connections] */
+
+    /* from the caller to the loop */
+    struct gw_client_run run[GW_CLIENT_RUNS];
+    _Atomic uint32_t runs_in, runs_out;
+    struct gw_task runs_task, stop_task;
+
+    /* decisions, as followed so far */
+    _Atomic uint32_t decision, decision_needed;
+    _Atomic uint64_t end_clock;
+    int end_reason;
+    _Atomic double loss_scale;
+    uint64_t score_clock;  /* + 1, of the last one */
+    uint64_t scored_clock; /* whose result the caller waits for */
+    struct gw_client_score score;
+
+    struct gw_timer watch;
+    uint64_t progress_us, stalled_us;
+    uint64_t waits_version; /* of the wait that is going on */
+    size_t waits_first, waits_n;
+    int waiting;
+    uint64_t linger_until_us;
+};
+
+/* client.c */
+void gw_client_fail(struct gw_client *client,
+                    enum gw_status status,
+                    const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
+void gw_client_tell(struct gw_client *client,
+                    struct gw_peer *peer,
+                    const struct gw_message *message);
+
+/* client_data.c */
+enum gw_status gw_client_data_open(struct gw_client *client);
+void gw_client_data_close(struct gw_client *client);
+void gw_client_connect(struct gw_client *client);
+void gw_client_link_up(struct gw_client *client,
+                       struct gw_peer *peer,
+                       unsigned link);
+void gw_client_window(struct gw_client *client,
+                      struct gw_peer *peer,
+                      const struct gw_window_open *window);
+void gw_client_frame(struct gw_client *client,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame);
+int gw_client_has(const struct gw_client *client,
+                  size_t first,
+                  size_t n,
+                  uint64_t version);
+int gw_client_windows_open(const struct gw_client *client);
+void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
+uint32_t gw_client_first_missing(const struct gw_client *client,
+                                 size_t first,
+                                 size_t n,
+                                 uint64_t version);
+
+#endif

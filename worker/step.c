@@ -1,0 +1,215 @@
+/*
+ * The path of a gradient through a worker, steps 1 to 5, 8 and 9 of DESIGN.
+ *
+ *   for every clock
+ *       batch                 the next samples of this rank
+ *       forward               each layer waits for its weights, no more
+ *       backward              each layer's gradient leaves when it is done,
+ *                             and with it the want for the next version
+ *   end
+ *
+ * Evaluations come before the gradients of their clock, so that the best
+ * checkpoint is the cut at that clock.
+ */
+#include "config.h"
+
+#include "worker/worker_state.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "proto/digest.h"
+
+static uint64_t rss_bytes(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
+/* ---- the two hooks between the model and the network ---- */
+
+static enum gw_status need_weights(void *context, size_t first, size_t n)
+{
+    struct gw_worker *worker = context;
+    if (worker->last)
+        return gw_client_wait_last(worker->client, first, n, worker->clock);
+    return gw_client_wait(worker->client, first, n, worker->clock);
+}
+
+static enum gw_status gradients_ready(void *context, size_t first, size_t n)
+{
+    struct gw_worker *worker = context;
+    return gw_client_push(worker->client, first, n, worker->clock,
+                          worker->samples);
+}
+
+static struct gw_model_hooks hooks_of(struct gw_worker *worker)
+{
+    return (struct gw_model_hooks){
+        .context = worker, .need = need_weights, .ready = gradients_ready};
+}
+
+/* ---- one step ---- */
+
+static void load_batch(struct gw_worker *worker,
+                       struct gw_dataset *data,
+                       const struct gw_batch_site *site)
+{
+    const struct gw_dataset_shape *shape = gw_dataset_shape(data);
+    size_t elems = shape->channels * shape->height * shape->width;
+    gw_dataset_batch(data, site, worker->host_x, worker->labels);
+    if (worker->host_x != worker->x)
+        worker->backend->upload(worker->device, worker->x, worker->host_x,
+                                site->n * elems * sizeof(float));
+}
+
+/* Forward and backward over this rank's part, in micro-batches. */
+static enum gw_status train_part(struct gw_worker *worker,
+                                 const struct gw_plan_step *step,
+                                 struct gw_plan_run part,
+                                 struct gw_model_result *sum)
+{
+    const struct gw_model_hooks hooks = hooks_of(worker);
+    uint64_t batches = gw_plan_batches(part, worker->plan.max_batch);
+    for (uint64_t i = 0; i < batches; i++) {
+        struct gw_plan_run run = gw_plan_batch(part, worker->plan.max_batch, i);
+        struct gw_batch_site site = {.seed = worker->config.train.seed,
+                                     .epoch = step->epoch,
+                                     .first = run.first,
+                                     .n = run.n,
+                                     .train = 1};
+        struct gw_model_result result;
+        load_batch(worker, worker->train, &site);
+        struct gw_model_pass pass = {
+            .x = worker->x,
+            .labels = worker->labels,
+            .n = run.n,
+            .seed = site.seed,
+            .step = worker->clock,
+            .first_sample = run.first - step->run.first,
+            .scale = (float)gw_client_loss_scale(worker->client),
+            .accumulate = i > 0,
+            .last = i + 1 == batches,
+        };
+        enum gw_status status = gw_model_train(
+            worker->model, &pass, (const float *const *)worker->weight,
+            worker->gradient, &hooks, &result);
+        if (status != GW_OK)
+            return status;
+        sum->loss += result.loss;
+        sum->correct += result.correct;
+    }
+    return GW_OK;
+}
+
+/* A rank without samples still takes part: it has nothing to add. */
+static enum gw_status sit_out(struct gw_worker *worker)
+{
+    enum gw_status status =
+        gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+    if (status != GW_OK)
+        return status;
+    return gw_client_push(worker->client, 0, worker->keys, worker->clock, 0);
+}
+
+static enum gw_status train_step(struct gw_worker *worker)
+{
+    struct gw_plan_step step = gw_plan_step(&worker->plan, worker->clock);
+    struct gw_plan_run part =
+        gw_plan_part(step.run, worker->ranks, worker->rank);
+    struct gw_model_result sum = {0};
+    worker->samples = (uint32_t)part.n;
+    enum gw_status status =
+        part.n > 0 ? train_part(worker, &step, part, &sum) : sit_out(worker);
+    if (status != GW_OK)
+        return status;
+    gw_metrics_add(worker->options->client.metrics, GW_METRIC_STEPS, 1);
+    gw_metrics_add(worker->options->client.metrics, GW_METRIC_SAMPLES, part.n);
+    uint64_t every = worker->config.log.every;
+    if (worker->clock % every == 0 || worker->clock + 1 == worker->plan.steps)
+        gw_client_report(worker->client, worker->clock, sum.loss, sum.correct,
+                         part.n, rss_bytes());
+    return GW_OK;
+}
+
+/* ---- evaluation ---- */
+
+static enum gw_status evaluate(struct gw_worker *worker)
+{
+    const struct gw_model_hooks hooks = hooks_of(worker);
+    struct gw_plan_run all = {.n = gw_dataset_shape(worker->test)->samples};
+    struct gw_plan_run part = gw_plan_part(all, worker->ranks, worker->rank);
+    uint64_t batches = gw_plan_batches(part, worker->batch_max);
+    struct gw_model_result sum = {0};
+    for (uint64_t i = 0; i < batches; i++) {
+        struct gw_plan_run run = gw_plan_batch(part, worker->batch_max, i);
+        struct gw_batch_site site = {.first = run.first, .n = run.n};
+        struct gw_model_result result;
+        load_batch(worker, worker->test, &site);
+        struct gw_model_pass pass = {
+            .x = worker->x, .labels = worker->labels, .n = run.n};
+        enum gw_status status = gw_model_score(
+            worker->model, &pass, (const float *const *)worker->weight, &hooks,
+            &result);
+        if (status != GW_OK)
+            return status;
+        sum.loss += result.loss;
+        sum.correct += result.correct;
+    }
+    struct gw_client_score score;
+    return gw_client_score(worker->client, worker->clock, sum.loss, sum.correct,
+                           part.n, &score);
+}
+
+static int evaluation_is_due(const struct gw_worker *worker)
+{
+    return worker->test && worker->clock != worker->scored_clock &&
+           gw_plan_due(&worker->plan, &worker->config.train.eval_every,
+                       worker->clock);
+}
+
+/* ---- the job ---- */
+
+static enum gw_status end_job(struct gw_worker *worker)
+{
+    int reason = gw_client_end_reason(worker->client);
+    uint8_t digest[GW_DIGEST_BYTES] = {0};
+    worker->clock = gw_client_end_clock(worker->client);
+    worker->last = 1;
+    enum gw_status status =
+        gw_client_wait_last(worker->client, 0, worker->keys, worker->clock);
+    if (status == GW_OK && worker->test && reason == GW_END_COMPLETE &&
+        worker->clock != worker->scored_clock)
+        status = evaluate(worker);
+    if (status != GW_OK)
+        return status;
+    if (worker->rank == 0)
+        gw_digest_weights(worker->weight, worker->key, worker->keys, digest);
+    return gw_client_finish(worker->client, worker->clock, digest, rss_bytes());
+}
+
+enum gw_status gw_step_run(struct gw_worker *worker)
+{
+    enum gw_status status = GW_OK;
+    worker->clock = gw_client_first_clock(worker->client);
+    worker->scored_clock = worker->clock;
+    while (status == GW_OK) {
+        if (evaluation_is_due(worker)) {
+            status =
+                gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+            if (status == GW_OK)
+                status = evaluate(worker);
+            if (status != GW_OK)
+                break;
+            worker->scored_clock = worker->clock;
+        }
+        if (worker->clock >= worker->plan.steps)
+            status =
+                gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+        else
+            status = train_step(worker);
+        worker->clock++;
+    }
+    return status == GW_EEND ? end_job(worker) : status;
+}

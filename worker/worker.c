@@ -1,0 +1,217 @@
+/* Sets a worker up: job, device, data, model, arenas; then step.c trains. */
+#include "config.h"
+
+#include "worker/worker_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Samples per pass of an evaluation, where training batches are smaller. */
+#define SCORE_BATCH 250
+
+static enum gw_status open_data(struct gw_worker *worker)
+{
+    const struct gw_worker_options *options = worker->options;
+    enum gw_status status = GW_OK;
+    worker->train = options->train;
+    worker->test = options->test;
+    if (!worker->train)
+        status = gw_dataset_open(&worker->config, GW_DATASET_TRAIN,
+                                 &worker->train, worker->error);
+    if (status == GW_OK && !worker->test && worker->config.data.test.n > 0)
+        status = gw_dataset_open(&worker->config, GW_DATASET_TEST,
+                                 &worker->test, worker->error);
+    if (status != GW_OK || !worker->test)
+        return status;
+    const struct gw_dataset_shape *a = gw_dataset_shape(worker->train);
+    const struct gw_dataset_shape *b = gw_dataset_shape(worker->test);
+    if (a->channels != b->channels || a->height != b->height ||
+        a->width != b->width || b->classes > a->classes)
+        return gw_fail(worker->error, GW_EMISMATCH,
+                       "data.test is %zux%zux%zu with %zu classes, data.train "
+                       "is %zux%zux%zu with %zu",
+                       b->channels, b->height, b->width, b->classes,
+                       a->channels, a->height, a->width, a->classes);
+    return GW_OK;
+}
+
+static enum gw_status open_device(struct gw_worker *worker)
+{
+    struct gw_device_options options = {.threads =
+                                            (int)worker->config.worker.threads};
+    worker->backend =
+        gw_backend_find(worker->config.worker.device, worker->error);
+    if (!worker->backend)
+        return worker->error->status;
+    enum gw_status status =
+        worker->backend->open(&options, &worker->device, worker->error);
+    if (status != GW_OK)
+        return status;
+    worker->backend->describe(worker->device, worker->description,
+                              sizeof worker->description);
+    gw_log_info(worker->options->client.log, "device %s: %s",
+                worker->backend->name, worker->description);
+    return GW_OK;
+}
+
+static enum gw_status open_model(struct gw_worker *worker)
+{
+    const struct gw_dataset_shape *shape = gw_dataset_shape(worker->train);
+    enum gw_status status =
+        gw_plan_make(&worker->config, shape->samples, worker->ranks,
+                     &worker->plan, worker->error);
+    if (status != GW_OK)
+        return status;
+    worker->batch_max = worker->plan.max_batch;
+    if (worker->test && worker->batch_max < SCORE_BATCH)
+        worker->batch_max = SCORE_BATCH;
+    status = gw_model_create(&worker->config, shape, worker->batch_max,
+                             worker->backend, worker->device, &worker->model,
+                             worker->error);
+    if (status != GW_OK)
+        return status;
+    size_t elems = shape->channels * shape->height * shape->width;
+    worker->x = worker->backend->alloc(
+        worker->device, worker->batch_max * elems * sizeof(float));
+    worker->labels = calloc(worker->batch_max, sizeof *worker->labels);
+    worker->host_x = worker->x; /* the cpu reads host memory */
+    if (!worker->x || !worker->labels)
+        return gw_fail(worker->error, GW_ENOMEM,
+                       "no memory for batches of %zu samples",
+                       worker->batch_max);
+    return GW_OK;
+}
+
+static enum gw_status declare(struct gw_worker *worker)
+{
+    worker->key = gw_model_keys(worker->model, &worker->keys);
+    struct gw_client_declaration declaration = {
+        .keys = worker->key,
+        .n_keys = worker->keys,
+        .samples = gw_dataset_shape(worker->train)->samples,
+        .steps_per_epoch = worker->plan.steps_per_epoch,
+        .total_steps = worker->plan.steps,
+        .device = worker->description,
+        .workers = worker->ranks,
+        .connections = (unsigned)worker->config.cluster.connections,
+    };
+    gw_dataset_digest(worker->train, declaration.data_digest);
+    return gw_client_declare(worker->client, &declaration);
+}
+
+static enum gw_status open_arenas(struct gw_worker *worker)
+{
+    size_t bytes = gw_client_arena_bytes(worker->client);
+    worker->weights = worker->backend->alloc(worker->device, bytes);
+    worker->gradients = worker->backend->alloc(worker->device, bytes);
+    worker->weight = calloc(worker->keys, sizeof *worker->weight);
+    worker->gradient = calloc(worker->keys, sizeof *worker->gradient);
+    if (!worker->weights || !worker->gradients || !worker->weight ||
+        !worker->gradient)
+        return gw_fail(worker->error, GW_ENOMEM,
+                       "no memory for weights and gradients of %zu MiB each",
+                       bytes >> 20);
+    for (size_t key = 0; key < worker->keys; key++) {
+        uint64_t offset = gw_client_key_offset(worker->client, key);
+        worker->weight[key] =
+            (float *)(void *)((char *)worker->weights + offset);
+        worker->gradient[key] =
+            (float *)(void *)((char *)worker->gradients + offset);
+    }
+    return GW_OK;
+}
+
+/* The job, with this host's own settings over it. */
+static enum gw_status read_job(struct gw_worker *worker)
+{
+    enum gw_status status = gw_config_parse(
+        &worker->config, "job", gw_client_job(worker->client), worker->error);
+    if (status == GW_OK && worker->options->local)
+        gw_config_keep_local(&worker->config, worker->options->local);
+    worker->rank = gw_client_rank(worker->client);
+    worker->ranks = (uint32_t)worker->config.cluster.workers;
+    return status;
+}
+
+/* What fails here is this worker's own fault: the job is told. */
+static enum gw_status set_up(struct gw_worker *worker)
+{
+    enum gw_status status = read_job(worker);
+    if (status == GW_OK)
+        status = open_data(worker);
+    if (status == GW_OK)
+        status = open_device(worker);
+    if (status == GW_OK)
+        status = open_model(worker);
+    if (status != GW_OK) {
+        gw_client_fail_with(worker->client, worker->error);
+        return status;
+    }
+    status = declare(worker);
+    if (status != GW_OK)
+        return status;
+    status = open_arenas(worker);
+    if (status != GW_OK)
+        gw_client_fail_with(worker->client, worker->error);
+    return status;
+}
+
+static enum gw_status train(struct gw_worker *worker)
+{
+    int seed = worker->rank == 0 && gw_client_needs_seed(worker->client);
+    if (seed)
+        gw_model_init(worker->model, worker->config.train.seed, worker->weight);
+    enum gw_status status = gw_client_attach(worker->client, worker->weights,
+                                             worker->gradients, seed);
+    if (status == GW_OK)
+        status = gw_step_run(worker);
+    return status;
+}
+
+static void tear_down(struct gw_worker *worker)
+{
+    gw_model_destroy(worker->model);
+    if (worker->device) {
+        worker->backend->free(worker->device, worker->x);
+        worker->backend->free(worker->device, worker->weights);
+        worker->backend->free(worker->device, worker->gradients);
+        worker->backend->close(worker->device);
+    }
+    if (worker->train != worker->options->train)
+        gw_dataset_close(worker->train);
+    if (worker->test != worker->options->test)
+        gw_dataset_close(worker->test);
+    free(worker->labels);
+    free(worker->weight);
+    free(worker->gradient);
+}
+
+enum gw_status gw_worker_run(const struct gw_worker_options *options,
+                             struct gw_error *error)
+{
+    struct gw_worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return gw_fail(error, GW_ENOMEM, "no memory for a worker");
+    worker->options = options;
+    worker->error = error;
+    enum gw_status status =
+        gw_client_open(&options->client, &worker->client, error);
+    if (status != GW_OK) {
+        free(worker);
+        return status;
+    }
+    if (options->opened)
+        options->opened(options->owner, worker->client);
+    status = set_up(worker);
+    if (status == GW_OK)
+        status = train(worker);
+    /* the client's buffers are in use until it is closed */
+    if (gw_client_error(worker->client)->text[0])
+        *error = *gw_client_error(worker->client);
+    if (options->opened)
+        options->opened(options->owner, NULL);
+    gw_client_close(worker->client);
+    tear_down(worker);
+    free(worker);
+    return status;
+}
