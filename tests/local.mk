@@ -9,46 +9,46 @@ AM_TESTS_ENVIRONMENT = \
 	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
-EXTRA_DIST += \
-	%D%/configure.m4 \
-	%D%/reference/optimizers.inc \
-	%D%/reference/optimizers.py
+EXTRA_DIST += %D%/configure.m4 .clang-format
+
+dist_check_SCRIPTS += \
+	%D%/check_style.sh \
+	%D%/run/cli.sh
 
 if HAVE_CMOCKA
-GW_UNIT_TESTS = \
+check_PROGRAMS += \
+	%D%/sim/test_checkpoint \
+	%D%/sim/test_job \
+	%D%/table/test_backends \
+	%D%/table/test_member \
+	%D%/table/test_transport \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
-	%D%/unit/test_log \
-	%D%/unit/test_map \
 	%D%/unit/test_dataset \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
-	%D%/unit/test_plan \
+	%D%/unit/test_log \
+	%D%/unit/test_map \
 	%D%/unit/test_metrics \
-	%D%/table/test_backends \
+	%D%/unit/test_plan \
 	%D%/unit/test_random \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_status \
-	%D%/unit/test_update \
 	%D%/unit/test_trace \
+	%D%/unit/test_update \
 	%D%/unit/test_wire
-GW_TABLE_TESTS = \
-	%D%/table/test_member \
-	%D%/table/test_transport
-check_PROGRAMS += $(GW_UNIT_TESTS) $(GW_TABLE_TESTS)
-tests_table_test_member_SOURCES = %D%/table/test_member.c \
-	%D%/table/world.c %D%/table/world.h
-tests_table_test_transport_SOURCES = %D%/table/test_transport.c \
-	%D%/table/world.c %D%/table/world.h
-check_PROGRAMS += $(GW_UNIT_TESTS)
-tests_table_test_backends_SOURCES = \
-	%D%/table/reference.c \
-	%D%/table/reference.h \
-	%D%/table/test_backends.c
 LDADD += $(CMOCKA_LIBS)
 
-# small data files in memory, for the tests of worker/dataset
+# what tests of one kind share
+GW_WORLD = %D%/table/world.c %D%/table/world.h
+GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
+%C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
+%C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
+%C%_table_test_backends_SOURCES = %D%/table/test_backends.c \
+	%D%/table/reference.c %D%/table/reference.h
+%C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_WORLD)
+%C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_batch_SOURCES = \
 	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)
@@ -63,9 +63,12 @@ EXTRA_PROGRAMS = \
 bench-programs: $(EXTRA_PROGRAMS)
 .PHONY: bench-programs
 CLEANFILES += $(EXTRA_PROGRAMS)
-# frozen files of independent writers, with the scripts that made them
+
+# Frozen results of independent programs, with the scripts that made them.
 EXTRA_DIST += \
 	%D%/reference/data.py \
+	%D%/reference/optimizers.inc \
+	%D%/reference/optimizers.py \
 	%D%/reference/library.safetensors \
 	%D%/reference/safetensors.py \
 	%D%/reference/x_f32_2d.npy \
@@ -111,7 +114,3 @@ clean-fuzz:
 
 $(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 $(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)
-EXTRA_DIST += .clang-format
-dist_check_SCRIPTS += \
-	%D%/check_style.sh \
-	%D%/run/cli.sh

@@ -1,0 +1,97 @@
+/*
+ * A whole job in simulation: coordinator, servers and workers of one job file,
+ * each a process of one simulated world, running the code that real processes
+ * run. Used by the tests in tests/sim.
+ */
+#ifndef GW_TESTS_CLUSTER_H
+#define GW_TESTS_CLUSTER_H
+
+#include "proto/config.h"
+#include "server/coordinator.h"
+#include "server/server.h"
+#include "transport/sim.h"
+#include "worker/dataset.h"
+#include "worker/worker.h"
+
+#define CLUSTER_MAX 16
+
+struct cluster;
+
+struct cluster_worker {
+    struct cluster *cluster;
+    struct gw_loop *loop;
+    struct gw_worker_options options;
+    struct gw_metrics metrics;
+    struct gw_error error;
+    enum gw_status status;
+    int finished;
+};
+
+struct cluster_server {
+    struct cluster *cluster;
+    struct gw_loop *loop;
+    struct gw_server *server;
+    struct gw_metrics metrics;
+    enum gw_status status;
+    char text[GW_ERROR_TEXT_BYTES];
+    int finished;
+};
+
+struct cluster {
+    struct gw_config config;
+    struct gw_sim *sim;
+    struct gw_loop *loop; /* the coordinator's */
+    struct gw_coordinator *coordinator;
+    struct cluster_worker worker[CLUSTER_MAX];
+    struct cluster_server server[CLUSTER_MAX];
+    size_t workers, servers;
+    struct gw_dataset *train, *test;
+    struct gw_log log;
+
+    /* what the coordinator told */
+    int running, finished;
+    struct gw_final_report final;
+    char text[GW_ERROR_TEXT_BYTES];
+    double loss[4096]; /* per logged step */
+    uint64_t steps, scores, notes;
+    char note[GW_ERROR_TEXT_BYTES];
+    struct gw_score_report score[256];
+};
+
+/*
+ * The data that every test job trains on: 300 + 300 images of 28 x 28 in a
+ * temporary directory that is removed at exit.
+ */
+const char *cluster_data_dir(void);
+void cluster_data_open(struct gw_dataset **train, struct gw_dataset **test);
+
+/*
+ * Opens every process of the job, in a new world or, if *cluster still has one,
+ * in that; `settings` are --set assignments over a small default job, ended by
+ * NULL. Fails the test on any error. train and test of *cluster are kept.
+ * Coordinator and servers share a disk.
+ */
+void cluster_open(struct cluster *cluster,
+                  const struct gw_sim_options *options,
+                  const char *const *settings,
+                  const char *resume);
+
+/* Runs until every process has ended; returns 0 after limit_us. */
+int cluster_run(struct cluster *cluster, uint64_t limit_us);
+
+/* Runs until `done` says so. */
+int cluster_run_until(struct cluster *cluster,
+                      int (*done)(void *owner),
+                      void *owner,
+                      uint64_t limit_us);
+
+/* Closes the processes, if they are open; the world, with its disks, goes on. */
+void cluster_end(struct cluster *cluster);
+
+/* Closes everything. */
+void cluster_close(struct cluster *cluster);
+
+/* The digest of the final weights, as hex. */
+void cluster_digest(const struct cluster *cluster, char hex[65]);
+
+#endif

@@ -1,0 +1,82 @@
+/* Whole jobs in simulation: they end, learn, and repeat bit for bit. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/sim/cluster.h"
+
+static struct cluster cluster;
+
+static const struct gw_sim_options calm = {
+    .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
+
+static void run_job(const struct gw_sim_options *options,
+                    const char *const *settings,
+                    char hex[65])
+{
+    cluster_open(&cluster, options, settings, NULL);
+    if (!cluster_run(&cluster, 60000000))
+        fail_msg("the job does not end: %s", cluster.note);
+    if (cluster.final.status != GW_OK)
+        fail_msg("%s", cluster.text);
+    for (size_t i = 0; i < cluster.workers; i++)
+        assert_int_equal(cluster.worker[i].status, GW_OK);
+    for (size_t i = 0; i < cluster.servers; i++)
+        assert_int_equal(cluster.server[i].status, GW_OK);
+    assert_true(cluster.final.has_weights);
+    cluster_digest(&cluster, hex);
+    cluster_close(&cluster);
+}
+
+static void a_job_ends_and_learns(void **state)
+{
+    (void)state;
+    char hex[65];
+    const char *settings[] = {"train.steps=40", "train.eval_every=\"10 steps\"",
+                              NULL};
+    run_job(&calm, settings, hex);
+    assert_int_equal(cluster.steps, 40);
+    assert_true(cluster.loss[39] < 0.5 * cluster.loss[0]);
+    assert_int_equal(cluster.scores, 4);
+    assert_true(cluster.score[3].accuracy > 0.9);
+    assert_true(cluster.score[3].loss < cluster.score[0].loss);
+    assert_int_equal(cluster.score[3].step, 40);
+}
+
+static void the_cluster_leaves_no_trace(void **state)
+{
+    (void)state;
+    char one[65], other[65];
+    const char *settings[][3] = {{"cluster.servers=1", NULL},
+                                 {"cluster.servers=2", NULL},
+                                 {"cluster.servers=3", NULL},
+                                 {"cluster.connections=3", NULL},
+                                 {"train.commit=whole", NULL},
+                                 {"train.commit=whole", "cluster.servers=3"}};
+    run_job(&calm, settings[0], one);
+    for (size_t i = 1; i < sizeof settings / sizeof *settings; i++) {
+        run_job(&calm, settings[i], other);
+        assert_string_equal(one, other);
+    }
+    const char *seed[] = {"train.seed=8", NULL};
+    run_job(&calm, seed, other);
+    assert_string_not_equal(one, other);
+}
+
+int main(void)
+{
+    cluster_data_open(&cluster.train, &cluster.test);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_ends_and_learns),
+        cmocka_unit_test(the_cluster_leaves_no_trace),
+    };
+    int failed = cmocka_run_group_tests_name("job", tests, NULL, NULL);
+    gw_dataset_close(cluster.train);
+    gw_dataset_close(cluster.test);
+    return failed;
+}
