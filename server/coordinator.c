@@ -130,6 +130,8 @@ static void from_stranger(struct gw_coordinator *self,
         got_stop(self, peer, &message->stop);
     else if (message->kind == GW_MESSAGE_GONE && observer)
         gw_coordinator_gone(self, message->gone.pid, message->gone.text);
+    else if (message->kind == GW_MESSAGE_BYE || message->kind == GW_MESSAGE_END)
+        return; /* one that was turned away, and is going */
     else
         gw_peer_reject(peer, 0, "message that its role does not send");
 }

@@ -31,7 +31,7 @@ struct cut {
     int open;
     int writing;
     struct gw_manifest manifest;
-    uint32_t saved;                /* shards */
+    uint32_t saved;               /* shards */
     uint64_t spare[CUTS_MAX + 1]; /* not to be removed for this one */
     size_t spare_n;
     enum gw_status status;
@@ -341,8 +341,7 @@ static void remove_old(struct cut *cut)
         if (complete)
             gw_manifest_free(&manifest);
         whole += complete != 0;
-        if (whole > self->config->checkpoint.keep &&
-            !is_spared(cut, clocks[i]))
+        if (whole > self->config->checkpoint.keep && !is_spared(cut, clocks[i]))
             gw_store_remove(disk, dir_of(self), clocks[i]);
     }
 }

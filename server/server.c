@@ -17,12 +17,29 @@
 
 #define WATCH_US 250000
 
+/* Time for the last words to leave before the owner closes the links. */
+#define LINGER_US      500000
+#define LINGER_TURN_US 5000
+
+static void on_linger(struct gw_timer *timer)
+{
+    struct gw_server *server = timer->owner;
+    const struct gw_peer *coordinator = server->coordinator;
+    if (coordinator && gw_peer_is_up(coordinator, 0) &&
+        !gw_peer_flushed(coordinator) &&
+        gw_loop_now(server->loop) < server->linger_until_us) {
+        gw_timer_start(server->loop, timer, LINGER_TURN_US);
+        return;
+    }
+    server->options.finished(server->options.owner, server->end_status,
+                             server->end_text);
+}
+
 void gw_server_finish(struct gw_server *server,
                       enum gw_status status,
                       const char *format,
                       ...)
 {
-    char text[GW_ERROR_TEXT_BYTES];
     va_list args;
     if (server->finished)
         return;
@@ -30,14 +47,18 @@ void gw_server_finish(struct gw_server *server,
     server->running = 0;
     gw_timer_stop(server->loop, &server->watch);
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(server->end_text, sizeof server->end_text, format, args);
     va_end(args);
+    server->end_status = status;
     struct gw_message message = {
         .kind = GW_MESSAGE_END,
-        .end = {.status = status, .clock = 0, .text = text}};
-    if (status != GW_OK && server->coordinator)
+        .end = {.status = status, .clock = 0, .text = server->end_text}};
+    if (status != GW_OK && server->coordinator && !server->ended)
         gw_peer_tell(server->coordinator, &message);
-    server->options.finished(server->options.owner, status, text);
+    server->linger_until_us = gw_loop_now(server->loop) + LINGER_US;
+    server->linger.fire = on_linger;
+    server->linger.owner = server;
+    gw_timer_start(server->loop, &server->linger, 0);
 }
 
 void gw_server_tell(struct gw_server *server,
@@ -75,7 +96,6 @@ static void got_welcome(struct gw_server *server,
                         const struct gw_welcome *welcome)
 {
     struct gw_error error;
-    struct gw_config own = server->config;
     enum gw_status status =
         gw_config_parse(&server->config, "job", welcome->job, &error);
     if (status != GW_OK) {
@@ -83,7 +103,6 @@ static void got_welcome(struct gw_server *server,
                          error.text);
         return;
     }
-    (void)own;
     server->has_config = 1;
     server->ranks = (uint32_t)server->config.cluster.workers;
     server->whole_step = gw_config_whole_step(&server->config);
@@ -233,6 +252,7 @@ static void got_end(struct gw_server *server, const struct gw_end *end)
                 .counters = counters.value,
                 .counters_n = GW_METRICS}};
     gw_peer_tell(server->coordinator, &message);
+    server->ended = 1;
     gw_server_finish(server, end->status, "%s", end->text);
 }
 
@@ -485,6 +505,7 @@ void gw_server_close(struct gw_server *server)
     server->finished = 1;
     server->running = 0;
     gw_timer_stop(server->loop, &server->watch);
+    gw_timer_stop(server->loop, &server->linger);
     gw_member_close(server->member);
     gw_save_close(server);
     gw_load_close(server);

@@ -60,7 +60,12 @@ struct gw_server {
     struct gw_member *member;
     struct gw_peer *coordinator;
     struct gw_peer *leader_peer; /* shard 0, where we are not it */
-    int finished;
+    int ended;    /* by the coordinator */
+    int finished; /* the owner is told when the last words have left */
+    enum gw_status end_status;
+    char end_text[GW_ERROR_TEXT_BYTES];
+    struct gw_timer linger;
+    uint64_t linger_until_us;
 
     struct gw_config config;
     int has_config;

@@ -44,9 +44,8 @@ static void ignore_name(void *owner, const char *name)
     (void)name;
 }
 
-enum gw_status gw_store_make_dir(struct gw_disk *disk,
-                                 const char *dir,
-                                 struct gw_error *error)
+enum gw_status
+gw_store_make_dir(struct gw_disk *disk, const char *dir, struct gw_error *error)
 {
     char path[GW_PATH_MAX];
     if (strlen(dir) >= sizeof path)
