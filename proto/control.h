@@ -235,24 +235,38 @@ struct gw_gone {
 };
 
 /*
- * Files for servers that do not see checkpoint.dir. Writing: FILE_OPEN with
- * name and size, FILE_REPLY with a window and how far it may be filled, puts,
- * FILE_REPLY as room comes free, until all bytes are there. Reading: FILE_OPEN
- * with a range and a window of the shard, puts, FILE_REPLY.
+ * Files for shards that do not see checkpoint.dir; the coordinator reads and
+ * writes them for them. A shard has one request at a time, numbered; what
+ * carries another number is stale.
+ *
+ * Writing: FILE_OPEN with the size. FILE_REPLY gives a window and says how much
+ * is written; the shard may be ahead of that by the size of the window. Byte p
+ * of the file goes to p modulo that size, and the put's clock is p. After a
+ * link broke the shard begins again at what was said to be written. A reply
+ * with all bytes written means that the file is safe.
+ *
+ * Reading: FILE_OPEN with a range and a window, answered by a put there, its
+ * clock the offset; a range of no bytes is answered by a FILE_REPLY with the
+ * size of the file. After a link broke the shard asks again.
+ *
+ * The count of a put is the request's number.
  */
 struct gw_file_open {
-    const char *name;
+    const char *name; /* within the directory of the checkpoint */
+    uint64_t clock;   /* of the checkpoint */
     uint8_t write;
     uint64_t offset, bytes;
-    uint32_t window;
+    uint32_t window; /* reading: of the shard */
+    uint32_t request;
 };
 
 struct gw_file_reply {
     enum gw_status status;
-    const char *text;
-    uint64_t offset; /* written so far, or read to here */
-    uint64_t bytes;  /* of the window, or of the whole file */
-    uint32_t window;
+    const char *text; /* what failed */
+    uint64_t offset;  /* writing: bytes that are written */
+    uint64_t bytes;   /* of the window; reading: of the file */
+    uint32_t window;  /* writing: of the coordinator */
+    uint32_t request;
 };
 
 struct gw_status_message {

@@ -372,6 +372,8 @@ static PACK(pack_file_open)
     to->offset = from->offset;
     to->bytes = from->bytes;
     to->window = from->window;
+    to->clock = from->clock;
+    to->request = from->request;
     out->file_open = to;
     return GW_OK;
 }
@@ -388,6 +390,7 @@ static PACK(pack_file_reply)
     to->offset = from->offset;
     to->bytes = from->bytes;
     to->window = from->window;
+    to->request = from->request;
     out->file_reply = to;
     return GW_OK;
 }

@@ -342,6 +342,8 @@ static UNPACK(unpack_file_open)
     to->offset = from->offset;
     to->bytes = from->bytes;
     to->window = from->window;
+    to->clock = from->clock;
+    to->request = from->request;
     return GW_OK;
 }
 
@@ -355,6 +357,7 @@ static UNPACK(unpack_file_reply)
     to->offset = from->offset;
     to->bytes = from->bytes;
     to->window = from->window;
+    to->request = from->request;
     return GW_OK;
 }
 

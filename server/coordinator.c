@@ -165,6 +165,12 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     case GW_MESSAGE_SAVED:
         gw_keeper_saved(self, who, &message->saved);
         break;
+    case GW_MESSAGE_FILE_OPEN:
+        if (who->role == GW_ROLE_SERVER)
+            gw_files_open(self, who, &message->file_open);
+        else
+            gw_peer_reject(peer, 0, "message that its role does not send");
+        break;
     case GW_MESSAGE_BYE:
         gw_coordinator_bye(self, who, &message->bye);
         break;
@@ -189,10 +195,12 @@ static void on_frame(void *owner,
                      const struct gw_frame *frame,
                      const void *payload)
 {
-    (void)owner;
-    (void)frame;
-    (void)payload;
-    gw_peer_reject(peer, link, "frame that its role does not send");
+    struct gw_roster *who = gw_roster_of(owner, peer);
+    (void)payload; /* in its window already */
+    if (who && frame->kind == GW_FRAME_FILE)
+        gw_files_frame(owner, who, frame);
+    else
+        gw_peer_reject(peer, link, "frame that its role does not send");
 }
 
 static void

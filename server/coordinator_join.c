@@ -377,6 +377,7 @@ void gw_coordinator_forget(struct gw_coordinator *self)
     while (self->roster) {
         struct gw_roster *one = self->roster;
         self->roster = one->next;
+        gw_files_close(one);
         free(one);
     }
     free(self->keys);

@@ -141,28 +141,38 @@ static enum gw_status check_empty(struct gw_coordinator *self,
                    dir_of(self), newest);
 }
 
+/* Shards that find it know that they see the directory. */
 static enum gw_status make_token(struct gw_coordinator *self,
                                  struct gw_error *error)
 {
     struct gw_keeper *keeper = self->keeper;
     struct gw_disk *disk = self->loop->disk;
-    char path[GW_PATH_MAX];
-    struct gw_file *file;
+    const char *dir = dir_of(self), *resume = self->options.resume;
+    enum gw_status status = GW_OK;
     uint64_t number;
     gw_loop_random(self->loop, &number, sizeof number);
-    snprintf(keeper->token, sizeof keeper->token, ".gradweir-%016" PRIx64,
-             number);
-    snprintf(path, sizeof path, "%s/%s", dir_of(self), keeper->token);
-    enum gw_status status = gw_store_make_dir(disk, dir_of(self), error);
-    if (status == GW_OK)
-        status = disk->ops->open(disk, path, GW_FILE_CREATE, &file, error);
-    if (status == GW_OK)
-        status = disk->ops->close(file, error);
-    if (status != GW_OK) {
-        keeper->token[0] = '\0';
+    snprintf(keeper->token, sizeof keeper->token, "%016" PRIx64, number);
+    /* where that cannot be, the files are read through us */
+    if (keeper->is_resumed)
+        gw_store_put_token(disk, resume, keeper->token, NULL);
+    if (dir[0])
+        status = gw_store_make_dir(disk, dir, error);
+    if (status == GW_OK && dir[0])
+        status = gw_store_put_token(disk, dir, keeper->token, error);
+    if (status != GW_OK)
         gw_fail_in(error, "checkpoint.dir");
-    }
     return status;
+}
+
+static void remove_token(struct gw_coordinator *self)
+{
+    struct gw_disk *disk = self->loop->disk;
+    if (!self->keeper->token[0])
+        return;
+    if (dir_of(self)[0])
+        gw_store_remove_token(disk, dir_of(self));
+    if (self->keeper->is_resumed)
+        gw_store_remove_token(disk, self->options.resume);
 }
 
 enum gw_status gw_keeper_open(struct gw_coordinator *self,
@@ -180,7 +190,7 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
         status = check_empty(self, error);
     if (status == GW_OK)
         status = check_optimizer(self, error);
-    if (status == GW_OK && dir_of(self)[0])
+    if (status == GW_OK)
         status = make_token(self, error);
     return status;
 }
@@ -188,18 +198,13 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
 void gw_keeper_close(struct gw_coordinator *self)
 {
     struct gw_keeper *keeper = self->keeper;
-    struct gw_disk *disk = self->loop->disk;
-    char path[GW_PATH_MAX];
     if (!keeper)
         return;
     for (size_t i = 0; i < CUTS_MAX; i++) {
         gw_loop_cancel(self->loop, &keeper->cut[i].work);
         gw_manifest_free(&keeper->cut[i].manifest);
     }
-    if (keeper->token[0]) {
-        snprintf(path, sizeof path, "%s/%s", dir_of(self), keeper->token);
-        disk->ops->remove(disk, path, NULL);
-    }
+    remove_token(self);
     gw_manifest_free(&keeper->resumed);
     free(keeper);
     self->keeper = NULL;
@@ -250,6 +255,25 @@ static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
         if (keeper->cut[i].open && keeper->cut[i].manifest.state.clock == clock)
             return &keeper->cut[i];
     return NULL;
+}
+
+int gw_keeper_awaits(const struct gw_coordinator *self, uint64_t clock)
+{
+    const struct cut *cut = find_cut(self->keeper, clock);
+    return cut && cut->saved < self->shards;
+}
+
+int gw_keeper_may_read(const struct gw_coordinator *self,
+                       uint64_t clock,
+                       const char *name)
+{
+    const struct gw_manifest *from = &self->keeper->resumed;
+    if (!self->keeper->is_resumed || from->state.clock != clock)
+        return 0;
+    for (size_t i = 0; i < from->n_files; i++)
+        if (strcmp(from->files[i].name, name) == 0)
+            return 1;
+    return strcmp(name, GW_MANIFEST_NAME) == 0;
 }
 
 static enum gw_status fill_manifest(struct gw_coordinator *self,
@@ -400,8 +424,10 @@ void gw_keeper_saved(struct gw_coordinator *self,
                      const struct gw_saved *saved)
 {
     struct cut *cut = find_cut(self->keeper, saved->clock);
+    char name[GW_FILE_NAME_MAX];
+    gw_shard_file_name(who->id, self->shards, name);
     if (!cut || who->role != GW_ROLE_SERVER || cut->saved >= self->shards ||
-        strlen(saved->file) >= GW_FILE_NAME_MAX) {
+        strcmp(saved->file, name) != 0) {
         gw_peer_reject(who->peer, 0, "a saved file that nobody waits for");
         return;
     }

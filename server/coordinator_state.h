@@ -6,6 +6,7 @@
  *   coordinator_run.c     reports, scores, decisions
  *   coordinator_end.c     stopping, dying, the final report
  *   coordinator_keep.c    checkpoints: files in, manifest last
+ *   coordinator_files.c   files of shards that do not see checkpoint.dir
  */
 #ifndef GW_SERVER_COORDINATOR_STATE_H
 #define GW_SERVER_COORDINATOR_STATE_H
@@ -21,9 +22,12 @@ enum gw_phase {
     GW_PHASE_OVER,
 };
 
+struct gw_served;
+
 /* A worker, or a shard of a server process. */
 struct gw_roster {
     struct gw_peer *peer;
+    struct gw_served *served; /* files, where it does not see them */
     uint8_t role;
     uint32_t id;     /* rank or shard */
     uint32_t server; /* number of the server process */
@@ -146,7 +150,23 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
                                struct gw_error *error);
 /* Non-zero when the last checkpoint could not be made. */
 int gw_keeper_failed(const struct gw_coordinator *self);
+/* Whether the file of a checkpoint of `clock` is waited for; whether a file is
+   part of what the job goes on from. */
+int gw_keeper_awaits(const struct gw_coordinator *self, uint64_t clock);
+int gw_keeper_may_read(const struct gw_coordinator *self,
+                       uint64_t clock,
+                       const char *name);
 /* Non-zero while a checkpoint is being made. */
 int gw_keeper_is_busy(const struct gw_coordinator *self);
+
+/* coordinator_files.c */
+void gw_files_open(struct gw_coordinator *self,
+                   struct gw_roster *who,
+                   const struct gw_file_open *request);
+void gw_files_frame(struct gw_coordinator *self,
+                    struct gw_roster *who,
+                    const struct gw_frame *frame);
+/* After the links are closed. */
+void gw_files_close(struct gw_roster *who);
 
 #endif

@@ -2,161 +2,304 @@
  * A checkpoint's weights and state back into a shard, whatever the number of
  * shards that wrote it: chunks are the same for any number, so each tensor of a
  * chunk is found whole in one of the files.
+ *
+ *   manifest --> for each file: header --> the tensors that are ours
+ *
+ * One read after the other, each on another thread, or through the coordinator
+ * where this process does not see the directory.
  */
 #include "config.h"
 
 #include "server/server_state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/remote.h"
 #include "server/safetensors.h"
 #include "server/store.h"
 
 #define TENSOR_NAME 160
 
-/* How long the simulator lets a load take. */
-#define LOAD_MODEL_US 2000
+/* How long the simulator lets a read take. */
+#define READ_MODEL_US 100
 
 struct gw_load {
     struct gw_server *server;
+    struct gw_remote *remote; /* NULL: the directory is seen from here */
+    uint8_t *found;           /* [chunks], arrays found */
+    struct gw_manifest manifest;
+    unsigned arrays; /* weights and states, as far as the checkpoint has them */
+    size_t file;     /* of the manifest */
+    uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES];
+    uint8_t *text; /* manifest or header */
+    size_t text_bytes;
+    struct gw_safetensors *tensors;
+    size_t tensor; /* the next to look at: array * chunks + chunk */
+
+    /* the read that is going on */
+    char name[GW_FILE_NAME_MAX];
+    uint64_t offset, file_bytes;
+    void *to;
+    size_t n;
+    void (*then)(struct gw_load *load);
     struct gw_work work;
     struct gw_error error;
     enum gw_status status;
-    uint8_t *found; /* [chunks], arrays found */
 };
 
-/* Reads one file's header into a table of its tensors. */
-static enum gw_status read_header(struct gw_disk *disk,
-                                  const char *path,
-                                  struct gw_file *file,
-                                  struct gw_safetensors **tensors_p,
-                                  struct gw_error *error)
+static void give_up(struct gw_load *load)
 {
-    uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES];
-    uint64_t bytes = 0;
-    size_t json_bytes = 0;
-    enum gw_status status = disk->ops->size(file, &bytes, error);
-    if (status == GW_OK)
-        status = disk->ops->read(file, 0, prefix, sizeof prefix, error);
-    if (status == GW_OK)
-        status = gw_safetensors_header_bytes(path, prefix, bytes, &json_bytes,
-                                             error);
-    if (status != GW_OK)
-        return status;
-    uint8_t *json = malloc(json_bytes + 1);
-    if (!json)
-        return gw_fail(error, GW_ENOMEM, "no memory to read %s", path);
-    status = disk->ops->read(file, sizeof prefix, json, json_bytes, error);
-    if (status == GW_OK)
-        status = gw_safetensors_read(path, json, json_bytes, bytes, tensors_p,
-                                     error);
-    free(json);
-    return status;
+    gw_server_finish(load->server, load->error.status, "%s", load->error.text);
 }
 
-/* Reads what this shard needs of a file into its arrays. */
-static enum gw_status take_tensors(struct gw_load *load,
-                                   struct gw_file *file,
-                                   const struct gw_safetensors *tensors,
-                                   int weights_only)
-{
-    struct gw_shard *shard = load->server->shard;
-    struct gw_disk *disk = load->server->loop->disk;
-    unsigned arrays = weights_only ? 1 : 1 + shard->optimizer->states;
-    for (uint32_t i = 0; i < shard->chunks; i++) {
-        const struct gw_shard_chunk *chunk = &shard->chunk[i];
-        for (unsigned array = 0; array < arrays; array++) {
-            char name[TENSOR_NAME];
-            const char *state =
-                array ? shard->optimizer->state_names[array - 1] : NULL;
-            gw_chunk_tensor_name(shard->map, chunk->global, state, name,
-                                 sizeof name);
-            const struct gw_tensor *tensor = gw_safetensors_find(tensors, name);
-            if (!tensor)
-                continue;
-            if (tensor->elems != chunk->elems ||
-                strcmp(tensor->dtype, "F32") != 0)
-                return gw_fail(&load->error, GW_EMISMATCH,
-                               "tensor %s has another size or type", name);
-            float *to = array ? shard->state[array - 1] : shard->weights[0];
-            enum gw_status status =
-                disk->ops->read(file, tensor->offset, to + chunk->first,
-                                tensor->bytes, &load->error);
-            if (status != GW_OK)
-                return status;
-            load->found[i]++;
-        }
-    }
-    return GW_OK;
-}
+/* ---- one read ---- */
 
-static enum gw_status
-read_file(struct gw_load *load, const char *name, int weights_only)
+static void run_read(struct gw_work *work)
 {
+    struct gw_load *load = work->owner;
     struct gw_server *server = load->server;
     struct gw_disk *disk = server->loop->disk;
-    struct gw_safetensors *tensors = NULL;
-    struct gw_file *file;
     char path[GW_PATH_MAX];
-    gw_store_path(server->resume, server->start.state.clock, name, path);
-    enum gw_status status =
+    struct gw_file *file;
+    gw_store_path(server->resume, server->start.state.clock, load->name, path);
+    load->status =
         disk->ops->open(disk, path, GW_FILE_READ, &file, &load->error);
-    if (status != GW_OK)
-        return status;
-    status = read_header(disk, path, file, &tensors, &load->error);
-    if (status == GW_OK)
-        status = take_tensors(load, file, tensors, weights_only);
-    gw_safetensors_free(tensors);
+    if (load->status != GW_OK)
+        return;
+    load->status = disk->ops->size(file, &load->file_bytes, &load->error);
+    if (load->status == GW_OK && load->n > 0)
+        load->status = disk->ops->read(file, load->offset, load->to, load->n,
+                                       &load->error);
     disk->ops->close(file, NULL);
-    return status;
 }
 
-static enum gw_status check_complete(struct gw_load *load, int weights_only)
+static void read_done(struct gw_work *work)
 {
-    const struct gw_shard *shard = load->server->shard;
-    unsigned arrays = weights_only ? 1 : 1 + shard->optimizer->states;
+    struct gw_load *load = work->owner;
+    if (load->status != GW_OK)
+        give_up(load);
+    else
+        load->then(load);
+}
+
+static void remote_done(void *owner,
+                        enum gw_status status,
+                        const char *text,
+                        uint64_t bytes)
+{
+    struct gw_load *load = owner;
+    load->status = status;
+    load->file_bytes = bytes;
+    if (status != GW_OK)
+        gw_fail(&load->error, status, "the coordinator cannot read it: %s",
+                text);
+    read_done(&load->work);
+}
+
+/* Reads and goes on with `then`; n = 0 only learns the size of the file. */
+static void read_at(struct gw_load *load,
+                    const char *name,
+                    uint64_t offset,
+                    void *to,
+                    size_t n,
+                    void (*then)(struct gw_load *load))
+{
+    snprintf(load->name, sizeof load->name, "%s", name);
+    load->offset = offset;
+    load->to = to;
+    load->n = n;
+    load->then = then;
+    if (load->remote) {
+        gw_remote_read(load->remote, load->server->start.state.clock, name,
+                       offset, to, n, remote_done, load);
+        return;
+    }
+    load->work.run = run_read;
+    load->work.done = read_done;
+    gw_loop_work(load->server->loop, &load->work);
+}
+
+static void read_text(struct gw_load *load,
+                      const char *name,
+                      uint64_t offset,
+                      size_t n,
+                      void (*then)(struct gw_load *load))
+{
+    free(load->text);
+    load->text = malloc(n + 1);
+    load->text_bytes = n;
+    if (!load->text) {
+        gw_fail(&load->error, GW_ENOMEM, "no memory to read %s", name);
+        give_up(load);
+        return;
+    }
+    read_at(load, name, offset, load->text, n, then);
+}
+
+/* ---- tensors ---- */
+
+static void complete(struct gw_load *load)
+{
+    struct gw_server *server = load->server;
+    const struct gw_shard *shard = server->shard;
     for (uint32_t i = 0; i < shard->chunks; i++) {
-        if (load->found[i] == arrays)
-            continue;
         char name[TENSOR_NAME];
+        if (load->found[i] == load->arrays)
+            continue;
         gw_chunk_tensor_name(shard->map, shard->chunk[i].global, NULL, name,
                              sizeof name);
-        return gw_fail(&load->error, GW_EMISMATCH,
-                       "the checkpoint of step %" PRIu64 " lacks %s or its "
-                       "optimizer state: it is of another model or optimizer",
-                       load->server->start.state.clock, name);
-    }
-    return GW_OK;
-}
-
-static void run(struct gw_work *work)
-{
-    struct gw_load *load = work->owner;
-    struct gw_server *server = load->server;
-    struct gw_manifest manifest = {0};
-    load->status =
-        gw_store_manifest(server->loop->disk, server->resume,
-                          server->start.state.clock, &manifest, &load->error);
-    int weights_only = manifest.optimizer[0] == '\0';
-    for (size_t i = 0; i < manifest.n_files && load->status == GW_OK; i++)
-        load->status = read_file(load, manifest.files[i].name, weights_only);
-    if (load->status == GW_OK)
-        load->status = check_complete(load, weights_only);
-    gw_manifest_free(&manifest);
-}
-
-static void done(struct gw_work *work)
-{
-    struct gw_load *load = work->owner;
-    struct gw_server *server = load->server;
-    if (load->status != GW_OK) {
-        gw_server_finish(server, load->status, "%s", load->error.text);
+        gw_fail(&load->error, GW_EMISMATCH,
+                "the checkpoint of step %" PRIu64 " lacks %s or its optimizer "
+                "state: it is of another model or optimizer",
+                server->start.state.clock, name);
+        give_up(load);
         return;
     }
     gw_shard_loaded(server->shard, server->start.state.clock);
     gw_server_loaded(server);
+}
+
+static void next_file(struct gw_load *load);
+
+/* The next tensor of this file that is ours, or NULL. */
+static const struct gw_tensor *
+find_next(struct gw_load *load, unsigned *array_p, uint32_t *chunk_p)
+{
+    const struct gw_shard *shard = load->server->shard;
+    while (load->tensor < (size_t)load->arrays * shard->chunks) {
+        unsigned array = (unsigned)(load->tensor / shard->chunks);
+        uint32_t chunk = (uint32_t)(load->tensor % shard->chunks);
+        char name[TENSOR_NAME];
+        gw_chunk_tensor_name(shard->map, shard->chunk[chunk].global,
+                             array ? shard->optimizer->state_names[array - 1]
+                                   : NULL,
+                             name, sizeof name);
+        load->tensor++;
+        const struct gw_tensor *tensor =
+            gw_safetensors_find(load->tensors, name);
+        if (!tensor)
+            continue;
+        *array_p = array;
+        *chunk_p = chunk;
+        return tensor;
+    }
+    return NULL;
+}
+
+static void next_tensor(struct gw_load *load)
+{
+    struct gw_shard *shard = load->server->shard;
+    unsigned array;
+    uint32_t index;
+    const struct gw_tensor *tensor = find_next(load, &array, &index);
+    if (!tensor) {
+        load->file++;
+        next_file(load);
+        return;
+    }
+    const struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *arena = array ? shard->state[array - 1] : shard->weights[0];
+    if (tensor->elems != chunk->elems || strcmp(tensor->dtype, "F32") != 0) {
+        gw_fail(&load->error, GW_EMISMATCH,
+                "tensor %s of %s has another size or type", tensor->name,
+                load->name);
+        give_up(load);
+        return;
+    }
+    load->found[index]++;
+    read_at(load, load->manifest.files[load->file].name, tensor->offset,
+            arena + chunk->first, (size_t)tensor->bytes, next_tensor);
+}
+
+/* ---- files ---- */
+
+static void got_header(struct gw_load *load)
+{
+    const struct gw_manifest_file *file = &load->manifest.files[load->file];
+    if (gw_safetensors_read(file->name, load->text, load->text_bytes,
+                            file->bytes, &load->tensors,
+                            &load->error) != GW_OK) {
+        give_up(load);
+        return;
+    }
+    load->tensor = 0;
+    next_tensor(load);
+}
+
+static void got_prefix(struct gw_load *load)
+{
+    const struct gw_manifest_file *file = &load->manifest.files[load->file];
+    size_t n;
+    if (gw_safetensors_header_bytes(file->name, load->prefix, file->bytes, &n,
+                                    &load->error) != GW_OK)
+        give_up(load);
+    else
+        read_text(load, file->name, sizeof load->prefix, n, got_header);
+}
+
+static void next_file(struct gw_load *load)
+{
+    gw_safetensors_free(load->tensors);
+    load->tensors = NULL;
+    if (load->file == load->manifest.n_files) {
+        complete(load);
+        return;
+    }
+    read_at(load, load->manifest.files[load->file].name, 0, load->prefix,
+            sizeof load->prefix, got_prefix);
+}
+
+static void got_manifest(struct gw_load *load)
+{
+    if (gw_manifest_parse(GW_MANIFEST_NAME, (const char *)load->text,
+                          load->text_bytes, &load->manifest,
+                          &load->error) != GW_OK) {
+        give_up(load);
+        return;
+    }
+    /* an imported checkpoint has weights only */
+    load->arrays = 1;
+    if (load->manifest.optimizer[0])
+        load->arrays += load->server->shard->optimizer->states;
+    next_file(load);
+}
+
+static void got_manifest_size(struct gw_load *load)
+{
+    if (load->file_bytes > GW_MANIFEST_BYTES_MAX) {
+        gw_fail(&load->error, GW_ECORRUPT, "the manifest is too large");
+        give_up(load);
+        return;
+    }
+    read_text(load, GW_MANIFEST_NAME, 0, (size_t)load->file_bytes,
+              got_manifest);
+}
+
+/* ---- beginning and ending ---- */
+
+static void run_look(struct gw_work *work)
+{
+    struct gw_load *load = work->owner;
+    struct gw_server *server = load->server;
+    load->status = GW_OK;
+    if (!gw_store_sees(server->loop->disk, server->resume, server->token))
+        load->status = GW_ENOENT;
+}
+
+static void look_done(struct gw_work *work)
+{
+    struct gw_load *load = work->owner;
+    struct gw_server *server = load->server;
+    if (load->status == GW_ENOENT) {
+        gw_log_info(server->log,
+                    "%s is not seen from here: reading through the coordinator",
+                    server->resume);
+        load->remote = server->remote;
+    }
+    read_at(load, GW_MANIFEST_NAME, 0, NULL, 0, got_manifest_size);
 }
 
 enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error)
@@ -169,8 +312,10 @@ enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error)
     load->found = calloc(server->shard->chunks + 1, sizeof *load->found);
     if (!load->found)
         return gw_fail(error, GW_ENOMEM, "no memory to load a checkpoint");
-    load->work = (struct gw_work){
-        .run = run, .done = done, .owner = load, .model_us = LOAD_MODEL_US};
+    load->work = (struct gw_work){.run = run_look,
+                                  .done = look_done,
+                                  .owner = load,
+                                  .model_us = READ_MODEL_US};
     gw_loop_work(server->loop, &load->work);
     return GW_OK;
 }
@@ -181,6 +326,9 @@ void gw_load_close(struct gw_server *server)
     if (!load)
         return;
     gw_loop_cancel(server->loop, &load->work);
+    gw_manifest_free(&load->manifest);
+    gw_safetensors_free(load->tensors);
+    free(load->text);
     free(load->found);
     free(load);
     server->load = NULL;

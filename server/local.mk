@@ -3,6 +3,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator.c \
 	%D%/coordinator.h \
 	%D%/coordinator_end.c \
+	%D%/coordinator_files.c \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_run.c \
@@ -15,6 +16,8 @@ libserver_a_SOURCES = \
 	%D%/manifest.h \
 	%D%/policy.c \
 	%D%/policy.h \
+	%D%/remote.c \
+	%D%/remote.h \
 	%D%/safetensors.c \
 	%D%/safetensors.h \
 	%D%/save.c \
@@ -29,6 +32,7 @@ libserver_a_SOURCES = \
 	%D%/step.c \
 	%D%/store.c \
 	%D%/store.h \
+	%D%/store_write.c \
 	%D%/want.c \
 	%D%/want.h
 EXTRA_DIST += %D%/configure.m4

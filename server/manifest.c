@@ -319,6 +319,14 @@ int gw_checkpoint_clock(const char *name, uint64_t *clock_p)
     return strcmp(again, name) == 0;
 }
 
+void gw_shard_file_name(uint32_t shard,
+                        uint32_t shards,
+                        char name[GW_FILE_NAME_MAX])
+{
+    snprintf(name, GW_FILE_NAME_MAX, "shard-%u-of-%u.safetensors", shard,
+             shards);
+}
+
 void gw_chunk_tensor_name(const struct gw_map *map,
                           uint32_t chunk,
                           const char *state,

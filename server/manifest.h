@@ -66,6 +66,11 @@ enum gw_status gw_manifest_parse(const char *file,
 void gw_checkpoint_name(uint64_t clock, char name[GW_FILE_NAME_MAX]);
 int gw_checkpoint_clock(const char *name, uint64_t *clock_p);
 
+/* "shard-0-of-2.safetensors" */
+void gw_shard_file_name(uint32_t shard,
+                        uint32_t shards,
+                        char name[GW_FILE_NAME_MAX]);
+
 /* "fc1.weight[0:16384]", with "exp_avg." in front for an optimizer's state:
    a chunk's tensor in a shard's file. */
 void gw_chunk_tensor_name(const struct gw_map *map,

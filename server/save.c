@@ -2,7 +2,8 @@
  * Cuts: a checkpoint of this shard at one clock, written while the job goes on.
  *
  *   decided --> copying: each chunk, when it is idle, or at the latest before
- *               it leaves that version --> writing, on another thread --> SAVED
+ *               it leaves that version --> writing, on another thread (or
+ *               through the coordinator) --> SAVED
  *
  * There is one snapshot. A cut that is decided while the one before is still
  * being written waits, and so do the chunks that would leave its version.
@@ -19,6 +20,7 @@
 
 #include "proto/digest.h"
 #include "server/manifest.h"
+#include "server/remote.h"
 #include "server/safetensors.h"
 #include "server/store.h"
 
@@ -51,6 +53,9 @@ struct gw_save {
     struct gw_work work;
     /* of the work */
     char file[GW_FILE_NAME_MAX];
+    int sees; /* checkpoint.dir from here */
+    struct gw_safetensors_header header;
+    struct gw_store_part parts[2];
     uint64_t file_bytes;
     uint8_t sha256[GW_DIGEST_BYTES];
     struct gw_error error;
@@ -199,34 +204,37 @@ out:
     return status;
 }
 
-static void hash_file(struct gw_save *save,
-                      const struct gw_safetensors_header *header)
+static void hash_file(struct gw_save *save)
 {
     struct gw_digest *digest = gw_digest_begin();
-    gw_digest_add(digest, header->bytes, header->n);
-    gw_digest_add(digest, save->snapshot, save->arrays * save->array_bytes);
+    save->file_bytes = 0;
+    for (size_t i = 0; i < 2; i++) {
+        gw_digest_add(digest, save->parts[i].bytes, save->parts[i].n);
+        save->file_bytes += save->parts[i].n;
+    }
     gw_digest_end(digest, save->sha256);
-    save->file_bytes = header->n + save->arrays * save->array_bytes;
 }
 
 /* Runs on another thread: touches nothing that the loop may change. */
 static void write_file(struct gw_work *work)
 {
     struct gw_save *save = work->owner;
-    struct gw_safetensors_header header = {0};
+    struct gw_server *server = save->server;
+    struct gw_disk *disk = server->loop->disk;
+    gw_safetensors_header_free(&save->header);
+    save->header = (struct gw_safetensors_header){0};
     save->error.text[0] = '\0';
-    save->status = make_header(save, &header);
+    save->status = make_header(save, &save->header);
     if (save->status != GW_OK)
         return;
-    hash_file(save, &header);
-    const struct gw_store_part parts[] = {
-        {header.bytes, header.n},
-        {save->snapshot, save->arrays * save->array_bytes},
-    };
-    save->status =
-        gw_store_write(save->server->loop->disk, save->server->dir, save->clock,
-                       save->file, parts, 2, &save->error);
-    gw_safetensors_header_free(&header);
+    save->parts[0] = (struct gw_store_part){save->header.bytes, save->header.n};
+    save->parts[1] = (struct gw_store_part){save->snapshot,
+                                            save->arrays * save->array_bytes};
+    hash_file(save);
+    save->sees = gw_store_sees(disk, server->dir, server->token);
+    if (save->sees)
+        save->status = gw_store_write(disk, server->dir, save->clock,
+                                      save->file, save->parts, 2, &save->error);
 }
 
 static void resume_updates(struct gw_server *server)
@@ -241,9 +249,8 @@ static void resume_updates(struct gw_server *server)
             gw_session_complete(server, i);
 }
 
-static void written(struct gw_work *work)
+static void saved(struct gw_save *save)
 {
-    struct gw_save *save = work->owner;
     struct gw_server *server = save->server;
     struct gw_message message = {.kind = GW_MESSAGE_SAVED,
                                  .saved = {.clock = save->clock,
@@ -269,6 +276,29 @@ static void written(struct gw_work *work)
     resume_updates(server);
 }
 
+static void written_remotely(void *owner,
+                             enum gw_status status,
+                             const char *text,
+                             uint64_t bytes)
+{
+    struct gw_save *save = owner;
+    (void)bytes;
+    save->status = status;
+    if (status != GW_OK)
+        gw_fail(&save->error, status, "%s", text);
+    saved(save);
+}
+
+static void written(struct gw_work *work)
+{
+    struct gw_save *save = work->owner;
+    if (save->status == GW_OK && !save->sees)
+        gw_remote_write(save->server->remote, save->clock, save->file,
+                        save->parts, 2, written_remotely, save);
+    else
+        saved(save);
+}
+
 /* ---- opening and closing ---- */
 
 enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error)
@@ -288,8 +318,7 @@ enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error)
         save->place[i] = save->array_bytes;
         save->array_bytes += shard->chunk[i].elems * sizeof(float);
     }
-    snprintf(save->file, sizeof save->file, "shard-%u-of-%u.safetensors",
-             server->number, server->shards);
+    gw_shard_file_name(server->number, server->shards, save->file);
     save->copy_task.run = copy_idle;
     save->copy_task.owner = save;
     save->work = (struct gw_work){.run = write_file,
@@ -306,6 +335,7 @@ void gw_save_close(struct gw_server *server)
     if (!save)
         return;
     gw_loop_cancel(server->loop, &save->work);
+    gw_safetensors_header_free(&save->header);
     if (save->snapshot)
         munmap(save->snapshot, save->arrays * save->array_bytes);
     free(save->saved);

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "server/remote.h"
+
 #define WATCH_US 250000
 
 /* Time for the last words to leave before the owner closes the links. */
@@ -205,6 +207,8 @@ static enum gw_status build(struct gw_server *server, struct gw_error *error)
     if (status == GW_OK)
         status = gw_follow_open(server, error);
     if (status == GW_OK)
+        status = gw_remote_open(server->coordinator, &server->remote, error);
+    if (status == GW_OK)
         status = gw_save_open(server, error);
     if (status == GW_OK && server->number != 0)
         status = gw_member_dial(server->member, server->leader_address,
@@ -291,6 +295,8 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     (void)link;
     if (peer == server->coordinator && !server->has_config)
         join(server);
+    if (peer == server->coordinator && server->remote)
+        gw_remote_link_up(server->remote);
     if (peer != server->coordinator && server->running && !server->all_present)
         gw_session_present(server);
 }
@@ -349,6 +355,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     else if (from_coordinator && message->kind == GW_MESSAGE_STORED &&
              server->leader)
         gw_leader_stored(server->leader, message->stored.clock);
+    else if (from_coordinator && message->kind == GW_MESSAGE_FILE_REPLY &&
+             server->remote)
+        gw_remote_reply(server->remote, &message->file_reply);
     else if (peer == server->leader_peer &&
              message->kind == GW_MESSAGE_DECISION)
         gw_follow_decision(server, &message->decision);
@@ -368,7 +377,12 @@ static void on_frame(void *owner,
                      const struct gw_frame *frame,
                      const void *payload)
 {
-    gw_session_frame(owner, peer, link, frame, payload);
+    struct gw_server *server = owner;
+    if (peer != server->coordinator)
+        gw_session_frame(server, peer, link, frame, payload);
+    else if (frame->kind != GW_FRAME_FILE || !server->remote ||
+             !gw_remote_frame(server->remote, frame))
+        gw_peer_reject(peer, link, "frame that nobody waits for");
 }
 
 static const struct gw_member_handler handler = {
@@ -509,6 +523,7 @@ void gw_server_close(struct gw_server *server)
     gw_member_close(server->member);
     gw_save_close(server);
     gw_load_close(server);
+    gw_remote_close(server->remote);
     gw_follow_close(server);
     gw_whole_close(server);
     gw_session_close(server);

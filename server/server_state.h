@@ -7,6 +7,7 @@
  *   follow.c   the stream of decisions
  *   save.c     cuts and checkpoint files
  *   load.c     a checkpoint's weights back into the shard
+ *   remote.c   files, where checkpoint.dir is not seen from here
  */
 #ifndef GW_SERVER_SERVER_STATE_H
 #define GW_SERVER_SERVER_STATE_H
@@ -51,6 +52,7 @@ struct gw_whole_step {
 
 struct gw_save;
 struct gw_load;
+struct gw_remote;
 
 struct gw_server {
     struct gw_server_options options;
@@ -60,7 +62,7 @@ struct gw_server {
     struct gw_member *member;
     struct gw_peer *coordinator;
     struct gw_peer *leader_peer; /* shard 0, where we are not it */
-    int ended;    /* by the coordinator */
+    int ended;                   /* by the coordinator */
     int finished; /* the owner is told when the last words have left */
     enum gw_status end_status;
     char end_text[GW_ERROR_TEXT_BYTES];
@@ -100,6 +102,7 @@ struct gw_server {
     uint64_t end_clock;
     uint64_t cut_clock; /* last cut decided, or GW_NEVER_CLOCK */
 
+    struct gw_remote *remote;
     struct gw_save *save;
     struct gw_load *load;
 

@@ -22,102 +22,6 @@ void gw_store_path(const char *dir,
              file);
 }
 
-/* Makes one directory and has its name on the disk: a loss of power must not
-   take the whole of it away. */
-static enum gw_status
-make_one(struct gw_disk *disk, const char *dir, struct gw_error *error)
-{
-    char parent[GW_PATH_MAX];
-    snprintf(parent, sizeof parent, "%s", dir);
-    char *slash = strrchr(parent, '/');
-    if (slash)
-        slash[slash == parent] = '\0';
-    else
-        strcpy(parent, ".");
-    enum gw_status status = disk->ops->make_dir(disk, dir, error);
-    return status == GW_OK ? disk->ops->sync_dir(disk, parent, error) : status;
-}
-
-static void ignore_name(void *owner, const char *name)
-{
-    (void)owner;
-    (void)name;
-}
-
-enum gw_status
-gw_store_make_dir(struct gw_disk *disk, const char *dir, struct gw_error *error)
-{
-    char path[GW_PATH_MAX];
-    if (strlen(dir) >= sizeof path)
-        return gw_fail(error, GW_EINVAL, "the name of %.64s... is too long",
-                       dir);
-    for (size_t n = 1; dir[n - 1]; n++) {
-        if ((dir[n] != '/' && dir[n] != '\0') || dir[n - 1] == '/')
-            continue;
-        snprintf(path, n + 1, "%s", dir);
-        if (disk->ops->list(disk, path, ignore_name, NULL, NULL) == GW_OK)
-            continue;
-        enum gw_status status = make_one(disk, path, error);
-        if (status != GW_OK)
-            return status;
-    }
-    return GW_OK;
-}
-
-static enum gw_status write_parts(struct gw_disk *disk,
-                                  const char *path,
-                                  const struct gw_store_part *parts,
-                                  size_t n,
-                                  struct gw_error *error)
-{
-    struct gw_file *file;
-    uint64_t bytes = 0, at = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += parts[i].n;
-    enum gw_status status =
-        disk->ops->open(disk, path, GW_FILE_CREATE, &file, error);
-    if (status != GW_OK)
-        return status;
-    status = disk->ops->reserve(file, bytes, error);
-    for (size_t i = 0; i < n && status == GW_OK; i++) {
-        status = disk->ops->write(file, at, parts[i].bytes, (size_t)parts[i].n,
-                                  error);
-        at += parts[i].n;
-    }
-    if (status == GW_OK)
-        status = disk->ops->sync(file, error);
-    struct gw_error late;
-    enum gw_status closed = disk->ops->close(file, &late);
-    if (status == GW_OK && closed != GW_OK) {
-        *error = late;
-        status = closed;
-    }
-    return status;
-}
-
-enum gw_status gw_store_write(struct gw_disk *disk,
-                              const char *dir,
-                              uint64_t clock,
-                              const char *file,
-                              const struct gw_store_part *parts,
-                              size_t n,
-                              struct gw_error *error)
-{
-    char parent[GW_PATH_MAX], path[GW_PATH_MAX], temporary[GW_PATH_MAX + 4];
-    gw_store_path(dir, clock, "", parent);
-    gw_store_path(dir, clock, file, path);
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    enum gw_status status = make_one(disk, parent, error);
-    if (status == GW_OK)
-        status = write_parts(disk, temporary, parts, n, error);
-    if (status == GW_OK)
-        status = disk->ops->rename(disk, temporary, path, error);
-    if (status == GW_OK)
-        return disk->ops->sync_dir(disk, parent, error);
-    disk->ops->remove(disk, temporary, NULL);
-    return status;
-}
-
 enum gw_status gw_store_read(struct gw_disk *disk,
                              const char *path,
                              uint64_t most,
@@ -150,6 +54,48 @@ enum gw_status gw_store_read(struct gw_disk *disk,
     *bytes_p = bytes;
     *n_p = (size_t)n;
     return GW_OK;
+}
+
+static void token_path(const char *dir, char path[GW_PATH_MAX])
+{
+    snprintf(path, GW_PATH_MAX, "%s/.gradweir-token", dir);
+}
+
+enum gw_status gw_store_put_token(struct gw_disk *disk,
+                                  const char *dir,
+                                  const char *token,
+                                  struct gw_error *error)
+{
+    char path[GW_PATH_MAX];
+    struct gw_file *file;
+    token_path(dir, path);
+    enum gw_status status =
+        disk->ops->open(disk, path, GW_FILE_CREATE, &file, error);
+    if (status != GW_OK)
+        return status;
+    status = disk->ops->write(file, 0, token, strlen(token), error);
+    disk->ops->close(file, NULL);
+    return status;
+}
+
+void gw_store_remove_token(struct gw_disk *disk, const char *dir)
+{
+    char path[GW_PATH_MAX];
+    token_path(dir, path);
+    disk->ops->remove(disk, path, NULL);
+}
+
+int gw_store_sees(struct gw_disk *disk, const char *dir, const char *token)
+{
+    char path[GW_PATH_MAX];
+    uint8_t *text;
+    size_t n;
+    token_path(dir, path);
+    if (gw_store_read(disk, path, GW_FILE_NAME_MAX, &text, &n, NULL) != GW_OK)
+        return 0;
+    int same = n == strlen(token) && memcmp(text, token, n) == 0;
+    free(text);
+    return same;
 }
 
 enum gw_status gw_store_manifest(struct gw_disk *disk,

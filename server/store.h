@@ -34,15 +34,55 @@ enum gw_status gw_store_make_dir(struct gw_disk *disk,
                                  const char *dir,
                                  struct gw_error *error);
 
-/* Writes a file of the checkpoint of `clock`, making its directory. What was
-   begun is removed again on failure. */
+/* A file of a checkpoint that is being written. */
+struct gw_store_file {
+    struct gw_disk *disk;
+    struct gw_file *file; /* NULL when it is written or given up */
+    char path[GW_PATH_MAX], parent[GW_PATH_MAX];
+};
+
+/*
+ * Begins a file of `bytes` in the checkpoint of `clock`, making its directory;
+ * then puts, and at last one of commit and abandon. Nothing is left behind by
+ * a create or commit that fails; a put that fails leaves the file open.
+ */
+enum gw_status gw_store_create(struct gw_disk *disk,
+                               const char *dir,
+                               uint64_t clock,
+                               const char *name,
+                               uint64_t bytes,
+                               struct gw_store_file *file,
+                               struct gw_error *error);
+enum gw_status gw_store_put(struct gw_store_file *file,
+                            uint64_t offset,
+                            const void *bytes,
+                            size_t n,
+                            struct gw_error *error);
+enum gw_status gw_store_commit(struct gw_store_file *file,
+                               struct gw_error *error);
+
+/* Also for a file that is not open. */
+void gw_store_abandon(struct gw_store_file *file);
+
+/* All of that at once, for bytes that are there already. */
 enum gw_status gw_store_write(struct gw_disk *disk,
                               const char *dir,
                               uint64_t clock,
-                              const char *file,
+                              const char *name,
                               const struct gw_store_part *parts,
                               size_t n,
                               struct gw_error *error);
+
+/*
+ * A file in `dir` that says `token` for as long as the job runs: whoever finds
+ * it sees that directory, and not another host's of the same name.
+ */
+enum gw_status gw_store_put_token(struct gw_disk *disk,
+                                  const char *dir,
+                                  const char *token,
+                                  struct gw_error *error);
+void gw_store_remove_token(struct gw_disk *disk, const char *dir);
+int gw_store_sees(struct gw_disk *disk, const char *dir, const char *token);
 
 /* Reads a whole file of at most `most` bytes; *bytes_p is the caller's. */
 enum gw_status gw_store_read(struct gw_disk *disk,

@@ -88,6 +88,8 @@ static void on_note(void *owner, const char *text)
     struct cluster *cluster = owner;
     cluster->notes++;
     snprintf(cluster->note, sizeof cluster->note, "%s", text);
+    if (getenv("GW_TEST_LOG"))
+        fprintf(stderr, "note: %s\n", text);
 }
 
 static void on_finished(void *owner, const struct gw_final_report *report)
@@ -143,7 +145,7 @@ static void open_server(struct cluster *cluster, size_t i)
     struct cluster_server *server = &cluster->server[i];
     struct gw_error error = {.text = ""};
     server->cluster = cluster;
-    server->loop = process(cluster, "disk");
+    server->loop = process(cluster, cluster->disks_apart ? "other" : "disk");
     struct gw_server_options options = {
         .loop = server->loop,
         .transport = gw_transport_find("sim", &error),
@@ -244,6 +246,7 @@ void cluster_open(struct cluster *cluster,
     memset(cluster, 0, sizeof *cluster);
     cluster->train = before.train;
     cluster->test = before.test;
+    cluster->disks_apart = before.disks_apart;
     cluster->sim = before.sim;
     read_settings(cluster, settings);
     if (!cluster->sim)

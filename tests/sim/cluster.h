@@ -46,6 +46,7 @@ struct cluster {
     struct cluster_server server[CLUSTER_MAX];
     size_t workers, servers;
     struct gw_dataset *train, *test;
+    int disks_apart; /* the servers do not see the coordinator's */
     struct gw_log log;
 
     /* what the coordinator told */
@@ -68,8 +69,8 @@ void cluster_data_open(struct gw_dataset **train, struct gw_dataset **test);
 /*
  * Opens every process of the job, in a new world or, if *cluster still has one,
  * in that; `settings` are --set assignments over a small default job, ended by
- * NULL. Fails the test on any error. train and test of *cluster are kept.
- * Coordinator and servers share a disk.
+ * NULL. Fails the test on any error. train, test and disks_apart of *cluster
+ * are kept.
  */
 void cluster_open(struct cluster *cluster,
                   const struct gw_sim_options *options,
@@ -85,7 +86,8 @@ int cluster_run_until(struct cluster *cluster,
                       void *owner,
                       uint64_t limit_us);
 
-/* Closes the processes, if they are open; the world, with its disks, goes on. */
+/* Closes the processes, if they are open; the world, with its disks, goes on.
+ */
 void cluster_end(struct cluster *cluster);
 
 /* Closes everything. */

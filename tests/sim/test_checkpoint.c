@@ -101,6 +101,53 @@ static void interrupted_jobs_go_on_to_the_same_bits(void **state)
     }
 }
 
+static void cut_a_link(void *owner)
+{
+    (void)owner;
+    gw_sim_cut(cluster.sim);
+}
+
+/* Some links break while files are on their way. */
+static void cut_links(uint64_t delay)
+{
+    for (uint64_t i = 1; i < 6; i++)
+        gw_sim_at(cluster.sim, delay + 3000 * i, cut_a_link, NULL);
+}
+
+/* The files go to the coordinator and come back from it. */
+static void servers_need_no_shared_disk(void **state)
+{
+    const char *const *job = *state;
+    const char *servers[] = {"cluster.servers=1", "cluster.servers=3"};
+    char whole[65], again[65];
+    uint64_t clock;
+    assert_int_equal(run(job, whole), GW_OK);
+    cluster_close(&cluster);
+    cluster.disks_apart = 1;
+    for (uint64_t delay = 0; delay < 12; delay++) {
+        const char *settings[SETTINGS];
+        with(job, servers[delay % 2], settings);
+        cluster_open(&cluster, &calm, settings, NULL);
+        assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+        gw_sim_at(cluster.sim, 300 + 100 * delay, stop_job, NULL);
+        cut_links(100 * delay);
+        run_on(again);
+        if (!cluster.final.has_checkpoint || strstr(cluster.note, "failed"))
+            fail_msg("%s; %s", cluster.text, cluster.note);
+        assert_int_equal(
+            gw_store_list(cluster.server[0].loop->disk, "ck", &clock, 1), 0);
+        cluster_end(&cluster);
+        with(job, servers[(delay + 1) % 2], settings);
+        cluster_open(&cluster, &calm, settings, "ck");
+        cut_links(100 * delay);
+        if (run_on(again) != GW_OK)
+            fail_msg("%s", cluster.text);
+        assert_string_equal(again, whole);
+        cluster_close(&cluster);
+    }
+    cluster.disks_apart = 0;
+}
+
 /* The only checkpoints are whole ones, at most keep + the best of them. */
 static void count_checkpoints(size_t at_most)
 {
@@ -318,6 +365,15 @@ static const char *const whole_adam[] = {
 static const char *const lamb[] = {"optimizer.kind=lamb", "optimizer.lr=0.01",
                                    NULL};
 
+/* files of several windows */
+static const char *const large[] = {"model.layers=[784, 1000, 10]",
+                                    "train.steps=2", NULL};
+
+#define APART(job)                                                             \
+    {                                                                          \
+        "servers_need_no_shared_disk/" #job, servers_need_no_shared_disk,      \
+            NULL, NULL, (void *)(uintptr_t)job                                 \
+    }
 #define GO_ON(job)                                                             \
     {                                                                          \
         "interrupted_jobs_go_on_to_the_same_bits/" #job,                       \
@@ -332,6 +388,9 @@ int main(void)
         GO_ON(momentum),
         GO_ON(whole_adam),
         GO_ON(lamb),
+        APART(momentum),
+        APART(whole_adam),
+        APART(large),
         cmocka_unit_test(old_checkpoints_are_removed),
         cmocka_unit_test(the_best_is_kept),
         cmocka_unit_test(a_used_directory_is_not_overwritten),
