@@ -83,7 +83,9 @@ void gw_session_fill_update(struct gw_server *server,
                             struct gw_update *update)
 {
     const struct gw_config *config = &server->config;
-    double scale = clip / ((double)samples * server->loss_scale);
+    /* where nobody had a sample the sum is zero, and must stay zero */
+    double scale =
+        samples > 0 ? clip / ((double)samples * server->loss_scale) : 0;
     *update = (struct gw_update){
         .scale = (float)scale,
         .lr = gw_schedule_lr(config, applied, server->start.total_steps,
