@@ -293,8 +293,10 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
     struct gw_server *server = owner;
     (void)link;
-    if (peer == server->coordinator && !server->has_config)
+    if (peer == server->coordinator && !server->joined) {
+        server->joined = 1;
         join(server);
+    }
     if (peer == server->coordinator && server->remote)
         gw_remote_link_up(server->remote);
     if (peer != server->coordinator && server->running && !server->all_present)

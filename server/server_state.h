@@ -62,7 +62,8 @@ struct gw_server {
     struct gw_member *member;
     struct gw_peer *coordinator;
     struct gw_peer *leader_peer; /* shard 0, where we are not it */
-    int ended;                   /* by the coordinator */
+    int joined;   /* JOIN is told, once: messages outlive a link */
+    int ended;    /* by the coordinator */
     int finished; /* the owner is told when the last words have left */
     enum gw_status end_status;
     char end_text[GW_ERROR_TEXT_BYTES];
