@@ -399,7 +399,7 @@ static void watch_link(struct gw_peer_link *slot, uint64_t now)
     struct gw_link *link = slot->link;
     if (!link || !link->up)
         return;
-    if (now - link->heard_us > member->silence_us) {
+    if (now > link->heard_us + member->silence_us) {
         gw_peer_reject(slot->peer, slot->index, "silent");
         return;
     }
@@ -409,16 +409,24 @@ static void watch_link(struct gw_peer_link *slot, uint64_t now)
         beat(slot);
 }
 
-/* Time in which this process did not run is nobody's silence. */
-static void forgive(struct gw_member *member, uint64_t gap_us)
+/* Never into the future: what was heard since the pause was heard then. */
+static uint64_t later(uint64_t us, uint64_t gap_us, uint64_t now)
 {
-    member->paused_us = gw_loop_now(member->loop);
+    return us + gap_us < now ? us + gap_us : now;
+}
+
+/* Time in which this process did not run is nobody's silence. */
+static void forgive(struct gw_member *member, uint64_t gap_us, uint64_t now)
+{
+    member->paused_us = now;
     for (struct gw_peer *peer = member->peers; peer; peer = peer->next) {
-        peer->heard_us += gap_us;
-        peer->since_us += gap_us;
-        for (unsigned i = 0; i < peer->links; i++)
-            if (peer->link[i].link)
-                peer->link[i].link->heard_us += gap_us;
+        peer->heard_us = later(peer->heard_us, gap_us, now);
+        peer->since_us = later(peer->since_us, gap_us, now);
+        for (unsigned i = 0; i < peer->links; i++) {
+            struct gw_link *link = peer->link[i].link;
+            if (link)
+                link->heard_us = later(link->heard_us, gap_us, now);
+        }
     }
 }
 
@@ -431,7 +439,7 @@ static void on_tick(struct gw_timer *timer)
     bury(member);
     gw_timer_start(member->loop, timer, tick_us(member));
     if (gap_us > 3 * tick_us(member))
-        forgive(member, gap_us - tick_us(member));
+        forgive(member, gap_us - tick_us(member), now);
     struct gw_peer *next;
     for (struct gw_peer *peer = member->peers; peer; peer = next) {
         next = peer->next;
