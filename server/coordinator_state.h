@@ -50,7 +50,7 @@ struct gw_gather {
     uint8_t *has;
 };
 
-#define GW_GATHERS 8
+#define GW_GATHERS 64
 
 struct gw_keeper;
 
