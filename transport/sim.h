@@ -102,7 +102,8 @@ int gw_sim_is_dead(const struct gw_loop *loop);
 
 /*
  * Lets the fiber of a killed process run to its end, so that it frees what it
- * holds: gw_loop_turn returns at once, and nothing it sends goes anywhere.
+ * holds: it hears nothing any more, nothing it sends goes anywhere, and its own
+ * time passes from deadline to deadline until its last wait is over.
  */
 void gw_sim_unwind(struct gw_loop *loop);
 

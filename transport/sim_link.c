@@ -409,13 +409,15 @@ static enum gw_status dial(struct gw_transport *transport,
     end->base.windows = windows;
     snprintf(end->base.remote, sizeof end->base.remote, "%s", address);
     gw_hello_encode(hello, end->hello);
+    *link_p = &end->base;
+    if (end->process->dead)
+        return GW_OK; /* nobody hears it */
     end->knock.process = listener ? listener->process : NULL;
     end->knock.run = knock;
     end->knock.drop = nobody_there;
     gw_sim_schedule(sim, &end->knock, sim->now_us + latency(sim));
     end->deadline.run = on_deadline;
     gw_sim_schedule(sim, &end->deadline, sim->now_us + LOGIN_US);
-    *link_p = &end->base;
     return GW_OK;
 }
 

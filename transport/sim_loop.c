@@ -27,7 +27,9 @@ struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop)
 
 static uint64_t now_us(struct gw_loop *loop)
 {
-    return gw_sim_process_of(loop)->sim->now_us;
+    const struct gw_sim_process *process = gw_sim_process_of(loop);
+    uint64_t now = process->sim->now_us;
+    return process->after_us > now ? process->after_us : now;
 }
 
 static void on_timer(struct gw_sim_event *event)
@@ -222,11 +224,22 @@ static void enter(struct gw_loop *loop)
     gw_sim_fiber_yield(process->caller->fiber);
 }
 
+/* Nothing happens to the dead but time: their waits end by their deadlines. */
+static void turn_dead(struct gw_sim_process *process)
+{
+    uint64_t due = gw_loop_next_due(&process->base);
+    if (due != UINT64_MAX && due > process->after_us)
+        process->after_us = due;
+    gw_loop_fire_timers(&process->base);
+}
+
 static void turn(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
-    if (process->dead)
+    if (process->dead) {
+        turn_dead(process);
         return;
+    }
     process->caller->waits = 1;
     gw_sim_fiber_yield(process->caller->fiber);
     process->caller->waits = 0;

@@ -43,6 +43,7 @@ struct gw_sim_process {
     struct gw_sim_process *next, **back;
     char host[64];
     int dead, paused, stopped;
+    uint64_t after_us; /* time of a dead process that is being unwound */
     struct gw_sim_event *held, **held_last;
     struct gw_sim_event timer, tasks;
     struct gw_sim_event resume;
