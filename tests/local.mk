@@ -19,6 +19,7 @@ if HAVE_CMOCKA
 check_PROGRAMS += \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_job \
+	%D%/sim/test_seeds \
 	%D%/table/test_backends \
 	%D%/table/test_member \
 	%D%/table/test_transport \
@@ -42,9 +43,11 @@ LDADD += $(CMOCKA_LIBS)
 # what tests of one kind share
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
+GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
+%C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_table_test_backends_SOURCES = %D%/table/test_backends.c \
 	%D%/table/reference.c %D%/table/reference.h
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_WORLD)

@@ -1,0 +1,111 @@
+#include "config.h"
+
+#include "tests/sim/storm.h"
+
+#include "proto/random.h"
+#include "transport/member.h"
+
+#define FAULTS_MAX 8
+
+/*
+ * A member is silent while it stands still, and was up to a heartbeat before.
+ * What is left of the limit is for its connections to be opened again.
+ */
+#define PAUSE_MAX_US (GW_SILENCE_US - GW_HEARTBEAT_US - 150000)
+
+/* Every member beats at least once between two pauses. */
+#define BREATH_US (GW_HEARTBEAT_US + 100000)
+
+/* When all stand still, no limit holds. */
+#define STOP_MAX_US 5000000
+
+uint64_t storm_draw(struct storm *storm, uint64_t n)
+{
+    uint32_t bits[4];
+    gw_random4(storm->seed, GW_RANDOM_TEST, 9, storm->draws++, bits);
+    return ((uint64_t)bits[0] << 32 | bits[1]) % n;
+}
+
+void storm_begin(struct storm *storm,
+                 uint64_t seed,
+                 struct gw_sim_options *lines)
+{
+    static const uint64_t latency[] = {1, 50, 500};
+    static const uint64_t jitter[] = {0, 100, 1000, 20000};
+    static const double rate[] = {0, 1000, 50};
+    static const uint64_t compute[] = {0, 100, 2000, 20000};
+    static const uint64_t gust[] = {300, 3000, 30000};
+    *storm = (struct storm){.seed = seed};
+    storm->faults = (unsigned)storm_draw(storm, FAULTS_MAX + 1);
+    storm->compute_us = compute[storm_draw(storm, 4)];
+    storm->gust_us = gust[storm_draw(storm, 3)];
+    *lines = (struct gw_sim_options){
+        .seed = seed,
+        .latency_us = latency[storm_draw(storm, 3)],
+        .jitter_us = jitter[storm_draw(storm, 4)],
+        .bytes_per_us = rate[storm_draw(storm, 3)],
+    };
+}
+
+static uint64_t compute_us(void *owner)
+{
+    struct storm *storm = owner;
+    return storm->compute_us ? storm_draw(storm, storm->compute_us) : 0;
+}
+
+static struct gw_loop *someone(struct storm *storm)
+{
+    struct cluster *cluster = storm->cluster;
+    uint64_t chosen =
+        storm_draw(storm, 1 + cluster->workers + cluster->servers);
+    if (chosen == 0)
+        return cluster->loop;
+    if (chosen <= cluster->workers)
+        return cluster->worker[chosen - 1].loop;
+    return cluster->server[chosen - 1 - cluster->workers].loop;
+}
+
+static void pause_one(struct storm *storm)
+{
+    uint64_t now = gw_sim_now(storm->cluster->sim);
+    uint64_t pause_us = 1 + storm_draw(storm, PAUSE_MAX_US);
+    gw_sim_pause(someone(storm), pause_us);
+    storm->calm_until_us = now + pause_us + BREATH_US;
+    storm->pauses++;
+}
+
+static void pause_all(struct storm *storm)
+{
+    uint64_t now = gw_sim_now(storm->cluster->sim);
+    uint64_t pause_us = 1 + storm_draw(storm, STOP_MAX_US);
+    gw_sim_pause_all(storm->cluster->sim, pause_us);
+    storm->calm_until_us = now + pause_us + BREATH_US;
+    storm->stops++;
+}
+
+static void gust(void *owner)
+{
+    struct storm *storm = owner;
+    int calm = gw_sim_now(storm->cluster->sim) < storm->calm_until_us;
+    uint64_t kind = storm_draw(storm, 8);
+    if (kind < 2 && !calm)
+        pause_one(storm);
+    else if (kind < 3 && !calm)
+        pause_all(storm);
+    else
+        storm->cuts += gw_sim_cut(storm->cluster->sim) != 0;
+    if (--storm->faults > 0)
+        gw_sim_at(storm->cluster->sim, storm_draw(storm, 2 * storm->gust_us),
+                  gust, storm);
+}
+
+void storm_blow(struct storm *storm, struct cluster *cluster)
+{
+    storm->cluster = cluster;
+    if (storm->compute_us > 0)
+        for (size_t i = 0; i < cluster->workers; i++)
+            gw_sim_compute_model(cluster->worker[i].loop, compute_us, storm);
+    if (storm->faults > 0)
+        gw_sim_at(cluster->sim, storm_draw(storm, 2 * storm->gust_us), gust,
+                  storm);
+}

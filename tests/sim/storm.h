@@ -1,0 +1,33 @@
+/*
+ * A storm: what a seed does to a simulated cluster. Slow and uneven lines,
+ * uneven workers, connections that are cut, processes that stand still. All of
+ * it is weather that a job must come through with the same bits.
+ */
+#ifndef GW_TESTS_STORM_H
+#define GW_TESTS_STORM_H
+
+#include "tests/sim/cluster.h"
+
+struct storm {
+    struct cluster *cluster;
+    uint64_t seed;
+    uint32_t draws;
+    unsigned faults;        /* that are still to come */
+    uint64_t gust_us;       /* between faults, about */
+    uint64_t compute_us;    /* of a worker between two waits, at most */
+    uint64_t calm_until_us; /* nobody is paused before this */
+    unsigned cuts, pauses, stops;
+};
+
+/* A number of the seed's own, below n. */
+uint64_t storm_draw(struct storm *storm, uint64_t n);
+
+/* Sets the storm up, and draws what the lines are like. */
+void storm_begin(struct storm *storm,
+                 uint64_t seed,
+                 struct gw_sim_options *lines);
+
+/* Lets it loose on a cluster that is open and has not run yet. */
+void storm_blow(struct storm *storm, struct cluster *cluster);
+
+#endif
