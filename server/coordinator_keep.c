@@ -29,7 +29,7 @@
 struct cut {
     struct gw_keeper *keeper;
     int open;
-    int writing;
+    int decided; /* 0: a shard that knows of it was faster than shard 0 */
     struct gw_manifest manifest;
     uint32_t saved;               /* shards */
     uint64_t spare[CUTS_MAX + 1]; /* not to be removed for this one */
@@ -257,12 +257,6 @@ static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
     return NULL;
 }
 
-int gw_keeper_awaits(const struct gw_coordinator *self, uint64_t clock)
-{
-    const struct cut *cut = find_cut(self->keeper, clock);
-    return cut && cut->saved < self->shards;
-}
-
 int gw_keeper_may_read(const struct gw_coordinator *self,
                        uint64_t clock,
                        const char *name)
@@ -307,28 +301,30 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
 static void write_manifest(struct gw_work *work);
 static void manifest_written(struct gw_work *work);
 
-void gw_keeper_cut(struct gw_coordinator *self,
-                   const struct gw_decision *decision)
+/* The cut of a clock: decisions and saved files meet there in any order. */
+static struct cut *open_cut(struct gw_coordinator *self, uint64_t clock)
 {
     struct gw_keeper *keeper = self->keeper;
-    struct cut *cut = NULL;
-    for (size_t i = 0; i < CUTS_MAX; i++)
-        if (!keeper->cut[i].open)
-            cut = &keeper->cut[i];
-    if (!cut) {
-        gw_coordinator_end(self, GW_EPROTO, "too many checkpoints at once");
-        return;
+    struct cut *cut = find_cut(keeper, clock);
+    for (size_t i = 0; !cut && i < CUTS_MAX; i++) {
+        if (keeper->cut[i].open)
+            continue;
+        cut = &keeper->cut[i];
+        gw_manifest_free(&cut->manifest);
+        *cut = (struct cut){.keeper = keeper, .open = 1};
+        cut->manifest.state.clock = clock;
+        cut->work = (struct gw_work){.run = write_manifest,
+                                     .done = manifest_written,
+                                     .owner = cut,
+                                     .model_us = WRITE_MODEL_US};
+        if (fill_manifest(self, &cut->manifest) != GW_OK) {
+            gw_coordinator_end(self, GW_ENOMEM, "no memory for a manifest");
+            return NULL;
+        }
     }
-    gw_manifest_free(&cut->manifest);
-    *cut = (struct cut){.keeper = keeper, .open = 1};
-    gw_decision_state_read(decision, &cut->manifest.state);
-    cut->manifest.best = decision->reason;
-    cut->work = (struct gw_work){.run = write_manifest,
-                                 .done = manifest_written,
-                                 .owner = cut,
-                                 .model_us = WRITE_MODEL_US};
-    if (fill_manifest(self, &cut->manifest) != GW_OK)
-        gw_coordinator_end(self, GW_ENOMEM, "no memory for a manifest");
+    if (!cut)
+        gw_coordinator_end(self, GW_EPROTO, "too many checkpoints at once");
+    return cut;
 }
 
 /* The best one, and those that are being made just now. */
@@ -419,18 +415,59 @@ static void manifest_written(struct gw_work *work)
     stored(work->owner);
 }
 
+/* When the cut is decided and every shard has saved its file. */
+static void maybe_write(struct cut *cut)
+{
+    struct gw_keeper *keeper = cut->keeper;
+    struct gw_coordinator *self = keeper->self;
+    if (!cut->decided || cut->saved < self->shards)
+        return;
+    if (cut->status != GW_OK) {
+        stored(cut);
+        return;
+    }
+    if (cut->manifest.best) {
+        keeper->has_best = 1;
+        keeper->best_clock = cut->manifest.state.clock;
+    }
+    spare(cut);
+    gw_loop_work(self->loop, &cut->work);
+}
+
+void gw_keeper_cut(struct gw_coordinator *self,
+                   const struct gw_decision *decision)
+{
+    struct cut *cut = open_cut(self, decision->clock);
+    if (!cut)
+        return;
+    gw_decision_state_read(decision, &cut->manifest.state);
+    cut->manifest.best = decision->reason;
+    cut->decided = 1;
+    maybe_write(cut);
+}
+
+int gw_keeper_awaits(struct gw_coordinator *self, uint64_t clock)
+{
+    const struct cut *cut = NULL;
+    if (self->phase >= GW_PHASE_STARTING && self->phase < GW_PHASE_ENDING)
+        cut = open_cut(self, clock);
+    return cut && cut->saved < self->shards;
+}
+
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_roster *who,
                      const struct gw_saved *saved)
 {
-    struct cut *cut = find_cut(self->keeper, saved->clock);
     char name[GW_FILE_NAME_MAX];
+    if (self->phase >= GW_PHASE_ENDING)
+        return;
     gw_shard_file_name(who->id, self->shards, name);
-    if (!cut || who->role != GW_ROLE_SERVER || cut->saved >= self->shards ||
-        strcmp(saved->file, name) != 0) {
+    if (who->role != GW_ROLE_SERVER || strcmp(saved->file, name) != 0 ||
+        !gw_keeper_awaits(self, saved->clock)) {
         gw_peer_reject(who->peer, 0, "a saved file that nobody waits for");
         return;
     }
+    struct cut *cut = find_cut(self->keeper, saved->clock);
     struct gw_manifest_file *file = &cut->manifest.files[cut->saved++];
     strcpy(file->name, saved->file);
     file->bytes = saved->bytes;
@@ -439,16 +476,5 @@ void gw_keeper_saved(struct gw_coordinator *self,
     if (saved->status != GW_OK && cut->status == GW_OK)
         cut->status = gw_fail(&cut->error, saved->status, "%s: %s",
                               who->peer->name, saved->text);
-    if (cut->saved < self->shards)
-        return;
-    if (cut->status != GW_OK) {
-        stored(cut);
-        return;
-    }
-    if (cut->manifest.best) {
-        self->keeper->has_best = 1;
-        self->keeper->best_clock = saved->clock;
-    }
-    spare(cut);
-    gw_loop_work(self->loop, &cut->work);
+    maybe_write(cut);
 }

@@ -152,7 +152,7 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
 int gw_keeper_failed(const struct gw_coordinator *self);
 /* Whether the file of a checkpoint of `clock` is waited for; whether a file is
    part of what the job goes on from. */
-int gw_keeper_awaits(const struct gw_coordinator *self, uint64_t clock);
+int gw_keeper_awaits(struct gw_coordinator *self, uint64_t clock);
 int gw_keeper_may_read(const struct gw_coordinator *self,
                        uint64_t clock,
                        const char *name);
