@@ -318,14 +318,26 @@ static void link_down(void *owner,
         gw_session_link_down(server, peer, link);
 }
 
+/* The furthest step of this shard, for people. */
+static uint64_t step_of(const struct gw_server *server)
+{
+    uint64_t step = server->start.state.clock;
+    for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].version > step)
+            step = server->shard->chunk[i].version;
+    return step;
+}
+
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_server *server = owner;
     if (peer == server->coordinator && status == GW_ETIMEOUT)
         gw_server_finish(server, GW_EDEAD,
-                         "the coordinator (%s) died: silent for %.1f s",
-                         peer->address, (double)gw_peer_silent_us(peer) / 1e6);
+                         "the coordinator (%s) died at step %" PRIu64
+                         ": silent for %.1f s",
+                         peer->address, step_of(server),
+                         (double)gw_peer_silent_us(peer) / 1e6);
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
