@@ -269,8 +269,15 @@ struct gw_file_reply {
     uint32_t request;
 };
 
+/* What an observer asks the coordinator for; the answer has GW_ASK_NONE. */
+enum gw_ask {
+    GW_ASK_NONE,
+    GW_ASK_STATUS, /* members and counters, for people */
+    GW_ASK_JOB,    /* the text of the job file, defaults filled in */
+};
+
 struct gw_status_message {
-    uint8_t request;
+    uint8_t request; /* enum gw_ask */
     const char *text;
 };
 

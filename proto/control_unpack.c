@@ -366,7 +366,9 @@ static UNPACK(unpack_status)
     const Gwpb__Status *from = in->status;
     struct gw_status_message *to = &message->status;
     (void)arena;
-    to->request = from->request != 0;
+    if (from->request > GW_ASK_JOB)
+        return GW_EPROTO;
+    to->request = (uint8_t)from->request;
     to->text = from->text;
     return GW_OK;
 }

@@ -107,12 +107,17 @@ static void got_stop(struct gw_coordinator *self,
     gw_coordinator_stop(self, text);
 }
 
-static void got_status(struct gw_coordinator *self, struct gw_peer *peer)
+static void got_status(struct gw_coordinator *self,
+                       struct gw_peer *peer,
+                       enum gw_ask request)
 {
     char text[16384];
-    gw_coordinator_status(self, text, sizeof text);
     struct gw_message message = {.kind = GW_MESSAGE_STATUS,
                                  .status = {.text = text}};
+    if (request == GW_ASK_JOB)
+        message.status.text = self->job_text;
+    else
+        gw_coordinator_status(self, text, sizeof text);
     gw_peer_tell(peer, &message);
 }
 
@@ -125,7 +130,7 @@ static void from_stranger(struct gw_coordinator *self,
     if (message->kind == GW_MESSAGE_JOIN && !observer)
         gw_coordinator_joined(self, peer, &message->join);
     else if (message->kind == GW_MESSAGE_STATUS && observer)
-        got_status(self, peer);
+        got_status(self, peer, message->status.request);
     else if (message->kind == GW_MESSAGE_STOP && observer)
         got_stop(self, peer, &message->stop);
     else if (message->kind == GW_MESSAGE_GONE && observer)
@@ -303,6 +308,15 @@ void gw_coordinator_close(struct gw_coordinator *self)
 const char *gw_coordinator_address(const struct gw_coordinator *self)
 {
     return gw_member_address(self->member);
+}
+
+uint64_t gw_coordinator_step(const struct gw_coordinator *self)
+{
+    uint64_t step = self->step;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER && one->peer->clock > step)
+            step = one->peer->clock;
+    return step;
 }
 
 static const char *phase_name(enum gw_phase phase)

@@ -24,7 +24,8 @@ struct gw_coordinator;
 /* One logged step, over all workers. */
 struct gw_step_report {
     uint64_t step, epoch;
-    double loss; /* mean over the samples of the step */
+    uint64_t total_steps; /* of the whole job */
+    double loss;          /* mean over the samples of the step */
     double lr;
     uint64_t samples, correct;
     uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */
@@ -98,6 +99,12 @@ void gw_coordinator_stop(struct gw_coordinator *coordinator, const char *why);
 void gw_coordinator_gone(struct gw_coordinator *coordinator,
                          uint32_t pid,
                          const char *how);
+
+/* The launcher died: ends the job in order, at once. */
+void gw_coordinator_orphaned(struct gw_coordinator *coordinator);
+
+/* The furthest step that any member is known to be in. */
+uint64_t gw_coordinator_step(const struct gw_coordinator *coordinator);
 
 /* The members and their counters as text, for `gradweir status`. */
 size_t gw_coordinator_status(const struct gw_coordinator *coordinator,

@@ -176,6 +176,13 @@ void gw_coordinator_gone(struct gw_coordinator *self,
                        "process %u died before it had joined: %s", pid, how);
 }
 
+void gw_coordinator_orphaned(struct gw_coordinator *self)
+{
+    uint64_t step = gw_coordinator_step(self);
+    gw_coordinator_end(self, GW_EDEAD, "the launcher died at step %" PRIu64,
+                       step);
+}
+
 /* ---- stopping ---- */
 
 static void on_stop_timer(struct gw_timer *timer)

@@ -203,10 +203,29 @@ static void send_keys(struct gw_coordinator *self, struct gw_peer *peer)
     }
 }
 
+/* What computes: one line where it is the same everywhere. */
+static void tell_devices(struct gw_coordinator *self)
+{
+    const struct gw_roster *first = gw_roster_find(self, GW_ROLE_WORKER, 0);
+    unsigned same = 0;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        same += one->role == GW_ROLE_WORKER &&
+                strcmp(one->device, first->device) == 0;
+    if (same == self->workers) {
+        gw_coordinator_note(self, "workers compute on %s", first->device);
+        return;
+    }
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER)
+            gw_coordinator_note(self, "%s computes on %s", one->peer->name,
+                                one->device);
+}
+
 /* All members are here and the workers agree: everyone may begin. */
 static void start(struct gw_coordinator *self)
 {
     struct gw_error error;
+    tell_devices(self);
     if (gw_keeper_check(self, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;

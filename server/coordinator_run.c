@@ -57,6 +57,7 @@ static void tell_step(struct gw_coordinator *self, struct gw_gather *gather)
         gw_score_tree(gather->part, 0, (uint32_t)self->config->cluster.workers);
     struct gw_step_report report = {
         .step = gather->clock - 1,
+        .total_steps = self->declare.total_steps,
         .loss = sum.samples ? sum.loss / (double)sum.samples : 0,
         .samples = sum.samples,
         .correct = sum.correct,
