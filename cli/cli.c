@@ -26,10 +26,11 @@ int gw_cli_option(int argc, char **argv, const struct option *options)
     return option == ':' ? '?' : option;
 }
 
-enum gw_exit gw_cli_fail(const struct gw_error *error)
+enum gw_exit gw_cli_exit(enum gw_status status)
 {
-    fprintf(stderr, "gradweir: %s\n", error->text);
-    switch (error->status) {
+    switch (status) {
+    case GW_OK:
+        return GW_EXIT_DONE;
     case GW_EUSAGE:
         return GW_EXIT_USAGE;
     case GW_EINTERRUPTED:
@@ -37,6 +38,12 @@ enum gw_exit gw_cli_fail(const struct gw_error *error)
     default:
         return GW_EXIT_FAILED;
     }
+}
+
+enum gw_exit gw_cli_fail(const struct gw_error *error)
+{
+    fprintf(stderr, "gradweir: %s\n", error->text);
+    return gw_cli_exit(error->status);
 }
 
 enum gw_exit gw_cli_usage(const char *format, ...)
@@ -108,6 +115,8 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_error *error)
 {
     gw_config_default(config);
+    if (job->fallback && gw_config_set(config, job->fallback, error))
+        return error->status;
     if (job->file) {
         char *text = NULL;
         enum gw_status status = read_text(job->file, &text, error);
@@ -125,10 +134,27 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
     return GW_OK;
 }
 
-void gw_cli_log_fd(void *context, const char *line, size_t bytes)
+enum gw_status gw_cli_number(const char *name,
+                             const char *text,
+                             uint64_t low,
+                             uint64_t high,
+                             uint64_t *number_p,
+                             struct gw_error *error)
 {
-    const int *fd = context;
-    /* a log that cannot be written has nowhere to say so */
-    if (write(*fd, line, bytes) < 0)
-        return;
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || number < low ||
+        number > high)
+        return gw_fail(error, GW_EUSAGE,
+                       "%s: takes a whole number, %llu..%llu, not \"%s\"", name,
+                       (unsigned long long)low, (unsigned long long)high, text);
+    *number_p = number;
+    return GW_OK;
+}
+
+const char *gw_cli_environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
 }

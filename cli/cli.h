@@ -7,6 +7,7 @@
 #define GW_CLI_CLI_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/config.h"
 #include "proto/status.h"
@@ -31,6 +32,11 @@ struct gw_command {
     enum gw_exit (*run)(int argc, char **argv);
 };
 
+enum gw_exit gw_cmd_train(int argc, char **argv);
+enum gw_exit gw_cmd_coordinator(int argc, char **argv);
+enum gw_exit gw_cmd_server(int argc, char **argv);
+enum gw_exit gw_cmd_worker(int argc, char **argv);
+enum gw_exit gw_cmd_status(int argc, char **argv);
 enum gw_exit gw_cmd_config(int argc, char **argv);
 
 /*
@@ -39,6 +45,9 @@ enum gw_exit gw_cmd_config(int argc, char **argv);
  * GW_EXIT_USAGE. Long options only.
  */
 int gw_cli_option(int argc, char **argv, const struct option *options);
+
+/* The exit code that a status means. */
+enum gw_exit gw_cli_exit(enum gw_status status);
 
 /* Writes "gradweir: LINE" to standard error; returns the exit code for it. */
 enum gw_exit gw_cli_fail(const struct gw_error *error);
@@ -51,7 +60,8 @@ enum gw_exit gw_cli_usage(const char *format, ...)
 
 /* What commands that work on a job take: JOB and --set, in any number. */
 struct gw_cli_job {
-    const char *file; /* NULL: defaults only */
+    const char *file;     /* NULL: defaults only */
+    const char *fallback; /* an assignment that the file may change, or NULL */
     size_t sets;
     const char *set[GW_CLI_SETS_MAX];
 };
@@ -72,7 +82,17 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
 /* Writes --version to standard output. */
 void gw_cli_print_version(void);
 
-/* A log sink: `context` points to the file descriptor. */
-void gw_cli_log_fd(void *context, const char *line, size_t bytes);
+/*
+ * A whole number in low..high for option `name`. GW_EUSAGE with a line.
+ */
+enum gw_status gw_cli_number(const char *name,
+                             const char *text,
+                             uint64_t low,
+                             uint64_t high,
+                             uint64_t *number_p,
+                             struct gw_error *error);
+
+/* A variable of the environment; NULL where it is not set or empty. */
+const char *gw_cli_environment(const char *name);
 
 #endif

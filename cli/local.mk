@@ -1,10 +1,35 @@
 bin_PROGRAMS += gradweir
 gradweir_SOURCES = \
+	%D%/ask.c \
+	%D%/ask.h \
 	%D%/cli.c \
 	%D%/cli.h \
 	%D%/cmd_config.c \
+	%D%/cmd_coordinator.c \
+	%D%/cmd_server.c \
+	%D%/cmd_status.c \
+	%D%/cmd_train.c \
+	%D%/cmd_worker.c \
+	%D%/host.c \
+	%D%/host.h \
+	%D%/join.c \
+	%D%/join.h \
+	%D%/launch.c \
+	%D%/launch.h \
+	%D%/leash.c \
+	%D%/leash.h \
 	%D%/main.c \
-	%D%/version.c
+	%D%/plan.c \
+	%D%/plan.h \
+	%D%/process.c \
+	%D%/process.h \
+	%D%/record.c \
+	%D%/record.h \
+	%D%/show.c \
+	%D%/show.h \
+	%D%/version.c \
+	%D%/watch.c \
+	%D%/watch.h
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = %D%/gradweir.bash

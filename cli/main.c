@@ -11,6 +11,11 @@
 #include "proto/distance.h"
 
 static const struct gw_command commands[] = {
+    {"train", "run a whole job on this machine", gw_cmd_train},
+    {"coordinator", "run the coordinator of a job", gw_cmd_coordinator},
+    {"server", "join a job and keep a part of its weights", gw_cmd_server},
+    {"worker", "join a job and compute gradients for it", gw_cmd_worker},
+    {"status", "ask a running job how it is", gw_cmd_status},
     {"config", "print every key of a job file, or what a job sets",
      gw_cmd_config},
 };

@@ -703,3 +703,8 @@ void gw_client_stop(struct gw_client *client)
 {
     gw_loop_post(client->loop, &client->stop_task);
 }
+
+int gw_client_is_over(const struct gw_client *client)
+{
+    return atomic_load(&client->failed) != 0;
+}

@@ -176,6 +176,10 @@ const struct gw_error *gw_client_error(const struct gw_client *client);
 void gw_client_fail_with(struct gw_client *client,
                          const struct gw_error *error);
 
+/* Non-zero when the job is over for this client: no call will do any more.
+   Thread: any. */
+int gw_client_is_over(const struct gw_client *client);
+
 /* Asks the coordinator to stop the job, as a signal does. Thread: any, also a
    signal handler's watcher. */
 void gw_client_stop(struct gw_client *client);

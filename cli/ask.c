@@ -1,0 +1,202 @@
+#include "config.h"
+
+#include "cli/ask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/loop.h"
+#include "transport/member.h"
+#include "transport/transport.h"
+
+#define PATIENCE_US 2000000
+
+struct question {
+    const struct gw_ask_options *options;
+    struct gw_loop *loop;
+    struct gw_member *member;
+    struct gw_peer *peer;
+    struct gw_timer patience, limit;
+    int asked, connected;
+    char *text;
+    enum gw_status status;
+    struct gw_error *error;
+};
+
+static void end(struct question *question, enum gw_status status)
+{
+    question->status = status;
+    gw_loop_stop(question->loop);
+}
+
+static enum gw_status admit(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes)
+{
+    (void)owner;
+    (void)peer;
+    (void)hello;
+    snprintf(why, why_bytes, "an observer takes no connections");
+    return GW_EREFUSED;
+}
+
+static void link_up(void *owner, struct gw_peer *peer, unsigned link)
+{
+    struct question *question = owner;
+    struct gw_message message = {
+        .kind = GW_MESSAGE_STATUS,
+        .status = {.request = (uint8_t)question->options->request, .text = ""}};
+    (void)link;
+    question->connected = 1;
+    if (!question->asked)
+        gw_peer_tell(peer, &message);
+    question->asked = 1;
+}
+
+static void
+on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct question *question = owner;
+    (void)peer;
+    if (message->kind != GW_MESSAGE_STATUS || question->text)
+        return;
+    question->text = strdup(message->status.text);
+    if (question->text)
+        end(question, GW_OK);
+    else
+        end(question,
+            gw_fail(question->error, GW_ENOMEM, "no memory for an answer"));
+}
+
+static void on_frame(void *owner,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    (void)owner;
+    (void)frame;
+    (void)payload;
+    gw_peer_reject(peer, link, "frame that its role does not send");
+}
+
+static void link_down(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why)
+{
+    (void)owner;
+    (void)peer;
+    (void)link;
+    (void)status;
+    (void)why;
+}
+
+static void
+lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
+{
+    struct question *question = owner;
+    end(question,
+        gw_fail(question->error, status,
+                "cannot reach the coordinator at %s: %s", peer->address, why));
+}
+
+static const struct gw_member_handler handler = {
+    .admit = admit,
+    .link_up = link_up,
+    .message = on_message,
+    .frame = on_frame,
+    .link_down = link_down,
+    .lost = lost,
+};
+
+static void on_patience(struct gw_timer *timer)
+{
+    struct question *question = timer->owner;
+    if (!question->connected)
+        gw_log_info(question->options->log,
+                    "waiting for a coordinator at %s, %.0f s at most",
+                    question->options->coordinator,
+                    (double)question->options->wait_us / 1e6);
+}
+
+/* Connected but not answered, or neither connected nor refused. */
+static void on_limit(struct gw_timer *timer)
+{
+    struct question *question = timer->owner;
+    const char *where = question->options->coordinator;
+    double seconds = (double)question->options->wait_us / 1e6;
+    if (question->connected)
+        end(question, gw_fail(question->error, GW_ETIMEOUT,
+                              "the coordinator at %s does not answer", where));
+    else
+        end(question, gw_fail(question->error, GW_EUNREACHABLE,
+                              "no coordinator at %s within %.0f s; is it "
+                              "running, and is that the address it prints?",
+                              where, seconds));
+}
+
+static void start_timer(struct question *question,
+                        struct gw_timer *timer,
+                        void (*fire)(struct gw_timer *timer),
+                        uint64_t after_us)
+{
+    timer->fire = fire;
+    timer->owner = question;
+    gw_timer_start(question->loop, timer, after_us);
+}
+
+static enum gw_status ask(struct question *question)
+{
+    const struct gw_ask_options *options = question->options;
+    const struct gw_transport_ops *transport =
+        gw_transport_find("auto", question->error);
+    if (!transport)
+        return question->error->status;
+    const struct gw_member_options member = {
+        .loop = question->loop,
+        .transport = transport,
+        .transport_config = {.interface = options->interface},
+        .role = GW_ROLE_OBSERVER,
+        .rank = GW_RANK_NONE,
+        .join_us = options->wait_us,
+        .handler = &handler,
+        .owner = question,
+    };
+    enum gw_status status =
+        gw_member_open(&member, &question->member, question->error);
+    if (status == GW_OK)
+        status = gw_member_dial(question->member, options->coordinator,
+                                GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                &question->peer, question->error);
+    if (status != GW_OK)
+        return status;
+    start_timer(question, &question->patience, on_patience, PATIENCE_US);
+    start_timer(question, &question->limit, on_limit, options->wait_us);
+    gw_loop_run(question->loop);
+    gw_timer_stop(question->loop, &question->patience);
+    gw_timer_stop(question->loop, &question->limit);
+    return question->status;
+}
+
+enum gw_status gw_ask(const struct gw_ask_options *options,
+                      char **text_p,
+                      struct gw_error *error)
+{
+    struct question question = {.options = options, .error = error};
+    enum gw_status status = gw_loop_open_uv(&question.loop, error);
+    if (status != GW_OK)
+        return status;
+    status = ask(&question);
+    gw_member_close(question.member);
+    gw_loop_close(question.loop);
+    if (status == GW_OK)
+        *text_p = question.text;
+    else
+        free(question.text);
+    return status;
+}

@@ -1,0 +1,505 @@
+/* gradweir coordinator: the process that members of a job join. It shows the
+   job to the person who started it, or whose launcher did. */
+#include "config.h"
+
+#include "cli/cli.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cli/leash.h"
+#include "cli/process.h"
+#include "cli/record.h"
+#include "cli/show.h"
+#include "server/coordinator.h"
+#include "transport/loop.h"
+#include "transport/transport.h"
+
+#define REFRESH_US 250000
+
+/* For the last members to leave, once the job's end is told to them. */
+#define LEAVE_MS 2000
+
+/* A member's process has ended, says the launcher. */
+struct gone {
+    struct gw_task task;
+    struct coordinator *command;
+    uint32_t pid;
+    char how[GW_LEASH_LINE_MAX];
+    struct gone *next;
+};
+
+struct coordinator {
+    struct gw_process process;
+    struct gw_cli_job job;
+    int resume, leash;
+    const char *json, *listen;
+    struct gw_config config;
+
+    struct gw_loop *loop;
+    struct gw_coordinator *coordinator;
+    struct gw_metrics metrics;
+    struct gw_show show;
+    struct gw_record *record;
+    struct gw_timer refresh;
+    struct gw_task stop_task, orphan_task;
+    char why[64];          /* of the stop */
+    pthread_mutex_t mutex; /* of the two below and `why` */
+    enum {
+        OPENING,
+        OPEN,
+        OVER
+    } state;
+    struct gone *gone;
+
+    struct gw_score_report score; /* not in a record yet */
+    int has_score;
+    struct gw_final_report final;
+    char final_text[GW_ERROR_TEXT_BYTES];
+};
+
+static void print_usage(void)
+{
+    puts(
+        "Usage: gradweir coordinator JOB [--set KEY=VALUE ...] [--resume]\n"
+        "                            [--listen HOST:PORT] [--json FILE]\n\n"
+        "  --set KEY=VALUE     change a key of the job\n"
+        "  --resume            go on from the newest checkpoint in\n"
+        "                      checkpoint.dir\n"
+        "  --listen HOST:PORT  where members join; default: cluster.interface\n"
+        "                      (else loopback) and cluster.port\n"
+        "  --json FILE         append an object per logged step\n"
+        "  --help              this text");
+}
+
+/* ---- the watch's thread ---- */
+
+static void post(struct coordinator *command, struct gw_task *task)
+{
+    pthread_mutex_lock(&command->mutex);
+    if (command->state == OPEN)
+        gw_loop_post(command->loop, task);
+    pthread_mutex_unlock(&command->mutex);
+}
+
+static void on_stop(void *owner, const char *why)
+{
+    struct coordinator *command = owner;
+    pthread_mutex_lock(&command->mutex);
+    snprintf(command->why, sizeof command->why, "%s", why);
+    if (command->state == OPENING)
+        _exit(GW_EXIT_INTERRUPTED); /* nobody has joined */
+    pthread_mutex_unlock(&command->mutex);
+    post(command, &command->stop_task);
+}
+
+static void on_orphaned(void *owner)
+{
+    struct coordinator *command = owner;
+    post(command, &command->orphan_task);
+}
+
+static void gone_run(struct gw_task *task)
+{
+    struct gone *gone = task->owner;
+    gw_coordinator_gone(gone->command->coordinator, gone->pid, gone->how);
+}
+
+static void on_line(void *owner, const char *line)
+{
+    struct coordinator *command = owner;
+    const char *what = gw_leash_word(line, "gone");
+    struct gone *gone = what ? calloc(1, sizeof *gone) : NULL;
+    char *how;
+    if (!gone)
+        return; /* its silence will tell */
+    gone->task.run = gone_run;
+    gone->task.owner = gone;
+    gone->command = command;
+    gone->pid = (uint32_t)strtoul(what, &how, 10);
+    snprintf(gone->how, sizeof gone->how, "%s", *how ? how + 1 : "it is gone");
+    gone->next = command->gone;
+    command->gone = gone;
+    post(command, &gone->task);
+}
+
+/* ---- the loop's thread ---- */
+
+static void stop_run(struct gw_task *task)
+{
+    struct coordinator *command = task->owner;
+    char why[sizeof command->why];
+    pthread_mutex_lock(&command->mutex);
+    memcpy(why, command->why, sizeof why);
+    pthread_mutex_unlock(&command->mutex);
+    gw_coordinator_stop(command->coordinator, why);
+}
+
+static void orphan_run(struct gw_task *task)
+{
+    struct coordinator *command = task->owner;
+    gw_coordinator_orphaned(command->coordinator);
+}
+
+static void on_refresh(struct gw_timer *timer)
+{
+    struct coordinator *command = timer->owner;
+    uint64_t step = gw_coordinator_step(command->coordinator);
+    gw_timer_start(command->loop, timer, REFRESH_US);
+    gw_show_refresh(&command->show, step);
+    if (command->process.leash >= 0)
+        gw_leash_tell(command->process.leash, "step %" PRIu64, step);
+}
+
+static void on_running(void *owner)
+{
+    struct coordinator *command = owner;
+    gw_show_running(&command->show, gw_coordinator_step(command->coordinator),
+                    gw_loop_now(command->loop));
+}
+
+/* A record that cannot be written is not worth a job. */
+static void record_failed(struct coordinator *command,
+                          const struct gw_error *error)
+{
+    gw_log_warn(&command->process.log, "%s", error->text);
+    gw_record_close(command->record);
+    command->record = NULL;
+}
+
+static void on_step(void *owner, const struct gw_step_report *report)
+{
+    struct coordinator *command = owner;
+    struct gw_show *show = &command->show;
+    struct gw_error error;
+    uint64_t now = gw_loop_now(command->loop);
+    gw_show_step(show, report, now);
+    if (!command->record)
+        return;
+    const struct gw_record_step step = {
+        .report = report,
+        .wall_s = (double)(now - show->began_us) / 1e6,
+        .samples_per_s = show->samples_per_s,
+        .has_accuracy =
+            command->has_score && command->score.step <= report->step,
+        .accuracy = command->score.accuracy,
+    };
+    if (step.has_accuracy)
+        command->has_score = 0;
+    if (gw_record_step(command->record, &step, &error) != GW_OK)
+        record_failed(command, &error);
+}
+
+static void on_score(void *owner, const struct gw_score_report *report)
+{
+    struct coordinator *command = owner;
+    command->score = *report;
+    command->has_score = 1;
+    gw_show_line(&command->show,
+                 "step %" PRIu64 ": test accuracy %.4f, loss %.4f%s",
+                 report->step, report->accuracy, report->loss,
+                 report->best ? ", the best so far" : "");
+}
+
+static void on_note(void *owner, const char *text)
+{
+    struct coordinator *command = owner;
+    gw_show_line(&command->show, "%s", text);
+    if (command->process.has_file)
+        gw_log_info(&command->process.log, "%s", text);
+}
+
+static void on_finished(void *owner, const struct gw_final_report *report)
+{
+    struct coordinator *command = owner;
+    command->final = *report;
+    snprintf(command->final_text, sizeof command->final_text, "%s",
+             report->text);
+    command->final.text = command->final_text;
+    command->show.ended_us = gw_loop_now(command->loop);
+    gw_loop_stop(command->loop);
+}
+
+static const struct gw_coordinator_events events = {
+    .running = on_running,
+    .step = on_step,
+    .score = on_score,
+    .note = on_note,
+    .finished = on_finished,
+};
+
+/* ---- its life ---- */
+
+static uint64_t rss_bytes(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
+static enum gw_status choose_address(struct coordinator *command,
+                                     char address[GW_ADDRESS_MAX],
+                                     struct gw_error *error)
+{
+    const struct gw_config *config = &command->config;
+    char host[GW_HOST_ADDRESS_MAX] = "127.0.0.1";
+    const char *port = gw_cli_environment("MASTER_PORT");
+    uint64_t number = config->cluster.port;
+    enum gw_status status = GW_OK;
+    if (command->listen) {
+        snprintf(address, GW_ADDRESS_MAX, "%s", command->listen);
+        return gw_process_guard(&command->process, config, address, error);
+    }
+    if (config->cluster.interface[0])
+        status = gw_host_interface(config->cluster.interface, host, error);
+    if (status == GW_OK && number == 0 && port && command->leash < 0)
+        status = gw_cli_number("MASTER_PORT", port, 1, 65535, &number, error);
+    snprintf(address, GW_ADDRESS_MAX, "%s:%" PRIu64, host, number);
+    if (status == GW_OK)
+        status = gw_process_guard(&command->process, config, address, error);
+    return status;
+}
+
+static const struct gw_transport_ops *
+choose_transport(const struct gw_config *config, struct gw_error *error)
+{
+    const struct gw_transport_ops *transport =
+        gw_transport_find(config->cluster.transport, error);
+    if (!transport || strcmp(transport->name, "sim") != 0)
+        return transport;
+    gw_fail(error, GW_EUSAGE,
+            "cluster.transport: \"sim\" is for simulated jobs, these are "
+            "processes; set it to auto or tcp");
+    return NULL;
+}
+
+static void set_state(struct coordinator *command, int state)
+{
+    pthread_mutex_lock(&command->mutex);
+    command->state = state;
+    pthread_mutex_unlock(&command->mutex);
+}
+
+static enum gw_status run_loop(struct coordinator *command)
+{
+    const char *address = gw_coordinator_address(command->coordinator);
+    if (command->process.leash >= 0)
+        gw_leash_tell(command->process.leash, "at %s", address);
+    else
+        gw_show_line(&command->show,
+                     "members join at %s: gradweir server|worker --join %s",
+                     address, address);
+    gw_log_info(&command->process.log, "listens on %s", address);
+    command->stop_task.run = stop_run;
+    command->stop_task.owner = command;
+    command->orphan_task.run = orphan_run;
+    command->orphan_task.owner = command;
+    command->refresh.fire = on_refresh;
+    command->refresh.owner = command;
+    gw_timer_start(command->loop, &command->refresh, REFRESH_US);
+    set_state(command, OPEN);
+    gw_loop_run(command->loop);
+    set_state(command, OVER);
+    gw_timer_stop(command->loop, &command->refresh);
+    return command->final.status;
+}
+
+static enum gw_status run(struct coordinator *command, struct gw_error *error)
+{
+    char address[GW_ADDRESS_MAX];
+    const struct gw_config *config = &command->config;
+    const struct gw_transport_ops *transport = choose_transport(config, error);
+    if (!transport)
+        return error->status;
+    enum gw_status status = choose_address(command, address, error);
+    if (status != GW_OK)
+        return status;
+    gw_show_job(&command->show, command->job.file, config, transport->name);
+    status = gw_loop_open_uv(&command->loop, error);
+    if (status != GW_OK)
+        return status;
+    command->loop->log = &command->process.log;
+    const struct gw_coordinator_options options = {
+        .loop = command->loop,
+        .transport = transport,
+        .interface = config->cluster.interface,
+        .listen = address,
+        .config = config,
+        .resume = command->resume ? config->checkpoint.dir : NULL,
+        .log = &command->process.log,
+        .metrics = &command->metrics,
+        .events = &events,
+        .owner = command,
+    };
+    status = gw_coordinator_open(&options, &command->coordinator, error);
+    if (status == GW_OK) {
+        status = run_loop(command);
+        gw_fail(error, status, "%s", command->final.text);
+        gw_watch_limit(command->process.watch, LEAVE_MS, GW_EXIT_FAILED);
+        gw_coordinator_close(command->coordinator);
+    }
+    gw_loop_close(command->loop);
+    return status;
+}
+
+/* What the person gets at the end, on the terminal and in the record. */
+static void tell_final(struct coordinator *command)
+{
+    struct gw_error error;
+    uint64_t rss = rss_bytes();
+    const struct gw_final_report *report = &command->final;
+    const struct gw_record_final final = {
+        .report = report,
+        .wall_s = gw_show_wall_s(&command->show),
+        .samples_per_s = gw_show_mean_samples_per_s(&command->show, report),
+        .rss_coordinator = rss,
+    };
+    if (!command->coordinator)
+        return;
+    gw_show_final(&command->show, report, &command->config, rss);
+    int whole = report->status == GW_OK || report->status == GW_EINTERRUPTED;
+    if (command->record && whole &&
+        gw_record_final(command->record, &final, &error) != GW_OK)
+        record_failed(command, &error);
+}
+
+static void forget_gone(struct coordinator *command)
+{
+    while (command->gone) {
+        struct gone *gone = command->gone;
+        command->gone = gone->next;
+        free(gone);
+    }
+}
+
+static enum gw_exit coordinate(struct coordinator *command)
+{
+    struct gw_error error = {.status = GW_OK, .text = ""};
+    command->process.role = "coordinator";
+    command->process.leash = command->leash;
+    command->process.stop = on_stop;
+    command->process.orphaned = on_orphaned;
+    command->process.line = on_line;
+    command->process.owner = command;
+    command->show.out = stdout;
+    command->show.live = isatty(STDOUT_FILENO);
+    pthread_mutex_init(&command->mutex, NULL);
+    error.status = gw_process_open(&command->process, &error);
+    if (error.status == GW_OK)
+        error.status =
+            gw_process_logs(&command->process, &command->config, &error);
+    if (error.status == GW_OK && command->json)
+        error.status = gw_record_open(command->json, &command->record, &error);
+    if (error.status == GW_OK)
+        error.status = run(command, &error);
+    tell_final(command);
+    enum gw_exit code = gw_process_end(&command->process, &error, 0);
+    gw_process_close(&command->process);
+    forget_gone(command);
+    gw_record_close(command->record);
+    pthread_mutex_destroy(&command->mutex);
+    return code;
+}
+
+/* ---- the command line ---- */
+
+/* Defaults, WORLD_SIZE, job file, --set: the later one holds. */
+static enum gw_status load(struct coordinator *command, struct gw_error *error)
+{
+    struct gw_config *config = &command->config;
+    const char *world = gw_cli_environment("WORLD_SIZE");
+    char workers[64];
+    uint64_t number;
+    if (world && command->leash < 0) {
+        if (gw_cli_number("WORLD_SIZE", world, 1, 4096, &number, error))
+            return error->status;
+        snprintf(workers, sizeof workers, "cluster.workers=%" PRIu64, number);
+        command->job.fallback = workers;
+    }
+    enum gw_status status = gw_cli_job_load(&command->job, config, error);
+    if (status == GW_OK)
+        status = gw_config_check(config, error);
+    command->job.fallback = NULL;
+    if (status != GW_OK)
+        return status;
+    if (command->resume && !config->checkpoint.dir[0])
+        return gw_fail(error, GW_EUSAGE,
+                       "--resume: checkpoint.dir is empty, so there is nothing "
+                       "to go on from");
+    return GW_OK;
+}
+
+static enum gw_exit start(int argc, char **argv, struct coordinator *command)
+{
+    enum {
+        SET = 1,
+        RESUME,
+        LISTEN,
+        JSON,
+        LEASH,
+        HELP
+    };
+    static const struct option options[] = {
+        {"set", required_argument, NULL, SET},
+        {"resume", no_argument, NULL, RESUME},
+        {"listen", required_argument, NULL, LISTEN},
+        {"json", required_argument, NULL, JSON},
+        {"leash", required_argument, NULL, LEASH},
+        {"help", no_argument, NULL, HELP},
+        {0},
+    };
+    struct gw_error error = {.status = GW_OK};
+    uint64_t number;
+    int option;
+    enum gw_status status = GW_OK;
+    while ((option = gw_cli_option(argc, argv, options)) != -1) {
+        switch (option) {
+        case SET:
+            status = gw_cli_job_set(&command->job, optarg, &error);
+            break;
+        case RESUME:
+            command->resume = 1;
+            break;
+        case LISTEN:
+            command->listen = optarg;
+            break;
+        case JSON:
+            command->json = optarg;
+            break;
+        case LEASH:
+            status = gw_cli_number("--leash", optarg, 3, 1000, &number, &error);
+            command->leash = (int)number;
+            break;
+        case HELP:
+            print_usage();
+            return GW_EXIT_DONE;
+        default:
+            return GW_EXIT_USAGE;
+        }
+        if (status != GW_OK)
+            return gw_cli_fail(&error);
+    }
+    if (argc - optind != 1)
+        return gw_cli_usage("coordinator: takes one job file (gradweir "
+                            "coordinator --help)");
+    command->job.file = argv[optind];
+    status = load(command, &error);
+    return status == GW_OK ? coordinate(command) : gw_cli_fail(&error);
+}
+
+enum gw_exit gw_cmd_coordinator(int argc, char **argv)
+{
+    struct coordinator *command = calloc(1, sizeof *command);
+    if (!command)
+        return gw_cli_usage("coordinator: no memory");
+    command->leash = -1;
+    enum gw_exit code = start(argc, argv, command);
+    free(command);
+    return code;
+}

@@ -1,0 +1,364 @@
+/* gradweir server: joins a job and keeps a part of its weights, a shard per
+   thread. */
+#include "config.h"
+
+#include "cli/cli.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli/join.h"
+#include "server/server.h"
+#include "transport/loop.h"
+#include "transport/transport.h"
+
+/* For the other threads, when one has ended. */
+#define LEAVE_MS 2000
+
+struct server;
+
+/* One shard: its loop, and what came of it. */
+struct shard {
+    struct server *server;
+    uint32_t number;
+    struct gw_loop *loop;
+    struct gw_server *shard;
+    struct gw_metrics metrics;
+    struct gw_log log; /* the process', with this shard's number */
+    struct gw_task stop_task;
+    struct gw_error end;
+    pthread_t thread;
+    int started;
+};
+
+struct server {
+    struct gw_process process;
+    struct gw_join_options options;
+    uint64_t port_first, port_last; /* 0: any */
+    const char *listen, *advertise; /* hosts, or NULL */
+    struct gw_config config;
+    char host[GW_HOST_ADDRESS_MAX]; /* to listen on */
+    uint64_t number;                /* equal for all threads */
+    struct shard *shard;
+    uint32_t shards;
+    pthread_mutex_t mutex; /* of open */
+    int open;              /* shards can be asked to stop */
+    int joined;
+};
+
+static void print_usage(void)
+{
+    puts("Usage: gradweir server --join HOST:PORT [--port N|FIRST-LAST]\n"
+         "                       [--listen HOST] [--advertise HOST]\n"
+         "                       [--set KEY=VALUE ...] [--wait SECONDS]\n\n"
+         "  --join HOST:PORT   of the coordinator; default: MASTER_ADDR and\n"
+         "                     MASTER_PORT\n"
+         "  --port N|N-M       to listen on, one per shard; default: any\n"
+         "  --listen HOST      to listen on; default: cluster.interface, or "
+         "the\n"
+         "                     address that faces the coordinator\n"
+         "  --advertise HOST   that workers are told, where it is another\n"
+         "  --set KEY=VALUE    a key that may differ per host\n"
+         "  --wait SECONDS     for the coordinator to be there; default 60\n"
+         "  --help             this text");
+}
+
+/* ---- the watch's thread ---- */
+
+static void on_stop(void *owner, const char *why)
+{
+    struct server *server = owner;
+    gw_log_info(&server->process.log, "asks the job to stop: %s", why);
+    pthread_mutex_lock(&server->mutex);
+    if (server->open)
+        gw_loop_post(server->shard[0].loop, &server->shard[0].stop_task);
+    else if (!server->joined)
+        _exit(GW_EXIT_INTERRUPTED);
+    pthread_mutex_unlock(&server->mutex);
+}
+
+/* ---- a shard's thread ---- */
+
+static void stop_shard(struct gw_task *task)
+{
+    struct shard *shard = task->owner;
+    gw_server_stop(shard->shard, "a server got a signal");
+}
+
+static void on_finished(void *owner, enum gw_status status, const char *text)
+{
+    struct shard *shard = owner;
+    gw_fail(&shard->end, status, "%s", text);
+    gw_watch_limit(shard->server->process.watch, LEAVE_MS, GW_EXIT_FAILED);
+    gw_loop_stop(shard->loop);
+}
+
+static void *shard_main(void *argument)
+{
+    struct shard *shard = argument;
+    gw_loop_run(shard->loop);
+    return NULL;
+}
+
+/* ---- opening ---- */
+
+static enum gw_status open_port(struct shard *shard,
+                                const struct gw_transport_ops *transport,
+                                uint64_t port,
+                                struct gw_error *error)
+{
+    struct server *server = shard->server;
+    char listen[GW_ADDRESS_MAX];
+    snprintf(listen, sizeof listen, "%s:%" PRIu64, server->host, port);
+    const struct gw_server_options options = {
+        .loop = shard->loop,
+        .transport = transport,
+        .interface = server->config.cluster.interface,
+        .coordinator = server->options.join,
+        .listen = listen,
+        .advertise = server->advertise ? server->advertise : "",
+        .host = server->process.host,
+        .machine = server->process.machine,
+        .process = server->number,
+        .pid = server->process.pid,
+        .threads = server->shards,
+        .thread = shard->number,
+        .join_us = server->options.wait_s * 1000000,
+        .log = &shard->log,
+        .metrics = &shard->metrics,
+        .finished = on_finished,
+        .owner = shard,
+    };
+    return gw_server_open(&options, &shard->shard, error);
+}
+
+/* The first free port of those that are given. */
+static enum gw_status open_shard(struct shard *shard,
+                                 const struct gw_transport_ops *transport,
+                                 struct gw_error *error)
+{
+    const struct server *server = shard->server;
+    enum gw_status status = gw_loop_open_uv(&shard->loop, error);
+    if (status != GW_OK)
+        return status;
+    shard->log = server->process.log;
+    shard->loop->log = &shard->log;
+    shard->stop_task.run = stop_shard;
+    shard->stop_task.owner = shard;
+    uint64_t port = server->port_first;
+    do
+        status = open_port(shard, transport, port, error);
+    while (status == GW_EADDRINUSE && port++ < server->port_last);
+    if (status == GW_EADDRINUSE && server->port_last > server->port_first)
+        gw_fail(error, status,
+                "no port of %" PRIu64 "-%" PRIu64 " is free on %s (--port)",
+                server->port_first, server->port_last, server->host);
+    return status;
+}
+
+static enum gw_status choose_host(struct server *server, struct gw_error *error)
+{
+    const struct gw_config *config = &server->config;
+    enum gw_status status = GW_OK;
+    char address[GW_HOST_ADDRESS_MAX + 8];
+    if (server->listen) {
+        int bare = strchr(server->listen, ':') && server->listen[0] != '[';
+        snprintf(server->host, sizeof server->host, bare ? "[%s]" : "%s",
+                 server->listen);
+    } else if (config->cluster.interface[0]) {
+        status =
+            gw_host_interface(config->cluster.interface, server->host, error);
+    } else {
+        status = gw_host_towards(server->options.join, server->host, error);
+    }
+    if (status != GW_OK)
+        return status;
+    snprintf(address, sizeof address, "%s:0", server->host);
+    return gw_process_guard(&server->process, config, address, error);
+}
+
+static enum gw_status check_ports(const struct server *server,
+                                  struct gw_error *error)
+{
+    uint64_t ports = server->port_last - server->port_first + 1;
+    if (server->port_first == 0 || ports >= server->shards)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "--port: %" PRIu64 " ports are too few for server.threads = "
+                   "%u, give a range such as %" PRIu64 "-%" PRIu64,
+                   ports, server->shards, server->port_first,
+                   server->port_first + server->shards - 1);
+}
+
+static enum gw_status open_shards(struct server *server, struct gw_error *error)
+{
+    const struct gw_transport_ops *transport =
+        gw_transport_find(server->config.cluster.transport, error);
+    if (!transport)
+        return error->status;
+    server->shards = (uint32_t)server->config.server.threads;
+    server->shard = calloc(server->shards, sizeof *server->shard);
+    if (!server->shard ||
+        getrandom(&server->number, sizeof server->number, 0) < 0)
+        return gw_fail(error, GW_ENOMEM, "no memory for %u shards",
+                       server->shards);
+    enum gw_status status = check_ports(server, error);
+    for (uint32_t i = 0; i < server->shards && status == GW_OK; i++) {
+        server->shard[i].server = server;
+        server->shard[i].number = i;
+        status = open_shard(&server->shard[i], transport, error);
+    }
+    return status;
+}
+
+static void set_open(struct server *server, int open)
+{
+    pthread_mutex_lock(&server->mutex);
+    server->open = open;
+    server->joined |= open;
+    pthread_mutex_unlock(&server->mutex);
+}
+
+/* Runs every shard to its end; the end of the first that failed is told. */
+static enum gw_status run_shards(struct server *server, struct gw_error *error)
+{
+    int failed = 0;
+    for (uint32_t i = 1; i < server->shards && !failed; i++) {
+        struct shard *shard = &server->shard[i];
+        failed = pthread_create(&shard->thread, NULL, shard_main, shard);
+        shard->started = !failed;
+    }
+    if (failed)
+        gw_server_stop(server->shard[0].shard, "no thread for a shard");
+    set_open(server, 1);
+    gw_loop_run(server->shard[0].loop);
+    for (uint32_t i = 1; i < server->shards; i++)
+        if (server->shard[i].started)
+            pthread_join(server->shard[i].thread, NULL);
+    set_open(server, 0);
+    *error = server->shard[0].end;
+    for (uint32_t i = 1; i < server->shards; i++)
+        if (error->status == GW_OK)
+            *error = server->shard[i].end;
+    return failed ? gw_fail(error, GW_ENOMEM, "cannot start %u threads",
+                            server->shards)
+                  : error->status;
+}
+
+static enum gw_status run(struct server *server, struct gw_error *error)
+{
+    enum gw_status status =
+        gw_join_job(&server->process, &server->options, &server->config, error);
+    if (status == GW_OK)
+        status = choose_host(server, error);
+    if (status == GW_OK)
+        status = open_shards(server, error);
+    if (status == GW_OK)
+        status = run_shards(server, error);
+    for (uint32_t i = 0; server->shard && i < server->shards; i++) {
+        gw_server_close(server->shard[i].shard);
+        if (server->shard[i].loop)
+            gw_loop_close(server->shard[i].loop);
+    }
+    free(server->shard);
+    return status;
+}
+
+static enum gw_exit work(struct server *server)
+{
+    struct gw_error error = {.status = GW_OK, .text = ""};
+    server->process.role = "server";
+    server->process.leash = server->options.leash;
+    server->process.stop = on_stop;
+    server->process.owner = server;
+    pthread_mutex_init(&server->mutex, NULL);
+    error.status = gw_process_open(&server->process, &error);
+    if (error.status == GW_OK)
+        error.status = run(server, &error);
+    enum gw_exit code =
+        gw_process_end(&server->process, &error, server->joined);
+    gw_process_close(&server->process);
+    pthread_mutex_destroy(&server->mutex);
+    return code;
+}
+
+/* ---- the command line ---- */
+
+/* "4000" or "4000-4003" */
+static enum gw_status
+read_ports(struct server *server, const char *text, struct gw_error *error)
+{
+    char first[16] = "";
+    const char *dash = strchr(text, '-');
+    size_t bytes = dash ? (size_t)(dash - text) : strlen(text);
+    if (bytes < sizeof first)
+        memcpy(first, text, bytes);
+    enum gw_status status =
+        gw_cli_number("--port", first, 1, 65535, &server->port_first, error);
+    server->port_last = server->port_first;
+    if (status == GW_OK && dash)
+        status = gw_cli_number("--port", dash + 1, server->port_first, 65535,
+                               &server->port_last, error);
+    return status;
+}
+
+static enum gw_exit start(int argc, char **argv, struct server *server)
+{
+    enum {
+        PORT = GW_JOIN_OWN,
+        LISTEN,
+        ADVERTISE
+    };
+    static const struct option options[] = {
+        GW_JOIN_OPTIONS,
+        {"port", required_argument, NULL, PORT},
+        {"listen", required_argument, NULL, LISTEN},
+        {"advertise", required_argument, NULL, ADVERTISE},
+        {0},
+    };
+    struct gw_error error = {.status = GW_OK};
+    int option;
+    enum gw_status status = GW_OK;
+    while ((option = gw_cli_option(argc, argv, options)) != -1) {
+        if (option == '?')
+            return GW_EXIT_USAGE;
+        if (option == GW_JOIN_HELP) {
+            print_usage();
+            return GW_EXIT_DONE;
+        }
+        if (option == PORT)
+            status = read_ports(server, optarg, &error);
+        else if (option == LISTEN)
+            server->listen = optarg;
+        else if (option == ADVERTISE)
+            server->advertise = optarg;
+        else
+            status = gw_join_option(&server->options, option, optarg, &error);
+        if (status != GW_OK)
+            return gw_cli_fail(&error);
+    }
+    if (optind < argc)
+        return gw_cli_usage("server: cannot take %s (gradweir server --help)",
+                            argv[optind]);
+    status = gw_join_complete(&server->options, &error);
+    return status == GW_OK ? work(server) : gw_cli_fail(&error);
+}
+
+enum gw_exit gw_cmd_server(int argc, char **argv)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return gw_cli_usage("server: no memory");
+    server->options.command = "server";
+    server->options.wait_s = GW_JOIN_WAIT_S;
+    server->options.leash = -1;
+    enum gw_exit code = start(argc, argv, server);
+    free(server);
+    return code;
+}

@@ -1,0 +1,64 @@
+/* gradweir status: what a running coordinator says of its job. */
+#include "config.h"
+
+#include "cli/cli.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/ask.h"
+
+static void print_usage(void)
+{
+    puts("Usage: gradweir status HOST:PORT [--job]\n\n"
+         "Asks the coordinator at HOST:PORT for its members and counters.\n\n"
+         "  --job   for the job instead, as a job file with every key\n"
+         "  --help  this text");
+}
+
+static enum gw_exit show(const char *coordinator, enum gw_ask request)
+{
+    char *text;
+    struct gw_error error;
+    const struct gw_ask_options options = {.coordinator = coordinator,
+                                           .interface = "",
+                                           .request = request,
+                                           .wait_us = 3000000};
+    if (gw_ask(&options, &text, &error) != GW_OK)
+        return gw_cli_fail(&error);
+    fputs(text, stdout);
+    free(text);
+    return GW_EXIT_DONE;
+}
+
+enum gw_exit gw_cmd_status(int argc, char **argv)
+{
+    enum {
+        JOB = 1,
+        HELP
+    };
+    static const struct option options[] = {
+        {"job", no_argument, NULL, JOB},
+        {"help", no_argument, NULL, HELP},
+        {0},
+    };
+    enum gw_ask request = GW_ASK_STATUS;
+    int option;
+    while ((option = gw_cli_option(argc, argv, options)) != -1) {
+        switch (option) {
+        case JOB:
+            request = GW_ASK_JOB;
+            break;
+        case HELP:
+            print_usage();
+            return GW_EXIT_DONE;
+        default:
+            return GW_EXIT_USAGE;
+        }
+    }
+    if (argc - optind != 1)
+        return gw_cli_usage("status: takes one HOST:PORT, the address that the "
+                            "coordinator prints (gradweir status --help)");
+    return show(argv[optind], request);
+}

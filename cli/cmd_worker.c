@@ -1,0 +1,233 @@
+/* gradweir worker: joins a job and computes gradients until it ends. */
+#include "config.h"
+
+#include "cli/cli.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/join.h"
+#include "proto/login.h"
+#include "transport/loop.h"
+#include "transport/transport.h"
+#include "worker/worker.h"
+
+/* To leave after the job's end was told, whatever is being computed. */
+#define LEAVE_MS 2000
+
+struct worker {
+    struct gw_process process;
+    struct gw_join_options options;
+    uint64_t rank; /* GW_RANK_NONE: the coordinator gives one */
+    const char *device;
+    char device_set[GW_STRING_MAX + 32];
+    struct gw_config config;
+    struct gw_metrics metrics;
+    struct gw_loop *loop;
+    pthread_mutex_t mutex; /* of client */
+    struct gw_client *client;
+    int joined;
+};
+
+static void print_usage(void)
+{
+    puts("Usage: gradweir worker --join HOST:PORT [--rank N] [--device NAME]\n"
+         "                       [--set KEY=VALUE ...] [--wait SECONDS]\n\n"
+         "  --join HOST:PORT  of the coordinator; default: MASTER_ADDR and\n"
+         "                    MASTER_PORT\n"
+         "  --rank N          the rank to ask for; default: RANK, or Slurm's,\n"
+         "                    or one that is free\n"
+         "  --device NAME     what computes: auto or cpu\n"
+         "  --set KEY=VALUE   a key that may differ per host\n"
+         "  --wait SECONDS    for the coordinator to be there; default 60\n"
+         "  --help            this text");
+}
+
+/* ---- the watch's thread ---- */
+
+static void on_stop(void *owner, const char *why)
+{
+    struct worker *worker = owner;
+    gw_log_info(&worker->process.log, "asks the job to stop: %s", why);
+    pthread_mutex_lock(&worker->mutex);
+    if (worker->client)
+        gw_client_stop(worker->client);
+    else if (!worker->joined)
+        _exit(GW_EXIT_INTERRUPTED);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+/* A long computation must not hold up a process whose job is over. */
+static void on_tick(void *owner)
+{
+    struct worker *worker = owner;
+    pthread_mutex_lock(&worker->mutex);
+    if (worker->client && gw_client_is_over(worker->client))
+        gw_watch_limit(worker->process.watch, LEAVE_MS, GW_EXIT_FAILED);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+/* ---- the worker's thread ---- */
+
+static void on_opened(void *owner, struct gw_client *client)
+{
+    struct worker *worker = owner;
+    pthread_mutex_lock(&worker->mutex);
+    worker->client = client;
+    worker->joined = 1;
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static void warn_of_environment(const struct worker *worker)
+{
+    const char *core = gw_cli_environment("OPENBLAS_CORETYPE");
+    if (core && worker->process.leash < 0)
+        gw_log_warn(&worker->process.log,
+                    "OPENBLAS_CORETYPE=%s is inherited: kernels for another "
+                    "core can cost a factor of four; unset it",
+                    core);
+}
+
+/* Slurm's number of a task is a rank where the step's tasks are the workers. */
+static void take_slurm_rank(struct worker *worker)
+{
+    const char *task = gw_cli_environment("SLURM_PROCID");
+    const char *tasks = gw_cli_environment("SLURM_STEP_NUM_TASKS");
+    uint64_t workers = worker->config.cluster.workers, rank;
+    if (worker->rank != GW_RANK_NONE || !task || !tasks ||
+        strtoull(tasks, NULL, 10) != workers ||
+        gw_cli_number("", task, 0, workers - 1, &rank, NULL) != GW_OK)
+        return;
+    worker->rank = rank;
+    gw_log_info(&worker->process.log, "rank %" PRIu64 " is Slurm's", rank);
+}
+
+static enum gw_status run(struct worker *worker, struct gw_error *error)
+{
+    enum gw_status status =
+        gw_join_job(&worker->process, &worker->options, &worker->config, error);
+    if (status != GW_OK)
+        return status;
+    const struct gw_transport_ops *transport =
+        gw_transport_find(worker->config.cluster.transport, error);
+    if (!transport)
+        return error->status;
+    warn_of_environment(worker);
+    take_slurm_rank(worker);
+    status = gw_loop_open_uv(&worker->loop, error);
+    if (status != GW_OK)
+        return status;
+    worker->loop->log = &worker->process.log;
+    const struct gw_worker_options options = {
+        .client = {.loop = worker->loop,
+                   .transport = transport,
+                   .interface = worker->config.cluster.interface,
+                   .coordinator = worker->options.join,
+                   .host = worker->process.host,
+                   .machine = worker->process.machine,
+                   .pid = worker->process.pid,
+                   .rank = (uint32_t)worker->rank,
+                   .join_us = worker->options.wait_s * 1000000,
+                   .log = &worker->process.log,
+                   .metrics = &worker->metrics},
+        .local = &worker->config,
+        .opened = on_opened,
+        .owner = worker,
+    };
+    status = gw_worker_run(&options, error);
+    gw_loop_close(worker->loop);
+    return status;
+}
+
+static enum gw_exit work(struct worker *worker)
+{
+    struct gw_error error = {.status = GW_OK, .text = ""};
+    worker->process.role = "worker";
+    worker->process.leash = worker->options.leash;
+    worker->process.stop = on_stop;
+    worker->process.tick = on_tick;
+    worker->process.owner = worker;
+    pthread_mutex_init(&worker->mutex, NULL);
+    error.status = gw_process_open(&worker->process, &error);
+    if (error.status == GW_OK)
+        error.status = run(worker, &error);
+    enum gw_exit code =
+        gw_process_end(&worker->process, &error, worker->joined);
+    gw_process_close(&worker->process);
+    pthread_mutex_destroy(&worker->mutex);
+    return code;
+}
+
+/* ---- the command line ---- */
+
+static enum gw_status set_device(struct worker *worker, struct gw_error *error)
+{
+    snprintf(worker->device_set, sizeof worker->device_set,
+             "worker.device=\"%s\"", worker->device);
+    return gw_cli_job_set(&worker->options.own, worker->device_set, error);
+}
+
+static enum gw_exit start(int argc, char **argv, struct worker *worker)
+{
+    enum {
+        RANK = GW_JOIN_OWN,
+        DEVICE
+    };
+    static const struct option options[] = {
+        GW_JOIN_OPTIONS,
+        {"rank", required_argument, NULL, RANK},
+        {"device", required_argument, NULL, DEVICE},
+        {0},
+    };
+    struct gw_error error = {.status = GW_OK};
+    int option;
+    enum gw_status status = GW_OK;
+    while ((option = gw_cli_option(argc, argv, options)) != -1) {
+        if (option == '?')
+            return GW_EXIT_USAGE;
+        if (option == GW_JOIN_HELP) {
+            print_usage();
+            return GW_EXIT_DONE;
+        }
+        if (option == RANK)
+            status = gw_cli_number("--rank", optarg, 0, GW_RANK_NONE - 1,
+                                   &worker->rank, &error);
+        else if (option == DEVICE)
+            worker->device = optarg;
+        else
+            status = gw_join_option(&worker->options, option, optarg, &error);
+        if (status != GW_OK)
+            return gw_cli_fail(&error);
+    }
+    if (optind < argc)
+        return gw_cli_usage("worker: cannot take %s (gradweir worker --help)",
+                            argv[optind]);
+    const char *rank = gw_cli_environment("RANK");
+    if (worker->rank == GW_RANK_NONE && rank)
+        status = gw_cli_number("RANK", rank, 0, GW_RANK_NONE - 1, &worker->rank,
+                               &error);
+    if (status == GW_OK && worker->device)
+        status = set_device(worker, &error);
+    if (status == GW_OK)
+        status = gw_join_complete(&worker->options, &error);
+    return status == GW_OK ? work(worker) : gw_cli_fail(&error);
+}
+
+enum gw_exit gw_cmd_worker(int argc, char **argv)
+{
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return gw_cli_usage("worker: no memory");
+    worker->rank = GW_RANK_NONE;
+    worker->options.command = "worker";
+    worker->options.wait_s = GW_JOIN_WAIT_S;
+    worker->options.leash = -1;
+    enum gw_exit code = start(argc, argv, worker);
+    free(worker);
+    return code;
+}

@@ -1,0 +1,126 @@
+#include "config.h"
+
+#include "cli/join.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/ask.h"
+
+enum gw_status gw_join_option(struct gw_join_options *options,
+                              int option,
+                              const char *value,
+                              struct gw_error *error)
+{
+    uint64_t number;
+    enum gw_status status;
+    switch (option) {
+    case GW_JOIN_TO:
+        options->join = value;
+        return GW_OK;
+    case GW_JOIN_SET:
+        return gw_cli_job_set(&options->own, value, error);
+    case GW_JOIN_WAIT:
+        return gw_cli_number("--wait", value, 1, 1000000, &options->wait_s,
+                             error);
+    default:
+        status = gw_cli_number("--leash", value, 3, 1000, &number, error);
+        if (status == GW_OK)
+            options->leash = (int)number;
+        return status;
+    }
+}
+
+/* Keys of the job are set where the job is. */
+static enum gw_status check_own(const struct gw_join_options *options,
+                                struct gw_error *error)
+{
+    struct gw_config *scratch = malloc(sizeof *scratch);
+    enum gw_status status = GW_OK;
+    if (!scratch)
+        return gw_fail(error, GW_ENOMEM, "no memory for settings");
+    gw_config_default(scratch);
+    for (size_t i = 0; i < options->own.sets && status == GW_OK; i++) {
+        const char *set = options->own.set[i];
+        char name[GW_STRING_MAX] = "";
+        status = gw_config_set(scratch, set, error);
+        if (status != GW_OK) {
+            gw_fail_in(error, "--set");
+            break;
+        }
+        size_t bytes = strcspn(set, "= \t");
+        if (bytes < sizeof name)
+            memcpy(name, set, bytes);
+        const struct gw_config_key *key = gw_config_find(name);
+        if (!key || !key->local)
+            status = gw_fail(error, GW_EUSAGE,
+                             "--set: %s: is the job's, not this host's; set it "
+                             "where the coordinator is started",
+                             name);
+    }
+    free(scratch);
+    return status;
+}
+
+enum gw_status gw_join_complete(struct gw_join_options *options,
+                                struct gw_error *error)
+{
+    const char *host = gw_cli_environment("MASTER_ADDR");
+    const char *port = gw_cli_environment("MASTER_PORT");
+    if (!options->join && host && port) {
+        snprintf(options->address, sizeof options->address,
+                 strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+        options->join = options->address;
+    }
+    if (!options->join)
+        return gw_fail(error, GW_EUSAGE,
+                       "%s: --join HOST:PORT is missing, the address that the "
+                       "coordinator prints (or MASTER_ADDR and MASTER_PORT)",
+                       options->command);
+    return check_own(options, error);
+}
+
+static enum gw_status read_job(const struct gw_join_options *options,
+                               const char *text,
+                               struct gw_config *config,
+                               struct gw_error *error)
+{
+    gw_config_default(config);
+    if (gw_config_parse(config, "job", text, error) != GW_OK)
+        return gw_fail_in(error, "the coordinator's job");
+    for (size_t i = 0; i < options->own.sets; i++)
+        if (gw_config_set(config, options->own.set[i], error) != GW_OK)
+            return gw_fail_in(error, "--set");
+    return GW_OK;
+}
+
+enum gw_status gw_join_job(struct gw_process *process,
+                           const struct gw_join_options *options,
+                           struct gw_config *config,
+                           struct gw_error *error)
+{
+    char *text;
+    /* the job may say another interface, but the first word goes this way */
+    gw_config_default(config);
+    for (size_t i = 0; i < options->own.sets; i++)
+        if (gw_config_set(config, options->own.set[i], error) != GW_OK)
+            return gw_fail_in(error, "--set");
+    const struct gw_ask_options ask = {
+        .coordinator = options->join,
+        .interface = config->cluster.interface,
+        .request = GW_ASK_JOB,
+        .wait_us = options->wait_s * 1000000,
+        .log = &process->log,
+    };
+    enum gw_status status = gw_ask(&ask, &text, error);
+    if (status != GW_OK)
+        return status;
+    status = read_job(options, text, config, error);
+    free(text);
+    if (status == GW_OK)
+        status = gw_process_logs(process, config, error);
+    if (status == GW_OK)
+        status = gw_process_guard(process, config, options->join, error);
+    return status;
+}

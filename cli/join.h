@@ -1,0 +1,61 @@
+/*
+ * Joining: what the subcommands server and worker share. A member asks the
+ * coordinator for the job, puts this host's settings over it, and only then
+ * joins.
+ */
+#ifndef GW_CLI_JOIN_H
+#define GW_CLI_JOIN_H
+
+#include "cli/cli.h"
+#include "cli/process.h"
+
+struct gw_join_options {
+    const char *command;   /* for messages */
+    const char *join;      /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
+    struct gw_cli_job own; /* --set: keys that may differ per host */
+    uint64_t wait_s;       /* for the coordinator to be there */
+    int leash;             /* or -1 */
+    char address[GW_STRING_MAX]; /* where `join` is NULL */
+};
+
+#define GW_JOIN_WAIT_S 60
+
+/* Options of these subcommands, for their tables. */
+enum gw_join_option {
+    GW_JOIN_TO = 1,
+    GW_JOIN_SET,
+    GW_JOIN_WAIT,
+    GW_JOIN_LEASH,
+    GW_JOIN_HELP,
+    GW_JOIN_OWN /* a command's own options begin here */
+};
+
+/* clang-format off */
+#define GW_JOIN_OPTIONS                                                        \
+    {"join", required_argument, NULL, GW_JOIN_TO},                             \
+    {"set", required_argument, NULL, GW_JOIN_SET},                             \
+    {"wait", required_argument, NULL, GW_JOIN_WAIT},                           \
+    {"leash", required_argument, NULL, GW_JOIN_LEASH},                         \
+    {"help", no_argument, NULL, GW_JOIN_HELP}
+/* clang-format on */
+
+/* Takes one of the options above. GW_EUSAGE. */
+enum gw_status gw_join_option(struct gw_join_options *options,
+                              int option,
+                              const char *value,
+                              struct gw_error *error);
+
+/* After the last option: fills in what the environment says. GW_EUSAGE. */
+enum gw_status gw_join_complete(struct gw_join_options *options,
+                                struct gw_error *error);
+
+/*
+ * The job with this host's settings; the logs are as it says, and links to the
+ * coordinator are allowed. Blocks until the coordinator is there.
+ */
+enum gw_status gw_join_job(struct gw_process *process,
+                           const struct gw_join_options *options,
+                           struct gw_config *config,
+                           struct gw_error *error);
+
+#endif

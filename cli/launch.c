@@ -1,0 +1,364 @@
+#include "config.h"
+
+#include "cli/launch.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "cli/leash.h"
+#include "transport/transport.h"
+
+#define TICK_MS 100
+
+/* A terminal and timeout(1) tell one wish several times. */
+#define SAME_WISH_TICKS 4
+
+/* For all to leave by themselves: after a signal, after the coordinator's end,
+   after the word to leave at once. */
+#define STOP_TICKS  95
+#define LEAVE_TICKS 25
+#define NOW_TICKS   5
+
+#define SIGNALS       3
+#define ARGUMENTS_MAX (2 * GW_CLI_SETS_MAX + 16)
+
+struct launcher;
+
+struct child {
+    struct launcher *launcher;
+    const char *role;
+    unsigned index;
+    uv_process_t process;
+    uv_pipe_t leash;
+    int alive;
+};
+
+struct launcher {
+    const struct gw_launch_options *options;
+    uv_loop_t uv;
+    uv_signal_t signal[SIGNALS];
+    uv_timer_t timer;
+    struct child *child; /* the coordinator, servers, workers */
+    unsigned children, alive;
+    char
+        address[GW_ADDRESS_MAX]; /* of the coordinator, "" before it is known */
+    uint64_t step;               /* of the job, lately */
+    struct gw_leash_lines lines;
+    char bytes[512];
+    unsigned ticks_since_stop, ticks_left; /* 0: no limit */
+    int stopped, now, over;
+    enum gw_exit code;
+};
+
+static struct child *coordinator_of(struct launcher *launcher)
+{
+    return &launcher->child[0];
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, "%sgradweir: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "",
+            text);
+}
+
+static void tell(struct child *child, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void tell(struct child *child, const char *format, ...)
+{
+    char line[GW_LEASH_LINE_MAX];
+    va_list args;
+    if (!child->alive)
+        return;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    if (n < 0 || n >= (int)sizeof line - 1)
+        return;
+    line[n++] = '\n';
+    uv_buf_t buffer = uv_buf_init(line, (unsigned)n);
+    uv_try_write((uv_stream_t *)&child->leash, &buffer, 1);
+}
+
+/* The shortest limit holds. */
+static void limit(struct launcher *launcher, unsigned ticks)
+{
+    if (launcher->ticks_left == 0 || launcher->ticks_left > ticks)
+        launcher->ticks_left = ticks;
+}
+
+static void leave_now(struct launcher *launcher, enum gw_exit code)
+{
+    if (launcher->now)
+        return;
+    launcher->now = 1;
+    launcher->over = 1;
+    launcher->code = code;
+    limit(launcher, NOW_TICKS);
+    for (unsigned i = 0; i < launcher->children; i++)
+        tell(&launcher->child[i], "now");
+}
+
+/* ---- children ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    (void)handle;
+}
+
+static void
+coordinator_ended(struct launcher *launcher, int64_t code, int number)
+{
+    const struct child *child = coordinator_of(launcher);
+    limit(launcher, LEAVE_TICKS);
+    if (launcher->over)
+        return;
+    launcher->over = 1;
+    launcher->code = (enum gw_exit)code;
+    if (number == 0 && code <= GW_EXIT_INTERRUPTED)
+        return; /* it has said why itself */
+    launcher->code = GW_EXIT_FAILED;
+    if (number)
+        say("the coordinator (pid %d) died at step %" PRIu64
+            ": killed by signal %d (%s)",
+            child->process.pid, launcher->step, number, strsignal(number));
+    else
+        say("the coordinator (pid %d) died at step %" PRIu64
+            ": exit code %" PRId64,
+            child->process.pid, launcher->step, code);
+}
+
+static void on_exit_of(uv_process_t *process, int64_t code, int number)
+{
+    struct child *child = process->data;
+    struct launcher *launcher = child->launcher;
+    struct child *coordinator = coordinator_of(launcher);
+    child->alive = 0;
+    launcher->alive--;
+    uv_close((uv_handle_t *)&child->leash, on_closed);
+    uv_close((uv_handle_t *)process, on_closed);
+    if (child == coordinator)
+        coordinator_ended(launcher, code, number);
+    else if (number)
+        tell(coordinator, "gone %d killed by signal %d (%s)", process->pid,
+             number, strsignal(number));
+    else
+        tell(coordinator, "gone %d exit code %" PRId64, process->pid, code);
+    if (launcher->alive == 0)
+        uv_stop(&launcher->uv);
+}
+
+static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    struct child *child = handle->data;
+    (void)suggested;
+    *buffer =
+        uv_buf_init(child->launcher->bytes, sizeof child->launcher->bytes);
+}
+
+static void on_line(void *owner, const char *line);
+
+static void on_leash(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct child *child = stream->data;
+    if (n < 0)
+        uv_read_stop(stream); /* its exit follows */
+    else
+        gw_leash_take(&child->launcher->lines, buffer->base, (size_t)n, on_line,
+                      child->launcher);
+}
+
+/* Starts this program again, as another role; 0 or libuv's number. */
+static int start_child(struct child *child, char **arguments)
+{
+    struct launcher *launcher = child->launcher;
+    uv_stdio_container_t stdio[GW_LEASH_FD + 1] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = STDOUT_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_READABLE_PIPE |
+                                   UV_WRITABLE_PIPE),
+         .data.stream = (uv_stream_t *)&child->leash},
+    };
+    const uv_process_options_t options = {
+        .exit_cb = on_exit_of,
+        .file = "/proc/self/exe",
+        .args = arguments,
+        .stdio_count = GW_LEASH_FD + 1,
+        .stdio = stdio,
+    };
+    uv_pipe_init(&launcher->uv, &child->leash, 0);
+    child->leash.data = child->process.data = child;
+    int failed = uv_spawn(&launcher->uv, &child->process, &options);
+    if (failed) {
+        say("cannot start a %s: %s", child->role, uv_strerror(failed));
+        uv_close((uv_handle_t *)&child->leash, on_closed);
+        uv_close((uv_handle_t *)&child->process, on_closed);
+        return failed;
+    }
+    child->alive = 1;
+    launcher->alive++;
+    return uv_read_start((uv_stream_t *)&child->leash, give_buffer, on_leash);
+}
+
+static int start_coordinator(struct launcher *launcher)
+{
+    const struct gw_launch_options *options = launcher->options;
+    const struct gw_cli_job *job = options->job;
+    const char *argument[ARGUMENTS_MAX] = {"gradweir", "coordinator", job->file,
+                                           "--leash", "3"};
+    size_t n = 5;
+    for (size_t i = 0; i < job->sets; i++) {
+        argument[n++] = "--set";
+        argument[n++] = job->set[i];
+    }
+    if (options->resume)
+        argument[n++] = "--resume";
+    if (options->json) {
+        argument[n++] = "--json";
+        argument[n++] = options->json;
+    }
+    /* argv is not written to */
+    return start_child(coordinator_of(launcher),
+                       (char **)(uintptr_t)(const void *)argument);
+}
+
+static int start_member(struct child *child)
+{
+    char index[16];
+    const char *argument[] = {
+        "gradweir", child->role, "--join", child->launcher->address,
+        "--leash",  "3",         NULL,     NULL,
+        NULL};
+    snprintf(index, sizeof index, "%u", child->index);
+    if (strcmp(child->role, "worker") == 0) {
+        argument[6] = "--rank";
+        argument[7] = index;
+    }
+    return start_child(child, (char **)(uintptr_t)(const void *)argument);
+}
+
+static void on_line(void *owner, const char *line)
+{
+    struct launcher *launcher = owner;
+    const char *address = gw_leash_word(line, "at");
+    const char *step = gw_leash_word(line, "step");
+    if (step)
+        launcher->step = strtoull(step, NULL, 10);
+    if (!address || launcher->address[0] || launcher->over)
+        return;
+    snprintf(launcher->address, sizeof launcher->address, "%s", address);
+    for (unsigned i = 1; i < launcher->children && !launcher->now; i++)
+        if (start_member(&launcher->child[i]) != 0)
+            leave_now(launcher, GW_EXIT_FAILED);
+}
+
+/* ---- signals and time ---- */
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct launcher *launcher = signal->data;
+    if (!launcher->stopped) {
+        launcher->stopped = 1;
+        limit(launcher, STOP_TICKS);
+        tell(coordinator_of(launcher), "stop %s", strsignal(number));
+    } else if (launcher->ticks_since_stop >= SAME_WISH_TICKS) {
+        leave_now(launcher, GW_EXIT_INTERRUPTED);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct launcher *launcher = timer->data;
+    launcher->ticks_since_stop += launcher->stopped != 0;
+    if (launcher->ticks_left == 0 || --launcher->ticks_left > 0)
+        return;
+    for (unsigned i = 0; i < launcher->children; i++) {
+        struct child *child = &launcher->child[i];
+        if (!child->alive)
+            continue;
+        if (!launcher->now)
+            say("%s %u (pid %d) did not leave in time and is killed",
+                child->role, child->index, child->process.pid);
+        uv_process_kill(&child->process, SIGKILL);
+    }
+    if (!launcher->over)
+        launcher->code =
+            launcher->stopped ? GW_EXIT_INTERRUPTED : GW_EXIT_FAILED;
+    launcher->over = 1;
+    launcher->ticks_left = NOW_TICKS;
+}
+
+/* ---- the whole ---- */
+
+static void name_children(struct launcher *launcher)
+{
+    const struct gw_launch_options *options = launcher->options;
+    for (unsigned i = 0; i < launcher->children; i++) {
+        struct child *child = &launcher->child[i];
+        child->launcher = launcher;
+        child->role = i <= options->servers ? "server" : "worker";
+        child->index = i <= options->servers ? i - 1 : i - 1 - options->servers;
+    }
+    coordinator_of(launcher)->role = "coordinator";
+    coordinator_of(launcher)->index = 0;
+}
+
+static void watch(struct launcher *launcher)
+{
+    const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < SIGNALS; i++) {
+        struct sigaction before;
+        sigaction(numbers[i], NULL, &before);
+        uv_signal_init(&launcher->uv, &launcher->signal[i]);
+        launcher->signal[i].data = launcher;
+        if (numbers[i] == SIGHUP && before.sa_handler == SIG_IGN)
+            continue; /* nohup */
+        uv_signal_start(&launcher->signal[i], on_signal, numbers[i]);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    uv_timer_init(&launcher->uv, &launcher->timer);
+    launcher->timer.data = launcher;
+    uv_timer_start(&launcher->timer, on_tick, TICK_MS, TICK_MS);
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+enum gw_exit gw_launch(const struct gw_launch_options *options)
+{
+    struct launcher launcher = {.options = options, .code = GW_EXIT_FAILED};
+    launcher.children = 1 + options->servers + options->workers;
+    launcher.child = calloc(launcher.children, sizeof *launcher.child);
+    if (!launcher.child || uv_loop_init(&launcher.uv) != 0) {
+        free(launcher.child);
+        say("no memory for %u processes", launcher.children);
+        return GW_EXIT_FAILED;
+    }
+    name_children(&launcher);
+    watch(&launcher);
+    if (start_coordinator(&launcher) == 0)
+        uv_run(&launcher.uv, UV_RUN_DEFAULT);
+    uv_walk(&launcher.uv, close_handle, NULL);
+    uv_run(&launcher.uv, UV_RUN_DEFAULT);
+    uv_loop_close(&launcher.uv);
+    free(launcher.child);
+    return launcher.code;
+}

@@ -1,0 +1,40 @@
+/*
+ * The leash: a socket pair between the launcher of a job and each process that
+ * it started. Its end-of-file tells each side that the other is gone, whatever
+ * way it went. Besides, short lines:
+ *
+ *   coordinator > launcher   at HOST:PORT      members join there
+ *                            step N            about as far as the job is
+ *   launcher > coordinator   stop WHY          as a signal would
+ *                            gone PID HOW      a member's process has ended
+ *   launcher > everyone      now               exit at once
+ */
+#ifndef GW_CLI_LEASH_H
+#define GW_CLI_LEASH_H
+
+#include <stddef.h>
+
+#define GW_LEASH_FD       3 /* in a started process */
+#define GW_LEASH_LINE_MAX 256
+
+/* Bytes on their way to lines. Zeroed to begin with. */
+struct gw_leash_lines {
+    size_t used;
+    char text[GW_LEASH_LINE_MAX];
+};
+
+/* Calls `each` with every line that is complete; too long ones are cut. */
+void gw_leash_take(struct gw_leash_lines *lines,
+                   const char *bytes,
+                   size_t n,
+                   void (*each)(void *owner, const char *line),
+                   void *owner);
+
+/* The rest of `line` if it begins with `word` and a space, or NULL. */
+const char *gw_leash_word(const char *line, const char *word);
+
+/* Sends a line from a started process; lost if the launcher does not read. */
+void gw_leash_tell(int fd, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

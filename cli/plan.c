@@ -1,0 +1,129 @@
+#include "config.h"
+
+#include "cli/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/show.h"
+#include "kernels/kernels.h"
+#include "proto/map.h"
+#include "transport/transport.h"
+#include "worker/dataset.h"
+#include "worker/model.h"
+#include "worker/plan.h"
+
+#define COLUMN "%-11s "
+
+static void print_data(const char *name, const struct gw_dataset_shape *shape)
+{
+    printf(COLUMN "%" PRIu64 " samples of %zux%zux%zu, %zu classes\n", name,
+           shape->samples, shape->channels, shape->height, shape->width,
+           shape->classes);
+}
+
+static enum gw_status open_data(const struct gw_config *config,
+                                struct gw_dataset **train_p,
+                                struct gw_error *error)
+{
+    struct gw_dataset *test = NULL;
+    enum gw_status status =
+        gw_dataset_open(config, GW_DATASET_TRAIN, train_p, error);
+    if (status != GW_OK)
+        return status;
+    print_data("data.train", gw_dataset_shape(*train_p));
+    if (config->data.test.n == 0)
+        return GW_OK;
+    status = gw_dataset_open(config, GW_DATASET_TEST, &test, error);
+    if (status != GW_OK)
+        return status;
+    const struct gw_dataset_shape *a = gw_dataset_shape(*train_p);
+    const struct gw_dataset_shape *b = gw_dataset_shape(test);
+    print_data("data.test", b);
+    if (a->channels != b->channels || a->height != b->height ||
+        a->width != b->width || b->classes > a->classes)
+        status = gw_fail(error, GW_EMISMATCH,
+                         "data.test does not fit data.train: other shapes or "
+                         "more classes");
+    gw_dataset_close(test);
+    return status;
+}
+
+static enum gw_status print_shards(const struct gw_config *config,
+                                   const struct gw_key *keys,
+                                   size_t n,
+                                   struct gw_error *error)
+{
+    struct gw_map *map;
+    uint32_t shards =
+        (uint32_t)(config->cluster.servers * config->server.threads);
+    enum gw_status status = gw_map_create(keys, n, shards, &map, error);
+    if (status != GW_OK)
+        return status;
+    printf(COLUMN "%zu keys, %" PRIu64 " KiB of weights in %zu chunks on %u "
+                  "shards\n",
+           "weights", n, map->arena_bytes >> 10, map->chunks, shards);
+    gw_map_destroy(map);
+    return GW_OK;
+}
+
+static enum gw_status print_model(const struct gw_config *config,
+                                  const struct gw_dataset *data,
+                                  struct gw_error *error)
+{
+    const struct gw_device_options options = {.threads =
+                                                  (int)config->worker.threads};
+    const struct gw_backend_ops *backend =
+        gw_backend_find(config->worker.device, error);
+    struct gw_plan plan;
+    struct gw_device *device;
+    struct gw_model *model = NULL;
+    char text[256];
+    size_t n;
+    if (!backend)
+        return error->status;
+    enum gw_status status =
+        gw_plan_make(config, gw_dataset_shape(data)->samples,
+                     config->cluster.workers, &plan, error);
+    if (status == GW_OK)
+        status = backend->open(&options, &device, error);
+    if (status != GW_OK)
+        return status;
+    backend->describe(device, text, sizeof text);
+    printf(COLUMN "%s: %s\n", "device", backend->name, text);
+    status = gw_model_create(config, gw_dataset_shape(data), plan.max_batch,
+                             backend, device, &model, error);
+    if (status == GW_OK) {
+        const struct gw_key *keys = gw_model_keys(model, &n);
+        printf(COLUMN "%" PRIu64 " in all, %" PRIu64 " per epoch, %" PRIu64
+                      " samples each\n",
+               "steps", plan.steps, plan.steps_per_epoch, plan.global_batch);
+        status = print_shards(config, keys, n, error);
+    }
+    gw_model_destroy(model);
+    backend->close(device);
+    return status;
+}
+
+enum gw_status gw_plan_print(const char *file,
+                             const struct gw_config *config,
+                             struct gw_error *error)
+{
+    const struct gw_show show = {.out = stdout};
+    struct gw_dataset *data = NULL;
+    const struct gw_transport_ops *transport =
+        gw_transport_find(config->cluster.transport, error);
+    if (!transport)
+        return error->status;
+    gw_show_job(&show, file, config, transport->name);
+    enum gw_status status = open_data(config, &data, error);
+    if (status == GW_OK)
+        status = print_model(config, data, error);
+    if (data)
+        gw_dataset_close(data);
+    if (status == GW_OK)
+        printf(COLUMN "1 coordinator, %" PRIu64 " servers, %" PRIu64
+                      " workers, and a launcher\n",
+               "processes", config->cluster.servers, config->cluster.workers);
+    return status;
+}

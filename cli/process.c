@@ -1,0 +1,205 @@
+#include "config.h"
+
+#include "cli/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define INSECURE_TICKS 600 /* a minute of the watch's ticks */
+
+static uint64_t now_us(void *unused)
+{
+    struct timespec now;
+    (void)unused;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* A line on a terminal takes the place of the live line, which comes back. */
+static void write_line(void *context, const char *line, size_t bytes)
+{
+    struct gw_process *process = context;
+    static const char clear[] = "\r\033[K";
+    const struct iovec part[2] = {
+        {(void *)(uintptr_t)clear, process->log_terminal ? 4 : 0},
+        {(void *)(uintptr_t)line, bytes}};
+    /* a log that cannot be written has nowhere to say so */
+    if (writev(process->log_fd, part, 2) < 0)
+        return;
+}
+
+/* ---- the watch ---- */
+
+static void say_insecure(struct gw_process *process)
+{
+    gw_log_warn(&process->log,
+                "cluster.insecure: links of this job leave this host without "
+                "authentication or encryption");
+}
+
+static void on_stop(void *owner, const char *why)
+{
+    struct gw_process *process = owner;
+    if (process->stop)
+        process->stop(process->owner, why);
+}
+
+static void on_orphaned(void *owner)
+{
+    struct gw_process *process = owner;
+    if (process->orphaned)
+        process->orphaned(process->owner);
+}
+
+static void on_line(void *owner, const char *line)
+{
+    struct gw_process *process = owner;
+    if (process->line)
+        process->line(process->owner, line);
+}
+
+static void on_tick(void *owner)
+{
+    struct gw_process *process = owner;
+    if (process->tick)
+        process->tick(process->owner);
+    if (!atomic_load(&process->insecure) ||
+        ++process->insecure_ticks < INSECURE_TICKS)
+        return;
+    process->insecure_ticks = 0;
+    say_insecure(process);
+}
+
+static const struct gw_watch_events watch_events = {
+    .stop = on_stop,
+    .orphaned = on_orphaned,
+    .line = on_line,
+    .tick = on_tick,
+};
+
+enum gw_status gw_process_open(struct gw_process *process,
+                               struct gw_error *error)
+{
+    gw_host_name(process->host);
+    process->machine = gw_host_machine();
+    process->pid = (uint32_t)getpid();
+    process->log_fd = STDERR_FILENO;
+    process->log_terminal = isatty(STDERR_FILENO);
+    process->log.level = GW_LOG_INFO;
+    process->log.rank = -1;
+    process->log.role = process->role;
+    process->log.now_us = now_us;
+    process->log.sink = write_line;
+    process->log.context = process;
+    signal(SIGPIPE, SIG_IGN);
+    if (process->leash >= 0) {
+        fcntl(process->leash, F_SETFD, FD_CLOEXEC);
+        /* who sleeps must wake up to notice that the leash has no holder */
+        prctl(PR_SET_PDEATHSIG, SIGCONT);
+    }
+    const struct gw_watch_options options = {
+        .name = process->role,
+        .leash = process->leash,
+        .log = &process->log,
+        .events = &watch_events,
+        .owner = process,
+    };
+    return gw_watch_open(&options, &process->watch, error);
+}
+
+void gw_process_close(struct gw_process *process)
+{
+    gw_watch_close(process->watch);
+    process->watch = NULL;
+    if (process->has_file)
+        close(process->log_fd);
+    process->has_file = 0;
+    process->log_fd = STDERR_FILENO;
+}
+
+/* ---- logs ---- */
+
+static enum gw_status
+open_file(struct gw_process *process, const char *dir, struct gw_error *error)
+{
+    char path[GW_STRING_MAX + 128];
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return gw_fail(error, GW_EIO, "log.dir %s cannot be made: %s", dir,
+                       strerror(errno));
+    snprintf(path, sizeof path, "%s/%s-%s-%u.log", dir, process->role,
+             process->host, process->pid);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return gw_fail(error, GW_EIO, "log.dir: %s cannot be opened: %s", path,
+                       strerror(errno));
+    if (process->leash >= 0 && strcmp(process->role, "coordinator") != 0) {
+        /* what libraries print before they abort belongs there too */
+        dup2(fd, STDOUT_FILENO);
+        dup2(fd, STDERR_FILENO);
+    }
+    process->log_fd = fd;
+    process->log_terminal = 0;
+    process->has_file = 1;
+    return GW_OK;
+}
+
+enum gw_status gw_process_logs(struct gw_process *process,
+                               const struct gw_config *config,
+                               struct gw_error *error)
+{
+    enum gw_log_level level = GW_LOG_INFO;
+    gw_log_level_find(config->log.level, &level);
+    if (config->log.dir[0]) {
+        enum gw_status status = open_file(process, config->log.dir, error);
+        if (status != GW_OK)
+            return status;
+    } else if (process->leash >= 0 && level == GW_LOG_INFO) {
+        level = GW_LOG_WARN;
+    }
+    atomic_store(&process->log.level, (int)level);
+    return GW_OK;
+}
+
+enum gw_status gw_process_guard(struct gw_process *process,
+                                const struct gw_config *config,
+                                const char *address,
+                                struct gw_error *error)
+{
+    if (gw_host_is_loopback(address))
+        return GW_OK;
+    if (!config->cluster.insecure)
+        return gw_fail(
+            error, GW_EUSAGE,
+            "%s is not loopback, and links are not authenticated "
+            "yet; stay on this host, or allow it by cluster.insecure "
+            "= true in the job where the network is trusted",
+            address);
+    if (!atomic_exchange(&process->insecure, 1))
+        say_insecure(process);
+    return GW_OK;
+}
+
+enum gw_exit gw_process_end(struct gw_process *process,
+                            const struct gw_error *error,
+                            int told)
+{
+    if (error->status == GW_OK)
+        gw_log_info(&process->log, "%s", error->text);
+    else if (process->has_file)
+        gw_log_error(&process->log, "%s", error->text);
+    if (error->status == GW_OK)
+        return GW_EXIT_DONE;
+    if (process->leash >= 0 && told)
+        return gw_cli_exit(error->status);
+    if (process->log_terminal)
+        fputs("\r\033[K", stderr);
+    return gw_cli_fail(error);
+}

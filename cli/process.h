@@ -1,0 +1,73 @@
+/*
+ * What every process of a job has, whatever its role: a log, a watch, its
+ * host's name, and one line at its end. Used by the subcommands coordinator,
+ * server and worker.
+ */
+#ifndef GW_CLI_PROCESS_H
+#define GW_CLI_PROCESS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "cli/cli.h"
+#include "cli/host.h"
+#include "cli/watch.h"
+#include "proto/config.h"
+#include "proto/log.h"
+
+struct gw_process {
+    const char *role;
+    char host[GW_HOST_NAME_MAX];
+    uint64_t machine;
+    uint32_t pid;
+    struct gw_log log;
+    int log_fd;       /* 2, or a file in log.dir */
+    int log_terminal; /* log_fd is one: its live line goes first */
+    int has_file;
+    int leash; /* -1: started by hand */
+    struct gw_watch *watch;
+    atomic_int insecure; /* links leave this host */
+    unsigned insecure_ticks;
+    /* what the role makes of the watch's events; may be NULL */
+    void (*stop)(void *owner, const char *why);
+    void (*orphaned)(void *owner);
+    void (*line)(void *owner, const char *line);
+    void (*tick)(void *owner);
+    void *owner;
+};
+
+/*
+ * The caller has set role, leash (or -1), the functions and owner; the rest is
+ * zero. Starts the watch; until gw_process_close. Takes the leash.
+ */
+enum gw_status gw_process_open(struct gw_process *process,
+                               struct gw_error *error);
+void gw_process_close(struct gw_process *process);
+
+/*
+ * From here on as the job says: log.level, and log.dir, which is made. Without
+ * a directory a process that has a launcher writes warnings only: the
+ * coordinator tells the rest.
+ */
+enum gw_status gw_process_logs(struct gw_process *process,
+                               const struct gw_config *config,
+                               struct gw_error *error);
+
+/*
+ * GW_EUSAGE unless the job allows that `address` (an own one, or one to join)
+ * is not loopback. Where it is allowed and used, that is said every minute.
+ */
+enum gw_status gw_process_guard(struct gw_process *process,
+                                const struct gw_config *config,
+                                const char *address,
+                                struct gw_error *error);
+
+/*
+ * The process' one line about its end, and its exit code. `told`: the
+ * coordinator knows, so under a launcher the terminal has it already.
+ */
+enum gw_exit gw_process_end(struct gw_process *process,
+                            const struct gw_error *error,
+                            int told);
+
+#endif

@@ -1,0 +1,141 @@
+#include "config.h"
+
+#include "cli/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/digest.h"
+
+#define OBJECT_BYTES_MAX 4096
+
+struct gw_record {
+    int fd;
+    const char *file;
+};
+
+enum gw_status gw_record_open(const char *file,
+                              struct gw_record **record_p,
+                              struct gw_error *error)
+{
+    struct gw_record *record = calloc(1, sizeof *record);
+    if (!record)
+        return gw_fail(error, GW_ENOMEM, "no memory for --json");
+    record->file = file;
+    record->fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (record->fd < 0) {
+        gw_fail(error, GW_EIO, "--json: %s cannot be opened: %s", file,
+                strerror(errno));
+        free(record);
+        return error->status;
+    }
+    *record_p = record;
+    return GW_OK;
+}
+
+/* Takes `object`, which may be NULL: then memory was short while it grew. */
+static enum gw_status
+write_object(struct gw_record *record, json_t *object, struct gw_error *error)
+{
+    char text[OBJECT_BYTES_MAX];
+    size_t n = 0;
+    /* json_dumps leaves out what it has no memory for */
+    if (object)
+        n = json_dumpb(object, text, sizeof text - 1,
+                       JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(object);
+    if (n == 0 || n > sizeof text - 1)
+        return gw_fail(error, GW_ENOMEM, "--json: no memory for an object");
+    text[n++] = '\n';
+    ssize_t written = write(record->fd, text, n);
+    if (written == (ssize_t)n)
+        return GW_OK;
+    return gw_fail(error, errno == ENOSPC ? GW_ENOSPC : GW_EIO,
+                   "--json: %s cannot be written: %s", record->file,
+                   written < 0 ? strerror(errno) : "some of it was lost");
+}
+
+/* Adds a member; on any failure the object is dropped and NULL returned. */
+static json_t *with(json_t *object, const char *name, json_t *value)
+{
+    if (object && value && json_object_set_new(object, name, value) == 0)
+        return object;
+    if (!object)
+        json_decref(value);
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *count(uint64_t number)
+{
+    return json_integer((json_int_t)number);
+}
+
+/* JSON knows no infinity and no NaN. */
+static json_t *number(double value)
+{
+    json_t *real = json_real(value);
+    return real ? real : json_null();
+}
+
+enum gw_status gw_record_step(struct gw_record *record,
+                              const struct gw_record_step *step,
+                              struct gw_error *error)
+{
+    const struct gw_step_report *report = step->report;
+    json_t *object = json_object();
+    object = with(object, "step", count(report->step));
+    object = with(object, "epoch", count(report->epoch));
+    object = with(object, "wall_s", number(step->wall_s));
+    object = with(object, "loss", number(report->loss));
+    object = with(object, "lr", number(report->lr));
+    object = with(object, "samples_per_s", number(step->samples_per_s));
+    object = with(object, "bytes_pushed", count(report->bytes_pushed));
+    object = with(object, "bytes_pulled", count(report->bytes_pulled));
+    object = with(object, "staleness", count(0));
+    if (step->has_accuracy)
+        object = with(object, "test_accuracy", number(step->accuracy));
+    return write_object(record, object, error);
+}
+
+static json_t *rss_of(const struct gw_record_final *final)
+{
+    json_t *object = json_object();
+    object = with(object, "coordinator", count(final->rss_coordinator));
+    object = with(object, "server", count(final->report->rss_server));
+    return with(object, "worker", count(final->report->rss_worker));
+}
+
+enum gw_status gw_record_final(struct gw_record *record,
+                               const struct gw_record_final *final,
+                               struct gw_error *error)
+{
+    const struct gw_final_report *report = final->report;
+    char hex[2 * GW_DIGEST_BYTES + 1];
+    json_t *object = json_object();
+    object = with(object, "final", json_true());
+    if (report->has_score) {
+        object = with(object, "test_loss", number(report->score.loss));
+        object = with(object, "test_accuracy", number(report->score.accuracy));
+    }
+    object = with(object, "samples_per_s", number(final->samples_per_s));
+    object = with(object, "wall_s", number(final->wall_s));
+    if (report->has_weights) {
+        gw_digest_hex(report->weights_sha256, hex);
+        object = with(object, "weights_sha256", json_string(hex));
+    }
+    object = with(object, "peak_rss_bytes", rss_of(final));
+    return write_object(record, object, error);
+}
+
+void gw_record_close(struct gw_record *record)
+{
+    if (!record)
+        return;
+    close(record->fd);
+    free(record);
+}

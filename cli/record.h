@@ -1,0 +1,45 @@
+/*
+ * --json FILE: one JSON object per logged step, and one at the end. The names
+ * are a contract: scripts read them.
+ */
+#ifndef GW_CLI_RECORD_H
+#define GW_CLI_RECORD_H
+
+#include <stdint.h>
+
+#include "proto/status.h"
+#include "server/coordinator.h"
+
+struct gw_record;
+
+/* What a logged step comes with besides the coordinator's report. */
+struct gw_record_step {
+    const struct gw_step_report *report;
+    double wall_s, samples_per_s;
+    int has_accuracy;
+    double accuracy; /* of the weights with which the step began */
+};
+
+struct gw_record_final {
+    const struct gw_final_report *report;
+    double wall_s, samples_per_s;
+    uint64_t rss_coordinator;
+};
+
+/* Opens FILE to append to it. GW_EIO with a line. */
+enum gw_status gw_record_open(const char *file,
+                              struct gw_record **record_p,
+                              struct gw_error *error);
+
+/* An object each, written at once. GW_EIO, GW_ENOSPC; said once. */
+enum gw_status gw_record_step(struct gw_record *record,
+                              const struct gw_record_step *step,
+                              struct gw_error *error);
+enum gw_status gw_record_final(struct gw_record *record,
+                               const struct gw_record_final *final,
+                               struct gw_error *error);
+
+/* NULL is allowed. */
+void gw_record_close(struct gw_record *record);
+
+#endif

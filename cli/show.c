@@ -1,0 +1,222 @@
+#include "config.h"
+
+#include "cli/show.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "proto/digest.h"
+
+#define COLUMN "%-11s "
+
+static void print_every(FILE *out, const struct gw_every *every)
+{
+    static const char *const units[] = {"never", "step", "epoch", "second"};
+    if (every->unit == GW_NEVER)
+        fputs("never", out);
+    else
+        fprintf(out, "every %" PRIu64 " %s%s", every->n, units[every->unit],
+                every->n == 1 ? "" : "s");
+}
+
+static const char *commit_reason(const struct gw_config *config)
+{
+    if (config->train.commit != GW_COMMIT_AUTO)
+        return "train.commit says so";
+    return gw_config_whole_step(config)
+               ? "auto: clipping, skipping, loss scaling or lamb need it"
+               : "auto: nothing asks for whole steps";
+}
+
+static void print_model(FILE *out, const struct gw_config *config)
+{
+    fprintf(out, COLUMN "%s ", "model",
+            config->model.kind == GW_MODEL_MLP ? "mlp" : "cnn");
+    for (size_t i = 0; i < config->model.layers.n; i++)
+        fprintf(out, "%s%s", i ? ", " : "", config->model.layers.item[i]);
+    fprintf(out, "; %s, lr %g\n", config->optimizer.kind, config->optimizer.lr);
+}
+
+void gw_show_job(const struct gw_show *show,
+                 const char *file,
+                 const struct gw_config *config,
+                 const char *transport)
+{
+    FILE *out = show->out;
+    int automatic = strcmp(config->cluster.transport, "auto") == 0;
+    fprintf(out, COLUMN "%s, by gradweir %s\n", "job", file, PACKAGE_VERSION);
+    print_model(out, config);
+    fprintf(out, COLUMN "%" PRIu64 " workers, %" PRIu64 " servers\n", "cluster",
+            config->cluster.workers, config->cluster.servers);
+    fprintf(out, COLUMN "%s (%s)\n", "transport", transport,
+            automatic ? "auto: the first that works here"
+                      : "cluster.transport says so");
+    fprintf(out, COLUMN "%s (%s)\n", "commit",
+            gw_config_whole_step(config) ? "whole step" : "streaming",
+            commit_reason(config));
+    if (config->checkpoint.dir[0]) {
+        fprintf(out, COLUMN "%s, ", "checkpoint", config->checkpoint.dir);
+        print_every(out, &config->checkpoint.every);
+        fputc('\n', out);
+    } else {
+        fprintf(out, COLUMN "none: checkpoint.dir is empty\n", "checkpoint");
+    }
+    fprintf(out, COLUMN "%s\n", "logs",
+            config->log.dir[0] ? config->log.dir
+                               : "warnings only: log.dir is empty");
+    fflush(out);
+}
+
+void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us)
+{
+    show->first_step = step;
+    show->began_us = show->last_us = now_us;
+}
+
+/* ---- progress ---- */
+
+static void print_duration(char text[32], double seconds)
+{
+    uint64_t s = (uint64_t)(seconds + 0.5);
+    if (s < 3600)
+        snprintf(text, 32, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+    else
+        snprintf(text, 32, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600,
+                 s / 60 % 60, s % 60);
+}
+
+static void print_progress(const struct gw_show *show, uint64_t step)
+{
+    const struct gw_step_report *last = &show->last;
+    char eta[32] = "-";
+    uint64_t left = last->total_steps > step ? last->total_steps - step : 0;
+    if (show->steps_per_s > 0)
+        print_duration(eta, (double)left / show->steps_per_s);
+    fprintf(show->out,
+            "step %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
+            "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
+            step, last->total_steps, last->epoch, last->loss,
+            show->samples_per_s, show->gigabytes_per_s, eta);
+}
+
+static void update_rates(struct gw_show *show,
+                         const struct gw_step_report *report,
+                         uint64_t now_us)
+{
+    const struct gw_step_report *last = &show->last;
+    double seconds = (double)(now_us - show->last_us) / 1e6;
+    uint64_t steps = report->step + 1 - show->first_step;
+    if (show->has_last)
+        steps = report->step - last->step;
+    if (seconds <= 0)
+        return;
+    uint64_t bytes = report->bytes_pushed + report->bytes_pulled -
+                     last->bytes_pushed - last->bytes_pulled;
+    show->steps_per_s = (double)steps / seconds;
+    show->samples_per_s =
+        (double)(report->all_samples - last->all_samples) / seconds;
+    show->gigabytes_per_s = (double)bytes / seconds / 1e9;
+}
+
+void gw_show_step(struct gw_show *show,
+                  const struct gw_step_report *report,
+                  uint64_t now_us)
+{
+    if (show->has_last && report->step <= show->last.step)
+        return; /* late */
+    update_rates(show, report, now_us);
+    show->last = *report;
+    show->last_us = now_us;
+    show->has_last = 1;
+    if (show->live) {
+        gw_show_refresh(show, report->step);
+        return;
+    }
+    print_progress(show, report->step);
+    fputc('\n', show->out);
+    fflush(show->out);
+}
+
+void gw_show_refresh(const struct gw_show *show, uint64_t step)
+{
+    if (!show->live || !show->has_last || show->ended_us)
+        return;
+    fputs("\r\033[K", show->out);
+    print_progress(show, step > show->last.step ? step : show->last.step);
+    fflush(show->out);
+}
+
+void gw_show_line(const struct gw_show *show, const char *format, ...)
+{
+    va_list args;
+    if (show->live)
+        fputs("\r\033[K", show->out);
+    va_start(args, format);
+    vfprintf(show->out, format, args);
+    va_end(args);
+    fputc('\n', show->out);
+    fflush(show->out);
+}
+
+/* ---- the end ---- */
+
+double gw_show_wall_s(const struct gw_show *show)
+{
+    if (!show->began_us || show->ended_us < show->began_us)
+        return 0;
+    return (double)(show->ended_us - show->began_us) / 1e6;
+}
+
+double gw_show_mean_samples_per_s(const struct gw_show *show,
+                                  const struct gw_final_report *report)
+{
+    double seconds = gw_show_wall_s(show);
+    uint64_t samples = report->workers.value[GW_METRIC_SAMPLES];
+    return seconds > 0 ? (double)samples / seconds : 0;
+}
+
+static double mebibytes(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+void gw_show_final(struct gw_show *show,
+                   const struct gw_final_report *report,
+                   const struct gw_config *config,
+                   uint64_t rss_coordinator)
+{
+    FILE *out = show->out;
+    char hex[2 * GW_DIGEST_BYTES + 1], wall[32];
+    if (show->live)
+        fputs("\r\033[K", out);
+    fflush(out);
+    if (report->status != GW_OK && report->status != GW_EINTERRUPTED)
+        return;
+    if (report->status == GW_OK)
+        fprintf(out, COLUMN "%s\n", "done", report->text);
+    if (report->has_score)
+        fprintf(out,
+                COLUMN "%.4f of the test set, loss %.4f, step %" PRIu64 "\n",
+                "accuracy", report->score.accuracy, report->score.loss,
+                report->score.step);
+    if (show->has_last)
+        fprintf(out, COLUMN "%.4f in the last logged step\n", "loss",
+                show->last.loss);
+    print_duration(wall, gw_show_wall_s(show));
+    fprintf(out, COLUMN "%.0f samples/s, %s (%.1f s)\n", "speed",
+            gw_show_mean_samples_per_s(show, report), wall,
+            gw_show_wall_s(show));
+    fprintf(out,
+            COLUMN "worker %.0f MiB, server %.0f MiB, coordinator %.0f MiB\n",
+            "memory", mebibytes(report->rss_worker),
+            mebibytes(report->rss_server), mebibytes(rss_coordinator));
+    if (report->has_checkpoint)
+        fprintf(out, COLUMN "step %" PRIu64 " in %s\n", "checkpoint",
+                report->checkpoint, config->checkpoint.dir);
+    if (report->has_weights) {
+        gw_digest_hex(report->weights_sha256, hex);
+        fprintf(out, COLUMN "sha256 %s\n", "weights", hex);
+    }
+    fflush(out);
+}

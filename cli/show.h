@@ -1,0 +1,58 @@
+/*
+ * What a person sees of a job: on a terminal one live line that is rewritten in
+ * place, in a file or pipe plain lines; at the end a short table.
+ */
+#ifndef GW_CLI_SHOW_H
+#define GW_CLI_SHOW_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/config.h"
+#include "server/coordinator.h"
+
+struct gw_show {
+    FILE *out;
+    int live;            /* out is a terminal */
+    uint64_t began_us;   /* when the first step could begin; 0: not yet */
+    uint64_t ended_us;   /* 0: not yet */
+    uint64_t first_step; /* where this run began */
+    struct gw_step_report last; /* the newest logged step */
+    uint64_t last_us;
+    int has_last;
+    double steps_per_s, samples_per_s, gigabytes_per_s; /* lately */
+};
+
+/* The first lines: what was asked for, what was chosen, and why. */
+void gw_show_job(const struct gw_show *show,
+                 const char *file,
+                 const struct gw_config *config,
+                 const char *transport);
+
+/* `step` is the first one. */
+void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us);
+
+/* A logged step: updates rates, writes a line unless there is a live one. */
+void gw_show_step(struct gw_show *show,
+                  const struct gw_step_report *report,
+                  uint64_t now_us);
+
+/* The live line, with the step that the job is in now. */
+void gw_show_refresh(const struct gw_show *show, uint64_t step);
+
+/* A line that stays. */
+void gw_show_line(const struct gw_show *show, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Seconds since the first step could begin, and samples per second in all. */
+double gw_show_wall_s(const struct gw_show *show);
+double gw_show_mean_samples_per_s(const struct gw_show *show,
+                                  const struct gw_final_report *report);
+
+/* The table at the end; nothing but the end of the live line on failure. */
+void gw_show_final(struct gw_show *show,
+                   const struct gw_final_report *report,
+                   const struct gw_config *config,
+                   uint64_t rss_coordinator);
+
+#endif

@@ -1,0 +1,230 @@
+/* The watch's thread: a small libuv loop beside the process' own. */
+#include "config.h"
+
+#include "cli/watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "cli/cli.h"
+#include "cli/leash.h"
+
+#define TICK_MS 100
+
+/* A terminal, timeout(1) and launchers tell one wish several times. */
+#define SAME_WISH_TICKS 4
+
+/* For a step, its checkpoint and the farewell after a signal. */
+#define STOP_MS 9000
+
+/* For the farewell after the launcher's end. */
+#define ORPHAN_MS 2500
+
+#define SIGNALS 3
+
+struct gw_watch {
+    struct gw_watch_options options;
+    uv_loop_t uv;
+    uv_signal_t signal[SIGNALS];
+    uv_pipe_t leash;
+    uv_timer_t timer;
+    uv_async_t quit;
+    pthread_t thread;
+    atomic_int stopped;
+    atomic_int limit_ms; /* 0: none; counted down in ticks, so that a pause
+                            of the whole process does not use it up */
+    atomic_int limit_code;
+    unsigned ticks_since_stop;
+    struct gw_leash_lines lines;
+    char bytes[512];
+};
+
+static void request_stop(struct gw_watch *watch, const char *why)
+{
+    if (atomic_exchange(&watch->stopped, 1))
+        return;
+    gw_watch_limit(watch, STOP_MS, GW_EXIT_INTERRUPTED);
+    watch->options.events->stop(watch->options.owner, why);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct gw_watch *watch = signal->data;
+    if (!atomic_load(&watch->stopped)) {
+        request_stop(watch, strsignal(number));
+        return;
+    }
+    if (watch->ticks_since_stop < SAME_WISH_TICKS)
+        return;
+    gw_log_warn(watch->options.log, "a second signal: exits at once");
+    _exit(GW_EXIT_INTERRUPTED);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct gw_watch *watch = timer->data;
+    watch->ticks_since_stop += atomic_load(&watch->stopped) != 0;
+    watch->options.events->tick(watch->options.owner);
+    int left = atomic_load(&watch->limit_ms);
+    if (left == 0)
+        return;
+    if (left > TICK_MS) {
+        atomic_fetch_sub(&watch->limit_ms, TICK_MS);
+        return;
+    }
+    gw_log_error(watch->options.log,
+                 "the %s did not end in time, exits at once",
+                 watch->options.name);
+    _exit(atomic_load(&watch->limit_code));
+}
+
+static void on_line(void *owner, const char *line)
+{
+    struct gw_watch *watch = owner;
+    const char *why = gw_leash_word(line, "stop");
+    if (strcmp(line, "now") == 0)
+        _exit(GW_EXIT_INTERRUPTED);
+    if (why)
+        request_stop(watch, why);
+    else
+        watch->options.events->line(watch->options.owner, line);
+}
+
+static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    struct gw_watch *watch = handle->data;
+    (void)suggested;
+    *buffer = uv_buf_init(watch->bytes, sizeof watch->bytes);
+}
+
+static void on_leash(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct gw_watch *watch = stream->data;
+    if (n >= 0) {
+        gw_leash_take(&watch->lines, buffer->base, (size_t)n, on_line, watch);
+        return;
+    }
+    uv_read_stop(stream);
+    gw_watch_limit(watch, ORPHAN_MS, GW_EXIT_FAILED);
+    watch->options.events->orphaned(watch->options.owner);
+}
+
+static void on_quit(uv_async_t *quit)
+{
+    uv_stop(quit->loop);
+}
+
+static void *watch_main(void *argument)
+{
+    struct gw_watch *watch = argument;
+    uv_run(&watch->uv, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    (void)unused;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void close_handles(struct gw_watch *watch)
+{
+    uv_walk(&watch->uv, close_handle, NULL);
+    uv_run(&watch->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&watch->uv);
+}
+
+static void watch_signals(struct gw_watch *watch)
+{
+    const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < SIGNALS; i++) {
+        struct sigaction before;
+        sigaction(numbers[i], NULL, &before);
+        uv_signal_init(&watch->uv, &watch->signal[i]);
+        watch->signal[i].data = watch;
+        /* nohup wants it ignored */
+        if (numbers[i] == SIGHUP && before.sa_handler == SIG_IGN)
+            continue;
+        uv_signal_start(&watch->signal[i], on_signal, numbers[i]);
+    }
+}
+
+static int watch_leash(struct gw_watch *watch)
+{
+    uv_pipe_init(&watch->uv, &watch->leash, 0);
+    watch->leash.data = watch;
+    if (watch->options.leash < 0)
+        return 0;
+    int failed = uv_pipe_open(&watch->leash, watch->options.leash);
+    if (!failed)
+        failed =
+            uv_read_start((uv_stream_t *)&watch->leash, give_buffer, on_leash);
+    return failed;
+}
+
+enum gw_status gw_watch_open(const struct gw_watch_options *options,
+                             struct gw_watch **watch_p,
+                             struct gw_error *error)
+{
+    struct gw_watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return gw_fail(error, GW_ENOMEM, "no memory to watch for signals");
+    watch->options = *options;
+    int failed = uv_loop_init(&watch->uv);
+    if (failed)
+        goto free_watch;
+    uv_timer_init(&watch->uv, &watch->timer);
+    watch->timer.data = watch;
+    failed = uv_async_init(&watch->uv, &watch->quit, on_quit);
+    if (failed)
+        goto close_loop;
+    watch_signals(watch);
+    failed = watch_leash(watch);
+    if (failed)
+        goto close_loop;
+    uv_timer_start(&watch->timer, on_tick, TICK_MS, TICK_MS);
+    failed = -pthread_create(&watch->thread, NULL, watch_main, watch);
+    if (failed)
+        goto close_loop;
+    *watch_p = watch;
+    return GW_OK;
+
+close_loop:
+    close_handles(watch);
+free_watch:
+    free(watch);
+    return gw_fail(error, GW_EIO, "cannot watch for signals: %s",
+                   uv_strerror(failed));
+}
+
+void gw_watch_close(struct gw_watch *watch)
+{
+    if (!watch)
+        return;
+    uv_async_send(&watch->quit);
+    pthread_join(watch->thread, NULL);
+    close_handles(watch);
+    free(watch);
+}
+
+void gw_watch_limit(struct gw_watch *watch, unsigned ms, int code)
+{
+    int left = atomic_load(&watch->limit_ms);
+    do {
+        if (left != 0 && left <= (int)ms)
+            return;
+        if (left == 0)
+            atomic_store(&watch->limit_code, code);
+    } while (!atomic_compare_exchange_weak(&watch->limit_ms, &left, (int)ms));
+}
+
+int gw_watch_stopped(const struct gw_watch *watch)
+{
+    return atomic_load(&watch->stopped);
+}
