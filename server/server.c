@@ -311,7 +311,10 @@ static void link_down(void *owner,
 {
     struct gw_server *server = owner;
     gw_metrics_add(server->metrics, GW_METRIC_RECONNECTS, 1);
-    gw_log_limited(server->log, &server->limit, GW_LOG_WARN,
+    /* where the end is decided, members leave one by one */
+    int leaving = server->finished || server->end_clock != GW_NEVER_CLOCK;
+    gw_log_limited(server->log, &server->limit,
+                   leaving ? GW_LOG_DEBUG : GW_LOG_WARN,
                    "connection %u to %s broke: %s (%s)", link, peer->name, why,
                    gw_status_text(status));
     if (peer->role == GW_ROLE_WORKER && server->shard)

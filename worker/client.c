@@ -50,21 +50,24 @@ const struct gw_error *gw_client_error(const struct gw_client *client)
 
 /* ---- waiting ---- */
 
-/* Takes the loop until `done` or failure. */
-static enum gw_status wait_for(struct gw_client *client,
-                               int (*done)(const struct gw_client *client))
-{
-    gw_loop_enter(client->loop);
-    while (!atomic_load(&client->failed) && !done(client))
-        gw_loop_turn(client->loop);
-    gw_loop_leave(client->loop);
-    return atomic_load(&client->failed) ? client->error.status : GW_OK;
-}
-
 static int has_waited_for(const struct gw_client *client)
 {
     return gw_client_has(client, client->waits_first, client->waits_n,
                          client->waits_version);
+}
+
+/* Takes the loop until `done` or failure; only weights are watched for. */
+static enum gw_status wait_for(struct gw_client *client,
+                               int (*done)(const struct gw_client *client))
+{
+    gw_loop_enter(client->loop);
+    client->waiting = done == has_waited_for;
+    client->progress_us = gw_loop_now(client->loop);
+    while (!atomic_load(&client->failed) && !done(client))
+        gw_loop_turn(client->loop);
+    client->waiting = 0;
+    gw_loop_leave(client->loop);
+    return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 
 /* ---- messages in ---- */
@@ -557,9 +560,7 @@ enum gw_status gw_client_wait_last(struct gw_client *client,
     client->waits_first = first;
     client->waits_n = n;
     client->waits_version = version;
-    client->waiting = 1;
     enum gw_status status = wait_for(client, has_waited_for);
-    client->waiting = 0;
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
                    gw_loop_now(client->loop) - before);
     return status;
