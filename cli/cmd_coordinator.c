@@ -102,6 +102,12 @@ static void on_stop(void *owner, const char *why)
 static void on_orphaned(void *owner)
 {
     struct coordinator *command = owner;
+    pthread_mutex_lock(&command->mutex);
+    if (command->state == OPENING) {
+        gw_log_error(&command->process.log, "the launcher died at step 0");
+        _exit(GW_EXIT_FAILED); /* nobody has joined */
+    }
+    pthread_mutex_unlock(&command->mutex);
     post(command, &command->orphan_task);
 }
 

@@ -83,6 +83,29 @@ static void on_stop(void *owner, const char *why)
     pthread_mutex_unlock(&server->mutex);
 }
 
+/* Who has not joined has nobody who would tell it of the end. */
+static void leave_unless_joined(struct server *server, const char *why)
+{
+    pthread_mutex_lock(&server->mutex);
+    if (!server->joined) {
+        gw_log_info(&server->process.log, "leaves before it has joined: %s",
+                    why);
+        _exit(GW_EXIT_FAILED);
+    }
+    pthread_mutex_unlock(&server->mutex);
+}
+
+static void on_orphaned(void *owner)
+{
+    leave_unless_joined(owner, "the launcher died");
+}
+
+static void on_line(void *owner, const char *line)
+{
+    if (strcmp(line, "over") == 0)
+        leave_unless_joined(owner, "the coordinator died");
+}
+
 /* ---- a shard's thread ---- */
 
 static void stop_shard(struct gw_task *task)
@@ -242,6 +265,7 @@ static enum gw_status run_shards(struct server *server, struct gw_error *error)
         if (server->shard[i].started)
             pthread_join(server->shard[i].thread, NULL);
     set_open(server, 0);
+    server->process.log.rank = (int)server->shard[0].log.rank;
     *error = server->shard[0].end;
     for (uint32_t i = 1; i < server->shards; i++)
         if (error->status == GW_OK)
@@ -276,6 +300,8 @@ static enum gw_exit work(struct server *server)
     server->process.role = "server";
     server->process.leash = server->options.leash;
     server->process.stop = on_stop;
+    server->process.orphaned = on_orphaned;
+    server->process.line = on_line;
     server->process.owner = server;
     pthread_mutex_init(&server->mutex, NULL);
     error.status = gw_process_open(&server->process, &error);

@@ -62,6 +62,29 @@ static void on_stop(void *owner, const char *why)
     pthread_mutex_unlock(&worker->mutex);
 }
 
+/* Who has not joined has nobody who would tell it of the end. */
+static void leave_unless_joined(struct worker *worker, const char *why)
+{
+    pthread_mutex_lock(&worker->mutex);
+    if (!worker->joined) {
+        gw_log_info(&worker->process.log, "leaves before it has joined: %s",
+                    why);
+        _exit(GW_EXIT_FAILED);
+    }
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static void on_orphaned(void *owner)
+{
+    leave_unless_joined(owner, "the launcher died");
+}
+
+static void on_line(void *owner, const char *line)
+{
+    if (strcmp(line, "over") == 0)
+        leave_unless_joined(owner, "the coordinator died");
+}
+
 /* A long computation must not hold up a process whose job is over. */
 static void on_tick(void *owner)
 {
@@ -150,6 +173,8 @@ static enum gw_exit work(struct worker *worker)
     worker->process.role = "worker";
     worker->process.leash = worker->options.leash;
     worker->process.stop = on_stop;
+    worker->process.orphaned = on_orphaned;
+    worker->process.line = on_line;
     worker->process.tick = on_tick;
     worker->process.owner = worker;
     pthread_mutex_init(&worker->mutex, NULL);

@@ -124,6 +124,8 @@ coordinator_ended(struct launcher *launcher, int64_t code, int number)
 {
     const struct child *child = coordinator_of(launcher);
     limit(launcher, LEAVE_TICKS);
+    for (unsigned i = 1; i < launcher->children; i++)
+        tell(&launcher->child[i], "over");
     if (launcher->over)
         return;
     launcher->over = 1;

@@ -8,6 +8,7 @@
  *   launcher > coordinator   stop WHY          as a signal would
  *                            gone PID HOW      a member's process has ended
  *   launcher > everyone      now               exit at once
+ *                            over              there is no coordinator to join
  */
 #ifndef GW_CLI_LEASH_H
 #define GW_CLI_LEASH_H

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "proto/digest.h"
 
@@ -93,11 +94,18 @@ static void print_progress(const struct gw_show *show, uint64_t step)
     uint64_t left = last->total_steps > step ? last->total_steps - step : 0;
     if (show->steps_per_s > 0)
         print_duration(eta, (double)left / show->steps_per_s);
-    fprintf(show->out,
-            "step %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
-            "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
-            step, last->total_steps, last->epoch, last->loss,
-            show->samples_per_s, show->gigabytes_per_s, eta);
+    char line[256];
+    snprintf(line, sizeof line,
+             "step %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
+             "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
+             step, last->total_steps, last->epoch, last->loss,
+             show->samples_per_s, show->gigabytes_per_s, eta);
+    /* what wraps cannot be rewritten in place */
+    struct winsize size;
+    if (show->live && ioctl(fileno(show->out), TIOCGWINSZ, &size) == 0 &&
+        size.ws_col > 1 && size.ws_col < sizeof line)
+        line[size.ws_col - 1] = '\0';
+    fputs(line, show->out);
 }
 
 static void update_rates(struct gw_show *show,

@@ -173,7 +173,9 @@ void gw_coordinator_gone(struct gw_coordinator *self,
         return;
     }
     gw_coordinator_end(self, GW_EDEAD,
-                       "process %u died before it had joined: %s", pid, how);
+                       "a process (pid %u) died at step %" PRIu64
+                       ", before it had joined: %s",
+                       pid, self->step, how);
 }
 
 void gw_coordinator_orphaned(struct gw_coordinator *self)

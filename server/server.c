@@ -79,6 +79,15 @@ void gw_server_tell(struct gw_server *server,
 static void join(struct gw_server *server)
 {
     const struct gw_server_options *options = &server->options;
+    const char *address = gw_member_address(server->member);
+    char advertised[GW_ADDRESS_MAX];
+    if (options->advertise && options->advertise[0]) {
+        int bare = strchr(options->advertise, ':') != NULL;
+        snprintf(advertised, sizeof advertised,
+                 bare ? "[%.100s]%s" : "%.100s%s", options->advertise,
+                 strrchr(address, ':'));
+        address = advertised;
+    }
     struct gw_message message = {
         .kind = GW_MESSAGE_JOIN,
         .join = {.role = GW_ROLE_SERVER,
@@ -88,7 +97,7 @@ static void join(struct gw_server *server)
                  .process = options->process,
                  .threads = options->threads,
                  .thread = options->thread,
-                 .address = gw_member_address(server->member),
+                 .address = address,
                  .rank = GW_RANK_NONE},
     };
     gw_server_tell(server, server->coordinator, &message);

@@ -542,6 +542,11 @@ void gw_member_set_clock(struct gw_member *member, uint64_t clock)
     atomic_store(&member->clock, clock);
 }
 
+uint64_t gw_member_clock(const struct gw_member *member)
+{
+    return atomic_load(&member->clock);
+}
+
 uint64_t gw_member_paused_us_ago(const struct gw_member *member)
 {
     if (!member->paused_us)

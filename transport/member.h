@@ -134,6 +134,8 @@ uint64_t gw_member_epoch(const struct gw_member *member);
 /* The step this member is in: heartbeats carry it. Thread: any. */
 void gw_member_set_clock(struct gw_member *member, uint64_t clock);
 
+uint64_t gw_member_clock(const struct gw_member *member);
+
 /* Microseconds since this process last found that it had been paused. */
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
 

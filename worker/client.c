@@ -272,7 +272,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_client_fail(client, GW_EDEAD,
                        "the coordinator (%s) died at step %" PRIu64
                        ": silent for %.1f s",
-                       peer->address, atomic_load(&client->step),
+                       peer->address, gw_member_clock(client->member),
                        (double)gw_peer_silent_us(peer) / 1e6);
     else if (peer == client->coordinator)
         gw_client_fail(client, status, "cannot join %s: %s", peer->address,
@@ -589,7 +589,6 @@ enum gw_status gw_client_push(struct gw_client *client,
                               uint64_t clock,
                               uint32_t samples)
 {
-    atomic_store(&client->step, clock);
     gw_member_set_clock(client->member, clock);
     if (!has_room(client)) {
         enum gw_status status = wait_for(client, has_room);

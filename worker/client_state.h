@@ -60,7 +60,6 @@ struct gw_client {
     struct gw_peer *coordinator;
     struct gw_error error;
     _Atomic int failed; /* the job is over for us: error says why */
-    _Atomic uint64_t step; /* that was last pushed, for people */
     int joined;
     int ended; /* by the coordinator */
     struct gw_log_limit limit;

@@ -20,6 +20,8 @@ struct side {
     enum gw_status lost_status;
     char lost_why[128];
     uint64_t messages; /* passed on, checked to be in order */
+    uint64_t frames;
+    uint64_t stall_us; /* that the handling of the next frame takes */
     const char *refuse;
 };
 
@@ -69,11 +71,17 @@ static void on_frame(void *owner,
                      const struct gw_frame *frame,
                      const void *payload)
 {
-    (void)owner;
+    struct side *side = owner;
+    struct gw_loop *loop = gw_member_loop(side->member);
+    uint64_t until_us = gw_loop_now(loop) + side->stall_us;
     (void)peer;
     (void)link;
     (void)frame;
     (void)payload;
+    side->frames++;
+    side->stall_us = 0;
+    while (gw_loop_now(loop) < until_us)
+        continue;
 }
 
 static void link_down(void *owner,
@@ -385,6 +393,7 @@ static void what_is_heard_after_a_pause_counts(void **state)
     ON(transport, messages_survive_broken_links),                              \
         ON(transport, a_full_channel_says_so),                                 \
         ON(transport, silence_is_told_once_and_in_time),                       \
+        ON(transport, what_is_heard_after_a_pause_counts),                     \
         ON(transport, refusals_are_final),                                     \
         ON(transport, a_coordinator_that_never_comes),                         \
         ON(transport, a_late_listener_is_found)
