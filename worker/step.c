@@ -127,7 +127,9 @@ static enum gw_status train_step(struct gw_worker *worker)
     gw_metrics_add(worker->options->client.metrics, GW_METRIC_STEPS, 1);
     gw_metrics_add(worker->options->client.metrics, GW_METRIC_SAMPLES, part.n);
     uint64_t every = worker->config.log.every;
-    if (worker->clock % every == 0 || worker->clock + 1 == worker->plan.steps)
+    /* a step whose weights were scored is a logged one */
+    if (worker->clock % every == 0 || worker->clock == worker->scored_clock ||
+        worker->clock + 1 == worker->plan.steps)
         gw_client_report(worker->client, worker->clock, sum.loss, sum.correct,
                          part.n, rss_bytes());
     return GW_OK;

@@ -1,0 +1,78 @@
+#!/bin/sh
+# kill -9 of every role at random times: no process is left after 3 s, one line
+# says who died at which step, the exit code is not 0, and --resume works.
+# GW_KILLS: how often for each role. Prints TAP.
+. "${GW_SRCDIR:-..}/tests/run/lib.sh"
+make_data
+kills=${GW_KILLS:-3}
+seed=${GW_SEED:-$$}
+echo "# seed $seed"
+
+# moments: kills delays in seconds, from before anyone has joined to well into
+# the job
+moments=$(awk -v seed="$seed" -v n="$kills" \
+  'BEGIN { srand(seed); for (i = 0; i < 4 * n; i++) printf "%.3f ", rand() ^ 2 * 1.2 }')
+
+# now_ms: of a clock that nobody sets back would be better, but this is at hand
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+
+# kill_one ROLE SECONDS
+kill_one() {
+  rm -rf "$scratch/ck"
+  start l train "$job" --set train.steps=400000 --set train.eval_every=never \
+    --set log.every=50 --set checkpoint.dir="$scratch/ck" \
+    --set checkpoint.every=200
+  launcher=$started
+  sleep "$2"
+  if [ "$1" = train ]; then
+    victim=$launcher
+  else
+    await 5 eval "victim=\$(pid_of $1); [ \"\$victim\" ]" || return 1
+  fi
+  began=$(now_ms)
+  kill -9 "$victim" || return 1
+  await 4 nobody_left || return 1
+  took=$(($(now_ms) - began))
+  wait $launcher
+  code=$?
+  lines=$(grep -c '^gradweir: ' "$scratch/l.err")
+  echo "# $1 after $2 s: gone in $took ms, exit code $code: $(grep '^gradweir: ' "$scratch/l.err")"
+  [ $took -le 3000 ] && [ $code -ne 0 ] && [ "$lines" -le 1 ] || return 1
+  case $1 in
+  train)
+    # whom nobody had joined yet has nothing to say, and no one to say it to
+    [ $code -eq 137 ] &&
+      { [ "$lines" -eq 0 ] || grep -q '^gradweir: the launcher died at step [0-9]' "$scratch/l.err"; } ;;
+  coordinator)
+    [ $code -eq 1 ] && grep -q "^gradweir: the coordinator (pid $victim) died at step [0-9]*: killed by signal 9" "$scratch/l.err" ;;
+  *)
+    [ $code -eq 1 ] && grep -Eq "^gradweir: ($1 [0-9]+ \(.*pid $victim\) died at step [0-9]+|a process \(pid $victim\) died at step 0, before it had joined): killed by signal 9" "$scratch/l.err" ;;
+  esac
+}
+
+# goes_on: from the newest checkpoint, if one was made at all.
+goes_on() {
+  newest=$(ls "$scratch/ck" 2>/dev/null | sed -n 's/^step-0*\([0-9]\)/\1/p' | tail -n 1)
+  if [ -z "$newest" ]; then
+    echo '# no checkpoint yet'
+    return 0
+  fi
+  run 0 train "$job" --set train.steps=$((newest + 300)) \
+    --set train.eval_every=never --set checkpoint.dir="$scratch/ck" --resume
+}
+
+for role in worker server coordinator train; do
+  i=0
+  while [ $i -lt "$kills" ]; do
+    moment=${moments%% *}
+    moments=${moments#* }
+    kill_one $role "$moment"
+    ok "kill -9 of ${role} ($i)"
+    end_all
+    goes_on
+    ok "--resume after it ($i)"
+    i=$((i + 1))
+  done
+done
+
+echo "1..$tests"

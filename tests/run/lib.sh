@@ -1,0 +1,115 @@
+# What the tests of whole programs share. Sourced; prints TAP.
+program=${GW_BUILDDIR:-.}/gradweir
+scratch=$(mktemp -d) || exit 1
+trap 'end_all; rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
+unset SLURM_PROCID SLURM_STEP_NUM_TASKS
+tests=0
+LC_ALL=C
+export LC_ALL
+
+# ok NAME: the status of the command before decides.
+ok() {
+  if [ $? -eq 0 ]; then result=ok; else result='not ok'; fi
+  tests=$((tests + 1))
+  echo "$result $tests - $1"
+}
+
+# Every process of this test that is left, zombies apart: they carry its mark.
+left() {
+  grep -lzxF "GW_TEST_MARK=$scratch" /proc/[0-9]*/environ 2>/dev/null |
+    sed 's|/proc/\([0-9]*\)/environ|\1|'
+}
+
+# pid_of ROLE: of one process of the test, the launcher being train.
+pid_of() {
+  for pid in $(left); do
+    tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q "gradweir $1 " &&
+      echo "$pid"
+  done | sed "${2:-1}q;d"
+}
+
+end_all() {
+  for pid in $(left); do kill -9 "$pid" 2>/dev/null; done
+}
+
+# await SECONDS COMMAND...: polls until it succeeds.
+await() {
+  turns=$(($1 * 20))
+  shift
+  while ! "$@"; do
+    turns=$((turns - 1))
+    if [ $turns -le 0 ]; then
+      echo "# in vain: $*"
+      return 1
+    fi
+    sleep 0.05
+  done
+}
+
+nobody_left() { [ -z "$(left)" ]; }
+
+# gradweir ARGUMENTS...: marked, and not for ever.
+gradweir() {
+  GW_TEST_MARK=$scratch timeout -s KILL 120 "$program" "$@"
+}
+
+# start NAME ARGUMENTS...: in the background; out and err go to $scratch/NAME.*
+start() {
+  name=$1
+  shift
+  GW_TEST_MARK=$scratch "$program" "$@" >"$scratch/$name.out" \
+    2>"$scratch/$name.err" &
+  started=$!
+}
+
+# run CODE ARGUMENTS...: output and lines go to $scratch/out and err.
+run() {
+  code=$1
+  shift
+  gradweir "$@" >"$scratch/out" 2>"$scratch/err"
+  got=$?
+  [ $got -eq "$code" ] && return 0
+  echo "# gradweir $*: exit code $got and not $code"
+  sed 's/^/# /' "$scratch/out" "$scratch/err"
+  return 1
+}
+
+# says PATTERN: standard error is one line, and matches.
+says() {
+  [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q "^gradweir: $1" "$scratch/err" &&
+    return 0
+  echo "# expected one line: gradweir: $1"
+  sed 's/^/# /' "$scratch/err"
+  return 1
+}
+
+digest() { sed -n 's/^weights *sha256 //p' "${1:-$scratch/out}"; }
+
+# 200 pictures of 8 x 8 in ten classes, each a pattern with noise over it; bytes
+# of 1..127, which every awk prints as they are.
+make_data() {
+  mkdir -p "$scratch/data"
+  printf '\000\000\010\003\000\000\000\310\000\000\000\010\000\000\000\010' \
+    >"$scratch/data/images"
+  printf '\000\000\010\001\000\000\000\310' >"$scratch/data/labels"
+  awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) for (p = 0; p < 64; p++)
+    printf "%c", 1 + ((i % 10) * 37 + p * 11) % 61 + int(rand() * 60) }' \
+    >>"$scratch/data/images"
+  i=0
+  while [ $i -lt 200 ]; do
+    printf "\\$(printf %03o $((i % 10)))"
+    i=$((i + 1))
+  done >>"$scratch/data/labels"
+  cat >"$scratch/job" <<JOB
+data = { train = ("$scratch/data/images", "$scratch/data/labels");
+         test = ("$scratch/data/images", "$scratch/data/labels"); };
+model = { layers = (64, 32, 10); };
+train = { batch = 10; steps = 40; seed = 3; };
+optimizer = { lr = 0.05; };
+cluster = { workers = 2; servers = 2; };
+log = { every = 10; };
+JOB
+  job=$scratch/job
+}

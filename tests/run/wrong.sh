@@ -1,0 +1,138 @@
+#!/bin/sh
+# Wrong inputs: each one clear line, its exit code, and nothing left behind.
+# Prints TAP.
+. "${GW_SRCDIR:-..}/tests/run/lib.sh"
+make_data
+data=$scratch/data
+
+# refuses CODE LINE ARGUMENTS...: and nobody is left.
+refuses() {
+  code=$1 line=$2
+  shift 2
+  run "$code" "$@" && says "$line" && await 3 nobody_left
+}
+
+# --- the job ---
+refuses 2 '--set: train.bach: no such key' train "$job" --set train.bach=1
+ok 'unknown key'
+refuses 2 '--set: optimizer.momentum: ' train "$job" --set optimizer.momentum=2
+ok 'value out of range'
+refuses 2 "$scratch/none: cannot be opened" train "$scratch/none"
+ok 'no such job'
+refuses 2 'train: takes one job file' train
+ok 'no job'
+refuses 2 'train: cannot take --workes' train "$job" --workes 2
+ok 'unknown option'
+refuses 2 '--workers: takes a whole number, 1..4096, not "two"' train "$job" --workers two
+ok 'no number'
+refuses 2 'cluster.transport: "sim" is for simulated jobs' train "$job" --set cluster.transport=sim
+ok 'a transport that is none between processes'
+refuses 2 '--resume: checkpoint.dir is empty' train "$job" --resume
+ok '--resume without checkpoint.dir'
+
+# --- data and model ---
+for how in '' --dry-run; do
+  # shellcheck disable=SC2086
+  refuses 1 ".*$data/none.*No such file" train "$job" $how --set "data.train=$data/none,$data/labels"
+  ok "missing data $how"
+  head -c 5000 "$data/images" >"$data/short"
+  # shellcheck disable=SC2086
+  refuses 1 ".*$data/short" train "$job" $how --set "data.train=$data/short,$data/labels"
+  ok "truncated data $how"
+  { printf '\000\000\010\001\000\000\000\144' && head -c 108 "$data/labels" | tail -c 100; } >"$data/fewer"
+  # shellcheck disable=SC2086
+  refuses 1 ".*$data/.*200.*100" train "$job" $how --set "data.train=$data/images,$data/fewer"
+  ok "labels that do not match $how"
+  # shellcheck disable=SC2086
+  refuses 2 '.*model.layers\[0\] "65"' train "$job" $how --set model.layers=65,10
+  ok "a model that does not fit the data $how"
+done
+
+# --- files ---
+for key in checkpoint.dir log.dir; do
+  refuses 1 ".*$key.*/dev/null/x" train "$job" --set $key=/dev/null/x
+  ok "$key where no directory can be"
+done
+refuses 1 '--json: /dev/null/x cannot be opened: Not a directory' train "$job" --json /dev/null/x
+ok '--json where no file can be'
+run 0 train "$job" --set checkpoint.dir="$scratch/ck" &&
+  refuses 1 "checkpoint.dir $scratch/ck holds a checkpoint of step 40 already; go on from it with --resume" train "$job" --set checkpoint.dir="$scratch/ck"
+ok 'a checkpoint directory that is not to be resumed'
+refuses 1 ".*the checkpoint of step 40 in $scratch/ck is of another model" train "$job" --resume --set checkpoint.dir="$scratch/ck" --set model.layers=64,16,10
+ok 'a checkpoint of another model'
+refuses 1 ".*optimizer.kind = \"momentum\", the job says \"adam\"" train "$job" --resume --set checkpoint.dir="$scratch/ck" --set optimizer.kind=adam
+ok 'a checkpoint of another optimizer'
+mkdir "$scratch/empty"
+refuses 1 "there is no checkpoint to resume from in $scratch/empty" train "$job" --resume --set checkpoint.dir="$scratch/empty"
+ok '--resume without a checkpoint'
+[ -z "$(ls -A "$scratch/empty")" ]
+ok 'nothing is left in its directory'
+
+# --- addresses ---
+refuses 2 'worker: --join HOST:PORT is missing' worker
+ok 'no coordinator'
+refuses 1 'no coordinator at 127.0.0.1:1 within 1 s' worker --join 127.0.0.1:1 --wait 1
+ok 'unreachable coordinator: worker'
+refuses 1 'no coordinator at 127.0.0.1:1 within 1 s' server --join 127.0.0.1:1 --wait 1
+ok 'unreachable coordinator: server'
+refuses 1 'no coordinator at 127.0.0.1:1 within 3 s' status 127.0.0.1:1
+ok 'unreachable coordinator: status'
+refuses 1 '"nonsense" is no address: expected HOST:PORT' worker --join nonsense
+ok 'no address'
+refuses 2 '--set: train.seed: is the job.s, not this host.s' worker --join 127.0.0.1:1 --set train.seed=1
+ok 'a key that is not of this host'
+refuses 2 '0.0.0.0:0 is not loopback, and links are not authenticated' coordinator "$job" --listen 0.0.0.0:0
+ok 'leaving loopback'
+refuses 2 'cluster.interface "none0" is neither the name nor an address' coordinator "$job" --set cluster.interface=none0
+ok 'no such interface'
+
+# --- members and ports of one job ---
+# eight steps of which each lasts until all are there
+start c coordinator "$job"
+coordinator=$started
+listens() { grep -q '^members join at' "$scratch/$1.out"; }
+await 10 listens c
+address=$(sed -n 's/^members join at .*--join //p' "$scratch/c.out")
+run 1 coordinator "$job" --listen "$address" && says "cannot listen on $address: the port is in use"
+ok 'port in use: coordinator'
+run 1 server --join "$address" --port "${address##*:}" && says "cannot listen on $address: the port is in use"
+ok 'port in use: server'
+run 2 server --join "$address" --port 20000-20001 --set server.threads=3 &&
+  says '--port: 2 ports are too few for server.threads = 3, give a range such as 20000-20002'
+ok 'too few ports'
+run 2 server --join "$address" --listen 0.0.0.0 && says '0.0.0.0:0 is not loopback'
+ok 'leaving loopback: server'
+start w0 worker --join "$address" --rank 0
+first=$started
+joined() { run 0 status "$address" && [ "$(grep -c "^$1" "$scratch/out")" -eq "$2" ]; }
+await 10 joined worker 1
+run 1 worker --join "$address" --rank 0 && says 'rank 0 is taken by a worker on '
+ok 'two workers with one rank'
+run 1 worker --join "$address" --rank 7 && says 'rank 7 is out of range: the job has ranks 0..1'
+ok 'a rank that is out of range'
+start w1 worker --join "$address"
+second=$started
+await 10 joined worker 2
+run 1 worker --join "$address" && says 'the job has its 2 workers (cluster.workers)'
+ok 'a worker too many'
+start s0 server --join "$address"
+start s1 server --join "$address"
+wait $coordinator && wait $first && wait $second
+ok 'the job itself is not touched by any of this'
+
+# --- one worker with other data ---
+start c coordinator "$job"
+coordinator=$started
+await 10 listens c
+address=$(sed -n 's/^members join at .*--join //p' "$scratch/c.out")
+cp "$data/images" "$data/other" && printf x | dd of="$data/other" bs=1 seek=99 conv=notrunc 2>/dev/null
+for role in server server "worker --rank 0" "worker --rank 1 --set data.train=$data/other,$data/labels"; do
+  # shellcheck disable=SC2086
+  start m $role --join "$address"
+done
+wait $coordinator
+[ $? -eq 1 ] && grep -q '^gradweir: worker [01] on .* has other training data than the others' "$scratch/c.err" &&
+  await 3 nobody_left
+ok 'a worker with other data'
+
+echo "1..$tests"
