@@ -2,8 +2,17 @@ bin_PROGRAMS += gradweir
 gradweir_SOURCES = \
 	%D%/ask.c \
 	%D%/ask.h \
+	%D%/bench.h \
+	%D%/bench_bare.c \
+	%D%/bench_process.c \
+	%D%/bench_rows.c \
+	%D%/bench_training.c \
+	%D%/bench_transport.c \
+	%D%/bench_update.c \
+	%D%/bench_values.c \
 	%D%/cli.c \
 	%D%/cli.h \
+	%D%/cmd_bench.c \
 	%D%/cmd_config.c \
 	%D%/cmd_coordinator.c \
 	%D%/cmd_server.c \

@@ -16,6 +16,8 @@ static const struct gw_command commands[] = {
     {"server", "join a job and keep a part of its weights", gw_cmd_server},
     {"worker", "join a job and compute gradients for it", gw_cmd_worker},
     {"status", "ask a running job how it is", gw_cmd_status},
+    {"bench", "measure push, pull and update beside the machine's limits",
+     gw_cmd_bench},
     {"config", "print every key of a job file, or what a job sets",
      gw_cmd_config},
 };

@@ -13,9 +13,9 @@ rooms='proto transport kernels server worker cli'
 front_doors='
 transport/loop.h transport/transport.h transport/member.h transport/window.h
 transport/local.h
-kernels/kernels.h kernels/update.h
+kernels/kernels.h kernels/measure.h kernels/update.h
 server/server.h server/coordinator.h server/checkpoint.h server/safetensors.h
-worker/worker.h worker/gradweir.h worker/dataset.h worker/model.h worker/plan.h
+worker/worker.h worker/client.h worker/gradweir.h worker/dataset.h worker/model.h worker/plan.h
 '
 # Room: the rooms it may include besides itself.
 arrows='

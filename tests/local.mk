@@ -13,6 +13,7 @@ EXTRA_DIST += %D%/configure.m4 .clang-format
 
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
+	%D%/run/bench.sh \
 	%D%/run/cli.sh
 
 if HAVE_CMOCKA
@@ -24,6 +25,7 @@ check_PROGRAMS += \
 	%D%/table/test_backends \
 	%D%/table/test_member \
 	%D%/table/test_transport \
+	%D%/unit/test_bench \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
 	%D%/unit/test_dataset \
@@ -54,6 +56,8 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 	%D%/table/reference.c %D%/table/reference.h
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_WORLD)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
+%C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
+	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_batch_SOURCES = \
 	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)
@@ -63,8 +67,7 @@ endif
 
 # Measuring programs: made by `make check`, run by hand on a quiet machine.
 EXTRA_PROGRAMS = \
-	%D%/perf/bench_model \
-	%D%/perf/bench_update
+	%D%/perf/bench_model
 bench-programs: $(EXTRA_PROGRAMS)
 .PHONY: bench-programs
 CLEANFILES += $(EXTRA_PROGRAMS)

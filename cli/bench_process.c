@@ -1,0 +1,169 @@
+/* The processes of a bench: started, ordered about, and ended. */
+#include "config.h"
+
+#include "cli/bench.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Far more than any order takes; then something hangs. */
+#define PATIENCE_MS 300000
+
+static void be_child(const struct gw_bench_group *group,
+                     struct gw_bench_child child,
+                     pid_t parent,
+                     void (*run)(struct gw_bench_child *child))
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1); /* it died before we could ask for the signal */
+    for (size_t i = 0; i < group->n; i++)
+        close(group->process[i].fd);
+    run(&child);
+    _exit(0);
+}
+
+enum gw_status gw_bench_start(struct gw_bench_group *group,
+                              const char *name,
+                              const struct gw_bench_child *child,
+                              void (*run)(struct gw_bench_child *child),
+                              struct gw_error *error)
+{
+    struct gw_bench_child mine = *child;
+    int fds[2];
+    pid_t parent = getpid();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+        return gw_fail(error, GW_EIO, "bench: cannot start the %s: %s", name,
+                       strerror(errno));
+    fflush(NULL); /* or the child would write it a second time */
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(fds[0]);
+        mine.fd = fds[1];
+        be_child(group, mine, parent, run);
+    }
+    int number = errno;
+    close(fds[1]);
+    if (pid < 0) {
+        close(fds[0]);
+        return gw_fail(error, GW_EIO, "bench: cannot start the %s: %s", name,
+                       strerror(number));
+    }
+    struct gw_bench_process *process = &group->process[group->n++];
+    process->pid = pid;
+    process->fd = fds[0];
+    snprintf(process->name, sizeof process->name, "%s", name);
+    return GW_OK;
+}
+
+enum gw_status gw_bench_hear(struct gw_bench_process *process,
+                             struct gw_bench_message *message,
+                             struct gw_error *error)
+{
+    struct pollfd wait = {.fd = process->fd, .events = POLLIN};
+    int ready = poll(&wait, 1, PATIENCE_MS);
+    if (ready < 0)
+        return gw_fail(error, GW_EIO, "bench: cannot wait for the %s: %s",
+                       process->name, strerror(errno));
+    if (ready == 0)
+        return gw_fail(error, GW_ETIMEOUT,
+                       "bench: the %s has not answered for %d s", process->name,
+                       PATIENCE_MS / 1000);
+    ssize_t got = recv(process->fd, message, sizeof *message, 0);
+    if (got != (ssize_t)sizeof *message)
+        return gw_fail(error, GW_EDEAD, "bench: the %s is gone", process->name);
+    if (message->word == GW_BENCH_FAILED)
+        return gw_fail(error, message->status, "bench: %s: %s", process->name,
+                       message->text);
+    return GW_OK;
+}
+
+enum gw_status gw_bench_order(struct gw_bench_group *group,
+                              size_t first,
+                              size_t n,
+                              enum gw_bench_path path,
+                              enum gw_bench_op op,
+                              uint64_t *errors_p,
+                              struct gw_error *error)
+{
+    struct gw_bench_message message = {
+        .word = GW_BENCH_ORDER, .path = path, .op = op};
+    for (size_t i = first; i < first + n; i++)
+        if (send(group->process[i].fd, &message, sizeof message, MSG_NOSIGNAL) <
+            0)
+            return gw_fail(error, GW_EDEAD, "bench: the %s is gone",
+                           group->process[i].name);
+    for (size_t i = first; i < first + n; i++) {
+        struct gw_bench_message answer;
+        enum gw_status status =
+            gw_bench_hear(&group->process[i], &answer, error);
+        if (status != GW_OK)
+            return status;
+        *errors_p += answer.errors;
+    }
+    return GW_OK;
+}
+
+void gw_bench_end(struct gw_bench_group *group)
+{
+    /* those who would miss the others first */
+    for (size_t i = group->n; i > 0; i--)
+        kill(group->process[i - 1].pid, SIGKILL);
+    for (size_t i = 0; i < group->n; i++) {
+        while (waitpid(group->process[i].pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        close(group->process[i].fd);
+    }
+    group->n = 0;
+}
+
+void gw_bench_say(const struct gw_bench_child *child,
+                  enum gw_bench_word word,
+                  const char *text,
+                  uint64_t errors)
+{
+    struct gw_bench_message message = {.word = word, .errors = errors};
+    snprintf(message.text, sizeof message.text, "%s", text);
+    if (send(child->fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
+        _exit(1); /* nobody is left to be told */
+}
+
+void gw_bench_say_failed(const struct gw_bench_child *child,
+                         const struct gw_error *error)
+{
+    struct gw_bench_message message = {.word = GW_BENCH_FAILED,
+                                       .status = error->status};
+    snprintf(message.text, sizeof message.text, "%s", error->text);
+    if (send(child->fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
+        _exit(1);
+}
+
+int gw_bench_listen(const struct gw_bench_child *child,
+                    struct gw_bench_message *order)
+{
+    ssize_t got;
+    do
+        got = recv(child->fd, order, sizeof *order, 0);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof *order;
+}
+
+double *gw_bench_times(const struct gw_bench_child *child)
+{
+    return child->what->us + (size_t)child->index * GW_BENCH_ITERS_MAX;
+}
+
+double gw_bench_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}

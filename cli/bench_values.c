@@ -1,0 +1,56 @@
+/* Values whose place can be told from them, and arrays to keep them in. */
+#include "config.h"
+
+#include "cli/bench.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE ((size_t)4096)
+
+void gw_bench_pattern(uint32_t seed, struct gw_bench_pattern *pattern)
+{
+    /* steps of 1/4096 in [-1, 1): exact, and neighbours are never alike */
+    for (uint32_t i = 0; i < GW_BENCH_PERIOD; i++) {
+        uint32_t mixed = (i * 2654435761u + seed * 40503u) >> 7;
+        pattern->value[i] = (float)(int)(mixed % 8192) / 4096 - 1;
+    }
+}
+
+void gw_bench_fill(const struct gw_bench_pattern *pattern,
+                   size_t elems,
+                   float *array)
+{
+    for (size_t at = 0; at < elems; at += GW_BENCH_PERIOD) {
+        size_t n = elems - at < GW_BENCH_PERIOD ? elems - at : GW_BENCH_PERIOD;
+        memcpy(array + at, pattern->value, n * sizeof *array);
+    }
+}
+
+uint64_t gw_bench_wrong(const struct gw_bench_pattern *pattern,
+                        size_t elems,
+                        const float *array)
+{
+    uint64_t wrong = 0;
+    for (size_t at = 0; at < elems; at += GW_BENCH_PERIOD) {
+        size_t n = elems - at < GW_BENCH_PERIOD ? elems - at : GW_BENCH_PERIOD;
+        if (memcmp(array + at, pattern->value, n * sizeof *array) == 0)
+            continue;
+        for (size_t i = 0; i < n; i++)
+            wrong +=
+                memcmp(&array[at + i], &pattern->value[i], sizeof *array) != 0;
+    }
+    return wrong;
+}
+
+float *gw_bench_array(size_t bytes, unsigned number)
+{
+    size_t stagger = number * GW_STAGGER_BYTES % PAGE;
+    size_t whole = (bytes + stagger) / PAGE * PAGE + PAGE;
+    char *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, whole, MADV_HUGEPAGE); /* only advice */
+    return (float *)(void *)(memory + stagger);
+}

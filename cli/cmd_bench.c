@@ -1,0 +1,519 @@
+/* gradweir bench: how fast bytes and updates go here, beside what the machine
+   allows. */
+#include "config.h"
+
+#include "cli/bench.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cli/cli.h"
+
+#define ROUNDS          10
+#define ORDER_BYTES     ((size_t)16 << 20) /* moved by one order, at least */
+#define ROUNDS_MAX      1000
+#define CONNECTIONS_MAX 8
+
+static const size_t usual_sizes[] = {
+    (size_t)1 << 10, (size_t)4 << 10, (size_t)64 << 10,
+    (size_t)1 << 20, (size_t)4 << 20, (size_t)64 << 20,
+};
+
+static void print_usage(void)
+{
+    puts("Usage: gradweir bench [network] [update] [OPTIONS]\n\n"
+         "network: push, pull and push+pull between processes on this machine, "
+         "beside\n"
+         "plain sockets. update: a server's reduce and update, beside a += b. "
+         "Neither\n"
+         "word: both.\n\n"
+         "  --sizes LIST        bytes per worker, such as 4KiB,64MiB\n"
+         "  --workers N         1\n"
+         "  --servers N         1\n"
+         "  --connections N     between two processes, 1\n"
+         "  --transport NAME    auto\n"
+         "  --optimizer NAME    on the servers, momentum\n"
+         "  --rounds N          how often each row gets its turn, 10\n"
+         "  --json FILE         one object per row, appended; - for standard "
+         "output\n"
+         "                      instead of the table\n"
+         "  --help              this text\n\n"
+         "Exits with 1 when a value arrived wrong.");
+}
+
+/* ---- one size ---- */
+
+struct contest {
+    struct gw_bench_case what;
+    struct gw_bench_group bare, transport, training;
+    struct gw_bench_row row[GW_BENCH_PATHS][GW_BENCH_OPS];
+};
+
+static struct gw_bench_group *group_of(struct contest *contest,
+                                       enum gw_bench_path path)
+{
+    return path == GW_BENCH_TRANSPORT  ? &contest->transport
+           : path == GW_BENCH_TRAINING ? &contest->training
+                                       : &contest->bare;
+}
+
+static int is_limit(enum gw_bench_path path)
+{
+    return path < GW_BENCH_TRANSPORT;
+}
+
+/* Whether a path has this operation, at this size. */
+static int takes_part(const struct contest *contest,
+                      enum gw_bench_path path,
+                      enum gw_bench_op op)
+{
+    if (path == GW_BENCH_TRAINING)
+        return op != GW_BENCH_PUSH;
+    return path != GW_BENCH_PING_PONG ||
+           contest->what.bytes < GW_BENCH_STREAM_BYTES;
+}
+
+/* What a row is compared with. */
+static enum gw_bench_path limit_of(const struct contest *contest,
+                                   enum gw_bench_path path)
+{
+    if (contest->what.bytes < GW_BENCH_STREAM_BYTES)
+        return GW_BENCH_PING_PONG;
+    return path == GW_BENCH_TRAINING ? GW_BENCH_LIMIT_B : GW_BENCH_LIMIT_A;
+}
+
+/* Bytes on the wire for one worker: tensor, frame headers, acks and wants. */
+static uint64_t wire_bytes(const struct contest *contest,
+                           enum gw_bench_path path,
+                           enum gw_bench_op op)
+{
+    const struct gw_bench_case *what = &contest->what;
+    uint64_t ways = op == GW_BENCH_BOTH ? 2 : 1;
+    uint64_t links = what->options->servers * what->options->connections;
+    if (links > what->map->chunks)
+        links = what->map->chunks;
+    if (is_limit(path))
+        return ways * what->bytes + (op == GW_BENCH_BOTH ? 0 : 1);
+    uint64_t frames = ways * what->map->chunks;
+    if (path == GW_BENCH_TRAINING)
+        return ways * what->bytes + 2 * what->map->chunks * GW_FRAME_BYTES +
+               links * (GW_FRAME_BYTES + GW_WANT_BYTES);
+    return ways * what->bytes +
+           (frames + (op == GW_BENCH_BOTH ? 0 : links)) * GW_FRAME_BYTES;
+}
+
+static enum gw_status open_row(struct contest *contest,
+                               enum gw_bench_path path,
+                               enum gw_bench_op op,
+                               struct gw_error *error)
+{
+    const struct gw_bench_case *what = &contest->what;
+    uint32_t workers = is_limit(path) ? 1 : what->options->workers;
+    struct gw_bench_row *row = &contest->row[path][op];
+    *row = (struct gw_bench_row){
+        .bytes = what->bytes,
+        .path = path,
+        .op = op,
+        .payload_bytes = workers * what->bytes,
+        .wire_bytes = workers * wire_bytes(contest, path, op),
+        .us = calloc((size_t)what->options->rounds * what->iterations,
+                     sizeof *row->us),
+    };
+    if (!row->us)
+        return gw_fail(error, GW_ENOMEM, "bench: no memory for times");
+    return GW_OK;
+}
+
+/* An iteration has taken as long as the slowest worker says. */
+static void note_times(struct gw_bench_row *row,
+                       const struct gw_bench_case *what,
+                       uint32_t workers)
+{
+    for (uint32_t i = 0; i < what->iterations; i++) {
+        double us = 0;
+        for (uint32_t w = 0; w < workers; w++) {
+            double its = what->us[(size_t)w * GW_BENCH_ITERS_MAX + i];
+            us = its > us ? its : us;
+        }
+        row->us[row->iterations++] = us;
+    }
+}
+
+static enum gw_status take_turn(struct contest *contest,
+                                enum gw_bench_path path,
+                                enum gw_bench_op op,
+                                struct gw_error *error)
+{
+    struct gw_bench_group *group = group_of(contest, path);
+    struct gw_bench_row *row = &contest->row[path][op];
+    uint32_t workers = is_limit(path) ? 1 : contest->what.options->workers;
+    size_t takers = is_limit(path) ? 2 : workers;
+    enum gw_status status = gw_bench_order(group, group->n - takers, takers,
+                                           path, op, &row->errors, error);
+    if (status == GW_OK)
+        note_times(row, &contest->what, workers);
+    return status;
+}
+
+static enum gw_status each_row(struct contest *contest,
+                               enum gw_status (*call)(struct contest *contest,
+                                                      enum gw_bench_path path,
+                                                      enum gw_bench_op op,
+                                                      struct gw_error *error),
+                               struct gw_error *error)
+{
+    for (int op = 0; op < GW_BENCH_OPS; op++)
+        for (int path = 0; path < GW_BENCH_PATHS; path++) {
+            enum gw_status status = GW_OK;
+            if (takes_part(contest, path, op))
+                status = call(contest, path, op, error);
+            if (status != GW_OK)
+                return status;
+        }
+    return GW_OK;
+}
+
+static enum gw_status print_row(struct contest *contest,
+                                enum gw_bench_path path,
+                                enum gw_bench_op op,
+                                struct gw_error *error)
+{
+    struct gw_bench_row *row = &contest->row[path][op];
+    if (!is_limit(path))
+        row->ratio =
+            gw_bench_ratio(row, &contest->row[limit_of(contest, path)][op]);
+    return gw_bench_print_row(contest->what.options, row, error);
+}
+
+static enum gw_status sum_up(struct contest *contest,
+                             enum gw_bench_path path,
+                             enum gw_bench_op op,
+                             struct gw_error *error)
+{
+    (void)error;
+    gw_bench_sum_up(&contest->row[path][op]);
+    return GW_OK;
+}
+
+static enum gw_status open_case(const struct gw_bench_options *options,
+                                size_t bytes,
+                                struct gw_bench_case *what,
+                                struct gw_error *error)
+{
+    struct gw_key key = {.name = "bench",
+                         .dtype = GW_DTYPE_F32,
+                         .dims = 1,
+                         .shape = {bytes / sizeof(float)}};
+    size_t shared = options->workers * GW_BENCH_ITERS_MAX * sizeof *what->us;
+    size_t iterations = ORDER_BYTES / bytes;
+    if (iterations > GW_BENCH_ITERS_MAX)
+        iterations = GW_BENCH_ITERS_MAX;
+    *what = (struct gw_bench_case){
+        .options = options,
+        .bytes = bytes,
+        .iterations = iterations > 0 ? (uint32_t)iterations : 1,
+        .update = {.scale = 1,
+                   .lr = 0.001,
+                   .momentum = 0.9,
+                   .beta1 = 0.9,
+                   .beta2 = 0.999,
+                   .eps = 1e-8,
+                   .t = 1,
+                   .trust_ratio = 1},
+    };
+    gw_update_prepare(&what->update);
+    what->us = mmap(NULL, shared, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (what->us == MAP_FAILED) {
+        what->us = NULL;
+        return gw_fail(error, GW_ENOMEM, "bench: no memory for times");
+    }
+    return gw_map_create(&key, 1, options->servers, &what->map, error);
+}
+
+static void close_case(struct gw_bench_case *what)
+{
+    if (what->us)
+        munmap(what->us,
+               what->options->workers * GW_BENCH_ITERS_MAX * sizeof *what->us);
+    gw_map_destroy(what->map);
+}
+
+static enum gw_status
+run_size(struct contest *contest, uint64_t *errors_p, struct gw_error *error)
+{
+    const struct gw_bench_case *what = &contest->what;
+    enum gw_status status = gw_bench_bare_open(what, &contest->bare, error);
+    if (status == GW_OK)
+        status = gw_bench_transport_open(what, &contest->transport, error);
+    if (status == GW_OK)
+        status = gw_bench_training_open(what, &contest->training, error);
+    if (status == GW_OK)
+        status = each_row(contest, open_row, error);
+    for (uint32_t r = 0; r < what->options->rounds && status == GW_OK; r++)
+        status = each_row(contest, take_turn, error);
+    if (status == GW_OK)
+        status = each_row(contest, sum_up, error);
+    if (status == GW_OK)
+        status = each_row(contest, print_row, error);
+    for (int path = 0; path < GW_BENCH_PATHS; path++)
+        for (int op = 0; op < GW_BENCH_OPS; op++) {
+            *errors_p += contest->row[path][op].errors;
+            free(contest->row[path][op].us);
+        }
+    gw_bench_end(&contest->training);
+    gw_bench_end(&contest->transport);
+    gw_bench_end(&contest->bare);
+    return status;
+}
+
+static enum gw_status run_network(const struct gw_bench_options *options,
+                                  struct gw_error *error)
+{
+    uint64_t errors = 0;
+    enum gw_status status = GW_OK;
+    for (size_t i = 0; i < options->sizes && status == GW_OK; i++) {
+        struct contest contest = {0};
+        status = open_case(options, options->size[i], &contest.what, error);
+        if (status == GW_OK)
+            status = run_size(&contest, &errors, error);
+        close_case(&contest.what);
+    }
+    if (status == GW_OK && errors > 0)
+        return gw_fail(error, GW_ECORRUPT, "bench: %llu values arrived wrong",
+                       (unsigned long long)errors);
+    return status;
+}
+
+/* ---- options ---- */
+
+/* "64", "4KiB", "64MiB", "1GiB", and "4K" for short. */
+static enum gw_status
+read_size(const char *text, size_t length, size_t *bytes_p)
+{
+    static const char *const units[] = {"", "K", "M", "G"};
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    size_t rest = length - (size_t)(end - text);
+    if (end == text || errno || *text == '-' || *text == '+')
+        return GW_EUSAGE;
+    if (rest == 3 && strncmp(end + 1, "iB", 2) == 0)
+        rest = 1;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strlen(units[i]) != rest || strncmp(end, units[i], rest) != 0)
+            continue;
+        unsigned long long bytes = number << (10 * i);
+        if (bytes < sizeof(float) || bytes % sizeof(float) != 0 ||
+            number > GW_BENCH_BYTES_MAX || bytes > GW_BENCH_BYTES_MAX)
+            return GW_ERANGE;
+        *bytes_p = (size_t)bytes;
+        return GW_OK;
+    }
+    return GW_EUSAGE;
+}
+
+static enum gw_status read_sizes(const char *list,
+                                 struct gw_bench_options *options,
+                                 struct gw_error *error)
+{
+    options->sizes = 0;
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        size_t length = strcspn(at, ",");
+        if (options->sizes == GW_BENCH_SIZES_MAX)
+            return gw_fail(error, GW_EUSAGE, "bench: more than %d sizes",
+                           GW_BENCH_SIZES_MAX);
+        if (read_size(at, length, &options->size[options->sizes++]) != GW_OK)
+            return gw_fail(error, GW_EUSAGE,
+                           "bench: --sizes %.*s: takes multiples of 4 up to "
+                           "1GiB, such as 4KiB,64MiB",
+                           (int)length, at);
+        if (!at[length])
+            break;
+    }
+    return GW_OK;
+}
+
+static enum gw_status read_count(const char *name,
+                                 const char *text,
+                                 uint32_t most,
+                                 uint32_t *count_p,
+                                 struct gw_error *error)
+{
+    char *end;
+    errno = 0;
+    unsigned long count = strtoul(text, &end, 10);
+    if (end == text || *end || errno || *text == '-' || count < 1 ||
+        count > most)
+        return gw_fail(error, GW_EUSAGE, "bench: --%s %s: takes 1 to %u", name,
+                       text, most);
+    *count_p = (uint32_t)count;
+    return GW_OK;
+}
+
+static enum gw_status read_optimizer(const char *name,
+                                     struct gw_bench_options *options,
+                                     struct gw_error *error)
+{
+    options->optimizer = gw_optimizer_find(name);
+    if (!options->optimizer || options->optimizer->two_phase)
+        return gw_fail(error, GW_EUSAGE,
+                       "bench: --optimizer %s: takes sgd, momentum, nesterov, "
+                       "adam, adamw or none",
+                       name);
+    return GW_OK;
+}
+
+static enum gw_status open_json(const char *file,
+                                struct gw_bench_options *options,
+                                struct gw_error *error)
+{
+    if (strcmp(file, "-") == 0) {
+        options->json = stdout;
+        options->table = NULL;
+        return GW_OK;
+    }
+    options->json = fopen(file, "ae");
+    if (!options->json)
+        return gw_fail(error, GW_EIO, "bench: cannot write %s: %s", file,
+                       strerror(errno));
+    return GW_OK;
+}
+
+enum option_id {
+    SIZES = 1,
+    WORKERS,
+    SERVERS,
+    CONNECTIONS,
+    TRANSPORT,
+    OPTIMIZER,
+    ROUNDS_OPTION,
+    JSON,
+    HELP
+};
+
+static enum gw_status set_option(int option,
+                                 struct gw_bench_options *options,
+                                 const char **json_p,
+                                 struct gw_error *error)
+{
+    switch (option) {
+    case SIZES:
+        return read_sizes(optarg, options, error);
+    case WORKERS:
+        return read_count("workers", optarg, GW_BENCH_MEMBERS_MAX,
+                          &options->workers, error);
+    case SERVERS:
+        return read_count("servers", optarg, GW_BENCH_MEMBERS_MAX,
+                          &options->servers, error);
+    case CONNECTIONS:
+        return read_count("connections", optarg, CONNECTIONS_MAX,
+                          &options->connections, error);
+    case ROUNDS_OPTION:
+        return read_count("rounds", optarg, ROUNDS_MAX, &options->rounds,
+                          error);
+    case TRANSPORT:
+        options->transport = gw_transport_find(optarg, error);
+        if (options->transport && strcmp(options->transport->name, "sim") == 0)
+            return gw_fail(error, GW_EUSAGE,
+                           "bench: --transport sim has no real time to "
+                           "measure");
+        return options->transport ? GW_OK : error->status;
+    case OPTIMIZER:
+        return read_optimizer(optarg, options, error);
+    default:
+        *json_p = optarg;
+        return GW_OK;
+    }
+}
+
+static enum gw_status read_words(int argc,
+                                 char **argv,
+                                 struct gw_bench_options *options,
+                                 struct gw_error *error)
+{
+    for (int i = optind; i < argc; i++) {
+        if (strcmp(argv[i], "network") == 0)
+            options->network = 1;
+        else if (strcmp(argv[i], "update") == 0)
+            options->update = 1;
+        else
+            return gw_fail(error, GW_EUSAGE,
+                           "bench: measures network or update, not %s",
+                           argv[i]);
+    }
+    if (!options->network && !options->update)
+        options->network = options->update = 1;
+    return GW_OK;
+}
+
+static enum gw_status
+run(struct gw_bench_options *options, const char *json, struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    if (!options->transport)
+        options->transport = gw_transport_find("auto", error);
+    if (!options->transport)
+        return error->status;
+    if (json)
+        status = open_json(json, options, error);
+    if (status != GW_OK)
+        return status;
+    gw_bench_print_head(options);
+    if (options->network)
+        status = run_network(options, error);
+    if (status == GW_OK && options->update)
+        status = gw_bench_update(options, error);
+    if (options->json && options->json != stdout &&
+        fclose(options->json) != 0 && status == GW_OK)
+        status = gw_fail(error, GW_EIO, "bench: cannot write %s: %s", json,
+                         strerror(errno));
+    return status;
+}
+
+enum gw_exit gw_cmd_bench(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"sizes", required_argument, NULL, SIZES},
+        {"workers", required_argument, NULL, WORKERS},
+        {"servers", required_argument, NULL, SERVERS},
+        {"connections", required_argument, NULL, CONNECTIONS},
+        {"transport", required_argument, NULL, TRANSPORT},
+        {"optimizer", required_argument, NULL, OPTIMIZER},
+        {"rounds", required_argument, NULL, ROUNDS_OPTION},
+        {"json", required_argument, NULL, JSON},
+        {"help", no_argument, NULL, HELP},
+        {0},
+    };
+    struct gw_bench_options what = {
+        .optimizer = gw_optimizer_find("momentum"),
+        .workers = 1,
+        .servers = 1,
+        .connections = 1,
+        .rounds = ROUNDS,
+        .sizes = sizeof usual_sizes / sizeof *usual_sizes,
+        .table = stdout,
+    };
+    struct gw_error error;
+    const char *json = NULL;
+    int option;
+    memcpy(what.size, usual_sizes, sizeof usual_sizes);
+    while ((option = gw_cli_option(argc, argv, options)) != -1) {
+        if (option == HELP) {
+            print_usage();
+            return GW_EXIT_DONE;
+        }
+        if (option == '?')
+            return GW_EXIT_USAGE;
+        if (set_option(option, &what, &json, &error) != GW_OK)
+            return gw_cli_fail(&error);
+    }
+    enum gw_status status = read_words(argc, argv, &what, &error);
+    if (status == GW_OK)
+        status = run(&what, json, &error);
+    return status == GW_OK ? GW_EXIT_DONE : gw_cli_fail(&error);
+}

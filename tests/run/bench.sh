@@ -1,0 +1,83 @@
+#!/bin/sh
+# gradweir bench: every row, right values, no process left, wrong usage refused.
+build=${GW_BUILDDIR:-$PWD}
+gradweir=$build/gradweir
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+tests=0
+
+# check NAME COMMAND...
+check() {
+  name=$1
+  shift
+  tests=$((tests + 1))
+  if "$@" >"$scratch/log" 2>&1; then
+    echo "ok $tests - $name"
+  else
+    sed 's/^/# /' "$scratch/log"
+    echo "not ok $tests - $name"
+  fi
+}
+
+# A refused option: exit code 2 and one line.
+refused() {
+  "$gradweir" bench "$@" >"$scratch/out" 2>"$scratch/err"
+  code=$?
+  cat "$scratch/err"
+  [ $code -eq 2 ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] &&
+    [ ! -s "$scratch/out" ]
+}
+
+run() {
+  timeout 120 "$gradweir" bench network --sizes 1KiB,256KiB --workers 2 \
+    --servers 2 --connections 2 --rounds 2 --json "$scratch/rows" \
+    >"$scratch/table"
+}
+
+# 1 KiB has the ping-pong: 3 operations on 5 paths, less the push of training
+rows() {
+  cat "$scratch/rows"
+  [ "$(grep -c '"errors":0[,}]' "$scratch/rows")" -eq 25 ] &&
+    [ "$(wc -l <"$scratch/rows")" -eq 25 ] &&
+    [ "$(grep -c '^ ' "$scratch/table")" -eq 26 ]
+}
+
+every_path() {
+  for path in 'limit A' 'limit B' ping-pong transport training; do
+    grep -q "\"path\":\"$path\"" "$scratch/rows" || return 1
+  done
+}
+
+update() {
+  "$gradweir" bench update --rounds 1 --json - >"$scratch/update" &&
+    [ "$(grep -c '"op":"reduce+update"' "$scratch/update")" -eq 8 ]
+}
+
+# Children end with the parent, even when it cannot tell them to.
+killed() {
+  "$gradweir" bench network --sizes 4MiB --rounds 1000 >"$scratch/out" &
+  parent=$!
+  until children=$(ps -o pid= --ppid $parent) &&
+    [ "$(echo "$children" | wc -w)" -ge 7 ]; do
+    kill -0 $parent || return 1
+  done
+  kill -9 $parent
+  wait $parent 2>"$scratch/killed"
+  deadline=$(($(date +%s) + 10))
+  for child in $children; do
+    while kill -0 "$child" 2>/dev/null; do
+      [ "$(date +%s)" -lt $deadline ] || return 1
+    done
+  done
+}
+
+check 'a run with two workers and two servers' run
+check 'has every row, and no wrong value' rows
+check 'has every path' every_path
+check 'measures reduce and update' update
+check 'leaves no process behind when it is killed' killed
+check 'refuses a size that is not one' refused --sizes 5
+check 'refuses no workers' refused --workers 0
+check 'refuses an optimizer of two phases' refused --optimizer lamb
+check 'refuses a word that it does not know' refused latency
+echo "1..$tests"
