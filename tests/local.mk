@@ -34,6 +34,7 @@ check_PROGRAMS += \
 	%D%/unit/test_log \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
+	%D%/unit/test_model_reference \
 	%D%/unit/test_plan \
 	%D%/unit/test_random \
 	%D%/unit/test_safetensors \
@@ -78,6 +79,8 @@ EXTRA_DIST += \
 	%D%/reference/optimizers.inc \
 	%D%/reference/optimizers.py \
 	%D%/reference/library.safetensors \
+	%D%/reference/models.inc \
+	%D%/reference/models.py \
 	%D%/reference/safetensors.py \
 	%D%/reference/x_f32_2d.npy \
 	%D%/reference/x_f32_v2.npy \
