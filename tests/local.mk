@@ -34,6 +34,7 @@ check_PROGRAMS += \
 	%D%/unit/test_log \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
+	%D%/unit/test_model \
 	%D%/unit/test_model_reference \
 	%D%/unit/test_plan \
 	%D%/unit/test_random \

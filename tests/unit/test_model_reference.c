@@ -189,9 +189,9 @@ static double worker_step(uint64_t step, size_t rank)
             .last = at + MICRO_BATCH == end,
         };
         struct gw_model_result result;
-        assert_int_equal(gw_model_train(job.model, &pass, weights, gradients,
-                                        NULL, &result),
-                         GW_OK);
+        assert_int_equal(
+            gw_model_train(job.model, &pass, weights, gradients, NULL, &result),
+            GW_OK);
         loss += result.loss;
     }
     return loss;
