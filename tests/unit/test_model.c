@@ -50,6 +50,9 @@ static const struct model_case model_cases[] = {
      {4,
       {"conv 5 3 stride 2 pad 1", "dropout 0.3", "pool 3 stride 1",
        "dropout 0.2"}}},
+    {GW_MODEL_CNN,
+     {1, 1, 8, 8, 3},
+     {3, {"conv 3 3", "conv 4 3 pad 1", "pool 2"}}},
 };
 
 static const struct gw_backend_ops *ops;
