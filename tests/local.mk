@@ -22,6 +22,7 @@ check_PROGRAMS += \
 	%D%/sim/test_deaths \
 	%D%/sim/test_job \
 	%D%/sim/test_seeds \
+	%D%/sim/test_workers \
 	%D%/table/test_backends \
 	%D%/table/test_member \
 	%D%/table/test_transport \
@@ -54,6 +55,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_workers_SOURCES = %D%/sim/test_workers.c $(GW_CLUSTER)
 %C%_table_test_backends_SOURCES = %D%/table/test_backends.c \
 	%D%/table/reference.c %D%/table/reference.h
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_WORLD)
