@@ -140,7 +140,7 @@ static const struct gw_config_key keys[] = {
      .help = "network interface or address to listen on; empty: loopback"},
     BOOL(cluster.insecure, "false",
          "allow links without authentication to leave this machine"),
-    COUNT(cluster.connections, "1", 1, 64,
+    COUNT(cluster.connections, "1", 1, 8,
           "connections between two processes"),
     REAL(cluster.step_deadline, "10", 0.001, 1e6,
          "seconds without progress before a line names who is waited for"),

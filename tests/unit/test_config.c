@@ -14,6 +14,7 @@
 
 #include "proto/config.h"
 #include "proto/distance.h"
+#include "proto/login.h"
 
 /* libconfig drops strings that it has read when a syntax error follows. */
 const char *__lsan_default_suppressions(void);
@@ -219,6 +220,10 @@ static void exact_lines(void **state)
     (void)state;
     refused("train = { batch = 1000001; };",
             "job.cfg:1: train.batch: 1000001 is out of range 0..1000000");
+    char text[128]; /* more than a link's index may say would assert later */
+    snprintf(text, sizeof text, "cluster = { connections = %d; };",
+             GW_LINKS_MAX + 1);
+    refused(text, "job.cfg:1: cluster.connections: 9 is out of range 1..8");
     refused("train = {\n batch = \"64\";\n};",
             "job.cfg:2: train.batch: takes a whole number, 0..1000000, not "
             "\"64\"");
