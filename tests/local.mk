@@ -33,6 +33,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_log \
+	%D%/unit/test_login \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
 	%D%/unit/test_model \
