@@ -15,6 +15,8 @@ dist_check_SCRIPTS += \
 	%D%/check_style.sh \
 	%D%/run/bench.sh \
 	%D%/run/cli.sh
+	%D%/run/cli.sh \
+	%D%/run/quickstart.sh
 
 if HAVE_CMOCKA
 check_PROGRAMS += \
