@@ -72,12 +72,53 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 	%D%/unit/test_dataset_hostile.c $(GW_DATA_BYTES)
 endif
 
-# Measuring programs: made by `make check`, run by hand on a quiet machine.
+# Measuring programs: run by hand, on a quiet machine.
 EXTRA_PROGRAMS = \
 	%D%/perf/bench_model
 bench-programs: $(EXTRA_PROGRAMS)
-.PHONY: bench-programs
+bench: bench-programs
+	@for program in $(EXTRA_PROGRAMS); do \
+	  echo "# $$program" && ./$$program || exit 1; done
+.PHONY: bench bench-programs
 CLEANFILES += $(EXTRA_PROGRAMS)
+
+# Parts of `make check`, and more than it. Sanitizers need a build of
+# everything, so each has a build tree of its own in this one.
+EXTRA_DIST += %D%/select.sh
+GW_SELECT = $(SHELL) $(top_srcdir)/tests/select.sh
+check-quick:
+	$(MAKE) check TESTS="`$(GW_SELECT) 'style unit table' $(TESTS) | xargs`"
+check-run:
+	$(MAKE) check TESTS="`$(GW_SELECT) run $(TESTS) | xargs`"
+check-includes:
+	$(MAKE) check TESTS="`$(GW_SELECT) style $(TESTS) | xargs`"
+
+GW_FORMAT = clang-format-14
+GW_FORMATTED = find $(top_srcdir)/proto $(top_srcdir)/transport \
+	$(top_srcdir)/kernels $(top_srcdir)/server $(top_srcdir)/worker \
+	$(top_srcdir)/cli $(top_srcdir)/tests -name '*.[ch]' -type f -print0
+check-format:
+	$(GW_FORMATTED) | xargs -0 $(GW_FORMAT) --dry-run -Werror
+format:
+	$(GW_FORMATTED) | xargs -0 $(GW_FORMAT) -i
+
+check-sanitize: check-asan check-tsan
+check-asan:
+	$(MKDIR_P) build-asan
+	cd build-asan && "$(abs_top_srcdir)"/configure --enable-asan --enable-ubsan
+	cd build-asan && $(MAKE) check \
+	  TESTS="`$(GW_SELECT) 'unit sim fuzz' $(TESTS) | xargs`"
+check-tsan:
+	$(MKDIR_P) build-tsan
+	cd build-tsan && "$(abs_top_srcdir)"/configure --enable-tsan
+	cd build-tsan && $(MAKE) check \
+	  TESTS="`$(GW_SELECT) 'table run' $(TESTS) | xargs`"
+check-long: check-sanitize
+	$(MKDIR_P) build-fuzz
+	cd build-fuzz && "$(abs_top_srcdir)"/configure --enable-fuzz CC=clang
+	cd build-fuzz && $(MAKE) check-fuzz FUZZ_SECONDS=300
+.PHONY: check-quick check-run check-includes check-format format
+.PHONY: check-sanitize check-asan check-tsan check-long
 
 # Frozen results of independent programs, with the scripts that made them.
 EXTRA_DIST += \
@@ -125,6 +166,7 @@ check-fuzz:
 	@exit 1
 endif
 clean-local: clean-fuzz
+	rm -rf build-asan build-tsan build-fuzz
 clean-fuzz:
 	rm -rf %D%/fuzz/findings %D%/fuzz/learnt
 .PHONY: check-fuzz clean-fuzz

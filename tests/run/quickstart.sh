@@ -129,7 +129,7 @@ echo 'echo 1000' | shim id
 run 1 build && says 'apt-get install libjansson-dev libuv1-dev$' &&
   [ ! -e "$scratch/called" ]
 ok 'no right to install: the packages are named'
-echo 'exit 1' | shim sudo
+echo "[ \"\$1\" != -n ] && echo asked >>'$scratch/called'; exit 1" | shim sudo
 run 1 build && says 'apt-get install libjansson-dev libuv1-dev$' &&
   [ ! -e "$scratch/called" ]
 ok 'sudo that would ask and nobody to answer: the packages are named'
