@@ -20,6 +20,7 @@ dist_check_SCRIPTS += \
 
 if HAVE_CMOCKA
 check_PROGRAMS += \
+	%D%/run/test_malloc \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
 	%D%/sim/test_job \
@@ -54,6 +55,7 @@ GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
+%C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)

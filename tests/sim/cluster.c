@@ -204,16 +204,16 @@ static void open_worker(struct cluster *cluster, size_t i)
                      GW_OK);
 }
 
-static void read_settings(struct cluster *cluster, const char *const *settings)
+void cluster_config(struct gw_config *config, const char *const *settings)
 {
     struct gw_error error = {.text = ""};
-    gw_config_default(&cluster->config);
+    gw_config_default(config);
     for (size_t i = 0; default_job[i]; i++)
-        set(&cluster->config, default_job[i]);
-    set_data(&cluster->config);
+        set(config, default_job[i]);
+    set_data(config);
     for (size_t i = 0; settings && settings[i]; i++)
-        set(&cluster->config, settings[i]);
-    if (gw_config_check(&cluster->config, &error) != GW_OK)
+        set(config, settings[i]);
+    if (gw_config_check(config, &error) != GW_OK)
         fail_msg("%s", error.text);
 }
 
@@ -248,7 +248,7 @@ void cluster_open(struct cluster *cluster,
     cluster->test = before.test;
     cluster->disks_apart = before.disks_apart;
     cluster->sim = before.sim;
-    read_settings(cluster, settings);
+    cluster_config(&cluster->config, settings);
     if (!cluster->sim)
         assert_int_equal(gw_sim_create(options, &cluster->sim, &error), GW_OK);
     cluster->log.level = GW_LOG_DEBUG;

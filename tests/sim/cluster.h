@@ -66,6 +66,10 @@ struct cluster {
 const char *cluster_data_dir(void);
 void cluster_data_open(struct gw_dataset **train, struct gw_dataset **test);
 
+/* The small default job with --set assignments over it, ended by NULL. Fails
+   the test on any error. */
+void cluster_config(struct gw_config *config, const char *const *settings);
+
 /*
  * Opens every process of the job, in a new world or, if *cluster still has one,
  * in that; `settings` are --set assignments over a small default job, ended by
