@@ -14,9 +14,13 @@ EXTRA_DIST += %D%/configure.m4 .clang-format
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
 	%D%/run/bench.sh \
-	%D%/run/cli.sh
 	%D%/run/cli.sh \
-	%D%/run/quickstart.sh
+	%D%/run/kill.sh \
+	%D%/run/memory.sh \
+	%D%/run/quickstart.sh \
+	%D%/run/train.sh \
+	%D%/run/wrong.sh
+EXTRA_DIST += %D%/run/lib.sh
 
 if HAVE_CMOCKA
 check_PROGRAMS += \

@@ -1,0 +1,70 @@
+#!/bin/sh
+# Resident memory of each role against the formulas of docs/manual.md, for a
+# model of 200 MB; and that a slow process makes no other one grow. Prints TAP.
+. "${GW_SRCDIR:-..}/tests/run/lib.sh"
+make_data
+
+# 64-7000-7000-10: 49,542,010 weights in 6 keys
+model=198168040
+layers='model.layers=(64,7000,7000,10)'
+set -- --set "$layers" --set train.steps=4 --set train.epochs=0 \
+  --set optimizer.kind=momentum --json "$scratch/json"
+
+rss() { tail -n 1 "$scratch/json" | sed "s/.*\"$1\":\([0-9]*\).*/\1/"; }
+
+# within ROLE FORMULA: bytes, 10 % either way
+within() {
+  awk -v role="$1" -v is="$(rss "$1")" -v should="$2" 'BEGIN {
+    printf "# %s: %.1f MB, the formula says %.1f MB: %.3f\n",
+      role, is / 1e6, should / 1e6, is / should
+    exit !(is > 0.9 * should && is < 1.1 * should) }'
+}
+
+# server: A (2 + s + W), tables of C = 199 chunks, messages, program
+# worker: 2 M, tables, messages, program and the buffers of OpenBLAS
+formula() {
+  awk -v M=$model -v W="$1" -v N="$2" -v C=199 -v whole="$3" 'BEGIN {
+    A = M / N
+    tables = C / N * (57 + 196 * W) + 212 * C
+    printf "server=%.0f\n", A * (3 + W + whole) + tables + 9.6e6 + W * 170e3
+    printf "worker=%.0f\n", 2 * M + C * 216 + 25.6e6 + N * 170e3 }'
+}
+
+for shape in '1 1 streaming 0' '2 1 streaming 0' '1 2 whole 1'; do
+  # shellcheck disable=SC2086
+  read -r workers servers commit sum <<END
+$shape
+END
+  eval "$(formula "$workers" "$servers" "$sum")"
+  rm -f "$scratch/json"
+  run 0 train "$job" "$@" --workers "$workers" --servers "$servers" \
+    --set train.commit="$commit"
+  ok "a model of 198 MB trains: $workers workers, $servers servers, $commit"
+  within server "$server"
+  ok 'a server has the memory that the manual says'
+  within worker "$worker"
+  ok 'a worker has the memory that the manual says'
+done
+
+# A process that runs a third of the time makes the others wait, not grow.
+slow() {
+  rm -f "$scratch/json"
+  start slow train "$job" "$@" --workers 1 --servers 1
+  job_pid=$started
+  await 10 pid_of "$role" >/dev/null
+  pid=$(pid_of "$role")
+  while kill -STOP "$pid" 2>/dev/null; do
+    sleep 0.4
+    kill -CONT "$pid" 2>/dev/null
+    sleep 0.2
+  done
+  wait "$job_pid"
+}
+eval "$(formula 1 1 0)"
+for role in server worker; do
+  slow "$@"
+  ok "a job goes on whose $role runs a third of the time"
+  within server "$server" && within worker "$worker"
+  ok "nobody grows because the $role is slow"
+done
+echo "1..$tests"
