@@ -103,7 +103,7 @@ static void on_orphaned(void *owner)
 static void on_line(void *owner, const char *line)
 {
     if (strcmp(line, "over") == 0)
-        leave_unless_joined(owner, "the coordinator died");
+        leave_unless_joined(owner, "there is no coordinator any more");
 }
 
 /* ---- a shard's thread ---- */

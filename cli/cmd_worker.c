@@ -31,7 +31,8 @@ struct worker {
     struct gw_loop *loop;
     pthread_mutex_t mutex; /* of client */
     struct gw_client *client;
-    int joined;
+    int joined; /* the coordinator knows of us */
+    int told;   /* or is about to: it says what fails from here on */
 };
 
 static void print_usage(void)
@@ -82,7 +83,7 @@ static void on_orphaned(void *owner)
 static void on_line(void *owner, const char *line)
 {
     if (strcmp(line, "over") == 0)
-        leave_unless_joined(owner, "the coordinator died");
+        leave_unless_joined(owner, "there is no coordinator any more");
 }
 
 /* A long computation must not hold up a process whose job is over. */
@@ -162,6 +163,7 @@ static enum gw_status run(struct worker *worker, struct gw_error *error)
         .opened = on_opened,
         .owner = worker,
     };
+    worker->told = 1;
     status = gw_worker_run(&options, error);
     gw_loop_close(worker->loop);
     return status;
@@ -181,8 +183,7 @@ static enum gw_exit work(struct worker *worker)
     error.status = gw_process_open(&worker->process, &error);
     if (error.status == GW_OK)
         error.status = run(worker, &error);
-    enum gw_exit code =
-        gw_process_end(&worker->process, &error, worker->joined);
+    enum gw_exit code = gw_process_end(&worker->process, &error, worker->told);
     gw_process_close(&worker->process);
     pthread_mutex_destroy(&worker->mutex);
     return code;

@@ -93,7 +93,7 @@ enum gw_status gw_process_open(struct gw_process *process,
     process->pid = (uint32_t)getpid();
     process->log_fd = STDERR_FILENO;
     process->log_terminal = isatty(STDERR_FILENO);
-    process->log.level = GW_LOG_INFO;
+    process->log.level = process->leash >= 0 ? GW_LOG_WARN : GW_LOG_INFO;
     process->log.rank = -1;
     process->log.role = process->role;
     process->log.now_us = now_us;

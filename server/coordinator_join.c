@@ -277,6 +277,14 @@ void gw_coordinator_joined(struct gw_coordinator *self,
                            const struct gw_join *join)
 {
     uint32_t id = GW_RANK_NONE, server = 0;
+    if (self->phase >= GW_PHASE_ENDING) {
+        struct gw_message end = {.kind = GW_MESSAGE_END,
+                                 .end = {.status = self->final.status,
+                                         .clock = self->step,
+                                         .text = self->final_text}};
+        gw_peer_tell(peer, &end);
+        return;
+    }
     if (self->phase != GW_PHASE_GATHERING || self->shards > 0) {
         refuse(self, peer, GW_EREFUSED, "the job has all its members");
         return;
