@@ -132,11 +132,11 @@ tell_lost(struct gw_peer *peer, enum gw_status status, const char *why)
 
 /* ---- links ---- */
 
-static void dial_slot(struct gw_peer_link *slot)
+static enum gw_status dial_slot(struct gw_peer_link *slot,
+                                struct gw_error *error)
 {
     struct gw_peer *peer = slot->peer;
     struct gw_member *member = peer->member;
-    struct gw_error error;
     struct gw_hello hello = {
         .role = member->role,
         .link = (uint8_t)slot->index,
@@ -151,16 +151,17 @@ static void dial_slot(struct gw_peer_link *slot)
     };
     enum gw_status status = member->transport->ops->dial(
         member->transport, peer->address, &hello, &link_handler, slot,
-        &peer->windows, &slot->link, &error);
+        &peer->windows, &slot->link, error);
     if (status == GW_OK)
-        return;
+        return GW_OK;
     slot->link = NULL;
     gw_timer_start(member->loop, &slot->redial, REDIAL_MOST_US);
+    return status;
 }
 
 static void redial(struct gw_timer *timer)
 {
-    dial_slot(timer->owner);
+    dial_slot(timer->owner, NULL);
 }
 
 static void redial_later(struct gw_peer_link *slot)
@@ -595,7 +596,11 @@ enum gw_status gw_member_dial(struct gw_member *member,
     name_peer(peer, address);
     for (unsigned i = 0; i < links; i++) {
         peer->link[i].redial_us = REDIAL_FIRST_US;
-        dial_slot(&peer->link[i]);
+        /* memory may come back, an address will not get better */
+        if (dial_slot(&peer->link[i], error) == GW_EINVAL) {
+            gw_peer_close(peer);
+            return GW_EINVAL;
+        }
     }
     *peer_p = peer;
     return GW_OK;

@@ -385,6 +385,20 @@ static void what_is_heard_after_a_pause_counts(void **state)
     couple_free(couple);
 }
 
+static void no_address_is_refused(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct gw_error error = {0};
+    struct gw_peer *peer = NULL;
+    assert_int_equal(gw_member_dial(couple->b.member, "nonsense",
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL, &peer,
+                                    &error),
+                     GW_EINVAL);
+    assert_null(peer);
+    assert_null(gw_member_peers(couple->b.member));
+    couple_free(couple);
+}
+
 #define ON(transport, test)                                                    \
     {                                                                          \
         transport "/" #test, test, NULL, NULL, (void *)(uintptr_t)transport    \
@@ -400,6 +414,9 @@ static void what_is_heard_after_a_pause_counts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("sim")};
+    const struct CMUnitTest tests[] = {
+        ALL("tcp"), ALL("sim"),
+        /* any name may be an address in a simulated world */
+        ON("tcp", no_address_is_refused)};
     return cmocka_run_group_tests_name("member", tests, NULL, NULL);
 }
