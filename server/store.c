@@ -189,9 +189,15 @@ static void note_clock(void *owner, const char *name)
 {
     struct clocks *clocks = owner;
     uint64_t clock;
-    if (!gw_checkpoint_clock(name, &clock) || clocks->n == clocks->room)
+    if (!gw_checkpoint_clock(name, &clock))
         return;
-    size_t at = clocks->n++;
+    size_t at = clocks->n;
+    if (at < clocks->room)
+        clocks->n++;
+    else if (at > 0 && clocks->at[at - 1] < clock)
+        at--; /* the oldest makes room */
+    else
+        return;
     for (; at > 0 && clocks->at[at - 1] < clock; at--)
         clocks->at[at] = clocks->at[at - 1];
     clocks->at[at] = clock;

@@ -155,6 +155,9 @@ static void count_checkpoints(size_t at_most)
     struct gw_error error;
     size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
     assert_in_range(n, 1, at_most);
+    uint64_t newest;
+    assert_int_equal(gw_store_list(cluster.loop->disk, "ck", &newest, 1), 1);
+    assert_int_equal(newest, clocks[0]);
     for (size_t i = 0; i < n; i++) {
         struct gw_manifest manifest;
         assert_int_equal(gw_store_manifest(cluster.loop->disk, "ck", clocks[i],
