@@ -22,6 +22,9 @@ enum {
 /* Keeps bits that a norm of zero would lose; as PyTorch's clip_grad_norm_. */
 #define CLIP_EPSILON 1e-6
 
+/* Cuts on their way to the disk; the end may add one. */
+#define CUTS_OPEN_MAX 2
+
 struct gw_leader {
     struct gw_leader_options options;
     struct gw_decision_state state;
@@ -29,7 +32,8 @@ struct gw_leader {
     uint64_t seen_version; /* gw_leader_before has been here */
     uint64_t end_clock;
     uint64_t cut_clock; /* of the last cut */
-    int cut_open;       /* it is not stored yet */
+    uint32_t cuts_open; /* that are not stored yet */
+    int score_waits;    /* for a cut to be stored */
     int stop, want_cut;
     uint8_t phase;   /* of the votes that are awaited */
     uint32_t voters; /* shards that own a chunk */
@@ -139,7 +143,7 @@ static void emit_cut(struct gw_leader *leader, uint64_t clock, int best)
         .values_n = CUT_VALUES,
     };
     leader->want_cut = 0;
-    leader->cut_open = 1;
+    leader->cuts_open++;
     leader->cut_clock = clock;
     emit(leader, &cut);
 }
@@ -209,7 +213,7 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
         emit_end(leader, version, GW_END_STOPPED);
     } else if (cut_is_due(leader, version)) {
         /* a disk that is late makes the next checkpoint late, not the job */
-        if (leader->cut_open)
+        if (leader->cuts_open)
             leader->want_cut = 1;
         else
             emit_cut(leader, version, 0);
@@ -226,10 +230,14 @@ void gw_leader_want_cut(struct gw_leader *leader)
     leader->want_cut = 1;
 }
 
-void gw_leader_stored(struct gw_leader *leader, uint64_t clock)
+static void decide_score(struct gw_leader *leader);
+
+void gw_leader_stored(struct gw_leader *leader)
 {
-    if (clock == leader->cut_clock)
-        leader->cut_open = 0;
+    if (leader->cuts_open > 0)
+        leader->cuts_open--;
+    if (leader->score_waits)
+        decide_score(leader);
 }
 
 /* ---- steps ---- */
@@ -390,9 +398,16 @@ gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
     return left;
 }
 
+/*
+ * The best checkpoint cannot be made later, so where the disk is far behind the
+ * score, and with it the job, waits for it.
+ */
 static void decide_score(struct gw_leader *leader)
 {
     const struct gw_config *config = leader->options.config;
+    leader->score_waits = saves(leader) && leader->cuts_open >= CUTS_OPEN_MAX;
+    if (leader->score_waits)
+        return;
     struct gw_decision_state *state = &leader->state;
     struct gw_score sum =
         gw_score_tree(leader->score, 0, leader->options.ranks);

@@ -80,8 +80,8 @@ enum gw_status gw_leader_score(struct gw_leader *leader,
 void gw_leader_stop(struct gw_leader *leader);
 void gw_leader_want_cut(struct gw_leader *leader);
 
-/* The checkpoint of `clock` is complete (or was given up). */
-void gw_leader_stored(struct gw_leader *leader, uint64_t clock);
+/* A checkpoint is complete (or was given up), in the order of their cuts. */
+void gw_leader_stored(struct gw_leader *leader);
 
 /* The number of the last decision emitted. */
 uint32_t gw_leader_number(const struct gw_leader *leader);

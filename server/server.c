@@ -380,7 +380,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         gw_leader_stop(server->leader);
     else if (from_coordinator && message->kind == GW_MESSAGE_STORED &&
              server->leader)
-        gw_leader_stored(server->leader, message->stored.clock);
+        gw_leader_stored(server->leader);
     else if (from_coordinator && message->kind == GW_MESSAGE_FILE_REPLY &&
              server->remote)
         gw_remote_reply(server->remote, &message->file_reply);

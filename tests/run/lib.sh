@@ -42,6 +42,9 @@ await() {
     turns=$((turns - 1))
     if [ $turns -le 0 ]; then
       echo "# in vain: $*"
+      for pid in $(left); do
+        echo "# left: $pid $(tr '\0' ' ' <"/proc/$pid/cmdline")"
+      done
       return 1
     fi
     sleep 0.05

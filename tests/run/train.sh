@@ -40,7 +40,7 @@ run 0 train "$job" --set cluster.connections=3 && [ "$(digest)" = "$first" ]
 ok 'the same weights over several connections'
 
 # --- by hand ---
-at() { sed -n 's/^members join at \([^:]*:[0-9]*\): .*/\1/p' "$scratch/$1.out"; }
+at() { sed -n 's/^members join at \([^:]*:[0-9]*\): .*/\1/p' "$scratch/$1.out" 2>/dev/null; }
 listens() { [ "$(at "$1")" ]; }
 # by_hand MEMBER...: a coordinator and these, in this order.
 by_hand() {
@@ -96,7 +96,7 @@ wait $coordinator
 ok 'a coordinator that nobody joined is stopped'
 
 # --- stopping and going on ---
-began() { grep -q '^step ' "$scratch/$1.out"; }
+began() { grep -q '^step ' "$scratch/$1.out" 2>/dev/null; }
 long="--set train.steps=200000 --set train.eval_every=never --set log.every=50"
 stop_and_resume() {
   signal=$1

@@ -90,7 +90,7 @@ ok 'no such interface'
 # eight steps of which each lasts until all are there
 start c coordinator "$job"
 coordinator=$started
-listens() { grep -q '^members join at' "$scratch/$1.out"; }
+listens() { grep -q '^members join at' "$scratch/$1.out" 2>/dev/null; }
 await 10 listens c
 address=$(sed -n 's/^members join at .*--join //p' "$scratch/c.out")
 run 1 coordinator "$job" --listen "$address" && says "cannot listen on $address: the port is in use"
