@@ -25,6 +25,8 @@ struct gw_uv_share {
     int caller_wants, caller_drives, thread_drives;
     int thread_sleeps; /* for good, until signalled */
     uint64_t left_us;  /* when the caller left */
+    uint64_t entries, entries_seen; /* how often the caller came */
+    int looks; /* of the thread at a caller that drives all the time */
 };
 
 struct gw_uv_loop {

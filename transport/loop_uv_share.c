@@ -19,6 +19,11 @@
 /* Long enough to cover the gap between two waits, short against a layer. */
 #define CALLER_RETURNS_US 100
 
+/* A caller that comes and goes is looked at this often, and a few times; then
+   the thread sleeps until the caller has left and signals it. */
+#define LOOK_US 500
+#define LOOKS   4
+
 static void sleep_until(struct gw_uv_share *share, uint64_t until_us)
 {
     struct timespec until = {
@@ -28,15 +33,31 @@ static void sleep_until(struct gw_uv_share *share, uint64_t until_us)
     pthread_cond_timedwait(&share->take, &share->mutex, &until);
 }
 
+/*
+ * The caller drives. Where it comes and goes faster than the thread could take
+ * over, leaving must not cost it a wake-up each time.
+ */
+static void let_drive(struct gw_uv_share *share, uint64_t now)
+{
+    if (share->entries != share->entries_seen)
+        share->looks = 0;
+    share->entries_seen = share->entries;
+    if (share->looks++ < LOOKS) {
+        sleep_until(share, now + LOOK_US);
+        return;
+    }
+    share->thread_sleeps = 1;
+    pthread_cond_wait(&share->take, &share->mutex);
+    share->thread_sleeps = 0;
+}
+
 /* One decision of the communication thread, under the mutex. */
 static void thread_step(struct gw_uv_loop *self)
 {
     struct gw_uv_share *share = &self->share;
     uint64_t now = gw_loop_now(&self->base);
     if (share->caller_wants || share->caller_drives) {
-        share->thread_sleeps = 1;
-        pthread_cond_wait(&share->take, &share->mutex);
-        share->thread_sleeps = 0;
+        let_drive(share, now);
     } else if (now < share->left_us + CALLER_RETURNS_US) {
         sleep_until(share, share->left_us + CALLER_RETURNS_US);
     } else {
@@ -120,6 +141,7 @@ void gw_uv_enter(struct gw_loop *loop)
         pthread_cond_wait(&share->free, &share->mutex);
     share->caller_wants = 0;
     share->caller_drives = 1;
+    share->entries++;
     pthread_mutex_unlock(&share->mutex);
 }
 
