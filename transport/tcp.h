@@ -23,6 +23,14 @@
 #define GW_TCP_BATCH       16
 #define GW_TCP_BATCH_BYTES ((size_t)64 << 10)
 
+/* A small frame comes in with its header; of a large one this much is copied.
+ */
+#define GW_TCP_AHEAD_BYTES ((size_t)8 << 10)
+
+/* Read or written in one turn of the loop, so that other links, timers and the
+   other direction get theirs. */
+#define GW_TCP_TURN_BYTES ((size_t)1 << 20)
+
 enum gw_tcp_state {
     GW_TCP_RESOLVING,  /* opener: looking the name up */
     GW_TCP_CONNECTING, /* opener: waiting for the socket */
@@ -39,6 +47,8 @@ struct gw_tcp_in {
     uint8_t header[GW_FRAME_BYTES];
     size_t header_bytes; /* that are there */
     int in_payload;
+    uint8_t ahead[GW_TCP_AHEAD_BYTES]; /* read, but not yet looked at */
+    size_t ahead_at, ahead_bytes;
     struct gw_frame frame;
     uint8_t *place; /* of the payload */
     size_t place_bytes;

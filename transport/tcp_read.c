@@ -1,8 +1,9 @@
 /*
  * Frames in. One readv takes the rest of the current payload straight into its
- * window and, behind it, at most the next header: never a byte of the next
- * payload, whose place is not known yet. The checksum follows the bytes while
- * they are in cache.
+ * window, behind it the next header, and a few kilobytes more: a small frame is
+ * there with its header, and of a large payload only its beginning is copied,
+ * whose place is not known before. The checksum follows the bytes while they
+ * are in cache.
  */
 #include "config.h"
 
@@ -15,9 +16,6 @@
 
 /* Read at once, so that the checksum finds the bytes in cache. */
 #define PIECE_BYTES ((size_t)256 << 10)
-
-/* Read in one turn of the loop, so that other links and timers get theirs. */
-#define TURN_BYTES ((size_t)4 << 20)
 
 #define MESSAGE_ROOM_MIN ((size_t)4 << 10)
 
@@ -75,52 +73,97 @@ static void got_header(struct gw_tcp_link *link)
         got_frame(link);
 }
 
-/* Where the next bytes go: the payload's rest, then a header. */
-static int prepare(struct gw_tcp_in *in, struct iovec io[2])
+/*
+ * Where the next bytes go: the payload's rest, a header, and what follows it.
+ * Returns how many parts.
+ */
+static int prepare(struct gw_tcp_in *in, struct iovec io[3])
 {
-    size_t missing = 0;
+    int parts = 0;
     if (in->in_payload) {
         int checked = !(in->frame.flags & GW_FLAG_NO_CRC);
-        missing = in->frame.length - in->place_bytes;
-        io[0].iov_base = in->place + in->place_bytes;
-        io[0].iov_len =
-            checked && missing > PIECE_BYTES ? PIECE_BYTES : missing;
-        if (io[0].iov_len < missing)
-            return 1;
+        size_t missing = in->frame.length - in->place_bytes;
+        size_t room = checked && missing > PIECE_BYTES ? PIECE_BYTES : missing;
+        io[parts++] = (struct iovec){in->place + in->place_bytes, room};
+        if (room < missing)
+            return parts;
     }
-    io[missing > 0].iov_base = in->header + in->header_bytes;
-    io[missing > 0].iov_len = GW_FRAME_BYTES - in->header_bytes;
-    return 1 + (missing > 0);
+    io[parts++] = (struct iovec){in->header + in->header_bytes,
+                                 GW_FRAME_BYTES - in->header_bytes};
+    io[parts++] = (struct iovec){in->ahead, sizeof in->ahead};
+    return parts;
+}
+
+/* `n` more bytes of the payload are in their place. */
+static void got_payload(struct gw_tcp_link *link, size_t n)
+{
+    struct gw_tcp_in *in = &link->in;
+    if (!(in->frame.flags & GW_FLAG_NO_CRC))
+        in->crc = gw_crc32c(in->crc, in->place + in->place_bytes, n);
+    in->place_bytes += n;
+    if (in->place_bytes == in->frame.length)
+        got_frame(link);
+}
+
+static void got_header_bytes(struct gw_tcp_link *link, size_t n)
+{
+    link->in.header_bytes += n;
+    if (link->in.header_bytes == GW_FRAME_BYTES)
+        got_header(link);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Small frames, and the beginning of a large one, that came in together. */
+static void take_ahead(struct gw_tcp_link *link)
+{
+    struct gw_tcp_in *in = &link->in;
+    while (link->state == GW_TCP_UP && in->ahead_at < in->ahead_bytes) {
+        const uint8_t *from = in->ahead + in->ahead_at;
+        size_t left = in->ahead_bytes - in->ahead_at;
+        if (in->in_payload) {
+            size_t n = least(left, in->frame.length - in->place_bytes);
+            memcpy(in->place + in->place_bytes, from, n);
+            in->ahead_at += n;
+            got_payload(link, n);
+        } else {
+            size_t n = least(left, GW_FRAME_BYTES - in->header_bytes);
+            memcpy(in->header + in->header_bytes, from, n);
+            in->ahead_at += n;
+            got_header_bytes(link, n);
+        }
+    }
 }
 
 static void consume(struct gw_tcp_link *link, size_t got)
 {
     struct gw_tcp_in *in = &link->in;
-    if (in->in_payload) {
-        size_t missing = in->frame.length - in->place_bytes;
-        size_t part = got < missing ? got : missing;
-        if (!(in->frame.flags & GW_FLAG_NO_CRC))
-            in->crc = gw_crc32c(in->crc, in->place + in->place_bytes, part);
-        in->place_bytes += part;
-        got -= part;
-        if (part < missing)
-            return;
-        /* the header behind the payload is kept while the frame is handled */
-        got_frame(link);
-        if (link->state != GW_TCP_UP)
-            return;
-    }
-    in->header_bytes += got;
-    if (in->header_bytes == GW_FRAME_BYTES)
-        got_header(link);
+    size_t payload = 0, header;
+    if (in->in_payload)
+        payload = least(got, in->frame.length - in->place_bytes);
+    header = least(got - payload, GW_FRAME_BYTES - in->header_bytes);
+    in->ahead_at = 0;
+    in->ahead_bytes = got - payload - header;
+    /* what lies behind the payload is kept while the frame is handled */
+    if (payload > 0)
+        got_payload(link, payload);
+    if (link->state == GW_TCP_UP && header > 0)
+        got_header_bytes(link, header);
+    take_ahead(link);
 }
 
 void gw_tcp_read(struct gw_tcp_link *link)
 {
     size_t turn = 0;
-    while (link->state == GW_TCP_UP && turn < TURN_BYTES) {
-        struct iovec io[2];
+    while (link->state == GW_TCP_UP && turn < GW_TCP_TURN_BYTES) {
+        struct iovec io[3];
+        size_t asked = 0;
         int parts = prepare(&link->in, io);
+        for (int i = 0; i < parts; i++)
+            asked += io[i].iov_len;
         ssize_t got = readv(link->fd, io, parts);
         if (got < 0 && errno == EINTR)
             continue;
@@ -134,5 +177,7 @@ void gw_tcp_read(struct gw_tcp_link *link)
         link->base.heard_us = gw_loop_now(link->tcp->base.loop);
         turn += (size_t)got;
         consume(link, (size_t)got);
+        if ((size_t)got < asked)
+            return; /* the socket is empty; more will be told */
     }
 }

@@ -80,11 +80,17 @@ void gw_tcp_write(struct gw_tcp_link *link)
 {
     struct gw_tcp_out *out = &link->out;
     struct iovec io[2 * GW_TCP_BATCH];
+    size_t turn = 0;
     while (link->state == GW_TCP_UP) {
         if (out->n == 0)
             take(link);
         if (out->n == 0)
             return;
+        if (turn >= GW_TCP_TURN_BYTES) {
+            out->blocked = 1; /* the poll comes back at once */
+            gw_tcp_watch(link);
+            return;
+        }
         struct msghdr message = {.msg_iov = io, .msg_iovlen = gather(out, io)};
         ssize_t put = sendmsg(link->fd, &message, MSG_NOSIGNAL);
         if (put < 0 && errno == EINTR)
@@ -99,6 +105,7 @@ void gw_tcp_write(struct gw_tcp_link *link)
             return;
         }
         link->base.sent_us = gw_loop_now(link->tcp->base.loop);
+        turn += (size_t)put;
         advance(link, (size_t)put);
     }
 }
