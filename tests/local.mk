@@ -21,6 +21,8 @@ dist_check_SCRIPTS += \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh
+	%D%/run/docs.sh \
+	%D%/run/quickstart.sh
 
 if HAVE_CMOCKA
 check_PROGRAMS += \

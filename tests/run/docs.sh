@@ -1,0 +1,71 @@
+#!/bin/sh
+# What the documents say, held against the program: jobs are jobs, keys are
+# keys, links lead somewhere, and the protocol names every part of the wire.
+# Prints TAP.
+program=${GW_BUILDDIR:-$PWD}/gradweir
+source=${GW_SRCDIR:-.}
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+export LC_ALL=C
+tests=0
+cd "$source" || exit 1
+documents='README.md CHANGELOG.md docs/manual.md docs/design.md docs/PROTOCOL.md'
+
+# result NAME: fails, and shows $scratch/bad, unless it is empty.
+result() {
+  tests=$((tests + 1))
+  if [ -s "$scratch/bad" ]; then
+    sed 's/^/# /' "$scratch/bad"
+    echo "not ok $tests - $1"
+  else
+    echo "ok $tests - $1"
+  fi
+}
+
+# Blocks of README and manual that begin like a job file.
+awk -v dir="$scratch" '
+  /^```/ { inside = !inside; first = inside; file = ""; next }
+  inside && first && /^data = {/ { file = dir "/job" ++n }
+  { first = 0 }
+  file { print >file }' README.md docs/manual.md
+for job in "$scratch"/job*; do
+  "$program" config "$job" >/dev/null
+done >"$scratch/bad" 2>&1
+[ -e "$scratch/job2" ] || echo 'fewer than two jobs' >>"$scratch/bad"
+result 'jobs of README and manual are jobs'
+
+"$program" config --keys | sed -n 's/^\([a-z]*\.[a-z_0-9]*\) = .*/\1/p' \
+  >"$scratch/keys"
+sections=$(sed 's/\..*//' "$scratch/keys" | sort -u | paste -s -d '|' -)
+# shellcheck disable=SC2086
+grep -ohE "(\`|--set )($sections)\.[a-z_0-9]+" $documents |
+  sed -E 's/^(`|--set )//' | sort -u >"$scratch/named"
+grep -vxFf "$scratch/keys" "$scratch/named" >"$scratch/bad"
+[ -s "$scratch/named" ] || echo 'no key is named' >"$scratch/bad"
+result 'keys that are named are keys'
+
+for document in $documents; do
+  grep -oE '\]\([^)#]+' "$document" | sed 's/^](//' | while read -r link; do
+    case $link in *:*) continue ;; esac
+    [ -e "$(dirname "$document")/$link" ] || echo "$document: $link"
+  done
+done >"$scratch/bad"
+result 'links lead somewhere'
+
+# named NAMES: those of standard input that the protocol does not name.
+unnamed() {
+  while read -r name; do
+    grep -qwF "$name" docs/PROTOCOL.md || echo "$1 $name"
+  done
+}
+{
+  sed -n '/oneof body/,/}/s/^ *\([A-Z][A-Za-z]*\) .*/\1/p' proto/control.proto |
+    unnamed message
+  sed -n '/GW_FRAME_KINDS(X)/,/^$/s/.*GW_FRAME_[A-Z]*, *[0-9]*, "\(.*\)").*/\1/p' \
+    proto/wire.h | unnamed kind
+  sed -n '/GW_METRIC_TABLE(X)/,/^\/\* clang-format on/s/^ *X([A-Z_]*, *\([a-z_]*\),.*/\1/p' \
+    proto/metrics.h | unnamed counter
+} >"$scratch/bad"
+result 'the protocol names every message, kind of frame and counter'
+
+echo "1..$tests"
