@@ -158,6 +158,9 @@ echo 'echo deep trouble; exit 1' | shim protoc-c
 printf 'all:\n\t@protoc-c\n' >"$tree/makefile"
 run 1 build && says '^build +failed' && says 'deep trouble'
 ok 'a build that fails shows why'
+run 1 check && says 'deep trouble' &&
+  [ "$(tail -n 1 "$out")" = '0 passed, 1 failed, 0 skipped' ]
+ok 'check ends with its line all the same'
 
 # points CODE LINE..: a `make check` with these results of test points.
 points() {
