@@ -1,10 +1,15 @@
 dnl Macros shared by the rooms' configure.m4 files.
 
 dnl GW_NEED(VARIABLE, MODULE, DEBIAN-PACKAGE, WHAT-FOR)
-dnl A library without which there is no program: stop, and name the package.
+dnl A library without which there is no program: stop, and name the package, or
+dnl the version that is too old.
 AC_DEFUN([GW_NEED], [
   PKG_CHECK_MODULES([$1], [$2], [],
-    [AC_MSG_ERROR([$2 is missing: it is needed for $4. On Debian or Ubuntu: apt-get install $3])])
+    [gw_module="$2"
+     gw_found=$($PKG_CONFIG --modversion ${gw_module%% *} 2>/dev/null)
+     AS_IF([test -n "$gw_found"],
+       [AC_MSG_ERROR([$2 is needed for $4; here is $gw_found, Debian 12 and Ubuntu 24.04 have a newer one])],
+       [AC_MSG_ERROR([$2 is missing: it is needed for $4. On Debian or Ubuntu: apt-get install $3])])])
 ])
 
 dnl GW_REPORT(NAME, WHAT): one line of the summary at the end.
