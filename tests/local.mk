@@ -38,6 +38,7 @@ check_PROGRAMS += \
 	%D%/unit/test_bench \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
+	%D%/unit/test_control \
 	%D%/unit/test_dataset \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
@@ -150,9 +151,14 @@ EXTRA_DIST += \
 GW_FUZZ_TARGETS = \
 	%D%/fuzz/fuzz_cifar \
 	%D%/fuzz/fuzz_config \
+	%D%/fuzz/fuzz_control \
+	%D%/fuzz/fuzz_frame \
 	%D%/fuzz/fuzz_idx \
+	%D%/fuzz/fuzz_login \
+	%D%/fuzz/fuzz_manifest \
 	%D%/fuzz/fuzz_npy \
-	%D%/fuzz/fuzz_safetensors
+	%D%/fuzz/fuzz_safetensors \
+	%D%/fuzz/fuzz_session
 FUZZ_SECONDS = 60
 
 check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
