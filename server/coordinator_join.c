@@ -343,7 +343,7 @@ static int take_keys(struct gw_coordinator *self,
 static const char *difference(const struct gw_declare *a,
                               const struct gw_declare *b)
 {
-    if (a->keys_hash != b->keys_hash)
+    if (a->keys_hash != b->keys_hash || a->keys_total != b->keys_total)
         return "another model (names, shapes or types of its keys)";
     if (a->samples != b->samples)
         return "another number of training samples";
@@ -368,6 +368,7 @@ void gw_coordinator_declared(struct gw_coordinator *self,
     }
     const struct gw_declare *known = &self->declare;
     if (declare->keys_hash != known->keys_hash ||
+        declare->keys_total != known->keys_total ||
         declare->samples != known->samples ||
         declare->total_steps != known->total_steps ||
         memcmp(declare->data_digest, known->data_digest, GW_DIGEST_BYTES)) {

@@ -132,6 +132,8 @@ static void got_member(struct gw_server *server,
         snprintf(session->host, sizeof session->host, "%s", member->host);
     } else if (member->role == GW_ROLE_SERVER) {
         server->shards++;
+        if (member->id < server->members_total)
+            server->shard_incarnation[member->id] = member->incarnation;
         if (member->incarnation == gw_member_incarnation(server->member))
             server->number = member->id;
         if (member->id == 0) {
@@ -144,7 +146,14 @@ static void got_member(struct gw_server *server,
 
 static void got_view(struct gw_server *server, const struct gw_view *view)
 {
-    if (!server->has_config || view->members_first != server->members_seen) {
+    if (server->has_config && !server->shard_incarnation) {
+        server->members_total = view->members_total;
+        server->shard_incarnation = calloc((size_t)view->members_total + 1,
+                                           sizeof *server->shard_incarnation);
+    }
+    if (!server->shard_incarnation ||
+        view->members_total != server->members_total ||
+        view->members_first != server->members_seen) {
         gw_server_finish(server, GW_EPROTO, "a view came out of order");
         return;
     }
@@ -289,7 +298,8 @@ static enum gw_status admit(void *owner,
         return gw_session_admit(server, peer);
     }
     if (hello->role == GW_ROLE_SERVER && server->number == 0 &&
-        hello->rank > 0 && hello->rank < server->shards) {
+        hello->rank > 0 && hello->rank < server->shards &&
+        server->shard_incarnation[hello->rank] == hello->incarnation) {
         server->shards_present++;
         return GW_OK;
     }
@@ -555,6 +565,7 @@ void gw_server_close(struct gw_server *server)
     gw_session_close(server);
     gw_map_destroy(server->map);
     free(server->keys);
+    free(server->shard_incarnation);
     free(server->session);
     free(server);
 }

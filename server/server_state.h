@@ -73,10 +73,10 @@ struct gw_server {
     struct gw_config config;
     int has_config;
     uint32_t number, ranks, shards;
-    uint32_t members_seen;
+    uint32_t members_seen, members_total;
     char leader_address[GW_ADDRESS_MAX];
     uint64_t leader_incarnation;
-    uint64_t *shard_incarnation; /* [shards] */
+    uint64_t *shard_incarnation; /* [members_total], of shards, by number */
     struct gw_key *keys;
     uint32_t keys_seen, keys_total;
     struct gw_map *map;

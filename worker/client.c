@@ -103,8 +103,14 @@ static void got_view(struct gw_client *client, const struct gw_view *view)
         gw_client_fail(client, GW_EPROTO, "a view came out of order");
         return;
     }
-    if (!client->shard)
+    if (!client->shard) {
+        client->members_total = view->members_total;
         client->shard = calloc(view->members_total + 1, sizeof *client->shard);
+    }
+    if (view->members_total != client->members_total) {
+        gw_client_fail(client, GW_EPROTO, "a view came out of order");
+        return;
+    }
     if (!client->shard) {
         gw_client_fail(client, GW_ENOMEM, "no memory for the view");
         return;

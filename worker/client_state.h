@@ -70,7 +70,7 @@ struct gw_client {
     struct gw_config config;
 
     struct gw_map *map;
-    uint32_t members_seen, shards;
+    uint32_t members_seen, members_total, shards;
     struct gw_client_shard *shard; /* [shards] */
     int view_complete, started;
     struct gw_start start;
