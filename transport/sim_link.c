@@ -534,6 +534,26 @@ void gw_sim_cut_process(struct gw_sim_process *process)
             break_link(one, GW_ECLOSED, "connection reset");
 }
 
+static struct gw_sim_link *find_dial(const struct gw_sim_process *process)
+{
+    struct gw_sim_link *one = process->sim->links;
+    while (one && (one->process != process || one->base.up))
+        one = one->next;
+    return one;
+}
+
+void gw_sim_fail_dials(struct gw_sim_process *process)
+{
+    for (struct gw_sim_link *one = find_dial(process); one;
+         one = find_dial(process)) {
+        if (one->peer)
+            fail_end(one->peer, GW_ECLOSED, "connection reset", 0);
+        detach(one);
+        one->base.handler->down(&one->base, GW_EUNREACHABLE, "nobody answers");
+        release(one);
+    }
+}
+
 const struct gw_transport_ops gw_sim_transport = {
     .name = "sim",
     .probe = probe,

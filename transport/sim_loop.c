@@ -230,6 +230,7 @@ static void turn_dead(struct gw_sim_process *process)
     uint64_t due = gw_loop_next_due(&process->base);
     if (due != UINT64_MAX && due > process->after_us)
         process->after_us = due;
+    gw_sim_fail_dials(process);
     gw_loop_fire_timers(&process->base);
 }
 

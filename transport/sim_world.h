@@ -69,6 +69,7 @@ void gw_sim_look_again(struct gw_sim_process *process);
 
 /* sim_link.c */
 void gw_sim_cut_process(struct gw_sim_process *process);
+void gw_sim_fail_dials(struct gw_sim_process *process); /* of the dead */
 
 /* sim_disk.c: the disk of a host, made when it is first asked for */
 struct gw_disk *gw_sim_disk_of(struct gw_sim *sim, const char *host);

@@ -1,0 +1,304 @@
+/*
+ * Members that are logged in, or try to be, and lie: the coordinator and the
+ * servers turn them away in words, and the job does not suffer.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/sim/cluster.h"
+#include "transport/member.h"
+
+#define LIMIT_US 20000000
+
+static struct cluster cluster;
+
+static const struct gw_sim_options calm = {
+    .seed = 1, .latency_us = 50, .bytes_per_us = 1000};
+
+/* A process that is no part of the job, and what it hears. */
+struct stranger {
+    struct gw_loop *loop;
+    struct gw_member *member;
+    struct gw_peer *peer;
+    int up, down;
+    enum gw_status lost, ended;
+    char why[256], text[256];
+};
+
+static enum gw_status admit(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes)
+{
+    (void)owner, (void)peer, (void)hello, (void)why, (void)why_bytes;
+    return GW_EREFUSED;
+}
+
+static void link_up(void *owner, struct gw_peer *peer, unsigned link)
+{
+    (void)peer, (void)link;
+    ((struct stranger *)owner)->up++;
+}
+
+static void
+on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct stranger *stranger = owner;
+    (void)peer;
+    if (message->kind != GW_MESSAGE_END)
+        return;
+    stranger->ended = message->end.status;
+    snprintf(stranger->text, sizeof stranger->text, "%s", message->end.text);
+}
+
+static void on_frame(void *owner,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    (void)owner, (void)peer, (void)link, (void)frame, (void)payload;
+}
+
+static void link_down(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why)
+{
+    (void)peer, (void)link, (void)status, (void)why;
+    ((struct stranger *)owner)->down++;
+}
+
+static void
+lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
+{
+    struct stranger *stranger = owner;
+    (void)peer;
+    stranger->lost = status;
+    snprintf(stranger->why, sizeof stranger->why, "%s", why);
+}
+
+static const struct gw_member_handler handler = {.admit = admit,
+                                                 .link_up = link_up,
+                                                 .message = on_message,
+                                                 .frame = on_frame,
+                                                 .link_down = link_down,
+                                                 .lost = lost};
+
+static void stranger_open(struct stranger *stranger,
+                          const char *address,
+                          uint8_t role,
+                          uint32_t rank,
+                          uint8_t peer_role)
+{
+    struct gw_error error;
+    *stranger = (struct stranger){.up = 0};
+    assert_int_equal(
+        gw_sim_process(cluster.sim, "stranger", &stranger->loop, &error),
+        GW_OK);
+    struct gw_member_options options = {
+        .loop = stranger->loop,
+        .transport = gw_transport_find("sim", &error),
+        .role = role,
+        .rank = rank,
+        .handler = &handler,
+        .owner = stranger,
+    };
+    assert_int_equal(gw_member_open(&options, &stranger->member, &error),
+                     GW_OK);
+    assert_int_equal(gw_member_dial(stranger->member, address, peer_role, 0, 1,
+                                    NULL, &stranger->peer, &error),
+                     GW_OK);
+}
+
+static void stranger_close(struct stranger *stranger)
+{
+    gw_member_close(stranger->member);
+    gw_loop_close(stranger->loop);
+}
+
+static int is_running(void *owner)
+{
+    (void)owner;
+    return cluster.running;
+}
+
+static int is_lost(void *owner)
+{
+    return ((struct stranger *)owner)->lost != GW_OK;
+}
+
+static int is_up(void *owner)
+{
+    return ((struct stranger *)owner)->up > 0;
+}
+
+static int is_down(void *owner)
+{
+    return ((struct stranger *)owner)->down > 0;
+}
+
+static int has_ended(void *owner)
+{
+    return ((struct stranger *)owner)->ended != GW_OK;
+}
+
+static int is_finished(void *owner)
+{
+    (void)owner;
+    return cluster.finished;
+}
+
+/* The servers listen on the ports behind the coordinator's. */
+static const char *const server_address[] = {"disk:50001", "disk:50002"};
+
+/* Who is not in the view is no member, whatever it calls itself. */
+static void strangers_are_no_members(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t role;
+        uint32_t rank;
+    } claims[] = {{GW_ROLE_WORKER, 0},     {GW_ROLE_WORKER, 1},
+                  {GW_ROLE_WORKER, 77},    {GW_ROLE_WORKER, GW_RANK_NONE},
+                  {GW_ROLE_SERVER, 0},     {GW_ROLE_SERVER, 1},
+                  {GW_ROLE_OBSERVER, 0},   {GW_ROLE_COORDINATOR, 0},
+                  {GW_ROLE_SERVER, 100000}};
+    const char *settings[] = {"train.steps=200", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        struct stranger stranger;
+        stranger_open(&stranger, server_address[i % 2], claims[i].role,
+                      claims[i].rank, GW_ROLE_SERVER);
+        assert_true(cluster_run_until(&cluster, is_lost, &stranger, LIMIT_US));
+        assert_int_equal(stranger.lost, GW_EREFUSED);
+        assert_string_equal(stranger.why, "not a member of this job's view");
+        assert_int_equal(stranger.up, 0);
+        stranger_close(&stranger);
+    }
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    assert_true(cluster.steps > 100);
+    cluster_close(&cluster);
+}
+
+static void tell(struct stranger *stranger, const struct gw_message *message)
+{
+    assert_int_equal(gw_peer_tell(stranger->peer, message), GW_OK);
+}
+
+/* What only members, or only others, may say ends the connection. */
+static void messages_out_of_place_are_refused(void **state)
+{
+    (void)state;
+    static const struct gw_message messages[] = {
+        {.kind = GW_MESSAGE_READY},
+        {.kind = GW_MESSAGE_REPORT},
+        {.kind = GW_MESSAGE_BYE},
+        {.kind = GW_MESSAGE_SAVED, .saved = {.file = "x", .text = ""}},
+        {.kind = GW_MESSAGE_DECISION, .decision = {.kind = GW_DECIDE_END}},
+        {.kind = GW_MESSAGE_END, .end = {.text = "over"}},
+        {.kind = GW_MESSAGE_STOP, .stop = {.text = "stop"}},
+        {.kind = GW_MESSAGE_GONE, .gone = {.pid = 300, .text = "gone"}},
+        {.kind = GW_MESSAGE_START,
+         .start = {.resume = "", .dir = "", .token = ""}},
+        {.kind = GW_MESSAGE_WELCOME, .welcome = {.job = ""}},
+    };
+    const char *settings[] = {"train.steps=300", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        struct stranger stranger;
+        stranger_open(&stranger, "disk:50000", GW_ROLE_WORKER, GW_RANK_NONE,
+                      GW_ROLE_COORDINATOR);
+        assert_true(cluster_run_until(&cluster, is_up, &stranger, LIMIT_US));
+        tell(&stranger, &messages[i]);
+        assert_true(cluster_run_until(&cluster, is_down, &stranger, LIMIT_US));
+        stranger_close(&stranger);
+    }
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
+static void late_members_are_turned_away(void **state)
+{
+    (void)state;
+    struct stranger stranger;
+    const char *settings[] = {"train.steps=100", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    stranger_open(&stranger, "disk:50000", GW_ROLE_WORKER, GW_RANK_NONE,
+                  GW_ROLE_COORDINATOR);
+    tell(&stranger, &(struct gw_message){.kind = GW_MESSAGE_JOIN,
+                                         .join = {.role = GW_ROLE_WORKER,
+                                                  .host = "late",
+                                                  .address = "",
+                                                  .rank = GW_RANK_NONE}});
+    assert_true(cluster_run_until(&cluster, has_ended, &stranger, LIMIT_US));
+    assert_int_equal(stranger.ended, GW_EREFUSED);
+    assert_non_null(strstr(stranger.text, "has all its members"));
+    stranger_close(&stranger);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
+/* A second part that speaks of more keys than the first made room for. */
+static void more_keys_than_declared_end_the_job(void **state)
+{
+    (void)state;
+    struct stranger stranger;
+    struct gw_key keys[64] = {{.name = ""}};
+    struct gw_message part = {
+        .kind = GW_MESSAGE_DECLARE,
+        .declare = {.device = "", .keys_total = 2, .keys_n = 1, .keys = keys}};
+    const char *settings[] = {"cluster.workers=2", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    /* before the real workers come */
+    stranger_open(&stranger, "disk:50000", GW_ROLE_WORKER, 0,
+                  GW_ROLE_COORDINATOR);
+    tell(&stranger, &(struct gw_message){.kind = GW_MESSAGE_JOIN,
+                                         .join = {.role = GW_ROLE_WORKER,
+                                                  .host = "liar",
+                                                  .address = "",
+                                                  .rank = GW_RANK_NONE}});
+    for (size_t i = 0; i < 64; i++)
+        snprintf(keys[i].name, sizeof keys[i].name, "k%zu", i);
+    gw_sim_kill(cluster.worker[0].loop);
+    gw_sim_kill(cluster.worker[1].loop);
+    tell(&stranger, &part);
+    part.declare.keys_total = 8000;
+    part.declare.keys_first = 1;
+    part.declare.keys_n = 64;
+    tell(&stranger, &part);
+    assert_true(cluster_run_until(&cluster, is_finished, NULL, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_EMISMATCH);
+    stranger_close(&stranger);
+    cluster_close(&cluster);
+}
+
+int main(void)
+{
+    cluster_data_open(&cluster.train, &cluster.test);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strangers_are_no_members),
+        cmocka_unit_test(messages_out_of_place_are_refused),
+        cmocka_unit_test(late_members_are_turned_away),
+        cmocka_unit_test(more_keys_than_declared_end_the_job),
+    };
+    int failed = cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
+    gw_dataset_close(cluster.train);
+    gw_dataset_close(cluster.test);
+    return failed;
+}
