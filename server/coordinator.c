@@ -277,6 +277,8 @@ enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
     self->config = options->config;
     self->loop = options->loop;
     self->log = options->log;
+    if (!self->loop->log)
+        self->loop->log = options->log; /* for what strangers do */
     self->server_process =
         calloc(self->config->cluster.servers, sizeof *self->server_process);
     enum gw_status status = GW_ENOMEM;

@@ -507,6 +507,8 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
     server->options = *options;
     server->loop = options->loop;
     server->log = options->log;
+    if (!server->loop->log)
+        server->loop->log = options->log; /* for what strangers do */
     server->metrics = options->metrics;
     server->number = GW_RANK_NONE;
     server->cut_clock = GW_NEVER_CLOCK;

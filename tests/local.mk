@@ -53,6 +53,7 @@ check_PROGRAMS += \
 	%D%/unit/test_random \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_status \
+	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_trace \
 	%D%/unit/test_update \
 	%D%/unit/test_wire

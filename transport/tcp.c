@@ -257,6 +257,8 @@ void gw_tcp_fail(struct gw_tcp_link *link,
     detach(link);
     if (owned)
         link->base.handler->down(&link->base, status, why);
+    else
+        gw_transport_refused(&link->tcp->base, link->base.remote, why);
     gw_tcp_release(link);
 }
 

@@ -22,8 +22,9 @@ static void on_deadline(struct gw_timer *timer)
 {
     struct gw_tcp_link *link = timer->owner;
     gw_tcp_fail(link, GW_ETIMEOUT,
-                link->state == GW_TCP_GREETING ? "no answer to the login"
-                                               : "no connection in time");
+                link->listener                   ? "no login in time"
+                : link->state == GW_TCP_GREETING ? "no answer to the login"
+                                                 : "no connection in time");
 }
 
 static void start_deadline(struct gw_tcp_link *link)
@@ -203,8 +204,9 @@ void gw_tcp_greet(struct gw_tcp_link *link)
         return;
     if (got <= 0) {
         gw_tcp_fail(link, GW_ECLOSED,
-                    got == 0 ? "closed without an answer to the login"
-                             : strerror(errno));
+                    got < 0          ? strerror(errno)
+                    : link->listener ? "closed before the login"
+                                     : "closed without an answer to the login");
         return;
     }
     link->greeting_bytes += (size_t)got;
@@ -226,7 +228,7 @@ static void make_room(struct gw_tcp *tcp)
         if (link->listener && link->state == GW_TCP_GREETING)
             oldest = link;
     if (oldest)
-        gw_tcp_drop(oldest);
+        gw_tcp_fail(oldest, GW_EAGAIN, "too many that do not log in");
 }
 
 void gw_tcp_accept(struct gw_listener *listener)

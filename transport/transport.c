@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/metrics.h"
+
+#define REFUSALS_PER_SECOND 2
+
 static struct gw_send *send_of(const struct gw_heap_node *node)
 {
     return GW_CONTAINER(node, struct gw_send, node);
@@ -86,6 +90,17 @@ enum gw_status gw_link_place(struct gw_link *link,
     return GW_OK;
 }
 
+void gw_transport_refused(struct gw_transport *transport,
+                          const char *remote,
+                          const char *why)
+{
+    transport->limit.per_second = REFUSALS_PER_SECOND;
+    if (transport->loop->metrics)
+        gw_metrics_add(transport->loop->metrics, GW_METRIC_LOGINS_REFUSED, 1);
+    gw_log_limited(transport->loop->log, &transport->limit, GW_LOG_WARN,
+                   "connection from %s refused: %s", remote, why);
+}
+
 enum gw_status gw_link_judge(struct gw_link *link,
                              struct gw_acceptor *acceptor,
                              const uint8_t hello_bytes[GW_HELLO_BYTES],
@@ -103,8 +118,12 @@ enum gw_status gw_link_judge(struct gw_link *link,
     if (status == GW_OK)
         status = acceptor->judge(acceptor, link, &hello, reply);
     reply->status = status;
-    if (status != GW_OK)
+    if (status != GW_OK) {
+        gw_transport_refused(link->transport, link->remote,
+                             reply->reason[0] ? reply->reason
+                                              : "not a login of gradweir");
         return status;
+    }
     assert(link->handler);
     while (link->session == 0)
         gw_loop_random(link->transport->loop, &link->session,

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/log.h"
 #include "proto/login.h"
 #include "proto/status.h"
 #include "proto/wire.h"
@@ -160,6 +161,7 @@ struct gw_transport_ops {
 struct gw_transport {
     const struct gw_transport_ops *ops;
     struct gw_loop *loop;
+    struct gw_log_limit limit; /* of lines that strangers provoke */
 };
 
 /* Every transport of this build in order of preference, ended by NULL. */
@@ -196,6 +198,12 @@ enum gw_status gw_link_place(struct gw_link *link,
                              const struct gw_frame *frame,
                              void **place_p,
                              const char **why_p);
+
+/* For transports: a stranger did not get a link; one line, as many as a person
+   can read. */
+void gw_transport_refused(struct gw_transport *transport,
+                          const char *remote,
+                          const char *why);
 
 /*
  * For transports: answers a hello as the acceptor decides. Fills in the reply
