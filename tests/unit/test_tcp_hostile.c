@@ -193,12 +193,13 @@ static int knock(const struct site *site)
     return fd;
 }
 
-/* Whether the other side has closed it: the loop runs meanwhile. */
+/* Whether the other side closes it, before it would for silence: the loop runs
+   meanwhile. */
 static int is_closed(struct site *site, int fd)
 {
     static const uint64_t never = 0;
     uint8_t bytes[512];
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 50; i++) {
         ssize_t got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN))
             return 1;
