@@ -15,14 +15,13 @@ dist_check_SCRIPTS += \
 	%D%/check_style.sh \
 	%D%/run/bench.sh \
 	%D%/run/cli.sh \
+	%D%/run/docs.sh \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh
-	%D%/run/docs.sh \
-	%D%/run/quickstart.sh
 
 if HAVE_CMOCKA
 check_PROGRAMS += \
@@ -43,6 +42,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dataset \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
+	%D%/unit/test_digest \
 	%D%/unit/test_log \
 	%D%/unit/test_login \
 	%D%/unit/test_map \
@@ -55,6 +55,7 @@ check_PROGRAMS += \
 	%D%/unit/test_status \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_trace \
+	%D%/unit/test_transport_parts \
 	%D%/unit/test_update \
 	%D%/unit/test_wire
 LDADD += $(CMOCKA_LIBS)

@@ -1,0 +1,215 @@
+/* What transports are made of: the heap, the windows, the control channel. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "proto/random.h"
+#include "transport/channel.h"
+#include "transport/heap.h"
+#include "transport/window.h"
+
+static uint64_t draw(uint64_t *counter, uint64_t n)
+{
+    uint32_t bits[4];
+    gw_random4(1, GW_RANDOM_TEST, 2, (*counter)++, bits);
+    return bits[0] % n;
+}
+
+/* ---- heap: against a list that is searched ---- */
+
+#define ITEMS 200
+
+struct item {
+    struct gw_heap_node node;
+    uint64_t value;
+    int in;
+};
+
+static int item_before(const struct gw_heap_node *a,
+                       const struct gw_heap_node *b)
+{
+    return GW_CONTAINER(a, struct item, node)->value <
+           GW_CONTAINER(b, struct item, node)->value;
+}
+
+static void the_heap_gives_the_smallest(void **state)
+{
+    (void)state;
+    static struct item item[ITEMS];
+    struct gw_heap heap = {.before = item_before};
+    uint64_t counter = 0;
+    for (int round = 0; round < 20000; round++) {
+        struct item *one = &item[draw(&counter, ITEMS)];
+        if (one->in) {
+            gw_heap_remove(&heap, &one->node);
+        } else {
+            one->value = draw(&counter, 50);
+            gw_heap_insert(&heap, &one->node);
+        }
+        one->in = !one->in;
+        const struct item *smallest = NULL;
+        for (size_t i = 0; i < ITEMS; i++)
+            if (item[i].in && (!smallest || item[i].value < smallest->value))
+                smallest = &item[i];
+        struct gw_heap_node *first = gw_heap_first(&heap);
+        assert_int_equal(first != NULL, smallest != NULL);
+        if (first)
+            assert_int_equal(GW_CONTAINER(first, struct item, node)->value,
+                             smallest->value);
+    }
+}
+
+/* ---- windows ---- */
+
+static void a_window_is_for_its_kind_and_range(void **state)
+{
+    (void)state;
+    struct gw_windows windows = {0};
+    uint8_t memory[100];
+    uint32_t id;
+    assert_int_equal(
+        gw_window_open(&windows, GW_FRAME_PUSH, memory, sizeof memory, &id),
+        GW_OK);
+    assert_int_not_equal(id, GW_WINDOW_NONE);
+    assert_ptr_equal(gw_window_at(&windows, GW_FRAME_PUSH, id, 0, 100), memory);
+    assert_ptr_equal(gw_window_at(&windows, GW_FRAME_PUSH, id, 60, 40),
+                     memory + 60);
+    assert_ptr_equal(gw_window_at(&windows, GW_FRAME_PUSH, id, 100, 0),
+                     memory + 100);
+    assert_null(gw_window_at(&windows, GW_FRAME_PUSH, id, 60, 41));
+    assert_null(gw_window_at(&windows, GW_FRAME_PUSH, id, 101, 0));
+    assert_null(gw_window_at(&windows, GW_FRAME_PUSH, id, UINT64_MAX, 2));
+    assert_null(gw_window_at(&windows, GW_FRAME_PUSH, id, 1, UINT32_MAX));
+    assert_null(gw_window_at(&windows, GW_FRAME_SEED, id, 0, 1));
+    assert_null(gw_window_at(&windows, GW_FRAME_PUSH, id + 1, 0, 1));
+    assert_null(gw_window_at(&windows, GW_FRAME_PUSH, GW_WINDOW_NONE, 0, 1));
+}
+
+/* A frame that was on its way finds nothing, however often the slot is used. */
+static void a_closed_window_never_comes_back(void **state)
+{
+    (void)state;
+    struct gw_windows windows = {0};
+    uint8_t memory[8];
+    uint32_t old, id;
+    assert_int_equal(gw_window_open(&windows, GW_FRAME_PUSH, memory, 8, &old),
+                     GW_OK);
+    gw_window_close(&windows, old);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(
+            gw_window_open(&windows, GW_FRAME_PUSH, memory, 8, &id), GW_OK);
+        assert_int_not_equal(id, old);
+        assert_null(gw_window_at(&windows, GW_FRAME_PUSH, old, 0, 8));
+        gw_window_close(&windows, old); /* changes nothing */
+        assert_non_null(gw_window_at(&windows, GW_FRAME_PUSH, id, 0, 8));
+        gw_window_close(&windows, id);
+    }
+}
+
+static void only_so_many_windows_are_open(void **state)
+{
+    (void)state;
+    struct gw_windows windows = {0};
+    uint8_t memory[8];
+    uint32_t id[GW_WINDOWS_MAX + 1] = {0};
+    for (size_t i = 0; i < GW_WINDOWS_MAX; i++)
+        assert_int_equal(
+            gw_window_open(&windows, GW_FRAME_PUSH, memory, 8, &id[i]), GW_OK);
+    assert_int_equal(
+        gw_window_open(&windows, GW_FRAME_PUSH, memory, 8, &id[GW_WINDOWS_MAX]),
+        GW_ENOMEM);
+    gw_window_close(&windows, id[3]);
+    assert_int_equal(gw_window_open(&windows, GW_FRAME_PUSH, memory, 8, &id[3]),
+                     GW_OK);
+}
+
+/* ---- the channel, without a link ---- */
+
+static struct gw_control_arena arena;
+
+static enum gw_status tell(struct gw_channel *channel, size_t text_bytes)
+{
+    char *text = malloc(text_bytes + 1);
+    memset(text, 'x', text_bytes);
+    text[text_bytes] = '\0';
+    struct gw_message message = {.kind = GW_MESSAGE_STOP,
+                                 .stop = {.text = text}};
+    enum gw_status status = gw_channel_tell(channel, NULL, &message, &arena, 1);
+    free(text);
+    return status;
+}
+
+/* Any sizes, acknowledged in any portions: the ring neither leaks nor jams. */
+static void the_ring_is_used_again_and_again(void **state)
+{
+    (void)state;
+    struct gw_channel channel = {0};
+    uint64_t counter = 0, full = 0;
+    for (int round = 0; round < 5000; round++) {
+        enum gw_status status = tell(&channel, draw(&counter, 20000));
+        if (status == GW_EAGAIN) {
+            full++;
+            uint64_t open = channel.sent - channel.acked;
+            assert_true(open > 0);
+            assert_int_equal(
+                gw_channel_acked(&channel,
+                                 channel.acked + 1 + draw(&counter, open)),
+                GW_OK);
+            continue;
+        }
+        assert_int_equal(status, GW_OK);
+    }
+    assert_true(full > 100);
+    assert_int_equal(gw_channel_acked(&channel, channel.sent), GW_OK);
+    assert_null(channel.first);
+    assert_int_equal(tell(&channel, 60000), GW_OK);
+    gw_channel_free(&channel);
+}
+
+static void a_message_that_is_too_large_says_so(void **state)
+{
+    (void)state;
+    struct gw_channel channel = {0};
+    assert_int_equal(tell(&channel, GW_MESSAGE_BYTES_MAX), GW_ERANGE);
+    assert_int_equal(channel.sent, 0);
+    assert_int_equal(tell(&channel, 10), GW_OK);
+    gw_channel_free(&channel);
+}
+
+static void numbers_come_once_and_in_order(void **state)
+{
+    (void)state;
+    struct gw_channel channel = {0};
+    assert_int_equal(gw_channel_take(&channel, 2), GW_EPROTO);
+    assert_int_equal(gw_channel_take(&channel, 0), GW_EEXIST);
+    assert_int_equal(gw_channel_take(&channel, 1), GW_OK);
+    assert_int_equal(gw_channel_take(&channel, 1), GW_EEXIST);
+    assert_int_equal(gw_channel_take(&channel, UINT64_MAX), GW_EPROTO);
+    assert_int_equal(gw_channel_take(&channel, 2), GW_OK);
+    assert_int_equal(gw_channel_acked(&channel, 1), GW_EPROTO);
+    assert_false(gw_channel_owes_ack(&channel));
+    for (uint64_t i = 3; i < 20; i++)
+        assert_int_equal(gw_channel_take(&channel, i), GW_OK);
+    assert_true(gw_channel_owes_ack(&channel));
+    gw_channel_free(&channel);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_heap_gives_the_smallest),
+        cmocka_unit_test(a_window_is_for_its_kind_and_range),
+        cmocka_unit_test(a_closed_window_never_comes_back),
+        cmocka_unit_test(only_so_many_windows_are_open),
+        cmocka_unit_test(the_ring_is_used_again_and_again),
+        cmocka_unit_test(a_message_that_is_too_large_says_so),
+        cmocka_unit_test(numbers_come_once_and_in_order),
+    };
+    return cmocka_run_group_tests_name("transport parts", tests, NULL, NULL);
+}
