@@ -52,6 +52,8 @@ check_PROGRAMS += \
 	%D%/unit/test_plan \
 	%D%/unit/test_random \
 	%D%/unit/test_safetensors \
+	%D%/unit/test_server_parts \
+	%D%/unit/test_shard \
 	%D%/unit/test_status \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_trace \

@@ -1,0 +1,224 @@
+/* Rules of a server that are pure: schedules, policies, wants. */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "server/policy.h"
+#include "server/schedule.h"
+#include "server/want.h"
+
+/* ---- schedules, against closed forms ---- */
+
+static struct gw_config job(enum gw_schedule schedule, uint64_t warmup)
+{
+    static struct gw_config config;
+    gw_config_default(&config);
+    config.optimizer.lr = 0.4;
+    config.optimizer.schedule = schedule;
+    config.optimizer.warmup = warmup;
+    config.optimizer.final_lr = 0.1;
+    config.optimizer.step_every = 10;
+    config.optimizer.step_factor = 0.5;
+    return config;
+}
+
+#define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-12)
+
+static void schedules_follow_their_formulas(void **state)
+{
+    (void)state;
+    struct gw_config constant = job(GW_SCHEDULE_CONSTANT, 0);
+    struct gw_config step = job(GW_SCHEDULE_STEP, 0);
+    struct gw_config cosine = job(GW_SCHEDULE_COSINE, 0);
+    struct gw_config linear = job(GW_SCHEDULE_LINEAR, 0);
+    for (uint64_t t = 0; t <= 120; t++) {
+        double done = t < 100 ? (double)t / 100 : 1;
+        NEAR(gw_schedule_lr(&constant, t, 100, 1), 0.4);
+        NEAR(gw_schedule_lr(&step, t, 100, 1), 0.4 / pow(2, (double)(t / 10)));
+        NEAR(gw_schedule_lr(&cosine, t, 100, 1),
+             0.4 * (0.1 + 0.9 * (1 + cos(M_PI * done)) / 2));
+        NEAR(gw_schedule_lr(&linear, t, 100, 1), 0.4 * (1 - 0.9 * done));
+    }
+    NEAR(gw_schedule_lr(&cosine, 50, 100, 1), 0.4 * 0.55);
+    NEAR(gw_schedule_lr(&cosine, 100, 100, 1), 0.04);
+}
+
+/* Warm-up rises to the full rate, then the schedule begins at its beginning. */
+static void warm_up_comes_first(void **state)
+{
+    (void)state;
+    struct gw_config linear = job(GW_SCHEDULE_LINEAR, 20);
+    for (uint64_t t = 0; t < 20; t++)
+        NEAR(gw_schedule_lr(&linear, t, 100, 1), 0.4 * (double)(t + 1) / 20);
+    NEAR(gw_schedule_lr(&linear, 20, 100, 1), 0.4);
+    NEAR(gw_schedule_lr(&linear, 60, 100, 1), 0.4 * (1 - 0.9 * 0.5));
+    NEAR(gw_schedule_lr(&linear, 100, 100, 1), 0.04);
+    /* a warm-up longer than the job never gets there, and divides by nothing */
+    NEAR(gw_schedule_lr(&linear, 5, 10, 1), 0.4 * 6 / 20);
+    NEAR(gw_schedule_lr(&linear, 30, 10, 1), 0.04);
+}
+
+static void the_linear_rule_scales_with_the_batch(void **state)
+{
+    (void)state;
+    struct gw_config config = job(GW_SCHEDULE_CONSTANT, 0);
+    config.train.scale_lr = GW_SCALE_LR_LINEAR;
+    config.train.base_batch = 256;
+    NEAR(gw_schedule_lr(&config, 0, 10, 1024), 1.6);
+    NEAR(gw_schedule_lr(&config, 0, 10, 64), 0.1);
+    config.train.batch = 8;
+    config.train.global_batch = 0;
+    config.train.accumulate = 2;
+    config.cluster.workers = 3;
+    assert_int_equal(gw_schedule_batch(&config), 48);
+    config.train.global_batch = 100;
+    assert_int_equal(gw_schedule_batch(&config), 100);
+}
+
+/* ---- policies ---- */
+
+static void sync_takes_each_push_of_its_clock_once(void **state)
+{
+    (void)state;
+    const struct gw_policy *sync = gw_policy_find("sync");
+    assert_non_null(sync);
+    assert_null(gw_policy_find("nonsense"));
+    for (uint64_t version = 0; version < 5; version++) {
+        for (uint64_t clock = 0; clock < 8; clock++) {
+            enum gw_push_verdict free = clock < version    ? GW_PUSH_DUPLICATE
+                                        : clock == version ? GW_PUSH_HOLD
+                                                           : GW_PUSH_VIOLATION;
+            enum gw_push_verdict held =
+                clock <= version ? GW_PUSH_DUPLICATE : GW_PUSH_VIOLATION;
+            assert_int_equal(sync->judge(version, clock, 0), free);
+            assert_int_equal(sync->judge(version, clock, 1), held);
+        }
+    }
+    assert_int_equal(sync->judge(0, UINT64_MAX, 0), GW_PUSH_VIOLATION);
+    assert_false(sync->complete(2, 3));
+    assert_true(sync->complete(3, 3));
+    struct gw_want want = {.condition = GW_WANT_VERSION, .value = 4};
+    assert_false(sync->answerable(&want, 3));
+    assert_true(sync->answerable(&want, 4));
+    assert_true(sync->answerable(&want, 5));
+    want.condition = 77;
+    assert_false(sync->answerable(&want, 5));
+}
+
+/* ---- wants ---- */
+
+#define RANKS  2
+#define SHARDS 3
+
+static struct gw_map *make_map(void)
+{
+    const struct gw_key keys[] = {
+        {.name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {100000}},
+        {.name = "b", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {3}},
+        {.name = "c", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {50000}}};
+    struct gw_map *map;
+    struct gw_error error;
+    assert_int_equal(gw_map_create(keys, 3, SHARDS, &map, &error), GW_OK);
+    return map;
+}
+
+struct opened {
+    unsigned count[64]; /* by local chunk */
+    uint32_t rank;
+};
+
+static void on_opened(void *owner, uint32_t rank, uint32_t chunk)
+{
+    struct opened *opened = owner;
+    opened->rank = rank;
+    opened->count[chunk]++;
+}
+
+/* A run over the whole model opens every chunk once, at the shard and on the
+   link that it belongs to, with the place it has in the arena. */
+static void a_run_opens_each_chunk_where_it_belongs(void **state)
+{
+    (void)state;
+    struct gw_map *map = make_map();
+    unsigned total = 0;
+    assert_true(map->chunks > 6);
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        struct gw_wants *wants;
+        struct gw_error error;
+        assert_int_equal(gw_wants_create(map, shard, RANKS, &wants, &error),
+                         GW_OK);
+        for (unsigned link = 0; link < 2; link++) {
+            struct opened opened = {.rank = 0};
+            struct gw_want want = {.count = (uint32_t)map->chunks,
+                                   .value = 7,
+                                   .offset = 1000,
+                                   .condition = GW_WANT_VERSION};
+            assert_int_equal(
+                gw_wants_post(wants, 1, link, 2, &want, on_opened, &opened),
+                GW_OK);
+            for (uint32_t i = 0; i < map->shard_chunks[shard]; i++) {
+                uint32_t chunk = map->shard_chunk[shard][i];
+                assert_int_equal(opened.count[i], chunk % 2 == link);
+                total += opened.count[i];
+                if (!opened.count[i])
+                    continue;
+                const struct gw_want_slot *slot = gw_wants_slot(wants, 1, i);
+                assert_int_equal(opened.rank, 1);
+                assert_true(slot->open);
+                assert_int_equal(slot->want.chunk, chunk);
+                assert_int_equal(slot->want.count, 1);
+                assert_int_equal(slot->want.value, 7);
+                assert_int_equal(slot->want.offset,
+                                 1000 + map->chunk[chunk].arena_offset);
+                assert_false(gw_wants_slot(wants, 0, i)->open);
+            }
+        }
+        gw_wants_destroy(wants);
+    }
+    assert_int_equal(total, map->chunks);
+    gw_map_destroy(map);
+}
+
+static void a_run_that_leaves_the_map_is_refused(void **state)
+{
+    (void)state;
+    struct gw_map *map = make_map();
+    struct gw_wants *wants;
+    struct gw_error error;
+    uint32_t chunks = (uint32_t)map->chunks;
+    const struct gw_want wrong[] = {{.chunk = chunks, .count = 1},
+                                    {.chunk = 0, .count = chunks + 1},
+                                    {.chunk = chunks - 1, .count = 2},
+                                    {.chunk = 1, .count = UINT32_MAX},
+                                    {.chunk = UINT32_MAX, .count = 1}};
+    struct opened opened = {.rank = 0};
+    assert_int_equal(gw_wants_create(map, 0, RANKS, &wants, &error), GW_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(
+            gw_wants_post(wants, 0, 0, 1, &wrong[i], on_opened, &opened),
+            GW_EPROTO);
+    for (size_t i = 0; i < sizeof opened.count / sizeof *opened.count; i++)
+        assert_int_equal(opened.count[i], 0);
+    gw_wants_destroy(wants);
+    gw_map_destroy(map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(schedules_follow_their_formulas),
+        cmocka_unit_test(warm_up_comes_first),
+        cmocka_unit_test(the_linear_rule_scales_with_the_batch),
+        cmocka_unit_test(sync_takes_each_push_of_its_clock_once),
+        cmocka_unit_test(a_run_opens_each_chunk_where_it_belongs),
+        cmocka_unit_test(a_run_that_leaves_the_map_is_refused),
+    };
+    return cmocka_run_group_tests_name("server parts", tests, NULL, NULL);
+}

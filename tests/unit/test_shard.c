@@ -1,0 +1,301 @@
+/*
+ * A shard alone: sums in tree order whatever came first, each push once, the
+ * version before left whole, and memory as the formula says.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "proto/random.h"
+#include "server/shard.h"
+
+#define RANKS 5
+
+struct bench {
+    struct gw_map *map;
+    struct gw_shard *shard;
+    struct gw_update update;
+};
+
+static void open_bench(struct bench *bench, const char *optimizer, int whole)
+{
+    const struct gw_key keys[] = {
+        {.name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {40000}},
+        {.name = "b", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {7}}};
+    struct gw_error error = {.text = ""};
+    assert_int_equal(gw_map_create(keys, 2, 1, &bench->map, &error), GW_OK);
+    assert_int_equal(gw_shard_create(bench->map, 0, RANKS, whole,
+                                     gw_optimizer_find(optimizer),
+                                     &bench->shard, &error),
+                     GW_OK);
+    bench->update = (struct gw_update){.scale = 0.125f,
+                                       .lr = 1,
+                                       .momentum = 0.9,
+                                       .beta1 = 0.9,
+                                       .beta2 = 0.999,
+                                       .eps = 1e-8,
+                                       .t = 1,
+                                       .trust_ratio = 1};
+    gw_update_prepare(&bench->update);
+}
+
+static void close_bench(struct bench *bench)
+{
+    gw_shard_destroy(bench->shard);
+    gw_map_destroy(bench->map);
+}
+
+/* A gradient that rounds differently in every order of summing. */
+static float gradient(uint32_t rank, uint32_t chunk, uint32_t i)
+{
+    uint32_t bits[4];
+    gw_random4(rank, GW_RANDOM_TEST, chunk, i, bits);
+    return ldexpf(gw_random_uniform(bits[0]) - 0.5f, (int)(bits[1] % 24));
+}
+
+static void seed_all(struct gw_shard *shard)
+{
+    for (uint32_t c = 0; c < shard->chunks; c++) {
+        for (uint32_t i = 0; i < shard->chunk[c].elems; i++)
+            shard->landing[0][shard->chunk[c].first + i] =
+                gradient(99, c, i) / 1e6f;
+        gw_shard_seed(shard, c, 0);
+    }
+}
+
+static void land(struct gw_shard *shard, uint32_t rank, uint32_t chunk)
+{
+    for (uint32_t i = 0; i < shard->chunk[chunk].elems; i++)
+        shard->landing[rank][shard->chunk[chunk].first + i] =
+            gradient(rank, chunk, i);
+}
+
+/* Sum over ranks [first, first + n) as a balanced tree. */
+static float tree(uint32_t chunk, uint32_t i, uint32_t first, uint32_t n)
+{
+    if (n == 1)
+        return gradient(first, chunk, i);
+    uint32_t half = 1;
+    while (2 * half < n)
+        half *= 2;
+    return tree(chunk, i, first, half) + tree(chunk, i, first + half, n - half);
+}
+
+static void sums_are_trees_whatever_comes_first(void **state)
+{
+    (void)state;
+    static const uint32_t order[][RANKS] = {
+        {0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}};
+    for (size_t o = 0; o < sizeof order / sizeof *order; o++) {
+        struct bench bench;
+        open_bench(&bench, "sgd", 0);
+        struct gw_shard *shard = bench.shard;
+        seed_all(shard);
+        for (uint32_t c = 0; c < shard->chunks; c++) {
+            const struct gw_shard_chunk *chunk = &shard->chunk[c];
+            for (uint32_t r = 0; r < RANKS; r++) {
+                land(shard, order[o][r], c);
+                assert_int_equal(gw_shard_hold(shard, order[o][r], c, 2, 0),
+                                 r + 1 == RANKS);
+            }
+            assert_int_equal(chunk->samples, 2 * RANKS);
+            assert_int_equal(gw_shard_update(shard, c, &bench.update), GW_OK);
+            const float *w = gw_shard_weights(shard, c);
+            for (uint32_t i = 0; i < chunk->elems; i++) {
+                float before = gradient(99, c, i) / 1e6f;
+                float step = tree(c, i, 0, RANKS) * 0.125f;
+                assert_true(w[i] == before - step ||
+                            w[i] == fmaf(-1, step, before));
+            }
+        }
+        close_bench(&bench);
+    }
+}
+
+/* The two ways to commit give the same bits. */
+static void both_commits_agree(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"sgd", "momentum", "nesterov", "adam",
+                                        "adamw"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct bench stream, whole;
+        open_bench(&stream, kinds[k], 0);
+        open_bench(&whole, kinds[k], 1);
+        seed_all(stream.shard);
+        seed_all(whole.shard);
+        for (uint32_t step = 0; step < 3; step++) {
+            for (uint32_t c = 0; c < stream.shard->chunks; c++) {
+                for (uint32_t r = 0; r < RANKS; r++) {
+                    land(stream.shard, r, c);
+                    land(whole.shard, r, c);
+                    gw_shard_hold(stream.shard, r, c, 1, 0);
+                    gw_shard_hold(whole.shard, r, c, 1, 0);
+                }
+                assert_int_equal(
+                    gw_shard_update(stream.shard, c, &stream.update), GW_OK);
+                assert_true(gw_shard_reduce(whole.shard, c));
+            }
+            assert_int_equal(whole.shard->chunks_reduced, whole.shard->chunks);
+            for (uint32_t c = 0; c < whole.shard->chunks; c++) {
+                gw_shard_apply(whole.shard, c, &whole.update);
+                assert_memory_equal(gw_shard_weights(stream.shard, c),
+                                    gw_shard_weights(whole.shard, c),
+                                    whole.shard->chunk[c].elems *
+                                        sizeof(float));
+                assert_int_equal(gw_shard_crc(stream.shard, c),
+                                 gw_shard_crc(whole.shard, c));
+            }
+            assert_int_equal(whole.shard->chunks_reduced, 0);
+        }
+        close_bench(&stream);
+        close_bench(&whole);
+    }
+}
+
+/* The version before stays as it was: answers of it may still be under way. */
+static void the_version_before_stays_whole(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, "momentum", 0);
+    struct gw_shard *shard = bench.shard;
+    seed_all(shard);
+    size_t bytes = shard->chunk[0].elems * sizeof(float);
+    float *copy = malloc(bytes);
+    const float *before = gw_shard_weights(shard, 0);
+    uint32_t crc = gw_shard_crc(shard, 0);
+    memcpy(copy, before, bytes);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        land(shard, r, 0);
+        gw_shard_hold(shard, r, 0, 1, 0);
+    }
+    assert_int_equal(gw_shard_update(shard, 0, &bench.update), GW_OK);
+    assert_int_equal(shard->chunk[0].version, 1);
+    assert_int_equal(shard->chunk[1].version, 0);
+    assert_ptr_not_equal(gw_shard_weights(shard, 0), before);
+    assert_memory_equal(before, copy, bytes);
+    assert_int_not_equal(gw_shard_crc(shard, 0), crc);
+    free(copy);
+    close_bench(&bench);
+}
+
+/* A push that is taken back counts again when it comes again; no other does. */
+static void a_push_counts_once(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, "sgd", 1);
+    struct gw_shard *shard = bench.shard;
+    seed_all(shard);
+    gw_shard_hold(shard, 2, 0, 3, 0);
+    assert_int_equal(gw_shard_unhold(shard, 1, 0), 0);
+    assert_int_equal(gw_shard_unhold(shard, 2, 0), 1);
+    assert_int_equal(gw_shard_unhold(shard, 2, 0), 0);
+    assert_int_equal(shard->chunk[0].held, 0);
+    assert_int_equal(shard->chunk[0].samples, 0);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        land(shard, r, 0);
+        gw_shard_hold(shard, r, 0, 3, 0);
+    }
+    assert_true(gw_shard_reduce(shard, 0));
+    /* it is in the sum now: the link's break does not take it back */
+    assert_int_equal(gw_shard_unhold(shard, 2, 0), 0);
+    assert_int_equal(shard->chunk[0].held, RANKS);
+    assert_true(gw_shard_slot(shard, 2, 0)->held);
+    gw_shard_skip(shard, 0);
+    assert_int_equal(shard->chunk[0].version, 1);
+    assert_int_equal(shard->chunk[0].held, 0);
+    assert_false(gw_shard_slot(shard, 2, 0)->held);
+    close_bench(&bench);
+}
+
+/* A rank without samples adds nothing, whatever lies in its slot. */
+static void empty_pushes_add_nothing(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, "sgd", 0);
+    struct gw_shard *shard = bench.shard;
+    seed_all(shard);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        for (uint32_t i = 0; i < shard->chunk[1].elems; i++)
+            shard->landing[r][shard->chunk[1].first + i] = r == 3 ? 2 : NAN;
+        gw_shard_hold(shard, r, 1, r == 3 ? 4 : 0, r != 3);
+        assert_int_equal(gw_shard_is_bad(shard, r, 1), 0);
+    }
+    float before = gw_shard_weights(shard, 1)[0];
+    assert_int_equal(gw_shard_update(shard, 1, &bench.update), GW_OK);
+    assert_true(gw_shard_weights(shard, 1)[0] == before - 0.25f);
+    close_bench(&bench);
+}
+
+static void what_is_not_finite_is_found_and_named(void **state)
+{
+    (void)state;
+    static const float poison[] = {NAN, INFINITY, -INFINITY};
+    for (size_t p = 0; p < 3; p++) {
+        struct bench bench;
+        open_bench(&bench, "sgd", 1);
+        struct gw_shard *shard = bench.shard;
+        seed_all(shard);
+        for (uint32_t r = 0; r < RANKS; r++) {
+            land(shard, r, 0);
+            gw_shard_hold(shard, r, 0, 1, 0);
+        }
+        shard->landing[3][shard->chunk[0].first + shard->chunk[0].elems - 1] =
+            poison[p];
+        assert_false(gw_shard_reduce(shard, 0));
+        for (uint32_t r = 0; r < RANKS; r++)
+            assert_int_equal(gw_shard_is_bad(shard, r, 0), r == 3);
+        uint32_t crc = gw_shard_crc(shard, 0);
+        gw_shard_skip(shard, 0);
+        assert_int_equal(gw_shard_crc(shard, 0), crc);
+        close_bench(&bench);
+    }
+}
+
+/* Two weights, the states, a slot per rank, and the sum where it is kept. */
+static void memory_is_what_the_formula_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind;
+        size_t states;
+    } rows[] = {{"sgd", 0}, {"momentum", 1}, {"adam", 2}};
+    for (size_t i = 0; i < 3; i++) {
+        for (int whole = 0; whole <= 1; whole++) {
+            struct bench bench;
+            open_bench(&bench, rows[i].kind, whole);
+            size_t arrays = 2 + rows[i].states + RANKS + (size_t)whole;
+            size_t least = arrays * bench.map->shard_bytes[0];
+            assert_true(bench.shard->memory_bytes >= least);
+            assert_true(bench.shard->memory_bytes <= least + arrays * 8192);
+            assert_int_equal(bench.shard->memory_bytes,
+                             gw_shard_bytes(bench.map, 0, RANKS, whole,
+                                            bench.shard->optimizer));
+            close_bench(&bench);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_trees_whatever_comes_first),
+        cmocka_unit_test(both_commits_agree),
+        cmocka_unit_test(the_version_before_stays_whole),
+        cmocka_unit_test(a_push_counts_once),
+        cmocka_unit_test(empty_pushes_add_nothing),
+        cmocka_unit_test(what_is_not_finite_is_found_and_named),
+        cmocka_unit_test(memory_is_what_the_formula_says),
+    };
+    return cmocka_run_group_tests_name("shard", tests, NULL, NULL);
+}
