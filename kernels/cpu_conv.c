@@ -1,15 +1,22 @@
 /*
- * Convolution as matrix products over tiles of the output: a tile's windows are
- * unfolded into a matrix that stays in L2, so the unfolded batch never exists.
+ * Convolution without unfolding: all three products are sums over terms, for
+ * groups of places at once, read where the image lies.
  *
- *   unfolded[in kh kw][cols]      cols = places of the tile, rows of the output
- *   y[out][cols]   = k[out][in kh kw] unfolded
- *   dk            += dy[out][cols] unfolded^T
- *   dunfolded      = k^T dy, then folded back: added up where windows overlap
+ *   c[place][channel] = sum over terms of x[place + term] w[term][channel]
  *
- * A tile is some rows of one image, or several whole images where one has fewer
- * places than a product needs to be fast. With one image, products read and
- * write y and dy where they lie; with several they go through a gathered copy.
+ *              places            terms                w, by channel
+ *   forward    outputs           (ky, in, kx)         k, by out
+ *   dx         inputs            (ky, out, kx)        k backwards, by in
+ *   dk         (in, ky, kx)      outputs              dy, by out
+ *
+ * A place and a term are offsets into one image, kept in tables; where windows
+ * reach over the edge, that image is a copy with zeros around. Terms are in
+ * order of ky, so that a place near the edge takes the run of those that meet
+ * the image. Channels come in blocks of one or two vectors, and w is packed so
+ * that a block's terms follow each other. What is needed for one image fits L2.
+ *
+ * With a stride, dx falls into stride x stride phases: inputs whose windows'
+ * places k are equal modulo the stride share their terms.
  */
 #include "config.h"
 
@@ -17,325 +24,406 @@
 
 #include <string.h>
 
-#include "kernels/isa.h"
+#include "kernels/cpu_conv_isa.h"
 
-#define TILE_ELEMS    ((size_t)64 << 10) /* of an unfolded tile: 256 KiB */
-#define TILE_COLS_MIN 64
-#define LANES         16
+#define ALIGN 64
+#define RUN   (16 * GW_GROUP) /* places at a time, so that c stays in L1 */
+#define CHUNK 256             /* terms of dk at a time: the same for dy */
 
-struct plan {
-    size_t oh, ow, depth; /* depth = in kh kw */
-    size_t images, rows;  /* of a full tile */
+/* Places with the terms that each of them takes. */
+struct view {
+    size_t places, terms;
+    int32_t *place, *term;
+    int32_t *from, *to; /* [places]: the run of its terms */
 };
 
-struct tile {
-    size_t image, images, row, rows, cols;
+/* One image with zeros around it. */
+struct frame {
+    size_t planes, h, w; /* of the image */
+    size_t top, left, full_h, full_w;
 };
 
-/* Output positions [from, to) whose window place k lies inside the input. */
-struct span {
-    size_t from, to;
+struct scratch {
+    struct view view;
+    float *image, *packed, *sums, *panel, *c, *db;
+    size_t bytes;
 };
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static struct plan plan_of(const struct gw_conv_shape *s)
+static size_t rounded_up(size_t n, size_t step)
 {
-    struct plan plan = {
-        .oh = (s->h + 2 * s->pad - s->kh) / s->stride + 1,
-        .ow = (s->w + 2 * s->pad - s->kw) / s->stride + 1,
-        .depth = s->in * s->kh * s->kw,
-        .images = 1,
+    return (n + step - 1) / step * step;
+}
+
+static size_t out_h(const struct gw_conv_shape *s)
+{
+    return (s->h + 2 * s->pad - s->kh) / s->stride + 1;
+}
+
+static size_t out_w(const struct gw_conv_shape *s)
+{
+    return (s->w + 2 * s->pad - s->kw) / s->stride + 1;
+}
+
+static size_t width_of(const struct gw_conv_loops *loops, size_t channels)
+{
+    return channels > loops->lanes ? 2 * loops->lanes : loops->lanes;
+}
+
+static size_t frame_elems(const struct frame *f)
+{
+    return f->planes * f->full_h * f->full_w;
+}
+
+/* What forward and dk read. */
+static struct frame input_frame(const struct gw_conv_shape *s)
+{
+    return (struct frame){
+        .planes = s->in,
+        .h = s->h,
+        .w = s->w,
+        .top = s->pad,
+        .left = s->pad,
+        .full_h = s->h + 2 * s->pad,
+        .full_w = s->w + 2 * s->pad,
     };
-    size_t places = plan.oh * plan.ow;
-    plan.rows = plan.oh;
-    if (places < TILE_COLS_MIN) {
-        plan.images = smaller(s->n, (TILE_COLS_MIN + places - 1) / places);
-        return plan;
-    }
-    size_t fit = TILE_ELEMS / (plan.depth * plan.ow);
-    fit = fit ? smaller(fit, plan.oh) : 1;
-    size_t tiles = (plan.oh + fit - 1) / fit;
-    plan.rows = (plan.oh + tiles - 1) / tiles; /* all about equal */
-    return plan;
 }
 
-static struct tile first_tile(const struct gw_conv_shape *s,
-                              const struct plan *plan)
+/* What dx reads: as many rows around as a window's places reach over. */
+static struct frame output_frame(const struct gw_conv_shape *s)
 {
-    struct tile tile = {.images = smaller(plan->images, s->n),
-                        .rows = plan->rows};
-    tile.cols = tile.images * tile.rows * plan->ow;
-    return tile;
+    struct frame f = {
+        .planes = s->out,
+        .h = out_h(s),
+        .w = out_w(s),
+        .top = (s->kh - 1) / s->stride,
+        .left = (s->kw - 1) / s->stride,
+    };
+    f.full_h = f.top + larger(f.h, (s->h - 1 + s->pad) / s->stride + 1);
+    f.full_w = f.left + larger(f.w, (s->w - 1 + s->pad) / s->stride + 1);
+    return f;
 }
 
-static void next_tile(const struct gw_conv_shape *s,
-                      const struct plan *plan,
-                      struct tile *tile)
+static void *carve(void *base, size_t *used, size_t bytes)
 {
-    tile->row += tile->rows;
-    if (tile->row == plan->oh) {
-        tile->row = 0;
-        tile->image += tile->images;
-    }
-    tile->images = smaller(plan->images, s->n - tile->image);
-    tile->rows = smaller(plan->rows, plan->oh - tile->row);
-    tile->cols = tile->images * tile->rows * plan->ow;
+    void *piece = base ? (char *)base + *used : NULL;
+    *used += rounded_up(bytes, ALIGN);
+    return piece;
 }
 
-static size_t unfolded_elems(const struct plan *plan)
+/* For all three products, and whatever the set of instructions: a block of
+   channels is at most 32 wide. */
+static struct scratch lay_out(const struct gw_conv_shape *s, void *base)
 {
-    size_t elems = plan->depth * plan->images * plan->rows * plan->ow;
-    return (elems + LANES - 1) / LANES * LANES;
+    struct scratch scratch = {.bytes = 0};
+    struct frame x = input_frame(s), y = output_frame(s);
+    size_t window = s->kh * s->kw, *used = &scratch.bytes;
+    size_t outs = rounded_up(s->out, 32), ins = rounded_up(s->in, 32);
+    size_t places = larger(larger(x.h * x.w, y.h * y.w), s->in * window);
+    size_t terms = larger(larger(s->in, s->out) * window, y.h * y.w);
+    size_t weights = window * larger(outs * s->in, ins * s->out);
+    struct view *view = &scratch.view;
+    view->place = carve(base, used, places * sizeof(int32_t));
+    view->from = carve(base, used, places * sizeof(int32_t));
+    view->to = carve(base, used, places * sizeof(int32_t));
+    view->term = carve(base, used, terms * sizeof(int32_t));
+    scratch.image = carve(
+        base, used, larger(frame_elems(&x), frame_elems(&y)) * sizeof(float));
+    scratch.packed = carve(base, used, weights * sizeof(float));
+    scratch.sums = carve(base, used, outs * s->in * window * sizeof(float));
+    scratch.panel = carve(base, used, CHUNK * 32 * sizeof(float));
+    scratch.c = carve(base, used, RUN * 32 * sizeof(float));
+    scratch.db = carve(base, used, outs * sizeof(float));
+    return scratch;
 }
 
 size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape)
 {
-    struct plan plan = plan_of(shape);
-    size_t gathered = shape->out * plan.images * plan.rows * plan.ow;
-    return (unfolded_elems(&plan) + gathered) * sizeof(float);
+    return lay_out(shape, NULL).bytes;
 }
 
-GW_INLINE struct span
-span_of(size_t k, size_t size, size_t pad, size_t stride, size_t places)
+/* ---- frames ---- */
+
+/* The zeros around stay from image to image. */
+static void clear_frame(const struct frame *f, float *image)
 {
-    struct span span = {0, places};
-    if (k < pad)
-        span.from = (pad - k + stride - 1) / stride;
-    if (size + pad <= k)
-        span.to = 0;
-    else
-        span.to = smaller(places, (size - 1 + pad - k) / stride + 1);
-    span.from = smaller(span.from, span.to);
-    return span;
+    memset(image, 0, frame_elems(f) * sizeof *image);
 }
 
-/* Rows are short and many: a call of memcpy for each would cost more. */
-GW_INLINE void copy_row(float *to, const float *from, size_t n, size_t stride)
+/* x itself where nothing is around it, else its copy in `image`. */
+static const float *
+fill_frame(const struct frame *f, const float *x, float *image)
 {
-    size_t i = 0;
-    if (stride == 1)
-        for (; i + 8 <= n; i += 8)
-            memcpy(to + i, from + i, 8 * sizeof *to);
-    for (; i < n; i++)
-        to[i] = from[i * stride];
-}
-
-GW_INLINE void add_row(float *to, const float *from, size_t n, size_t stride)
-{
-    size_t i = 0;
-    if (stride == 1)
-        for (; i + 8 <= n; i += 8)
-            for (size_t l = 0; l < 8; l++)
-                to[i + l] += from[i + l];
-    for (; i < n; i++)
-        to[i * stride] += from[i];
-}
-
-GW_INLINE void zero_row(float *to, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        to[i] = 0;
-}
-
-/* One place of the window over the tile's rows of one plane of the input. */
-GW_INLINE void unfold_plane(const struct gw_conv_shape *s,
-                            const struct plan *plan,
-                            const struct tile *tile,
-                            size_t ky,
-                            size_t kx,
-                            size_t stride,
-                            const float *plane,
-                            float *to)
-{
-    struct span y = span_of(ky, s->h, s->pad, stride, plan->oh);
-    struct span x = span_of(kx, s->w, s->pad, stride, plan->ow);
-    for (size_t oy = tile->row; oy < tile->row + tile->rows; oy++) {
-        if (oy < y.from || oy >= y.to) {
-            zero_row(to, plan->ow);
-        } else {
-            const float *from = plane + (oy * stride + ky - s->pad) * s->w +
-                                (x.from * stride + kx - s->pad);
-            zero_row(to, x.from);
-            copy_row(to + x.from, from, x.to - x.from, stride);
-            zero_row(to + x.to, plan->ow - x.to);
-        }
-        to += plan->ow;
+    if (f->full_h == f->h && f->full_w == f->w)
+        return x;
+    float *to = image + f->top * f->full_w + f->left;
+    for (size_t plane = 0; plane < f->planes; plane++) {
+        for (size_t y = 0; y < f->h; y++, x += f->w)
+            memcpy(to + y * f->full_w, x, f->w * sizeof *x);
+        to += f->full_h * f->full_w;
     }
+    return image;
 }
 
-GW_INLINE void unfold(const struct gw_conv_shape *s,
-                      const struct plan *plan,
-                      const struct tile *tile,
-                      size_t stride,
-                      const float *x,
-                      float *to)
+/* ---- views ---- */
+
+/* Outputs over (ky, in, kx). */
+static void view_outputs(const struct gw_conv_shape *s, struct view *view)
 {
-    size_t plane = s->h * s->w, each = tile->rows * plan->ow;
-    x += tile->image * s->in * plane;
-    for (size_t c = 0; c < s->in; c++, x += plane)
+    struct frame f = input_frame(s);
+    size_t oh = out_h(s), ow = out_w(s), each = s->in * s->kw, n = 0;
+    view->places = oh * ow;
+    for (size_t oy = 0; oy < oh; oy++)
+        for (size_t ox = 0; ox < ow; ox++, n++) {
+            size_t y = oy * s->stride; /* its window begins here, padded */
+            size_t from = s->pad > y ? s->pad - y : 0;
+            size_t to = s->h + s->pad > y ? s->h + s->pad - y : 0;
+            view->place[n] = (int32_t)(y * f.full_w + ox * s->stride);
+            view->from[n] = (int32_t)(smaller(from, s->kh) * each);
+            view->to[n] = (int32_t)(smaller(to, s->kh) * each);
+        }
+    view->terms = 0;
+    for (size_t ky = 0; ky < s->kh; ky++)
+        for (size_t c = 0; c < s->in; c++)
+            for (size_t kx = 0; kx < s->kw; kx++)
+                view->term[view->terms++] =
+                    (int32_t)((c * f.full_h + ky) * f.full_w + kx);
+}
+
+/* (in, ky, kx) over outputs. */
+static void view_kernel(const struct gw_conv_shape *s, struct view *view)
+{
+    struct frame f = input_frame(s);
+    size_t oh = out_h(s), ow = out_w(s);
+    view->places = view->terms = 0;
+    for (size_t c = 0; c < s->in; c++)
         for (size_t ky = 0; ky < s->kh; ky++)
             for (size_t kx = 0; kx < s->kw; kx++)
-                for (size_t i = 0; i < tile->images; i++, to += each)
-                    unfold_plane(s, plan, tile, ky, kx, stride,
-                                 x + i * s->in * plane, to);
+                view->place[view->places++] =
+                    (int32_t)((c * f.full_h + ky) * f.full_w + kx);
+    for (size_t oy = 0; oy < oh; oy++)
+        for (size_t ox = 0; ox < ow; ox++)
+            view->term[view->terms++] =
+                (int32_t)((oy * f.full_w + ox) * s->stride);
 }
 
-/* The inverse of unfold_plane, adding. */
-GW_INLINE void fold_plane(const struct gw_conv_shape *s,
-                          const struct plan *plan,
-                          const struct tile *tile,
-                          size_t ky,
-                          size_t kx,
-                          size_t stride,
-                          const float *from,
-                          float *plane)
+/* One phase of dx along one side: inputs first, first + stride, .. and the
+   places of the window that meet them: k, k + stride, .. below size. */
+struct phase {
+    size_t first, count, k, taps, at; /* at: of the first, in the frame of dy */
+};
+
+static struct phase
+phase_of(size_t k, size_t inputs, size_t size, size_t pad, size_t stride)
 {
-    struct span y = span_of(ky, s->h, s->pad, stride, plan->oh);
-    struct span x = span_of(kx, s->w, s->pad, stride, plan->ow);
-    size_t begin = y.from > tile->row ? y.from : tile->row;
-    size_t end = smaller(y.to, tile->row + tile->rows);
-    for (size_t oy = begin; oy < end; oy++)
-        add_row(plane + (oy * stride + ky - s->pad) * s->w +
-                    (x.from * stride + kx - s->pad),
-                from + (oy - tile->row) * plan->ow + x.from, x.to - x.from,
-                stride);
+    size_t least = pad > k ? (pad - k + stride - 1) / stride : 0;
+    struct phase phase = {.k = k, .first = least * stride + k - pad};
+    if (phase.first < inputs)
+        phase.count = (inputs - 1 - phase.first) / stride + 1;
+    if (k < size)
+        phase.taps = (size - 1 - k) / stride + 1;
+    phase.at = least;
+    return phase;
 }
 
-/* Window places outermost: between two additions to one element of dx lie all
-   planes, so that none waits for the store of the other. */
-GW_INLINE void fold(const struct gw_conv_shape *s,
-                    const struct plan *plan,
-                    const struct tile *tile,
-                    size_t stride,
-                    const float *from,
-                    float *dx)
+/* Inputs of a phase over (ky, out, kx): y[at - tap] meets k[k + tap stride]. */
+static void view_inputs(const struct gw_conv_shape *s,
+                        struct phase py,
+                        struct phase px,
+                        struct view *view)
 {
-    size_t plane = s->h * s->w, window = s->kh * s->kw;
-    size_t each = tile->rows * plan->ow;
-    dx += tile->image * s->in * plane;
-    if (tile->row == 0)
-        memset(dx, 0, tile->images * s->in * plane * sizeof *dx);
-    for (size_t at = 0; at < window; at++)
-        for (size_t c = 0; c < s->in; c++)
-            for (size_t i = 0; i < tile->images; i++)
-                fold_plane(s, plan, tile, at / s->kw, at % s->kw, stride,
-                           from + (c * window + at) * tile->cols + i * each,
-                           dx + (i * s->in + c) * plane);
+    struct frame f = output_frame(s);
+    size_t each = s->out * px.taps;
+    view->places = view->terms = 0;
+    for (size_t i = 0; i < py.count; i++)
+        for (size_t l = 0; l < px.count; l++) {
+            size_t n = view->places++, y = py.at + i;
+            size_t from = y >= f.h ? y - f.h + 1 : 0;
+            view->place[n] =
+                (int32_t)((y + f.top) * f.full_w + px.at + l + f.left);
+            view->from[n] = (int32_t)(smaller(from, py.taps) * each);
+            view->to[n] = (int32_t)(smaller(y + 1, py.taps) * each);
+        }
+    for (size_t ty = 0; ty < py.taps; ty++)
+        for (size_t o = 0; o < s->out; o++)
+            for (size_t tx = 0; tx < px.taps; tx++)
+                view->term[view->terms++] = (int32_t)(o * f.full_h * f.full_w) -
+                                            (int32_t)(ty * f.full_w + tx);
 }
 
-/* y = from + b over `cols` places of each channel; from may be y. */
-GW_INLINE void add_bias(size_t channels,
-                        size_t cols,
-                        int relu,
-                        const float *from,
-                        size_t from_ld,
-                        const float *b,
-                        float *y,
-                        size_t y_ld)
+/* ---- weights by term ---- */
+
+/* [block of outs][ky][in][kx][width] */
+static void pack_forward(const struct gw_conv_shape *s,
+                         size_t width,
+                         const float *k,
+                         float *to)
 {
-    for (size_t c = 0; c < channels; c++) {
-        GW_SAME_INDEX_ONLY
-        for (size_t i = 0; i < cols; i++) {
-            float sum = from[c * from_ld + i] + b[c];
-            y[c * y_ld + i] = relu && sum < 0 ? 0 : sum;
+    size_t window = s->kh * s->kw;
+    for (size_t block = 0; block < s->out; block += width)
+        for (size_t ky = 0; ky < s->kh; ky++)
+            for (size_t c = 0; c < s->in; c++)
+                for (size_t kx = 0; kx < s->kw; kx++)
+                    for (size_t l = 0; l < width; l++, to++) {
+                        size_t o = block + l;
+                        size_t at = (o * s->in + c) * window + ky * s->kw + kx;
+                        *to = o < s->out ? k[at] : 0;
+                    }
+}
+
+/* [block of ins][ky of the phase][out][kx of the phase][width] */
+static void pack_backward(const struct gw_conv_shape *s,
+                          struct phase py,
+                          struct phase px,
+                          size_t width,
+                          const float *k,
+                          float *to)
+{
+    size_t window = s->kh * s->kw;
+    for (size_t block = 0; block < s->in; block += width)
+        for (size_t ty = 0; ty < py.taps; ty++)
+            for (size_t o = 0; o < s->out; o++)
+                for (size_t tx = 0; tx < px.taps; tx++)
+                    for (size_t l = 0; l < width; l++, to++) {
+                        size_t c = block + l;
+                        size_t ky = py.k + ty * s->stride;
+                        size_t kx = px.k + tx * s->stride;
+                        size_t at = (o * s->in + c) * window + ky * s->kw + kx;
+                        *to = c < s->in ? k[at] : 0;
+                    }
+}
+
+/* dk[out][in ky kx] = sums[block of outs][in ky kx][width] + beta dk */
+static void unpack_kernel(const struct gw_conv_shape *s,
+                          size_t width,
+                          const float *sums,
+                          float beta,
+                          float *dk)
+{
+    size_t depth = s->in * s->kh * s->kw;
+    for (size_t o = 0; o < s->out; o++, dk += depth) {
+        const float *from = sums + o / width * width * depth + o % width;
+        if (beta == 0)
+            for (size_t i = 0; i < depth; i++)
+                dk[i] = from[i * width];
+        else
+            for (size_t i = 0; i < depth; i++)
+                dk[i] += from[i * width];
+    }
+}
+
+/* ---- the three products ---- */
+
+/* Where places [at, at + n) are groups of about equal size. */
+struct cut {
+    size_t places, groups;
+};
+
+static struct cut cut_of(size_t places)
+{
+    return (struct cut){places, (places + GW_GROUP - 1) / GW_GROUP};
+}
+
+static size_t cut_at(struct cut cut, size_t group)
+{
+    return cut.places * group / cut.groups;
+}
+
+/* c of up to RUN places, groups [first, end), of one block of channels. */
+static void sum_run(const struct gw_conv_loops *loops,
+                    const struct view *view,
+                    struct cut cut,
+                    size_t first,
+                    size_t end,
+                    const float *x,
+                    const float *w,
+                    size_t width,
+                    float *c)
+{
+    for (size_t g = first; g < end; g++) {
+        size_t at = cut_at(cut, g), n = cut_at(cut, g + 1) - at;
+        int32_t from = view->from[at], to = view->to[at];
+        for (size_t i = at; i < at + n; i++) {
+            from = view->from[i] < from ? view->from[i] : from;
+            to = view->to[i] > to ? view->to[i] : to;
+        }
+        const struct gw_group group = {
+            .x = x,
+            .place = view->place + at,
+            .term = view->term + from,
+            .terms = to > from ? (size_t)(to - from) : 0,
+            .w = w + (size_t)from * width,
+            .c = c,
+        };
+        loops->product[width > loops->lanes](&group, n, 0);
+        c += n * width;
+    }
+}
+
+/* All channels of an image's places: y[channel][place], as spread does. */
+struct target {
+    size_t channels, ld;
+    const float *b;
+    int relu;
+    float *y;
+    const struct phase *py, *px; /* dx with a stride: where places lie in y */
+    size_t stride, w;
+};
+
+static void store_run(const struct gw_conv_loops *loops,
+                      const struct target *target,
+                      size_t block,
+                      size_t width,
+                      size_t first,
+                      size_t n,
+                      const float *c)
+{
+    size_t channels = smaller(width, target->channels - block);
+    float *y = target->y + block * target->ld;
+    const float *b = target->b ? target->b + block : NULL;
+    if (target->stride == 1) {
+        loops->spread(c, width, n, channels, b, target->relu, y + first,
+                      target->ld);
+        return;
+    }
+    for (size_t p = first; p < first + n; p++, c += width) {
+        size_t row = p / target->px->count, column = p % target->px->count;
+        size_t at = (target->py->first + row * target->stride) * target->w +
+                    target->px->first + column * target->stride;
+        for (size_t l = 0; l < channels; l++)
+            y[l * target->ld + at] = c[l];
+    }
+}
+
+static void sum_image(const struct gw_conv_loops *loops,
+                      const struct view *view,
+                      const float *x,
+                      const float *packed,
+                      const struct target *target,
+                      float *c)
+{
+    size_t width = width_of(loops, target->channels);
+    struct cut cut = cut_of(view->places);
+    for (size_t block = 0; block < target->channels; block += width) {
+        const float *w = packed + block * view->terms;
+        for (size_t g = 0; g < cut.groups; g += RUN / GW_GROUP) {
+            size_t end = smaller(g + RUN / GW_GROUP, cut.groups);
+            size_t first = cut_at(cut, g);
+            sum_run(loops, view, cut, g, end, x, w, width, c);
+            store_run(loops, target, block, width, first,
+                      cut_at(cut, end) - first, c);
         }
     }
 }
-
-GW_INLINE void channel_sums(
-    size_t channels, size_t cols, const float *dy, size_t ld, float *db)
-{
-    for (size_t c = 0; c < channels; c++, dy += ld) {
-        float lane[LANES] = {0};
-        size_t i = 0;
-        for (; i + LANES <= cols; i += LANES)
-            for (size_t l = 0; l < LANES; l++)
-                lane[l] += dy[i + l];
-        for (size_t l = 0; i + l < cols; l++)
-            lane[l] += dy[i + l];
-        for (size_t width = LANES / 2; width > 0; width /= 2)
-            for (size_t l = 0; l < width; l++)
-                lane[l] += lane[l + width];
-        db[c] += lane[0];
-    }
-}
-
-/* clang-format off */
-#define VARIANT(isa, target)                                                   \
-    target static void unfold_##isa(                                           \
-        const struct gw_conv_shape *s, const struct plan *plan,                \
-        const struct tile *tile, const float *x, float *to)                    \
-    {                                                                          \
-        if (s->stride == 1)                                                    \
-            unfold(s, plan, tile, 1, x, to);                                   \
-        else                                                                   \
-            unfold(s, plan, tile, s->stride, x, to);                           \
-    }                                                                          \
-    target static void fold_##isa(                                             \
-        const struct gw_conv_shape *s, const struct plan *plan,                \
-        const struct tile *tile, const float *from, float *dx)                 \
-    {                                                                          \
-        if (s->stride == 1)                                                    \
-            fold(s, plan, tile, 1, from, dx);                                  \
-        else                                                                   \
-            fold(s, plan, tile, s->stride, from, dx);                          \
-    }                                                                          \
-    target static void add_bias_##isa(                                         \
-        size_t channels, size_t cols, int relu, const float *from,             \
-        size_t from_ld, const float *b, float *y, size_t y_ld)                 \
-    {                                                                          \
-        if (relu)                                                              \
-            add_bias(channels, cols, 1, from, from_ld, b, y, y_ld);            \
-        else                                                                   \
-            add_bias(channels, cols, 0, from, from_ld, b, y, y_ld);            \
-    }                                                                          \
-    target static void channel_sums_##isa(                                     \
-        size_t channels, size_t cols, const float *dy, size_t ld, float *db)   \
-    {                                                                          \
-        channel_sums(channels, cols, dy, ld, db);                              \
-    }
-
-#define LOOPS(isa)                                                             \
-    {                                                                          \
-        .unfold = unfold_##isa,                                                \
-        .fold = fold_##isa,                                                    \
-        .add_bias = add_bias_##isa,                                            \
-        .channel_sums = channel_sums_##isa,                                    \
-    }
-/* clang-format on */
-GW_FOR_EACH_ISA(VARIANT)
-
-struct loops {
-    void (*unfold)(const struct gw_conv_shape *,
-                   const struct plan *,
-                   const struct tile *,
-                   const float *,
-                   float *);
-    void (*fold)(const struct gw_conv_shape *,
-                 const struct plan *,
-                 const struct tile *,
-                 const float *,
-                 float *);
-    void (*add_bias)(size_t,
-                     size_t,
-                     int,
-                     const float *,
-                     size_t,
-                     const float *,
-                     float *,
-                     size_t);
-    void (*channel_sums)(size_t, size_t, const float *, size_t, float *);
-};
-
-static const struct loops loops_table[] = {
-    [GW_ISA_SSE2] = LOOPS(sse2),
-    [GW_ISA_AVX2] = LOOPS(avx2),
-    [GW_ISA_AVX512] = LOOPS(avx512),
-};
 
 void gw_cpu_conv_forward(struct gw_device *device,
                          const struct gw_conv_shape *shape,
@@ -346,36 +434,115 @@ void gw_cpu_conv_forward(struct gw_device *device,
                          void *scratch)
 {
     (void)device;
-    const struct loops *loops = &loops_table[gw_isa_here()];
-    struct plan plan = plan_of(shape);
-    size_t places = plan.oh * plan.ow;
-    float *unfolded = scratch, *gathered = unfolded + unfolded_elems(&plan);
-    struct tile tile = first_tile(shape, &plan);
-    for (; tile.image < shape->n; next_tile(shape, &plan, &tile)) {
-        loops->unfold(shape, &plan, &tile, x, unfolded);
-        float *out = y + tile.image * shape->out * places + tile.row * plan.ow;
-        float *product = tile.images == 1 ? out : gathered;
-        size_t ld = tile.images == 1 ? places : tile.cols;
-        gw_cpu_gemm(shape->out, tile.cols, plan.depth,
-                    (struct gw_matrix){k, plan.depth, 0},
-                    (struct gw_matrix){unfolded, tile.cols, 0}, 0, product, ld);
-        size_t each = tile.rows * plan.ow;
-        for (size_t i = 0; i < tile.images; i++)
-            loops->add_bias(shape->out, each, shape->relu, product + i * each,
-                            ld, b, out + i * shape->out * places, places);
+    const struct gw_conv_loops *loops = &gw_conv_loops[gw_isa_here()];
+    struct scratch s = lay_out(shape, scratch);
+    struct frame frame = input_frame(shape);
+    view_outputs(shape, &s.view);
+    pack_forward(shape, width_of(loops, shape->out), k, s.packed);
+    clear_frame(&frame, s.image);
+    struct target target = {.channels = shape->out,
+                            .ld = s.view.places,
+                            .b = b,
+                            .relu = shape->relu,
+                            .stride = 1};
+    for (size_t i = 0; i < shape->n; i++) {
+        const float *image = fill_frame(
+            &frame, x + i * shape->in * shape->h * shape->w, s.image);
+        target.y = y + i * shape->out * s.view.places;
+        sum_image(loops, &s.view, image, s.packed, &target, s.c);
     }
 }
 
-/* dy of a tile of several images as one matrix [out][cols]. */
-static void gather(const struct gw_conv_shape *s,
-                   const struct tile *tile,
-                   size_t places,
-                   const float *dy,
-                   float *to)
+static void backward_input(const struct gw_conv_loops *loops,
+                           const struct gw_conv_shape *shape,
+                           struct scratch *s,
+                           const float *k,
+                           const float *dy,
+                           float *dx)
 {
-    for (size_t c = 0; c < s->out; c++)
-        for (size_t i = 0; i < tile->images; i++, to += places)
-            memcpy(to, dy + (i * s->out + c) * places, places * sizeof *to);
+    struct frame frame = output_frame(shape);
+    size_t stride = shape->stride, image = shape->h * shape->w;
+    size_t width = width_of(loops, shape->in);
+    clear_frame(&frame, s->image);
+    for (size_t phase = 0; phase < stride * stride; phase++) {
+        struct phase py =
+            phase_of(phase / stride, shape->h, shape->kh, shape->pad, stride);
+        struct phase px =
+            phase_of(phase % stride, shape->w, shape->kw, shape->pad, stride);
+        view_inputs(shape, py, px, &s->view);
+        pack_backward(shape, py, px, width, k, s->packed);
+        struct target target = {.channels = shape->in,
+                                .ld = image,
+                                .py = &py,
+                                .px = &px,
+                                .stride = stride,
+                                .w = shape->w};
+        for (size_t i = 0; i < shape->n; i++) {
+            const float *from = fill_frame(
+                &frame, dy + i * shape->out * frame.h * frame.w, s->image);
+            target.y = dx + i * shape->in * image;
+            sum_image(loops, &s->view, from, s->packed, &target, s->c);
+        }
+    }
+}
+
+/* Adds one image's part of dk to the sums, and of db. */
+static void backward_image(const struct gw_conv_loops *loops,
+                           const struct gw_conv_shape *shape,
+                           const struct scratch *s,
+                           const float *image,
+                           const float *dy)
+{
+    const struct view *view = &s->view;
+    size_t width = width_of(loops, shape->out);
+    struct cut cut = cut_of(view->places);
+    for (size_t block = 0; block < shape->out; block += width)
+        for (size_t t = 0; t < view->terms; t += CHUNK) {
+            size_t n = smaller(CHUNK, view->terms - t);
+            loops->gather(dy + block * view->terms + t, view->terms, n,
+                          smaller(width, shape->out - block), width, s->panel,
+                          s->db + block);
+            for (size_t g = 0; g < cut.groups; g++) {
+                size_t at = cut_at(cut, g);
+                const struct gw_group group = {
+                    .x = image,
+                    .place = view->place + at,
+                    .term = view->term + t,
+                    .terms = n,
+                    .w = s->panel,
+                    .c = s->sums + block * view->places + at * width,
+                };
+                loops->product[width > loops->lanes](
+                    &group, cut_at(cut, g + 1) - at, 1);
+            }
+        }
+}
+
+static void backward_kernel(const struct gw_conv_loops *loops,
+                            const struct gw_conv_shape *shape,
+                            struct scratch *s,
+                            const float *x,
+                            const float *dy,
+                            float beta,
+                            float *dk,
+                            float *db)
+{
+    struct frame frame = input_frame(shape);
+    size_t width = width_of(loops, shape->out);
+    size_t outs = rounded_up(shape->out, width);
+    view_kernel(shape, &s->view);
+    clear_frame(&frame, s->image);
+    memset(s->sums, 0, outs * s->view.places * sizeof *s->sums);
+    memset(s->db, 0, outs * sizeof *s->db);
+    for (size_t i = 0; i < shape->n; i++) {
+        const float *image = fill_frame(
+            &frame, x + i * shape->in * shape->h * shape->w, s->image);
+        backward_image(loops, shape, s, image,
+                       dy + i * shape->out * s->view.terms);
+    }
+    unpack_kernel(shape, width, s->sums, beta, dk);
+    for (size_t o = 0; o < shape->out; o++)
+        db[o] = s->db[o] + (beta == 0 ? 0 : db[o]);
 }
 
 void gw_cpu_conv_backward(struct gw_device *device,
@@ -390,32 +557,9 @@ void gw_cpu_conv_backward(struct gw_device *device,
                           void *scratch)
 {
     (void)device;
-    const struct loops *loops = &loops_table[gw_isa_here()];
-    struct plan plan = plan_of(shape);
-    size_t places = plan.oh * plan.ow;
-    float *unfolded = scratch, *gathered = unfolded + unfolded_elems(&plan);
-    struct tile tile = first_tile(shape, &plan);
-    if (beta == 0)
-        memset(db, 0, shape->out * sizeof *db);
-    for (; tile.image < shape->n; next_tile(shape, &plan, &tile)) {
-        const float *from =
-            dy + tile.image * shape->out * places + tile.row * plan.ow;
-        struct gw_matrix out = {from, places, 0};
-        if (tile.images > 1) {
-            gather(shape, &tile, places, from, gathered);
-            out = (struct gw_matrix){gathered, tile.cols, 0};
-        }
-        loops->channel_sums(shape->out, tile.cols, out.at, out.ld, db);
-        loops->unfold(shape, &plan, &tile, x, unfolded);
-        gw_cpu_gemm(shape->out, plan.depth, tile.cols, out,
-                    (struct gw_matrix){unfolded, tile.cols, 1}, beta, dk,
-                    plan.depth);
-        beta = 1;
-        if (!dx)
-            continue;
-        gw_cpu_gemm(plan.depth, tile.cols, shape->out,
-                    (struct gw_matrix){k, plan.depth, 1}, out, 0, unfolded,
-                    tile.cols);
-        loops->fold(shape, &plan, &tile, unfolded, dx);
-    }
+    const struct gw_conv_loops *loops = &gw_conv_loops[gw_isa_here()];
+    struct scratch s = lay_out(shape, scratch);
+    backward_kernel(loops, shape, &s, x, dy, beta, dk, db);
+    if (dx)
+        backward_input(loops, shape, &s, k, dy, dx);
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernels/isa.h"
+#include "kernels/cpu_four.h"
 
 #define RUN 64 /* outputs at a time, so that the temporaries stay in L1 */
 
@@ -69,15 +69,85 @@ GW_INLINE void forward(const struct gw_pool_shape *shape,
     }
 }
 
-/* 2 x 2 windows side by side, by far the most frequent: each output writes its
-   own four places, so nothing is cleared before. */
-GW_INLINE void backward_pair(const float *dy,
+/*
+ * 2 x 2 windows side by side, by far the most frequent: even and odd columns
+ * are taken apart, or put together, four outputs at a time. The last four of a
+ * row may begin among those before them: they get the same values again.
+ */
+GW_INLINE void
+forward_four(const float *upper, const float *lower, float *y, uint8_t *argmax)
+{
+    four u[2] = {load4(upper), load4(upper + 4)};
+    four l[2] = {load4(lower), load4(lower + 4)};
+    const four value[4] = {
+        GW_SHUFFLE4(u[0], u[1], 0, 2, 4, 6),
+        GW_SHUFFLE4(u[0], u[1], 1, 3, 5, 7),
+        GW_SHUFFLE4(l[0], l[1], 0, 2, 4, 6),
+        GW_SHUFFLE4(l[0], l[1], 1, 3, 5, 7),
+    };
+    four best = value[0];
+    four_ints where = {0};
+    for (int32_t at = 1; at < 4; at++) {
+        four_ints take = (value[at] > best) | (value[at] != value[at]);
+        best = choose4(take, value[at], best);
+        where = (where & ~take) | (take & at);
+    }
+    four_bytes bytes = __builtin_convertvector(where, four_bytes);
+    store4(y, best);
+    memcpy(argmax, &bytes, sizeof bytes);
+}
+
+GW_INLINE void forward_2x2(const struct gw_pool_shape *shape,
+                           const float *x,
+                           float *y,
+                           uint8_t *argmax)
+{
+    struct extent out = extent_of(shape);
+    for (size_t plane = 0; plane < shape->n * shape->c; plane++) {
+        for (size_t oy = 0; oy < out.oh; oy++) {
+            const float *row = x + 2 * oy * shape->w;
+            if (out.ow < 4)
+                forward_run(row, shape->w, 2, 2, out.ow, y, argmax);
+            for (size_t i = 0; out.ow >= 4 && i < out.ow; i += 4) {
+                size_t at = i + 4 <= out.ow ? i : out.ow - 4;
+                forward_four(row + 2 * at, row + shape->w + 2 * at, y + at,
+                             argmax + at);
+            }
+            y += out.ow;
+            argmax += out.ow;
+        }
+        x += shape->h * shape->w;
+    }
+}
+
+GW_INLINE void backward_four(const float *dy,
                              const uint8_t *argmax,
-                             size_t n,
                              float *upper,
                              float *lower)
 {
-    for (size_t i = 0; i < n; i++) {
+    four_bytes bytes;
+    memcpy(&bytes, argmax, sizeof bytes);
+    four_ints where = __builtin_convertvector(bytes, four_ints), part[4];
+    for (int32_t at = 0; at < 4; at++)
+        part[at] = (where == at) & (four_ints)load4(dy);
+    store4(upper, (four)GW_SHUFFLE4(part[0], part[1], 0, 4, 1, 5));
+    store4(upper + 4, (four)GW_SHUFFLE4(part[0], part[1], 2, 6, 3, 7));
+    store4(lower, (four)GW_SHUFFLE4(part[2], part[3], 0, 4, 1, 5));
+    store4(lower + 4, (four)GW_SHUFFLE4(part[2], part[3], 2, 6, 3, 7));
+}
+
+/* Each output writes its own four places, so nothing is cleared before. */
+GW_INLINE void backward_row(const float *dy,
+                            const uint8_t *argmax,
+                            size_t n,
+                            float *upper,
+                            float *lower)
+{
+    for (size_t i = 0; n >= 4 && i < n; i += 4) {
+        size_t at = i + 4 <= n ? i : n - 4;
+        backward_four(dy + at, argmax + at, upper + 2 * at, lower + 2 * at);
+    }
+    for (size_t i = 0; n < 4 && i < n; i++) {
         upper[2 * i] = argmax[i] == 0 ? dy[i] : 0;
         upper[2 * i + 1] = argmax[i] == 1 ? dy[i] : 0;
         lower[2 * i] = argmax[i] == 2 ? dy[i] : 0;
@@ -94,7 +164,7 @@ GW_INLINE void backward_2x2(const struct gw_pool_shape *shape,
     size_t w = shape->w, edge = w - 2 * out.ow, rows = shape->h - 2 * out.oh;
     for (size_t plane = 0; plane < shape->n * shape->c; plane++) {
         for (size_t oy = 0; oy < out.oh; oy++) {
-            backward_pair(dy, argmax, out.ow, dx, dx + w);
+            backward_row(dy, argmax, out.ow, dx, dx + w);
             if (edge)
                 dx[w - 1] = dx[2 * w - 1] = 0;
             dx += 2 * w;
@@ -131,7 +201,7 @@ static void backward_any(const struct gw_pool_shape *shape,
                                      uint8_t *argmax)                          \
     {                                                                          \
         if (shape->size == 2 && shape->stride == 2)                            \
-            forward(shape, 2, 2, x, y, argmax);                                \
+            forward_2x2(shape, x, y, argmax);                                  \
         else                                                                   \
             forward(shape, shape->size, shape->stride, x, y, argmax);          \
     }                                                                          \

@@ -3,7 +3,8 @@
  * always-inline body and made three times by GW_FOR_EACH_ISA, and the caller
  * picks one per call from a constant table indexed by gw_isa_here(). No ifunc,
  * no start-up code, no state, so sanitizers and every linker agree with it.
- * None of the sets includes fused multiply-add: all three give the same bits.
+ * None of the sets includes fused multiply-add, so all three give the same
+ * bits, except where a file says GW_MAY_FUSE.
  */
 #ifndef GW_KERNELS_ISA_H
 #define GW_KERNELS_ISA_H
@@ -20,11 +21,13 @@ enum gw_isa {
 #define GW_INLINE static inline __attribute__((always_inline))
 
 #if defined(__x86_64__)
-#define GW_TARGET_AVX2 __attribute__((target("avx2")))
+#define GW_TARGET_AVX2     __attribute__((target("avx2")))
+#define GW_TARGET_AVX2_FMA __attribute__((target("avx2,fma")))
 #define GW_TARGET_AVX512                                                       \
     __attribute__((target("avx2,avx512f,avx512bw,avx512dq,avx512vl")))
 #else
 #define GW_TARGET_AVX2
+#define GW_TARGET_AVX2_FMA
 #define GW_TARGET_AVX512
 #endif
 
@@ -48,6 +51,16 @@ enum gw_isa {
 #define GW_SAME_INDEX_ONLY _Pragma("GCC ivdep")
 #endif
 
+/*
+ * Once in a file, before its functions: a * b + c may be rounded once. For what
+ * a worker computes, whose bits depend on its processor's products anyway.
+ */
+#if defined(__clang__)
+#define GW_MAY_FUSE _Pragma("clang fp contract(fast)")
+#else
+#define GW_MAY_FUSE _Pragma("GCC optimize(\"fp-contract=fast\")")
+#endif
+
 /* The widest set that this processor and its system run. */
 GW_INLINE enum gw_isa gw_isa_here(void)
 {
@@ -57,7 +70,7 @@ GW_INLINE enum gw_isa gw_isa_here(void)
         __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         return GW_ISA_AVX512;
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return GW_ISA_AVX2;
 #endif
     return GW_ISA_SSE2;

@@ -4,9 +4,13 @@ libkernels_a_SOURCES = \
 	%D%/cpu.h \
 	%D%/cpu_blas.h \
 	%D%/cpu_conv.c \
+	%D%/cpu_conv_isa.c \
+	%D%/cpu_conv_isa.h \
+	%D%/cpu_conv_product.h \
 	%D%/cpu_dense.c \
 	%D%/cpu_device.c \
 	%D%/cpu_dropout.c \
+	%D%/cpu_four.h \
 	%D%/cpu_loss.c \
 	%D%/cpu_pool.c \
 	%D%/cpu_relu.c \

@@ -16,7 +16,8 @@ import torch
 
 STEPS, BATCH, PICKS, CLASSES, SIDE = 20, 24, 12, 10, 28
 DROPOUT, TEST = 4, 5  # streams
-SEED_WEIGHTS, SEED_PATTERN, SEED_NOISE, SEED_LABEL, SEED_JOB = 31, 32, 33, 34, 35
+SEED_WEIGHTS, SEED_PATTERN, SEED_LABEL, SEED_JOB = 31, 32, 34, 35
+SEED_NOISE = {"mlp": 43, "cnn": 63}  # see clearance()
 LOW = numpy.uint64(0xFFFFFFFF)
 HALF = numpy.uint64(32)
 
@@ -57,14 +58,14 @@ def initial(key, shape):
     return (2 * uniforms(SEED_WEIGHTS, TEST, key, 0, n) - 1).reshape(shape) * limit
 
 
-def batch(step):
+def batch(name, step):
     """Each class has a pattern of 7 x 7 squares, with noise over its pixels."""
     images, labels = [], []
     for sample in range(step * BATCH, (step + 1) * BATCH):
         label = int(philox(SEED_LABEL, TEST, 0, [sample])[0][0]) % CLASSES
         pattern = uniforms(SEED_PATTERN, TEST, label, 0, 49).reshape(7, 7)
         pattern = pattern.repeat(4, 0).repeat(4, 1).reshape(-1)
-        noise = uniforms(SEED_NOISE, TEST, sample, 0, SIDE * SIDE)
+        noise = uniforms(SEED_NOISE[name], TEST, sample, 0, SIDE * SIDE)
         images.append((2 * pattern + noise - 1.5).astype(numpy.float32))
         labels.append(label)
     x = numpy.stack(images).astype(numpy.float64).reshape(BATCH, 1, SIDE, SIDE)
@@ -97,9 +98,9 @@ def mlp():
 def cnn():
     n = torch.nn
     return n.Sequential(
-        n.Conv2d(1, 8, 5), n.ReLU(), n.MaxPool2d(2), Dropout(2, 0.1),
-        n.Conv2d(8, 12, 3, padding=1), n.ReLU(), n.MaxPool2d(3, stride=2),
-        n.Flatten(), n.Linear(300, 32), n.ReLU(), Dropout(6, 0.25),
+        n.Conv2d(1, 6, 7, stride=3), n.ReLU(), n.MaxPool2d(2), Dropout(2, 0.1),
+        n.Conv2d(6, 12, 3, padding=1), n.ReLU(), n.MaxPool2d(2, stride=1),
+        n.Flatten(), n.Linear(108, 32), n.ReLU(), Dropout(6, 0.1),
         n.Linear(32, 10))
 
 
@@ -128,6 +129,32 @@ def numbers(values):
     return "\n".join(lines + [line])
 
 
+def clearance(model, x):
+    """How far the nearest decision of a ReLU or a pool is from a tie.
+
+    Rounding may tip what is closer than about 1e-6, and then two right
+    programs part. Choose other seeds until this is well above.
+    """
+    least = 1.0
+    with torch.no_grad():
+        for layer in model:
+            if isinstance(layer, torch.nn.ReLU):
+                before = x
+            elif isinstance(layer, torch.nn.MaxPool2d):
+                planes = before.reshape(-1, 1, *before.shape[2:])
+                size, stride = layer.kernel_size, layer.stride
+                top = torch.nn.functional.unfold(planes, size, stride=stride)
+                top = top.topk(2, dim=1).values
+                least = min(least, top[:, 0].abs().min().item())
+                gap = (top[:, 0] - top[:, 1])[top[:, 0] > 0]
+                least = min(least, gap.min().item())
+            elif isinstance(layer, torch.nn.Linear):
+                if layer.out_features != CLASSES:
+                    least = min(least, layer(x).abs().min().item())
+            x = layer(x)
+    return least
+
+
 def train(name, make_model, optimizer_name, lr, momentum, beta2, decay, make):
     model = make_model().double()
     with torch.no_grad():
@@ -137,17 +164,19 @@ def train(name, make_model, optimizer_name, lr, momentum, beta2, decay, make):
             else:
                 w.copy_(torch.from_numpy(initial(key, list(w.shape))))
     optimizer = make(list(model.parameters()))
-    losses = []
+    losses, least = [], 1.0
     for step in range(STEPS):
         for layer in model:
             layer.step = step
-        x, labels = batch(step)
+        x, labels = batch(name, step)
+        least = min(least, clearance(model, x))
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(x), labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    print(name, optimizer_name, losses[0], losses[-1], file=sys.stderr)
+    print("%s %s: loss %.3f to %.3f, ties cleared by %.1e" %
+          (name, optimizer_name, losses[0], losses[-1], least), file=sys.stderr)
     print('{"%s", "%s", %g, %g, %g, %g,' %
           (name, optimizer_name, lr, momentum, beta2, decay))
     print(" {\n%s\n }, {" % numbers(losses))
