@@ -42,8 +42,8 @@ check_PROGRAMS += \
 	%D%/unit/test_dataset \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
-	%D%/unit/test_digest \
 	%D%/unit/test_decision \
+	%D%/unit/test_digest \
 	%D%/unit/test_log \
 	%D%/unit/test_login \
 	%D%/unit/test_map \

@@ -260,7 +260,7 @@ static void cuts_and_the_end_come_before_their_answers(void **state)
     for (uint64_t version = 0; version <= 10; version++) {
         gw_leader_before(bench.leader, version);
         gw_leader_before(bench.leader, version);
-        gw_leader_stored(bench.leader, version);
+        gw_leader_stored(bench.leader);
     }
     static const struct {
         enum gw_decision_kind kind;
@@ -292,7 +292,7 @@ static void one_cut_is_open_at_a_time(void **state)
     for (uint64_t version = 0; version <= 5; version++)
         gw_leader_before(bench.leader, version);
     assert_int_equal(bench.n, 1);
-    gw_leader_stored(bench.leader, 0);
+    gw_leader_stored(bench.leader);
     gw_leader_before(bench.leader, 6);
     assert_int_equal(bench.n, 2);
     assert_int_equal(bench.decision[1].clock, 6);
