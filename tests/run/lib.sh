@@ -5,6 +5,9 @@ trap 'end_all; rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
 unset SLURM_PROCID SLURM_STEP_NUM_TASKS
+# A limit for all of it: what hangs is a failure, and is left to nobody.
+(timeout "${GW_TEST_SECONDS:-300}" tail --pid=$$ -f /dev/null || kill -TERM $$) \
+  >/dev/null 2>&1 </dev/null &
 tests=0
 LC_ALL=C
 export LC_ALL
@@ -62,6 +65,8 @@ gradweir() {
 start() {
   name=$1
   shift
+  # what an earlier one of that name wrote must not be taken for its words
+  rm -f "$scratch/$name.out" "$scratch/$name.err"
   GW_TEST_MARK=$scratch "$program" "$@" >"$scratch/$name.out" \
     2>"$scratch/$name.err" &
   started=$!
