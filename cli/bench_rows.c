@@ -165,7 +165,9 @@ enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
         gb_per_s(row, row->wire_bytes), "ratio",
         row->ratio > 0 ? json_real(row->ratio) : json_null(), "errors",
         (json_int_t)row->errors);
-    int failed = !object || json_dumpf(object, options->json, JSON_COMPACT) ||
+    int failed = !object ||
+                 json_dumpf(object, options->json,
+                            JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
                  fputc('\n', options->json) == EOF;
     json_decref(object);
     if (failed)

@@ -34,7 +34,9 @@ static enum gw_status print(const struct gw_bench_options *options,
         "elements_per_s", rate->update_elems_per_s, "gb_per_s",
         rate->update_bytes_per_s * 1e-9, "add_gb_per_s",
         rate->add_bytes_per_s * 1e-9, "ratio", rate->ratio);
-    int failed = !object || json_dumpf(object, options->json, JSON_COMPACT) ||
+    int failed = !object ||
+                 json_dumpf(object, options->json,
+                            JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
                  fputc('\n', options->json) == EOF;
     json_decref(object);
     if (failed)

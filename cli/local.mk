@@ -15,6 +15,8 @@ gradweir_SOURCES = \
 	%D%/cmd_bench.c \
 	%D%/cmd_config.c \
 	%D%/cmd_coordinator.c \
+	%D%/cmd_eval.c \
+	%D%/cmd_export.c \
 	%D%/cmd_server.c \
 	%D%/cmd_status.c \
 	%D%/cmd_train.c \
@@ -36,6 +38,8 @@ gradweir_SOURCES = \
 	%D%/record.h \
 	%D%/show.c \
 	%D%/show.h \
+	%D%/study.c \
+	%D%/study.h \
 	%D%/version.c \
 	%D%/watch.c \
 	%D%/watch.h

@@ -1,5 +1,7 @@
 noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
+	%D%/checkpoint.c \
+	%D%/checkpoint.h \
 	%D%/coordinator.c \
 	%D%/coordinator.h \
 	%D%/coordinator_end.c \
@@ -10,6 +12,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_state.h \
 	%D%/decision.c \
 	%D%/decision.h \
+	%D%/exchange.c \
 	%D%/follow.c \
 	%D%/load.c \
 	%D%/manifest.c \
@@ -33,6 +36,7 @@ libserver_a_SOURCES = \
 	%D%/store.c \
 	%D%/store.h \
 	%D%/store_write.c \
+	%D%/tensors.h \
 	%D%/want.c \
 	%D%/want.h
 EXTRA_DIST += %D%/configure.m4

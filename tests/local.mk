@@ -14,6 +14,8 @@ EXTRA_DIST += %D%/configure.m4 .clang-format
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
 	%D%/run/bench.sh \
+	%D%/run/checkpoint.sh \
+	%D%/run/cli.sh
 	%D%/run/cli.sh \
 	%D%/run/docs.sh \
 	%D%/run/kill.sh \
@@ -44,6 +46,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_decision \
 	%D%/unit/test_digest \
+	%D%/unit/test_exchange \
 	%D%/unit/test_log \
 	%D%/unit/test_login \
 	%D%/unit/test_map \
@@ -142,6 +145,8 @@ EXTRA_DIST += \
 	%D%/reference/optimizers.inc \
 	%D%/reference/optimizers.py \
 	%D%/reference/library.safetensors \
+	%D%/reference/model.py \
+	%D%/reference/model.safetensors \
 	%D%/reference/models.inc \
 	%D%/reference/models.py \
 	%D%/reference/safetensors.py \

@@ -1,0 +1,37 @@
+/* A job's model on this machine, for commands that look at checkpoints. */
+#ifndef GW_CLI_STUDY_H
+#define GW_CLI_STUDY_H
+
+#include "kernels/kernels.h"
+#include "proto/config.h"
+#include "worker/dataset.h"
+#include "worker/model.h"
+
+#define GW_STUDY_BATCH 250 /* samples per pass */
+
+struct gw_study {
+    struct gw_dataset *data;
+    const struct gw_backend_ops *backend;
+    struct gw_device *device;
+    struct gw_model *model;
+    float *x;
+    int32_t *labels;
+};
+
+/*
+ * Opens a part of the job's data and builds the model for it. `classes`: how
+ * many the model has, 0 for those of the data. Free with gw_study_close.
+ */
+enum gw_status gw_study_open(const struct gw_config *config,
+                             enum gw_dataset_part part,
+                             size_t classes,
+                             struct gw_study *study,
+                             struct gw_error *error);
+void gw_study_close(struct gw_study *study);
+
+/* Loss and hits over the whole data set; weights[i] belongs to key i. */
+enum gw_status gw_study_score(struct gw_study *study,
+                              const float *const *weights,
+                              struct gw_model_result *sum);
+
+#endif

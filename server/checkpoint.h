@@ -1,0 +1,61 @@
+/*
+ * Checkpoints as a whole, for programs that are no part of a job: their weights
+ * in one arena, out to one safetensors file, and in from one. Blocking calls.
+ */
+#ifndef GW_SERVER_CHECKPOINT_H
+#define GW_SERVER_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/map.h"
+#include "proto/status.h"
+#include "transport/loop.h"
+
+struct gw_checkpoint {
+    uint64_t clock;     /* the step it was made at */
+    char *job;          /* text of its job file */
+    struct gw_map *map; /* its keys, of one shard */
+    float *weights;     /* arena of the map */
+};
+
+/*
+ * Reads a checkpoint: `path` is one ("dir/step-00000120"), or a checkpoint.dir,
+ * of which the newest whole one is taken. Every file is compared with its
+ * digest. GW_ENOENT, GW_ECORRUPT with a line that names the file, GW_ENOMEM.
+ * *checkpoint is set only on GW_OK, to be freed with gw_checkpoint_close.
+ */
+enum gw_status gw_checkpoint_open(struct gw_disk *disk,
+                                  const char *path,
+                                  struct gw_checkpoint *checkpoint,
+                                  struct gw_error *error);
+void gw_checkpoint_close(struct gw_checkpoint *checkpoint);
+
+/* Where key i of the checkpoint begins. */
+const float *gw_checkpoint_key(const struct gw_checkpoint *checkpoint,
+                               size_t key);
+
+/*
+ * Writes the weights as one safetensors file, a tensor per key with its own
+ * shape. The file appears whole or not at all, in place of one that is there.
+ */
+enum gw_status gw_checkpoint_export(struct gw_disk *disk,
+                                    const struct gw_checkpoint *checkpoint,
+                                    const char *file,
+                                    struct gw_error *error);
+
+/*
+ * Makes a checkpoint of step 0 in `dir` from a safetensors file that has these
+ * keys and no others, in fp32. It has no optimizer state, so any optimizer can
+ * go on from it. GW_EEXIST (dir holds checkpoints), GW_EMISMATCH (a tensor is
+ * missing, unknown, of another shape or type), GW_ECORRUPT, GW_ENOENT.
+ */
+enum gw_status gw_checkpoint_import(struct gw_disk *disk,
+                                    const char *file,
+                                    const struct gw_key *keys,
+                                    size_t n_keys,
+                                    const char *job,
+                                    const char *dir,
+                                    struct gw_error *error);
+
+#endif

@@ -1,0 +1,97 @@
+#!/bin/sh
+# eval, export, import: a checkpoint scored, written as one file, and made of
+# one; what is missing, damaged or of another model is refused. Prints TAP.
+. "${GW_SRCDIR:-..}/tests/run/lib.sh"
+make_data
+dir=$scratch/dir
+field() { sed -n "s/.*\"$1\":\"*\([^,}\"]*\).*/\1/p" "$2" | tail -n 1; }
+
+run 0 train "$job" --set checkpoint.dir="$dir" --json "$scratch/json" &&
+  last=$(digest)
+ok 'a job leaves checkpoints'
+
+# --- eval ---
+run 0 eval "$dir" --json - && cp "$scratch/out" "$scratch/score" &&
+  [ "$(field weights_sha256 "$scratch/score")" = "$last" ] &&
+  [ "$(field step "$scratch/score")" = 40 ] &&
+  [ "$(field test_accuracy "$scratch/score")" = "$(field test_accuracy "$scratch/json")" ] &&
+  awk -v a="$(field test_loss "$scratch/score")" \
+    -v b="$(field test_loss "$scratch/json")" \
+    'BEGIN { d = a - b; exit !(d < 1e-6 && d > -1e-6 && a > 0) }'
+ok 'eval finds the loss, accuracy and weights with which the job ended'
+run 0 eval "$dir/step-00000040/" && grep -q '^step 40: loss [0-9.]*, accuracy [01]\.[0-9]* of 200 test samples$' "$scratch/out"
+ok 'eval of one checkpoint by name'
+
+# --- export ---
+run 0 export "$dir" "$scratch/model.safetensors" &&
+  grep -q "^$scratch/model.safetensors: 4 tensors of step 40$" "$scratch/out" &&
+  [ ! -e "$scratch/model.safetensors.tmp" ] &&
+  grep -aq '"fc1.weight":{"dtype":"F32","shape":\[[0-9]*,[0-9]*\]' "$scratch/model.safetensors"
+ok 'export writes every key with its shape'
+run 1 export "$dir" "$scratch/none/model" && says ".*$scratch/none/model"
+ok 'export into a directory that is not there'
+
+# --- import ---
+run 0 import "$scratch/model.safetensors" --job "$job" --to "$scratch/new" &&
+  run 0 eval "$scratch/new" --json - &&
+  [ "$(field weights_sha256 "$scratch/out")" = "$last" ] &&
+  [ "$(field step "$scratch/out")" = 0 ]
+ok 'import makes a checkpoint of step 0 with the same weights'
+run 0 export "$scratch/new" "$scratch/again" &&
+  run 0 train "$job" --set checkpoint.dir="$scratch/new" --resume \
+    --set optimizer.kind=adamw --json "$scratch/json2" &&
+  awk -v a="$(field loss "$scratch/json2")" 'BEGIN { exit !(a > 0) }' &&
+  [ "$(sed -n 's/.*"step":0,.*"loss":\([^,]*\),.*/\1/p' "$scratch/json" | head -n 1)" != \
+    "$(sed -n 's/.*"step":0,.*"loss":\([^,]*\),.*/\1/p' "$scratch/json2" | head -n 1)" ]
+ok 'train --resume begins with it, also under another optimizer'
+run 1 import "$scratch/model.safetensors" --job "$job" --to "$dir" &&
+  says ".*$dir holds a checkpoint of step 40 already"
+ok 'import does not write where checkpoints are'
+
+# --- wrong inputs ---
+run 1 eval "$scratch/nothing" && says "there is no checkpoint in $scratch/nothing"
+ok 'a checkpoint that is not there'
+run 2 eval "$dir" --set data.test= && says '.*data.test'
+ok 'a job without a test set'
+run 2 eval "$dir" --set model.layers=64,16,10 --set model.layers=64 && [ -s "$scratch/err" ]
+ok 'a model that does not fit its data'
+run 1 eval "$dir" --set model.layers=64,16,10 && says '.*another model'
+ok 'a checkpoint of another model'
+run 1 import "$scratch/model.safetensors" --job "$job" --to "$scratch/other" \
+  --set model.layers=64,16,10 && says '.*another model' && [ ! -e "$scratch/other" ]
+ok 'a file of another model'
+run 1 import "$scratch/job" --job "$job" --to "$scratch/other" && says '.*' &&
+  [ ! -e "$scratch/other" ]
+ok 'a file that is no safetensors file'
+sed 's/"F32"/"I32"/' "$scratch/model.safetensors" >"$scratch/type" &&
+  run 1 import "$scratch/type" --job "$job" --to "$scratch/other" &&
+  says '.*is of type I32; save it as fp32' && [ ! -e "$scratch/other" ]
+ok 'a file with another type'
+head -c 4000 "$scratch/model.safetensors" >"$scratch/short" &&
+  run 1 import "$scratch/short" --job "$job" --to "$scratch/other" && says '.*short' &&
+  [ ! -e "$scratch/other" ]
+ok 'a file that ends too early'
+run 1 import "$scratch/absent" --job "$job" --to "$scratch/other" && says '.*absent'
+ok 'a file that is not there'
+run 2 import "$scratch/model.safetensors" --job "$job" && says '.*--to'
+ok 'no place to put it'
+run 2 import "$scratch/model.safetensors" && says 'import: takes one file and --job'
+ok 'import without a job'
+shard=$(ls "$dir"/step-00000040/shard-0-* | head -n 1)
+cp "$shard" "$scratch/whole"
+printf 'x' | dd of="$shard" bs=1 seek=3000 conv=notrunc 2>"$scratch/dd"
+run 1 export "$dir" "$scratch/bad" && says '.*shard-0-of-2' && [ ! -e "$scratch/bad" ]
+ok 'a damaged checkpoint is named, and nothing is written'
+rm "$shard"
+run 1 eval "$dir" && says '.*shard-0-of-2'
+ok 'a checkpoint without one of its files'
+cp "$scratch/whole" "$shard"
+rm "$dir/step-00000040/manifest.json"
+run 1 eval "$dir/step-00000040" && says '.*manifest.json'
+ok 'a checkpoint that was not finished'
+run 0 eval "$dir" && ! grep -q '^step 40:' "$scratch/out"
+ok 'the one before it is the newest whole one'
+await 3 nobody_left
+ok 'nobody is left'
+
+echo "1..$tests"

@@ -1,0 +1,160 @@
+/* Weights in from a safetensors file, as a checkpoint, and out to one. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "server/checkpoint.h"
+#include "server/store.h"
+#include "server/tensors.h"
+
+static const struct gw_key keys[] = {
+    {.name = "fc1.weight", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {3, 5}},
+    {.name = "fc1.bias", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {3}},
+    {.name = "fc2.weight", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {2, 3}},
+    {.name = "fc2.bias", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {2}},
+};
+#define KEYS (sizeof keys / sizeof *keys)
+
+struct place {
+    struct gw_disk disk;
+    char dir[64], checkpoints[80], file[80];
+    char library[512]; /* a file that the Python library wrote */
+    struct gw_error error;
+};
+
+static struct place place_open(void)
+{
+    struct place place = {.disk = {.ops = &gw_disk_posix_ops},
+                          .dir = "/tmp/gw-exchange-XXXXXX"};
+    const char *source = getenv("GW_SRCDIR");
+    assert_non_null(mkdtemp(place.dir));
+    snprintf(place.checkpoints, sizeof place.checkpoints, "%s/c", place.dir);
+    snprintf(place.file, sizeof place.file, "%s/f", place.dir);
+    snprintf(place.library, sizeof place.library,
+             "%s/tests/reference/model.safetensors", source ? source : "..");
+    return place;
+}
+
+static void place_close(struct place *place)
+{
+    gw_store_remove(&place->disk, place->checkpoints, 0);
+    rmdir(place->checkpoints);
+    unlink(place->file);
+    assert_int_equal(rmdir(place->dir), 0);
+}
+
+static enum gw_status import(struct place *place, const char *file, size_t n)
+{
+    return gw_checkpoint_import(&place->disk, file, keys, n, "job",
+                                place->checkpoints, &place->error);
+}
+
+/* 0, 1/4, 2/4 ... through the keys in their order. */
+static void assert_counts_up(const float *values, size_t n, size_t *at)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_true(values[i] == (float)(*at)++ / 4);
+}
+
+static void the_library_s_file_becomes_a_checkpoint(void **state)
+{
+    struct place place = place_open();
+    struct gw_checkpoint checkpoint;
+    size_t at = 0;
+    (void)state;
+    if (import(&place, place.library, KEYS) != GW_OK)
+        fail_msg("%s", place.error.text);
+    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints,
+                                        &checkpoint, &place.error),
+                     GW_OK);
+    assert_int_equal(checkpoint.clock, 0);
+    assert_string_equal(checkpoint.job, "job");
+    assert_int_equal(checkpoint.map->keys, KEYS);
+    for (size_t i = 0; i < KEYS; i++)
+        assert_counts_up(gw_checkpoint_key(&checkpoint, i),
+                         checkpoint.map->key_elems[i], &at);
+    gw_checkpoint_close(&checkpoint);
+    /* a second one must not be written over it */
+    assert_int_equal(import(&place, place.library, KEYS), GW_EEXIST);
+    place_close(&place);
+}
+
+static void what_is_exported_has_every_key(void **state)
+{
+    struct place place = place_open();
+    struct gw_checkpoint checkpoint;
+    struct gw_tensors tensors;
+    size_t n, at = 0;
+    float values[15];
+    (void)state;
+    assert_int_equal(import(&place, place.library, KEYS), GW_OK);
+    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints,
+                                        &checkpoint, &place.error),
+                     GW_OK);
+    assert_int_equal(gw_checkpoint_export(&place.disk, &checkpoint, place.file,
+                                          &place.error),
+                     GW_OK);
+    gw_checkpoint_close(&checkpoint);
+    assert_int_equal(
+        gw_tensors_open(&place.disk, place.file, &tensors, &place.error),
+        GW_OK);
+    gw_safetensors_tensors(tensors.header, &n);
+    assert_int_equal(n, KEYS);
+    for (size_t i = 0; i < KEYS; i++) {
+        const struct gw_tensor *tensor =
+            gw_safetensors_find(tensors.header, keys[i].name);
+        assert_non_null(tensor);
+        assert_int_equal(tensor->dims, keys[i].dims);
+        assert_memory_equal(tensor->shape, keys[i].shape,
+                            tensor->dims * sizeof *tensor->shape);
+        assert_int_equal(place.disk.ops->read(tensors.file, tensor->offset,
+                                              values, tensor->bytes, NULL),
+                         GW_OK);
+        assert_counts_up(values, tensor->elems, &at);
+    }
+    assert_string_equal(gw_safetensors_metadata(tensors.header, "format"),
+                        "pt");
+    gw_tensors_close(&tensors);
+    /* it can come in again */
+    gw_store_remove(&place.disk, place.checkpoints, 0);
+    assert_int_equal(import(&place, place.file, KEYS), GW_OK);
+    place_close(&place);
+}
+
+static void other_models_are_refused(void **state)
+{
+    struct place place = place_open();
+    char other[512];
+    struct gw_checkpoint checkpoint;
+    (void)state;
+    /* a tensor more than the model has */
+    assert_int_equal(import(&place, place.library, KEYS - 1), GW_EMISMATCH);
+    assert_non_null(strstr(place.error.text, "fc2.bias"));
+    /* the other file has fc1.weight in another shape */
+    snprintf(other, sizeof other, "%.*s/library.safetensors",
+             (int)(strrchr(place.library, '/') - place.library), place.library);
+    assert_int_equal(import(&place, other, KEYS), GW_EMISMATCH);
+    assert_non_null(strstr(place.error.text, "fc1.weight"));
+    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints,
+                                        &checkpoint, &place.error),
+                     GW_ENOENT);
+    place_close(&place);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_library_s_file_becomes_a_checkpoint),
+        cmocka_unit_test(what_is_exported_has_every_key),
+        cmocka_unit_test(other_models_are_refused),
+    };
+    return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
+}
