@@ -15,7 +15,6 @@ dist_check_SCRIPTS += \
 	%D%/check_style.sh \
 	%D%/run/bench.sh \
 	%D%/run/checkpoint.sh \
-	%D%/run/cli.sh
 	%D%/run/cli.sh \
 	%D%/run/docs.sh \
 	%D%/run/kill.sh \

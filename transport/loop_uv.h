@@ -23,8 +23,8 @@ struct gw_uv_share {
     pthread_cond_t take; /* the communication thread may have to drive */
     int started, closing;
     int caller_wants, caller_drives, thread_drives;
-    int thread_sleeps; /* for good, until signalled */
-    uint64_t left_us;  /* when the caller left */
+    int thread_sleeps;              /* for good, until signalled */
+    uint64_t left_us;               /* when the caller left */
     uint64_t entries, entries_seen; /* how often the caller came */
     int looks; /* of the thread at a caller that drives all the time */
 };
