@@ -81,12 +81,13 @@ static enum gw_status choose(struct gw_coordinator *self,
     uint64_t *clocks = calloc(KEPT_MAX, sizeof *clocks);
     if (!clocks)
         return gw_fail(error, GW_ENOMEM, "no memory to look for checkpoints");
-    size_t n = gw_store_list(disk, dir, clocks, KEPT_MAX);
+    size_t n = gw_store_list(disk, dir, clocks, KEPT_MAX), unfinished = 0;
     enum gw_status status =
         gw_fail(error, GW_ENOENT, "%s %s (checkpoint.dir)", none, dir);
     for (size_t i = 0; i < n && status != GW_OK; i++) {
         status =
             gw_store_manifest(disk, dir, clocks[i], &keeper->resumed, error);
+        unfinished += status == GW_ENOENT;
         if (status == GW_OK) {
             status = gw_store_verify(disk, dir, &keeper->resumed, error);
             if (status != GW_OK)
@@ -98,6 +99,14 @@ static enum gw_status choose(struct gw_coordinator *self,
                 clocks[i], error->text);
     }
     free(clocks);
+    if (n > 0 && unfinished == n) {
+        /* it died within its first checkpoint: nothing is lost */
+        gw_coordinator_note(self,
+                            "no checkpoint in %s was finished, so the "
+                            "job begins anew",
+                            dir);
+        return GW_OK;
+    }
     if (status != GW_OK)
         return status;
     keeper->is_resumed = 1;

@@ -330,8 +330,10 @@ static void link_down(void *owner,
 {
     struct gw_server *server = owner;
     gw_metrics_add(server->metrics, GW_METRIC_RECONNECTS, 1);
-    /* where the end is decided, members leave one by one */
-    int leaving = server->finished || server->end_clock != GW_NEVER_CLOCK;
+    /* before it has joined, and where the end is decided and members leave
+       one by one, nothing is wrong with that */
+    int leaving = server->finished || !server->has_config ||
+                  server->end_clock != GW_NEVER_CLOCK;
     gw_log_limited(server->log, &server->limit,
                    leaving ? GW_LOG_DEBUG : GW_LOG_WARN,
                    "connection %u to %s broke: %s (%s)", link, peer->name, why,

@@ -254,7 +254,7 @@ static void link_down(void *owner,
 {
     struct gw_client *client = owner;
     gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
-    if (!client->ended && !atomic_load(&client->failed))
+    if (client->job && !atomic_load(&client->failed))
         gw_log_limited(client->log, &client->limit, GW_LOG_WARN,
                        "connection %u to %s broke: %s (%s)", link, peer->name,
                        why, gw_status_text(status));

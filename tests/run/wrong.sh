@@ -62,6 +62,10 @@ refuses 1 ".*the checkpoint of step 40 in $scratch/ck is of another model" train
 ok 'a checkpoint of another model'
 refuses 1 ".*optimizer.kind = \"momentum\", the job says \"adam\"" train "$job" --resume --set checkpoint.dir="$scratch/ck" --set optimizer.kind=adam
 ok 'a checkpoint of another optimizer'
+mkdir -p "$scratch/torn/step-00000000" && echo x >"$scratch/torn/step-00000000/shard-0.tmp" &&
+  run 0 train "$job" --resume --set checkpoint.dir="$scratch/torn" &&
+  grep -q "^no checkpoint in $scratch/torn was finished, so the job begins anew" "$scratch/out"
+ok '--resume of a job that died within its first checkpoint'
 mkdir "$scratch/empty"
 refuses 1 "there is no checkpoint to resume from in $scratch/empty" train "$job" --resume --set checkpoint.dir="$scratch/empty"
 ok '--resume without a checkpoint'

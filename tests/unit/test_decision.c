@@ -346,6 +346,37 @@ static void scores_are_summed_and_early_stop_counts(void **state)
     end(&bench);
 }
 
+static void score_all(struct bench *bench, uint64_t clock, double loss)
+{
+    struct gw_score part = {.clock = clock, .loss = loss, .samples = 1};
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_int_equal(gw_leader_score(bench->leader, rank, &part), GW_OK);
+}
+
+/* The best is cut whatever is being stored, but a third one waits. */
+static void a_score_waits_for_a_disk_that_is_behind(void **state)
+{
+    (void)state;
+    struct bench bench;
+    prepare(&bench);
+    set(&bench, "checkpoint.dir=x");
+    bench.options.whole_step = 0;
+    begin(&bench);
+    gw_leader_before(bench.leader, 0);
+    score_all(&bench, 1, 3);
+    assert_int_equal(bench.n, 3); /* two cuts and a score */
+    score_all(&bench, 2, 2);
+    assert_int_equal(bench.n, 3);
+    gw_leader_stored(bench.leader);
+    assert_int_equal(bench.n, 5);
+    assert_int_equal(bench.decision[3].kind, GW_DECIDE_CUT);
+    assert_int_equal(bench.decision[3].clock, 2);
+    assert_int_equal(bench.decision[4].kind, GW_DECIDE_SCORE);
+    gw_leader_stored(bench.leader);
+    assert_int_equal(bench.n, 5); /* and once only */
+    end(&bench);
+}
+
 /* A cut carries the state from which a job goes on. */
 static void a_cut_carries_the_state(void **state)
 {
@@ -398,6 +429,7 @@ int main(void)
         cmocka_unit_test(cuts_and_the_end_come_before_their_answers),
         cmocka_unit_test(one_cut_is_open_at_a_time),
         cmocka_unit_test(scores_are_summed_and_early_stop_counts),
+        cmocka_unit_test(a_score_waits_for_a_disk_that_is_behind),
         cmocka_unit_test(a_cut_carries_the_state),
     };
     return cmocka_run_group_tests_name("decision", tests, NULL, NULL);
