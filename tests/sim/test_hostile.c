@@ -197,23 +197,25 @@ static void tell(struct stranger *stranger, const struct gw_message *message)
     assert_int_equal(gw_peer_tell(stranger->peer, message), GW_OK);
 }
 
-/* What only members, or only others, may say ends the connection. */
+/* What only members, or only others, may say ends the connection; the last
+ * words of one who never joined bear on nobody. */
 static void messages_out_of_place_are_refused(void **state)
 {
     (void)state;
     static const struct gw_message messages[] = {
         {.kind = GW_MESSAGE_READY},
         {.kind = GW_MESSAGE_REPORT},
-        {.kind = GW_MESSAGE_BYE},
         {.kind = GW_MESSAGE_SAVED, .saved = {.file = "x", .text = ""}},
         {.kind = GW_MESSAGE_DECISION, .decision = {.kind = GW_DECIDE_END}},
-        {.kind = GW_MESSAGE_END, .end = {.text = "over"}},
         {.kind = GW_MESSAGE_STOP, .stop = {.text = "stop"}},
         {.kind = GW_MESSAGE_GONE, .gone = {.pid = 300, .text = "gone"}},
         {.kind = GW_MESSAGE_START,
          .start = {.resume = "", .dir = "", .token = ""}},
         {.kind = GW_MESSAGE_WELCOME, .welcome = {.job = ""}},
     };
+    static const struct gw_message bye = {.kind = GW_MESSAGE_BYE};
+    static const struct gw_message over = {
+        .kind = GW_MESSAGE_END, .end = {.status = GW_EABORTED, .text = "over"}};
     const char *settings[] = {"train.steps=300", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
     assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
@@ -222,6 +224,8 @@ static void messages_out_of_place_are_refused(void **state)
         stranger_open(&stranger, "disk:50000", GW_ROLE_WORKER, GW_RANK_NONE,
                       GW_ROLE_COORDINATOR);
         assert_true(cluster_run_until(&cluster, is_up, &stranger, LIMIT_US));
+        tell(&stranger, &bye);
+        tell(&stranger, &over);
         tell(&stranger, &messages[i]);
         assert_true(cluster_run_until(&cluster, is_down, &stranger, LIMIT_US));
         stranger_close(&stranger);
