@@ -15,13 +15,13 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/wire.h"
+#include "transport/socket.h"
 
 /* Read at once with a checksum to follow, while the bytes are in cache. */
 #define PIECE_BYTES ((size_t)256 << 10)
@@ -246,8 +246,7 @@ static void serve_orders(struct bare *bare)
 {
     struct gw_bench_message order;
     struct gw_error error;
-    int on = 1;
-    setsockopt(bare->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    gw_socket_suit(bare->fd);
     bare->chunk = bare->child->what->map->chunk_bytes;
     if (!take_memory(bare)) {
         gw_fail(&error, GW_ENOMEM, "no memory for %zu bytes",

@@ -20,6 +20,8 @@ libtransport_a_SOURCES = \
 	%D%/sim_link.c \
 	%D%/sim_loop.c \
 	%D%/sim_world.h \
+	%D%/socket.c \
+	%D%/socket.h \
 	%D%/tcp.c \
 	%D%/tcp.h \
 	%D%/tcp_address.c \

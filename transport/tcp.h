@@ -21,7 +21,7 @@
 
 /* Frames handed to the kernel in one call, when they are small. */
 #define GW_TCP_BATCH       16
-#define GW_TCP_BATCH_BYTES ((size_t)64 << 10)
+#define GW_TCP_BATCH_BYTES ((size_t)256 << 10)
 
 /* A small frame comes in with its header; of a large one this much is copied.
  */

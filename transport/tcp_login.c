@@ -12,11 +12,11 @@
 #include "transport/tcp.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "transport/socket.h"
 
 static void on_deadline(struct gw_timer *timer)
 {
@@ -55,8 +55,6 @@ static int open_socket(struct gw_tcp_link *link, const struct addrinfo *to)
         socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     char from[GW_ADDRESS_MAX + 8], *host = link->tcp->host;
     struct addrinfo *local;
     snprintf(from, sizeof from, strchr(host, ':') ? "[%.100s]:0" : "%.100s:0",
@@ -141,6 +139,7 @@ void gw_tcp_connected(struct gw_tcp_link *link)
         gw_tcp_fail(link, GW_EUNREACHABLE, strerror(number));
         return;
     }
+    gw_socket_suit(link->fd);
     /* an empty socket takes the 96 bytes of a hello at once */
     if (send(link->fd, link->hello, sizeof link->hello, MSG_NOSIGNAL) !=
         (ssize_t)sizeof link->hello) {
@@ -237,8 +236,7 @@ void gw_tcp_accept(struct gw_listener *listener)
     int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
         return; /* gone again, or out of descriptors: later */
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    gw_socket_suit(fd);
     make_room(tcp);
     struct gw_tcp_link *link = gw_tcp_link_new(tcp);
     if (!link) {

@@ -79,7 +79,7 @@ static void got_header(struct gw_tcp_link *link)
  */
 static int prepare(struct gw_tcp_in *in, struct iovec io[3])
 {
-    int parts = 0;
+    int parts = 0, ahead = 1;
     if (in->in_payload) {
         int checked = !(in->frame.flags & GW_FLAG_NO_CRC);
         size_t missing = in->frame.length - in->place_bytes;
@@ -87,10 +87,13 @@ static int prepare(struct gw_tcp_in *in, struct iovec io[3])
         io[parts++] = (struct iovec){in->place + in->place_bytes, room};
         if (room < missing)
             return parts;
+        if (in->frame.length > sizeof in->ahead)
+            ahead = 0; /* large ones follow each other: copy nothing */
     }
     io[parts++] = (struct iovec){in->header + in->header_bytes,
                                  GW_FRAME_BYTES - in->header_bytes};
-    io[parts++] = (struct iovec){in->ahead, sizeof in->ahead};
+    if (ahead)
+        io[parts++] = (struct iovec){in->ahead, sizeof in->ahead};
     return parts;
 }
 

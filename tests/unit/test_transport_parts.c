@@ -1,4 +1,4 @@
-/* What transports are made of: the heap, the windows, the control channel. */
+/* What transports are made of: heap, windows, control channel, sockets. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -9,9 +9,15 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "proto/random.h"
 #include "transport/channel.h"
 #include "transport/heap.h"
+#include "transport/socket.h"
 #include "transport/window.h"
 
 static uint64_t draw(uint64_t *counter, uint64_t n)
@@ -200,6 +206,36 @@ static void numbers_come_once_and_in_order(void **state)
     gw_channel_free(&channel);
 }
 
+/* ---- sockets ---- */
+
+static void sockets_of_one_host_are_not_paced(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, bytes),
+                     0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes),
+                     0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, bytes), 0);
+    gw_socket_suit(fd);
+    char name[16] = "";
+    int on = 0;
+    bytes = sizeof name;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes),
+                     0);
+    assert_string_equal(name, "reno");
+    bytes = sizeof on;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &bytes), 0);
+    assert_true(on);
+    close(fd);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +246,7 @@ int main(void)
         cmocka_unit_test(the_ring_is_used_again_and_again),
         cmocka_unit_test(a_message_that_is_too_large_says_so),
         cmocka_unit_test(numbers_come_once_and_in_order),
+        cmocka_unit_test(sockets_of_one_host_are_not_paced),
     };
     return cmocka_run_group_tests_name("transport parts", tests, NULL, NULL);
 }

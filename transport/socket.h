@@ -1,0 +1,15 @@
+/*
+ * What every stream socket of ours is set to, and those that it is measured
+ * against.
+ */
+#ifndef GW_TRANSPORT_SOCKET_H
+#define GW_TRANSPORT_SOCKET_H
+
+/*
+ * Sets a connected TCP socket: what is written leaves at once, and between two
+ * processes of one host nothing paces it. A socket that refuses works all the
+ * same, so there is no status. Thread: any.
+ */
+void gw_socket_suit(int fd);
+
+#endif
