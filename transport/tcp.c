@@ -32,6 +32,27 @@ static enum gw_status probe(char *why, size_t why_bytes)
     return GW_OK;
 }
 
+/* A turn for both directions, and again; what then remains waits for the poll,
+   which comes back at once. */
+static void take_turns(struct gw_tcp_link *link, int readable)
+{
+    int more = 0;
+    for (int turn = 0; turn < GW_TCP_TURNS; turn++) {
+        more = 0;
+        if (link->state == GW_TCP_UP && !link->out.blocked)
+            more = gw_tcp_write(link);
+        if (link->state == GW_TCP_UP && readable)
+            readable = gw_tcp_read(link);
+        if (link->state != GW_TCP_UP || (!more && !readable))
+            break;
+    }
+    if (link->state != GW_TCP_UP)
+        return;
+    if (more)
+        link->out.blocked = 1;
+    gw_tcp_watch(link);
+}
+
 /* Links that got something to send are written together, once per turn. */
 static void flush_dirty(struct gw_tcp *tcp)
 {
@@ -40,7 +61,7 @@ static void flush_dirty(struct gw_tcp *tcp)
         tcp->dirty = link->next_dirty;
         link->dirty = 0;
         if (link->state == GW_TCP_UP && !link->out.blocked)
-            gw_tcp_write(link);
+            take_turns(link, 0);
     }
 }
 
@@ -174,14 +195,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         gw_tcp_greet(link);
         return;
     }
-    if (link->state == GW_TCP_UP && events & UV_WRITABLE) {
+    if (events & UV_WRITABLE)
         link->out.blocked = 0;
-        gw_tcp_write(link);
-    }
-    if (link->state == GW_TCP_UP && events & UV_READABLE)
-        gw_tcp_read(link);
     if (link->state == GW_TCP_UP)
-        gw_tcp_watch(link);
+        take_turns(link, events & UV_READABLE);
 }
 
 /* Asks libuv for what this link waits for; a call only where that changed. */

@@ -27,9 +27,12 @@
  */
 #define GW_TCP_AHEAD_BYTES ((size_t)8 << 10)
 
-/* Read or written in one turn of the loop, so that other links, timers and the
-   other direction get theirs. */
-#define GW_TCP_TURN_BYTES ((size_t)1 << 20)
+/* Written, or read, before the other direction has its turn: so little that the
+   checksum, and the peer, find it in cache. */
+#define GW_TCP_TURN_BYTES ((size_t)256 << 10)
+
+/* So often, before other links and timers have theirs. */
+#define GW_TCP_TURNS 4
 
 enum gw_tcp_state {
     GW_TCP_RESOLVING,  /* opener: looking the name up */
@@ -63,7 +66,7 @@ struct gw_tcp_out {
     uint8_t header[GW_TCP_BATCH][GW_FRAME_BYTES];
     size_t n;
     size_t sent_bytes; /* of send[0], its header included */
-    int blocked;       /* the socket is full */
+    int blocked; /* wait for the poll: the socket is full, or the turn over */
 };
 
 struct gw_tcp_link {
@@ -153,8 +156,9 @@ void gw_tcp_accept(struct gw_listener *listener);
 void gw_tcp_greet(struct gw_tcp_link *link);
 
 /* tcp_read.c and tcp_write.c */
-void gw_tcp_read(struct gw_tcp_link *link);
-void gw_tcp_write(struct gw_tcp_link *link);
+/* Both return non-zero when there may be more, but the turn is over. */
+int gw_tcp_read(struct gw_tcp_link *link);
+int gw_tcp_write(struct gw_tcp_link *link);
 void gw_tcp_give_back(struct gw_tcp_link *link);
 
 #endif

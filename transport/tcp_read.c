@@ -14,10 +14,12 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* Read at once, so that the checksum finds the bytes in cache. */
-#define PIECE_BYTES ((size_t)256 << 10)
-
 #define MESSAGE_ROOM_MIN ((size_t)4 << 10)
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 static int message_room(struct gw_tcp_in *in, size_t bytes)
 {
@@ -83,7 +85,7 @@ static int prepare(struct gw_tcp_in *in, struct iovec io[3])
     if (in->in_payload) {
         int checked = !(in->frame.flags & GW_FLAG_NO_CRC);
         size_t missing = in->frame.length - in->place_bytes;
-        size_t room = checked && missing > PIECE_BYTES ? PIECE_BYTES : missing;
+        size_t room = checked ? least(missing, GW_TCP_TURN_BYTES) : missing;
         io[parts++] = (struct iovec){in->place + in->place_bytes, room};
         if (room < missing)
             return parts;
@@ -113,11 +115,6 @@ static void got_header_bytes(struct gw_tcp_link *link, size_t n)
     link->in.header_bytes += n;
     if (link->in.header_bytes == GW_FRAME_BYTES)
         got_header(link);
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Small frames, and the beginning of a large one, that came in together. */
@@ -158,7 +155,7 @@ static void consume(struct gw_tcp_link *link, size_t got)
     take_ahead(link);
 }
 
-void gw_tcp_read(struct gw_tcp_link *link)
+int gw_tcp_read(struct gw_tcp_link *link)
 {
     size_t turn = 0;
     while (link->state == GW_TCP_UP && turn < GW_TCP_TURN_BYTES) {
@@ -171,16 +168,17 @@ void gw_tcp_read(struct gw_tcp_link *link)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && errno == EAGAIN)
-            return;
+            return 0;
         if (got <= 0) {
             gw_tcp_fail(link, GW_ECLOSED,
                         got == 0 ? "closed by the peer" : strerror(errno));
-            return;
+            return 0;
         }
         link->base.heard_us = gw_loop_now(link->tcp->base.loop);
         turn += (size_t)got;
         consume(link, (size_t)got);
         if ((size_t)got < asked)
-            return; /* the socket is empty; more will be told */
+            return 0; /* the socket is empty; more will be told */
     }
+    return link->state == GW_TCP_UP;
 }

@@ -76,7 +76,7 @@ static void advance(struct gw_tcp_link *link, size_t put)
     }
 }
 
-void gw_tcp_write(struct gw_tcp_link *link)
+int gw_tcp_write(struct gw_tcp_link *link)
 {
     struct gw_tcp_out *out = &link->out;
     struct iovec io[2 * GW_TCP_BATCH];
@@ -85,29 +85,26 @@ void gw_tcp_write(struct gw_tcp_link *link)
         if (out->n == 0)
             take(link);
         if (out->n == 0)
-            return;
-        if (turn >= GW_TCP_TURN_BYTES) {
-            out->blocked = 1; /* the poll comes back at once */
-            gw_tcp_watch(link);
-            return;
-        }
+            return 0;
+        if (turn >= GW_TCP_TURN_BYTES)
+            return 1;
         struct msghdr message = {.msg_iov = io, .msg_iovlen = gather(out, io)};
         ssize_t put = sendmsg(link->fd, &message, MSG_NOSIGNAL);
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0 && errno == EAGAIN) {
             out->blocked = 1;
-            gw_tcp_watch(link);
-            return;
+            return 0;
         }
         if (put < 0) {
             gw_tcp_fail(link, GW_ECLOSED, strerror(errno));
-            return;
+            return 0;
         }
         link->base.sent_us = gw_loop_now(link->tcp->base.loop);
         turn += (size_t)put;
         advance(link, (size_t)put);
     }
+    return 0;
 }
 
 void gw_tcp_give_back(struct gw_tcp_link *link)
