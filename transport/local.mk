@@ -12,6 +12,8 @@ libtransport_a_SOURCES = \
 	%D%/loop_uv_share.c \
 	%D%/member.c \
 	%D%/member.h \
+	%D%/member_peer.c \
+	%D%/member_state.h \
 	%D%/sim.c \
 	%D%/sim.h \
 	%D%/sim_disk.c \

@@ -55,7 +55,7 @@ struct gw_peer {
     struct gw_windows windows;
     unsigned links;
     struct gw_peer_link link[GW_LINKS_MAX];
-    /* member.c's */
+    /* the members' own */
     struct gw_peer *next, **back;
     struct gw_channel channel;
     int opener, was_up, silent, closed;
