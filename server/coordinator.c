@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/decision.h"
+
 struct gw_roster *gw_roster_of(struct gw_coordinator *self,
                                const struct gw_peer *peer)
 {
@@ -277,6 +279,8 @@ enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
     self->config = options->config;
     self->loop = options->loop;
     self->log = options->log;
+    /* everyone begins with this one: workers multiply, shards divide by it */
+    self->state.loss_scale = gw_loss_scale_first(options->config);
     if (!self->loop->log)
         self->loop->log = options->log; /* for what strangers do */
     self->server_process =

@@ -68,12 +68,29 @@ static void the_cluster_leaves_no_trace(void **state)
     assert_string_not_equal(one, other);
 }
 
+/* Powers of two go through sums and products without a trace. */
+static void a_loss_scale_leaves_no_trace(void **state)
+{
+    (void)state;
+    char none[65], scaled[65];
+    const char *settings[][3] = {
+        {"train.commit=whole", "train.loss_scale=none", NULL},
+        {"train.commit=whole", "train.loss_scale=1024", NULL},
+        {"train.commit=whole", "train.loss_scale=dynamic", NULL}};
+    run_job(&calm, settings[0], none);
+    for (size_t i = 1; i < sizeof settings / sizeof *settings; i++) {
+        run_job(&calm, settings[i], scaled);
+        assert_string_equal(none, scaled);
+    }
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_ends_and_learns),
         cmocka_unit_test(the_cluster_leaves_no_trace),
+        cmocka_unit_test(a_loss_scale_leaves_no_trace),
     };
     int failed = cmocka_run_group_tests_name("job", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
