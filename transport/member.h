@@ -35,6 +35,7 @@ struct gw_peer_link {
     struct gw_peer *peer;
     unsigned index;
     struct gw_link *link; /* NULL while there is none */
+    int was_up;           /* the owner was told that it is up */
     uint32_t generation;
     struct gw_timer redial;
     uint64_t redial_us;
@@ -86,7 +87,7 @@ struct gw_member_handler {
                   unsigned link,
                   const struct gw_frame *frame,
                   const void *payload);
-    /* A link broke. The peer is suspect, no more. */
+    /* A link that was up broke. The peer is suspect, no more. */
     void (*link_down)(void *owner,
                       struct gw_peer *peer,
                       unsigned link,

@@ -85,6 +85,7 @@ static void close_slot(struct gw_peer_link *slot)
 {
     struct gw_link *link = slot->link;
     slot->link = NULL;
+    slot->was_up = 0;
     if (link)
         gw_link_close(link);
 }
@@ -180,7 +181,7 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
         if (!member->job)
             member->job = reply->job;
     }
-    peer->was_up = 1;
+    slot->was_up = peer->was_up = 1;
     heard(peer);
     if (slot->index == 0)
         gw_channel_resend(&peer->channel, link);
@@ -198,8 +199,9 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
     struct gw_peer_link *slot = link->owner;
     struct gw_peer *peer = slot->peer;
     struct gw_member *member = peer->member;
-    int was_up = slot->link == link && peer->was_up;
+    int was_up = slot->was_up; /* a dial in vain breaks nothing */
     slot->link = NULL;
+    slot->was_up = 0;
     if (was_up)
         member->handler->link_down(member->owner, peer, slot->index, status,
                                    why);
@@ -283,14 +285,25 @@ static void on_frame(struct gw_link *link,
 static const struct gw_link_handler link_handler = {
     .up = on_up, .frame = on_frame, .down = on_down};
 
+/* Closes what there is, from this side. */
+static void
+break_slot(struct gw_peer_link *slot, enum gw_status status, const char *why)
+{
+    struct gw_peer *peer = slot->peer;
+    struct gw_member *member = peer->member;
+    int was_up = slot->was_up;
+    close_slot(slot);
+    if (was_up)
+        member->handler->link_down(member->owner, peer, slot->index, status,
+                                   why);
+}
+
 void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
 {
     struct gw_peer_link *slot = &peer->link[link];
-    struct gw_member *member = peer->member;
     if (!slot->link)
         return;
-    close_slot(slot);
-    member->handler->link_down(member->owner, peer, link, GW_EPROTO, why);
+    break_slot(slot, GW_EPROTO, why);
     if (peer->opener && !peer->closed)
         redial_later(slot);
 }
@@ -301,18 +314,12 @@ void gw_peer_adopt(struct gw_peer_link *slot,
                    struct gw_link *link,
                    uint32_t generation)
 {
-    struct gw_peer *peer = slot->peer;
-    struct gw_member *member = peer->member;
-    if (slot->link) {
-        close_slot(slot);
-        member->handler->link_down(member->owner, peer, slot->index, GW_ECLOSED,
-                                   "replaced by a newer one");
-    }
+    break_slot(slot, GW_ECLOSED, "replaced by a newer one");
     slot->generation = generation;
     slot->link = link;
     link->handler = &link_handler;
     link->owner = slot;
-    link->windows = &peer->windows;
+    link->windows = &slot->peer->windows;
 }
 
 /* ---- silence ---- */

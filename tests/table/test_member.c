@@ -276,6 +276,22 @@ static void silence_is_told_once_and_in_time(void **state)
     couple_free(couple);
 }
 
+/* Dials in vain are no connections that break. */
+static void a_link_breaks_once(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    dial(couple, 0, 2);
+    world_run(&couple->world, all_up, couple);
+    world_settle(&couple->world, 100000);
+    assert_int_equal(couple->b.ups, 2);
+    gw_member_close(couple->a.member);
+    couple->a.member = NULL;
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_ETIMEOUT);
+    assert_int_equal(couple->b.downs, 2);
+    couple_free(couple);
+}
+
 static void refusals_are_final(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -407,6 +423,7 @@ static void no_address_is_refused(void **state)
     ON(transport, messages_survive_broken_links),                              \
         ON(transport, a_full_channel_says_so),                                 \
         ON(transport, silence_is_told_once_and_in_time),                       \
+        ON(transport, a_link_breaks_once),                                     \
         ON(transport, what_is_heard_after_a_pause_counts),                     \
         ON(transport, refusals_are_final),                                     \
         ON(transport, a_coordinator_that_never_comes),                         \
