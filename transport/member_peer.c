@@ -174,6 +174,7 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
     slot->redial_us = REDIAL_FIRST_US;
     if (reply) {
         if (peer->incarnation && reply->incarnation != peer->incarnation) {
+            close_slot(slot);
             tell_lost(peer, GW_EREFUSED, "another process took its place");
             return;
         }

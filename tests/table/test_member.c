@@ -317,6 +317,85 @@ static void refusals_are_final(void **state)
     couple_free(couple);
 }
 
+/* Someone who lets everybody in, under another name each time. */
+struct impostor {
+    struct gw_acceptor acceptor;
+    uint64_t incarnation;
+    struct gw_link *link;
+};
+
+static void impostor_up(struct gw_link *link, const struct gw_reply *reply)
+{
+    struct impostor *impostor = link->owner;
+    (void)reply;
+    impostor->link = link;
+}
+
+static void impostor_frame(struct gw_link *link,
+                           const struct gw_frame *frame,
+                           const void *payload)
+{
+    (void)link;
+    (void)frame;
+    (void)payload;
+}
+
+static void
+impostor_down(struct gw_link *link, enum gw_status status, const char *why)
+{
+    struct impostor *impostor = link->owner;
+    (void)status;
+    (void)why;
+    impostor->link = NULL;
+}
+
+static const struct gw_link_handler impostor_handler = {
+    .up = impostor_up, .frame = impostor_frame, .down = impostor_down};
+
+static enum gw_status impostor_judge(struct gw_acceptor *acceptor,
+                                     struct gw_link *link,
+                                     const struct gw_hello *hello,
+                                     struct gw_reply *reply)
+{
+    struct impostor *impostor = acceptor->owner;
+    (void)hello;
+    link->handler = &impostor_handler;
+    link->owner = impostor;
+    reply->incarnation = ++impostor->incarnation;
+    return GW_OK;
+}
+
+/* An acceptor that lets in whoever comes, but is not who it was. */
+static void nobody_takes_the_place_of_another(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct world *world = &couple->world;
+    struct impostor impostor = {.acceptor = {.judge = impostor_judge}};
+    struct gw_listener *listener;
+    struct gw_error error = {0};
+    impostor.acceptor.owner = &impostor;
+    assert_int_equal(world->ops->listen(world->transport[0],
+                                        world_any_port(world),
+                                        &impostor.acceptor, &listener, &error),
+                     GW_OK);
+    assert_int_equal(gw_member_dial(couple->b.member,
+                                    world->ops->listener_address(listener),
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                    &couple->b.peer, &error),
+                     GW_OK);
+    world_settle(world, 100000);
+    assert_int_equal(couple->b.ups, 1);
+    gw_link_close(impostor.link);
+    impostor.link = NULL;
+    world_run(world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EREFUSED);
+    assert_false(gw_peer_is_up(couple->b.peer, 0));
+    world_settle(world, 100000);
+    assert_null(impostor.link);
+    assert_int_equal(couple->b.ups, 1);
+    couple_free(couple);
+}
+
 static void a_coordinator_that_never_comes(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -426,6 +505,7 @@ static void no_address_is_refused(void **state)
         ON(transport, a_link_breaks_once),                                     \
         ON(transport, what_is_heard_after_a_pause_counts),                     \
         ON(transport, refusals_are_final),                                     \
+        ON(transport, nobody_takes_the_place_of_another),                      \
         ON(transport, a_coordinator_that_never_comes),                         \
         ON(transport, a_late_listener_is_found)
 
