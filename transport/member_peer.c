@@ -327,18 +327,23 @@ void gw_peer_adopt(struct gw_peer_link *slot,
 
 static void watch_link(struct gw_peer_link *slot, uint64_t now)
 {
-    struct gw_member *member = slot->peer->member;
+    struct gw_peer *peer = slot->peer;
+    struct gw_member *member = peer->member;
     struct gw_link *link = slot->link;
     if (!link || !link->up)
         return;
+    /* bytes of a frame that is not whole yet are heard too */
+    if (link->heard_us > peer->heard_us) {
+        peer->heard_us = link->heard_us;
+        peer->silent = 0;
+    }
     if (now > link->heard_us + member->silence_us) {
-        gw_peer_reject(slot->peer, slot->index, "silent");
+        gw_peer_reject(peer, slot->index, "silent");
         return;
     }
     if (now - link->sent_us >=
             member->heartbeat_us - gw_member_tick_us(member) ||
-        (slot->index == 0 &&
-         slot->peer->channel.told < slot->peer->channel.received))
+        (slot->index == 0 && peer->channel.told < peer->channel.received))
         beat(slot);
 }
 

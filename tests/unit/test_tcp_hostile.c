@@ -30,7 +30,7 @@ struct site {
     struct gw_member *host, *guest;
     struct gw_peer *guest_at_host;
     struct gw_log log;
-    uint64_t lines, messages, frames, downs;
+    uint64_t lines, messages, frames, downs, lost;
     char line[256];
 };
 
@@ -96,7 +96,9 @@ static void link_down(void *owner,
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
-    (void)owner, (void)peer, (void)status, (void)why;
+    struct site *site = owner;
+    (void)status, (void)why;
+    site->lost += peer != site->guest_at_host;
 }
 
 static const struct gw_member_handler handler = {.admit = admit,
@@ -386,6 +388,35 @@ static void bad_frames_cost_the_connection_only(void **state)
     site_close(&site);
 }
 
+/* A large payload on a thin line: its bytes are heard before it is whole. */
+static void a_slow_frame_is_no_silence(void **state)
+{
+    static const uint64_t never = 0;
+    struct site site;
+    struct gw_peer *peer;
+    (void)state;
+    site_open(&site);
+    join(&site, &peer);
+    guest_is_well(&site, peer);
+    uint8_t bytes[GW_FRAME_BYTES], payload[16] = {0};
+    int fd = knock(&site);
+    struct gw_frame frame = {.kind = GW_FRAME_CONTROL,
+                             .session = log_in(&site, fd),
+                             .clock = 1,
+                             .length = GW_MESSAGE_BYTES_MAX,
+                             .chunk = GW_CHUNK_NONE};
+    gw_frame_encode(&frame, bytes);
+    assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+    for (size_t at = 0; at < sizeof payload; at++) {
+        turn_until(&site, &never, 1, 100000);
+        assert_int_equal(send(fd, payload + at, 1, MSG_NOSIGNAL), 1);
+    }
+    assert_int_equal(site.lost, 0);
+    assert_true(turn_until(&site, &site.lost, 1, WAIT_US));
+    close(fd);
+    site_close(&site);
+}
+
 static void idle_connections_keep_nobody_out(void **state)
 {
     struct site site;
@@ -424,6 +455,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(junk_is_closed_and_the_guest_stays),
         cmocka_unit_test(bad_frames_cost_the_connection_only),
+        cmocka_unit_test(a_slow_frame_is_no_silence),
         cmocka_unit_test(idle_connections_keep_nobody_out),
     };
     return cmocka_run_group_tests_name("tcp hostile", tests, NULL, NULL);
