@@ -235,14 +235,3 @@ struct gw_peer *gw_member_peers(const struct gw_member *member)
 {
     return member->peers;
 }
-
-unsigned gw_member_tell_all(struct gw_member *member,
-                            uint8_t role,
-                            const struct gw_message *message)
-{
-    unsigned untold = 0;
-    for (struct gw_peer *peer = member->peers; peer; peer = peer->next)
-        if (peer->role == role)
-            untold += gw_peer_tell(peer, message) != GW_OK;
-    return untold;
-}

@@ -174,11 +174,6 @@ void gw_peer_close(struct gw_peer *peer);
 enum gw_status gw_peer_tell(struct gw_peer *peer,
                             const struct gw_message *message);
 
-/* The same to every peer of a role; returns how many could not be told. */
-unsigned gw_member_tell_all(struct gw_member *member,
-                            uint8_t role,
-                            const struct gw_message *message);
-
 /* Non-zero when the peer has acknowledged every message it was told. */
 int gw_peer_flushed(const struct gw_peer *peer);
 
