@@ -22,6 +22,7 @@
 
 #include "kernels/cpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "kernels/cpu_conv_isa.h"
@@ -132,6 +133,8 @@ static struct scratch lay_out(const struct gw_conv_shape *s, void *base)
     size_t terms = larger(larger(s->in, s->out) * window, y.h * y.w);
     size_t weights = window * larger(outs * s->in, ins * s->out);
     struct view *view = &scratch.view;
+    assert(frame_elems(&x) <= INT32_MAX && frame_elems(&y) <= INT32_MAX &&
+           places <= INT32_MAX && terms <= INT32_MAX);
     view->place = carve(base, used, places * sizeof(int32_t));
     view->from = carve(base, used, places * sizeof(int32_t));
     view->to = carve(base, used, places * sizeof(int32_t));

@@ -33,7 +33,9 @@ struct gw_dense_shape {
 
 /*
  * y[n][out][oh][ow] = x[n][in][h][w] * k[out][in][kh][kw] + b[out] with
- * oh = (h + 2 pad - kh) / stride + 1, likewise ow; relu as for dense.
+ * oh = (h + 2 pad - kh) / stride + 1, likewise ow; relu as for dense. An image
+ * with its padding, an output with as much around it as windows reach over, and
+ * a window of all channels have fewer than 2^31 elements each (asserted).
  */
 struct gw_conv_shape {
     size_t n, in, h, w, out, kh, kw, stride, pad;

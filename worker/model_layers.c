@@ -75,6 +75,20 @@ static void add_dropout(struct entry *entry, double p)
     add_layer(entry, LAYER_DROPOUT)->dropout = (float)p;
 }
 
+/*
+ * A backend counts places and terms of one image in 31 bits, the zeros around
+ * it included: around its input, and around the gradient of its output, where
+ * as many rows are needed as windows reach over.
+ */
+static int fits_tables(
+    struct layer_extent in, size_t out, size_t size, size_t stride, size_t pad)
+{
+    size_t rows = (in.h + pad + size) / stride + 2;
+    size_t columns = (in.w + pad + size) / stride + 2;
+    return in.c <= INT32_MAX / (in.h + 2 * pad) / (in.w + 2 * pad) &&
+           out <= INT32_MAX / rows / columns && out <= INT32_MAX / size / size;
+}
+
 /* Every sum and product here stays far below 2^64: see SIZE_MOST. */
 static enum gw_status add_conv(
     struct entry *entry, size_t out, size_t size, size_t stride, size_t pad)
@@ -87,7 +101,8 @@ static enum gw_status add_conv(
     struct layer_extent made = {out, (in.h + 2 * pad - size) / stride + 1,
                                 (in.w + 2 * pad - size) / stride + 1};
     if (made.h * made.w > ELEMS_MOST / out || in.c > ELEMS_MOST / size / size ||
-        in.c * size * size > WEIGHTS_MOST / out)
+        in.c * size * size > WEIGHTS_MOST / out ||
+        !fits_tables(in, out, size, stride, pad))
         return refuse(entry, "%zu channels of %zux%zu are too many", out,
                       made.h, made.w);
     struct layer *layer = add_layer(entry, LAYER_CONV);
@@ -330,6 +345,13 @@ enum gw_status gw_model_layers(const struct gw_config *config,
         .in = {shape->channels, shape->height, shape->width},
         .error = error,
     };
+    if (shape->height > ELEMS_MOST || shape->width > ELEMS_MOST ||
+        shape->channels > ELEMS_MOST / (shape->height * shape->width))
+        return gw_fail(error, GW_EUSAGE,
+                       "model.layers: the data has %zux%zux%zu values per "
+                       "sample, at most %zu are possible",
+                       shape->channels, shape->height, shape->width,
+                       ELEMS_MOST);
     list->n = 0;
     if (config->model.kind == GW_MODEL_MLP)
         return mlp_layers(config, shape, &entry);

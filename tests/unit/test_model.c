@@ -535,6 +535,40 @@ static void wrong_layers_are_refused_by_name(void **state)
     }
 }
 
+/* What would overflow a backend's tables; no memory is asked for. */
+static void giants_are_refused_by_name(void **state)
+{
+    static const struct {
+        struct gw_dataset_shape shape;
+        struct gw_string_list layers;
+        const char *text; /* a part of the line; NULL: it is taken */
+    } giants[] = {
+        {{1, 1, 16384, 16384, 10}, {1, {"pool 15"}}, NULL},
+        {{1, 1, 16384, 16385, 10}, {1, {"pool 15"}}, "at most 268435456"},
+        {{1, 3, 1 << 20, 1 << 20, 10}, {1, {"pool 15"}}, "at most 268435456"},
+        {{1, 1, 16384, 16384, 10}, {1, {"conv 1 3 stride 2 pad 2"}}, NULL},
+        {{1, 1, 16384, 16384, 10},
+         {1, {"conv 1 16384 stride 2 pad 16383"}},
+         "too many"},
+        {{1, 1, 256, 256, 10}, {1, {"conv 65536 182 stride 2"}}, "too many"},
+        {{1, 1, 8192, 8192, 10}, {1, {"conv 65536 1 stride 128"}}, NULL},
+    };
+    struct layer_list *list = malloc(sizeof *list);
+    (void)state;
+    for (size_t i = 0; i < COUNT(giants); i++) {
+        static struct gw_config config;
+        struct gw_error error = {.text = ""};
+        config.model.kind = GW_MODEL_CNN;
+        config.model.layers = giants[i].layers;
+        enum gw_status status =
+            gw_model_layers(&config, &giants[i].shape, list, &error);
+        assert_int_equal(status, giants[i].text ? GW_EUSAGE : GW_OK);
+        if (giants[i].text && !strstr(error.text, giants[i].text))
+            fail_msg("\"%s\" is not in: %s", giants[i].text, error.text);
+    }
+    free(list);
+}
+
 static void keys_have_names_and_shapes(void **state)
 {
     (void)state;
@@ -606,6 +640,7 @@ int main(void)
         cmocka_unit_test(no_gradient_is_ready_before_the_last_micro_batch),
         cmocka_unit_test(a_failing_hook_ends_the_pass),
         cmocka_unit_test(wrong_layers_are_refused_by_name),
+        cmocka_unit_test(giants_are_refused_by_name),
         cmocka_unit_test(keys_have_names_and_shapes),
         cmocka_unit_test(initial_values_follow_the_rule),
     };
