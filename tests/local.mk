@@ -33,6 +33,7 @@ check_PROGRAMS += \
 	%D%/sim/test_job \
 	%D%/sim/test_seeds \
 	%D%/sim/test_workers \
+	%D%/table/test_backend_layers \
 	%D%/table/test_backends \
 	%D%/table/test_member \
 	%D%/table/test_transport \
@@ -66,6 +67,8 @@ check_PROGRAMS += \
 LDADD += $(CMOCKA_LIBS)
 
 # what tests of one kind share
+GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
+	%D%/table/reference.c %D%/table/reference.h
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
@@ -77,8 +80,9 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_workers_SOURCES = %D%/sim/test_workers.c $(GW_CLUSTER)
-%C%_table_test_backends_SOURCES = %D%/table/test_backends.c \
-	%D%/table/reference.c %D%/table/reference.h
+%C%_table_test_backend_layers_SOURCES = \
+	%D%/table/test_backend_layers.c $(GW_BACKEND)
+%C%_table_test_backends_SOURCES = %D%/table/test_backends.c $(GW_BACKEND)
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_WORLD)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \

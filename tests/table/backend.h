@@ -1,0 +1,50 @@
+/*
+ * What the tests of compute backends share: each case runs on every backend of
+ * this build that works here, on a device of its own.
+ */
+#ifndef GW_TESTS_BACKEND_H
+#define GW_TESTS_BACKEND_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/kernels.h"
+#include "tests/table/reference.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Of the case that is running. */
+extern const struct gw_backend_ops *ops;
+extern struct gw_device *device;
+
+/*
+ * Runs the cases on every backend, as "cpu NAME"; one that is not available
+ * gets a line that says why. For main to return.
+ */
+int run_on_backends(const char *group,
+                    const struct CMUnitTest *cases,
+                    size_t n);
+
+/* Host memory, filled with normal numbers that depend on `array`. */
+float *random_host(uint32_t array, size_t elems);
+
+/* Copies of host memory on the device, and back (waits for the device). */
+float *to_device(const float *host, size_t elems);
+float *to_host(const float *memory, size_t elems);
+
+float *random_device(uint32_t array, size_t elems);
+
+/* Device memory full of NaN: whatever is not written or is read is seen. */
+float *poisoned(size_t elems);
+
+/* memory[i] = expected[i] + beta base[i]; frees nothing. */
+void assert_near(const float *memory,
+                 const struct value *expected,
+                 float beta,
+                 const float *base,
+                 size_t elems);
+
+#endif
