@@ -18,7 +18,6 @@ libtransport_a_SOURCES = \
 	%D%/sim.h \
 	%D%/sim_disk.c \
 	%D%/sim_fiber.c \
-	%D%/sim_fiber_sanitizer.h \
 	%D%/sim_link.c \
 	%D%/sim_loop.c \
 	%D%/sim_world.h \

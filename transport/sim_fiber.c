@@ -11,14 +11,6 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAVE_FIBER_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAVE_FIBER_SANITIZER 1
-#endif
-#endif
-
 #define STACK_BYTES ((size_t)1 << 20)
 
 struct gw_sim_fiber {
@@ -34,44 +26,80 @@ struct gw_sim_fiber {
     void *inside_thread, *outside_thread;
 };
 
-#ifdef HAVE_FIBER_SANITIZER
-#include "transport/sim_fiber_sanitizer.h"
-#else
-static void sanitizer_new(struct gw_sim_fiber *fiber)
+/* ---- what the sanitizers are told ---- */
+
+/* The linker takes those that the sanitizer at hand has; mostly none. */
+__attribute__((weak)) void
+__sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t bytes);
+__attribute__((weak)) void
+__sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *bytes);
+__attribute__((weak)) void *__tsan_get_current_fiber(void);
+__attribute__((weak)) void *__tsan_create_fiber(unsigned flags);
+__attribute__((weak)) void __tsan_destroy_fiber(void *fiber);
+__attribute__((weak)) void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+
+/* The thread sanitizer counts calls and returns per fiber, so whatever switches
+   must not be a call of its own. */
+#define SWITCHES __attribute__((always_inline)) static inline
+
+static void tell_new(struct gw_sim_fiber *fiber)
 {
-    (void)fiber;
+    if (__tsan_create_fiber)
+        fiber->inside_thread = __tsan_create_fiber(0);
 }
-static void sanitizer_free(struct gw_sim_fiber *fiber)
+
+static void tell_free(struct gw_sim_fiber *fiber)
 {
-    (void)fiber;
+    if (__tsan_destroy_fiber)
+        __tsan_destroy_fiber(fiber->inside_thread);
 }
-static void sanitizer_go_in(struct gw_sim_fiber *fiber)
+
+SWITCHES void tell_going_in(struct gw_sim_fiber *fiber)
 {
-    (void)fiber;
+    if (__sanitizer_start_switch_fiber)
+        __sanitizer_start_switch_fiber(&fiber->outside_fake, fiber->stack,
+                                       STACK_BYTES);
+    if (__tsan_switch_to_fiber) {
+        fiber->outside_thread = __tsan_get_current_fiber();
+        __tsan_switch_to_fiber(fiber->inside_thread, 0);
+    }
 }
-static void sanitizer_is_in(struct gw_sim_fiber *fiber)
+
+static void tell_is_in(struct gw_sim_fiber *fiber)
 {
-    (void)fiber;
+    if (__sanitizer_finish_switch_fiber)
+        __sanitizer_finish_switch_fiber(
+            fiber->inside_fake, &fiber->outside_stack, &fiber->outside_bytes);
 }
-static void sanitizer_go_out(struct gw_sim_fiber *fiber)
+
+/* A fiber that has finished gives its fake stack up (NULL). */
+SWITCHES void tell_going_out(struct gw_sim_fiber *fiber)
 {
-    (void)fiber;
+    if (__sanitizer_start_switch_fiber)
+        __sanitizer_start_switch_fiber(
+            fiber->finished ? NULL : &fiber->inside_fake, fiber->outside_stack,
+            fiber->outside_bytes);
+    if (__tsan_switch_to_fiber)
+        __tsan_switch_to_fiber(fiber->outside_thread, 0);
 }
-static void sanitizer_is_out(struct gw_sim_fiber *fiber)
+
+static void tell_is_out(struct gw_sim_fiber *fiber)
 {
-    (void)fiber;
+    if (__sanitizer_finish_switch_fiber)
+        __sanitizer_finish_switch_fiber(fiber->outside_fake, NULL, NULL);
 }
-#endif
+
+/* ---- fibers ---- */
 
 /* makecontext passes ints only: a pointer comes in two halves. */
 static void enter(unsigned high, unsigned low)
 {
     struct gw_sim_fiber *fiber =
         (struct gw_sim_fiber *)((uintptr_t)high << 32 | low);
-    sanitizer_is_in(fiber);
+    tell_is_in(fiber);
     fiber->main(fiber->argument);
     fiber->finished = 1;
-    sanitizer_go_out(fiber);
+    tell_going_out(fiber);
     swapcontext(&fiber->inside, &fiber->outside);
 }
 
@@ -98,7 +126,7 @@ enum gw_status gw_sim_fiber_new(void (*main)(void *argument),
     uintptr_t self = (uintptr_t)fiber;
     makecontext(&fiber->inside, (void (*)(void))enter, 2,
                 (unsigned)(self >> 32), (unsigned)self);
-    sanitizer_new(fiber);
+    tell_new(fiber);
     *fiber_p = fiber;
     return GW_OK;
 }
@@ -107,22 +135,22 @@ void gw_sim_fiber_free(struct gw_sim_fiber *fiber)
 {
     if (!fiber)
         return;
-    sanitizer_free(fiber);
+    tell_free(fiber);
     munmap(fiber->stack, STACK_BYTES);
     free(fiber);
 }
 
 int gw_sim_fiber_resume(struct gw_sim_fiber *fiber)
 {
-    sanitizer_go_in(fiber);
+    tell_going_in(fiber);
     swapcontext(&fiber->outside, &fiber->inside);
-    sanitizer_is_out(fiber);
+    tell_is_out(fiber);
     return !fiber->finished;
 }
 
 void gw_sim_fiber_yield(struct gw_sim_fiber *fiber)
 {
-    sanitizer_go_out(fiber);
+    tell_going_out(fiber);
     swapcontext(&fiber->inside, &fiber->outside);
-    sanitizer_is_in(fiber);
+    tell_is_in(fiber);
 }
