@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,37 @@ void gw_manifest_free(struct gw_manifest *manifest)
     *manifest = (struct gw_manifest){0};
 }
 
+/*
+ * Everything of jansson's that needs memory is checked: half a manifest looks
+ * whole, and one that could not be read must not be taken for a damaged one.
+ */
+
 /* ---- printing ---- */
+
+/* The text, or NULL. json_dumps would lose keys silently where its buffer
+   cannot grow (jansson 2.14, dump.c), so it gets one that fits. */
+static char *dump(const json_t *json, size_t flags)
+{
+    size_t n = json_dumpb(json, NULL, 0, flags);
+    char *text = n > 0 ? malloc(n + 1) : NULL;
+    if (!text)
+        return NULL;
+    if (json_dumpb(json, text, n, flags) != n) {
+        free(text);
+        return NULL;
+    }
+    text[n] = '\0';
+    return text;
+}
+
+/* The array, or NULL where one of its elements is missing. */
+static json_t *whole_or_none(json_t *array, int failed)
+{
+    if (!failed)
+        return array;
+    json_decref(array);
+    return NULL;
+}
 
 static json_t *print_state(const struct gw_decision_state *state)
 {
@@ -36,51 +67,60 @@ static json_t *print_state(const struct gw_decision_state *state)
         (json_int_t)state->evaluations_without_progress);
 }
 
+static json_t *print_shape(const struct gw_key *key)
+{
+    json_t *shape = json_array();
+    int failed = 0;
+    for (uint8_t d = 0; d < key->dims; d++)
+        failed |= json_array_append_new(
+            shape, json_integer((json_int_t)key->shape[d]));
+    return whole_or_none(shape, failed);
+}
+
 static json_t *print_keys(const struct gw_manifest *manifest)
 {
     json_t *keys = json_array();
+    int failed = 0;
     for (size_t i = 0; i < manifest->n_keys; i++) {
         const struct gw_key *key = &manifest->keys[i];
-        json_t *shape = json_array();
-        for (uint8_t d = 0; d < key->dims; d++)
-            json_array_append_new(shape,
-                                  json_integer((json_int_t)key->shape[d]));
-        json_array_append_new(keys,
-                              json_pack("{s:s, s:i, s:o}", "name", key->name,
-                                        "dtype", key->dtype, "shape", shape));
+        failed |= json_array_append_new(
+            keys, json_pack("{s:s, s:i, s:o}", "name", key->name, "dtype",
+                            key->dtype, "shape", print_shape(key)));
     }
-    return keys;
+    return whole_or_none(keys, failed);
 }
 
 static json_t *print_files(const struct gw_manifest *manifest)
 {
     json_t *files = json_array();
+    int failed = 0;
     for (size_t i = 0; i < manifest->n_files; i++) {
         const struct gw_manifest_file *file = &manifest->files[i];
         char hex[2 * GW_DIGEST_BYTES + 1];
         gw_digest_hex(file->sha256, hex);
-        json_array_append_new(
+        failed |= json_array_append_new(
             files, json_pack("{s:s, s:I, s:s}", "name", file->name, "bytes",
                              (json_int_t)file->bytes, "sha256", hex));
     }
-    return files;
+    return whole_or_none(files, failed);
 }
 
 static json_t *print_ranks(const struct gw_manifest *manifest)
 {
     json_t *ranks = json_array();
+    int failed = 0;
     for (size_t i = 0; i < manifest->n_ranks; i++)
-        json_array_append_new(
+        failed |= json_array_append_new(
             ranks, json_pack("{s:I, s:s}", "data_cursor",
                              (json_int_t)manifest->ranks[i].data_cursor,
                              "device", manifest->ranks[i].device));
-    return ranks;
+    return whole_or_none(ranks, failed);
 }
 
 /* The digest is over the body as it is printed compactly, in its order. */
 static int digest_body(const json_t *body, char hex[2 * GW_DIGEST_BYTES + 1])
 {
-    char *text = json_dumps(body, JSON_COMPACT);
+    char *text = dump(body, JSON_COMPACT);
     uint8_t out[GW_DIGEST_BYTES];
     if (!text)
         return 0;
@@ -107,7 +147,7 @@ char *gw_manifest_print(const struct gw_manifest *manifest)
     if (body && digest_body(body, hex)) {
         json_t *whole = json_pack("{s:O, s:s}", "body", body, "sha256", hex);
         if (whole)
-            text = json_dumps(whole, JSON_INDENT(1));
+            text = dump(whole, JSON_INDENT(1));
         json_decref(whole);
     }
     json_decref(body);
@@ -115,6 +155,20 @@ char *gw_manifest_print(const struct gw_manifest *manifest)
 }
 
 /* ---- parsing ---- */
+
+/* As json_unpack: GW_ENOMEM, or GW_ECORRUPT where `from` is not like that. */
+static enum gw_status unpack(json_t *from, const char *format, ...)
+{
+    json_error_t why;
+    va_list args;
+    va_start(args, format);
+    int failed = json_vunpack_ex(from, &why, 0, format, args);
+    va_end(args);
+    if (!failed)
+        return GW_OK;
+    return json_error_code(&why) == json_error_out_of_memory ? GW_ENOMEM
+                                                             : GW_ECORRUPT;
+}
 
 static int parse_hex(const char *hex, uint8_t out[GW_DIGEST_BYTES])
 {
@@ -129,19 +183,20 @@ static int parse_hex(const char *hex, uint8_t out[GW_DIGEST_BYTES])
     return 1;
 }
 
-static int parse_state(json_t *from, struct gw_decision_state *state)
+static enum gw_status parse_state(json_t *from, struct gw_decision_state *state)
 {
     json_int_t n[7];
     double loss_scale, best_loss;
-    if (json_unpack(from, "{s:I, s:I, s:F, s:I, s:I, s:F, s:I, s:I, s:I}",
-                    "clock", &n[0], "applied", &n[1], "loss_scale", &loss_scale,
-                    "good_steps", &n[2], "skipped_in_a_row", &n[3], "best_loss",
-                    &best_loss, "best_clock", &n[4], "evaluations", &n[5],
-                    "evaluations_without_progress", &n[6]) != 0)
-        return 0;
+    enum gw_status status = unpack(
+        from, "{s:I, s:I, s:F, s:I, s:I, s:F, s:I, s:I, s:I}", "clock", &n[0],
+        "applied", &n[1], "loss_scale", &loss_scale, "good_steps", &n[2],
+        "skipped_in_a_row", &n[3], "best_loss", &best_loss, "best_clock", &n[4],
+        "evaluations", &n[5], "evaluations_without_progress", &n[6]);
+    if (status != GW_OK)
+        return status;
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
         if (n[i] < 0)
-            return 0;
+            return GW_ECORRUPT;
     *state = (struct gw_decision_state){
         .clock = (uint64_t)n[0],
         .applied = (uint64_t)n[1],
@@ -153,122 +208,172 @@ static int parse_state(json_t *from, struct gw_decision_state *state)
         .evaluations = (uint32_t)n[5],
         .evaluations_without_progress = (uint32_t)n[6],
     };
-    return 1;
+    return GW_OK;
 }
 
-static int parse_key(json_t *from, struct gw_key *key)
+static enum gw_status parse_key(json_t *from, struct gw_key *key)
 {
     const char *name;
     int dtype;
     json_t *shape;
-    if (json_unpack(from, "{s:s, s:i, s:o}", "name", &name, "dtype", &dtype,
-                    "shape", &shape) != 0 ||
-        strlen(name) >= sizeof key->name || dtype < 0 || dtype > UINT8_MAX ||
+    enum gw_status status = unpack(from, "{s:s, s:i, s:o}", "name", &name,
+                                   "dtype", &dtype, "shape", &shape);
+    if (status != GW_OK)
+        return status;
+    if (strlen(name) >= sizeof key->name || dtype < 0 || dtype > UINT8_MAX ||
         !json_is_array(shape) || json_array_size(shape) > GW_KEY_DIMS_MAX)
-        return 0;
+        return GW_ECORRUPT;
     strcpy(key->name, name);
     key->dtype = (uint8_t)dtype;
     key->dims = (uint8_t)json_array_size(shape);
     for (size_t d = 0; d < key->dims; d++) {
         json_t *size = json_array_get(shape, d);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return 0;
+            return GW_ECORRUPT;
         key->shape[d] = (uint64_t)json_integer_value(size);
     }
-    return 1;
+    return GW_OK;
 }
 
-static int parse_keys(json_t *from, struct gw_manifest *manifest)
+static enum gw_status parse_keys(json_t *from, struct gw_manifest *manifest)
 {
+    enum gw_status status = GW_OK;
     if (!json_is_array(from) || json_array_size(from) > GW_KEYS_MAX)
-        return 0;
+        return GW_ECORRUPT;
     manifest->n_keys = json_array_size(from);
     manifest->keys = calloc(manifest->n_keys + 1, sizeof *manifest->keys);
     if (!manifest->keys)
-        return 0;
-    for (size_t i = 0; i < manifest->n_keys; i++)
-        if (!parse_key(json_array_get(from, i), &manifest->keys[i]))
-            return 0;
-    return manifest->keys_hash ==
-           gw_keys_hash(manifest->keys, manifest->n_keys);
+        return GW_ENOMEM;
+    for (size_t i = 0; i < manifest->n_keys && status == GW_OK; i++)
+        status = parse_key(json_array_get(from, i), &manifest->keys[i]);
+    if (status == GW_OK &&
+        manifest->keys_hash != gw_keys_hash(manifest->keys, manifest->n_keys))
+        status = GW_ECORRUPT;
+    return status;
 }
 
-static int parse_files(json_t *from, struct gw_manifest *manifest)
+static enum gw_status parse_file(json_t *from, struct gw_manifest_file *file)
 {
+    const char *name, *hex;
+    json_int_t bytes;
+    enum gw_status status = unpack(from, "{s:s, s:I, s:s}", "name", &name,
+                                   "bytes", &bytes, "sha256", &hex);
+    if (status != GW_OK)
+        return status;
+    /* a name, not a path: nothing outside of the checkpoint is opened */
+    if (strlen(name) >= sizeof file->name || strchr(name, '/') ||
+        name[0] == '.' || name[0] == '\0' || bytes < 0 ||
+        !parse_hex(hex, file->sha256))
+        return GW_ECORRUPT;
+    strcpy(file->name, name);
+    file->bytes = (uint64_t)bytes;
+    return GW_OK;
+}
+
+static enum gw_status parse_files(json_t *from, struct gw_manifest *manifest)
+{
+    enum gw_status status = GW_OK;
     if (!json_is_array(from))
-        return 0;
+        return GW_ECORRUPT;
     manifest->n_files = json_array_size(from);
     manifest->files = calloc(manifest->n_files + 1, sizeof *manifest->files);
     if (!manifest->files)
-        return 0;
-    for (size_t i = 0; i < manifest->n_files; i++) {
-        struct gw_manifest_file *file = &manifest->files[i];
-        const char *name, *hex;
-        json_int_t bytes;
-        /* a name, not a path: nothing outside of the checkpoint is opened */
-        if (json_unpack(json_array_get(from, i), "{s:s, s:I, s:s}", "name",
-                        &name, "bytes", &bytes, "sha256", &hex) != 0 ||
-            strlen(name) >= sizeof file->name || strchr(name, '/') ||
-            name[0] == '.' || name[0] == '\0' || bytes < 0 ||
-            !parse_hex(hex, file->sha256))
-            return 0;
-        strcpy(file->name, name);
-        file->bytes = (uint64_t)bytes;
-    }
-    return 1;
+        return GW_ENOMEM;
+    for (size_t i = 0; i < manifest->n_files && status == GW_OK; i++)
+        status = parse_file(json_array_get(from, i), &manifest->files[i]);
+    return status;
 }
 
-static int parse_ranks(json_t *from, struct gw_manifest *manifest)
+static enum gw_status parse_rank(json_t *from, struct gw_manifest_rank *rank)
 {
+    const char *device;
+    json_int_t cursor;
+    enum gw_status status =
+        unpack(from, "{s:I, s:s}", "data_cursor", &cursor, "device", &device);
+    if (status != GW_OK)
+        return status;
+    if (cursor < 0)
+        return GW_ECORRUPT;
+    rank->data_cursor = (uint64_t)cursor;
+    snprintf(rank->device, sizeof rank->device, "%s", device);
+    return GW_OK;
+}
+
+static enum gw_status parse_ranks(json_t *from, struct gw_manifest *manifest)
+{
+    enum gw_status status = GW_OK;
     if (!json_is_array(from))
-        return 0;
+        return GW_ECORRUPT;
     manifest->n_ranks = json_array_size(from);
     manifest->ranks = calloc(manifest->n_ranks + 1, sizeof *manifest->ranks);
     if (!manifest->ranks)
-        return 0;
-    for (size_t i = 0; i < manifest->n_ranks; i++) {
-        struct gw_manifest_rank *rank = &manifest->ranks[i];
-        const char *device;
-        json_int_t cursor;
-        if (json_unpack(json_array_get(from, i), "{s:I, s:s}", "data_cursor",
-                        &cursor, "device", &device) != 0 ||
-            cursor < 0)
-            return 0;
-        rank->data_cursor = (uint64_t)cursor;
-        snprintf(rank->device, sizeof rank->device, "%s", device);
-    }
-    return 1;
+        return GW_ENOMEM;
+    for (size_t i = 0; i < manifest->n_ranks && status == GW_OK; i++)
+        status = parse_rank(json_array_get(from, i), &manifest->ranks[i]);
+    return status;
 }
 
-/* The name of the first field that is not as it should be, or NULL. */
-static const char *parse_body(json_t *body, struct gw_manifest *manifest)
+/* Sets *field_p to the field that is looked at, for a line about it. */
+static enum gw_status
+parse_body(json_t *body, struct gw_manifest *manifest, const char **field_p)
 {
     const char *hash, *optimizer, *job, *program;
     json_t *state, *keys, *files, *ranks;
     int format;
     char *end;
-    if (json_unpack(body, "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s:s, s:o, s:o}",
-                    "format", &format, "program", &program, "state", &state,
-                    "best", &manifest->best, "keys_hash", &hash, "keys", &keys,
-                    "optimizer", &optimizer, "job", &job, "files", &files,
-                    "ranks", &ranks) != 0)
-        return "body";
+    *field_p = "body";
+    enum gw_status status =
+        unpack(body, "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s:s, s:o, s:o}",
+               "format", &format, "program", &program, "state", &state, "best",
+               &manifest->best, "keys_hash", &hash, "keys", &keys, "optimizer",
+               &optimizer, "job", &job, "files", &files, "ranks", &ranks);
+    if (status != GW_OK)
+        return status;
+    *field_p = "format";
     if (format != FORMAT)
-        return "format";
+        return GW_ECORRUPT;
+    *field_p = "keys";
     manifest->keys_hash = strtoull(hash, &end, 16);
-    if (*end || !parse_keys(keys, manifest))
-        return "keys";
+    status = *end ? GW_ECORRUPT : parse_keys(keys, manifest);
+    if (status != GW_OK)
+        return status;
+    *field_p = "optimizer";
     if (strlen(optimizer) >= sizeof manifest->optimizer)
-        return "optimizer";
+        return GW_ECORRUPT;
     strcpy(manifest->optimizer, optimizer);
+    *field_p = "job";
     manifest->job = strdup(job);
-    if (!parse_state(state, &manifest->state))
-        return "state";
-    if (!parse_files(files, manifest))
-        return "files";
-    if (!parse_ranks(ranks, manifest))
-        return "ranks";
-    return manifest->job ? NULL : "job";
+    if (!manifest->job)
+        return GW_ENOMEM;
+    *field_p = "state";
+    status = parse_state(state, &manifest->state);
+    if (status != GW_OK)
+        return status;
+    *field_p = "files";
+    status = parse_files(files, manifest);
+    if (status != GW_OK)
+        return status;
+    *field_p = "ranks";
+    return parse_ranks(ranks, manifest);
+}
+
+static enum gw_status
+parse_whole(json_t *whole, struct gw_manifest *manifest, const char **field_p)
+{
+    char hex[2 * GW_DIGEST_BYTES + 1];
+    const char *digest;
+    json_t *body;
+    *field_p = "body";
+    enum gw_status status =
+        unpack(whole, "{s:o, s:s}", "body", &body, "sha256", &digest);
+    if (status != GW_OK)
+        return status;
+    *field_p = "sha256";
+    if (!digest_body(body, hex))
+        return GW_ENOMEM;
+    if (strcmp(hex, digest) != 0)
+        return GW_ECORRUPT;
+    return parse_body(body, manifest, field_p);
 }
 
 enum gw_status gw_manifest_parse(const char *file,
@@ -278,28 +383,26 @@ enum gw_status gw_manifest_parse(const char *file,
                                  struct gw_error *error)
 {
     struct gw_manifest result = {0};
-    char hex[2 * GW_DIGEST_BYTES + 1];
-    const char *digest = NULL, *wrong = NULL;
-    json_t *body = NULL;
+    const char *field;
     json_error_t where;
     json_t *whole = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+    /* without a text, jansson could not even keep track of why */
+    if (!whole && (json_error_code(&where) == json_error_out_of_memory ||
+                   where.text[0] == '\0'))
+        return gw_fail(error, GW_ENOMEM, "%s: no memory to read it", file);
     if (!whole)
         return gw_fail(error, GW_ECORRUPT, "%s:%d: %s", file, where.line,
                        where.text);
-    if (json_unpack(whole, "{s:o, s:s}", "body", &body, "sha256", &digest) != 0)
-        wrong = "body";
-    else if (!digest_body(body, hex) || strcmp(hex, digest) != 0)
-        wrong = "sha256";
-    else
-        wrong = parse_body(body, &result);
-    if (wrong) {
-        gw_fail(error, GW_ECORRUPT, "%s: \"%s\" is damaged", file, wrong);
-        gw_manifest_free(&result);
-    } else {
-        *manifest = result;
-    }
+    enum gw_status status = parse_whole(whole, &result, &field);
     json_decref(whole);
-    return wrong ? GW_ECORRUPT : GW_OK;
+    if (status != GW_OK)
+        gw_manifest_free(&result);
+    if (status == GW_ENOMEM)
+        return gw_fail(error, status, "%s: no memory to read it", file);
+    if (status != GW_OK)
+        return gw_fail(error, status, "%s: \"%s\" is damaged", file, field);
+    *manifest = result;
+    return GW_OK;
 }
 
 /* ---- names ---- */

@@ -52,8 +52,8 @@ void gw_manifest_free(struct gw_manifest *manifest);
 char *gw_manifest_print(const struct gw_manifest *manifest);
 
 /*
- * GW_ECORRUPT with a line that names `file` and the field; *manifest is set
- * only on GW_OK, to be freed with gw_manifest_free.
+ * GW_ECORRUPT with a line that names `file` and the field, GW_ENOMEM; *manifest
+ * is set only on GW_OK, to be freed with gw_manifest_free.
  */
 enum gw_status gw_manifest_parse(const char *file,
                                  const char *text,

@@ -49,6 +49,7 @@ check_PROGRAMS += \
 	%D%/unit/test_exchange \
 	%D%/unit/test_log \
 	%D%/unit/test_login \
+	%D%/unit/test_manifest \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
 	%D%/unit/test_model \

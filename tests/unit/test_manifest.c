@@ -1,0 +1,222 @@
+/* server/manifest: what is written comes back, damage is named, and a lack of
+   memory makes no manifest smaller. */
+#include "config.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "proto/digest.h"
+#include "server/manifest.h"
+
+static struct gw_key keys[] = {
+    {.name = "fc1.weight", .dtype = 1, .dims = 2, .shape = {784, 32}},
+    {.name = "fc1.bias", .dtype = 1, .dims = 1, .shape = {32}},
+};
+static struct gw_manifest_file files[] = {
+    {.name = "shard-0-of-2.safetensors", .bytes = 12, .sha256 = {1, 2, 255}},
+    {.name = "shard-1-of-2.safetensors", .bytes = 0},
+};
+static struct gw_manifest_rank ranks[] = {
+    {.data_cursor = 7, .device = "cpu Haswell, 1 thread"},
+    {.data_cursor = 8, .device = ""},
+};
+
+static struct gw_manifest some_manifest(void)
+{
+    static char job[] = "data : { train = \"\xc3\xa4\"; };\n";
+    return (struct gw_manifest){
+        .state = {.clock = 120,
+                  .applied = 118,
+                  .loss_scale = 65536,
+                  .good_steps = 3,
+                  .skipped_in_a_row = 1,
+                  .best_loss = 0.1,
+                  .best_clock = 100,
+                  .evaluations = 12,
+                  .evaluations_without_progress = 2},
+        .best = 1,
+        .keys_hash = gw_keys_hash(keys, 2),
+        .keys = keys,
+        .n_keys = 2,
+        .optimizer = "momentum",
+        .job = job,
+        .files = files,
+        .n_files = 2,
+        .ranks = ranks,
+        .n_ranks = 2,
+    };
+}
+
+static char *print(void)
+{
+    const struct gw_manifest manifest = some_manifest();
+    char *text = gw_manifest_print(&manifest);
+    assert_non_null(text);
+    return text;
+}
+
+static enum gw_status
+parse(const char *text, struct gw_manifest *manifest, struct gw_error *error)
+{
+    *error = (struct gw_error){.text = ""};
+    return gw_manifest_parse("m.json", text, strlen(text), manifest, error);
+}
+
+static void a_manifest_comes_back(void **state)
+{
+    (void)state;
+    const struct gw_manifest is = some_manifest();
+    struct gw_manifest read;
+    struct gw_error error;
+    char *text = print();
+    assert_int_equal(parse(text, &read, &error), GW_OK);
+    assert_memory_equal(&read.state, &is.state, sizeof is.state);
+    assert_int_equal(read.best, 1);
+    assert_true(read.keys_hash == is.keys_hash);
+    assert_int_equal(read.n_keys, 2);
+    assert_memory_equal(read.keys, keys, sizeof keys);
+    assert_string_equal(read.optimizer, is.optimizer);
+    assert_string_equal(read.job, is.job);
+    assert_int_equal(read.n_files, 2);
+    assert_memory_equal(read.files, files, sizeof files);
+    assert_int_equal(read.n_ranks, 2);
+    assert_memory_equal(read.ranks, ranks, sizeof ranks);
+    gw_manifest_free(&read);
+    free(text);
+}
+
+/* The manifest with one field of its body replaced, its digest put right. */
+static char *with(const char *field, json_t *value)
+{
+    uint8_t digest[GW_DIGEST_BYTES];
+    char hex[2 * GW_DIGEST_BYTES + 1];
+    char *text = print();
+    json_t *whole = json_loads(text, 0, NULL);
+    json_t *body = json_object_get(whole, "body");
+    assert_int_equal(json_object_set_new(body, field, value), 0);
+    char *compact = json_dumps(body, JSON_COMPACT);
+    struct gw_digest *sum = gw_digest_begin();
+    gw_digest_add(sum, compact, strlen(compact));
+    gw_digest_end(sum, digest);
+    gw_digest_hex(digest, hex);
+    json_object_set_new(whole, "sha256", json_string(hex));
+    free(text);
+    free(compact);
+    text = json_dumps(whole, 0);
+    json_decref(whole);
+    return text;
+}
+
+static void is_damaged(char *text, const char *line)
+{
+    struct gw_manifest read;
+    struct gw_error error;
+    assert_int_equal(parse(text, &read, &error), GW_ECORRUPT);
+    assert_string_equal(error.text, line);
+    free(text);
+}
+
+static void damage_is_named(void **state)
+{
+    (void)state;
+    char *text = print();
+    *strstr(text, "momentum") = 'n';
+    is_damaged(text, "m.json: \"sha256\" is damaged");
+    text = print();
+    memcpy(strrchr(text, ',') + 3, "\"sha257", 7);
+    is_damaged(text, "m.json: \"body\" is damaged");
+    is_damaged(with("format", json_integer(9)),
+               "m.json: \"format\" is damaged");
+    is_damaged(with("program", json_null()), "m.json: \"body\" is damaged");
+    is_damaged(with("keys", json_array()), "m.json: \"keys\" is damaged");
+    is_damaged(with("keys_hash", json_string("x")),
+               "m.json: \"keys\" is damaged");
+    is_damaged(with("state", json_object()), "m.json: \"state\" is damaged");
+    is_damaged(
+        with("optimizer", json_string("a name that no optimizer of ours has")),
+        "m.json: \"optimizer\" is damaged");
+    is_damaged(
+        with("files", json_pack("[{s:s, s:i, s:s}]", "name", "../../etc/passwd",
+                                "bytes", 1, "sha256", "")),
+        "m.json: \"files\" is damaged");
+    is_damaged(with("ranks",
+                    json_pack("[{s:i, s:s}]", "data_cursor", -1, "device", "")),
+               "m.json: \"ranks\" is damaged");
+}
+
+/* ---- without memory ---- */
+
+static unsigned long asked, failing; /* allocations of jansson; which fails */
+
+static void *allocate(size_t n)
+{
+    return ++asked == failing ? NULL : malloc(n);
+}
+
+static void a_lack_of_memory_loses_nothing(void **state)
+{
+    (void)state;
+    const struct gw_manifest is = some_manifest();
+    char *whole = print();
+    unsigned long lacked = 0;
+    json_set_alloc_funcs(allocate, free);
+    for (failing = asked = 1; asked + 1 >= failing; failing++) {
+        asked = 0;
+        char *text = gw_manifest_print(&is);
+        lacked += text == NULL;
+        if (text)
+            assert_string_equal(text, whole);
+        free(text);
+    }
+    json_set_alloc_funcs(malloc, free);
+    assert_true(lacked > 20);
+    free(whole);
+}
+
+/* But where jansson lacks it while it reads: it may call that bad syntax, or
+   lose a character, which the digest finds. */
+static void a_lack_of_memory_is_no_damage(void **state)
+{
+    (void)state;
+    char *whole = print();
+    unsigned long lacked = 0;
+    json_set_alloc_funcs(allocate, free);
+    for (failing = asked = 1; asked + 1 >= failing; failing++) {
+        struct gw_manifest read;
+        struct gw_error error;
+        asked = 0;
+        enum gw_status status = parse(whole, &read, &error);
+        if (status == GW_OK) {
+            assert_int_equal(read.n_files, 2);
+            gw_manifest_free(&read);
+            continue;
+        }
+        assert_true(status == GW_ENOMEM || status == GW_ECORRUPT);
+        if (status == GW_ENOMEM)
+            assert_non_null(strstr(error.text, "no memory"));
+        else if (strstr(error.text, "damaged") && !strstr(error.text, "sha256"))
+            fail_msg("allocation %lu: %s", failing, error.text);
+        lacked += status == GW_ENOMEM;
+    }
+    json_set_alloc_funcs(malloc, free);
+    assert_true(lacked > 20);
+    free(whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_manifest_comes_back),
+        cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(a_lack_of_memory_loses_nothing),
+        cmocka_unit_test(a_lack_of_memory_is_no_damage),
+    };
+    return cmocka_run_group_tests_name("manifest", tests, NULL, NULL);
+}
