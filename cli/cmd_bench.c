@@ -165,8 +165,10 @@ static enum gw_status each_row(struct contest *contest,
                                                       struct gw_error *error),
                                struct gw_error *error)
 {
-    for (int op = 0; op < GW_BENCH_OPS; op++)
-        for (int path = 0; path < GW_BENCH_PATHS; path++) {
+    for (int i = 0; i < GW_BENCH_OPS; i++)
+        for (int j = 0; j < GW_BENCH_PATHS; j++) {
+            enum gw_bench_op op = (enum gw_bench_op)i;
+            enum gw_bench_path path = (enum gw_bench_path)j;
             enum gw_status status = GW_OK;
             if (takes_part(contest, path, op))
                 status = call(contest, path, op, error);
