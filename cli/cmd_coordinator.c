@@ -35,6 +35,12 @@ struct gone {
     struct gone *next;
 };
 
+enum stage {
+    OPENING,
+    OPEN,
+    OVER
+};
+
 struct coordinator {
     struct gw_process process;
     struct gw_cli_job job;
@@ -51,11 +57,7 @@ struct coordinator {
     struct gw_task stop_task, orphan_task;
     char why[64];          /* of the stop */
     pthread_mutex_t mutex; /* of the two below and `why` */
-    enum {
-        OPENING,
-        OPEN,
-        OVER
-    } state;
+    enum stage state;
     struct gone *gone;
 
     struct gw_score_report score; /* not in a record yet */
@@ -285,7 +287,7 @@ choose_transport(const struct gw_config *config, struct gw_error *error)
     return NULL;
 }
 
-static void set_state(struct coordinator *command, int state)
+static void set_state(struct coordinator *command, enum stage state)
 {
     pthread_mutex_lock(&command->mutex);
     command->state = state;
