@@ -28,6 +28,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t n)
 dnl Instrumented loops are not vectorised, and clang would say so of each; in
 dnl other builds the same words are a warning worth having.
 AS_IF([test "x$enable_fuzz$gw_sanitizers" != xno], [
+  AC_DEFINE([GW_SANITIZED], [1],
+    [Defined in a sanitizer's build: malloc is its, and all is slower.])
   AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
 #ifndef __clang__
 #error another compiler

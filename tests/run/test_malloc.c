@@ -23,7 +23,7 @@
 #include "tests/sim/cluster.h"
 #include "worker/worker.h"
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#ifdef GW_SANITIZED
 #define OWN_MALLOC 0
 #else
 #define OWN_MALLOC 1
@@ -38,13 +38,14 @@
 
 /* ---- malloc, counted ---- */
 
-static atomic_uint threads;
 static atomic_ulong calls[THREADS_MAX];
 static atomic_int watching, shown;
-static _Thread_local unsigned own; /* + 1 */
 static _Thread_local int exempt;
 
 #if OWN_MALLOC
+static atomic_uint threads;
+static _Thread_local unsigned own; /* + 1 */
+
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *memory, size_t n);
