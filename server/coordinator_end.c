@@ -84,45 +84,52 @@ void gw_coordinator_end(struct gw_coordinator *self,
                    everyone_left(self) ? 0 : LEAVE_US);
 }
 
+/* "all 10 steps done" and the like, and the status that goes with it. */
+static enum gw_status
+how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
+{
+    switch (self->end_reason) {
+    case GW_END_STOPPED:
+        snprintf(text, room, "stopped at step %" PRIu64, self->end_clock);
+        return GW_EINTERRUPTED;
+    case GW_END_NONFINITE:
+        snprintf(text, room,
+                 "stopped at step %" PRIu64 ": the gradient was not finite in "
+                 "several steps in a row; lower optimizer.lr",
+                 self->end_clock);
+        return GW_ENONFINITE;
+    case GW_END_EARLY:
+        snprintf(text, room, "stopped early at step %" PRIu64 ": no progress",
+                 self->end_clock);
+        return GW_OK;
+    default:
+        snprintf(text, room, "all %" PRIu64 " steps done", self->end_clock);
+        return GW_OK;
+    }
+}
+
 /* All steps are done and saved, and the workers have said good-bye. */
 void gw_coordinator_maybe_done(struct gw_coordinator *self)
 {
+    char text[256];
+    const char *rest = "";
     if (self->phase != GW_PHASE_RUNNING || !self->end_decided ||
         gw_keeper_is_busy(self))
         return;
     for (const struct gw_roster *one = self->roster; one; one = one->next)
         if (one->role == GW_ROLE_WORKER && !one->bye)
             return;
-    switch (self->end_reason) {
-    case GW_END_STOPPED:
-        gw_coordinator_end(self, GW_EINTERRUPTED,
-                           "stopped at step %" PRIu64 "%s", self->end_clock,
-                           self->final.has_checkpoint
-                               ? "; --resume goes on from there"
-                               : "; without checkpoint.dir it cannot go on");
-        break;
-    case GW_END_NONFINITE:
-        gw_coordinator_end(self, GW_ENONFINITE,
-                           "stopped at step %" PRIu64 ": the gradient was not "
-                           "finite in several steps in a row; lower "
-                           "optimizer.lr",
-                           self->end_clock);
-        break;
-    case GW_END_EARLY:
-        gw_coordinator_end(self, GW_OK,
-                           "stopped early at step %" PRIu64 ": no progress",
-                           self->end_clock);
-        break;
-    default:
-        if (gw_keeper_failed(self))
-            gw_coordinator_end(self, GW_EIO,
-                               "all %" PRIu64 " steps done, but the last "
-                               "checkpoint could not be written",
-                               self->end_clock);
-        else
-            gw_coordinator_end(self, GW_OK, "all %" PRIu64 " steps done",
-                               self->end_clock);
+    enum gw_status status = how_it_ended(self, text, sizeof text);
+    if (!gw_keeper_has(self, self->end_clock)) {
+        rest = ", but the last checkpoint could not be written";
+        if (status != GW_ENONFINITE)
+            status = GW_EIO;
+    } else if (status == GW_EINTERRUPTED) {
+        rest = self->final.has_checkpoint
+                   ? "; --resume goes on from there"
+                   : "; without checkpoint.dir it cannot go on";
     }
+    gw_coordinator_end(self, status, "%s%s", text, rest);
 }
 
 void gw_coordinator_bye(struct gw_coordinator *self,

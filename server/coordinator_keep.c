@@ -46,7 +46,7 @@ struct gw_keeper {
     int is_resumed;
     char token[TOKEN_MAX]; /* a file in checkpoint.dir while the job runs */
     uint64_t best_clock;
-    int has_best, failed;
+    int has_best;
 };
 
 static const char *dir_of(const struct gw_coordinator *self)
@@ -63,9 +63,11 @@ int gw_keeper_is_busy(const struct gw_coordinator *self)
     return 0;
 }
 
-int gw_keeper_failed(const struct gw_coordinator *self)
+int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock)
 {
-    return self->keeper && self->keeper->failed;
+    const struct gw_final_report *final = &self->final;
+    return !dir_of(self)[0] ||
+           (final->has_checkpoint && final->checkpoint == clock);
 }
 
 /* ---- where to begin ---- */
@@ -404,10 +406,11 @@ static void stored(struct cut *cut)
         .kind = GW_MESSAGE_STORED,
         .stored = {.clock = clock, .ok = cut->status == GW_OK}};
     cut->open = 0;
-    cut->keeper->failed = cut->status != GW_OK;
     if (cut->status == GW_OK) {
+        /* two may be on their way, and the older one may come last */
+        if (!self->final.has_checkpoint || clock > self->final.checkpoint)
+            self->final.checkpoint = clock;
         self->final.has_checkpoint = 1;
-        self->final.checkpoint = clock;
     } else {
         gw_coordinator_note(self,
                             "the checkpoint of step %" PRIu64

@@ -148,8 +148,8 @@ void gw_keeper_saved(struct gw_coordinator *self,
 /* Before the start: does the checkpoint fit what the workers declare? */
 enum gw_status gw_keeper_check(struct gw_coordinator *self,
                                struct gw_error *error);
-/* Non-zero when the last checkpoint could not be made. */
-int gw_keeper_failed(const struct gw_coordinator *self);
+/* Non-zero when a checkpoint of `clock` is complete, or none are made. */
+int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);
 /* Whether the file of a checkpoint of `clock` is waited for; whether a file is
    part of what the job goes on from. */
 int gw_keeper_awaits(struct gw_coordinator *self, uint64_t clock);

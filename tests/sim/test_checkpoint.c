@@ -337,6 +337,10 @@ static void power_may_go_at_any_operation(void **state)
         fail_msg("%zu of %zu could go on", resumed, (size_t)operations);
 }
 
+static const char *const stopped[] = {NULL};
+static const char *const early[] = {
+    "train.eval_every=2 steps", "train.early_stop=2", "optimizer.lr=2.5", NULL};
+
 /* A disk that is full once: one line, the job goes on and tries again. */
 static void a_full_disk_is_tried_again(void **state)
 {
@@ -361,6 +365,43 @@ static void a_full_disk_is_tried_again(void **state)
     }
 }
 
+static void open_early(const char *const *settings, int stops)
+{
+    cluster_open(&cluster, &calm, settings, NULL);
+    if (stops)
+        gw_sim_at(cluster.sim, 3000, stop_job, NULL);
+}
+
+/* The same for jobs that end before their last step. */
+static void a_full_disk_is_told_at_every_end(void **state)
+{
+    const char *const *more = *state;
+    const char *settings[SETTINGS];
+    char hex[65];
+    size_t failed = 0;
+    with(more, "train.steps=60", settings);
+    open_early(settings, more == stopped);
+    enum gw_status calmly = run_on(hex);
+    assert_int_equal(calmly, more == stopped ? GW_EINTERRUPTED : GW_OK);
+    uint64_t operations = gw_sim_disk_operations(cluster.loop);
+    cluster_close(&cluster);
+    for (uint64_t op = 1; op + 2 <= operations; op += 3) {
+        open_early(settings, more == stopped);
+        gw_sim_disk_fail(cluster.loop, op, GW_ENOSPC);
+        enum gw_status status = run_on(hex);
+        assert_true(cluster.final.step < 60);
+        if (cluster.final.checkpoint == cluster.final.step) {
+            assert_int_equal(status, calmly);
+        } else {
+            assert_int_equal(status, GW_EIO);
+            assert_non_null(strstr(cluster.text, "could not be written"));
+            failed++;
+        }
+        cluster_close(&cluster);
+    }
+    assert_true(failed > 0);
+}
+
 static const char *const momentum[] = {"train.commit=streaming", NULL};
 static const char *const whole_adam[] = {
     "train.commit=whole", "optimizer.kind=adam", "optimizer.lr=0.001",
@@ -376,6 +417,12 @@ static const char *const large[] = {"model.layers=[784, 1000, 10]",
     {                                                                          \
         "servers_need_no_shared_disk/" #job, servers_need_no_shared_disk,      \
             NULL, NULL, (void *)(uintptr_t)job                                 \
+    }
+#define FULL(job)                                                              \
+    {                                                                          \
+        "a_full_disk_is_told_at_every_end/" #job,                              \
+            a_full_disk_is_told_at_every_end, NULL, NULL,                      \
+            (void *)(uintptr_t)job                                             \
     }
 #define GO_ON(job)                                                             \
     {                                                                          \
@@ -400,6 +447,8 @@ int main(void)
         cmocka_unit_test(damaged_checkpoints_are_passed_over),
         cmocka_unit_test(power_may_go_at_any_operation),
         cmocka_unit_test(a_full_disk_is_tried_again),
+        FULL(stopped),
+        FULL(early),
     };
     int failed = cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
