@@ -2,6 +2,7 @@
 
 #include "server/decision.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -413,7 +414,10 @@ static void decide_score(struct gw_leader *leader)
         gw_score_tree(leader->score, 0, leader->options.ranks);
     double n = sum.samples ? (double)sum.samples : 1;
     double values[2] = {sum.loss / n, (double)sum.correct / n};
-    int best = state->evaluations == 0 || values[0] < state->best_loss;
+    /* NaN and infinity are never the best, and manifests cannot hold them */
+    if (state->evaluations == 0)
+        state->best_loss = DBL_MAX;
+    int best = values[0] < state->best_loss;
     uint64_t clock = leader->score_clock;
     state->evaluations++;
     state->evaluations_without_progress++;

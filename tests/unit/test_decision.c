@@ -353,6 +353,37 @@ static void score_all(struct bench *bench, uint64_t clock, double loss)
         assert_int_equal(gw_leader_score(bench->leader, rank, &part), GW_OK);
 }
 
+/* A model that has diverged has a score, but no best one, and what is kept of
+   it is a number: manifests have no other. */
+static void no_number_is_no_best(void **state)
+{
+    (void)state;
+    static const double losses[] = {NAN, INFINITY, 3, NAN, 2};
+    struct bench bench;
+    prepare(&bench);
+    set(&bench, "checkpoint.dir=x");
+    bench.options.whole_step = 0;
+    bench.options.resumed = 1;
+    begin(&bench);
+    for (uint64_t k = 0; k < 5; k++) {
+        score_all(&bench, k, losses[k]);
+        const struct gw_decision *score = &bench.decision[bench.n - 1];
+        assert_int_equal(score->kind, GW_DECIDE_SCORE);
+        assert_int_equal(score->reason, losses[k] <= 3);
+        gw_leader_stored(bench.leader);
+        gw_leader_want_cut(bench.leader);
+        gw_leader_before(bench.leader, k + 1);
+        struct gw_decision *cut = &bench.decision[bench.n - 1];
+        struct gw_decision_state kept;
+        assert_int_equal(cut->kind, GW_DECIDE_CUT);
+        cut->values = bench.values[bench.n - 1];
+        gw_decision_state_read(cut, &kept);
+        assert_true(isfinite(kept.best_loss));
+        gw_leader_stored(bench.leader);
+    }
+    end(&bench);
+}
+
 /* The best is cut whatever is being stored, but a third one waits. */
 static void a_score_waits_for_a_disk_that_is_behind(void **state)
 {
@@ -429,6 +460,7 @@ int main(void)
         cmocka_unit_test(cuts_and_the_end_come_before_their_answers),
         cmocka_unit_test(one_cut_is_open_at_a_time),
         cmocka_unit_test(scores_are_summed_and_early_stop_counts),
+        cmocka_unit_test(no_number_is_no_best),
         cmocka_unit_test(a_score_waits_for_a_disk_that_is_behind),
         cmocka_unit_test(a_cut_carries_the_state),
     };
