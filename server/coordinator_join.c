@@ -150,14 +150,18 @@ static uint32_t number_shards(struct gw_coordinator *self)
 
 /* ---- everyone ---- */
 
+static void name_member(struct gw_roster *one)
+{
+    uint32_t number = one->role == GW_ROLE_SERVER ? one->server : one->id;
+    snprintf(one->peer->name, sizeof one->peer->name, "%s %u (%.40s, pid %u)",
+             gw_role_name(one->role), number, one->host, one->pid);
+}
+
 static void name_members(struct gw_coordinator *self)
 {
     for (struct gw_roster *one = self->roster; one; one = one->next) {
-        uint32_t number = one->role == GW_ROLE_SERVER ? one->server : one->id;
         one->peer->id = one->id;
-        snprintf(one->peer->name, sizeof one->peer->name,
-                 "%s %u (%.40s, pid %u)", gw_role_name(one->role), number,
-                 one->host, one->pid);
+        name_member(one);
     }
 }
 
@@ -312,6 +316,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->incarnation = peer->incarnation;
     snprintf(who->host, sizeof who->host, "%s", join->host);
     place_address(who, join->address);
+    name_member(who);
     who->next = self->roster;
     self->roster = who;
     peer->owner = who;
