@@ -20,6 +20,7 @@ dist_check_SCRIPTS += \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
 	%D%/run/quickstart.sh \
+	%D%/run/terminal.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh
@@ -137,6 +138,8 @@ check-tsan:
 	cd build-tsan && $(MAKE) check \
 	  TESTS="`$(GW_SELECT) 'table run' $(TESTS) | xargs`"
 check-long: check-sanitize
+	GW_KILLS=20 GW_PAUSE=30 GW_TEST_SECONDS=900 $(MAKE) check \
+	  TESTS="`$(GW_SELECT) run $(TESTS) | grep -E 'kill|terminal' | xargs`"
 	$(MKDIR_P) build-fuzz
 	cd build-fuzz && "$(abs_top_srcdir)"/configure --enable-fuzz CC=clang
 	cd build-fuzz && $(MAKE) check-fuzz FUZZ_SECONDS=300

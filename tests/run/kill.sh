@@ -13,9 +13,6 @@ echo "# seed $seed"
 moments=$(awk -v seed="$seed" -v n="$kills" \
   'BEGIN { srand(seed); for (i = 0; i < 4 * n; i++) printf "%.3f ", rand() ^ 2 * 1.2 }')
 
-# now_ms: of a clock that nobody sets back would be better, but this is at hand
-now_ms() { echo $(($(date +%s%N) / 1000000)); }
-
 # kill_one ROLE SECONDS
 kill_one() {
   rm -rf "$scratch/ck"
@@ -60,6 +57,20 @@ goes_on() {
   run 0 train "$job" --set train.steps=$((newest + 300)) \
     --set train.eval_every=never --set checkpoint.dir="$scratch/ck" --resume
 }
+
+# --- one that has joined, while others are still to come ---
+join_address() { sed -n 's/^members join at .*--join //p' "$scratch/c.out"; }
+start c coordinator "$job"
+coordinator=$started
+await 10 eval '[ "$(join_address)" ]'
+start w worker --join "$(join_address)" --rank 1
+worker=$started
+await 10 eval 'gradweir status "$(join_address)" | grep -q "^worker 1"' &&
+  kill -9 "$worker"
+wait "$coordinator"
+[ $? -eq 1 ] && await 3 nobody_left &&
+  grep -q "^gradweir: worker 1 (.*, pid $worker) died at step 0: silent " "$scratch/c.err"
+ok 'kill -9 of a worker before the others are there'
 
 for role in worker server coordinator train; do
   i=0

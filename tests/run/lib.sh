@@ -2,7 +2,7 @@
 program=${GW_BUILDDIR:-.}/gradweir
 scratch=$(mktemp -d) || exit 1
 trap 'end_all; rm -rf "$scratch"' EXIT
-trap 'exit 1' HUP INT TERM
+trap 'echo "# a signal, perhaps for want of time"; exit 1' HUP INT TERM
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
 unset SLURM_PROCID SLURM_STEP_NUM_TASKS
 # A limit for all of it: what hangs is a failure, and is left to nobody.
@@ -55,6 +55,9 @@ await() {
 }
 
 nobody_left() { [ -z "$(left)" ]; }
+
+# now_ms: of a clock that nobody sets.
+now_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
 
 # gradweir ARGUMENTS...: marked, and not for ever.
 gradweir() {

@@ -110,6 +110,7 @@ stop_and_resume() {
   await 10 began l
   sleep "0.$(awk 'BEGIN { srand(); printf "%03d", rand() * 1000 }')"
   "$@" "$signal"
+  await 10 nobody_left || end_all
   wait $launcher
   [ $? -eq 3 ] || { sed 's/^/# /' "$scratch/l.err"; return 1; }
   step=$(sed -n 's/^gradweir: stopped at step \([0-9]*\); --resume goes on from there$/\1/p' "$scratch/l.err")
