@@ -17,6 +17,7 @@ dist_check_SCRIPTS += \
 	%D%/run/checkpoint.sh \
 	%D%/run/cli.sh \
 	%D%/run/docs.sh \
+	%D%/run/junk.sh \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
 	%D%/run/quickstart.sh \
@@ -24,6 +25,10 @@ dist_check_SCRIPTS += \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh
+
+# what a test of whole programs needs beside the program
+EXTRA_PROGRAMS = %D%/run/junk
+check_DATA = %D%/run/junk$(EXEEXT)
 
 if HAVE_CMOCKA
 check_PROGRAMS += \
@@ -97,11 +102,13 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 endif
 
 # Measuring programs: run by hand, on a quiet machine.
-EXTRA_PROGRAMS = \
+GW_BENCHES = \
 	%D%/perf/bench_model
-bench-programs: $(EXTRA_PROGRAMS)
-bench: bench-programs
-	@for program in $(EXTRA_PROGRAMS); do \
+EXTRA_PROGRAMS += $(GW_BENCHES)
+bench-programs: $(GW_BENCHES)
+bench: bench-programs gradweir$(EXEEXT)
+	./gradweir$(EXEEXT) bench
+	@for program in $(GW_BENCHES); do \
 	  echo "# $$program" && ./$$program || exit 1; done
 .PHONY: bench bench-programs
 CLEANFILES += $(EXTRA_PROGRAMS)
