@@ -59,6 +59,7 @@ check_PROGRAMS += \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
 	%D%/unit/test_model \
+	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
 	%D%/unit/test_plan \
 	%D%/unit/test_random \
