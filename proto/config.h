@@ -76,7 +76,7 @@ enum gw_scale_lr {
 struct gw_config {
     struct {
         enum gw_data_format format;
-        struct gw_string_list train; /* files; see docs/MANUAL.md, data */
+        struct gw_string_list train; /* files; see docs/manual.md, data */
         struct gw_string_list test;
         struct gw_number_list normalize; /* mean, deviation, per channel or
                                             once for all; empty: [0, 1] */

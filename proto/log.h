@@ -20,9 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_LOG_LINE_BYTES                                                      \
-    1024 /* with the newline; longer ones end in "..."                         \
-          */
+/* With the newline; longer lines end in "...". */
+#define GW_LOG_LINE_BYTES 1024
 
 enum gw_log_level {
     GW_LOG_ERROR,

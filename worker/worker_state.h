@@ -28,7 +28,6 @@ struct gw_worker {
     size_t keys;
 
     float *weights, *gradients; /* the arenas */
-    size_t arena_bytes;
     float **weight, **gradient; /* [keys] views of them */
     float *x;                   /* a batch's input, on the device */
     float *host_x;              /* the same, as the data set fills it */
