@@ -11,7 +11,9 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+/* Below a stack lies a guard: what overflows it faults, and changes nothing. */
 #define STACK_BYTES ((size_t)1 << 20)
+#define GUARD_BYTES ((size_t)64 << 10)
 
 struct gw_sim_fiber {
     ucontext_t inside, outside;
@@ -111,12 +113,14 @@ enum gw_status gw_sim_fiber_new(void (*main)(void *argument),
     struct gw_sim_fiber *fiber = calloc(1, sizeof *fiber);
     if (!fiber)
         return gw_fail(error, GW_ENOMEM, "no memory for a fiber");
-    fiber->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+    char *memory = mmap(NULL, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (fiber->stack == MAP_FAILED) {
+    if (memory == MAP_FAILED) {
         free(fiber);
         return gw_fail(error, GW_ENOMEM, "no memory for a fiber's stack");
     }
+    mprotect(memory, GUARD_BYTES, PROT_NONE);
+    fiber->stack = memory + GUARD_BYTES;
     fiber->main = main;
     fiber->argument = argument;
     getcontext(&fiber->inside);
@@ -136,7 +140,7 @@ void gw_sim_fiber_free(struct gw_sim_fiber *fiber)
     if (!fiber)
         return;
     tell_free(fiber);
-    munmap(fiber->stack, STACK_BYTES);
+    munmap((char *)fiber->stack - GUARD_BYTES, GUARD_BYTES + STACK_BYTES);
     free(fiber);
 }
 
