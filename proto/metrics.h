@@ -55,7 +55,7 @@
     X(WAIT_US,           wait_us,           "microseconds",                    \
       "time in which a step waited for weights")                               \
     X(COMPUTE_US,        compute_us,        "microseconds",                    \
-      "time in forward, backward, reduction and update")
+      "time in which a step did not wait: forward, backward, pushing")
 /* clang-format on */
 
 enum gw_metric {

@@ -148,6 +148,8 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     struct gw_coordinator *self = owner;
     struct gw_roster *who = gw_roster_of(self, peer);
+    if (self->options.metrics)
+        gw_metrics_add(self->options.metrics, GW_METRIC_CONTROL_MESSAGES, 1);
     if (!who) {
         from_stranger(self, peer, message);
         return;
@@ -283,6 +285,8 @@ enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
     self->state.loss_scale = gw_loss_scale_first(options->config);
     if (!self->loop->log)
         self->loop->log = options->log; /* for what strangers do */
+    if (!self->loop->metrics)
+        self->loop->metrics = options->metrics;
     self->server_process =
         calloc(self->config->cluster.servers, sizeof *self->server_process);
     enum gw_status status = GW_ENOMEM;
@@ -332,24 +336,42 @@ static const char *phase_name(enum gw_phase phase)
     return names[phase];
 }
 
+/* "NAME: step 12, heard 0.1 s ago, frames_in 52 ..", cut at the room's end. */
+static size_t print_member(char *text,
+                           size_t room,
+                           const char *name,
+                           uint64_t step,
+                           uint64_t silent_us,
+                           const struct gw_metrics_snapshot *counters)
+{
+    char counted[1024];
+    gw_metrics_print(counters, counted, sizeof counted);
+    int n = snprintf(text, room, "%s: step %" PRIu64 ", heard %.1f s ago%s%s\n",
+                     name, step, (double)silent_us / 1e6,
+                     counted[0] ? ", " : "", counted);
+    return n > 0 ? (size_t)n : 0;
+}
+
 size_t gw_coordinator_status(const struct gw_coordinator *self,
                              char *text,
                              size_t room)
 {
+    struct gw_metrics_snapshot own = {0};
+    uint64_t step = gw_coordinator_step(self);
     int n = snprintf(
         text, room, "job %016" PRIx64 ": %s, step %" PRIu64 " of %" PRIu64 "\n",
-        gw_member_job(self->member), phase_name(self->phase), self->step,
+        gw_member_job(self->member), phase_name(self->phase), step,
         self->declare.total_steps);
     size_t used = n > 0 ? (size_t)n : 0;
+    if (self->options.metrics)
+        gw_metrics_collect(self->options.metrics, &own);
+    if (used < room)
+        used += print_member(text + used, room - used, "coordinator", step, 0,
+                             &own);
     for (const struct gw_roster *one = self->roster; one && used < room;
-         one = one->next) {
-        char counters[512];
-        gw_metrics_print(&one->counters, counters, sizeof counters);
-        n = snprintf(text + used, room - used,
-                     "%s: step %u, heard %.1f s ago, %s\n", one->peer->name,
-                     one->peer->clock,
-                     (double)gw_peer_silent_us(one->peer) / 1e6, counters);
-        used += n > 0 ? (size_t)n : 0;
-    }
+         one = one->next)
+        used += print_member(text + used, room - used, one->peer->name,
+                             one->peer->clock, gw_peer_silent_us(one->peer),
+                             &one->counters);
     return used < room ? used : room - 1;
 }

@@ -17,7 +17,8 @@
 
 #include "server/remote.h"
 
-#define WATCH_US 250000
+#define WATCH_US  250000
+#define REPORT_US 1000000
 
 /* Time for the last words to leave before the owner closes the links. */
 #define LINGER_US      500000
@@ -304,7 +305,6 @@ static enum gw_status admit(void *owner,
         return GW_OK;
     }
     snprintf(why, why_bytes, "not a member of this job's view");
-    gw_metrics_add(server->metrics, GW_METRIC_LOGINS_REFUSED, 1);
     return GW_EREFUSED;
 }
 
@@ -480,12 +480,33 @@ static void report_stall(struct gw_server *server, double seconds)
     gw_peer_tell(server->coordinator, &message);
 }
 
+/* For `gradweir status`; lost where the coordinator is slow to take it. */
+static void report_counters(struct gw_server *server)
+{
+    struct rusage usage;
+    struct gw_metrics_snapshot counters = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    if (server->metrics)
+        gw_metrics_collect(server->metrics, &counters);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_REPORT,
+        .report = {.rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
+                   .counters = counters.value,
+                   .counters_n = GW_METRICS}};
+    gw_peer_tell(server->coordinator, &message);
+}
+
 static void on_watch(struct gw_timer *timer)
 {
     struct gw_server *server = timer->owner;
     uint64_t now = gw_loop_now(server->loop);
     uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
     gw_timer_start(server->loop, timer, WATCH_US);
+    if (server->running && !server->finished &&
+        now - server->reported_us >= REPORT_US) {
+        server->reported_us = now;
+        report_counters(server);
+    }
     if (gw_member_paused_us_ago(server->member) < limit_us)
         return;
     if (!server->running || !server->all_present ||
@@ -511,6 +532,8 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
     server->log = options->log;
     if (!server->loop->log)
         server->loop->log = options->log; /* for what strangers do */
+    if (!server->loop->metrics)
+        server->loop->metrics = options->metrics;
     server->metrics = options->metrics;
     server->number = GW_RANK_NONE;
     server->cut_clock = GW_NEVER_CLOCK;

@@ -110,6 +110,7 @@ struct gw_server {
     struct gw_timer watch;
     uint64_t progress_us; /* when a push was last counted */
     uint64_t stalled_us;  /* when a stall was last reported */
+    uint64_t reported_us; /* when the counters were */
     struct gw_timer cut_timer;
     struct gw_log_limit limit;
 };

@@ -149,7 +149,7 @@ struct gw_loop {
     uint64_t timer_order;
     struct gw_disk *disk;
     struct gw_log *log;         /* may be NULL */
-    struct gw_metrics *metrics; /* may be NULL */
+    struct gw_metrics *metrics; /* of what runs on the loop; may be NULL */
 };
 
 /* A loop on libuv and real time. GW_ENOMEM, GW_EIO. Free with gw_loop_close. */

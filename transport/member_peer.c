@@ -9,10 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/metrics.h"
+
 #define REDIAL_FIRST_US 10000
 #define REDIAL_MOST_US  500000
 
 static const struct gw_link_handler link_handler;
+
+static void count(const struct gw_member *member, enum gw_metric metric)
+{
+    if (member->loop->metrics)
+        gw_metrics_add(member->loop->metrics, metric, 1);
+}
 
 /* ---- coming and going ---- */
 
@@ -203,6 +211,10 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
     int was_up = slot->was_up; /* a dial in vain breaks nothing */
     slot->link = NULL;
     slot->was_up = 0;
+    if (status == GW_ECRC)
+        count(member, GW_METRIC_CRC_ERRORS);
+    else if (status == GW_EPROTO)
+        count(member, GW_METRIC_PROTOCOL_ERRORS);
     if (was_up)
         member->handler->link_down(member->owner, peer, slot->index, status,
                                    why);
@@ -267,12 +279,14 @@ static void on_frame(struct gw_link *link,
     struct gw_peer *peer = slot->peer;
     struct gw_member *member = peer->member;
     heard(peer);
+    count(member, GW_METRIC_FRAMES_IN);
     if (frame->kind == GW_FRAME_CONTROL) {
         got_control(slot, frame, payload);
         if (slot->link && slot->index == 0 &&
             gw_channel_owes_ack(&peer->channel))
             beat(slot);
     } else if (frame->kind == GW_FRAME_HEARTBEAT) {
+        count(member, GW_METRIC_HEARTBEATS);
         peer->clock = frame->count;
         if (gw_channel_acked(&peer->channel, frame->offset) != GW_OK)
             gw_peer_reject(peer, slot->index,
@@ -299,14 +313,22 @@ break_slot(struct gw_peer_link *slot, enum gw_status status, const char *why)
                                    why);
 }
 
-void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
+/* The same, to open it anew. */
+static void
+give_up(struct gw_peer_link *slot, enum gw_status status, const char *why)
 {
-    struct gw_peer_link *slot = &peer->link[link];
-    if (!slot->link)
-        return;
-    break_slot(slot, GW_EPROTO, why);
+    struct gw_peer *peer = slot->peer;
+    break_slot(slot, status, why);
     if (peer->opener && !peer->closed)
         redial_later(slot);
+}
+
+void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
+{
+    if (!peer->link[link].link)
+        return;
+    count(peer->member, GW_METRIC_PROTOCOL_ERRORS);
+    give_up(&peer->link[link], GW_EPROTO, why);
 }
 
 /* ---- accepting ---- */
@@ -338,7 +360,7 @@ static void watch_link(struct gw_peer_link *slot, uint64_t now)
         peer->silent = 0;
     }
     if (now > link->heard_us + member->silence_us) {
-        gw_peer_reject(peer, slot->index, "silent");
+        give_up(slot, GW_ETIMEOUT, "silent");
         return;
     }
     if (now - link->sent_us >=

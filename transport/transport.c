@@ -51,6 +51,8 @@ struct gw_send *gw_link_next(struct gw_link *link)
     gw_heap_remove(&link->queue, first);
     struct gw_send *send = send_of(first);
     send->queued = 0;
+    if (link->up && link->transport->loop->metrics)
+        gw_metrics_add(link->transport->loop->metrics, GW_METRIC_FRAMES_OUT, 1);
     return send;
 }
 

@@ -27,6 +27,14 @@ static uint64_t rss_bytes(void)
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
+/* Time so far in which the worker did not wait. */
+static uint64_t busy_us(const struct gw_worker *worker)
+{
+    const struct gw_client_options *options = &worker->options->client;
+    return gw_loop_now(options->loop) -
+           gw_metrics_get(options->metrics, GW_METRIC_WAIT_US);
+}
+
 /* ---- the two hooks between the model and the network ---- */
 
 static enum gw_status need_weights(void *context, size_t first, size_t n)
@@ -119,13 +127,16 @@ static enum gw_status train_step(struct gw_worker *worker)
     struct gw_plan_run part =
         gw_plan_part(step.run, worker->ranks, worker->rank);
     struct gw_model_result sum = {0};
+    struct gw_metrics *metrics = worker->options->client.metrics;
+    uint64_t before_us = busy_us(worker);
     worker->samples = (uint32_t)part.n;
     enum gw_status status =
         part.n > 0 ? train_part(worker, &step, part, &sum) : sit_out(worker);
     if (status != GW_OK)
         return status;
-    gw_metrics_add(worker->options->client.metrics, GW_METRIC_STEPS, 1);
-    gw_metrics_add(worker->options->client.metrics, GW_METRIC_SAMPLES, part.n);
+    gw_metrics_add(metrics, GW_METRIC_STEPS, 1);
+    gw_metrics_add(metrics, GW_METRIC_SAMPLES, part.n);
+    gw_metrics_add(metrics, GW_METRIC_COMPUTE_US, busy_us(worker) - before_us);
     uint64_t every = worker->config.log.every;
     /* a step whose weights were scored is a logged one */
     if (worker->clock % every == 0 || worker->clock == worker->scored_clock ||

@@ -194,6 +194,8 @@ enum gw_status gw_worker_run(const struct gw_worker_options *options,
         return gw_fail(error, GW_ENOMEM, "no memory for a worker");
     worker->options = options;
     worker->error = error;
+    if (!options->client.loop->metrics)
+        options->client.loop->metrics = options->client.metrics;
     enum gw_status status =
         gw_client_open(&options->client, &worker->client, error);
     if (status != GW_OK) {

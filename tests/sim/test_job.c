@@ -84,6 +84,63 @@ static void a_loss_scale_leaves_no_trace(void **state)
     }
 }
 
+static uint64_t ten_ms(void *owner)
+{
+    (void)owner;
+    return 10000;
+}
+
+static int servers_have_reported(void *owner)
+{
+    char text[16384];
+    gw_coordinator_status(((struct cluster *)owner)->coordinator, text,
+                          sizeof text);
+    const char *server = strstr(text, "server 1");
+    return server && strstr(server, "frames_in");
+}
+
+static void counts(const struct gw_metrics_snapshot *of, enum gw_metric metric)
+{
+    if (of->value[metric] == 0)
+        fail_msg("%s is not counted", gw_metric_info(metric)->name);
+}
+
+/* Each counter grows in a job in which what it counts happens; but computing
+   takes time in real jobs only (tests/run/train.sh). */
+static void every_counter_counts(void **state)
+{
+    (void)state;
+    const char *settings[] = {"train.steps=40", "checkpoint.dir=run",
+                              "checkpoint.every=\"20 steps\"", NULL};
+    static const enum gw_metric workers[] = {
+        GW_METRIC_STEPS,           GW_METRIC_SAMPLES,    GW_METRIC_BYTES_PUSHED,
+        GW_METRIC_BYTES_PULLED,    GW_METRIC_FRAMES_IN,  GW_METRIC_FRAMES_OUT,
+        GW_METRIC_HEARTBEATS,      GW_METRIC_RECONNECTS, GW_METRIC_WAIT_US,
+        GW_METRIC_CONTROL_MESSAGES};
+    static const enum gw_metric servers[] = {
+        GW_METRIC_BYTES_PUSHED,   GW_METRIC_BYTES_PULLED,
+        GW_METRIC_FRAMES_IN,      GW_METRIC_FRAMES_OUT,
+        GW_METRIC_HEARTBEATS,     GW_METRIC_CONTROL_MESSAGES,
+        GW_METRIC_PUSHES_APPLIED, GW_METRIC_WANTS_ANSWERED,
+        GW_METRIC_CHECKPOINTS,    GW_METRIC_CHECKPOINT_BYTES};
+    cluster_open(&cluster, &calm, settings, NULL);
+    for (size_t i = 0; i < cluster.workers; i++)
+        gw_sim_compute_model(cluster.worker[i].loop, ten_ms, NULL);
+    assert_true(
+        cluster_run_until(&cluster, servers_have_reported, &cluster, 60000000));
+    assert_false(cluster.finished);
+    for (int i = 0; i < 8; i++)
+        gw_sim_cut(cluster.sim);
+    assert_true(cluster_run(&cluster, 60000000));
+    if (cluster.final.status != GW_OK)
+        fail_msg("%s", cluster.text);
+    for (size_t i = 0; i < sizeof workers / sizeof *workers; i++)
+        counts(&cluster.final.workers, workers[i]);
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++)
+        counts(&cluster.final.servers, servers[i]);
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -91,6 +148,7 @@ int main(void)
         cmocka_unit_test(a_job_ends_and_learns),
         cmocka_unit_test(the_cluster_leaves_no_trace),
         cmocka_unit_test(a_loss_scale_leaves_no_trace),
+        cmocka_unit_test(every_counter_counts),
     };
     int failed = cmocka_run_group_tests_name("job", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

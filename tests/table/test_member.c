@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "proto/metrics.h"
 #include "tests/table/world.h"
 #include "transport/member.h"
 
@@ -480,6 +481,73 @@ static void what_is_heard_after_a_pause_counts(void **state)
     couple_free(couple);
 }
 
+/* ---- counters ---- */
+
+/* Sends one frame from b that a cannot take, and waits until the link is back.
+ */
+static void
+send_bad(struct couple *couple, struct gw_frame frame, int crc_known)
+{
+    struct gw_send send = {.frame = frame,
+                           .payload = "gradient",
+                           .crc_known = crc_known,
+                           .done = on_sent};
+    couple->a.ups = couple->b.ups = 0;
+    gw_peer_send(couple->b.peer, 0, &send);
+    world_run(&couple->world, all_up, couple);
+}
+
+static void traffic_is_counted(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct gw_metrics counters = {0};
+    /* over tcp both live on one loop, so one struct takes both sides */
+    couple->world.loop[0]->metrics = &counters;
+    couple->world.loop[1]->metrics = &counters;
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    while (couple->wanted < 20) {
+        struct gw_message message = {.kind = GW_MESSAGE_STORED,
+                                     .stored = {.clock = couple->wanted}};
+        assert_int_equal(gw_peer_tell(couple->b.peer, &message), GW_OK);
+        assert_int_equal(gw_peer_tell(couple->a.peer, &message), GW_OK);
+        couple->wanted++;
+    }
+    world_run(&couple->world, all_told, couple);
+    world_settle(&couple->world, 1000000);
+    uint64_t in = gw_metrics_get(&counters, GW_METRIC_FRAMES_IN);
+    uint64_t out = gw_metrics_get(&counters, GW_METRIC_FRAMES_OUT);
+    uint64_t beats = gw_metrics_get(&counters, GW_METRIC_HEARTBEATS);
+    assert_in_range(beats, 6, 30); /* two sides, 5 a second, and acks */
+    assert_in_range(in, beats + 40, beats + 40);
+    assert_in_range(out, in, in + 2); /* on their way */
+    assert_int_equal(gw_metrics_get(&counters, GW_METRIC_PROTOCOL_ERRORS), 0);
+    assert_int_equal(gw_metrics_get(&counters, GW_METRIC_CRC_ERRORS), 0);
+
+    /* a put into a window that was never opened */
+    send_bad(couple,
+             (struct gw_frame){.kind = GW_FRAME_PUSH, .window = 9, .length = 8},
+             0);
+    assert_int_equal(gw_metrics_get(&counters, GW_METRIC_PROTOCOL_ERRORS), 1);
+    /* what never touches a wire has no checksum */
+    if (!couple->world.sim) {
+        struct gw_frame frame = {.kind = GW_FRAME_CONTROL,
+                                 .chunk = GW_CHUNK_NONE,
+                                 .length = 8,
+                                 .payload_crc = 1};
+        send_bad(couple, frame, 1);
+        assert_int_equal(gw_metrics_get(&counters, GW_METRIC_CRC_ERRORS), 1);
+    }
+    assert_int_equal(gw_metrics_get(&counters, GW_METRIC_LOGINS_REFUSED), 0);
+    couple->a.refuse = "no more";
+    gw_peer_close(couple->b.peer);
+    gw_peer_close(couple->a.peer);
+    dial(couple, 0, 1);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(gw_metrics_get(&counters, GW_METRIC_LOGINS_REFUSED), 1);
+    couple_free(couple);
+}
+
 static void no_address_is_refused(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -504,7 +572,7 @@ static void no_address_is_refused(void **state)
         ON(transport, silence_is_told_once_and_in_time),                       \
         ON(transport, a_link_breaks_once),                                     \
         ON(transport, what_is_heard_after_a_pause_counts),                     \
-        ON(transport, refusals_are_final),                                     \
+        ON(transport, refusals_are_final), ON(transport, traffic_is_counted),  \
         ON(transport, nobody_takes_the_place_of_another),                      \
         ON(transport, a_coordinator_that_never_comes),                         \
         ON(transport, a_late_listener_is_found)
