@@ -54,7 +54,7 @@ struct coordinator {
     struct gw_show show;
     struct gw_record *record;
     struct gw_timer refresh;
-    struct gw_task stop_task, orphan_task;
+    struct gw_task stop_task, hurry_task, orphan_task;
     char why[64];          /* of the stop */
     pthread_mutex_t mutex; /* of the two below and `why` */
     enum stage state;
@@ -99,6 +99,14 @@ static void on_stop(void *owner, const char *why)
         _exit(GW_EXIT_INTERRUPTED); /* nobody has joined */
     pthread_mutex_unlock(&command->mutex);
     post(command, &command->stop_task);
+}
+
+/* Members on other hosts would wait for its silence if it just left. */
+static int on_hurry(void *owner)
+{
+    struct coordinator *command = owner;
+    post(command, &command->hurry_task);
+    return 1;
 }
 
 static void on_orphaned(void *owner)
@@ -147,6 +155,12 @@ static void stop_run(struct gw_task *task)
     memcpy(why, command->why, sizeof why);
     pthread_mutex_unlock(&command->mutex);
     gw_coordinator_stop(command->coordinator, why);
+}
+
+static void hurry_run(struct gw_task *task)
+{
+    struct coordinator *command = task->owner;
+    gw_coordinator_stop_now(command->coordinator);
 }
 
 static void orphan_run(struct gw_task *task)
@@ -306,6 +320,8 @@ static enum gw_status run_loop(struct coordinator *command)
     gw_log_info(&command->process.log, "listens on %s", address);
     command->stop_task.run = stop_run;
     command->stop_task.owner = command;
+    command->hurry_task.run = hurry_run;
+    command->hurry_task.owner = command;
     command->orphan_task.run = orphan_run;
     command->orphan_task.owner = command;
     command->refresh.fire = on_refresh;
@@ -392,6 +408,7 @@ static enum gw_exit coordinate(struct coordinator *command)
     command->process.role = "coordinator";
     command->process.leash = command->leash;
     command->process.stop = on_stop;
+    command->process.hurry = on_hurry;
     command->process.orphaned = on_orphaned;
     command->process.line = on_line;
     command->process.owner = command;

@@ -52,6 +52,12 @@ static void on_stop(void *owner, const char *why)
         process->stop(process->owner, why);
 }
 
+static int on_hurry(void *owner)
+{
+    struct gw_process *process = owner;
+    return process->hurry ? process->hurry(process->owner) : 0;
+}
+
 static void on_orphaned(void *owner)
 {
     struct gw_process *process = owner;
@@ -80,6 +86,7 @@ static void on_tick(void *owner)
 
 static const struct gw_watch_events watch_events = {
     .stop = on_stop,
+    .hurry = on_hurry,
     .orphaned = on_orphaned,
     .line = on_line,
     .tick = on_tick,

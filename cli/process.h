@@ -30,6 +30,7 @@ struct gw_process {
     unsigned insecure_ticks;
     /* what the role makes of the watch's events; may be NULL */
     void (*stop)(void *owner, const char *why);
+    int (*hurry)(void *owner);
     void (*orphaned)(void *owner);
     void (*line)(void *owner, const char *line);
     void (*tick)(void *owner);

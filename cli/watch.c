@@ -22,6 +22,9 @@
 /* For a step, its checkpoint and the farewell after a signal. */
 #define STOP_MS 9000
 
+/* For the farewell after a second signal. */
+#define HURRY_MS 2000
+
 /* For the farewell after the launcher's end. */
 #define ORPHAN_MS 2500
 
@@ -39,7 +42,8 @@ struct gw_watch {
     atomic_int limit_ms; /* 0: none; counted down in ticks, so that a pause
                             of the whole process does not use it up */
     atomic_int limit_code;
-    unsigned ticks_since_stop;
+    unsigned ticks_since_stop; /* or since a second signal */
+    int hurried;
     struct gw_leash_lines lines;
     char bytes[512];
 };
@@ -61,8 +65,12 @@ static void on_signal(uv_signal_t *signal, int number)
     }
     if (watch->ticks_since_stop < SAME_WISH_TICKS)
         return;
-    gw_log_warn(watch->options.log, "a second signal: exits at once");
-    _exit(GW_EXIT_INTERRUPTED);
+    gw_log_warn(watch->options.log, "another signal: exits at once");
+    if (watch->hurried || !watch->options.events->hurry(watch->options.owner))
+        _exit(GW_EXIT_INTERRUPTED);
+    watch->hurried = 1;
+    watch->ticks_since_stop = 0;
+    gw_watch_limit(watch, HURRY_MS, GW_EXIT_INTERRUPTED);
 }
 
 static void on_tick(uv_timer_t *timer)

@@ -2,7 +2,7 @@
  * The watch: a thread of its own in every process of a job, so that signals,
  * the end of the launcher and limits of time are noticed whatever the process
  * computes or waits for. The first signal asks the job to stop; a second one
- * ends the process at once. Once the process has been told to end, it has a
+ * ends it, or at least the process, at once. Once the process has been told to end, it has a
  * limit in which to do so.
  */
 #ifndef GW_CLI_WATCH_H
@@ -17,6 +17,9 @@ struct gw_watch;
 struct gw_watch_events {
     /* The first signal, or the launcher passes one on. */
     void (*stop)(void *owner, const char *why);
+    /* A second signal: non-zero where the process now ends by itself, in
+       order and at once; otherwise, and at a third, the watch ends it. */
+    int (*hurry)(void *owner);
     /* The launcher is gone. */
     void (*orphaned)(void *owner);
     /* Another line of the launcher. */

@@ -91,9 +91,13 @@ const char *gw_coordinator_address(const struct gw_coordinator *coordinator);
 
 /*
  * Ends the job in order at the next step, with a checkpoint; if that takes more
- * than 6 s, without. The second call ends it at once.
+ * than 6 s, without. Asking again changes nothing: where all members get a
+ * signal, each of them asks.
  */
 void gw_coordinator_stop(struct gw_coordinator *coordinator, const char *why);
+
+/* Ends the job at once, in order but without a checkpoint. */
+void gw_coordinator_stop_now(struct gw_coordinator *coordinator);
 
 /* A process of this machine is gone, says who started it. */
 void gw_coordinator_gone(struct gw_coordinator *coordinator,

@@ -194,32 +194,50 @@ void gw_coordinator_orphaned(struct gw_coordinator *self)
 
 /* ---- stopping ---- */
 
+static const char *what_stands(const struct gw_coordinator *self)
+{
+    return self->final.has_checkpoint ? "the last checkpoint stands"
+                                      : "there is no checkpoint to go on from";
+}
+
 static void on_stop_timer(struct gw_timer *timer)
 {
     struct gw_coordinator *self = timer->owner;
     gw_coordinator_end(self, GW_EINTERRUPTED,
                        "stopped at step %" PRIu64 ", which did not end in "
-                       "time; the last checkpoint stands",
-                       self->step);
+                       "time; %s",
+                       gw_coordinator_step(self), what_stands(self));
+}
+
+/* Nothing to be saved yet. */
+static int stop_early(struct gw_coordinator *self)
+{
+    if (self->phase >= GW_PHASE_RUNNING &&
+        gw_roster_find(self, GW_ROLE_SERVER, 0))
+        return 0;
+    gw_coordinator_end(self, GW_EINTERRUPTED, "stopped before the first step");
+    return 1;
 }
 
 void gw_coordinator_stop(struct gw_coordinator *self, const char *why)
 {
     struct gw_message message = {.kind = GW_MESSAGE_STOP,
                                  .stop = {.text = why}};
-    self->stops++;
-    struct gw_roster *leader = gw_roster_find(self, GW_ROLE_SERVER, 0);
-    if (self->phase < GW_PHASE_RUNNING || !leader) {
-        gw_coordinator_end(self, GW_EINTERRUPTED,
-                           "stopped before the first "
-                           "step");
-        return;
-    }
-    if (self->phase > GW_PHASE_RUNNING || self->stop_timer.active)
+    if (stop_early(self) || self->phase > GW_PHASE_RUNNING ||
+        self->stop_timer.active)
         return;
     gw_log_info(self->log, "stopping: %s", why);
-    gw_coordinator_tell(self, leader->peer, &message);
+    gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
+                        &message);
     self->stop_timer.fire = on_stop_timer;
     self->stop_timer.owner = self;
     gw_timer_start(self->loop, &self->stop_timer, STOP_US);
+}
+
+void gw_coordinator_stop_now(struct gw_coordinator *self)
+{
+    if (!stop_early(self))
+        gw_coordinator_end(self, GW_EINTERRUPTED,
+                           "stopped at step %" PRIu64 " at once; %s",
+                           gw_coordinator_step(self), what_stands(self));
 }

@@ -84,7 +84,6 @@ struct gw_coordinator {
     char final_text[GW_ERROR_TEXT_BYTES];
     uint32_t decision; /* of the stream, as followed so far */
 
-    int stops; /* how often it was asked to stop */
     struct gw_timer stop_timer, end_timer;
     struct gw_keeper *keeper;
 };

@@ -95,9 +95,50 @@ wait $coordinator
 [ $? -eq 3 ] && grep -q '^gradweir: stopped before the first step' "$scratch/c.err"
 ok 'a coordinator that nobody joined is stopped'
 
+# --- counters, and a second signal to the coordinator ---
+long="--set train.steps=200000 --set train.eval_every=never --set log.every=50"
+# shellcheck disable=SC2086
+start c coordinator "$job" $long --set checkpoint.dir="$scratch/ck" \
+  --set checkpoint.every=never --set cluster.step_deadline=1
+coordinator=$started
+await 10 listens c
+members=
+for role in server server worker worker; do
+  start "m$role" $role --join "$(at c)"
+  members="$members $started"
+done
+counted() {
+  run 0 status "$(at c)" &&
+    grep -q '^coordinator: .* frames_in [1-9].* heartbeats ' "$scratch/out" &&
+    grep -q '^server 1 .* frames_in [1-9].* heartbeats ' "$scratch/out" &&
+    grep -q '^worker 1 .* frames_out [1-9].* compute_us ' "$scratch/out"
+}
+await 20 counted
+ok 'status shows what was counted'
+# a step that cannot end: the first signal waits for it, the second does not;
+# both come before the silence would tell
+stopped=$(pid_of worker)
+kill -STOP "$stopped"
+kill -INT $coordinator
+sleep 0.5
+kill -INT $coordinator
+began=$(date +%s)
+wait $coordinator
+[ $? -eq 3 ] && [ $(($(date +%s) - began)) -le 2 ] &&
+  grep -q '^gradweir: stopped at step [0-9]* at once' "$scratch/c.err"
+ok 'a second signal does not wait'
+kill -CONT "$stopped"
+codes=
+for member in $members; do
+  wait "$member"
+  codes="$codes $?"
+done
+echo "# exit codes of the members:$codes"
+[ "$codes" = ' 3 3 3 3' ] && await 3 nobody_left
+ok 'and every member is told'
+
 # --- stopping and going on ---
 began() { grep -q '^step ' "$scratch/$1.out" 2>/dev/null; }
-long="--set train.steps=200000 --set train.eval_every=never --set log.every=50"
 stop_and_resume() {
   signal=$1
   shift

@@ -141,6 +141,51 @@ static void every_counter_counts(void **state)
     cluster_close(&cluster);
 }
 
+static int is_over(void *owner)
+{
+    return ((struct cluster *)owner)->finished;
+}
+
+static int has_stepped(void *owner)
+{
+    return ((struct cluster *)owner)->steps >= 3;
+}
+
+/* Asking to stop, by however many, waits for the step; only an end at once does
+   not. Everyone leaves in order all the same. */
+static void a_stop_waits_but_an_end_at_once_does_not(void **state)
+{
+    (void)state;
+    const char *settings[] = {"train.steps=1000", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    for (size_t i = 0; i < cluster.workers; i++)
+        gw_sim_compute_model(cluster.worker[i].loop, ten_ms, NULL);
+    assert_true(cluster_run_until(&cluster, has_stepped, &cluster, 60000000));
+    gw_sim_pause(cluster.worker[1].loop, 900000);
+    for (int i = 0; i < 4; i++) {
+        gw_coordinator_stop(cluster.coordinator, "a signal");
+        cluster_run(&cluster, 200000);
+        assert_false(cluster.finished);
+    }
+    gw_coordinator_stop_now(cluster.coordinator);
+    gw_coordinator_stop_now(cluster.coordinator);
+    assert_true(cluster_run(&cluster, 2000000));
+    assert_int_equal(cluster.final.status, GW_EINTERRUPTED);
+    assert_non_null(strstr(cluster.text, "at once; there is no checkpoint"));
+    for (size_t i = 0; i < cluster.workers; i++)
+        assert_int_equal(cluster.worker[i].status, GW_EINTERRUPTED);
+    for (size_t i = 0; i < cluster.servers; i++)
+        assert_int_equal(cluster.server[i].status, GW_EINTERRUPTED);
+    cluster_close(&cluster);
+
+    cluster_open(&cluster, &calm, settings, NULL);
+    gw_coordinator_stop_now(cluster.coordinator);
+    assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
+    assert_int_equal(cluster.final.status, GW_EINTERRUPTED);
+    assert_string_equal(cluster.text, "stopped before the first step");
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -149,6 +194,7 @@ int main(void)
         cmocka_unit_test(the_cluster_leaves_no_trace),
         cmocka_unit_test(a_loss_scale_leaves_no_trace),
         cmocka_unit_test(every_counter_counts),
+        cmocka_unit_test(a_stop_waits_but_an_end_at_once_does_not),
     };
     int failed = cmocka_run_group_tests_name("job", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
