@@ -73,7 +73,32 @@ static enum gw_status check_range(const struct gw_config_key *key,
                    shown, min, max);
 }
 
-/* Control characters would break lines of logs and of printed jobs. */
+/* Bytes of the character that begins here; 0: this is not UTF-8 (RFC 3629). */
+static size_t character_bytes(const char *text)
+{
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    const unsigned char *at = (const unsigned char *)text;
+    if (at[0] < 0x80)
+        return 1;
+    if (at[0] < 0xc0 || at[0] >= 0xf8)
+        return 0;
+    size_t more = at[0] >= 0xf0 ? 3 : at[0] >= 0xe0 ? 2 : 1;
+    uint32_t code = at[0] & (0x3fu >> more);
+    for (size_t i = 1; i <= more; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3fu);
+    }
+    if (code < least[more] || code > 0x10ffff ||
+        (code >= 0xd800 && code <= 0xdfff))
+        return 0;
+    return 1 + more;
+}
+
+/*
+ * Control characters would break lines of logs and of printed jobs; what is not
+ * UTF-8 can stand neither in a message nor in a manifest.
+ */
 static enum gw_status check_characters(const struct gw_config_key *key,
                                        const char *text,
                                        struct gw_error *error)
@@ -82,7 +107,13 @@ static enum gw_status check_characters(const struct gw_config_key *key,
         return gw_fail(error, GW_EUSAGE,
                        "%s: the text \"%.20s...\" is longer than %d bytes",
                        key->name, text, GW_STRING_MAX - 1);
-    for (const char *at = text; *at; at++) {
+    size_t bytes;
+    for (const char *at = text; *at; at += bytes) {
+        bytes = character_bytes(at);
+        if (bytes == 0)
+            return gw_fail(error, GW_EUSAGE,
+                           "%s: byte %td of the text is not UTF-8 (0x%02x)",
+                           key->name, at - text, (unsigned char)*at);
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             return gw_fail(error, GW_EUSAGE,
                            "%s: byte %td of the text is a control character "

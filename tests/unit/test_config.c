@@ -289,6 +289,38 @@ static void exact_lines(void **state)
             "\"N seconds\" or \"never\", not \"often?and more\"");
 }
 
+static void texts_are_utf8(void **state)
+{
+    (void)state;
+    static const char *const not_utf8[] = {"\\xff",
+                                           "\\x80",
+                                           "\\xc3",
+                                           "\\xc3x",
+                                           "\\xc0\\x80",
+                                           "\\xe0\\x9f\\xbf",
+                                           "\\xed\\xa0\\x80",
+                                           "\\xe2\\x82",
+                                           "\\xf0\\x8f\\xbf\\xbf",
+                                           "\\xf4\\x90\\x80\\x80",
+                                           "\\xf5\\x80\\x80\\x80"};
+    for (size_t i = 0; i < sizeof not_utf8 / sizeof *not_utf8; i++) {
+        char job[96], line[128];
+        snprintf(job, sizeof job, "log = { dir = \"a%s\"; };", not_utf8[i]);
+        snprintf(line, sizeof line,
+                 "job.cfg:1: log.dir: byte 1 of the text is not UTF-8 (0x%.2s)",
+                 not_utf8[i] + 2);
+        refused(job, line);
+    }
+    struct gw_config utf8;
+    struct gw_error error = {.text = ""};
+    const char *text = "log = { dir = \"\xc2\x80 \xdf\xbf \xe0\xa0\x80 "
+                       "\xed\x9f\xbf \xee\x80\x80 \xf0\x90\x80\x80 "
+                       "\xf4\x8f\xbf\xbf\"; };";
+    gw_config_default(&utf8);
+    if (gw_config_parse(&utf8, "job.cfg", text, &error) != GW_OK)
+        fail_msg("%s", error.text);
+}
+
 /* libconfig alone would leave the rest out and say nothing. */
 static void what_does_not_end_is_refused(void **state)
 {
@@ -589,6 +621,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_input_names_line_and_key),
         cmocka_unit_test(exact_lines),
+        cmocka_unit_test(texts_are_utf8),
         cmocka_unit_test(what_does_not_end_is_refused),
         cmocka_unit_test(lists_have_a_limit),
         cmocka_unit_test(good_values_arrive),
