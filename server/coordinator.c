@@ -267,7 +267,10 @@ static enum gw_status open_all(struct gw_coordinator *self,
     if (status != GW_OK)
         return status;
     gw_member_set_epoch(self->member, 1);
-    return gw_member_listen(self->member, options->listen, error);
+    status = gw_member_listen(self->member, options->listen, error);
+    if (status == GW_OK)
+        gw_coordinator_watch(self);
+    return status;
 }
 
 enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
@@ -289,9 +292,10 @@ enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
         self->loop->metrics = options->metrics;
     self->server_process =
         calloc(self->config->cluster.servers, sizeof *self->server_process);
-    enum gw_status status = GW_ENOMEM;
-    if (self->server_process)
-        status = open_all(self, error);
+    enum gw_status status =
+        self->server_process
+            ? open_all(self, error)
+            : gw_fail(error, GW_ENOMEM, "no memory for a coordinator");
     if (status != GW_OK) {
         gw_coordinator_close(self);
         return status;
@@ -307,6 +311,7 @@ void gw_coordinator_close(struct gw_coordinator *self)
     self->phase = GW_PHASE_OVER;
     gw_timer_stop(self->loop, &self->stop_timer);
     gw_timer_stop(self->loop, &self->end_timer);
+    gw_timer_stop(self->loop, &self->watch);
     gw_member_close(self->member);
     gw_keeper_close(self);
     gw_coordinator_run_close(self);

@@ -48,6 +48,7 @@ static void finish(struct gw_coordinator *self)
     self->phase = GW_PHASE_OVER;
     gw_timer_stop(self->loop, &self->end_timer);
     gw_timer_stop(self->loop, &self->stop_timer);
+    gw_timer_stop(self->loop, &self->watch);
     collect(self);
     self->final.text = self->final_text;
     self->final.step = self->step;

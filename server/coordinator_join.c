@@ -308,7 +308,6 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->role = join->role;
     who->id = id;
     who->server = server;
-    who->machine = join->machine;
     who->process = join->process;
     who->pid = join->pid;
     who->threads = join->threads;

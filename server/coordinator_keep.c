@@ -47,6 +47,7 @@ struct gw_keeper {
     char token[TOKEN_MAX]; /* a file in checkpoint.dir while the job runs */
     uint64_t best_clock;
     int has_best;
+    uint64_t progress; /* files saved, and manifests */
 };
 
 static const char *dir_of(const struct gw_coordinator *self)
@@ -61,6 +62,45 @@ int gw_keeper_is_busy(const struct gw_coordinator *self)
         if (keeper->cut[i].open)
             return 1;
     return 0;
+}
+
+uint64_t gw_keeper_progress(const struct gw_coordinator *self)
+{
+    return self->keeper->progress;
+}
+
+static int has_saved(const struct cut *cut, const char *file)
+{
+    for (size_t i = 0; i < cut->manifest.n_files; i++)
+        if (strcmp(cut->manifest.files[i].name, file) == 0)
+            return 1;
+    return 0;
+}
+
+void gw_keeper_awaited(const struct gw_coordinator *self,
+                       char *text,
+                       size_t room)
+{
+    const struct cut *cut = self->keeper->cut;
+    char name[GW_FILE_NAME_MAX];
+    while (!cut->open)
+        cut++; /* one is: the keeper is busy */
+    int n = snprintf(text, room,
+                     "the checkpoint of step %" PRIu64 ", to be "
+                     "written by ",
+                     cut->manifest.state.clock);
+    size_t used = n > 0 ? (size_t)n : 0;
+    const char *comma = "";
+    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+        gw_shard_file_name(one->id, self->shards, name);
+        if (one->role != GW_ROLE_SERVER || has_saved(cut, name) || used >= room)
+            continue;
+        n = snprintf(text + used, room - used, "%s%s", comma, one->peer->name);
+        used += n > 0 ? (size_t)n : 0;
+        comma = ", ";
+    }
+    if (!comma[0] && used < room)
+        snprintf(text + used, room - used, "the coordinator");
 }
 
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock)
@@ -406,6 +446,7 @@ static void stored(struct cut *cut)
         .kind = GW_MESSAGE_STORED,
         .stored = {.clock = clock, .ok = cut->status == GW_OK}};
     cut->open = 0;
+    cut->keeper->progress++;
     if (cut->status == GW_OK) {
         /* two may be on their way, and the older one may come last */
         if (!self->final.has_checkpoint || clock > self->final.checkpoint)
@@ -480,6 +521,9 @@ void gw_keeper_saved(struct gw_coordinator *self,
         return;
     }
     struct cut *cut = find_cut(self->keeper, saved->clock);
+    if (has_saved(cut, name))
+        return; /* said already */
+    self->keeper->progress++;
     struct gw_manifest_file *file = &cut->manifest.files[cut->saved++];
     strcpy(file->name, saved->file);
     file->bytes = saved->bytes;

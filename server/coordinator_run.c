@@ -123,7 +123,6 @@ static void skipped(struct gw_coordinator *self,
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision)
 {
-    self->decision = decision->number;
     if (decision->clock > self->step)
         self->step = decision->clock;
     switch (decision->kind) {

@@ -4,6 +4,7 @@
  *   coordinator.c         opening, messages, closing
  *   coordinator_join.c    who is there: ranks, shards, views, keys
  *   coordinator_run.c     reports, scores, decisions
+ *   coordinator_watch.c   what is waited for, and for how long
  *   coordinator_end.c     stopping, dying, the final report
  *   coordinator_keep.c    checkpoints: files in, manifest last
  *   coordinator_files.c   files of shards that do not see checkpoint.dir
@@ -33,7 +34,7 @@ struct gw_roster {
     uint32_t server; /* number of the server process */
     char host[64];
     char address[GW_ADDRESS_MAX];
-    uint64_t machine, process, incarnation;
+    uint64_t process, incarnation;
     uint32_t pid, threads, thread;
     char device[128]; /* worker: what computes */
     int declared, ready, bye;
@@ -82,9 +83,11 @@ struct gw_coordinator {
     struct gw_gather gather[GW_GATHERS];
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
-    uint32_t decision; /* of the stream, as followed so far */
 
     struct gw_timer stop_timer, end_timer;
+    struct gw_timer watch;
+    uint64_t progress;          /* grows with what was waited for */
+    uint64_t moved_us, told_us; /* when it grew, when a line last said so */
     struct gw_keeper *keeper;
 };
 
@@ -119,6 +122,9 @@ void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision);
 void gw_coordinator_stalled(struct gw_coordinator *self,
                             const struct gw_stall *stall);
+
+/* coordinator_watch.c: from here on, until the phase is over */
+void gw_coordinator_watch(struct gw_coordinator *self);
 
 /* coordinator_end.c */
 void gw_coordinator_end(struct gw_coordinator *self,
@@ -155,8 +161,13 @@ int gw_keeper_awaits(struct gw_coordinator *self, uint64_t clock);
 int gw_keeper_may_read(const struct gw_coordinator *self,
                        uint64_t clock,
                        const char *name);
-/* Non-zero while a checkpoint is being made. */
+/* Non-zero while a checkpoint is being made; what it waits for, in words; and
+   a number that grows as it comes on. */
 int gw_keeper_is_busy(const struct gw_coordinator *self);
+void gw_keeper_awaited(const struct gw_coordinator *self,
+                       char *text,
+                       size_t room);
+uint64_t gw_keeper_progress(const struct gw_coordinator *self);
 
 /* coordinator_files.c */
 void gw_files_open(struct gw_coordinator *self,

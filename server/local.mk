@@ -10,6 +10,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_run.c \
 	%D%/coordinator_state.h \
+	%D%/coordinator_watch.c \
 	%D%/decision.c \
 	%D%/decision.h \
 	%D%/exchange.c \

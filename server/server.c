@@ -536,7 +536,6 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
         server->loop->metrics = options->metrics;
     server->metrics = options->metrics;
     server->number = GW_RANK_NONE;
-    server->cut_clock = GW_NEVER_CLOCK;
     server->limit.per_second = 2;
     struct gw_member_options member = {
         .loop = options->loop,

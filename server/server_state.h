@@ -101,7 +101,6 @@ struct gw_server {
     double loss_scale;
     uint64_t applied; /* optimizer steps, whole-step commits */
     uint64_t end_clock;
-    uint64_t cut_clock; /* last cut decided, or GW_NEVER_CLOCK */
 
     struct gw_remote *remote;
     struct gw_save *save;

@@ -1,6 +1,7 @@
 /*
- * Members that are logged in, or try to be, and lie: the coordinator and the
- * servers turn them away in words, and the job does not suffer.
+ * Members that are logged in, or try to be, and lie or say nothing: the
+ * coordinator and the servers turn them away in words, or name them, and the
+ * job does not suffer.
  */
 #include "config.h"
 
@@ -292,6 +293,90 @@ static void more_keys_than_declared_end_the_job(void **state)
     cluster_close(&cluster);
 }
 
+static int is_told(void *owner)
+{
+    return strstr(cluster.note, owner) != NULL;
+}
+
+/* Runs until the coordinator notes that it waits for `whom`, then to the end
+   that cluster.abort_after makes of it. */
+static void wait_for(const char *whom)
+{
+    if (!cluster_run_until(&cluster, is_told, (void *)(uintptr_t)whom, 2000000))
+        fail_msg("\"%s\" is not told: %s", whom, cluster.note);
+    assert_false(cluster.finished);
+    assert_true(cluster_run_until(&cluster, is_finished, NULL, 3000000));
+    assert_int_equal(cluster.final.status, GW_ETIMEOUT);
+    assert_non_null(strstr(cluster.text, whom));
+    assert_non_null(strstr(cluster.text, "cluster.abort_after"));
+}
+
+static const char *const impatient[] = {"cluster.step_deadline=1",
+                                        "cluster.abort_after=3", NULL};
+
+static void a_member_that_does_not_come_is_missed(void **state)
+{
+    (void)state;
+    cluster_open(&cluster, &calm, impatient, NULL);
+    gw_sim_kill(cluster.worker[1].loop);
+    wait_for("2 of 3 workers and 2 of 2 servers");
+    cluster_close(&cluster);
+}
+
+static void join_as(struct stranger *stranger, uint8_t role)
+{
+    stranger_open(stranger, "disk:50000", role, GW_RANK_NONE,
+                  GW_ROLE_COORDINATOR);
+    tell(stranger, &(struct gw_message){.kind = GW_MESSAGE_JOIN,
+                                        .join = {.role = role,
+                                                 .host = "mute",
+                                                 .process = 1,
+                                                 .threads = 1,
+                                                 .address = "stranger:1",
+                                                 .rank = 1}});
+}
+
+static void a_member_that_says_nothing_is_named(void **state)
+{
+    (void)state;
+    struct stranger stranger;
+    cluster_open(&cluster, &calm, impatient, NULL);
+    gw_sim_kill(cluster.worker[1].loop);
+    join_as(&stranger, GW_ROLE_WORKER);
+    wait_for("worker 1 (mute, pid 0) to declare");
+    stranger_close(&stranger);
+    cluster_close(&cluster);
+    cluster_open(&cluster, &calm, impatient, NULL);
+    gw_sim_kill(cluster.server[1].loop);
+    join_as(&stranger, GW_ROLE_SERVER);
+    wait_for("(mute, pid 0) to have its weights");
+    stranger_close(&stranger);
+    cluster_close(&cluster);
+}
+
+static int is_under_way(void *owner)
+{
+    (void)owner;
+    return cluster.steps >= 3;
+}
+
+/* One line, and the job goes on. */
+static void a_late_checkpoint_is_told(void **state)
+{
+    (void)state;
+    static char whom[] = ", to be written by server";
+    const char *settings[] = {"cluster.step_deadline=0.2",
+                              "cluster.abort_after=0.3", "checkpoint.dir=ck",
+                              "checkpoint.every=1 steps", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, is_under_way, NULL, LIMIT_US));
+    gw_sim_pause(cluster.server[1].loop, 900000);
+    if (!cluster_run_until(&cluster, is_told, whom, 900000))
+        fail_msg("not told: %s", cluster.note);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -300,6 +385,9 @@ int main(void)
         cmocka_unit_test(messages_out_of_place_are_refused),
         cmocka_unit_test(late_members_are_turned_away),
         cmocka_unit_test(more_keys_than_declared_end_the_job),
+        cmocka_unit_test(a_member_that_does_not_come_is_missed),
+        cmocka_unit_test(a_member_that_says_nothing_is_named),
+        cmocka_unit_test(a_late_checkpoint_is_told),
     };
     int failed = cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

@@ -1,0 +1,133 @@
+/*
+ * What the coordinator waits for. Steps are watched by the shards; everything
+ * around them is here: who has not joined, declared its model, made its
+ * weights, saved its part of a checkpoint, or said good-bye. A wait without
+ * progress is told every cluster.step_deadline, by name, and where the job
+ * stands still it ends after cluster.abort_after.
+ */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define WATCH_US 250000
+
+/* Names that a line has room for. */
+#define NAMES_BYTES 256
+
+static int has_declared(const struct gw_roster *who)
+{
+    return who->role != GW_ROLE_WORKER || who->declared;
+}
+
+static int is_ready(const struct gw_roster *who)
+{
+    return who->role != GW_ROLE_SERVER || who->ready;
+}
+
+static int has_left(const struct gw_roster *who)
+{
+    return who->role != GW_ROLE_WORKER || who->bye;
+}
+
+/* "worker 1 (host, pid 7), worker 2 (...)": those who have not `done` it. */
+static void name_others(const struct gw_coordinator *self,
+                        int (*done)(const struct gw_roster *who),
+                        char names[NAMES_BYTES])
+{
+    size_t used = 0;
+    names[0] = '\0';
+    for (const struct gw_roster *one = self->roster; one && used < NAMES_BYTES;
+         one = one->next) {
+        if (done(one))
+            continue;
+        int n = snprintf(names + used, NAMES_BYTES - used, "%s%s",
+                         used ? ", " : "", one->peer->name);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* What the job waits for, in words; 0 where it waits for nothing here. */
+static int awaited(const struct gw_coordinator *self, char *text, size_t room)
+{
+    const struct gw_config *config = self->config;
+    char names[NAMES_BYTES];
+    if (self->phase == GW_PHASE_GATHERING && self->shards == 0) {
+        snprintf(text, room,
+                 "members to join: %u of %" PRIu64 " workers and %u of %" PRIu64
+                 " servers are here",
+                 self->workers, config->cluster.workers, self->servers,
+                 config->cluster.servers);
+    } else if (self->phase == GW_PHASE_GATHERING) {
+        name_others(self, has_declared, names);
+        snprintf(text, room, "%s to declare its model and data", names);
+    } else if (self->phase == GW_PHASE_STARTING) {
+        name_others(self, is_ready, names);
+        snprintf(text, room, "%s to have its weights", names);
+    } else if (self->phase != GW_PHASE_RUNNING) {
+        return 0;
+    } else if (gw_keeper_is_busy(self)) {
+        gw_keeper_awaited(self, text, room);
+    } else if (self->end_decided) {
+        name_others(self, has_left, names);
+        snprintf(text, room, "%s to end", names);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+/* Grows with everything that is waited for. */
+static uint64_t progress(const struct gw_coordinator *self)
+{
+    uint64_t sum = self->phase + self->declared + self->ready + self->keys_seen;
+    sum += gw_keeper_progress(self);
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        sum += one->bye ? 2 : 1;
+    return sum;
+}
+
+static void judge(struct gw_coordinator *self, uint64_t now)
+{
+    const struct gw_config *config = self->config;
+    char text[GW_ERROR_TEXT_BYTES - 64];
+    double waited = (double)(now - self->moved_us) / 1e6;
+    double told = (double)(now - self->told_us) / 1e6;
+    if (waited < config->cluster.step_deadline ||
+        told < config->cluster.step_deadline ||
+        !awaited(self, text, sizeof text))
+        return;
+    self->told_us = now;
+    gw_coordinator_note(self, "waiting for %s, for %.1f s", text, waited);
+    int stands = self->phase != GW_PHASE_RUNNING || self->end_decided;
+    double limit = config->cluster.abort_after;
+    if (stands && limit > 0 && waited >= limit)
+        gw_coordinator_end(self, GW_ETIMEOUT,
+                           "no progress for %.1f s (cluster.abort_after): "
+                           "waiting for %s",
+                           waited, text);
+}
+
+static void on_watch(struct gw_timer *timer)
+{
+    struct gw_coordinator *self = timer->owner;
+    uint64_t now = gw_loop_now(self->loop), sum = progress(self);
+    uint64_t paused_us_ago = gw_member_paused_us_ago(self->member);
+    gw_timer_start(self->loop, timer, WATCH_US);
+    if (sum != self->progress)
+        self->moved_us = self->told_us = now;
+    else if (paused_us_ago < now - self->moved_us) /* its own absence */
+        self->moved_us = self->told_us = now - paused_us_ago;
+    self->progress = sum;
+    judge(self, now);
+}
+
+void gw_coordinator_watch(struct gw_coordinator *self)
+{
+    self->watch.fire = on_watch;
+    self->watch.owner = self;
+    self->moved_us = self->told_us = gw_loop_now(self->loop);
+    gw_timer_start(self->loop, &self->watch, WATCH_US);
+}
