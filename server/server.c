@@ -108,6 +108,10 @@ static void got_welcome(struct gw_server *server,
                         const struct gw_welcome *welcome)
 {
     struct gw_error error;
+    if (server->has_config) {
+        gw_server_finish(server, GW_EPROTO, "a welcome came twice");
+        return;
+    }
     enum gw_status status =
         gw_config_parse(&server->config, "job", welcome->job, &error);
     if (status != GW_OK) {
@@ -365,6 +369,10 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
+    else if (peer == server->leader_peer && status != GW_ETIMEOUT)
+        gw_server_finish(server, status,
+                         "shard %u cannot reach shard 0 at %s: %s",
+                         server->number, peer->address, why);
     else
         gw_log_warn(server->log, "%s: %s", peer->name, why);
 }

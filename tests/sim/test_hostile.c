@@ -39,8 +39,8 @@ static enum gw_status admit(void *owner,
                             char *why,
                             size_t why_bytes)
 {
-    (void)owner, (void)peer, (void)hello, (void)why, (void)why_bytes;
-    return GW_EREFUSED;
+    (void)owner, (void)peer, (void)why, (void)why_bytes;
+    return hello->role == GW_ROLE_WORKER ? GW_EAGAIN : GW_EREFUSED;
 }
 
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)
@@ -354,6 +354,25 @@ static void a_member_that_says_nothing_is_named(void **state)
     cluster_close(&cluster);
 }
 
+/* Shard 0 puts the workers off and turns the other shard away. */
+static void a_shard_that_is_cut_off_says_so(void **state)
+{
+    (void)state;
+    struct stranger stranger;
+    struct gw_error error;
+    cluster_open(&cluster, &calm, NULL, NULL);
+    gw_sim_kill(cluster.server[0].loop);
+    gw_sim_pause(cluster.server[1].loop, 100000);
+    join_as(&stranger, GW_ROLE_SERVER);
+    assert_int_equal(gw_member_listen(stranger.member, "stranger:1", &error),
+                     GW_OK);
+    assert_true(cluster_run_until(&cluster, is_finished, NULL, 2000000));
+    assert_int_equal(cluster.final.status, GW_EREFUSED);
+    assert_non_null(strstr(cluster.text, "cannot reach shard 0 at stranger:1"));
+    stranger_close(&stranger);
+    cluster_close(&cluster);
+}
+
 static int is_under_way(void *owner)
 {
     (void)owner;
@@ -387,6 +406,7 @@ int main(void)
         cmocka_unit_test(more_keys_than_declared_end_the_job),
         cmocka_unit_test(a_member_that_does_not_come_is_missed),
         cmocka_unit_test(a_member_that_says_nothing_is_named),
+        cmocka_unit_test(a_shard_that_is_cut_off_says_so),
         cmocka_unit_test(a_late_checkpoint_is_told),
     };
     int failed = cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
