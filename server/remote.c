@@ -156,7 +156,8 @@ static void on_sent(struct gw_send *send, enum gw_status status)
     if (status != GW_OK || remote->phase != WRITING)
         return; /* begins again when the link is back */
     uint64_t end = send->frame.clock + send->frame.length;
-    if (remote->sent < end)
+    /* it may be the last piece of a request that was refused */
+    if (send->frame.count == remote->request && remote->sent < end)
         remote->sent = end;
     pump(remote);
 }
@@ -219,6 +220,10 @@ void gw_remote_reply(struct gw_remote *remote,
         return;
     if (reply->status != GW_OK) {
         finish(remote, reply->status, reply->text);
+        return;
+    }
+    if (remote->phase == READING && remote->n > 0) {
+        finish(remote, GW_EPROTO, "the coordinator sent no bytes of the file");
         return;
     }
     if (remote->phase == READING) {
