@@ -29,7 +29,7 @@
 struct gw_load {
     struct gw_server *server;
     struct gw_remote *remote; /* NULL: the directory is seen from here */
-    uint8_t *found;           /* [chunks], arrays found */
+    uint8_t *found;           /* [chunks], a bit for each array found */
     struct gw_manifest manifest;
     unsigned arrays; /* weights and states, as far as the checkpoint has them */
     size_t file;     /* of the manifest */
@@ -147,7 +147,7 @@ static void complete(struct gw_load *load)
     const struct gw_shard *shard = server->shard;
     for (uint32_t i = 0; i < shard->chunks; i++) {
         char name[TENSOR_NAME];
-        if (load->found[i] == load->arrays)
+        if (load->found[i] + 1u == 1u << load->arrays)
             continue;
         gw_chunk_tensor_name(shard->map, shard->chunk[i].global, NULL, name,
                              sizeof name);
@@ -209,7 +209,7 @@ static void next_tensor(struct gw_load *load)
         give_up(load);
         return;
     }
-    load->found[index]++;
+    load->found[index] |= (uint8_t)(1u << array);
     read_at(load, load->manifest.files[load->file].name, tensor->offset,
             arena + chunk->first, (size_t)tensor->bytes, next_tensor);
 }
