@@ -66,10 +66,10 @@ static enum gw_status admit(void *owner,
         return GW_EREFUSED;
     }
     if (strcmp(hello->version, PACKAGE_VERSION) != 0)
-        gw_log_warn(self->log,
-                    "%s at %s is gradweir %s, this is %s: bits may differ",
-                    gw_role_name(hello->role), peer->address, hello->version,
-                    PACKAGE_VERSION);
+        gw_log_limited(self->log, &self->limit, GW_LOG_WARN,
+                       "%s at %s is gradweir %s, this is %s: bits may differ",
+                       gw_role_name(hello->role), peer->address, hello->version,
+                       PACKAGE_VERSION);
     return GW_OK;
 }
 
@@ -184,8 +184,12 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         gw_coordinator_bye(self, who, &message->bye);
         break;
     case GW_MESSAGE_END:
-        gw_coordinator_end(self, message->end.status, "%s: %s", peer->name,
-                           message->end.text);
+        /* a member may fail the job, not declare it done */
+        if (message->end.status == GW_OK)
+            gw_peer_reject(peer, 0, "an end that is not its to tell");
+        else
+            gw_coordinator_end(self, message->end.status, "%s: %s", peer->name,
+                               message->end.text);
         break;
     case GW_MESSAGE_DECISION:
         if (leader) {
@@ -286,6 +290,7 @@ enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
     self->log = options->log;
     /* everyone begins with this one: workers multiply, shards divide by it */
     self->state.loss_scale = gw_loss_scale_first(options->config);
+    self->limit.per_second = 2;
     if (!self->loop->log)
         self->loop->log = options->log; /* for what strangers do */
     if (!self->loop->metrics)

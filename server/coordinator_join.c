@@ -28,7 +28,8 @@ refuse(struct gw_coordinator *self,
     va_end(args);
     struct gw_message message = {.kind = GW_MESSAGE_END,
                                  .end = {.status = status, .text = text}};
-    gw_log_warn(self->log, "%s may not join: %s", peer->name, text);
+    gw_log_limited(self->log, &self->limit, GW_LOG_WARN, "%s may not join: %s",
+                   peer->name, text);
     gw_peer_tell(peer, &message);
 }
 

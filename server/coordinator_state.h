@@ -60,6 +60,7 @@ struct gw_coordinator {
     const struct gw_config *config;
     struct gw_loop *loop;
     struct gw_log *log;
+    struct gw_log_limit limit; /* of lines that strangers provoke */
     struct gw_member *member;
     enum gw_phase phase;
     char *job_text;

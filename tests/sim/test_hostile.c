@@ -373,6 +373,24 @@ static void a_shard_that_is_cut_off_says_so(void **state)
     cluster_close(&cluster);
 }
 
+/* A job is done when its leader says so and not when one member does. */
+static void no_member_declares_a_job_done(void **state)
+{
+    (void)state;
+    struct stranger stranger;
+    cluster_open(&cluster, &calm, impatient, NULL);
+    gw_sim_kill(cluster.worker[1].loop);
+    join_as(&stranger, GW_ROLE_WORKER);
+    tell(&stranger,
+         &(struct gw_message){.kind = GW_MESSAGE_END, .end = {.text = "done"}});
+    assert_true(cluster_run_until(&cluster, is_down, &stranger, LIMIT_US));
+    assert_false(cluster.finished);
+    stranger_close(&stranger);
+    assert_true(cluster_run_until(&cluster, is_finished, NULL, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_EDEAD);
+    cluster_close(&cluster);
+}
+
 static int is_under_way(void *owner)
 {
     (void)owner;
@@ -407,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_member_that_does_not_come_is_missed),
         cmocka_unit_test(a_member_that_says_nothing_is_named),
         cmocka_unit_test(a_shard_that_is_cut_off_says_so),
+        cmocka_unit_test(no_member_declares_a_job_done),
         cmocka_unit_test(a_late_checkpoint_is_told),
     };
     int failed = cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
