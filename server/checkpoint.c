@@ -12,54 +12,7 @@
 #include "server/store.h"
 #include "server/tensors.h"
 
-#define TENSOR_NAME     160
 #define CHECKPOINTS_MAX 4096
-
-/* ---- one file ---- */
-
-enum gw_status gw_tensors_open(struct gw_disk *disk,
-                               const char *path,
-                               struct gw_tensors *tensors,
-                               struct gw_error *error)
-{
-    uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES], *json = NULL;
-    uint64_t bytes;
-    size_t n;
-    *tensors = (struct gw_tensors){.disk = disk};
-    enum gw_status status =
-        disk->ops->open(disk, path, GW_FILE_READ, &tensors->file, error);
-    if (status != GW_OK)
-        return status;
-    status = disk->ops->size(tensors->file, &bytes, error);
-    if (status == GW_OK && bytes < sizeof prefix)
-        status = gw_fail(error, GW_ECORRUPT, "%s is no safetensors file", path);
-    if (status == GW_OK)
-        status =
-            disk->ops->read(tensors->file, 0, prefix, sizeof prefix, error);
-    if (status == GW_OK)
-        status = gw_safetensors_header_bytes(path, prefix, bytes, &n, error);
-    if (status == GW_OK) {
-        json = malloc(n + 1);
-        status =
-            json ? disk->ops->read(tensors->file, sizeof prefix, json, n, error)
-                 : gw_fail(error, GW_ENOMEM, "no memory to read %s", path);
-    }
-    if (status == GW_OK)
-        status =
-            gw_safetensors_read(path, json, n, bytes, &tensors->header, error);
-    free(json);
-    if (status != GW_OK)
-        gw_tensors_close(tensors);
-    return status;
-}
-
-void gw_tensors_close(struct gw_tensors *tensors)
-{
-    gw_safetensors_free(tensors->header);
-    if (tensors->file)
-        tensors->disk->ops->close(tensors->file, NULL);
-    *tensors = (struct gw_tensors){0};
-}
 
 /* ---- a checkpoint ---- */
 
@@ -110,8 +63,8 @@ static enum gw_status read_file(struct gw_disk *disk,
     if (status != GW_OK)
         return status;
     for (uint32_t c = 0; c < map->chunks && status == GW_OK; c++) {
-        char name[TENSOR_NAME];
-        gw_chunk_tensor_name(map, c, NULL, name, sizeof name);
+        char name[GW_TENSOR_NAME_MAX];
+        gw_tensor_name(map, c, NULL, name);
         const struct gw_tensor *tensor =
             gw_safetensors_find(tensors.header, name);
         if (!tensor)
@@ -139,7 +92,7 @@ static enum gw_status read_weights(struct gw_disk *disk,
                                    struct gw_checkpoint *checkpoint,
                                    struct gw_error *error)
 {
-    char path[GW_PATH_MAX], name[TENSOR_NAME];
+    char path[GW_PATH_MAX], name[GW_TENSOR_NAME_MAX];
     enum gw_status status = gw_map_create(manifest->keys, manifest->n_keys, 1,
                                           &checkpoint->map, error);
     if (status != GW_OK)
@@ -160,7 +113,7 @@ static enum gw_status read_weights(struct gw_disk *disk,
     for (uint32_t c = 0; status == GW_OK && c < map->chunks; c++) {
         if (found[c])
             continue;
-        gw_chunk_tensor_name(map, c, NULL, name, sizeof name);
+        gw_tensor_name(map, c, NULL, name);
         status = gw_fail(error, GW_ECORRUPT,
                          "the checkpoint of step %" PRIu64 " in %s has no %s",
                          manifest->state.clock, dir, name);

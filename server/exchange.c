@@ -8,12 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/digest.h"
 #include "server/manifest.h"
 #include "server/store.h"
 #include "server/tensors.h"
-
-#define TENSOR_NAME 160
 
 /* ---- out ---- */
 
@@ -38,34 +35,19 @@ static enum gw_status make_header(const struct gw_checkpoint *checkpoint,
     return status;
 }
 
-static enum gw_status write_tensors(struct gw_disk *disk,
-                                    struct gw_file *file,
-                                    const struct gw_checkpoint *checkpoint,
-                                    const struct gw_safetensors_header *header,
-                                    struct gw_error *error)
+static enum gw_status put_tensors(struct gw_store_file *to,
+                                  const struct gw_checkpoint *checkpoint,
+                                  const struct gw_safetensors_header *header,
+                                  struct gw_error *error)
 {
     const struct gw_map *map = checkpoint->map;
-    enum gw_status status = disk->ops->reserve(file, header->file_bytes, error);
-    if (status == GW_OK)
-        status = disk->ops->write(file, 0, header->bytes, header->n, error);
+    enum gw_status status =
+        gw_store_put(to, 0, header->bytes, header->n, error);
     for (size_t i = 0; i < map->keys && status == GW_OK; i++)
-        status = disk->ops->write(file, header->offset[i],
-                                  gw_checkpoint_key(checkpoint, i),
-                                  map->key_elems[i] * sizeof(float), error);
-    if (status == GW_OK)
-        status = disk->ops->sync(file, error);
+        status = gw_store_put(to, header->offset[i],
+                              gw_checkpoint_key(checkpoint, i),
+                              map->key_elems[i] * sizeof(float), error);
     return status;
-}
-
-/* "dir/file" to "dir"; what has no directory is in this one. */
-static void parent_of(const char *file, char dir[GW_PATH_MAX])
-{
-    snprintf(dir, GW_PATH_MAX, "%s", file);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = '\0';
-    else
-        strcpy(dir, ".");
 }
 
 enum gw_status gw_checkpoint_export(struct gw_disk *disk,
@@ -73,32 +55,17 @@ enum gw_status gw_checkpoint_export(struct gw_disk *disk,
                                     const char *file,
                                     struct gw_error *error)
 {
-    char temporary[GW_PATH_MAX + 4], dir[GW_PATH_MAX];
     struct gw_safetensors_header header;
-    struct gw_file *to;
-    if (strlen(file) >= GW_PATH_MAX)
-        return gw_fail(error, GW_EINVAL, "the name of %.64s... is too long",
-                       file);
-    snprintf(temporary, sizeof temporary, "%s.tmp", file);
-    parent_of(file, dir);
+    struct gw_store_file to;
     enum gw_status status = make_header(checkpoint, &header, error);
     if (status != GW_OK)
         return status;
-    status = disk->ops->open(disk, temporary, GW_FILE_CREATE, &to, error);
-    if (status != GW_OK)
-        goto free_header;
-    status = write_tensors(disk, to, checkpoint, &header, error);
-    enum gw_status closed =
-        disk->ops->close(to, status == GW_OK ? error : NULL);
+    status = gw_store_begin(disk, file, header.file_bytes, &to, error);
     if (status == GW_OK)
-        status = closed;
+        status = put_tensors(&to, checkpoint, &header, error);
     if (status == GW_OK)
-        status = disk->ops->rename(disk, temporary, file, error);
-    if (status == GW_OK)
-        status = disk->ops->sync_dir(disk, dir, error);
-    else
-        disk->ops->remove(disk, temporary, NULL);
-free_header:
+        status = gw_store_commit(&to, error);
+    gw_store_abandon(&to);
     gw_safetensors_header_free(&header);
     return status;
 }
@@ -192,45 +159,30 @@ static enum gw_status write_shard(struct gw_disk *disk,
                                   struct gw_error *error)
 {
     const struct gw_map *map = checkpoint->map;
-    const struct gw_metadata metadata = {"clock", "0"};
-    struct gw_safetensors_header header = {0};
-    struct gw_tensor_spec *specs = calloc(map->chunks, sizeof *specs);
+    struct gw_safetensors_header header;
+    enum gw_status status =
+        gw_tensors_header(map, 0, NULL, 0, 0, &header, error);
+    if (status != GW_OK)
+        return status;
     struct gw_store_part *parts = calloc(map->chunks + 1, sizeof *parts);
-    uint64_t *shape = calloc(map->chunks, sizeof *shape);
-    char(*names)[TENSOR_NAME] = calloc(map->chunks, sizeof *names);
-    enum gw_status status = GW_ENOMEM;
-    if (!specs || !parts || !shape || !names) {
-        gw_fail(error, status, "no memory for a checkpoint's header");
-        goto out;
+    if (!parts) {
+        status = gw_fail(error, GW_ENOMEM, "no memory for a checkpoint");
+        goto free_header;
     }
-    for (uint32_t c = 0; c < map->chunks; c++) {
+    parts[0] = (struct gw_store_part){header.bytes, header.n};
+    for (size_t c = 0; c < map->chunks; c++) {
         const struct gw_chunk *chunk = &map->chunk[c];
-        gw_chunk_tensor_name(map, c, NULL, names[c], sizeof names[c]);
-        shape[c] = chunk->elems;
-        specs[c] = (struct gw_tensor_spec){names[c], 1, &shape[c]};
         parts[c + 1] = (struct gw_store_part){
             checkpoint->weights + chunk->arena_offset / sizeof(float),
             chunk->elems * sizeof(float)};
     }
-    status = gw_safetensors_header_make(specs, map->chunks, &metadata, 1,
-                                        &header, error);
-    if (status != GW_OK)
-        goto out;
-    parts[0] = (struct gw_store_part){header.bytes, header.n};
-    struct gw_digest *digest = gw_digest_begin();
-    for (size_t i = 0; i <= map->chunks; i++)
-        gw_digest_add(digest, parts[i].bytes, parts[i].n);
-    gw_digest_end(digest, file->sha256);
-    file->bytes = header.file_bytes;
     gw_shard_file_name(0, 1, file->name);
+    file->bytes = gw_store_digest(parts, map->chunks + 1, file->sha256);
     status =
         gw_store_write(disk, dir, 0, file->name, parts, map->chunks + 1, error);
-out:
-    gw_safetensors_header_free(&header);
-    free(specs);
     free(parts);
-    free(shape);
-    free(names);
+free_header:
+    gw_safetensors_header_free(&header);
     return status;
 }
 
@@ -284,8 +236,11 @@ enum gw_status gw_checkpoint_import(struct gw_disk *disk,
         status = gw_map_create(keys, n_keys, 1, &checkpoint.map, error);
     if (status == GW_OK)
         status = read_weights(disk, file, &checkpoint, error);
-    if (status == GW_OK)
+    if (status == GW_OK) {
         status = write_checkpoint(disk, &checkpoint, dir, error);
+        if (status != GW_OK) /* else the next try finds a checkpoint there */
+            gw_store_remove(disk, dir, 0);
+    }
     gw_checkpoint_close(&checkpoint);
     return status;
 }

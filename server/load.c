@@ -18,10 +18,8 @@
 #include <string.h>
 
 #include "server/remote.h"
-#include "server/safetensors.h"
 #include "server/store.h"
-
-#define TENSOR_NAME 160
+#include "server/tensors.h"
 
 /* How long the simulator lets a read take. */
 #define READ_MODEL_US 100
@@ -146,11 +144,10 @@ static void complete(struct gw_load *load)
     struct gw_server *server = load->server;
     const struct gw_shard *shard = server->shard;
     for (uint32_t i = 0; i < shard->chunks; i++) {
-        char name[TENSOR_NAME];
+        char name[GW_TENSOR_NAME_MAX];
         if (load->found[i] + 1u == 1u << load->arrays)
             continue;
-        gw_chunk_tensor_name(shard->map, shard->chunk[i].global, NULL, name,
-                             sizeof name);
+        gw_tensor_name(shard->map, shard->chunk[i].global, NULL, name);
         gw_fail(&load->error, GW_EMISMATCH,
                 "the checkpoint of step %" PRIu64 " lacks %s or its optimizer "
                 "state: it is of another model or optimizer",
@@ -172,11 +169,10 @@ find_next(struct gw_load *load, unsigned *array_p, uint32_t *chunk_p)
     while (load->tensor < (size_t)load->arrays * shard->chunks) {
         unsigned array = (unsigned)(load->tensor / shard->chunks);
         uint32_t chunk = (uint32_t)(load->tensor % shard->chunks);
-        char name[TENSOR_NAME];
-        gw_chunk_tensor_name(shard->map, shard->chunk[chunk].global,
-                             array ? shard->optimizer->state_names[array - 1]
-                                   : NULL,
-                             name, sizeof name);
+        char name[GW_TENSOR_NAME_MAX];
+        gw_tensor_name(shard->map, shard->chunk[chunk].global,
+                       array ? shard->optimizer->state_names[array - 1] : NULL,
+                       name);
         load->tensor++;
         const struct gw_tensor *tensor =
             gw_safetensors_find(load->tensors, name);

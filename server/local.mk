@@ -37,6 +37,7 @@ libserver_a_SOURCES = \
 	%D%/store.c \
 	%D%/store.h \
 	%D%/store_write.c \
+	%D%/tensors.c \
 	%D%/tensors.h \
 	%D%/want.c \
 	%D%/want.h

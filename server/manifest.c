@@ -429,15 +429,3 @@ void gw_shard_file_name(uint32_t shard,
     snprintf(name, GW_FILE_NAME_MAX, "shard-%u-of-%u.safetensors", shard,
              shards);
 }
-
-void gw_chunk_tensor_name(const struct gw_map *map,
-                          uint32_t chunk,
-                          const char *state,
-                          char *name,
-                          size_t room)
-{
-    const struct gw_chunk *place = &map->chunk[chunk];
-    snprintf(name, room, "%s%s%s[%" PRIu64 ":%" PRIu64 "]", state ? state : "",
-             state ? "." : "", map->key[place->key].name, place->key_elem,
-             place->key_elem + place->elems);
-}

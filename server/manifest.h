@@ -71,12 +71,4 @@ void gw_shard_file_name(uint32_t shard,
                         uint32_t shards,
                         char name[GW_FILE_NAME_MAX]);
 
-/* "fc1.weight[0:16384]", with "exp_avg." in front for an optimizer's state:
-   a chunk's tensor in a shard's file. */
-void gw_chunk_tensor_name(const struct gw_map *map,
-                          uint32_t chunk,
-                          const char *state,
-                          char *name,
-                          size_t room);
-
 #endif

@@ -18,14 +18,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "proto/digest.h"
 #include "server/manifest.h"
 #include "server/remote.h"
-#include "server/safetensors.h"
 #include "server/store.h"
+#include "server/tensors.h"
 
 #define CUTS_MAX     4
-#define TENSOR_NAME  160
 #define COPY_TURN_US 5000
 
 /* How long the simulator lets a write take. */
@@ -167,54 +165,6 @@ void gw_save_reached(struct gw_server *server, uint32_t index)
 
 /* ---- writing ---- */
 
-/* Tensors of the file: per array the chunks, named as manifest.h says. */
-static enum gw_status make_header(struct gw_save *save,
-                                  struct gw_safetensors_header *header)
-{
-    const struct gw_shard *shard = save->server->shard;
-    const struct gw_optimizer *optimizer = shard->optimizer;
-    size_t n = (size_t)save->arrays * shard->chunks;
-    char clock[24];
-    struct gw_metadata metadata = {.key = "clock", .value = clock};
-    struct gw_tensor_spec *tensors = calloc(n + 1, sizeof *tensors);
-    uint64_t *shape = calloc(n + 1, sizeof *shape);
-    char(*names)[TENSOR_NAME] = calloc(n + 1, sizeof *names);
-    enum gw_status status = GW_ENOMEM;
-    snprintf(clock, sizeof clock, "%" PRIu64, save->clock);
-    if (!tensors || !shape || !names) {
-        gw_fail(&save->error, status, "no memory for a checkpoint's header");
-        goto out;
-    }
-    for (size_t i = 0; i < n; i++) {
-        size_t array = i / shard->chunks;
-        const struct gw_shard_chunk *chunk = &shard->chunk[i % shard->chunks];
-        gw_chunk_tensor_name(shard->map, chunk->global,
-                             array ? optimizer->state_names[array - 1] : NULL,
-                             names[i], sizeof names[i]);
-        shape[i] = chunk->elems;
-        tensors[i] = (struct gw_tensor_spec){
-            .name = names[i], .dims = 1, .shape = &shape[i]};
-    }
-    status = gw_safetensors_header_make(tensors, n, &metadata, 1, header,
-                                        &save->error);
-out:
-    free(tensors);
-    free(shape);
-    free(names);
-    return status;
-}
-
-static void hash_file(struct gw_save *save)
-{
-    struct gw_digest *digest = gw_digest_begin();
-    save->file_bytes = 0;
-    for (size_t i = 0; i < 2; i++) {
-        gw_digest_add(digest, save->parts[i].bytes, save->parts[i].n);
-        save->file_bytes += save->parts[i].n;
-    }
-    gw_digest_end(digest, save->sha256);
-}
-
 /* Runs on another thread: touches nothing that the loop may change. */
 static void write_file(struct gw_work *work)
 {
@@ -222,15 +172,17 @@ static void write_file(struct gw_work *work)
     struct gw_server *server = save->server;
     struct gw_disk *disk = server->loop->disk;
     gw_safetensors_header_free(&save->header);
-    save->header = (struct gw_safetensors_header){0};
     save->error.text[0] = '\0';
-    save->status = make_header(save, &save->header);
+    save->status = gw_tensors_header(server->map, server->number,
+                                     server->shard->optimizer->state_names,
+                                     server->shard->optimizer->states,
+                                     save->clock, &save->header, &save->error);
     if (save->status != GW_OK)
         return;
     save->parts[0] = (struct gw_store_part){save->header.bytes, save->header.n};
     save->parts[1] = (struct gw_store_part){save->snapshot,
                                             save->arrays * save->array_bytes};
-    hash_file(save);
+    save->file_bytes = gw_store_digest(save->parts, 2, save->sha256);
     save->sees = gw_store_sees(disk, server->dir, server->token);
     if (save->sees)
         save->status = gw_store_write(disk, server->dir, save->clock,

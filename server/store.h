@@ -38,14 +38,22 @@ enum gw_status gw_store_make_dir(struct gw_disk *disk,
 struct gw_store_file {
     struct gw_disk *disk;
     struct gw_file *file; /* NULL when it is written or given up */
-    char path[GW_PATH_MAX], parent[GW_PATH_MAX];
+    char path[GW_PATH_MAX];
 };
 
 /*
- * Begins a file of `bytes` in the checkpoint of `clock`, making its directory;
- * then puts, and at last one of commit and abandon. Nothing is left behind by
- * a create or commit that fails; a put that fails leaves the file open.
+ * Begins a file of `bytes` at `path`; then puts, and at last one of commit and
+ * abandon. A begin that fails leaves nothing behind, nor does a commit, unless
+ * it is the directory that cannot be synced; a put that fails leaves the file
+ * open.
  */
+enum gw_status gw_store_begin(struct gw_disk *disk,
+                              const char *path,
+                              uint64_t bytes,
+                              struct gw_store_file *file,
+                              struct gw_error *error);
+
+/* The same in the checkpoint of `clock`, whose directory is made. */
 enum gw_status gw_store_create(struct gw_disk *disk,
                                const char *dir,
                                uint64_t clock,
@@ -72,6 +80,11 @@ enum gw_status gw_store_write(struct gw_disk *disk,
                               const struct gw_store_part *parts,
                               size_t n,
                               struct gw_error *error);
+
+/* The digest of parts that lie one after the other; returns their bytes. */
+uint64_t gw_store_digest(const struct gw_store_part *parts,
+                         size_t n,
+                         uint8_t sha256[GW_DIGEST_BYTES]);
 
 /*
  * A file in `dir` that says `token` for as long as the job runs: whoever finds

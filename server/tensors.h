@@ -1,9 +1,36 @@
-/* A safetensors file on a disk, opened for reading. Private to server/. */
+/*
+ * Safetensors files of this program's own making: a shard's file, a tensor for
+ * each of its chunks; and any such file, opened for reading. Private to
+ * server/. Blocking calls.
+ */
 #ifndef GW_SERVER_TENSORS_H
 #define GW_SERVER_TENSORS_H
 
+#include "proto/map.h"
 #include "server/safetensors.h"
 #include "transport/loop.h"
+
+#define GW_TENSOR_NAME_MAX 160
+
+/* The tensor of a chunk in a shard's file: "fc1.weight[0:16384]", for an
+   optimizer's state with its name in front: "exp_avg.fc1.weight[0:16384]". */
+void gw_tensor_name(const struct gw_map *map,
+                    uint32_t chunk,
+                    const char *state,
+                    char name[GW_TENSOR_NAME_MAX]);
+
+/*
+ * The header of a shard's file: the weights of its chunks in their order, then
+ * each of the n states likewise. Errors of gw_safetensors_header_make, and
+ * GW_ENOMEM; *header is set only on GW_OK.
+ */
+enum gw_status gw_tensors_header(const struct gw_map *map,
+                                 uint32_t shard,
+                                 const char *const *states,
+                                 unsigned n,
+                                 uint64_t clock,
+                                 struct gw_safetensors_header *header,
+                                 struct gw_error *error);
 
 struct gw_tensors {
     struct gw_disk *disk;

@@ -149,12 +149,38 @@ static void other_models_are_refused(void **state)
     place_close(&place);
 }
 
+static enum gw_status rename_no_manifest(struct gw_disk *disk,
+                                         const char *from,
+                                         const char *to,
+                                         struct gw_error *error)
+{
+    if (strstr(to, GW_MANIFEST_NAME))
+        return gw_fail(error, GW_ENOSPC, "no space left");
+    return gw_disk_posix_ops.rename(disk, from, to, error);
+}
+
+/* What failed half-way does not stand in the way of another try. */
+static void a_failed_import_can_be_repeated(void **state)
+{
+    struct place place = place_open();
+    struct gw_disk_ops full = gw_disk_posix_ops;
+    (void)state;
+    full.rename = rename_no_manifest;
+    place.disk.ops = &full;
+    assert_int_equal(import(&place, place.library, KEYS), GW_ENOSPC);
+    place.disk.ops = &gw_disk_posix_ops;
+    if (import(&place, place.library, KEYS) != GW_OK)
+        fail_msg("%s", place.error.text);
+    place_close(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_library_s_file_becomes_a_checkpoint),
         cmocka_unit_test(what_is_exported_has_every_key),
         cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(a_failed_import_can_be_repeated),
     };
     return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
 }
