@@ -23,20 +23,20 @@ static void print_export_usage(void)
         "  --help  this text");
 }
 
-static enum gw_status export(const char *path,
-                             const char *file,
-                             struct gw_error *error) {
+static enum gw_status
+write_file(const char *path, const char *file, struct gw_error *error)
+{
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
-        struct gw_checkpoint checkpoint;
-        enum gw_status status =
-            gw_checkpoint_open(&disk, path, &checkpoint, error);
-        if (status != GW_OK) return status;
-        status = gw_checkpoint_export(&disk, &checkpoint, file, error);
-        if (status == GW_OK) printf("%s: %zu tensors of step %" PRIu64 "\n",
-                                    file,
-                                    checkpoint.map->keys,
-                                    checkpoint.clock);
-        gw_checkpoint_close(&checkpoint); return status;
+    struct gw_checkpoint checkpoint;
+    enum gw_status status = gw_checkpoint_open(&disk, path, &checkpoint, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_checkpoint_export(&disk, &checkpoint, file, error);
+    if (status == GW_OK)
+        printf("%s: %zu tensors of step %" PRIu64 "\n", file,
+               checkpoint.map->keys, checkpoint.clock);
+    gw_checkpoint_close(&checkpoint);
+    return status;
 }
 
 enum gw_exit gw_cmd_export(int argc, char **argv)
@@ -54,7 +54,7 @@ enum gw_exit gw_cmd_export(int argc, char **argv)
     if (argc - optind != 2)
         return gw_cli_usage("export: takes a checkpoint and a file (gradweir "
                             "export --help)");
-    return export(argv[optind], argv[optind + 1], &error) == GW_OK
+    return write_file(argv[optind], argv[optind + 1], &error) == GW_OK
                ? GW_EXIT_DONE
                : gw_cli_fail(&error);
 }
@@ -74,10 +74,10 @@ static void print_import_usage(void)
          "  --help           this text");
 }
 
-static enum gw_status import(const char *file,
-                             const struct gw_config *config,
-                             const char *dir,
-                             struct gw_error *error)
+static enum gw_status make_checkpoint(const char *file,
+                                      const struct gw_config *config,
+                                      const char *dir,
+                                      struct gw_error *error)
 {
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     struct gw_study study;
@@ -117,7 +117,7 @@ begin_import(const char *file, const struct gw_cli_job *job, const char *to)
                          "import: say where with --to, since checkpoint.dir "
                          "is empty");
     if (status == GW_OK)
-        status = import(file, config, to, &error);
+        status = make_checkpoint(file, config, to, &error);
     free(config);
     return status == GW_OK ? GW_EXIT_DONE : gw_cli_fail(&error);
 }
