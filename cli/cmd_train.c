@@ -80,11 +80,14 @@ static enum gw_exit launch(struct train *train)
     return gw_launch(&options);
 }
 
-static enum gw_status
-set_count(struct train *train, const char *key, char text[64], char *value)
+static enum gw_status set_count(struct train *train,
+                                const char *key,
+                                const char *value,
+                                char text[64],
+                                struct gw_error *error)
 {
     snprintf(text, 64, "cluster.%s=%.40s", key, value);
-    return gw_cli_job_set(&train->job, text, NULL);
+    return gw_cli_job_set(&train->job, text, error);
 }
 
 static enum gw_exit start(int argc, char **argv, struct train *train)
@@ -118,13 +121,15 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
             status =
                 gw_cli_number("--workers", optarg, 1, 4096, &number, &error);
             if (status == GW_OK)
-                status = set_count(train, "workers", train->workers, optarg);
+                status =
+                    set_count(train, "workers", optarg, train->workers, &error);
             break;
         case SERVERS:
             status =
                 gw_cli_number("--servers", optarg, 1, 4096, &number, &error);
             if (status == GW_OK)
-                status = set_count(train, "servers", train->servers, optarg);
+                status =
+                    set_count(train, "servers", optarg, train->servers, &error);
             break;
         case SET:
             status = gw_cli_job_set(&train->job, optarg, &error);

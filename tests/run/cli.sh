@@ -52,6 +52,10 @@ ok 'no arguments'
 run 2 confg &&
   says 'no such command "confg", the nearest is config (gradweir --help lists all)'
 ok 'unknown command'
+sets=$(yes -- '--set train.seed=1' | head -n 256)
+# shellcheck disable=SC2086
+run 2 train "$job" $sets --workers 2 && says '--set: given more than 256 times'
+ok 'more settings than there is room for'
 
 run 0 config && grep -q '^    # samples per worker' "$scratch/out" &&
   cp "$scratch/out" "$scratch/template.cfg" &&
