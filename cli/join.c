@@ -92,7 +92,7 @@ static enum gw_status read_job(const struct gw_join_options *options,
     for (size_t i = 0; i < options->own.sets; i++)
         if (gw_config_set(config, options->own.set[i], error) != GW_OK)
             return gw_fail_in(error, "--set");
-    return GW_OK;
+    return gw_config_check(config, error);
 }
 
 enum gw_status gw_join_job(struct gw_process *process,

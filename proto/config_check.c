@@ -117,6 +117,18 @@ static enum gw_status check_evaluation(const struct gw_config *config,
     return GW_OK;
 }
 
+/* A key that did nothing would be worse than one that is refused. */
+static enum gw_status check_pins(const struct gw_config *config,
+                                 struct gw_error *error)
+{
+    if (!config->worker.pin && !config->server.pin)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "%s: this version binds no threads to cores; leave it "
+                   "false, and start the process with taskset",
+                   config->worker.pin ? "worker.pin" : "server.pin");
+}
+
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error)
 {
@@ -135,6 +147,8 @@ enum gw_status gw_config_check(const struct gw_config *config,
         status = check_evaluation(config, error);
     if (!status)
         status = check_commit(config, error);
+    if (!status)
+        status = check_pins(config, error);
     if (!status && gw_config_print(config, 0, NULL, 0) > GW_JOB_TEXT_MAX)
         status = gw_fail(error, GW_EUSAGE,
                          "the job is longer than %u bytes as text, members "

@@ -121,12 +121,12 @@ static const struct gw_config_key keys[] = {
     {KEY(worker.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
      .min = 1, .max = 1024, .help = "threads of a worker's matrix products"},
     {KEY(worker.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
-     .help = "bind a worker's threads to cores"},
+     .help = "bind a worker's threads to cores; not in this version"},
 
     {KEY(server.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
      .min = 1, .max = 1024, .help = "shards of a server, a thread each"},
     {KEY(server.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
-     .help = "bind a server's threads to cores"},
+     .help = "bind a server's threads to cores; not in this version"},
 
     COUNT(cluster.workers, "2", 1, 4096, "workers in all"),
     COUNT(cluster.servers, "2", 1, 4096, "servers in all"),

@@ -446,6 +446,12 @@ static void contradictions_are_refused(void **state)
     check_refuses(SETTINGS("train.eval_every=never", "train.early_stop=2"),
                   "train.early_stop: nothing is scored while train.eval_every "
                   "is \"never\"");
+    check_refuses(SETTINGS("worker.pin=true"),
+                  "worker.pin: this version binds no threads to cores; leave "
+                  "it false, and start the process with taskset");
+    check_refuses(SETTINGS("server.pin=true"),
+                  "server.pin: this version binds no threads to cores; leave "
+                  "it false, and start the process with taskset");
 }
 
 static void streaming_says_why_not(void **state)
