@@ -118,7 +118,7 @@ struct gw_start {
     struct gw_decision_state state;
     const char *resume; /* directory of the checkpoint, "" to begin anew */
     const char *dir;    /* checkpoint.dir, "" for none */
-    const char *token;  /* a file there that shows that the dir is shared */
+    const char *token;  /* what a file says that shows that it is shared */
 };
 
 struct gw_ready {

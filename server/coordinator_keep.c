@@ -44,7 +44,7 @@ struct gw_keeper {
     struct cut cut[CUTS_MAX];
     struct gw_manifest resumed; /* what the job goes on from */
     int is_resumed;
-    char token[TOKEN_MAX]; /* a file in checkpoint.dir while the job runs */
+    char token[TOKEN_MAX]; /* what a file in checkpoint.dir says meanwhile */
     uint64_t best_clock;
     int has_best;
     uint64_t progress; /* files saved, and manifests */
