@@ -109,11 +109,33 @@ how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
     }
 }
 
+/* What --resume would begin with, where that bears saying. */
+static void where_it_goes_on(const struct gw_coordinator *self,
+                             enum gw_status *status_p,
+                             char *text,
+                             size_t room)
+{
+    const struct gw_final_report *final = &self->final;
+    if (gw_keeper_has(self, self->end_clock)) {
+        snprintf(text, room, "%s",
+                 *status_p != GW_EINTERRUPTED ? ""
+                 : final->has_checkpoint
+                     ? "; --resume goes on from there"
+                     : "; without checkpoint.dir it cannot go on");
+        return;
+    }
+    if (*status_p != GW_ENONFINITE)
+        *status_p = GW_EIO;
+    int n = snprintf(text, room, ", but its checkpoint could not be written");
+    if (final->has_checkpoint)
+        snprintf(text + n, room - (size_t)n,
+                 "; --resume goes on from step %" PRIu64, final->checkpoint);
+}
+
 /* All steps are done and saved, and the workers have said good-bye. */
 void gw_coordinator_maybe_done(struct gw_coordinator *self)
 {
-    char text[256];
-    const char *rest = "";
+    char text[256], rest[128];
     if (self->phase != GW_PHASE_RUNNING || !self->end_decided ||
         gw_keeper_is_busy(self))
         return;
@@ -121,15 +143,7 @@ void gw_coordinator_maybe_done(struct gw_coordinator *self)
         if (one->role == GW_ROLE_WORKER && !one->bye)
             return;
     enum gw_status status = how_it_ended(self, text, sizeof text);
-    if (!gw_keeper_has(self, self->end_clock)) {
-        rest = ", but the last checkpoint could not be written";
-        if (status != GW_ENONFINITE)
-            status = GW_EIO;
-    } else if (status == GW_EINTERRUPTED) {
-        rest = self->final.has_checkpoint
-                   ? "; --resume goes on from there"
-                   : "; without checkpoint.dir it cannot go on";
-    }
+    where_it_goes_on(self, &status, rest, sizeof rest);
     gw_coordinator_end(self, status, "%s%s", text, rest);
 }
 

@@ -349,8 +349,8 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
     return GW_OK;
 }
 
-static void write_manifest(struct gw_work *work);
-static void manifest_written(struct gw_work *work);
+static void conclude(struct gw_work *work);
+static void concluded(struct gw_work *work);
 
 /* The cut of a clock: decisions and saved files meet there in any order. */
 static struct cut *open_cut(struct gw_coordinator *self, uint64_t clock)
@@ -364,8 +364,8 @@ static struct cut *open_cut(struct gw_coordinator *self, uint64_t clock)
         gw_manifest_free(&cut->manifest);
         *cut = (struct cut){.keeper = keeper, .open = 1};
         cut->manifest.state.clock = clock;
-        cut->work = (struct gw_work){.run = write_manifest,
-                                     .done = manifest_written,
+        cut->work = (struct gw_work){.run = conclude,
+                                     .done = concluded,
                                      .owner = cut,
                                      .model_us = WRITE_MODEL_US};
         if (fill_manifest(self, &cut->manifest) != GW_OK) {
@@ -417,24 +417,43 @@ static void remove_old(struct cut *cut)
     }
 }
 
-/* On another thread: touches the cut and the disk. */
-static void write_manifest(struct gw_work *work)
+static enum gw_status write_manifest(struct cut *cut)
 {
-    struct cut *cut = work->owner;
     struct gw_coordinator *self = cut->keeper->self;
     char *text = gw_manifest_print(&cut->manifest);
-    if (!text) {
-        cut->status =
-            gw_fail(&cut->error, GW_ENOMEM, "no memory to print a manifest");
-        return;
-    }
+    if (!text)
+        return gw_fail(&cut->error, GW_ENOMEM, "no memory to print a manifest");
     const struct gw_store_part part = {text, strlen(text)};
-    cut->status = gw_store_write(self->loop->disk, dir_of(self),
-                                 cut->manifest.state.clock, GW_MANIFEST_NAME,
-                                 &part, 1, &cut->error);
+    enum gw_status status = gw_store_write(
+        self->loop->disk, dir_of(self), cut->manifest.state.clock,
+        GW_MANIFEST_NAME, &part, 1, &cut->error);
     free(text);
+    return status;
+}
+
+/* What failed leaves nothing; but one that was whole before stays. */
+static void remove_failed(struct cut *cut)
+{
+    struct gw_coordinator *self = cut->keeper->self;
+    struct gw_disk *disk = self->loop->disk;
+    uint64_t clock = cut->manifest.state.clock;
+    struct gw_manifest before;
+    if (gw_store_manifest(disk, dir_of(self), clock, &before, NULL) == GW_OK)
+        gw_manifest_free(&before);
+    else
+        gw_store_remove(disk, dir_of(self), clock);
+}
+
+/* On another thread: touches the cut and the disk. */
+static void conclude(struct gw_work *work)
+{
+    struct cut *cut = work->owner;
+    if (cut->status == GW_OK)
+        cut->status = write_manifest(cut);
     if (cut->status == GW_OK)
         remove_old(cut);
+    else
+        remove_failed(cut);
 }
 
 static void stored(struct cut *cut)
@@ -463,7 +482,7 @@ static void stored(struct cut *cut)
     gw_coordinator_maybe_done(self);
 }
 
-static void manifest_written(struct gw_work *work)
+static void concluded(struct gw_work *work)
 {
     stored(work->owner);
 }
@@ -475,11 +494,7 @@ static void maybe_write(struct cut *cut)
     struct gw_coordinator *self = keeper->self;
     if (!cut->decided || cut->saved < self->shards)
         return;
-    if (cut->status != GW_OK) {
-        stored(cut);
-        return;
-    }
-    if (cut->manifest.best) {
+    if (cut->status == GW_OK && cut->manifest.best) {
         keeper->has_best = 1;
         keeper->best_clock = cut->manifest.state.clock;
     }

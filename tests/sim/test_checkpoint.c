@@ -341,6 +341,22 @@ static const char *const stopped[] = {NULL};
 static const char *const early[] = {
     "train.eval_every=2 steps", "train.early_stop=2", "optimizer.lr=2.5", NULL};
 
+/* Checkpoints that were begun and are not there. */
+static size_t leftovers(void)
+{
+    struct gw_disk *disk = cluster.loop->disk;
+    uint64_t clocks[64];
+    size_t n = gw_store_list(disk, "ck", clocks, 64), found = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct gw_manifest manifest;
+        if (gw_store_manifest(disk, "ck", clocks[i], &manifest, NULL) == GW_OK)
+            gw_manifest_free(&manifest);
+        else
+            found++;
+    }
+    return found;
+}
+
 /* A disk that is full once: one line, the job goes on and tries again. */
 static void a_full_disk_is_tried_again(void **state)
 {
@@ -361,6 +377,8 @@ static void a_full_disk_is_tried_again(void **state)
             assert_int_equal(status, GW_EIO);
             assert_non_null(strstr(cluster.note, "no space left"));
         }
+        if (strstr(cluster.note, "failed"))
+            assert_int_equal(leftovers(), 0);
         cluster_close(&cluster);
     }
 }
@@ -400,6 +418,36 @@ static void a_full_disk_is_told_at_every_end(void **state)
         cluster_close(&cluster);
     }
     assert_true(failed > 0);
+}
+
+static void stop_on_a_full_disk(void *owner)
+{
+    gw_sim_disk_fail(cluster.loop, 1, GW_ENOSPC);
+    stop_job(owner);
+}
+
+/* Where the last checkpoint fails, what is told of --resume is true. */
+static void a_stop_says_where_to_go_on(void **state)
+{
+    (void)state;
+    const char *settings[] = {"checkpoint.dir=ck", "checkpoint.every=never",
+                              NULL};
+    char hex[65];
+    size_t told = 0;
+    for (uint64_t delay = 500; delay < 3000; delay += 500) {
+        cluster_open(&cluster, &calm, settings, NULL);
+        assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+        gw_sim_at(cluster.sim, delay, stop_on_a_full_disk, NULL);
+        enum gw_status status = run_on(hex);
+        if (strstr(cluster.text, "stopped at")) {
+            assert_int_equal(status, GW_EIO);
+            assert_non_null(strstr(cluster.text, "could not be written"));
+            told += strstr(cluster.text, "goes on from step 0") != NULL;
+        }
+        assert_int_equal(leftovers(), 0);
+        cluster_close(&cluster);
+    }
+    assert_true(told > 0);
 }
 
 static const char *const momentum[] = {"train.commit=streaming", NULL};
@@ -449,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_tried_again),
         FULL(stopped),
         FULL(early),
+        cmocka_unit_test(a_stop_says_where_to_go_on),
     };
     int failed = cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
