@@ -21,6 +21,9 @@
 /* For the other threads, when one has ended. */
 #define LEAVE_MS 2000
 
+/* To notice the end of the coordinator, which is silent for a second then. */
+#define OVER_MS 1600
+
 struct server;
 
 /* One shard: its loop, and what came of it. */
@@ -100,10 +103,15 @@ static void on_orphaned(void *owner)
     leave_unless_joined(owner, "the launcher died");
 }
 
+/* The job's end is on its way to us, or, if we were just about to join, nothing
+   is. */
 static void on_line(void *owner, const char *line)
 {
-    if (strcmp(line, "over") == 0)
-        leave_unless_joined(owner, "there is no coordinator any more");
+    struct server *server = owner;
+    if (strcmp(line, "over") != 0)
+        return;
+    leave_unless_joined(server, "there is no coordinator any more");
+    gw_watch_leave(server->process.watch, OVER_MS);
 }
 
 /* ---- a shard's thread ---- */

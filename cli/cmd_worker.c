@@ -20,6 +20,9 @@
 /* To leave after the job's end was told, whatever is being computed. */
 #define LEAVE_MS 2000
 
+/* To notice the end of the coordinator, which is silent for a second then. */
+#define OVER_MS 1600
+
 struct worker {
     struct gw_process process;
     struct gw_join_options options;
@@ -80,10 +83,15 @@ static void on_orphaned(void *owner)
     leave_unless_joined(owner, "the launcher died");
 }
 
+/* The job's end is on its way to us, or, if we were just about to join, nothing
+   is. */
 static void on_line(void *owner, const char *line)
 {
-    if (strcmp(line, "over") == 0)
-        leave_unless_joined(owner, "there is no coordinator any more");
+    struct worker *worker = owner;
+    if (strcmp(line, "over") != 0)
+        return;
+    leave_unless_joined(worker, "there is no coordinator any more");
+    gw_watch_leave(worker->process.watch, OVER_MS);
 }
 
 /* A long computation must not hold up a process whose job is over. */

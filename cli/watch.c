@@ -42,6 +42,7 @@ struct gw_watch {
     atomic_int limit_ms; /* 0: none; counted down in ticks, so that a pause
                             of the whole process does not use it up */
     atomic_int limit_code;
+    atomic_int quiet;          /* exits at the limit without a line */
     unsigned ticks_since_stop; /* or since a second signal */
     int hurried;
     struct gw_leash_lines lines;
@@ -85,9 +86,10 @@ static void on_tick(uv_timer_t *timer)
         atomic_fetch_sub(&watch->limit_ms, TICK_MS);
         return;
     }
-    gw_log_error(watch->options.log,
-                 "the %s did not end in time, exits at once",
-                 watch->options.name);
+    if (!atomic_load(&watch->quiet))
+        gw_log_error(watch->options.log,
+                     "the %s did not end in time, exits at once",
+                     watch->options.name);
     _exit(atomic_load(&watch->limit_code));
 }
 
@@ -230,6 +232,12 @@ void gw_watch_limit(struct gw_watch *watch, unsigned ms, int code)
         if (left == 0)
             atomic_store(&watch->limit_code, code);
     } while (!atomic_compare_exchange_weak(&watch->limit_ms, &left, (int)ms));
+}
+
+void gw_watch_leave(struct gw_watch *watch, unsigned ms)
+{
+    atomic_store(&watch->quiet, 1);
+    gw_watch_limit(watch, ms, GW_EXIT_FAILED);
 }
 
 int gw_watch_stopped(const struct gw_watch *watch)

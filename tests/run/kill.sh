@@ -72,6 +72,15 @@ wait "$coordinator"
   grep -q "^gradweir: worker 1 (.*, pid $worker) died at step 0: silent " "$scratch/c.err"
 ok 'kill -9 of a worker before the others are there'
 
+# --- a job that is over while some are still on their way to it ---
+i=0
+while [ $i -lt $((2 * kills)) ] &&
+  run 2 train "$job" --set model.kind=cnn --servers 12 && says '.*"64": it is none of'; do
+  i=$((i + 1))
+done
+[ $i -eq $((2 * kills)) ] && await 3 nobody_left
+ok 'who comes too late leaves, without a word'
+
 for role in worker server coordinator train; do
   i=0
   while [ $i -lt "$kills" ]; do
