@@ -19,6 +19,7 @@ struct question {
     struct gw_peer *peer;
     struct gw_timer patience, limit;
     int asked, connected;
+    char why[160]; /* the last dial failed; "" while none has */
     char *text;
     enum gw_status status;
     struct gw_error *error;
@@ -89,11 +90,11 @@ static void link_down(void *owner,
                       enum gw_status status,
                       const char *why)
 {
-    (void)owner;
+    struct question *question = owner;
     (void)peer;
     (void)link;
     (void)status;
-    (void)why;
+    snprintf(question->why, sizeof question->why, ": %s", why);
 }
 
 static void
@@ -135,9 +136,9 @@ static void on_limit(struct gw_timer *timer)
                               "the coordinator at %s does not answer", where));
     else
         end(question, gw_fail(question->error, GW_EUNREACHABLE,
-                              "no coordinator at %s within %.0f s; is it "
+                              "no coordinator at %s within %.0f s%s; is it "
                               "running, and is that the address it prints?",
-                              where, seconds));
+                              where, seconds, question->why));
 }
 
 static void start_timer(struct question *question,

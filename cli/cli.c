@@ -153,6 +153,25 @@ enum gw_status gw_cli_number(const char *name,
     return GW_OK;
 }
 
+enum gw_status gw_cli_address(const char *name,
+                              const char *text,
+                              int to_listen,
+                              struct gw_error *error)
+{
+    const char *colon = strrchr(text, ':');
+    size_t host = colon ? (size_t)(colon - text) : 0;
+    uint64_t number;
+    int bracketed = host > 2 && text[0] == '[' && text[host - 1] == ']';
+    if (!colon || (host == 0 && !to_listen) ||
+        (!bracketed && memchr(text, ':', host)) ||
+        gw_cli_number("", colon + 1, !to_listen, 65535, &number, NULL) != GW_OK)
+        return gw_fail(error, GW_EUSAGE,
+                       "%s: \"%s\" is no address: expected HOST:PORT or "
+                       "[IPV6]:PORT, with a port of %d..65535",
+                       name, text, !to_listen);
+    return GW_OK;
+}
+
 const char *gw_cli_environment(const char *name)
 {
     const char *value = getenv(name);

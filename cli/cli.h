@@ -96,6 +96,15 @@ enum gw_status gw_cli_number(const char *name,
                              uint64_t *number_p,
                              struct gw_error *error);
 
+/*
+ * Looks at an address, HOST:PORT or [IPV6]:PORT, for option `name`; one to
+ * listen on may be without a host or with port 0. GW_EUSAGE with a line.
+ */
+enum gw_status gw_cli_address(const char *name,
+                              const char *text,
+                              int to_listen,
+                              struct gw_error *error);
+
 /* A variable of the environment; NULL where it is not set or empty. */
 const char *gw_cli_environment(const char *name);
 

@@ -492,6 +492,7 @@ static enum gw_exit start(int argc, char **argv, struct coordinator *command)
             command->resume = 1;
             break;
         case LISTEN:
+            status = gw_cli_address("--listen", optarg, 1, &error);
             command->listen = optarg;
             break;
         case JSON:

@@ -21,6 +21,8 @@ static enum gw_exit show(const char *coordinator, enum gw_ask request)
 {
     char *text;
     struct gw_error error;
+    if (gw_cli_address("status", coordinator, 0, &error) != GW_OK)
+        return gw_cli_fail(&error);
     const struct gw_ask_options options = {.coordinator = coordinator,
                                            .interface = "",
                                            .request = request,

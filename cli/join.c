@@ -68,6 +68,7 @@ enum gw_status gw_join_complete(struct gw_join_options *options,
 {
     const char *host = gw_cli_environment("MASTER_ADDR");
     const char *port = gw_cli_environment("MASTER_PORT");
+    const char *from = options->join ? "--join" : "MASTER_ADDR, MASTER_PORT";
     if (!options->join && host && port) {
         snprintf(options->address, sizeof options->address,
                  strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
@@ -78,6 +79,8 @@ enum gw_status gw_join_complete(struct gw_join_options *options,
                        "%s: --join HOST:PORT is missing, the address that the "
                        "coordinator prints (or MASTER_ADDR and MASTER_PORT)",
                        options->command);
+    if (gw_cli_address(from, options->join, 0, error) != GW_OK)
+        return error->status;
     return check_own(options, error);
 }
 

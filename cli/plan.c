@@ -43,8 +43,10 @@ static enum gw_status open_data(const struct gw_config *config,
     if (a->channels != b->channels || a->height != b->height ||
         a->width != b->width || b->classes > a->classes)
         status = gw_fail(error, GW_EMISMATCH,
-                         "data.test does not fit data.train: other shapes or "
-                         "more classes");
+                         "data.test is %zux%zux%zu with %zu classes, "
+                         "data.train is %zux%zux%zu with %zu",
+                         b->channels, b->height, b->width, b->classes,
+                         a->channels, a->height, a->width, a->classes);
     gw_dataset_close(test);
     return status;
 }

@@ -46,6 +46,19 @@ for how in '' --dry-run; do
   # shellcheck disable=SC2086
   refuses 2 '.*model.layers\[0\] "65"' train "$job" $how --set model.layers=65,10
   ok "a model that does not fit the data $how"
+  # shellcheck disable=SC2086
+  refuses 2 '.*model.layers\[2\] "9": the data has 10 classes' train "$job" $how --set model.layers=64,32,9
+  ok "a model with too few classes $how"
+  { printf '\000\000\010\003\000\000\000\144\000\000\000\010\000\000\000\020' && tail -c 12800 "$data/images"; } >"$data/wide"
+  # shellcheck disable=SC2086
+  refuses 1 '.*data.test is 1x8x16 with 10 classes, data.train is 1x8x8 with 10' train "$job" $how --set "data.test=$data/wide,$data/fewer"
+  ok "a test set of another shape $how"
+  # shellcheck disable=SC2086
+  refuses 1 ".*$data/labels: holds labels where images are expected" train "$job" $how --set "data.train=$data/labels,$data/images"
+  ok "images and labels the wrong way round $how"
+  # shellcheck disable=SC2086
+  refuses 1 ".*$data/images: does not begin as an npy file" train "$job" $how --set data.format=npy
+  ok "another format $how"
 done
 
 # --- files ---
@@ -81,8 +94,18 @@ refuses 1 'no coordinator at 127.0.0.1:1 within 1 s' server --join 127.0.0.1:1 -
 ok 'unreachable coordinator: server'
 refuses 1 'no coordinator at 127.0.0.1:1 within 3 s' status 127.0.0.1:1
 ok 'unreachable coordinator: status'
-refuses 1 '"nonsense" is no address: expected HOST:PORT' worker --join nonsense
-ok 'no address'
+refuses 1 'no coordinator at not a host:1 within 1 s: .*; is it running' worker --join 'not a host:1' --wait 1
+ok 'a name that is none'
+for address in nonsense 127.0.0.1 127.0.0.1: :7000 127.0.0.1:0 127.0.0.1:65536 host:http ::1:7000; do
+  refuses 2 "--join: \"$address\" is no address: expected HOST:PORT" worker --join "$address"
+  ok "no address: $address"
+done
+MASTER_ADDR=127.0.0.1 MASTER_PORT=none refuses 2 'MASTER_ADDR, MASTER_PORT: "127.0.0.1:none" is no address' server
+ok 'no address in the environment'
+refuses 2 'status: "nonsense" is no address' status nonsense
+ok 'no address: status'
+refuses 2 '--listen: "nonsense" is no address' coordinator "$job" --listen nonsense
+ok 'no address: --listen'
 refuses 2 '--set: train.seed: is the job.s, not this host.s' worker --join 127.0.0.1:1 --set train.seed=1
 ok 'a key that is not of this host'
 refuses 2 '0.0.0.0:0 is not loopback, and links are not authenticated' coordinator "$job" --listen 0.0.0.0:0
