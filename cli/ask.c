@@ -12,6 +12,13 @@
 
 #define PATIENCE_US 2000000
 
+/* The last dial that is in time fails a little later, and says why. */
+#define GRACE_US 700000
+
+#define NOBODY                                                                 \
+    "no coordinator at %s within %.0f s: %s; is it running, and is that the "  \
+    "address it prints?"
+
 struct question {
     const struct gw_ask_options *options;
     struct gw_loop *loop;
@@ -19,7 +26,6 @@ struct question {
     struct gw_peer *peer;
     struct gw_timer patience, limit;
     int asked, connected;
-    char why[160]; /* the last dial failed; "" while none has */
     char *text;
     enum gw_status status;
     struct gw_error *error;
@@ -90,20 +96,24 @@ static void link_down(void *owner,
                       enum gw_status status,
                       const char *why)
 {
-    struct question *question = owner;
+    (void)owner;
     (void)peer;
     (void)link;
     (void)status;
-    snprintf(question->why, sizeof question->why, ": %s", why);
+    (void)why;
 }
 
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct question *question = owner;
-    end(question,
-        gw_fail(question->error, status,
-                "cannot reach the coordinator at %s: %s", peer->address, why));
+    if (status == GW_EUNREACHABLE)
+        end(question, gw_fail(question->error, status, NOBODY, peer->address,
+                              (double)question->options->wait_us / 1e6, why));
+    else
+        end(question, gw_fail(question->error, status,
+                              "cannot reach the coordinator at %s: %s",
+                              peer->address, why));
 }
 
 static const struct gw_member_handler handler = {
@@ -135,10 +145,8 @@ static void on_limit(struct gw_timer *timer)
         end(question, gw_fail(question->error, GW_ETIMEOUT,
                               "the coordinator at %s does not answer", where));
     else
-        end(question, gw_fail(question->error, GW_EUNREACHABLE,
-                              "no coordinator at %s within %.0f s%s; is it "
-                              "running, and is that the address it prints?",
-                              where, seconds, question->why));
+        end(question, gw_fail(question->error, GW_EUNREACHABLE, NOBODY, where,
+                              seconds, "nothing answers"));
 }
 
 static void start_timer(struct question *question,
@@ -177,7 +185,8 @@ static enum gw_status ask(struct question *question)
     if (status != GW_OK)
         return status;
     start_timer(question, &question->patience, on_patience, PATIENCE_US);
-    start_timer(question, &question->limit, on_limit, options->wait_us);
+    start_timer(question, &question->limit, on_limit,
+                options->wait_us + GRACE_US);
     gw_loop_run(question->loop);
     gw_timer_stop(question->loop, &question->patience);
     gw_timer_stop(question->loop, &question->limit);
