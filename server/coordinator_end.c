@@ -126,7 +126,8 @@ static void where_it_goes_on(const struct gw_coordinator *self,
     }
     if (*status_p != GW_ENONFINITE)
         *status_p = GW_EIO;
-    int n = snprintf(text, room, ", but its checkpoint could not be written");
+    int n =
+        snprintf(text, room, ", but the last checkpoint could not be written");
     if (final->has_checkpoint)
         snprintf(text + n, room - (size_t)n,
                  "; --resume goes on from step %" PRIu64, final->checkpoint);

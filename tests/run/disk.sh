@@ -48,7 +48,7 @@ await 20 eval '[ "$(failures)" -gt "$failed" ]' && kill -TERM $launcher
 await 10 nobody_left
 wait $launcher
 [ $? -eq 1 ] && [ "$(wc -l <"$scratch/l.err")" -eq 1 ] &&
-  grep -q "^gradweir: stopped at step [0-9]*, but its checkpoint could not be written; --resume goes on from step $(newest)$" "$scratch/l.err"
+  grep -q "^gradweir: stopped at step [0-9]*, but the last checkpoint could not be written; --resume goes on from step $(newest)$" "$scratch/l.err"
 ok 'the last one fails: exit code 1, and what --resume goes on from'
 tidy
 ok 'nothing is left of those that failed'

@@ -413,41 +413,13 @@ static void a_full_disk_is_told_at_every_end(void **state)
         } else {
             assert_int_equal(status, GW_EIO);
             assert_non_null(strstr(cluster.text, "could not be written"));
+            assert_int_equal(cluster.final.has_checkpoint,
+                             strstr(cluster.text, "goes on from step") != NULL);
             failed++;
         }
         cluster_close(&cluster);
     }
     assert_true(failed > 0);
-}
-
-static void stop_on_a_full_disk(void *owner)
-{
-    gw_sim_disk_fail(cluster.loop, 1, GW_ENOSPC);
-    stop_job(owner);
-}
-
-/* Where the last checkpoint fails, what is told of --resume is true. */
-static void a_stop_says_where_to_go_on(void **state)
-{
-    (void)state;
-    const char *settings[] = {"checkpoint.dir=ck", "checkpoint.every=never",
-                              NULL};
-    char hex[65];
-    size_t told = 0;
-    for (uint64_t delay = 500; delay < 3000; delay += 500) {
-        cluster_open(&cluster, &calm, settings, NULL);
-        assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
-        gw_sim_at(cluster.sim, delay, stop_on_a_full_disk, NULL);
-        enum gw_status status = run_on(hex);
-        if (strstr(cluster.text, "stopped at")) {
-            assert_int_equal(status, GW_EIO);
-            assert_non_null(strstr(cluster.text, "could not be written"));
-            told += strstr(cluster.text, "goes on from step 0") != NULL;
-        }
-        assert_int_equal(leftovers(), 0);
-        cluster_close(&cluster);
-    }
-    assert_true(told > 0);
 }
 
 static const char *const momentum[] = {"train.commit=streaming", NULL};
@@ -497,7 +469,6 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_tried_again),
         FULL(stopped),
         FULL(early),
-        cmocka_unit_test(a_stop_says_where_to_go_on),
     };
     int failed = cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
