@@ -146,4 +146,43 @@ manual=${GW_BUILDDIR:-.}/docs/gradweir.1
   ! grep -q '@[A-Z]*@' "$manual"
 ok 'the manual has every key'
 
+commands=$("$program" --help | awk '/^  [a-z]/ { print $1 }')
+# roff NAME: as the manual writes it
+roff() { printf '%s\n' "$1" | sed 's/-/\\-/g'; }
+for command in $commands; do
+  run 0 "$command" --help && grep -q "^Usage: gradweir $command " "$scratch/out" &&
+    [ ! -s "$scratch/err" ] && ! grep -q '.\{80\}' "$scratch/out"
+  ok "$command --help"
+  missing=
+  grep -q "^\.B gradweir $command" "$manual" || missing=$command
+  for option in $(grep -oE -e '--[a-z][-a-z]*' "$scratch/out" | sort -u); do
+    grep -qF -e "$(roff "$option")" "$manual" || missing="$missing $option"
+  done
+  [ -z "$missing" ] || echo "# not in the manual: $missing"
+  [ -z "$missing" ]
+  ok "the manual has $command and its options"
+done
+if command -v bash >/dev/null; then
+  for command in $commands; do
+    [ "$(offers "$command")" = "$command" ] && offers "$command" --h | grep -qx -e --help
+    ok "completion of $command"
+  done
+fi
+# options that the manual has are options
+for option in $(grep -oE '\\-\\-[a-z]+(\\-[a-z]+)*' "$manual" | sed 's/\\//g' | sort -u); do
+  found=
+  for command in $commands; do
+    "$program" "$command" --help | grep -qE -e "$option([^-a-z]|$)" && found=1
+  done
+  [ "$found" ] || "$program" --help | grep -q -e "$option" || echo "# $option is none"
+done >"$scratch/out"
+cat "$scratch/out" && [ ! -s "$scratch/out" ]
+ok 'every option of the manual is one'
+if command -v groff >/dev/null; then
+  groff -man -Tascii -ww "$manual" >"$scratch/out" 2>"$scratch/err"
+  sed 's/^/# /' "$scratch/err"
+  [ ! -s "$scratch/err" ]
+  ok 'the manual is sound'
+fi
+
 echo "1..$tests"
