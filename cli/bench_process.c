@@ -112,14 +112,30 @@ enum gw_status gw_bench_order(struct gw_bench_group *group,
     return GW_OK;
 }
 
+/* Non-zero if it is there still. */
+static int await(pid_t pid, int options)
+{
+    int status = 0;
+    pid_t got;
+    do
+        got = waitpid(pid, &status, options);
+    while (got < 0 && errno == EINTR);
+    return got == pid && WIFSTOPPED(status);
+}
+
 void gw_bench_end(struct gw_bench_group *group)
 {
-    /* those who would miss the others first */
-    for (size_t i = group->n; i > 0; i--)
-        kill(group->process[i - 1].pid, SIGKILL);
+    /* all stand still before one goes, or the others would report its death */
+    for (size_t i = 0; i < group->n; i++)
+        kill(group->process[i].pid, SIGSTOP);
+    for (size_t i = 0; i < group->n; i++)
+        if (!await(group->process[i].pid, WUNTRACED))
+            group->process[i].pid = 0; /* it had ended */
     for (size_t i = 0; i < group->n; i++) {
-        while (waitpid(group->process[i].pid, NULL, 0) < 0 && errno == EINTR)
-            continue;
+        if (group->process[i].pid) {
+            kill(group->process[i].pid, SIGKILL);
+            await(group->process[i].pid, 0);
+        }
         close(group->process[i].fd);
     }
     group->n = 0;

@@ -31,7 +31,15 @@ refused() {
 run() {
   timeout 120 "$gradweir" bench network --sizes 1KiB,256KiB --workers 2 \
     --servers 2 --connections 2 --rounds 2 --json "$scratch/rows" \
-    >"$scratch/table"
+    >"$scratch/table" 2>"$scratch/run.err"
+}
+
+# For several groups of processes, begun and ended.
+silent() {
+  cat "$scratch/run.err"
+  timeout 120 "$gradweir" bench network --sizes 4,1KiB,2KiB,4KiB,8KiB \
+    --workers 2 --rounds 1 2>&1 >"$scratch/table2" | tee "$scratch/err"
+  [ ! -s "$scratch/run.err" ] && [ ! -s "$scratch/err" ]
 }
 
 # 1 KiB has the ping-pong: 3 operations on 5 paths, less the push of training
@@ -72,6 +80,7 @@ killed() {
 }
 
 check 'a run with two workers and two servers' run
+check 'says nothing beside its table' silent
 check 'has every row, and no wrong value' rows
 check 'has every path' every_path
 check 'measures reduce and update' update
