@@ -1,8 +1,9 @@
 /*
  * Inside the client: what its files share.
  *
- *   client.c        joining, declaring, ending; the calls that wait
- *   client_data.c   chunks: pushes and wants out, weights in
+ *   client.c          joining, declaring, ending; the calls that wait
+ *   client_control.c  messages of the coordinator and the servers; stalls
+ *   client_data.c     chunks: pushes and wants out, weights in
  */
 #ifndef GW_WORKER_CLIENT_STATE_H
 #define GW_WORKER_CLIENT_STATE_H
@@ -111,6 +112,10 @@ void gw_client_fail(struct gw_client *client,
 void gw_client_tell(struct gw_client *client,
                     struct gw_peer *peer,
                     const struct gw_message *message);
+
+/* client_control.c */
+extern const struct gw_member_handler gw_client_handler;
+void gw_client_watch(struct gw_client *client); /* for stalls, until close */
 
 /* client_data.c */
 enum gw_status gw_client_data_open(struct gw_client *client);

@@ -2,6 +2,7 @@ noinst_LIBRARIES += libworker.a
 libworker_a_SOURCES = \
 	%D%/client.c \
 	%D%/client.h \
+	%D%/client_control.c \
 	%D%/client_data.c \
 	%D%/client_state.h \
 	%D%/dataset.c \

@@ -1,0 +1,290 @@
+/*
+ * What a client hears from the coordinator and the servers, and what it says of
+ * waits that take too long. Everything here runs on the loop's thread.
+ */
+#include "config.h"
+
+#include "worker/client_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WATCH_US 250000
+
+/* ---- messages in ---- */
+
+static void got_welcome(struct gw_client *client,
+                        const struct gw_welcome *welcome)
+{
+    struct gw_error error;
+    size_t bytes = strlen(welcome->job) + 1;
+    if (client->job)
+        return;
+    client->job = malloc(bytes);
+    if (!client->job) {
+        gw_client_fail(client, GW_ENOMEM, "no memory for the job");
+        return;
+    }
+    memcpy(client->job, welcome->job, bytes);
+    if (gw_config_parse(&client->config, "job", client->job, &error) != GW_OK) {
+        gw_client_fail(client, error.status, "the coordinator's job: %s",
+                       error.text);
+        return;
+    }
+    client->rank = welcome->rank;
+    client->ranks = (uint32_t)client->config.cluster.workers;
+    gw_member_set_rank(client->member, client->rank);
+    if (client->log)
+        atomic_store(&client->log->rank, (int)client->rank);
+}
+
+static void got_view(struct gw_client *client, const struct gw_view *view)
+{
+    if (view->members_first != client->members_seen || client->view_complete) {
+        gw_client_fail(client, GW_EPROTO, "a view came out of order");
+        return;
+    }
+    if (!client->shard) {
+        client->members_total = view->members_total;
+        client->shard = calloc(view->members_total + 1, sizeof *client->shard);
+    }
+    if (view->members_total != client->members_total) {
+        gw_client_fail(client, GW_EPROTO, "a view came out of order");
+        return;
+    }
+    if (!client->shard) {
+        gw_client_fail(client, GW_ENOMEM, "no memory for the view");
+        return;
+    }
+    for (uint32_t i = 0; i < view->members_n; i++) {
+        const struct gw_view_member *member = &view->members[i];
+        if (member->role != GW_ROLE_SERVER || member->id >= view->members_total)
+            continue;
+        struct gw_client_shard *shard = &client->shard[member->id];
+        shard->incarnation = member->incarnation;
+        shard->server = member->server;
+        snprintf(shard->address, sizeof shard->address, "%s", member->address);
+        snprintf(shard->host, sizeof shard->host, "%s", member->host);
+        client->shards++;
+    }
+    client->members_seen += view->members_n;
+    gw_member_set_epoch(client->member, view->epoch);
+    client->view_complete = client->members_seen == view->members_total;
+}
+
+static void got_start(struct gw_client *client, const struct gw_start *start)
+{
+    if (!client->view_complete || client->started) {
+        gw_client_fail(client, GW_EPROTO, "a start came out of order");
+        return;
+    }
+    client->start = *start;
+    client->needs_seed = start->resume[0] == '\0';
+    client->start.resume = client->start.dir = client->start.token = NULL;
+    atomic_store(&client->loss_scale,
+                 start->state.loss_scale > 0 ? start->state.loss_scale : 1);
+    client->started = 1;
+}
+
+static void got_decision(struct gw_client *client,
+                         const struct gw_decision *decision)
+{
+    if (decision->number != atomic_load(&client->decision) + 1) {
+        gw_client_fail(client, GW_EPROTO, "decision %u came after decision %u",
+                       decision->number, atomic_load(&client->decision));
+        return;
+    }
+    switch (decision->kind) {
+    case GW_DECIDE_STEP:
+        if (decision->values_n > 1)
+            atomic_store(&client->loss_scale, decision->values[1]);
+        break;
+    case GW_DECIDE_END:
+        client->end_reason = decision->reason;
+        atomic_store(&client->end_clock, decision->clock);
+        break;
+    case GW_DECIDE_SCORE:
+        client->score.loss = decision->values_n > 0 ? decision->values[0] : 0;
+        client->score.accuracy =
+            decision->values_n > 1 ? decision->values[1] : 0;
+        client->score.best = decision->reason;
+        client->score_clock = decision->clock + 1;
+        break;
+    default:
+        break; /* cuts and trust ratios concern shards */
+    }
+    atomic_store(&client->decision, decision->number);
+}
+
+static int is_leader(const struct gw_client *client, const struct gw_peer *peer)
+{
+    return client->shards > 0 && peer == client->shard[0].peer;
+}
+
+static void
+on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_client *client = owner;
+    int from_coordinator = peer == client->coordinator;
+    gw_metrics_add(client->metrics, GW_METRIC_CONTROL_MESSAGES, 1);
+    if (from_coordinator && message->kind == GW_MESSAGE_WELCOME)
+        got_welcome(client, &message->welcome);
+    else if (from_coordinator && message->kind == GW_MESSAGE_VIEW)
+        got_view(client, &message->view);
+    else if (from_coordinator && message->kind == GW_MESSAGE_START)
+        got_start(client, &message->start);
+    else if (from_coordinator && message->kind == GW_MESSAGE_END) {
+        client->ended = 1;
+        gw_client_fail(client, message->end.status, "%s", message->end.text);
+    } else if (peer->role == GW_ROLE_SERVER &&
+               message->kind == GW_MESSAGE_WINDOW)
+        gw_client_window(client, peer, &message->window);
+    else if (is_leader(client, peer) && message->kind == GW_MESSAGE_DECISION)
+        got_decision(client, &message->decision);
+    else
+        gw_peer_reject(peer, 0, "message that its role does not send");
+}
+
+/* ---- the member's handler ---- */
+
+static enum gw_status admit(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes)
+{
+    (void)owner;
+    (void)peer;
+    (void)hello;
+    snprintf(why, why_bytes, "a worker takes no connections");
+    return GW_EREFUSED;
+}
+
+static void join(struct gw_client *client)
+{
+    const struct gw_client_options *options = &client->options;
+    struct gw_message message = {
+        .kind = GW_MESSAGE_JOIN,
+        .join = {.role = GW_ROLE_WORKER,
+                 .host = options->host,
+                 .machine = options->machine,
+                 .pid = options->pid,
+                 .threads = 1,
+                 .address = "",
+                 .rank = options->rank},
+    };
+    gw_client_tell(client, client->coordinator, &message);
+}
+
+static void link_up(void *owner, struct gw_peer *peer, unsigned link)
+{
+    struct gw_client *client = owner;
+    if (peer != client->coordinator)
+        gw_client_link_up(client, peer, link);
+    else if (!client->joined) {
+        client->joined = 1;
+        join(client);
+    }
+}
+
+static void link_down(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why)
+{
+    struct gw_client *client = owner;
+    gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
+    if (client->job && !atomic_load(&client->failed))
+        gw_log_limited(client->log, &client->limit, GW_LOG_WARN,
+                       "connection %u to %s broke: %s (%s)", link, peer->name,
+                       why, gw_status_text(status));
+}
+
+static void on_frame(void *owner,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    (void)payload; /* in its window already */
+    gw_client_frame(owner, peer, link, frame);
+}
+
+static void
+lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
+{
+    struct gw_client *client = owner;
+    if (peer == client->coordinator && status == GW_ETIMEOUT)
+        gw_client_fail(client, GW_EDEAD,
+                       "the coordinator (%s) died at step %" PRIu64
+                       ": silent for %.1f s",
+                       peer->address, gw_member_clock(client->member),
+                       (double)gw_peer_silent_us(peer) / 1e6);
+    else if (peer == client->coordinator)
+        gw_client_fail(client, status, "cannot join %s: %s", peer->address,
+                       why);
+    else if (status == GW_ETIMEOUT)
+        gw_log_warn(client->log, "%s: silent for %.1f s", peer->name,
+                    (double)gw_peer_silent_us(peer) / 1e6);
+    else
+        gw_client_fail(client, status, "%s: %s", peer->name, why);
+}
+
+const struct gw_member_handler gw_client_handler = {
+    .admit = admit,
+    .link_up = link_up,
+    .message = on_message,
+    .frame = on_frame,
+    .link_down = link_down,
+    .lost = lost,
+};
+
+/* ---- stalls ---- */
+
+static void report_stall(struct gw_client *client, double seconds)
+{
+    uint32_t c = gw_client_first_missing(
+        client, client->waits_first, client->waits_n, client->waits_version);
+    const struct gw_map *map = client->map;
+    uint32_t s = c == GW_CHUNK_NONE ? 0 : map->chunk[c].shard;
+    const struct gw_peer *peer = client->shard[s].peer;
+    uint64_t step = client->waits_version ? client->waits_version - 1 : 0;
+    char text[GW_ERROR_TEXT_BYTES];
+    snprintf(text, sizeof text,
+             "step %" PRIu64 ", key %s: waiting for %s, last heard %.1f s ago, "
+             "no progress for %.1f s",
+             step,
+             c == GW_CHUNK_NONE ? "(a decision)"
+                                : map->key[map->chunk[c].key].name,
+             peer->name, (double)gw_peer_silent_us(peer) / 1e6, seconds);
+    gw_log_warn(client->log, "%s", text);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_STALL,
+        .stall = {.clock = step, .seconds = seconds, .text = text}};
+    gw_peer_tell(client->coordinator, &message);
+}
+
+static void on_watch(struct gw_timer *timer)
+{
+    struct gw_client *client = timer->owner;
+    uint64_t now = gw_loop_now(client->loop);
+    uint64_t limit_us = (uint64_t)(client->config.cluster.step_deadline * 1e6);
+    gw_timer_start(client->loop, timer, WATCH_US);
+    if (!client->waiting || limit_us == 0 ||
+        gw_member_paused_us_ago(client->member) < limit_us ||
+        now - client->progress_us < limit_us ||
+        now - client->stalled_us < limit_us)
+        return;
+    client->stalled_us = now;
+    report_stall(client, (double)(now - client->progress_us) / 1e6);
+}
+
+void gw_client_watch(struct gw_client *client)
+{
+    client->watch.fire = on_watch;
+    client->watch.owner = client;
+    gw_timer_start(client->loop, &client->watch, WATCH_US);
+}
