@@ -81,7 +81,11 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
                  "a newer connection is there already");
         return GW_EAGAIN;
     }
-    gw_peer_adopt(slot, link, hello->generation);
+    if (!gw_peer_adopt(slot, link, hello->generation)) {
+        snprintf(reply->reason, sizeof reply->reason,
+                 "the connection before this one was given up");
+        return GW_EAGAIN;
+    }
     return GW_OK;
 }
 

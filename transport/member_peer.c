@@ -333,16 +333,19 @@ void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
 
 /* ---- accepting ---- */
 
-void gw_peer_adopt(struct gw_peer_link *slot,
-                   struct gw_link *link,
-                   uint32_t generation)
+int gw_peer_adopt(struct gw_peer_link *slot,
+                  struct gw_link *link,
+                  uint32_t generation)
 {
     break_slot(slot, GW_ECLOSED, "replaced by a newer one");
+    if (slot->peer->closed)
+        return 0;
     slot->generation = generation;
     slot->link = link;
     link->handler = &link_handler;
     link->owner = slot;
     link->windows = &slot->peer->windows;
+    return 1;
 }
 
 /* ---- silence ---- */

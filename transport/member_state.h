@@ -40,10 +40,10 @@ struct gw_peer *gw_peer_new(struct gw_member *member,
                             unsigned links);
 
 /* The accepting side has judged: `link` is from now on this slot's. An older
-   one is closed first, and the owner told. */
-void gw_peer_adopt(struct gw_peer_link *slot,
-                   struct gw_link *link,
-                   uint32_t generation);
+   one is closed first, and the owner told; returns 0 if it closed the peer. */
+int gw_peer_adopt(struct gw_peer_link *slot,
+                  struct gw_link *link,
+                  uint32_t generation);
 
 /* A tick: heartbeats that are due, links and peers that are silent. The peer
    may be closed after this. */

@@ -24,6 +24,7 @@ struct side {
     uint64_t frames;
     uint64_t stall_us; /* that the handling of the next frame takes */
     const char *refuse;
+    int closes; /* the peer, when one of its links breaks */
 };
 
 struct couple {
@@ -92,11 +93,12 @@ static void link_down(void *owner,
                       const char *why)
 {
     struct side *side = owner;
-    (void)peer;
     (void)link;
     (void)status;
     (void)why;
     side->downs++;
+    if (side->closes)
+        gw_peer_close(peer);
 }
 
 static void on_lost(void *owner,
@@ -397,6 +399,35 @@ static void nobody_takes_the_place_of_another(void **state)
     couple_free(couple);
 }
 
+/* The owner lets go of a peer because of the link that a newer one replaces:
+   the newer one has nobody to belong to. */
+static void a_peer_may_go_while_it_comes_back(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct world *world = &couple->world;
+    struct impostor again = {.incarnation = 0};
+    struct gw_error error = {0};
+    struct gw_link *link;
+    dial(couple, 0, 1);
+    world_run(world, all_up, couple);
+    couple->a.closes = 1;
+    struct gw_hello hello = {
+        .role = GW_ROLE_WORKER,
+        .links = 1,
+        .generation = 99,
+        .incarnation = gw_member_incarnation(couple->b.member),
+    };
+    assert_int_equal(world->ops->dial(world->transport[1],
+                                      gw_member_address(couple->a.member),
+                                      &hello, &impostor_handler, &again, NULL,
+                                      &link, &error),
+                     GW_OK);
+    world_settle(world, 200000);
+    assert_int_equal(couple->a.downs, 1);
+    assert_null(again.link);
+    couple_free(couple);
+}
+
 static void a_coordinator_that_never_comes(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -574,6 +605,7 @@ static void no_address_is_refused(void **state)
         ON(transport, what_is_heard_after_a_pause_counts),                     \
         ON(transport, refusals_are_final), ON(transport, traffic_is_counted),  \
         ON(transport, nobody_takes_the_place_of_another),                      \
+        ON(transport, a_peer_may_go_while_it_comes_back),                      \
         ON(transport, a_coordinator_that_never_comes),                         \
         ON(transport, a_late_listener_is_found)
 
