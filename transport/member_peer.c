@@ -238,12 +238,13 @@ static void got_control(struct gw_peer_link *slot,
     struct gw_message message;
     enum gw_status status = gw_channel_acked(&peer->channel, frame->offset);
     if (status == GW_OK)
+        status = gw_message_decode(payload, frame->length, &member->decode,
+                                   &message);
+    /* only what can be read is received: the rest comes again */
+    if (status == GW_OK)
         status = gw_channel_take(&peer->channel, frame->clock);
     if (status == GW_EEXIST)
         return;
-    if (status == GW_OK)
-        status = gw_message_decode(payload, frame->length, &member->decode,
-                                   &message);
     if (status != GW_OK) {
         gw_peer_reject(peer, slot->index,
                        "control message out of order or "

@@ -30,7 +30,7 @@ struct site {
     struct gw_member *host, *guest;
     struct gw_peer *guest_at_host;
     struct gw_log log;
-    uint64_t lines, messages, frames, downs, lost;
+    uint64_t lines, messages, frames, downs, lost, strange;
     char line[256];
 };
 
@@ -70,6 +70,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     struct site *site = owner;
     (void)message;
     site->messages += peer == site->guest_at_host;
+    site->strange += peer != site->guest_at_host;
 }
 
 static void on_frame(void *owner,
@@ -220,12 +221,14 @@ static void guest_is_well(struct site *site, struct gw_peer *peer)
     assert_int_equal(site->downs, 0);
 }
 
-static void make_hello(const struct site *site, uint8_t out[GW_HELLO_BYTES])
+static void make_hello(const struct site *site,
+                       uint32_t generation,
+                       uint8_t out[GW_HELLO_BYTES])
 {
     struct gw_hello hello = {
         .role = GW_ROLE_WORKER,
         .links = 1,
-        .generation = 1,
+        .generation = generation,
         .rank = 3,
         .job = gw_member_job(site->host),
         .incarnation = 99,
@@ -243,7 +246,7 @@ static size_t junk(const struct site *site, size_t which, uint8_t bytes[4096])
     static const uint8_t tls[] = {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3};
     struct gw_hello hello;
     memset(bytes, 0, 4096);
-    make_hello(site, bytes);
+    make_hello(site, 1, bytes);
     switch (which) {
     case 0: /* random */
         for (uint32_t i = 0; i < 1024; i++) {
@@ -304,13 +307,13 @@ static void junk_is_closed_and_the_guest_stays(void **state)
 }
 
 /* Reads the reply and returns the session; the loop runs meanwhile. */
-static uint32_t log_in(struct site *site, int fd)
+static uint32_t log_in(struct site *site, int fd, uint32_t generation)
 {
     static const uint64_t never = 0;
     uint8_t bytes[GW_REPLY_BYTES];
     struct gw_reply reply;
     size_t got = 0;
-    make_hello(site, bytes);
+    make_hello(site, generation, bytes);
     assert_int_equal(send(fd, bytes, GW_HELLO_BYTES, MSG_NOSIGNAL),
                      GW_HELLO_BYTES);
     for (int i = 0; i < 1000 && got < sizeof bytes; i++) {
@@ -370,7 +373,7 @@ static void bad_frames_cost_the_connection_only(void **state)
     for (size_t which = 0; which < BAD_FRAMES; which++) {
         uint8_t bytes[GW_FRAME_BYTES];
         int fd = knock(&site);
-        bad_frame(which, log_in(&site, fd), bytes);
+        bad_frame(which, log_in(&site, fd, 1), bytes);
         assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL),
                          sizeof bytes);
         if (!is_closed(&site, fd))
@@ -388,6 +391,46 @@ static void bad_frames_cost_the_connection_only(void **state)
     site_close(&site);
 }
 
+/* What could not be read was not received: it counts when it comes again. */
+static void a_message_in_pieces_comes_again(void **state)
+{
+    static struct gw_control_arena arena;
+    struct site site;
+    struct gw_peer *peer;
+    uint8_t good[512], bytes[GW_FRAME_BYTES + sizeof good];
+    size_t n;
+    const struct gw_message message = {.kind = GW_MESSAGE_READY,
+                                       .ready = {.version = 300}};
+    (void)state;
+    site_open(&site);
+    join(&site, &peer);
+    guest_is_well(&site, peer);
+    assert_int_equal(gw_message_encode(&message, &arena, good, sizeof good, &n),
+                     GW_OK);
+    for (uint32_t round = 1; round <= 2; round++) {
+        int fd = knock(&site);
+        if (round == 1)
+            good[0] ^= 0xff;
+        struct gw_frame frame = {.kind = GW_FRAME_CONTROL,
+                                 .session = log_in(&site, fd, round),
+                                 .clock = 1,
+                                 .length = (uint32_t)n,
+                                 .chunk = GW_CHUNK_NONE,
+                                 .payload_crc = gw_crc32c(0, good, n)};
+        gw_frame_encode(&frame, bytes);
+        memcpy(bytes + GW_FRAME_BYTES, good, n);
+        good[0] ^= round == 1 ? 0xff : 0;
+        assert_int_equal(send(fd, bytes, GW_FRAME_BYTES + n, MSG_NOSIGNAL),
+                         GW_FRAME_BYTES + n);
+        if (round == 1)
+            assert_true(is_closed(&site, fd));
+        else
+            assert_true(turn_until(&site, &site.strange, 1, WAIT_US));
+        close(fd);
+    }
+    site_close(&site);
+}
+
 /* A large payload on a thin line: its bytes are heard before it is whole. */
 static void a_slow_frame_is_no_silence(void **state)
 {
@@ -401,7 +444,7 @@ static void a_slow_frame_is_no_silence(void **state)
     uint8_t bytes[GW_FRAME_BYTES], payload[16] = {0};
     int fd = knock(&site);
     struct gw_frame frame = {.kind = GW_FRAME_CONTROL,
-                             .session = log_in(&site, fd),
+                             .session = log_in(&site, fd, 1),
                              .clock = 1,
                              .length = GW_MESSAGE_BYTES_MAX,
                              .chunk = GW_CHUNK_NONE};
@@ -455,6 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(junk_is_closed_and_the_guest_stays),
         cmocka_unit_test(bad_frames_cost_the_connection_only),
+        cmocka_unit_test(a_message_in_pieces_comes_again),
         cmocka_unit_test(a_slow_frame_is_no_silence),
         cmocka_unit_test(idle_connections_keep_nobody_out),
     };
