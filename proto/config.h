@@ -4,7 +4,7 @@
  * key can also be given as `--set section.key=value`. Members get the job from
  * the coordinator as text and read it with the same calls.
  *
- * No I/O: callers bring the text. The result is a plain struct.
+ * No I/O: callers bring the text. The result is a plain struct. Any thread.
  */
 #ifndef GW_PROTO_CONFIG_H
 #define GW_PROTO_CONFIG_H

@@ -1,6 +1,7 @@
 /*
  * The map: keys to chunks to shards. A pure function of the declared shapes
- * and the number of shards, so every process makes the same one by itself.
+ * and the number of shards, so every process makes the same one by itself. A
+ * map does not change once it is made; any thread may read it.
  *
  * A key is cut into chunks of model/64 bytes, clamped to 64 KiB..1 MiB; the
  * chunk size never depends on the number of servers, so checkpoints and bits do

@@ -117,6 +117,8 @@ struct gw_member_options {
     void *owner;
 };
 
+/* GW_ENOMEM, or what the transport's open says. The loop, the handler and its
+   owner outlive the member. */
 enum gw_status gw_member_open(const struct gw_member_options *options,
                               struct gw_member **member_p,
                               struct gw_error *error);
@@ -140,6 +142,7 @@ uint64_t gw_member_clock(const struct gw_member *member);
 /* Microseconds since this process last found that it had been paused. */
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
 
+/* Once per member. Errors: of the transport's listen. */
 enum gw_status gw_member_listen(struct gw_member *member,
                                 const char *address,
                                 struct gw_error *error);

@@ -27,6 +27,8 @@ struct gw_sim_options {
     double bytes_per_us; /* of each link and direction, 0: unlimited */
 };
 
+/* GW_ENOMEM. Free it with gw_sim_destroy, when no process is left (asserted).
+ */
 enum gw_status gw_sim_create(const struct gw_sim_options *options,
                              struct gw_sim **sim_p,
                              struct gw_error *error);
@@ -39,7 +41,7 @@ uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n);
 
 /*
  * A process on `host` (processes of one host name share its disk). The loop is
- * closed with gw_loop_close, which also removes the process.
+ * closed with gw_loop_close, which also removes the process. GW_ENOMEM.
  */
 enum gw_status gw_sim_process(struct gw_sim *sim,
                               const char *host,
@@ -49,7 +51,7 @@ enum gw_status gw_sim_process(struct gw_sim *sim,
 /*
  * Runs main(argument) in a fiber of this process at the current virtual time;
  * it may use the caller's side of the loop. `finished` is called on the loop
- * when it returns.
+ * when it returns. One fiber per process (asserted). GW_ENOMEM.
  */
 enum gw_status gw_sim_spawn(struct gw_loop *loop,
                             void (*main)(void *argument),

@@ -2,7 +2,8 @@
  * Models: a list of layers over one compute backend. The model owns its
  * activations; weights and gradients live in arenas that the caller brings.
  * Knows no network: what must happen before a layer is read and after its
- * gradient is written is told through hooks.
+ * gradient is written is told through hooks. A model is used by one thread at
+ * a time, hooks are called on it.
  */
 #ifndef GW_WORKER_MODEL_H
 #define GW_WORKER_MODEL_H
