@@ -13,6 +13,7 @@ EXTRA_DIST += %D%/configure.m4 .clang-format
 
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
+	%D%/fuzz/minute.sh \
 	%D%/run/bench.sh \
 	%D%/run/checkpoint.sh \
 	%D%/run/cli.sh \
@@ -139,21 +140,24 @@ check-sanitize: check-asan check-tsan
 check-asan:
 	$(MKDIR_P) build-asan
 	cd build-asan && "$(abs_top_srcdir)"/configure --enable-asan --enable-ubsan
-	cd build-asan && $(MAKE) check \
-	  TESTS="`$(GW_SELECT) 'unit sim fuzz' $(TESTS) | xargs`"
+	cd build-asan && GW_FUZZ_SECONDS=0 $(MAKE) check \
+	  TESTS="`$(GW_SELECT) 'unit table sim fuzz' $(TESTS) | xargs`"
 check-tsan:
 	$(MKDIR_P) build-tsan
 	cd build-tsan && "$(abs_top_srcdir)"/configure --enable-tsan
 	cd build-tsan && $(MAKE) check \
 	  TESTS="`$(GW_SELECT) 'table run' $(TESTS) | xargs`"
-check-long: check-sanitize
+check-long: check-sanitize check-seeds
 	GW_KILLS=20 GW_PAUSE=30 GW_TEST_SECONDS=900 $(MAKE) check \
 	  TESTS="`$(GW_SELECT) run $(TESTS) | grep -E 'kill|terminal' | xargs`"
 	$(MKDIR_P) build-fuzz
 	cd build-fuzz && "$(abs_top_srcdir)"/configure --enable-fuzz CC=clang
 	cd build-fuzz && $(MAKE) check-fuzz FUZZ_SECONDS=300
+check-seeds:
+	GW_SIM_SEEDS=20000 $(MAKE) check \
+	  TESTS='%D%/sim/test_deaths %D%/sim/test_seeds'
 .PHONY: check-quick check-run check-includes check-format format
-.PHONY: check-sanitize check-asan check-tsan check-long
+.PHONY: check-sanitize check-asan check-tsan check-long check-seeds
 
 # Frozen results of independent programs, with the scripts that made them.
 EXTRA_DIST += \
@@ -175,7 +179,8 @@ EXTRA_DIST += \
 
 # Fuzz targets: a line here, a file fuzz_NAME.c and seeds in corpus/NAME. They
 # get their main from libFuzzer (--enable-fuzz), else from replay.c, which runs
-# them over their corpora in `make check`.
+# them over their corpora in `make check`. FUZZ_SECONDS are for each of them; make
+# -j runs several at a time.
 GW_FUZZ_TARGETS = \
 	%D%/fuzz/fuzz_cifar \
 	%D%/fuzz/fuzz_config \
@@ -187,6 +192,7 @@ GW_FUZZ_TARGETS = \
 	%D%/fuzz/fuzz_npy \
 	%D%/fuzz/fuzz_safetensors \
 	%D%/fuzz/fuzz_session
+GW_FUZZ_RUNS = $(GW_FUZZ_TARGETS:=.run)
 FUZZ_SECONDS = 60
 
 check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
@@ -197,9 +203,11 @@ EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
 if ENABLE_FUZZ
 noinst_PROGRAMS = $(GW_FUZZ_TARGETS)
 GW_FUZZ_MAIN = -fsanitize=fuzzer
-check-fuzz: $(GW_FUZZ_TARGETS)
+fuzz-programs: $(GW_FUZZ_TARGETS)
+check-fuzz: $(GW_FUZZ_RUNS)
+$(GW_FUZZ_RUNS): $(GW_FUZZ_TARGETS)
 	@$(SHELL) $(srcdir)/tests/fuzz/check-fuzz.sh '$(FUZZ_SECONDS)' \
-		'$(srcdir)' $(GW_FUZZ_TARGETS)
+		'$(srcdir)' $(@:.run=)
 else
 check_PROGRAMS += $(GW_FUZZ_TARGETS)
 GW_FUZZ_MAIN = %D%/fuzz/libreplay.a
@@ -211,7 +219,7 @@ clean-local: clean-fuzz
 	rm -rf build-asan build-tsan build-fuzz
 clean-fuzz:
 	rm -rf %D%/fuzz/findings %D%/fuzz/learnt
-.PHONY: check-fuzz clean-fuzz
+.PHONY: check-fuzz clean-fuzz fuzz-programs $(GW_FUZZ_RUNS)
 
 $(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 $(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)

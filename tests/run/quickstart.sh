@@ -39,11 +39,13 @@ machine() {
   rm -rf "$bin" "$scratch/have" "$scratch/called" "$tree" "$scratch/data"
   mkdir -p "$bin" "$scratch/have" "$tree" "$scratch/data"
   for tool in sh sed awk grep sort paste tail date mkdir rm cat find env \
-    dirname make nproc cp chmod; do
+    dirname make nproc cp chmod ls; do
     ln -s "$(command -v $tool)" "$bin/$tool"
   done
   for module in $modules; do : >"$scratch/have/$module"; done
   for command in $commands; do echo 'exit 0' | shim "$command"; done
+  : >"$scratch/libclang_rt.fuzzer.a"
+  echo "echo '$scratch'" | shim clang
   echo "[ -e '$scratch/have/'\"\$2\" ]" | shim pkg-config
   echo 'echo 0' | shim id
   shim apt-get <<SHIM
@@ -204,6 +206,11 @@ points 0 'PASS 1 - a'
 rm "$bin/clang-format-14"
 run 0 check && says '^packages .*all but clang-format-14$'
 ok 'what is only for style may be missing'
+machine
+points 0 'PASS 1 - a'
+rm "$scratch/libclang_rt.fuzzer.a"
+run 0 check && called ' install .* libclang-rt-dev proxy=$'
+ok 'libFuzzer is asked for where clang has none'
 
 machine
 run 2 bild && says '^  ./quickstart build'
