@@ -33,6 +33,7 @@ libserver_a_SOURCES = \
 	%D%/session.c \
 	%D%/shard.c \
 	%D%/shard.h \
+	%D%/stall.c \
 	%D%/step.c \
 	%D%/store.c \
 	%D%/store.h \

@@ -17,7 +17,6 @@
 
 #include "server/remote.h"
 
-#define WATCH_US  250000
 #define REPORT_US 1000000
 
 /* Time for the last words to leave before the owner closes the links. */
@@ -440,59 +439,16 @@ static const struct gw_member_handler handler = {
     .lost = lost,
 };
 
-/* ---- stalls ---- */
-
-/* Appends "worker 5 (b7), last heard 0.1 s ago" for everyone who is missing. */
-static void
-name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
-{
-    size_t used = 0;
-    for (uint32_t rank = 0; rank < server->ranks && used < room; rank++) {
-        struct gw_session *session = &server->session[rank];
-        int n;
-        if (gw_shard_slot(server->shard, rank, index)->held)
-            continue;
-        if (session->peer)
-            n = snprintf(text + used, room - used,
-                         "%sworker %u (%s), last heard %.1f s ago",
-                         used ? "; " : "", rank, session->host,
-                         (double)gw_peer_silent_us(session->peer) / 1e6);
-        else
-            n = snprintf(text + used, room - used,
-                         "%sworker %u (%s), not connected", used ? "; " : "",
-                         rank, session->host);
-        used += n > 0 ? (size_t)n : 0;
-    }
-}
-
-static void report_stall(struct gw_server *server, double seconds)
-{
-    uint32_t index = 0;
-    char missing[256] = "", text[GW_ERROR_TEXT_BYTES];
-    /* the chunk that is furthest behind: what everybody waits for */
-    for (uint32_t i = 1; i < server->shard->chunks; i++)
-        if (server->shard->chunk[i].version <
-            server->shard->chunk[index].version)
-            index = i;
-    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    name_missing(server, index, missing, sizeof missing);
-    snprintf(text, sizeof text,
-             "step %" PRIu64 ", key %s: waiting for %s, no progress for %.1f s",
-             chunk->version,
-             server->map->key[server->map->chunk[chunk->global].key].name,
-             missing[0] ? missing : "a decision of shard 0", seconds);
-    gw_log_warn(server->log, "%s", text);
-    struct gw_message message = {
-        .kind = GW_MESSAGE_STALL,
-        .stall = {.clock = chunk->version, .seconds = seconds, .text = text}};
-    gw_peer_tell(server->coordinator, &message);
-}
-
 /* For `gradweir status`; lost where the coordinator is slow to take it. */
-static void report_counters(struct gw_server *server)
+void gw_server_report(struct gw_server *server)
 {
+    uint64_t now = gw_loop_now(server->loop);
     struct rusage usage;
     struct gw_metrics_snapshot counters = {0};
+    if (!server->running || server->finished ||
+        now - server->reported_us < REPORT_US)
+        return;
+    server->reported_us = now;
     getrusage(RUSAGE_SELF, &usage);
     if (server->metrics)
         gw_metrics_collect(server->metrics, &counters);
@@ -502,28 +458,6 @@ static void report_counters(struct gw_server *server)
                    .counters = counters.value,
                    .counters_n = GW_METRICS}};
     gw_peer_tell(server->coordinator, &message);
-}
-
-static void on_watch(struct gw_timer *timer)
-{
-    struct gw_server *server = timer->owner;
-    uint64_t now = gw_loop_now(server->loop);
-    uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
-    gw_timer_start(server->loop, timer, WATCH_US);
-    if (server->running && !server->finished &&
-        now - server->reported_us >= REPORT_US) {
-        server->reported_us = now;
-        report_counters(server);
-    }
-    if (gw_member_paused_us_ago(server->member) < limit_us)
-        return;
-    if (!server->running || !server->all_present ||
-        server->end_clock != GW_NEVER_CLOCK || server->shard->chunks == 0 ||
-        now - server->progress_us < limit_us ||
-        now - server->stalled_us < limit_us)
-        return;
-    server->stalled_us = now;
-    report_stall(server, (double)(now - server->progress_us) / 1e6);
 }
 
 /* ---- opening and closing ---- */
@@ -567,9 +501,7 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
         free(server);
         return status;
     }
-    server->watch.fire = on_watch;
-    server->watch.owner = server;
-    gw_timer_start(server->loop, &server->watch, WATCH_US);
+    gw_stall_watch(server);
     *server_p = server;
     return GW_OK;
 }

@@ -5,6 +5,7 @@
  *   session.c  the path of a gradient: pushes in, weights out
  *   step.c     whole-step commits: votes, decisions, apply
  *   follow.c   the stream of decisions
+ *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
  *   load.c     a checkpoint's weights back into the shard
  *   remote.c   files, where checkpoint.dir is not seen from here
@@ -119,6 +120,8 @@ void gw_server_finish(struct gw_server *server,
                       enum gw_status status,
                       const char *format,
                       ...) __attribute__((format(printf, 3, 4)));
+/* Gives the coordinator this server's counters, every second at most. */
+void gw_server_report(struct gw_server *server);
 void gw_server_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_message *message);
@@ -166,6 +169,9 @@ void gw_follow_vote(struct gw_server *server,
 void gw_follow_score(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_score *score);
+
+/* stall.c: from here on, until gw_server_finish */
+void gw_stall_watch(struct gw_server *server);
 
 /* save.c */
 enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error);

@@ -29,6 +29,7 @@ struct stranger {
     struct gw_member *member;
     struct gw_peer *peer;
     int up, down;
+    int gets_ready; /* as a shard, when it is told to */
     enum gw_status lost, ended;
     char why[256], text[256];
 };
@@ -53,7 +54,9 @@ static void
 on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     struct stranger *stranger = owner;
-    (void)peer;
+    const struct gw_message ready = {.kind = GW_MESSAGE_READY};
+    if (message->kind == GW_MESSAGE_START && stranger->gets_ready)
+        gw_peer_tell(peer, &ready);
     if (message->kind != GW_MESSAGE_END)
         return;
     stranger->ended = message->end.status;
@@ -354,6 +357,23 @@ static void a_member_that_says_nothing_is_named(void **state)
     cluster_close(&cluster);
 }
 
+/* Shard 1 is ready, it says, but lets nobody in and dials nobody. */
+static void a_shard_that_does_not_connect_is_named(void **state)
+{
+    (void)state;
+    struct stranger stranger;
+    struct gw_error error;
+    cluster_open(&cluster, &calm, impatient, NULL);
+    gw_sim_kill(cluster.server[1].loop);
+    join_as(&stranger, GW_ROLE_SERVER);
+    stranger.gets_ready = 1;
+    assert_int_equal(gw_member_listen(stranger.member, "stranger:1", &error),
+                     GW_OK);
+    wait_for("step 0: shard 0 waits for shard 1 to connect");
+    stranger_close(&stranger);
+    cluster_close(&cluster);
+}
+
 /* Shard 0 puts the workers off and turns the other shard away. */
 static void a_shard_that_is_cut_off_says_so(void **state)
 {
@@ -424,6 +444,7 @@ int main(void)
         cmocka_unit_test(more_keys_than_declared_end_the_job),
         cmocka_unit_test(a_member_that_does_not_come_is_missed),
         cmocka_unit_test(a_member_that_says_nothing_is_named),
+        cmocka_unit_test(a_shard_that_does_not_connect_is_named),
         cmocka_unit_test(a_shard_that_is_cut_off_says_so),
         cmocka_unit_test(no_member_declares_a_job_done),
         cmocka_unit_test(a_late_checkpoint_is_told),

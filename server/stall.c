@@ -1,0 +1,128 @@
+/*
+ * Stalls: a shard that gets no further says who it waits for, every
+ * cluster.step_deadline. It only reports; the coordinator may end the job for
+ * it (cluster.abort_after).
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define WATCH_US 250000
+
+/* Appends "worker 5 (b7), last heard 0.1 s ago" for everyone who is missing. */
+static void
+name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
+{
+    size_t used = 0;
+    for (uint32_t rank = 0; rank < server->ranks && used < room; rank++) {
+        struct gw_session *session = &server->session[rank];
+        int n;
+        if (gw_shard_slot(server->shard, rank, index)->held)
+            continue;
+        if (session->peer)
+            n = snprintf(text + used, room - used,
+                         "%sworker %u (%s), last heard %.1f s ago",
+                         used ? "; " : "", rank, session->host,
+                         (double)gw_peer_silent_us(session->peer) / 1e6);
+        else
+            n = snprintf(text + used, room - used,
+                         "%sworker %u (%s), not connected", used ? "; " : "",
+                         rank, session->host);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* The same for everyone who has not logged in here. */
+static void name_absent(struct gw_server *server, char *text, size_t room)
+{
+    size_t used = 0;
+    for (uint32_t rank = 0; rank < server->ranks && used < room; rank++) {
+        if (server->session[rank].peer)
+            continue;
+        int n = snprintf(text + used, room - used, "%sworker %u (%s)",
+                         used ? ", " : "", rank, server->session[rank].host);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    for (uint32_t shard = 1; server->leader && shard < server->shards;
+         shard++) {
+        struct gw_peer *peer = gw_member_peers(server->member);
+        while (peer && (peer->role != GW_ROLE_SERVER || peer->id != shard))
+            peer = gw_peer_next(peer);
+        if (peer || used >= room)
+            continue;
+        int n = snprintf(text + used, room - used, "%sshard %u",
+                         used ? ", " : "", shard);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void
+tell(struct gw_server *server, uint64_t clock, double seconds, const char *text)
+{
+    gw_log_warn(server->log, "%s", text);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_STALL,
+        .stall = {.clock = clock, .seconds = seconds, .text = text}};
+    gw_peer_tell(server->coordinator, &message);
+}
+
+static void report_absent(struct gw_server *server, double seconds)
+{
+    char absent[256] = "", text[GW_ERROR_TEXT_BYTES];
+    uint64_t clock = server->start.state.clock;
+    name_absent(server, absent, sizeof absent);
+    snprintf(text, sizeof text,
+             "step %" PRIu64 ": shard %u waits for %s to connect, for %.1f s",
+             clock, server->number, absent, seconds);
+    tell(server, clock, seconds, text);
+}
+
+/* The chunk that is furthest behind is what everybody waits for. */
+static void report_stall(struct gw_server *server, double seconds)
+{
+    uint32_t index = 0;
+    char missing[256] = "", text[GW_ERROR_TEXT_BYTES];
+    for (uint32_t i = 1; i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].version <
+            server->shard->chunk[index].version)
+            index = i;
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    name_missing(server, index, missing, sizeof missing);
+    snprintf(text, sizeof text,
+             "step %" PRIu64 ", key %s: waiting for %s, no progress for %.1f s",
+             chunk->version,
+             server->map->key[server->map->chunk[chunk->global].key].name,
+             missing[0] ? missing : "a decision of shard 0", seconds);
+    tell(server, chunk->version, seconds, text);
+}
+
+static void on_watch(struct gw_timer *timer)
+{
+    struct gw_server *server = timer->owner;
+    uint64_t now = gw_loop_now(server->loop);
+    uint64_t limit_us = (uint64_t)(server->config.cluster.step_deadline * 1e6);
+    gw_timer_start(server->loop, timer, WATCH_US);
+    gw_server_report(server);
+    if (gw_member_paused_us_ago(server->member) < limit_us)
+        return;
+    if (!server->running || server->end_clock != GW_NEVER_CLOCK ||
+        now - server->progress_us < limit_us ||
+        now - server->stalled_us < limit_us)
+        return;
+    double seconds = (double)(now - server->progress_us) / 1e6;
+    server->stalled_us = now;
+    if (!server->all_present)
+        report_absent(server, seconds);
+    else if (server->shard->chunks > 0)
+        report_stall(server, seconds);
+}
+
+void gw_stall_watch(struct gw_server *server)
+{
+    server->watch.fire = on_watch;
+    server->watch.owner = server;
+    gw_timer_start(server->loop, &server->watch, WATCH_US);
+}
