@@ -56,9 +56,9 @@ struct coordinator {
     struct gw_timer refresh;
     struct gw_task stop_task, hurry_task, orphan_task;
     char why[64];          /* of the stop */
-    pthread_mutex_t mutex; /* of the two below and `why` */
+    pthread_mutex_t mutex; /* of `why` and state */
     enum stage state;
-    struct gone *gone;
+    struct gone *gone; /* the watch's thread adds, its end frees them */
 
     struct gw_score_report score; /* not in a record yet */
     int has_score;

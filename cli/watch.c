@@ -239,8 +239,3 @@ void gw_watch_leave(struct gw_watch *watch, unsigned ms)
     atomic_store(&watch->quiet, 1);
     gw_watch_limit(watch, ms, GW_EXIT_FAILED);
 }
-
-int gw_watch_stopped(const struct gw_watch *watch)
-{
-    return atomic_load(&watch->stopped);
-}

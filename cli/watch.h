@@ -54,7 +54,4 @@ void gw_watch_limit(struct gw_watch *watch, unsigned ms, int code);
    say, and may not reach this process any more. Thread: any. */
 void gw_watch_leave(struct gw_watch *watch, unsigned ms);
 
-/* Non-zero after a signal, or when the launcher passed one on. Thread: any. */
-int gw_watch_stopped(const struct gw_watch *watch);
-
 #endif
