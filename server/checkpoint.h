@@ -21,9 +21,10 @@ struct gw_checkpoint {
 
 /*
  * Reads a checkpoint: `path` is one ("dir/step-00000120"), or a checkpoint.dir,
- * of which the newest whole one is taken. Every file is compared with its
- * digest. GW_ENOENT, GW_ECORRUPT with a line that names the file, GW_ENOMEM.
- * *checkpoint is set only on GW_OK, to be freed with gw_checkpoint_close.
+ * of which the newest finished one is taken. Every file is compared with its
+ * digest; where one differs no older checkpoint is tried. GW_ENOENT,
+ * GW_ECORRUPT with a line that names the file, GW_ENOMEM. *checkpoint is set
+ * only on GW_OK, to be freed with gw_checkpoint_close.
  */
 enum gw_status gw_checkpoint_open(struct gw_disk *disk,
                                   const char *path,

@@ -174,7 +174,8 @@ static enum gw_status check_optimizer(struct gw_coordinator *self,
         return GW_OK;
     return gw_fail(error, GW_EMISMATCH,
                    "the checkpoint of step %" PRIu64 " in %s was made with "
-                   "optimizer.kind = \"%s\", the job says \"%s\"",
+                   "optimizer.kind = \"%s\", the job says \"%s\"; set it "
+                   "back, or choose another checkpoint.dir",
                    from->state.clock, self->options.resume, from->optimizer,
                    kind);
 }
@@ -271,7 +272,8 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
     if (from->keys_hash != self->declare.keys_hash)
         return gw_fail(error, GW_EMISMATCH,
                        "the checkpoint of step %" PRIu64 " in %s is of "
-                       "another model: its keys or their shapes differ",
+                       "another model: its keys or their shapes differ; set "
+                       "model back, or choose another checkpoint.dir",
                        from->state.clock, self->options.resume);
     if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
         gw_coordinator_note(self,
