@@ -18,6 +18,13 @@ const char *gw_status_text(enum gw_status status)
     return "unknown";
 }
 
+void gw_text_clean(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 enum gw_status
 gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)
 {
@@ -28,6 +35,7 @@ gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)
     error->status = status;
     vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
+    gw_text_clean(error->text);
     return status;
 }
 
@@ -38,6 +46,7 @@ enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
     va_start(args, format);
     vsnprintf(prefix, sizeof prefix, format, args);
     va_end(args);
+    gw_text_clean(prefix);
 
     size_t used = strlen(prefix), separator = 2;
     size_t room = sizeof error->text - 1;

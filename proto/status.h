@@ -64,10 +64,14 @@ struct gw_error {
     char text[GW_ERROR_TEXT_BYTES];
 };
 
+/* Control characters, which a peer or a file may have put there, become
+   question marks: what is shown to a person stays one line. */
+void gw_text_clean(char *text);
+
 /*
  * Fills *error (may be NULL, then only the status counts) with a printf-style
- * line, cut to fit, and returns `status`, so that a function can end with
- * `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
+ * line, cut to fit and clean, and returns `status`, so that a function can end
+ * with `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
  */
 enum gw_status
 gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)

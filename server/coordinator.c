@@ -48,6 +48,7 @@ void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    gw_text_clean(text);
     self->options.events->note(self->options.owner, text);
 }
 

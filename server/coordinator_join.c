@@ -315,6 +315,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->thread = join->thread;
     who->incarnation = peer->incarnation;
     snprintf(who->host, sizeof who->host, "%s", join->host);
+    gw_text_clean(who->host);
     place_address(who, join->address);
     name_member(who);
     who->next = self->roster;
@@ -388,6 +389,7 @@ void gw_coordinator_declared(struct gw_coordinator *self,
         return;
     }
     snprintf(who->device, sizeof who->device, "%s", declare->device);
+    gw_text_clean(who->device);
     self->declared += !who->declared;
     who->declared = 1;
     maybe_start(self);

@@ -38,6 +38,17 @@ static void long_lines_are_cut(void **state)
     assert_string_equal(error.text + GW_ERROR_TEXT_BYTES - 3, ": ");
 }
 
+/* What a peer says may be anything, but is shown as one line. */
+static void lines_stay_lines(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    gw_fail(&error, GW_EPROTO, "worker said \"%s\"", "a\r\033[2Jb\x7f\n");
+    assert_string_equal(error.text, "worker said \"a??[2Jb??\"");
+    gw_fail_in(&error, "x\ny");
+    assert_string_equal(error.text, "x?y: worker said \"a??[2Jb??\"");
+}
+
 static void every_status_has_a_text(void **state)
 {
     (void)state;
@@ -51,6 +62,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefixes_come_first),
         cmocka_unit_test(long_lines_are_cut),
+        cmocka_unit_test(lines_stay_lines),
         cmocka_unit_test(every_status_has_a_text),
     };
     return cmocka_run_group_tests_name("status", tests, NULL, NULL);
