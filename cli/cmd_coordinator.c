@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/leash.h"
+#include "cli/printer.h"
 #include "cli/process.h"
 #include "cli/record.h"
 #include "cli/show.h"
@@ -369,6 +370,8 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         gw_coordinator_close(command->coordinator);
     }
     gw_loop_close(command->loop);
+    /* whoever reads the rest may take his time */
+    gw_watch_relax(command->process.watch);
     return status;
 }
 
@@ -412,10 +415,16 @@ static enum gw_exit coordinate(struct coordinator *command)
     command->process.orphaned = on_orphaned;
     command->process.line = on_line;
     command->process.owner = command;
-    command->show.out = stdout;
-    command->show.live = isatty(STDOUT_FILENO);
+    /* objects on standard output leave no place for lines there */
+    FILE *to =
+        command->json && strcmp(command->json, "-") == 0 ? stderr : stdout;
+    struct gw_printer *printer = NULL;
     pthread_mutex_init(&command->mutex, NULL);
     error.status = gw_process_open(&command->process, &error);
+    if (error.status == GW_OK)
+        error.status = gw_printer_open(to, &printer, &error);
+    if (error.status == GW_OK)
+        gw_show_open(&command->show, printer, fileno(to));
     if (error.status == GW_OK)
         error.status =
             gw_process_logs(&command->process, &command->config, &error);
@@ -423,7 +432,10 @@ static enum gw_exit coordinate(struct coordinator *command)
         error.status = gw_record_open(command->json, &command->record, &error);
     if (error.status == GW_OK)
         error.status = run(command, &error);
+    if (printer)
+        gw_printer_wait(printer);
     tell_final(command);
+    gw_printer_close(printer);
     enum gw_exit code = gw_process_end(&command->process, &error, 0);
     gw_process_close(&command->process);
     forget_gone(command);

@@ -32,6 +32,8 @@ gradweir_SOURCES = \
 	%D%/main.c \
 	%D%/plan.c \
 	%D%/plan.h \
+	%D%/printer.c \
+	%D%/printer.h \
 	%D%/process.c \
 	%D%/process.h \
 	%D%/record.c \

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,10 @@ static void write_line(void *context, const char *line, size_t bytes)
 {
     struct gw_process *process = context;
     static const char clear[] = "\r\033[K";
+    struct pollfd taker = {.fd = process->log_fd, .events = POLLOUT};
+    /* a terminal that is stopped must not stop a loop, which others wait for */
+    if (!process->has_file && poll(&taker, 1, 0) == 0)
+        return;
     const struct iovec part[2] = {
         {(void *)(uintptr_t)clear, process->log_terminal ? 4 : 0},
         {(void *)(uintptr_t)line, bytes}};

@@ -26,7 +26,11 @@ enum gw_status gw_record_open(const char *file,
     if (!record)
         return gw_fail(error, GW_ENOMEM, "no memory for --json");
     record->file = file;
-    record->fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (strcmp(file, "-") == 0)
+        record->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    else
+        record->fd =
+            open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (record->fd < 0) {
         gw_fail(error, GW_EIO, "--json: %s cannot be opened: %s", file,
                 strerror(errno));

@@ -6,10 +6,25 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "cli/cli.h"
+#include "cli/printer.h"
 #include "proto/digest.h"
 
 #define COLUMN "%-11s "
+
+/* Rates over less are noise: reports come in bursts. */
+#define RATE_US 200000
+
+void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd)
+{
+    const char *kind = gw_cli_environment("TERM");
+    int dumb = kind && strcmp(kind, "dumb") == 0;
+    show->printer = printer;
+    show->out = gw_printer_stream(printer);
+    show->terminal = isatty(fd) && !dumb ? fd : -1;
+}
 
 static void print_every(FILE *out, const struct gw_every *every)
 {
@@ -72,7 +87,7 @@ void gw_show_job(const struct gw_show *show,
 void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us)
 {
     show->first_step = step;
-    show->began_us = show->last_us = now_us;
+    show->began_us = show->since_us = now_us;
 }
 
 /* ---- progress ---- */
@@ -102,7 +117,7 @@ static void print_progress(const struct gw_show *show, uint64_t step)
              show->samples_per_s, show->gigabytes_per_s, eta);
     /* what wraps cannot be rewritten in place */
     struct winsize size;
-    if (show->live && ioctl(fileno(show->out), TIOCGWINSZ, &size) == 0 &&
+    if (show->terminal >= 0 && ioctl(show->terminal, TIOCGWINSZ, &size) == 0 &&
         size.ws_col > 1 && size.ws_col < sizeof line)
         line[size.ws_col - 1] = '\0';
     fputs(line, show->out);
@@ -112,33 +127,37 @@ static void update_rates(struct gw_show *show,
                          const struct gw_step_report *report,
                          uint64_t now_us)
 {
-    const struct gw_step_report *last = &show->last;
-    double seconds = (double)(now_us - show->last_us) / 1e6;
-    uint64_t steps = report->step + 1 - show->first_step;
-    if (show->has_last)
-        steps = report->step - last->step;
-    if (seconds <= 0)
+    const struct gw_step_report *since = &show->since;
+    uint64_t us = now_us - show->since_us;
+    uint64_t steps = report->step - since->step;
+    if (us == 0 || (us < RATE_US && show->has_last))
         return;
+    if (!show->has_last)
+        steps = report->step + 1 - show->first_step;
     uint64_t bytes = report->bytes_pushed + report->bytes_pulled -
-                     last->bytes_pushed - last->bytes_pulled;
+                     since->bytes_pushed - since->bytes_pulled;
+    double seconds = (double)us / 1e6;
     show->steps_per_s = (double)steps / seconds;
     show->samples_per_s =
-        (double)(report->all_samples - last->all_samples) / seconds;
+        (double)(report->all_samples - since->all_samples) / seconds;
     show->gigabytes_per_s = (double)bytes / seconds / 1e9;
+    show->since = *report;
+    show->since_us = now_us;
 }
 
 void gw_show_step(struct gw_show *show,
                   const struct gw_step_report *report,
                   uint64_t now_us)
 {
-    if (show->has_last && report->step <= show->last.step)
+    int first = !show->has_last;
+    if (!first && report->step <= show->last.step)
         return; /* late */
     update_rates(show, report, now_us);
     show->last = *report;
-    show->last_us = now_us;
     show->has_last = 1;
-    if (show->live) {
-        gw_show_refresh(show, report->step);
+    if (show->terminal >= 0) {
+        if (first)
+            gw_show_refresh(show, report->step);
         return;
     }
     print_progress(show, report->step);
@@ -148,7 +167,8 @@ void gw_show_step(struct gw_show *show,
 
 void gw_show_refresh(const struct gw_show *show, uint64_t step)
 {
-    if (!show->live || !show->has_last || show->ended_us)
+    if (show->terminal < 0 || !show->has_last || show->ended_us ||
+        !gw_printer_is_idle(show->printer))
         return;
     fputs("\r\033[K", show->out);
     print_progress(show, step > show->last.step ? step : show->last.step);
@@ -158,7 +178,7 @@ void gw_show_refresh(const struct gw_show *show, uint64_t step)
 void gw_show_line(const struct gw_show *show, const char *format, ...)
 {
     va_list args;
-    if (show->live)
+    if (show->terminal >= 0)
         fputs("\r\033[K", show->out);
     va_start(args, format);
     vfprintf(show->out, format, args);
@@ -196,7 +216,7 @@ void gw_show_final(struct gw_show *show,
 {
     FILE *out = show->out;
     char hex[2 * GW_DIGEST_BYTES + 1], wall[32];
-    if (show->live)
+    if (show->terminal >= 0)
         fputs("\r\033[K", out);
     fflush(out);
     if (report->status != GW_OK && report->status != GW_EINTERRUPTED)

@@ -11,17 +11,24 @@
 #include "proto/config.h"
 #include "server/coordinator.h"
 
+struct gw_printer;
+
 struct gw_show {
-    FILE *out;
-    int live;            /* out is a terminal */
+    FILE *out; /* of the printer */
+    struct gw_printer *printer;
+    int terminal;        /* its descriptor where there is a live line, or -1 */
     uint64_t began_us;   /* when the first step could begin; 0: not yet */
     uint64_t ended_us;   /* 0: not yet */
     uint64_t first_step; /* where this run began */
     struct gw_step_report last; /* the newest logged step */
-    uint64_t last_us;
     int has_last;
+    struct gw_step_report since; /* rates are from there to the last one */
+    uint64_t since_us;
     double steps_per_s, samples_per_s, gigabytes_per_s; /* lately */
 };
+
+/* For a `show` of zeros: prints by `printer`, to what `fd` is. */
+void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd);
 
 /* The first lines: what was asked for, what was chosen, and why. */
 void gw_show_job(const struct gw_show *show,
@@ -37,7 +44,7 @@ void gw_show_step(struct gw_show *show,
                   const struct gw_step_report *report,
                   uint64_t now_us);
 
-/* The live line, with the step that the job is in now. */
+/* The live line, with the step that the job is in now; a few times a second. */
 void gw_show_refresh(const struct gw_show *show, uint64_t step);
 
 /* A line that stays. */

@@ -239,3 +239,9 @@ void gw_watch_leave(struct gw_watch *watch, unsigned ms)
     atomic_store(&watch->quiet, 1);
     gw_watch_limit(watch, ms, GW_EXIT_FAILED);
 }
+
+void gw_watch_relax(struct gw_watch *watch)
+{
+    if (!atomic_load(&watch->stopped))
+        atomic_store(&watch->limit_ms, 0);
+}

@@ -54,4 +54,7 @@ void gw_watch_limit(struct gw_watch *watch, unsigned ms, int code);
    say, and may not reach this process any more. Thread: any. */
 void gw_watch_leave(struct gw_watch *watch, unsigned ms);
 
+/* No limit any more, unless a signal asks for one. Thread: any. */
+void gw_watch_relax(struct gw_watch *watch);
+
 #endif

@@ -49,6 +49,10 @@ ends() {
   return $ended
 }
 
+# the coordinator alone is left, which still has to print
+is_there() { [ "$(pid_of "$1")" ]; }
+nobody_else() { ! is_there worker && is_there coordinator; }
+
 on_terminal() { tr -d '\r' <"$tty" | digest -; }
 
 # every process of the test is stopped
@@ -75,11 +79,22 @@ open_terminal && type_train '>' "$scratch/out" && ends 20 0 &&
 ok 'a file gets none'
 close_terminal
 
+open_terminal && type_line 'export TERM=dumb' && type_train && ends 20 0 &&
+  [ "$(on_terminal)" = "$plain" ] && shows '^step 10/' &&
+  ! shows "$(printf '\033')"
+ok 'nor does a terminal that is dumb'
+close_terminal
+open_terminal && type_train --json - '>' "$scratch/out" && ends 20 0 &&
+  [ "$(grep -c '^{.*}$' "$scratch/out")" -eq "$(grep -c . "$scratch/out")" ] &&
+  grep -q "\"weights_sha256\":\"$plain\"" "$scratch/out" && shows '^accuracy '
+ok '--json -: objects on standard output, the rest on the terminal'
+close_terminal
+
 # --- Ctrl-C ---
 rm -rf "$scratch/ck"
 open_terminal && type_train --set train.steps=4000000 "$long" \
   --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never &&
-  await 20 shows 'step [0-9]*00/4000000' && press '\003' && ends 10 3 &&
+  await 20 shows 'step [0-9]*/4000000' && press '\003' && ends 10 3 &&
   [ "$(grep -ac 'gradweir: ' "$tty")" -eq 1 ] &&
   shows 'gradweir: stopped at step [0-9]*; --resume goes on from there'
 ok 'Ctrl-C: one line and exit code 3 within 10 s'
@@ -95,17 +110,37 @@ close_terminal
 run 0 train "$job" --set train.steps=20000 $long && plain=$(digest)
 ok 'a job that nobody disturbs'
 open_terminal && type_train --set train.steps=20000 "$long" &&
-  await 20 shows 'step [0-9]*00/20000' && press '\032' &&
+  await 20 shows 'step [0-9]*/20000' && press '\032' &&
   await 5 all_stopped && [ "$(left | wc -w)" -eq 6 ] && sleep "$pause" &&
   type_line 'fg; echo code=$?' && ends 60 0 && [ "$(on_terminal)" = "$plain" ] && ! shows 'gradweir: '
 ok "Ctrl-Z, fg after $pause s: the job goes on, to the same weights"
 close_terminal
 
+# --- nobody reads ---
+open_terminal && type_train --set train.steps=4000000 "$long" &&
+  await 20 shows 'step [0-9]*/4000000' && press '\023' && sleep 3 &&
+  press '\021' && before=$(wc -c <"$tty") &&
+  await 5 eval '[ "$(wc -c <"$tty")" -gt $((before + 500)) ]' &&
+  press '\003' && ends 10 3 && [ "$(grep -ac 'gradweir: ' "$tty")" -eq 1 ]
+ok 'Ctrl-S does not stop a job'
+close_terminal
+# more than a megabyte of lines, and then the table; less | is such a reader
+run 0 train "$job" --set train.steps=20000 --set train.eval_every=never \
+  --set log.every=10000
+plain=$(digest)
+{ gradweir train "$job" --set train.steps=20000 --set train.eval_every=never \
+  --set log.every=1; echo $? >"$scratch/code"; } 2>"$scratch/err" |
+  { await 20 is_there worker; await 60 nobody_else; cat; } >"$scratch/out"
+sed 's/^/# /' "$scratch/err"
+[ "$(cat "$scratch/code")" = 0 ] && [ "$(digest)" = "$plain" ] &&
+  grep -q '^\.\.\. some lines are lost' "$scratch/out"
+ok 'nor does a pipe that nobody reads, and the table comes'
+
 # --- a terminal that goes away ---
 rm -rf "$scratch/ck"
 open_terminal && type_train --set train.steps=4000000 "$long" \
   --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never &&
-  await 20 shows 'step [0-9]*00/4000000'
+  await 20 shows 'step [0-9]*/4000000'
 close_terminal
 await 10 nobody_left &&
   ls "$scratch/ck" | grep -qv '^step-00000000$'
