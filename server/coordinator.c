@@ -347,20 +347,49 @@ static const char *phase_name(enum gw_phase phase)
     return names[phase];
 }
 
-/* "NAME: step 12, heard 0.1 s ago, frames_in 52 ..", cut at the room's end. */
+static size_t
+print_state(const struct gw_coordinator *self, char *text, size_t room)
+{
+    const struct gw_config *config = self->config;
+    int n;
+    if (self->phase == GW_PHASE_GATHERING)
+        n = snprintf(text, room,
+                     "job %016" PRIx64 ": gathering, %u of %" PRIu64
+                     " workers and %u of %" PRIu64 " servers are here\n",
+                     gw_member_job(self->member), self->workers,
+                     config->cluster.workers, self->servers,
+                     config->cluster.servers);
+    else
+        n = snprintf(text, room,
+                     "job %016" PRIx64 ": %s, step %" PRIu64 " of %" PRIu64
+                     "\n",
+                     gw_member_job(self->member), phase_name(self->phase),
+                     gw_coordinator_step(self), self->declare.total_steps);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* "NAME: heard 0.1 s ago, frames_in 52, .."; silent_us UINT64_MAX: oneself. */
 static size_t print_member(char *text,
                            size_t room,
                            const char *name,
-                           uint64_t step,
                            uint64_t silent_us,
                            const struct gw_metrics_snapshot *counters)
 {
-    char counted[1024];
+    char heard[48] = "", counted[1024];
     gw_metrics_print(counters, counted, sizeof counted);
-    int n = snprintf(text, room, "%s: step %" PRIu64 ", heard %.1f s ago%s%s\n",
-                     name, step, (double)silent_us / 1e6,
-                     counted[0] ? ", " : "", counted);
+    if (silent_us != UINT64_MAX)
+        snprintf(heard, sizeof heard, "heard %.1f s ago%s",
+                 (double)silent_us / 1e6, counted[0] ? ", " : "");
+    int n = snprintf(text, room, "%s: %s%s\n", name, heard, counted);
     return n > 0 ? (size_t)n : 0;
+}
+
+/* Servers by number, then workers by rank. */
+static uint64_t place_of(const struct gw_roster *one)
+{
+    if (one->role == GW_ROLE_SERVER)
+        return (uint64_t)one->server << 16 | one->thread;
+    return (uint64_t)1 << 48 | one->id;
 }
 
 size_t gw_coordinator_status(const struct gw_coordinator *self,
@@ -368,21 +397,25 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
                              size_t room)
 {
     struct gw_metrics_snapshot own = {0};
-    uint64_t step = gw_coordinator_step(self);
-    int n = snprintf(
-        text, room, "job %016" PRIx64 ": %s, step %" PRIu64 " of %" PRIu64 "\n",
-        gw_member_job(self->member), phase_name(self->phase), step,
-        self->declare.total_steps);
-    size_t used = n > 0 ? (size_t)n : 0;
+    size_t used = print_state(self, text, room);
+    uint64_t from = 0;
     if (self->options.metrics)
         gw_metrics_collect(self->options.metrics, &own);
     if (used < room)
-        used += print_member(text + used, room - used, "coordinator", step, 0,
-                             &own);
-    for (const struct gw_roster *one = self->roster; one && used < room;
-         one = one->next)
-        used += print_member(text + used, room - used, one->peer->name,
-                             one->peer->clock, gw_peer_silent_us(one->peer),
-                             &one->counters);
-    return used < room ? used : room - 1;
+        used += print_member(text + used, room - used, "coordinator",
+                             UINT64_MAX, &own);
+    while (used < room) {
+        const struct gw_roster *next = NULL;
+        for (const struct gw_roster *one = self->roster; one; one = one->next)
+            if (place_of(one) >= from &&
+                (!next || place_of(one) < place_of(next)))
+                next = one;
+        if (!next)
+            return used;
+        from = place_of(next) + 1;
+        used +=
+            print_member(text + used, room - used, next->peer->name,
+                         gw_peer_silent_us(next->peer), &next->counters);
+    }
+    return room - 1;
 }

@@ -87,7 +87,7 @@ ok 'nobody is left'
 start c coordinator "$job"
 coordinator=$started
 await 10 listens c && run 0 status "$(at c)" &&
-  grep -q '^job [0-9a-f]*: gathering, step 0' "$scratch/out" &&
+  grep -q '^job [0-9a-f]*: gathering, 0 of 2 workers and 0 of 2 servers are here$' "$scratch/out" &&
   run 0 status "$(at c)" --job && grep -q '^    seed = 3;$' "$scratch/out"
 ok 'status'
 kill -INT $coordinator
@@ -109,7 +109,7 @@ for role in server server worker worker; do
 done
 counted() {
   run 0 status "$(at c)" &&
-    grep -q '^coordinator: .* frames_in [1-9].* heartbeats ' "$scratch/out" &&
+    grep -q '^coordinator: .*frames_in [1-9].* heartbeats ' "$scratch/out" &&
     grep -q '^server 1 .* frames_in [1-9].* heartbeats ' "$scratch/out" &&
     grep -q '^worker 1 .* frames_out [1-9].* compute_us ' "$scratch/out"
 }
@@ -136,6 +136,23 @@ done
 echo "# exit codes of the members:$codes"
 [ "$codes" = ' 3 3 3 3' ] && await 3 nobody_left
 ok 'and every member is told'
+
+start c coordinator "$job" --set train.steps=4000000 --set train.eval_every=never
+coordinator=$started
+await 10 listens c
+for role in 'worker --rank 1' server 'worker --rank 0' server; do
+  # shellcheck disable=SC2086
+  start m $role --join "$(at c)"
+done
+await 10 grep -q '^step [0-9]*00/' "$scratch/c.out" && run 0 status "$(at c)" &&
+  [ "$(sed 's/ (.*//' "$scratch/out" | sed 1,2d | tr '\n' ,)" = 'server 0,server 1,worker 0,worker 1,' ] &&
+  [ "$(sed -n 's/^job [0-9a-f]*: running, step \([0-9]*\) of 4000000$/\1/p' "$scratch/out")" -ge 100 ] &&
+  [ "$(grep -c '^worker .*: heard 0.[0-9] s ago, steps [0-9]*, samples' "$scratch/out")" -eq 2 ]
+ok 'status of a job that runs, in order'
+kill -TERM $coordinator
+wait $coordinator
+[ $? -eq 3 ] && await 3 nobody_left
+ok 'SIGTERM to a coordinator by hand ends them all'
 
 # --- stopping and going on ---
 began() { grep -q '^step ' "$scratch/$1.out" 2>/dev/null; }
