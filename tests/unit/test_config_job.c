@@ -55,8 +55,10 @@ static void draw_text(struct draws *draws, char *to, size_t least)
         static const char hard[] = "\"\\#/*;{}@=, n x0";
         to[i] = draw(draws, 2) ? hard[draw(draws, sizeof hard - 1)]
                                : (char)(' ' + draw(draws, 95));
-        if (draw(draws, 20) == 0)
-            to[i] = (char)(0x80 + draw(draws, 0x80));
+        if (draw(draws, 20) == 0 && i + 1 < bytes) { /* a letter in UTF-8 */
+            to[i++] = (char)(0xc2 + draw(draws, 0x1e));
+            to[i] = (char)(0x80 + draw(draws, 0x40));
+        }
     }
     to[bytes] = '\0';
 }
