@@ -413,9 +413,8 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
         if (!next)
             return used;
         from = place_of(next) + 1;
-        used +=
-            print_member(text + used, room - used, next->peer->name,
-                         gw_peer_silent_us(next->peer), &next->counters);
+        used += print_member(text + used, room - used, next->peer->name,
+                             gw_peer_silent_us(next->peer), &next->counters);
     }
     return room - 1;
 }
