@@ -168,6 +168,12 @@ static int all_up(void *owner)
     return couple->a.ups > 0 && couple->b.ups > 0;
 }
 
+static int are_linked(void *owner)
+{
+    struct couple *couple = owner;
+    return gw_peer_is_up(couple->a.peer, 0) && gw_peer_is_up(couple->b.peer, 0);
+}
+
 static int all_told(void *owner)
 {
     struct couple *couple = owner;
@@ -220,6 +226,9 @@ static void messages_survive_broken_links(void **state)
         }
         if (round % 3 != 0)
             world_settle(&couple->world, round % 3 == 1 ? 15000 : 300);
+        /* every second break meets a link, however slow the machine is */
+        if (round % 4 == 0)
+            world_run(&couple->world, are_linked, couple);
         if (round % 2 == 0)
             break_links(couple, round / 2);
         if (round % 10 == 0)
