@@ -51,6 +51,16 @@ static struct gw_gather *gather_of(struct gw_coordinator *self, uint64_t clock)
     return oldest;
 }
 
+/* Updates made before a step: what schedules count. */
+static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
+{
+    uint64_t skips = self->skips;
+    /* the decision on the step itself may be here already */
+    if (skips > 0 && self->last_skip >= step)
+        skips--;
+    return self->state.applied + (step - self->state.clock) - skips;
+}
+
 static void tell_step(struct gw_coordinator *self, struct gw_gather *gather)
 {
     struct gw_score sum =
@@ -64,9 +74,9 @@ static void tell_step(struct gw_coordinator *self, struct gw_gather *gather)
     };
     if (self->declare.steps_per_epoch)
         report.epoch = report.step / self->declare.steps_per_epoch;
-    report.lr =
-        gw_schedule_lr(self->config, report.step, self->declare.total_steps,
-                       gw_schedule_batch(self->config));
+    report.lr = gw_schedule_lr(self->config, applied_before(self, report.step),
+                               self->declare.total_steps,
+                               gw_schedule_batch(self->config));
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->role != GW_ROLE_WORKER)
             continue;
@@ -106,6 +116,8 @@ static void skipped(struct gw_coordinator *self,
 {
     char names[256] = "nobody alone: the sum overflows";
     size_t used = 0;
+    self->skips++;
+    self->last_skip = decision->clock;
     for (uint32_t i = 0; i < decision->ranks_n && used < sizeof names; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, decision->ranks[i]);

@@ -78,6 +78,7 @@ struct gw_coordinator {
 
     struct gw_decision_state state; /* where the job begins */
     uint64_t step;                  /* the furthest step known */
+    uint64_t skips, last_skip;      /* since then; meaningless before one */
     uint64_t end_clock;
     int end_reason;
     int end_decided;

@@ -71,8 +71,10 @@ static void on_running(void *owner)
 static void on_step(void *owner, const struct gw_step_report *report)
 {
     struct cluster *cluster = owner;
-    if (report->step < sizeof cluster->loss / sizeof *cluster->loss)
+    if (report->step < sizeof cluster->loss / sizeof *cluster->loss) {
         cluster->loss[report->step] = report->loss;
+        cluster->lr[report->step] = report->lr;
+    }
     cluster->steps++;
 }
 

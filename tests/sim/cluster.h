@@ -53,7 +53,7 @@ struct cluster {
     int running, finished;
     struct gw_final_report final;
     char text[GW_ERROR_TEXT_BYTES];
-    double loss[4096]; /* per logged step */
+    double loss[4096], lr[4096]; /* per logged step */
     uint64_t steps, scores, notes;
     char note[GW_ERROR_TEXT_BYTES];
     struct gw_score_report score[256];

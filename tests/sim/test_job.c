@@ -1,6 +1,7 @@
 /* Whole jobs in simulation: they end, learn, and repeat bit for bit. */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -186,6 +187,31 @@ static void a_stop_waits_but_an_end_at_once_does_not(void **state)
     cluster_close(&cluster);
 }
 
+/* Updates that are far too large, until no gradient is finite any more: the
+   rate that is told is that of the next update, not of the next step. */
+static void skipped_steps_do_not_move_the_rate(void **state)
+{
+    (void)state;
+    const char *settings[] = {"train.loss_scale=dynamic",
+                              "train.nonfinite=skip",
+                              "optimizer.lr=1e6",
+                              "optimizer.schedule=linear",
+                              "model.layers=[784, 64, 64, 64, 64, 64, 10]",
+                              NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run(&cluster, 60000000));
+    assert_int_equal(cluster.steps, 10);
+    assert_non_null(strstr(cluster.note, "step 9 is skipped"));
+    uint64_t skips = cluster.notes - 1; /* one says what computes */
+    assert_in_range(skips, 2, 9);
+    for (uint64_t step = 0; step < 10; step++) {
+        uint64_t updates = step < 10 - skips ? step : 10 - skips;
+        assert_true(fabs(cluster.lr[step] / 1e6 - 1 + (double)updates / 10) <
+                    1e-9);
+    }
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -195,6 +221,7 @@ int main(void)
         cmocka_unit_test(a_loss_scale_leaves_no_trace),
         cmocka_unit_test(every_counter_counts),
         cmocka_unit_test(a_stop_waits_but_an_end_at_once_does_not),
+        cmocka_unit_test(skipped_steps_do_not_move_the_rate),
     };
     int failed = cmocka_run_group_tests_name("job", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
