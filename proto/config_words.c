@@ -83,10 +83,7 @@ void gw_value_show(const struct gw_value *value, char text[GW_SHOWN_BYTES])
                  value->text);
         break;
     }
-    for (; *text; text++) {
-        if ((unsigned char)*text < ' ')
-            *text = '?'; /* a message is one line */
-    }
+    gw_text_clean(text);
 }
 
 void gw_config_print_bound(double bound, char text[GW_REAL_BYTES])

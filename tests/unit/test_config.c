@@ -507,7 +507,7 @@ static void settings_by_hand_refused(void **state)
                 "log.dir: cannot read \"a\"; b = \"c\": one value, texts in "
                 "double quotes, commas between the entries of a list");
     set_refused("data.train=\"a\"\n@include \"/etc/passwd\"",
-                "data.train: cannot read \"a\"\n@include \"/etc/passwd\": one "
+                "data.train: cannot read \"a\"?@include \"/etc/passwd\": one "
                 "value, texts in double quotes, commas between the entries of "
                 "a list");
 }
