@@ -72,12 +72,15 @@ static void print_usage(void)
     puts(
         "Usage: gradweir coordinator JOB [--set KEY=VALUE ...] [--resume]\n"
         "                            [--listen HOST:PORT] [--json FILE]\n\n"
+        "Runs the process that the members of a job join, and prints where.\n\n"
         "  --set KEY=VALUE     change a key of the job\n"
         "  --resume            go on from the newest checkpoint in\n"
         "                      checkpoint.dir\n"
         "  --listen HOST:PORT  where members join; default: cluster.interface\n"
         "                      (else loopback) and cluster.port\n"
-        "  --json FILE         append an object per logged step\n"
+        "  --json FILE         append an object per logged step; - for\n"
+        "                      standard output, and lines for people on\n"
+        "                      standard error\n"
         "  --help              this text");
 }
 

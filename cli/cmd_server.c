@@ -57,9 +57,10 @@ struct server {
 
 static void print_usage(void)
 {
-    puts("Usage: gradweir server --join HOST:PORT [--port N|FIRST-LAST]\n"
+    puts("Usage: gradweir server --join HOST:PORT [--port N|N-M]\n"
          "                       [--listen HOST] [--advertise HOST]\n"
          "                       [--set KEY=VALUE ...] [--wait SECONDS]\n\n"
+         "Joins a job and keeps a part of its weights until the job ends.\n\n"
          "  --join HOST:PORT   of the coordinator; default: MASTER_ADDR and\n"
          "                     MASTER_PORT\n"
          "  --port N|N-M       to listen on, one per shard; default: any\n"

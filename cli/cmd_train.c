@@ -25,12 +25,15 @@ static void print_usage(void)
     puts("Usage: gradweir train JOB [--workers N] [--servers N]\n"
          "                      [--set KEY=VALUE ...] [--resume]\n"
          "                      [--json FILE] [--dry-run]\n\n"
+         "Runs a whole job on this machine: a coordinator, servers and\n"
+         "workers, each a process. Ctrl-C makes a checkpoint and ends all.\n\n"
          "  --workers N      cluster.workers\n"
          "  --servers N      cluster.servers\n"
          "  --set KEY=VALUE  change a key of the job\n"
          "  --resume         go on from the newest checkpoint in\n"
          "                   checkpoint.dir\n"
-         "  --json FILE      append an object per logged step\n"
+         "  --json FILE      append an object per logged step; - for standard\n"
+         "                   output, and lines for people on standard error\n"
          "  --dry-run        check the job and its data, print what would run\n"
          "  --help           this text");
 }

@@ -42,6 +42,7 @@ static void print_usage(void)
 {
     puts("Usage: gradweir worker --join HOST:PORT [--rank N] [--device NAME]\n"
          "                       [--set KEY=VALUE ...] [--wait SECONDS]\n\n"
+         "Joins a job and computes gradients until the job ends.\n\n"
          "  --join HOST:PORT  of the coordinator; default: MASTER_ADDR and\n"
          "                    MASTER_PORT\n"
          "  --rank N          the rank to ask for; default: RANK, or Slurm's,\n"

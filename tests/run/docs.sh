@@ -44,6 +44,13 @@ grep -vxFf "$scratch/keys" "$scratch/named" >"$scratch/bad"
 [ -s "$scratch/named" ] || echo 'no key is named' >"$scratch/bad"
 result 'keys that are named are keys'
 
+for document in README.md docs/manual.md; do
+  "$program" --help | awk '/^  [a-z]/ { print $1 }' | while read -r command; do
+    grep -qE "gradweir $command([^a-z]|$)" $document || echo "$document: $command"
+  done
+done >"$scratch/bad"
+result 'README and manual name every command'
+
 for document in $documents; do
   grep -oE '\]\([^)#]+' "$document" | sed 's/^](//' | while read -r link; do
     case $link in *:*) continue ;; esac
@@ -51,6 +58,21 @@ for document in $documents; do
   done
 done >"$scratch/bad"
 result 'links lead somewhere'
+
+# Lines that begin with gradweir: the command and its options are some.
+for document in README.md docs/manual.md; do
+  sed -n '/^```/,/^```/s/^\(host[a-z]\$ \)\{0,1\}gradweir \([a-z]*\)\(.*\)/\2\3/p' $document |
+    while read -r command rest; do
+      "$program" "$command" --help >"$scratch/help" 2>&1 ||
+        echo "$document: $command is no command"
+      for word in $rest; do
+        case $word in
+        --*) grep -q -e "$word" "$scratch/help" || echo "$document: $command $word" ;;
+        esac
+      done
+    done
+done >"$scratch/bad"
+result 'commands that are shown are ones, with their options'
 
 # named NAMES: those of standard input that the protocol does not name.
 unnamed() {
