@@ -69,6 +69,11 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
                                 struct gw_leader **leader_p,
                                 struct gw_error *error)
 {
+    if (options->two_phase && options->map->keys > GW_TRUST_KEYS_MAX)
+        return gw_fail(error, GW_EUNSUPPORTED,
+                       "optimizer.kind = lamb: the model has %zu keys, %d are "
+                       "the limit; take another optimizer",
+                       options->map->keys, GW_TRUST_KEYS_MAX);
     struct gw_leader *leader = calloc(1, sizeof *leader);
     if (!leader)
         return gw_fail(error, GW_ENOMEM, "no memory for decisions");

@@ -30,6 +30,9 @@
 #define GW_LOSS_SCALE_MAX   16777216.0
 #define GW_LOSS_SCALE_AFTER 2000
 
+/* Keys whose trust ratios fit into one message (lamb). */
+#define GW_TRUST_KEYS_MAX 8000
+
 struct gw_leader;
 
 /* The loss scale that a job begins with; 1 where there is none. */
@@ -49,6 +52,8 @@ struct gw_leader_options {
     void *owner;
 };
 
+/* GW_EUNSUPPORTED: two phases of more keys than GW_TRUST_KEYS_MAX. GW_ENOMEM.
+ */
 enum gw_status gw_leader_create(const struct gw_leader_options *options,
                                 struct gw_leader **leader_p,
                                 struct gw_error *error);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -448,6 +449,47 @@ static void a_cut_carries_the_state(void **state)
     end(&bench);
 }
 
+/* So many keys that their ratios are no message any more. */
+static void lamb_has_a_limit_of_keys(void **state)
+{
+    (void)state;
+    static struct gw_key keys[GW_TRUST_KEYS_MAX + 1];
+    static struct gw_control_arena arena;
+    static uint8_t bytes[GW_MESSAGE_BYTES_MAX];
+    static double ratios[GW_TRUST_KEYS_MAX];
+    struct gw_error error;
+    size_t n;
+    for (size_t i = 0; i <= GW_TRUST_KEYS_MAX; i++) {
+        keys[i] =
+            (struct gw_key){.dtype = GW_DTYPE_F32, .dims = 1, .shape = {1}};
+        snprintf(keys[i].name, sizeof keys[i].name, "k%zu", i);
+    }
+    for (size_t more = 0; more < 2; more++) {
+        struct bench bench;
+        prepare(&bench);
+        gw_map_destroy(bench.map);
+        assert_int_equal(gw_map_create(keys, GW_TRUST_KEYS_MAX + more, SHARDS,
+                                       &bench.map, &error),
+                         GW_OK);
+        bench.options.map = bench.map;
+        bench.options.two_phase = 1;
+        assert_int_equal(
+            gw_leader_create(&bench.options, &bench.leader, &error),
+            more ? GW_EUNSUPPORTED : GW_OK);
+        if (more)
+            assert_non_null(strstr(error.text, "8001 keys"));
+        end(&bench);
+    }
+    struct gw_message trust = {.kind = GW_MESSAGE_DECISION,
+                               .decision = {.number = UINT32_MAX,
+                                            .kind = GW_DECIDE_TRUST,
+                                            .clock = UINT64_MAX,
+                                            .values = ratios,
+                                            .values_n = GW_TRUST_KEYS_MAX}};
+    assert_int_equal(gw_message_encode(&trust, &arena, bytes, sizeof bytes, &n),
+                     GW_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +505,7 @@ int main(void)
         cmocka_unit_test(no_number_is_no_best),
         cmocka_unit_test(a_score_waits_for_a_disk_that_is_behind),
         cmocka_unit_test(a_cut_carries_the_state),
+        cmocka_unit_test(lamb_has_a_limit_of_keys),
     };
     return cmocka_run_group_tests_name("decision", tests, NULL, NULL);
 }
