@@ -178,7 +178,7 @@ static void on_refresh(struct gw_timer *timer)
     struct coordinator *command = timer->owner;
     uint64_t step = gw_coordinator_step(command->coordinator);
     gw_timer_start(command->loop, timer, REFRESH_US);
-    gw_show_refresh(&command->show, step);
+    gw_show_refresh(&command->show, step, gw_loop_now(command->loop));
     if (command->process.leash >= 0)
         gw_leash_tell(command->process.leash, "step %" PRIu64, step);
 }

@@ -16,6 +16,7 @@
 
 /* Rates over less are noise: reports come in bursts. */
 #define RATE_US 200000
+#define PACE_US 2000000
 
 void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd)
 {
@@ -24,6 +25,7 @@ void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd)
     show->printer = printer;
     show->out = gw_printer_stream(printer);
     show->terminal = isatty(fd) && !dumb ? fd : -1;
+    show->pace = -1;
 }
 
 static void print_every(FILE *out, const struct gw_every *every)
@@ -107,14 +109,24 @@ static void print_progress(const struct gw_show *show, uint64_t step)
     const struct gw_step_report *last = &show->last;
     char eta[32] = "-";
     uint64_t left = last->total_steps > step ? last->total_steps - step : 0;
-    if (show->steps_per_s > 0)
-        print_duration(eta, (double)left / show->steps_per_s);
+    double steps_per_s = show->steps_per_s;
+    double samples_per_s = show->samples_per_s;
+    double gigabytes_per_s = show->gigabytes_per_s;
+    if (show->pace >= 0) {
+        double steps = (double)(last->step + 1 - show->first_step);
+        double bytes = (double)(last->bytes_pushed + last->bytes_pulled);
+        steps_per_s = show->pace;
+        samples_per_s = show->pace * (double)last->all_samples / steps;
+        gigabytes_per_s = show->pace * bytes / steps / 1e9;
+    }
+    if (steps_per_s > 0)
+        print_duration(eta, (double)left / steps_per_s);
     char line[256];
     snprintf(line, sizeof line,
              "step %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
              "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
-             step, last->total_steps, last->epoch, last->loss,
-             show->samples_per_s, show->gigabytes_per_s, eta);
+             step, last->total_steps, last->epoch, last->loss, samples_per_s,
+             gigabytes_per_s, eta);
     /* what wraps cannot be rewritten in place */
     struct winsize size;
     if (show->terminal >= 0 && ioctl(show->terminal, TIOCGWINSZ, &size) == 0 &&
@@ -157,7 +169,7 @@ void gw_show_step(struct gw_show *show,
     show->has_last = 1;
     if (show->terminal >= 0) {
         if (first)
-            gw_show_refresh(show, report->step);
+            gw_show_refresh(show, report->step, now_us);
         return;
     }
     print_progress(show, report->step);
@@ -165,13 +177,30 @@ void gw_show_step(struct gw_show *show,
     fflush(show->out);
 }
 
-void gw_show_refresh(const struct gw_show *show, uint64_t step)
+static void update_pace(struct gw_show *show, uint64_t step, uint64_t now_us)
+{
+    struct gw_show_mark *mark = show->mark;
+    const struct gw_show_mark here = {step, now_us};
+    if (mark[1].us == 0) {
+        mark[0] = mark[1] = here;
+    } else if (now_us - mark[1].us >= PACE_US) {
+        mark[0] = mark[1];
+        mark[1] = here;
+    }
+    if (now_us - mark[0].us >= RATE_US)
+        show->pace = (double)(step - mark[0].step) /
+                     ((double)(now_us - mark[0].us) / 1e6);
+}
+
+void gw_show_refresh(struct gw_show *show, uint64_t step, uint64_t now_us)
 {
     if (show->terminal < 0 || !show->has_last || show->ended_us ||
         !gw_printer_is_idle(show->printer))
         return;
+    step = step > show->last.step ? step : show->last.step;
+    update_pace(show, step, now_us);
     fputs("\r\033[K", show->out);
-    print_progress(show, step > show->last.step ? step : show->last.step);
+    print_progress(show, step);
     fflush(show->out);
 }
 

@@ -25,6 +25,11 @@ struct gw_show {
     struct gw_step_report since; /* rates are from there to the last one */
     uint64_t since_us;
     double steps_per_s, samples_per_s, gigabytes_per_s; /* lately */
+    /* of the live line, which does not wait for logged steps */
+    struct gw_show_mark {
+        uint64_t step, us;
+    } mark[2];   /* up to two times PACE_US ago, and up to once */
+    double pace; /* steps per second; below 0: not known yet */
 };
 
 /* For a `show` of zeros: prints by `printer`, to what `fd` is. */
@@ -45,7 +50,7 @@ void gw_show_step(struct gw_show *show,
                   uint64_t now_us);
 
 /* The live line, with the step that the job is in now; a few times a second. */
-void gw_show_refresh(const struct gw_show *show, uint64_t step);
+void gw_show_refresh(struct gw_show *show, uint64_t step, uint64_t now_us);
 
 /* A line that stays. */
 void gw_show_line(const struct gw_show *show, const char *format, ...)
