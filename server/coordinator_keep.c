@@ -473,6 +473,8 @@ static void stored(struct cut *cut)
         if (!self->final.has_checkpoint || clock > self->final.checkpoint)
             self->final.checkpoint = clock;
         self->final.has_checkpoint = 1;
+        gw_log_info(self->log, "the checkpoint of step %" PRIu64 " is complete",
+                    clock);
     } else {
         gw_coordinator_note(self,
                             "the checkpoint of step %" PRIu64

@@ -214,7 +214,9 @@ wait $launcher
 ok 'a pause of all members is forgiven'
 
 # --- logs, dry run ---
-run 0 train "$job" --set log.dir="$scratch/logs" && [ "$(digest)" = "$first" ] &&
+run 0 train "$job" --set log.dir="$scratch/logs" \
+  --set checkpoint.dir="$scratch/logged" && [ "$(digest)" = "$first" ] &&
+  grep -q ' coordinator info the checkpoint of step 40 is complete$' "$scratch"/logs/coordinator-*.log &&
   [ "$(ls "$scratch/logs" | sed 's/-.*//' | sort | uniq -c | tr -d ' \n')" = 1coordinator2server2worker ] &&
   grep -q ' worker [01] info device cpu: ' "$scratch"/logs/worker-*.log
 ok 'log.dir gets a file per process'
