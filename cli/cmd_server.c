@@ -99,20 +99,23 @@ static void leave_unless_joined(struct server *server, const char *why)
     pthread_mutex_unlock(&server->mutex);
 }
 
-static void on_orphaned(void *owner)
-{
-    leave_unless_joined(owner, "the launcher died");
-}
-
 /* The job's end is on its way to us, or, if we were just about to join, nothing
    is. */
+static void leave_soon(struct server *server, const char *why)
+{
+    leave_unless_joined(server, why);
+    gw_watch_leave(server->process.watch, OVER_MS);
+}
+
+static void on_orphaned(void *owner)
+{
+    leave_soon(owner, "the launcher died");
+}
+
 static void on_line(void *owner, const char *line)
 {
-    struct server *server = owner;
-    if (strcmp(line, "over") != 0)
-        return;
-    leave_unless_joined(server, "there is no coordinator any more");
-    gw_watch_leave(server->process.watch, OVER_MS);
+    if (strcmp(line, "over") == 0)
+        leave_soon(owner, "there is no coordinator any more");
 }
 
 /* ---- a shard's thread ---- */

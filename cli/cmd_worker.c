@@ -79,20 +79,23 @@ static void leave_unless_joined(struct worker *worker, const char *why)
     pthread_mutex_unlock(&worker->mutex);
 }
 
-static void on_orphaned(void *owner)
-{
-    leave_unless_joined(owner, "the launcher died");
-}
-
 /* The job's end is on its way to us, or, if we were just about to join, nothing
    is. */
+static void leave_soon(struct worker *worker, const char *why)
+{
+    leave_unless_joined(worker, why);
+    gw_watch_leave(worker->process.watch, OVER_MS);
+}
+
+static void on_orphaned(void *owner)
+{
+    leave_soon(owner, "the launcher died");
+}
+
 static void on_line(void *owner, const char *line)
 {
-    struct worker *worker = owner;
-    if (strcmp(line, "over") != 0)
-        return;
-    leave_unless_joined(worker, "there is no coordinator any more");
-    gw_watch_leave(worker->process.watch, OVER_MS);
+    if (strcmp(line, "over") == 0)
+        leave_soon(owner, "there is no coordinator any more");
 }
 
 /* A long computation must not hold up a process whose job is over. */
