@@ -326,6 +326,11 @@ void gw_coordinator_joined(struct gw_coordinator *self,
         .kind = GW_MESSAGE_WELCOME,
         .welcome = {.rank = id, .job = self->job_text}};
     gw_coordinator_tell(self, peer, &message);
+    gw_log_info(self->log,
+                "%s has joined: %u of %" PRIu64 " workers and %u of %" PRIu64
+                " servers are here",
+                peer->name, self->workers, self->config->cluster.workers,
+                self->servers, self->config->cluster.servers);
     maybe_complete(self);
 }
 

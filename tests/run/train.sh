@@ -60,6 +60,21 @@ by_hand() {
 }
 by_hand server server worker worker
 ok 'by hand: servers first'
+start c coordinator "$job"
+coordinator=$started
+await 10 listens c
+for role in server worker; do
+  start "$role" $role --join "$(at c)"
+  await 10 grep -q " info $role 0 (.*, pid $started) has joined: " "$scratch/c.err" &&
+    grep -q " $role info joins the job at $(at c), and waits for others$" "$scratch/$role.err"
+  ok "by hand: a $role that waits says so, and the coordinator who is here"
+done
+grep -q ' has joined: 1 of 2 workers and 1 of 2 servers are here$' "$scratch/c.err"
+ok 'by hand: how many are here'
+kill -INT $coordinator
+wait $coordinator
+await 3 nobody_left
+ok 'by hand: all leave who waited'
 by_hand worker server 'worker --device cpu' 'server --set server.threads=2'
 ok 'by hand: in turns, with settings of their own'
 by_hand 'worker --rank 1' 'worker --rank 0' server 'server --port 20000-40000'
