@@ -37,6 +37,7 @@ check_PROGRAMS += \
 	%D%/run/test_malloc \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
+	%D%/sim/test_false_coordinator \
 	%D%/sim/test_hostile \
 	%D%/sim/test_job \
 	%D%/sim/test_seeds \
@@ -86,6 +87,8 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_false_coordinator_SOURCES = \
+	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_CLUSTER)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)

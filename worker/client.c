@@ -427,7 +427,9 @@ enum gw_status gw_client_finish(struct gw_client *client,
 
 void gw_client_fail_with(struct gw_client *client, const struct gw_error *error)
 {
+    gw_loop_enter(client->loop); /* the loop's thread may fail it as well */
     gw_client_fail(client, error->status, "%s", error->text);
+    gw_loop_leave(client->loop);
 }
 
 void gw_client_stop(struct gw_client *client)

@@ -13,6 +13,8 @@
 
 #define WATCH_US 250000
 
+#define SHARDS_PER_SERVER_MAX 1024 /* the range of server.threads */
+
 /* ---- messages in ---- */
 
 static void got_welcome(struct gw_client *client,
@@ -33,26 +35,46 @@ static void got_welcome(struct gw_client *client,
                        error.text);
         return;
     }
-    client->rank = welcome->rank;
     client->ranks = (uint32_t)client->config.cluster.workers;
+    if (welcome->rank >= client->ranks) {
+        gw_client_fail(client, GW_EPROTO,
+                       "the coordinator gave out rank %u, its job has %u "
+                       "workers",
+                       welcome->rank, client->ranks);
+        return;
+    }
+    client->rank = welcome->rank;
     gw_member_set_rank(client->member, client->rank);
     if (client->log)
         atomic_store(&client->log->rank, (int)client->rank);
 }
 
+/* Every number below the count of shards has been named. */
+static int view_is_whole(const struct gw_client *client)
+{
+    for (uint32_t s = 0; s < client->shards; s++)
+        if (!client->shard[s].incarnation)
+            return 0;
+    return client->shards > 0;
+}
+
 static void got_view(struct gw_client *client, const struct gw_view *view)
 {
-    if (view->members_first != client->members_seen || client->view_complete) {
-        gw_client_fail(client, GW_EPROTO, "a view came out of order");
+    const struct gw_config *config = &client->config;
+    uint64_t most = config->cluster.workers +
+                    config->cluster.servers * SHARDS_PER_SERVER_MAX;
+    if (!client->job || view->members_first != client->members_seen ||
+        client->view_complete || view->members_total > most ||
+        (client->shard && view->members_total != client->members_total)) {
+        gw_client_fail(client, GW_EPROTO,
+                       "a view came out of order, or names more members than "
+                       "the job has");
         return;
     }
     if (!client->shard) {
         client->members_total = view->members_total;
-        client->shard = calloc(view->members_total + 1, sizeof *client->shard);
-    }
-    if (view->members_total != client->members_total) {
-        gw_client_fail(client, GW_EPROTO, "a view came out of order");
-        return;
+        client->shard =
+            calloc((size_t)view->members_total + 1, sizeof *client->shard);
     }
     if (!client->shard) {
         gw_client_fail(client, GW_ENOMEM, "no memory for the view");
@@ -72,6 +94,8 @@ static void got_view(struct gw_client *client, const struct gw_view *view)
     client->members_seen += view->members_n;
     gw_member_set_epoch(client->member, view->epoch);
     client->view_complete = client->members_seen == view->members_total;
+    if (client->view_complete && !view_is_whole(client))
+        gw_client_fail(client, GW_EPROTO, "the view does not name every shard");
 }
 
 static void got_start(struct gw_client *client, const struct gw_start *start)

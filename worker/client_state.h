@@ -67,7 +67,6 @@ struct gw_client {
 
     char *job;
     uint32_t rank, ranks;
-    uint64_t job_id;
     struct gw_config config;
 
     struct gw_map *map;
