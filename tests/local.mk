@@ -70,6 +70,7 @@ check_PROGRAMS += \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
 	%D%/unit/test_status \
+	%D%/unit/test_tcp_addresses \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_trace \
 	%D%/unit/test_transport_parts \
@@ -100,6 +101,8 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
+%C%_unit_test_tcp_addresses_SOURCES = \
+	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_batch_SOURCES = \
 	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)

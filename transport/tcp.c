@@ -177,8 +177,21 @@ static void on_link_closed(uv_handle_t *handle)
 {
     struct gw_tcp_link *link = handle->data;
     link->poll_open = 0;
-    if (!link->resolving)
-        free_link(link);
+    if (link->state == GW_TCP_CLOSED) {
+        if (!link->resolving)
+            free_link(link);
+        return;
+    }
+    close(link->fd);
+    link->fd = -1;
+    link->events = 0;
+    gw_tcp_connect(link);
+}
+
+/* Gives the socket up; the link goes on with another address. */
+void gw_tcp_let_go(struct gw_tcp_link *link)
+{
+    uv_close((uv_handle_t *)&link->poll, on_link_closed);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -249,9 +262,9 @@ static void detach(struct gw_tcp_link *link)
 /* Frees a detached link as soon as libuv and the resolver let go of it. */
 void gw_tcp_release(struct gw_tcp_link *link)
 {
-    if (link->poll_open)
+    if (link->poll_open && !uv_is_closing((uv_handle_t *)&link->poll))
         uv_close((uv_handle_t *)&link->poll, on_link_closed);
-    else if (!link->resolving)
+    else if (!link->poll_open && !link->resolving)
         free_link(link);
 }
 

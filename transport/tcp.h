@@ -90,6 +90,7 @@ struct gw_tcp_link {
     int resolving; /* the link cannot be freed before the work is done */
     char address[GW_ADDRESS_MAX];
     struct addrinfo *found, *trying;
+    int number; /* why the address before failed, an errno */
     struct gw_error error;
 
     struct gw_tcp_in in;
@@ -132,6 +133,7 @@ void gw_tcp_fail(struct gw_tcp_link *link,
                  const char *why);
 void gw_tcp_drop(struct gw_tcp_link *link);
 void gw_tcp_release(struct gw_tcp_link *link);
+void gw_tcp_let_go(struct gw_tcp_link *link);
 
 /* tcp_address.c */
 enum gw_status gw_tcp_split(const char *address,
@@ -151,6 +153,7 @@ void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
 
 /* tcp_login.c */
 void gw_tcp_dial(struct gw_tcp_link *link);
+void gw_tcp_connect(struct gw_tcp_link *link);
 void gw_tcp_connected(struct gw_tcp_link *link);
 void gw_tcp_accept(struct gw_listener *listener);
 void gw_tcp_greet(struct gw_tcp_link *link);

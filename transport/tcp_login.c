@@ -18,9 +18,13 @@
 
 #include "transport/socket.h"
 
+static int go_on(struct gw_tcp_link *link, int number);
+
 static void on_deadline(struct gw_timer *timer)
 {
     struct gw_tcp_link *link = timer->owner;
+    if (link->state == GW_TCP_CONNECTING && go_on(link, ETIMEDOUT))
+        return;
     gw_tcp_fail(link, GW_ETIMEOUT,
                 link->listener                   ? "no login in time"
                 : link->state == GW_TCP_GREETING ? "no answer to the login"
@@ -71,31 +75,44 @@ static int open_socket(struct gw_tcp_link *link, const struct addrinfo *to)
     return fd;
 }
 
-/* Tries the next address of the name; the last failure is the one told. */
-static void connect_next(struct gw_tcp_link *link, int number)
+/* Tries an address after the other; the last failure is the one told. */
+void gw_tcp_connect(struct gw_tcp_link *link)
 {
     for (; link->trying; link->trying = link->trying->ai_next) {
         int fd = open_socket(link, link->trying);
         if (fd < 0) {
-            number = errno;
+            link->number = errno;
             continue;
         }
         if (connect(fd, link->trying->ai_addr, link->trying->ai_addrlen) != 0 &&
             errno != EINPROGRESS) {
-            number = errno;
+            link->number = errno;
             close(fd);
             continue;
         }
-        if (link->poll_open || gw_tcp_adopt(link, fd) != GW_OK) {
-            close(fd);
+        if (gw_tcp_adopt(link, fd) != GW_OK)
             break;
-        }
         link->state = GW_TCP_CONNECTING;
+        start_deadline(link);
         gw_tcp_watch(link);
         return;
     }
     gw_tcp_fail(link, GW_EUNREACHABLE,
-                number ? strerror(number) : "no address");
+                link->number ? strerror(link->number) : "no address");
+}
+
+/* A connection came to nothing: goes on with the name's next address, if there
+   is one, as soon as libuv has let go of the socket. */
+static int go_on(struct gw_tcp_link *link, int number)
+{
+    if (!link->trying->ai_next)
+        return 0;
+    link->trying = link->trying->ai_next;
+    link->number = number;
+    link->state = GW_TCP_RESOLVING;
+    gw_timer_stop(link->tcp->base.loop, &link->timer);
+    gw_tcp_let_go(link);
+    return 1;
 }
 
 static void resolve_run(struct gw_work *work)
@@ -117,7 +134,7 @@ static void resolve_done(struct gw_work *work)
         return;
     }
     link->trying = link->found;
-    connect_next(link, 0);
+    gw_tcp_connect(link);
 }
 
 void gw_tcp_dial(struct gw_tcp_link *link)
@@ -136,7 +153,8 @@ void gw_tcp_connected(struct gw_tcp_link *link)
     socklen_t bytes = sizeof number;
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &number, &bytes);
     if (number) {
-        gw_tcp_fail(link, GW_EUNREACHABLE, strerror(number));
+        if (!go_on(link, number))
+            gw_tcp_fail(link, GW_EUNREACHABLE, strerror(number));
         return;
     }
     gw_socket_suit(link->fd);
