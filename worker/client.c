@@ -253,6 +253,11 @@ uint64_t gw_client_first_clock(const struct gw_client *client)
     return client->start.state.clock;
 }
 
+uint64_t gw_client_evaluations(const struct gw_client *client)
+{
+    return client->start.state.evaluations;
+}
+
 int gw_client_needs_seed(const struct gw_client *client)
 {
     return client->needs_seed;

@@ -85,6 +85,9 @@ uint64_t gw_client_arena_bytes(const struct gw_client *client);
 uint64_t gw_client_first_clock(const struct gw_client *client);
 int gw_client_needs_seed(const struct gw_client *client);
 
+/* Evaluations that were made before the first clock, of its own or earlier. */
+uint64_t gw_client_evaluations(const struct gw_client *client);
+
 /*
  * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned), connects to
  * every shard and asks for all weights of the first clock. Weights are written

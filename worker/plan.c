@@ -117,9 +117,9 @@ gw_plan_batch(struct gw_plan_run run, uint64_t max_batch, uint64_t index)
     return gw_plan_part(run, gw_plan_batches(run, max_batch), index);
 }
 
-int gw_plan_due(const struct gw_plan *plan,
-                const struct gw_every *every,
-                uint64_t step)
+/* Steps from one time to the next; 0 for what is never due. */
+static uint64_t period_of(const struct gw_plan *plan,
+                          const struct gw_every *every)
 {
     uint64_t period = every->n;
     switch (every->unit) {
@@ -133,5 +133,21 @@ int gw_plan_due(const struct gw_plan *plan,
             return 0;
         break;
     }
+    return period;
+}
+
+int gw_plan_due(const struct gw_plan *plan,
+                const struct gw_every *every,
+                uint64_t step)
+{
+    uint64_t period = period_of(plan, every);
     return step > 0 && period > 0 && step % period == 0;
+}
+
+uint64_t gw_plan_dues(const struct gw_plan *plan,
+                      const struct gw_every *every,
+                      uint64_t step)
+{
+    uint64_t period = period_of(plan, every);
+    return period > 0 ? step / period : 0;
 }

@@ -79,4 +79,9 @@ int gw_plan_due(const struct gw_plan *plan,
                 const struct gw_every *every,
                 uint64_t step);
 
+/* At how many of the versions 1..step it is due. */
+uint64_t gw_plan_dues(const struct gw_plan *plan,
+                      const struct gw_every *every,
+                      uint64_t step);
+
 #endif

@@ -20,6 +20,8 @@
 
 #include "proto/digest.h"
 
+#define NEVER_SCORED UINT64_MAX
+
 static uint64_t rss_bytes(void)
 {
     struct rusage usage;
@@ -202,11 +204,21 @@ static enum gw_status end_job(struct gw_worker *worker)
     return gw_client_finish(worker->client, worker->clock, digest, rss_bytes());
 }
 
+/* A job may have been stopped where its weights were to be scored, just before
+   they were. */
+static int first_is_scored(const struct gw_worker *worker)
+{
+    return gw_client_evaluations(worker->client) >=
+           gw_plan_dues(&worker->plan, &worker->config.train.eval_every,
+                        worker->clock);
+}
+
 enum gw_status gw_step_run(struct gw_worker *worker)
 {
     enum gw_status status = GW_OK;
     worker->clock = gw_client_first_clock(worker->client);
-    worker->scored_clock = worker->clock;
+    worker->scored_clock =
+        first_is_scored(worker) ? worker->clock : NEVER_SCORED;
     while (status == GW_OK) {
         if (evaluation_is_due(worker)) {
             status =

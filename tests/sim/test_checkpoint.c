@@ -101,6 +101,39 @@ static void interrupted_jobs_go_on_to_the_same_bits(void **state)
     }
 }
 
+/* Stopped before, between and right at the clocks whose weights are scored, a
+   job scores each of them once and stops early where it would have. */
+static void interrupted_jobs_miss_no_score(void **state)
+{
+    (void)state;
+    const char *settings[] = {"checkpoint.dir=ck",
+                              "checkpoint.every=2 steps",
+                              "train.eval_every=2 steps",
+                              "train.early_stop=3",
+                              "optimizer.lr=0.9",
+                              "train.steps=40",
+                              NULL};
+    char whole[65], again[65];
+    assert_int_equal(run(settings, whole), GW_OK);
+    assert_true(cluster.final.checkpoint > 6 && cluster.final.checkpoint < 40);
+    uint64_t scores = cluster.scores;
+    cluster_close(&cluster);
+    for (uint64_t delay = 100; delay < 10000; delay += 300) {
+        cluster_open(&cluster, &calm, settings, NULL);
+        assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+        gw_sim_at(cluster.sim, delay, stop_job, NULL);
+        int stopped = run_on(again) == GW_EINTERRUPTED;
+        uint64_t before = cluster.scores;
+        if (stopped) {
+            cluster_end(&cluster);
+            assert_int_equal(resume(settings, again), GW_OK);
+            assert_int_equal(before + cluster.scores, scores);
+        }
+        assert_string_equal(again, whole);
+        cluster_close(&cluster);
+    }
+}
+
 static void cut_a_link(void *owner)
 {
     (void)owner;
@@ -458,6 +491,7 @@ int main(void)
         GO_ON(momentum),
         GO_ON(whole_adam),
         GO_ON(lamb),
+        cmocka_unit_test(interrupted_jobs_miss_no_score),
         APART(momentum),
         APART(whole_adam),
         APART(large),

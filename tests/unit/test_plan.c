@@ -230,10 +230,15 @@ static void cadence(void **state)
     struct gw_config config = {.train = {.batch = 2, .epochs = 3}};
     struct gw_plan plan = make(&config, 7, 1);
     assert_int_equal(plan.steps_per_epoch, 4);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (uint64_t step = 0; step <= 12; step++)
-            assert_int_equal(gw_plan_due(&plan, &cases[i].every, step),
-                             cases[i].due[step] == '#');
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t dues = 0;
+        for (uint64_t step = 0; step <= 12; step++) {
+            int due = cases[i].due[step] == '#';
+            dues += (uint64_t)due;
+            assert_int_equal(gw_plan_due(&plan, &cases[i].every, step), due);
+            assert_int_equal(gw_plan_dues(&plan, &cases[i].every, step), dues);
+        }
+    }
 }
 
 int main(void)
