@@ -91,6 +91,10 @@ static enum gw_status train_part(struct gw_worker *worker,
                                      .train = 1};
         struct gw_model_result result;
         load_batch(worker, worker->train, &site);
+        /* the scale of this step is known when its first weights are */
+        enum gw_status status = need_weights(worker, 0, 1);
+        if (status != GW_OK)
+            return status;
         struct gw_model_pass pass = {
             .x = worker->x,
             .labels = worker->labels,
@@ -102,9 +106,9 @@ static enum gw_status train_part(struct gw_worker *worker,
             .accumulate = i > 0,
             .last = i + 1 == batches,
         };
-        enum gw_status status = gw_model_train(
-            worker->model, &pass, (const float *const *)worker->weight,
-            worker->gradient, &hooks, &result);
+        status = gw_model_train(worker->model, &pass,
+                                (const float *const *)worker->weight,
+                                worker->gradient, &hooks, &result);
         if (status != GW_OK)
             return status;
         sum->loss += result.loss;

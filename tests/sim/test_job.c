@@ -85,6 +85,21 @@ static void a_loss_scale_leaves_no_trace(void **state)
     }
 }
 
+/* The scale is doubled within the job: the step after it uses the new one. */
+static void a_loss_scale_changes_for_all_at_once(void **state)
+{
+    (void)state;
+    char none[65], scaled[65];
+    const char *settings[] = {"train.commit=whole",     "train.steps=2003",
+                              "train.batch=1",          "optimizer.lr=1e-6",
+                              "model.layers=[784, 10]", "cluster.servers=1",
+                              "train.loss_scale=none",  NULL};
+    run_job(&calm, settings, none);
+    settings[6] = "train.loss_scale=dynamic";
+    run_job(&calm, settings, scaled);
+    assert_string_equal(none, scaled);
+}
+
 static uint64_t ten_ms(void *owner)
 {
     (void)owner;
@@ -219,6 +234,7 @@ int main(void)
         cmocka_unit_test(a_job_ends_and_learns),
         cmocka_unit_test(the_cluster_leaves_no_trace),
         cmocka_unit_test(a_loss_scale_leaves_no_trace),
+        cmocka_unit_test(a_loss_scale_changes_for_all_at_once),
         cmocka_unit_test(every_counter_counts),
         cmocka_unit_test(a_stop_waits_but_an_end_at_once_does_not),
         cmocka_unit_test(skipped_steps_do_not_move_the_rate),
