@@ -12,7 +12,6 @@
 
 #include "worker/client_state.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -161,7 +160,13 @@ push_key(struct gw_client *client, size_t key, const struct gw_client_run *run)
     const struct gw_map *map = client->map;
     for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++) {
         struct gw_client_chunk *chunk = &client->chunk[c];
-        assert(chunk->pushed == 0);
+        if (chunk->pushed) {
+            /* a shard cannot have the version that this push is a part of */
+            gw_client_fail(client, GW_EPROTO,
+                           "%s gave out weights of a step to come",
+                           client->shard[map->chunk[c].shard].peer->name);
+            return;
+        }
         chunk->pushed = run->clock + 1;
         chunk->samples = run->samples;
         send_chunk(client, c);
