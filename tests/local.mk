@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	%D%/table/test_backend_layers \
 	%D%/table/test_backends \
 	%D%/table/test_member \
+	%D%/table/test_member_login \
 	%D%/table/test_transport \
 	%D%/unit/test_bench \
 	%D%/unit/test_config \
@@ -82,6 +83,7 @@ LDADD += $(CMOCKA_LIBS)
 GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 	%D%/table/reference.c %D%/table/reference.h
 GW_WORLD = %D%/table/world.c %D%/table/world.h
+GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
@@ -97,7 +99,9 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_table_test_backend_layers_SOURCES = \
 	%D%/table/test_backend_layers.c $(GW_BACKEND)
 %C%_table_test_backends_SOURCES = %D%/table/test_backends.c $(GW_BACKEND)
-%C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_WORLD)
+%C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_COUPLE)
+%C%_table_test_member_login_SOURCES = \
+	%D%/table/test_member_login.c $(GW_COUPLE)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c

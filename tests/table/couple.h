@@ -1,0 +1,56 @@
+/*
+ * Two members of one transport, one of which dials the other, for the tests of
+ * members: what happens to them is counted, and messages are checked to come
+ * in order.
+ */
+#ifndef GW_TESTS_COUPLE_H
+#define GW_TESTS_COUPLE_H
+
+#include "tests/table/world.h"
+#include "transport/member.h"
+
+struct side {
+    struct gw_member *member;
+    struct gw_peer *peer;
+    int ups, downs, lost;
+    enum gw_status lost_status;
+    char lost_why[128];
+    uint64_t messages; /* passed on, checked to be in order */
+    uint64_t frames;
+    uint64_t stall_us; /* that the handling of the next frame takes */
+    const char *refuse;
+    int closes; /* the peer, when one of its links breaks */
+};
+
+struct couple {
+    struct world world;
+    struct side a, b; /* a listens, b dials */
+    uint64_t wanted;
+};
+
+/* Both members open, a listening. Fails the test on any error. */
+struct couple *couple_new(const char *transport);
+void couple_free(struct couple *couple);
+
+/* Opens one of them; couple_new has done so for both. */
+void side_open(struct couple *couple,
+               struct side *side,
+               int which,
+               uint8_t role);
+
+/* b dials a. */
+void dial(struct couple *couple, uint64_t expects, unsigned links);
+
+/* Conditions for world_run; the owner is the couple. */
+int all_up(void *owner);
+int all_told(void *owner); /* `wanted` messages, both of them */
+int a_lost(void *owner);
+int b_lost(void *owner);
+
+/* A case of a table: the test on a transport, by name. */
+#define ON(transport, test)                                                    \
+    {                                                                          \
+        transport "/" #test, test, NULL, NULL, (void *)(uintptr_t)transport    \
+    }
+
+#endif

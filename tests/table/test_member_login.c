@@ -1,0 +1,219 @@
+/*
+ * Members on every transport: who gets in and who does not, who comes late or
+ * never, and who is no longer who it was.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/table/couple.h"
+
+static void refusals_are_final(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    couple->a.refuse = "rank 0 is taken";
+    dial(couple, 0, 1);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EREFUSED);
+    assert_string_equal(couple->b.lost_why, "rank 0 is taken");
+    couple_free(couple);
+
+    couple = couple_new(*state);
+    dial(couple, 12345, 1);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EREFUSED);
+    couple_free(couple);
+
+    couple = couple_new(*state);
+    gw_member_set_job(couple->a.member, 1);
+    gw_member_set_job(couple->b.member, 2);
+    dial(couple, 0, 1);
+    world_run(&couple->world, b_lost, couple);
+    assert_non_null(strstr(couple->b.lost_why, "another job"));
+    couple_free(couple);
+}
+
+/* Someone who lets everybody in, under another name each time. */
+struct impostor {
+    struct gw_acceptor acceptor;
+    uint64_t incarnation;
+    struct gw_link *link;
+};
+
+static void impostor_up(struct gw_link *link, const struct gw_reply *reply)
+{
+    struct impostor *impostor = link->owner;
+    (void)reply;
+    impostor->link = link;
+}
+
+static void impostor_frame(struct gw_link *link,
+                           const struct gw_frame *frame,
+                           const void *payload)
+{
+    (void)link;
+    (void)frame;
+    (void)payload;
+}
+
+static void
+impostor_down(struct gw_link *link, enum gw_status status, const char *why)
+{
+    struct impostor *impostor = link->owner;
+    (void)status;
+    (void)why;
+    impostor->link = NULL;
+}
+
+static const struct gw_link_handler impostor_handler = {
+    .up = impostor_up, .frame = impostor_frame, .down = impostor_down};
+
+static enum gw_status impostor_judge(struct gw_acceptor *acceptor,
+                                     struct gw_link *link,
+                                     const struct gw_hello *hello,
+                                     struct gw_reply *reply)
+{
+    struct impostor *impostor = acceptor->owner;
+    (void)hello;
+    link->handler = &impostor_handler;
+    link->owner = impostor;
+    reply->incarnation = ++impostor->incarnation;
+    return GW_OK;
+}
+
+/* An acceptor that lets in whoever comes, but is not who it was. */
+static void nobody_takes_the_place_of_another(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct world *world = &couple->world;
+    struct impostor impostor = {.acceptor = {.judge = impostor_judge}};
+    struct gw_listener *listener;
+    struct gw_error error = {0};
+    impostor.acceptor.owner = &impostor;
+    assert_int_equal(world->ops->listen(world->transport[0],
+                                        world_any_port(world),
+                                        &impostor.acceptor, &listener, &error),
+                     GW_OK);
+    assert_int_equal(gw_member_dial(couple->b.member,
+                                    world->ops->listener_address(listener),
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                    &couple->b.peer, &error),
+                     GW_OK);
+    world_settle(world, 100000);
+    assert_int_equal(couple->b.ups, 1);
+    gw_link_close(impostor.link);
+    impostor.link = NULL;
+    world_run(world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EREFUSED);
+    assert_false(gw_peer_is_up(couple->b.peer, 0));
+    world_settle(world, 100000);
+    assert_null(impostor.link);
+    assert_int_equal(couple->b.ups, 1);
+    couple_free(couple);
+}
+
+/* The owner lets go of a peer because of the link that a newer one replaces:
+   the newer one has nobody to belong to. */
+static void a_peer_may_go_while_it_comes_back(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct world *world = &couple->world;
+    struct impostor again = {.incarnation = 0};
+    struct gw_error error = {0};
+    struct gw_link *link;
+    dial(couple, 0, 1);
+    world_run(world, all_up, couple);
+    couple->a.closes = 1;
+    struct gw_hello hello = {
+        .role = GW_ROLE_WORKER,
+        .links = 1,
+        .generation = 99,
+        .incarnation = gw_member_incarnation(couple->b.member),
+    };
+    assert_int_equal(world->ops->dial(world->transport[1],
+                                      gw_member_address(couple->a.member),
+                                      &hello, &impostor_handler, &again, NULL,
+                                      &link, &error),
+                     GW_OK);
+    world_settle(world, 200000);
+    assert_int_equal(couple->a.downs, 1);
+    assert_null(again.link);
+    couple_free(couple);
+}
+
+static void a_coordinator_that_never_comes(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    char address[GW_ADDRESS_MAX];
+    snprintf(address, sizeof address, "%s",
+             gw_member_address(couple->a.member));
+    gw_member_close(couple->a.member);
+    couple->a.member = NULL;
+    world_settle(&couple->world, 1000);
+    struct gw_error error = {0};
+    assert_int_equal(gw_member_dial(couple->b.member, address,
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                    &couple->b.peer, &error),
+                     GW_OK);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EUNREACHABLE);
+    couple_free(couple);
+}
+
+static void a_late_listener_is_found(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    char address[GW_ADDRESS_MAX];
+    struct gw_error error = {0};
+    snprintf(address, sizeof address, "%s",
+             gw_member_address(couple->a.member));
+    gw_member_close(couple->a.member);
+    world_settle(&couple->world, 1000);
+    assert_int_equal(gw_member_dial(couple->b.member, address,
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL,
+                                    &couple->b.peer, &error),
+                     GW_OK);
+    world_settle(&couple->world, 100000);
+    side_open(couple, &couple->a, 0, GW_ROLE_COORDINATOR);
+    assert_int_equal(gw_member_listen(couple->a.member, address, &error),
+                     GW_OK);
+    world_run(&couple->world, all_up, couple);
+    couple_free(couple);
+}
+
+static void no_address_is_refused(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct gw_error error = {0};
+    struct gw_peer *peer = NULL;
+    assert_int_equal(gw_member_dial(couple->b.member, "nonsense",
+                                    GW_ROLE_COORDINATOR, 0, 1, NULL, &peer,
+                                    &error),
+                     GW_EINVAL);
+    assert_null(peer);
+    assert_null(gw_member_peers(couple->b.member));
+    couple_free(couple);
+}
+
+#define ALL(transport)                                                         \
+    ON(transport, refusals_are_final),                                         \
+        ON(transport, nobody_takes_the_place_of_another),                      \
+        ON(transport, a_peer_may_go_while_it_comes_back),                      \
+        ON(transport, a_coordinator_that_never_comes),                         \
+        ON(transport, a_late_listener_is_found)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ALL("tcp"), ALL("sim"),
+        /* any name may be an address in a simulated world */
+        ON("tcp", no_address_is_refused)};
+    return cmocka_run_group_tests_name("member login", tests, NULL, NULL);
+}
