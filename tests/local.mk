@@ -50,12 +50,14 @@ check_PROGRAMS += \
 	%D%/unit/test_bench \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
+	%D%/unit/test_config_set \
 	%D%/unit/test_control \
 	%D%/unit/test_dataset \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_decision \
 	%D%/unit/test_digest \
+	%D%/unit/test_distance \
 	%D%/unit/test_exchange \
 	%D%/unit/test_log \
 	%D%/unit/test_login \

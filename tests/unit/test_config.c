@@ -1,4 +1,4 @@
-/* proto/config: what job files and --set take, and every way to be refused. */
+/* proto/config: what job files take, and every way to be refused. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "proto/config.h"
-#include "proto/distance.h"
 #include "proto/login.h"
 
 /* libconfig drops strings that it has read when a syntax error follows. */
@@ -46,21 +45,6 @@ static void refused(const char *text, const char *line)
     assert_string_equal(error.text, line);
 }
 
-static void sets(const char *assignment)
-{
-    struct gw_error error;
-    if (gw_config_set(&config, assignment, &error))
-        fail_msg("%s: %s", assignment, error.text);
-}
-
-static void set_refused(const char *assignment, const char *line)
-{
-    struct gw_error error = {0};
-    assert_int_equal(gw_config_set(&config, assignment, &error), GW_EUSAGE);
-    assert_string_equal(error.text, line);
-}
-
-/* One wrong value in line 2 of a job file: the line must say where and what. */
 static void
 wrong(const struct gw_config_key *key, const char *value, unsigned *cases)
 {
@@ -437,81 +421,6 @@ static void defaults_are_sensible(void **state)
     assert_int_equal(config.log.every, 100);
 }
 
-static void settings_by_hand(void **state)
-{
-    (void)state;
-    gw_config_default(&config);
-    sets("train.batch=64");
-    assert_int_equal(config.train.batch, 64);
-    sets("train.batch= 65 ");
-    assert_int_equal(config.train.batch, 65);
-    sets("model.layers=[\"conv 32 5\",\"pool 2\"]");
-    assert_int_equal(config.model.layers.n, 2);
-    assert_string_equal(config.model.layers.item[0], "conv 32 5");
-    sets("model.layers=conv 16 3, pool 2 ,10");
-    assert_int_equal(config.model.layers.n, 3);
-    assert_string_equal(config.model.layers.item[1], "pool 2");
-    sets("model.layers=784,512,10");
-    assert_string_equal(config.model.layers.item[2], "10");
-    sets("model.layers=\"784\",512");
-    assert_int_equal(config.model.layers.n, 2);
-    sets("model.layers=");
-    assert_int_equal(config.model.layers.n, 0);
-    sets("data.train=/data/a=b.gz");
-    assert_string_equal(config.data.train.item[0], "/data/a=b.gz");
-    sets("data.normalize=0.1307,0.3081");
-    assert_true(config.data.normalize.item[1] == 0.3081);
-    sets("cluster.policy=sync");
-    sets("cluster.policy=\"sync\"");
-    sets("log.dir=17");
-    assert_string_equal(config.log.dir, "17");
-    sets("log.dir=");
-    assert_string_equal(config.log.dir, "");
-    sets("train.loss_scale=512");
-    assert_string_equal(config.train.loss_scale, "512");
-    sets("train.eval_every=3 epochs");
-    assert_int_equal(config.train.eval_every.n, 3);
-    sets("train.eval_every=\"never\"");
-    assert_int_equal(config.train.eval_every.unit, GW_NEVER);
-    sets("cluster.insecure=Yes");
-    assert_int_equal(config.cluster.insecure, 1);
-    sets("cluster.insecure=off");
-    assert_int_equal(config.cluster.insecure, 0);
-    sets("optimizer.lr=1");
-    assert_true(config.optimizer.lr == 1);
-}
-
-static void settings_by_hand_refused(void **state)
-{
-    (void)state;
-    gw_config_default(&config);
-    set_refused("train.batch", "train.batch: write section.key=value");
-    set_refused("train.bach=1", "train.bach: no such key, the nearest is "
-                                "train.batch (gradweir config lists all)");
-    set_refused("train=1", "train: no such key, the nearest is data.train "
-                           "(gradweir config lists all)");
-    set_refused("train.batch=", "train.batch: takes a whole number, "
-                                "0..1000000, not \"\"");
-    set_refused("train.batch=1 2", "train.batch: takes a whole number, "
-                                   "0..1000000, not \"1 2\"");
-    set_refused("train.batch=0x10", "train.batch: takes a whole number, "
-                                    "0..1000000, not \"0x10\"");
-    set_refused("optimizer.lr=nan", "optimizer.lr: takes a number, 0..1000000, "
-                                    "not \"nan\"");
-    set_refused("model.layers=784,,10", "model.layers: entry 2 is empty");
-    set_refused("model.layers=(1, 2", "model.layers: cannot read (1, 2: one "
-                                      "value, texts in double quotes, commas "
-                                      "between the entries of a list");
-    /* no way to smuggle in a second setting or a file */
-    set_refused("log.dir=\"a\"; b = \"c\"",
-                "log.dir: cannot read \"a\"; b = \"c\": one value, texts in "
-                "double quotes, commas between the entries of a list");
-    set_refused("data.train=\"a\"\n@include \"/etc/passwd\"",
-                "data.train: cannot read \"a\"?@include \"/etc/passwd\": one "
-                "value, texts in double quotes, commas between the entries of "
-                "a list");
-}
-
 /* The files exist and would parse, so only the refusal keeps them closed. */
 static void includes_are_refused(void **state)
 {
@@ -600,22 +509,6 @@ static void errors_may_go_unheard(void **state)
     assert_int_equal(gw_config_check(&config, NULL), GW_EUSAGE);
 }
 
-static void distances(void **state)
-{
-    (void)state;
-    assert_int_equal(gw_edit_distance("", ""), 0);
-    assert_int_equal(gw_edit_distance("train", "train"), 0);
-    assert_int_equal(gw_edit_distance("", "train"), 5);
-    assert_int_equal(gw_edit_distance("train", ""), 5);
-    assert_int_equal(gw_edit_distance("trian", "train"), 1);
-    assert_int_equal(gw_edit_distance("kitten", "sitting"), 3);
-    assert_int_equal(gw_edit_distance("ca", "abc"), 3); /* not 2: alignment */
-    char long_word[200];
-    memset(long_word, 'x', sizeof long_word);
-    long_word[199] = '\0';
-    assert_int_equal(gw_edit_distance(long_word, ""), GW_DISTANCE_BYTES);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,12 +519,9 @@ int main(void)
         cmocka_unit_test(lists_have_a_limit),
         cmocka_unit_test(good_values_arrive),
         cmocka_unit_test(defaults_are_sensible),
-        cmocka_unit_test(settings_by_hand),
-        cmocka_unit_test(settings_by_hand_refused),
         cmocka_unit_test(includes_are_refused),
         cmocka_unit_test(hostile_texts),
         cmocka_unit_test(errors_may_go_unheard),
-        cmocka_unit_test(distances),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }
