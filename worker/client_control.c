@@ -142,6 +142,20 @@ static void got_decision(struct gw_client *client,
     atomic_store(&client->decision, decision->number);
 }
 
+/* That all is well is for those to hear who have said that they are done: for
+   the others it would be as if every wait were over. */
+static void got_end(struct gw_client *client, const struct gw_end *end)
+{
+    client->ended = 1;
+    if (end->status == GW_OK && !client->said_bye)
+        gw_client_fail(client, GW_EPROTO,
+                       "the coordinator ended the job before this worker was "
+                       "done: %s",
+                       end->text);
+    else
+        gw_client_fail(client, end->status, "%s", end->text);
+}
+
 static int is_leader(const struct gw_client *client, const struct gw_peer *peer)
 {
     return client->shards > 0 && peer == client->shard[0].peer;
@@ -159,11 +173,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         got_view(client, &message->view);
     else if (from_coordinator && message->kind == GW_MESSAGE_START)
         got_start(client, &message->start);
-    else if (from_coordinator && message->kind == GW_MESSAGE_END) {
-        client->ended = 1;
-        gw_client_fail(client, message->end.status, "%s", message->end.text);
-    } else if (peer->role == GW_ROLE_SERVER &&
-               message->kind == GW_MESSAGE_WINDOW)
+    else if (from_coordinator && message->kind == GW_MESSAGE_END)
+        got_end(client, &message->end);
+    else if (peer->role == GW_ROLE_SERVER && message->kind == GW_MESSAGE_WINDOW)
         gw_client_window(client, peer, &message->window);
     else if (is_leader(client, peer) && message->kind == GW_MESSAGE_DECISION)
         got_decision(client, &message->decision);

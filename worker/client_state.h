@@ -63,6 +63,7 @@ struct gw_client {
     _Atomic int failed; /* the job is over for us: error says why */
     int joined;
     int ended; /* by the coordinator */
+    int said_bye;
     struct gw_log_limit limit;
 
     char *job;

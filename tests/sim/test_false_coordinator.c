@@ -22,6 +22,7 @@ struct lie {
     uint32_t rank;
     struct gw_view_member member;
     uint32_t members_total;
+    int ends;         /* before anything has begun, and all is well */
     const char *text; /* in the worker's line */
 };
 
@@ -39,6 +40,7 @@ static const struct lie lies[] = {
      .members_total = 1,
      .member = {.role = GW_ROLE_WORKER, .id = 0},
      .text = "view"},
+    {.name = "all is done", .ends = 1, .text = "before"},
 };
 
 struct site {
@@ -105,6 +107,11 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         welcome(site, peer);
     if (message->kind == GW_MESSAGE_DECLARE && site->lie->members_total)
         show_members(site, peer);
+    if (message->kind == GW_MESSAGE_DECLARE && site->lie->ends) {
+        const struct gw_message end = {
+            .kind = GW_MESSAGE_END, .end = {.status = GW_OK, .text = "done"}};
+        assert_int_equal(gw_peer_tell(peer, &end), GW_OK);
+    }
 }
 
 static void on_frame(void *owner,
