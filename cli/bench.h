@@ -5,8 +5,8 @@
  *   bench_process.c    processes that wait for orders, and never outlive us
  *   bench_bare.c       limits A and B and the blocking ping-pong: plain sockets
  *   bench_transport.c  puts over a transport: no update, no checksum
- *   bench_training.c   a real coordinator, real servers, clients without a
- * model bench_values.c     values that show a wrong or misplaced byte
+ *   bench_training.c   a real coordinator, real servers, no model
+ *   bench_values.c     values that show a wrong or misplaced byte
  *   bench_rows.c       times to percentiles, rates and ratios; table and JSON
  *   bench_update.c     reduce and update against a += b
  *

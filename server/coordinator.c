@@ -11,6 +11,9 @@
 
 #include "server/decision.h"
 
+/* That ask, or have not joined yet, besides those that are waited for. */
+#define STRANGERS_MAX 64
+
 struct gw_roster *gw_roster_of(struct gw_coordinator *self,
                                const struct gw_peer *peer)
 {
@@ -54,6 +57,20 @@ void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
 
 /* ---- the member's handler ---- */
 
+/* Whether there is room for one more who is no member, or not yet. */
+static int has_room(struct gw_coordinator *self)
+{
+    uint64_t most = STRANGERS_MAX + self->config->cluster.workers +
+                    self->config->cluster.servers;
+    uint64_t peers = 0, members = 0;
+    for (struct gw_peer *peer = gw_member_peers(self->member); peer;
+         peer = gw_peer_next(peer))
+        peers++;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        members++;
+    return peers < members + most;
+}
+
 static enum gw_status admit(void *owner,
                             struct gw_peer *peer,
                             const struct gw_hello *hello,
@@ -64,6 +81,10 @@ static enum gw_status admit(void *owner,
     (void)peer;
     if (hello->role == GW_ROLE_COORDINATOR) {
         snprintf(why, why_bytes, "this job has a coordinator");
+        return GW_EREFUSED;
+    }
+    if (!has_room(self)) {
+        snprintf(why, why_bytes, "too many have logged in and not joined");
         return GW_EREFUSED;
     }
     if (strcmp(hello->version, PACKAGE_VERSION) != 0)

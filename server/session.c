@@ -336,6 +336,7 @@ void gw_session_present(struct gw_server *server)
     if (server->leader && server->shards_present + 1 < server->shards)
         return;
     server->all_present = 1;
+    server->progress_us = gw_loop_now(server->loop); /* nobody waited before */
     for (uint32_t i = 0; i < server->shard->chunks; i++)
         gw_session_answer(server, i);
 }

@@ -13,6 +13,7 @@
 #define LOGINS_MAX 64
 #define LOGIN_US   5000000
 #define BACKLOG    1024
+#define REST_US    100000
 
 const struct gw_transport_ops gw_tcp_transport;
 
@@ -134,7 +135,6 @@ static void close_tcp(struct gw_transport *transport)
         close_listener(tcp->listeners);
     while (tcp->links)
         gw_tcp_drop(tcp->links);
-    tcp->closing = 1;
     uv_close((uv_handle_t *)&tcp->before_poll, on_own_handle_closed);
     uv_close((uv_handle_t *)&tcp->after_poll, on_own_handle_closed);
 }
@@ -350,6 +350,7 @@ static void close_listener(struct gw_listener *listener)
     *listener->back = listener->next;
     if (listener->next)
         listener->next->back = listener->back;
+    gw_timer_stop(listener->tcp->base.loop, &listener->rest);
     uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
 }
 
@@ -358,6 +359,20 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     (void)events;
     if (status == 0)
         gw_tcp_accept(poll->data);
+}
+
+static void on_rested(struct gw_timer *timer)
+{
+    struct gw_listener *listener = timer->owner;
+    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+}
+
+void gw_tcp_rest(struct gw_listener *listener)
+{
+    uv_poll_stop(&listener->poll);
+    listener->rest.fire = on_rested;
+    listener->rest.owner = listener;
+    gw_timer_start(listener->tcp->base.loop, &listener->rest, REST_US);
 }
 
 static enum gw_status

@@ -39,7 +39,6 @@ enum gw_tcp_state {
     GW_TCP_CONNECTING, /* opener: waiting for the socket */
     GW_TCP_GREETING,   /* acceptor: reading the hello; opener: the reply */
     GW_TCP_UP,
-    GW_TCP_REFUSED, /* acceptor: the reply is still on its way out */
     GW_TCP_CLOSED,
 };
 
@@ -102,6 +101,7 @@ struct gw_listener {
     struct gw_acceptor *acceptor;
     int fd;
     uv_poll_t poll;
+    struct gw_timer rest; /* while there are no descriptors */
     struct gw_listener *next, **back;
     char address[GW_ADDRESS_MAX];
 };
@@ -116,7 +116,6 @@ struct gw_tcp {
     struct gw_listener *listeners;
     unsigned greetings; /* accepted links that have not logged in */
     unsigned handles;   /* open libuv handles that point here */
-    int closing;
     struct gw_transport_config config;
     char interface[GW_ADDRESS_MAX];
     char host[NI_MAXHOST]; /* numeric address of the interface, or "" */
@@ -150,6 +149,8 @@ enum gw_status gw_tcp_interface(const char *interface,
                                 char host[NI_MAXHOST],
                                 struct gw_error *error);
 void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
+
+void gw_tcp_rest(struct gw_listener *listener); /* accepts none for a moment */
 
 /* tcp_login.c */
 void gw_tcp_dial(struct gw_tcp_link *link);

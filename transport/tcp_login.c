@@ -252,8 +252,12 @@ void gw_tcp_accept(struct gw_listener *listener)
 {
     struct gw_tcp *tcp = listener->tcp;
     int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0)
-        return; /* gone again, or out of descriptors: later */
+    if (fd < 0) {
+        /* out of descriptors the poll would come back at once, for ever */
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            gw_tcp_rest(listener);
+        return;
+    }
     gw_socket_suit(fd);
     make_room(tcp);
     struct gw_tcp_link *link = gw_tcp_link_new(tcp);

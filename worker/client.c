@@ -224,6 +224,7 @@ enum gw_status
 gw_client_declare(struct gw_client *client,
                   const struct gw_client_declaration *declaration)
 {
+    struct gw_error error;
     client->connections = declaration->connections;
     gw_loop_enter(client->loop);
     declare(client, declaration);
@@ -232,9 +233,11 @@ gw_client_declare(struct gw_client *client,
     if (status != GW_OK)
         return status;
     status = gw_map_create(declaration->keys, declaration->n_keys,
-                           client->shards, &client->map, &client->error);
+                           client->shards, &client->map, &error);
     if (status == GW_OK)
-        status = gw_client_data_open(client);
+        status = gw_client_data_open(client, &error);
+    if (status != GW_OK)
+        gw_client_fail_with(client, &error);
     return status;
 }
 

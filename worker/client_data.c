@@ -206,6 +206,7 @@ static int is_answer(const struct gw_client *client,
            frame->length == place->elems * sizeof(float) &&
            frame->dtype == GW_DTYPE_F32 && frame->encoding == GW_ENCODING_RAW &&
            client->chunk[frame->chunk].want != 0 &&
+           !client->chunk[frame->chunk].sending &&
            frame->clock + 1 >= client->chunk[frame->chunk].want;
 }
 
@@ -405,14 +406,15 @@ void gw_client_connect(struct gw_client *client)
     }
 }
 
-enum gw_status gw_client_data_open(struct gw_client *client)
+enum gw_status gw_client_data_open(struct gw_client *client,
+                                   struct gw_error *error)
 {
     const struct gw_map *map = client->map;
     client->chunk = calloc(map->chunks, sizeof *client->chunk);
     client->want = calloc(map->keys * client->shards * client->connections,
                           sizeof *client->want);
     if (!client->chunk || !client->want)
-        return gw_fail(&client->error, GW_ENOMEM, "no memory for %zu chunks",
+        return gw_fail(error, GW_ENOMEM, "no memory for %zu chunks",
                        map->chunks);
     client->runs_task.run = take_runs;
     client->runs_task.owner = client;

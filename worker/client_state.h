@@ -118,7 +118,8 @@ extern const struct gw_member_handler gw_client_handler;
 void gw_client_watch(struct gw_client *client); /* for stalls, until close */
 
 /* client_data.c */
-enum gw_status gw_client_data_open(struct gw_client *client);
+enum gw_status gw_client_data_open(struct gw_client *client,
+                                   struct gw_error *error);
 void gw_client_data_close(struct gw_client *client);
 void gw_client_connect(struct gw_client *client);
 void gw_client_link_up(struct gw_client *client,

@@ -493,6 +493,44 @@ static void idle_connections_keep_nobody_out(void **state)
     site_close(&site);
 }
 
+static uint64_t cpu_us(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/* Who cannot be accepted waits; the loop does not go round and round for it. */
+static void no_descriptor_left_is_no_reason_to_spin(void **state)
+{
+    static const uint64_t never = 0;
+    struct site site;
+    struct gw_peer *peer;
+    struct rlimit files, few;
+    (void)state;
+    site_open(&site);
+    join(&site, &peer);
+    guest_is_well(&site, peer);
+    int fd = knock(&site);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = (rlim_t)fd; /* the lowest that is free is above */
+    setrlimit(RLIMIT_NOFILE, &few);
+    uint64_t before = cpu_us();
+    turn_until(&site, &never, 1, 500000);
+    uint64_t spent = cpu_us() - before;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (spent > 100000)
+        fail_msg("%u us of CPU in half a second", (unsigned)spent);
+    guest_is_well(&site, peer);
+    assert_int_equal(send(fd, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
+    shutdown(fd, SHUT_WR);
+    assert_true(is_closed(&site, fd));
+    close(fd);
+    site_close(&site);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +539,7 @@ int main(void)
         cmocka_unit_test(a_message_in_pieces_comes_again),
         cmocka_unit_test(a_slow_frame_is_no_silence),
         cmocka_unit_test(idle_connections_keep_nobody_out),
+        cmocka_unit_test(no_descriptor_left_is_no_reason_to_spin),
     };
     return cmocka_run_group_tests_name("tcp hostile", tests, NULL, NULL);
 }
