@@ -38,7 +38,8 @@
     X(GW_FRAME_PUSH,      3, "push")      /* put: a chunk's gradient */        \
     X(GW_FRAME_WANT,      4, "want")      /* an array of struct gw_want */     \
     X(GW_FRAME_WEIGHTS,   5, "weights")   /* put: the answer to a want */      \
-    X(GW_FRAME_ACK,       6, "ack")       /* no payload: a push is held */     \
+    X(GW_FRAME_ACK,       6, "ack")       /* no payload; reserved: weights     \
+                                             tell that a push is held */       \
     X(GW_FRAME_SEED,      7, "seed")      /* put: a chunk's first weights */   \
     X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */
 /* clang-format on */
@@ -51,7 +52,7 @@ enum gw_frame_kind {
 
 enum gw_frame_flag {
     GW_FLAG_NO_CRC = 1 << 0,   /* payload CRC field is not meant */
-    GW_FLAG_WANT_ACK = 1 << 1, /* push without a want: answer with an ack */
+    GW_FLAG_WANT_ACK = 1 << 1, /* reserved: for a push without a want */
 };
 
 enum gw_dtype {
