@@ -120,12 +120,16 @@ enum gw_status gw_link_judge(struct gw_link *link,
     if (status == GW_OK)
         status = acceptor->judge(acceptor, link, &hello, reply);
     reply->status = status;
-    if (status != GW_OK) {
+    if (status == GW_EAGAIN) /* it comes again, and that is no news */
+        gw_log_debug(link->transport->loop->log,
+                     "connection from %s put off: %s", link->remote,
+                     reply->reason);
+    else if (status != GW_OK)
         gw_transport_refused(link->transport, link->remote,
                              reply->reason[0] ? reply->reason
                                               : "not a login of gradweir");
+    if (status != GW_OK)
         return status;
-    }
     assert(link->handler);
     while (link->session == 0)
         gw_loop_random(link->transport->loop, &link->session,

@@ -5,7 +5,7 @@
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 junk=${GW_BUILDDIR:-.}/tests/run/junk
 make_data
-long="--set train.eval_every=never --set log.every=100"
+long="--set train.eval_every=never --set log.every=100 --set checkpoint.every=never"
 
 # ports ROLE: where processes of that role listen.
 ports() {

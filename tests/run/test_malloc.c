@@ -294,13 +294,13 @@ static void run_job(struct job *job, const char *const *settings)
 
 static const char *const streaming[] = {
     "cluster.workers=2",       "cluster.servers=2",
-    "cluster.transport=tcp",   "train.steps=60",
+    "cluster.transport=tcp",   "train.steps=250",
     "train.commit=streaming",  "train.batch=20",
     "optimizer.kind=momentum", NULL};
 static const char *const whole[] = {"cluster.workers=2",
                                     "cluster.servers=2",
                                     "cluster.transport=tcp",
-                                    "train.steps=60",
+                                    "train.steps=250",
                                     "train.commit=whole",
                                     "train.batch=20",
                                     "optimizer.kind=adamw",
@@ -312,7 +312,7 @@ static const char *const cnn[] = {
     "cluster.workers=2",
     "cluster.servers=2",
     "cluster.transport=tcp",
-    "train.steps=60",
+    "train.steps=250",
     "train.batch=10",
     "model.kind=cnn",
     "model.layers=[\"conv 4 3\", \"pool 2\", \"dropout 0.2\", \"dense 10\"]",
