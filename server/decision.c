@@ -449,6 +449,11 @@ static void decide_score(struct gw_leader *leader)
     leader->scores = 0;
 }
 
+int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank)
+{
+    return leader->scores > 0 && !leader->scored[rank];
+}
+
 enum gw_status gw_leader_score(struct gw_leader *leader,
                                uint32_t rank,
                                const struct gw_score *score)

@@ -81,6 +81,9 @@ enum gw_status gw_leader_score(struct gw_leader *leader,
                                uint32_t rank,
                                const struct gw_score *score);
 
+/* Whether an evaluation has begun and lacks this rank's part. */
+int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank);
+
 /* The job is to end, or to be saved, at the next clock where it can. */
 void gw_leader_stop(struct gw_leader *leader);
 void gw_leader_want_cut(struct gw_leader *leader);

@@ -12,6 +12,23 @@
 
 #define WATCH_US 250000
 
+static int is_evaluating(const struct gw_server *server)
+{
+    for (uint32_t rank = 0; server->leader && rank < server->ranks; rank++)
+        if (gw_leader_awaits_score(server->leader, rank))
+            return 1;
+    return 0;
+}
+
+/* Its part of an evaluation, or else its push of the chunk. */
+static int
+is_missing(const struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    return is_evaluating(server)
+               ? gw_leader_awaits_score(server->leader, rank)
+               : !gw_shard_slot(server->shard, rank, index)->held;
+}
+
 /* Appends "worker 5 (b7), last heard 0.1 s ago" for everyone who is missing. */
 static void
 name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
@@ -20,7 +37,7 @@ name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
     for (uint32_t rank = 0; rank < server->ranks && used < room; rank++) {
         struct gw_session *session = &server->session[rank];
         int n;
-        if (gw_shard_slot(server->shard, rank, index)->held)
+        if (!is_missing(server, rank, index))
             continue;
         if (session->peer)
             n = snprintf(text + used, room - used,
@@ -84,17 +101,23 @@ static void report_absent(struct gw_server *server, double seconds)
 static void report_stall(struct gw_server *server, double seconds)
 {
     uint32_t index = 0;
-    char missing[256] = "", text[GW_ERROR_TEXT_BYTES];
+    char missing[256] = "", what[GW_KEY_NAME_MAX + 8] = "evaluation";
+    char text[GW_ERROR_TEXT_BYTES];
     for (uint32_t i = 1; i < server->shard->chunks; i++)
         if (server->shard->chunk[i].version <
             server->shard->chunk[index].version)
             index = i;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    /* where everybody is missing, shard 0 knows whether they evaluate */
+    if (!server->leader && chunk->held == 0)
+        return;
+    if (!is_evaluating(server))
+        snprintf(what, sizeof what, "key %s",
+                 server->map->key[server->map->chunk[chunk->global].key].name);
     name_missing(server, index, missing, sizeof missing);
     snprintf(text, sizeof text,
-             "step %" PRIu64 ", key %s: waiting for %s, no progress for %.1f s",
-             chunk->version,
-             server->map->key[server->map->chunk[chunk->global].key].name,
+             "step %" PRIu64 ", %s: waiting for %s, no progress for %.1f s",
+             chunk->version, what,
              missing[0] ? missing : "a decision of shard 0", seconds);
     tell(server, chunk->version, seconds, text);
 }

@@ -52,16 +52,17 @@ static int has_waited_for(const struct gw_client *client)
                          client->waits_version);
 }
 
-/* Takes the loop until `done` or failure; only weights are watched for. */
+/* Takes the loop until `done` or failure. */
 static enum gw_status wait_for(struct gw_client *client,
-                               int (*done)(const struct gw_client *client))
+                               int (*done)(const struct gw_client *client),
+                               enum gw_client_waiting waiting)
 {
     gw_loop_enter(client->loop);
-    client->waiting = done == has_waited_for;
+    client->waiting = waiting;
     client->progress_us = gw_loop_now(client->loop);
     while (!atomic_load(&client->failed) && !done(client))
         gw_loop_turn(client->loop);
-    client->waiting = 0;
+    client->waiting = GW_WAITING_UNWATCHED;
     gw_loop_leave(client->loop);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
@@ -130,7 +131,7 @@ enum gw_status gw_client_open(const struct gw_client_options *options,
         gw_client_watch(client);
     gw_loop_leave(client->loop);
     if (status == GW_OK) {
-        status = wait_for(client, has_job);
+        status = wait_for(client, has_job, GW_WAITING_UNWATCHED);
         if (status != GW_OK && error)
             *error = client->error;
     }
@@ -229,7 +230,7 @@ gw_client_declare(struct gw_client *client,
     gw_loop_enter(client->loop);
     declare(client, declaration);
     gw_loop_leave(client->loop);
-    enum gw_status status = wait_for(client, has_started);
+    enum gw_status status = wait_for(client, has_started, GW_WAITING_UNWATCHED);
     if (status != GW_OK)
         return status;
     status = gw_map_create(declaration->keys, declaration->n_keys,
@@ -276,7 +277,8 @@ enum gw_status gw_client_attach(struct gw_client *client,
     gw_loop_enter(client->loop);
     gw_client_connect(client);
     gw_loop_leave(client->loop);
-    enum gw_status status = wait_for(client, gw_client_windows_open);
+    enum gw_status status =
+        wait_for(client, gw_client_windows_open, GW_WAITING_UNWATCHED);
     if (status != GW_OK)
         return status;
     gw_loop_enter(client->loop);
@@ -299,7 +301,8 @@ enum gw_status gw_client_wait_last(struct gw_client *client,
     client->waits_first = first;
     client->waits_n = n;
     client->waits_version = version;
-    enum gw_status status = wait_for(client, has_waited_for);
+    enum gw_status status =
+        wait_for(client, has_waited_for, GW_WAITING_WEIGHTS);
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
                    gw_loop_now(client->loop) - before);
     return status;
@@ -330,7 +333,8 @@ enum gw_status gw_client_push(struct gw_client *client,
 {
     gw_member_set_clock(client->member, clock);
     if (!has_room(client)) {
-        enum gw_status status = wait_for(client, has_room);
+        enum gw_status status =
+            wait_for(client, has_room, GW_WAITING_UNWATCHED);
         if (status != GW_OK)
             return status;
     }
@@ -363,7 +367,7 @@ enum gw_status gw_client_score(struct gw_client *client,
     client->scored_clock = clock;
     gw_client_tell(client, client->shard[0].peer, &message);
     gw_loop_leave(client->loop);
-    enum gw_status status = wait_for(client, has_score);
+    enum gw_status status = wait_for(client, has_score, GW_WAITING_SCORE);
     if (status == GW_OK)
         *score = client->score;
     return status;
@@ -431,7 +435,7 @@ enum gw_status gw_client_finish(struct gw_client *client,
     client->said_bye = 1;
     gw_client_tell(client, client->coordinator, &message);
     gw_loop_leave(client->loop);
-    return wait_for(client, never);
+    return wait_for(client, never, GW_WAITING_UNWATCHED);
 }
 
 void gw_client_fail_with(struct gw_client *client, const struct gw_error *error)

@@ -280,22 +280,42 @@ const struct gw_member_handler gw_client_handler = {
 
 /* ---- stalls ---- */
 
+/* The shard that is waited for, and "key layer4.weight" or what else of it. */
+static uint32_t
+waited_for(const struct gw_client *client, char *what, size_t room)
+{
+    uint32_t shard = 0;
+    if (client->waiting == GW_WAITING_SCORE) {
+        snprintf(what, room, "evaluation");
+    } else {
+        const struct gw_map *map = client->map;
+        uint32_t c =
+            gw_client_first_missing(client, client->waits_first,
+                                    client->waits_n, client->waits_version);
+        if (c != GW_CHUNK_NONE)
+            shard = map->chunk[c].shard;
+        snprintf(what, room, "%s%s", c == GW_CHUNK_NONE ? "" : "key ",
+                 c == GW_CHUNK_NONE ? "a decision"
+                                    : map->key[map->chunk[c].key].name);
+    }
+    return shard;
+}
+
 static void report_stall(struct gw_client *client, double seconds)
 {
-    uint32_t c = gw_client_first_missing(
-        client, client->waits_first, client->waits_n, client->waits_version);
-    const struct gw_map *map = client->map;
-    uint32_t s = c == GW_CHUNK_NONE ? 0 : map->chunk[c].shard;
-    const struct gw_peer *peer = client->shard[s].peer;
-    uint64_t step = client->waits_version ? client->waits_version - 1 : 0;
-    char text[GW_ERROR_TEXT_BYTES];
+    char what[GW_KEY_NAME_MAX + 8], text[GW_ERROR_TEXT_BYTES];
+    uint32_t shard = waited_for(client, what, sizeof what);
+    const struct gw_peer *peer = client->shard[shard].peer;
+    uint64_t step = client->start.state.clock;
+    if (client->waiting == GW_WAITING_SCORE)
+        step = client->scored_clock;
+    else if (client->waiting == GW_WAITING_WEIGHTS && client->waits_version)
+        step = client->waits_version - 1;
     snprintf(text, sizeof text,
-             "step %" PRIu64 ", key %s: waiting for %s, last heard %.1f s ago, "
+             "step %" PRIu64 ", %s: waiting for %s, last heard %.1f s ago, "
              "no progress for %.1f s",
-             step,
-             c == GW_CHUNK_NONE ? "(a decision)"
-                                : map->key[map->chunk[c].key].name,
-             peer->name, (double)gw_peer_silent_us(peer) / 1e6, seconds);
+             step, what, peer->name, (double)gw_peer_silent_us(peer) / 1e6,
+             seconds);
     gw_log_warn(client->log, "%s", text);
     struct gw_message message = {
         .kind = GW_MESSAGE_STALL,

@@ -50,6 +50,14 @@ struct gw_client_run {
     uint32_t samples;
 };
 
+/* What the caller waits for, and is told of when it takes too long. Who has not
+   come or not connected is told by the coordinator and by the shards. */
+enum gw_client_waiting {
+    GW_WAITING_UNWATCHED,
+    GW_WAITING_WEIGHTS,
+    GW_WAITING_SCORE,
+};
+
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
 
 struct gw_client {
@@ -100,7 +108,7 @@ struct gw_client {
     uint64_t progress_us, stalled_us;
     uint64_t waits_version; /* of the wait that is going on */
     size_t waits_first, waits_n;
-    int waiting;
+    enum gw_client_waiting waiting;
     uint64_t linger_until_us;
 };
 

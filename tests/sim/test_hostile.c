@@ -434,6 +434,40 @@ static void a_late_checkpoint_is_told(void **state)
     cluster_close(&cluster);
 }
 
+static uint64_t ten_ms(void *owner)
+{
+    (void)owner;
+    return 10000;
+}
+
+/* Who is late with its part of an evaluation, and nobody else. */
+static void a_late_score_is_told(void **state)
+{
+    (void)state;
+    static char culprit[] = ", evaluation: waiting for worker 1 ",
+                others[] = ", evaluation: waiting for worker";
+    const char *settings[] = {"cluster.step_deadline=0.3", "train.steps=20",
+                              "train.eval_every=1 steps", NULL};
+    size_t told = 0;
+    for (uint64_t after = 0; after < 60000; after += 6000) {
+        cluster_open(&cluster, &calm, settings, NULL);
+        for (size_t i = 0; i < cluster.workers; i++)
+            gw_sim_compute_model(cluster.worker[i].loop, ten_ms, NULL);
+        assert_true(cluster_run_until(&cluster, is_under_way, NULL, LIMIT_US));
+        cluster_run(&cluster, after);
+        gw_sim_pause(cluster.worker[1].loop, 900000);
+        if (cluster_run_until(&cluster, is_told, others, 800000)) {
+            assert_non_null(strstr(cluster.note, culprit));
+            assert_null(strstr(cluster.note, "; "));
+            told++;
+        }
+        assert_true(cluster_run(&cluster, LIMIT_US));
+        assert_int_equal(cluster.final.status, GW_OK);
+        cluster_close(&cluster);
+    }
+    assert_true(told > 0);
+}
+
 /* Each login costs memory, so there is an end to those that only log in. */
 static void only_so_many_log_in(void **state)
 {
@@ -480,6 +514,7 @@ int main(void)
         cmocka_unit_test(no_member_declares_a_job_done),
         cmocka_unit_test(only_so_many_log_in),
         cmocka_unit_test(a_late_checkpoint_is_told),
+        cmocka_unit_test(a_late_score_is_told),
     };
     int failed = cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
