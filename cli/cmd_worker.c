@@ -117,6 +117,9 @@ static void on_opened(void *owner, struct gw_client *client)
     worker->client = client;
     worker->joined = 1;
     pthread_mutex_unlock(&worker->mutex);
+    if (client)
+        gw_log_info(&worker->process.log, "has joined %s, and waits for others",
+                    worker->options.join);
 }
 
 static void warn_of_environment(const struct worker *worker)

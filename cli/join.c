@@ -125,8 +125,5 @@ enum gw_status gw_join_job(struct gw_process *process,
         status = gw_process_logs(process, config, error);
     if (status == GW_OK)
         status = gw_process_guard(process, config, options->join, error);
-    if (status == GW_OK)
-        gw_log_info(&process->log, "joins the job at %s, and waits for others",
-                    options->join);
     return status;
 }

@@ -125,6 +125,9 @@ static void got_welcome(struct gw_server *server,
     if (!server->session)
         gw_server_finish(server, GW_ENOMEM, "no memory for %u workers",
                          server->ranks);
+    else
+        gw_log_info(server->log, "has joined %s, and waits for others",
+                    server->options.coordinator);
 }
 
 static void got_member(struct gw_server *server,

@@ -66,7 +66,7 @@ await 10 listens c
 for role in server worker; do
   start "$role" $role --join "$(at c)"
   await 10 grep -q " info $role 0 (.*, pid $started) has joined: " "$scratch/c.err" &&
-    grep -q " $role info joins the job at $(at c), and waits for others$" "$scratch/$role.err"
+    grep -q " $role .*info has joined $(at c), and waits for others$" "$scratch/$role.err"
   ok "by hand: a $role that waits says so, and the coordinator who is here"
 done
 grep -q ' has joined: 1 of 2 workers and 1 of 2 servers are here$' "$scratch/c.err"

@@ -148,6 +148,7 @@ wait $coordinator && wait $first && wait $second
 ok 'the job itself is not touched by any of this'
 
 # --- one worker with other data ---
+servers=0
 start c coordinator "$job"
 coordinator=$started
 await 10 listens c
@@ -156,6 +157,9 @@ cp "$data/images" "$data/other" && printf x | dd of="$data/other" bs=1 seek=99 c
 for role in server server "worker --rank 0" "worker --rank 1 --set data.train=$data/other,$data/labels"; do
   # shellcheck disable=SC2086
   start m $role --join "$address"
+  # one that comes after the end waits for a coordinator that may come
+  [ "$role" != server ] || servers=$((servers + 1))
+  [ "$role" != server ] || await 10 joined server $servers
 done
 wait $coordinator
 [ $? -eq 1 ] && grep -q '^gradweir: worker [01] on .* has other training data than the others' "$scratch/c.err" &&
