@@ -21,7 +21,8 @@ ports() {
 
 # shellcheck disable=SC2086
 start l train "$job" $long --set train.steps=4000000 \
-  --set checkpoint.dir="$scratch/ck" --set log.dir="$scratch/logs"
+  --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never \
+  --set log.dir="$scratch/logs"
 launcher=$started
 await 20 grep -qs '^step [0-9]*00/' "$scratch/l.out"
 began=$(now_ms)
