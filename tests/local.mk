@@ -217,9 +217,10 @@ EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
 if ENABLE_FUZZ
 noinst_PROGRAMS = $(GW_FUZZ_TARGETS)
 GW_FUZZ_MAIN = -fsanitize=fuzzer
-fuzz-programs: $(GW_FUZZ_TARGETS)
+fuzz-programs: $(BUILT_SOURCES)
+	$(MAKE) $(GW_FUZZ_TARGETS)
 check-fuzz: $(GW_FUZZ_RUNS)
-$(GW_FUZZ_RUNS): $(GW_FUZZ_TARGETS)
+$(GW_FUZZ_RUNS): fuzz-programs
 	@$(SHELL) $(srcdir)/tests/fuzz/check-fuzz.sh '$(FUZZ_SECONDS)' \
 		'$(srcdir)' $(@:.run=)
 else
