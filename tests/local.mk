@@ -117,6 +117,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 endif
 
 # Measuring programs: run by hand, on a quiet machine.
+EXTRA_DIST += %D%/perf/ddp.py
 GW_BENCHES = \
 	%D%/perf/bench_model
 EXTRA_PROGRAMS += $(GW_BENCHES)

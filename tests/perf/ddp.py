@@ -8,8 +8,8 @@ worker and one thread per worker, in turns; the medians of samples per second
 over all workers, after a warm-up, and their ratio are printed. PyTorch's images
 lie in memory as floats, already normalised; a step picks a random batch of
 them. Of PyTorch's two memory formats a cnn takes the one that is faster here.
-With one worker PyTorch communicates nothing; gradweir has one server, so with
-one worker its weights travel all the same.
+With one worker PyTorch communicates nothing; gradweir has as many servers as
+workers, so the weights travel all the same.
 
 Needs torch (pip install torch); a machine with nothing else to do.
 """
@@ -190,7 +190,7 @@ data = {
 model = { kind = "%(kind)s"; layers = (%(layers)s); };
 train = { global_batch = %(batch)d; steps = %(steps)d; eval_every = "never"; };
 optimizer = { kind = "momentum"; lr = 0.02; };
-cluster = { workers = %(workers)d; servers = 1; };
+cluster = { workers = %(workers)d; servers = %(workers)d; };
 log = { every = %(every)d; };
 """
 LOGGED_STEPS = 20
