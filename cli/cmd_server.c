@@ -21,9 +21,6 @@
 /* For the other threads, when one has ended. */
 #define LEAVE_MS 2000
 
-/* To notice the end of the coordinator, which is silent for a second then. */
-#define OVER_MS 1600
-
 struct server;
 
 /* One shard: its loop, and what came of it. */
@@ -52,7 +49,6 @@ struct server {
     uint32_t shards;
     pthread_mutex_t mutex; /* of open */
     int open;              /* shards can be asked to stop */
-    int joined;
 };
 
 static void print_usage(void)
@@ -82,40 +78,9 @@ static void on_stop(void *owner, const char *why)
     pthread_mutex_lock(&server->mutex);
     if (server->open)
         gw_loop_post(server->shard[0].loop, &server->shard[0].stop_task);
-    else if (!server->joined)
+    else if (!atomic_load(&server->process.joined))
         _exit(GW_EXIT_INTERRUPTED);
     pthread_mutex_unlock(&server->mutex);
-}
-
-/* Who has not joined has nobody who would tell it of the end. */
-static void leave_unless_joined(struct server *server, const char *why)
-{
-    pthread_mutex_lock(&server->mutex);
-    if (!server->joined) {
-        gw_log_info(&server->process.log, "leaves before it has joined: %s",
-                    why);
-        _exit(GW_EXIT_FAILED);
-    }
-    pthread_mutex_unlock(&server->mutex);
-}
-
-/* The job's end is on its way to us, or, if we were just about to join, nothing
-   is. */
-static void leave_soon(struct server *server, const char *why)
-{
-    leave_unless_joined(server, why);
-    gw_watch_leave(server->process.watch, OVER_MS);
-}
-
-static void on_orphaned(void *owner)
-{
-    leave_soon(owner, "the launcher died");
-}
-
-static void on_line(void *owner, const char *line)
-{
-    if (strcmp(line, "over") == 0)
-        leave_soon(owner, "there is no coordinator any more");
 }
 
 /* ---- a shard's thread ---- */
@@ -256,7 +221,8 @@ static void set_open(struct server *server, int open)
 {
     pthread_mutex_lock(&server->mutex);
     server->open = open;
-    server->joined |= open;
+    if (open)
+        atomic_store(&server->process.joined, 1);
     pthread_mutex_unlock(&server->mutex);
 }
 
@@ -312,15 +278,13 @@ static enum gw_exit work(struct server *server)
     server->process.role = "server";
     server->process.leash = server->options.leash;
     server->process.stop = on_stop;
-    server->process.orphaned = on_orphaned;
-    server->process.line = on_line;
     server->process.owner = server;
     pthread_mutex_init(&server->mutex, NULL);
     error.status = gw_process_open(&server->process, &error);
     if (error.status == GW_OK)
         error.status = run(server, &error);
-    enum gw_exit code =
-        gw_process_end(&server->process, &error, server->joined);
+    enum gw_exit code = gw_process_end(&server->process, &error,
+                                       atomic_load(&server->process.joined));
     gw_process_close(&server->process);
     pthread_mutex_destroy(&server->mutex);
     return code;

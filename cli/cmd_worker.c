@@ -20,9 +20,6 @@
 /* To leave after the job's end was told, whatever is being computed. */
 #define LEAVE_MS 2000
 
-/* To notice the end of the coordinator, which is silent for a second then. */
-#define OVER_MS 1600
-
 struct worker {
     struct gw_process process;
     struct gw_join_options options;
@@ -34,8 +31,7 @@ struct worker {
     struct gw_loop *loop;
     pthread_mutex_t mutex; /* of client */
     struct gw_client *client;
-    int joined; /* the coordinator knows of us */
-    int told;   /* or is about to: it says what fails from here on */
+    int told; /* what fails from here on is told the coordinator */
 };
 
 static void print_usage(void)
@@ -62,40 +58,9 @@ static void on_stop(void *owner, const char *why)
     pthread_mutex_lock(&worker->mutex);
     if (worker->client)
         gw_client_stop(worker->client);
-    else if (!worker->joined)
+    else if (!atomic_load(&worker->process.joined))
         _exit(GW_EXIT_INTERRUPTED);
     pthread_mutex_unlock(&worker->mutex);
-}
-
-/* Who has not joined has nobody who would tell it of the end. */
-static void leave_unless_joined(struct worker *worker, const char *why)
-{
-    pthread_mutex_lock(&worker->mutex);
-    if (!worker->joined) {
-        gw_log_info(&worker->process.log, "leaves before it has joined: %s",
-                    why);
-        _exit(GW_EXIT_FAILED);
-    }
-    pthread_mutex_unlock(&worker->mutex);
-}
-
-/* The job's end is on its way to us, or, if we were just about to join, nothing
-   is. */
-static void leave_soon(struct worker *worker, const char *why)
-{
-    leave_unless_joined(worker, why);
-    gw_watch_leave(worker->process.watch, OVER_MS);
-}
-
-static void on_orphaned(void *owner)
-{
-    leave_soon(owner, "the launcher died");
-}
-
-static void on_line(void *owner, const char *line)
-{
-    if (strcmp(line, "over") == 0)
-        leave_soon(owner, "there is no coordinator any more");
 }
 
 /* A long computation must not hold up a process whose job is over. */
@@ -115,7 +80,7 @@ static void on_opened(void *owner, struct gw_client *client)
     struct worker *worker = owner;
     pthread_mutex_lock(&worker->mutex);
     worker->client = client;
-    worker->joined = 1;
+    atomic_store(&worker->process.joined, 1);
     pthread_mutex_unlock(&worker->mutex);
     if (client)
         gw_log_info(&worker->process.log, "has joined %s, and waits for others",
@@ -190,8 +155,6 @@ static enum gw_exit work(struct worker *worker)
     worker->process.role = "worker";
     worker->process.leash = worker->options.leash;
     worker->process.stop = on_stop;
-    worker->process.orphaned = on_orphaned;
-    worker->process.line = on_line;
     worker->process.tick = on_tick;
     worker->process.owner = worker;
     pthread_mutex_init(&worker->mutex, NULL);

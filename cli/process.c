@@ -14,6 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* To notice the end of the coordinator, which is silent for a second then. */
+#define OVER_MS 1600
+
 #define INSECURE_TICKS 600 /* a minute of the watch's ticks */
 
 static uint64_t now_us(void *unused)
@@ -50,6 +53,15 @@ static void say_insecure(struct gw_process *process)
                 "authentication or encryption");
 }
 
+void gw_process_leave(struct gw_process *process, const char *why)
+{
+    if (!atomic_load(&process->joined)) {
+        gw_log_info(&process->log, "leaves before it has joined: %s", why);
+        _exit(GW_EXIT_FAILED);
+    }
+    gw_watch_leave(process->watch, OVER_MS);
+}
+
 static void on_stop(void *owner, const char *why)
 {
     struct gw_process *process = owner;
@@ -68,6 +80,8 @@ static void on_orphaned(void *owner)
     struct gw_process *process = owner;
     if (process->orphaned)
         process->orphaned(process->owner);
+    else
+        gw_process_leave(process, "the launcher died");
 }
 
 static void on_line(void *owner, const char *line)
@@ -75,6 +89,8 @@ static void on_line(void *owner, const char *line)
     struct gw_process *process = owner;
     if (process->line)
         process->line(process->owner, line);
+    else if (strcmp(line, "over") == 0)
+        gw_process_leave(process, "there is no coordinator any more");
 }
 
 static void on_tick(void *owner)

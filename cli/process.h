@@ -28,7 +28,9 @@ struct gw_process {
     struct gw_watch *watch;
     atomic_int insecure; /* links leave this host */
     unsigned insecure_ticks;
-    /* what the role makes of the watch's events; may be NULL */
+    atomic_int joined; /* of a member: the coordinator knows of it */
+    /* what the role makes of the watch's events; may be NULL, and without
+       orphaned or line a member leaves when it is time to */
     void (*stop)(void *owner, const char *why);
     int (*hurry)(void *owner);
     void (*orphaned)(void *owner);
@@ -62,6 +64,13 @@ enum gw_status gw_process_guard(struct gw_process *process,
                                 const struct gw_config *config,
                                 const char *address,
                                 struct gw_error *error);
+
+/*
+ * The job is over, for `why`. A member that has joined is told by the
+ * coordinator, or notices its silence, and is given the time for that; one that
+ * has not has nobody who would tell it, and exits here. Thread: any.
+ */
+void gw_process_leave(struct gw_process *process, const char *why);
 
 /*
  * The process' one line about its end, and its exit code. `told`: the
