@@ -22,6 +22,7 @@ shows() { grep -aq "$1" "$tty"; }
 
 # A shell on a terminal of its own; what it shows is in $tty.
 open_terminal() {
+  : >"$tty" # or what the one before showed would be taken for this one's
   ENV='' HISTFILE=/dev/null script -qfc 'exec sh -i' /dev/null <"$keys" >"$tty" 2>&1 4>&- &
   terminal=$!
   type_line 'PS1="> "; stty rows 24 cols 72; echo; echo be""gun'
