@@ -82,22 +82,21 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
 /* Grows with everything that is waited for. */
 static uint64_t progress(const struct gw_coordinator *self)
 {
-    uint64_t sum = self->phase + self->declared + self->ready + self->keys_seen;
+    uint64_t sum = self->phase + (self->end_decided != 0) + self->declared +
+                   self->ready + self->keys_seen;
     sum += gw_keeper_progress(self);
     for (const struct gw_roster *one = self->roster; one; one = one->next)
         sum += one->bye ? 2 : 1;
     return sum;
 }
 
-static void judge(struct gw_coordinator *self, uint64_t now)
+static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
 {
     const struct gw_config *config = self->config;
-    char text[GW_ERROR_TEXT_BYTES - 64];
     double waited = (double)(now - self->moved_us) / 1e6;
     double told = (double)(now - self->told_us) / 1e6;
     if (waited < config->cluster.step_deadline ||
-        told < config->cluster.step_deadline ||
-        !awaited(self, text, sizeof text))
+        told < config->cluster.step_deadline)
         return;
     self->told_us = now;
     gw_coordinator_note(self, "waiting for %s, for %.1f s", text, waited);
@@ -115,13 +114,17 @@ static void on_watch(struct gw_timer *timer)
     struct gw_coordinator *self = timer->owner;
     uint64_t now = gw_loop_now(self->loop), sum = progress(self);
     uint64_t paused_us_ago = gw_member_paused_us_ago(self->member);
+    char text[GW_ERROR_TEXT_BYTES - 64];
+    int waits = awaited(self, text, sizeof text);
     gw_timer_start(self->loop, timer, WATCH_US);
-    if (sum != self->progress)
+    /* steps are no wait, and what they took counts for none that comes after */
+    if (sum != self->progress || !waits)
         self->moved_us = self->told_us = now;
     else if (paused_us_ago < now - self->moved_us) /* its own absence */
         self->moved_us = self->told_us = now - paused_us_ago;
     self->progress = sum;
-    judge(self, now);
+    if (waits)
+        judge(self, now, text);
 }
 
 void gw_coordinator_watch(struct gw_coordinator *self)

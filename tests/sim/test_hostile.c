@@ -468,6 +468,34 @@ static void a_late_score_is_told(void **state)
     assert_true(told > 0);
 }
 
+static uint64_t third_of_a_second(void *owner)
+{
+    (void)owner;
+    return 333333;
+}
+
+static int is_told_or_over(void *owner)
+{
+    return is_told(owner) || cluster.finished;
+}
+
+/* The time of the steps is none of waiting for the end. */
+static void a_job_that_moves_is_not_waited_for(void **state)
+{
+    (void)state;
+    static char waiting[] = "waiting for ";
+    const char *settings[] = {"cluster.step_deadline=1.5", "train.steps=8",
+                              "train.eval_every=never", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    for (size_t i = 0; i < cluster.workers; i++)
+        gw_sim_compute_model(cluster.worker[i].loop, third_of_a_second, NULL);
+    if (cluster_run_until(&cluster, is_told_or_over, waiting, 10 * LIMIT_US) &&
+        !cluster.finished)
+        fail_msg("%s", cluster.note);
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
 /* Each login costs memory, so there is an end to those that only log in. */
 static void only_so_many_log_in(void **state)
 {
@@ -515,6 +543,7 @@ int main(void)
         cmocka_unit_test(only_so_many_log_in),
         cmocka_unit_test(a_late_checkpoint_is_told),
         cmocka_unit_test(a_late_score_is_told),
+        cmocka_unit_test(a_job_that_moves_is_not_waited_for),
     };
     int failed = cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
