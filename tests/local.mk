@@ -133,7 +133,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 # everything, so each has a build tree of its own in this one. A race ends the
 # process that it is in: an exit code is easily lost in a job of many.
 EXTRA_DIST += %D%/select.sh
-GW_SELECT = $(SHELL) $(top_srcdir)/tests/select.sh
+GW_SELECT = $(SHELL) "$(abs_top_srcdir)"/tests/select.sh
 check-quick:
 	$(MAKE) check TESTS="`$(GW_SELECT) 'style unit table' $(TESTS) | xargs`"
 check-run:

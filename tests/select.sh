@@ -1,11 +1,19 @@
 #!/bin/sh
 # Which tests are of some kinds: select.sh 'unit table' TEST.. prints them. A
-# kind is a directory of tests/; style is tests/check_style.sh.
+# kind is a directory of tests/; style is tests/check_style.sh. Where there is
+# none it prints a name that make finds no test for, rather than let it run none.
 kinds=" $1 "
 shift
+none=no-test-is-of-these-kinds
 for test in "$@"; do
   kind=${test%/*}
   kind=${kind##*/}
   case $test in */check_style.sh) kind=style ;; esac
-  case $kinds in *" $kind "*) echo "$test" ;; esac
+  case $kinds in
+  *" $kind "*)
+    echo "$test"
+    none=
+    ;;
+  esac
 done
+[ -z "$none" ] || echo $none
