@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,12 +28,57 @@ system_error(struct gw_error *error, const char *verb, const char *path)
     enum gw_status status = GW_EIO;
     if (number == ENOENT)
         status = GW_ENOENT;
-    else if (number == EEXIST || number == ENOTEMPTY)
+    else if (number == EEXIST || number == ENOTEMPTY || number == EWOULDBLOCK)
         status = GW_EEXIST;
     else if (number == ENOSPC || number == EDQUOT)
         status = GW_ENOSPC;
     return gw_fail(error, status, "cannot %s %s: %s", verb, path,
                    strerror(number));
+}
+
+/* Whether a lock could be had, or cannot be had of this file system at all. */
+static int is_ours(int fd)
+{
+    int failed;
+    do {
+        failed = flock(fd, LOCK_EX | LOCK_NB);
+    } while (failed && errno == EINTR);
+    return !failed || errno != EWOULDBLOCK;
+}
+
+/* As open(2); EWOULDBLOCK where another process holds it. */
+static int open_held(const char *path)
+{
+    for (;;) {
+        struct stat info;
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        if (fd < 0)
+            return fd;
+        if (!is_ours(fd)) {
+            close(fd);
+            errno = EWOULDBLOCK;
+            return -1;
+        }
+        /* who held it may have removed it after our open: then it is not the
+           one that the next process finds */
+        if (fstat(fd, &info) != 0 || info.st_nlink > 0) {
+            if (ftruncate(fd, 0) == 0)
+                return fd;
+            int number = errno;
+            close(fd);
+            errno = number;
+            return -1;
+        }
+        close(fd);
+    }
+}
+
+static int open_as(const char *path, enum gw_file_mode mode)
+{
+    if (mode == GW_FILE_HOLD)
+        return open_held(path);
+    int flags = mode == GW_FILE_READ ? O_RDONLY : O_RDWR | O_CREAT | O_TRUNC;
+    return open(path, flags | O_CLOEXEC, 0644);
 }
 
 static enum gw_status disk_open(struct gw_disk *disk,
@@ -47,8 +93,7 @@ static enum gw_status disk_open(struct gw_disk *disk,
     if (!file)
         return gw_fail(error, GW_ENOMEM, "no memory to open %s", path);
     memcpy(file->path, path, path_bytes);
-    int flags = mode == GW_FILE_READ ? O_RDONLY : O_RDWR | O_CREAT | O_TRUNC;
-    file->fd = open(path, flags | O_CLOEXEC, 0644);
+    file->fd = open_as(path, mode);
     if (file->fd < 0) {
         free(file);
         return system_error(error, mode == GW_FILE_READ ? "open" : "create",

@@ -66,11 +66,17 @@ struct gw_disk {
 
 enum gw_file_mode {
     GW_FILE_READ,
-    GW_FILE_CREATE
+    GW_FILE_CREATE,
+    GW_FILE_HOLD
 };
 
 struct gw_disk_ops {
-    /* GW_FILE_CREATE truncates an existing file. */
+    /*
+     * GW_FILE_CREATE truncates an existing file, and so does GW_FILE_HOLD,
+     * which keeps it to itself until it is closed or the process dies:
+     * GW_EEXIST where another one holds it. Simulated hosts are alone with
+     * their disks, and file systems without locks hold nothing.
+     */
     enum gw_status (*open)(struct gw_disk *disk,
                            const char *path,
                            enum gw_file_mode mode,

@@ -147,7 +147,7 @@ static enum gw_status disk_open(struct gw_disk *base,
 {
     struct gw_sim_disk *disk = disk_of(base);
     struct name *name = name_find(disk, path);
-    if (mode == GW_FILE_CREATE) {
+    if (mode != GW_FILE_READ) {
         enum gw_status status = change(disk, path, error);
         if (status != GW_OK)
             return status;
