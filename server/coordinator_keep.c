@@ -45,6 +45,8 @@ struct gw_keeper {
     struct gw_manifest resumed; /* what the job goes on from */
     int is_resumed;
     char token[TOKEN_MAX]; /* what a file in checkpoint.dir says meanwhile */
+    struct gw_file *held;  /* that file, */
+    struct gw_file *held_resume; /* and one where it goes on from elsewhere */
     uint64_t best_clock;
     int has_best;
     uint64_t progress; /* files saved, and manifests */
@@ -193,7 +195,20 @@ static enum gw_status check_empty(struct gw_coordinator *self,
                    dir_of(self), newest);
 }
 
-/* Shards that find it know that they see the directory. */
+static int is_asked_to_resume(const struct gw_coordinator *self)
+{
+    return self->options.resume && self->options.resume[0];
+}
+
+/* Whether it goes on from another directory than checkpoint.dir. */
+static int comes_from_elsewhere(const struct gw_coordinator *self)
+{
+    return self->keeper->is_resumed &&
+           strcmp(self->options.resume, dir_of(self)) != 0;
+}
+
+/* Shards that find it know that they see the directory; so does another job,
+   which would write the same files. */
 static enum gw_status make_token(struct gw_coordinator *self,
                                  struct gw_error *error)
 {
@@ -205,12 +220,14 @@ static enum gw_status make_token(struct gw_coordinator *self,
     gw_loop_random(self->loop, &number, sizeof number);
     snprintf(keeper->token, sizeof keeper->token, "%016" PRIx64, number);
     /* where that cannot be, the files are read through us */
-    if (keeper->is_resumed)
-        gw_store_put_token(disk, resume, keeper->token, NULL);
+    if (comes_from_elsewhere(self))
+        gw_store_put_token(disk, resume, keeper->token, &keeper->held_resume,
+                           NULL);
     if (dir[0])
         status = gw_store_make_dir(disk, dir, error);
     if (status == GW_OK && dir[0])
-        status = gw_store_put_token(disk, dir, keeper->token, error);
+        status =
+            gw_store_put_token(disk, dir, keeper->token, &keeper->held, error);
     if (status != GW_OK)
         gw_fail_in(error, "checkpoint.dir");
     return status;
@@ -219,12 +236,9 @@ static enum gw_status make_token(struct gw_coordinator *self,
 static void remove_token(struct gw_coordinator *self)
 {
     struct gw_disk *disk = self->loop->disk;
-    if (!self->keeper->token[0])
-        return;
-    if (dir_of(self)[0])
-        gw_store_remove_token(disk, dir_of(self));
-    if (self->keeper->is_resumed)
-        gw_store_remove_token(disk, self->options.resume);
+    gw_store_remove_token(disk, dir_of(self), self->keeper->held);
+    gw_store_remove_token(disk, self->options.resume,
+                          self->keeper->held_resume);
 }
 
 enum gw_status gw_keeper_open(struct gw_coordinator *self,
@@ -236,7 +250,7 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
     self->keeper = keeper;
     keeper->self = self;
     enum gw_status status = GW_OK;
-    if (self->options.resume && self->options.resume[0])
+    if (is_asked_to_resume(self))
         status = choose(self, error);
     else if (dir_of(self)[0])
         status = check_empty(self, error);
@@ -244,6 +258,9 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
         status = check_optimizer(self, error);
     if (status == GW_OK)
         status = make_token(self, error);
+    /* nobody else can write there from now on; until now somebody may have */
+    if (status == GW_OK && dir_of(self)[0] && !is_asked_to_resume(self))
+        status = check_empty(self, error);
     return status;
 }
 

@@ -64,25 +64,39 @@ static void token_path(const char *dir, char path[GW_PATH_MAX])
 enum gw_status gw_store_put_token(struct gw_disk *disk,
                                   const char *dir,
                                   const char *token,
+                                  struct gw_file **file_p,
                                   struct gw_error *error)
 {
     char path[GW_PATH_MAX];
     struct gw_file *file;
     token_path(dir, path);
     enum gw_status status =
-        disk->ops->open(disk, path, GW_FILE_CREATE, &file, error);
+        disk->ops->open(disk, path, GW_FILE_HOLD, &file, error);
+    if (status == GW_EEXIST)
+        return gw_fail(error, status,
+                       "another job runs with %s; wait for its end, or choose "
+                       "another directory",
+                       dir);
     if (status != GW_OK)
         return status;
     status = disk->ops->write(file, 0, token, strlen(token), error);
-    disk->ops->close(file, NULL);
+    if (status == GW_OK)
+        *file_p = file;
+    else
+        gw_store_remove_token(disk, dir, file);
     return status;
 }
 
-void gw_store_remove_token(struct gw_disk *disk, const char *dir)
+void gw_store_remove_token(struct gw_disk *disk,
+                           const char *dir,
+                           struct gw_file *file)
 {
     char path[GW_PATH_MAX];
+    if (!file)
+        return;
     token_path(dir, path);
-    disk->ops->remove(disk, path, NULL);
+    disk->ops->remove(disk, path, NULL); /* while nobody else can have it */
+    disk->ops->close(file, NULL);
 }
 
 int gw_store_sees(struct gw_disk *disk, const char *dir, const char *token)

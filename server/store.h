@@ -88,13 +88,18 @@ uint64_t gw_store_digest(const struct gw_store_part *parts,
 
 /*
  * A file in `dir` that says `token` for as long as the job runs: whoever finds
- * it sees that directory, and not another host's of the same name.
+ * it sees that directory, and not another host's of the same name. It is held:
+ * GW_EEXIST where another job runs with that directory. Remove it with *file_p,
+ * which may be NULL then.
  */
 enum gw_status gw_store_put_token(struct gw_disk *disk,
                                   const char *dir,
                                   const char *token,
+                                  struct gw_file **file_p,
                                   struct gw_error *error);
-void gw_store_remove_token(struct gw_disk *disk, const char *dir);
+void gw_store_remove_token(struct gw_disk *disk,
+                           const char *dir,
+                           struct gw_file *file);
 int gw_store_sees(struct gw_disk *disk, const char *dir, const char *token);
 
 /* Reads a whole file of at most `most` bytes; *bytes_p is the caller's. */

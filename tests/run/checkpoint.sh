@@ -91,6 +91,24 @@ run 1 eval "$dir/step-00000040" && says '.*manifest.json'
 ok 'a checkpoint that was not finished'
 run 0 eval "$dir" && ! grep -q '^step 40:' "$scratch/out"
 ok 'the one before it is the newest whole one'
+
+# --- two jobs in one directory ---
+start first train "$job" --set checkpoint.dir="$scratch/one" \
+  --set train.steps=1000000 --set train.eval_every=1000000 --set checkpoint.every=1000000
+first=$started
+begun() { [ -e "$scratch/one/step-00000000/manifest.json" ]; }
+await 20 begun &&
+  run 1 train "$job" --set checkpoint.dir="$scratch/one" --resume &&
+  says "checkpoint.dir: another job runs with $scratch/one; wait for its end, or choose another directory" &&
+  [ -e "$scratch/one/.gradweir-token" ]
+ok 'a second job in the directory of one that runs'
+kill -INT "$first"
+wait "$first"
+[ $? -eq 3 ] && [ ! -e "$scratch/one/.gradweir-token" ] && run 0 eval "$scratch/one"
+ok 'does not disturb the first one'
+: >"$scratch/one/.gradweir-token"
+run 0 train "$job" --set checkpoint.dir="$scratch/one" --set train.steps=1 --resume
+ok 'the file of one that was killed keeps nobody out'
 await 3 nobody_left
 ok 'nobody is left'
 
