@@ -163,6 +163,25 @@ void gw_coordinator_bye(struct gw_coordinator *self,
     gw_coordinator_maybe_done(self);
 }
 
+/* A death: what has happened, and what to do. */
+static void end_by_death(struct gw_coordinator *self, const char *format, ...)
+{
+    const struct gw_final_report *final = &self->final;
+    char text[384], rest[64] = "";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (final->has_checkpoint && gw_keeper_is_busy(self))
+        /* the one that is being written may yet be the last one */
+        snprintf(rest, sizeof rest,
+                 "; --resume goes on from the last checkpoint");
+    else if (final->has_checkpoint)
+        snprintf(rest, sizeof rest, "; --resume goes on from step %" PRIu64,
+                 final->checkpoint);
+    gw_coordinator_end(self, GW_EDEAD, "%s%s", text, rest);
+}
+
 void gw_coordinator_lost(struct gw_coordinator *self,
                          struct gw_peer *peer,
                          enum gw_status status,
@@ -175,9 +194,8 @@ void gw_coordinator_lost(struct gw_coordinator *self,
         self->step = peer->clock;
     double silent = (double)gw_peer_silent_us(peer) / 1e6;
     (void)status;
-    gw_coordinator_end(self, GW_EDEAD,
-                       "%s died at step %" PRIu64 ": %s for %.1f s", peer->name,
-                       self->step, why, silent);
+    end_by_death(self, "%s died at step %" PRIu64 ": %s for %.1f s", peer->name,
+                 self->step, why, silent);
 }
 
 void gw_coordinator_gone(struct gw_coordinator *self,
@@ -191,21 +209,20 @@ void gw_coordinator_gone(struct gw_coordinator *self,
             continue;
         if (one->peer->clock > self->step)
             self->step = one->peer->clock;
-        gw_coordinator_end(self, GW_EDEAD, "%s died at step %" PRIu64 ": %s",
-                           one->peer->name, self->step, how);
+        end_by_death(self, "%s died at step %" PRIu64 ": %s", one->peer->name,
+                     self->step, how);
         return;
     }
-    gw_coordinator_end(self, GW_EDEAD,
-                       "a process (pid %u) died at step %" PRIu64
-                       ", before it had joined: %s",
-                       pid, self->step, how);
+    end_by_death(self,
+                 "a process (pid %u) died at step %" PRIu64
+                 ", before it had joined: %s",
+                 pid, self->step, how);
 }
 
 void gw_coordinator_orphaned(struct gw_coordinator *self)
 {
     uint64_t step = gw_coordinator_step(self);
-    gw_coordinator_end(self, GW_EDEAD, "the launcher died at step %" PRIu64,
-                       step);
+    end_by_death(self, "the launcher died at step %" PRIu64, step);
 }
 
 /* ---- stopping ---- */

@@ -13,6 +13,12 @@ echo "# seed $seed"
 moments=$(awk -v seed="$seed" -v n="$kills" \
   'BEGIN { srand(seed); for (i = 0; i < 4 * n; i++) printf "%.3f ", rand() ^ 2 * 1.2 }')
 
+# newest: the newest checkpoint's step; 0 also where there is none.
+newest() {
+  ls "$scratch/ck" 2>/dev/null | sed -n 's/^step-0*\([0-9]\)/\1/p' | tail -n 1 |
+    grep . || echo 0
+}
+
 # kill_one ROLE SECONDS
 kill_one() {
   rm -rf "$scratch/ck"
@@ -43,7 +49,8 @@ kill_one() {
   coordinator)
     [ $code -eq 1 ] && grep -q "^gradweir: the coordinator (pid $victim) died at step [0-9]*: killed by signal 9" "$scratch/l.err" ;;
   *)
-    [ $code -eq 1 ] && grep -Eq "^gradweir: ($1 [0-9]+ \(.*pid $victim\) died at step [0-9]+|a process \(pid $victim\) died at step 0, before it had joined): killed by signal 9" "$scratch/l.err" ;;
+    [ $code -eq 1 ] && grep -Eq "^gradweir: ($1 [0-9]+ \(.*pid $victim\) died at step [0-9]+|a process \(pid $victim\) died at step 0, before it had joined): killed by signal 9" "$scratch/l.err" &&
+      { [ "$(newest)" -eq 0 ] || grep -q '; --resume goes on from' "$scratch/l.err"; } ;;
   esac
 }
 
