@@ -45,6 +45,10 @@ static enum gw_exit unknown(const char *name)
             gw_edit_distance(name, commands[nearest].name))
             nearest = i;
     }
+    /* what has nothing in common with any is a question, such as "help" */
+    if (gw_edit_distance(name, commands[nearest].name) > strlen(name) / 2)
+        return gw_cli_usage(
+            "no such command \"%s\" (gradweir --help lists all)", name);
     return gw_cli_usage("no such command \"%s\", the nearest is %s "
                         "(gradweir --help lists all)",
                         name, commands[nearest].name);

@@ -52,6 +52,8 @@ ok 'no arguments'
 run 2 confg &&
   says 'no such command "confg", the nearest is config (gradweir --help lists all)'
 ok 'unknown command'
+run 2 help && says 'no such command "help" (gradweir --help lists all)'
+ok 'a word that is near to no command'
 sets=$(yes -- '--set train.seed=1' | head -n 256)
 # shellcheck disable=SC2086
 run 2 train "$job" $sets --workers 2 && says '--set: given more than 256 times'
