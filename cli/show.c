@@ -264,10 +264,13 @@ void gw_show_final(struct gw_show *show,
     fprintf(out, COLUMN "%.0f samples/s, %s (%.1f s)\n", "speed",
             gw_show_mean_samples_per_s(show, report), wall,
             gw_show_wall_s(show));
-    fprintf(out,
-            COLUMN "worker %.0f MiB, server %.0f MiB, coordinator %.0f MiB\n",
-            "memory", mebibytes(report->rss_worker),
-            mebibytes(report->rss_server), mebibytes(rss_coordinator));
+    fprintf(out, COLUMN, "memory");
+    /* of a role that nobody had yet there is nothing to say */
+    if (report->rss_worker)
+        fprintf(out, "worker %.0f MiB, ", mebibytes(report->rss_worker));
+    if (report->rss_server)
+        fprintf(out, "server %.0f MiB, ", mebibytes(report->rss_server));
+    fprintf(out, "coordinator %.0f MiB\n", mebibytes(rss_coordinator));
     if (report->has_checkpoint)
         fprintf(out, COLUMN "step %" PRIu64 " in %s\n", "checkpoint",
                 report->checkpoint, config->checkpoint.dir);

@@ -107,7 +107,8 @@ await 10 listens c && run 0 status "$(at c)" &&
 ok 'status'
 kill -INT $coordinator
 wait $coordinator
-[ $? -eq 3 ] && grep -q '^gradweir: stopped before the first step' "$scratch/c.err"
+[ $? -eq 3 ] && grep -q '^gradweir: stopped before the first step' "$scratch/c.err" &&
+  grep -q '^memory *coordinator [0-9]* MiB$' "$scratch/c.out"
 ok 'a coordinator that nobody joined is stopped'
 
 # --- counters, and a second signal to the coordinator ---
