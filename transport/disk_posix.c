@@ -196,7 +196,7 @@ static enum gw_status disk_rename(struct gw_disk *disk,
 {
     (void)disk;
     if (rename(from, to) != 0)
-        return system_error(error, "rename", from);
+        return system_error(error, "write", to);
     return GW_OK;
 }
 

@@ -30,6 +30,9 @@ run 0 export "$dir" "$scratch/model.safetensors" &&
 ok 'export writes every key with its shape'
 run 1 export "$dir" "$scratch/none/model" && says ".*$scratch/none/model"
 ok 'export into a directory that is not there'
+run 1 export "$dir" "$scratch/data" && says "cannot write $scratch/data: Is a directory" &&
+  [ ! -e "$scratch/data.tmp" ]
+ok 'export over a directory'
 
 # --- import ---
 run 0 import "$scratch/model.safetensors" --job "$job" --to "$scratch/new" &&
