@@ -142,6 +142,12 @@ enum gw_status gw_checkpoint_open(struct gw_disk *disk,
     if (status != GW_OK)
         return status;
     status = gw_store_verify(disk, dir, &manifest, error);
+    if (status == GW_ECORRUPT && error) {
+        struct gw_error why = *error;
+        gw_fail(error, status,
+                "%.400s; an older checkpoint can be named by its directory",
+                why.text);
+    }
     if (status == GW_OK)
         status = read_weights(disk, dir, &manifest, &made, error);
     if (status == GW_OK) {

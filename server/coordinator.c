@@ -117,7 +117,8 @@ static void link_down(void *owner,
                 return;
         gw_timer_start(self->loop, &self->end_timer, 0);
     } else if (gw_roster_of(self, peer)) {
-        gw_log_warn(self->log, "connection to %s broke: %s (%s)", peer->name,
+        /* it comes back, or a death is told */
+        gw_log_info(self->log, "connection to %s broke: %s (%s)", peer->name,
                     why, gw_status_text(status));
     }
 }

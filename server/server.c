@@ -341,7 +341,7 @@ static void link_down(void *owner,
     int leaving = server->finished || !server->has_config ||
                   server->end_clock != GW_NEVER_CLOCK;
     gw_log_limited(server->log, &server->limit,
-                   leaving ? GW_LOG_DEBUG : GW_LOG_WARN,
+                   leaving ? GW_LOG_DEBUG : GW_LOG_INFO,
                    "connection %u to %s broke: %s (%s)", link, peer->name, why,
                    gw_status_text(status));
     if (peer->role == GW_ROLE_WORKER && server->shard)

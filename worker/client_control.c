@@ -234,7 +234,7 @@ static void link_down(void *owner,
     struct gw_client *client = owner;
     gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
     if (client->job && !atomic_load(&client->failed))
-        gw_log_limited(client->log, &client->limit, GW_LOG_WARN,
+        gw_log_limited(client->log, &client->limit, GW_LOG_INFO,
                        "connection %u to %s broke: %s (%s)", link, peer->name,
                        why, gw_status_text(status));
 }
