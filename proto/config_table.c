@@ -87,7 +87,7 @@ static const struct gw_config_key keys[] = {
            "linear: optimizer.lr times global batch over train.base_batch"),
     COUNT(train.base_batch, "256", 1, 1e8,
           "the global batch that optimizer.lr is meant for"),
-    EVERY(train.eval_every, "1 epoch", "how often the test set is scored"),
+    EVERY(train.eval_every, "1 epoch", "how often the test set is scored, besides the end"),
     COUNT(train.early_stop, "0", 0, 1e6,
           "stop after so many scores without a better one; 0: never"),
 
