@@ -177,3 +177,14 @@ const char *gw_cli_environment(const char *name)
     const char *value = getenv(name);
     return value && value[0] ? value : NULL;
 }
+
+int gw_cli_core_warning(char *text, size_t room)
+{
+    const char *core = gw_cli_environment("OPENBLAS_CORETYPE");
+    if (core)
+        snprintf(text, room,
+                 "OPENBLAS_CORETYPE=%.64s is inherited: kernels for another "
+                 "core can cost a factor of four; unset it",
+                 core);
+    return core != NULL;
+}

@@ -108,4 +108,10 @@ enum gw_status gw_cli_address(const char *name,
 /* A variable of the environment; NULL where it is not set or empty. */
 const char *gw_cli_environment(const char *name);
 
+/*
+ * What is to be said of an OPENBLAS_CORETYPE that the environment brings along;
+ * 0 where it brings none, and text is as it was.
+ */
+int gw_cli_core_warning(char *text, size_t room);
+
 #endif

@@ -53,18 +53,9 @@ static enum gw_status check(struct train *train, struct gw_error *error)
     return GW_OK;
 }
 
-static void warn_of_environment(void)
-{
-    const char *core = gw_cli_environment("OPENBLAS_CORETYPE");
-    if (core)
-        fprintf(stderr,
-                "gradweir: OPENBLAS_CORETYPE=%s is inherited: kernels for "
-                "another core can cost a factor of four; unset it\n",
-                core);
-}
-
 static enum gw_exit launch(struct train *train)
 {
+    char text[GW_ERROR_TEXT_BYTES];
     struct gw_error error;
     if (check(train, &error) != GW_OK)
         return gw_cli_fail(&error);
@@ -72,7 +63,8 @@ static enum gw_exit launch(struct train *train)
         return gw_plan_print(train->job.file, &train->config, &error) == GW_OK
                    ? GW_EXIT_DONE
                    : gw_cli_fail(&error);
-    warn_of_environment();
+    if (gw_cli_core_warning(text, sizeof text))
+        fprintf(stderr, "gradweir: %s\n", text);
     const struct gw_launch_options options = {
         .job = &train->job,
         .resume = train->resume,

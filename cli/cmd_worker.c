@@ -87,14 +87,12 @@ static void on_opened(void *owner, struct gw_client *client)
                     worker->options.join);
 }
 
+/* A launcher has said it. */
 static void warn_of_environment(const struct worker *worker)
 {
-    const char *core = gw_cli_environment("OPENBLAS_CORETYPE");
-    if (core && worker->process.leash < 0)
-        gw_log_warn(&worker->process.log,
-                    "OPENBLAS_CORETYPE=%s is inherited: kernels for another "
-                    "core can cost a factor of four; unset it",
-                    core);
+    char text[GW_ERROR_TEXT_BYTES];
+    if (worker->process.leash < 0 && gw_cli_core_warning(text, sizeof text))
+        gw_log_warn(&worker->process.log, "%s", text);
 }
 
 /* Slurm's number of a task is a rank where the step's tasks are the workers. */
