@@ -35,16 +35,6 @@ void gw_metrics_collect(const struct gw_metrics *metrics,
         snapshot->value[i] += gw_metrics_get(metrics, (enum gw_metric)i);
 }
 
-struct gw_metrics_snapshot
-gw_metrics_since(const struct gw_metrics_snapshot *now,
-                 const struct gw_metrics_snapshot *before)
-{
-    struct gw_metrics_snapshot difference;
-    for (unsigned i = 0; i < GW_METRICS; i++)
-        difference.value[i] = now->value[i] - before->value[i];
-    return difference;
-}
-
 size_t gw_metrics_print(const struct gw_metrics_snapshot *snapshot,
                         char *text,
                         size_t text_bytes)

@@ -92,11 +92,6 @@ uint64_t gw_metrics_get(const struct gw_metrics *metrics,
 void gw_metrics_collect(const struct gw_metrics *metrics,
                         struct gw_metrics_snapshot *snapshot);
 
-/* What happened from `before` to `now`. */
-struct gw_metrics_snapshot
-gw_metrics_since(const struct gw_metrics_snapshot *now,
-                 const struct gw_metrics_snapshot *before);
-
 /*
  * "steps 12, samples 768": the counters that are not zero. Returns the bytes
  * needed without the end; writes at most text_bytes, always ended.
