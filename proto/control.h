@@ -8,7 +8,7 @@
  *   joining   member > coordinator   JOIN, DECLARE, READY
  *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START
  *   windows   worker <> shard        WINDOW
- *   deciding  shard > shard 0        VOTE;  worker > shard 0  SCORE
+ *   deciding  shard > shard 0        VOTE, SETTLED;  worker > shard 0  SCORE
  *             shard 0 > everyone     DECISION
  *   saving    shard > coordinator    SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
@@ -54,6 +54,7 @@ enum gw_message_kind {
     GW_MESSAGE_FILE_OPEN,
     GW_MESSAGE_FILE_REPLY,
     GW_MESSAGE_STATUS,
+    GW_MESSAGE_SETTLED,
     GW_MESSAGE_KINDS,
 };
 
@@ -104,22 +105,28 @@ struct gw_view {
 
 /* State that is one for the whole job, kept by shard 0 and in manifests. */
 struct gw_decision_state {
-    uint64_t clock;   /* steps decided, applied or skipped */
-    uint64_t applied; /* optimizer steps: what schedules follow */
+    uint64_t clock;   /* steps decided, applied or skipped; where each push is
+                         applied by itself, pushes / workers */
+    uint64_t applied; /* optimizer steps, as Adam counts them */
     double loss_scale;
     uint64_t good_steps; /* since the loss scale last changed */
     uint32_t skipped_in_a_row;
     double best_loss; /* of the best evaluation; meaningless before one */
     uint64_t best_clock;
     uint32_t evaluations, evaluations_without_progress;
+    uint64_t pushes; /* applied, a step counting as one of each worker: divided
+                        by the workers it is what schedules follow */
 };
 
 struct gw_start {
     uint64_t total_steps, steps_per_epoch;
     struct gw_decision_state state;
-    const char *resume; /* directory of the checkpoint, "" to begin anew */
-    const char *dir;    /* checkpoint.dir, "" for none */
-    const char *token;  /* what a file says that shows that it is shared */
+    const char *resume;     /* directory of the checkpoint, "" to begin anew */
+    const char *dir;        /* checkpoint.dir, "" for none */
+    const char *token;      /* what a file says that shows that it is shared */
+    uint64_t samples;       /* of the training set */
+    const uint64_t *clocks; /* each rank's first clock; none: state.clock */
+    uint32_t clocks_n;
 };
 
 struct gw_ready {
@@ -138,6 +145,8 @@ enum gw_decision_kind {
     GW_DECIDE_CUT,      /* a checkpoint at this clock */
     GW_DECIDE_SCORE,    /* result of an evaluation */
     GW_DECIDE_END,      /* no step of this clock or later */
+    GW_DECIDE_DRAIN,    /* each push: answer no want, say who stands where */
+    GW_DECIDE_RESUME,   /* each push: answer again, from `clocks` on */
 };
 
 enum gw_end_reason {
@@ -151,7 +160,8 @@ enum gw_end_reason {
 struct gw_decision {
     uint32_t number; /* from 1, without gaps */
     uint8_t kind;
-    uint8_t reason; /* end: enum gw_end_reason; cut: 1 if it is the best */
+    uint8_t reason; /* end: enum gw_end_reason; cut: 1 if it is the best;
+                       resume: 1 if the ranks score the test set first */
     uint8_t apply;  /* step: 1 apply, 0 skip */
     uint64_t clock;
     /* step: clip factor, loss scale for the next step, gradient norm;
@@ -160,6 +170,22 @@ struct gw_decision {
     uint32_t values_n;
     const uint32_t *ranks; /* step: who sent something non-finite */
     uint32_t ranks_n;
+    const uint64_t *clocks; /* each push: the clock of each rank at which it
+                               holds; none: `clock` for all */
+    uint32_t clocks_n;
+};
+
+/*
+ * While a drain goes on, of a shard of which no rank has pushed a part of a
+ * clock: where each rank stands, and which of them wait for weights here. A
+ * rank that waits at the same clock everywhere will push nothing more.
+ */
+struct gw_settled {
+    uint32_t decision;      /* number of the drain */
+    const uint64_t *clocks; /* [ranks] the next clock of each */
+    uint32_t clocks_n;
+    const uint32_t *blocked; /* ranks, in order */
+    uint32_t blocked_n;
 };
 
 /* A shard's part of a decision; `values` begin at its chunk number `first`. */
@@ -189,6 +215,9 @@ struct gw_report {
     uint64_t rss_bytes;
     const uint64_t *counters; /* of the counter table, in its order */
     uint32_t counters_n;
+    const uint64_t *staleness; /* workers: chunks that were applied when that
+                                  many updates had been made in between */
+    uint32_t staleness_n;
 };
 
 struct gw_stop {
@@ -306,6 +335,7 @@ struct gw_message {
         struct gw_file_open file_open;
         struct gw_file_reply file_reply;
         struct gw_status_message status;
+        struct gw_settled settled;
     };
 };
 

@@ -115,6 +115,9 @@ static PACK(pack_start)
     to->resume = text_out(from->resume);
     to->dir = text_out(from->dir);
     to->token = text_out(from->token);
+    to->samples = from->samples;
+    to->n_clocks = from->clocks_n;
+    to->clocks = (uint64_t *)(uintptr_t)from->clocks;
     to->state = kept;
     kept->clock = state->clock;
     kept->applied = state->applied;
@@ -125,6 +128,7 @@ static PACK(pack_start)
     kept->best_clock = state->best_clock;
     kept->evaluations = state->evaluations;
     kept->evaluations_without_progress = state->evaluations_without_progress;
+    kept->pushes = state->pushes;
     out->start = to;
     return GW_OK;
 }
@@ -204,7 +208,25 @@ static PACK(pack_decision)
     to->values = (double *)(uintptr_t)from->values;
     to->n_ranks = from->ranks_n;
     to->ranks = (uint32_t *)(uintptr_t)from->ranks;
+    to->n_clocks = from->clocks_n;
+    to->clocks = (uint64_t *)(uintptr_t)from->clocks;
     out->decision = to;
+    return GW_OK;
+}
+
+static PACK(pack_settled)
+{
+    const struct gw_settled *from = &message->settled;
+    Gwpb__Settled *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__settled__init(to);
+    to->decision = from->decision;
+    to->n_clocks = from->clocks_n;
+    to->clocks = (uint64_t *)(uintptr_t)from->clocks;
+    to->n_blocked = from->blocked_n;
+    to->blocked = (uint32_t *)(uintptr_t)from->blocked;
+    out->settled = to;
     return GW_OK;
 }
 
@@ -257,6 +279,8 @@ static PACK(pack_report)
     to->rss_bytes = from->rss_bytes;
     to->n_counters = from->counters_n;
     to->counters = (uint64_t *)(uintptr_t)from->counters;
+    to->n_staleness = from->staleness_n;
+    to->staleness = (uint64_t *)(uintptr_t)from->staleness;
     out->report = to;
     return GW_OK;
 }
@@ -430,4 +454,5 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_FILE_OPEN] = pack_file_open,
     [GW_MESSAGE_FILE_REPLY] = pack_file_reply,
     [GW_MESSAGE_STATUS] = pack_status,
+    [GW_MESSAGE_SETTLED] = pack_settled,
 };

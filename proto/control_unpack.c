@@ -108,6 +108,11 @@ static UNPACK(unpack_start)
     to->resume = from->resume;
     to->dir = from->dir;
     to->token = from->token;
+    to->samples = from->samples;
+    if (from->n_clocks > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->clocks = from->clocks;
+    to->clocks_n = (uint32_t)from->n_clocks;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
         .applied = kept->applied,
@@ -118,6 +123,7 @@ static UNPACK(unpack_start)
         .best_clock = kept->best_clock,
         .evaluations = kept->evaluations,
         .evaluations_without_progress = kept->evaluations_without_progress,
+        .pushes = kept->pushes,
     };
     return GW_OK;
 }
@@ -195,6 +201,25 @@ static UNPACK(unpack_decision)
         return GW_EPROTO;
     to->ranks = from->ranks;
     to->ranks_n = (uint32_t)from->n_ranks;
+    if (from->n_clocks > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->clocks = from->clocks;
+    to->clocks_n = (uint32_t)from->n_clocks;
+    return GW_OK;
+}
+
+static UNPACK(unpack_settled)
+{
+    const Gwpb__Settled *from = in->settled;
+    struct gw_settled *to = &message->settled;
+    (void)arena;
+    to->decision = from->decision;
+    if (from->n_clocks > GW_VALUES_MAX || from->n_blocked > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->clocks = from->clocks;
+    to->clocks_n = (uint32_t)from->n_clocks;
+    to->blocked = from->blocked;
+    to->blocked_n = (uint32_t)from->n_blocked;
     return GW_OK;
 }
 
@@ -247,6 +272,10 @@ static UNPACK(unpack_report)
         return GW_EPROTO;
     to->counters = from->counters;
     to->counters_n = (uint32_t)from->n_counters;
+    if (from->n_staleness > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->staleness = from->staleness;
+    to->staleness_n = (uint32_t)from->n_staleness;
     return GW_OK;
 }
 
@@ -395,4 +424,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_FILE_OPEN] = unpack_file_open,
     [GW_MESSAGE_FILE_REPLY] = unpack_file_reply,
     [GW_MESSAGE_STATUS] = unpack_status,
+    [GW_MESSAGE_SETTLED] = unpack_settled,
 };

@@ -167,16 +167,17 @@ void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES])
     gw_put_u64(out + 16, want->offset);
     gw_put_u32(out + 24, want->window);
     gw_put_u32(out + 28, want->priority);
-    gw_put_u64(out + 32, 0); /* reserved */
     out[32] = want->condition;
     out[33] = want->encoding;
+    gw_put_u16(out + 34, 0); /* reserved */
+    gw_put_u32(out + 36, want->slack);
 }
 
 enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want)
 {
-    if (in[32] != GW_WANT_VERSION || in[33] != GW_ENCODING_RAW ||
-        gw_get_u32(in + 4) == 0)
+    if (in[32] < GW_WANT_VERSION || in[32] > GW_WANT_MINIMUM ||
+        in[33] != GW_ENCODING_RAW || gw_get_u32(in + 4) == 0)
         return GW_EPROTO;
     *want = (struct gw_want){
         .chunk = gw_get_u32(in),
@@ -187,6 +188,7 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
         .priority = gw_get_u32(in + 28),
         .condition = in[32],
         .encoding = in[33],
+        .slack = gw_get_u32(in + 36),
     };
     return GW_OK;
 }

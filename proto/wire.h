@@ -74,7 +74,9 @@ struct gw_frame {
     uint64_t offset;   /* into the window, bytes */
     uint32_t window;   /* id that the receiver gave out, or GW_WINDOW_NONE */
     uint32_t chunk;    /* of the map, or GW_CHUNK_NONE */
-    uint32_t count;    /* samples (push), low bits of version (weights) */
+    uint32_t count;    /* samples (push); weights: low bits of the version, or
+                          where each push makes one the staleness of the push
+                          that they answer */
     uint32_t length;   /* payload bytes */
     uint8_t encoding;  /* enum gw_encoding */
     uint8_t dtype;     /* enum gw_dtype */
@@ -108,6 +110,9 @@ enum gw_status gw_frame_decode(const uint8_t in[GW_FRAME_BYTES],
 
 enum gw_want_condition {
     GW_WANT_VERSION = 1, /* version >= value */
+    GW_WANT_HELD = 2,    /* every push of the asker before clock `value` is in
+                          */
+    GW_WANT_MINIMUM = 3, /* that, and everybody's before value - slack */
 };
 
 struct gw_want {
@@ -119,6 +124,7 @@ struct gw_want {
     uint32_t priority; /* smaller is sent earlier */
     uint8_t condition; /* enum gw_want_condition */
     uint8_t encoding;  /* enum gw_encoding */
+    uint32_t slack;    /* GW_WANT_MINIMUM: clocks, else 0 */
 };
 
 void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES]);

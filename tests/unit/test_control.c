@@ -45,15 +45,24 @@ static const struct gw_message samples[] = {
      .declare = {1, DIGEST, 2, 3, 4, "cpu: x", 9, 2, 2, keys}},
     {.kind = GW_MESSAGE_VIEW, .view = {1, 9, 4, 2, members}},
     {.kind = GW_MESSAGE_START,
-     .start =
-         {1, 2, {3, 4, 65536, 5, 6, 0.25, 7, 8, 9}, "from", "dir", ".token"}},
+     .start = {1,
+               2,
+               {3, 4, 65536, 5, 6, 0.25, 7, 8, 9, 10},
+               "from",
+               "dir",
+               ".token",
+               11,
+               counters,
+               3}},
     {.kind = GW_MESSAGE_READY, .ready = {UINT64_MAX}},
     {.kind = GW_MESSAGE_WINDOW, .window = {GW_FRAME_PUSH, 17, 1 << 20}},
     {.kind = GW_MESSAGE_DECISION,
-     .decision = {1, GW_DECIDE_STEP, 2, 1, 3, values, 3, ranks, 2}},
+     .decision = {1, GW_DECIDE_STEP, 2, 1, 3, values, 3, ranks, 2, counters,
+                  3}},
     {.kind = GW_MESSAGE_VOTE, .vote = {1, 2, 3, 6, 5, values, 3, ranks, 2}},
     {.kind = GW_MESSAGE_SCORE, .score = {1, 2.5, 3, 4}},
-    {.kind = GW_MESSAGE_REPORT, .report = {1, 2.5, 3, 4, 5, counters, 3}},
+    {.kind = GW_MESSAGE_REPORT,
+     .report = {1, 2.5, 3, 4, 5, counters, 3, counters, 2}},
     {.kind = GW_MESSAGE_STOP, .stop = {"a signal"}},
     {.kind = GW_MESSAGE_SAVED,
      .saved = {1, GW_ENOSPC, "file", 2, DIGEST, "why"}},
@@ -67,6 +76,7 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_FILE_REPLY,
      .file_reply = {.text = "why", .offset = 5, .bytes = 6, .window = 7}},
     {.kind = GW_MESSAGE_STATUS, .status = {.text = "job"}},
+    {.kind = GW_MESSAGE_SETTLED, .settled = {9, counters, 3, ranks, 2}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
@@ -177,6 +187,9 @@ static void same_start(const struct gw_message *one,
     SAME(start, state.best_clock);
     SAME(start, state.evaluations);
     SAME(start, state.evaluations_without_progress);
+    SAME(start, state.pushes);
+    SAME(start, samples);
+    SAME_LIST(start, clocks, clocks_n);
     SAME_TEXT(start, resume);
     SAME_TEXT(start, dir);
     SAME_TEXT(start, token);
@@ -194,6 +207,12 @@ static void same_deciding(const struct gw_message *one,
         SAME(decision, clock);
         SAME_LIST(decision, values, values_n);
         SAME_LIST(decision, ranks, ranks_n);
+        SAME_LIST(decision, clocks, clocks_n);
+        break;
+    case GW_MESSAGE_SETTLED:
+        SAME(settled, decision);
+        SAME_LIST(settled, clocks, clocks_n);
+        SAME_LIST(settled, blocked, blocked_n);
         break;
     case GW_MESSAGE_VOTE:
         SAME(vote, clock);
@@ -217,6 +236,7 @@ static void same_deciding(const struct gw_message *one,
         SAME(report, correct);
         SAME(report, rss_bytes);
         SAME_LIST(report, counters, counters_n);
+        SAME_LIST(report, staleness, staleness_n);
         break;
     default:
         break;

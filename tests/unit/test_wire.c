@@ -123,8 +123,9 @@ static void wants_round_trip(void **state)
                            .offset = 1ull << 33,
                            .window = 9,
                            .priority = 2,
-                           .condition = GW_WANT_VERSION,
-                           .encoding = GW_ENCODING_RAW};
+                           .condition = GW_WANT_MINIMUM,
+                           .encoding = GW_ENCODING_RAW,
+                           .slack = 5};
     struct gw_want back;
     uint8_t bytes[GW_WANT_BYTES];
     gw_want_encode(&want, bytes);
@@ -135,7 +136,11 @@ static void wants_round_trip(void **state)
     assert_int_equal(back.offset, want.offset);
     assert_int_equal(back.window, 9);
     assert_int_equal(back.priority, 2);
-    bytes[32] = 99;
+    assert_int_equal(back.condition, GW_WANT_MINIMUM);
+    assert_int_equal(back.slack, 5);
+    bytes[32] = GW_WANT_MINIMUM + 1;
+    assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
+    bytes[32] = 0;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
     bytes[32] = GW_WANT_VERSION;
     memset(bytes + 4, 0, 4);
