@@ -28,6 +28,8 @@ libproto_a_SOURCES = \
 	%D%/map.h \
 	%D%/metrics.c \
 	%D%/metrics.h \
+	%D%/policy.c \
+	%D%/policy.h \
 	%D%/random.c \
 	%D%/random.h \
 	%D%/status.c \

@@ -68,6 +68,7 @@ check_PROGRAMS += \
 	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
 	%D%/unit/test_plan \
+	%D%/unit/test_policy \
 	%D%/unit/test_random \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
