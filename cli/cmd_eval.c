@@ -29,7 +29,7 @@ static void print_usage(void)
         "\n"
         "Scores a checkpoint on data.test of the job that made it.\n"
         "CHECKPOINT is one (DIR/step-00000120), or a checkpoint.dir, of which\n"
-        "the newest is taken.\n\n"
+        "the newest that is whole is taken.\n\n"
         "  --set KEY=VALUE  change a key of the job, such as data.test\n"
         "  --json FILE      append the score as an object; - for standard\n"
         "                   output instead of the line\n"
@@ -102,7 +102,8 @@ static enum gw_status evaluate(const char *path,
     struct gw_config *config = malloc(sizeof *config);
     if (!config)
         return gw_fail(error, GW_ENOMEM, "no memory to read the job");
-    enum gw_status status = gw_checkpoint_open(&disk, path, &checkpoint, error);
+    enum gw_status status =
+        gw_study_checkpoint(&disk, path, &checkpoint, error);
     if (status != GW_OK) {
         free(config);
         return status;

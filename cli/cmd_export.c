@@ -19,7 +19,7 @@ static void print_export_usage(void)
         "Usage: gradweir export CHECKPOINT FILE\n\n"
         "Writes the weights of a checkpoint as one safetensors file.\n"
         "CHECKPOINT is one (DIR/step-00000120), or a checkpoint.dir, of which\n"
-        "the newest is taken.\n\n"
+        "the newest that is whole is taken.\n\n"
         "  --help  this text");
 }
 
@@ -28,7 +28,8 @@ write_file(const char *path, const char *file, struct gw_error *error)
 {
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     struct gw_checkpoint checkpoint;
-    enum gw_status status = gw_checkpoint_open(&disk, path, &checkpoint, error);
+    enum gw_status status =
+        gw_study_checkpoint(&disk, path, &checkpoint, error);
     if (status != GW_OK)
         return status;
     status = gw_checkpoint_export(&disk, &checkpoint, file, error);

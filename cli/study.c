@@ -2,7 +2,24 @@
 
 #include "cli/study.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+static void tell_refused(uint64_t clock, const char *why)
+{
+    fprintf(stderr,
+            "gradweir: the checkpoint of step %" PRIu64 " is refused: %s\n",
+            clock, why);
+}
+
+enum gw_status gw_study_checkpoint(struct gw_disk *disk,
+                                   const char *path,
+                                   struct gw_checkpoint *checkpoint,
+                                   struct gw_error *error)
+{
+    return gw_checkpoint_open(disk, path, tell_refused, checkpoint, error);
+}
 
 static enum gw_status open_model(const struct gw_config *config,
                                  size_t classes,

@@ -4,6 +4,7 @@
 
 #include "kernels/kernels.h"
 #include "proto/config.h"
+#include "server/checkpoint.h"
 #include "worker/dataset.h"
 #include "worker/model.h"
 
@@ -17,6 +18,12 @@ struct gw_study {
     float *x;
     int32_t *labels;
 };
+
+/* gw_checkpoint_open; what it refuses is told on standard error. */
+enum gw_status gw_study_checkpoint(struct gw_disk *disk,
+                                   const char *path,
+                                   struct gw_checkpoint *checkpoint,
+                                   struct gw_error *error);
 
 /*
  * Opens a part of the job's data and builds the model for it. `classes`: how

@@ -32,23 +32,35 @@ static int split_path(char *path, uint64_t *clock_p)
     return 1;
 }
 
-/* The newest that is complete; what is being written has no manifest yet. */
+/* The newest that is whole; what is being written has no manifest yet. */
 static enum gw_status newest(struct gw_disk *disk,
                              const char *dir,
+                             gw_checkpoint_refused *refused,
                              struct gw_manifest *manifest,
                              struct gw_error *error)
 {
     uint64_t *clocks = calloc(CHECKPOINTS_MAX, sizeof *clocks);
+    struct gw_error why;
+    size_t damaged = 0;
     if (!clocks)
         return gw_fail(error, GW_ENOMEM, "no memory to look for checkpoints");
     size_t n = gw_store_list(disk, dir, clocks, CHECKPOINTS_MAX);
     enum gw_status status = GW_ENOENT;
-    for (size_t i = 0; i < n && status == GW_ENOENT; i++)
-        status = gw_store_manifest(disk, dir, clocks[i], manifest, error);
+    for (size_t i = 0; i < n && status != GW_OK && status != GW_ENOMEM; i++) {
+        status = gw_store_whole(disk, dir, clocks[i], manifest, &why);
+        if (status == GW_OK || status == GW_ENOMEM || status == GW_ENOENT)
+            continue;
+        refused(clocks[i], why.text);
+        damaged++;
+    }
     free(clocks);
-    if (status == GW_ENOENT)
-        gw_fail(error, status, "there is no checkpoint in %s", dir);
-    return status;
+    if (status == GW_ENOMEM)
+        return gw_fail(error, status, "%s", why.text);
+    if (status != GW_OK && damaged)
+        return gw_fail(error, GW_ECORRUPT, "no checkpoint in %s is whole", dir);
+    if (status != GW_OK)
+        return gw_fail(error, GW_ENOENT, "there is no checkpoint in %s", dir);
+    return GW_OK;
 }
 
 static enum gw_status read_file(struct gw_disk *disk,
@@ -124,6 +136,7 @@ static enum gw_status read_weights(struct gw_disk *disk,
 
 enum gw_status gw_checkpoint_open(struct gw_disk *disk,
                                   const char *path,
+                                  gw_checkpoint_refused *refused,
                                   struct gw_checkpoint *checkpoint,
                                   struct gw_error *error)
 {
@@ -137,19 +150,11 @@ enum gw_status gw_checkpoint_open(struct gw_disk *disk,
     strcpy(dir, path);
     enum gw_status status =
         split_path(dir, &clock)
-            ? gw_store_manifest(disk, dir, clock, &manifest, error)
-            : newest(disk, dir, &manifest, error);
+            ? gw_store_whole(disk, dir, clock, &manifest, error)
+            : newest(disk, dir, refused, &manifest, error);
     if (status != GW_OK)
         return status;
-    status = gw_store_verify(disk, dir, &manifest, error);
-    if (status == GW_ECORRUPT && error) {
-        struct gw_error why = *error;
-        gw_fail(error, status,
-                "%.400s; an older checkpoint can be named by its directory",
-                why.text);
-    }
-    if (status == GW_OK)
-        status = read_weights(disk, dir, &manifest, &made, error);
+    status = read_weights(disk, dir, &manifest, &made, error);
     if (status == GW_OK) {
         made.clock = manifest.state.clock;
         made.job = manifest.job;

@@ -19,15 +19,19 @@ struct gw_checkpoint {
     float *weights;     /* arena of the map */
 };
 
+/* Is told of a checkpoint that is newer than the one taken, and damaged. */
+typedef void gw_checkpoint_refused(uint64_t clock, const char *why);
+
 /*
  * Reads a checkpoint: `path` is one ("dir/step-00000120"), or a checkpoint.dir,
- * of which the newest finished one is taken. Every file is compared with its
- * digest; where one differs no older checkpoint is tried. GW_ENOENT,
+ * of which the newest whole one is taken: every file is compared with its
+ * digest, and those that are damaged are `refused`, one by one. GW_ENOENT,
  * GW_ECORRUPT with a line that names the file, GW_ENOMEM. *checkpoint is set
  * only on GW_OK, to be freed with gw_checkpoint_close.
  */
 enum gw_status gw_checkpoint_open(struct gw_disk *disk,
                                   const char *path,
+                                  gw_checkpoint_refused *refused,
                                   struct gw_checkpoint *checkpoint,
                                   struct gw_error *error);
 void gw_checkpoint_close(struct gw_checkpoint *checkpoint);

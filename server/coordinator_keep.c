@@ -129,14 +129,8 @@ static enum gw_status choose(struct gw_coordinator *self,
     enum gw_status status =
         gw_fail(error, GW_ENOENT, "%s %s (checkpoint.dir)", none, dir);
     for (size_t i = 0; i < n && status != GW_OK; i++) {
-        status =
-            gw_store_manifest(disk, dir, clocks[i], &keeper->resumed, error);
+        status = gw_store_whole(disk, dir, clocks[i], &keeper->resumed, error);
         unfinished += status == GW_ENOENT;
-        if (status == GW_OK) {
-            status = gw_store_verify(disk, dir, &keeper->resumed, error);
-            if (status != GW_OK)
-                gw_manifest_free(&keeper->resumed);
-        }
         if (status != GW_OK)
             gw_coordinator_note(
                 self, "the checkpoint of step %" PRIu64 " is refused: %s",

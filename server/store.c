@@ -192,6 +192,26 @@ enum gw_status gw_store_verify(struct gw_disk *disk,
     return GW_OK;
 }
 
+enum gw_status gw_store_whole(struct gw_disk *disk,
+                              const char *dir,
+                              uint64_t clock,
+                              struct gw_manifest *manifest,
+                              struct gw_error *error)
+{
+    enum gw_status status =
+        gw_store_manifest(disk, dir, clock, manifest, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_store_verify(disk, dir, manifest, error);
+    if (status == GW_ENOENT && error)
+        error->status = GW_ECORRUPT;
+    if (status == GW_ENOENT)
+        status = GW_ECORRUPT;
+    if (status != GW_OK)
+        gw_manifest_free(manifest);
+    return status;
+}
+
 /* ---- directories ---- */
 
 struct clocks {

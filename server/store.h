@@ -123,6 +123,16 @@ enum gw_status gw_store_verify(struct gw_disk *disk,
                                const struct gw_manifest *manifest,
                                struct gw_error *error);
 
+/*
+ * Both: the manifest of a checkpoint whose files agree with it. GW_ENOENT only
+ * where it was not finished; a file of it that is missing is GW_ECORRUPT.
+ */
+enum gw_status gw_store_whole(struct gw_disk *disk,
+                              const char *dir,
+                              uint64_t clock,
+                              struct gw_manifest *manifest,
+                              struct gw_error *error);
+
 /* Clocks of all checkpoints in `dir`, complete or not, the newest first; at
    most `room`. Returns how many; 0 also for a directory that is not there. */
 size_t gw_store_list(struct gw_disk *disk,

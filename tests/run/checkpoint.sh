@@ -83,11 +83,22 @@ ok 'import without a job'
 shard=$(ls "$dir"/step-00000040/shard-0-* | head -n 1)
 cp "$shard" "$scratch/whole"
 printf 'x' | dd of="$shard" bs=1 seek=3000 conv=notrunc 2>"$scratch/dd"
-run 1 export "$dir" "$scratch/bad" && says '.*shard-0-of-2' && [ ! -e "$scratch/bad" ]
+refused="the checkpoint of step 40 is refused: $shard"
+run 1 export "$dir/step-00000040" "$scratch/bad" && says "$shard is damaged" && [ ! -e "$scratch/bad" ]
 ok 'a damaged checkpoint is named, and nothing is written'
+run 0 eval "$dir" && says "$refused is damaged" && grep -q '^step 30: loss' "$scratch/out"
+ok 'of a directory eval takes the one before it'
+run 0 export "$dir" "$scratch/before" && says "$refused is damaged" &&
+  grep -q ' 4 tensors of step 30$' "$scratch/out"
+ok 'and so does export'
 rm "$shard"
-run 1 eval "$dir" && says '.*shard-0-of-2'
+run 1 eval "$dir/step-00000040" && says ".*$shard: No such file" &&
+  run 0 eval "$dir" && says "the checkpoint of step 40 is refused: .*$shard: No such file" && grep -q '^step 30: loss' "$scratch/out"
 ok 'a checkpoint without one of its files'
+mkdir "$scratch/only" && cp -r "$dir/step-00000040" "$scratch/only" &&
+  run 1 eval "$scratch/only" && [ "$(wc -l <"$scratch/err")" -eq 2 ] &&
+  grep -q "^gradweir: no checkpoint in $scratch/only is whole$" "$scratch/err"
+ok 'a directory with nothing else'
 cp "$scratch/whole" "$shard"
 rm "$dir/step-00000040/manifest.json"
 run 1 eval "$dir/step-00000040" && says '.*manifest.json'

@@ -72,7 +72,7 @@ static void the_library_s_file_becomes_a_checkpoint(void **state)
     (void)state;
     if (import(&place, place.library, KEYS) != GW_OK)
         fail_msg("%s", place.error.text);
-    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints,
+    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints, NULL,
                                         &checkpoint, &place.error),
                      GW_OK);
     assert_int_equal(checkpoint.clock, 0);
@@ -96,7 +96,7 @@ static void what_is_exported_has_every_key(void **state)
     float values[15];
     (void)state;
     assert_int_equal(import(&place, place.library, KEYS), GW_OK);
-    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints,
+    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints, NULL,
                                         &checkpoint, &place.error),
                      GW_OK);
     assert_int_equal(gw_checkpoint_export(&place.disk, &checkpoint, place.file,
@@ -143,7 +143,7 @@ static void other_models_are_refused(void **state)
              (int)(strrchr(place.library, '/') - place.library), place.library);
     assert_int_equal(import(&place, other, KEYS), GW_EMISMATCH);
     assert_non_null(strstr(place.error.text, "fc1.weight"));
-    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints,
+    assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints, NULL,
                                         &checkpoint, &place.error),
                      GW_ENOENT);
     place_close(&place);
