@@ -85,6 +85,26 @@ void gw_coordinator_end(struct gw_coordinator *self,
                    everyone_left(self) ? 0 : LEAVE_US);
 }
 
+/* The checkpoint that the job went on from had all of them already. */
+static void
+nothing_to_do(const struct gw_coordinator *self, char *text, size_t room)
+{
+    const struct gw_config *config = self->config;
+    uint64_t at = self->state.clock, steps = self->declare.total_steps;
+    if (config->train.steps)
+        snprintf(text, room,
+                 "nothing to do: the checkpoint is at step %" PRIu64
+                 " already, and train.steps is %" PRIu64
+                 "; raise train.steps to go on",
+                 at, steps);
+    else
+        snprintf(text, room,
+                 "nothing to do: the checkpoint is at step %" PRIu64
+                 " already, and train.epochs is %" PRIu64 ", %" PRIu64
+                 " steps; raise train.epochs to go on",
+                 at, config->train.epochs, steps);
+}
+
 /* "all 10 steps done" and the like, and the status that goes with it. */
 static enum gw_status
 how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
@@ -104,7 +124,10 @@ how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
                  self->end_clock);
         return GW_OK;
     default:
-        snprintf(text, room, "all %" PRIu64 " steps done", self->end_clock);
+        if (self->state.clock >= self->declare.total_steps)
+            nothing_to_do(self, text, room);
+        else
+            snprintf(text, room, "all %" PRIu64 " steps done", self->end_clock);
         return GW_OK;
     }
 }

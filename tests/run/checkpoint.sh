@@ -10,6 +10,20 @@ run 0 train "$job" --set checkpoint.dir="$dir" --json "$scratch/json" &&
   last=$(digest)
 ok 'a job leaves checkpoints'
 
+# --- nothing left to do ---
+done_by() {
+  run 0 train "$job" --resume --set checkpoint.dir="$dir" "$@" &&
+    [ "$(digest)" = "$last" ] && [ ! -s "$scratch/err" ]
+}
+for steps in 40 25; do
+  done_by --set train.steps=$steps &&
+    grep -q "^done *nothing to do: the checkpoint is at step 40 already, and train.steps is $steps; raise train.steps to go on$" "$scratch/out"
+  ok "--resume at step 40 with train.steps = $steps"
+done
+done_by --set train.steps=0 --set train.epochs=2 &&
+  grep -q '^done *nothing to do: the checkpoint is at step 40 already, and train.epochs is 2, 20 steps; raise train.epochs to go on$' "$scratch/out"
+ok '--resume at step 40 with fewer epochs than it has seen'
+
 # --- eval ---
 run 0 eval "$dir" --json - && cp "$scratch/out" "$scratch/score" &&
   [ "$(field weights_sha256 "$scratch/score")" = "$last" ] &&
