@@ -105,6 +105,7 @@ static void coordinator_main(struct gw_bench_child *child)
         .step = on_step,
         .score = on_score,
         .note = on_note,
+        .warning = on_note,
         .finished = on_finished,
     };
     const struct job *job = child->owner;

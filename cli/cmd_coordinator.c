@@ -194,7 +194,7 @@ static void on_running(void *owner)
 static void record_failed(struct coordinator *command,
                           const struct gw_error *error)
 {
-    gw_log_warn(&command->process.log, "%s", error->text);
+    gw_process_warn(&command->process, error->text);
     gw_record_close(command->record);
     command->record = NULL;
 }
@@ -241,6 +241,12 @@ static void on_note(void *owner, const char *text)
         gw_log_info(&command->process.log, "%s", text);
 }
 
+static void on_warning(void *owner, const char *text)
+{
+    struct coordinator *command = owner;
+    gw_process_warn(&command->process, text);
+}
+
 static void on_finished(void *owner, const struct gw_final_report *report)
 {
     struct coordinator *command = owner;
@@ -257,6 +263,7 @@ static const struct gw_coordinator_events events = {
     .step = on_step,
     .score = on_score,
     .note = on_note,
+    .warning = on_warning,
     .finished = on_finished,
 };
 

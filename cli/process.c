@@ -27,21 +27,41 @@ static uint64_t now_us(void *unused)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* A line on a terminal takes the place of the live line, which comes back. */
-static void write_line(void *context, const char *line, size_t bytes)
+/* A terminal that is stopped must not stop a loop, which others wait for. On
+   one that goes on, a line takes the place of the live line, which comes back.
+ */
+static void write_to_person(int fd, const char *line, size_t bytes)
 {
-    struct gw_process *process = context;
     static const char clear[] = "\r\033[K";
-    struct pollfd taker = {.fd = process->log_fd, .events = POLLOUT};
-    /* a terminal that is stopped must not stop a loop, which others wait for */
-    if (!process->has_file && poll(&taker, 1, 0) == 0)
+    struct pollfd taker = {.fd = fd, .events = POLLOUT};
+    if (poll(&taker, 1, 0) == 0)
         return;
     const struct iovec part[2] = {
-        {(void *)(uintptr_t)clear, process->log_terminal ? 4 : 0},
+        {(void *)(uintptr_t)clear, isatty(fd) ? 4 : 0},
         {(void *)(uintptr_t)line, bytes}};
     /* a log that cannot be written has nowhere to say so */
-    if (writev(process->log_fd, part, 2) < 0)
+    if (writev(fd, part, 2) < 0)
         return;
+}
+
+static void write_line(void *context, const char *line, size_t bytes)
+{
+    const struct gw_process *process = context;
+    if (!process->has_file)
+        write_to_person(process->log_fd, line, bytes);
+    else if (write(process->log_fd, line, bytes) < 0)
+        return; /* nor has a file */
+}
+
+void gw_process_warn(struct gw_process *process, const char *text)
+{
+    char line[GW_LOG_LINE_BYTES];
+    gw_log_warn(&process->log, "%s", text);
+    if (!process->has_file)
+        return; /* it has been said there */
+    snprintf(line, sizeof line - 1, "gradweir: %s", text);
+    strcat(line, "\n");
+    write_to_person(STDERR_FILENO, line, strlen(line));
 }
 
 /* ---- the watch ---- */

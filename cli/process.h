@@ -66,6 +66,12 @@ enum gw_status gw_process_guard(struct gw_process *process,
                                 struct gw_error *error);
 
 /*
+ * A line that somebody should act on while the job goes on: into the log, and
+ * where that is a file on standard error too.
+ */
+void gw_process_warn(struct gw_process *process, const char *text);
+
+/*
  * The job is over, for `why`. A member that has joined is told by the
  * coordinator, or notices its silence, and is given the time for that; one that
  * has not has nobody who would tell it, and exits here. Thread: any.

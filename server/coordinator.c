@@ -55,6 +55,17 @@ void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
     self->options.events->note(self->options.owner, text);
 }
 
+void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    gw_text_clean(text);
+    self->options.events->warning(self->options.owner, text);
+}
+
 /* ---- the member's handler ---- */
 
 /* Whether there is room for one more who is no member, or not yet. */

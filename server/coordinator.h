@@ -58,8 +58,10 @@ struct gw_coordinator_events {
     void (*running)(void *owner);
     void (*step)(void *owner, const struct gw_step_report *report);
     void (*score)(void *owner, const struct gw_score_report *report);
-    /* A line for people: a skipped step, a stall, a checkpoint that failed. */
+    /* A line for people: a skipped step, a stall, where the job goes on. */
     void (*note)(void *owner, const char *text);
+    /* One that somebody should act on: a checkpoint that failed. */
+    void (*warning)(void *owner, const char *text);
     /* Once, at the end; the coordinator may be closed after it returned. */
     void (*finished)(void *owner, const struct gw_final_report *report);
 };

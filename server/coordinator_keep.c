@@ -487,7 +487,7 @@ static void stored(struct cut *cut)
         gw_log_info(self->log, "the checkpoint of step %" PRIu64 " is complete",
                     clock);
     } else {
-        gw_coordinator_note(self,
+        gw_coordinator_warn(self,
                             "the checkpoint of step %" PRIu64
                             " failed, the job goes on: %s",
                             clock, cut->error.text);

@@ -102,6 +102,8 @@ void gw_coordinator_tell(struct gw_coordinator *self,
                          const struct gw_message *message);
 void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* coordinator_join.c */
 void gw_coordinator_joined(struct gw_coordinator *self,

@@ -22,7 +22,7 @@ fill() { dd if=/dev/zero of="$disk/fill" bs=4096 2>/dev/null; }
 newest() {
   ls "$ck" | sed -n 's/^step-//p' | sort -n | awk 'END { print $0 + 0 }'
 }
-failures() { grep -c "^the checkpoint of step [0-9]* failed, the job goes on: .*No space left on device" "$scratch/l.out"; }
+failures() { grep -c "the checkpoint of step [0-9]* failed, the job goes on: .*No space left on device" "$scratch/l.err"; }
 # only whole checkpoints, no file that was not finished
 tidy() {
   for dir in "$ck"/step-*; do [ -e "$dir/manifest.json" ] || return 1; done
@@ -38,16 +38,22 @@ await 20 eval '[ -d "$ck" ] && [ "$(newest)" -gt 0 ]'
 fill
 await 20 eval '[ "$(failures)" -ge 3 ]'
 ok 'a full disk: a line per checkpoint, and the job goes on'
+once() {
+  ! grep -q 'failed' "$scratch/l.out" && grep -q ' coordinator warn the checkpoint' "$scratch/l.err" &&
+    [ -z "$(sed 's/.*\(step [0-9]* failed\).*/\1/' "$scratch/l.err" | uniq -d)" ]
+}
+once
+ok 'once each, as a warning on standard error'
 stands=$(newest)
 rm "$disk/fill"
-await 20 eval '[ "$(newest)" -gt "$stands" ]' && [ ! -s "$scratch/l.err" ]
+await 20 eval '[ "$(newest)" -gt "$stands" ]' && ! grep -v ' coordinator warn the checkpoint of step' "$scratch/l.err"
 ok 'the next one that has room is made'
 fill
 failed=$(failures)
 await 20 eval '[ "$(failures)" -gt "$failed" ]' && kill -TERM $launcher
 await 10 nobody_left
 wait $launcher
-[ $? -eq 1 ] && [ "$(wc -l <"$scratch/l.err")" -eq 1 ] &&
+[ $? -eq 1 ] && [ "$(grep -vc ' coordinator warn ' "$scratch/l.err")" -eq 1 ] &&
   grep -q "^gradweir: stopped at step [0-9]*, but the last checkpoint could not be written; --resume goes on from step $(newest)$" "$scratch/l.err"
 ok 'the last one fails: exit code 1, and what --resume goes on from'
 tidy
@@ -57,6 +63,21 @@ run 0 train "$job" --resume --set checkpoint.dir="$ck" \
   --set train.steps=$(($(newest) + 20)) --set train.eval_every=never &&
   grep -q '^going on from the checkpoint of step' "$scratch/out"
 ok '--resume goes on'
+
+# --- with a file for the log: there and on standard error ---
+stands=$(newest)
+# shellcheck disable=SC2086
+start l train "$job" $endless --resume --set checkpoint.dir="$ck" \
+  --set checkpoint.every=500 --set log.dir="$scratch/logs"
+await 20 eval '[ "$(newest)" -gt "$stands" ]'
+fill
+await 20 eval '[ "$(failures)" -ge 1 ]' && kill -TERM $started
+wait $started
+n=$(failures)
+[ "$n" -ge 1 ] && [ "$(grep -c '^gradweir: the checkpoint of step' "$scratch/l.err")" -eq "$n" ] &&
+  [ "$(cat "$scratch"/logs/coordinator-* | grep -c ' warn the checkpoint of step [0-9]* failed')" -eq "$n" ]
+ok 'a failed checkpoint is told on both'
+rm "$disk/fill"
 
 # --- full from the beginning ---
 rm -rf "$ck" && fill

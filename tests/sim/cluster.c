@@ -108,6 +108,7 @@ static const struct gw_coordinator_events events = {
     .step = on_step,
     .score = on_score,
     .note = on_note,
+    .warning = on_note,
     .finished = on_finished,
 };
 
