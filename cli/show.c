@@ -42,9 +42,9 @@ static const char *commit_reason(const struct gw_config *config)
 {
     if (config->train.commit != GW_COMMIT_AUTO)
         return "train.commit says so";
-    return gw_config_whole_step(config)
-               ? "auto: clipping, skipping, loss scaling or lamb need it"
-               : "auto: nothing asks for whole steps";
+    if (gw_config_whole_step(config))
+        return "auto: clipping, skipping, loss scaling, lamb or backup asks";
+    return "auto: nothing asks for whole steps";
 }
 
 static void print_model(FILE *out, const struct gw_config *config)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/policy.h"
 #include "proto/status.h"
 
 #define GW_STRING_MAX   256 /* bytes of a string value, with its end */
@@ -128,7 +129,7 @@ struct gw_config {
     } server;
     struct {
         uint64_t workers, servers;
-        char policy[GW_STRING_MAX];    /* sync */
+        char policy[GW_STRING_MAX];    /* a plan, see proto/policy.h */
         char transport[GW_STRING_MAX]; /* auto, tcp, sim */
         uint64_t port;                 /* of the coordinator, 0: any */
         char interface[GW_STRING_MAX]; /* name or address to bind */
@@ -137,6 +138,20 @@ struct gw_config {
         double step_deadline; /* seconds without progress before a report */
         double abort_after;   /* seconds without progress, 0: never */
     } cluster;
+    struct {
+        double scale;  /* of lr, for each push; 0: 1 / workers */
+        double lambda; /* dc-async; 0: 0.04, adaptive 2 */
+        int adaptive;
+        double decay, eps;         /* dc-async, adaptive */
+        double alpha;              /* easgd; 0: 0.9 / workers */
+        char inner[GW_STRING_MAX]; /* auto: optimizer.kind */
+        char outer[GW_STRING_MAX]; /* auto: local sgd, diloco nesterov */
+        double outer_lr;           /* 0: local 1, diloco 0.7 */
+        double outer_momentum;
+        uint64_t fragments; /* diloco: parts of the model */
+        uint64_t overlap;   /* diloco: steps from sending to merging */
+        double mix;         /* diloco: weight of the worker's own value */
+    } policy;
     struct {
         char dir[GW_STRING_MAX]; /* empty: no checkpoints */
         struct gw_every every;
@@ -169,6 +184,9 @@ struct gw_config_key {
     double min, max;      /* of counts and reals, and of list items */
     const char *choices;  /* of choices and limited strings: "idx|cifar10";
                              NUMBER stands for a number within min..max */
+    /* of strings with a grammar of their own: GW_EUSAGE with what is wrong and
+       what may stand there; NULL: any text will do */
+    enum gw_status (*check)(const char *text, struct gw_error *error);
     int local;
     const char *help;
 };
@@ -230,9 +248,14 @@ enum gw_status gw_config_set(struct gw_config *config,
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error);
 
-/* Non-zero when steps are committed as a whole: asked for by train.commit, or
-   needed by clipping, skipping, loss scaling or lamb. */
+/* Non-zero when steps are committed as a whole in any phase of cluster.policy:
+   asked for by train.commit, or needed by clipping, skipping, loss scaling,
+   lamb or backup workers. */
 int gw_config_whole_step(const struct gw_config *config);
+
+/* The same while `word` holds. */
+int gw_config_whole_step_under(const struct gw_config *config,
+                               const struct gw_policy_word *word);
 
 /*
  * The job as a job file's text that gives the same struct when parsed, every

@@ -35,51 +35,6 @@ static enum gw_status check_either(uint64_t a,
                    names, a ? "both are" : "neither is", units);
 }
 
-/* The key that asks for one decision per step, NULL for none; *why_p: why. */
-static const char *whole_step_key(const struct gw_config *config,
-                                  const char **why_p)
-{
-    if (config->train.clip > 0) {
-        *why_p = "the norm of the whole gradient comes first";
-        return "train.clip";
-    }
-    if (config->train.nonfinite == GW_NONFINITE_SKIP) {
-        *why_p = "all shards must skip the same steps";
-        return "train.nonfinite = skip";
-    }
-    if (strcmp(config->train.loss_scale, "none") != 0) {
-        *why_p = "all shards must skip the steps that overflow";
-        return "train.loss_scale";
-    }
-    if (strcmp(config->optimizer.kind, "lamb") == 0) {
-        *why_p = "the norm of a whole key comes first";
-        return "optimizer.kind = lamb";
-    }
-    return NULL;
-}
-
-int gw_config_whole_step(const struct gw_config *config)
-{
-    const char *why;
-    return config->train.commit == GW_COMMIT_WHOLE ||
-           (config->train.commit == GW_COMMIT_AUTO &&
-            whole_step_key(config, &why));
-}
-
-/* Streaming gives chunks out before anyone has seen the whole step. */
-static enum gw_status check_commit(const struct gw_config *config,
-                                   struct gw_error *error)
-{
-    const char *why;
-    const char *key = whole_step_key(config, &why);
-    if (config->train.commit != GW_COMMIT_STREAMING || !key)
-        return GW_OK;
-    return gw_fail(error, GW_EUSAGE,
-                   "train.commit: streaming updates each chunk by itself, but "
-                   "with %s %s; set it to auto or whole",
-                   key, why);
-}
-
 static enum gw_status check_data(const struct gw_config *config,
                                  struct gw_error *error)
 {
@@ -146,7 +101,7 @@ enum gw_status gw_config_check(const struct gw_config *config,
     if (!status)
         status = check_evaluation(config, error);
     if (!status)
-        status = check_commit(config, error);
+        status = gw_config_check_policy(config, error);
     if (!status)
         status = check_pins(config, error);
     if (!status && gw_config_print(config, 0, NULL, 0) > GW_JOB_TEXT_MAX)

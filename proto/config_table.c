@@ -7,6 +7,13 @@
 
 #include "proto/config_value.h"
 #include "proto/distance.h"
+#include "proto/policy.h"
+
+static enum gw_status check_plan(const char *text, struct gw_error *error)
+{
+    struct gw_policy_plan plan;
+    return gw_policy_plan_parse(text, &plan, error);
+}
 
 #define KEY(key, kind)                                                         \
     .name = #key, .type = kind, .offset = offsetof(struct gw_config, key)
@@ -130,8 +137,12 @@ static const struct gw_config_key keys[] = {
 
     COUNT(cluster.workers, "2", 1, 4096, "workers in all"),
     COUNT(cluster.servers, "2", 1, 4096, "servers in all"),
-    LIMITED(cluster.policy, "sync", "sync",
-            "what workers send and when they may go on"),
+    {KEY(cluster.policy, GW_TYPE_STRING), .fallback = "sync",
+     .check = check_plan,
+     .help = "what workers send and when they may go on: sync, backup:B, "
+             "ssp:S, async, stale-lr:N, dc-async, easgd:T, local:H or "
+             "diloco:H, or one after the other as in \"sync until 2000, "
+             "local:16\"; this version has sync"},
     LIMITED(cluster.transport, "auto", "auto|tcp|sim",
             "how bytes move; auto: the fastest between each two processes"),
     COUNT(cluster.port, "0", 0, 65535,
@@ -146,6 +157,42 @@ static const struct gw_config_key keys[] = {
          "seconds without progress before a line names who is waited for"),
     REAL(cluster.abort_after, "0", 0, 1e9,
          "seconds without progress before the job ends; 0: never"),
+
+    REAL(policy.scale, "0", 0, 1e6,
+         "async, ssp, stale-lr, dc-async: factor on the learning rate of each "
+         "push; 0: 1 / cluster.workers"),
+    REAL(policy.lambda, "0", 0, 1e6,
+         "dc-async: strength of the compensation; 0: 0.04, and 2 with "
+         "policy.adaptive"),
+    BOOL(policy.adaptive, "false",
+         "dc-async: divide policy.lambda by the root of the gradients' mean "
+         "square"),
+    REAL(policy.decay, "0.95", 0, 0.999999999,
+         "dc-async, adaptive: decay of the mean square"),
+    REAL(policy.eps, "1e-7", 1e-30, 1,
+         "dc-async, adaptive: added to the mean square under the root"),
+    REAL(policy.alpha, "0", 0, 1,
+         "easgd: part of their distance by which worker and centre approach "
+         "each other; 0: 0.9 / cluster.workers"),
+    LIMITED(policy.inner, "auto", "auto|sgd|momentum|nesterov|adam|adamw",
+            "easgd, local, diloco: a worker's own optimizer; auto: "
+            "optimizer.kind"),
+    LIMITED(policy.outer, "auto", "auto|sgd|momentum|nesterov|adam|adamw",
+            "local, diloco: what servers do with the workers' mean change; "
+            "auto: sgd under local, nesterov under diloco"),
+    REAL(policy.outer_lr, "0", 0, 1e6,
+         "local, diloco: learning rate of policy.outer; 0: 1 under local, 0.7 "
+         "under diloco"),
+    REAL(policy.outer_momentum, "0.9", 0, 1,
+         "local, diloco: decay of the velocity of policy.outer"),
+    COUNT(policy.fragments, "1", 1, 1024,
+          "diloco: parts of the model that are exchanged in turn; 1: all at "
+          "once"),
+    COUNT(policy.overlap, "0", 0, 1e6,
+          "diloco: steps between sending a part and merging the answer"),
+    REAL(policy.mix, "0.5", 0, 1,
+         "diloco in fragments or with overlap: weight of the worker's own "
+         "value in a merge"),
 
     STRING(checkpoint.dir, "",
            "where the coordinator keeps checkpoints; empty: none are made"),

@@ -129,6 +129,10 @@ enum gw_status gw_config_check_text(const struct gw_config_key *key,
 {
     unsigned index;
     enum gw_status status = check_characters(key, text, error);
+    if (!status && key->check) {
+        status = key->check(text, error);
+        return status && error ? gw_fail_in(error, "%s", key->name) : status;
+    }
     if (status || !key->choices)
         return status;
     int known = gw_config_choice(key, text, &index);

@@ -75,6 +75,14 @@ enum gw_status gw_config_check_text(const struct gw_config_key *key,
                                     const char *text,
                                     struct gw_error *error);
 
+/*
+ * The part of gw_config_check about cluster.policy: GW_EUSAGE when a phase of
+ * it does not go with the other keys, or is not in this version. The plan was
+ * read by gw_config_check_text before.
+ */
+enum gw_status gw_config_check_policy(const struct gw_config *config,
+                                      struct gw_error *error);
+
 /* A bound of a range: whole where it can be, 1..1000 and not 1.0..1000.0. */
 void gw_config_print_bound(double bound, char text[GW_REAL_BYTES]);
 

@@ -50,6 +50,7 @@ check_PROGRAMS += \
 	%D%/unit/test_bench \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
+	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
 	%D%/unit/test_control \
 	%D%/unit/test_dataset \

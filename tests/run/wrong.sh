@@ -27,6 +27,12 @@ refuses 2 '--workers: takes a whole number, 1..4096, not "two"' train "$job" --w
 ok 'no number'
 refuses 2 'cluster.transport: "sim" is for simulated jobs' train "$job" --set cluster.transport=sim
 ok 'a transport that is none between processes'
+refuses 2 '--set: cluster.policy: "asnyc" is no policy, the nearest is async; there are sync, backup:B' train "$job" --set cluster.policy=asnyc
+ok 'a policy misspelt'
+refuses 2 '--set: cluster.policy: phase 1: "sync" needs "until STEP", since another phase follows' train "$job" --set 'cluster.policy=sync, local:16'
+ok 'a plan of policies that never switches'
+refuses 2 'cluster.policy: async applies each push by itself, but with train.clip the norm' train "$job" --set cluster.policy=async --set train.clip=1
+ok 'a policy that does not go with another key'
 refuses 2 '--resume: checkpoint.dir is empty' train "$job" --resume
 ok '--resume without checkpoint.dir'
 

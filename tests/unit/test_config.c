@@ -178,6 +178,20 @@ static void wrong_choices(const struct gw_config_key *key, unsigned *cases)
     }
 }
 
+static void wrong_plans(const struct gw_config_key *key, unsigned *cases)
+{
+    if (!key->check)
+        return;
+    wrong(key, "\"nonsense\"", cases);
+    wrong(key, "\"\"", cases);
+    wrong(key, "4", cases);
+    wrong(key, "true", cases);
+    wrong(key, "\"ssp\"", cases);
+    wrong(key, "\"local:0\"", cases);
+    wrong(key, "\"sync until 5\"", cases);
+    wrong(key, "\"sync, local:16\"", cases);
+}
+
 static void every_wrong_input_names_line_and_key(void **state)
 {
     (void)state;
@@ -193,6 +207,7 @@ static void every_wrong_input_names_line_and_key(void **state)
         wrong_numbers(&keys[i], &cases);
         wrong_names(&keys[i], &cases);
         wrong_choices(&keys[i], &cases);
+        wrong_plans(&keys[i], &cases);
         wrong(&keys[i], endless, &cases);
     }
     print_message("# %u wrong inputs\n", cases);
@@ -234,6 +249,18 @@ static void exact_lines(void **state)
             "has fp32");
     refused("train = { loss_scale = -2; };",
             "job.cfg:1: train.loss_scale: -2 is out of range 1e-30..1e+30");
+    refused("cluster = {\n policy = \"lcoal:16\";\n};",
+            "job.cfg:2: cluster.policy: \"lcoal:16\" is no policy, the nearest "
+            "is local:H; there are sync, backup:B, ssp:S, async, stale-lr:N, "
+            "dc-async, easgd:T, local:H and diloco:H");
+    refused("cluster = { policy = \"sync until 9, local:16 until 5\"; };",
+            "job.cfg:1: cluster.policy: phase 2: \"until 5\": the last phase "
+            "goes to the end of the job; leave this out, or add a phase");
+    refused("policy = \"sync\";",
+            "job.cfg:1: policy: a section is written policy = { ... };");
+    refused("policy = { inner = \"lamb\"; };",
+            "job.cfg:1: policy.inner: \"lamb\" is not in this version, it has "
+            "auto, sgd, momentum, nesterov, adam or adamw");
     refused("cluster = { insecure = 1; };",
             "job.cfg:1: cluster.insecure: takes true or false, not 1");
     refused("cluster = { insecure = yes; };",

@@ -59,6 +59,10 @@ static void settings_by_hand(void **state)
     assert_true(config.data.normalize.item[1] == 0.3081);
     sets("cluster.policy=sync");
     sets("cluster.policy=\"sync\"");
+    sets("cluster.policy=sync until 2000, local:16");
+    assert_string_equal(config.cluster.policy, "sync until 2000, local:16");
+    sets("cluster.policy=\"sync until 5, ssp:4\"");
+    assert_string_equal(config.cluster.policy, "sync until 5, ssp:4");
     sets("log.dir=17");
     assert_string_equal(config.log.dir, "17");
     sets("log.dir=");
@@ -94,6 +98,11 @@ static void settings_by_hand_refused(void **state)
                                     "0..1000000, not \"0x10\"");
     set_refused("optimizer.lr=nan", "optimizer.lr: takes a number, 0..1000000, "
                                     "not \"nan\"");
+    set_refused("cluster.policy=ssp",
+                "cluster.policy: \"ssp\": write ssp:S with a whole number S, "
+                "0..1000000");
+    set_refused("policy=ssp:4", "policy: no such key, the nearest is "
+                                "cluster.policy (gradweir config lists all)");
     set_refused("model.layers=784,,10", "model.layers: entry 2 is empty");
     set_refused("model.layers=(1, 2", "model.layers: cannot read (1, 2: one "
                                       "value, texts in double quotes, commas "

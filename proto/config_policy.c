@@ -1,0 +1,231 @@
+/* What the policies of a job ask of its other keys, phase by phase. */
+#include <config.h>
+
+#include "proto/config.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "proto/config_value.h"
+#include "proto/policy.h"
+
+/* A job that was not checked may have any text: it is taken for sync. */
+static void read_plan(const struct gw_config *config,
+                      struct gw_policy_plan *plan)
+{
+    if (gw_policy_plan_parse(config->cluster.policy, plan, NULL))
+        *plan =
+            (struct gw_policy_plan){.n = 1, .phase[0] = {.until = UINT64_MAX}};
+}
+
+/* The key that asks for one decision per step under `word`, NULL for none;
+ *why_p: why. */
+static const char *whole_step_key(const struct gw_config *config,
+                                  const struct gw_policy_word *word,
+                                  const char **why_p)
+{
+    if (config->train.clip > 0) {
+        *why_p = "the norm of the whole gradient comes first";
+        return "train.clip";
+    }
+    if (config->train.nonfinite == GW_NONFINITE_SKIP) {
+        *why_p = "all shards must skip the same steps";
+        return "train.nonfinite = skip";
+    }
+    if (strcmp(config->train.loss_scale, "none") != 0) {
+        *why_p = "all shards must skip the steps that overflow";
+        return "train.loss_scale";
+    }
+    /* under the others it is the worker's optimizer, or none at all */
+    if (!gw_policy_is_local(word->kind) &&
+        strcmp(config->optimizer.kind, "lamb") == 0) {
+        *why_p = "the norm of a whole key comes first";
+        return "optimizer.kind = lamb";
+    }
+    if (word->kind == GW_POLICY_BACKUP && word->n > 0) {
+        *why_p = "all shards must count the same workers";
+        return "cluster.policy = backup";
+    }
+    return NULL;
+}
+
+int gw_config_whole_step_under(const struct gw_config *config,
+                               const struct gw_policy_word *word)
+{
+    const char *why;
+    return config->train.commit == GW_COMMIT_WHOLE ||
+           (config->train.commit == GW_COMMIT_AUTO &&
+            whole_step_key(config, word, &why));
+}
+
+int gw_config_whole_step(const struct gw_config *config)
+{
+    struct gw_policy_plan plan;
+    read_plan(config, &plan);
+    for (size_t i = 0; i < plan.n; i++) {
+        if (gw_config_whole_step_under(config, &plan.phase[i].word))
+            return 1;
+    }
+    return 0;
+}
+
+/* Streaming gives chunks out before anyone has seen the whole step. */
+static enum gw_status check_commit(const struct gw_config *config,
+                                   const struct gw_policy_word *word,
+                                   struct gw_error *error)
+{
+    const char *why;
+    const char *key = whole_step_key(config, word, &why);
+    if (config->train.commit != GW_COMMIT_STREAMING || !key)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "train.commit: streaming updates each chunk by itself, but "
+                   "with %s %s; set it to auto or whole",
+                   key, why);
+}
+
+/* Where each push makes a version, there is no step of all ranks to decide
+   about. */
+static enum gw_status check_each_push(const struct gw_config *config,
+                                      const struct gw_policy_word *word,
+                                      const char *shown,
+                                      struct gw_error *error)
+{
+    const char *why;
+    if (gw_policy_is_together(word->kind))
+        return GW_OK;
+    const char *key = whole_step_key(config, word, &why);
+    if (key)
+        return gw_fail(error, GW_EUSAGE,
+                       "cluster.policy: %s applies each push by itself, but "
+                       "with %s %s; leave that out, or take sync",
+                       shown, key, why);
+    if (config->train.commit == GW_COMMIT_WHOLE)
+        return gw_fail(error, GW_EUSAGE,
+                       "cluster.policy: %s applies each push by itself, so no "
+                       "step can be committed as a whole; set train.commit to "
+                       "auto",
+                       shown);
+    return GW_OK;
+}
+
+/* The number of a word against the number of workers. */
+static enum gw_status check_workers(const struct gw_config *config,
+                                    const struct gw_policy_word *word,
+                                    const char *shown,
+                                    struct gw_error *error)
+{
+    uint64_t workers = config->cluster.workers;
+    if (word->kind == GW_POLICY_BACKUP && word->n >= workers)
+        return gw_fail(error, GW_EUSAGE,
+                       "cluster.policy: %s leaves none of %" PRIu64
+                       " workers to wait for; B must be less than "
+                       "cluster.workers",
+                       shown, workers);
+    if (word->kind == GW_POLICY_STALE_LR && word->n > workers)
+        return gw_fail(error, GW_EUSAGE,
+                       "cluster.policy: %s cannot divide %" PRIu64
+                       " workers into so many parts; N must be at most "
+                       "cluster.workers",
+                       shown, workers);
+    return GW_OK;
+}
+
+static enum gw_status check_inner(const struct gw_config *config,
+                                  const struct gw_policy_word *word,
+                                  const char *shown,
+                                  struct gw_error *error)
+{
+    const char *kind = config->optimizer.kind;
+    if (!gw_policy_is_local(word->kind) ||
+        strcmp(config->policy.inner, "auto") != 0 ||
+        (strcmp(kind, "lamb") != 0 && strcmp(kind, "none") != 0))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "cluster.policy: %s has workers take steps of their own, "
+                   "which optimizer.kind = %s does not do; name their "
+                   "optimizer in policy.inner",
+                   shown, kind);
+}
+
+static enum gw_status check_phase(const struct gw_config *config,
+                                  const struct gw_policy_word *word,
+                                  struct gw_error *error)
+{
+    char shown[GW_POLICY_WORD_BYTES];
+    gw_policy_word_print(word, shown);
+    enum gw_status status = check_commit(config, word, error);
+    if (!status)
+        status = check_each_push(config, word, shown, error);
+    if (!status)
+        status = check_workers(config, word, shown, error);
+    if (!status)
+        status = check_inner(config, word, shown, error);
+    if (!status && word->kind == GW_POLICY_DILOCO &&
+        config->policy.overlap >= word->n)
+        status = gw_fail(error, GW_EUSAGE,
+                         "policy.overlap: %" PRIu64
+                         " steps are too many for %s, where the next exchange "
+                         "begins; it must be less than H",
+                         config->policy.overlap, shown);
+    return status;
+}
+
+/* A key that did nothing would be worse than one that is refused. */
+static enum gw_status check_parts(const struct gw_config *config,
+                                  const struct gw_policy_plan *plan,
+                                  struct gw_error *error)
+{
+    int parts = config->policy.fragments > 1;
+    if (!parts && config->policy.overlap == 0)
+        return GW_OK;
+    for (size_t i = 0; i < plan->n; i++) {
+        if (plan->phase[i].word.kind == GW_POLICY_DILOCO)
+            return GW_OK;
+    }
+    return gw_fail(error, GW_EUSAGE,
+                   "%s; leave it %d, or set cluster.policy to diloco:H",
+                   parts ? "policy.fragments: only diloco exchanges the model "
+                           "in parts"
+                         : "policy.overlap: only diloco goes on while an "
+                           "exchange is under way",
+                   parts ? 1 : 0);
+}
+
+/* What can be said already, but is not done yet. */
+static enum gw_status check_built(const struct gw_config *config,
+                                  const struct gw_policy_plan *plan,
+                                  struct gw_error *error)
+{
+    static const int built[GW_POLICY_KINDS] = {[GW_POLICY_SYNC] = 1};
+    for (size_t i = 0; i < plan->n; i++) {
+        char shown[GW_POLICY_WORD_BYTES];
+        gw_policy_word_print(&plan->phase[i].word, shown);
+        if (!built[plan->phase[i].word.kind])
+            return gw_fail(error, GW_EUSAGE,
+                           "cluster.policy: \"%s\" is not in this version, it "
+                           "has sync",
+                           shown);
+    }
+    /* the server looks for the text as it stands */
+    if (strcmp(config->cluster.policy, "sync") != 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "cluster.policy: \"%s\" is not in this version, write "
+                       "sync alone",
+                       config->cluster.policy);
+    return GW_OK;
+}
+
+enum gw_status gw_config_check_policy(const struct gw_config *config,
+                                      struct gw_error *error)
+{
+    struct gw_policy_plan plan;
+    read_plan(config, &plan);
+    for (size_t i = 0; i < plan.n; i++) {
+        enum gw_status status = check_phase(config, &plan.phase[i].word, error);
+        if (status)
+            return status;
+    }
+    enum gw_status status = check_parts(config, &plan, error);
+    return status ? status : check_built(config, &plan, error);
+}

@@ -1,0 +1,271 @@
+/* proto/config: what goes with which policy, and why not. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "proto/config.h"
+
+static struct gw_config config; /* large: not on the stack */
+
+#define SETTINGS(...)                                                          \
+    (const char *const[])                                                      \
+    {                                                                          \
+        __VA_ARGS__, NULL                                                      \
+    }
+
+static void apply(const char *const *settings)
+{
+    struct gw_error error;
+    for (; *settings; settings++) {
+        if (gw_config_set(&config, *settings, &error))
+            fail_msg("%s", error.text);
+    }
+}
+
+/* A job of four workers that passes the check, with `policy` and `settings`. */
+static void job(const char *policy, const char *const *settings)
+{
+    gw_config_default(&config);
+    apply(SETTINGS("data.train=x,y", "data.test=x,y", "model.layers=4,2",
+                   "train.batch=64", "train.steps=10", "cluster.workers=4"));
+    strcpy(config.cluster.policy, policy);
+    apply(settings);
+}
+
+static void
+refuses(const char *policy, const char *const *settings, const char *line)
+{
+    struct gw_error error = {0};
+    job(policy, settings);
+    assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+    assert_string_equal(error.text, line);
+    assert_int_equal(gw_config_check(&config, NULL), GW_EUSAGE);
+}
+
+/* Nothing is wrong with it, whether this version has the policy or not. */
+static void composes(const char *policy, const char *const *settings)
+{
+    struct gw_error error = {0};
+    job(policy, settings);
+    if (gw_config_check(&config, &error) &&
+        !strstr(error.text, "is not in this version"))
+        fail_msg("%s: %s", policy, error.text);
+}
+
+static const char *const each_push[] = {"ssp:4", "async", "stale-lr:2",
+                                        "dc-async", "easgd:10"};
+static const char *const together[] = {"sync", "backup:1", "local:16",
+                                       "diloco:16"};
+
+static void each_push_decides_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting, *with;
+    } asks[] = {
+        {"train.clip=1", "train.clip the norm of the whole gradient comes "
+                         "first"},
+        {"train.nonfinite=skip", "train.nonfinite = skip all shards must skip "
+                                 "the same steps"},
+        {"train.loss_scale=dynamic", "train.loss_scale all shards must skip "
+                                     "the steps that overflow"},
+        {"optimizer.kind=lamb", "optimizer.kind = lamb the norm of a whole key "
+                                "comes first"},
+    };
+    char line[300];
+    for (size_t i = 0; i < sizeof each_push / sizeof *each_push; i++) {
+        const char *policy = each_push[i];
+        for (size_t k = 0; k < sizeof asks / sizeof *asks; k++) {
+            if (k == 3 && strncmp(policy, "easgd", 5) == 0)
+                continue; /* lamb would be the worker's there */
+            snprintf(line, sizeof line,
+                     "cluster.policy: %s applies each push by itself, but with "
+                     "%s; leave that out, or take sync",
+                     policy, asks[k].with);
+            refuses(policy, SETTINGS(asks[k].setting), line);
+        }
+        snprintf(line, sizeof line,
+                 "cluster.policy: %s applies each push by itself, so no step "
+                 "can be committed as a whole; set train.commit to auto",
+                 policy);
+        refuses(policy, SETTINGS("train.commit=whole"), line);
+        composes(policy, SETTINGS("train.commit=streaming"));
+        composes(policy, SETTINGS("train.commit=auto"));
+    }
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
+        for (size_t k = 0; k + 1 < sizeof asks / sizeof *asks; k++)
+            composes(together[i], SETTINGS(asks[k].setting));
+        composes(together[i], SETTINGS("train.commit=whole"));
+    }
+}
+
+/* backup:0 drops nobody, so it asks for nothing. */
+static void backup_decides_who_counts(void **state)
+{
+    (void)state;
+    refuses("backup:1", SETTINGS("train.commit=streaming"),
+            "train.commit: streaming updates each chunk by itself, but with "
+            "cluster.policy = backup all shards must count the same workers; "
+            "set it to auto or whole");
+    refuses("sync until 5, backup:1", SETTINGS("train.commit=streaming"),
+            "train.commit: streaming updates each chunk by itself, but with "
+            "cluster.policy = backup all shards must count the same workers; "
+            "set it to auto or whole");
+    composes("backup:0", SETTINGS("train.commit=streaming"));
+    composes("backup:3", SETTINGS("train.commit=auto"));
+    refuses("backup:4", SETTINGS("train.commit=auto"),
+            "cluster.policy: backup:4 leaves none of 4 workers to wait for; B "
+            "must be less than cluster.workers");
+    refuses("sync until 5, backup:2", SETTINGS("cluster.workers=2"),
+            "cluster.policy: backup:2 leaves none of 2 workers to wait for; B "
+            "must be less than cluster.workers");
+}
+
+static int whole_step(const char *policy, const char *const *settings)
+{
+    job(policy, settings);
+    return gw_config_whole_step(&config);
+}
+
+static void whole_steps_where_they_are_needed(void **state)
+{
+    (void)state;
+    const char *const *none = SETTINGS("log.every=5");
+    assert_false(whole_step("sync", none));
+    assert_false(whole_step("backup:0", none));
+    assert_true(whole_step("backup:1", none));
+    assert_true(whole_step("sync until 5, backup:1", none));
+    assert_true(whole_step("sync", SETTINGS("train.commit=whole")));
+    assert_true(whole_step("sync", SETTINGS("train.clip=1")));
+    assert_false(
+        whole_step("sync", SETTINGS("train.clip=1", "train.commit=streaming")));
+    assert_true(whole_step("sync", SETTINGS("optimizer.kind=lamb")));
+    assert_false(whole_step(
+        "local:16", SETTINGS("optimizer.kind=lamb", "policy.inner=sgd")));
+    assert_false(whole_step("nonsense", none)); /* and is refused elsewhere */
+
+    job("backup:1 until 5, async", none);
+    assert_true(gw_config_whole_step(&config));
+    assert_true(gw_config_whole_step_under(
+        &config, &(struct gw_policy_word){GW_POLICY_BACKUP, 1}));
+    assert_false(gw_config_whole_step_under(
+        &config, &(struct gw_policy_word){GW_POLICY_ASYNC, 0}));
+}
+
+static void splits_need_workers(void **state)
+{
+    (void)state;
+    composes("stale-lr:4", SETTINGS("log.every=5"));
+    refuses("stale-lr:5", SETTINGS("log.every=5"),
+            "cluster.policy: stale-lr:5 cannot divide 4 workers into so many "
+            "parts; N must be at most cluster.workers");
+}
+
+static void workers_need_an_optimizer(void **state)
+{
+    (void)state;
+    static const char *const local[] = {"easgd:10", "local:16", "diloco:16"};
+    static const char *const kinds[] = {"lamb", "none"};
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            char setting[64], line[200];
+            snprintf(setting, sizeof setting, "optimizer.kind=%s", kinds[k]);
+            snprintf(line, sizeof line,
+                     "cluster.policy: %s has workers take steps of their own, "
+                     "which optimizer.kind = %s does not do; name their "
+                     "optimizer in policy.inner",
+                     local[i], kinds[k]);
+            refuses(local[i], SETTINGS(setting), line);
+            composes(local[i], SETTINGS(setting, "policy.inner=adamw"));
+        }
+        composes(local[i], SETTINGS("optimizer.kind=nesterov"));
+    }
+    composes("async", SETTINGS("optimizer.kind=none"));
+}
+
+static void only_diloco_has_parts(void **state)
+{
+    (void)state;
+    composes("diloco:16", SETTINGS("policy.fragments=4", "policy.overlap=15"));
+    composes("sync until 5, diloco:16",
+             SETTINGS("policy.fragments=4", "policy.overlap=15"));
+    refuses("local:16", SETTINGS("policy.fragments=2"),
+            "policy.fragments: only diloco exchanges the model in parts; leave "
+            "it 1, or set cluster.policy to diloco:H");
+    refuses("sync", SETTINGS("policy.overlap=2"),
+            "policy.overlap: only diloco goes on while an exchange is under "
+            "way; leave it 0, or set cluster.policy to diloco:H");
+    refuses("diloco:16", SETTINGS("policy.overlap=16"),
+            "policy.overlap: 16 steps are too many for diloco:16, where the "
+            "next exchange begins; it must be less than H");
+    refuses("diloco:500 until 5000, diloco:20", SETTINGS("policy.overlap=20"),
+            "policy.overlap: 20 steps are too many for diloco:20, where the "
+            "next exchange begins; it must be less than H");
+}
+
+/* The first phase is fine in each of these. */
+static void every_phase_is_checked(void **state)
+{
+    (void)state;
+    refuses("sync until 9, local:4 until 20, async", SETTINGS("train.clip=1"),
+            "cluster.policy: async applies each push by itself, but with "
+            "train.clip the norm of the whole gradient comes first; leave that "
+            "out, or take sync");
+    refuses("sync until 9, stale-lr:9", SETTINGS("log.every=5"),
+            "cluster.policy: stale-lr:9 cannot divide 4 workers into so many "
+            "parts; N must be at most cluster.workers");
+    refuses("sync until 9, local:4", SETTINGS("optimizer.kind=none"),
+            "cluster.policy: local:4 has workers take steps of their own, "
+            "which optimizer.kind = none does not do; name their optimizer in "
+            "policy.inner");
+}
+
+static void not_in_this_version(void **state)
+{
+    (void)state;
+    const char *const *none = SETTINGS("log.every=5");
+    for (size_t i = 0; i < sizeof each_push / sizeof *each_push; i++) {
+        char line[200];
+        snprintf(line, sizeof line,
+                 "cluster.policy: \"%s\" is not in this version, it has sync",
+                 each_push[i]);
+        refuses(each_push[i], none, line);
+    }
+    refuses("backup:0", none,
+            "cluster.policy: \"backup:0\" is not in this version, it has sync");
+    refuses("sync until 5, local:16", none,
+            "cluster.policy: \"local:16\" is not in this version, it has sync");
+    refuses("sync until 5, sync", none,
+            "cluster.policy: \"sync until 5, sync\" is not in this version, "
+            "write sync alone");
+    refuses(" sync", none,
+            "cluster.policy: \" sync\" is not in this version, write sync "
+            "alone");
+    refuses("nonsense:4", none,
+            "cluster.policy: \"nonsense:4\" is no policy, the nearest is "
+            "sync; there are sync, backup:B, ssp:S, async, stale-lr:N, "
+            "dc-async, easgd:T, local:H and diloco:H");
+    job("sync", none);
+    assert_int_equal(gw_config_check(&config, NULL), GW_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_push_decides_alone),
+        cmocka_unit_test(backup_decides_who_counts),
+        cmocka_unit_test(whole_steps_where_they_are_needed),
+        cmocka_unit_test(splits_need_workers),
+        cmocka_unit_test(workers_need_an_optimizer),
+        cmocka_unit_test(only_diloco_has_parts),
+        cmocka_unit_test(every_phase_is_checked),
+        cmocka_unit_test(not_in_this_version),
+    };
+    return cmocka_run_group_tests_name("config policy", tests, NULL, NULL);
+}
