@@ -249,18 +249,6 @@ static void exact_lines(void **state)
             "has fp32");
     refused("train = { loss_scale = -2; };",
             "job.cfg:1: train.loss_scale: -2 is out of range 1e-30..1e+30");
-    refused("cluster = {\n policy = \"lcoal:16\";\n};",
-            "job.cfg:2: cluster.policy: \"lcoal:16\" is no policy, the nearest "
-            "is local:H; there are sync, backup:B, ssp:S, async, stale-lr:N, "
-            "dc-async, easgd:T, local:H and diloco:H");
-    refused("cluster = { policy = \"sync until 9, local:16 until 5\"; };",
-            "job.cfg:1: cluster.policy: phase 2: \"until 5\": the last phase "
-            "goes to the end of the job; leave this out, or add a phase");
-    refused("policy = \"sync\";",
-            "job.cfg:1: policy: a section is written policy = { ... };");
-    refused("policy = { inner = \"lamb\"; };",
-            "job.cfg:1: policy.inner: \"lamb\" is not in this version, it has "
-            "auto, sgd, momentum, nesterov, adam or adamw");
     refused("cluster = { insecure = 1; };",
             "job.cfg:1: cluster.insecure: takes true or false, not 1");
     refused("cluster = { insecure = yes; };",
@@ -298,6 +286,23 @@ static void exact_lines(void **state)
     refused("train = { eval_every = \"often\\nand more\"; };",
             "job.cfg:1: train.eval_every: takes \"N steps\", \"N epochs\", "
             "\"N seconds\" or \"never\", not \"often?and more\"");
+}
+
+static void exact_lines_about_policies(void **state)
+{
+    (void)state;
+    refused("cluster = {\n policy = \"lcoal:16\";\n};",
+            "job.cfg:2: cluster.policy: \"lcoal:16\" is no policy, the nearest "
+            "is local:H; there are sync, backup:B, ssp:S, async, stale-lr:N, "
+            "dc-async, easgd:T, local:H and diloco:H");
+    refused("cluster = { policy = \"sync until 9, local:16 until 5\"; };",
+            "job.cfg:1: cluster.policy: phase 2: \"until 5\": the last phase "
+            "goes to the end of the job; leave this out, or add a phase");
+    refused("policy = \"sync\";",
+            "job.cfg:1: policy: a section is written policy = { ... };");
+    refused("policy = { inner = \"lamb\"; };",
+            "job.cfg:1: policy.inner: \"lamb\" is not in this version, it has "
+            "auto, sgd, momentum, nesterov, adam or adamw");
 }
 
 static void texts_are_utf8(void **state)
@@ -541,6 +546,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_input_names_line_and_key),
         cmocka_unit_test(exact_lines),
+        cmocka_unit_test(exact_lines_about_policies),
         cmocka_unit_test(texts_are_utf8),
         cmocka_unit_test(what_does_not_end_is_refused),
         cmocka_unit_test(lists_have_a_limit),
