@@ -257,6 +257,17 @@ int gw_config_whole_step(const struct gw_config *config);
 int gw_config_whole_step_under(const struct gw_config *config,
                                const struct gw_policy_word *word);
 
+/* Section policy while a word holds: what stands for a default there, 0 and
+   auto, is the default here. Names are those of optimizer.kind. */
+struct gw_policy_terms {
+    double scale, lambda, alpha, outer_lr;
+    const char *inner; /* points into the config, or is constant */
+    const char *outer; /* likewise */
+};
+struct gw_policy_terms
+gw_config_policy_terms(const struct gw_config *config,
+                       const struct gw_policy_word *word);
+
 /*
  * The job as a job file's text that gives the same struct when parsed, every
  * key present, with its help as a comment if `help`. Returns the bytes needed

@@ -69,6 +69,34 @@ int gw_config_whole_step(const struct gw_config *config)
     return 0;
 }
 
+struct gw_policy_terms gw_config_policy_terms(const struct gw_config *config,
+                                              const struct gw_policy_word *word)
+{
+    double workers = (double)config->cluster.workers;
+    int diloco = word->kind == GW_POLICY_DILOCO;
+    struct gw_policy_terms terms = {
+        .scale = config->policy.scale,
+        .lambda = config->policy.lambda,
+        .alpha = config->policy.alpha,
+        .outer_lr = config->policy.outer_lr,
+        .inner = config->policy.inner,
+        .outer = config->policy.outer,
+    };
+    if (terms.scale == 0)
+        terms.scale = 1 / workers;
+    if (terms.lambda == 0)
+        terms.lambda = config->policy.adaptive ? 2 : 0.04;
+    if (terms.alpha == 0)
+        terms.alpha = 0.9 / workers;
+    if (terms.outer_lr == 0)
+        terms.outer_lr = diloco ? 0.7 : 1;
+    if (strcmp(terms.inner, "auto") == 0)
+        terms.inner = config->optimizer.kind;
+    if (strcmp(terms.outer, "auto") == 0)
+        terms.outer = diloco ? "nesterov" : "sgd";
+    return terms;
+}
+
 /* Streaming gives chunks out before anyone has seen the whole step. */
 static enum gw_status check_commit(const struct gw_config *config,
                                    const struct gw_policy_word *word,
@@ -136,16 +164,15 @@ static enum gw_status check_inner(const struct gw_config *config,
                                   const char *shown,
                                   struct gw_error *error)
 {
-    const char *kind = config->optimizer.kind;
+    const char *inner = gw_config_policy_terms(config, word).inner;
     if (!gw_policy_is_local(word->kind) ||
-        strcmp(config->policy.inner, "auto") != 0 ||
-        (strcmp(kind, "lamb") != 0 && strcmp(kind, "none") != 0))
+        (strcmp(inner, "lamb") != 0 && strcmp(inner, "none") != 0))
         return GW_OK;
     return gw_fail(error, GW_EUSAGE,
                    "cluster.policy: %s has workers take steps of their own, "
                    "which optimizer.kind = %s does not do; name their "
                    "optimizer in policy.inner",
-                   shown, kind);
+                   shown, inner);
 }
 
 static enum gw_status check_phase(const struct gw_config *config,

@@ -226,6 +226,41 @@ static void every_phase_is_checked(void **state)
             "policy.inner");
 }
 
+static struct gw_policy_terms terms_of(const char *text)
+{
+    struct gw_policy_word word;
+    assert_int_equal(gw_policy_word_parse(text, &word, NULL), GW_OK);
+    return gw_config_policy_terms(&config, &word);
+}
+
+static void defaults_depend_on_the_word(void **state)
+{
+    (void)state;
+    job("sync", SETTINGS("optimizer.kind=adam"));
+    struct gw_policy_terms terms = terms_of("local:16");
+    assert_true(terms.scale == 0.25 && terms.alpha == 0.225);
+    assert_true(terms.lambda == 0.04 && terms.outer_lr == 1);
+    assert_string_equal(terms.inner, "adam");
+    assert_string_equal(terms.outer, "sgd");
+    terms = terms_of("diloco:16");
+    assert_true(terms.outer_lr == 0.7);
+    assert_string_equal(terms.outer, "nesterov");
+    config.policy.adaptive = 1;
+    assert_true(terms_of("dc-async").lambda == 2);
+
+    apply(SETTINGS("policy.scale=3", "policy.alpha=0.5", "policy.lambda=0.125",
+                   "policy.outer_lr=0.4", "policy.inner=sgd",
+                   "policy.outer=adamw"));
+    static const char *const words[] = {"local:16", "diloco:16"};
+    for (size_t i = 0; i < 2; i++) {
+        terms = terms_of(words[i]);
+        assert_true(terms.scale == 3 && terms.alpha == 0.5);
+        assert_true(terms.lambda == 0.125 && terms.outer_lr == 0.4);
+        assert_string_equal(terms.inner, "sgd");
+        assert_string_equal(terms.outer, "adamw");
+    }
+}
+
 static void not_in_this_version(void **state)
 {
     (void)state;
@@ -265,6 +300,7 @@ int main(void)
         cmocka_unit_test(workers_need_an_optimizer),
         cmocka_unit_test(only_diloco_has_parts),
         cmocka_unit_test(every_phase_is_checked),
+        cmocka_unit_test(defaults_depend_on_the_word),
         cmocka_unit_test(not_in_this_version),
     };
     return cmocka_run_group_tests_name("config policy", tests, NULL, NULL);
