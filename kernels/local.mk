@@ -14,6 +14,7 @@ libkernels_a_SOURCES = \
 	%D%/cpu_loss.c \
 	%D%/cpu_pool.c \
 	%D%/cpu_relu.c \
+	%D%/finite.h \
 	%D%/isa.h \
 	%D%/kernels.h \
 	%D%/measure.c \

@@ -4,7 +4,8 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "kernels/finite.h"
 
 #define LANES 16
 
@@ -33,14 +34,6 @@ GW_INLINE float tree_at(const float *const *in, unsigned n, size_t i)
     return left + right;
 }
 
-/* The bits of |x|: ordered as numbers are, with Inf and NaN at the top. */
-GW_INLINE int32_t magnitude(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (int32_t)(bits & 0x7fffffffu);
-}
-
 GW_INLINE int
 reduce_fixed(const float *const *in, unsigned n, size_t elems, float *sum)
 {
@@ -48,11 +41,10 @@ reduce_fixed(const float *const *in, unsigned n, size_t elems, float *sum)
     GW_SAME_INDEX_ONLY
     for (size_t i = 0; i < elems; i++) {
         float s = tree_at(in, n, i);
-        int32_t m = magnitude(s);
-        largest = m > largest ? m : largest;
+        largest = gw_larger(largest, s);
         sum[i] = s;
     }
-    return largest < 0x7f800000;
+    return gw_is_finite(largest);
 }
 
 GW_INLINE int
@@ -182,11 +174,10 @@ GW_INLINE int walk(rule_fn *rule,
     for (size_t i = 0; i < a->elems; i++) {
         struct place at = {a->w[i], &a->m[i], &a->v[i]};
         float sum = tree_at(a->in, n, i);
-        int32_t m = magnitude(sum);
-        largest = m > largest ? m : largest;
+        largest = gw_larger(largest, sum);
         a->out[i] = rule(&once, sum, at);
     }
-    return largest < 0x7f800000;
+    return gw_is_finite(largest);
 }
 
 /* clang-format off */
