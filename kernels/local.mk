@@ -1,6 +1,10 @@
 noinst_LIBRARIES += libkernels.a
 libkernels_a_SOURCES = \
 	%D%/backend.c \
+	%D%/blend.c \
+	%D%/blend.h \
+	%D%/blend_isa.c \
+	%D%/blend_isa.h \
 	%D%/cpu.h \
 	%D%/cpu_blas.h \
 	%D%/cpu_conv.c \

@@ -48,6 +48,7 @@ check_PROGRAMS += \
 	%D%/table/test_member_login \
 	%D%/table/test_transport \
 	%D%/unit/test_bench \
+	%D%/unit/test_blend \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
 	%D%/unit/test_config_policy \
