@@ -15,9 +15,8 @@
 #include <stddef.h>
 
 /*
- * Delay compensation (Zheng et al. 2017, arXiv 1609.08326). A
- * gradient was taken at the weights that its rank was given, and w are the
- * weights that it meets:
+ * Delay compensation (Zheng et al. 2017, arXiv 1609.08326). A gradient was
+ * taken at the weights that its rank was given, and w are those that it meets:
  *
  *     g'  = scale g
  *     out = g' + lambda_t g' g' (w - given)
