@@ -49,6 +49,7 @@ check_PROGRAMS += \
 	%D%/table/test_transport \
 	%D%/unit/test_bench \
 	%D%/unit/test_blend \
+	%D%/unit/test_blend_reference \
 	%D%/unit/test_config \
 	%D%/unit/test_config_job \
 	%D%/unit/test_config_policy \
@@ -187,6 +188,8 @@ EXTRA_DIST += \
 	%D%/reference/model.safetensors \
 	%D%/reference/models.inc \
 	%D%/reference/models.py \
+	%D%/reference/policies.inc \
+	%D%/reference/policies.py \
 	%D%/reference/safetensors.py \
 	%D%/reference/x_f32_2d.npy \
 	%D%/reference/x_f32_v2.npy \

@@ -244,6 +244,12 @@ static void overflow_is_noticed(void **state)
     at.in[0][5] = 1e30f;
     at.in[1][5] = at.in[2][5];
     assert_int_equal(adaptive(&at, 0, at.out[0], at.out[1]), 0);
+    /* alpha = 3 takes the larger of two beyond fp32 and leaves the other */
+    float large = 0.7f * FLT_MAX, small = 0.45f * FLT_MAX, x, c;
+    assert_int_equal(gw_elastic(3, 1, &large, &small, &x, &c), 0);
+    assert_true(isfinite(x) && isinf(c));
+    assert_int_equal(gw_elastic(3, 1, &small, &large, &x, &c), 0);
+    assert_true(isinf(x) && isfinite(c));
 }
 
 static void without_delay_the_gradient_is_only_scaled(void **state)
