@@ -114,6 +114,7 @@ static void coordinator_main(struct gw_bench_child *child)
     struct gw_coordinator_options options = {
         .transport = child->what->options->transport,
         .interface = "",
+        .machine = 1,
         .listen = "127.0.0.1:0",
         .config = &job->config,
         .log = &log,

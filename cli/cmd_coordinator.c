@@ -365,6 +365,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         .transport = transport,
         .interface = config->cluster.interface,
         .listen = address,
+        .machine = command->process.machine,
         .config = config,
         .resume = command->resume ? config->checkpoint.dir : NULL,
         .log = &command->process.log,

@@ -71,6 +71,7 @@ struct gw_coordinator_options {
     const struct gw_transport_ops *transport;
     const char *interface;
     const char *listen;             /* address, port 0 for any */
+    uint64_t machine;               /* as of members: equal for one kernel */
     const struct gw_config *config; /* checked; outlives the coordinator */
     const char *resume; /* checkpoint directory to go on from, or NULL */
     struct gw_log *log;
@@ -101,7 +102,7 @@ void gw_coordinator_stop(struct gw_coordinator *coordinator, const char *why);
 /* Ends the job at once, in order but without a checkpoint. */
 void gw_coordinator_stop_now(struct gw_coordinator *coordinator);
 
-/* A process of this machine is gone, says who started it. */
+/* A process of the coordinator's machine is gone, says who started it. */
 void gw_coordinator_gone(struct gw_coordinator *coordinator,
                          uint32_t pid,
                          const char *how);

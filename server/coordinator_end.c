@@ -228,7 +228,7 @@ void gw_coordinator_gone(struct gw_coordinator *self,
     if (self->phase >= GW_PHASE_ENDING)
         return;
     for (struct gw_roster *one = self->roster; one; one = one->next) {
-        if (one->pid != pid)
+        if (one->pid != pid || one->machine != self->options.machine)
             continue;
         if (one->peer->clock > self->step)
             self->step = one->peer->clock;

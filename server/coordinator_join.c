@@ -310,6 +310,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->id = id;
     who->server = server;
     who->process = join->process;
+    who->machine = join->machine;
     who->pid = join->pid;
     who->threads = join->threads;
     who->thread = join->thread;

@@ -34,7 +34,7 @@ struct gw_roster {
     uint32_t server; /* number of the server process */
     char host[64];
     char address[GW_ADDRESS_MAX];
-    uint64_t process, incarnation;
+    uint64_t process, machine, incarnation;
     uint32_t pid, threads, thread;
     char device[128]; /* worker: what computes */
     int declared, ready, bye;

@@ -15,6 +15,11 @@
 
 #define CLUSTER_MAX 16
 
+/* Of the first server, the others count on; the coordinator shares the machine
+   of the second one. */
+#define CLUSTER_MACHINE 100
+#define CLUSTER_PID     300
+
 struct cluster;
 
 struct cluster_worker {

@@ -202,6 +202,26 @@ static void a_stop_waits_but_an_end_at_once_does_not(void **state)
     cluster_close(&cluster);
 }
 
+/* A number of a process says nothing without its machine: a launcher knows
+   those of its own. */
+static void the_dead_are_told_apart_by_machine(void **state)
+{
+    (void)state;
+    static const char *const who[] = {"a process (pid 300) died at step ",
+                                      "(s, pid 301) died at step "};
+    for (uint32_t i = 0; i < 2; i++) {
+        cluster_open(&cluster, &calm, NULL, NULL);
+        assert_true(
+            cluster_run_until(&cluster, has_stepped, &cluster, 5000000));
+        gw_coordinator_gone(cluster.coordinator, CLUSTER_PID + i, "killed");
+        assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
+        assert_int_equal(cluster.final.status, GW_EDEAD);
+        if (!strstr(cluster.text, who[i]))
+            fail_msg("%s", cluster.text);
+        cluster_close(&cluster);
+    }
+}
+
 /* Updates that are far too large, until no gradient is finite any more: the
    rate that is told is that of the next update, not of the next step. */
 static void skipped_steps_do_not_move_the_rate(void **state)
@@ -237,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_loss_scale_changes_for_all_at_once),
         cmocka_unit_test(every_counter_counts),
         cmocka_unit_test(a_stop_waits_but_an_end_at_once_does_not),
+        cmocka_unit_test(the_dead_are_told_apart_by_machine),
         cmocka_unit_test(skipped_steps_do_not_move_the_rate),
     };
     int failed = cmocka_run_group_tests_name("job", tests, NULL, NULL);
