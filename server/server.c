@@ -294,6 +294,14 @@ static enum gw_status admit(void *owner,
                             size_t why_bytes)
 {
     struct gw_server *server = owner;
+    /* members know their job by the time that they come here */
+    if (hello->job == 0 || hello->role == GW_ROLE_OBSERVER) {
+        snprintf(why, why_bytes,
+                 "a server of a job listens here; join its coordinator, at "
+                 "%.64s",
+                 server->coordinator->address);
+        return GW_EREFUSED;
+    }
     if (!server->running) {
         snprintf(why, why_bytes, "not ready yet");
         return GW_EAGAIN;

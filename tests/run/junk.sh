@@ -7,18 +7,6 @@ junk=${GW_BUILDDIR:-.}/tests/run/junk
 make_data
 long="--set train.eval_every=never --set log.every=100 --set checkpoint.every=never"
 
-# ports ROLE: where processes of that role listen.
-ports() {
-  for pid in $(left); do
-    tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q "gradweir $1 " || continue
-    ls -l "/proc/$pid/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\]$/\1/p' |
-      while read -r inode; do
-        awk -v inode="$inode" '$4 == "0A" && $10 == inode {
-          print substr($2, 10) }' "/proc/$pid/net/tcp"
-      done
-  done | while read -r hex; do echo $((0x$hex)); done
-}
-
 # shellcheck disable=SC2086
 start l train "$job" $long --set train.steps=4000000 \
   --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never \

@@ -33,6 +33,18 @@ pid_of() {
   done | sed "${2:-1}q;d"
 }
 
+# ports ROLE: where processes of that role listen.
+ports() {
+  for pid in $(left); do
+    tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q "gradweir $1 " || continue
+    ls -l "/proc/$pid/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\]$/\1/p' |
+      while read -r inode; do
+        awk -v inode="$inode" '$4 == "0A" && $10 == inode {
+          print substr($2, 10) }' "/proc/$pid/net/tcp"
+      done
+  done | while read -r hex; do echo $((0x$hex)); done
+}
+
 end_all() {
   for pid in $(left); do kill -9 "$pid" 2>/dev/null; done
 }

@@ -148,7 +148,18 @@ second=$started
 await 10 joined worker 2
 run 1 worker --join "$address" && says 'the job has its 2 workers (cluster.workers)'
 ok 'a worker too many'
+# who means the coordinator finds a server that waits for the others
 start s0 server --join "$address"
+await 10 joined server 1
+port=$(ports server)
+for role in worker server status; do
+  join=--join
+  [ $role != status ] || join=
+  # shellcheck disable=SC2086
+  run 1 $role $join "127.0.0.1:$port" &&
+    says "cannot reach the coordinator at 127.0.0.1:$port: a server of a job listens here; join its coordinator, at $address"
+  ok "a server's port instead of the coordinator's: $role"
+done
 start s1 server --join "$address"
 wait $coordinator && wait $first && wait $second
 ok 'the job itself is not touched by any of this'

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -98,11 +99,12 @@ static const struct gw_member_handler handler = {.admit = admit,
                                                  .link_down = link_down,
                                                  .lost = lost};
 
-static void stranger_open(struct stranger *stranger,
-                          const char *address,
-                          uint8_t role,
-                          uint32_t rank,
-                          uint8_t peer_role)
+static void stranger_open_for(struct stranger *stranger,
+                              uint64_t job,
+                              const char *address,
+                              uint8_t role,
+                              uint32_t rank,
+                              uint8_t peer_role)
 {
     struct gw_error error;
     *stranger = (struct stranger){.up = 0};
@@ -112,6 +114,7 @@ static void stranger_open(struct stranger *stranger,
     struct gw_member_options options = {
         .loop = stranger->loop,
         .transport = gw_transport_find("sim", &error),
+        .job = job,
         .role = role,
         .rank = rank,
         .handler = &handler,
@@ -122,6 +125,15 @@ static void stranger_open(struct stranger *stranger,
     assert_int_equal(gw_member_dial(stranger->member, address, peer_role, 0, 1,
                                     NULL, &stranger->peer, &error),
                      GW_OK);
+}
+
+static void stranger_open(struct stranger *stranger,
+                          const char *address,
+                          uint8_t role,
+                          uint32_t rank,
+                          uint8_t peer_role)
+{
+    stranger_open_for(stranger, 0, address, role, rank, peer_role);
 }
 
 static void stranger_close(struct stranger *stranger)
@@ -162,6 +174,14 @@ static int is_finished(void *owner)
     return cluster.finished;
 }
 
+static uint64_t job_of_the_cluster(void)
+{
+    char text[4096] = "";
+    gw_coordinator_status(cluster.coordinator, text, sizeof text);
+    assert_int_equal(strncmp(text, "job ", 4), 0);
+    return strtoull(text + 4, NULL, 16);
+}
+
 /* The servers listen on the ports behind the coordinator's. */
 static const char *const server_address[] = {"disk:50001", "disk:50002"};
 
@@ -180,19 +200,45 @@ static void strangers_are_no_members(void **state)
     const char *settings[] = {"train.steps=200", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
     assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    uint64_t job = job_of_the_cluster();
     for (size_t i = 0; i < 2 * sizeof claims / sizeof *claims; i++) {
         struct stranger stranger;
-        stranger_open(&stranger, server_address[i % 2], claims[i / 2].role,
-                      claims[i / 2].rank, GW_ROLE_SERVER);
+        stranger_open_for(&stranger, job, server_address[i % 2],
+                          claims[i / 2].role, claims[i / 2].rank,
+                          GW_ROLE_SERVER);
         assert_true(cluster_run_until(&cluster, is_lost, &stranger, LIMIT_US));
         assert_int_equal(stranger.lost, GW_EREFUSED);
-        assert_string_equal(stranger.why, "not a member of this job's view");
+        if (claims[i / 2].role != GW_ROLE_OBSERVER)
+            assert_string_equal(stranger.why,
+                                "not a member of this job's view");
         assert_int_equal(stranger.up, 0);
         stranger_close(&stranger);
     }
     assert_true(cluster_run(&cluster, LIMIT_US));
     assert_int_equal(cluster.final.status, GW_OK);
     assert_true(cluster.steps > 100);
+    cluster_close(&cluster);
+}
+
+/* Who takes a server's port for the coordinator's learns it at once, also
+   before the job begins. */
+static void who_means_the_coordinator_is_sent_there(void **state)
+{
+    (void)state;
+    cluster_open(&cluster, &calm, NULL, NULL);
+    for (uint8_t role = GW_ROLE_SERVER; role <= GW_ROLE_OBSERVER; role++) {
+        struct stranger stranger;
+        stranger_open(&stranger, server_address[0], role, GW_RANK_NONE,
+                      GW_ROLE_COORDINATOR);
+        assert_true(cluster_run_until(&cluster, is_lost, &stranger, LIMIT_US));
+        assert_int_equal(stranger.lost, GW_EREFUSED);
+        assert_string_equal(stranger.why,
+                            "a server of a job listens here; join its "
+                            "coordinator, at disk:50000");
+        stranger_close(&stranger);
+    }
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
     cluster_close(&cluster);
 }
 
@@ -532,6 +578,7 @@ int main(void)
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_are_no_members),
+        cmocka_unit_test(who_means_the_coordinator_is_sent_there),
         cmocka_unit_test(messages_out_of_place_are_refused),
         cmocka_unit_test(late_members_are_turned_away),
         cmocka_unit_test(more_keys_than_declared_end_the_job),
