@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "proto/digest.h"
+#include "server/begin.h"
 #include "server/decision.h"
 #include "server/store.h"
 
@@ -42,8 +43,7 @@ struct cut {
 struct gw_keeper {
     struct gw_coordinator *self;
     struct cut cut[CUTS_MAX];
-    struct gw_manifest resumed; /* what the job goes on from */
-    int is_resumed;
+    struct gw_begin begin; /* what the job goes on from */
     char token[TOKEN_MAX]; /* what a file in checkpoint.dir says meanwhile */
     struct gw_file *held;  /* that file, */
     struct gw_file *held_resume; /* and one where it goes on from elsewhere */
@@ -114,79 +114,33 @@ int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock)
 
 /* ---- where to begin ---- */
 
-/* The newest checkpoint that is whole; those that are not are named. */
-static enum gw_status choose(struct gw_coordinator *self,
-                             struct gw_error *error)
+static void note(void *owner, const char *text)
+{
+    gw_coordinator_note(owner, "%s", text);
+}
+
+static enum gw_status find_beginning(struct gw_coordinator *self,
+                                     struct gw_error *error)
 {
     struct gw_keeper *keeper = self->keeper;
-    struct gw_disk *disk = self->loop->disk;
-    const char *dir = self->options.resume;
-    static const char none[] = "there is no checkpoint to resume from in";
-    uint64_t *clocks = calloc(KEPT_MAX, sizeof *clocks);
-    if (!clocks)
-        return gw_fail(error, GW_ENOMEM, "no memory to look for checkpoints");
-    size_t n = gw_store_list(disk, dir, clocks, KEPT_MAX), unfinished = 0;
-    enum gw_status status =
-        gw_fail(error, GW_ENOENT, "%s %s (checkpoint.dir)", none, dir);
-    for (size_t i = 0; i < n && status != GW_OK; i++) {
-        status = gw_store_whole(disk, dir, clocks[i], &keeper->resumed, error);
-        unfinished += status == GW_ENOENT;
-        if (status != GW_OK)
-            gw_coordinator_note(
-                self, "the checkpoint of step %" PRIu64 " is refused: %s",
-                clocks[i], error->text);
-    }
-    free(clocks);
-    if (n > 0 && unfinished == n) {
-        /* it died within its first checkpoint: nothing is lost */
-        gw_coordinator_note(self,
-                            "no checkpoint in %s was finished, so the "
-                            "job begins anew",
-                            dir);
-        return GW_OK;
-    }
-    if (status != GW_OK)
+    keeper->begin = (struct gw_begin){
+        .disk = self->loop->disk,
+        .dir = dir_of(self),
+        .resume = self->options.resume,
+        .optimizer = self->config->optimizer.kind,
+        .note = note,
+        .owner = self,
+    };
+    enum gw_status status = gw_begin_find(&keeper->begin, error);
+    if (status != GW_OK || !keeper->begin.is_resumed)
         return status;
-    keeper->is_resumed = 1;
-    self->state = keeper->resumed.state;
+    self->state = keeper->begin.from.state;
     keeper->has_best = self->state.evaluations > 0;
     keeper->best_clock = self->state.best_clock;
     self->step = self->state.clock;
     self->final.has_checkpoint = 1;
     self->final.checkpoint = self->state.clock;
-    gw_coordinator_note(self, "going on from the checkpoint of step %" PRIu64,
-                        self->state.clock);
     return GW_OK;
-}
-
-/* What another optimizer left cannot be used by this one. */
-static enum gw_status check_optimizer(struct gw_coordinator *self,
-                                      struct gw_error *error)
-{
-    const struct gw_manifest *from = &self->keeper->resumed;
-    const char *kind = self->config->optimizer.kind;
-    if (!self->keeper->is_resumed || from->optimizer[0] == '\0' ||
-        strcmp(from->optimizer, kind) == 0)
-        return GW_OK;
-    return gw_fail(error, GW_EMISMATCH,
-                   "the checkpoint of step %" PRIu64 " in %s was made with "
-                   "optimizer.kind = \"%s\", the job says \"%s\"; set it "
-                   "back, or choose another checkpoint.dir",
-                   from->state.clock, self->options.resume, from->optimizer,
-                   kind);
-}
-
-static enum gw_status check_empty(struct gw_coordinator *self,
-                                  struct gw_error *error)
-{
-    uint64_t newest;
-    if (gw_store_list(self->loop->disk, dir_of(self), &newest, 1) == 0)
-        return GW_OK;
-    return gw_fail(error, GW_EEXIST,
-                   "checkpoint.dir %s holds a checkpoint of step %" PRIu64
-                   " already; go on from it with --resume, or choose another "
-                   "directory",
-                   dir_of(self), newest);
 }
 
 static int is_asked_to_resume(const struct gw_coordinator *self)
@@ -197,7 +151,7 @@ static int is_asked_to_resume(const struct gw_coordinator *self)
 /* Whether it goes on from another directory than checkpoint.dir. */
 static int comes_from_elsewhere(const struct gw_coordinator *self)
 {
-    return self->keeper->is_resumed &&
+    return self->keeper->begin.is_resumed &&
            strcmp(self->options.resume, dir_of(self)) != 0;
 }
 
@@ -243,18 +197,12 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
     self->keeper = keeper;
     keeper->self = self;
-    enum gw_status status = GW_OK;
-    if (is_asked_to_resume(self))
-        status = choose(self, error);
-    else if (dir_of(self)[0])
-        status = check_empty(self, error);
-    if (status == GW_OK)
-        status = check_optimizer(self, error);
+    enum gw_status status = find_beginning(self, error);
     if (status == GW_OK)
         status = make_token(self, error);
     /* nobody else can write there from now on; until now somebody may have */
     if (status == GW_OK && dir_of(self)[0] && !is_asked_to_resume(self))
-        status = check_empty(self, error);
+        status = gw_begin_check_empty(&keeper->begin, error);
     return status;
 }
 
@@ -268,7 +216,7 @@ void gw_keeper_close(struct gw_coordinator *self)
         gw_manifest_free(&keeper->cut[i].manifest);
     }
     remove_token(self);
-    gw_manifest_free(&keeper->resumed);
+    gw_begin_free(&keeper->begin);
     free(keeper);
     self->keeper = NULL;
 }
@@ -277,15 +225,12 @@ void gw_keeper_close(struct gw_coordinator *self)
 enum gw_status gw_keeper_check(struct gw_coordinator *self,
                                struct gw_error *error)
 {
-    const struct gw_manifest *from = &self->keeper->resumed;
-    if (!self->keeper->is_resumed)
+    const struct gw_manifest *from = &self->keeper->begin.from;
+    if (!self->keeper->begin.is_resumed)
         return GW_OK;
-    if (from->keys_hash != self->declare.keys_hash)
-        return gw_fail(error, GW_EMISMATCH,
-                       "the checkpoint of step %" PRIu64 " in %s is of "
-                       "another model: its keys or their shapes differ; set "
-                       "model back, or choose another checkpoint.dir",
-                       from->state.clock, self->options.resume);
+    if (gw_begin_check_model(&self->keeper->begin, self->declare.keys_hash,
+                             error) != GW_OK)
+        return GW_EMISMATCH;
     if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
         gw_coordinator_note(self,
                             "the checkpoint was made by %zu workers, now "
@@ -305,7 +250,7 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
 
 void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start)
 {
-    if (self->keeper->is_resumed)
+    if (self->keeper->begin.is_resumed)
         start->resume = self->options.resume;
     start->dir = dir_of(self);
     start->token = self->keeper->token;
@@ -325,8 +270,8 @@ int gw_keeper_may_read(const struct gw_coordinator *self,
                        uint64_t clock,
                        const char *name)
 {
-    const struct gw_manifest *from = &self->keeper->resumed;
-    if (!self->keeper->is_resumed || from->state.clock != clock)
+    const struct gw_manifest *from = &self->keeper->begin.from;
+    if (!self->keeper->begin.is_resumed || from->state.clock != clock)
         return 0;
     for (size_t i = 0; i < from->n_files; i++)
         if (strcmp(from->files[i].name, name) == 0)

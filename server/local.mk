@@ -1,5 +1,7 @@
 noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
+	%D%/begin.c \
+	%D%/begin.h \
 	%D%/checkpoint.c \
 	%D%/checkpoint.h \
 	%D%/coordinator.c \
