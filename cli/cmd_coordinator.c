@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/leash.h"
+#include "cli/place.h"
 #include "cli/printer.h"
 #include "cli/process.h"
 #include "cli/record.h"
@@ -281,7 +282,6 @@ static enum gw_status choose_address(struct coordinator *command,
                                      struct gw_error *error)
 {
     const struct gw_config *config = &command->config;
-    char host[GW_HOST_ADDRESS_MAX] = "127.0.0.1";
     const char *port = gw_cli_environment("MASTER_PORT");
     uint64_t number = config->cluster.port;
     enum gw_status status = GW_OK;
@@ -289,27 +289,13 @@ static enum gw_status choose_address(struct coordinator *command,
         snprintf(address, GW_ADDRESS_MAX, "%s", command->listen);
         return gw_process_guard(&command->process, config, address, error);
     }
-    if (config->cluster.interface[0])
-        status = gw_host_interface(config->cluster.interface, host, error);
-    if (status == GW_OK && number == 0 && port && command->leash < 0)
+    if (number == 0 && port && command->leash < 0)
         status = gw_cli_number("MASTER_PORT", port, 1, 65535, &number, error);
-    snprintf(address, GW_ADDRESS_MAX, "%s:%" PRIu64, host, number);
+    if (status == GW_OK)
+        status = gw_place_address(config, number, address, error);
     if (status == GW_OK)
         status = gw_process_guard(&command->process, config, address, error);
     return status;
-}
-
-static const struct gw_transport_ops *
-choose_transport(const struct gw_config *config, struct gw_error *error)
-{
-    const struct gw_transport_ops *transport =
-        gw_transport_find(config->cluster.transport, error);
-    if (!transport || strcmp(transport->name, "sim") != 0)
-        return transport;
-    gw_fail(error, GW_EUSAGE,
-            "cluster.transport: \"sim\" is for simulated jobs, these are "
-            "processes; set it to auto or tcp");
-    return NULL;
 }
 
 static void set_state(struct coordinator *command, enum stage state)
@@ -349,7 +335,8 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
 {
     char address[GW_ADDRESS_MAX];
     const struct gw_config *config = &command->config;
-    const struct gw_transport_ops *transport = choose_transport(config, error);
+    const struct gw_transport_ops *transport =
+        gw_place_transport(config, error);
     if (!transport)
         return error->status;
     enum gw_status status = choose_address(command, address, error);

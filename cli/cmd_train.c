@@ -22,20 +22,22 @@ struct train {
 
 static void print_usage(void)
 {
-    puts("Usage: gradweir train JOB [--workers N] [--servers N]\n"
-         "                      [--set KEY=VALUE ...] [--resume]\n"
-         "                      [--json FILE] [--dry-run]\n\n"
-         "Runs a whole job on this machine: a coordinator, servers and\n"
-         "workers, each a process. Ctrl-C makes a checkpoint and ends all.\n\n"
-         "  --workers N      cluster.workers\n"
-         "  --servers N      cluster.servers\n"
-         "  --set KEY=VALUE  change a key of the job\n"
-         "  --resume         go on from the newest checkpoint in\n"
-         "                   checkpoint.dir\n"
-         "  --json FILE      append an object per logged step; - for standard\n"
-         "                   output, and lines for people on standard error\n"
-         "  --dry-run        check the job and its data, print what would run\n"
-         "  --help           this text");
+    puts(
+        "Usage: gradweir train JOB [--workers N] [--servers N]\n"
+        "                      [--set KEY=VALUE ...] [--resume]\n"
+        "                      [--json FILE] [--dry-run]\n\n"
+        "Runs a whole job on this machine: a coordinator, servers and\n"
+        "workers, each a process. Ctrl-C makes a checkpoint and ends all.\n\n"
+        "  --workers N      cluster.workers\n"
+        "  --servers N      cluster.servers\n"
+        "  --set KEY=VALUE  change a key of the job\n"
+        "  --resume         go on from the newest checkpoint in\n"
+        "                   checkpoint.dir\n"
+        "  --json FILE      append an object per logged step; - for standard\n"
+        "                   output, and lines for people on standard error\n"
+        "  --dry-run        check the job, its data and where it would write,\n"
+        "                   print what would run\n"
+        "  --help           this text");
 }
 
 static enum gw_status check(struct train *train, struct gw_error *error)
@@ -59,10 +61,16 @@ static enum gw_exit launch(struct train *train)
     struct gw_error error;
     if (check(train, &error) != GW_OK)
         return gw_cli_fail(&error);
-    if (train->dry_run)
-        return gw_plan_print(train->job.file, &train->config, &error) == GW_OK
-                   ? GW_EXIT_DONE
-                   : gw_cli_fail(&error);
+    if (train->dry_run) {
+        const struct gw_plan_options plan = {
+            .file = train->job.file,
+            .config = &train->config,
+            .resume = train->resume,
+            .json = train->json,
+        };
+        return gw_plan_print(&plan, &error) == GW_OK ? GW_EXIT_DONE
+                                                     : gw_cli_fail(&error);
+    }
     if (gw_cli_core_warning(text, sizeof text))
         fprintf(stderr, "gradweir: %s\n", text);
     const struct gw_launch_options options = {

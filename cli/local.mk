@@ -10,6 +10,8 @@ gradweir_SOURCES = \
 	%D%/bench_transport.c \
 	%D%/bench_update.c \
 	%D%/bench_values.c \
+	%D%/check.c \
+	%D%/check.h \
 	%D%/cli.c \
 	%D%/cli.h \
 	%D%/cmd_bench.c \
@@ -30,6 +32,8 @@ gradweir_SOURCES = \
 	%D%/leash.c \
 	%D%/leash.h \
 	%D%/main.c \
+	%D%/place.c \
+	%D%/place.h \
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/printer.c \

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/check.h"
+#include "cli/place.h"
 #include "cli/show.h"
 #include "kernels/kernels.h"
 #include "proto/map.h"
@@ -71,6 +73,7 @@ static enum gw_status print_shards(const struct gw_config *config,
 
 static enum gw_status print_model(const struct gw_config *config,
                                   const struct gw_dataset *data,
+                                  const struct gw_begin *begin,
                                   struct gw_error *error)
 {
     const struct gw_device_options options = {.threads =
@@ -101,31 +104,46 @@ static enum gw_status print_model(const struct gw_config *config,
                       " samples each\n",
                "steps", plan.steps, plan.steps_per_epoch, plan.global_batch);
         status = print_shards(config, keys, n, error);
+        if (status == GW_OK)
+            status = gw_begin_check_model(begin, gw_keys_hash(keys, n), error);
     }
     gw_model_destroy(model);
     backend->close(device);
     return status;
 }
 
-enum gw_status gw_plan_print(const char *file,
-                             const struct gw_config *config,
-                             struct gw_error *error)
+static enum gw_status print_all(const struct gw_plan_options *options,
+                                const struct gw_begin *begin,
+                                struct gw_error *error)
 {
     const struct gw_show show = {.out = stdout};
+    const struct gw_config *config = options->config;
     struct gw_dataset *data = NULL;
     const struct gw_transport_ops *transport =
-        gw_transport_find(config->cluster.transport, error);
+        gw_place_transport(config, error);
     if (!transport)
         return error->status;
-    gw_show_job(&show, file, config, transport->name);
+    gw_show_job(&show, options->file, config, transport->name);
     enum gw_status status = open_data(config, &data, error);
     if (status == GW_OK)
-        status = print_model(config, data, error);
+        status = print_model(config, data, begin, error);
     if (data)
         gw_dataset_close(data);
     if (status == GW_OK)
         printf(COLUMN "1 coordinator, %" PRIu64 " servers, %" PRIu64
                       " workers, and a launcher\n",
                "processes", config->cluster.servers, config->cluster.workers);
+    return status;
+}
+
+enum gw_status gw_plan_print(const struct gw_plan_options *options,
+                             struct gw_error *error)
+{
+    struct gw_begin begin;
+    enum gw_status status = gw_check_start(options->config, options->resume,
+                                           options->json, &begin, error);
+    if (status == GW_OK)
+        status = print_all(options, &begin, error);
+    gw_begin_free(&begin);
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * --dry-run: opens the data and makes the model of a job as a worker would, and
- * prints what would run.
+ * --dry-run: asks what train would refuse when it starts, opens the data and
+ * makes the model of a job as a worker would, and prints what would run.
  */
 #ifndef GW_CLI_PLAN_H
 #define GW_CLI_PLAN_H
@@ -8,8 +8,14 @@
 #include "proto/config.h"
 #include "proto/status.h"
 
-enum gw_status gw_plan_print(const char *file,
-                             const struct gw_config *config,
+struct gw_plan_options {
+    const char *file; /* of the job */
+    const struct gw_config *config;
+    int resume;
+    const char *json; /* NULL: none */
+};
+
+enum gw_status gw_plan_print(const struct gw_plan_options *options,
                              struct gw_error *error);
 
 #endif

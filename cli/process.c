@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/place.h"
+
 /* To notice the end of the coordinator, which is silent for a second then. */
 #define OVER_MS 1600
 
@@ -221,15 +223,9 @@ enum gw_status gw_process_guard(struct gw_process *process,
                                 const char *address,
                                 struct gw_error *error)
 {
-    if (gw_host_is_loopback(address))
-        return GW_OK;
-    if (!config->cluster.insecure)
-        return gw_fail(
-            error, GW_EUSAGE,
-            "%s is not loopback, and links are not authenticated "
-            "yet; stay on this host, or allow it by cluster.insecure "
-            "= true in the job where the network is trusted",
-            address);
+    enum gw_status status = gw_place_guard(config, address, error);
+    if (status != GW_OK || gw_host_is_loopback(address))
+        return status;
     if (!atomic_exchange(&process->insecure, 1))
         say_insecure(process);
     return GW_OK;

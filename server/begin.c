@@ -89,6 +89,15 @@ enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
                    begin->dir, newest);
 }
 
+enum gw_status gw_begin_check_free(const struct gw_begin *begin,
+                                   struct gw_error *error)
+{
+    if (!begin->dir[0] ||
+        gw_store_check_free(begin->disk, begin->dir, error) == GW_OK)
+        return GW_OK;
+    return gw_fail_in(error, "checkpoint.dir");
+}
+
 enum gw_status gw_begin_check_model(const struct gw_begin *begin,
                                     uint64_t keys_hash,
                                     struct gw_error *error)

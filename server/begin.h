@@ -41,6 +41,10 @@ void gw_begin_free(struct gw_begin *begin);
 enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
                                     struct gw_error *error);
 
+/* GW_EEXIST: another job runs with the directory. */
+enum gw_status gw_begin_check_free(const struct gw_begin *begin,
+                                   struct gw_error *error);
+
 /* GW_EMISMATCH: what was found is of a model with other keys. */
 enum gw_status gw_begin_check_model(const struct gw_begin *begin,
                                     uint64_t keys_hash,

@@ -61,6 +61,38 @@ static void token_path(const char *dir, char path[GW_PATH_MAX])
     snprintf(path, GW_PATH_MAX, "%s/.gradweir-token", dir);
 }
 
+static enum gw_status hold_token(struct gw_disk *disk,
+                                 const char *dir,
+                                 const char *path,
+                                 struct gw_file **file_p,
+                                 struct gw_error *error)
+{
+    enum gw_status status =
+        disk->ops->open(disk, path, GW_FILE_HOLD, file_p, error);
+    if (status == GW_EEXIST)
+        return gw_fail(error, status,
+                       "another job runs with %s; wait for its end, or choose "
+                       "another directory",
+                       dir);
+    return status;
+}
+
+enum gw_status gw_store_check_free(struct gw_disk *disk,
+                                   const char *dir,
+                                   struct gw_error *error)
+{
+    char path[GW_PATH_MAX];
+    struct gw_file *file;
+    token_path(dir, path);
+    if (disk->ops->open(disk, path, GW_FILE_READ, &file, NULL) != GW_OK)
+        return GW_OK;
+    disk->ops->close(file, NULL);
+    enum gw_status status = hold_token(disk, dir, path, &file, error);
+    if (status == GW_OK)
+        disk->ops->close(file, NULL);
+    return status;
+}
+
 enum gw_status gw_store_put_token(struct gw_disk *disk,
                                   const char *dir,
                                   const char *token,
@@ -70,13 +102,7 @@ enum gw_status gw_store_put_token(struct gw_disk *disk,
     char path[GW_PATH_MAX];
     struct gw_file *file;
     token_path(dir, path);
-    enum gw_status status =
-        disk->ops->open(disk, path, GW_FILE_HOLD, &file, error);
-    if (status == GW_EEXIST)
-        return gw_fail(error, status,
-                       "another job runs with %s; wait for its end, or choose "
-                       "another directory",
-                       dir);
+    enum gw_status status = hold_token(disk, dir, path, &file, error);
     if (status != GW_OK)
         return status;
     status = disk->ops->write(file, 0, token, strlen(token), error);

@@ -97,6 +97,11 @@ enum gw_status gw_store_put_token(struct gw_disk *disk,
                                   const char *token,
                                   struct gw_file **file_p,
                                   struct gw_error *error);
+/* GW_EEXIST where a token is held. Writes nothing, but what a job that was
+   killed has left of one. */
+enum gw_status gw_store_check_free(struct gw_disk *disk,
+                                   const char *dir,
+                                   struct gw_error *error);
 void gw_store_remove_token(struct gw_disk *disk,
                            const char *dir,
                            struct gw_file *file);

@@ -130,6 +130,9 @@ await 20 begun &&
   says "checkpoint.dir: another job runs with $scratch/one; wait for its end, or choose another directory" &&
   [ -e "$scratch/one/.gradweir-token" ]
 ok 'a second job in the directory of one that runs'
+run 1 train "$job" --set checkpoint.dir="$scratch/one" --resume --dry-run &&
+  says "checkpoint.dir: another job runs with $scratch/one; wait for its end, or choose another directory"
+ok 'and --dry-run says it too'
 kill -INT "$first"
 wait "$first"
 [ $? -eq 3 ] && [ ! -e "$scratch/one/.gradweir-token" ] && run 0 eval "$scratch/one"

@@ -95,13 +95,22 @@ for key in checkpoint.dir log.dir; do
   run 1 train "$job" --set $key="$disk/new" &&
     says ".*$key.*$disk/new.*Read-only file system" && await 3 nobody_left
   ok "$key on a read-only disk"
+  run 1 train "$job" --dry-run --set $key="$disk/new" &&
+    says ".*$key.*$disk/new.*Read-only file system"
+  ok "$key on a read-only disk, as --dry-run has it"
 done
 run 1 train "$job" --json "$disk/new" &&
   says "--json: $disk/new cannot be opened: Read-only file system"
 ok '--json on a read-only disk'
+run 1 train "$job" --dry-run --json "$disk/new" &&
+  says "--json: $disk/new cannot be opened: Read-only file system"
+ok '--json on a read-only disk, as --dry-run has it'
 run 1 train "$job" --resume --set train.steps=60 --set checkpoint.dir="$ck" &&
   says "checkpoint.dir: cannot .*Read-only file system"
 ok '--resume on a read-only disk'
+run 1 train "$job" --dry-run --resume --set train.steps=60 --set checkpoint.dir="$ck" &&
+  says "checkpoint.dir: cannot .*Read-only file system"
+ok '--resume on a read-only disk, as --dry-run has it'
 run 1 export "$ck" "$disk/new" && says ".*$disk/new.*: Read-only file system"
 ok 'export to a read-only disk'
 run 0 eval "$ck" && [ ! -s "$scratch/err" ]

@@ -25,8 +25,6 @@ refuses 2 'train: cannot take --workes' train "$job" --workes 2
 ok 'unknown option'
 refuses 2 '--workers: takes a whole number, 1..4096, not "two"' train "$job" --workers two
 ok 'no number'
-refuses 2 'cluster.transport: "sim" is for simulated jobs' train "$job" --set cluster.transport=sim
-ok 'a transport that is none between processes'
 refuses 2 '--set: cluster.policy: "asnyc" is no policy, the nearest is async; there are sync, backup:B' train "$job" --set cluster.policy=asnyc
 ok 'a policy misspelt'
 refuses 2 '--set: cluster.policy: phase 1: "sync" needs "until STEP", since another phase follows' train "$job" --set 'cluster.policy=sync, local:16'
@@ -67,27 +65,60 @@ for how in '' --dry-run; do
   ok "another format $how"
 done
 
-# --- files ---
-for key in checkpoint.dir log.dir; do
-  refuses 1 ".*$key.*/dev/null/x" train "$job" --set $key=/dev/null/x
-  ok "$key where no directory can be"
+# --- files: what train refuses when it starts, --dry-run refuses before ---
+run 0 train "$job" --set checkpoint.dir="$scratch/ck"
+for how in '' --dry-run; do
+  for key in checkpoint.dir log.dir; do
+    # shellcheck disable=SC2086
+    refuses 1 ".*$key.*/dev/null/x.*: Not a directory" train "$job" $how --set $key=/dev/null/x
+    ok "$key where no directory can be $how"
+  done
+  # shellcheck disable=SC2086
+  refuses 1 '--json: /dev/null/x cannot be opened: Not a directory' train "$job" $how --json /dev/null/x
+  ok "--json where no file can be $how"
+  # shellcheck disable=SC2086
+  refuses 1 "--json: $data cannot be opened: Is a directory" train "$job" $how --json "$data"
+  ok "--json where a directory is $how"
+  # shellcheck disable=SC2086
+  refuses 1 "--json: $scratch/none/x cannot be opened: No such file or directory" train "$job" $how --json "$scratch/none/x"
+  ok "--json in a directory that is not there $how"
+  # shellcheck disable=SC2086
+  refuses 1 "checkpoint.dir $scratch/ck holds a checkpoint of step 40 already; go on from it with --resume" train "$job" $how --set checkpoint.dir="$scratch/ck"
+  ok "a checkpoint directory that is not to be resumed $how"
+  # shellcheck disable=SC2086
+  refuses 1 ".*the checkpoint of step 40 in $scratch/ck is of another model" train "$job" $how --resume --set checkpoint.dir="$scratch/ck" --set model.layers=64,16,10
+  ok "a checkpoint of another model $how"
+  # shellcheck disable=SC2086
+  refuses 1 ".*optimizer.kind = \"momentum\", the job says \"adam\"" train "$job" $how --resume --set checkpoint.dir="$scratch/ck" --set optimizer.kind=adam
+  ok "a checkpoint of another optimizer $how"
+  # shellcheck disable=SC2086
+  refuses 2 'cluster.interface "none0" is neither the name nor an address' train "$job" $how --set cluster.interface=none0
+  ok "no such interface $how"
+  # shellcheck disable=SC2086
+  refuses 2 'cluster.transport: "sim" is for simulated jobs' train "$job" $how --set cluster.transport=sim
+  ok "a transport that is none between processes $how"
+  mkdir -p "$scratch/empty"
+  # shellcheck disable=SC2086
+  refuses 1 "there is no checkpoint to resume from in $scratch/empty" train "$job" $how --resume --set checkpoint.dir="$scratch/empty"
+  ok "--resume without a checkpoint $how"
 done
-refuses 1 '--json: /dev/null/x cannot be opened: Not a directory' train "$job" --json /dev/null/x
-ok '--json where no file can be'
-run 0 train "$job" --set checkpoint.dir="$scratch/ck" &&
-  refuses 1 "checkpoint.dir $scratch/ck holds a checkpoint of step 40 already; go on from it with --resume" train "$job" --set checkpoint.dir="$scratch/ck"
-ok 'a checkpoint directory that is not to be resumed'
-refuses 1 ".*the checkpoint of step 40 in $scratch/ck is of another model" train "$job" --resume --set checkpoint.dir="$scratch/ck" --set model.layers=64,16,10
-ok 'a checkpoint of another model'
-refuses 1 ".*optimizer.kind = \"momentum\", the job says \"adam\"" train "$job" --resume --set checkpoint.dir="$scratch/ck" --set optimizer.kind=adam
-ok 'a checkpoint of another optimizer'
+own=$(ip -o addr show up scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
+for how in '' --dry-run; do
+  # shellcheck disable=SC2086
+  [ -z "$own" ] || refuses 2 '.* is not loopback, and links are not authenticated' train "$job" $how --set cluster.interface="$own"
+  ok "leaving loopback${own:+ at $own} $how"
+done
+before=$(ls -AR "$scratch/ck" "$scratch/empty")
+run 0 train "$job" --dry-run --json "$scratch/json" --set log.dir="$scratch/logs" --set checkpoint.dir="$scratch/a/b" &&
+  run 0 train "$job" --dry-run --resume --set checkpoint.dir="$scratch/ck" &&
+  grep -q '^going on from the checkpoint of step 40$' "$scratch/out" &&
+  [ ! -e "$scratch/json" ] && [ ! -e "$scratch/logs" ] && [ ! -e "$scratch/a" ] &&
+  [ "$(ls -AR "$scratch/ck" "$scratch/empty")" = "$before" ]
+ok '--dry-run makes nothing'
 mkdir -p "$scratch/torn/step-00000000" && echo x >"$scratch/torn/step-00000000/shard-0.tmp" &&
   run 0 train "$job" --resume --set checkpoint.dir="$scratch/torn" &&
   grep -q "^no checkpoint in $scratch/torn was finished, so the job begins anew" "$scratch/out"
 ok '--resume of a job that died within its first checkpoint'
-mkdir "$scratch/empty"
-refuses 1 "there is no checkpoint to resume from in $scratch/empty" train "$job" --resume --set checkpoint.dir="$scratch/empty"
-ok '--resume without a checkpoint'
 [ -z "$(ls -A "$scratch/empty")" ]
 ok 'nothing is left in its directory'
 

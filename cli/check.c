@@ -1,0 +1,136 @@
+#include "config.h"
+
+#include "cli/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/place.h"
+
+#define PATH_BYTES 4096 /* the kernel takes no longer name */
+
+/* 0, or why nothing can be written there. */
+static int why_not_written(const char *path, int how)
+{
+    return faccessat(AT_FDCWD, path, how, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+/* 0, or why what is not there could not be made. */
+static int why_not_made(const char *path)
+{
+    char parent[PATH_BYTES];
+    snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        strcpy(parent, ".");
+    else
+        /* with its slash: what is there must be a directory */
+        slash[1] = '\0';
+    return why_not_written(parent, W_OK | X_OK);
+}
+
+static enum gw_status check_json(const char *file, struct gw_error *error)
+{
+    struct stat info;
+    int number;
+    if (!file || strcmp(file, "-") == 0)
+        return GW_OK;
+    if (stat(file, &info) != 0)
+        number = errno == ENOENT ? why_not_made(file) : errno;
+    else
+        number = S_ISDIR(info.st_mode) ? EISDIR : why_not_written(file, W_OK);
+    if (number == 0)
+        return GW_OK;
+    return gw_fail(error, GW_EIO, "--json: %s cannot be opened: %s", file,
+                   strerror(number));
+}
+
+static enum gw_status check_log_dir(const char *dir, struct gw_error *error)
+{
+    struct stat info;
+    int number = 0;
+    if (!dir[0])
+        return GW_OK;
+    if (stat(dir, &info) == 0) {
+        number =
+            S_ISDIR(info.st_mode) ? why_not_written(dir, W_OK | X_OK) : ENOTDIR;
+        if (number)
+            return gw_fail(error, GW_EIO, "log.dir: %s cannot be opened: %s",
+                           dir, strerror(number));
+        return GW_OK;
+    }
+    number = errno == ENOENT ? why_not_made(dir) : errno;
+    if (number)
+        return gw_fail(error, GW_EIO, "log.dir %s cannot be made: %s", dir,
+                       strerror(number));
+    return GW_OK;
+}
+
+/* Its missing parents are made too: the first of them decides. */
+static enum gw_status check_dir(const char *dir, struct gw_error *error)
+{
+    char path[PATH_BYTES];
+    struct stat info;
+    for (size_t n = 1; dir[n - 1] && n < sizeof path; n++) {
+        if ((dir[n] != '/' && dir[n] != '\0') || dir[n - 1] == '/')
+            continue;
+        snprintf(path, n + 1, "%s", dir);
+        if (stat(path, &info) == 0)
+            continue;
+        int number = errno == ENOENT ? why_not_made(path) : errno;
+        if (number == 0)
+            return GW_OK;
+        return gw_fail(error, GW_EIO,
+                       "checkpoint.dir: cannot make directory %s: %s", path,
+                       strerror(number));
+    }
+    int number = why_not_written(dir, W_OK | X_OK);
+    if (number)
+        return gw_fail(error, GW_EIO,
+                       "checkpoint.dir: cannot create %s/.gradweir-token: %s",
+                       dir, strerror(number));
+    return GW_OK;
+}
+
+static void print_note(void *owner, const char *text)
+{
+    (void)owner;
+    puts(text);
+}
+
+enum gw_status gw_check_start(const struct gw_config *config,
+                              int resume,
+                              const char *json,
+                              struct gw_begin *begin,
+                              struct gw_error *error)
+{
+    struct gw_disk disk = {.ops = &gw_disk_posix_ops};
+    const char *dir = config->checkpoint.dir;
+    char address[GW_ADDRESS_MAX];
+    *begin = (struct gw_begin){
+        .disk = &disk,
+        .dir = dir,
+        .resume = resume ? dir : NULL,
+        .optimizer = config->optimizer.kind,
+        .note = print_note,
+    };
+    enum gw_status status = check_log_dir(config->log.dir, error);
+    if (status == GW_OK)
+        status = check_json(json, error);
+    if (status == GW_OK && !gw_place_transport(config, error))
+        status = error->status;
+    if (status == GW_OK)
+        status = gw_place_address(config, config->cluster.port, address, error);
+    if (status == GW_OK)
+        status = gw_begin_find(begin, error);
+    if (status == GW_OK && dir[0])
+        status = check_dir(dir, error);
+    if (status == GW_OK)
+        status = gw_begin_check_free(begin, error);
+    begin->disk = NULL; /* ours ends here */
+    return status;
+}
