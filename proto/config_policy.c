@@ -224,21 +224,21 @@ static enum gw_status check_built(const struct gw_config *config,
                                   const struct gw_policy_plan *plan,
                                   struct gw_error *error)
 {
-    static const int built[GW_POLICY_KINDS] = {[GW_POLICY_SYNC] = 1};
+    static const int built[GW_POLICY_KINDS] = {
+        [GW_POLICY_SYNC] = 1, [GW_POLICY_SSP] = 1, [GW_POLICY_ASYNC] = 1};
     for (size_t i = 0; i < plan->n; i++) {
         char shown[GW_POLICY_WORD_BYTES];
         gw_policy_word_print(&plan->phase[i].word, shown);
         if (!built[plan->phase[i].word.kind])
             return gw_fail(error, GW_EUSAGE,
                            "cluster.policy: \"%s\" is not in this version, it "
-                           "has sync",
+                           "has sync, async and ssp:S",
                            shown);
     }
-    /* the server looks for the text as it stands */
-    if (strcmp(config->cluster.policy, "sync") != 0)
+    if (plan->n > 1)
         return gw_fail(error, GW_EUSAGE,
-                       "cluster.policy: \"%s\" is not in this version, write "
-                       "sync alone",
+                       "cluster.policy: \"%s\": this version does not switch, "
+                       "write one word",
                        config->cluster.policy);
     return GW_OK;
 }

@@ -367,7 +367,9 @@ const char *gw_coordinator_address(const struct gw_coordinator *self)
 uint64_t gw_coordinator_step(const struct gw_coordinator *self)
 {
     uint64_t step = self->step;
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
+    /* where each is at a clock of its own, reports and decisions tell */
+    for (const struct gw_roster *one = self->each ? NULL : self->roster; one;
+         one = one->next)
         if (one->role == GW_ROLE_WORKER && one->peer->clock > step)
             step = one->peer->clock;
     return step;

@@ -30,6 +30,11 @@ struct gw_step_report {
     uint64_t samples, correct;
     uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */
     uint64_t all_samples;                /* so far, all workers */
+    /* Where each push makes a version: `step` is updates over workers, `loss`
+       the mean since the last report, and this [workers] how many chunks of
+       each were applied how stale so far; else NULL. */
+    const uint64_t (*staleness)[GW_STALENESS_BUCKETS];
+    size_t workers;
 };
 
 struct gw_score_report {

@@ -240,9 +240,14 @@ static void start(struct gw_coordinator *self)
         .start = {.total_steps = self->declare.total_steps,
                   .steps_per_epoch = self->declare.steps_per_epoch,
                   .state = self->state,
+                  .samples = self->declare.samples,
+                  .clocks = self->gather_each.first,
+                  .clocks_n = (uint32_t)self->config->cluster.workers,
                   .resume = "",
                   .dir = "",
                   .token = ""}};
+    for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
+        self->gather_each.first[rank] = gw_keeper_first_clock(self, rank);
     self->phase = GW_PHASE_STARTING;
     gw_keeper_fill_start(self, &message.start);
     for (struct gw_roster *one = self->roster; one; one = one->next) {

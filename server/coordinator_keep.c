@@ -256,6 +256,15 @@ void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start)
     start->token = self->keeper->token;
 }
 
+uint64_t gw_keeper_first_clock(const struct gw_coordinator *self, uint32_t rank)
+{
+    const struct gw_manifest *from = &self->keeper->begin.from;
+    int same = from->n_ranks == self->config->cluster.workers;
+    return self->keeper->begin.is_resumed && same
+               ? from->ranks[rank].data_cursor
+               : self->state.clock;
+}
+
 /* ---- cuts ---- */
 
 static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
@@ -299,7 +308,6 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
     for (size_t i = 0; i < manifest->n_ranks; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
-        manifest->ranks[i].data_cursor = manifest->state.clock;
         if (who)
             snprintf(manifest->ranks[i].device,
                      sizeof manifest->ranks[i].device, "%s", who->device);
@@ -469,6 +477,9 @@ void gw_keeper_cut(struct gw_coordinator *self,
     if (!cut)
         return;
     gw_decision_state_read(decision, &cut->manifest.state);
+    for (size_t i = 0; i < cut->manifest.n_ranks; i++)
+        cut->manifest.ranks[i].data_cursor =
+            i < decision->clocks_n ? decision->clocks[i] : decision->clock;
     cut->manifest.best = decision->reason;
     cut->decided = 1;
     maybe_write(cut);

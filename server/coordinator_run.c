@@ -15,6 +15,17 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
                                        struct gw_error *error)
 {
     size_t workers = self->config->cluster.workers;
+    struct gw_policy_plan plan;
+    enum gw_status status =
+        gw_policy_plan_parse(self->config->cluster.policy, &plan, error);
+    if (status != GW_OK)
+        return status;
+    self->each = !gw_policy_is_together(plan.phase[0].word.kind);
+    self->gather_each.staleness =
+        calloc(workers, sizeof *self->gather_each.staleness);
+    self->gather_each.first = calloc(workers, sizeof *self->gather_each.first);
+    if (!self->gather_each.staleness || !self->gather_each.first)
+        return gw_fail(error, GW_ENOMEM, "no memory for reports");
     self->end_clock = UINT64_MAX;
     for (size_t i = 0; i < GW_GATHERS; i++) {
         struct gw_gather *gather = &self->gather[i];
@@ -32,6 +43,8 @@ void gw_coordinator_run_close(struct gw_coordinator *self)
         free(self->gather[i].part);
         free(self->gather[i].has);
     }
+    free(self->gather_each.staleness);
+    free(self->gather_each.first);
 }
 
 /* The place where reports of a step meet; the oldest makes room. */
@@ -61,17 +74,20 @@ static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
     return self->state.applied + (step - self->state.clock) - skips;
 }
 
-static void tell_step(struct gw_coordinator *self, struct gw_gather *gather)
+static void
+tell_step(struct gw_coordinator *self, uint64_t step, struct gw_score sum)
 {
-    struct gw_score sum =
-        gw_score_tree(gather->part, 0, (uint32_t)self->config->cluster.workers);
     struct gw_step_report report = {
-        .step = gather->clock - 1,
+        .step = step,
         .total_steps = self->declare.total_steps,
         .loss = sum.samples ? sum.loss / (double)sum.samples : 0,
         .samples = sum.samples,
         .correct = sum.correct,
+        .workers = self->config->cluster.workers,
     };
+    if (self->each)
+        report.staleness = (const uint64_t(*)[GW_STALENESS_BUCKETS])(
+            self->gather_each.staleness);
     if (self->declare.steps_per_epoch)
         report.epoch = report.step / self->declare.steps_per_epoch;
     report.lr = gw_schedule_lr(self->config, applied_before(self, report.step),
@@ -84,8 +100,34 @@ static void tell_step(struct gw_coordinator *self, struct gw_gather *gather)
         report.bytes_pulled += one->counters.value[GW_METRIC_BYTES_PULLED];
         report.all_samples += one->counters.value[GW_METRIC_SAMPLES];
     }
-    gather->clock = 0;
     self->options.events->step(self->options.owner, &report);
+}
+
+/* A step is told when the workers together have come to a multiple of
+   log.every. */
+static void gather_each(struct gw_coordinator *self,
+                        struct gw_roster *who,
+                        const struct gw_report *report)
+{
+    struct gw_gather_each *gather = &self->gather_each;
+    uint64_t every = self->config->log.every, clocks = 0;
+    for (uint32_t i = 0; i < report->staleness_n && i < GW_STALENESS_BUCKETS;
+         i++)
+        gather->staleness[who->id][i] = report->staleness[i];
+    gather->sum.loss += report->loss;
+    gather->sum.correct += report->correct;
+    gather->sum.samples += report->samples;
+    who->clocks = report->clock + 1 - gather->first[who->id];
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        clocks += one->role == GW_ROLE_WORKER ? one->clocks : 0;
+    uint64_t step = self->state.clock + clocks / self->config->cluster.workers;
+    if (step > self->step)
+        self->step = step;
+    if (step / every + 1 <= gather->told)
+        return;
+    gather->told = step / every + 1;
+    tell_step(self, step / every * every, gather->sum);
+    gather->sum = (struct gw_score){0};
 }
 
 void gw_coordinator_reported(struct gw_coordinator *self,
@@ -97,6 +139,10 @@ void gw_coordinator_reported(struct gw_coordinator *self,
         who->counters.value[i] = report->counters[i];
     if (who->role != GW_ROLE_WORKER)
         return;
+    if (self->each) {
+        gather_each(self, who, report);
+        return;
+    }
     if (report->clock > self->step)
         self->step = report->clock;
     struct gw_gather *gather = gather_of(self, report->clock);
@@ -107,8 +153,10 @@ void gw_coordinator_reported(struct gw_coordinator *self,
                                               .loss = report->loss,
                                               .correct = report->correct,
                                               .samples = report->samples};
-    if (++gather->n == self->config->cluster.workers)
-        tell_step(self, gather);
+    if (++gather->n < self->config->cluster.workers)
+        return;
+    gather->clock = 0;
+    tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n));
 }
 
 static void skipped(struct gw_coordinator *self,

@@ -40,6 +40,7 @@ struct gw_roster {
     int declared, ready, bye;
     uint64_t rss_bytes;
     struct gw_metrics_snapshot counters;
+    uint64_t clocks; /* each push: that it has told of, from its first on */
     struct gw_roster *next;
 };
 
@@ -52,6 +53,14 @@ struct gw_gather {
 };
 
 #define GW_GATHERS 64
+
+/* Where each push makes a version: what workers say, each at its own pace. */
+struct gw_gather_each {
+    uint64_t *first;     /* [workers] the clock each begins with */
+    struct gw_score sum; /* since the last step was told */
+    uint64_t told;       /* steps / log.every, + 1 */
+    uint64_t (*staleness)[GW_STALENESS_BUCKETS]; /* [workers] so far */
+};
 
 struct gw_keeper;
 
@@ -83,6 +92,8 @@ struct gw_coordinator {
     int end_reason;
     int end_decided;
     struct gw_gather gather[GW_GATHERS];
+    int each; /* the policy: each push makes a version */
+    struct gw_gather_each gather_each;
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
 
@@ -149,6 +160,8 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
                               struct gw_error *error);
 void gw_keeper_close(struct gw_coordinator *self);
 void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start);
+uint64_t gw_keeper_first_clock(const struct gw_coordinator *self,
+                               uint32_t rank);
 void gw_keeper_cut(struct gw_coordinator *self,
                    const struct gw_decision *decision);
 void gw_keeper_saved(struct gw_coordinator *self,

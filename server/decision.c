@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "server/decision.h"
+#include "server/decision_state.h"
 
 #include <float.h>
 #include <math.h>
@@ -17,39 +17,12 @@ enum {
     CUT_BEST_CLOCK,
     CUT_EVALUATIONS,
     CUT_WITHOUT_PROGRESS,
+    CUT_PUSHES,
     CUT_VALUES,
 };
 
 /* Keeps bits that a norm of zero would lose; as PyTorch's clip_grad_norm_. */
 #define CLIP_EPSILON 1e-6
-
-/* Cuts on their way to the disk; the end may add one. */
-#define CUTS_OPEN_MAX 2
-
-struct gw_leader {
-    struct gw_leader_options options;
-    struct gw_decision_state state;
-    uint32_t number;
-    uint64_t seen_version; /* gw_leader_before has been here */
-    uint64_t end_clock;
-    uint64_t cut_clock; /* of the last cut */
-    uint32_t cuts_open; /* that are not stored yet */
-    int score_waits;    /* for a cut to be stored */
-    int stop, want_cut;
-    uint8_t phase;   /* of the votes that are awaited */
-    uint32_t voters; /* shards that own a chunk */
-    uint32_t votes;  /* of them, complete */
-    uint32_t *voted; /* [shards] values received */
-    double *square;  /* [chunks], and [2 * chunks] in phase 2 */
-    double *trust;   /* [keys] */
-    uint64_t samples;
-    uint32_t *bad; /* [ranks] */
-    uint32_t bad_n;
-    struct gw_score *score; /* [ranks] */
-    uint8_t *scored;        /* [ranks] */
-    uint32_t scores;
-    uint64_t score_clock;
-};
 
 static int dynamic_scale(const struct gw_leader *leader)
 {
@@ -94,7 +67,7 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
     leader->score = calloc(options->ranks, sizeof *leader->score);
     leader->scored = calloc(options->ranks, sizeof *leader->scored);
     if (!leader->voted || !leader->square || !leader->trust || !leader->bad ||
-        !leader->score || !leader->scored) {
+        !leader->score || !leader->scored || gw_meet_open(leader) != GW_OK) {
         gw_leader_destroy(leader);
         return gw_fail(error, GW_ENOMEM, "no memory for decisions");
     }
@@ -114,6 +87,7 @@ void gw_leader_destroy(struct gw_leader *leader)
     free(leader->bad);
     free(leader->score);
     free(leader->scored);
+    gw_meet_close(leader);
     free(leader);
 }
 
@@ -122,14 +96,32 @@ uint32_t gw_leader_number(const struct gw_leader *leader)
     return leader->number;
 }
 
-static void emit(struct gw_leader *leader, struct gw_decision *decision)
+void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision)
 {
+    int stands = decision->kind == GW_DECIDE_CUT ||
+                 decision->kind == GW_DECIDE_END ||
+                 decision->kind == GW_DECIDE_RESUME;
+    if (leader->options.each && stands) {
+        decision->clocks = leader->at;
+        decision->clocks_n = leader->options.ranks;
+    }
     decision->number = ++leader->number;
     leader->options.emit(leader->options.owner, decision);
 }
 
-static void emit_cut(struct gw_leader *leader, uint64_t clock, int best)
+/* Whether the last cut is of this very state. */
+static int is_cut(const struct gw_leader *leader, uint64_t clock)
 {
+    return leader->cut_clock >= clock && leader->cut_clock != GW_NEVER_CLOCK &&
+           leader->cut_pushes == leader->state.pushes;
+}
+
+/* A checkpoint's name is a step; two of one step, which only single pushes
+   make, are a step apart in name. */
+void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
+{
+    if (leader->cut_clock != GW_NEVER_CLOCK && leader->cut_clock >= clock)
+        clock = leader->cut_clock + 1;
     const struct gw_decision_state *state = &leader->state;
     double values[CUT_VALUES] = {
         [CUT_APPLIED] = (double)state->applied,
@@ -140,6 +132,7 @@ static void emit_cut(struct gw_leader *leader, uint64_t clock, int best)
         [CUT_BEST_CLOCK] = (double)state->best_clock,
         [CUT_EVALUATIONS] = state->evaluations,
         [CUT_WITHOUT_PROGRESS] = state->evaluations_without_progress,
+        [CUT_PUSHES] = (double)state->pushes,
     };
     struct gw_decision cut = {
         .kind = GW_DECIDE_CUT,
@@ -151,7 +144,8 @@ static void emit_cut(struct gw_leader *leader, uint64_t clock, int best)
     leader->want_cut = 0;
     leader->cuts_open++;
     leader->cut_clock = clock;
-    emit(leader, &cut);
+    leader->cut_pushes = state->pushes;
+    gw_leader_emit(leader, &cut);
 }
 
 void gw_decision_state_read(const struct gw_decision *cut,
@@ -170,32 +164,34 @@ void gw_decision_state_read(const struct gw_decision *cut,
         .best_clock = (uint64_t)values[CUT_BEST_CLOCK],
         .evaluations = (uint32_t)values[CUT_EVALUATIONS],
         .evaluations_without_progress = (uint32_t)values[CUT_WITHOUT_PROGRESS],
+        .pushes = (uint64_t)values[CUT_PUSHES],
     };
 }
 
-static int saves(const struct gw_leader *leader)
+int gw_leader_saves(const struct gw_leader *leader)
 {
     return leader->options.config->checkpoint.dir[0] != '\0';
 }
 
-static void
-emit_end(struct gw_leader *leader, uint64_t clock, enum gw_end_reason reason)
+void gw_leader_end(struct gw_leader *leader,
+                   uint64_t clock,
+                   enum gw_end_reason reason)
 {
     if (leader->end_clock <= clock)
         return;
     leader->end_clock = clock;
-    if (saves(leader) && leader->cut_clock != clock)
-        emit_cut(leader, clock, 0);
+    if (gw_leader_saves(leader) && !is_cut(leader, clock))
+        gw_leader_cut(leader, clock, 0);
     struct gw_decision end = {
         .kind = GW_DECIDE_END, .reason = (uint8_t)reason, .clock = clock};
-    emit(leader, &end);
+    gw_leader_emit(leader, &end);
 }
 
 /* Due by steps, by the clock on the wall, or because it is the beginning. */
 static int cut_is_due(const struct gw_leader *leader, uint64_t version)
 {
     uint64_t every = leader->options.checkpoint_steps;
-    if (!saves(leader) || leader->cut_clock == version)
+    if (!gw_leader_saves(leader) || leader->cut_clock == version)
         return 0;
     if (version == leader->options.state.clock)
         return 1; /* the beginning is a checkpoint too */
@@ -210,30 +206,34 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
     leader->seen_version = version;
     if (!leader->options.whole_step) {
         /* streaming applies every step */
-        leader->state.applied += version - leader->state.clock;
+        uint64_t steps = version - leader->state.clock;
+        leader->state.applied += steps;
+        leader->state.pushes += steps * leader->options.ranks;
         leader->state.clock = version;
     }
     if (version >= leader->options.total_steps) {
-        emit_end(leader, version, GW_END_COMPLETE);
+        gw_leader_end(leader, version, GW_END_COMPLETE);
     } else if (leader->stop) {
-        emit_end(leader, version, GW_END_STOPPED);
+        gw_leader_end(leader, version, GW_END_STOPPED);
     } else if (cut_is_due(leader, version)) {
         /* a disk that is late makes the next checkpoint late, not the job */
         if (leader->cuts_open)
             leader->want_cut = 1;
         else
-            emit_cut(leader, version, 0);
+            gw_leader_cut(leader, version, 0);
     }
 }
 
 void gw_leader_stop(struct gw_leader *leader)
 {
     leader->stop = 1;
+    gw_meet_maybe(leader);
 }
 
 void gw_leader_want_cut(struct gw_leader *leader)
 {
     leader->want_cut = 1;
+    gw_meet_maybe(leader);
 }
 
 static void decide_score(struct gw_leader *leader);
@@ -318,14 +318,15 @@ static void decide_step(struct gw_leader *leader)
     };
     state->clock++;
     state->applied += finite != 0;
+    state->pushes += finite ? leader->options.ranks : 0;
     if (finite)
         state->skipped_in_a_row = 0;
     else if (counts)
         state->skipped_in_a_row++;
-    emit(leader, &step);
+    gw_leader_emit(leader, &step);
     int limit = config->train.nonfinite == GW_NONFINITE_SKIP ? GW_SKIPS_MAX : 1;
     if ((int)state->skipped_in_a_row >= limit)
-        emit_end(leader, state->clock, GW_END_NONFINITE);
+        gw_leader_end(leader, state->clock, GW_END_NONFINITE);
     forget_votes(leader, leader->options.two_phase && finite ? 2 : 1);
 }
 
@@ -348,7 +349,7 @@ static void decide_trust(struct gw_leader *leader)
         .values = leader->trust,
         .values_n = (uint32_t)map->keys,
     };
-    emit(leader, &trust);
+    gw_leader_emit(leader, &trust);
     forget_votes(leader, 1);
 }
 
@@ -411,7 +412,8 @@ gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
 static void decide_score(struct gw_leader *leader)
 {
     const struct gw_config *config = leader->options.config;
-    leader->score_waits = saves(leader) && leader->cuts_open >= CUTS_OPEN_MAX;
+    leader->score_waits =
+        gw_leader_saves(leader) && leader->cuts_open >= CUTS_OPEN_MAX;
     if (leader->score_waits)
         return;
     struct gw_decision_state *state = &leader->state;
@@ -432,11 +434,11 @@ static void decide_score(struct gw_leader *leader)
         state->evaluations_without_progress = 0;
     }
     /* workers go on with the score, so what concerns this clock comes first */
-    if (best && saves(leader) && leader->cut_clock != clock)
-        emit_cut(leader, clock, 1);
+    if (best && gw_leader_saves(leader) && !is_cut(leader, clock))
+        gw_leader_cut(leader, clock, 1);
     if (config->train.early_stop &&
         state->evaluations_without_progress >= config->train.early_stop)
-        emit_end(leader, clock, GW_END_EARLY);
+        gw_leader_end(leader, clock, GW_END_EARLY);
     struct gw_decision score = {
         .kind = GW_DECIDE_SCORE,
         .reason = best != 0,
@@ -444,7 +446,7 @@ static void decide_score(struct gw_leader *leader)
         .values = values,
         .values_n = 2,
     };
-    emit(leader, &score);
+    gw_leader_emit(leader, &score);
     memset(leader->scored, 0, leader->options.ranks);
     leader->scores = 0;
 }

@@ -44,8 +44,11 @@ struct gw_leader_options {
     uint32_t ranks, shards;
     uint64_t total_steps;
     uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
+    uint64_t eval_steps;       /* between evaluations, 0: none */
+    int each;                  /* the policy: each push makes a version */
     struct gw_decision_state state;
-    int resumed; /* a checkpoint of state.clock is there already */
+    const uint64_t *clocks; /* [ranks] first clocks, NULL: all state.clock */
+    int resumed;            /* a checkpoint of state.clock is there already */
     int whole_step, two_phase;
     /* Called for each decision, in order; it lasts for the call. */
     void (*emit)(void *owner, const struct gw_decision *decision);
@@ -83,6 +86,22 @@ enum gw_status gw_leader_score(struct gw_leader *leader,
 
 /* Whether an evaluation has begun and lacks this rank's part. */
 int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank);
+
+/*
+ * Each push: a rank has pushed a whole clock to shard 0, whose chunks have had
+ * so many updates and pushes. Decides a drain where one is due.
+ */
+void gw_leader_pushed(struct gw_leader *leader,
+                      uint64_t updates,
+                      uint64_t pushes);
+
+/*
+ * Each push: where the ranks stand at a shard. With the last one missing, what
+ * the drain was for is decided, and it ends. GW_EPROTO: out of range.
+ */
+enum gw_status gw_leader_settled(struct gw_leader *leader,
+                                 uint32_t shard,
+                                 const struct gw_settled *settled);
 
 /* The job is to end, or to be saved, at the next clock where it can. */
 void gw_leader_stop(struct gw_leader *leader);

@@ -19,10 +19,18 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         gw_whole_decided(server, decision);
         break;
     case GW_DECIDE_CUT:
-        gw_save_cut(server, decision->clock);
+        gw_save_cut(server, decision->clock,
+                    server->policy->each ? gw_each_version(server)
+                                         : decision->clock);
         break;
     case GW_DECIDE_END:
         server->end_clock = decision->clock;
+        break;
+    case GW_DECIDE_DRAIN:
+        gw_each_drain(server);
+        break;
+    case GW_DECIDE_RESUME:
+        gw_each_resume(server);
         break;
     default:
         break; /* scores concern workers */
@@ -88,6 +96,23 @@ void gw_follow_score(struct gw_server *server,
                          peer->name, score->clock);
 }
 
+void gw_follow_settled(struct gw_server *server,
+                       struct gw_peer *peer,
+                       const struct gw_settled *settled)
+{
+    if (!server->leader) {
+        struct gw_message message = {.kind = GW_MESSAGE_SETTLED,
+                                     .settled = *settled};
+        gw_server_tell(server, server->leader_peer, &message);
+        return;
+    }
+    uint32_t shard = peer ? peer->id : server->number;
+    if (gw_leader_settled(server->leader, shard, settled) != GW_OK)
+        gw_server_finish(server, GW_EPROTO,
+                         "shard %u names ranks that this job has not got",
+                         shard);
+}
+
 static void on_cut_timer(struct gw_timer *timer)
 {
     struct gw_server *server = timer->owner;
@@ -96,9 +121,10 @@ static void on_cut_timer(struct gw_timer *timer)
                    server->config.checkpoint.every.n * 1000000);
 }
 
-static uint64_t cut_steps(const struct gw_server *server)
+/* Steps from one time to the next, 0 for what is not due by steps. */
+static uint64_t steps_of(const struct gw_server *server,
+                         const struct gw_every *every)
 {
-    const struct gw_every *every = &server->config.checkpoint.every;
     if (every->unit == GW_STEPS)
         return every->n;
     if (every->unit == GW_EPOCHS)
@@ -110,7 +136,6 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
 {
     const struct gw_decision_state *state = &server->start.state;
     server->end_clock = GW_NEVER_CLOCK;
-    server->applied = state->applied;
     server->loss_scale = state->loss_scale > 0
                              ? state->loss_scale
                              : gw_loss_scale_first(&server->config);
@@ -122,8 +147,11 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .ranks = server->ranks,
         .shards = server->shards,
         .total_steps = server->start.total_steps,
-        .checkpoint_steps = cut_steps(server),
+        .checkpoint_steps = steps_of(server, &server->config.checkpoint.every),
+        .eval_steps = steps_of(server, &server->config.train.eval_every),
+        .each = server->policy->each,
         .state = *state,
+        .clocks = server->clocks,
         .resumed = server->resume[0] != '\0',
         .whole_step = server->whole_step,
         .two_phase = server->shard->optimizer->two_phase,

@@ -155,7 +155,7 @@ static void complete(struct gw_load *load)
         give_up(load);
         return;
     }
-    gw_shard_loaded(server->shard, server->start.state.clock);
+    gw_shard_loaded(server->shard);
     gw_server_loaded(server);
 }
 

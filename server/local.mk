@@ -15,6 +15,9 @@ libserver_a_SOURCES = \
 	%D%/coordinator_watch.c \
 	%D%/decision.c \
 	%D%/decision.h \
+	%D%/decision_meet.c \
+	%D%/decision_state.h \
+	%D%/each.c \
 	%D%/exchange.c \
 	%D%/follow.c \
 	%D%/load.c \

@@ -57,14 +57,15 @@ static json_t *whole_or_none(json_t *array, int failed)
 static json_t *print_state(const struct gw_decision_state *state)
 {
     return json_pack(
-        "{s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:I, s:I}", "clock",
+        "{s:I, s:I, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:I}", "clock",
         (json_int_t)state->clock, "applied", (json_int_t)state->applied,
         "loss_scale", state->loss_scale, "good_steps",
         (json_int_t)state->good_steps, "skipped_in_a_row",
         (json_int_t)state->skipped_in_a_row, "best_loss", state->best_loss,
         "best_clock", (json_int_t)state->best_clock, "evaluations",
         (json_int_t)state->evaluations, "evaluations_without_progress",
-        (json_int_t)state->evaluations_without_progress);
+        (json_int_t)state->evaluations_without_progress, "pushes",
+        (json_int_t)state->pushes);
 }
 
 static json_t *print_shape(const struct gw_key *key)
@@ -185,13 +186,14 @@ static int parse_hex(const char *hex, uint8_t out[GW_DIGEST_BYTES])
 
 static enum gw_status parse_state(json_t *from, struct gw_decision_state *state)
 {
-    json_int_t n[7];
+    json_int_t n[8];
     double loss_scale, best_loss;
-    enum gw_status status = unpack(
-        from, "{s:I, s:I, s:F, s:I, s:I, s:F, s:I, s:I, s:I}", "clock", &n[0],
-        "applied", &n[1], "loss_scale", &loss_scale, "good_steps", &n[2],
-        "skipped_in_a_row", &n[3], "best_loss", &best_loss, "best_clock", &n[4],
-        "evaluations", &n[5], "evaluations_without_progress", &n[6]);
+    enum gw_status status =
+        unpack(from, "{s:I, s:I, s:F, s:I, s:I, s:F, s:I, s:I, s:I, s:I}",
+               "clock", &n[0], "applied", &n[1], "loss_scale", &loss_scale,
+               "good_steps", &n[2], "skipped_in_a_row", &n[3], "best_loss",
+               &best_loss, "best_clock", &n[4], "evaluations", &n[5],
+               "evaluations_without_progress", &n[6], "pushes", &n[7]);
     if (status != GW_OK)
         return status;
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
@@ -207,6 +209,7 @@ static enum gw_status parse_state(json_t *from, struct gw_decision_state *state)
         .best_clock = (uint64_t)n[4],
         .evaluations = (uint32_t)n[5],
         .evaluations_without_progress = (uint32_t)n[6],
+        .pushes = (uint64_t)n[7],
     };
     return GW_OK;
 }

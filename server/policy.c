@@ -2,19 +2,19 @@
 
 #include "server/policy.h"
 
-#include <string.h>
+#include <stddef.h>
 
 /*
  * sync (BSP): version v + 1 is made of the pushes of clock v of all ranks. A
  * rank that pushes clock v has every chunk at version v, so no chunk it pushes
  * to can be further behind.
  */
-static enum gw_push_verdict
-sync_judge(uint64_t version, uint64_t clock, int held)
+static enum gw_push_verdict sync_judge(const struct gw_policy_view *view,
+                                       uint64_t clock)
 {
-    if (clock < version || (clock == version && held))
+    if (clock < view->version || (clock == view->version && view->held))
         return GW_PUSH_DUPLICATE;
-    return clock == version ? GW_PUSH_HOLD : GW_PUSH_VIOLATION;
+    return clock == view->version ? GW_PUSH_HOLD : GW_PUSH_VIOLATION;
 }
 
 static int sync_complete(uint32_t held, uint32_t ranks)
@@ -22,24 +22,90 @@ static int sync_complete(uint32_t held, uint32_t ranks)
     return held == ranks;
 }
 
-static int sync_answerable(const struct gw_want *want, uint64_t version)
+static int sync_answerable(const struct gw_want *want,
+                           const struct gw_policy_view *view)
 {
-    return want->condition == GW_WANT_VERSION && version >= want->value;
+    return want->condition == GW_WANT_VERSION && view->version >= want->value;
 }
 
-static const struct gw_policy sync_policy = {
-    .name = "sync",
-    .judge = sync_judge,
-    .complete = sync_complete,
-    .answerable = sync_answerable,
+/*
+ * Each push by itself: a rank pushes its clocks in order, and the next one of a
+ * chunk only when it has got weights for the one before.
+ */
+static enum gw_push_verdict each_judge(const struct gw_policy_view *view,
+                                       uint64_t clock)
+{
+    if (clock < view->mark || (clock == view->mark && view->held))
+        return GW_PUSH_DUPLICATE;
+    return clock == view->mark ? GW_PUSH_HOLD : GW_PUSH_VIOLATION;
+}
+
+static int each_complete(uint32_t held, uint32_t ranks)
+{
+    (void)ranks;
+    return held > 0;
+}
+
+static int async_answerable(const struct gw_want *want,
+                            const struct gw_policy_view *view)
+{
+    return want->condition == GW_WANT_HELD && view->mark >= want->value;
+}
+
+/*
+ * Stale synchronous parallel (Ho et al. 2013): who computes clock c has read
+ * every update of clocks below c - slack. Each chunk holds to it by its own
+ * marks, so the bound needs no decision.
+ */
+static int ssp_answerable(const struct gw_want *want,
+                          const struct gw_policy_view *view)
+{
+    uint64_t least = want->value > want->slack ? want->value - want->slack : 0;
+    return want->condition == GW_WANT_MINIMUM && view->mark >= want->value &&
+           view->least >= least;
+}
+
+static const struct gw_policy policies[] = {
+    {
+        .kind = GW_POLICY_SYNC,
+        .judge = sync_judge,
+        .complete = sync_complete,
+        .answerable = sync_answerable,
+    },
+    {
+        .kind = GW_POLICY_ASYNC,
+        .each = 1,
+        .judge = each_judge,
+        .complete = each_complete,
+        .answerable = async_answerable,
+    },
+    {
+        .kind = GW_POLICY_SSP,
+        .each = 1,
+        .judge = each_judge,
+        .complete = each_complete,
+        .answerable = ssp_answerable,
+    },
 };
 
-const struct gw_policy *const gw_policies[] = {&sync_policy, NULL};
-
-const struct gw_policy *gw_policy_find(const char *name)
+const struct gw_policy *gw_policy_find(enum gw_policy_kind kind)
 {
-    for (size_t i = 0; gw_policies[i]; i++)
-        if (strcmp(gw_policies[i]->name, name) == 0)
-            return gw_policies[i];
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        if (policies[i].kind == kind)
+            return &policies[i];
     return NULL;
+}
+
+double gw_policy_lr_factor(enum gw_policy_kind kind,
+                           double scale,
+                           uint32_t ranks,
+                           uint64_t samples,
+                           uint64_t clock_samples,
+                           uint64_t staleness)
+{
+    double part = (double)samples / (double)clock_samples;
+    double factor = scale * ranks * part;
+    if (kind == GW_POLICY_STALE_LR && staleness > 1)
+        factor /= (double)staleness;
+    return factor;
 }

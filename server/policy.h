@@ -1,13 +1,17 @@
 /*
- * Policies: when a push counts, when a chunk's clock is complete, which wants
- * may be answered. Pure functions over a chunk's version; one entry per word of
- * cluster.policy.
+ * Policies: when a push counts, when the pushes that are held make a version,
+ * which wants may be answered. Pure functions of what a shard knows of one
+ * chunk and one rank; one entry per word of cluster.policy.
+ *
+ *   together   the pushes of one clock make one version (sync)
+ *   each       every push makes one, as it arrives (async, ssp, ..): each.c
  */
 #ifndef GW_SERVER_POLICY_H
 #define GW_SERVER_POLICY_H
 
 #include <stdint.h>
 
+#include "proto/policy.h"
 #include "proto/wire.h"
 
 enum gw_push_verdict {
@@ -16,20 +20,45 @@ enum gw_push_verdict {
     GW_PUSH_VIOLATION, /* no member following this policy sends it */
 };
 
-struct gw_policy {
-    const char *name;
-    /* A push of `clock` for a chunk at `version`; held: this rank's is here. */
-    enum gw_push_verdict (*judge)(uint64_t version, uint64_t clock, int held);
-    /* Non-zero when the pushes that are held make a version. */
-    int (*complete)(uint32_t held, uint32_t ranks);
-    /* Non-zero when the want's condition holds at `version`. */
-    int (*answerable)(const struct gw_want *want, uint64_t version);
+/* One chunk, as one rank stands to it. */
+struct gw_policy_view {
+    uint64_t version;
+    uint64_t mark;  /* clocks of this rank below it are in */
+    uint64_t least; /* the smallest mark of all ranks */
+    int held;       /* a push of this rank is here and not yet in */
 };
 
-/* Every policy of this version, ended by NULL. */
-extern const struct gw_policy *const gw_policies[];
+struct gw_policy {
+    enum gw_policy_kind kind;
+    int each;
+    enum gw_push_verdict (*judge)(const struct gw_policy_view *view,
+                                  uint64_t clock);
+    /* Non-zero when the pushes that are held make a version. */
+    int (*complete)(uint32_t held, uint32_t ranks);
+    /* Non-zero when the want's condition holds. */
+    int (*answerable)(const struct gw_want *want,
+                      const struct gw_policy_view *view);
+};
 
-/* NULL when there is none of that name. */
-const struct gw_policy *gw_policy_find(const char *name);
+/* NULL where this version has not got it. */
+const struct gw_policy *gw_policy_find(enum gw_policy_kind kind);
+
+/*
+ * The factor on the learning rate of one push under a policy of single pushes.
+ * Pushes count by their samples: a whole clock of all ranks comes to one step
+ * of the learning rate, however its samples are divided.
+ *
+ *   scale W n / N      scale: policy.scale, which is 1 / W by default
+ *                      n of N samples of its clock are the push's
+ *
+ * stale-lr divides by the staleness, if that is more than one (Zhang et al.
+ * 2016, arXiv 1511.05950).
+ */
+double gw_policy_lr_factor(enum gw_policy_kind kind,
+                           double scale,
+                           uint32_t ranks,
+                           uint64_t samples,
+                           uint64_t clock_samples,
+                           uint64_t staleness);
 
 #endif

@@ -35,11 +35,16 @@ enum save_phase {
     SAVE_WRITING
 };
 
+/* The checkpoint of step `clock`: every chunk at `version`. */
+struct cut_point {
+    uint64_t clock, version;
+};
+
 struct gw_save {
     struct gw_server *server;
     enum save_phase phase;
-    uint64_t clock;             /* of the cut that is made */
-    uint64_t waiting[CUTS_MAX]; /* clocks of cuts that are decided */
+    struct cut_point cut;               /* that is made */
+    struct cut_point waiting[CUTS_MAX]; /* that are decided */
     uint32_t waiting_n;
     uint8_t *saved; /* [chunks] */
     uint32_t saved_n;
@@ -80,7 +85,7 @@ static int is_due(const struct gw_save *save, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &save->server->shard->chunk[index];
     return save->phase == SAVE_COPYING && chunk->ready &&
-           chunk->version == save->clock && !save->saved[index];
+           chunk->version == save->cut.version && !save->saved[index];
 }
 
 static void maybe_write(struct gw_save *save)
@@ -110,7 +115,7 @@ static void copy_idle(struct gw_task *task)
     maybe_write(save);
 }
 
-static void begin(struct gw_save *save, uint64_t clock)
+static void begin(struct gw_save *save, struct cut_point cut)
 {
     struct gw_server *server = save->server;
     size_t bytes = save->arrays * save->array_bytes;
@@ -126,19 +131,20 @@ static void begin(struct gw_save *save, uint64_t clock)
         }
     }
     save->phase = SAVE_COPYING;
-    save->clock = clock;
+    save->cut = cut;
     save->saved_n = 0;
     memset(save->saved, 0, server->shard->chunks);
     gw_loop_post(server->loop, &save->copy_task);
 }
 
-void gw_save_cut(struct gw_server *server, uint64_t clock)
+void gw_save_cut(struct gw_server *server, uint64_t clock, uint64_t version)
 {
     struct gw_save *save = server->save;
+    struct cut_point cut = {clock, version};
     if (save->phase == SAVE_IDLE)
-        begin(save, clock);
+        begin(save, cut);
     else if (save->waiting_n < CUTS_MAX)
-        save->waiting[save->waiting_n++] = clock;
+        save->waiting[save->waiting_n++] = cut;
     else
         gw_server_finish(server, GW_EPROTO, "too many cuts at once");
 }
@@ -151,7 +157,7 @@ int gw_save_before_update(struct gw_server *server, uint32_t index)
         maybe_write(save);
     }
     for (uint32_t i = 0; i < save->waiting_n; i++)
-        if (server->shard->chunk[index].version == save->waiting[i])
+        if (server->shard->chunk[index].version == save->waiting[i].version)
             return 0;
     return 1;
 }
@@ -173,10 +179,10 @@ static void write_file(struct gw_work *work)
     struct gw_disk *disk = server->loop->disk;
     gw_safetensors_header_free(&save->header);
     save->error.text[0] = '\0';
-    save->status = gw_tensors_header(server->map, server->number,
-                                     server->shard->optimizer->state_names,
-                                     server->shard->optimizer->states,
-                                     save->clock, &save->header, &save->error);
+    save->status = gw_tensors_header(
+        server->map, server->number, server->shard->optimizer->state_names,
+        server->shard->optimizer->states, save->cut.clock, &save->header,
+        &save->error);
     if (save->status != GW_OK)
         return;
     save->parts[0] = (struct gw_store_part){save->header.bytes, save->header.n};
@@ -185,7 +191,7 @@ static void write_file(struct gw_work *work)
     save->file_bytes = gw_store_digest(save->parts, 2, save->sha256);
     save->sees = gw_store_sees(disk, server->dir, server->token);
     if (save->sees)
-        save->status = gw_store_write(disk, server->dir, save->clock,
+        save->status = gw_store_write(disk, server->dir, save->cut.clock,
                                       save->file, save->parts, 2, &save->error);
 }
 
@@ -205,7 +211,7 @@ static void saved(struct gw_save *save)
 {
     struct gw_server *server = save->server;
     struct gw_message message = {.kind = GW_MESSAGE_SAVED,
-                                 .saved = {.clock = save->clock,
+                                 .saved = {.clock = save->cut.clock,
                                            .status = save->status,
                                            .file = save->file,
                                            .bytes = save->file_bytes,
@@ -220,7 +226,7 @@ static void saved(struct gw_save *save)
     gw_server_tell(server, server->coordinator, &message);
     if (save->waiting_n == 0)
         return;
-    uint64_t next = save->waiting[0];
+    struct cut_point next = save->waiting[0];
     save->waiting_n--;
     memmove(save->waiting, save->waiting + 1,
             save->waiting_n * sizeof *save->waiting);
@@ -245,7 +251,7 @@ static void written(struct gw_work *work)
 {
     struct gw_save *save = work->owner;
     if (save->status == GW_OK && !save->sees)
-        gw_remote_write(save->server->remote, save->clock, save->file,
+        gw_remote_write(save->server->remote, save->cut.clock, save->file,
                         save->parts, 2, written_remotely, save);
     else
         saved(save);

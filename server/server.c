@@ -122,7 +122,13 @@ static void got_welcome(struct gw_server *server,
     server->ranks = (uint32_t)server->config.cluster.workers;
     server->whole_step = gw_config_whole_step(&server->config);
     server->session = calloc(server->ranks, sizeof *server->session);
-    if (!server->session)
+    server->clocks = calloc(server->ranks, sizeof *server->clocks);
+    server->settled_clocks =
+        calloc(server->ranks, sizeof *server->settled_clocks);
+    server->settled_blocked =
+        calloc(server->ranks, sizeof *server->settled_blocked);
+    if (!server->session || !server->clocks || !server->settled_clocks ||
+        !server->settled_blocked)
         gw_server_finish(server, GW_ENOMEM, "no memory for %u workers",
                          server->ranks);
     else
@@ -257,6 +263,13 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
     server->start.resume = server->resume;
     server->start.dir = server->dir;
     server->start.token = server->token;
+    server->start.clocks = NULL;
+    if (start->clocks_n == server->ranks)
+        memcpy(server->clocks, start->clocks,
+               server->ranks * sizeof *server->clocks);
+    else
+        for (uint32_t rank = 0; rank < server->ranks; rank++)
+            server->clocks[rank] = start->state.clock;
     enum gw_status status = build(server, &error);
     if (status == GW_OK && server->resume[0])
         status = gw_load_begin(server, &error);
@@ -420,6 +433,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     else if (peer->role == GW_ROLE_SERVER && server->leader &&
              message->kind == GW_MESSAGE_VOTE)
         gw_follow_vote(server, peer, &message->vote);
+    else if (peer->role == GW_ROLE_SERVER && server->leader &&
+             message->kind == GW_MESSAGE_SETTLED)
+        gw_follow_settled(server, peer, &message->settled);
     else if (peer->role == GW_ROLE_WORKER && server->leader &&
              message->kind == GW_MESSAGE_SCORE)
         gw_follow_score(server, peer, &message->score);
@@ -544,5 +560,8 @@ void gw_server_close(struct gw_server *server)
     free(server->keys);
     free(server->shard_incarnation);
     free(server->session);
+    free(server->clocks);
+    free(server->settled_clocks);
+    free(server->settled_blocked);
     free(server);
 }

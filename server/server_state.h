@@ -4,6 +4,7 @@
  *   server.c   joining, views, ending
  *   session.c  the path of a gradient: pushes in, weights out
  *   step.c     whole-step commits: votes, decisions, apply
+ *   each.c     policies of single pushes: apply, drain
  *   follow.c   the stream of decisions
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
@@ -28,6 +29,8 @@ struct gw_session {
     char host[64];
     uint32_t landing; /* window: its pushes */
     uint32_t seeds;   /* window: rank 0's first weights */
+    uint64_t clock;   /* each push: the next one, of all chunks here */
+    uint32_t pushed;  /* chunks of it that are in */
 };
 
 /* Where a whole-step commit stands on this shard. */
@@ -82,11 +85,14 @@ struct gw_server {
     uint32_t keys_seen, keys_total;
     struct gw_map *map;
     struct gw_start start;
+    uint64_t *clocks; /* [ranks] the first clock of each */
     char resume[GW_STRING_MAX], dir[GW_STRING_MAX], token[GW_STRING_MAX];
 
     /* the running job */
     int running; /* weights are there: workers may log in */
-    const struct gw_policy *policy;
+    struct gw_policy_word word;
+    struct gw_policy_terms terms;
+    const struct gw_policy *policy; /* of the word */
     struct gw_shard *shard;
     struct gw_wants *wants;
     struct gw_session *session; /* [ranks] */
@@ -100,8 +106,10 @@ struct gw_server {
     struct gw_leader *leader; /* shard 0 only */
     uint32_t decision;        /* number of the last one followed */
     double loss_scale;
-    uint64_t applied; /* optimizer steps, whole-step commits */
     uint64_t end_clock;
+    uint32_t draining;         /* number of the drain that goes on, 0: none */
+    uint64_t *settled_clocks;  /* [ranks] what is said of them then */
+    uint32_t *settled_blocked; /* [ranks] */
 
     struct gw_remote *remote;
     struct gw_save *save;
@@ -143,11 +151,22 @@ void gw_session_frame(struct gw_server *server,
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
 void gw_session_complete(struct gw_server *server, uint32_t chunk);
 void gw_session_recheck(struct gw_server *server);
-void gw_session_fill_update(struct gw_server *server,
-                            uint64_t applied,
+/* Of a chunk as it stands; samples: of the sum, lr_factor: on the schedule. */
+void gw_session_fill_update(const struct gw_server *server,
+                            uint32_t chunk,
                             uint64_t samples,
                             double clip,
+                            double lr_factor,
                             struct gw_update *update);
+void gw_session_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
+
+/* each.c */
+void gw_each_open(struct gw_server *server);
+void gw_each_complete(struct gw_server *server, uint32_t chunk);
+void gw_each_drain(struct gw_server *server);
+void gw_each_settle(struct gw_server *server);
+void gw_each_resume(struct gw_server *server);
+uint64_t gw_each_version(const struct gw_server *server);
 
 /* step.c */
 enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error);
@@ -169,6 +188,9 @@ void gw_follow_vote(struct gw_server *server,
 void gw_follow_score(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_score *score);
+void gw_follow_settled(struct gw_server *server,
+                       struct gw_peer *peer,
+                       const struct gw_settled *settled);
 
 /* stall.c: from here on, until gw_server_finish */
 void gw_stall_watch(struct gw_server *server);
@@ -176,7 +198,8 @@ void gw_stall_watch(struct gw_server *server);
 /* save.c */
 enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error);
 void gw_save_close(struct gw_server *server);
-void gw_save_cut(struct gw_server *server, uint64_t clock);
+/* The checkpoint of step `clock`, of every chunk at `version`. */
+void gw_save_cut(struct gw_server *server, uint64_t clock, uint64_t version);
 /* Before a chunk leaves its version. Returns 0 when it must wait. */
 int gw_save_before_update(struct gw_server *server, uint32_t chunk);
 void gw_save_reached(struct gw_server *server, uint32_t chunk);

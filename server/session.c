@@ -18,6 +18,19 @@
 
 #include "server/schedule.h"
 
+static struct gw_policy_view
+view_of(const struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_slot *slot =
+        gw_shard_slot(server->shard, rank, index);
+    return (struct gw_policy_view){
+        .version = server->shard->chunk[index].version,
+        .mark = slot->mark,
+        .least = server->shard->chunk[index].least,
+        .held = slot->held || slot->landed,
+    };
+}
+
 /* ---- out: answers ---- */
 
 static void on_answered(struct gw_send *send, enum gw_status status)
@@ -30,28 +43,34 @@ static void on_answered(struct gw_send *send, enum gw_status status)
 static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
+    const struct gw_shard_slot *push =
+        gw_shard_slot(server->shard, rank, index);
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    const struct gw_policy_view view = view_of(server, rank, index);
     struct gw_peer *peer = server->session[rank].peer;
+    int each = server->policy->each;
     if (!slot->open || slot->sending || !peer || !chunk->ready ||
-        !server->all_present ||
-        !server->policy->answerable(&slot->want, chunk->version))
+        !server->all_present || server->draining ||
+        !server->policy->answerable(&slot->want, &view))
         return;
     if (server->leader)
-        gw_leader_before(server->leader, chunk->version);
+        gw_leader_before(server->leader,
+                         each ? server->start.state.clock : chunk->version);
     slot->open = 0;
     slot->sending = 1;
     slot->answer = (struct gw_send){
         .frame = {.kind = GW_FRAME_WEIGHTS,
-                  .clock = chunk->version,
+                  .clock = each ? view.mark : chunk->version,
                   .offset = slot->want.offset,
                   .window = slot->want.window,
                   .chunk = chunk->global,
-                  .count = (uint32_t)chunk->version,
+                  .count = each ? push->staleness : (uint32_t)chunk->version,
                   .length = chunk->elems * (uint32_t)sizeof(float),
                   .dtype = GW_DTYPE_F32,
                   .decision = server->decision,
                   .payload_crc = gw_shard_crc(server->shard, index)},
-        .payload = gw_shard_weights(server->shard, index),
+        .payload = each ? gw_shard_give(server->shard, rank, index)
+                        : gw_shard_weights(server->shard, index),
         .priority = slot->want.priority,
         .crc_known = 1,
         .done = on_answered,
@@ -76,32 +95,35 @@ static void want_opened(void *owner, uint32_t rank, uint32_t index)
 
 /* ---- in: pushes ---- */
 
-void gw_session_fill_update(struct gw_server *server,
-                            uint64_t applied,
+void gw_session_fill_update(const struct gw_server *server,
+                            uint32_t index,
                             uint64_t samples,
                             double clip,
+                            double lr_factor,
                             struct gw_update *update)
 {
     const struct gw_config *config = &server->config;
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     /* where nobody had a sample the sum is zero, and must stay zero */
     double scale =
         samples > 0 ? clip / ((double)samples * server->loss_scale) : 0;
     *update = (struct gw_update){
         .scale = (float)scale,
-        .lr = gw_schedule_lr(config, applied, server->start.total_steps,
-                             server->global_batch),
+        .lr = lr_factor * gw_schedule_lr(config, chunk->pushes / server->ranks,
+                                         server->start.total_steps,
+                                         server->global_batch),
         .weight_decay = config->optimizer.weight_decay,
         .momentum = config->optimizer.momentum,
         .beta1 = config->optimizer.beta1,
         .beta2 = config->optimizer.beta2,
         .eps = config->optimizer.eps,
-        .t = applied + 1,
+        .t = chunk->updates + 1,
         .trust_ratio = 1,
     };
     gw_update_prepare(update);
 }
 
-static void blame(struct gw_server *server, uint32_t index)
+void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
 {
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     const char *key =
@@ -113,33 +135,34 @@ static void blame(struct gw_server *server, uint32_t index)
                          "step %" PRIu64 ", key %s: worker %u (%s) sent a "
                          "gradient that is not finite; lower optimizer.lr, or "
                          "set train.nonfinite = \"skip\"",
-                         chunk->version - 1, key, rank,
-                         server->session[rank].host);
+                         clock, key, rank, server->session[rank].host);
         return;
     }
     gw_server_finish(server, GW_ENONFINITE,
                      "step %" PRIu64 ", key %s: the sum of the gradients is "
                      "not finite; lower optimizer.lr",
-                     chunk->version - 1, key);
+                     clock, key);
 }
 
-/* All pushes of the chunk's clock are here. */
+/* The pushes that are held make a version. */
 void gw_session_complete(struct gw_server *server, uint32_t index)
 {
     struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     struct gw_update update;
+    if (server->policy->each) {
+        gw_each_complete(server, index);
+        return;
+    }
     if (server->whole_step) {
         gw_whole_chunk(server, index);
         return;
     }
     if (!gw_save_before_update(server, index))
         return; /* looked at again when the snapshot is free */
-    uint64_t applied = server->start.state.applied +
-                       (chunk->version - server->start.state.clock);
-    gw_session_fill_update(server, applied, chunk->samples, 1, &update);
+    gw_session_fill_update(server, index, chunk->samples, 1, 1, &update);
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
     if (gw_shard_update(server->shard, index, &update) != GW_OK) {
-        blame(server, index);
+        gw_session_blame(server, index, chunk->version - 1);
         return;
     }
     gw_save_reached(server, index);
@@ -217,9 +240,9 @@ static void got_push(struct gw_server *server,
         return;
     }
     struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+    const struct gw_policy_view view = view_of(server, rank, index);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED, frame->length);
-    switch (server->policy->judge(server->shard->chunk[index].version,
-                                  frame->clock, slot->held || slot->landed)) {
+    switch (server->policy->judge(&view, frame->clock)) {
     case GW_PUSH_DUPLICATE:
         gw_metrics_add(server->metrics, GW_METRIC_PUSHES_DUPLICATE, 1);
         return;
@@ -261,6 +284,8 @@ static void got_want(struct gw_server *server,
             return;
         }
     }
+    if (server->draining)
+        gw_each_settle(server);
 }
 
 /* Rank 0's first weights; the job runs when the last chunk is here. */
@@ -277,7 +302,7 @@ static void got_seed(struct gw_server *server,
     }
     if (server->shard->chunk[index].ready)
         return; /* sent again after a broken connection */
-    gw_shard_seed(server->shard, index, server->start.state.clock);
+    gw_shard_seed(server->shard, index);
     gw_save_reached(server, index);
     gw_session_answer(server, index);
 }
@@ -345,7 +370,14 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
 {
     const struct gw_optimizer *optimizer =
         gw_optimizer_find(server->config.optimizer.kind);
-    server->policy = gw_policy_find(server->config.cluster.policy);
+    struct gw_policy_plan plan;
+    enum gw_status status =
+        gw_policy_plan_parse(server->config.cluster.policy, &plan, error);
+    if (status != GW_OK)
+        return status;
+    server->word = plan.phase[0].word;
+    server->terms = gw_config_policy_terms(&server->config, &server->word);
+    server->policy = gw_policy_find(server->word.kind);
     if (!optimizer || !server->policy)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "no optimizer \"%s\" or no policy \"%s\" in this "
@@ -353,13 +385,17 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
                        server->config.optimizer.kind,
                        server->config.cluster.policy);
     server->global_batch = gw_schedule_batch(&server->config);
-    enum gw_status status =
+    status =
         gw_shard_create(server->map, server->number, server->ranks,
                         server->whole_step, optimizer, &server->shard, error);
     if (status == GW_OK)
         status = gw_wants_create(server->map, server->number, server->ranks,
                                  &server->wants, error);
-    return status;
+    if (status != GW_OK)
+        return status;
+    gw_shard_begin(server->shard, &server->start.state, server->clocks);
+    gw_each_open(server);
+    return GW_OK;
 }
 
 void gw_session_close(struct gw_server *server)

@@ -160,24 +160,47 @@ uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t index)
     return chunk->crc;
 }
 
-void gw_shard_seed(struct gw_shard *shard, uint32_t index, uint64_t version)
+static uint64_t least_mark(const struct gw_shard *shard, uint32_t index)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+        uint64_t mark = shard->slot[(size_t)rank * shard->chunks + index].mark;
+        least = mark < least ? mark : least;
+    }
+    return least;
+}
+
+void gw_shard_begin(struct gw_shard *shard,
+                    const struct gw_decision_state *state,
+                    const uint64_t *clocks)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        struct gw_shard_chunk *chunk = &shard->chunk[i];
+        chunk->version = state->clock;
+        chunk->updates = state->applied;
+        chunk->pushes = state->pushes;
+        for (uint32_t rank = 0; rank < shard->ranks; rank++)
+            gw_shard_slot(shard, rank, i)->mark = clocks[rank];
+        chunk->least = least_mark(shard, i);
+    }
+}
+
+void gw_shard_seed(struct gw_shard *shard, uint32_t index)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     chunk->ready = 1;
     chunk->current = 0;
-    chunk->version = version;
     chunk->crc_known = 0;
     memcpy(current(shard, chunk), shard->landing[0] + chunk->first,
            chunk->elems * sizeof(float));
 }
 
-void gw_shard_loaded(struct gw_shard *shard, uint64_t version)
+void gw_shard_loaded(struct gw_shard *shard)
 {
     for (uint32_t i = 0; i < shard->chunks; i++) {
         shard->chunk[i].ready = 1;
         shard->chunk[i].current = 0;
         shard->chunk[i].crc_known = 0;
-        shard->chunk[i].version = version;
     }
 }
 
@@ -222,22 +245,33 @@ static const float *const *sources(struct gw_shard *shard, uint32_t index)
     return shard->sources;
 }
 
+static void new_weights(struct gw_shard_chunk *chunk)
+{
+    chunk->current = !chunk->current;
+    chunk->crc_known = 0;
+    chunk->updates++;
+}
+
 /* The clock of this chunk is over: its slots may be filled again. */
 static void next_version(struct gw_shard *shard, uint32_t index, int applied)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
-    for (uint32_t rank = 0; rank < shard->ranks; rank++)
-        gw_shard_slot(shard, rank, index)->held = 0;
+    chunk->version++;
+    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+        struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+        slot->held = 0;
+        slot->mark = chunk->version;
+    }
+    chunk->least = chunk->version;
     if (applied) {
-        chunk->current = !chunk->current;
-        chunk->crc_known = 0;
+        new_weights(chunk);
+        chunk->pushes += shard->ranks;
     }
     if (chunk->reduced)
         shard->chunks_reduced--;
     chunk->reduced = 0;
     chunk->held = 0;
     chunk->samples = 0;
-    chunk->version++;
 }
 
 static size_t block_elems(const struct gw_shard_chunk *chunk, size_t at)
@@ -268,6 +302,48 @@ enum gw_status gw_shard_update(struct gw_shard *shard,
         shard->weights[!chunk->current] + chunk->first, states);
     next_version(shard, index, 1);
     return finite ? GW_OK : GW_ENONFINITE;
+}
+
+void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+    assert(slot->held);
+    slot->held = 0;
+    chunk->held--;
+    chunk->samples -= slot->samples;
+    chunk->version++;
+    chunk->pushes++;
+    if (slot->mark++ == chunk->least)
+        chunk->least = least_mark(shard, index);
+}
+
+enum gw_status gw_shard_update_each(struct gw_shard *shard,
+                                    uint32_t rank,
+                                    uint32_t index,
+                                    const struct gw_update *update)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    const float *push = shard->landing[rank];
+    float *states[GW_STATE_MAX];
+    states_at(shard, chunk->first, states);
+    int finite = gw_update_reduce_apply(
+        shard->optimizer, update, &push, 1, chunk->first, chunk->elems,
+        current(shard, chunk), shard->weights[!chunk->current] + chunk->first,
+        states);
+    new_weights(chunk);
+    gw_shard_pass(shard, rank, index);
+    return finite ? GW_OK : GW_ENONFINITE;
+}
+
+const float *
+gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *copy = shard->landing[rank] + chunk->first;
+    memcpy(copy, current(shard, chunk), chunk->elems * sizeof(float));
+    gw_shard_slot(shard, rank, index)->given = chunk->updates;
+    return copy;
 }
 
 int gw_shard_reduce(struct gw_shard *shard, uint32_t index)

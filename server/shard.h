@@ -20,6 +20,7 @@
 
 #include "kernels/update.h"
 #include "proto/config.h"
+#include "proto/control.h"
 #include "proto/map.h"
 #include "proto/status.h"
 
@@ -28,7 +29,10 @@ struct gw_shard_chunk {
     uint32_t elems;
     size_t first; /* element, in every array of this shard */
     uint64_t version;
-    uint32_t held;    /* ranks whose push of clock `version` is here */
+    uint64_t updates; /* optimizer steps so far */
+    uint64_t pushes;  /* applied, a step counting as one of each rank */
+    uint64_t least;   /* the smallest mark of all ranks */
+    uint32_t held;    /* ranks whose push is here and not yet applied */
     uint64_t samples; /* their samples */
     uint8_t ready;    /* it has weights */
     uint8_t current;  /* which of weights[] holds `version` */
@@ -40,9 +44,12 @@ struct gw_shard_chunk {
 
 /* What one rank has sent for one chunk. */
 struct gw_shard_slot {
-    uint8_t held;   /* counted for the chunk's current clock */
-    uint8_t landed; /* arrived, but waits for a decision */
-    uint8_t empty;  /* no samples: a zero gradient without bytes */
+    uint64_t mark;      /* clocks below it are in: the next one to come */
+    uint64_t given;     /* each push: the chunk's updates at the last answer */
+    uint32_t staleness; /* each push: updates between that and the last push */
+    uint8_t held;       /* counted for the chunk's current clock */
+    uint8_t landed;     /* arrived, but waits for a decision */
+    uint8_t empty;      /* no samples: a zero gradient without bytes */
     uint32_t samples;
     uint32_t decision;
 };
@@ -90,15 +97,19 @@ gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
 uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t chunk);
 
+/* Where all chunks stand before the first push; clocks[ranks]: of each rank. */
+void gw_shard_begin(struct gw_shard *shard,
+                    const struct gw_decision_state *state,
+                    const uint64_t *clocks);
+
 /* The weights that a chunk begins with, from rank 0's landing slot. */
-void gw_shard_seed(struct gw_shard *shard, uint32_t chunk, uint64_t version);
+void gw_shard_seed(struct gw_shard *shard, uint32_t chunk);
 
 /* weights[0] and the states were filled by the caller: all chunks are ready. */
-void gw_shard_loaded(struct gw_shard *shard, uint64_t version);
+void gw_shard_loaded(struct gw_shard *shard);
 
 /*
- * Counts a push of the chunk's current clock. Returns 1 when it is the last
- * one missing.
+ * Counts a push of the rank's next clock. Returns 1 when every rank has one.
  */
 int gw_shard_hold(struct gw_shard *shard,
                   uint32_t rank,
@@ -118,6 +129,25 @@ int gw_shard_unhold(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 enum gw_status gw_shard_update(struct gw_shard *shard,
                                uint32_t chunk,
                                const struct gw_update *update);
+
+/*
+ * Each push by itself: updates a chunk with a held push of one rank, or passes
+ * over one without samples. The chunk has a version more, the rank's mark is a
+ * clock further. GW_ENONFINITE as above.
+ */
+enum gw_status gw_shard_update_each(struct gw_shard *shard,
+                                    uint32_t rank,
+                                    uint32_t chunk,
+                                    const struct gw_update *update);
+void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
+
+/*
+ * Each push by itself: the current weights for one rank, in a copy that stays
+ * as it is until that rank's next push, however many updates others make
+ * meanwhile. It lies in the rank's landing slot, which is free for as long.
+ */
+const float *
+gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 
 /*
  * Whole step, in three parts. Reduce: the sum and its square sum are kept;

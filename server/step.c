@@ -137,13 +137,11 @@ static void decided_step(struct gw_server *server,
     double clip = decision->values_n > 0 ? decision->values[0] : 1;
     step->skip = !decision->apply;
     step->bad_n = 0;
-    if (decision->apply) {
-        gw_session_fill_update(server, server->applied, step->samples, clip,
-                               &step->update);
-        server->applied++;
-    } else {
+    if (!decision->apply)
         gw_metrics_add(server->metrics, GW_METRIC_STEPS_SKIPPED, 1);
-    }
+    else if (server->shard->chunks > 0)
+        gw_session_fill_update(server, 0, step->samples, clip, 1,
+                               &step->update);
     if (decision->values_n > 1)
         server->loss_scale = decision->values[1];
     if (server->shard->chunks == 0)

@@ -117,6 +117,11 @@ void gw_loop_enter(struct gw_loop *loop)
     loop->ops->enter(loop);
 }
 
+void gw_loop_computed(struct gw_loop *loop)
+{
+    loop->ops->computed(loop);
+}
+
 void gw_loop_turn(struct gw_loop *loop)
 {
     loop->ops->turn(loop);

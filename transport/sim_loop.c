@@ -210,8 +210,12 @@ static void unshare(struct gw_loop *loop)
     (void)loop;
 }
 
-/* The computation since gw_loop_leave has taken this long. */
 static void enter(struct gw_loop *loop)
+{
+    (void)loop;
+}
+
+static void computed(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
     if (process->dead || !process->compute_us)
@@ -292,6 +296,7 @@ static const struct gw_loop_ops sim_loop_ops = {
     .enter = enter,
     .turn = turn,
     .leave = leave,
+    .computed = computed,
     .close = close_loop,
 };
 

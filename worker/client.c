@@ -254,7 +254,7 @@ uint64_t gw_client_arena_bytes(const struct gw_client *client)
 
 uint64_t gw_client_first_clock(const struct gw_client *client)
 {
-    return client->start.state.clock;
+    return client->first_clock;
 }
 
 uint64_t gw_client_evaluations(const struct gw_client *client)
@@ -282,8 +282,7 @@ enum gw_status gw_client_attach(struct gw_client *client,
     if (status != GW_OK)
         return status;
     gw_loop_enter(client->loop);
-    gw_client_want_all(client, client->start.state.clock,
-                       seed && client->rank == 0);
+    gw_client_want_all(client, client->first_clock, seed && client->rank == 0);
     gw_loop_leave(client->loop);
     return GW_OK;
 }
@@ -319,6 +318,11 @@ enum gw_status gw_client_wait(struct gw_client *client,
     return status;
 }
 
+void gw_client_computed(struct gw_client *client)
+{
+    gw_loop_computed(client->loop);
+}
+
 static int has_room(const struct gw_client *client)
 {
     return atomic_load(&client->runs_in) - atomic_load(&client->runs_out) <
@@ -346,6 +350,16 @@ enum gw_status gw_client_push(struct gw_client *client,
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 
+int gw_client_scores_at(const struct gw_client *client, uint64_t clock)
+{
+    return client->meeting.scores && client->meeting.clock == clock + 1;
+}
+
+int gw_client_is_each(const struct gw_client *client)
+{
+    return client->each;
+}
+
 static int has_score(const struct gw_client *client)
 {
     return client->score_clock == client->scored_clock + 1;
@@ -358,13 +372,13 @@ enum gw_status gw_client_score(struct gw_client *client,
                                uint64_t samples,
                                struct gw_client_score *score)
 {
-    struct gw_message message = {.kind = GW_MESSAGE_SCORE,
-                                 .score = {.clock = clock,
-                                           .loss = loss,
-                                           .correct = correct,
-                                           .samples = samples}};
+    struct gw_message message = {
+        .kind = GW_MESSAGE_SCORE,
+        .score = {.loss = loss, .correct = correct, .samples = samples}};
     gw_loop_enter(client->loop);
-    client->scored_clock = clock;
+    /* ranks at clocks of their own meet at one step */
+    message.score.clock = client->each ? client->meeting.step : clock;
+    client->scored_clock = message.score.clock;
     gw_client_tell(client, client->shard[0].peer, &message);
     gw_loop_leave(client->loop);
     enum gw_status status = wait_for(client, has_score, GW_WAITING_SCORE);
@@ -381,6 +395,9 @@ void gw_client_report(struct gw_client *client,
                       uint64_t rss_bytes)
 {
     struct gw_metrics_snapshot counters = {0};
+    uint64_t staleness[GW_STALENESS_BUCKETS];
+    for (size_t i = 0; i < GW_STALENESS_BUCKETS; i++)
+        staleness[i] = atomic_load(&client->staleness[i]);
     if (client->metrics)
         gw_metrics_collect(client->metrics, &counters);
     struct gw_message message = {.kind = GW_MESSAGE_REPORT,
@@ -391,6 +408,10 @@ void gw_client_report(struct gw_client *client,
                                             .rss_bytes = rss_bytes,
                                             .counters = counters.value,
                                             .counters_n = GW_METRICS}};
+    if (client->each) {
+        message.report.staleness = staleness;
+        message.report.staleness_n = GW_STALENESS_BUCKETS;
+    }
     gw_loop_enter(client->loop);
     gw_peer_tell(client->coordinator, &message);
     gw_loop_leave(client->loop);

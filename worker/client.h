@@ -116,6 +116,10 @@ enum gw_status gw_client_wait_last(struct gw_client *client,
                                    size_t n,
                                    uint64_t version);
 
+/* The caller has computed a step, or a part of an evaluation: in simulation the
+   time that this takes passes here. */
+void gw_client_computed(struct gw_client *client);
+
 /*
  * Gives the gradients of keys [first, first + n) of `clock`, sums over
  * `samples` samples (0: none, the arena is not read), and asks for version
@@ -144,7 +148,20 @@ enum gw_status gw_client_score(struct gw_client *client,
                                uint64_t samples,
                                struct gw_client_score *score);
 
-/* Tells the coordinator of a step; dropped if it does not keep up. */
+/*
+ * Non-zero where each push makes a version: ranks then go through clocks of
+ * their own, past the number of steps, until the job ends.
+ */
+int gw_client_is_each(const struct gw_client *client);
+
+/* Each push: whether all ranks score the test set, this one before its clock
+   `clock`, whose first weights have been waited for. */
+int gw_client_scores_at(const struct gw_client *client, uint64_t clock);
+
+/*
+ * Tells the coordinator of a step or, where each push makes a version, of all
+ * since the last report; dropped if it does not keep up.
+ */
 void gw_client_report(struct gw_client *client,
                       uint64_t clock,
                       double loss,

@@ -35,6 +35,15 @@ static void got_welcome(struct gw_client *client,
                        error.text);
         return;
     }
+    struct gw_policy_plan plan;
+    if (gw_policy_plan_parse(client->config.cluster.policy, &plan, &error) !=
+        GW_OK) {
+        gw_client_fail(client, error.status, "the coordinator's job: %s",
+                       error.text);
+        return;
+    }
+    client->word = plan.phase[0].word;
+    client->each = !gw_policy_is_together(client->word.kind);
     client->ranks = (uint32_t)client->config.cluster.workers;
     if (welcome->rank >= client->ranks) {
         gw_client_fail(client, GW_EPROTO,
@@ -107,9 +116,21 @@ static void got_start(struct gw_client *client, const struct gw_start *start)
     client->start = *start;
     client->needs_seed = start->resume[0] == '\0';
     client->start.resume = client->start.dir = client->start.token = NULL;
+    client->start.clocks = NULL;
+    client->first_clock = start->clocks_n == client->ranks
+                              ? start->clocks[client->rank]
+                              : start->state.clock;
     atomic_store(&client->loss_scale,
                  start->state.loss_scale > 0 ? start->state.loss_scale : 1);
     client->started = 1;
+}
+
+/* The clock of ours at which a decision holds. */
+static uint64_t clock_of(const struct gw_client *client,
+                         const struct gw_decision *decision)
+{
+    return client->rank < decision->clocks_n ? decision->clocks[client->rank]
+                                             : decision->clock;
 }
 
 static void got_decision(struct gw_client *client,
@@ -120,14 +141,19 @@ static void got_decision(struct gw_client *client,
                        decision->number, atomic_load(&client->decision));
         return;
     }
+    uint64_t clock = clock_of(client, decision);
     switch (decision->kind) {
     case GW_DECIDE_STEP:
         if (decision->values_n > 1)
             atomic_store(&client->loss_scale, decision->values[1]);
         break;
+    case GW_DECIDE_RESUME:
+        client->meeting = (struct gw_client_meeting){clock + 1, decision->clock,
+                                                     decision->reason != 0};
+        break;
     case GW_DECIDE_END:
         client->end_reason = decision->reason;
-        atomic_store(&client->end_clock, decision->clock);
+        atomic_store(&client->end_clock, clock);
         break;
     case GW_DECIDE_SCORE:
         client->score.loss = decision->values_n > 0 ? decision->values[0] : 0;

@@ -80,6 +80,20 @@ static void on_want_sent(struct gw_send *send, enum gw_status status)
     want->sending = 0;
 }
 
+/* What the policy makes of "the weights for clock `version`". */
+static struct gw_want condition_of(const struct gw_client *client,
+                                   uint64_t version)
+{
+    struct gw_want want = {.value = version, .condition = GW_WANT_VERSION};
+    if (client->word.kind == GW_POLICY_SSP) {
+        want.condition = GW_WANT_MINIMUM;
+        want.slack = (uint32_t)client->word.n;
+    } else if (client->each) {
+        want.condition = GW_WANT_HELD;
+    }
+    return want;
+}
+
 /* Wants and their answers share a link, so both are void when it breaks. */
 static void post_want(struct gw_client *client,
                       size_t key,
@@ -92,15 +106,12 @@ static void post_want(struct gw_client *client,
     struct gw_client_want *want =
         &client->want[(key * client->shards + shard) * client->connections +
                       link];
-    struct gw_want what = {
-        .chunk = first,
-        .count = map->key_chunk[key + 1] - first,
-        .value = version,
-        .offset = map->chunk[first].arena_offset,
-        .window = client->shard[shard].weights,
-        .priority = BULK_PRIORITY,
-        .condition = GW_WANT_VERSION,
-    };
+    struct gw_want what = condition_of(client, version);
+    what.chunk = first;
+    what.count = map->key_chunk[key + 1] - first;
+    what.offset = map->chunk[first].arena_offset;
+    what.window = client->shard[shard].weights;
+    what.priority = BULK_PRIORITY;
     if (want->sending || !gw_peer_is_up(client->shard[shard].peer, link))
         return; /* asked again when the link is there */
     gw_want_encode(&what, want->bytes);
@@ -210,6 +221,14 @@ static int is_answer(const struct gw_client *client,
            frame->clock + 1 >= client->chunk[frame->chunk].want;
 }
 
+static void count_staleness(struct gw_client *client, uint32_t staleness)
+{
+    uint32_t last = GW_STALENESS_BUCKETS - 1;
+    uint32_t bucket = staleness < last ? staleness : last;
+    atomic_fetch_add_explicit(&client->staleness[bucket], 1,
+                              memory_order_relaxed);
+}
+
 void gw_client_frame(struct gw_client *client,
                      struct gw_peer *peer,
                      unsigned link,
@@ -220,6 +239,8 @@ void gw_client_frame(struct gw_client *client,
         return;
     }
     struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
+    if (client->each && chunk->pushed)
+        count_staleness(client, frame->count);
     chunk->want = 0;
     chunk->pushed = 0;
     chunk->seeding = 0;
@@ -294,15 +315,12 @@ static uint32_t missing_wants(struct gw_client *client,
         uint32_t c = map->shard_chunk[shard][*next_p];
         if (!client->chunk[c].want || link_of(client, c) != link)
             continue;
-        struct gw_want what = {
-            .chunk = c,
-            .count = 1,
-            .value = client->chunk[c].want - 1,
-            .offset = map->chunk[c].arena_offset,
-            .window = client->shard[shard].weights,
-            .priority = BULK_PRIORITY,
-            .condition = GW_WANT_VERSION,
-        };
+        struct gw_want what = condition_of(client, client->chunk[c].want - 1);
+        what.chunk = c;
+        what.count = 1;
+        what.offset = map->chunk[c].arena_offset;
+        what.window = client->shard[shard].weights;
+        what.priority = BULK_PRIORITY;
         gw_want_encode(&what, bytes + (size_t)n++ * GW_WANT_BYTES);
     }
     return n;

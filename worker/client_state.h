@@ -58,6 +58,13 @@ enum gw_client_waiting {
     GW_WAITING_SCORE,
 };
 
+/* Where all ranks stand still: our clock there, and the step that it is. */
+struct gw_client_meeting {
+    uint64_t clock; /* + 1; 0: none yet */
+    uint64_t step;
+    int scores; /* the test set is to be scored */
+};
+
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
 
 struct gw_client {
@@ -77,12 +84,15 @@ struct gw_client {
     char *job;
     uint32_t rank, ranks;
     struct gw_config config;
+    struct gw_policy_word word;
+    int each; /* the word: each push makes a version */
 
     struct gw_map *map;
     uint32_t members_seen, members_total, shards;
     struct gw_client_shard *shard; /* [shards] */
     int view_complete, started;
     struct gw_start start;
+    uint64_t first_clock;
     int needs_seed;
     unsigned connections;
 
@@ -103,6 +113,8 @@ struct gw_client {
     uint64_t score_clock;  /* + 1, of the last one */
     uint64_t scored_clock; /* whose result the caller waits for */
     struct gw_client_score score;
+    struct gw_client_meeting meeting;                 /* each push */
+    _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
 
     struct gw_timer watch;
     uint64_t progress_us, stalled_us;

@@ -49,7 +49,8 @@ enum gw_status gw_plan_make(const struct gw_config *config,
                             struct gw_plan *plan,
                             struct gw_error *error);
 
-/* Where step `step` (from 0, before plan->steps) stands. n >= 1. */
+/* Where step `step` (from 0) stands. n >= 1. Ranks that go through clocks of
+   their own may come past plan->steps: further epochs follow. */
 struct gw_plan_step gw_plan_step(const struct gw_plan *plan, uint64_t step);
 
 /*

@@ -50,6 +50,9 @@ static enum gw_status need_weights(void *context, size_t first, size_t n)
 static enum gw_status gradients_ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
+    if (!worker->pushing)
+        gw_client_computed(worker->client);
+    worker->pushing = 1;
     return gw_client_push(worker->client, first, n, worker->clock,
                           worker->samples);
 }
@@ -127,6 +130,34 @@ static enum gw_status sit_out(struct gw_worker *worker)
     return gw_client_push(worker->client, 0, worker->keys, worker->clock, 0);
 }
 
+/*
+ * Of the steps that are logged, which all ranks report; where ranks are at
+ * clocks of their own, of all steps since the last report.
+ */
+static void report(struct gw_worker *worker,
+                   const struct gw_model_result *result,
+                   uint64_t samples)
+{
+    struct gw_model_result *sum = &worker->unreported;
+    int each = gw_client_is_each(worker->client);
+    if (!each) {
+        *sum = (struct gw_model_result){0};
+        worker->unreported_samples = 0;
+    }
+    sum->loss += result->loss;
+    sum->correct += result->correct;
+    worker->unreported_samples += samples;
+    /* a step whose weights were scored is a logged one */
+    if (worker->clock % worker->config.log.every != 0 &&
+        worker->clock != worker->scored_clock &&
+        (each || worker->clock + 1 != worker->plan.steps))
+        return;
+    gw_client_report(worker->client, worker->clock, sum->loss, sum->correct,
+                     worker->unreported_samples, rss_bytes());
+    *sum = (struct gw_model_result){0};
+    worker->unreported_samples = 0;
+}
+
 static enum gw_status train_step(struct gw_worker *worker)
 {
     struct gw_plan_step step = gw_plan_step(&worker->plan, worker->clock);
@@ -136,6 +167,7 @@ static enum gw_status train_step(struct gw_worker *worker)
     struct gw_metrics *metrics = worker->options->client.metrics;
     uint64_t before_us = busy_us(worker);
     worker->samples = (uint32_t)part.n;
+    worker->pushing = 0;
     enum gw_status status =
         part.n > 0 ? train_part(worker, &step, part, &sum) : sit_out(worker);
     if (status != GW_OK)
@@ -143,12 +175,7 @@ static enum gw_status train_step(struct gw_worker *worker)
     gw_metrics_add(metrics, GW_METRIC_STEPS, 1);
     gw_metrics_add(metrics, GW_METRIC_SAMPLES, part.n);
     gw_metrics_add(metrics, GW_METRIC_COMPUTE_US, busy_us(worker) - before_us);
-    uint64_t every = worker->config.log.every;
-    /* a step whose weights were scored is a logged one */
-    if (worker->clock % every == 0 || worker->clock == worker->scored_clock ||
-        worker->clock + 1 == worker->plan.steps)
-        gw_client_report(worker->client, worker->clock, sum.loss, sum.correct,
-                         part.n, rss_bytes());
+    report(worker, &sum, part.n);
     return GW_OK;
 }
 
@@ -177,15 +204,43 @@ static enum gw_status evaluate(struct gw_worker *worker)
         sum.correct += result.correct;
     }
     struct gw_client_score score;
+    gw_client_computed(worker->client);
     return gw_client_score(worker->client, worker->clock, sum.loss, sum.correct,
                            part.n, &score);
 }
 
+/* By the plan or, where ranks are at clocks of their own, by decision. */
 static int evaluation_is_due(const struct gw_worker *worker)
 {
-    return worker->test && worker->clock != worker->scored_clock &&
-           gw_plan_due(&worker->plan, &worker->config.train.eval_every,
+    if (!worker->test || worker->clock == worker->scored_clock)
+        return 0;
+    if (gw_client_is_each(worker->client))
+        return gw_client_scores_at(worker->client, worker->clock);
+    return gw_plan_due(&worker->plan, &worker->config.train.eval_every,
                        worker->clock);
+}
+
+static enum gw_status maybe_evaluate(struct gw_worker *worker)
+{
+    enum gw_status status = GW_OK;
+    /* what is decided of this clock comes with its first weights */
+    if (gw_client_is_each(worker->client))
+        status = gw_client_wait(worker->client, 0, 1, worker->clock);
+    if (status != GW_OK || !evaluation_is_due(worker))
+        return status;
+    status = gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+    if (status == GW_OK)
+        status = evaluate(worker);
+    if (status == GW_OK)
+        worker->scored_clock = worker->clock;
+    return status;
+}
+
+/* Each push makes its own way to the end, which is decided. */
+static int has_steps(const struct gw_worker *worker)
+{
+    return gw_client_is_each(worker->client) ||
+           worker->clock < worker->plan.steps;
 }
 
 /* ---- the job ---- */
@@ -222,22 +277,16 @@ enum gw_status gw_step_run(struct gw_worker *worker)
     enum gw_status status = GW_OK;
     worker->clock = gw_client_first_clock(worker->client);
     worker->scored_clock =
-        first_is_scored(worker) ? worker->clock : NEVER_SCORED;
+        !gw_client_is_each(worker->client) && first_is_scored(worker)
+            ? worker->clock
+            : NEVER_SCORED;
     while (status == GW_OK) {
-        if (evaluation_is_due(worker)) {
-            status =
-                gw_client_wait(worker->client, 0, worker->keys, worker->clock);
-            if (status == GW_OK)
-                status = evaluate(worker);
-            if (status != GW_OK)
-                break;
-            worker->scored_clock = worker->clock;
-        }
-        if (worker->clock >= worker->plan.steps)
-            status =
-                gw_client_wait(worker->client, 0, worker->keys, worker->clock);
-        else
+        status = maybe_evaluate(worker);
+        if (status == GW_OK && has_steps(worker))
             status = train_step(worker);
+        else if (status == GW_OK)
+            status =
+                gw_client_wait(worker->client, 0, worker->keys, worker->clock);
         worker->clock++;
     }
     return status == GW_EEND ? end_job(worker) : status;

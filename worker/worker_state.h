@@ -37,8 +37,12 @@ struct gw_worker {
     /* the step that is going on, for the hooks */
     uint64_t clock;
     uint32_t samples;
+    int pushing;           /* a part of this clock's gradient has left */
     int last;              /* weights with which the job ends */
     uint64_t scored_clock; /* of the last evaluation */
+
+    struct gw_model_result unreported; /* each push: since the last report */
+    uint64_t unreported_samples;
 };
 
 /* step.c: trains from the client's first clock to the end of the job. */

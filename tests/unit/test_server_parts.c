@@ -87,9 +87,9 @@ static void the_linear_rule_scales_with_the_batch(void **state)
 static void sync_takes_each_push_of_its_clock_once(void **state)
 {
     (void)state;
-    const struct gw_policy *sync = gw_policy_find("sync");
+    const struct gw_policy *sync = gw_policy_find(GW_POLICY_SYNC);
     assert_non_null(sync);
-    assert_null(gw_policy_find("nonsense"));
+    assert_null(gw_policy_find(GW_POLICY_KINDS));
     for (uint64_t version = 0; version < 5; version++) {
         for (uint64_t clock = 0; clock < 8; clock++) {
             enum gw_push_verdict free = clock < version    ? GW_PUSH_DUPLICATE
@@ -97,19 +97,89 @@ static void sync_takes_each_push_of_its_clock_once(void **state)
                                                            : GW_PUSH_VIOLATION;
             enum gw_push_verdict held =
                 clock <= version ? GW_PUSH_DUPLICATE : GW_PUSH_VIOLATION;
-            assert_int_equal(sync->judge(version, clock, 0), free);
-            assert_int_equal(sync->judge(version, clock, 1), held);
+            struct gw_policy_view view = {.version = version};
+            assert_int_equal(sync->judge(&view, clock), free);
+            view.held = 1;
+            assert_int_equal(sync->judge(&view, clock), held);
         }
     }
-    assert_int_equal(sync->judge(0, UINT64_MAX, 0), GW_PUSH_VIOLATION);
+    struct gw_policy_view view = {.version = 0};
+    assert_int_equal(sync->judge(&view, UINT64_MAX), GW_PUSH_VIOLATION);
     assert_false(sync->complete(2, 3));
     assert_true(sync->complete(3, 3));
     struct gw_want want = {.condition = GW_WANT_VERSION, .value = 4};
-    assert_false(sync->answerable(&want, 3));
-    assert_true(sync->answerable(&want, 4));
-    assert_true(sync->answerable(&want, 5));
+    view.version = 3;
+    assert_false(sync->answerable(&want, &view));
+    view.version = 4;
+    assert_true(sync->answerable(&want, &view));
+    view.version = 5;
+    assert_true(sync->answerable(&want, &view));
     want.condition = 77;
-    assert_false(sync->answerable(&want, 5));
+    assert_false(sync->answerable(&want, &view));
+}
+
+static void single_pushes_come_in_the_order_of_their_rank(void **state)
+{
+    (void)state;
+    const enum gw_policy_kind kinds[] = {GW_POLICY_ASYNC, GW_POLICY_SSP};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const struct gw_policy *policy = gw_policy_find(kinds[i]);
+        assert_true(policy->each);
+        /* how far the chunk is by others does not matter */
+        struct gw_policy_view view = {.version = 99, .mark = 5, .least = 2};
+        assert_int_equal(policy->judge(&view, 4), GW_PUSH_DUPLICATE);
+        assert_int_equal(policy->judge(&view, 5), GW_PUSH_HOLD);
+        assert_int_equal(policy->judge(&view, 6), GW_PUSH_VIOLATION);
+        view.held = 1;
+        assert_int_equal(policy->judge(&view, 5), GW_PUSH_DUPLICATE);
+        assert_false(policy->complete(0, 3));
+        assert_true(policy->complete(1, 3));
+    }
+}
+
+static void async_answers_who_has_pushed(void **state)
+{
+    (void)state;
+    const struct gw_policy *async = gw_policy_find(GW_POLICY_ASYNC);
+    struct gw_want want = {.condition = GW_WANT_HELD, .value = 7};
+    struct gw_policy_view view = {.version = 99, .mark = 6, .least = 6};
+    assert_false(async->answerable(&want, &view));
+    view.mark = 7;
+    view.least = 0;
+    assert_true(async->answerable(&want, &view));
+    want.condition = GW_WANT_VERSION;
+    assert_false(async->answerable(&want, &view));
+}
+
+static void ssp_waits_for_the_slowest(void **state)
+{
+    (void)state;
+    const struct gw_policy *ssp = gw_policy_find(GW_POLICY_SSP);
+    struct gw_want want = {
+        .condition = GW_WANT_MINIMUM, .value = 7, .slack = 3};
+    struct gw_policy_view view = {.mark = 7};
+    for (view.least = 0; view.least < 8; view.least++)
+        assert_int_equal(ssp->answerable(&want, &view), view.least >= 4);
+    view.mark = 6;
+    assert_false(ssp->answerable(&want, &view));
+    want.value = 2; /* nobody can be further behind than the beginning */
+    view.least = 0;
+    assert_true(ssp->answerable(&want, &view));
+    want.condition = GW_WANT_HELD;
+    assert_false(ssp->answerable(&want, &view));
+}
+
+static void pushes_count_by_their_samples(void **state)
+{
+    (void)state;
+    /* three ranks of one clock come to the learning rate once */
+    double sum = 0;
+    for (unsigned n = 1; n <= 3; n++)
+        sum += gw_policy_lr_factor(GW_POLICY_ASYNC, 1.0 / 3, 3, 10 * n, 60, 9);
+    NEAR(sum, 1);
+    NEAR(gw_policy_lr_factor(GW_POLICY_SSP, 0.5, 4, 15, 60, 9), 0.5);
+    NEAR(gw_policy_lr_factor(GW_POLICY_STALE_LR, 0.25, 4, 15, 60, 5), 0.05);
+    NEAR(gw_policy_lr_factor(GW_POLICY_STALE_LR, 0.25, 4, 15, 60, 0), 0.25);
 }
 
 /* ---- wants ---- */
@@ -217,6 +287,10 @@ int main(void)
         cmocka_unit_test(warm_up_comes_first),
         cmocka_unit_test(the_linear_rule_scales_with_the_batch),
         cmocka_unit_test(sync_takes_each_push_of_its_clock_once),
+        cmocka_unit_test(single_pushes_come_in_the_order_of_their_rank),
+        cmocka_unit_test(async_answers_who_has_pushed),
+        cmocka_unit_test(ssp_waits_for_the_slowest),
+        cmocka_unit_test(pushes_count_by_their_samples),
         cmocka_unit_test(a_run_opens_each_chunk_where_it_belongs),
         cmocka_unit_test(a_run_that_leaves_the_map_is_refused),
     };

@@ -66,7 +66,7 @@ static void seed_all(struct gw_shard *shard)
         for (uint32_t i = 0; i < shard->chunk[c].elems; i++)
             shard->landing[0][shard->chunk[c].first + i] =
                 gradient(99, c, i) / 1e6f;
-        gw_shard_seed(shard, c, 0);
+        gw_shard_seed(shard, c);
     }
 }
 

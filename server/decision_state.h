@@ -1,0 +1,64 @@
+/*
+ * Inside the leader of decisions: what its files share.
+ *
+ *   decision.c        the stream, steps, evaluations
+ *   decision_meet.c   policies of single pushes: drains, and what is decided
+ *                     where all ranks stand still
+ */
+#ifndef GW_SERVER_DECISION_STATE_H
+#define GW_SERVER_DECISION_STATE_H
+
+#include "server/decision.h"
+
+/* Cuts on their way to the disk; the end may add one. */
+#define CUTS_OPEN_MAX 2
+
+struct gw_leader {
+    struct gw_leader_options options;
+    struct gw_decision_state state;
+    uint32_t number;
+    uint64_t seen_version; /* gw_leader_before has been here */
+    uint64_t end_clock;
+    uint64_t cut_clock; /* of the last cut */
+    uint32_t cuts_open; /* that are not stored yet */
+    int score_waits;    /* for a cut to be stored */
+    int stop, want_cut;
+    uint8_t phase;   /* of the votes that are awaited */
+    uint32_t voters; /* shards that own a chunk */
+    uint32_t votes;  /* of them, complete */
+    uint32_t *voted; /* [shards] values received */
+    double *square;  /* [chunks], and [2 * chunks] in phase 2 */
+    double *trust;   /* [keys] */
+    uint64_t samples;
+    uint32_t *bad; /* [ranks] */
+    uint32_t bad_n;
+    struct gw_score *score; /* [ranks] */
+    uint8_t *scored;        /* [ranks] */
+    uint32_t scores;
+    uint64_t score_clock;
+
+    /* where each push makes a version */
+    uint64_t base_clock, base_pushes; /* steps are counted from here */
+    uint64_t cut_pushes;              /* of the last cut */
+    uint32_t drain;                   /* number of the drain, 0: none */
+    uint64_t *at;                     /* [ranks] clocks of the last meeting */
+    uint64_t *standing;               /* [shards][ranks] as settled */
+    uint8_t *blocked;                 /* [shards][ranks] */
+    uint8_t *settled;                 /* [shards] */
+};
+
+/* decision.c */
+void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision);
+void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best);
+void gw_leader_end(struct gw_leader *leader,
+                   uint64_t clock,
+                   enum gw_end_reason reason);
+int gw_leader_saves(const struct gw_leader *leader);
+
+/* decision_meet.c */
+enum gw_status gw_meet_open(struct gw_leader *leader);
+void gw_meet_close(struct gw_leader *leader);
+/* Decides a drain where something is to happen that needs one. */
+void gw_meet_maybe(struct gw_leader *leader);
+
+#endif

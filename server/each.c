@@ -1,0 +1,140 @@
+/*
+ * Policies under which each push makes a version (async, ssp, ..): a push is
+ * applied as it arrives, and whoever sent it is given the weights as they then
+ * are.
+ *
+ * Ranks are at different clocks here. Where all chunks must stand still, for a
+ * checkpoint, an evaluation or the end, shard 0 decides a drain:
+ *
+ *   drain --> wants are kept open --> ranks finish their clock, push it whole,
+ *   wait --> every shard says where each rank stands (settled) --> what is to
+ *   happen there is decided, with the ranks' clocks --> resume: wants are
+ *   answered again
+ *
+ * A rank whose want is kept open by any shard pushes nothing more, so when all
+ * shards name the same clock of it, nothing of it is on its way.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+/* ---- pushes ---- */
+
+/* Samples of all ranks in a clock; the last of an epoch may have fewer. */
+static uint64_t clock_samples(const struct gw_server *server, uint64_t clock)
+{
+    uint64_t steps = server->start.steps_per_epoch;
+    uint64_t full = server->global_batch, samples = server->start.samples;
+    if (steps == 0 || samples == 0 || clock % steps + 1 < steps)
+        return full;
+    return samples - (steps - 1) * full;
+}
+
+/* The rank's clock is over when all of its chunks here are in. */
+static void count_push(struct gw_server *server, uint32_t rank)
+{
+    struct gw_session *session = &server->session[rank];
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[0];
+    if (++session->pushed < server->shard->chunks)
+        return;
+    session->pushed = 0;
+    session->clock++;
+    if (server->leader)
+        gw_leader_pushed(server->leader, chunk->updates, chunk->pushes);
+    if (server->draining)
+        gw_each_settle(server);
+}
+
+/* Returns 0 when the push must wait, or the job is over. */
+static int apply(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+    struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    struct gw_update update;
+    enum gw_status status = GW_OK;
+    if (!gw_save_before_update(server, index))
+        return 0; /* looked at again when the snapshot is free */
+    uint64_t clock = slot->mark;
+    if (slot->empty) {
+        gw_shard_pass(server->shard, rank, index);
+    } else {
+        slot->staleness = (uint32_t)(chunk->updates - slot->given);
+        double factor = gw_policy_lr_factor(
+            server->word.kind, server->terms.scale, server->ranks,
+            slot->samples, clock_samples(server, clock), slot->staleness);
+        gw_session_fill_update(server, index, slot->samples, 1, factor,
+                               &update);
+        status = gw_shard_update_each(server->shard, rank, index, &update);
+    }
+    if (status != GW_OK) {
+        gw_session_blame(server, index, clock);
+        return 0;
+    }
+    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, 1);
+    return 1;
+}
+
+void gw_each_complete(struct gw_server *server, uint32_t index)
+{
+    for (uint32_t rank = 0; rank < server->ranks && !server->finished; rank++) {
+        if (!gw_shard_slot(server->shard, rank, index)->held)
+            continue;
+        if (!apply(server, rank, index))
+            return;
+        gw_session_answer(server, index);
+        count_push(server, rank);
+    }
+}
+
+/* ---- drains ---- */
+
+uint64_t gw_each_version(const struct gw_server *server)
+{
+    return server->shard->chunks > 0 ? server->shard->chunk[0].version : 0;
+}
+
+static int is_blocked(const struct gw_server *server, uint32_t rank)
+{
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        if (gw_wants_slot(server->wants, rank, i)->open)
+            return 1;
+    return 0;
+}
+
+void gw_each_settle(struct gw_server *server)
+{
+    struct gw_settled settled = {.decision = server->draining,
+                                 .clocks = server->settled_clocks,
+                                 .clocks_n = server->ranks,
+                                 .blocked = server->settled_blocked};
+    if (server->shard->chunks == 0)
+        return; /* nothing is pushed here */
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        const struct gw_session *session = &server->session[rank];
+        if (session->pushed > 0)
+            return;
+        server->settled_clocks[rank] = session->clock;
+        if (is_blocked(server, rank))
+            server->settled_blocked[settled.blocked_n++] = rank;
+    }
+    gw_follow_settled(server, NULL, &settled);
+}
+
+void gw_each_drain(struct gw_server *server)
+{
+    server->draining = server->decision;
+    gw_each_settle(server);
+}
+
+void gw_each_resume(struct gw_server *server)
+{
+    server->draining = 0;
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        gw_session_answer(server, i);
+}
+
+void gw_each_open(struct gw_server *server)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        server->session[rank].clock = server->clocks[rank];
+}
