@@ -106,11 +106,13 @@ void gw_bench_print_head(const struct gw_bench_options *options)
         return;
     fprintf(
         options->table,
-        "# gradweir %s, host %s, %s, transport %s, host memory, %u workers, "
-        "%u servers, %u connections, %s, %s\n%s",
+        "# gradweir %s, host %s, %s, transport %s, host memory, %u worker%s, "
+        "%u server%s, %u connection%s, %s, %s\n%s",
         PACKAGE_VERSION, host.nodename, host.machine, options->transport->name,
-        options->workers, options->servers, options->connections,
-        options->optimizer->name, gw_update_isa(), method);
+        options->workers, gw_plural(options->workers), options->servers,
+        gw_plural(options->servers), options->connections,
+        gw_plural(options->connections), options->optimizer->name,
+        gw_update_isa(), method);
     if (options->network)
         fprintf(options->table,
                 "%10s  %-9s  %-9s  %-9s  %6s  %10s  %10s  %10s  %8s  %8s  %6s  "

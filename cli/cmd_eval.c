@@ -191,7 +191,8 @@ enum gw_exit gw_cmd_eval(int argc, char **argv)
         return gw_cli_fail(&error);
     if (!json || strcmp(json, "-") != 0)
         printf("step %" PRIu64 ": loss %.6f, accuracy %.4f of %" PRIu64
-               " test samples\n",
-               result.step, result.loss, result.accuracy, result.samples);
+               " test sample%s\n",
+               result.step, result.loss, result.accuracy, result.samples,
+               gw_plural(result.samples));
     return GW_EXIT_DONE;
 }

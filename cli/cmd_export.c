@@ -34,8 +34,9 @@ write_file(const char *path, const char *file, struct gw_error *error)
         return status;
     status = gw_checkpoint_export(&disk, &checkpoint, file, error);
     if (status == GW_OK)
-        printf("%s: %zu tensors of step %" PRIu64 "\n", file,
-               checkpoint.map->keys, checkpoint.clock);
+        printf("%s: %zu tensor%s of step %" PRIu64 "\n", file,
+               checkpoint.map->keys, gw_plural(checkpoint.map->keys),
+               checkpoint.clock);
     gw_checkpoint_close(&checkpoint);
     return status;
 }

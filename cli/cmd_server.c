@@ -190,10 +190,10 @@ static enum gw_status check_ports(const struct server *server,
     if (server->port_first == 0 || ports >= server->shards)
         return GW_OK;
     return gw_fail(error, GW_EUSAGE,
-                   "--port: %" PRIu64 " ports are too few for server.threads = "
+                   "--port: %" PRIu64 " port%s too few for server.threads = "
                    "%u, give a range such as %" PRIu64 "-%" PRIu64,
-                   ports, server->shards, server->port_first,
-                   server->port_first + server->shards - 1);
+                   ports, ports == 1 ? " is" : "s are", server->shards,
+                   server->port_first, server->port_first + server->shards - 1);
 }
 
 static enum gw_status open_shards(struct server *server, struct gw_error *error)

@@ -19,9 +19,9 @@
 
 static void print_data(const char *name, const struct gw_dataset_shape *shape)
 {
-    printf(COLUMN "%" PRIu64 " samples of %zux%zux%zu, %zu classes\n", name,
-           shape->samples, shape->channels, shape->height, shape->width,
-           shape->classes);
+    printf(COLUMN "%" PRIu64 " sample%s of %zux%zux%zu, %zu classes\n", name,
+           shape->samples, gw_plural(shape->samples), shape->channels,
+           shape->height, shape->width, shape->classes);
 }
 
 static enum gw_status open_data(const struct gw_config *config,
@@ -64,9 +64,10 @@ static enum gw_status print_shards(const struct gw_config *config,
     enum gw_status status = gw_map_create(keys, n, shards, &map, error);
     if (status != GW_OK)
         return status;
-    printf(COLUMN "%zu keys, %" PRIu64 " KiB of weights in %zu chunks on %u "
-                  "shards\n",
-           "weights", n, map->arena_bytes >> 10, map->chunks, shards);
+    printf(COLUMN "%zu key%s, %" PRIu64 " KiB of weights in %zu chunk%s on %u "
+                  "shard%s\n",
+           "weights", n, gw_plural(n), map->arena_bytes >> 10, map->chunks,
+           gw_plural(map->chunks), shards, gw_plural(shards));
     gw_map_destroy(map);
     return GW_OK;
 }
@@ -101,8 +102,9 @@ static enum gw_status print_model(const struct gw_config *config,
     if (status == GW_OK) {
         const struct gw_key *keys = gw_model_keys(model, &n);
         printf(COLUMN "%" PRIu64 " in all, %" PRIu64 " per epoch, %" PRIu64
-                      " samples each\n",
-               "steps", plan.steps, plan.steps_per_epoch, plan.global_batch);
+                      " sample%s each\n",
+               "steps", plan.steps, plan.steps_per_epoch, plan.global_batch,
+               gw_plural(plan.global_batch));
         status = print_shards(config, keys, n, error);
         if (status == GW_OK)
             status = gw_begin_check_model(begin, gw_keys_hash(keys, n), error);
@@ -130,9 +132,11 @@ static enum gw_status print_all(const struct gw_plan_options *options,
     if (data)
         gw_dataset_close(data);
     if (status == GW_OK)
-        printf(COLUMN "1 coordinator, %" PRIu64 " servers, %" PRIu64
-                      " workers, and a launcher\n",
-               "processes", config->cluster.servers, config->cluster.workers);
+        printf(COLUMN "1 coordinator, %" PRIu64 " server%s, %" PRIu64
+                      " worker%s, and a launcher\n",
+               "processes", config->cluster.servers,
+               gw_plural(config->cluster.servers), config->cluster.workers,
+               gw_plural(config->cluster.workers));
     return status;
 }
 

@@ -65,8 +65,10 @@ void gw_show_job(const struct gw_show *show,
     int automatic = strcmp(config->cluster.transport, "auto") == 0;
     fprintf(out, COLUMN "%s, by gradweir %s\n", "job", file, PACKAGE_VERSION);
     print_model(out, config);
-    fprintf(out, COLUMN "%" PRIu64 " workers, %" PRIu64 " servers\n", "cluster",
-            config->cluster.workers, config->cluster.servers);
+    fprintf(out, COLUMN "%" PRIu64 " worker%s, %" PRIu64 " server%s\n",
+            "cluster", config->cluster.workers,
+            gw_plural(config->cluster.workers), config->cluster.servers,
+            gw_plural(config->cluster.servers));
     fprintf(out, COLUMN "%s (%s)\n", "transport", transport,
             automatic ? "auto: the first that works here"
                       : "cluster.transport says so");

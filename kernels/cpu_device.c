@@ -33,8 +33,9 @@ static enum gw_status cpu_open(const struct gw_device_options *options,
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     if (options->threads < 1 || options->threads > processors)
         return gw_fail(error, GW_ERANGE,
-                       "worker.threads = %d: this machine has %ld processors",
-                       options->threads, processors);
+                       "worker.threads = %d: this machine has %ld processor%s",
+                       options->threads, processors,
+                       gw_plural((uint64_t)processors));
     struct gw_device *device = malloc(sizeof *device);
     if (!device)
         return gw_fail(error, GW_ENOMEM, "no memory for a cpu device");

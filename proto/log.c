@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/status.h"
+
 #define SECOND_US ((uint64_t)1000000)
 #define DAY_S     ((uint64_t)86400)
 #define ERA_DAYS  146097 /* in 400 years */
@@ -168,7 +170,8 @@ void gw_log_limit_flush(const struct gw_log *log,
 {
     if (limit->suppressed == 0)
         return;
-    gw_log_line(log, level, "suppressed %llu similar lines",
-                (unsigned long long)limit->suppressed);
+    gw_log_line(log, level, "suppressed %llu similar line%s",
+                (unsigned long long)limit->suppressed,
+                gw_plural(limit->suppressed));
     limit->suppressed = 0;
 }

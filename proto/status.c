@@ -59,3 +59,8 @@ enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
     memcpy(error->text + used, ": ", separator);
     return error->status;
 }
+
+const char *gw_plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}

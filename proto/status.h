@@ -6,6 +6,7 @@
 #define GW_PROTO_STATUS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Codes are grouped by the largest thing that broke, which tells the caller
@@ -67,6 +68,9 @@ struct gw_error {
 /* Control characters, which a peer or a file may have put there, become
    question marks: what is shown to a person stays one line. */
 void gw_text_clean(char *text);
+
+/* "s" for what there are n of, "" for one. */
+const char *gw_plural(uint64_t n);
 
 /*
  * Fills *error (may be NULL, then only the status counts) with a printf-style

@@ -388,12 +388,13 @@ print_state(const struct gw_coordinator *self, char *text, size_t room)
     const struct gw_config *config = self->config;
     int n;
     if (self->phase == GW_PHASE_GATHERING)
-        n = snprintf(text, room,
-                     "job %016" PRIx64 ": gathering, %u of %" PRIu64
-                     " workers and %u of %" PRIu64 " servers are here\n",
-                     gw_member_job(self->member), self->workers,
-                     config->cluster.workers, self->servers,
-                     config->cluster.servers);
+        n = snprintf(
+            text, room,
+            "job %016" PRIx64 ": gathering, %u of %" PRIu64
+            " worker%s and %u of %" PRIu64 " server%s are here\n",
+            gw_member_job(self->member), self->workers, config->cluster.workers,
+            gw_plural(config->cluster.workers), self->servers,
+            config->cluster.servers, gw_plural(config->cluster.servers));
     else
         n = snprintf(text, room,
                      "job %016" PRIx64 ": %s, step %" PRIu64 " of %" PRIu64

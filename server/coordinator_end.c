@@ -101,8 +101,8 @@ nothing_to_do(const struct gw_coordinator *self, char *text, size_t room)
         snprintf(text, room,
                  "nothing to do: the checkpoint is at step %" PRIu64
                  " already, and train.epochs is %" PRIu64 ", %" PRIu64
-                 " steps; raise train.epochs to go on",
-                 at, config->train.epochs, steps);
+                 " step%s; raise train.epochs to go on",
+                 at, config->train.epochs, steps, gw_plural(steps));
 }
 
 /* "all 10 steps done" and the like, and the status that goes with it. */
@@ -127,7 +127,8 @@ how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
         if (self->state.clock >= self->declare.total_steps)
             nothing_to_do(self, text, room);
         else
-            snprintf(text, room, "all %" PRIu64 " steps done", self->end_clock);
+            snprintf(text, room, "all %" PRIu64 " step%s done", self->end_clock,
+                     gw_plural(self->end_clock));
         return GW_OK;
     }
 }

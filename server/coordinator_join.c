@@ -52,7 +52,8 @@ static int place_worker(struct gw_coordinator *self,
     uint32_t rank = join->rank;
     if (self->workers == all) {
         refuse(self, peer, GW_EREFUSED,
-               "the job has its %u workers (cluster.workers)", all);
+               "the job has its %u worker%s (cluster.workers)", all,
+               gw_plural(all));
         return 0;
     }
     if (rank == GW_RANK_NONE)
@@ -89,7 +90,8 @@ static int place_server(struct gw_coordinator *self,
         number++;
     if (number == all) {
         refuse(self, peer, GW_EREFUSED,
-               "the job has its %u servers (cluster.servers)", all);
+               "the job has its %u server%s (cluster.servers)", all,
+               gw_plural(all));
         return 0;
     }
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
@@ -275,8 +277,10 @@ static void maybe_complete(struct gw_coordinator *self)
         return;
     self->shards = shards;
     name_members(self);
-    gw_log_info(self->log, "all are here: %u workers, %u servers, %u shards",
-                self->workers, self->servers, self->shards);
+    gw_log_info(self->log, "all are here: %u worker%s, %u server%s, %u shard%s",
+                self->workers, gw_plural(self->workers), self->servers,
+                gw_plural(self->servers), self->shards,
+                gw_plural(self->shards));
     for (struct gw_roster *one = self->roster; one; one = one->next)
         send_view(self, one->peer);
     maybe_start(self);
@@ -333,10 +337,12 @@ void gw_coordinator_joined(struct gw_coordinator *self,
         .welcome = {.rank = id, .job = self->job_text}};
     gw_coordinator_tell(self, peer, &message);
     gw_log_info(self->log,
-                "%s has joined: %u of %" PRIu64 " workers and %u of %" PRIu64
-                " servers are here",
+                "%s has joined: %u of %" PRIu64 " worker%s and %u of %" PRIu64
+                " server%s are here",
                 peer->name, self->workers, self->config->cluster.workers,
-                self->servers, self->config->cluster.servers);
+                gw_plural(self->config->cluster.workers), self->servers,
+                self->config->cluster.servers,
+                gw_plural(self->config->cluster.servers));
     maybe_complete(self);
 }
 

@@ -233,9 +233,10 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
         return GW_EMISMATCH;
     if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
         gw_coordinator_note(self,
-                            "the checkpoint was made by %zu workers, now "
-                            "there are %" PRIu64 ": the bits will differ",
-                            from->n_ranks, self->config->cluster.workers);
+                            "the checkpoint was made by %zu worker%s, this "
+                            "job has %" PRIu64 ": the bits will differ",
+                            from->n_ranks, gw_plural(from->n_ranks),
+                            self->config->cluster.workers);
     for (size_t i = 0; i < from->n_ranks; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);

@@ -56,10 +56,11 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
     char names[NAMES_BYTES];
     if (self->phase == GW_PHASE_GATHERING && self->shards == 0) {
         snprintf(text, room,
-                 "members to join: %u of %" PRIu64 " workers and %u of %" PRIu64
-                 " servers are here",
-                 self->workers, config->cluster.workers, self->servers,
-                 config->cluster.servers);
+                 "members to join: %u of %" PRIu64
+                 " worker%s and %u of %" PRIu64 " server%s are here",
+                 self->workers, config->cluster.workers,
+                 gw_plural(config->cluster.workers), self->servers,
+                 config->cluster.servers, gw_plural(config->cluster.servers));
     } else if (self->phase == GW_PHASE_GATHERING) {
         name_others(self, has_declared, names);
         snprintf(text, room, "%s to declare its model and data", names);

@@ -98,6 +98,20 @@ ok 'members first, by MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE'
 await 5 nobody_left
 ok 'nobody is left'
 
+# --- one of each ---
+one="--workers 1 --servers 1"
+# shellcheck disable=SC2086
+run 0 train "$job" $one --set train.steps=1 --set train.batch=1 --set log.dir="$scratch/one" &&
+  grep -q '^cluster *1 worker, 1 server$' "$scratch/out" &&
+  grep -q '^done *all 1 step done$' "$scratch/out" &&
+  grep -q 'all are here: 1 worker, 1 server, 1 shard$' "$scratch"/one/coordinator-*
+ok 'one is not many'
+# shellcheck disable=SC2086
+run 0 train "$job" $one --dry-run --set train.batch=1 &&
+  grep -q '^processes *1 coordinator, 1 server, 1 worker, and a launcher$' "$scratch/out" &&
+  ! grep -E '(^|[^0-9])1 [a-z]+s( |,|;|$)' "$scratch/out"
+ok 'nor where nothing runs'
+
 # --- status ---
 start c coordinator "$job"
 coordinator=$started
