@@ -217,7 +217,8 @@ GW_FUZZ_RUNS = $(GW_FUZZ_TARGETS:=.run)
 FUZZ_SECONDS = 60
 
 check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
-%C%_fuzz_libfuzz_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/fuzz_dataset.c
+%C%_fuzz_libfuzz_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/fuzz_dataset.c \
+	%D%/fuzz/session.h %D%/fuzz/session_world.c
 %C%_fuzz_libreplay_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/replay.c
 EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
 
