@@ -167,11 +167,6 @@ void gw_member_close(struct gw_member *member)
     free(member);
 }
 
-struct gw_loop *gw_member_loop(const struct gw_member *member)
-{
-    return member->loop;
-}
-
 uint64_t gw_member_incarnation(const struct gw_member *member)
 {
     return member->incarnation;
@@ -180,11 +175,6 @@ uint64_t gw_member_incarnation(const struct gw_member *member)
 uint64_t gw_member_job(const struct gw_member *member)
 {
     return member->job;
-}
-
-void gw_member_set_job(struct gw_member *member, uint64_t job)
-{
-    member->job = job;
 }
 
 void gw_member_set_rank(struct gw_member *member, uint32_t rank)

@@ -126,10 +126,8 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
 /* Closes every peer and the listener. Not from within a handler's call. */
 void gw_member_close(struct gw_member *member);
 
-struct gw_loop *gw_member_loop(const struct gw_member *member);
 uint64_t gw_member_incarnation(const struct gw_member *member);
 uint64_t gw_member_job(const struct gw_member *member);
-void gw_member_set_job(struct gw_member *member, uint64_t job);
 void gw_member_set_rank(struct gw_member *member, uint32_t rank);
 void gw_member_set_epoch(struct gw_member *member, uint64_t epoch);
 uint64_t gw_member_epoch(const struct gw_member *member);

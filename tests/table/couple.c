@@ -52,7 +52,7 @@ static void on_frame(void *owner,
                      const void *payload)
 {
     struct side *side = owner;
-    struct gw_loop *loop = gw_member_loop(side->member);
+    struct gw_loop *loop = side->loop;
     uint64_t until_us = gw_loop_now(loop) + side->stall_us;
     (void)peer;
     (void)link;
@@ -109,12 +109,14 @@ void side_open(struct couple *couple,
     struct gw_member_options options = {
         .loop = couple->world.loop[which],
         .transport = couple->world.ops,
+        .job = side->job,
         .role = role,
         .rank = 0,
         .join_us = 400000,
         .handler = &handler,
         .owner = side,
     };
+    side->loop = options.loop;
     assert_int_equal(gw_member_open(&options, &side->member, &error), GW_OK);
 }
 
@@ -124,6 +126,7 @@ struct couple *couple_new(const char *transport)
     struct gw_error error = {0};
     assert_non_null(couple);
     world_open(&couple->world, transport);
+    couple->a.job = 1;
     side_open(couple, &couple->a, 0, GW_ROLE_COORDINATOR);
     side_open(couple, &couple->b, 1, GW_ROLE_WORKER);
     assert_int_equal(gw_member_listen(couple->a.member,

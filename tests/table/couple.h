@@ -10,6 +10,7 @@
 #include "transport/member.h"
 
 struct side {
+    struct gw_loop *loop;
     struct gw_member *member;
     struct gw_peer *peer;
     int ups, downs, lost;
@@ -18,6 +19,7 @@ struct side {
     uint64_t messages; /* passed on, checked to be in order */
     uint64_t frames;
     uint64_t stall_us; /* that the handling of the next frame takes */
+    uint64_t job;      /* before it opens; 0: it is told */
     const char *refuse;
     int closes; /* the peer, when one of its links breaks */
 };

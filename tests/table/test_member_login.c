@@ -32,8 +32,9 @@ static void refusals_are_final(void **state)
     couple_free(couple);
 
     couple = couple_new(*state);
-    gw_member_set_job(couple->a.member, 1);
-    gw_member_set_job(couple->b.member, 2);
+    gw_member_close(couple->b.member);
+    couple->b.job = couple->a.job + 1;
+    side_open(couple, &couple->b, 1, GW_ROLE_WORKER);
     dial(couple, 0, 1);
     world_run(&couple->world, b_lost, couple);
     assert_non_null(strstr(couple->b.lost_why, "another job"));
