@@ -522,10 +522,3 @@ const struct gw_tensor *gw_safetensors_find(const struct gw_safetensors *file,
         name, file->by_name, file->n, sizeof *file->by_name, compare_key);
     return found ? *found : NULL;
 }
-
-const char *gw_safetensors_metadata(const struct gw_safetensors *file,
-                                    const char *key)
-{
-    return json_string_value(
-        json_object_get(json_object_get(file->root, METADATA_KEY), key));
-}

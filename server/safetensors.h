@@ -105,7 +105,5 @@ gw_safetensors_tensors(const struct gw_safetensors *file, size_t *n_p);
 /* NULL where there is none of that name. */
 const struct gw_tensor *gw_safetensors_find(const struct gw_safetensors *file,
                                             const char *name);
-const char *gw_safetensors_metadata(const struct gw_safetensors *file,
-                                    const char *key);
 
 #endif
