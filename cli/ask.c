@@ -85,9 +85,8 @@ static void on_frame(void *owner,
                      const void *payload)
 {
     (void)owner;
-    (void)frame;
     (void)payload;
-    gw_peer_reject(peer, link, "frame that its role does not send");
+    gw_peer_reject_frame(peer, link, frame);
 }
 
 static void link_down(void *owner,

@@ -247,7 +247,7 @@ static void on_frame(void *owner,
     if (who && frame->kind == GW_FRAME_FILE)
         gw_files_frame(owner, who, frame);
     else
-        gw_peer_reject(peer, link, "frame that its role does not send");
+        gw_peer_reject_frame(peer, link, frame);
 }
 
 static void

@@ -194,4 +194,10 @@ uint64_t gw_peer_silent_us(const struct gw_peer *peer);
    the opener will dial again. */
 void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why);
 
+/* The same for a frame that a peer of its role does not send: names its kind.
+ */
+void gw_peer_reject_frame(struct gw_peer *peer,
+                          unsigned link,
+                          const struct gw_frame *frame);
+
 #endif

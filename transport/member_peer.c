@@ -332,6 +332,16 @@ void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
     give_up(&peer->link[link], GW_EPROTO, why);
 }
 
+void gw_peer_reject_frame(struct gw_peer *peer,
+                          unsigned link,
+                          const struct gw_frame *frame)
+{
+    char why[64];
+    snprintf(why, sizeof why, "%s frame that its role does not send",
+             gw_frame_kind_name(frame->kind));
+    gw_peer_reject(peer, link, why);
+}
+
 /* ---- accepting ---- */
 
 int gw_peer_adopt(struct gw_peer_link *slot,

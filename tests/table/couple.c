@@ -54,11 +54,10 @@ static void on_frame(void *owner,
     struct side *side = owner;
     struct gw_loop *loop = side->loop;
     uint64_t until_us = gw_loop_now(loop) + side->stall_us;
-    (void)peer;
-    (void)link;
-    (void)frame;
     (void)payload;
     side->frames++;
+    if (side->rejects)
+        gw_peer_reject_frame(peer, link, frame);
     side->stall_us = 0;
     while (gw_loop_now(loop) < until_us)
         continue;
@@ -73,7 +72,7 @@ static void link_down(void *owner,
     struct side *side = owner;
     (void)link;
     (void)status;
-    (void)why;
+    snprintf(side->down_why, sizeof side->down_why, "%s", why);
     side->downs++;
     if (side->closes)
         gw_peer_close(peer);

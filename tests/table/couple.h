@@ -21,6 +21,8 @@ struct side {
     uint64_t stall_us; /* that the handling of the next frame takes */
     uint64_t job;      /* before it opens; 0: it is told */
     const char *refuse;
+    int rejects; /* every frame */
+    char down_why[128];
     int closes; /* the peer, when one of its links breaks */
 };
 

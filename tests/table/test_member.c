@@ -236,13 +236,35 @@ static void traffic_is_counted(void **state)
     couple_free(couple);
 }
 
+static int a_is_down(void *owner)
+{
+    return ((struct couple *)owner)->a.downs > 0;
+}
+
+static void a_frame_out_of_place_is_named(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct gw_send send = {
+        .frame = {.kind = GW_FRAME_ACK, .chunk = GW_CHUNK_NONE},
+        .done = on_sent};
+    couple->a.rejects = 1;
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    gw_peer_send(couple->b.peer, 0, &send);
+    world_run(&couple->world, a_is_down, couple);
+    assert_string_equal(couple->a.down_why,
+                        "ack frame that its role does not send");
+    couple_free(couple);
+}
+
 #define ALL(transport)                                                         \
     ON(transport, messages_survive_broken_links),                              \
         ON(transport, a_full_channel_says_so),                                 \
         ON(transport, silence_is_told_once_and_in_time),                       \
         ON(transport, a_link_breaks_once),                                     \
         ON(transport, what_is_heard_after_a_pause_counts),                     \
-        ON(transport, traffic_is_counted)
+        ON(transport, traffic_is_counted),                                     \
+        ON(transport, a_frame_out_of_place_is_named)
 
 int main(void)
 {
