@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/leash.h"
+#include "cli/order.h"
 #include "cli/place.h"
 #include "cli/printer.h"
 #include "cli/process.h"
@@ -45,9 +46,9 @@ enum stage {
 
 struct coordinator {
     struct gw_process process;
-    struct gw_cli_job job;
-    int resume, leash;
-    const char *json, *listen;
+    struct gw_order order;
+    int leash;
+    const char *listen;
     struct gw_config config;
 
     struct gw_loop *loop;
@@ -342,7 +343,8 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     enum gw_status status = choose_address(command, address, error);
     if (status != GW_OK)
         return status;
-    gw_show_job(&command->show, command->job.file, config, transport->name);
+    gw_show_job(&command->show, command->order.job.file, config,
+                transport->name);
     status = gw_loop_open_uv(&command->loop, error);
     if (status != GW_OK)
         return status;
@@ -354,7 +356,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         .listen = address,
         .machine = command->process.machine,
         .config = config,
-        .resume = command->resume ? config->checkpoint.dir : NULL,
+        .resume = command->order.resume ? config->checkpoint.dir : NULL,
         .log = &command->process.log,
         .metrics = &command->metrics,
         .events = &events,
@@ -414,8 +416,9 @@ static enum gw_exit coordinate(struct coordinator *command)
     command->process.line = on_line;
     command->process.owner = command;
     /* objects on standard output leave no place for lines there */
-    FILE *to =
-        command->json && strcmp(command->json, "-") == 0 ? stderr : stdout;
+    FILE *to = command->order.json && strcmp(command->order.json, "-") == 0
+                   ? stderr
+                   : stdout;
     struct gw_printer *printer = NULL;
     pthread_mutex_init(&command->mutex, NULL);
     error.status = gw_process_open(&command->process, &error);
@@ -426,8 +429,9 @@ static enum gw_exit coordinate(struct coordinator *command)
     if (error.status == GW_OK)
         error.status =
             gw_process_logs(&command->process, &command->config, &error);
-    if (error.status == GW_OK && command->json)
-        error.status = gw_record_open(command->json, &command->record, &error);
+    if (error.status == GW_OK && command->order.json)
+        error.status =
+            gw_record_open(command->order.json, &command->record, &error);
     if (error.status == GW_OK)
         error.status = run(command, &error);
     if (printer)
@@ -455,68 +459,44 @@ static enum gw_status load(struct coordinator *command, struct gw_error *error)
         if (gw_cli_number("WORLD_SIZE", world, 1, 4096, &number, error))
             return error->status;
         snprintf(workers, sizeof workers, "cluster.workers=%" PRIu64, number);
-        command->job.fallback = workers;
+        command->order.job.fallback = workers;
     }
-    enum gw_status status = gw_cli_job_load(&command->job, config, error);
-    if (status == GW_OK)
-        status = gw_config_check(config, error);
-    command->job.fallback = NULL;
-    if (status != GW_OK)
-        return status;
-    if (command->resume && !config->checkpoint.dir[0])
-        return gw_fail(error, GW_EUSAGE,
-                       "--resume: checkpoint.dir is empty, so there is nothing "
-                       "to go on from");
-    return GW_OK;
+    enum gw_status status = gw_order_load(&command->order, config, error);
+    command->order.job.fallback = NULL;
+    return status;
 }
 
 static enum gw_exit start(int argc, char **argv, struct coordinator *command)
 {
     enum {
-        SET = 1,
-        RESUME,
-        LISTEN,
-        JSON,
-        LEASH,
-        HELP
+        LISTEN = GW_ORDER_OWN,
+        LEASH
     };
     static const struct option options[] = {
-        {"set", required_argument, NULL, SET},
-        {"resume", no_argument, NULL, RESUME},
+        GW_ORDER_OPTIONS,
         {"listen", required_argument, NULL, LISTEN},
-        {"json", required_argument, NULL, JSON},
         {"leash", required_argument, NULL, LEASH},
-        {"help", no_argument, NULL, HELP},
         {0},
     };
     struct gw_error error = {.status = GW_OK};
-    uint64_t number;
+    uint64_t number = 0;
     int option;
     enum gw_status status = GW_OK;
     while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        switch (option) {
-        case SET:
-            status = gw_cli_job_set(&command->job, optarg, &error);
-            break;
-        case RESUME:
-            command->resume = 1;
-            break;
-        case LISTEN:
-            status = gw_cli_address("--listen", optarg, 1, &error);
-            command->listen = optarg;
-            break;
-        case JSON:
-            command->json = optarg;
-            break;
-        case LEASH:
-            status = gw_cli_number("--leash", optarg, 3, 1000, &number, &error);
-            command->leash = (int)number;
-            break;
-        case HELP:
+        if (option == '?')
+            return GW_EXIT_USAGE;
+        if (option == GW_ORDER_HELP) {
             print_usage();
             return GW_EXIT_DONE;
-        default:
-            return GW_EXIT_USAGE;
+        }
+        if (option == LISTEN) {
+            status = gw_cli_address("--listen", optarg, 1, &error);
+            command->listen = optarg;
+        } else if (option == LEASH) {
+            status = gw_cli_number("--leash", optarg, 3, 1000, &number, &error);
+            command->leash = (int)number;
+        } else {
+            status = gw_order_option(&command->order, option, optarg, &error);
         }
         if (status != GW_OK)
             return gw_cli_fail(&error);
@@ -524,7 +504,7 @@ static enum gw_exit start(int argc, char **argv, struct coordinator *command)
     if (argc - optind != 1)
         return gw_cli_usage("coordinator: takes one job file (gradweir "
                             "coordinator --help)");
-    command->job.file = argv[optind];
+    command->order.job.file = argv[optind];
     status = load(command, &error);
     return status == GW_OK ? coordinate(command) : gw_cli_fail(&error);
 }

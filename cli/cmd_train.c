@@ -10,14 +10,14 @@
 #include <string.h>
 
 #include "cli/launch.h"
+#include "cli/order.h"
 #include "cli/plan.h"
 
 struct train {
-    struct gw_cli_job job;
+    struct gw_order order;
     struct gw_config config;
     char workers[64], servers[64]; /* --set of --workers and --servers */
-    int resume, dry_run;
-    const char *json;
+    int dry_run;
 };
 
 static void print_usage(void)
@@ -40,33 +40,18 @@ static void print_usage(void)
         "  --help           this text");
 }
 
-static enum gw_status check(struct train *train, struct gw_error *error)
-{
-    const struct gw_config *config = &train->config;
-    enum gw_status status = gw_cli_job_load(&train->job, &train->config, error);
-    if (status == GW_OK)
-        status = gw_config_check(config, error);
-    if (status != GW_OK)
-        return status;
-    if (train->resume && !config->checkpoint.dir[0])
-        return gw_fail(error, GW_EUSAGE,
-                       "--resume: checkpoint.dir is empty, so there is nothing "
-                       "to go on from");
-    return GW_OK;
-}
-
 static enum gw_exit launch(struct train *train)
 {
     char text[GW_ERROR_TEXT_BYTES];
     struct gw_error error;
-    if (check(train, &error) != GW_OK)
+    if (gw_order_load(&train->order, &train->config, &error) != GW_OK)
         return gw_cli_fail(&error);
     if (train->dry_run) {
         const struct gw_plan_options plan = {
-            .file = train->job.file,
+            .file = train->order.job.file,
             .config = &train->config,
-            .resume = train->resume,
-            .json = train->json,
+            .resume = train->order.resume,
+            .json = train->order.json,
         };
         return gw_plan_print(&plan, &error) == GW_OK ? GW_EXIT_DONE
                                                      : gw_cli_fail(&error);
@@ -74,91 +59,72 @@ static enum gw_exit launch(struct train *train)
     if (gw_cli_core_warning(text, sizeof text))
         fprintf(stderr, "gradweir: %s\n", text);
     const struct gw_launch_options options = {
-        .job = &train->job,
-        .resume = train->resume,
-        .json = train->json,
+        .job = &train->order.job,
+        .resume = train->order.resume,
+        .json = train->order.json,
         .servers = (unsigned)train->config.cluster.servers,
         .workers = (unsigned)train->config.cluster.workers,
     };
     return gw_launch(&options);
 }
 
+/* --workers and --servers are --set of their keys. */
 static enum gw_status set_count(struct train *train,
                                 const char *key,
                                 const char *value,
                                 char text[64],
                                 struct gw_error *error)
 {
+    char option[16];
+    uint64_t number;
+    snprintf(option, sizeof option, "--%s", key);
+    if (gw_cli_number(option, value, 1, 4096, &number, error) != GW_OK)
+        return error->status;
     snprintf(text, 64, "cluster.%s=%.40s", key, value);
-    return gw_cli_job_set(&train->job, text, error);
+    return gw_cli_job_set(&train->order.job, text, error);
 }
 
 static enum gw_exit start(int argc, char **argv, struct train *train)
 {
     enum {
-        WORKERS = 1,
+        WORKERS = GW_ORDER_OWN,
         SERVERS,
-        SET,
-        RESUME,
-        JSON,
-        DRY_RUN,
-        HELP
+        DRY_RUN
     };
     static const struct option options[] = {
+        GW_ORDER_OPTIONS,
         {"workers", required_argument, NULL, WORKERS},
         {"servers", required_argument, NULL, SERVERS},
-        {"set", required_argument, NULL, SET},
-        {"resume", no_argument, NULL, RESUME},
-        {"json", required_argument, NULL, JSON},
         {"dry-run", no_argument, NULL, DRY_RUN},
-        {"help", no_argument, NULL, HELP},
         {0},
     };
     struct gw_error error = {.status = GW_OK};
-    uint64_t number;
     int option;
     enum gw_status status = GW_OK;
     while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        switch (option) {
-        case WORKERS:
-            status =
-                gw_cli_number("--workers", optarg, 1, 4096, &number, &error);
-            if (status == GW_OK)
-                status =
-                    set_count(train, "workers", optarg, train->workers, &error);
-            break;
-        case SERVERS:
-            status =
-                gw_cli_number("--servers", optarg, 1, 4096, &number, &error);
-            if (status == GW_OK)
-                status =
-                    set_count(train, "servers", optarg, train->servers, &error);
-            break;
-        case SET:
-            status = gw_cli_job_set(&train->job, optarg, &error);
-            break;
-        case RESUME:
-            train->resume = 1;
-            break;
-        case JSON:
-            train->json = optarg;
-            break;
-        case DRY_RUN:
-            train->dry_run = 1;
-            break;
-        case HELP:
+        if (option == '?')
+            return GW_EXIT_USAGE;
+        if (option == GW_ORDER_HELP) {
             print_usage();
             return GW_EXIT_DONE;
-        default:
-            return GW_EXIT_USAGE;
         }
+        if (option == WORKERS)
+            status =
+                set_count(train, "workers", optarg, train->workers, &error);
+        else if (option == SERVERS)
+            status =
+                set_count(train, "servers", optarg, train->servers, &error);
+        else if (option == DRY_RUN)
+            train->dry_run = 1;
+        else
+            status = gw_order_option(&train->order, option, optarg, &error);
         if (status != GW_OK)
             return gw_cli_fail(&error);
     }
     if (argc - optind != 1)
         return gw_cli_usage("train: takes one job file (gradweir train "
                             "--help)");
-    train->job.file = argv[optind];
+    train->order.job.file = argv[optind];
     return launch(train);
 }
 

@@ -32,6 +32,8 @@ gradweir_SOURCES = \
 	%D%/leash.c \
 	%D%/leash.h \
 	%D%/main.c \
+	%D%/order.c \
+	%D%/order.h \
 	%D%/place.c \
 	%D%/place.h \
 	%D%/plan.c \

@@ -1,0 +1,34 @@
+#include "config.h"
+
+#include "cli/order.h"
+
+enum gw_status gw_order_option(struct gw_order *order,
+                               int option,
+                               const char *value,
+                               struct gw_error *error)
+{
+    switch (option) {
+    case GW_ORDER_SET:
+        return gw_cli_job_set(&order->job, value, error);
+    case GW_ORDER_RESUME:
+        order->resume = 1;
+        return GW_OK;
+    default:
+        order->json = value;
+        return GW_OK;
+    }
+}
+
+enum gw_status gw_order_load(const struct gw_order *order,
+                             struct gw_config *config,
+                             struct gw_error *error)
+{
+    enum gw_status status = gw_cli_job_load(&order->job, config, error);
+    if (status == GW_OK)
+        status = gw_config_check(config, error);
+    if (status == GW_OK && order->resume && !config->checkpoint.dir[0])
+        status = gw_fail(error, GW_EUSAGE,
+                         "--resume: checkpoint.dir is empty, so there is "
+                         "nothing to go on from");
+    return status;
+}
