@@ -438,7 +438,7 @@ static enum gw_exit coordinate(struct coordinator *command)
         gw_printer_wait(printer);
     tell_final(command);
     gw_printer_close(printer);
-    enum gw_exit code = gw_process_end(&command->process, &error, 0);
+    enum gw_exit code = gw_process_end(&command->process, &error);
     gw_process_close(&command->process);
     forget_gone(command);
     gw_record_close(command->record);

@@ -221,8 +221,10 @@ static void set_open(struct server *server, int open)
 {
     pthread_mutex_lock(&server->mutex);
     server->open = open;
-    if (open)
+    if (open) {
         atomic_store(&server->process.joined, 1);
+        server->process.told = 1;
+    }
     pthread_mutex_unlock(&server->mutex);
 }
 
@@ -253,8 +255,9 @@ static enum gw_status run_shards(struct server *server, struct gw_error *error)
                   : error->status;
 }
 
-static enum gw_status run(struct server *server, struct gw_error *error)
+static enum gw_status run(void *owner, struct gw_error *error)
 {
+    struct server *server = owner;
     enum gw_status status =
         gw_join_job(&server->process, &server->options, &server->config, error);
     if (status == GW_OK)
@@ -274,18 +277,12 @@ static enum gw_status run(struct server *server, struct gw_error *error)
 
 static enum gw_exit work(struct server *server)
 {
-    struct gw_error error = {.status = GW_OK, .text = ""};
     server->process.role = "server";
     server->process.leash = server->options.leash;
     server->process.stop = on_stop;
     server->process.owner = server;
     pthread_mutex_init(&server->mutex, NULL);
-    error.status = gw_process_open(&server->process, &error);
-    if (error.status == GW_OK)
-        error.status = run(server, &error);
-    enum gw_exit code = gw_process_end(&server->process, &error,
-                                       atomic_load(&server->process.joined));
-    gw_process_close(&server->process);
+    enum gw_exit code = gw_process_run(&server->process, run);
     pthread_mutex_destroy(&server->mutex);
     return code;
 }

@@ -31,7 +31,6 @@ struct worker {
     struct gw_loop *loop;
     pthread_mutex_t mutex; /* of client */
     struct gw_client *client;
-    int told; /* what fails from here on is told the coordinator */
 };
 
 static void print_usage(void)
@@ -109,8 +108,9 @@ static void take_slurm_rank(struct worker *worker)
     gw_log_info(&worker->process.log, "rank %" PRIu64 " is Slurm's", rank);
 }
 
-static enum gw_status run(struct worker *worker, struct gw_error *error)
+static enum gw_status run(void *owner, struct gw_error *error)
 {
+    struct worker *worker = owner;
     enum gw_status status =
         gw_join_job(&worker->process, &worker->options, &worker->config, error);
     if (status != GW_OK)
@@ -141,7 +141,7 @@ static enum gw_status run(struct worker *worker, struct gw_error *error)
         .opened = on_opened,
         .owner = worker,
     };
-    worker->told = 1;
+    worker->process.told = 1; /* what fails from here on */
     status = gw_worker_run(&options, error);
     gw_loop_close(worker->loop);
     return status;
@@ -149,18 +149,13 @@ static enum gw_status run(struct worker *worker, struct gw_error *error)
 
 static enum gw_exit work(struct worker *worker)
 {
-    struct gw_error error = {.status = GW_OK, .text = ""};
     worker->process.role = "worker";
     worker->process.leash = worker->options.leash;
     worker->process.stop = on_stop;
     worker->process.tick = on_tick;
     worker->process.owner = worker;
     pthread_mutex_init(&worker->mutex, NULL);
-    error.status = gw_process_open(&worker->process, &error);
-    if (error.status == GW_OK)
-        error.status = run(worker, &error);
-    enum gw_exit code = gw_process_end(&worker->process, &error, worker->told);
-    gw_process_close(&worker->process);
+    enum gw_exit code = gw_process_run(&worker->process, run);
     pthread_mutex_destroy(&worker->mutex);
     return code;
 }

@@ -232,8 +232,7 @@ enum gw_status gw_process_guard(struct gw_process *process,
 }
 
 enum gw_exit gw_process_end(struct gw_process *process,
-                            const struct gw_error *error,
-                            int told)
+                            const struct gw_error *error)
 {
     if (error->status == GW_OK)
         gw_log_info(&process->log, "%s", error->text);
@@ -241,9 +240,22 @@ enum gw_exit gw_process_end(struct gw_process *process,
         gw_log_error(&process->log, "%s", error->text);
     if (error->status == GW_OK)
         return GW_EXIT_DONE;
-    if (process->leash >= 0 && told)
+    if (process->leash >= 0 && process->told)
         return gw_cli_exit(error->status);
     if (process->log_terminal)
         fputs("\r\033[K", stderr);
     return gw_cli_fail(error);
+}
+
+enum gw_exit gw_process_run(struct gw_process *process,
+                            enum gw_status (*run)(void *owner,
+                                                  struct gw_error *error))
+{
+    struct gw_error error = {.status = GW_OK, .text = ""};
+    error.status = gw_process_open(process, &error);
+    if (error.status == GW_OK)
+        error.status = run(process->owner, &error);
+    enum gw_exit code = gw_process_end(process, &error);
+    gw_process_close(process);
+    return code;
 }

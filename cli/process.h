@@ -29,6 +29,7 @@ struct gw_process {
     atomic_int insecure; /* links leave this host */
     unsigned insecure_ticks;
     atomic_int joined; /* of a member: the coordinator knows of it */
+    int told;          /* of a member: how it ends, the coordinator says */
     /* what the role makes of the watch's events; may be NULL, and without
        orphaned or line a member leaves when it is time to */
     void (*stop)(void *owner, const char *why);
@@ -79,11 +80,15 @@ void gw_process_warn(struct gw_process *process, const char *text);
 void gw_process_leave(struct gw_process *process, const char *why);
 
 /*
- * The process' one line about its end, and its exit code. `told`: the
- * coordinator knows, so under a launcher the terminal has it already.
+ * The process' one line about its end, and its exit code. Where it is `told`,
+ * the terminal has it already under a launcher.
  */
 enum gw_exit gw_process_end(struct gw_process *process,
-                            const struct gw_error *error,
-                            int told);
+                            const struct gw_error *error);
+
+/* Opens the process, runs it with its owner, ends and closes it. */
+enum gw_exit gw_process_run(struct gw_process *process,
+                            enum gw_status (*run)(void *owner,
+                                                  struct gw_error *error));
 
 #endif
