@@ -386,9 +386,14 @@ static void knock(struct gw_sim_event *event)
     end->base.handler->up(&end->base, NULL);
 }
 
+/* The acceptor may have answered by now, too late. */
 static void on_deadline(struct gw_sim_event *event)
 {
-    fail_end(event->owner, GW_ETIMEOUT, "no answer to the login", 0);
+    struct gw_sim_link *opener = event->owner;
+    if (opener->peer)
+        fail_end(opener->peer, GW_ECLOSED, "closed by the peer",
+                 latency(opener->process->sim));
+    fail_end(opener, GW_ETIMEOUT, "no answer to the login", 0);
 }
 
 static enum gw_status dial(struct gw_transport *transport,
