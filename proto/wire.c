@@ -176,7 +176,7 @@ void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES])
 enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want)
 {
-    if (in[32] < GW_WANT_VERSION || in[32] > GW_WANT_MINIMUM ||
+    if (in[32] < GW_WANT_VERSION || in[32] > GW_WANT_NOW ||
         in[33] != GW_ENCODING_RAW || gw_get_u32(in + 4) == 0)
         return GW_EPROTO;
     *want = (struct gw_want){

@@ -53,6 +53,7 @@ enum gw_frame_kind {
 enum gw_frame_flag {
     GW_FLAG_NO_CRC = 1 << 0,   /* payload CRC field is not meant */
     GW_FLAG_WANT_ACK = 1 << 1, /* reserved: for a push without a want */
+    GW_FLAG_NOW = 1 << 2,      /* weights: of a plain pull, clock its name */
 };
 
 enum gw_dtype {
@@ -113,6 +114,7 @@ enum gw_want_condition {
     GW_WANT_HELD = 2,    /* every push of the asker before clock `value` is in
                           */
     GW_WANT_MINIMUM = 3, /* that, and everybody's before value - slack */
+    GW_WANT_NOW = 4,     /* a plain pull: as they are; value names it */
 };
 
 struct gw_want {

@@ -140,7 +140,7 @@ static void where_it_goes_on(const struct gw_coordinator *self,
                              size_t room)
 {
     const struct gw_final_report *final = &self->final;
-    if (gw_keeper_has(self, self->end_clock)) {
+    if (gw_keeper_has(self, self->cut_clock)) {
         snprintf(text, room, "%s",
                  *status_p != GW_EINTERRUPTED ? ""
                  : final->has_checkpoint

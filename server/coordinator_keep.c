@@ -140,6 +140,7 @@ static enum gw_status find_beginning(struct gw_coordinator *self,
     self->step = self->state.clock;
     self->final.has_checkpoint = 1;
     self->final.checkpoint = self->state.clock;
+    self->cut_clock = self->state.clock;
     return GW_OK;
 }
 

@@ -191,6 +191,7 @@ void gw_coordinator_decided(struct gw_coordinator *self,
             skipped(self, decision);
         break;
     case GW_DECIDE_CUT:
+        self->cut_clock = decision->clock;
         gw_keeper_cut(self, decision);
         break;
     case GW_DECIDE_SCORE:

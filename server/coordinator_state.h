@@ -89,6 +89,7 @@ struct gw_coordinator {
     uint64_t step;                  /* the furthest step known */
     uint64_t skips, last_skip;      /* since then; meaningless before one */
     uint64_t end_clock;
+    uint64_t cut_clock; /* of the last cut: the end is saved there */
     int end_reason;
     int end_decided;
     struct gw_gather gather[GW_GATHERS];

@@ -93,11 +93,16 @@ uint64_t gw_each_version(const struct gw_server *server)
     return server->shard->chunks > 0 ? server->shard->chunk[0].version : 0;
 }
 
+/* It wants weights for the clock that is its next one here. A want for a later
+   one has only overtaken the push. */
 static int is_blocked(const struct gw_server *server, uint32_t rank)
 {
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        if (gw_wants_slot(server->wants, rank, i)->open)
+    for (uint32_t i = 0; i < server->shard->chunks; i++) {
+        const struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, i);
+        if (slot->open && slot->want.condition != GW_WANT_NOW &&
+            slot->want.value <= server->session[rank].clock)
             return 1;
+    }
     return 0;
 }
 
@@ -126,11 +131,20 @@ void gw_each_drain(struct gw_server *server)
     gw_each_settle(server);
 }
 
-void gw_each_resume(struct gw_server *server)
+/* Where ranks pull first, to score or at the end, what they wanted before they
+   knew is void: who goes on asks again. */
+void gw_each_resume(struct gw_server *server, int pulls)
 {
     server->draining = 0;
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
+    for (uint32_t i = 0; i < server->shard->chunks; i++) {
+        for (uint32_t rank = 0; pulls && rank < server->ranks; rank++) {
+            struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, i);
+            if (slot->want.condition != GW_WANT_NOW &&
+                slot->decision < server->decision)
+                slot->open = 0;
+        }
         gw_session_answer(server, i);
+    }
 }
 
 void gw_each_open(struct gw_server *server)

@@ -30,7 +30,8 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         gw_each_drain(server);
         break;
     case GW_DECIDE_RESUME:
-        gw_each_resume(server);
+        gw_each_resume(server,
+                       decision->reason || server->end_clock != GW_NEVER_CLOCK);
         break;
     default:
         break; /* scores concern workers */

@@ -165,7 +165,7 @@ void gw_each_open(struct gw_server *server);
 void gw_each_complete(struct gw_server *server, uint32_t chunk);
 void gw_each_drain(struct gw_server *server);
 void gw_each_settle(struct gw_server *server);
-void gw_each_resume(struct gw_server *server);
+void gw_each_resume(struct gw_server *server, int pulls);
 uint64_t gw_each_version(const struct gw_server *server);
 
 /* step.c */

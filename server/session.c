@@ -33,49 +33,78 @@ view_of(const struct gw_server *server, uint32_t rank, uint32_t index)
 
 /* ---- out: answers ---- */
 
+static void answer(struct gw_server *server, uint32_t rank, uint32_t index);
+
 static void on_answered(struct gw_send *send, enum gw_status status)
 {
     struct gw_want_slot *slot = send->owner;
     (void)status; /* a worker asks again for what did not arrive */
     slot->sending = 0;
+    if (slot->open) /* it wants something else by now */
+        answer(slot->owner, slot->rank, slot->chunk);
+}
+
+static int is_answerable(const struct gw_server *server,
+                         const struct gw_want *want,
+                         const struct gw_policy_view *view)
+{
+    if (want->condition == GW_WANT_NOW)
+        return 1;
+    return !server->draining && server->policy->answerable(want, view);
+}
+
+/* What the answer brings: its clock, its count, and the weights. */
+static const float *fill_answer(struct gw_server *server,
+                                const struct gw_want_slot *slot,
+                                struct gw_frame *frame)
+{
+    struct gw_shard *shard = server->shard;
+    const struct gw_shard_slot *push =
+        gw_shard_slot(shard, slot->rank, slot->chunk);
+    uint64_t version = shard->chunk[slot->chunk].version;
+    frame->clock = version;
+    frame->count = (uint32_t)version;
+    if (slot->want.condition == GW_WANT_NOW) {
+        frame->flags |= GW_FLAG_NOW;
+        frame->clock = slot->want.value;
+    } else if (server->policy->each) {
+        frame->clock = push->mark;
+        frame->count = push->staleness;
+        return gw_shard_give(shard, slot->rank, slot->chunk);
+    }
+    return gw_shard_weights(shard, slot->chunk);
 }
 
 static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
-    const struct gw_shard_slot *push =
-        gw_shard_slot(server->shard, rank, index);
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     const struct gw_policy_view view = view_of(server, rank, index);
     struct gw_peer *peer = server->session[rank].peer;
-    int each = server->policy->each;
     if (!slot->open || slot->sending || !peer || !chunk->ready ||
-        !server->all_present || server->draining ||
-        !server->policy->answerable(&slot->want, &view))
+        !server->all_present || !is_answerable(server, &slot->want, &view))
         return;
     if (server->leader)
-        gw_leader_before(server->leader,
-                         each ? server->start.state.clock : chunk->version);
+        gw_leader_before(server->leader, server->policy->each
+                                             ? server->start.state.clock
+                                             : chunk->version);
     slot->open = 0;
     slot->sending = 1;
     slot->answer = (struct gw_send){
         .frame = {.kind = GW_FRAME_WEIGHTS,
-                  .clock = each ? view.mark : chunk->version,
                   .offset = slot->want.offset,
                   .window = slot->want.window,
                   .chunk = chunk->global,
-                  .count = each ? push->staleness : (uint32_t)chunk->version,
                   .length = chunk->elems * (uint32_t)sizeof(float),
                   .dtype = GW_DTYPE_F32,
                   .decision = server->decision,
                   .payload_crc = gw_shard_crc(server->shard, index)},
-        .payload = each ? gw_shard_give(server->shard, rank, index)
-                        : gw_shard_weights(server->shard, index),
         .priority = slot->want.priority,
         .crc_known = 1,
         .done = on_answered,
         .owner = slot,
     };
+    slot->answer.payload = fill_answer(server, slot, &slot->answer.frame);
     gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
                    slot->answer.frame.length);
@@ -278,7 +307,7 @@ static void got_want(struct gw_server *server,
         enum gw_status status = gw_want_decode(payload + at, &want);
         if (status == GW_OK)
             status = gw_wants_post(server->wants, peer->id, link, peer->links,
-                                   &want, want_opened, server);
+                                   &want, frame->decision, want_opened, server);
         if (status != GW_OK) {
             gw_peer_reject(peer, link, "want that makes no sense");
             return;
@@ -390,7 +419,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
                         server->whole_step, optimizer, &server->shard, error);
     if (status == GW_OK)
         status = gw_wants_create(server->map, server->number, server->ranks,
-                                 &server->wants, error);
+                                 server, &server->wants, error);
     if (status != GW_OK)
         return status;
     gw_shard_begin(server->shard, &server->start.state, server->clocks);

@@ -7,6 +7,7 @@
 enum gw_status gw_wants_create(const struct gw_map *map,
                                uint32_t shard,
                                uint32_t ranks,
+                               void *owner,
                                struct gw_wants **wants_p,
                                struct gw_error *error)
 {
@@ -23,6 +24,13 @@ enum gw_status gw_wants_create(const struct gw_map *map,
         free(wants);
         return gw_fail(error, GW_ENOMEM, "no memory for wants");
     }
+    for (uint32_t chunk = 0; chunk < wants->chunks; chunk++)
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            struct gw_want_slot *slot = gw_wants_slot(wants, rank, chunk);
+            slot->rank = rank;
+            slot->chunk = chunk;
+            slot->owner = owner;
+        }
     *wants_p = wants;
     return GW_OK;
 }
@@ -62,6 +70,7 @@ gw_wants_post(struct gw_wants *wants,
               unsigned link,
               unsigned links,
               const struct gw_want *want,
+              uint32_t decision,
               void (*opened)(void *owner, uint32_t rank, uint32_t chunk),
               void *owner)
 {
@@ -81,6 +90,7 @@ gw_wants_post(struct gw_wants *wants,
         slot->want.chunk = global;
         slot->want.count = 1;
         slot->want.offset += map->chunk[global].arena_offset - base;
+        slot->decision = decision;
         slot->open = 1;
         opened(owner, rank, local);
     }

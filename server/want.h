@@ -15,8 +15,11 @@
 
 struct gw_want_slot {
     struct gw_want want; /* narrowed to this chunk: `offset` is its own */
+    uint32_t decision;   /* the last that whoever posted it had */
     uint8_t open;
-    uint8_t sending; /* the answer is on its way out */
+    uint8_t sending;      /* the answer is on its way out */
+    uint32_t rank, chunk; /* local index */
+    void *owner;
     struct gw_send answer;
 };
 
@@ -26,9 +29,11 @@ struct gw_wants {
     struct gw_want_slot *slot; /* [chunks][ranks] */
 };
 
+/* owner: of every slot, for whoever answers. */
 enum gw_status gw_wants_create(const struct gw_map *map,
                                uint32_t shard,
                                uint32_t ranks,
+                               void *owner,
                                struct gw_wants **wants_p,
                                struct gw_error *error);
 void gw_wants_destroy(struct gw_wants *wants);
@@ -48,6 +53,7 @@ gw_wants_post(struct gw_wants *wants,
               unsigned link,
               unsigned links,
               const struct gw_want *want,
+              uint32_t decision,
               void (*opened)(void *owner, uint32_t rank, uint32_t chunk),
               void *owner);
 

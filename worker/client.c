@@ -46,9 +46,20 @@ const struct gw_error *gw_client_error(const struct gw_client *client)
 
 /* ---- waiting ---- */
 
+/* Single pushes: at this clock all ranks stand still, to score the test set or
+   for good, and what is wanted may never come. */
+static int is_called(const struct gw_client *client)
+{
+    const struct gw_client_meeting *meeting = &client->meeting;
+    return client->each && meeting->clock == client->waits_version + 1 &&
+           (meeting->scores ||
+            atomic_load(&client->end_clock) <= client->waits_version);
+}
+
 static int has_waited_for(const struct gw_client *client)
 {
-    return gw_client_has(client, client->waits_first, client->waits_n,
+    return is_called(client) ||
+           gw_client_has(client, client->waits_first, client->waits_n,
                          client->waits_version);
 }
 
@@ -315,7 +326,28 @@ enum gw_status gw_client_wait(struct gw_client *client,
     enum gw_status status = gw_client_wait_last(client, first, n, version);
     if (status == GW_OK && atomic_load(&client->end_clock) <= version)
         return GW_EEND;
+    if (status == GW_OK && client->each && client->meeting.scores &&
+        client->meeting.clock == version + 1)
+        return GW_EAGAIN;
     return status;
+}
+
+enum gw_status gw_client_pull(struct gw_client *client)
+{
+    gw_loop_enter(client->loop);
+    client->meeting.scores = 0;
+    gw_client_pull_all(client, client->meeting.name);
+    gw_loop_leave(client->loop);
+    return wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
+}
+
+enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)
+{
+    gw_loop_enter(client->loop);
+    gw_client_forget(client);
+    gw_client_want_all(client, clock, 0);
+    gw_loop_leave(client->loop);
+    return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 
 void gw_client_computed(struct gw_client *client)
@@ -348,11 +380,6 @@ enum gw_status gw_client_push(struct gw_client *client,
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
-}
-
-int gw_client_scores_at(const struct gw_client *client, uint64_t clock)
-{
-    return client->meeting.scores && client->meeting.clock == clock + 1;
 }
 
 int gw_client_is_each(const struct gw_client *client)

@@ -103,7 +103,9 @@ enum gw_status gw_client_attach(struct gw_client *client,
 /*
  * Waits until the weights of keys [first, first + n) have at least `version`.
  * Costs nothing when they are there. GW_EEND when the job ends at or before
- * clock `version` (see gw_client_wait_last).
+ * clock `version` (see gw_client_wait_last). GW_EAGAIN, where each push makes
+ * a version: all ranks stand still to score the test set, this one at clock
+ * `version`, of which nothing has been pushed: pull, score, go on.
  */
 enum gw_status gw_client_wait(struct gw_client *client,
                               size_t first,
@@ -154,9 +156,13 @@ enum gw_status gw_client_score(struct gw_client *client,
  */
 int gw_client_is_each(const struct gw_client *client);
 
-/* Each push: whether all ranks score the test set, this one before its clock
-   `clock`, whose first weights have been waited for. */
-int gw_client_scores_at(const struct gw_client *client, uint64_t clock);
+/*
+ * Each push, where all ranks stand still (GW_EAGAIN, GW_EEND): waits for all
+ * weights as they are, the same for every rank. go_on then asks again for those
+ * of this rank's clock.
+ */
+enum gw_status gw_client_pull(struct gw_client *client);
+enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock);
 
 /*
  * Tells the coordinator of a step or, where each push makes a version, of all

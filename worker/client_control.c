@@ -148,8 +148,12 @@ static void got_decision(struct gw_client *client,
             atomic_store(&client->loss_scale, decision->values[1]);
         break;
     case GW_DECIDE_RESUME:
-        client->meeting = (struct gw_client_meeting){clock + 1, decision->clock,
-                                                     decision->reason != 0};
+        client->meeting = (struct gw_client_meeting){
+            .clock = clock + 1,
+            .step = decision->clock,
+            .name = decision->number,
+            .scores = decision->reason != 0,
+        };
         break;
     case GW_DECIDE_END:
         client->end_reason = decision->reason;

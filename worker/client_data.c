@@ -73,19 +73,28 @@ static void send_chunk(struct gw_client *client, uint32_t index)
     gw_peer_send(shard->peer, link_of(client, index), &chunk->send);
 }
 
+static void post_want(struct gw_client_want *want);
+
 static void on_want_sent(struct gw_send *send, enum gw_status status)
 {
     struct gw_client_want *want = send->owner;
-    (void)status;
+    int again = want->again;
     want->sending = 0;
+    want->again = 0;
+    if (again && status == GW_OK)
+        post_want(want); /* a link that broke has everything asked again */
 }
 
-/* What the policy makes of "the weights for clock `version`". */
+/* What the policy makes of the weights that a chunk lacks. */
 static struct gw_want condition_of(const struct gw_client *client,
-                                   uint64_t version)
+                                   const struct gw_client_chunk *chunk)
 {
-    struct gw_want want = {.value = version, .condition = GW_WANT_VERSION};
-    if (client->word.kind == GW_POLICY_SSP) {
+    struct gw_want want = {.value = chunk->want - 1,
+                           .condition = GW_WANT_VERSION};
+    if (chunk->pull) {
+        want.condition = GW_WANT_NOW;
+        want.value = chunk->pull;
+    } else if (client->word.kind == GW_POLICY_SSP) {
         want.condition = GW_WANT_MINIMUM;
         want.slack = (uint32_t)client->word.n;
     } else if (client->each) {
@@ -94,26 +103,40 @@ static struct gw_want condition_of(const struct gw_client *client,
     return want;
 }
 
-/* Wants and their answers share a link, so both are void when it breaks. */
-static void post_want(struct gw_client *client,
-                      size_t key,
-                      uint32_t shard,
-                      unsigned link,
-                      uint64_t version)
+/* A chunk of the key that lacks something and comes from there; or none. */
+static const struct gw_client_chunk *
+find_lacking(const struct gw_client_want *want)
 {
+    const struct gw_client *client = want->client;
     const struct gw_map *map = client->map;
-    uint32_t first = map->key_chunk[key];
-    struct gw_client_want *want =
-        &client->want[(key * client->shards + shard) * client->connections +
-                      link];
-    struct gw_want what = condition_of(client, version);
-    what.chunk = first;
-    what.count = map->key_chunk[key + 1] - first;
-    what.offset = map->chunk[first].arena_offset;
-    what.window = client->shard[shard].weights;
-    what.priority = BULK_PRIORITY;
-    if (want->sending || !gw_peer_is_up(client->shard[shard].peer, link))
+    for (uint32_t c = map->key_chunk[want->key];
+         c < map->key_chunk[want->key + 1]; c++)
+        if ((client->chunk[c].want || client->chunk[c].pull) &&
+            map->chunk[c].shard == want->shard &&
+            link_of(client, c) == want->link)
+            return &client->chunk[c];
+    return NULL;
+}
+
+/* Wants and their answers share a link, so both are void when it breaks. */
+static void post_want(struct gw_client_want *want)
+{
+    struct gw_client *client = want->client;
+    const struct gw_map *map = client->map;
+    uint32_t first = map->key_chunk[want->key];
+    struct gw_peer *peer = client->shard[want->shard].peer;
+    const struct gw_client_chunk *lacking = find_lacking(want);
+    if (!lacking || !gw_peer_is_up(peer, want->link))
         return; /* asked again when the link is there */
+    want->again = want->sending;
+    if (want->sending)
+        return;
+    struct gw_want what = condition_of(client, lacking);
+    what.chunk = first;
+    what.count = map->key_chunk[want->key + 1] - first;
+    what.offset = map->chunk[first].arena_offset;
+    what.window = client->shard[want->shard].weights;
+    what.priority = BULK_PRIORITY;
     gw_want_encode(&what, want->bytes);
     want->sending = 1;
     want->send = (struct gw_send){
@@ -126,7 +149,7 @@ static void post_want(struct gw_client *client,
         .done = on_want_sent,
         .owner = want,
     };
-    gw_peer_send(client->shard[shard].peer, link, &want->send);
+    gw_peer_send(peer, want->link, &want->send);
 }
 
 /* Whether a chunk is the first of its key with this shard and link. */
@@ -141,17 +164,32 @@ is_first_there(const struct gw_client *client, uint32_t first, uint32_t chunk)
     return 1;
 }
 
-/* Asks every shard that holds a part of the key. */
-static void want_key(struct gw_client *client, size_t key, uint64_t version)
+static struct gw_client_want *want_of(const struct gw_client *client,
+                                      size_t key,
+                                      uint32_t shard,
+                                      unsigned link)
+{
+    return &client->want[(key * client->shards + shard) * client->connections +
+                         link];
+}
+
+/* Asks every shard that holds a part of the key for what its chunks lack. */
+static void ask_for_key(struct gw_client *client, size_t key)
 {
     const struct gw_map *map = client->map;
     uint32_t first = map->key_chunk[key], end = map->key_chunk[key + 1];
     for (uint32_t c = first; c < end; c++)
-        client->chunk[c].want = version + 1;
-    for (uint32_t c = first; c < end; c++)
         if (is_first_there(client, first, c))
-            post_want(client, key, map->chunk[c].shard, link_of(client, c),
-                      version);
+            post_want(
+                want_of(client, key, map->chunk[c].shard, link_of(client, c)));
+}
+
+static void want_key(struct gw_client *client, size_t key, uint64_t version)
+{
+    const struct gw_map *map = client->map;
+    for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++)
+        client->chunk[c].want = version + 1;
+    ask_for_key(client, key);
 }
 
 void gw_client_want_all(struct gw_client *client, uint64_t version, int seed)
@@ -163,6 +201,33 @@ void gw_client_want_all(struct gw_client *client, uint64_t version, int seed)
     }
     for (size_t key = 0; key < client->map->keys; key++)
         want_key(client, key, version);
+}
+
+/*
+ * A pull overtakes what is wanted: answers come in the order of their wants, so
+ * when it is there nothing older can arrive any more.
+ */
+void gw_client_pull_all(struct gw_client *client, uint64_t name)
+{
+    for (uint32_t c = 0; c < client->map->chunks; c++)
+        client->chunk[c].pull = name;
+    for (size_t key = 0; key < client->map->keys; key++)
+        ask_for_key(client, key);
+}
+
+/* What came by other wants than the pull is not there any more. */
+void gw_client_forget(struct gw_client *client)
+{
+    for (uint32_t c = 0; c < client->map->chunks; c++)
+        atomic_store(&client->chunk[c].have, 0);
+}
+
+int gw_client_has_pulled(const struct gw_client *client)
+{
+    uint32_t c = 0;
+    while (c < client->map->chunks && !client->chunk[c].pull)
+        c++;
+    return c == client->map->chunks;
 }
 
 static void
@@ -203,6 +268,15 @@ static void take_runs(struct gw_task *task)
 
 /* ---- in ---- */
 
+static int answers_chunk(const struct gw_client_chunk *chunk,
+                         const struct gw_frame *frame)
+{
+    if (frame->flags & GW_FLAG_NOW)
+        return chunk->pull != 0 && frame->clock == chunk->pull;
+    return chunk->want != 0 && !chunk->sending &&
+           frame->clock + 1 >= chunk->want;
+}
+
 /* An answer must be what was asked for, in the place that was given for it. */
 static int is_answer(const struct gw_client *client,
                      const struct gw_peer *peer,
@@ -216,9 +290,7 @@ static int is_answer(const struct gw_client *client,
            frame->offset == place->arena_offset &&
            frame->length == place->elems * sizeof(float) &&
            frame->dtype == GW_DTYPE_F32 && frame->encoding == GW_ENCODING_RAW &&
-           client->chunk[frame->chunk].want != 0 &&
-           !client->chunk[frame->chunk].sending &&
-           frame->clock + 1 >= client->chunk[frame->chunk].want;
+           answers_chunk(&client->chunk[frame->chunk], frame);
 }
 
 static void count_staleness(struct gw_client *client, uint32_t staleness)
@@ -239,15 +311,19 @@ void gw_client_frame(struct gw_client *client,
         return;
     }
     struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
+    client->progress_us = gw_loop_now(client->loop);
+    gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, frame->length);
+    if (frame->decision > atomic_load(&client->decision_needed))
+        atomic_store(&client->decision_needed, frame->decision);
+    if (frame->flags & GW_FLAG_NOW) {
+        chunk->pull = 0;
+        return;
+    }
     if (client->each && chunk->pushed)
         count_staleness(client, frame->count);
     chunk->want = 0;
     chunk->pushed = 0;
     chunk->seeding = 0;
-    client->progress_us = gw_loop_now(client->loop);
-    gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, frame->length);
-    if (frame->decision > atomic_load(&client->decision_needed))
-        atomic_store(&client->decision_needed, frame->decision);
     atomic_store_explicit(&chunk->have, frame->clock + 1, memory_order_release);
 }
 
@@ -313,9 +389,10 @@ static uint32_t missing_wants(struct gw_client *client,
     for (; *next_p < map->shard_chunks[shard] && n < WANTS_PER_FRAME;
          (*next_p)++) {
         uint32_t c = map->shard_chunk[shard][*next_p];
-        if (!client->chunk[c].want || link_of(client, c) != link)
+        if ((!client->chunk[c].want && !client->chunk[c].pull) ||
+            link_of(client, c) != link)
             continue;
-        struct gw_want what = condition_of(client, client->chunk[c].want - 1);
+        struct gw_want what = condition_of(client, &client->chunk[c]);
         what.chunk = c;
         what.count = 1;
         what.offset = map->chunk[c].arena_offset;
@@ -434,6 +511,11 @@ enum gw_status gw_client_data_open(struct gw_client *client,
     if (!client->chunk || !client->want)
         return gw_fail(error, GW_ENOMEM, "no memory for %zu chunks",
                        map->chunks);
+    for (size_t key = 0; key < map->keys; key++)
+        for (uint32_t shard = 0; shard < client->shards; shard++)
+            for (unsigned link = 0; link < client->connections; link++)
+                *want_of(client, key, shard, link) = (struct gw_client_want){
+                    .client = client, .key = key, .shard = shard, .link = link};
     client->runs_task.run = take_runs;
     client->runs_task.owner = client;
     return GW_OK;

@@ -30,17 +30,25 @@ struct gw_client_chunk {
     _Atomic uint64_t have; /* version in the arena, + 1; 0: nothing yet */
     uint64_t want;         /* version asked for, + 1; 0: nothing */
     uint64_t pushed;       /* clock pushed and not yet answered, + 1; 0: none */
+    uint64_t pull;         /* name of the pull not yet answered, 0: none */
     uint32_t samples;
     uint8_t seeding; /* seed sent and not yet answered */
     uint8_t sending;
     struct gw_send send; /* of the push or the seed */
 };
 
+struct gw_client;
+
 /* The want for one key at one shard over one link. */
 struct gw_client_want {
+    struct gw_client *client;
+    size_t key;
+    uint32_t shard;
+    unsigned link;
     uint8_t bytes[GW_WANT_BYTES];
     struct gw_send send;
     int sending;
+    int again; /* something else is wanted since it was posted */
 };
 
 /* A run of keys handed over by the caller. */
@@ -55,6 +63,7 @@ struct gw_client_run {
 enum gw_client_waiting {
     GW_WAITING_UNWATCHED,
     GW_WAITING_WEIGHTS,
+    GW_WAITING_PULL,
     GW_WAITING_SCORE,
 };
 
@@ -62,7 +71,8 @@ enum gw_client_waiting {
 struct gw_client_meeting {
     uint64_t clock; /* + 1; 0: none yet */
     uint64_t step;
-    int scores; /* the test set is to be scored */
+    uint64_t name; /* of the pull there: the decision's number */
+    int scores;    /* the test set is to be scored, and has not been pulled */
 };
 
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
@@ -158,6 +168,9 @@ int gw_client_has(const struct gw_client *client,
                   uint64_t version);
 int gw_client_windows_open(const struct gw_client *client);
 void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
+void gw_client_pull_all(struct gw_client *client, uint64_t name);
+void gw_client_forget(struct gw_client *client);
+int gw_client_has_pulled(const struct gw_client *client);
 uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,

@@ -42,8 +42,8 @@ static uint64_t busy_us(const struct gw_worker *worker)
 static enum gw_status need_weights(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
-    if (worker->last)
-        return gw_client_wait_last(worker->client, first, n, worker->clock);
+    if (worker->whole)
+        return GW_OK;
     return gw_client_wait(worker->client, first, n, worker->clock);
 }
 
@@ -123,8 +123,7 @@ static enum gw_status train_part(struct gw_worker *worker,
 /* A rank without samples still takes part: it has nothing to add. */
 static enum gw_status sit_out(struct gw_worker *worker)
 {
-    enum gw_status status =
-        gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+    enum gw_status status = need_weights(worker, 0, worker->keys);
     if (status != GW_OK)
         return status;
     return gw_client_push(worker->client, 0, worker->keys, worker->clock, 0);
@@ -188,6 +187,7 @@ static enum gw_status evaluate(struct gw_worker *worker)
     struct gw_plan_run part = gw_plan_part(all, worker->ranks, worker->rank);
     uint64_t batches = gw_plan_batches(part, worker->batch_max);
     struct gw_model_result sum = {0};
+    worker->whole = 1;
     for (uint64_t i = 0; i < batches; i++) {
         struct gw_plan_run run = gw_plan_batch(part, worker->batch_max, i);
         struct gw_batch_site site = {.first = run.first, .n = run.n};
@@ -204,35 +204,44 @@ static enum gw_status evaluate(struct gw_worker *worker)
         sum.correct += result.correct;
     }
     struct gw_client_score score;
+    worker->whole = 0;
     gw_client_computed(worker->client);
     return gw_client_score(worker->client, worker->clock, sum.loss, sum.correct,
                            part.n, &score);
 }
 
-/* By the plan or, where ranks are at clocks of their own, by decision. */
 static int evaluation_is_due(const struct gw_worker *worker)
 {
-    if (!worker->test || worker->clock == worker->scored_clock)
-        return 0;
-    if (gw_client_is_each(worker->client))
-        return gw_client_scores_at(worker->client, worker->clock);
-    return gw_plan_due(&worker->plan, &worker->config.train.eval_every,
+    return worker->test && worker->clock != worker->scored_clock &&
+           !gw_client_is_each(worker->client) &&
+           gw_plan_due(&worker->plan, &worker->config.train.eval_every,
                        worker->clock);
 }
 
 static enum gw_status maybe_evaluate(struct gw_worker *worker)
 {
-    enum gw_status status = GW_OK;
-    /* what is decided of this clock comes with its first weights */
-    if (gw_client_is_each(worker->client))
-        status = gw_client_wait(worker->client, 0, 1, worker->clock);
-    if (status != GW_OK || !evaluation_is_due(worker))
+    if (!evaluation_is_due(worker))
+        return GW_OK;
+    enum gw_status status =
+        gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+    if (status != GW_OK)
         return status;
-    status = gw_client_wait(worker->client, 0, worker->keys, worker->clock);
-    if (status == GW_OK)
+    worker->scored_clock = worker->clock;
+    return evaluate(worker);
+}
+
+/*
+ * Where ranks are at clocks of their own, an evaluation is decided while they
+ * wait for weights, perhaps for those of the last layer only. Nothing of the
+ * step has left by then: it is given up, and taken after the evaluation.
+ */
+static enum gw_status evaluate_together(struct gw_worker *worker)
+{
+    enum gw_status status = gw_client_pull(worker->client);
+    if (status == GW_OK && worker->test)
         status = evaluate(worker);
     if (status == GW_OK)
-        worker->scored_clock = worker->clock;
+        status = gw_client_go_on(worker->client, worker->clock);
     return status;
 }
 
@@ -250,9 +259,11 @@ static enum gw_status end_job(struct gw_worker *worker)
     int reason = gw_client_end_reason(worker->client);
     uint8_t digest[GW_DIGEST_BYTES] = {0};
     worker->clock = gw_client_end_clock(worker->client);
-    worker->last = 1;
     enum gw_status status =
-        gw_client_wait_last(worker->client, 0, worker->keys, worker->clock);
+        gw_client_is_each(worker->client)
+            ? gw_client_pull(worker->client)
+            : gw_client_wait_last(worker->client, 0, worker->keys,
+                                  worker->clock);
     if (status == GW_OK && worker->test && reason == GW_END_COMPLETE &&
         worker->clock != worker->scored_clock)
         status = evaluate(worker);
@@ -277,9 +288,7 @@ enum gw_status gw_step_run(struct gw_worker *worker)
     enum gw_status status = GW_OK;
     worker->clock = gw_client_first_clock(worker->client);
     worker->scored_clock =
-        !gw_client_is_each(worker->client) && first_is_scored(worker)
-            ? worker->clock
-            : NEVER_SCORED;
+        first_is_scored(worker) ? worker->clock : NEVER_SCORED;
     while (status == GW_OK) {
         status = maybe_evaluate(worker);
         if (status == GW_OK && has_steps(worker))
@@ -287,7 +296,10 @@ enum gw_status gw_step_run(struct gw_worker *worker)
         else if (status == GW_OK)
             status =
                 gw_client_wait(worker->client, 0, worker->keys, worker->clock);
-        worker->clock++;
+        if (status == GW_EAGAIN)
+            status = evaluate_together(worker);
+        else
+            worker->clock++;
     }
     return status == GW_EEND ? end_job(worker) : status;
 }

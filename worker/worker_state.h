@@ -38,7 +38,7 @@ struct gw_worker {
     uint64_t clock;
     uint32_t samples;
     int pushing;           /* a part of this clock's gradient has left */
-    int last;              /* weights with which the job ends */
+    int whole;             /* all weights are there: the test set is scored */
     uint64_t scored_clock; /* of the last evaluation */
 
     struct gw_model_result unreported; /* each push: since the last report */

@@ -222,8 +222,8 @@ static void a_run_opens_each_chunk_where_it_belongs(void **state)
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
         struct gw_wants *wants;
         struct gw_error error;
-        assert_int_equal(gw_wants_create(map, shard, RANKS, &wants, &error),
-                         GW_OK);
+        assert_int_equal(
+            gw_wants_create(map, shard, RANKS, NULL, &wants, &error), GW_OK);
         for (unsigned link = 0; link < 2; link++) {
             struct opened opened = {.rank = 0};
             struct gw_want want = {.count = (uint32_t)map->chunks,
@@ -231,7 +231,7 @@ static void a_run_opens_each_chunk_where_it_belongs(void **state)
                                    .offset = 1000,
                                    .condition = GW_WANT_VERSION};
             assert_int_equal(
-                gw_wants_post(wants, 1, link, 2, &want, on_opened, &opened),
+                gw_wants_post(wants, 1, link, 2, &want, 0, on_opened, &opened),
                 GW_OK);
             for (uint32_t i = 0; i < map->shard_chunks[shard]; i++) {
                 uint32_t chunk = map->shard_chunk[shard][i];
@@ -269,10 +269,11 @@ static void a_run_that_leaves_the_map_is_refused(void **state)
                                     {.chunk = 1, .count = UINT32_MAX},
                                     {.chunk = UINT32_MAX, .count = 1}};
     struct opened opened = {.rank = 0};
-    assert_int_equal(gw_wants_create(map, 0, RANKS, &wants, &error), GW_OK);
+    assert_int_equal(gw_wants_create(map, 0, RANKS, NULL, &wants, &error),
+                     GW_OK);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(
-            gw_wants_post(wants, 0, 0, 1, &wrong[i], on_opened, &opened),
+            gw_wants_post(wants, 0, 0, 1, &wrong[i], 0, on_opened, &opened),
             GW_EPROTO);
     for (size_t i = 0; i < sizeof opened.count / sizeof *opened.count; i++)
         assert_int_equal(opened.count[i], 0);

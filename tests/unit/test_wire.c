@@ -138,7 +138,7 @@ static void wants_round_trip(void **state)
     assert_int_equal(back.priority, 2);
     assert_int_equal(back.condition, GW_WANT_MINIMUM);
     assert_int_equal(back.slack, 5);
-    bytes[32] = GW_WANT_MINIMUM + 1;
+    bytes[32] = GW_WANT_NOW + 1;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
     bytes[32] = 0;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
