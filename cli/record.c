@@ -86,31 +86,16 @@ static json_t *number(double value)
     return real ? real : json_null();
 }
 
-/* Over all workers; 0 where pushes are applied together. */
-static double mean_staleness(const struct gw_step_report *report)
-{
-    double sum = 0, n = 0;
-    for (size_t rank = 0; report->staleness && rank < report->workers; rank++)
-        for (size_t i = 0; i < GW_STALENESS_BUCKETS; i++) {
-            sum += (double)i * (double)report->staleness[rank][i];
-            n += (double)report->staleness[rank][i];
-        }
-    return n > 0 ? sum / n : 0;
-}
-
 /* One list per worker: how many chunks were 0, 1, 2, .. updates stale. */
 static json_t *staleness_of(const struct gw_step_report *report)
 {
     json_t *workers = json_array();
     int failed = 0;
     for (size_t rank = 0; rank < report->workers; rank++) {
-        const uint64_t *counts = report->staleness[rank];
+        const struct gw_staleness *of = &report->staleness[rank];
         json_t *list = json_array();
-        size_t n = GW_STALENESS_BUCKETS;
-        while (n > 0 && counts[n - 1] == 0)
-            n--;
-        for (size_t i = 0; i < n; i++)
-            failed |= json_array_append_new(list, count(counts[i]));
+        for (size_t i = 0; i < gw_staleness_used(of); i++)
+            failed |= json_array_append_new(list, count(of->chunks[i]));
         failed |= json_array_append_new(workers, list);
     }
     if (!failed)
@@ -135,7 +120,9 @@ enum gw_status gw_record_step(struct gw_record *record,
     object = with(object, "bytes_pulled", count(report->bytes_pulled));
     object =
         with(object, "staleness",
-             report->staleness ? number(mean_staleness(report)) : count(0));
+             report->staleness
+                 ? number(gw_staleness_mean(report->staleness, report->workers))
+                 : count(0));
     if (report->staleness)
         object = with(object, "staleness_by_worker", staleness_of(report));
     if (step->has_accuracy)

@@ -27,9 +27,6 @@
 
 #define GW_DIGEST_BYTES 32
 
-/* How stale a push was, in updates: 0, 1, 2, .. and the last for all more. */
-#define GW_STALENESS_BUCKETS 64
-
 /* Parts keep a message below the 64 KiB of a frame. */
 #define GW_KEYS_PER_PART    256
 #define GW_MEMBERS_PER_PART 200

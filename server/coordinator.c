@@ -420,6 +420,17 @@ static size_t print_member(char *text,
     return n > 0 ? (size_t)n : 0;
 }
 
+/* A line of its own, below the worker's. */
+static size_t
+print_staleness(char *text, size_t room, const struct gw_staleness *of)
+{
+    char line[1024];
+    if (gw_staleness_print(of, line, sizeof line) == 0)
+        return 0;
+    int n = snprintf(text, room, "  %s\n", line);
+    return n > 0 ? (size_t)n : 0;
+}
+
 /* Servers by number, then workers by rank. */
 static uint64_t place_of(const struct gw_roster *one)
 {
@@ -451,6 +462,9 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
         from = place_of(next) + 1;
         used += print_member(text + used, room - used, next->peer->name,
                              gw_peer_silent_us(next->peer), &next->counters);
+        if (self->each && next->role == GW_ROLE_WORKER && used < room)
+            used += print_staleness(text + used, room - used,
+                                    &self->gather_each.staleness[next->id]);
     }
     return room - 1;
 }

@@ -15,6 +15,7 @@
 #include "proto/control.h"
 #include "proto/log.h"
 #include "proto/metrics.h"
+#include "proto/staleness.h"
 #include "proto/status.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -31,9 +32,9 @@ struct gw_step_report {
     uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */
     uint64_t all_samples;                /* so far, all workers */
     /* Where each push makes a version: `step` is updates over workers, `loss`
-       the mean since the last report, and this [workers] how many chunks of
-       each were applied how stale so far; else NULL. */
-    const uint64_t (*staleness)[GW_STALENESS_BUCKETS];
+       the mean since the last report, and this [workers] of each so far; else
+       NULL. */
+    const struct gw_staleness *staleness;
     size_t workers;
 };
 

@@ -86,8 +86,7 @@ tell_step(struct gw_coordinator *self, uint64_t step, struct gw_score sum)
         .workers = self->config->cluster.workers,
     };
     if (self->each)
-        report.staleness = (const uint64_t(*)[GW_STALENESS_BUCKETS])(
-            self->gather_each.staleness);
+        report.staleness = self->gather_each.staleness;
     if (self->declare.steps_per_epoch)
         report.epoch = report.step / self->declare.steps_per_epoch;
     report.lr = gw_schedule_lr(self->config, applied_before(self, report.step),
@@ -113,7 +112,7 @@ static void gather_each(struct gw_coordinator *self,
     uint64_t every = self->config->log.every, clocks = 0;
     for (uint32_t i = 0; i < report->staleness_n && i < GW_STALENESS_BUCKETS;
          i++)
-        gather->staleness[who->id][i] = report->staleness[i];
+        gather->staleness[who->id].chunks[i] = report->staleness[i];
     gather->sum.loss += report->loss;
     gather->sum.correct += report->correct;
     gather->sum.samples += report->samples;

@@ -56,10 +56,10 @@ struct gw_gather {
 
 /* Where each push makes a version: what workers say, each at its own pace. */
 struct gw_gather_each {
-    uint64_t *first;     /* [workers] the clock each begins with */
-    struct gw_score sum; /* since the last step was told */
-    uint64_t told;       /* steps / log.every, + 1 */
-    uint64_t (*staleness)[GW_STALENESS_BUCKETS]; /* [workers] so far */
+    uint64_t *first;                /* [workers] the clock each begins with */
+    struct gw_score sum;            /* since the last step was told */
+    uint64_t told;                  /* steps / log.every, + 1 */
+    struct gw_staleness *staleness; /* [workers] so far */
 };
 
 struct gw_keeper;

@@ -78,6 +78,7 @@ check_PROGRAMS += \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
+	%D%/unit/test_staleness \
 	%D%/unit/test_status \
 	%D%/unit/test_tcp_addresses \
 	%D%/unit/test_tcp_hostile \

@@ -295,10 +295,9 @@ static int is_answer(const struct gw_client *client,
 
 static void count_staleness(struct gw_client *client, uint32_t staleness)
 {
-    uint32_t last = GW_STALENESS_BUCKETS - 1;
-    uint32_t bucket = staleness < last ? staleness : last;
-    atomic_fetch_add_explicit(&client->staleness[bucket], 1,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(
+        &client->staleness[gw_staleness_bucket(staleness)], 1,
+        memory_order_relaxed);
 }
 
 void gw_client_frame(struct gw_client *client,

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "proto/config.h"
+#include "proto/staleness.h"
 #include "transport/member.h"
 #include "worker/client.h"
 

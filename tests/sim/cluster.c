@@ -77,8 +77,7 @@ static void on_step(void *owner, const struct gw_step_report *report)
     }
     cluster->steps++;
     for (size_t i = 0; report->staleness && i < report->workers; i++)
-        memcpy(cluster->staleness[i], report->staleness[i],
-               sizeof cluster->staleness[i]);
+        cluster->staleness[i] = report->staleness[i];
 }
 
 static void on_score(void *owner, const struct gw_score_report *report)

@@ -59,7 +59,7 @@ struct cluster {
     struct gw_final_report final;
     char text[GW_ERROR_TEXT_BYTES];
     double loss[4096], lr[4096]; /* per logged step */
-    uint64_t staleness[CLUSTER_MAX][GW_STALENESS_BUCKETS];
+    struct gw_staleness staleness[CLUSTER_MAX];
     uint64_t steps, scores, notes;
     char note[GW_ERROR_TEXT_BYTES];
     struct gw_score_report score[256];

@@ -249,18 +249,6 @@ static void async_keeps_the_sum_of_the_speeds(void **state)
     }
 }
 
-/* As the workers report it, with their steps. */
-static double mean_staleness(void)
-{
-    double sum = 0, n = 0;
-    for (size_t rank = 0; rank < cluster.workers; rank++)
-        for (size_t i = 0; i < GW_STALENESS_BUCKETS; i++) {
-            sum += (double)i * (double)cluster.staleness[rank][i];
-            n += (double)cluster.staleness[rank][i];
-        }
-    return sum / n;
-}
-
 static void equal_workers_are_all_others_stale(void **state)
 {
     (void)state;
@@ -271,7 +259,8 @@ static void equal_workers_are_all_others_stale(void **state)
         snprintf(what, sizeof what, "staleness of %u", (unsigned)workers);
         paces(workers, 1000, 1);
         rate("cluster.policy=async", setting, 5000000);
-        near(what, mean_staleness(), (double)workers - 1, 0.02);
+        near(what, gw_staleness_mean(cluster.staleness, cluster.workers),
+             (double)workers - 1, 0.02);
         cluster_close(&cluster);
     }
 }
