@@ -22,6 +22,7 @@ dist_check_SCRIPTS += \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
+	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \

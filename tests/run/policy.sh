@@ -1,0 +1,56 @@
+#!/bin/sh
+# Policies between real processes: jobs end, say how stale their pushes were,
+# stop and go on. Prints TAP.
+. "${GW_SRCDIR:-..}/tests/run/lib.sh"
+make_data
+
+for policy in async ssp:0 ssp:3; do
+  rm -f "$scratch/json"
+  run 0 train "$job" --set "cluster.policy=\"$policy\"" --json "$scratch/json" &&
+    grep -q '^done *all 40 steps done$' "$scratch/out" &&
+    grep -q '^accuracy *[01]\.[0-9]* of the test set' "$scratch/out" &&
+    [ ! -s "$scratch/err" ]
+  ok "$policy: a whole job"
+  sed '$d' "$scratch/json" | tail -n 1 |
+    grep -q '"staleness":[0-9.]*,"staleness_by_worker":\[\[[0-9,]*\],\[[0-9,]*\]\]'
+  ok "$policy: says how stale pushes were"
+done
+
+# A job that goes on until it is told to stop, then to its end.
+stop_and_go_on() {
+  rm -rf "$scratch/c"
+  settings="--set cluster.policy=\"$1\" --set checkpoint.dir=$scratch/c"
+  # no blanks in them
+  # shellcheck disable=SC2086
+  start t train "$job" $settings --set train.epochs=0 --set train.steps=1000000 \
+    --set train.eval_every=never
+  trainer=$started
+  await 20 grep -qs '^step [1-9]' "$scratch/t.out" || return 1
+  await 10 eval 'gradweir status "$(at)" >"$scratch/status" &&
+    grep -q "^  staleness" "$scratch/status"' || return 1
+  kill -TERM "$trainer"
+  wait "$trainer"
+  [ $? -eq 3 ] && grep -q 'resume goes on from there$' "$scratch/t.err" ||
+    return 1
+  at=$(sed -n 's/.*stopped at step \([0-9]*\);.*/\1/p' "$scratch/t.err")
+  # shellcheck disable=SC2086
+  run 0 train "$job" $settings --resume --set train.epochs=0 \
+    --set "train.steps=$((at + 40))" &&
+    grep -q "^done *all $((at + 40)) steps done$" "$scratch/out"
+}
+# Where the coordinator of the job listens.
+at() {
+  for port in $(ports coordinator); do echo "127.0.0.1:$port"; done | sed 1q
+}
+for policy in async ssp:2; do
+  stop_and_go_on $policy
+  ok "$policy: stopped and gone on with"
+  grep -q '^  staleness [0-9.]* (0: [0-9]*' "$scratch/status" ||
+    { sed 's/^/# /' "$scratch/status"; false; }
+  ok "$policy: status says how stale pushes are"
+done
+
+await 3 nobody_left
+ok 'nobody is left'
+
+echo "1..$tests"
