@@ -241,8 +241,8 @@ static enum gw_status attach(struct worker *worker, struct gw_error *error)
 
 static enum gw_status step(struct worker *worker, uint32_t samples)
 {
-    enum gw_status status =
-        gw_client_push(worker->client, 0, 1, worker->clock, samples);
+    enum gw_status status = gw_client_push(worker->client, 0, 1, worker->clock,
+                                           worker->clock + 1, samples);
     if (status == GW_OK)
         status = gw_client_wait(worker->client, 0, 1, ++worker->clock);
     return status;

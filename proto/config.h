@@ -261,8 +261,10 @@ int gw_config_whole_step_under(const struct gw_config *config,
    auto, is the default here. Names are those of optimizer.kind. */
 struct gw_policy_terms {
     double scale, lambda, alpha, outer_lr;
-    const char *inner; /* points into the config, or is constant */
-    const char *outer; /* likewise */
+    const char *inner;  /* points into the config, or is constant */
+    const char *outer;  /* likewise */
+    const char *server; /* the optimizer that servers run: the outer one where
+                           workers have their own, else optimizer.kind */
 };
 struct gw_policy_terms
 gw_config_policy_terms(const struct gw_config *config,

@@ -94,6 +94,10 @@ struct gw_policy_terms gw_config_policy_terms(const struct gw_config *config,
         terms.inner = config->optimizer.kind;
     if (strcmp(terms.outer, "auto") == 0)
         terms.outer = diloco ? "nesterov" : "sgd";
+    terms.server =
+        gw_policy_is_local(word->kind) && gw_policy_is_together(word->kind)
+            ? terms.outer
+            : config->optimizer.kind;
     return terms;
 }
 
@@ -135,6 +139,24 @@ static enum gw_status check_each_push(const struct gw_config *config,
                        "auto",
                        shown);
     return GW_OK;
+}
+
+/* Where workers take steps of their own, servers see no gradient. */
+static enum gw_status check_local(const struct gw_config *config,
+                                  const struct gw_policy_word *word,
+                                  const char *shown,
+                                  struct gw_error *error)
+{
+    const char *why;
+    if (!gw_policy_is_local(word->kind))
+        return GW_OK;
+    const char *key = whole_step_key(config, word, &why);
+    if (!key)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "cluster.policy: %s has workers take steps of their own, "
+                   "and %s is for gradients that servers see; leave it out",
+                   shown, key);
 }
 
 /* The number of a word against the number of workers. */
@@ -187,6 +209,8 @@ static enum gw_status check_phase(const struct gw_config *config,
     if (!status)
         status = check_workers(config, word, shown, error);
     if (!status)
+        status = check_local(config, word, shown, error);
+    if (!status)
         status = check_inner(config, word, shown, error);
     if (!status && word->kind == GW_POLICY_DILOCO &&
         config->policy.overlap >= word->n)
@@ -224,17 +248,33 @@ static enum gw_status check_built(const struct gw_config *config,
                                   const struct gw_policy_plan *plan,
                                   struct gw_error *error)
 {
-    static const int built[GW_POLICY_KINDS] = {
-        [GW_POLICY_SYNC] = 1, [GW_POLICY_SSP] = 1, [GW_POLICY_ASYNC] = 1};
+    static const int built[GW_POLICY_KINDS] = {[GW_POLICY_SYNC] = 1,
+                                               [GW_POLICY_SSP] = 1,
+                                               [GW_POLICY_ASYNC] = 1,
+                                               [GW_POLICY_LOCAL] = 1,
+                                               [GW_POLICY_DILOCO] = 1};
     for (size_t i = 0; i < plan->n; i++) {
         char shown[GW_POLICY_WORD_BYTES];
         gw_policy_word_print(&plan->phase[i].word, shown);
         if (!built[plan->phase[i].word.kind])
             return gw_fail(error, GW_EUSAGE,
                            "cluster.policy: \"%s\" is not in this version, it "
-                           "has sync, async and ssp:S",
+                           "has sync, async, ssp:S, local:H and diloco:H",
                            shown);
     }
+    const char *inner =
+        gw_config_policy_terms(config, &plan->phase[0].word).inner;
+    if (gw_policy_is_local(plan->phase[0].word.kind) &&
+        config->checkpoint.dir[0] && strcmp(inner, "sgd") != 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "checkpoint.dir: the state of the workers' own %s is "
+                       "not in this version's checkpoints; set policy.inner to "
+                       "sgd, or leave checkpoint.dir empty",
+                       inner);
+    if (config->policy.fragments > 1 || config->policy.overlap > 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "policy.fragments, policy.overlap: diloco in parts is "
+                       "not in this version; leave them 1 and 0");
     if (plan->n > 1)
         return gw_fail(error, GW_EUSAGE,
                        "cluster.policy: \"%s\": this version does not switch, "

@@ -127,7 +127,7 @@ static enum gw_status find_beginning(struct gw_coordinator *self,
         .disk = self->loop->disk,
         .dir = dir_of(self),
         .resume = self->options.resume,
-        .optimizer = self->config->optimizer.kind,
+        .optimizer = self->optimizer,
         .note = note,
         .owner = self,
     };
@@ -306,7 +306,7 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
     memcpy(manifest->keys, self->keys,
            self->keys_seen * sizeof *manifest->keys);
     snprintf(manifest->optimizer, sizeof manifest->optimizer, "%.31s",
-             self->config->optimizer.kind);
+             self->optimizer);
     for (size_t i = 0; i < manifest->n_ranks; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "server/decision.h"
-#include "server/schedule.h"
+#include "proto/schedule.h"
 
 enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
                                        struct gw_error *error)
@@ -21,6 +21,8 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     if (status != GW_OK)
         return status;
     self->each = !gw_policy_is_together(plan.phase[0].word.kind);
+    self->optimizer =
+        gw_config_policy_terms(self->config, &plan.phase[0].word).server;
     self->gather_each.staleness =
         calloc(workers, sizeof *self->gather_each.staleness);
     self->gather_each.first = calloc(workers, sizeof *self->gather_each.first);
@@ -71,7 +73,8 @@ static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
     /* the decision on the step itself may be here already */
     if (skips > 0 && self->last_skip >= step)
         skips--;
-    return self->state.applied + (step - self->state.clock) - skips;
+    uint64_t before = self->state.pushes / self->config->cluster.workers;
+    return before + (step - self->state.clock) - skips;
 }
 
 static void

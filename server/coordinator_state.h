@@ -93,7 +93,8 @@ struct gw_coordinator {
     int end_reason;
     int end_decided;
     struct gw_gather gather[GW_GATHERS];
-    int each; /* the policy: each push makes a version */
+    int each;              /* the policy: each push makes a version */
+    const char *optimizer; /* that servers run */
     struct gw_gather_each gather_each;
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];

@@ -195,7 +195,22 @@ static int cut_is_due(const struct gw_leader *leader, uint64_t version)
         return 0;
     if (version == leader->options.state.clock)
         return 1; /* the beginning is a checkpoint too */
-    return leader->want_cut || (every && version % every == 0);
+    /* versions may be some steps apart */
+    return leader->want_cut ||
+           (every && version / every > leader->cut_clock / every);
+}
+
+/* Updates in so many steps from one version to another. */
+static uint64_t exchanges(const struct gw_leader *leader, uint64_t steps)
+{
+    uint64_t each = gw_policy_stride(&leader->options.word, 0, UINT64_MAX);
+    return steps / each + (steps % each != 0);
+}
+
+static uint64_t stride(const struct gw_leader *leader)
+{
+    return gw_policy_stride(&leader->options.word, leader->state.clock,
+                            leader->options.total_steps);
 }
 
 void gw_leader_before(struct gw_leader *leader, uint64_t version)
@@ -207,7 +222,7 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
     if (!leader->options.whole_step) {
         /* streaming applies every step */
         uint64_t steps = version - leader->state.clock;
-        leader->state.applied += steps;
+        leader->state.applied += exchanges(leader, steps);
         leader->state.pushes += steps * leader->options.ranks;
         leader->state.clock = version;
     }
@@ -307,6 +322,7 @@ static void decide_step(struct gw_leader *leader)
         clip = fmin(1, config->train.clip / (norm + CLIP_EPSILON));
     int counts = adapt_scale(leader, finite);
     double values[3] = {clip, state->loss_scale, norm};
+    leader->voted_clock = state->clock;
     struct gw_decision step = {
         .kind = GW_DECIDE_STEP,
         .apply = finite != 0,
@@ -316,9 +332,9 @@ static void decide_step(struct gw_leader *leader)
         .ranks = leader->bad,
         .ranks_n = leader->bad_n,
     };
-    state->clock++;
+    state->pushes += finite ? stride(leader) * leader->options.ranks : 0;
+    state->clock += stride(leader);
     state->applied += finite != 0;
-    state->pushes += finite ? leader->options.ranks : 0;
     if (finite)
         state->skipped_in_a_row = 0;
     else if (counts)
@@ -345,7 +361,7 @@ static void decide_trust(struct gw_leader *leader)
     }
     struct gw_decision trust = {
         .kind = GW_DECIDE_TRUST,
-        .clock = leader->state.clock - 1,
+        .clock = leader->voted_clock,
         .values = leader->trust,
         .values_n = (uint32_t)map->keys,
     };
@@ -358,7 +374,8 @@ enum gw_status gw_leader_vote(struct gw_leader *leader,
                               const struct gw_vote *vote)
 {
     const struct gw_map *map = leader->options.map;
-    uint64_t clock = leader->state.clock - (leader->phase == 2);
+    uint64_t clock =
+        leader->phase == 2 ? leader->voted_clock : leader->state.clock;
     if (shard >= leader->options.shards || vote->phase != leader->phase ||
         vote->clock != clock)
         return GW_EPROTO;

@@ -45,7 +45,8 @@ struct gw_leader_options {
     uint64_t total_steps;
     uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
     uint64_t eval_steps;       /* between evaluations, 0: none */
-    int each;                  /* the policy: each push makes a version */
+    struct gw_policy_word word;
+    int each; /* the word: each push makes a version */
     struct gw_decision_state state;
     const uint64_t *clocks; /* [ranks] first clocks, NULL: all state.clock */
     int resumed;            /* a checkpoint of state.clock is there already */

@@ -30,7 +30,8 @@ struct gw_leader {
     double *square;  /* [chunks], and [2 * chunks] in phase 2 */
     double *trust;   /* [keys] */
     uint64_t samples;
-    uint32_t *bad; /* [ranks] */
+    uint64_t voted_clock; /* of the step that was decided last */
+    uint32_t *bad;        /* [ranks] */
     uint32_t bad_n;
     struct gw_score *score; /* [ranks] */
     uint8_t *scored;        /* [ranks] */

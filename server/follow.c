@@ -150,6 +150,7 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .total_steps = server->start.total_steps,
         .checkpoint_steps = steps_of(server, &server->config.checkpoint.every),
         .eval_steps = steps_of(server, &server->config.train.eval_every),
+        .word = server->word,
         .each = server->policy->each,
         .state = *state,
         .clocks = server->clocks,

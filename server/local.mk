@@ -30,8 +30,6 @@ libserver_a_SOURCES = \
 	%D%/safetensors.c \
 	%D%/safetensors.h \
 	%D%/save.c \
-	%D%/schedule.c \
-	%D%/schedule.h \
 	%D%/server.c \
 	%D%/server.h \
 	%D%/server_state.h \

@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 /*
- * sync (BSP): version v + 1 is made of the pushes of clock v of all ranks. A
+ * sync (BSP), and local and diloco, whose clocks are some steps apart: version
+ * v + 1 is made of the pushes of clock v of all ranks. A
  * rank that pushes clock v has every chunk at version v, so no chunk it pushes
  * to can be further behind.
  */
@@ -68,6 +69,18 @@ static int ssp_answerable(const struct gw_want *want,
 static const struct gw_policy policies[] = {
     {
         .kind = GW_POLICY_SYNC,
+        .judge = sync_judge,
+        .complete = sync_complete,
+        .answerable = sync_answerable,
+    },
+    {
+        .kind = GW_POLICY_LOCAL,
+        .judge = sync_judge,
+        .complete = sync_complete,
+        .answerable = sync_answerable,
+    },
+    {
+        .kind = GW_POLICY_DILOCO,
         .judge = sync_judge,
         .complete = sync_complete,
         .answerable = sync_answerable,

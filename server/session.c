@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/schedule.h"
+#include "proto/schedule.h"
 
 static struct gw_policy_view
 view_of(const struct gw_server *server, uint32_t rank, uint32_t index)
@@ -149,6 +149,12 @@ void gw_session_fill_update(const struct gw_server *server,
         .t = chunk->updates + 1,
         .trust_ratio = 1,
     };
+    if (gw_policy_is_local(server->word.kind)) {
+        /* of what workers' own steps came to: the outer optimizer */
+        update->lr = server->terms.outer_lr;
+        update->momentum = config->policy.outer_momentum;
+        update->weight_decay = 0;
+    }
     gw_update_prepare(update);
 }
 
@@ -397,8 +403,6 @@ void gw_session_present(struct gw_server *server)
 
 enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
 {
-    const struct gw_optimizer *optimizer =
-        gw_optimizer_find(server->config.optimizer.kind);
     struct gw_policy_plan plan;
     enum gw_status status =
         gw_policy_plan_parse(server->config.cluster.policy, &plan, error);
@@ -407,12 +411,13 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
     server->word = plan.phase[0].word;
     server->terms = gw_config_policy_terms(&server->config, &server->word);
     server->policy = gw_policy_find(server->word.kind);
+    const struct gw_optimizer *optimizer =
+        gw_optimizer_find(server->terms.server);
     if (!optimizer || !server->policy)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "no optimizer \"%s\" or no policy \"%s\" in this "
                        "version",
-                       server->config.optimizer.kind,
-                       server->config.cluster.policy);
+                       server->terms.server, server->config.cluster.policy);
     server->global_batch = gw_schedule_batch(&server->config);
     status =
         gw_shard_create(server->map, server->number, server->ranks,
@@ -422,7 +427,8 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
                                  server, &server->wants, error);
     if (status != GW_OK)
         return status;
-    gw_shard_begin(server->shard, &server->start.state, server->clocks);
+    gw_shard_begin(server->shard, &server->word, server->start.total_steps,
+                   &server->start.state, server->clocks);
     gw_each_open(server);
     return GW_OK;
 }

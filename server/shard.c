@@ -171,9 +171,13 @@ static uint64_t least_mark(const struct gw_shard *shard, uint32_t index)
 }
 
 void gw_shard_begin(struct gw_shard *shard,
+                    const struct gw_policy_word *word,
+                    uint64_t end,
                     const struct gw_decision_state *state,
                     const uint64_t *clocks)
 {
+    shard->word = *word;
+    shard->end = end;
     for (uint32_t i = 0; i < shard->chunks; i++) {
         struct gw_shard_chunk *chunk = &shard->chunk[i];
         chunk->version = state->clock;
@@ -256,7 +260,8 @@ static void new_weights(struct gw_shard_chunk *chunk)
 static void next_version(struct gw_shard *shard, uint32_t index, int applied)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
-    chunk->version++;
+    uint64_t steps = gw_policy_stride(&shard->word, chunk->version, shard->end);
+    chunk->version += steps;
     for (uint32_t rank = 0; rank < shard->ranks; rank++) {
         struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
         slot->held = 0;
@@ -265,7 +270,7 @@ static void next_version(struct gw_shard *shard, uint32_t index, int applied)
     chunk->least = chunk->version;
     if (applied) {
         new_weights(chunk);
-        chunk->pushes += shard->ranks;
+        chunk->pushes += steps * shard->ranks;
     }
     if (chunk->reduced)
         shard->chunks_reduced--;

@@ -22,6 +22,7 @@
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
+#include "proto/policy.h"
 #include "proto/status.h"
 
 struct gw_shard_chunk {
@@ -69,6 +70,8 @@ struct gw_shard {
     const struct gw_optimizer *optimizer;
     const float **sources; /* scratch of the reduction, [ranks] */
     uint32_t chunks_reduced;
+    struct gw_policy_word word;
+    uint64_t end;    /* of the job, in steps */
     uint8_t *memory; /* all of the above arrays */
     size_t memory_bytes;
 };
@@ -97,8 +100,11 @@ gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
 uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t chunk);
 
-/* Where all chunks stand before the first push; clocks[ranks]: of each rank. */
+/* Where all chunks stand before the first push, under which word of
+   cluster.policy, up to which step; clocks[ranks]: of each rank. */
 void gw_shard_begin(struct gw_shard *shard,
+                    const struct gw_policy_word *word,
+                    uint64_t end,
                     const struct gw_decision_state *state,
                     const uint64_t *clocks);
 

@@ -365,6 +365,7 @@ enum gw_status gw_client_push(struct gw_client *client,
                               size_t first,
                               size_t n,
                               uint64_t clock,
+                              uint64_t next,
                               uint32_t samples)
 {
     gw_member_set_clock(client->member, clock);
@@ -375,8 +376,12 @@ enum gw_status gw_client_push(struct gw_client *client,
             return status;
     }
     uint32_t in = atomic_load(&client->runs_in);
-    client->run[in % GW_CLIENT_RUNS] = (struct gw_client_run){
-        .first = first, .n = n, .clock = clock, .samples = samples};
+    client->run[in % GW_CLIENT_RUNS] =
+        (struct gw_client_run){.first = first,
+                               .n = n,
+                               .clock = clock,
+                               .next = next,
+                               .samples = samples};
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;

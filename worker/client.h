@@ -125,12 +125,14 @@ void gw_client_computed(struct gw_client *client);
 /*
  * Gives the gradients of keys [first, first + n) of `clock`, sums over
  * `samples` samples (0: none, the arena is not read), and asks for version
- * clock + 1 of the same keys. Returns at once.
+ * `next` of the same keys, clock + 1 where every step is pushed. Returns at
+ * once.
  */
 enum gw_status gw_client_push(struct gw_client *client,
                               size_t first,
                               size_t n,
                               uint64_t clock,
+                              uint64_t next,
                               uint32_t samples);
 
 /* What one evaluation came to, over all workers. */

@@ -247,7 +247,7 @@ push_key(struct gw_client *client, size_t key, const struct gw_client_run *run)
         chunk->samples = run->samples;
         send_chunk(client, c);
     }
-    want_key(client, key, run->clock + 1);
+    want_key(client, key, run->next);
 }
 
 /* Takes what the caller has handed over since. */

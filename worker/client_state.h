@@ -55,7 +55,7 @@ struct gw_client_want {
 /* A run of keys handed over by the caller. */
 struct gw_client_run {
     size_t first, n;
-    uint64_t clock;
+    uint64_t clock, next;
     uint32_t samples;
 };
 

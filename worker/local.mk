@@ -13,6 +13,7 @@ libworker_a_SOURCES = \
 	%D%/dataset_format.h \
 	%D%/dataset_idx.c \
 	%D%/dataset_npy.c \
+	%D%/local.c \
 	%D%/model.c \
 	%D%/model.h \
 	%D%/model_layers.c \

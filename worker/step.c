@@ -44,6 +44,8 @@ static enum gw_status need_weights(void *context, size_t first, size_t n)
     struct gw_worker *worker = context;
     if (worker->whole)
         return GW_OK;
+    if (worker->local)
+        return gw_local_need(worker, first, n);
     return gw_client_wait(worker->client, first, n, worker->clock);
 }
 
@@ -53,8 +55,10 @@ static enum gw_status gradients_ready(void *context, size_t first, size_t n)
     if (!worker->pushing)
         gw_client_computed(worker->client);
     worker->pushing = 1;
+    if (worker->local)
+        return gw_local_ready(worker, first, n);
     return gw_client_push(worker->client, first, n, worker->clock,
-                          worker->samples);
+                          worker->clock + 1, worker->samples);
 }
 
 static struct gw_model_hooks hooks_of(struct gw_worker *worker)
@@ -124,9 +128,11 @@ static enum gw_status train_part(struct gw_worker *worker,
 static enum gw_status sit_out(struct gw_worker *worker)
 {
     enum gw_status status = need_weights(worker, 0, worker->keys);
-    if (status != GW_OK)
-        return status;
-    return gw_client_push(worker->client, 0, worker->keys, worker->clock, 0);
+    if (status != GW_OK || worker->local)
+        return status != GW_OK ? status
+                               : gw_local_ready(worker, 0, worker->keys);
+    return gw_client_push(worker->client, 0, worker->keys, worker->clock,
+                          worker->clock + 1, 0);
 }
 
 /*
@@ -212,10 +218,13 @@ static enum gw_status evaluate(struct gw_worker *worker)
 
 static int evaluation_is_due(const struct gw_worker *worker)
 {
-    return worker->test && worker->clock != worker->scored_clock &&
-           !gw_client_is_each(worker->client) &&
-           gw_plan_due(&worker->plan, &worker->config.train.eval_every,
-                       worker->clock);
+    const struct gw_every *every = &worker->config.train.eval_every;
+    if (!worker->test || worker->clock == worker->scored_clock ||
+        gw_client_is_each(worker->client) || !gw_local_is_together(worker))
+        return 0;
+    /* where steps are exchanged together, at the next time when they are */
+    return gw_plan_dues(&worker->plan, every, worker->clock) >
+           worker->dues_done;
 }
 
 static enum gw_status maybe_evaluate(struct gw_worker *worker)
@@ -227,6 +236,8 @@ static enum gw_status maybe_evaluate(struct gw_worker *worker)
     if (status != GW_OK)
         return status;
     worker->scored_clock = worker->clock;
+    worker->dues_done = gw_plan_dues(
+        &worker->plan, &worker->config.train.eval_every, worker->clock);
     return evaluate(worker);
 }
 
@@ -289,6 +300,7 @@ enum gw_status gw_step_run(struct gw_worker *worker)
     worker->clock = gw_client_first_clock(worker->client);
     worker->scored_clock =
         first_is_scored(worker) ? worker->clock : NEVER_SCORED;
+    worker->dues_done = gw_client_evaluations(worker->client);
     while (status == GW_OK) {
         status = maybe_evaluate(worker);
         if (status == GW_OK && has_steps(worker))

@@ -118,7 +118,7 @@ static enum gw_status open_arenas(struct gw_worker *worker)
         worker->gradient[key] =
             (float *)(void *)((char *)worker->gradients + offset);
     }
-    return GW_OK;
+    return gw_local_open(worker);
 }
 
 /* The job, with this host's own settings over it. */
@@ -170,6 +170,7 @@ static enum gw_status train(struct gw_worker *worker)
 
 static void tear_down(struct gw_worker *worker)
 {
+    gw_local_close(worker);
     gw_model_destroy(worker->model);
     if (worker->device) {
         worker->backend->free(worker->device, worker->x);

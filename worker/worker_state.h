@@ -11,6 +11,8 @@
 #include "worker/plan.h"
 #include "worker/worker.h"
 
+struct gw_local;
+
 struct gw_worker {
     const struct gw_worker_options *options;
     struct gw_config config;
@@ -40,10 +42,25 @@ struct gw_worker {
     int pushing;           /* a part of this clock's gradient has left */
     int whole;             /* all weights are there: the test set is scored */
     uint64_t scored_clock; /* of the last evaluation */
+    uint64_t dues_done;    /* evaluations of those that the plan has */
+
+    struct gw_local *local; /* NULL where every step is pushed */
 
     struct gw_model_result unreported; /* each push: since the last report */
     uint64_t unreported_samples;
 };
+
+/*
+ * local.c: policies under which workers take steps of their own. Opened with
+ * the arenas; NULL where every step is pushed. GW_ENOMEM.
+ */
+enum gw_status gw_local_open(struct gw_worker *worker);
+void gw_local_close(struct gw_worker *worker);
+/* Whether the worker's clock is one at which all have the same weights. */
+int gw_local_is_together(const struct gw_worker *worker);
+/* The hooks of a step: weights that are there, gradients that are made. */
+enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n);
+enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n);
 
 /* step.c: trains from the client's first clock to the end of the job. */
 enum gw_status gw_step_run(struct gw_worker *worker);

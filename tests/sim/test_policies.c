@@ -140,6 +140,66 @@ static void ssp_0_comes_to_sync(void **state)
     assert_true(apart > 0 && apart < 1e-6);
 }
 
+/* With plain SGD, averaging after each step is the step of the average. */
+static void local_1_comes_to_sync(void **state)
+{
+    static struct weights sync, local;
+    const char *settings[] = {"cluster.policy=sync",    "train.batch=7",
+                              "train.steps=40",         "optimizer.kind=sgd",
+                              "cluster.servers=1",      "checkpoint.dir=ck",
+                              "checkpoint.every=never", NULL};
+    (void)state;
+    run(&calm, settings);
+    read_weights(&sync);
+    cluster_close(&cluster);
+    settings[0] = "cluster.policy=\"local:1\"";
+    run(&calm, settings);
+    read_weights(&local);
+    cluster_close(&cluster);
+    double apart = distance(&sync, &local);
+    printf("# local:1 and sync are %.2g of the largest weight apart\n", apart);
+    assert_true(apart > 0 && apart < 1e-6);
+}
+
+/* The digest of a job's weights. */
+static void run_for(const char *const *settings, char hex[65])
+{
+    run(&calm, settings);
+    cluster_digest(&cluster, hex);
+    cluster_close(&cluster);
+}
+
+/* Rounds that do not divide the steps, one rank without a sample now and then,
+   every kind of inner and outer optimizer. */
+static void local_steps_do_not_depend_on_the_cluster(void **state)
+{
+    static const char *const policies[][3] = {
+        {"cluster.policy=\"local:4\"", "policy.inner=sgd", "policy.outer=sgd"},
+        {"cluster.policy=\"local:3\"", "policy.inner=adamw",
+         "policy.outer=sgd"},
+        {"cluster.policy=\"diloco:5\"", "policy.inner=momentum",
+         "policy.outer=nesterov"},
+        {"cluster.policy=\"diloco:2\"", "policy.inner=adam",
+         "policy.outer=adam"}};
+    char one[65], other[65], before[65] = "";
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        const char *settings[] = {policies[i][0],      policies[i][1],
+                                  policies[i][2],      "train.batch=7",
+                                  "train.steps=33",    "cluster.servers=1",
+                                  "train.commit=auto", NULL};
+        run_for(settings, one);
+        assert_string_not_equal(one, before);
+        settings[5] = "cluster.servers=3";
+        run_for(settings, other);
+        assert_string_equal(one, other);
+        settings[6] = "train.commit=whole";
+        run_for(settings, other);
+        assert_string_equal(one, other);
+        strcpy(before, one);
+    }
+}
+
 /* ---- time ---- */
 
 /* A worker whose steps take `mean_us`, or an exponential time of that mean. */
@@ -307,6 +367,8 @@ int main(void)
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ssp_0_comes_to_sync),
+        cmocka_unit_test(local_1_comes_to_sync),
+        cmocka_unit_test(local_steps_do_not_depend_on_the_cluster),
         cmocka_unit_test(async_keeps_the_sum_of_the_speeds),
         cmocka_unit_test(equal_workers_are_all_others_stale),
         cmocka_unit_test(ssp_waits_as_the_law_says),

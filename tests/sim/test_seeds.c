@@ -136,11 +136,13 @@ static void same_bits_in_every_weather(void **state)
         assert_true(sum[i] > 0);
 }
 
-#define COMMIT(how)                                                            \
+#define WEATHER(name, setting)                                                 \
     {                                                                          \
-        "same_bits_in_every_weather/" how, same_bits_in_every_weather, NULL,   \
-            NULL, (void *)(uintptr_t) "train.commit=" how                      \
+        "same_bits_in_every_weather/" name, same_bits_in_every_weather, NULL,  \
+            NULL, (void *)(uintptr_t)setting                                   \
     }
+#define COMMIT(how)  WEATHER(how, "train.commit=" how)
+#define POLICY(word) WEATHER(word, "cluster.policy=\"" word "\"")
 
 int main(void)
 {
@@ -148,6 +150,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         COMMIT("streaming"),
         COMMIT("whole"),
+        POLICY("local:3"),
+        POLICY("diloco:4"),
     };
     int failed = cmocka_run_group_tests_name("seeds", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

@@ -60,8 +60,7 @@ static void composes(const char *policy, const char *const *settings)
 
 static const char *const each_push[] = {"ssp:4", "async", "stale-lr:2",
                                         "dc-async", "easgd:10"};
-static const char *const together[] = {"sync", "backup:1", "local:16",
-                                       "diloco:16"};
+static const char *const together[] = {"sync", "backup:1"};
 
 static void each_push_decides_alone(void **state)
 {
@@ -103,6 +102,27 @@ static void each_push_decides_alone(void **state)
             composes(together[i], SETTINGS(asks[k].setting));
         composes(together[i], SETTINGS("train.commit=whole"));
     }
+}
+
+/* What servers get there are no gradients. */
+static void local_steps_are_not_clipped(void **state)
+{
+    (void)state;
+    const char *line = "cluster.policy: local:16 has workers take steps of "
+                       "their own, and train.clip is for gradients that "
+                       "servers see; leave it out";
+    refuses("local:16", SETTINGS("train.clip=1"), line);
+    refuses("diloco:9", SETTINGS("train.nonfinite=skip"),
+            "cluster.policy: diloco:9 has workers take steps of their own, and "
+            "train.nonfinite = skip is for gradients that servers see; leave "
+            "it out");
+    composes("local:16", SETTINGS("train.commit=whole"));
+    composes("diloco:9", SETTINGS("policy.inner=adamw"));
+    refuses("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=momentum"),
+            "checkpoint.dir: the state of the workers' own momentum is not in "
+            "this version's checkpoints; set policy.inner to sgd, or leave "
+            "checkpoint.dir empty");
+    composes("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=sgd"));
 }
 
 /* backup:0 drops nobody, so it asks for nothing. */
@@ -213,7 +233,7 @@ static void only_diloco_has_parts(void **state)
 static void every_phase_is_checked(void **state)
 {
     (void)state;
-    refuses("sync until 9, local:4 until 20, async", SETTINGS("train.clip=1"),
+    refuses("sync until 9, backup:1 until 20, async", SETTINGS("train.clip=1"),
             "cluster.policy: async applies each push by itself, but with "
             "train.clip the norm of the whole gradient comes first; leave that "
             "out, or take sync");
@@ -265,13 +285,13 @@ static void not_in_this_version(void **state)
 {
     (void)state;
     static const char *const words[] = {"backup:0", "stale-lr:1", "dc-async",
-                                        "easgd:4",  "local:16",   "diloco:50"};
+                                        "easgd:4"};
     const char *const *none = SETTINGS("log.every=5");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char line[200];
         snprintf(line, sizeof line,
                  "cluster.policy: \"%s\" is not in this version, it has sync, "
-                 "async and ssp:S",
+                 "async, ssp:S, local:H and diloco:H",
                  words[i]);
         refuses(words[i], none, line);
     }
@@ -290,6 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_push_decides_alone),
+        cmocka_unit_test(local_steps_are_not_clipped),
         cmocka_unit_test(backup_decides_who_counts),
         cmocka_unit_test(whole_steps_where_they_are_needed),
         cmocka_unit_test(splits_need_workers),

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "server/policy.h"
-#include "server/schedule.h"
+#include "proto/schedule.h"
 #include "server/want.h"
 
 /* ---- schedules, against closed forms ---- */

@@ -4,8 +4,8 @@
  * the decay counts from its end. Linear scaling (Goyal et al., 1706.02677)
  * multiplies lr by global batch / train.base_batch.
  */
-#ifndef GW_SERVER_SCHEDULE_H
-#define GW_SERVER_SCHEDULE_H
+#ifndef GW_PROTO_SCHEDULE_H
+#define GW_PROTO_SCHEDULE_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
-#include "config.h"
+#include <config.h>
 
-#include "server/schedule.h"
+#include "proto/schedule.h"
 
 #include <math.h>
 
