@@ -74,3 +74,10 @@ int gw_mix(double keep, size_t elems, float *x, const float *y)
     struct gw_blend_arrays arrays = {.elems = elems, .in = {x, y}, .out = {x}};
     return run(GW_BLEND_MIX, &factors, &arrays);
 }
+
+int gw_add_weighted(double weight, size_t elems, const float *x, float *sum)
+{
+    struct gw_blend_factors factors = {.weight = (float)weight};
+    struct gw_blend_arrays arrays = {.elems = elems, .in = {x}, .out = {sum}};
+    return run(GW_BLEND_ADD, &factors, &arrays);
+}

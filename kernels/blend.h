@@ -73,4 +73,10 @@ int gw_difference(size_t elems, const float *a, const float *b, float *out);
  */
 int gw_mix(double keep, size_t elems, float *x, const float *y);
 
+/*
+ * sum += weight x: one push into the mean of several, the older the lighter
+ * (Zhang et al. 2016, arXiv 1511.05950).
+ */
+int gw_add_weighted(double weight, size_t elems, const float *x, float *sum);
+
 #endif

@@ -100,6 +100,20 @@ GW_INLINE int mix(const struct gw_blend_factors *factors,
     return gw_is_finite(largest);
 }
 
+GW_INLINE int add(const struct gw_blend_factors *factors,
+                  const struct gw_blend_arrays *a)
+{
+    const float weight = factors->weight;
+    int32_t largest = 0;
+    GW_SAME_INDEX_ONLY
+    for (size_t i = 0; i < a->elems; i++) {
+        float out = a->out[0][i] + weight * a->in[0][i];
+        largest = gw_larger(largest, out);
+        a->out[0][i] = out;
+    }
+    return gw_is_finite(largest);
+}
+
 /* clang-format off */
 #define LOOP(blend, isa, target)                                               \
     target static int blend##_##isa(const struct gw_blend_factors *factors,    \
@@ -113,7 +127,8 @@ GW_INLINE int mix(const struct gw_blend_factors *factors,
     LOOP(adapt, isa, target)                                                   \
     LOOP(elastic, isa, target)                                                 \
     LOOP(difference, isa, target)                                              \
-    LOOP(mix, isa, target)
+    LOOP(mix, isa, target)                                                     \
+    LOOP(add, isa, target)
 /* clang-format on */
 
 GW_FOR_EACH_ISA(VARIANT)
@@ -124,4 +139,5 @@ gw_blend_loop *const gw_blend_loops[GW_BLENDS][GW_ISAS] = {
     [GW_BLEND_ELASTIC] = GW_ISA_TABLE(elastic),
     [GW_BLEND_DIFFERENCE] = GW_ISA_TABLE(difference),
     [GW_BLEND_MIX] = GW_ISA_TABLE(mix),
+    [GW_BLEND_ADD] = GW_ISA_TABLE(add),
 };

@@ -16,6 +16,7 @@ struct gw_blend_factors {
     float eps;
     float alpha;
     float keep, take; /* take: 1 - keep */
+    float weight;
 };
 
 /*
@@ -25,6 +26,7 @@ struct gw_blend_factors {
  * ELASTIC          x, c             x_next, c_next
  * DIFFERENCE       a, b             out
  * MIX              x, y             x
+ * ADD              x                sum (also read)
  */
 enum gw_blend {
     GW_BLEND_COMPENSATE,
@@ -32,6 +34,7 @@ enum gw_blend {
     GW_BLEND_ELASTIC,
     GW_BLEND_DIFFERENCE,
     GW_BLEND_MIX,
+    GW_BLEND_ADD,
     GW_BLENDS
 };
 

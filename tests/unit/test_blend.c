@@ -37,6 +37,7 @@ static const struct gw_blend_factors factors = {
     .alpha = 0.23f,
     .keep = 0.6f,
     .take = 0.4f,
+    .weight = 0.3f,
 };
 
 struct arrays {
@@ -79,6 +80,9 @@ static void define(enum gw_blend blend, struct arrays *arrays, size_t i)
         break;
     case GW_BLEND_MIX:
         *out = f->keep * a + f->take * b;
+        break;
+    case GW_BLEND_ADD:
+        *out = *out + f->weight * a;
         break;
     case GW_BLENDS:
         fail();
@@ -161,12 +165,22 @@ static int mix(struct arrays *at, size_t from, float *out0, float *out1)
     return gw_mix(0.6, ELEMS - from, out0 + from, at->in[1] + from);
 }
 
+/* in[1] is the sum so far. */
+static int add(struct arrays *at, size_t from, float *out0, float *out1)
+{
+    (void)out1;
+    if (out0 != at->in[1])
+        memcpy(out0 + from, at->in[1] + from, (ELEMS - from) * sizeof *out0);
+    return gw_add_weighted(0.3, ELEMS - from, at->in[0] + from, out0 + from);
+}
+
 static const struct call calls[] = {
     {.run = constant, .inputs = 3, .same = {0, -1}},
     {.run = adaptive, .inputs = 3, .same = {0, -1}, .square = 1},
     {.run = elastic, .inputs = 2, .same = {0, -1}, .second = 1},
     {.run = difference, .inputs = 2, .same = {0, 1, -1}},
     {.run = mix, .inputs = 2, .same = {0, -1}},
+    {.run = add, .inputs = 2, .same = {1, -1}},
 };
 
 static void outputs_may_be_inputs(void **state)
@@ -234,7 +248,8 @@ static void overflow_is_noticed(void **state)
             fill(&at);
             at.in[0][i] = FLT_MAX;
             at.in[1][i] = -FLT_MAX;
-            int finite = calls[c].run == mix; /* 0.6 and 0.4 of it */
+            /* 0.6 and 0.4 of it; 0.3 and the whole */
+            int finite = calls[c].run == mix || calls[c].run == add;
             assert_int_equal(calls[c].run(&at, 0, at.out[0], at.out[1]),
                              finite);
         }
@@ -250,6 +265,9 @@ static void overflow_is_noticed(void **state)
     assert_true(isfinite(x) && isinf(c));
     assert_int_equal(gw_elastic(3, 1, &small, &large, &x, &c), 0);
     assert_true(isinf(x) && isfinite(c));
+    float sum = large;
+    assert_int_equal(gw_add_weighted(0.5, 1, &large, &sum), 0);
+    assert_true(isinf(sum));
 }
 
 static void without_delay_the_gradient_is_only_scaled(void **state)
