@@ -90,7 +90,8 @@ int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank);
 
 /*
  * Each push: a rank has pushed a whole clock to shard 0, whose chunks have had
- * so many updates and pushes. Decides a drain where one is due.
+ * so many updates, one more counted where a group has begun (a meeting applies
+ * it), and pushes. Decides a drain where one is due.
  */
 void gw_leader_pushed(struct gw_leader *leader,
                       uint64_t updates,

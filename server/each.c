@@ -13,6 +13,12 @@
  *
  * A rank whose want is kept open by any shard pushes nothing more, so when all
  * shards name the same clock of it, nothing of it is on its way.
+ *
+ * Under stale-lr a chunk gathers pushes until they are as many as make an
+ * update. A rank is answered all the same as soon as its own is in. A group
+ * that is not full where all stand still is applied before anything is decided
+ * there, so none is ever saved; all chunks have had the same pushes then, so
+ * all do the same. For that, pushes without samples belong to no group.
  */
 #include "config.h"
 
@@ -40,32 +46,84 @@ static void count_push(struct gw_server *server, uint32_t rank)
     session->pushed = 0;
     session->clock++;
     if (server->leader)
-        gw_leader_pushed(server->leader, chunk->updates, chunk->pushes);
+        gw_leader_pushed(server->leader, chunk->updates + (chunk->group > 0),
+                         chunk->pushes);
     if (server->draining)
         gw_each_settle(server);
+}
+
+/* The pushes that a chunk has gathered make its next weights. */
+static void apply_group(struct gw_server *server, uint32_t index)
+{
+    struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    struct gw_update update;
+    gw_session_fill_update(server, index, chunk->group_samples, 1, 1, &update);
+    update.lr = chunk->group_lr;
+    gw_shard_update_group(server->shard, index, &update);
+}
+
+static enum gw_status
+gather(struct gw_server *server, uint32_t rank, uint32_t index, double lr)
+{
+    const struct gw_shard_slot *slot =
+        gw_shard_slot(server->shard, rank, index);
+    double weight = gw_policy_weight(server->word.kind, slot->staleness);
+    enum gw_status status =
+        gw_shard_gather(server->shard, rank, index, weight, lr);
+    if (status == GW_OK && server->shard->chunk[index].group == server->group)
+        apply_group(server, index);
+    return status;
+}
+
+static enum gw_status update_delayed(struct gw_server *server,
+                                     uint32_t rank,
+                                     uint32_t index,
+                                     struct gw_update update)
+{
+    const struct gw_compensation compensation = {
+        .scale = update.scale, /* it is the mean that is compensated */
+        .lambda = server->terms.lambda,
+        .decay = server->config.policy.decay,
+        .eps = server->config.policy.eps,
+    };
+    update.scale = 1;
+    return gw_shard_update_delayed(server->shard, rank, index, &compensation,
+                                   &update);
+}
+
+/* What a push does to its chunk. */
+static enum gw_status
+take_in(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    int gathers = server->group > 1;
+    struct gw_update update;
+    slot->staleness = (uint32_t)(chunk->updates - slot->given);
+    double factor = gw_policy_lr_factor(
+        server->word.kind, server->terms.scale, server->ranks, slot->samples,
+        clock_samples(server, slot->mark), gathers ? 1 : slot->staleness);
+    gw_session_fill_update(server, index, slot->samples, 1, factor, &update);
+    if (gathers)
+        return gather(server, rank, index, update.lr);
+    if (server->word.kind == GW_POLICY_DC_ASYNC)
+        return update_delayed(server, rank, index, update);
+    return gw_shard_update_each(server->shard, rank, index, &update);
 }
 
 /* Returns 0 when the push must wait, or the job is over. */
 static int apply(struct gw_server *server, uint32_t rank, uint32_t index)
 {
-    struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
-    struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    struct gw_update update;
+    const struct gw_shard_slot *slot =
+        gw_shard_slot(server->shard, rank, index);
+    uint64_t clock = slot->mark;
     enum gw_status status = GW_OK;
     if (!gw_save_before_update(server, index))
         return 0; /* looked at again when the snapshot is free */
-    uint64_t clock = slot->mark;
-    if (slot->empty) {
+    if (slot->empty)
         gw_shard_pass(server->shard, rank, index);
-    } else {
-        slot->staleness = (uint32_t)(chunk->updates - slot->given);
-        double factor = gw_policy_lr_factor(
-            server->word.kind, server->terms.scale, server->ranks,
-            slot->samples, clock_samples(server, clock), slot->staleness);
-        gw_session_fill_update(server, index, slot->samples, 1, factor,
-                               &update);
-        status = gw_shard_update_each(server->shard, rank, index, &update);
-    }
+    else
+        status = take_in(server, rank, index);
     if (status != GW_OK) {
         gw_session_blame(server, index, clock);
         return 0;
@@ -131,6 +189,14 @@ void gw_each_drain(struct gw_server *server)
     gw_each_settle(server);
 }
 
+/* All stand still: groups are applied as they are. */
+void gw_each_meet(struct gw_server *server)
+{
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].group > 0)
+            apply_group(server, i);
+}
+
 /* Where ranks pull first, to score or at the end, what they wanted before they
    knew is void: who goes on asks again. */
 void gw_each_resume(struct gw_server *server, int pulls)
@@ -147,8 +213,23 @@ void gw_each_resume(struct gw_server *server, int pulls)
     }
 }
 
+/* What the policy has a shard keep. */
+unsigned gw_each_arrays(const struct gw_server *server)
+{
+    unsigned arrays = 0;
+    if (server->whole_step || gw_policy_group(&server->word, server->ranks) > 1)
+        arrays |= GW_SHARD_SUM;
+    if (server->word.kind == GW_POLICY_DC_ASYNC) {
+        arrays |= GW_SHARD_GIVEN;
+        if (server->config.policy.adaptive)
+            arrays |= GW_SHARD_SQUARES;
+    }
+    return arrays;
+}
+
 void gw_each_open(struct gw_server *server)
 {
+    server->group = gw_policy_group(&server->word, server->ranks);
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         server->session[rank].clock = server->clocks[rank];
 }

@@ -19,17 +19,20 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         gw_whole_decided(server, decision);
         break;
     case GW_DECIDE_CUT:
+        gw_each_meet(server);
         gw_save_cut(server, decision->clock,
                     server->policy->each ? gw_each_version(server)
                                          : decision->clock);
         break;
     case GW_DECIDE_END:
+        gw_each_meet(server);
         server->end_clock = decision->clock;
         break;
     case GW_DECIDE_DRAIN:
         gw_each_drain(server);
         break;
     case GW_DECIDE_RESUME:
+        gw_each_meet(server);
         gw_each_resume(server,
                        decision->reason || server->end_clock != GW_NEVER_CLOCK);
         break;

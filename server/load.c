@@ -27,9 +27,10 @@
 struct gw_load {
     struct gw_server *server;
     struct gw_remote *remote; /* NULL: the directory is seen from here */
-    uint8_t *found;           /* [chunks], a bit for each array found */
+    uint8_t *found;           /* [arrays][chunks] what has been found */
     struct gw_manifest manifest;
-    unsigned arrays; /* weights and states, as far as the checkpoint has them */
+    uint32_t arrays; /* weights, states, and what is kept for each rank; of a
+                        checkpoint that has only weights, 1 */
     size_t file;     /* of the manifest */
     uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES];
     uint8_t *text; /* manifest or header */
@@ -139,22 +140,65 @@ static void read_text(struct gw_load *load,
 
 /* ---- tensors ---- */
 
+static void name_of(const struct gw_shard *shard,
+                    uint32_t array,
+                    uint32_t chunk,
+                    char name[GW_TENSOR_NAME_MAX])
+{
+    char saved[GW_SAVED_NAME_MAX];
+    if (array > 0)
+        gw_shard_saved_name(shard, array - 1, saved);
+    gw_tensor_name(shard->map, shard->chunk[chunk].global,
+                   array > 0 ? saved : NULL, name);
+}
+
+/* The first chunk whose tensor of this array is not there; *found_p: how many
+   are. */
+static uint32_t
+first_missing(const struct gw_load *load, uint32_t array, uint32_t *found_p)
+{
+    uint32_t chunks = load->server->shard->chunks, missing = chunks;
+    const uint8_t *found = load->found + (size_t)array * chunks;
+    *found_p = 0;
+    for (uint32_t i = chunks; i-- > 0;) {
+        *found_p += found[i];
+        if (!found[i])
+            missing = i;
+    }
+    return missing;
+}
+
+/*
+ * All must be there but what is kept for a rank: another policy, or a job that
+ * had not got the rank, kept nothing for it, and it begins at zero.
+ */
 static void complete(struct gw_load *load)
 {
     struct gw_server *server = load->server;
     const struct gw_shard *shard = server->shard;
-    for (uint32_t i = 0; i < shard->chunks; i++) {
+    uint32_t anew = 0;
+    for (uint32_t array = 0; array < load->arrays; array++) {
         char name[GW_TENSOR_NAME_MAX];
-        if (load->found[i] + 1u == 1u << load->arrays)
+        uint32_t found, missing = first_missing(load, array, &found);
+        if (missing == shard->chunks)
             continue;
-        gw_tensor_name(shard->map, shard->chunk[i].global, NULL, name);
+        if (array > shard->optimizer->states && found == 0) {
+            anew++;
+            continue;
+        }
+        name_of(shard, array, missing, name);
         gw_fail(&load->error, GW_EMISMATCH,
-                "the checkpoint of step %" PRIu64 " lacks %s or its optimizer "
-                "state: it is of another model or optimizer",
+                "the checkpoint of step %" PRIu64 " lacks %s: it is of another "
+                "model or optimizer",
                 server->start.state.clock, name);
         give_up(load);
         return;
     }
+    if (anew > 0)
+        gw_log_info(server->log,
+                    "the checkpoint of step %" PRIu64 " has no mean squares of "
+                    "%u workers: they begin at zero",
+                    server->start.state.clock, anew);
     gw_shard_loaded(server->shard);
     gw_server_loaded(server);
 }
@@ -163,16 +207,14 @@ static void next_file(struct gw_load *load);
 
 /* The next tensor of this file that is ours, or NULL. */
 static const struct gw_tensor *
-find_next(struct gw_load *load, unsigned *array_p, uint32_t *chunk_p)
+find_next(struct gw_load *load, uint32_t *array_p, uint32_t *chunk_p)
 {
     const struct gw_shard *shard = load->server->shard;
     while (load->tensor < (size_t)load->arrays * shard->chunks) {
-        unsigned array = (unsigned)(load->tensor / shard->chunks);
+        uint32_t array = (uint32_t)(load->tensor / shard->chunks);
         uint32_t chunk = (uint32_t)(load->tensor % shard->chunks);
         char name[GW_TENSOR_NAME_MAX];
-        gw_tensor_name(shard->map, shard->chunk[chunk].global,
-                       array ? shard->optimizer->state_names[array - 1] : NULL,
-                       name);
+        name_of(shard, array, chunk, name);
         load->tensor++;
         const struct gw_tensor *tensor =
             gw_safetensors_find(load->tensors, name);
@@ -188,8 +230,7 @@ find_next(struct gw_load *load, unsigned *array_p, uint32_t *chunk_p)
 static void next_tensor(struct gw_load *load)
 {
     struct gw_shard *shard = load->server->shard;
-    unsigned array;
-    uint32_t index;
+    uint32_t array, index;
     const struct gw_tensor *tensor = find_next(load, &array, &index);
     if (!tensor) {
         load->file++;
@@ -197,7 +238,8 @@ static void next_tensor(struct gw_load *load)
         return;
     }
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
-    float *arena = array ? shard->state[array - 1] : shard->weights[0];
+    float *arena =
+        array > 0 ? gw_shard_saved_array(shard, array - 1) : shard->weights[0];
     if (tensor->elems != chunk->elems || strcmp(tensor->dtype, "F32") != 0) {
         gw_fail(&load->error, GW_EMISMATCH,
                 "tensor %s of %s has another size or type", tensor->name,
@@ -205,7 +247,7 @@ static void next_tensor(struct gw_load *load)
         give_up(load);
         return;
     }
-    load->found[index] |= (uint8_t)(1u << array);
+    load->found[(size_t)array * shard->chunks + index] = 1;
     read_at(load, load->manifest.files[load->file].name, tensor->offset,
             arena + chunk->first, (size_t)tensor->bytes, next_tensor);
 }
@@ -259,7 +301,7 @@ static void got_manifest(struct gw_load *load)
     /* an imported checkpoint has weights only */
     load->arrays = 1;
     if (load->manifest.optimizer[0])
-        load->arrays += load->server->shard->optimizer->states;
+        load->arrays += gw_shard_saved(load->server->shard);
     next_file(load);
 }
 
@@ -305,7 +347,8 @@ enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error)
         return gw_fail(error, GW_ENOMEM, "no memory to load a checkpoint");
     server->load = load;
     load->server = server;
-    load->found = calloc(server->shard->chunks + 1, sizeof *load->found);
+    size_t arrays = 1 + (size_t)gw_shard_saved(server->shard);
+    load->found = calloc(arrays * server->shard->chunks + 1, 1);
     if (!load->found)
         return gw_fail(error, GW_ENOMEM, "no memory to load a checkpoint");
     load->work = (struct gw_work){.run = run_look,

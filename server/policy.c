@@ -99,6 +99,20 @@ static const struct gw_policy policies[] = {
         .complete = each_complete,
         .answerable = ssp_answerable,
     },
+    {
+        .kind = GW_POLICY_STALE_LR,
+        .each = 1,
+        .judge = each_judge,
+        .complete = each_complete,
+        .answerable = async_answerable,
+    },
+    {
+        .kind = GW_POLICY_DC_ASYNC,
+        .each = 1,
+        .judge = each_judge,
+        .complete = each_complete,
+        .answerable = async_answerable,
+    },
 };
 
 const struct gw_policy *gw_policy_find(enum gw_policy_kind kind)
@@ -117,8 +131,18 @@ double gw_policy_lr_factor(enum gw_policy_kind kind,
                            uint64_t staleness)
 {
     double part = (double)samples / (double)clock_samples;
-    double factor = scale * ranks * part;
-    if (kind == GW_POLICY_STALE_LR && staleness > 1)
-        factor /= (double)staleness;
-    return factor;
+    return scale * ranks * part * gw_policy_weight(kind, staleness);
+}
+
+double gw_policy_weight(enum gw_policy_kind kind, uint64_t staleness)
+{
+    return kind == GW_POLICY_STALE_LR && staleness > 1 ? 1 / (double)staleness
+                                                       : 1;
+}
+
+uint32_t gw_policy_group(const struct gw_policy_word *word, uint32_t ranks)
+{
+    if (word->kind != GW_POLICY_STALE_LR || word->n == 0 || word->n > ranks)
+        return 1;
+    return ranks / (uint32_t)word->n;
 }

@@ -52,7 +52,9 @@ const struct gw_policy *gw_policy_find(enum gw_policy_kind kind);
  *                      n of N samples of its clock are the push's
  *
  * stale-lr divides by the staleness, if that is more than one (Zhang et al.
- * 2016, arXiv 1511.05950).
+ * 2016, arXiv 1511.05950); where pushes are gathered (gw_policy_group) the rate
+ * of their update is the sum of their factors, undivided, and it is their
+ * gradients that are divided.
  */
 double gw_policy_lr_factor(enum gw_policy_kind kind,
                            double scale,
@@ -60,5 +62,13 @@ double gw_policy_lr_factor(enum gw_policy_kind kind,
                            uint64_t samples,
                            uint64_t clock_samples,
                            uint64_t staleness);
+
+/* The factor of a push by its staleness: under stale-lr 1 over it, if that is
+   more than one. */
+double gw_policy_weight(enum gw_policy_kind kind, uint64_t staleness);
+
+/* Pushes with samples that a chunk waits for before it makes an update of their
+   mean: under stale-lr:N W / N, but at least one; under others one. */
+uint32_t gw_policy_group(const struct gw_policy_word *word, uint32_t ranks);
 
 #endif

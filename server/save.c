@@ -48,7 +48,9 @@ struct gw_save {
     uint32_t waiting_n;
     uint8_t *saved; /* [chunks] */
     uint32_t saved_n;
-    uint32_t arrays;      /* weights and states */
+    uint32_t arrays; /* weights, and what gw_shard_saved counts */
+    char (*names)[GW_SAVED_NAME_MAX]; /* [arrays - 1], of all but weights */
+    const char **name;                /* to them */
     uint64_t *place;      /* [chunks] in an array of the file's data */
     uint64_t array_bytes; /* of one array there */
     uint8_t *snapshot;    /* the file's data; taken with the first cut */
@@ -72,8 +74,9 @@ static void copy_chunk(struct gw_save *save, uint32_t index)
     const struct gw_shard *shard = save->server->shard;
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     for (uint32_t array = 0; array < save->arrays; array++) {
-        const float *from = array == 0 ? gw_shard_weights(shard, index)
-                                       : shard->state[array - 1] + chunk->first;
+        const float *from =
+            array == 0 ? gw_shard_weights(shard, index)
+                       : gw_shard_saved_array(shard, array - 1) + chunk->first;
         memcpy(save->snapshot + array * save->array_bytes + save->place[index],
                from, chunk->elems * sizeof(float));
     }
@@ -179,10 +182,9 @@ static void write_file(struct gw_work *work)
     struct gw_disk *disk = server->loop->disk;
     gw_safetensors_header_free(&save->header);
     save->error.text[0] = '\0';
-    save->status = gw_tensors_header(
-        server->map, server->number, server->shard->optimizer->state_names,
-        server->shard->optimizer->states, save->cut.clock, &save->header,
-        &save->error);
+    save->status = gw_tensors_header(server->map, server->number, save->name,
+                                     save->arrays - 1, save->cut.clock,
+                                     &save->header, &save->error);
     if (save->status != GW_OK)
         return;
     save->parts[0] = (struct gw_store_part){save->header.bytes, save->header.n};
@@ -267,11 +269,17 @@ enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error)
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
     server->save = save;
     save->server = server;
-    save->arrays = 1 + shard->optimizer->states;
+    save->arrays = 1 + gw_shard_saved(shard);
     save->saved = calloc(shard->chunks + 1, sizeof *save->saved);
     save->place = calloc(shard->chunks + 1, sizeof *save->place);
-    if (!save->saved || !save->place)
+    save->names = calloc(save->arrays, sizeof *save->names);
+    save->name = calloc(save->arrays, sizeof *save->name);
+    if (!save->saved || !save->place || !save->names || !save->name)
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
+    for (uint32_t i = 0; i + 1 < save->arrays; i++) {
+        gw_shard_saved_name(shard, i, save->names[i]);
+        save->name[i] = save->names[i];
+    }
     for (uint32_t i = 0; i < shard->chunks; i++) {
         save->place[i] = save->array_bytes;
         save->array_bytes += shard->chunk[i].elems * sizeof(float);
@@ -298,5 +306,7 @@ void gw_save_close(struct gw_server *server)
         munmap(save->snapshot, save->arrays * save->array_bytes);
     free(save->saved);
     free(save->place);
+    free(save->names);
+    free(save->name);
     free(save);
 }

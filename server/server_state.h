@@ -93,6 +93,7 @@ struct gw_server {
     struct gw_policy_word word;
     struct gw_policy_terms terms;
     const struct gw_policy *policy; /* of the word */
+    uint32_t group;                 /* each push: that make an update */
     struct gw_shard *shard;
     struct gw_wants *wants;
     struct gw_session *session; /* [ranks] */
@@ -161,10 +162,12 @@ void gw_session_fill_update(const struct gw_server *server,
 void gw_session_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
 
 /* each.c */
+unsigned gw_each_arrays(const struct gw_server *server);
 void gw_each_open(struct gw_server *server);
 void gw_each_complete(struct gw_server *server, uint32_t chunk);
 void gw_each_drain(struct gw_server *server);
 void gw_each_settle(struct gw_server *server);
+void gw_each_meet(struct gw_server *server);
 void gw_each_resume(struct gw_server *server, int pulls);
 uint64_t gw_each_version(const struct gw_server *server);
 

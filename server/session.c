@@ -419,9 +419,9 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
                        "version",
                        server->terms.server, server->config.cluster.policy);
     server->global_batch = gw_schedule_batch(&server->config);
-    status =
-        gw_shard_create(server->map, server->number, server->ranks,
-                        server->whole_step, optimizer, &server->shard, error);
+    status = gw_shard_create(server->map, server->number, server->ranks,
+                             gw_each_arrays(server), optimizer, &server->shard,
+                             error);
     if (status == GW_OK)
         status = gw_wants_create(server->map, server->number, server->ranks,
                                  server, &server->wants, error);

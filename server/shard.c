@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,19 +20,21 @@ static size_t array_bytes(const struct gw_map *map, uint32_t number)
 }
 
 static size_t array_count(uint32_t ranks,
-                          int whole_step,
+                          unsigned arrays,
                           const struct gw_optimizer *optimizer)
 {
-    return 2 + optimizer->states + ranks + (whole_step ? 1 : 0);
+    size_t per_rank =
+        (size_t)1 + !!(arrays & GW_SHARD_GIVEN) + !!(arrays & GW_SHARD_SQUARES);
+    return 2 + optimizer->states + per_rank * ranks + !!(arrays & GW_SHARD_SUM);
 }
 
 size_t gw_shard_bytes(const struct gw_map *map,
                       uint32_t number,
                       uint32_t ranks,
-                      int whole_step,
+                      unsigned arrays,
                       const struct gw_optimizer *optimizer)
 {
-    return array_count(ranks, whole_step, optimizer) * array_bytes(map, number);
+    return array_count(ranks, arrays, optimizer) * array_bytes(map, number);
 }
 
 /* The i-th array of the shard's memory. */
@@ -41,12 +44,20 @@ static float *array_at(const struct gw_shard *shard, size_t bytes, size_t i)
     return (float *)(void *)(shard->memory + i * bytes + stagger);
 }
 
+/* An array for each rank, the first of them the i-th of the memory. */
+static void
+place_per_rank(const struct gw_shard *shard, size_t bytes, size_t i, float **to)
+{
+    for (uint32_t r = 0; r < shard->ranks && to; r++)
+        to[r] = array_at(shard, bytes, i + r);
+}
+
 static enum gw_status
-take_memory(struct gw_shard *shard, int whole_step, struct gw_error *error)
+take_memory(struct gw_shard *shard, unsigned arrays, struct gw_error *error)
 {
     size_t bytes = array_bytes(shard->map, shard->number), i = 0;
     shard->memory_bytes = gw_shard_bytes(
-        shard->map, shard->number, shard->ranks, whole_step, shard->optimizer);
+        shard->map, shard->number, shard->ranks, arrays, shard->optimizer);
     shard->memory = mmap(NULL, shard->memory_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (shard->memory == MAP_FAILED) {
@@ -60,11 +71,32 @@ take_memory(struct gw_shard *shard, int whole_step, struct gw_error *error)
     shard->weights[1] = array_at(shard, bytes, i++);
     for (unsigned s = 0; s < shard->optimizer->states; s++)
         shard->state[s] = array_at(shard, bytes, i++);
-    for (uint32_t r = 0; r < shard->ranks; r++)
-        shard->landing[r] = array_at(shard, bytes, i++);
-    if (whole_step)
+    place_per_rank(shard, bytes, i, shard->landing);
+    i += shard->ranks;
+    if (arrays & GW_SHARD_SUM)
         shard->reduced = array_at(shard, bytes, i++);
+    place_per_rank(shard, bytes, i, shard->given);
+    i += shard->given ? shard->ranks : 0;
+    place_per_rank(shard, bytes, i, shard->squares);
     return GW_OK;
+}
+
+/* The tables beside the arrays. */
+static int take_tables(struct gw_shard *shard, unsigned arrays)
+{
+    uint32_t ranks = shard->ranks;
+    shard->chunk = calloc(shard->chunks + 1, sizeof *shard->chunk);
+    shard->slot =
+        calloc((size_t)ranks * shard->chunks + 1, sizeof *shard->slot);
+    shard->landing = calloc(ranks, sizeof *shard->landing);
+    shard->sources = calloc(ranks, sizeof *shard->sources);
+    if (arrays & GW_SHARD_GIVEN)
+        shard->given = calloc(ranks, sizeof *shard->given);
+    if (arrays & GW_SHARD_SQUARES)
+        shard->squares = calloc(ranks, sizeof *shard->squares);
+    return shard->chunk && shard->slot && shard->landing && shard->sources &&
+           !shard->given == !(arrays & GW_SHARD_GIVEN) &&
+           !shard->squares == !(arrays & GW_SHARD_SQUARES);
 }
 
 static void lay_out(struct gw_shard *shard)
@@ -83,7 +115,7 @@ static void lay_out(struct gw_shard *shard)
 enum gw_status gw_shard_create(const struct gw_map *map,
                                uint32_t number,
                                uint32_t ranks,
-                               int whole_step,
+                               unsigned arrays,
                                const struct gw_optimizer *optimizer,
                                struct gw_shard **shard_p,
                                struct gw_error *error)
@@ -98,16 +130,11 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     shard->optimizer = optimizer;
     shard->chunks = map->shard_chunks[number];
     shard->elems = map->shard_bytes[number] / sizeof(float);
-    shard->chunk = calloc(shard->chunks + 1, sizeof *shard->chunk);
-    shard->slot =
-        calloc((size_t)ranks * shard->chunks + 1, sizeof *shard->slot);
-    shard->landing = calloc(ranks, sizeof *shard->landing);
-    shard->sources = calloc(ranks, sizeof *shard->sources);
-    if (!shard->chunk || !shard->slot || !shard->landing || !shard->sources) {
+    if (!take_tables(shard, arrays)) {
         gw_fail(error, status, "no memory for shard %u", number);
         goto fail;
     }
-    status = take_memory(shard, whole_step, error);
+    status = take_memory(shard, arrays, error);
     if (status != GW_OK)
         goto fail;
     lay_out(shard);
@@ -129,6 +156,8 @@ void gw_shard_destroy(struct gw_shard *shard)
     free(shard->slot);
     free(shard->landing);
     free(shard->sources);
+    free(shard->given);
+    free(shard->squares);
     free(shard);
 }
 
@@ -341,11 +370,76 @@ enum gw_status gw_shard_update_each(struct gw_shard *shard,
     return finite ? GW_OK : GW_ENONFINITE;
 }
 
+enum gw_status
+gw_shard_update_delayed(struct gw_shard *shard,
+                        uint32_t rank,
+                        uint32_t index,
+                        const struct gw_compensation *compensation,
+                        const struct gw_update *update)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *next = shard->weights[!chunk->current];
+    float *states[GW_STATE_MAX], gradient[GW_BLOCK_ELEMS];
+    int finite = 1;
+    for (size_t at = 0; at < chunk->elems; at += GW_BLOCK_ELEMS) {
+        size_t elems = block_elems(chunk, at), place = chunk->first + at;
+        const float *w = shard->weights[chunk->current] + place;
+        states_at(shard, place, states);
+        finite &= gw_compensate(
+            compensation, elems, shard->landing[rank] + place, w,
+            shard->given[rank] + place,
+            shard->squares ? shard->squares[rank] + place : NULL, gradient);
+        gw_update_apply(shard->optimizer, update, elems, gradient, w,
+                        next + place, states);
+    }
+    new_weights(chunk);
+    gw_shard_pass(shard, rank, index);
+    return finite ? GW_OK : GW_ENONFINITE;
+}
+
+enum gw_status gw_shard_gather(struct gw_shard *shard,
+                               uint32_t rank,
+                               uint32_t index,
+                               double weight,
+                               double lr)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *sum = shard->reduced + chunk->first;
+    if (chunk->group == 0) {
+        memset(sum, 0, chunk->elems * sizeof *sum);
+        chunk->group_samples = 0;
+        chunk->group_lr = 0;
+    }
+    int finite = gw_add_weighted(weight, chunk->elems,
+                                 shard->landing[rank] + chunk->first, sum);
+    chunk->group++;
+    chunk->group_samples += gw_shard_slot(shard, rank, index)->samples;
+    chunk->group_lr += lr;
+    gw_shard_pass(shard, rank, index);
+    return finite ? GW_OK : GW_ENONFINITE;
+}
+
+void gw_shard_update_group(struct gw_shard *shard,
+                           uint32_t index,
+                           const struct gw_update *update)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    float *states[GW_STATE_MAX];
+    assert(chunk->group > 0);
+    states_at(shard, chunk->first, states);
+    gw_update_apply(shard->optimizer, update, chunk->elems,
+                    shard->reduced + chunk->first, current(shard, chunk),
+                    shard->weights[!chunk->current] + chunk->first, states);
+    new_weights(chunk);
+    chunk->group = 0;
+}
+
 const float *
 gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
-    float *copy = shard->landing[rank] + chunk->first;
+    float *const *copies = shard->given ? shard->given : shard->landing;
+    float *copy = copies[rank] + chunk->first;
     memcpy(copy, current(shard, chunk), chunk->elems * sizeof(float));
     gw_shard_slot(shard, rank, index)->given = chunk->updates;
     return copy;
@@ -419,4 +513,27 @@ int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
         if (!isfinite(gradient[i]))
             return 1;
     return 0;
+}
+
+uint32_t gw_shard_saved(const struct gw_shard *shard)
+{
+    return shard->optimizer->states + (shard->squares ? shard->ranks : 0);
+}
+
+float *gw_shard_saved_array(const struct gw_shard *shard, uint32_t i)
+{
+    uint32_t states = shard->optimizer->states;
+    return i < states ? shard->state[i] : shard->squares[i - states];
+}
+
+void gw_shard_saved_name(const struct gw_shard *shard,
+                         uint32_t i,
+                         char name[GW_SAVED_NAME_MAX])
+{
+    uint32_t states = shard->optimizer->states;
+    if (i < states)
+        snprintf(name, GW_SAVED_NAME_MAX, "%s",
+                 shard->optimizer->state_names[i]);
+    else
+        snprintf(name, GW_SAVED_NAME_MAX, "mean_square.rank%u", i - states);
 }

@@ -5,7 +5,8 @@
  *
  *   landing[rank]  | chunk | chunk | ...     written by the transport
  *        \ tree reduction /
- *         sum (scratch, or the `reduced` array where a step is decided first)
+ *         sum (scratch, or the `reduced` array where it has to wait: for the
+ *              decision of its step, or for the pushes of its group)
  *              | optimizer
  *   weights[0], weights[1]   a chunk's next version goes to the other array, so
  *                            that the version before stays whole
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/blend.h"
 #include "kernels/update.h"
 #include "proto/config.h"
 #include "proto/control.h"
@@ -41,6 +43,10 @@ struct gw_shard_chunk {
     uint8_t crc_known;
     uint32_t crc;      /* of the current weights */
     double square_sum; /* whole step: of the unscaled sum */
+    /* each push, in groups: what `reduced` holds, 0 pushes: nothing */
+    uint32_t group;
+    uint64_t group_samples;
+    double group_lr; /* sum of the learning rates of its pushes */
 };
 
 /* What one rank has sent for one chunk. */
@@ -66,7 +72,9 @@ struct gw_shard {
     float *weights[2];
     float *state[GW_STATE_MAX];
     float **landing; /* [ranks] */
-    float *reduced;  /* NULL when streaming */
+    float *reduced;  /* NULL without GW_SHARD_SUM */
+    float **given;   /* [ranks], NULL without GW_SHARD_GIVEN */
+    float **squares; /* [ranks], NULL without GW_SHARD_SQUARES */
     const struct gw_optimizer *optimizer;
     const float **sources; /* scratch of the reduction, [ranks] */
     uint32_t chunks_reduced;
@@ -76,11 +84,19 @@ struct gw_shard {
     size_t memory_bytes;
 };
 
-/* `map` stays the caller's and outlives the shard. GW_ENOMEM. */
+/* Arrays that not every job needs. */
+enum gw_shard_array {
+    GW_SHARD_SUM = 1,     /* of a clock or a group, until it is applied */
+    GW_SHARD_GIVEN = 2,   /* per rank: the weights that it was last given */
+    GW_SHARD_SQUARES = 4, /* per rank: the mean square of its gradients */
+};
+
+/* `arrays`: of enum gw_shard_array. `map` stays the caller's and outlives the
+   shard. GW_ENOMEM. */
 enum gw_status gw_shard_create(const struct gw_map *map,
                                uint32_t number,
                                uint32_t ranks,
-                               int whole_step,
+                               unsigned arrays,
                                const struct gw_optimizer *optimizer,
                                struct gw_shard **shard_p,
                                struct gw_error *error);
@@ -90,7 +106,7 @@ void gw_shard_destroy(struct gw_shard *shard);
 size_t gw_shard_bytes(const struct gw_map *map,
                       uint32_t number,
                       uint32_t ranks,
-                      int whole_step,
+                      unsigned arrays,
                       const struct gw_optimizer *optimizer);
 
 struct gw_shard_slot *
@@ -148,9 +164,37 @@ enum gw_status gw_shard_update_each(struct gw_shard *shard,
 void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 
 /*
+ * The same with the push compensated for its delay (GW_SHARD_GIVEN, and
+ * GW_SHARD_SQUARES for the adaptive form); `update` is for the result, so its
+ * scale is 1.
+ */
+enum gw_status
+gw_shard_update_delayed(struct gw_shard *shard,
+                        uint32_t rank,
+                        uint32_t chunk,
+                        const struct gw_compensation *compensation,
+                        const struct gw_update *update);
+
+/*
+ * Each push, in groups (GW_SHARD_SUM). Gather: a held push, times its weight,
+ * joins the chunk's group, which adds up what its pushes weigh in samples and
+ * learning rate; mark and version go on as above. Update: the group makes the
+ * next weights, and is empty. GW_ENONFINITE as above.
+ */
+enum gw_status gw_shard_gather(struct gw_shard *shard,
+                               uint32_t rank,
+                               uint32_t chunk,
+                               double weight,
+                               double lr);
+void gw_shard_update_group(struct gw_shard *shard,
+                           uint32_t chunk,
+                           const struct gw_update *update);
+
+/*
  * Each push by itself: the current weights for one rank, in a copy that stays
  * as it is until that rank's next push, however many updates others make
- * meanwhile. It lies in the rank's landing slot, which is free for as long.
+ * meanwhile. It lies in the rank's landing slot, which is free for as long, or
+ * where the shard keeps what it gave.
  */
 const float *
 gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
@@ -176,5 +220,18 @@ void gw_shard_skip(struct gw_shard *shard, uint32_t chunk);
 int gw_shard_is_bad(const struct gw_shard *shard,
                     uint32_t rank,
                     uint32_t chunk);
+
+/*
+ * What a checkpoint keeps besides the weights, array by array: the optimizer's
+ * states, then the mean square of each rank. What was given is not among them:
+ * whoever goes on from a checkpoint is given weights anew.
+ */
+#define GW_SAVED_NAME_MAX 32
+uint32_t gw_shard_saved(const struct gw_shard *shard);
+float *gw_shard_saved_array(const struct gw_shard *shard, uint32_t i);
+/* What array i is called there: "exp_avg", "mean_square.rank3". */
+void gw_shard_saved_name(const struct gw_shard *shard,
+                         uint32_t i,
+                         char name[GW_SAVED_NAME_MAX]);
 
 #endif

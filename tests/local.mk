@@ -64,6 +64,7 @@ check_PROGRAMS += \
 	%D%/unit/test_decision \
 	%D%/unit/test_digest \
 	%D%/unit/test_distance \
+	%D%/unit/test_each \
 	%D%/unit/test_exchange \
 	%D%/unit/test_log \
 	%D%/unit/test_login \

@@ -24,14 +24,15 @@ struct bench {
     struct gw_update update;
 };
 
-static void open_bench(struct bench *bench, const char *optimizer, int whole)
+static void
+open_bench(struct bench *bench, const char *optimizer, unsigned arrays)
 {
     const struct gw_key keys[] = {
         {.name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {40000}},
         {.name = "b", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {7}}};
     struct gw_error error = {.text = ""};
     assert_int_equal(gw_map_create(keys, 2, 1, &bench->map, &error), GW_OK);
-    assert_int_equal(gw_shard_create(bench->map, 0, RANKS, whole,
+    assert_int_equal(gw_shard_create(bench->map, 0, RANKS, arrays,
                                      gw_optimizer_find(optimizer),
                                      &bench->shard, &error),
                      GW_OK);
@@ -128,7 +129,7 @@ static void both_commits_agree(void **state)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         struct bench stream, whole;
         open_bench(&stream, kinds[k], 0);
-        open_bench(&whole, kinds[k], 1);
+        open_bench(&whole, kinds[k], GW_SHARD_SUM);
         seed_all(stream.shard);
         seed_all(whole.shard);
         for (uint32_t step = 0; step < 3; step++) {
@@ -192,7 +193,7 @@ static void a_push_counts_once(void **state)
 {
     (void)state;
     struct bench bench;
-    open_bench(&bench, "sgd", 1);
+    open_bench(&bench, "sgd", GW_SHARD_SUM);
     struct gw_shard *shard = bench.shard;
     seed_all(shard);
     gw_shard_hold(shard, 2, 0, 3, 0);
@@ -243,7 +244,7 @@ static void what_is_not_finite_is_found_and_named(void **state)
     static const float poison[] = {NAN, INFINITY, -INFINITY};
     for (size_t p = 0; p < 3; p++) {
         struct bench bench;
-        open_bench(&bench, "sgd", 1);
+        open_bench(&bench, "sgd", GW_SHARD_SUM);
         struct gw_shard *shard = bench.shard;
         seed_all(shard);
         for (uint32_t r = 0; r < RANKS; r++) {
@@ -262,7 +263,8 @@ static void what_is_not_finite_is_found_and_named(void **state)
     }
 }
 
-/* Two weights, the states, a slot per rank, and the sum where it is kept. */
+/* Two weights, the states, a slot per rank, the sum where it is kept, and what
+   is kept for each rank. */
 static void memory_is_what_the_formula_says(void **state)
 {
     (void)state;
@@ -271,15 +273,16 @@ static void memory_is_what_the_formula_says(void **state)
         size_t states;
     } rows[] = {{"sgd", 0}, {"momentum", 1}, {"adam", 2}};
     for (size_t i = 0; i < 3; i++) {
-        for (int whole = 0; whole <= 1; whole++) {
+        for (unsigned which = 0; which < 8; which++) {
             struct bench bench;
-            open_bench(&bench, rows[i].kind, whole);
-            size_t arrays = 2 + rows[i].states + RANKS + (size_t)whole;
+            open_bench(&bench, rows[i].kind, which);
+            size_t arrays = 2 + rows[i].states + RANKS + (which & 1) +
+                            RANKS * (which >> 1 & 1) + RANKS * (which >> 2);
             size_t least = arrays * bench.map->shard_bytes[0];
             assert_true(bench.shard->memory_bytes >= least);
             assert_true(bench.shard->memory_bytes <= least + arrays * 8192);
             assert_int_equal(bench.shard->memory_bytes,
-                             gw_shard_bytes(bench.map, 0, RANKS, whole,
+                             gw_shard_bytes(bench.map, 0, RANKS, which,
                                             bench.shard->optimizer));
             close_bench(&bench);
         }
