@@ -197,6 +197,20 @@ static enum gw_status check_inner(const struct gw_config *config,
                    shown, inner);
 }
 
+/* What is compensated for is how far the weights have gone on. */
+static enum gw_status check_weights(const struct gw_config *config,
+                                    const struct gw_policy_word *word,
+                                    struct gw_error *error)
+{
+    if (word->kind != GW_POLICY_DC_ASYNC ||
+        strcmp(config->optimizer.kind, "none") != 0)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "cluster.policy: dc-async goes by how far the weights have "
+                   "moved, but with optimizer.kind = none servers have no "
+                   "weights; take another optimizer, or async");
+}
+
 static enum gw_status check_phase(const struct gw_config *config,
                                   const struct gw_policy_word *word,
                                   struct gw_error *error)
@@ -212,6 +226,8 @@ static enum gw_status check_phase(const struct gw_config *config,
         status = check_local(config, word, shown, error);
     if (!status)
         status = check_inner(config, word, shown, error);
+    if (!status)
+        status = check_weights(config, word, error);
     if (!status && word->kind == GW_POLICY_DILOCO &&
         config->policy.overlap >= word->n)
         status = gw_fail(error, GW_EUSAGE,
@@ -248,18 +264,19 @@ static enum gw_status check_built(const struct gw_config *config,
                                   const struct gw_policy_plan *plan,
                                   struct gw_error *error)
 {
-    static const int built[GW_POLICY_KINDS] = {[GW_POLICY_SYNC] = 1,
-                                               [GW_POLICY_SSP] = 1,
-                                               [GW_POLICY_ASYNC] = 1,
-                                               [GW_POLICY_LOCAL] = 1,
-                                               [GW_POLICY_DILOCO] = 1};
+    static const int built[GW_POLICY_KINDS] = {
+        [GW_POLICY_SYNC] = 1,     [GW_POLICY_BACKUP] = 0,
+        [GW_POLICY_SSP] = 1,      [GW_POLICY_ASYNC] = 1,
+        [GW_POLICY_STALE_LR] = 1, [GW_POLICY_DC_ASYNC] = 1,
+        [GW_POLICY_LOCAL] = 1,    [GW_POLICY_DILOCO] = 1,
+    };
     for (size_t i = 0; i < plan->n; i++) {
         char shown[GW_POLICY_WORD_BYTES];
         gw_policy_word_print(&plan->phase[i].word, shown);
         if (!built[plan->phase[i].word.kind])
             return gw_fail(error, GW_EUSAGE,
                            "cluster.policy: \"%s\" is not in this version, it "
-                           "has sync, async, ssp:S, local:H and diloco:H",
+                           "has all others but backup:B and easgd:T",
                            shown);
     }
     const char *inner =

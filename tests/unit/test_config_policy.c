@@ -209,6 +209,17 @@ static void workers_need_an_optimizer(void **state)
     composes("async", SETTINGS("optimizer.kind=none"));
 }
 
+static void delays_need_weights(void **state)
+{
+    (void)state;
+    composes("stale-lr:2", SETTINGS("optimizer.kind=none"));
+    composes("dc-async", SETTINGS("optimizer.kind=adamw"));
+    refuses("sync until 5, dc-async", SETTINGS("optimizer.kind=none"),
+            "cluster.policy: dc-async goes by how far the weights have moved, "
+            "but with optimizer.kind = none servers have no weights; take "
+            "another optimizer, or async");
+}
+
 static void only_diloco_has_parts(void **state)
 {
     (void)state;
@@ -284,14 +295,13 @@ static void defaults_depend_on_the_word(void **state)
 static void not_in_this_version(void **state)
 {
     (void)state;
-    static const char *const words[] = {"backup:0", "stale-lr:1", "dc-async",
-                                        "easgd:4"};
+    static const char *const words[] = {"backup:0", "easgd:4"};
     const char *const *none = SETTINGS("log.every=5");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char line[200];
         snprintf(line, sizeof line,
-                 "cluster.policy: \"%s\" is not in this version, it has sync, "
-                 "async, ssp:S, local:H and diloco:H",
+                 "cluster.policy: \"%s\" is not in this version, it "
+                 "has all others but backup:B and easgd:T",
                  words[i]);
         refuses(words[i], none, line);
     }
@@ -302,8 +312,12 @@ static void not_in_this_version(void **state)
             "cluster.policy: \"nonsense:4\" is no policy, the nearest is "
             "sync; there are sync, backup:B, ssp:S, async, stale-lr:N, "
             "dc-async, easgd:T, local:H and diloco:H");
-    job("sync", none);
-    assert_int_equal(gw_config_check(&config, NULL), GW_OK);
+    static const char *const built[] = {"sync", "async", "ssp:3", "stale-lr:2",
+                                        "dc-async"};
+    for (size_t i = 0; i < sizeof built / sizeof *built; i++) {
+        job(built[i], none);
+        assert_int_equal(gw_config_check(&config, NULL), GW_OK);
+    }
 }
 
 int main(void)
@@ -315,6 +329,7 @@ int main(void)
         cmocka_unit_test(whole_steps_where_they_are_needed),
         cmocka_unit_test(splits_need_workers),
         cmocka_unit_test(workers_need_an_optimizer),
+        cmocka_unit_test(delays_need_weights),
         cmocka_unit_test(only_diloco_has_parts),
         cmocka_unit_test(every_phase_is_checked),
         cmocka_unit_test(defaults_depend_on_the_word),
