@@ -168,9 +168,11 @@ void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
             continue;
         gw_server_finish(server, GW_ENONFINITE,
                          "step %" PRIu64 ", key %s: worker %u (%s) sent a "
-                         "gradient that is not finite; lower optimizer.lr, or "
-                         "set train.nonfinite = \"skip\"",
-                         clock, key, rank, server->session[rank].host);
+                         "gradient that is not finite; lower optimizer.lr%s",
+                         clock, key, rank, server->session[rank].host,
+                         server->policy->each
+                             ? "" /* no step of all ranks can be skipped */
+                             : ", or set train.nonfinite = \"skip\"");
         return;
     }
     gw_server_finish(server, GW_ENONFINITE,
