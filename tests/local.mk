@@ -44,6 +44,7 @@ check_PROGRAMS += \
 	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
+	%D%/sim/test_stale \
 	%D%/sim/test_workers \
 	%D%/table/test_backend_layers \
 	%D%/table/test_backends \
@@ -109,6 +110,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_stale_SOURCES = %D%/sim/test_stale.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_workers_SOURCES = %D%/sim/test_workers.c $(GW_CLUSTER)
 %C%_table_test_backend_layers_SOURCES = \
 	%D%/table/test_backend_layers.c $(GW_BACKEND)
