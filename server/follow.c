@@ -25,7 +25,6 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
                                          : decision->clock);
         break;
     case GW_DECIDE_END:
-        gw_each_meet(server);
         server->end_clock = decision->clock;
         break;
     case GW_DECIDE_DRAIN:

@@ -121,7 +121,8 @@ static void sync_takes_each_push_of_its_clock_once(void **state)
 static void single_pushes_come_in_the_order_of_their_rank(void **state)
 {
     (void)state;
-    const enum gw_policy_kind kinds[] = {GW_POLICY_ASYNC, GW_POLICY_SSP};
+    const enum gw_policy_kind kinds[] = {
+        GW_POLICY_ASYNC, GW_POLICY_SSP, GW_POLICY_STALE_LR, GW_POLICY_DC_ASYNC};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const struct gw_policy *policy = gw_policy_find(kinds[i]);
         assert_true(policy->each);
@@ -140,15 +141,19 @@ static void single_pushes_come_in_the_order_of_their_rank(void **state)
 static void async_answers_who_has_pushed(void **state)
 {
     (void)state;
-    const struct gw_policy *async = gw_policy_find(GW_POLICY_ASYNC);
-    struct gw_want want = {.condition = GW_WANT_HELD, .value = 7};
-    struct gw_policy_view view = {.version = 99, .mark = 6, .least = 6};
-    assert_false(async->answerable(&want, &view));
-    view.mark = 7;
-    view.least = 0;
-    assert_true(async->answerable(&want, &view));
-    want.condition = GW_WANT_VERSION;
-    assert_false(async->answerable(&want, &view));
+    const enum gw_policy_kind kinds[] = {GW_POLICY_ASYNC, GW_POLICY_STALE_LR,
+                                         GW_POLICY_DC_ASYNC};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const struct gw_policy *policy = gw_policy_find(kinds[i]);
+        struct gw_want want = {.condition = GW_WANT_HELD, .value = 7};
+        struct gw_policy_view view = {.version = 99, .mark = 6, .least = 6};
+        assert_false(policy->answerable(&want, &view));
+        view.mark = 7;
+        view.least = 0;
+        assert_true(policy->answerable(&want, &view));
+        want.condition = GW_WANT_VERSION;
+        assert_false(policy->answerable(&want, &view));
+    }
 }
 
 static void ssp_waits_for_the_slowest(void **state)
@@ -180,6 +185,31 @@ static void pushes_count_by_their_samples(void **state)
     NEAR(gw_policy_lr_factor(GW_POLICY_SSP, 0.5, 4, 15, 60, 9), 0.5);
     NEAR(gw_policy_lr_factor(GW_POLICY_STALE_LR, 0.25, 4, 15, 60, 5), 0.05);
     NEAR(gw_policy_lr_factor(GW_POLICY_STALE_LR, 0.25, 4, 15, 60, 0), 0.25);
+    NEAR(gw_policy_weight(GW_POLICY_STALE_LR, 0), 1);
+    NEAR(gw_policy_weight(GW_POLICY_STALE_LR, 1), 1);
+    NEAR(gw_policy_weight(GW_POLICY_STALE_LR, 8), 0.125);
+    NEAR(gw_policy_weight(GW_POLICY_DC_ASYNC, 8), 1);
+}
+
+static void only_stale_lr_gathers(void **state)
+{
+    (void)state;
+    static const uint32_t group[][2] = {/* of 7 ranks */
+                                        {1, 7},
+                                        {2, 3},
+                                        {3, 2},
+                                        {4, 1},
+                                        {7, 1}};
+    struct gw_policy_word word = {.kind = GW_POLICY_STALE_LR};
+    for (size_t i = 0; i < sizeof group / sizeof *group; i++) {
+        word.n = group[i][0];
+        assert_int_equal(gw_policy_group(&word, 7), group[i][1]);
+    }
+    for (int kind = 0; kind < GW_POLICY_KINDS; kind++) {
+        word = (struct gw_policy_word){(enum gw_policy_kind)kind, 1};
+        assert_int_equal(gw_policy_group(&word, 7),
+                         kind == GW_POLICY_STALE_LR ? 7 : 1);
+    }
 }
 
 /* ---- wants ---- */
@@ -292,6 +322,7 @@ int main(void)
         cmocka_unit_test(async_answers_who_has_pushed),
         cmocka_unit_test(ssp_waits_for_the_slowest),
         cmocka_unit_test(pushes_count_by_their_samples),
+        cmocka_unit_test(only_stale_lr_gathers),
         cmocka_unit_test(a_run_opens_each_chunk_where_it_belongs),
         cmocka_unit_test(a_run_that_leaves_the_map_is_refused),
     };
