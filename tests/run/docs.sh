@@ -9,7 +9,8 @@ trap 'rm -rf "$scratch"' EXIT
 export LC_ALL=C
 tests=0
 cd "$source" || exit 1
-documents='README.md CHANGELOG.md docs/manual.md docs/design.md docs/PROTOCOL.md'
+documents='README.md CHANGELOG.md docs/manual.md docs/policies.md
+docs/design.md docs/PROTOCOL.md'
 
 # result NAME: fails, and shows $scratch/bad, unless it is empty.
 result() {

@@ -250,18 +250,13 @@ static void without_delay_all_are_async(void **state)
 
 /* ---- staleness ---- */
 
-static double exponential_us(struct cluster_worker *worker)
+static uint64_t exponential_us(void *owner)
 {
-    uint32_t bits[4];
+    struct cluster_worker *worker = owner;
+    uint32_t bits[4], at = worker->options.client.rank;
     uint64_t steps = gw_metrics_get(&worker->metrics, GW_METRIC_STEPS);
-    gw_random4(4, GW_RANDOM_TEST, worker->options.client.rank, (uint32_t)steps,
-               bits);
-    return -1e4 * log((bits[0] + 0.5) / 4294967296.0);
-}
-
-static uint64_t draw_us(void *owner)
-{
-    return (uint64_t)exponential_us(owner);
+    gw_random4(4, GW_RANDOM_TEST, at, (uint32_t)steps, bits);
+    return (uint64_t)(-1e4 * log((bits[0] + 0.5) / 4294967296.0));
 }
 
 static double mean_staleness(void)
@@ -292,7 +287,7 @@ static void staleness_is_counted_in_updates(void **state)
         add(&job, "model.layers=[784, 2, 10]");
         cluster_open(&cluster, &calm, job.setting, NULL);
         for (size_t i = 0; i < cluster.workers; i++)
-            gw_sim_compute_model(cluster.worker[i].loop, draw_us,
+            gw_sim_compute_model(cluster.worker[i].loop, exponential_us,
                                  &cluster.worker[i]);
         end_well();
         double mean = mean_staleness(), closed = 7.0 * n / 8;
