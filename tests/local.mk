@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_stale \
+	%D%/sim/test_stale_resume \
 	%D%/sim/test_workers \
 	%D%/table/test_backend_layers \
 	%D%/table/test_backends \
@@ -97,6 +98,7 @@ GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
+GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
@@ -110,7 +112,10 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
-%C%_sim_test_stale_SOURCES = %D%/sim/test_stale.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_stale_SOURCES = \
+	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_stale_resume_SOURCES = \
+	%D%/sim/test_stale_resume.c $(GW_STALE) $(GW_CLUSTER)
 %C%_sim_test_workers_SOURCES = %D%/sim/test_workers.c $(GW_CLUSTER)
 %C%_table_test_backend_layers_SOURCES = \
 	%D%/table/test_backend_layers.c $(GW_BACKEND)
