@@ -42,6 +42,7 @@ const char *gw_message_name(enum gw_message_kind kind)
         [GW_MESSAGE_DECISION] = "decision",
         [GW_MESSAGE_VOTE] = "vote",
         [GW_MESSAGE_SETTLED] = "settled",
+        [GW_MESSAGE_ARRIVED] = "arrived",
         [GW_MESSAGE_SCORE] = "score",
         [GW_MESSAGE_REPORT] = "report",
         [GW_MESSAGE_STOP] = "stop",

@@ -8,7 +8,8 @@
  *   joining   member > coordinator   JOIN, DECLARE, READY
  *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START
  *   windows   worker <> shard        WINDOW
- *   deciding  shard > shard 0        VOTE, SETTLED;  worker > shard 0  SCORE
+ *   deciding  shard > shard 0        VOTE, ARRIVED, SETTLED
+ *             worker > shard 0       SCORE
  *             shard 0 > everyone     DECISION
  *   saving    shard > coordinator    SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
@@ -55,6 +56,7 @@ enum gw_message_kind {
     GW_MESSAGE_FILE_REPLY,
     GW_MESSAGE_STATUS,
     GW_MESSAGE_SETTLED,
+    GW_MESSAGE_ARRIVED,
     GW_MESSAGE_KINDS,
 };
 
@@ -147,6 +149,7 @@ enum gw_decision_kind {
     GW_DECIDE_END,      /* no step of this clock or later */
     GW_DECIDE_DRAIN,    /* each push: answer no want, say who stands where */
     GW_DECIDE_RESUME,   /* each push: answer again, from `clocks` on */
+    GW_DECIDE_COUNT,    /* backup: whose pushes make this step */
 };
 
 enum gw_end_reason {
@@ -168,7 +171,8 @@ struct gw_decision {
        trust: one ratio per key; score: loss, accuracy */
     const double *values;
     uint32_t values_n;
-    const uint32_t *ranks; /* step: who sent something non-finite */
+    const uint32_t *ranks; /* step: who sent something non-finite;
+                              count: who counts, in order */
     uint32_t ranks_n;
     const uint64_t *clocks; /* each push: the clock of each rank at which it
                                holds; none: `clock` for all */
@@ -186,6 +190,12 @@ struct gw_settled {
     uint32_t clocks_n;
     const uint32_t *blocked; /* ranks, in order */
     uint32_t blocked_n;
+};
+
+/* backup: all of a rank's pushes of this clock to this shard are here. */
+struct gw_arrived {
+    uint64_t clock;
+    uint32_t rank;
 };
 
 /* A shard's part of a decision; `values` begin at its chunk number `first`. */
@@ -336,6 +346,7 @@ struct gw_message {
         struct gw_file_reply file_reply;
         struct gw_status_message status;
         struct gw_settled settled;
+        struct gw_arrived arrived;
     };
 };
 

@@ -230,6 +230,19 @@ static PACK(pack_settled)
     return GW_OK;
 }
 
+static PACK(pack_arrived)
+{
+    const struct gw_arrived *from = &message->arrived;
+    Gwpb__Arrived *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__arrived__init(to);
+    to->clock = from->clock;
+    to->rank = from->rank;
+    out->arrived = to;
+    return GW_OK;
+}
+
 static PACK(pack_vote)
 {
     const struct gw_vote *from = &message->vote;
@@ -455,4 +468,5 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_FILE_REPLY] = pack_file_reply,
     [GW_MESSAGE_STATUS] = pack_status,
     [GW_MESSAGE_SETTLED] = pack_settled,
+    [GW_MESSAGE_ARRIVED] = pack_arrived,
 };

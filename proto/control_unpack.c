@@ -223,6 +223,14 @@ static UNPACK(unpack_settled)
     return GW_OK;
 }
 
+static UNPACK(unpack_arrived)
+{
+    (void)arena;
+    message->arrived.clock = in->arrived->clock;
+    message->arrived.rank = in->arrived->rank;
+    return GW_OK;
+}
+
 static UNPACK(unpack_vote)
 {
     const Gwpb__Vote *from = in->vote;
@@ -425,4 +433,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_FILE_REPLY] = unpack_file_reply,
     [GW_MESSAGE_STATUS] = unpack_status,
     [GW_MESSAGE_SETTLED] = unpack_settled,
+    [GW_MESSAGE_ARRIVED] = unpack_arrived,
 };

@@ -55,7 +55,9 @@
     X(WAIT_US,           wait_us,           "microseconds",                    \
       "time in which a step waited for weights")                               \
     X(COMPUTE_US,        compute_us,        "microseconds",                    \
-      "time in which a step did not wait: forward, backward, pushing")
+      "time in which a step did not wait: forward, backward, pushing")         \
+    X(PUSHES_LATE,       pushes_late,       "pushes",                          \
+      "chunks that came too late to count and were dropped (backup)")
 /* clang-format on */
 
 enum gw_metric {

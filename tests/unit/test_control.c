@@ -77,6 +77,7 @@ static const struct gw_message samples[] = {
      .file_reply = {.text = "why", .offset = 5, .bytes = 6, .window = 7}},
     {.kind = GW_MESSAGE_STATUS, .status = {.text = "job"}},
     {.kind = GW_MESSAGE_SETTLED, .settled = {9, counters, 3, ranks, 2}},
+    {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, 7}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
@@ -213,6 +214,10 @@ static void same_deciding(const struct gw_message *one,
         SAME(settled, decision);
         SAME_LIST(settled, clocks, clocks_n);
         SAME_LIST(settled, blocked, blocked_n);
+        break;
+    case GW_MESSAGE_ARRIVED:
+        SAME(arrived, clock);
+        SAME(arrived, rank);
         break;
     case GW_MESSAGE_VOTE:
         SAME(vote, clock);
