@@ -171,6 +171,7 @@ static void fail_end(struct gw_sim_link *end,
     struct gw_sim *sim = end->process->sim;
     end->peer = NULL;
     gw_sim_cancel(sim, &end->news);
+    gw_sim_cancel(sim, &end->knock); /* nobody is to answer it any more */
     end->down_status = status;
     snprintf(end->down_why, sizeof end->down_why, "%s", why);
     end->news.run = tell_down;

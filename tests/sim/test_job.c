@@ -202,6 +202,21 @@ static void a_stop_waits_but_an_end_at_once_does_not(void **state)
     cluster_close(&cluster);
 }
 
+/* The coordinator hears of who dials just when they give up waiting for it, and
+   just before, so that its answers come after. */
+static void a_dial_that_was_given_up_is_not_answered(void **state)
+{
+    (void)state;
+    static const uint64_t pause_us[] = {5000000, 4999990};
+    for (size_t i = 0; i < 2; i++) {
+        cluster_open(&cluster, &calm, NULL, NULL);
+        gw_sim_pause(cluster.loop, pause_us[i]);
+        assert_true(cluster_run(&cluster, 60000000));
+        assert_int_equal(cluster.final.status, GW_OK);
+        cluster_close(&cluster);
+    }
+}
+
 /* A number of a process says nothing without its machine: a launcher knows
    those of its own. */
 static void the_dead_are_told_apart_by_machine(void **state)
@@ -257,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_loss_scale_changes_for_all_at_once),
         cmocka_unit_test(every_counter_counts),
         cmocka_unit_test(a_stop_waits_but_an_end_at_once_does_not),
+        cmocka_unit_test(a_dial_that_was_given_up_is_not_answered),
         cmocka_unit_test(the_dead_are_told_apart_by_machine),
         cmocka_unit_test(skipped_steps_do_not_move_the_rate),
     };
