@@ -284,6 +284,9 @@ static void take_off(struct gw_sim_link *end, const struct gw_send *send)
     };
     if (bytes)
         memcpy(flight->bytes, send->payload, bytes);
+    /* it has stayed as it was until now */
+    assert(!send->crc_known || send->payload == NULL ||
+           gw_crc32c(0, flight->bytes, bytes) == send->frame.payload_crc);
     uint64_t at_us = sim->now_us + latency(sim);
     if (at_us < to->incoming_us)
         at_us = to->incoming_us;
