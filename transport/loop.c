@@ -122,6 +122,11 @@ void gw_loop_computed(struct gw_loop *loop)
     loop->ops->computed(loop);
 }
 
+void gw_loop_interrupt(struct gw_loop *loop)
+{
+    loop->ops->interrupt(loop);
+}
+
 void gw_loop_turn(struct gw_loop *loop)
 {
     loop->ops->turn(loop);

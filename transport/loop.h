@@ -146,6 +146,7 @@ struct gw_loop_ops {
     void (*turn)(struct gw_loop *loop);
     void (*leave)(struct gw_loop *loop);
     void (*computed)(struct gw_loop *loop);
+    void (*interrupt)(struct gw_loop *loop);
     void (*close)(struct gw_loop *loop);
 };
 
@@ -213,7 +214,9 @@ void gw_loop_stop(struct gw_loop *loop);
  * loop's thread. gw_loop_turn handles what is there, waiting for the next event
  * if there is nothing. gw_loop_leave gives the loop back.
  * gw_loop_computed says, outside of the two, that a computation is done: in
- * simulation its time passes here, for it took none.
+ * simulation its time passes here, for it took none. gw_loop_interrupt says, on
+ * the loop, that what the caller computes is not needed any more: in simulation
+ * its time ends now; a real caller looks by itself whether it is.
  */
 enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error);
 void gw_loop_unshare(struct gw_loop *loop);
@@ -221,5 +224,6 @@ void gw_loop_enter(struct gw_loop *loop);
 void gw_loop_turn(struct gw_loop *loop);
 void gw_loop_leave(struct gw_loop *loop);
 void gw_loop_computed(struct gw_loop *loop);
+void gw_loop_interrupt(struct gw_loop *loop);
 
 #endif

@@ -60,8 +60,8 @@ enum gw_status gw_sim_spawn(struct gw_loop *loop,
                             struct gw_error *error);
 
 /*
- * How long a computation of the caller of `loop` takes (gw_loop_computed);
- * NULL: no time.
+ * How long a computation of the caller of `loop` takes (gw_loop_computed),
+ * unless it is interrupted; NULL: no time.
  */
 void gw_sim_compute_model(struct gw_loop *loop,
                           uint64_t (*compute_us)(void *owner),

@@ -16,6 +16,7 @@ struct gw_sim_caller {
     void *argument;
     int waits; /* in gw_loop_turn, for whatever happens to the process */
     int runs;
+    int computes;             /* until `wake` */
     struct gw_sim_event wake; /* the end of a computation */
 };
 
@@ -225,7 +226,19 @@ static void computed(struct gw_loop *loop)
         return;
     gw_sim_schedule(process->sim, &process->caller->wake,
                     process->sim->now_us + us);
+    process->caller->computes = 1;
     gw_sim_fiber_yield(process->caller->fiber);
+    process->caller->computes = 0;
+}
+
+static void interrupt(struct gw_loop *loop)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    struct gw_sim_caller *caller = process->caller;
+    if (process->dead || !caller || !caller->computes)
+        return;
+    gw_sim_cancel(process->sim, &caller->wake);
+    gw_sim_schedule(process->sim, &caller->wake, process->sim->now_us);
 }
 
 /* Nothing happens to the dead but time: their waits end by their deadlines. */
@@ -297,6 +310,7 @@ static const struct gw_loop_ops sim_loop_ops = {
     .turn = turn,
     .leave = leave,
     .computed = computed,
+    .interrupt = interrupt,
     .close = close_loop,
 };
 
