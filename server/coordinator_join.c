@@ -422,6 +422,8 @@ void gw_coordinator_ready(struct gw_coordinator *self, struct gw_roster *who)
         return;
     self->phase = GW_PHASE_RUNNING;
     self->options.events->running(self->options.owner);
+    /* this may have come when all was over already, on a link that broke */
+    gw_coordinator_maybe_done(self);
 }
 
 void gw_coordinator_forget(struct gw_coordinator *self)
