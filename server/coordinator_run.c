@@ -23,6 +23,8 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     self->each = !gw_policy_is_together(plan.phase[0].word.kind);
     self->optimizer =
         gw_config_policy_terms(self->config, &plan.phase[0].word).server;
+    self->counts =
+        plan.phase[0].word.kind == GW_POLICY_BACKUP && plan.phase[0].word.n > 0;
     self->gather_each.staleness =
         calloc(workers, sizeof *self->gather_each.staleness);
     self->gather_each.first = calloc(workers, sizeof *self->gather_each.first);
@@ -33,7 +35,9 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
         struct gw_gather *gather = &self->gather[i];
         gather->part = calloc(workers, sizeof *gather->part);
         gather->has = calloc(workers, sizeof *gather->has);
-        if (!gather->part || !gather->has)
+        struct gw_counted *counted = &self->counted[i];
+        counted->counts = calloc(workers, sizeof *counted->counts);
+        if (!gather->part || !gather->has || !counted->counts)
             return gw_fail(error, GW_ENOMEM, "no memory for reports");
     }
     return GW_OK;
@@ -44,6 +48,7 @@ void gw_coordinator_run_close(struct gw_coordinator *self)
     for (size_t i = 0; i < GW_GATHERS; i++) {
         free(self->gather[i].part);
         free(self->gather[i].has);
+        free(self->counted[i].counts);
     }
     free(self->gather_each.staleness);
     free(self->gather_each.first);
@@ -132,6 +137,55 @@ static void gather_each(struct gw_coordinator *self,
     gather->sum = (struct gw_score){0};
 }
 
+/* ---- backup: a step is told when those who count have told of it ---- */
+
+static const struct gw_counted *counted_in(const struct gw_coordinator *self,
+                                           uint64_t clock)
+{
+    const struct gw_counted *counted = &self->counted[clock % GW_GATHERS];
+    return counted->clock == clock + 1 ? counted : NULL;
+}
+
+static int
+is_left_out(const struct gw_coordinator *self, uint64_t clock, uint32_t rank)
+{
+    const struct gw_counted *counted = counted_in(self, clock);
+    return counted && !counted->counts[rank];
+}
+
+static void maybe_tell_counted(struct gw_coordinator *self,
+                               struct gw_gather *gather)
+{
+    uint64_t clock = gather->clock - 1;
+    uint32_t workers = (uint32_t)self->config->cluster.workers;
+    const struct gw_counted *counted = counted_in(self, clock);
+    for (uint32_t rank = 0; counted && rank < workers; rank++)
+        if (counted->counts[rank] && !gather->has[rank])
+            return;
+    if (!counted)
+        return;
+    for (uint32_t rank = 0; rank < workers; rank++)
+        if (!counted->counts[rank])
+            gather->part[rank] = (struct gw_score){0};
+    gather->clock = 0;
+    tell_step(self, clock, gw_score_tree(gather->part, 0, workers));
+}
+
+static void count(struct gw_coordinator *self,
+                  const struct gw_decision *decision)
+{
+    uint32_t workers = (uint32_t)self->config->cluster.workers;
+    struct gw_counted *counted = &self->counted[decision->clock % GW_GATHERS];
+    counted->clock = decision->clock + 1;
+    memset(counted->counts, 0, workers);
+    for (uint32_t i = 0; i < decision->ranks_n; i++)
+        if (decision->ranks[i] < workers)
+            counted->counts[decision->ranks[i]] = 1;
+    for (size_t i = 0; i < GW_GATHERS; i++)
+        if (self->gather[i].clock == decision->clock + 1)
+            maybe_tell_counted(self, &self->gather[i]);
+}
+
 void gw_coordinator_reported(struct gw_coordinator *self,
                              struct gw_roster *who,
                              const struct gw_report *report)
@@ -147,6 +201,8 @@ void gw_coordinator_reported(struct gw_coordinator *self,
     }
     if (report->clock > self->step)
         self->step = report->clock;
+    if (self->counts && is_left_out(self, report->clock, who->id))
+        return;
     struct gw_gather *gather = gather_of(self, report->clock);
     if (gather->has[who->id])
         return;
@@ -155,7 +211,10 @@ void gw_coordinator_reported(struct gw_coordinator *self,
                                               .loss = report->loss,
                                               .correct = report->correct,
                                               .samples = report->samples};
-    if (++gather->n < self->config->cluster.workers)
+    gather->n++;
+    if (self->counts)
+        maybe_tell_counted(self, gather);
+    if (self->counts || gather->n < self->config->cluster.workers)
         return;
     gather->clock = 0;
     tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n));
@@ -191,6 +250,10 @@ void gw_coordinator_decided(struct gw_coordinator *self,
     case GW_DECIDE_STEP:
         if (!decision->apply)
             skipped(self, decision);
+        break;
+    case GW_DECIDE_COUNT:
+        if (self->counts)
+            count(self, decision);
         break;
     case GW_DECIDE_CUT:
         self->cut_clock = decision->clock;

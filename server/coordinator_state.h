@@ -54,6 +54,12 @@ struct gw_gather {
 
 #define GW_GATHERS 64
 
+/* backup: who counts in a step. */
+struct gw_counted {
+    uint64_t clock;  /* + 1; 0: unused */
+    uint8_t *counts; /* [workers] */
+};
+
 /* Where each push makes a version: what workers say, each at its own pace. */
 struct gw_gather_each {
     uint64_t *first;                /* [workers] the clock each begins with */
@@ -93,6 +99,8 @@ struct gw_coordinator {
     int end_reason;
     int end_decided;
     struct gw_gather gather[GW_GATHERS];
+    int counts; /* the policy: not everybody counts in a step, and these do: */
+    struct gw_counted counted[GW_GATHERS]; /* at clock modulo GW_GATHERS */
     int each;              /* the policy: each push makes a version */
     const char *optimizer; /* that servers run */
     struct gw_gather_each gather_each;

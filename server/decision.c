@@ -67,7 +67,8 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
     leader->score = calloc(options->ranks, sizeof *leader->score);
     leader->scored = calloc(options->ranks, sizeof *leader->scored);
     if (!leader->voted || !leader->square || !leader->trust || !leader->bad ||
-        !leader->score || !leader->scored || gw_meet_open(leader) != GW_OK) {
+        !leader->score || !leader->scored || gw_count_open(leader) != GW_OK ||
+        gw_meet_open(leader) != GW_OK) {
         gw_leader_destroy(leader);
         return gw_fail(error, GW_ENOMEM, "no memory for decisions");
     }
@@ -87,6 +88,7 @@ void gw_leader_destroy(struct gw_leader *leader)
     free(leader->bad);
     free(leader->score);
     free(leader->scored);
+    gw_count_close(leader);
     gw_meet_close(leader);
     free(leader);
 }
@@ -334,6 +336,7 @@ static void decide_step(struct gw_leader *leader)
     };
     state->pushes += finite ? stride(leader) * leader->options.ranks : 0;
     state->clock += stride(leader);
+    gw_count_next(leader);
     state->applied += finite != 0;
     if (finite)
         state->skipped_in_a_row = 0;
@@ -377,7 +380,8 @@ enum gw_status gw_leader_vote(struct gw_leader *leader,
     uint64_t clock =
         leader->phase == 2 ? leader->voted_clock : leader->state.clock;
     if (shard >= leader->options.shards || vote->phase != leader->phase ||
-        vote->clock != clock)
+        vote->clock != clock ||
+        (leader->options.quorum > 0 && leader->phase == 1 && !leader->counted))
         return GW_EPROTO;
     uint32_t width = leader->phase, chunks = map->shard_chunks[shard];
     if (chunks == 0 || vote->total != width * chunks ||

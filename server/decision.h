@@ -46,7 +46,8 @@ struct gw_leader_options {
     uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
     uint64_t eval_steps;       /* between evaluations, 0: none */
     struct gw_policy_word word;
-    int each; /* the word: each push makes a version */
+    int each;        /* the word: each push makes a version */
+    uint32_t quorum; /* backup: ranks that count in a step, 0: all */
     struct gw_decision_state state;
     const uint64_t *clocks; /* [ranks] first clocks, NULL: all state.clock */
     int resumed;            /* a checkpoint of state.clock is there already */
@@ -71,11 +72,23 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version);
 
 /*
  * A shard's vote. Emits the step's decision with the last one. GW_EPROTO: a
- * vote for another clock or phase, of a shard that has voted, or out of range.
+ * vote for another clock or phase, of a shard that has voted, out of range, or
+ * before it is decided who counts.
  */
 enum gw_status gw_leader_vote(struct gw_leader *leader,
                               uint32_t shard,
                               const struct gw_vote *vote);
+
+/*
+ * backup: all of a rank's pushes of a clock are at a shard. Decides who counts
+ * in it when `quorum` ranks are whole at every shard that owns chunks: those
+ * that were so first, in the order of these calls. Repeated ones, and those of
+ * a clock that is decided, are ignored; GW_EPROTO: a clock to come, or out of
+ * range.
+ */
+enum gw_status gw_leader_arrived(struct gw_leader *leader,
+                                 uint32_t shard,
+                                 const struct gw_arrived *arrived);
 
 /*
  * A rank's part of the evaluation at its clock. Emits cut, end and score with

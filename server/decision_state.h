@@ -2,6 +2,7 @@
  * Inside the leader of decisions: what its files share.
  *
  *   decision.c        the stream, steps, evaluations
+ *   decision_count.c  backup: whose pushes make a step
  *   decision_meet.c   policies of single pushes: drains, and what is decided
  *                     where all ranks stand still
  */
@@ -38,6 +39,13 @@ struct gw_leader {
     uint32_t scores;
     uint64_t score_clock;
 
+    /* backup: whose pushes are where, of the clock that is gathered */
+    uint8_t *arrived;   /* [shards][ranks] all of them are there */
+    uint32_t *arrivals; /* [ranks] shards where that is so */
+    uint32_t *first;    /* [ranks] whole at all shards, in that order */
+    uint32_t first_n;
+    int counted; /* it is decided who counts */
+
     /* where each push makes a version */
     uint64_t base_clock, base_pushes; /* steps are counted from here */
     uint64_t cut_pushes;              /* of the last cut */
@@ -55,6 +63,12 @@ void gw_leader_end(struct gw_leader *leader,
                    uint64_t clock,
                    enum gw_end_reason reason);
 int gw_leader_saves(const struct gw_leader *leader);
+
+/* decision_count.c */
+enum gw_status gw_count_open(struct gw_leader *leader);
+void gw_count_close(struct gw_leader *leader);
+/* The next clock is gathered. */
+void gw_count_next(struct gw_leader *leader);
 
 /* decision_meet.c */
 enum gw_status gw_meet_open(struct gw_leader *leader);

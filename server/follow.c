@@ -18,6 +18,9 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
     case GW_DECIDE_TRUST:
         gw_whole_decided(server, decision);
         break;
+    case GW_DECIDE_COUNT:
+        gw_quorum_decided(server, decision);
+        break;
     case GW_DECIDE_CUT:
         gw_each_meet(server);
         gw_save_cut(server, decision->clock,
@@ -99,6 +102,24 @@ void gw_follow_score(struct gw_server *server,
                          peer->name, score->clock);
 }
 
+void gw_follow_arrived(struct gw_server *server,
+                       struct gw_peer *peer,
+                       const struct gw_arrived *arrived)
+{
+    if (!server->leader) {
+        struct gw_message message = {.kind = GW_MESSAGE_ARRIVED,
+                                     .arrived = *arrived};
+        gw_server_tell(server, server->leader_peer, &message);
+        return;
+    }
+    uint32_t shard = peer ? peer->id : server->number;
+    if (gw_leader_arrived(server->leader, shard, arrived) != GW_OK)
+        gw_server_finish(server, GW_EPROTO,
+                         "shard %u says that pushes of step %" PRIu64
+                         " have arrived, which cannot be yet",
+                         shard, arrived->clock);
+}
+
 void gw_follow_settled(struct gw_server *server,
                        struct gw_peer *peer,
                        const struct gw_settled *settled)
@@ -154,6 +175,7 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .eval_steps = steps_of(server, &server->config.train.eval_every),
         .word = server->word,
         .each = server->policy->each,
+        .quorum = server->quorum.n,
         .state = *state,
         .clocks = server->clocks,
         .resumed = server->resume[0] != '\0',

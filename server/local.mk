@@ -15,6 +15,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_watch.c \
 	%D%/decision.c \
 	%D%/decision.h \
+	%D%/decision_count.c \
 	%D%/decision_meet.c \
 	%D%/decision_state.h \
 	%D%/each.c \
@@ -25,6 +26,7 @@ libserver_a_SOURCES = \
 	%D%/manifest.h \
 	%D%/policy.c \
 	%D%/policy.h \
+	%D%/quorum.c \
 	%D%/remote.c \
 	%D%/remote.h \
 	%D%/safetensors.c \

@@ -30,6 +30,30 @@ static int sync_answerable(const struct gw_want *want,
 }
 
 /*
+ * Backup workers (Chen et al. 2016): as sync, but a version may be made without
+ * a rank's push, which is late then, and whoever is late goes on at a newer
+ * version. A rank's mark tells a late push from one that was in or late before.
+ */
+static enum gw_push_verdict backup_judge(const struct gw_policy_view *view,
+                                         uint64_t clock)
+{
+    if (clock > view->version)
+        return GW_PUSH_VIOLATION;
+    if (clock < view->mark || view->held)
+        return GW_PUSH_DUPLICATE;
+    return clock < view->version || view->left_out ? GW_PUSH_LATE
+                                                   : GW_PUSH_HOLD;
+}
+
+/* How many are held says nothing before it is decided who counts. */
+static int backup_complete(uint32_t held, uint32_t ranks)
+{
+    (void)held;
+    (void)ranks;
+    return 0;
+}
+
+/*
  * Each push by itself: a rank pushes its clocks in order, and the next one of a
  * chunk only when it has got weights for the one before.
  */
@@ -83,6 +107,12 @@ static const struct gw_policy policies[] = {
         .kind = GW_POLICY_DILOCO,
         .judge = sync_judge,
         .complete = sync_complete,
+        .answerable = sync_answerable,
+    },
+    {
+        .kind = GW_POLICY_BACKUP,
+        .judge = backup_judge,
+        .complete = backup_complete,
         .answerable = sync_answerable,
     },
     {

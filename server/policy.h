@@ -3,7 +3,8 @@
  * which wants may be answered. Pure functions of what a shard knows of one
  * chunk and one rank; one entry per word of cluster.policy.
  *
- *   together   the pushes of one clock make one version (sync)
+ *   together   the pushes of one clock make one version (sync; backup: those of
+ *              the ranks that quorum.c has had decided)
  *   each       every push makes one, as it arrives (async, ssp, ..): each.c
  */
 #ifndef GW_SERVER_POLICY_H
@@ -17,6 +18,7 @@
 enum gw_push_verdict {
     GW_PUSH_HOLD,      /* belongs to the chunk's clock: hold it */
     GW_PUSH_DUPLICATE, /* in already: say so, count it, change nothing */
+    GW_PUSH_LATE,      /* its clock goes on, or went, without it: drop it */
     GW_PUSH_VIOLATION, /* no member following this policy sends it */
 };
 
@@ -26,6 +28,7 @@ struct gw_policy_view {
     uint64_t mark;  /* clocks of this rank below it are in */
     uint64_t least; /* the smallest mark of all ranks */
     int held;       /* a push of this rank is here and not yet in */
+    int left_out;   /* it is decided that this version's clock has none of it */
 };
 
 struct gw_policy {

@@ -435,6 +435,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
              message->kind == GW_MESSAGE_VOTE)
         gw_follow_vote(server, peer, &message->vote);
     else if (peer->role == GW_ROLE_SERVER && server->leader &&
+             message->kind == GW_MESSAGE_ARRIVED)
+        gw_follow_arrived(server, peer, &message->arrived);
+    else if (peer->role == GW_ROLE_SERVER && server->leader &&
              message->kind == GW_MESSAGE_SETTLED)
         gw_follow_settled(server, peer, &message->settled);
     else if (peer->role == GW_ROLE_WORKER && server->leader &&

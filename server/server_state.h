@@ -4,6 +4,7 @@
  *   server.c   joining, views, ending
  *   session.c  the path of a gradient: pushes in, weights out
  *   step.c     whole-step commits: votes, decisions, apply
+ *   quorum.c   backup: whose pushes make a step
  *   each.c     policies of single pushes: apply, drain
  *   follow.c   the stream of decisions
  *   stall.c    who is waited for, when nothing moves
@@ -30,7 +31,15 @@ struct gw_session {
     uint32_t landing; /* window: its pushes */
     uint32_t seeds;   /* window: rank 0's first weights */
     uint64_t clock;   /* each push: the next one, of all chunks here */
-    uint32_t pushed;  /* chunks of it that are in */
+    uint32_t pushed;  /* chunks of it that are in; backup: that are held, until
+                         it is decided who counts */
+};
+
+/* backup: whose pushes make a step. */
+struct gw_quorum {
+    uint32_t n;       /* ranks that do, 0: all, and nothing is decided */
+    uint64_t decided; /* clock + 1 of the last decision, */
+    uint8_t *counts;  /* [ranks] and what it was */
 };
 
 /* Where a whole-step commit stands on this shard. */
@@ -94,6 +103,7 @@ struct gw_server {
     struct gw_policy_terms terms;
     const struct gw_policy *policy; /* of the word */
     uint32_t group;                 /* each push: that make an update */
+    struct gw_quorum quorum;
     struct gw_shard *shard;
     struct gw_wants *wants;
     struct gw_session *session; /* [ranks] */
@@ -161,6 +171,27 @@ void gw_session_fill_update(const struct gw_server *server,
                             struct gw_update *update);
 void gw_session_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
 
+/* quorum.c */
+enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);
+void gw_quorum_close(struct gw_server *server);
+/* A push is held, or the one that was is not to be trusted any more. */
+void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t chunk);
+void gw_quorum_unheld(struct gw_server *server, uint32_t rank, uint32_t chunk);
+void gw_quorum_late(struct gw_server *server,
+                    uint32_t rank,
+                    uint32_t chunk,
+                    uint64_t clock);
+void gw_quorum_decided(struct gw_server *server,
+                       const struct gw_decision *decision);
+/* Whether it is decided that the chunk's clock goes on without the rank. */
+int gw_quorum_leaves_out(const struct gw_server *server,
+                         uint32_t rank,
+                         uint32_t chunk);
+/* Whether the chunk waits for the rank, as far as is known here. */
+int gw_quorum_awaits(const struct gw_server *server,
+                     uint32_t rank,
+                     uint32_t chunk);
+
 /* each.c */
 unsigned gw_each_arrays(const struct gw_server *server);
 void gw_each_open(struct gw_server *server);
@@ -191,6 +222,9 @@ void gw_follow_vote(struct gw_server *server,
 void gw_follow_score(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_score *score);
+void gw_follow_arrived(struct gw_server *server,
+                       struct gw_peer *peer,
+                       const struct gw_arrived *arrived);
 void gw_follow_settled(struct gw_server *server,
                        struct gw_peer *peer,
                        const struct gw_settled *settled);

@@ -7,6 +7,7 @@
  *   push --> slot --> judge --> hold --> complete --> update --> answer
  *                       |                   |
  *                   duplicate          whole step: vote, decision (step.c)
+ *                   or late            backup: who counts, first (quorum.c)
  */
 #include "config.h"
 
@@ -28,6 +29,7 @@ view_of(const struct gw_server *server, uint32_t rank, uint32_t index)
         .mark = slot->mark,
         .least = server->shard->chunk[index].least,
         .held = slot->held || slot->landed,
+        .left_out = gw_quorum_leaves_out(server, rank, index),
     };
 }
 
@@ -70,6 +72,9 @@ static const float *fill_answer(struct gw_server *server,
     } else if (server->policy->each) {
         frame->clock = push->mark;
         frame->count = push->staleness;
+        return gw_shard_give(shard, slot->rank, slot->chunk);
+    } else if (server->quorum.n > 0) {
+        /* others may make two versions more before it has left */
         return gw_shard_give(shard, slot->rank, slot->chunk);
     }
     return gw_shard_weights(shard, slot->chunk);
@@ -214,8 +219,10 @@ static void hold(struct gw_server *server,
 {
     server->progress_us = gw_loop_now(server->loop);
     gw_shard_hold(server->shard, rank, index, samples, empty);
-    if (server->policy->complete(server->shard->chunk[index].held,
-                                 server->ranks))
+    if (server->quorum.n > 0)
+        gw_quorum_held(server, rank, index);
+    else if (server->policy->complete(server->shard->chunk[index].held,
+                                      server->ranks))
         gw_session_complete(server, index);
 }
 
@@ -282,6 +289,9 @@ static void got_push(struct gw_server *server,
     switch (server->policy->judge(&view, frame->clock)) {
     case GW_PUSH_DUPLICATE:
         gw_metrics_add(server->metrics, GW_METRIC_PUSHES_DUPLICATE, 1);
+        return;
+    case GW_PUSH_LATE:
+        gw_quorum_late(server, rank, index, frame->clock);
         return;
     case GW_PUSH_VIOLATION:
         gw_peer_reject(peer, link, "push of a clock that cannot be yet");
@@ -359,7 +369,8 @@ void gw_session_link_down(struct gw_server *server,
         if (shard->chunk[i].global % peer->links != link)
             continue;
         server->deferred -= gw_shard_slot(shard, peer->id, i)->landed;
-        gw_shard_unhold(shard, peer->id, i);
+        if (gw_shard_unhold(shard, peer->id, i))
+            gw_quorum_unheld(server, peer->id, i);
         gw_wants_slot(server->wants, peer->id, i)->open = 0;
     }
 }
@@ -411,6 +422,8 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
     if (status != GW_OK)
         return status;
     server->word = plan.phase[0].word;
+    if (server->word.kind == GW_POLICY_BACKUP && server->word.n == 0)
+        server->word.kind = GW_POLICY_SYNC; /* nobody is left out */
     server->terms = gw_config_policy_terms(&server->config, &server->word);
     server->policy = gw_policy_find(server->word.kind);
     const struct gw_optimizer *optimizer =
@@ -432,11 +445,12 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
     gw_shard_begin(server->shard, &server->word, server->start.total_steps,
                    &server->start.state, server->clocks);
     gw_each_open(server);
-    return GW_OK;
+    return gw_quorum_open(server, error);
 }
 
 void gw_session_close(struct gw_server *server)
 {
+    gw_quorum_close(server);
     gw_wants_destroy(server->wants);
     gw_shard_destroy(server->shard);
     server->wants = NULL;

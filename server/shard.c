@@ -268,13 +268,24 @@ int gw_shard_unhold(struct gw_shard *shard, uint32_t rank, uint32_t index)
     return 1;
 }
 
-/* Sources of the tree: NULL for a rank that had no samples. */
+void gw_shard_leave_out(struct gw_shard *shard,
+                        uint32_t rank,
+                        uint32_t index,
+                        uint64_t clock)
+{
+    gw_shard_unhold(shard, rank, index);
+    gw_shard_slot(shard, rank, index)->mark = clock + 1;
+}
+
+/* Sources of the tree: NULL for a rank that had no samples, or does not count
+   in this clock. */
 static const float *const *sources(struct gw_shard *shard, uint32_t index)
 {
-    for (uint32_t rank = 0; rank < shard->ranks; rank++)
-        shard->sources[rank] = gw_shard_slot(shard, rank, index)->empty
-                                   ? NULL
-                                   : shard->landing[rank];
+    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+        const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+        shard->sources[rank] =
+            slot->held && !slot->empty ? shard->landing[rank] : NULL;
+    }
     return shard->sources;
 }
 
@@ -293,10 +304,11 @@ static void next_version(struct gw_shard *shard, uint32_t index, int applied)
     chunk->version += steps;
     for (uint32_t rank = 0; rank < shard->ranks; rank++) {
         struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+        if (slot->held)
+            slot->mark = chunk->version;
         slot->held = 0;
-        slot->mark = chunk->version;
     }
-    chunk->least = chunk->version;
+    chunk->least = least_mark(shard, index);
     if (applied) {
         new_weights(chunk);
         chunk->pushes += steps * shard->ranks;

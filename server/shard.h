@@ -144,6 +144,16 @@ int gw_shard_hold(struct gw_shard *shard,
 int gw_shard_unhold(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 
 /*
+ * Backup: a rank's push of `clock` is not to count. Forgets it, if it is here,
+ * and knows it when it comes again. The chunk is not yet reduced, or has no
+ * push of this rank.
+ */
+void gw_shard_leave_out(struct gw_shard *shard,
+                        uint32_t rank,
+                        uint32_t chunk,
+                        uint64_t clock);
+
+/*
  * Streaming: reduces a complete chunk and updates it to its next version, block
  * by block; `update` is prepared. GW_ENONFINITE: a sum is NaN or infinite, the
  * chunk is spoilt and the job has to end.
@@ -191,10 +201,10 @@ void gw_shard_update_group(struct gw_shard *shard,
                            const struct gw_update *update);
 
 /*
- * Each push by itself: the current weights for one rank, in a copy that stays
- * as it is until that rank's next push, however many updates others make
- * meanwhile. It lies in the rank's landing slot, which is free for as long, or
- * where the shard keeps what it gave.
+ * Each push by itself, and backup: the current weights for one rank, in a copy
+ * that stays as it is until that rank's next push, however many updates others
+ * make meanwhile. It lies in the rank's landing slot, which is free for as
+ * long, or where the shard keeps what it gave.
  */
 const float *
 gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t chunk);

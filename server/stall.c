@@ -24,8 +24,10 @@ static int is_evaluating(const struct gw_server *server)
 static int
 is_missing(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
-    return is_evaluating(server)
-               ? gw_leader_awaits_score(server->leader, rank)
+    if (is_evaluating(server))
+        return gw_leader_awaits_score(server->leader, rank);
+    return server->quorum.n > 0
+               ? gw_quorum_awaits(server, rank, index)
                : !gw_shard_slot(server->shard, rank, index)->held;
 }
 

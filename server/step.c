@@ -46,7 +46,9 @@ static void find_bad(struct gw_server *server, uint32_t index)
         uint32_t at = 0;
         while (at < step->bad_n && step->bad[at] != rank)
             at++;
-        if (at == step->bad_n && gw_shard_is_bad(server->shard, rank, index))
+        if (at == step->bad_n &&
+            gw_shard_slot(server->shard, rank, index)->held &&
+            gw_shard_is_bad(server->shard, rank, index))
             step->bad[step->bad_n++] = rank;
     }
 }

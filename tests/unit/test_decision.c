@@ -169,6 +169,89 @@ static void votes_out_of_turn_are_refused(void **state)
     end(&bench);
 }
 
+/* ---- backup workers ---- */
+
+static enum gw_status
+arrive(struct bench *bench, uint32_t shard, uint64_t clock, uint32_t rank)
+{
+    const struct gw_arrived arrived = {.clock = clock, .rank = rank};
+    return gw_leader_arrived(bench->leader, shard, &arrived);
+}
+
+/* Who is whole at all shards first counts, wherever it came first, and once. */
+static void the_first_that_are_whole_count(void **state)
+{
+    (void)state;
+    struct bench bench;
+    prepare(&bench);
+    bench.options.quorum = 2;
+    begin(&bench);
+    for (uint64_t clock = 0; clock < 3; clock++) {
+        size_t before = bench.n;
+        assert_int_equal(arrive(&bench, 0, clock, 1), GW_OK);
+        assert_int_equal(arrive(&bench, 0, clock, 1), GW_OK);
+        assert_int_equal(arrive(&bench, 0, clock, 0), GW_OK);
+        assert_int_equal(arrive(&bench, 1, clock, 2), GW_OK);
+        assert_int_equal(arrive(&bench, 0, clock, 2), GW_OK);
+        assert_int_equal(bench.n, before);
+        assert_int_equal(vote(&bench, 0, clock, 1), GW_EPROTO);
+        assert_int_equal(arrive(&bench, 1, clock, 0), GW_OK);
+        assert_int_equal(bench.n, before + 1);
+        assert_int_equal(arrive(&bench, 1, clock, 1), GW_OK); /* late */
+        assert_int_equal(bench.n, before + 1);
+        const struct gw_decision *count = &bench.decision[before];
+        assert_int_equal(count->kind, GW_DECIDE_COUNT);
+        assert_int_equal(count->clock, clock);
+        assert_int_equal(count->ranks_n, 2);
+        assert_int_equal(bench.ranks[before][0], 0);
+        assert_int_equal(bench.ranks[before][1], 2);
+        assert_int_equal(vote(&bench, 0, clock, 1), GW_OK);
+        assert_int_equal(vote(&bench, 1, clock, 1), GW_OK);
+        assert_int_equal(bench.decision[before + 1].kind, GW_DECIDE_STEP);
+        assert_int_equal(arrive(&bench, 1, clock, 1), GW_OK); /* later still */
+        assert_int_equal(bench.n, before + 2);
+    }
+    end(&bench);
+}
+
+static void arrivals_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    struct bench bench;
+    prepare(&bench);
+    begin(&bench);
+    assert_int_equal(arrive(&bench, 0, 0, 0), GW_EPROTO); /* not this policy */
+    gw_leader_destroy(bench.leader);
+    bench.options.quorum = 2;
+    begin(&bench);
+    assert_int_equal(arrive(&bench, SHARDS, 0, 0), GW_EPROTO);
+    assert_int_equal(arrive(&bench, 0, 0, RANKS), GW_EPROTO);
+    assert_int_equal(arrive(&bench, 0, 1, 0), GW_EPROTO);
+    end(&bench);
+}
+
+/* A shard without chunks says nothing, and nobody waits for it. */
+static void empty_shards_are_not_waited_for(void **state)
+{
+    (void)state;
+    const struct gw_key key = {
+        .name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {5}};
+    struct bench bench;
+    struct gw_error error;
+    prepare(&bench);
+    gw_map_destroy(bench.map);
+    assert_int_equal(gw_map_create(&key, 1, SHARDS, &bench.map, &error), GW_OK);
+    bench.options.map = bench.map;
+    bench.options.quorum = 1;
+    begin(&bench);
+    uint32_t full = bench.map->shard_chunks[0] == 0;
+    assert_int_equal(arrive(&bench, !full, 0, 0), GW_EPROTO);
+    assert_int_equal(arrive(&bench, full, 0, 2), GW_OK);
+    assert_int_equal(bench.n, 1);
+    assert_int_equal(bench.ranks[0][0], 2);
+    end(&bench);
+}
+
 /* The culprits by rank, each once, and the end after the first (stop). */
 static void bad_ranks_are_named_once(void **state)
 {
@@ -496,6 +579,9 @@ int main(void)
         cmocka_unit_test(a_step_is_decided_by_the_last_vote),
         cmocka_unit_test(small_gradients_are_not_clipped),
         cmocka_unit_test(votes_out_of_turn_are_refused),
+        cmocka_unit_test(the_first_that_are_whole_count),
+        cmocka_unit_test(arrivals_that_cannot_be_are_refused),
+        cmocka_unit_test(empty_shards_are_not_waited_for),
         cmocka_unit_test(bad_ranks_are_named_once),
         cmocka_unit_test(three_skips_in_a_row_end_the_job),
         cmocka_unit_test(a_dynamic_loss_scale_halves_first),

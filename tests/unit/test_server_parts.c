@@ -118,6 +118,36 @@ static void sync_takes_each_push_of_its_clock_once(void **state)
     assert_false(sync->answerable(&want, &view));
 }
 
+static void backup_tells_late_from_known(void **state)
+{
+    (void)state;
+    const struct gw_policy *backup = gw_policy_find(GW_POLICY_BACKUP);
+    assert_non_null(backup);
+    assert_false(backup->each);
+    /* of its clocks up to 4 the rank's pushes are known */
+    struct gw_policy_view view = {.version = 7, .mark = 5};
+    assert_int_equal(backup->judge(&view, 4), GW_PUSH_DUPLICATE);
+    assert_int_equal(backup->judge(&view, 5), GW_PUSH_LATE);
+    assert_int_equal(backup->judge(&view, 6), GW_PUSH_LATE);
+    assert_int_equal(backup->judge(&view, 7), GW_PUSH_HOLD);
+    assert_int_equal(backup->judge(&view, 8), GW_PUSH_VIOLATION);
+    assert_int_equal(backup->judge(&view, UINT64_MAX), GW_PUSH_VIOLATION);
+    view.left_out = 1;
+    assert_int_equal(backup->judge(&view, 7), GW_PUSH_LATE);
+    view.mark = 8;
+    assert_int_equal(backup->judge(&view, 7), GW_PUSH_DUPLICATE);
+    view = (struct gw_policy_view){.version = 7, .mark = 5, .held = 1};
+    assert_int_equal(backup->judge(&view, 7), GW_PUSH_DUPLICATE);
+    assert_int_equal(backup->judge(&view, 6), GW_PUSH_DUPLICATE);
+    assert_int_equal(backup->judge(&view, 8), GW_PUSH_VIOLATION);
+    /* shard 0 says which pushes make a version, not their number */
+    assert_false(backup->complete(3, 3));
+    const struct gw_want want = {.condition = GW_WANT_VERSION, .value = 7};
+    assert_true(backup->answerable(&want, &view));
+    view.version = 6;
+    assert_false(backup->answerable(&want, &view));
+}
+
 static void single_pushes_come_in_the_order_of_their_rank(void **state)
 {
     (void)state;
@@ -318,6 +348,7 @@ int main(void)
         cmocka_unit_test(warm_up_comes_first),
         cmocka_unit_test(the_linear_rule_scales_with_the_batch),
         cmocka_unit_test(sync_takes_each_push_of_its_clock_once),
+        cmocka_unit_test(backup_tells_late_from_known),
         cmocka_unit_test(single_pushes_come_in_the_order_of_their_rank),
         cmocka_unit_test(async_answers_who_has_pushed),
         cmocka_unit_test(ssp_waits_for_the_slowest),

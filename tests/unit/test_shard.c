@@ -238,6 +238,46 @@ static void empty_pushes_add_nothing(void **state)
     close_bench(&bench);
 }
 
+/* The sum is that of the ranks that count, as if the others had no samples; a
+   mark says of each what was counted or left out. */
+static void who_is_left_out_adds_nothing(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, "sgd", 1);
+    struct gw_shard *shard = bench.shard;
+    seed_all(shard);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        for (uint32_t i = 0; i < shard->chunk[1].elems; i++)
+            shard->landing[r][shard->chunk[1].first + i] = r % 2 ? 2 : NAN;
+        if (r != 4)
+            gw_shard_hold(shard, r, 1, 3, 0);
+    }
+    gw_shard_leave_out(shard, 0, 1, 0);
+    gw_shard_leave_out(shard, 2, 1, 0);
+    assert_int_equal(shard->chunk[1].held, 2);
+    assert_int_equal(shard->chunk[1].samples, 6);
+    assert_int_equal(gw_shard_slot(shard, 0, 1)->mark, 1);
+    assert_true(gw_shard_reduce(shard, 1));
+    /* one that is late for a sum that is made */
+    gw_shard_leave_out(shard, 4, 1, 0);
+    float before = gw_shard_weights(shard, 1)[0];
+    gw_shard_apply(shard, 1, &bench.update);
+    assert_true(gw_shard_weights(shard, 1)[0] == before - 0.5f);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(gw_shard_slot(shard, r, 1)->mark, 1);
+        assert_false(gw_shard_slot(shard, r, 1)->held);
+    }
+    /* who sends nothing at all keeps its mark */
+    gw_shard_hold(shard, 1, 1, 3, 0);
+    assert_true(gw_shard_reduce(shard, 1));
+    gw_shard_apply(shard, 1, &bench.update);
+    assert_int_equal(gw_shard_slot(shard, 1, 1)->mark, 2);
+    assert_int_equal(gw_shard_slot(shard, 3, 1)->mark, 1);
+    assert_int_equal(shard->chunk[1].least, 1);
+    close_bench(&bench);
+}
+
 static void what_is_not_finite_is_found_and_named(void **state)
 {
     (void)state;
@@ -297,6 +337,7 @@ int main(void)
         cmocka_unit_test(the_version_before_stays_whole),
         cmocka_unit_test(a_push_counts_once),
         cmocka_unit_test(empty_pushes_add_nothing),
+        cmocka_unit_test(who_is_left_out_adds_nothing),
         cmocka_unit_test(what_is_not_finite_is_found_and_named),
         cmocka_unit_test(memory_is_what_the_formula_says),
     };

@@ -1,0 +1,152 @@
+/*
+ * Backup workers (backup:B): of W ranks, the W - B whose pushes of a clock are
+ * first whole at all shards make its step; the pushes of the others are late.
+ *
+ *   all chunks of a rank held --> arrived --> shard 0: enough? --> count: drop
+ *   what others sent --> reduce each chunk that has all of those --> vote ..
+ *
+ * A link that breaks takes pushes away which were said to have arrived. They
+ * come again, whole, since their rank has no newer weights: the step waits.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error)
+{
+    if (server->word.kind != GW_POLICY_BACKUP)
+        return GW_OK;
+    server->quorum.counts =
+        calloc(server->ranks, sizeof *server->quorum.counts);
+    if (!server->quorum.counts)
+        return gw_fail(error, GW_ENOMEM, "no memory for %u workers",
+                       server->ranks);
+    server->quorum.n = server->ranks - (uint32_t)server->word.n;
+    return GW_OK;
+}
+
+void gw_quorum_close(struct gw_server *server)
+{
+    free(server->quorum.counts);
+}
+
+static int is_decided(const struct gw_server *server, uint32_t index)
+{
+    return server->quorum.decided == server->shard->chunk[index].version + 1;
+}
+
+int gw_quorum_leaves_out(const struct gw_server *server,
+                         uint32_t rank,
+                         uint32_t index)
+{
+    return server->quorum.n > 0 && is_decided(server, index) &&
+           !server->quorum.counts[rank];
+}
+
+int gw_quorum_awaits(const struct gw_server *server,
+                     uint32_t rank,
+                     uint32_t index)
+{
+    const struct gw_quorum *quorum = &server->quorum;
+    if (gw_shard_slot(server->shard, rank, index)->held)
+        return 0;
+    return is_decided(server, index)
+               ? quorum->counts[rank]
+               : server->shard->chunk[index].held < quorum->n;
+}
+
+/* ---- pushes ---- */
+
+static void maybe_complete(struct gw_server *server, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    if (chunk->held == server->quorum.n && !chunk->reduced)
+        gw_session_complete(server, index);
+}
+
+void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    struct gw_session *session = &server->session[rank];
+    if (is_decided(server, index)) {
+        maybe_complete(server, index);
+        return;
+    }
+    if (++session->pushed < server->shard->chunks)
+        return;
+    const struct gw_arrived arrived = {
+        .clock = server->shard->chunk[index].version, .rank = rank};
+    gw_follow_arrived(server, NULL, &arrived);
+}
+
+void gw_quorum_unheld(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    if (server->quorum.n > 0 && !is_decided(server, index))
+        server->session[rank].pushed--;
+}
+
+void gw_quorum_late(struct gw_server *server,
+                    uint32_t rank,
+                    uint32_t index,
+                    uint64_t clock)
+{
+    gw_shard_leave_out(server->shard, rank, index, clock);
+    gw_metrics_add(server->metrics, GW_METRIC_PUSHES_LATE, 1);
+}
+
+/* ---- the decision ---- */
+
+static int makes_sense(const struct gw_server *server,
+                       const struct gw_decision *decision)
+{
+    if (server->quorum.n == 0 || decision->ranks_n != server->quorum.n ||
+        (server->shard->chunks > 0 &&
+         decision->clock != server->shard->chunk[0].version))
+        return 0;
+    for (uint32_t i = 0; i < decision->ranks_n; i++)
+        if (decision->ranks[i] >= server->ranks ||
+            (i > 0 && decision->ranks[i] <= decision->ranks[i - 1]))
+            return 0;
+    return 1;
+}
+
+/* What the rank has sent of this clock is late, what waits for decisions too.
+ */
+static void drop_pushes(struct gw_server *server, uint32_t rank)
+{
+    for (uint32_t i = 0; i < server->shard->chunks; i++) {
+        const struct gw_shard_slot *slot =
+            gw_shard_slot(server->shard, rank, i);
+        if (!slot->held && !slot->landed)
+            continue;
+        server->deferred -= slot->landed;
+        gw_quorum_late(server, rank, i, server->shard->chunk[i].version);
+    }
+}
+
+void gw_quorum_decided(struct gw_server *server,
+                       const struct gw_decision *decision)
+{
+    struct gw_quorum *quorum = &server->quorum;
+    if (!makes_sense(server, decision)) {
+        gw_server_finish(server, GW_EPROTO,
+                         "decision %u names %u workers for step %" PRIu64
+                         ", which this job does not do",
+                         decision->number, decision->ranks_n, decision->clock);
+        return;
+    }
+    quorum->decided = decision->clock + 1;
+    memset(quorum->counts, 0, server->ranks);
+    for (uint32_t i = 0; i < decision->ranks_n; i++)
+        quorum->counts[decision->ranks[i]] = 1;
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        server->session[rank].pushed = 0;
+        if (!quorum->counts[rank])
+            drop_pushes(server, rank);
+    }
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        maybe_complete(server, i);
+}
