@@ -350,6 +350,42 @@ enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 
+enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
+{
+    uint64_t even = *clock_p, before = gw_loop_now(client->loop);
+    unsigned rounds = 0;
+    if (!client->may_jump)
+        return GW_OK;
+    gw_loop_enter(client->loop);
+    client->waits_first = 0;
+    client->waits_n = client->map->keys;
+    client->waits_version = *clock_p;
+    client->waiting = GW_WAITING_WEIGHTS;
+    client->progress_us = before;
+    while (!atomic_load(&client->failed) &&
+           !gw_client_is_even(client, *clock_p, &rounds, &even))
+        gw_loop_turn(client->loop);
+    client->waiting = GW_WAITING_UNWATCHED;
+    gw_loop_leave(client->loop);
+    gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
+                   gw_loop_now(client->loop) - before);
+    if (atomic_load(&client->failed))
+        return client->error.status;
+    *clock_p = even;
+    return atomic_load(&client->end_clock) <= even ? GW_EEND : GW_OK;
+}
+
+int gw_client_is_late(const struct gw_client *client, uint64_t clock)
+{
+    return atomic_load(&client->late_clock) > clock;
+}
+
+int gw_client_counts(const struct gw_client *client, uint64_t clock)
+{
+    return !client->may_jump ||
+           atomic_load(&client->counted_clock) == clock + 1;
+}
+
 void gw_client_computed(struct gw_client *client)
 {
     gw_loop_computed(client->loop);

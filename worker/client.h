@@ -112,6 +112,22 @@ enum gw_status gw_client_wait(struct gw_client *client,
                               size_t n,
                               uint64_t version);
 
+/*
+ * Where a worker may be too late for a step (backup:B): waits until all weights
+ * have one version, *clock_p or newer, and sets *clock_p to it. What was not
+ * pushed of older clocks is not pushed any more. Elsewhere it does nothing.
+ * GW_EEND as above.
+ */
+enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p);
+
+/* Non-zero where `clock` goes on, or went, without this worker: what it pushes
+   of it does not count. Thread: any. */
+int gw_client_is_late(const struct gw_client *client, uint64_t clock);
+
+/* Whether what this worker pushed of its last clock, `clock`, is part of a
+   version; known when it has weights of a newer one. */
+int gw_client_counts(const struct gw_client *client, uint64_t clock);
+
 /* The same for the weights with which a job ends. */
 enum gw_status gw_client_wait_last(struct gw_client *client,
                                    size_t first,
@@ -119,7 +135,7 @@ enum gw_status gw_client_wait_last(struct gw_client *client,
                                    uint64_t version);
 
 /* The caller has computed a step, or a part of an evaluation: in simulation the
-   time that this takes passes here. */
+   time that this takes passes here, until the step is over without it. */
 void gw_client_computed(struct gw_client *client);
 
 /*

@@ -44,6 +44,8 @@ static void got_welcome(struct gw_client *client,
     }
     client->word = plan.phase[0].word;
     client->each = !gw_policy_is_together(client->word.kind);
+    client->may_jump =
+        client->word.kind == GW_POLICY_BACKUP && client->word.n > 0;
     client->ranks = (uint32_t)client->config.cluster.workers;
     if (welcome->rank >= client->ranks) {
         gw_client_fail(client, GW_EPROTO,
@@ -133,6 +135,21 @@ static uint64_t clock_of(const struct gw_client *client,
                                              : decision->clock;
 }
 
+/* backup: it is decided who counts. What we compute, if we do, is of this clock
+   or an older one, for nobody has newer weights. */
+static void got_count(struct gw_client *client,
+                      const struct gw_decision *decision)
+{
+    for (uint32_t i = 0; i < decision->ranks_n; i++) {
+        if (decision->ranks[i] == client->rank) {
+            atomic_store(&client->counted_clock, decision->clock + 1);
+            return;
+        }
+    }
+    atomic_store(&client->late_clock, decision->clock + 1);
+    gw_loop_interrupt(client->loop);
+}
+
 static void got_decision(struct gw_client *client,
                          const struct gw_decision *decision)
 {
@@ -146,6 +163,9 @@ static void got_decision(struct gw_client *client,
     case GW_DECIDE_STEP:
         if (decision->values_n > 1)
             atomic_store(&client->loss_scale, decision->values[1]);
+        break;
+    case GW_DECIDE_COUNT:
+        got_count(client, decision);
         break;
     case GW_DECIDE_RESUME:
         client->meeting = (struct gw_client_meeting){

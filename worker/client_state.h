@@ -96,7 +96,8 @@ struct gw_client {
     uint32_t rank, ranks;
     struct gw_config config;
     struct gw_policy_word word;
-    int each; /* the word: each push makes a version */
+    int each;     /* the word: each push makes a version */
+    int may_jump; /* the word: who is late goes on at a newer version */
 
     struct gw_map *map;
     uint32_t members_seen, members_total, shards;
@@ -121,8 +122,10 @@ struct gw_client {
     _Atomic uint64_t end_clock;
     int end_reason;
     _Atomic double loss_scale;
-    uint64_t score_clock;  /* + 1, of the last one */
-    uint64_t scored_clock; /* whose result the caller waits for */
+    _Atomic uint64_t late_clock;    /* + 1, the last that goes on without us */
+    _Atomic uint64_t counted_clock; /* + 1, the last that does not */
+    uint64_t score_clock;           /* + 1, of the last one */
+    uint64_t scored_clock;          /* whose result the caller waits for */
     struct gw_client_score score;
     struct gw_client_meeting meeting;                 /* each push */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
@@ -172,6 +175,10 @@ void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
 void gw_client_pull_all(struct gw_client *client, uint64_t name);
 void gw_client_forget(struct gw_client *client);
 int gw_client_has_pulled(const struct gw_client *client);
+int gw_client_is_even(struct gw_client *client,
+                      uint64_t version,
+                      unsigned *rounds,
+                      uint64_t *even_p);
 uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,

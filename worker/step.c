@@ -1,7 +1,7 @@
 /*
  * The path of a gradient through a worker, steps 1 to 5, 8 and 9 of DESIGN.
  *
- *   for every clock
+ *   for every clock (with backup workers: that comes in time)
  *       batch                 the next samples of this rank
  *       forward               each layer waits for its weights, no more
  *       backward              each layer's gradient leaves when it is done,
@@ -39,6 +39,12 @@ static uint64_t busy_us(const struct gw_worker *worker)
 
 /* ---- the two hooks between the model and the network ---- */
 
+/* The step goes on without us: give it up, between two layers. */
+static enum gw_status look_late(const struct gw_worker *worker)
+{
+    return gw_client_is_late(worker->client, worker->clock) ? GW_EAGAIN : GW_OK;
+}
+
 static enum gw_status need_weights(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
@@ -46,6 +52,8 @@ static enum gw_status need_weights(void *context, size_t first, size_t n)
         return GW_OK;
     if (worker->local)
         return gw_local_need(worker, first, n);
+    if (look_late(worker) != GW_OK)
+        return GW_EAGAIN;
     return gw_client_wait(worker->client, first, n, worker->clock);
 }
 
@@ -57,6 +65,8 @@ static enum gw_status gradients_ready(void *context, size_t first, size_t n)
     worker->pushing = 1;
     if (worker->local)
         return gw_local_ready(worker, first, n);
+    if (look_late(worker) != GW_OK)
+        return GW_EAGAIN;
     return gw_client_push(worker->client, first, n, worker->clock,
                           worker->clock + 1, worker->samples);
 }
@@ -163,6 +173,16 @@ static void report(struct gw_worker *worker,
     worker->unreported_samples = 0;
 }
 
+/* With backup workers it may be known later only whether they count. */
+static void count_samples(struct gw_worker *worker, uint64_t clock)
+{
+    if (!gw_client_counts(worker->client, clock))
+        return;
+    gw_metrics_add(worker->options->client.metrics, GW_METRIC_SAMPLES,
+                   worker->uncounted_samples);
+    worker->uncounted_samples = 0;
+}
+
 static enum gw_status train_step(struct gw_worker *worker)
 {
     struct gw_plan_step step = gw_plan_step(&worker->plan, worker->clock);
@@ -175,13 +195,26 @@ static enum gw_status train_step(struct gw_worker *worker)
     worker->pushing = 0;
     enum gw_status status =
         part.n > 0 ? train_part(worker, &step, part, &sum) : sit_out(worker);
-    if (status != GW_OK)
+    if (status != GW_OK && status != GW_EAGAIN)
         return status;
-    gw_metrics_add(metrics, GW_METRIC_STEPS, 1);
-    gw_metrics_add(metrics, GW_METRIC_SAMPLES, part.n);
     gw_metrics_add(metrics, GW_METRIC_COMPUTE_US, busy_us(worker) - before_us);
+    if (status == GW_EAGAIN) /* scores first, or is too late */
+        return gw_client_is_each(worker->client) ? GW_EAGAIN : GW_OK;
+    gw_metrics_add(metrics, GW_METRIC_STEPS, 1);
+    worker->uncounted_samples = part.n;
+    count_samples(worker, worker->clock);
     report(worker, &sum, part.n);
     return GW_OK;
+}
+
+/* To the next clock, which may be further on where others did not wait. */
+static enum gw_status next_clock(struct gw_worker *worker)
+{
+    uint64_t last = worker->clock - 1;
+    enum gw_status status = gw_client_catch_up(worker->client, &worker->clock);
+    count_samples(worker, last);
+    worker->uncounted_samples = 0;
+    return status;
 }
 
 /* ---- evaluation ---- */
@@ -302,7 +335,9 @@ enum gw_status gw_step_run(struct gw_worker *worker)
         first_is_scored(worker) ? worker->clock : NEVER_SCORED;
     worker->dues_done = gw_client_evaluations(worker->client);
     while (status == GW_OK) {
-        status = maybe_evaluate(worker);
+        status = next_clock(worker);
+        if (status == GW_OK)
+            status = maybe_evaluate(worker);
         if (status == GW_OK && has_steps(worker))
             status = train_step(worker);
         else if (status == GW_OK)

@@ -48,6 +48,7 @@ struct gw_worker {
 
     struct gw_model_result unreported; /* each push: since the last report */
     uint64_t unreported_samples;
+    uint64_t uncounted_samples; /* of the last step, which may be late */
 };
 
 /*
