@@ -265,7 +265,7 @@ static enum gw_status check_built(const struct gw_config *config,
                                   struct gw_error *error)
 {
     static const int built[GW_POLICY_KINDS] = {
-        [GW_POLICY_SYNC] = 1,     [GW_POLICY_BACKUP] = 0,
+        [GW_POLICY_SYNC] = 1,     [GW_POLICY_BACKUP] = 1,
         [GW_POLICY_SSP] = 1,      [GW_POLICY_ASYNC] = 1,
         [GW_POLICY_STALE_LR] = 1, [GW_POLICY_DC_ASYNC] = 1,
         [GW_POLICY_LOCAL] = 1,    [GW_POLICY_DILOCO] = 1,
@@ -276,7 +276,7 @@ static enum gw_status check_built(const struct gw_config *config,
         if (!built[plan->phase[i].word.kind])
             return gw_fail(error, GW_EUSAGE,
                            "cluster.policy: \"%s\" is not in this version, it "
-                           "has all others but backup:B and easgd:T",
+                           "has all others but easgd:T",
                            shown);
     }
     const char *inner =

@@ -36,6 +36,7 @@ check_DATA = %D%/run/junk$(EXEEXT)
 if HAVE_CMOCKA
 check_PROGRAMS += \
 	%D%/run/test_malloc \
+	%D%/sim/test_backup \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
 	%D%/sim/test_false_coordinator \
@@ -102,6 +103,7 @@ GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
+%C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_false_coordinator_SOURCES = \

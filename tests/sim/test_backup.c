@@ -1,0 +1,428 @@
+/*
+ * Backup workers in simulation: backup:0 is sync; the mean step comes to its
+ * closed form; late workers jump, score, save, end and go on with everybody; in
+ * every weather each push counts once or is late once.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <malloc.h>
+#include <cmocka.h>
+
+#include "proto/random.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/storm.h"
+#include "tests/sim/sweep.h"
+
+#define LIMIT_US 3600000000000
+
+static struct cluster cluster;
+
+static const struct gw_sim_options calm = {
+    .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
+
+static uint64_t counted(const struct gw_metrics *metrics, enum gw_metric which)
+{
+    struct gw_metrics_snapshot all = {0};
+    gw_metrics_collect(metrics, &all);
+    return all.value[which];
+}
+
+static uint64_t at_servers(enum gw_metric which)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < cluster.servers; i++)
+        sum += counted(&cluster.server[i].metrics, which);
+    return sum;
+}
+
+static uint64_t at_workers(enum gw_metric which)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < cluster.workers; i++)
+        sum += counted(&cluster.worker[i].metrics, which);
+    return sum;
+}
+
+static void finish(void)
+{
+    if (!cluster_run(&cluster, LIMIT_US))
+        fail_msg("the job does not end: %s", cluster.note);
+    if (cluster.final.status != GW_OK)
+        fail_msg("%s", cluster.text);
+    for (size_t i = 0; i < cluster.workers; i++)
+        if (cluster.worker[i].status != GW_OK)
+            fail_msg("worker %zu: %s", i, cluster.worker[i].error.text);
+}
+
+/* ---- backup:0 ---- */
+
+static void nobody_left_out_is_sync(void **state)
+{
+    (void)state;
+    static const char *const commit[] = {
+        "train.commit=auto", "train.commit=streaming", "train.commit=whole"};
+    static const char *const policy[] = {"cluster.policy=sync",
+                                         "cluster.policy=\"backup:0\""};
+    for (size_t how = 0; how < 3; how++) {
+        char hex[2][65];
+        for (size_t i = 0; i < 2; i++) {
+            const char *settings[] = {policy[i], commit[how], NULL};
+            cluster_open(&cluster, &calm, settings, NULL);
+            finish();
+            cluster_digest(&cluster, hex[i]);
+            cluster_close(&cluster);
+        }
+        assert_string_equal(hex[0], hex[1]);
+    }
+}
+
+/* ---- the law of stragglers ---- */
+
+#define MEAN_US 100000.0
+
+struct straggler {
+    uint32_t rank;
+    uint64_t draws;
+};
+
+/* Exponential, of mean MEAN_US; one draw for each computation. */
+static uint64_t exponential(void *owner)
+{
+    struct straggler *straggler = owner;
+    uint32_t bits[4];
+    gw_random4(5, GW_RANDOM_TEST, straggler->rank, straggler->draws++, bits);
+    double u = ((double)bits[0] + 1) / 4294967297.0;
+    return 1 + (uint64_t)(-MEAN_US * log(u));
+}
+
+static void model_stragglers(struct straggler straggler[CLUSTER_MAX])
+{
+    for (size_t i = 0; i < cluster.workers; i++) {
+        straggler[i] = (struct straggler){.rank = (uint32_t)i};
+        gw_sim_compute_model(cluster.worker[i].loop, exponential,
+                             &straggler[i]);
+    }
+}
+
+static double harmonic(unsigned n)
+{
+    double sum = 0;
+    for (unsigned i = 1; i <= n; i++)
+        sum += 1.0 / i;
+    return sum;
+}
+
+#define LAW_STEPS 4000
+
+static int has_stepped(void *owner)
+{
+    return ((struct cluster *)owner)->steps >= 1;
+}
+
+static int has_stepped_some(void *owner)
+{
+    return ((struct cluster *)owner)->steps >= LAW_STEPS / 20;
+}
+
+static int has_stepped_most(void *owner)
+{
+    return ((struct cluster *)owner)->steps >= LAW_STEPS - 1;
+}
+
+/* Nothing grows with steps, or with pushes that are late. */
+static void run_in_constant_memory(void)
+{
+    assert_true(
+        cluster_run_until(&cluster, has_stepped_some, &cluster, LIMIT_US));
+    size_t before = mallinfo2().uordblks;
+    assert_true(
+        cluster_run_until(&cluster, has_stepped_most, &cluster, LIMIT_US));
+    assert_true(mallinfo2().uordblks < before + 100000);
+}
+
+/* Mean of the N-th smallest of N + B exponential times: H(N + B) - H(B). */
+static void steps_take_what_the_law_says(void **state)
+{
+    (void)state;
+    const struct gw_sim_options instant = {.seed = 1};
+    for (unsigned b = 0; b <= 2; b++) {
+        struct straggler straggler[CLUSTER_MAX];
+        char policy[40], workers[40], steps[40];
+        snprintf(policy, sizeof policy, "cluster.policy=\"backup:%u\"", b);
+        snprintf(workers, sizeof workers, "cluster.workers=%u", 8 + b);
+        snprintf(steps, sizeof steps, "train.steps=%d", LAW_STEPS);
+        const char *settings[] = {policy,
+                                  workers,
+                                  steps,
+                                  "train.batch=1",
+                                  "model.layers=[784, 10]",
+                                  "cluster.servers=1",
+                                  NULL};
+        cluster_open(&cluster, &instant, settings, NULL);
+        model_stragglers(straggler);
+        assert_true(
+            cluster_run_until(&cluster, has_stepped, &cluster, LIMIT_US));
+        uint64_t begin = gw_sim_now(cluster.sim);
+        run_in_constant_memory();
+        finish();
+        double mean = (double)(gw_sim_now(cluster.sim) - begin) /
+                      (LAW_STEPS - 1) / MEAN_US;
+        double law = harmonic(8 + b) - harmonic(b);
+        printf("# backup:%u of %u: mean step %.3f of the mean compute time, "
+               "the law says %.3f (%+.1f %%)\n",
+               b, 8 + b, mean, law, 100 * (mean / law - 1));
+        assert_int_equal(cluster.steps, LAW_STEPS);
+        assert_int_equal(at_servers(GW_METRIC_PUSHES_APPLIED),
+                         (uint64_t)LAW_STEPS * 8 * 2);
+        cluster_close(&cluster);
+        assert_true(fabs(mean / law - 1) < 0.02);
+    }
+}
+
+/* ---- who is late goes on ---- */
+
+#define CHUNKS 5 /* of the default job's model */
+
+/* Each whole push of a worker is in a version or late, once; steps are made of
+   as many as the policy says. Returns what is wrong with it, or NULL. */
+static const char *audit(uint64_t quorum, uint64_t steps)
+{
+    uint64_t applied = at_servers(GW_METRIC_PUSHES_APPLIED);
+    uint64_t late = at_servers(GW_METRIC_PUSHES_LATE);
+    if (applied != quorum * steps * CHUNKS)
+        return "other pushes applied than counted workers make";
+    if (applied + late != at_workers(GW_METRIC_STEPS) * CHUNKS)
+        return "pushes lost, or counted twice";
+    if (at_servers(GW_METRIC_PROTOCOL_ERRORS) +
+            at_workers(GW_METRIC_PROTOCOL_ERRORS) >
+        0)
+        return "frames that no member sends";
+    return NULL;
+}
+
+static uint64_t slow_or_quick(void *owner)
+{
+    return *(uint32_t *)owner == 1 ? 2000000 : 10000;
+}
+
+static void one_is_slow(uint32_t rank[CLUSTER_MAX])
+{
+    for (size_t i = 0; i < cluster.workers; i++) {
+        rank[i] = (uint32_t)i;
+        gw_sim_compute_model(cluster.worker[i].loop, slow_or_quick, &rank[i]);
+    }
+}
+
+/* The slow one never comes in time for a step, but where all score the test
+   set it does, and it ends with the weights of all. */
+static void the_slow_score_and_end_with_all(void **state)
+{
+    (void)state;
+    const char *settings[] = {"cluster.policy=\"backup:1\"", "train.steps=40",
+                              "train.eval_every=\"10 steps\"", "train.clip=1",
+                              NULL};
+    uint32_t rank[CLUSTER_MAX];
+    cluster_open(&cluster, &calm, settings, NULL);
+    one_is_slow(rank);
+    finish();
+    assert_int_equal(cluster.steps, 40);
+    assert_int_equal(cluster.scores, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(cluster.score[i].step, 10 * (i + 1));
+    assert_true(cluster.score[3].loss < cluster.score[0].loss);
+    assert_int_equal(counted(&cluster.worker[0].metrics, GW_METRIC_STEPS), 40);
+    assert_int_equal(counted(&cluster.worker[0].metrics, GW_METRIC_SAMPLES),
+                     400);
+    assert_int_equal(counted(&cluster.worker[1].metrics, GW_METRIC_SAMPLES), 0);
+    if (audit(2, 40))
+        fail_msg("%s", audit(2, 40));
+    cluster_close(&cluster);
+}
+
+static int has_stepped_twice(void *owner)
+{
+    return ((struct cluster *)owner)->steps >= 2;
+}
+
+/* A job that is stopped goes on where it was, all workers at its clock. */
+static void a_stopped_job_goes_on(void **state)
+{
+    (void)state;
+    const char *settings[] = {"cluster.policy=\"backup:1\"", "train.steps=12",
+                              "checkpoint.dir=ck",
+                              "checkpoint.every=\"3 steps\"", NULL};
+    uint32_t rank[CLUSTER_MAX];
+    cluster_open(&cluster, &calm, settings, NULL);
+    one_is_slow(rank);
+    assert_true(
+        cluster_run_until(&cluster, has_stepped_twice, &cluster, LIMIT_US));
+    gw_coordinator_stop(cluster.coordinator, "test");
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_EINTERRUPTED);
+    assert_true(cluster.final.has_checkpoint);
+    uint64_t at = cluster.final.checkpoint;
+    assert_in_range(at, 2, 11);
+    if (audit(2, at))
+        fail_msg("%s", audit(2, at));
+    cluster_end(&cluster);
+    cluster_open(&cluster, &calm, settings, "ck");
+    one_is_slow(rank);
+    finish();
+    assert_int_equal(cluster.final.checkpoint, 12);
+    assert_int_equal(cluster.steps, 12 - at);
+    if (audit(2, 12 - at))
+        fail_msg("%s", audit(2, 12 - at));
+    cluster_close(&cluster);
+}
+
+static int has_a_note(void *owner)
+{
+    return ((struct cluster *)owner)->notes >= 2; /* one says what computes */
+}
+
+/* Nobody waits for one of three; of two that do not come, both are named. */
+static void only_who_is_missing_is_named(void **state)
+{
+    (void)state;
+    const char *settings[] = {"cluster.policy=\"backup:1\"", "train.steps=1000",
+                              "cluster.servers=1", "cluster.step_deadline=0.4",
+                              NULL};
+    uint32_t rank[CLUSTER_MAX];
+    cluster_open(&cluster, &calm, settings, NULL);
+    one_is_slow(rank);
+    assert_true(
+        cluster_run_until(&cluster, has_stepped_twice, &cluster, LIMIT_US));
+    assert_false(cluster_run_until(&cluster, has_a_note, &cluster, 800000));
+    gw_sim_pause(cluster.worker[2].loop, 900000);
+    assert_true(cluster_run_until(&cluster, has_a_note, &cluster, 2000000));
+    assert_non_null(strstr(cluster.note, "worker 1"));
+    assert_non_null(strstr(cluster.note, "worker 2"));
+    assert_null(strstr(cluster.note, "worker 0"));
+    cluster_close(&cluster);
+}
+
+/* ---- every weather ---- */
+
+#define SEEDS    2000
+#define STEPS    10
+#define STORM_US 240000000
+
+enum {
+    COUNT_CUTS,
+    COUNT_RECONNECTS,
+    COUNT_LATE,
+    COUNT_GIVEN_UP,
+    COUNT_DUPLICATES,
+};
+
+static uint64_t quorum;
+
+static void open_stormy_job(struct storm *storm,
+                            const struct gw_sim_options *lines)
+{
+    char policy[40], workers[40], servers[40], links[40];
+    uint64_t all = 3 + storm_draw(storm, 3), spare = 1 + storm_draw(storm, 2);
+    quorum = all - spare;
+    snprintf(policy, sizeof policy, "cluster.policy=\"backup:%u\"",
+             (unsigned)spare);
+    snprintf(workers, sizeof workers, "cluster.workers=%u", (unsigned)all);
+    snprintf(servers, sizeof servers, "cluster.servers=%u",
+             1 + (unsigned)storm_draw(storm, 3));
+    snprintf(links, sizeof links, "cluster.connections=%u",
+             1 + (unsigned)storm_draw(storm, 3));
+    const char *settings[] = {
+        policy,
+        workers,
+        servers,
+        links,
+        storm_draw(storm, 2) ? "train.eval_every=\"4 steps\"" : "log.every=1",
+        storm_draw(storm, 2) ? "checkpoint.dir=ck" : "log.every=1",
+        "checkpoint.every=\"3 steps\"",
+        storm_draw(storm, 4) ? "log.every=1" : "optimizer.kind=lamb",
+        NULL};
+    cluster_open(&cluster, lines, settings, NULL);
+}
+
+static void judge(struct sweep_outcome *outcome)
+{
+    const char *wrong = audit(quorum, STEPS);
+    if (cluster.final.status != GW_OK || !cluster.final.has_weights)
+        snprintf(outcome->why, sizeof outcome->why, "it ends with: %s",
+                 cluster.text);
+    else if (cluster.steps != STEPS)
+        snprintf(outcome->why, sizeof outcome->why, "%u steps reported",
+                 (unsigned)cluster.steps);
+    else if (wrong)
+        snprintf(outcome->why, sizeof outcome->why, "%s", wrong);
+    for (size_t i = 0; i < cluster.workers; i++)
+        if (cluster.worker[i].status != GW_OK)
+            snprintf(outcome->why, sizeof outcome->why, "worker %zu: %s", i,
+                     cluster.worker[i].error.text);
+    for (size_t i = 0; i < cluster.servers; i++)
+        if (cluster.server[i].status != GW_OK)
+            snprintf(outcome->why, sizeof outcome->why, "server %zu: %s", i,
+                     cluster.server[i].text);
+}
+
+static void one(uint64_t seed, struct sweep_outcome *outcome)
+{
+    struct storm storm;
+    struct gw_sim_options lines;
+    storm_begin(&storm, seed, &lines);
+    open_stormy_job(&storm, &lines);
+    storm_blow(&storm, &cluster);
+    if (cluster_run(&cluster, STORM_US))
+        judge(outcome);
+    else
+        snprintf(outcome->why, sizeof outcome->why,
+                 "it does not end (step %u, last note: %s)",
+                 (unsigned)cluster.steps, cluster.note);
+    outcome->count[COUNT_CUTS] = storm.cuts;
+    outcome->count[COUNT_RECONNECTS] = at_workers(GW_METRIC_RECONNECTS);
+    outcome->count[COUNT_LATE] = at_servers(GW_METRIC_PUSHES_LATE);
+    outcome->count[COUNT_GIVEN_UP] =
+        cluster.workers * STEPS - at_workers(GW_METRIC_STEPS);
+    outcome->count[COUNT_DUPLICATES] = at_servers(GW_METRIC_PUSHES_DUPLICATE);
+    cluster_close(&cluster);
+}
+
+static void each_push_counts_once_in_every_weather(void **state)
+{
+    (void)state;
+    uint64_t sum[SWEEP_COUNTS];
+    uint64_t failed = sweep("backup", SEEDS, one, sum);
+    printf("# backup: %u cuts, %u reconnects, %u pushes late, %u steps not "
+           "pushed, %u pushes twice\n",
+           (unsigned)sum[COUNT_CUTS], (unsigned)sum[COUNT_RECONNECTS],
+           (unsigned)sum[COUNT_LATE], (unsigned)sum[COUNT_GIVEN_UP],
+           (unsigned)sum[COUNT_DUPLICATES]);
+    assert_int_equal(failed, 0);
+    if (sweep_is_replay())
+        return;
+    for (size_t i = COUNT_CUTS; i <= COUNT_DUPLICATES; i++)
+        assert_true(sum[i] > 0);
+}
+
+int main(void)
+{
+    cluster_data_open(&cluster.train, &cluster.test);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_left_out_is_sync),
+        cmocka_unit_test(steps_take_what_the_law_says),
+        cmocka_unit_test(the_slow_score_and_end_with_all),
+        cmocka_unit_test(a_stopped_job_goes_on),
+        cmocka_unit_test(only_who_is_missing_is_named),
+        cmocka_unit_test(each_push_counts_once_in_every_weather),
+    };
+    int failed = cmocka_run_group_tests_name("backup", tests, NULL, NULL);
+    gw_dataset_close(cluster.train);
+    gw_dataset_close(cluster.test);
+    return failed;
+}
