@@ -230,6 +230,11 @@ void gw_sim_pause(struct gw_loop *loop, uint64_t pause_us)
                     process->sim->now_us + pause_us);
 }
 
+void gw_sim_slow(struct gw_loop *loop, double bytes_per_us)
+{
+    gw_sim_process_of(loop)->bytes_per_us = bytes_per_us;
+}
+
 void gw_sim_pause_all(struct gw_sim *sim, uint64_t pause_us)
 {
     for (struct gw_sim_process *one = sim->processes; one; one = one->next)

@@ -67,6 +67,9 @@ void gw_sim_compute_model(struct gw_loop *loop,
                           uint64_t (*compute_us)(void *owner),
                           void *owner);
 
+/* Links of this process are no faster than this; 0: than those of others. */
+void gw_sim_slow(struct gw_loop *loop, double bytes_per_us);
+
 /*
  * Runs the world until `done` says so, nothing is left to happen, or
  * virtual time reaches until_us. Returns 1 in the first case.

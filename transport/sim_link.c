@@ -254,6 +254,19 @@ static void arrive(struct gw_sim_event *event)
 
 static void line_free(struct gw_sim_event *event);
 
+static double slower(double rate, double other)
+{
+    return rate == 0 || (other > 0 && other < rate) ? other : rate;
+}
+
+/* Of the slower end, 0: unlimited. */
+static double rate_of(const struct gw_sim_link *end)
+{
+    double rate = slower(end->process->sim->options.bytes_per_us,
+                         end->process->bytes_per_us);
+    return end->peer ? slower(rate, end->peer->process->bytes_per_us) : rate;
+}
+
 /* Puts the next send on the line, which is busy until it has left. */
 static void send_next(struct gw_sim_link *end)
 {
@@ -261,7 +274,7 @@ static void send_next(struct gw_sim_link *end)
     struct gw_send *send = gw_link_next(&end->base);
     if (!send)
         return;
-    double rate = sim->options.bytes_per_us;
+    double rate = rate_of(end);
     double wire = (double)(GW_FRAME_BYTES + send->frame.length);
     end->leaving = send;
     end->line.run = line_free;

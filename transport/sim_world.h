@@ -51,6 +51,7 @@ struct gw_sim_process {
     struct gw_sim_caller *caller; /* the fiber, if there is one */
     uint64_t (*compute_us)(void *owner);
     void *compute_owner;
+    double bytes_per_us; /* of its links, 0: as all */
 };
 
 struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop);

@@ -20,7 +20,7 @@
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
 
-#define LIMIT_US 3600000000000
+#define LIMIT_US 7200000000
 
 static struct cluster cluster;
 
@@ -72,14 +72,17 @@ static void nobody_left_out_is_sync(void **state)
                                          "cluster.policy=\"backup:0\""};
     for (size_t how = 0; how < 3; how++) {
         char hex[2][65];
+        uint64_t messages[2];
         for (size_t i = 0; i < 2; i++) {
             const char *settings[] = {policy[i], commit[how], NULL};
             cluster_open(&cluster, &calm, settings, NULL);
             finish();
             cluster_digest(&cluster, hex[i]);
+            messages[i] = at_workers(GW_METRIC_CONTROL_MESSAGES);
             cluster_close(&cluster);
         }
         assert_string_equal(hex[0], hex[1]);
+        assert_int_equal(messages[0], messages[1]); /* no decision more */
     }
 }
 
@@ -207,6 +210,19 @@ static const char *audit(uint64_t quorum, uint64_t steps)
     return NULL;
 }
 
+/* What those who count have had of the training set, if it is 300 samples and
+   10 for each worker in a full step. */
+static uint64_t samples_of(uint64_t quorum, uint64_t steps)
+{
+    uint64_t sum = 0, all = 10 * cluster.workers;
+    for (uint64_t step = 0; step < steps; step++) {
+        uint64_t first = step % ((300 + all - 1) / all) * all;
+        uint64_t left = 300 - first;
+        sum += quorum * (left < all ? left : all) / cluster.workers;
+    }
+    return sum;
+}
+
 static uint64_t slow_or_quick(void *owner)
 {
     return *(uint32_t *)owner == 1 ? 2000000 : 10000;
@@ -240,6 +256,8 @@ static void the_slow_score_and_end_with_all(void **state)
     assert_int_equal(counted(&cluster.worker[0].metrics, GW_METRIC_STEPS), 40);
     assert_int_equal(counted(&cluster.worker[0].metrics, GW_METRIC_SAMPLES),
                      400);
+    /* it gives up in time, and pushes nothing */
+    assert_int_equal(counted(&cluster.worker[1].metrics, GW_METRIC_STEPS), 0);
     assert_int_equal(counted(&cluster.worker[1].metrics, GW_METRIC_SAMPLES), 0);
     if (audit(2, 40))
         fail_msg("%s", audit(2, 40));
@@ -308,6 +326,50 @@ static void only_who_is_missing_is_named(void **state)
     cluster_close(&cluster);
 }
 
+static int is_told_to_wait_for_shard_0(void *owner)
+{
+    return strstr(((struct cluster *)owner)->note, "decision of shard 0") !=
+           NULL;
+}
+
+/* Where enough have come to a shard it waits for the decision, not for the one
+   who is left. Worker 2 has sent all to shard 1 while it still sends to 0. */
+static void nobody_is_named_where_enough_have_come(void **state)
+{
+    (void)state;
+    const char *settings[] = {"cluster.policy=\"backup:1\"", "train.steps=100",
+                              "cluster.step_deadline=0.05", NULL};
+    uint32_t rank[CLUSTER_MAX];
+    cluster_open(&cluster, &calm, settings, NULL);
+    one_is_slow(rank);
+    gw_sim_slow(cluster.worker[2].loop, 0.1);
+    assert_true(cluster_run_until(&cluster, is_told_to_wait_for_shard_0,
+                                  &cluster, 30000000));
+    cluster_close(&cluster);
+}
+
+/*
+ * While the weights are on a slow line others make many versions more: what was
+ * sent stays as it was, and the slow one still comes to one version of all, to
+ * score it. It sends more than it can in the time of a step, all of it late.
+ */
+static void a_slow_line_gets_whole_weights(void **state)
+{
+    (void)state;
+    const char *settings[] = {"cluster.policy=\"backup:1\"", "train.steps=200",
+                              "train.eval_every=\"50 steps\"", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    gw_sim_slow(cluster.worker[1].loop, 1);
+    finish();
+    assert_int_equal(cluster.steps, 200);
+    assert_int_equal(cluster.scores, 4);
+    if (audit(2, 200))
+        fail_msg("%s", audit(2, 200));
+    assert_true(at_servers(GW_METRIC_PUSHES_LATE) > 0);
+    assert_int_equal(at_workers(GW_METRIC_SAMPLES), samples_of(2, 200));
+    cluster_close(&cluster);
+}
+
 /* ---- every weather ---- */
 
 #define SEEDS    2000
@@ -359,6 +421,8 @@ static void judge(struct sweep_outcome *outcome)
     else if (cluster.steps != STEPS)
         snprintf(outcome->why, sizeof outcome->why, "%u steps reported",
                  (unsigned)cluster.steps);
+    else if (at_workers(GW_METRIC_SAMPLES) != samples_of(quorum, STEPS))
+        snprintf(outcome->why, sizeof outcome->why, "other samples counted");
     else if (wrong)
         snprintf(outcome->why, sizeof outcome->why, "%s", wrong);
     for (size_t i = 0; i < cluster.workers; i++)
@@ -419,6 +483,8 @@ int main(void)
         cmocka_unit_test(the_slow_score_and_end_with_all),
         cmocka_unit_test(a_stopped_job_goes_on),
         cmocka_unit_test(only_who_is_missing_is_named),
+        cmocka_unit_test(nobody_is_named_where_enough_have_come),
+        cmocka_unit_test(a_slow_line_gets_whole_weights),
         cmocka_unit_test(each_push_counts_once_in_every_weather),
     };
     int failed = cmocka_run_group_tests_name("backup", tests, NULL, NULL);
