@@ -185,6 +185,8 @@ void gw_sim_unwind(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
     assert(process->dead);
+    if (process->caller) /* which may be computing */
+        gw_sim_cancel(process->sim, &process->caller->wake);
     while (process->caller)
         resume(process);
 }
