@@ -148,15 +148,23 @@ static int run_on(void)
 
 static void draw_policy(void)
 {
-    static const uint64_t slack[] = {0, 1, 4};
-    uint64_t kind = storm_draw(&trial.storm, 4);
-    trial.slack = UINT64_MAX;
-    snprintf(trial.policy, sizeof trial.policy, "cluster.policy=async");
-    if (kind == 3)
-        return;
-    trial.slack = slack[kind];
-    snprintf(trial.policy, sizeof trial.policy, "cluster.policy=\"ssp:%u\"",
-             (unsigned)trial.slack);
+    static const struct {
+        const char *word;
+        uint64_t slack;
+    } policies[] = {
+        {"ssp:0", 0},
+        {"ssp:1", 1},
+        {"ssp:4", 4},
+        {"async", UINT64_MAX},
+        {"dc-async", UINT64_MAX},
+        {"stale-lr:1", UINT64_MAX},
+        {"stale-lr:3", UINT64_MAX},
+    };
+    uint64_t kind =
+        storm_draw(&trial.storm, sizeof policies / sizeof *policies);
+    trial.slack = policies[kind].slack;
+    snprintf(trial.policy, sizeof trial.policy, "cluster.policy=\"%s\"",
+             policies[kind].word);
 }
 
 static void count(struct sweep_outcome *outcome)

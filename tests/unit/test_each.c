@@ -383,11 +383,67 @@ static void delay_compensation_is_zheng_s(void **state)
         SETTINGS("policy.adaptive=true", "policy.eps=0.01"));
 }
 
+/* ---- drains ---- */
+
+static unsigned resumes;
+
+static void decided(void *owner, const struct gw_decision *decision)
+{
+    (void)owner;
+    server.decision = decision->number;
+    if (decision->kind == GW_DECIDE_DRAIN)
+        gw_each_drain(&server);
+    resumes += decision->kind == GW_DECIDE_RESUME;
+}
+
+static void open_want(uint32_t rank, uint64_t clock)
+{
+    struct gw_want_slot *slot = gw_wants_slot(server.wants, rank, 0);
+    slot->open = 1;
+    slot->want.value = clock;
+    gw_each_settle(&server);
+}
+
+/* A want of clock 1 that is there before the push of clock 0 says that its rank
+   is on its way, not that it stands. */
+static void a_want_may_overtake_its_push(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    open_server(SETTINGS("cluster.policy=async", "optimizer.kind=sgd"),
+                SETTINGS("checkpoint.dir=\"\""));
+    server.settled_clocks = calloc(RANKS, sizeof *server.settled_clocks);
+    server.settled_blocked = calloc(RANKS, sizeof *server.settled_blocked);
+    const struct gw_leader_options options = {.config = &server.config,
+                                              .map = server.map,
+                                              .ranks = RANKS,
+                                              .shards = 1,
+                                              .total_steps = 20,
+                                              .each = 1,
+                                              .emit = decided};
+    assert_int_equal(gw_leader_create(&options, &server.leader, &error), GW_OK);
+    resumes = 0;
+    gw_leader_before(server.leader, 0);
+    gw_leader_stop(server.leader);
+    assert_true(server.draining > 0);
+    for (uint32_t rank = 0; rank + 1 < RANKS; rank++)
+        open_want(rank, 0);
+    open_want(RANKS - 1, 1);
+    assert_int_equal(resumes, 0);
+    push(RANKS - 1, 0, 8, 8);
+    assert_int_equal(resumes, 1);
+    gw_leader_destroy(server.leader);
+    free(server.settled_clocks);
+    free(server.settled_blocked);
+    close_server();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pushes_become_what_the_equations_say),
         cmocka_unit_test(delay_compensation_is_zheng_s),
+        cmocka_unit_test(a_want_may_overtake_its_push),
     };
     return cmocka_run_group_tests_name("each", tests, NULL, NULL);
 }
