@@ -470,6 +470,7 @@ static void decide_score(struct gw_leader *leader)
     gw_leader_emit(leader, &score);
     memset(leader->scored, 0, leader->options.ranks);
     leader->scores = 0;
+    leader->scoring = 0;
 }
 
 int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank)

@@ -66,7 +66,7 @@ void gw_meet_maybe(struct gw_leader *leader)
     /* before the first answers there is nothing to be drained */
     if (!leader->options.each || leader->drain ||
         leader->seen_version == GW_NEVER_CLOCK ||
-        leader->end_clock != GW_NEVER_CLOCK || leader->scores > 0)
+        leader->end_clock != GW_NEVER_CLOCK || leader->scoring)
         return;
     if (!is_over(leader) && !cut_is_due(leader) && !evaluation_is_due(leader))
         return;
@@ -103,6 +103,8 @@ static void meet(struct gw_leader *leader)
             gw_leader_cut(leader, leader->state.clock, 0);
         resume.reason = evaluation_is_due(leader) != 0;
     }
+    /* who waits for a score is not blocked, so nothing else may begin */
+    leader->scoring = resume.reason;
     resume.clock = leader->end_clock != GW_NEVER_CLOCK ? leader->end_clock
                                                        : leader->state.clock;
     gw_leader_emit(leader, &resume);

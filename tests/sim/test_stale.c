@@ -193,7 +193,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     else if ((why = stale_audit(&cluster)) != NULL)
         snprintf(outcome->why, sizeof outcome->why, "%.40s: %s",
                  cluster.config.cluster.policy, why);
-    else if (!(mean_loss(1) < mean_loss(0)))
+    else if (cluster.config.train.steps >= 20 && !(mean_loss(1) < mean_loss(0)))
         snprintf(outcome->why, sizeof outcome->why,
                  "%.40s: the loss goes from %.2f to %.2f",
                  cluster.config.cluster.policy, mean_loss(0), mean_loss(1));
@@ -216,6 +216,35 @@ static void each_push_counts_once_in_every_weather(void **state)
         return;
     for (size_t i = COUNT_CUTS; i <= COUNT_CHECKPOINTS; i++)
         assert_true(sum[i] > 0);
+}
+
+/* ---- meetings ---- */
+
+/*
+ * On slow lines a small want overtakes the push that it comes with, and a
+ * meeting follows the other: none may take a rank for standing that is on its
+ * way, nor begin where some still score.
+ */
+static void meetings_wait_for_all(void **state)
+{
+    (void)state;
+    for (unsigned seed = 0; seed < 60; seed++) {
+        const struct gw_sim_options slow = {.seed = seed,
+                                            .latency_us = 50,
+                                            .jitter_us = seed % 3 * 1000,
+                                            .bytes_per_us = 30};
+        struct stale_job job = {.n = 0};
+        stale_add_policy(&job, 4, seed % 6);
+        stale_add(&job, "cluster.servers=%u", 1 + seed % 4);
+        stale_add(&job, "train.steps=20");
+        stale_add(&job, "train.eval_every=%u steps", 1 + seed % 5);
+        stale_add(&job, "checkpoint.dir=ck");
+        stale_add(&job, "checkpoint.every=%u steps", 1 + seed % 2);
+        cluster_open(&cluster, &slow, job.setting, NULL);
+        stale_be_unlike(&cluster);
+        stale_end_well(&cluster);
+        cluster_close(&cluster);
+    }
 }
 
 /* ---- what is not finite ---- */
@@ -250,6 +279,7 @@ int main(void)
         cmocka_unit_test(without_delay_all_are_async),
         cmocka_unit_test(staleness_is_counted_in_updates),
         cmocka_unit_test(each_push_counts_once_in_every_weather),
+        cmocka_unit_test(meetings_wait_for_all),
         cmocka_unit_test(who_sends_what_is_not_finite_is_named),
     };
     int failed = cmocka_run_group_tests_name("stale", tests, NULL, NULL);

@@ -533,6 +533,63 @@ static void a_cut_carries_the_state(void **state)
 }
 
 /* So many keys that their ratios are no message any more. */
+/* ---- meetings ---- */
+
+/* All ranks stand still at every shard. */
+static void settle(struct bench *bench, const uint64_t clocks[RANKS])
+{
+    const uint32_t blocked[RANKS] = {0, 1, 2};
+    const struct gw_settled settled = {.decision = (uint32_t)bench->n,
+                                       .clocks = clocks,
+                                       .clocks_n = RANKS,
+                                       .blocked = blocked,
+                                       .blocked_n = RANKS};
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        assert_int_equal(gw_leader_settled(bench->leader, shard, &settled),
+                         GW_OK);
+}
+
+/* Who waits for a score is kept from nothing by a drain, so none begins before
+   all have theirs, whatever is asked for. */
+static void nothing_is_drained_before_the_score(void **state)
+{
+    (void)state;
+    struct bench bench;
+    const uint64_t clocks[RANKS] = {3, 1, 2};
+    prepare(&bench);
+    set(&bench, "checkpoint.dir=x");
+    bench.options.whole_step = 0;
+    bench.options.each = 1;
+    bench.options.eval_steps = 2;
+    begin(&bench);
+    gw_leader_before(bench.leader, 0);
+    gw_leader_stored(bench.leader);
+    gw_leader_pushed(bench.leader, 6, 6);
+    size_t n = bench.n;
+    assert_int_equal(bench.decision[n - 1].kind, GW_DECIDE_DRAIN);
+    settle(&bench, clocks);
+    assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_RESUME);
+    assert_int_equal(bench.decision[bench.n - 1].reason, 1);
+    n = bench.n;
+    gw_leader_want_cut(bench.leader);
+    gw_leader_stop(bench.leader);
+    gw_leader_stored(bench.leader);
+    assert_int_equal(bench.n, n);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        const struct gw_score score = {
+            .clock = 2, .loss = 1, .correct = 1, .samples = 1};
+        gw_leader_want_cut(bench.leader);
+        assert_int_equal(bench.n, n);
+        assert_int_equal(gw_leader_score(bench.leader, rank, &score), GW_OK);
+    }
+    assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_SCORE);
+    n = bench.n;
+    gw_leader_pushed(bench.leader, 7, 7);
+    assert_int_equal(bench.n, n + 1);
+    assert_int_equal(bench.decision[n].kind, GW_DECIDE_DRAIN);
+    end(&bench);
+}
+
 static void lamb_has_a_limit_of_keys(void **state)
 {
     (void)state;
@@ -591,6 +648,7 @@ int main(void)
         cmocka_unit_test(no_number_is_no_best),
         cmocka_unit_test(a_score_waits_for_a_disk_that_is_behind),
         cmocka_unit_test(a_cut_carries_the_state),
+        cmocka_unit_test(nothing_is_drained_before_the_score),
         cmocka_unit_test(lamb_has_a_limit_of_keys),
     };
     return cmocka_run_group_tests_name("decision", tests, NULL, NULL);
