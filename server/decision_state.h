@@ -50,11 +50,11 @@ struct gw_leader {
     uint64_t base_clock, base_pushes; /* steps are counted from here */
     uint64_t cut_pushes;              /* of the last cut */
     uint32_t drain;                   /* number of the drain, 0: none */
-    int scoring;                      /* from a resume that says so to a score */
-    uint64_t *at;                     /* [ranks] clocks of the last meeting */
-    uint64_t *standing;               /* [shards][ranks] as settled */
-    uint8_t *blocked;                 /* [shards][ranks] */
-    uint8_t *settled;                 /* [shards] */
+    int scoring;        /* from a resume that says so to a score */
+    uint64_t *at;       /* [ranks] clocks of the last meeting */
+    uint64_t *standing; /* [shards][ranks] as settled */
+    uint8_t *blocked;   /* [shards][ranks] */
+    uint8_t *settled;   /* [shards] */
 };
 
 /* decision.c */

@@ -220,11 +220,8 @@ static void each_push_counts_once_in_every_weather(void **state)
 
 /* ---- meetings ---- */
 
-/*
- * On slow lines a small want overtakes the push that it comes with, and a
- * meeting follows the other: none may take a rank for standing that is on its
- * way, nor begin where some still score.
- */
+/* On slow lines, with a meeting at every few steps: none takes a rank for
+   standing that is on its way, and nobody goes on without scoring. */
 static void meetings_wait_for_all(void **state)
 {
     (void)state;
