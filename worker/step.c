@@ -195,11 +195,12 @@ static enum gw_status train_step(struct gw_worker *worker)
     worker->pushing = 0;
     enum gw_status status =
         part.n > 0 ? train_part(worker, &step, part, &sum) : sit_out(worker);
-    if (status != GW_OK && status != GW_EAGAIN)
+    int late = status == GW_EAGAIN && look_late(worker) != GW_OK;
+    if (status != GW_OK && !late)
         return status;
     gw_metrics_add(metrics, GW_METRIC_COMPUTE_US, busy_us(worker) - before_us);
-    if (status == GW_EAGAIN) /* scores first, or is too late */
-        return gw_client_is_each(worker->client) ? GW_EAGAIN : GW_OK;
+    if (late)
+        return GW_OK;
     gw_metrics_add(metrics, GW_METRIC_STEPS, 1);
     worker->uncounted_samples = part.n;
     count_samples(worker, worker->clock);
