@@ -143,7 +143,8 @@ static void post_want(struct gw_client_want *want)
         /* a want that may be answered at once leaves behind the pushes, since
            the answer lies where they land */
         .frame = {.kind = GW_FRAME_WANT,
-                  .chunk = client->may_jump ? GW_CHUNK_NONE : first,
+                  .chunk =
+                      client->may_jump || client->each ? GW_CHUNK_NONE : first,
                   .length = GW_WANT_BYTES,
                   .decision = atomic_load(&client->decision)},
         .payload = want->bytes,

@@ -333,7 +333,9 @@ enum gw_status gw_step_run(struct gw_worker *worker)
     enum gw_status status = GW_OK;
     worker->clock = gw_client_first_clock(worker->client);
     worker->scored_clock =
-        first_is_scored(worker) ? worker->clock : NEVER_SCORED;
+        !gw_client_is_each(worker->client) && first_is_scored(worker)
+            ? worker->clock
+            : NEVER_SCORED;
     worker->dues_done = gw_client_evaluations(worker->client);
     while (status == GW_OK) {
         status = next_clock(worker);
