@@ -150,6 +150,18 @@ static void got_count(struct gw_client *client,
     gw_loop_interrupt(client->loop);
 }
 
+/* Single pushes: where all ranks stand still. */
+static void
+meet(struct gw_client *client, const struct gw_decision *decision, int scores)
+{
+    client->meeting = (struct gw_client_meeting){
+        .clock = clock_of(client, decision) + 1,
+        .step = decision->clock,
+        .name = decision->number,
+        .scores = scores,
+    };
+}
+
 static void got_decision(struct gw_client *client,
                          const struct gw_decision *decision)
 {
@@ -158,7 +170,6 @@ static void got_decision(struct gw_client *client,
                        decision->number, atomic_load(&client->decision));
         return;
     }
-    uint64_t clock = clock_of(client, decision);
     switch (decision->kind) {
     case GW_DECIDE_STEP:
         if (decision->values_n > 1)
@@ -168,16 +179,12 @@ static void got_decision(struct gw_client *client,
         got_count(client, decision);
         break;
     case GW_DECIDE_RESUME:
-        client->meeting = (struct gw_client_meeting){
-            .clock = clock + 1,
-            .step = decision->clock,
-            .name = decision->number,
-            .scores = decision->reason != 0,
-        };
+        meet(client, decision, decision->reason != 0);
         break;
     case GW_DECIDE_END:
         client->end_reason = decision->reason;
-        atomic_store(&client->end_clock, clock);
+        meet(client, decision, 0); /* none resumes what had not begun */
+        atomic_store(&client->end_clock, clock_of(client, decision));
         break;
     case GW_DECIDE_SCORE:
         client->score.loss = decision->values_n > 0 ? decision->values[0] : 0;
