@@ -4,12 +4,30 @@
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 make_data
 
-for policy in async ssp:0 ssp:3; do
-  rm -f "$scratch/json"
-  run 0 train "$job" --set "cluster.policy=\"$policy\"" --json "$scratch/json" &&
+# whole_job POLICY [OPTION...]: runs to its end and says nothing beside.
+whole_job() {
+  policy=$1
+  shift
+  run 0 train "$job" --set "cluster.policy=\"$policy\"" "$@" &&
     grep -q '^done *all 40 steps done$' "$scratch/out" &&
     grep -q '^accuracy *[01]\.[0-9]* of the test set' "$scratch/out" &&
     [ ! -s "$scratch/err" ]
+}
+
+whole_job sync && sync=$(digest)
+whole_job backup:0 && [ "$(digest)" = "$sync" ]
+ok 'backup:0: the weights of sync'
+whole_job backup:1 --workers 3
+ok 'backup:1: a whole job'
+for policy in local:1 local:7 diloco:7; do
+  whole_job $policy && first=$(digest) &&
+    whole_job $policy --servers 3 && [ "$(digest)" = "$first" ]
+  ok "$policy: the same weights with another number of servers"
+done
+
+for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async; do
+  rm -f "$scratch/json"
+  whole_job $policy --json "$scratch/json"
   ok "$policy: a whole job"
   sed '$d' "$scratch/json" | tail -n 1 |
     grep -q '"staleness":[0-9.]*,"staleness_by_worker":\[\[[0-9,]*\],\[[0-9,]*\]\]'
@@ -42,7 +60,7 @@ stop_and_go_on() {
 at() {
   for port in $(ports coordinator); do echo "127.0.0.1:$port"; done | sed 1q
 }
-for policy in async ssp:2; do
+for policy in async ssp:2 dc-async; do
   stop_and_go_on $policy
   ok "$policy: stopped and gone on with"
   grep -q '^  staleness [0-9.]* (0: [0-9]*' "$scratch/status" ||
