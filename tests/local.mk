@@ -183,17 +183,22 @@ check-tsan:
 	cd build-tsan && TSAN_OPTIONS="halt_on_error=1 $$TSAN_OPTIONS" \
 	  GW_FUZZ_SECONDS=0 GW_TEST_SECONDS=1200 $(MAKE) check \
 	  TESTS="`$(GW_SELECT) 'table run' $(TESTS) | xargs`"
-check-long: check-sanitize check-seeds
+EXTRA_DIST += %D%/sim/defects.sh %D%/sim/defects.list
+check-long: check-sanitize check-seeds check-defects
 	GW_KILLS=20 GW_PAUSE=30 GW_TEST_SECONDS=900 $(MAKE) check \
 	  TESTS="`$(GW_SELECT) run $(TESTS) | grep -E 'kill|terminal' | xargs`"
 	$(MKDIR_P) build-fuzz
 	cd build-fuzz && "$(abs_top_srcdir)"/configure --enable-fuzz CC=clang
 	cd build-fuzz && $(MAKE) check-fuzz FUZZ_SECONDS=300
+check-defects:
+	GW_SRCDIR="$(abs_top_srcdir)" $(SHELL) "$(abs_top_srcdir)"/tests/sim/defects.sh
 check-seeds:
+	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_policy_seeds
 	GW_SIM_SEEDS=3000 $(MAKE) check TESTS=%D%/sim/test_deaths
 	GW_SIM_SEEDS=20000 $(MAKE) check TESTS=%D%/sim/test_seeds
 .PHONY: check-quick check-run check-includes check-format format
 .PHONY: check-sanitize check-asan check-tsan check-long check-seeds
+.PHONY: check-defects
 
 # Frozen results of independent programs, with the scripts that made them.
 EXTRA_DIST += \
