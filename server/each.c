@@ -146,6 +146,13 @@ void gw_each_complete(struct gw_server *server, uint32_t index)
 
 /* ---- drains ---- */
 
+uint64_t gw_each_step(const struct gw_server *server, uint64_t version)
+{
+    uint64_t first = server->start.state.clock;
+    return server->policy->each ? first + (version - first) / server->ranks
+                                : version;
+}
+
 uint64_t gw_each_version(const struct gw_server *server)
 {
     return server->shard->chunks > 0 ? server->shard->chunk[0].version : 0;
@@ -153,7 +160,7 @@ uint64_t gw_each_version(const struct gw_server *server)
 
 /* It wants weights for the clock that is its next one here. A want for a later
    one has only overtaken the push. */
-static int is_blocked(const struct gw_server *server, uint32_t rank)
+int gw_each_is_blocked(const struct gw_server *server, uint32_t rank)
 {
     for (uint32_t i = 0; i < server->shard->chunks; i++) {
         const struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, i);
@@ -177,7 +184,7 @@ void gw_each_settle(struct gw_server *server)
         if (session->pushed > 0)
             return;
         server->settled_clocks[rank] = session->clock;
-        if (is_blocked(server, rank))
+        if (gw_each_is_blocked(server, rank))
             server->settled_blocked[settled.blocked_n++] = rank;
     }
     gw_follow_settled(server, NULL, &settled);

@@ -90,67 +90,40 @@ static int ssp_answerable(const struct gw_want *want,
            view->least >= least;
 }
 
-static const struct gw_policy policies[] = {
-    {
-        .kind = GW_POLICY_SYNC,
-        .judge = sync_judge,
-        .complete = sync_complete,
-        .answerable = sync_answerable,
-    },
-    {
-        .kind = GW_POLICY_LOCAL,
-        .judge = sync_judge,
-        .complete = sync_complete,
-        .answerable = sync_answerable,
-    },
-    {
-        .kind = GW_POLICY_DILOCO,
-        .judge = sync_judge,
-        .complete = sync_complete,
-        .answerable = sync_answerable,
-    },
-    {
-        .kind = GW_POLICY_BACKUP,
-        .judge = backup_judge,
-        .complete = backup_complete,
-        .answerable = sync_answerable,
-    },
-    {
-        .kind = GW_POLICY_ASYNC,
-        .each = 1,
-        .judge = each_judge,
-        .complete = each_complete,
-        .answerable = async_answerable,
-    },
-    {
-        .kind = GW_POLICY_SSP,
-        .each = 1,
-        .judge = each_judge,
-        .complete = each_complete,
-        .answerable = ssp_answerable,
-    },
-    {
-        .kind = GW_POLICY_STALE_LR,
-        .each = 1,
-        .judge = each_judge,
-        .complete = each_complete,
-        .answerable = async_answerable,
-    },
-    {
-        .kind = GW_POLICY_DC_ASYNC,
-        .each = 1,
-        .judge = each_judge,
-        .complete = each_complete,
-        .answerable = async_answerable,
-    },
+static const struct gw_policy sync = {
+    .judge = sync_judge,
+    .complete = sync_complete,
+    .answerable = sync_answerable,
+};
+static const struct gw_policy backup = {
+    .judge = backup_judge,
+    .complete = backup_complete,
+    .answerable = sync_answerable,
+};
+static const struct gw_policy async = {
+    .each = 1,
+    .judge = each_judge,
+    .complete = each_complete,
+    .answerable = async_answerable,
+};
+static const struct gw_policy ssp = {
+    .each = 1,
+    .judge = each_judge,
+    .complete = each_complete,
+    .answerable = ssp_answerable,
+};
+
+/* Where two share an entry, what differs is how pushes become updates. */
+static const struct gw_policy *const policies[GW_POLICY_KINDS] = {
+    [GW_POLICY_SYNC] = &sync,      [GW_POLICY_BACKUP] = &backup,
+    [GW_POLICY_SSP] = &ssp,        [GW_POLICY_ASYNC] = &async,
+    [GW_POLICY_STALE_LR] = &async, [GW_POLICY_DC_ASYNC] = &async,
+    [GW_POLICY_LOCAL] = &sync,     [GW_POLICY_DILOCO] = &sync,
 };
 
 const struct gw_policy *gw_policy_find(enum gw_policy_kind kind)
 {
-    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-        if (policies[i].kind == kind)
-            return &policies[i];
-    return NULL;
+    return kind < GW_POLICY_KINDS ? policies[kind] : NULL;
 }
 
 double gw_policy_lr_factor(enum gw_policy_kind kind,

@@ -32,8 +32,7 @@ struct gw_policy_view {
 };
 
 struct gw_policy {
-    enum gw_policy_kind kind;
-    int each;
+    int each; /* each push makes a version */
     enum gw_push_verdict (*judge)(const struct gw_policy_view *view,
                                   uint64_t clock);
     /* Non-zero when the pushes that are held make a version. */

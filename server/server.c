@@ -377,7 +377,7 @@ static uint64_t step_of(const struct gw_server *server)
     for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
         if (server->shard->chunk[i].version > step)
             step = server->shard->chunk[i].version;
-    return step;
+    return server->policy ? gw_each_step(server, step) : step;
 }
 
 static void

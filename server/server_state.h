@@ -201,6 +201,10 @@ void gw_each_settle(struct gw_server *server);
 void gw_each_meet(struct gw_server *server);
 void gw_each_resume(struct gw_server *server, int pulls);
 uint64_t gw_each_version(const struct gw_server *server);
+/* The step, for people, that a chunk's version belongs to, under any policy. */
+uint64_t gw_each_step(const struct gw_server *server, uint64_t version);
+/* Whether the rank waits for weights of its next clock here. */
+int gw_each_is_blocked(const struct gw_server *server, uint32_t rank);
 
 /* step.c */
 enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error);

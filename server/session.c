@@ -175,7 +175,8 @@ void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
                          "step %" PRIu64 ", key %s: worker %u (%s) sent a "
                          "gradient that is not finite; lower optimizer.lr%s",
                          clock, key, rank, server->session[rank].host,
-                         server->policy->each
+                         server->policy->each ||
+                                 gw_policy_is_local(server->word.kind)
                              ? "" /* no step of all ranks can be skipped */
                              : ", or set train.nonfinite = \"skip\"");
         return;

@@ -26,6 +26,8 @@ is_missing(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
     if (is_evaluating(server))
         return gw_leader_awaits_score(server->leader, rank);
+    if (server->policy->each)
+        return !gw_each_is_blocked(server, rank);
     return server->quorum.n > 0
                ? gw_quorum_awaits(server, rank, index)
                : !gw_shard_slot(server->shard, rank, index)->held;
@@ -111,7 +113,7 @@ static void report_stall(struct gw_server *server, double seconds)
             index = i;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     /* where everybody is missing, shard 0 knows whether they evaluate */
-    if (!server->leader && chunk->held == 0)
+    if (!server->leader && !server->policy->each && chunk->held == 0)
         return;
     if (!is_evaluating(server))
         snprintf(what, sizeof what, "key %s",
@@ -119,9 +121,9 @@ static void report_stall(struct gw_server *server, double seconds)
     name_missing(server, index, missing, sizeof missing);
     snprintf(text, sizeof text,
              "step %" PRIu64 ", %s: waiting for %s, no progress for %.1f s",
-             chunk->version, what,
+             gw_each_step(server, chunk->version), what,
              missing[0] ? missing : "a decision of shard 0", seconds);
-    tell(server, chunk->version, seconds, text);
+    tell(server, gw_each_step(server, chunk->version), seconds, text);
 }
 
 static void on_watch(struct gw_timer *timer)
