@@ -118,47 +118,40 @@ static double distance(const struct weights *a, const struct weights *b)
     return most / largest;
 }
 
-/* With plain SGD and each push scaled by its samples; the last steps of an
-   epoch are short, and leave a rank without a sample. */
-static void ssp_0_comes_to_sync(void **state)
+/* With plain SGD; the last steps of an epoch are short, and leave a rank
+   without a sample. */
+static void comes_to_sync(const char *policy)
 {
-    static struct weights sync, ssp;
+    static struct weights sync, other;
     const char *settings[] = {"cluster.policy=sync",    "train.batch=7",
                               "train.steps=40",         "optimizer.kind=sgd",
                               "cluster.servers=1",      "checkpoint.dir=ck",
                               "checkpoint.every=never", NULL};
-    (void)state;
     run(&calm, settings);
     read_weights(&sync);
     cluster_close(&cluster);
-    settings[0] = "cluster.policy=\"ssp:0\"";
+    settings[0] = policy;
     run(&calm, settings);
-    read_weights(&ssp);
+    read_weights(&other);
     cluster_close(&cluster);
-    double apart = distance(&sync, &ssp);
-    printf("# ssp:0 and sync are %.2g of the largest weight apart\n", apart);
+    double apart = distance(&sync, &other);
+    printf("# %s and sync are %.2g of the largest weight apart\n", policy,
+           apart);
     assert_true(apart > 0 && apart < 1e-6);
 }
 
-/* With plain SGD, averaging after each step is the step of the average. */
+/* Each push scaled by its samples. */
+static void ssp_0_comes_to_sync(void **state)
+{
+    (void)state;
+    comes_to_sync("cluster.policy=\"ssp:0\"");
+}
+
+/* Averaging after each step is the step of the average. */
 static void local_1_comes_to_sync(void **state)
 {
-    static struct weights sync, local;
-    const char *settings[] = {"cluster.policy=sync",    "train.batch=7",
-                              "train.steps=40",         "optimizer.kind=sgd",
-                              "cluster.servers=1",      "checkpoint.dir=ck",
-                              "checkpoint.every=never", NULL};
     (void)state;
-    run(&calm, settings);
-    read_weights(&sync);
-    cluster_close(&cluster);
-    settings[0] = "cluster.policy=\"local:1\"";
-    run(&calm, settings);
-    read_weights(&local);
-    cluster_close(&cluster);
-    double apart = distance(&sync, &local);
-    printf("# local:1 and sync are %.2g of the largest weight apart\n", apart);
-    assert_true(apart > 0 && apart < 1e-6);
+    comes_to_sync("cluster.policy=\"local:1\"");
 }
 
 /* The digest of a job's weights. */
