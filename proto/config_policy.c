@@ -94,10 +94,11 @@ struct gw_policy_terms gw_config_policy_terms(const struct gw_config *config,
         terms.inner = config->optimizer.kind;
     if (strcmp(terms.outer, "auto") == 0)
         terms.outer = diloco ? "nesterov" : "sgd";
-    terms.server =
-        gw_policy_is_local(word->kind) && gw_policy_is_together(word->kind)
-            ? terms.outer
-            : config->optimizer.kind;
+    terms.server = config->optimizer.kind;
+    if (word->kind == GW_POLICY_EASGD)
+        terms.server = "sgd"; /* keeps nothing: centres are drawn, not driven */
+    else if (gw_policy_is_local(word->kind))
+        terms.server = terms.outer;
     return terms;
 }
 
@@ -264,21 +265,6 @@ static enum gw_status check_built(const struct gw_config *config,
                                   const struct gw_policy_plan *plan,
                                   struct gw_error *error)
 {
-    static const int built[GW_POLICY_KINDS] = {
-        [GW_POLICY_SYNC] = 1,     [GW_POLICY_BACKUP] = 1,
-        [GW_POLICY_SSP] = 1,      [GW_POLICY_ASYNC] = 1,
-        [GW_POLICY_STALE_LR] = 1, [GW_POLICY_DC_ASYNC] = 1,
-        [GW_POLICY_LOCAL] = 1,    [GW_POLICY_DILOCO] = 1,
-    };
-    for (size_t i = 0; i < plan->n; i++) {
-        char shown[GW_POLICY_WORD_BYTES];
-        gw_policy_word_print(&plan->phase[i].word, shown);
-        if (!built[plan->phase[i].word.kind])
-            return gw_fail(error, GW_EUSAGE,
-                           "cluster.policy: \"%s\" is not in this version, it "
-                           "has all others but easgd:T",
-                           shown);
-    }
     const char *inner =
         gw_config_policy_terms(config, &plan->phase[0].word).inner;
     if (gw_policy_is_local(plan->phase[0].word.kind) &&

@@ -86,7 +86,8 @@ uint64_t gw_policy_next_switch(const struct gw_policy_plan *plan,
 
 /*
  * Steps from `step` to the next exchange while the word holds up to `end`: n
- * under local and diloco, at most what is left; 1 under the others.
+ * under local and diloco, at most what is left; n under easgd, where each
+ * worker's clock is its own and knows no end; 1 under the others.
  */
 uint64_t gw_policy_stride(const struct gw_policy_word *word,
                           uint64_t step,

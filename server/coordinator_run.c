@@ -271,6 +271,7 @@ void gw_coordinator_decided(struct gw_coordinator *self,
     case GW_DECIDE_END:
         self->end_decided = 1;
         self->end_clock = decision->clock;
+        self->step = decision->clock; /* workers may have told of more */
         self->end_reason = decision->reason;
         gw_coordinator_maybe_done(self);
         break;

@@ -19,6 +19,10 @@
  * that is not full where all stand still is applied before anything is decided
  * there, so none is ever saved; all chunks have had the same pushes then, so
  * all do the same. For that, pushes without samples belong to no group.
+ *
+ * Under easgd a push is a worker's own weights after T steps. They and the
+ * centre, which is what the servers keep, approach each other, and the answer
+ * is what became of the worker's, not the centre.
  */
 #include "config.h"
 
@@ -44,7 +48,7 @@ static void count_push(struct gw_server *server, uint32_t rank)
     if (++session->pushed < server->shard->chunks)
         return;
     session->pushed = 0;
-    session->clock++;
+    session->clock = gw_shard_slot(server->shard, rank, 0)->mark;
     if (server->leader)
         gw_leader_pushed(server->leader, chunk->updates + (chunk->group > 0),
                          chunk->pushes);
@@ -100,6 +104,9 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
     int gathers = server->group > 1;
     struct gw_update update;
     slot->staleness = (uint32_t)(chunk->updates - slot->given);
+    if (server->word.kind == GW_POLICY_EASGD)
+        return gw_shard_update_elastic(server->shard, rank, index,
+                                       server->terms.alpha);
     double factor = gw_policy_lr_factor(
         server->word.kind, server->terms.scale, server->ranks, slot->samples,
         clock_samples(server, slot->mark), gathers ? 1 : slot->staleness);
@@ -231,6 +238,8 @@ unsigned gw_each_arrays(const struct gw_server *server)
         if (server->config.policy.adaptive)
             arrays |= GW_SHARD_SQUARES;
     }
+    if (server->word.kind == GW_POLICY_EASGD)
+        arrays |= GW_SHARD_OWN;
     return arrays;
 }
 

@@ -170,7 +170,7 @@ first_missing(const struct gw_load *load, uint32_t array, uint32_t *found_p)
 
 /*
  * All must be there but what is kept for a rank: another policy, or a job that
- * had not got the rank, kept nothing for it, and it begins at zero.
+ * had not got the rank, kept nothing for it, and it begins anew.
  */
 static void complete(struct gw_load *load)
 {
@@ -183,6 +183,7 @@ static void complete(struct gw_load *load)
         if (missing == shard->chunks)
             continue;
         if (array > shard->optimizer->states && found == 0) {
+            gw_shard_begin_saved(server->shard, array - 1);
             anew++;
             continue;
         }
@@ -196,9 +197,9 @@ static void complete(struct gw_load *load)
     }
     if (anew > 0)
         gw_log_info(server->log,
-                    "the checkpoint of step %" PRIu64 " has no mean squares of "
-                    "%u workers: they begin at zero",
-                    server->start.state.clock, anew);
+                    "the checkpoint of step %" PRIu64 " has nothing of its own "
+                    "for %u worker%s: it begins anew",
+                    server->start.state.clock, anew, gw_plural(anew));
     gw_shard_loaded(server->shard);
     gw_server_loaded(server);
 }

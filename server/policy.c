@@ -119,6 +119,7 @@ static const struct gw_policy *const policies[GW_POLICY_KINDS] = {
     [GW_POLICY_SSP] = &ssp,        [GW_POLICY_ASYNC] = &async,
     [GW_POLICY_STALE_LR] = &async, [GW_POLICY_DC_ASYNC] = &async,
     [GW_POLICY_LOCAL] = &sync,     [GW_POLICY_DILOCO] = &sync,
+    [GW_POLICY_EASGD] = &async,
 };
 
 const struct gw_policy *gw_policy_find(enum gw_policy_kind kind)

@@ -56,28 +56,31 @@ static int is_answerable(const struct gw_server *server,
 }
 
 /* What the answer brings: its clock, its count, and the weights. */
-static const float *fill_answer(struct gw_server *server,
-                                const struct gw_want_slot *slot,
-                                struct gw_frame *frame)
+static void fill_answer(struct gw_server *server, struct gw_want_slot *slot)
 {
     struct gw_shard *shard = server->shard;
     const struct gw_shard_slot *push =
         gw_shard_slot(shard, slot->rank, slot->chunk);
+    struct gw_send *send = &slot->answer;
+    struct gw_frame *frame = &send->frame;
     uint64_t version = shard->chunk[slot->chunk].version;
+    int pulls = slot->want.condition == GW_WANT_NOW;
     frame->clock = version;
     frame->count = (uint32_t)version;
-    if (slot->want.condition == GW_WANT_NOW) {
+    if (pulls) {
         frame->flags |= GW_FLAG_NOW;
         frame->clock = slot->want.value;
     } else if (server->policy->each) {
         frame->clock = push->mark;
         frame->count = push->staleness;
-        return gw_shard_give(shard, slot->rank, slot->chunk);
-    } else if (server->quorum.n > 0) {
-        /* others may make two versions more before it has left */
-        return gw_shard_give(shard, slot->rank, slot->chunk);
     }
-    return gw_shard_weights(shard, slot->chunk);
+    /* backup: others may make two versions more before it has left */
+    send->payload = !pulls && (server->policy->each || server->quorum.n > 0)
+                        ? gw_shard_give(shard, slot->rank, slot->chunk)
+                        : gw_shard_weights(shard, slot->chunk);
+    send->crc_known = pulls || !shard->own; /* the rank's are not the shard's */
+    if (send->crc_known)
+        frame->payload_crc = gw_shard_crc(shard, slot->chunk);
 }
 
 static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
@@ -102,14 +105,12 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
                   .chunk = chunk->global,
                   .length = chunk->elems * (uint32_t)sizeof(float),
                   .dtype = GW_DTYPE_F32,
-                  .decision = server->decision,
-                  .payload_crc = gw_shard_crc(server->shard, index)},
+                  .decision = server->decision},
         .priority = slot->want.priority,
-        .crc_known = 1,
         .done = on_answered,
         .owner = slot,
     };
-    slot->answer.payload = fill_answer(server, slot, &slot->answer.frame);
+    fill_answer(server, slot);
     gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
                    slot->answer.frame.length);

@@ -23,8 +23,8 @@ static size_t array_count(uint32_t ranks,
                           unsigned arrays,
                           const struct gw_optimizer *optimizer)
 {
-    size_t per_rank =
-        (size_t)1 + !!(arrays & GW_SHARD_GIVEN) + !!(arrays & GW_SHARD_SQUARES);
+    size_t per_rank = (size_t)1 + !!(arrays & GW_SHARD_GIVEN) +
+                      !!(arrays & GW_SHARD_SQUARES) + !!(arrays & GW_SHARD_OWN);
     return 2 + optimizer->states + per_rank * ranks + !!(arrays & GW_SHARD_SUM);
 }
 
@@ -78,6 +78,8 @@ take_memory(struct gw_shard *shard, unsigned arrays, struct gw_error *error)
     place_per_rank(shard, bytes, i, shard->given);
     i += shard->given ? shard->ranks : 0;
     place_per_rank(shard, bytes, i, shard->squares);
+    i += shard->squares ? shard->ranks : 0;
+    place_per_rank(shard, bytes, i, shard->own);
     return GW_OK;
 }
 
@@ -94,9 +96,12 @@ static int take_tables(struct gw_shard *shard, unsigned arrays)
         shard->given = calloc(ranks, sizeof *shard->given);
     if (arrays & GW_SHARD_SQUARES)
         shard->squares = calloc(ranks, sizeof *shard->squares);
+    if (arrays & GW_SHARD_OWN)
+        shard->own = calloc(ranks, sizeof *shard->own);
     return shard->chunk && shard->slot && shard->landing && shard->sources &&
            !shard->given == !(arrays & GW_SHARD_GIVEN) &&
-           !shard->squares == !(arrays & GW_SHARD_SQUARES);
+           !shard->squares == !(arrays & GW_SHARD_SQUARES) &&
+           !shard->own == !(arrays & GW_SHARD_OWN);
 }
 
 static void lay_out(struct gw_shard *shard)
@@ -158,6 +163,7 @@ void gw_shard_destroy(struct gw_shard *shard)
     free(shard->sources);
     free(shard->given);
     free(shard->squares);
+    free(shard->own);
     free(shard);
 }
 
@@ -226,6 +232,9 @@ void gw_shard_seed(struct gw_shard *shard, uint32_t index)
     chunk->crc_known = 0;
     memcpy(current(shard, chunk), shard->landing[0] + chunk->first,
            chunk->elems * sizeof(float));
+    for (uint32_t rank = 0; rank < shard->ranks && shard->own; rank++)
+        memcpy(shard->own[rank] + chunk->first, current(shard, chunk),
+               chunk->elems * sizeof(float));
 }
 
 void gw_shard_loaded(struct gw_shard *shard)
@@ -358,9 +367,12 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
     slot->held = 0;
     chunk->held--;
     chunk->samples -= slot->samples;
-    chunk->version++;
-    chunk->pushes++;
-    if (slot->mark++ == chunk->least)
+    uint64_t steps = gw_policy_stride(&shard->word, slot->mark, shard->end);
+    int was_least = slot->mark == chunk->least;
+    chunk->version += steps;
+    chunk->pushes += steps;
+    slot->mark += steps;
+    if (was_least)
         chunk->least = least_mark(shard, index);
 }
 
@@ -409,6 +421,21 @@ gw_shard_update_delayed(struct gw_shard *shard,
     return finite ? GW_OK : GW_ENONFINITE;
 }
 
+enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
+                                       uint32_t rank,
+                                       uint32_t index,
+                                       double alpha)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    size_t first = chunk->first;
+    int finite = gw_elastic(alpha, chunk->elems, shard->landing[rank] + first,
+                            current(shard, chunk), shard->own[rank] + first,
+                            shard->weights[!chunk->current] + first);
+    new_weights(chunk);
+    gw_shard_pass(shard, rank, index);
+    return finite ? GW_OK : GW_ENONFINITE;
+}
+
 enum gw_status gw_shard_gather(struct gw_shard *shard,
                                uint32_t rank,
                                uint32_t index,
@@ -452,8 +479,10 @@ gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t index)
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     float *const *copies = shard->given ? shard->given : shard->landing;
     float *copy = copies[rank] + chunk->first;
-    memcpy(copy, current(shard, chunk), chunk->elems * sizeof(float));
     gw_shard_slot(shard, rank, index)->given = chunk->updates;
+    if (shard->own)
+        return shard->own[rank] + chunk->first;
+    memcpy(copy, current(shard, chunk), chunk->elems * sizeof(float));
     return copy;
 }
 
@@ -529,13 +558,15 @@ int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
 
 uint32_t gw_shard_saved(const struct gw_shard *shard)
 {
-    return shard->optimizer->states + (shard->squares ? shard->ranks : 0);
+    return shard->optimizer->states +
+           (shard->squares || shard->own ? shard->ranks : 0);
 }
 
 float *gw_shard_saved_array(const struct gw_shard *shard, uint32_t i)
 {
     uint32_t states = shard->optimizer->states;
-    return i < states ? shard->state[i] : shard->squares[i - states];
+    float *const *per_rank = shard->squares ? shard->squares : shard->own;
+    return i < states ? shard->state[i] : per_rank[i - states];
 }
 
 void gw_shard_saved_name(const struct gw_shard *shard,
@@ -547,5 +578,15 @@ void gw_shard_saved_name(const struct gw_shard *shard,
         snprintf(name, GW_SAVED_NAME_MAX, "%s",
                  shard->optimizer->state_names[i]);
     else
-        snprintf(name, GW_SAVED_NAME_MAX, "mean_square.rank%u", i - states);
+        snprintf(name, GW_SAVED_NAME_MAX, "%s.rank%u",
+                 shard->squares ? "mean_square" : "own", i - states);
+}
+
+void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i)
+{
+    float *array = gw_shard_saved_array(shard, i);
+    if (shard->own)
+        memcpy(array, shard->weights[0], shard->elems * sizeof *array);
+    else
+        memset(array, 0, shard->elems * sizeof *array);
 }

@@ -75,6 +75,7 @@ struct gw_shard {
     float *reduced;  /* NULL without GW_SHARD_SUM */
     float **given;   /* [ranks], NULL without GW_SHARD_GIVEN */
     float **squares; /* [ranks], NULL without GW_SHARD_SQUARES */
+    float **own;     /* [ranks], NULL without GW_SHARD_OWN */
     const struct gw_optimizer *optimizer;
     const float **sources; /* scratch of the reduction, [ranks] */
     uint32_t chunks_reduced;
@@ -89,6 +90,7 @@ enum gw_shard_array {
     GW_SHARD_SUM = 1,     /* of a clock or a group, until it is applied */
     GW_SHARD_GIVEN = 2,   /* per rank: the weights that it was last given */
     GW_SHARD_SQUARES = 4, /* per rank: the mean square of its gradients */
+    GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
 };
 
 /* `arrays`: of enum gw_shard_array. `map` stays the caller's and outlives the
@@ -127,7 +129,8 @@ void gw_shard_begin(struct gw_shard *shard,
 /* The weights that a chunk begins with, from rank 0's landing slot. */
 void gw_shard_seed(struct gw_shard *shard, uint32_t chunk);
 
-/* weights[0] and the states were filled by the caller: all chunks are ready. */
+/* weights[0] and what is saved were filled by the caller: all chunks are ready.
+   What a checkpoint had not got has been begun anew, see below. */
 void gw_shard_loaded(struct gw_shard *shard);
 
 /*
@@ -186,6 +189,16 @@ gw_shard_update_delayed(struct gw_shard *shard,
                         const struct gw_update *update);
 
 /*
+ * Each push is what a rank's own steps have made of its weights (GW_SHARD_OWN):
+ * they and the chunk's, the centre, go a part of the way towards each other
+ * (kernels/blend.h, gw_elastic). GW_ENONFINITE as above.
+ */
+enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
+                                       uint32_t rank,
+                                       uint32_t chunk,
+                                       double alpha);
+
+/*
  * Each push, in groups (GW_SHARD_SUM). Gather: a held push, times its weight,
  * joins the chunk's group, which adds up what its pushes weigh in samples and
  * learning rate; mark and version go on as above. Update: the group makes the
@@ -204,7 +217,8 @@ void gw_shard_update_group(struct gw_shard *shard,
  * Each push by itself, and backup: the current weights for one rank, in a copy
  * that stays as it is until that rank's next push, however many updates others
  * make meanwhile. It lies in the rank's landing slot, which is free for as
- * long, or where the shard keeps what it gave.
+ * long, or where the shard keeps what it gave. With GW_SHARD_OWN it is not the
+ * current weights but that rank's own.
  */
 const float *
 gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
@@ -233,15 +247,18 @@ int gw_shard_is_bad(const struct gw_shard *shard,
 
 /*
  * What a checkpoint keeps besides the weights, array by array: the optimizer's
- * states, then the mean square of each rank. What was given is not among them:
- * whoever goes on from a checkpoint is given weights anew.
+ * states, then the mean square or the own weights of each rank. What was given
+ * is not among them: whoever goes on from a checkpoint is given weights anew.
  */
 #define GW_SAVED_NAME_MAX 32
 uint32_t gw_shard_saved(const struct gw_shard *shard);
 float *gw_shard_saved_array(const struct gw_shard *shard, uint32_t i);
-/* What array i is called there: "exp_avg", "mean_square.rank3". */
+/* What array i is called there: "exp_avg", "mean_square.rank3", "own.rank3". */
 void gw_shard_saved_name(const struct gw_shard *shard,
                          uint32_t i,
                          char name[GW_SAVED_NAME_MAX]);
+/* A rank's array i that a checkpoint has not got: a mean square begins at zero,
+   a rank's own weights are those of the shard, in weights[0]. */
+void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i);
 
 #endif

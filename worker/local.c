@@ -1,7 +1,11 @@
 /*
- * Steps of a worker's own (local, diloco): between two exchanges it takes
- * several, each with its own optimizer, from the weights that all had at the
- * beginning of the round. What is pushed at the end is the way it has gone,
+ * Steps of a worker's own: between two exchanges it takes several, each with
+ * its own optimizer.
+ *
+ *   anchor | step | step | .. | step --> push     a round of H (T) steps
+ *
+ * local, diloco: all begin a round with the same weights, and push the way that
+ * they have gone in it,
  *
  *   delta = anchor - weights      (times the samples of the round)
  *
@@ -9,7 +13,9 @@
  * (Stich 2019, arXiv 1805.09767), and any other optimizer there takes that mean
  * for a gradient (DiLoCo, arXiv 2311.08105).
  *
- *   anchor | step | step | .. | step --> delta     a round of H steps
+ * easgd: each goes on from weights of its own, and pushes them as they are. The
+ * answer is what is left of them when the centre has drawn at them (Zhang et
+ * al. 2015, arXiv 1412.6651).
  */
 #include "config.h"
 
@@ -31,7 +37,7 @@ struct gw_local {
     uint64_t updates;  /* of this worker's optimizer */
     uint64_t batch;    /* samples of a full step of all workers */
     uint8_t *anchored; /* [keys] the anchor holds the round's weights */
-    float *anchor;
+    float *anchor;     /* NULL where weights are pushed */
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
     int counted;                /* this step's samples are in */
 };
@@ -71,16 +77,18 @@ enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n)
     if (worker->clock == local->round + local->steps)
         begin_round(worker);
     local->counted = 0;
-    enum gw_status status =
-        gw_client_wait(worker->client, first, n, local->round);
-    for (size_t key = first; key < first + n && status == GW_OK; key++) {
-        if (local->anchored[key])
-            continue;
-        memcpy(in_arena(worker, local->anchor, key), worker->weight[key],
-               gw_key_elems(&worker->key[key]) * sizeof(float));
-        local->anchored[key] = 1;
-    }
-    return status;
+    return gw_client_wait(worker->client, first, n, local->round);
+}
+
+/* Before the round's first step changes them. */
+static void lay_anchor(struct gw_worker *worker, size_t key)
+{
+    struct gw_local *local = worker->local;
+    if (!local->anchor || local->anchored[key])
+        return;
+    memcpy(in_arena(worker, local->anchor, key), worker->weight[key],
+           gw_key_elems(&worker->key[key]) * sizeof(float));
+    local->anchored[key] = 1;
 }
 
 /* One step of the worker's own optimizer, on one key. */
@@ -109,12 +117,16 @@ static void step_key(struct gw_worker *worker, size_t key)
                     worker->weight[key], state);
 }
 
-/* The delta takes the gradient's place. */
-static void leave_delta(struct gw_worker *worker, size_t key)
+/* What is pushed takes the gradient's place. */
+static void leave(struct gw_worker *worker, size_t key)
 {
     const struct gw_local *local = worker->local;
     size_t elems = gw_key_elems(&worker->key[key]);
     float *delta = worker->gradient[key];
+    if (!local->anchor) {
+        memcpy(delta, worker->weight[key], elems * sizeof *delta);
+        return;
+    }
     struct gw_update times = {.scale = (float)local->samples, .t = 1};
     gw_difference(elems, in_arena(worker, local->anchor, key),
                   worker->weight[key], delta);
@@ -130,15 +142,18 @@ enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
         local->samples += worker->samples;
         local->updates += worker->samples > 0;
     }
-    for (size_t key = first; key < first + n && worker->samples > 0; key++)
+    for (size_t key = first; key < first + n && worker->samples > 0; key++) {
+        lay_anchor(worker, key);
         step_key(worker, key);
+    }
     if (!is_last(worker))
         return GW_OK;
-    for (size_t key = first; key < first + n && local->samples > 0; key++)
-        leave_delta(worker, key);
+    /* weights count by their steps: they are there without a sample, too */
+    uint64_t count = local->anchor ? local->samples : local->steps;
+    for (size_t key = first; key < first + n && count > 0; key++)
+        leave(worker, key);
     return gw_client_push(worker->client, first, n, local->round,
-                          local->round + local->steps,
-                          (uint32_t)local->samples);
+                          local->round + local->steps, (uint32_t)count);
 }
 
 static float *take_arena(struct gw_worker *worker)
@@ -164,8 +179,10 @@ enum gw_status gw_local_open(struct gw_worker *worker)
     local->round = gw_client_first_clock(worker->client);
     local->batch = gw_schedule_batch(&worker->config);
     local->anchored = calloc(worker->keys, sizeof *local->anchored);
-    local->anchor = take_arena(worker);
-    int missing = !local->anchored || !local->anchor;
+    int anchors = gw_policy_is_together(local->word.kind);
+    if (anchors)
+        local->anchor = take_arena(worker);
+    int missing = !local->anchored || (anchors && !local->anchor);
     for (unsigned s = 0; s < local->optimizer->states; s++) {
         local->state[s] = take_arena(worker);
         missing |= !local->state[s];
@@ -173,7 +190,7 @@ enum gw_status gw_local_open(struct gw_worker *worker)
     if (missing)
         return gw_fail(worker->error, GW_ENOMEM,
                        "no memory for local steps: %u arrays of %zu MiB",
-                       1 + local->optimizer->states,
+                       (unsigned)anchors + local->optimizer->states,
                        (size_t)gw_client_arena_bytes(worker->client) >> 20);
     return GW_OK;
 }

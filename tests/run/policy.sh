@@ -25,7 +25,7 @@ for policy in local:1 local:7 diloco:7; do
   ok "$policy: the same weights with another number of servers"
 done
 
-for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async; do
+for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async easgd:3; do
   rm -f "$scratch/json"
   whole_job $policy --json "$scratch/json"
   ok "$policy: a whole job"
@@ -37,7 +37,8 @@ done
 # A job that goes on until it is told to stop, then to its end.
 stop_and_go_on() {
   rm -rf "$scratch/c"
-  settings="--set cluster.policy=\"$1\" --set checkpoint.dir=$scratch/c"
+  settings="--set cluster.policy=\"$1\" --set checkpoint.dir=$scratch/c
+    --set policy.inner=sgd"
   # no blanks in them
   # shellcheck disable=SC2086
   start t train "$job" $settings --set train.epochs=0 --set train.steps=1000000 \
@@ -60,7 +61,7 @@ stop_and_go_on() {
 at() {
   for port in $(ports coordinator); do echo "127.0.0.1:$port"; done | sed 1q
 }
-for policy in async ssp:2 dc-async; do
+for policy in async ssp:2 dc-async easgd:3; do
   stop_and_go_on $policy
   ok "$policy: stopped and gone on with"
   grep -q '^  staleness [0-9.]* (0: [0-9]*' "$scratch/status" ||

@@ -70,8 +70,10 @@ const char *stale_audit(const struct cluster *cluster)
     uint64_t pushes = 0;
     for (size_t i = 0; i < cluster->workers; i++)
         pushes += stale_counted(&cluster->worker[i].metrics, GW_METRIC_STEPS);
-    pushes *= cluster->server[0].server->map->chunks;
-    if (stale_of_servers(cluster, GW_METRIC_PUSHES_APPLIED) != pushes)
+    const struct gw_server *server = cluster->server[0].server;
+    pushes *= server->map->chunks;
+    uint64_t stride = gw_policy_stride(&server->word, 0, UINT64_MAX);
+    if (stale_of_servers(cluster, GW_METRIC_PUSHES_APPLIED) * stride != pushes)
         return "pushes applied are not pushes made";
     for (size_t i = 0; i < cluster->servers; i++) {
         const char *why = shard_is_wrong(cluster, cluster->server[i].server);
@@ -94,16 +96,19 @@ void stale_add(struct stale_job *job, const char *format, ...)
     job->setting[++job->n] = NULL;
 }
 
-/* stale-lr:1 to stale-lr:W, then both forms of dc-async. */
 void stale_add_policy(struct stale_job *job, unsigned workers, unsigned which)
 {
     stale_add(job, "cluster.workers=%u", workers);
     if (which < workers)
         stale_add(job, "cluster.policy=stale-lr:%u", which + 1);
-    else
+    else if (which < workers + 2)
         stale_add(job, "cluster.policy=dc-async");
-    if (which > workers)
+    else
+        stale_add(job, "cluster.policy=easgd:2");
+    if (which == workers + 1)
         stale_add(job, "policy.adaptive=true");
+    if (which == workers + 2)
+        stale_add(job, "policy.inner=sgd");
 }
 
 const char *const stale_kinds[5] = {"sgd", "momentum", "nesterov", "adam",

@@ -1,7 +1,7 @@
 /*
  * Jobs under policies of single pushes, and the audit of one that has ended:
  * every push counted once. Of the one cluster of a test. Used by the tests of
- * stale-lr and dc-async.
+ * stale-lr, dc-async and easgd.
  */
 #ifndef GW_TESTS_STALE_H
 #define GW_TESTS_STALE_H
@@ -27,7 +27,7 @@ void stale_add(struct stale_job *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* W workers; policies 0 to W - 1 are stale-lr:1 to stale-lr:W, then come both
-   forms of dc-async. */
+   forms of dc-async, then easgd:2. */
 void stale_add_policy(struct stale_job *job, unsigned workers, unsigned which);
 
 /* An optimizer with a learning rate that learns. */

@@ -349,13 +349,28 @@ static void pushes_become_what_the_equations_say(void **state)
 
 /* ---- frozen results ---- */
 
+static const struct frozen *find_frozen(const char *name)
+{
+    const struct frozen *f = frozen;
+    while (strcmp(f->name, name))
+        assert_true(++f < frozen + sizeof frozen / sizeof *frozen);
+    return f;
+}
+
+static void assert_near(const char *name, const float *w, const double *should)
+{
+    double largest = 0, off = 0;
+    for (int i = 0; i < N; i++) {
+        largest = fmax(largest, fabs(should[i]));
+        off = fmax(off, fabs((double)w[i] - should[i]));
+    }
+    print_message("# %s: %.1e of the largest weight\n", name, off / largest);
+    assert_true(off <= 1e-6 * largest);
+}
+
 static void delays_are_compensated_as_numpy_does(const char *name,
                                                  const char *const *settings)
 {
-    const struct frozen *f = frozen;
-    double largest = 0, off = 0;
-    while (strcmp(f->name, name))
-        assert_true(++f < frozen + sizeof frozen / sizeof *frozen);
     open_server(SETTINGS("cluster.policy=dc-async", "optimizer.kind=sgd",
                          "optimizer.lr=0.5"),
                 settings);
@@ -363,13 +378,8 @@ static void delays_are_compensated_as_numpy_does(const char *name,
         give(rank);
     for (int t = 0; t < STEPS; t++)
         push(rank_at(t), t, PUSH, 2 * PUSH);
-    const float *w = gw_shard_weights(server.shard, 0);
-    for (int i = 0; i < N; i++) {
-        largest = fmax(largest, fabs(f->w[0][i]));
-        off = fmax(off, fabs((double)w[i] - f->w[0][i]));
-    }
-    print_message("# %s: %.1e of the largest weight\n", name, off / largest);
-    assert_true(off <= 1e-6 * largest);
+    assert_near(name, gw_shard_weights(server.shard, 0),
+                find_frozen(name)->w[0]);
     close_server();
 }
 
@@ -381,6 +391,54 @@ static void delay_compensation_is_zheng_s(void **state)
     delays_are_compensated_as_numpy_does(
         "dc-async adaptive",
         SETTINGS("policy.adaptive=true", "policy.eps=0.01"));
+}
+
+/* Nesterov with a momentum of zero is plain SGD. */
+static void worker_step(uint32_t rank, int t, float momentum, float v[N])
+{
+    for (int i = 0; i < N; i++) {
+        float *x = &held[rank][i];
+        float g = (float)gradient(rank, t, i, (double)*x);
+        v[i] = momentum * v[i] + g;
+        *x -= 0.05f * (g + momentum * v[i]);
+    }
+}
+
+/* Workers take steps of their own and push their weights every five. */
+static void workers_meet_the_centre(const char *name, float momentum)
+{
+    const struct frozen *f = find_frozen(name);
+    float v[RANKS][N] = {{0}};
+    open_server(SETTINGS("cluster.policy=\"easgd:5\""), SETTINGS(NULL));
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        give(rank);
+    for (int t = 0; t < STEPS; t++)
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            worker_step(rank, t, momentum, v[rank]);
+            if ((t + 1 + (int)rank) % 5)
+                continue;
+            memcpy(server.shard->landing[rank], held[rank], sizeof held[rank]);
+            gw_shard_hold(server.shard, rank, 0, 5, 0);
+            gw_session_complete(&server, 0);
+            assert_false(server.finished);
+            /* what comes twice lands in the same place, and changes nothing */
+            memset(server.shard->landing[rank], 0xff, sizeof held[rank]);
+            give(rank);
+        }
+    assert_near(name, gw_shard_weights(server.shard, 0), f->w[0]);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_near(name, held[rank], f->w[rank + 1]);
+    const struct gw_shard_chunk *chunk = &server.shard->chunk[0];
+    assert_int_equal(chunk->pushes, 5 * chunk->updates);
+    assert_int_equal(gw_shard_slot(server.shard, 0, 0)->mark, STEPS);
+    close_server();
+}
+
+static void elastic_averaging_is_zhang_s(void **state)
+{
+    (void)state;
+    workers_meet_the_centre("easgd", 0);
+    workers_meet_the_centre("easgd nesterov", 0.9f);
 }
 
 /* ---- drains ---- */
@@ -443,6 +501,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pushes_become_what_the_equations_say),
         cmocka_unit_test(delay_compensation_is_zheng_s),
+        cmocka_unit_test(elastic_averaging_is_zhang_s),
         cmocka_unit_test(a_want_may_overtake_its_push),
     };
     return cmocka_run_group_tests_name("each", tests, NULL, NULL);
