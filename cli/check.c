@@ -102,14 +102,6 @@ static void print_note(void *owner, const char *text)
     puts(text);
 }
 
-/* Its state is what checkpoints hold. */
-static const char *server_optimizer(const struct gw_config *config)
-{
-    struct gw_policy_plan plan = {.n = 1};
-    (void)gw_policy_plan_parse(config->cluster.policy, &plan, NULL);
-    return gw_config_policy_terms(config, &plan.phase[0].word).server;
-}
-
 enum gw_status gw_check_start(const struct gw_config *config,
                               int resume,
                               const char *json,
@@ -123,7 +115,7 @@ enum gw_status gw_check_start(const struct gw_config *config,
         .disk = &disk,
         .dir = dir,
         .resume = resume ? dir : NULL,
-        .optimizer = server_optimizer(config),
+        .config = config,
         .note = print_note,
     };
     enum gw_status status = check_log_dir(config->log.dir, error);

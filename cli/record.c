@@ -112,6 +112,7 @@ enum gw_status gw_record_step(struct gw_record *record,
     json_t *object = json_object();
     object = with(object, "step", count(report->step));
     object = with(object, "epoch", count(report->epoch));
+    object = with(object, "policy", json_string(report->policy));
     object = with(object, "wall_s", number(step->wall_s));
     object = with(object, "loss", number(report->loss));
     object = with(object, "lr", number(report->lr));
@@ -138,6 +139,16 @@ static json_t *rss_of(const struct gw_record_final *final)
     return with(object, "worker", count(final->report->rss_worker));
 }
 
+/* What all of one role counted, by the names of the counter table. */
+static json_t *counters_of(const struct gw_metrics_snapshot *sum)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < GW_METRICS; i++)
+        object = with(object, gw_metric_info((enum gw_metric)i)->name,
+                      count(sum->value[i]));
+    return object;
+}
+
 enum gw_status gw_record_final(struct gw_record *record,
                                const struct gw_record_final *final,
                                struct gw_error *error)
@@ -157,6 +168,8 @@ enum gw_status gw_record_final(struct gw_record *record,
         object = with(object, "weights_sha256", json_string(hex));
     }
     object = with(object, "peak_rss_bytes", rss_of(final));
+    object = with(object, "workers", counters_of(&report->workers));
+    object = with(object, "servers", counters_of(&report->servers));
     return write_object(record, object, error);
 }
 

@@ -72,6 +72,7 @@ void gw_show_job(const struct gw_show *show,
     fprintf(out, COLUMN "%s (%s)\n", "transport", transport,
             automatic ? "auto: the first that works here"
                       : "cluster.transport says so");
+    fprintf(out, COLUMN "%s\n", "policy", config->cluster.policy);
     fprintf(out, COLUMN "%s (%s)\n", "commit",
             gw_config_whole_step(config) ? "whole step" : "streaming",
             commit_reason(config));

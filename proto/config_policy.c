@@ -278,11 +278,6 @@ static enum gw_status check_built(const struct gw_config *config,
         return gw_fail(error, GW_EUSAGE,
                        "policy.fragments, policy.overlap: diloco in parts is "
                        "not in this version; leave them 1 and 0");
-    if (plan->n > 1)
-        return gw_fail(error, GW_EUSAGE,
-                       "cluster.policy: \"%s\": this version does not switch, "
-                       "write one word",
-                       config->cluster.policy);
     return GW_OK;
 }
 

@@ -142,7 +142,7 @@ static const struct gw_config_key keys[] = {
      .help = "what workers send and when they may go on: sync, backup:B, "
              "ssp:S, async, stale-lr:N, dc-async, easgd:T, local:H or "
              "diloco:H, or one after the other as in \"sync until 2000, "
-             "local:16\"; this version takes one at a time"},
+             "local:16\""},
     LIMITED(cluster.transport, "auto", "auto|tcp|sim",
             "how bytes move; auto: the fastest between each two processes"),
     COUNT(cluster.port, "0", 0, 65535,

@@ -150,6 +150,7 @@ enum gw_decision_kind {
     GW_DECIDE_DRAIN,    /* each push: answer no want, say who stands where */
     GW_DECIDE_RESUME,   /* each push: answer again, from `clocks` on */
     GW_DECIDE_COUNT,    /* backup: whose pushes make this step */
+    GW_DECIDE_SWITCH,   /* `policy` holds from this clock on */
 };
 
 enum gw_end_reason {
@@ -175,8 +176,10 @@ struct gw_decision {
                               count: who counts, in order */
     uint32_t ranks_n;
     const uint64_t *clocks; /* each push: the clock of each rank at which it
-                               holds; none: `clock` for all */
+                               holds; none: `clock` for all. Switch: where the
+                               ranks stand, which are at `clock` from then on */
     uint32_t clocks_n;
+    const char *policy; /* switch: the word */
 };
 
 /*
@@ -228,6 +231,7 @@ struct gw_report {
     const uint64_t *staleness; /* workers: chunks that were applied when that
                                   many updates had been made in between */
     uint32_t staleness_n;
+    uint32_t decision; /* the last that the sender had followed */
 };
 
 struct gw_stop {

@@ -210,6 +210,7 @@ static PACK(pack_decision)
     to->ranks = (uint32_t *)(uintptr_t)from->ranks;
     to->n_clocks = from->clocks_n;
     to->clocks = (uint64_t *)(uintptr_t)from->clocks;
+    to->policy = text_out(from->policy);
     out->decision = to;
     return GW_OK;
 }
@@ -294,6 +295,7 @@ static PACK(pack_report)
     to->counters = (uint64_t *)(uintptr_t)from->counters;
     to->n_staleness = from->staleness_n;
     to->staleness = (uint64_t *)(uintptr_t)from->staleness;
+    to->decision = from->decision;
     out->report = to;
     return GW_OK;
 }

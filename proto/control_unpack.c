@@ -205,6 +205,7 @@ static UNPACK(unpack_decision)
         return GW_EPROTO;
     to->clocks = from->clocks;
     to->clocks_n = (uint32_t)from->n_clocks;
+    to->policy = from->policy;
     return GW_OK;
 }
 
@@ -284,6 +285,7 @@ static UNPACK(unpack_report)
         return GW_EPROTO;
     to->staleness = from->staleness;
     to->staleness_n = (uint32_t)from->n_staleness;
+    to->decision = from->decision;
     return GW_OK;
 }
 

@@ -60,20 +60,37 @@ static enum gw_status choose(struct gw_begin *begin, struct gw_error *error)
     return GW_OK;
 }
 
+static int is_of_another_policy(const struct gw_begin *begin)
+{
+    struct gw_policy_word word;
+    return begin->is_resumed &&
+           gw_policy_word_parse(begin->from.policy, &word, NULL) == GW_OK &&
+           word.kind != begin->regime.word.kind;
+}
+
 /* What another optimizer left cannot be used by this one. */
-static enum gw_status check_optimizer(const struct gw_begin *begin,
+static enum gw_status check_optimizer(struct gw_begin *begin,
                                       struct gw_error *error)
 {
     const struct gw_manifest *from = &begin->from;
+    const char *optimizer = begin->regime.optimizer->name;
     if (!begin->is_resumed || from->optimizer[0] == '\0' ||
-        strcmp(from->optimizer, begin->optimizer) == 0)
+        strcmp(from->optimizer, optimizer) == 0)
         return GW_OK;
+    begin->anew = is_of_another_policy(begin);
+    if (begin->anew) {
+        note(begin,
+             "the checkpoint was made under %s, whose servers ran %s: %s "
+             "begins without state",
+             from->policy, from->optimizer, optimizer);
+        return GW_OK;
+    }
     return gw_fail(error, GW_EMISMATCH,
                    "the checkpoint of step %" PRIu64 " in %s was made with "
                    "optimizer.kind = \"%s\", the job says \"%s\"; set it "
                    "back, or choose another checkpoint.dir",
                    from->state.clock, begin->resume, from->optimizer,
-                   begin->optimizer);
+                   optimizer);
 }
 
 enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
@@ -119,6 +136,10 @@ enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error)
         status = choose(begin, error);
     else if (begin->dir[0])
         status = gw_begin_check_empty(begin, error);
+    if (status == GW_OK)
+        status = gw_regime_at(begin->config,
+                              begin->is_resumed ? begin->from.state.clock : 0,
+                              &begin->regime, error);
     return status == GW_OK ? check_optimizer(begin, error) : status;
 }
 

@@ -11,19 +11,22 @@
 
 #include "proto/status.h"
 #include "server/manifest.h"
+#include "server/regime.h"
 #include "transport/loop.h"
 
 /* The caller fills the first part; the texts and the disk outlive it. */
 struct gw_begin {
     struct gw_disk *disk;
-    const char *dir;       /* checkpoint.dir, "" for none */
-    const char *resume;    /* the directory to go on from; NULL or "": none */
-    const char *optimizer; /* optimizer.kind */
+    const char *dir;    /* checkpoint.dir, "" for none */
+    const char *resume; /* the directory to go on from; NULL or "": none */
+    const struct gw_config *config;
     void (*note)(void *owner, const char *text); /* a line for people */
     void *owner;
 
     int is_resumed;          /* there is a checkpoint to go on from, */
     struct gw_manifest from; /* and it is whole */
+    struct gw_regime regime; /* the policy that the job begins with */
+    int anew;                /* the servers' optimizer has no state there */
 };
 
 /*
@@ -33,6 +36,9 @@ struct gw_begin {
  * (none is whole), GW_EMISMATCH (of another optimizer), GW_EEXIST (the job does
  * not go on, and the directory holds checkpoints), each with a line. What was
  * found is freed with gw_begin_free in any case.
+ *
+ * Under another policy than the checkpoint's servers may run another optimizer,
+ * which then begins anew.
  */
 enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error);
 void gw_begin_free(struct gw_begin *begin);

@@ -368,8 +368,8 @@ uint64_t gw_coordinator_step(const struct gw_coordinator *self)
 {
     uint64_t step = self->step;
     /* where each is at a clock of its own, reports and decisions tell */
-    for (const struct gw_roster *one = self->each ? NULL : self->roster; one;
-         one = one->next)
+    for (const struct gw_roster *one = self->regime.each ? NULL : self->roster;
+         one; one = one->next)
         if (one->role == GW_ROLE_WORKER && one->peer->clock > step)
             step = one->peer->clock;
     return step;
@@ -386,7 +386,9 @@ static size_t
 print_state(const struct gw_coordinator *self, char *text, size_t room)
 {
     const struct gw_config *config = self->config;
+    char policy[GW_POLICY_WORD_BYTES];
     int n;
+    gw_policy_word_print(&self->regime.word, policy);
     if (self->phase == GW_PHASE_GATHERING)
         n = snprintf(
             text, room,
@@ -398,9 +400,10 @@ print_state(const struct gw_coordinator *self, char *text, size_t room)
     else
         n = snprintf(text, room,
                      "job %016" PRIx64 ": %s, step %" PRIu64 " of %" PRIu64
-                     "\n",
+                     ", policy %s\n",
                      gw_member_job(self->member), phase_name(self->phase),
-                     gw_coordinator_step(self), self->declare.total_steps);
+                     gw_coordinator_step(self), self->declare.total_steps,
+                     policy);
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -462,7 +465,7 @@ size_t gw_coordinator_status(const struct gw_coordinator *self,
         from = place_of(next) + 1;
         used += print_member(text + used, room - used, next->peer->name,
                              gw_peer_silent_us(next->peer), &next->counters);
-        if (self->each && next->role == GW_ROLE_WORKER && used < room)
+        if (self->regime.each && next->role == GW_ROLE_WORKER && used < room)
             used += print_staleness(text + used, room - used,
                                     &self->gather_each.staleness[next->id]);
     }

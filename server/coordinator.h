@@ -31,6 +31,7 @@ struct gw_step_report {
     uint64_t samples, correct;
     uint64_t bytes_pushed, bytes_pulled; /* so far, all workers */
     uint64_t all_samples;                /* so far, all workers */
+    const char *policy;                  /* the word that holds */
     /* Where each push makes a version: `step` is updates over workers, `loss`
        the mean since the last report, and this [workers] of each so far; else
        NULL. */

@@ -214,7 +214,7 @@ void gw_coordinator_lost(struct gw_coordinator *self,
     struct gw_roster *who = gw_roster_of(self, peer);
     if (self->phase >= GW_PHASE_ENDING || !who)
         return;
-    if (!self->each && peer->clock > self->step)
+    if (!self->regime.each && peer->clock > self->step)
         self->step = peer->clock;
     double silent = (double)gw_peer_silent_us(peer) / 1e6;
     (void)status;
@@ -231,7 +231,7 @@ void gw_coordinator_gone(struct gw_coordinator *self,
     for (struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->pid != pid || one->machine != self->options.machine)
             continue;
-        if (!self->each && one->peer->clock > self->step)
+        if (!self->regime.each && one->peer->clock > self->step)
             self->step = one->peer->clock;
         end_by_death(self, "%s died at step %" PRIu64 ": %s", one->peer->name,
                      self->step, how);

@@ -127,14 +127,21 @@ static enum gw_status find_beginning(struct gw_coordinator *self,
         .disk = self->loop->disk,
         .dir = dir_of(self),
         .resume = self->options.resume,
-        .optimizer = self->optimizer,
+        .config = self->config,
         .note = note,
         .owner = self,
     };
     enum gw_status status = gw_begin_find(&keeper->begin, error);
-    if (status != GW_OK || !keeper->begin.is_resumed)
+    if (status != GW_OK)
         return status;
+    self->regime = keeper->begin.regime;
+    if (!keeper->begin.is_resumed)
+        return GW_OK;
     self->state = keeper->begin.from.state;
+    if (keeper->begin.anew)
+        self->state.applied = 0;
+    self->base_clock = self->state.clock;
+    self->base_pushes = self->state.pushes;
     keeper->has_best = self->state.evaluations > 0;
     keeper->best_clock = self->state.best_clock;
     self->step = self->state.clock;
@@ -258,11 +265,16 @@ void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start)
     start->token = self->keeper->token;
 }
 
+/* Under the same policy of single pushes each goes on where it was, else all
+   have one clock. */
 uint64_t gw_keeper_first_clock(const struct gw_coordinator *self, uint32_t rank)
 {
     const struct gw_manifest *from = &self->keeper->begin.from;
-    int same = from->n_ranks == self->config->cluster.workers;
-    return self->keeper->begin.is_resumed && same
+    char policy[GW_POLICY_WORD_BYTES];
+    gw_policy_word_print(&self->regime.word, policy);
+    return self->keeper->begin.is_resumed && self->regime.each &&
+                   from->n_ranks == self->config->cluster.workers &&
+                   strcmp(from->policy, policy) == 0
                ? from->ranks[rank].data_cursor
                : self->state.clock;
 }
@@ -306,7 +318,8 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
     memcpy(manifest->keys, self->keys,
            self->keys_seen * sizeof *manifest->keys);
     snprintf(manifest->optimizer, sizeof manifest->optimizer, "%.31s",
-             self->optimizer);
+             self->regime.optimizer->name);
+    gw_policy_word_print(&self->regime.word, manifest->policy);
     for (size_t i = 0; i < manifest->n_ranks; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);

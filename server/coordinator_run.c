@@ -15,22 +15,13 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
                                        struct gw_error *error)
 {
     size_t workers = self->config->cluster.workers;
-    struct gw_policy_plan plan;
-    enum gw_status status =
-        gw_policy_plan_parse(self->config->cluster.policy, &plan, error);
-    if (status != GW_OK)
-        return status;
-    self->each = !gw_policy_is_together(plan.phase[0].word.kind);
-    self->optimizer =
-        gw_config_policy_terms(self->config, &plan.phase[0].word).server;
-    self->counts =
-        plan.phase[0].word.kind == GW_POLICY_BACKUP && plan.phase[0].word.n > 0;
     self->gather_each.staleness =
         calloc(workers, sizeof *self->gather_each.staleness);
     self->gather_each.first = calloc(workers, sizeof *self->gather_each.first);
     if (!self->gather_each.staleness || !self->gather_each.first)
         return gw_fail(error, GW_ENOMEM, "no memory for reports");
     self->end_clock = UINT64_MAX;
+    self->next.clock = self->after.clock = UINT64_MAX;
     for (size_t i = 0; i < GW_GATHERS; i++) {
         struct gw_gather *gather = &self->gather[i];
         gather->part = calloc(workers, sizeof *gather->part);
@@ -75,11 +66,13 @@ static struct gw_gather *gather_of(struct gw_coordinator *self, uint64_t clock)
 static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
 {
     uint64_t skips = self->skips;
+    uint64_t before = self->base_pushes / self->config->cluster.workers;
     /* the decision on the step itself may be here already */
     if (skips > 0 && self->last_skip >= step)
         skips--;
-    uint64_t before = self->state.pushes / self->config->cluster.workers;
-    return before + (step - self->state.clock) - skips;
+    if (step < self->base_clock) /* told late */
+        return before;
+    return before + (step - self->base_clock) - skips;
 }
 
 static void
@@ -93,7 +86,10 @@ tell_step(struct gw_coordinator *self, uint64_t step, struct gw_score sum)
         .correct = sum.correct,
         .workers = self->config->cluster.workers,
     };
-    if (self->each)
+    char policy[GW_POLICY_WORD_BYTES];
+    gw_policy_word_print(&self->regime.word, policy);
+    report.policy = policy;
+    if (self->regime.each)
         report.staleness = self->gather_each.staleness;
     if (self->declare.steps_per_epoch)
         report.epoch = report.step / self->declare.steps_per_epoch;
@@ -118,16 +114,13 @@ static void gather_each(struct gw_coordinator *self,
 {
     struct gw_gather_each *gather = &self->gather_each;
     uint64_t every = self->config->log.every, clocks = 0;
-    for (uint32_t i = 0; i < report->staleness_n && i < GW_STALENESS_BUCKETS;
-         i++)
-        gather->staleness[who->id].chunks[i] = report->staleness[i];
     gather->sum.loss += report->loss;
     gather->sum.correct += report->correct;
     gather->sum.samples += report->samples;
     who->clocks = report->clock + 1 - gather->first[who->id];
     for (const struct gw_roster *one = self->roster; one; one = one->next)
         clocks += one->role == GW_ROLE_WORKER ? one->clocks : 0;
-    uint64_t step = self->state.clock + clocks / self->config->cluster.workers;
+    uint64_t step = self->base_clock + clocks / self->config->cluster.workers;
     if (step > self->step)
         self->step = step;
     if (step / every + 1 <= gather->told)
@@ -186,22 +179,16 @@ static void count(struct gw_coordinator *self,
             maybe_tell_counted(self, &self->gather[i]);
 }
 
-void gw_coordinator_reported(struct gw_coordinator *self,
-                             struct gw_roster *who,
-                             const struct gw_report *report)
+/* Pushes together: a step is told when all have told of it. */
+static void gather_together(struct gw_coordinator *self,
+                            struct gw_roster *who,
+                            const struct gw_report *report)
 {
-    who->rss_bytes = report->rss_bytes;
-    for (uint32_t i = 0; i < report->counters_n && i < GW_METRICS; i++)
-        who->counters.value[i] = report->counters[i];
-    if (who->role != GW_ROLE_WORKER)
-        return;
-    if (self->each) {
-        gather_each(self, who, report);
-        return;
-    }
+    int counts = counted_in(self, report->clock) ||
+                 (self->regime.quorum > 0 && report->clock >= self->base_clock);
     if (report->clock > self->step)
         self->step = report->clock;
-    if (self->counts && is_left_out(self, report->clock, who->id))
+    if (counts && is_left_out(self, report->clock, who->id))
         return;
     struct gw_gather *gather = gather_of(self, report->clock);
     if (gather->has[who->id])
@@ -212,12 +199,33 @@ void gw_coordinator_reported(struct gw_coordinator *self,
                                               .correct = report->correct,
                                               .samples = report->samples};
     gather->n++;
-    if (self->counts)
+    if (counts)
         maybe_tell_counted(self, gather);
-    if (self->counts || gather->n < self->config->cluster.workers)
+    if (counts || gather->n < self->config->cluster.workers)
         return;
     gather->clock = 0;
     tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n));
+}
+
+void gw_coordinator_reported(struct gw_coordinator *self,
+                             struct gw_roster *who,
+                             const struct gw_report *report)
+{
+    who->rss_bytes = report->rss_bytes;
+    for (uint32_t i = 0; i < report->counters_n && i < GW_METRICS; i++)
+        who->counters.value[i] = report->counters[i];
+    if (who->role != GW_ROLE_WORKER)
+        return;
+    for (uint32_t i = 0; i < report->staleness_n && i < GW_STALENESS_BUCKETS;
+         i++)
+        self->gather_each.staleness[who->id].chunks[i] = report->staleness[i];
+    if (report->decision < self->renumbered)
+        return; /* of clocks that are numbered anew since */
+    gw_coordinator_switch_reached(self, report->clock);
+    if (self->regime.each && report->clock >= self->base_clock)
+        gather_each(self, who, report);
+    else
+        gather_together(self, who, report);
 }
 
 static void skipped(struct gw_coordinator *self,
@@ -244,16 +252,21 @@ static void skipped(struct gw_coordinator *self,
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision)
 {
-    if (decision->clock > self->step)
-        self->step = decision->clock;
+    if (decision->kind != GW_DECIDE_SWITCH) {
+        gw_coordinator_switch_reached(self, decision->clock);
+        if (decision->clock > self->step)
+            self->step = decision->clock;
+    }
     switch (decision->kind) {
     case GW_DECIDE_STEP:
         if (!decision->apply)
             skipped(self, decision);
         break;
     case GW_DECIDE_COUNT:
-        if (self->counts)
-            count(self, decision);
+        count(self, decision);
+        break;
+    case GW_DECIDE_SWITCH:
+        gw_coordinator_switch(self, decision);
         break;
     case GW_DECIDE_CUT:
         self->cut_clock = decision->clock;

@@ -4,6 +4,7 @@
  *   coordinator.c         opening, messages, closing
  *   coordinator_join.c    who is there: ranks, shards, views, keys
  *   coordinator_run.c     reports, scores, decisions
+ *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
  *   coordinator_end.c     stopping, dying, the final report
  *   coordinator_keep.c    checkpoints: files in, manifest last
@@ -13,6 +14,7 @@
 #define GW_SERVER_COORDINATOR_STATE_H
 
 #include "server/coordinator.h"
+#include "server/regime.h"
 #include "transport/member.h"
 
 enum gw_phase {
@@ -93,17 +95,24 @@ struct gw_coordinator {
 
     struct gw_decision_state state; /* where the job begins */
     uint64_t step;                  /* the furthest step known */
-    uint64_t skips, last_skip;      /* since then; meaningless before one */
+    uint64_t skips, last_skip;      /* since base_clock; the last of all */
     uint64_t end_clock;
     uint64_t cut_clock; /* of the last cut: the end is saved there */
     int end_reason;
     int end_decided;
     struct gw_gather gather[GW_GATHERS];
-    int counts; /* the policy: not everybody counts in a step, and these do: */
-    struct gw_counted counted[GW_GATHERS]; /* at clock modulo GW_GATHERS */
-    int each;              /* the policy: each push makes a version */
-    const char *optimizer; /* that servers run */
+    struct gw_counted counted[GW_GATHERS]; /* backup: at clock % GW_GATHERS */
     struct gw_gather_each gather_each;
+
+    struct gw_regime regime; /* the policy that holds */
+    uint64_t base_clock;     /* where it began */
+    uint64_t base_pushes;    /* that were applied by then */
+    uint32_t renumbered;     /* the last decision that numbered clocks anew */
+    struct gw_coming {       /* what is decided to hold from */
+        struct gw_regime regime;
+        uint64_t clock; /* this clock on; UINT64_MAX: nothing is */
+        uint64_t pushes;
+    } next, after; /* two where phases are of one exchange */
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
 
@@ -147,6 +156,12 @@ void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision);
 void gw_coordinator_stalled(struct gw_coordinator *self,
                             const struct gw_stall *stall);
+
+/* coordinator_switch.c */
+void gw_coordinator_switch(struct gw_coordinator *self,
+                           const struct gw_decision *decision);
+/* The job has come to this clock, perhaps to where another policy begins. */
+void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock);
 
 /* coordinator_watch.c: from here on, until the phase is over */
 void gw_coordinator_watch(struct gw_coordinator *self);

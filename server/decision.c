@@ -42,7 +42,7 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
                                 struct gw_leader **leader_p,
                                 struct gw_error *error)
 {
-    if (options->two_phase && options->map->keys > GW_TRUST_KEYS_MAX)
+    if (options->regime.two_phase && options->map->keys > GW_TRUST_KEYS_MAX)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "optimizer.kind = lamb: the model has %zu keys, %d are "
                        "the limit; take another optimizer",
@@ -52,6 +52,8 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
         return gw_fail(error, GW_ENOMEM, "no memory for decisions");
     leader->options = *options;
     leader->state = options->state;
+    leader->regime = options->regime;
+    leader->next_clock = GW_NEVER_CLOCK;
     leader->seen_version = GW_NEVER_CLOCK;
     leader->end_clock = GW_NEVER_CLOCK;
     leader->cut_clock =
@@ -102,8 +104,9 @@ void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision)
 {
     int stands = decision->kind == GW_DECIDE_CUT ||
                  decision->kind == GW_DECIDE_END ||
-                 decision->kind == GW_DECIDE_RESUME;
-    if (leader->options.each && stands) {
+                 decision->kind == GW_DECIDE_RESUME ||
+                 decision->kind == GW_DECIDE_SWITCH;
+    if (leader->regime.each && stands) {
         decision->clocks = leader->at;
         decision->clocks_n = leader->options.ranks;
     }
@@ -202,16 +205,15 @@ static int cut_is_due(const struct gw_leader *leader, uint64_t version)
            (every && version / every > leader->cut_clock / every);
 }
 
-/* Updates in so many steps from one version to another. */
-static uint64_t exchanges(const struct gw_leader *leader, uint64_t steps)
+uint64_t gw_leader_exchanges(const struct gw_leader *leader, uint64_t steps)
 {
-    uint64_t each = gw_policy_stride(&leader->options.word, 0, UINT64_MAX);
+    uint64_t each = gw_policy_stride(&leader->regime.word, 0, UINT64_MAX);
     return steps / each + (steps % each != 0);
 }
 
-static uint64_t stride(const struct gw_leader *leader)
+uint64_t gw_leader_stride(const struct gw_leader *leader)
 {
-    return gw_policy_stride(&leader->options.word, leader->state.clock,
+    return gw_regime_stride(&leader->regime, leader->state.clock,
                             leader->options.total_steps);
 }
 
@@ -221,13 +223,14 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
         version <= leader->seen_version)
         return;
     leader->seen_version = version;
-    if (!leader->options.whole_step) {
+    if (!leader->regime.whole_step) {
         /* streaming applies every step */
         uint64_t steps = version - leader->state.clock;
-        leader->state.applied += exchanges(leader, steps);
+        leader->state.applied += gw_leader_exchanges(leader, steps);
         leader->state.pushes += steps * leader->options.ranks;
         leader->state.clock = version;
     }
+    gw_switch_begin(leader, version);
     if (version >= leader->options.total_steps) {
         gw_leader_end(leader, version, GW_END_COMPLETE);
     } else if (leader->stop) {
@@ -239,6 +242,7 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
         else
             gw_leader_cut(leader, version, 0);
     }
+    gw_switch_announce(leader);
 }
 
 void gw_leader_stop(struct gw_leader *leader)
@@ -334,8 +338,9 @@ static void decide_step(struct gw_leader *leader)
         .ranks = leader->bad,
         .ranks_n = leader->bad_n,
     };
-    state->pushes += finite ? stride(leader) * leader->options.ranks : 0;
-    state->clock += stride(leader);
+    uint64_t steps = gw_leader_stride(leader);
+    state->pushes += finite ? steps * leader->options.ranks : 0;
+    state->clock += steps;
     gw_count_next(leader);
     state->applied += finite != 0;
     if (finite)
@@ -346,7 +351,7 @@ static void decide_step(struct gw_leader *leader)
     int limit = config->train.nonfinite == GW_NONFINITE_SKIP ? GW_SKIPS_MAX : 1;
     if ((int)state->skipped_in_a_row >= limit)
         gw_leader_end(leader, state->clock, GW_END_NONFINITE);
-    forget_votes(leader, leader->options.two_phase && finite ? 2 : 1);
+    forget_votes(leader, leader->regime.two_phase && finite ? 2 : 1);
 }
 
 /* LAMB: r = |w| / |u| of each key, 1 where either is 0 (You et al., 2019). */
@@ -381,7 +386,7 @@ enum gw_status gw_leader_vote(struct gw_leader *leader,
         leader->phase == 2 ? leader->voted_clock : leader->state.clock;
     if (shard >= leader->options.shards || vote->phase != leader->phase ||
         vote->clock != clock ||
-        (leader->options.quorum > 0 && leader->phase == 1 && !leader->counted))
+        (leader->regime.quorum > 0 && leader->phase == 1 && !leader->counted))
         return GW_EPROTO;
     uint32_t width = leader->phase, chunks = map->shard_chunks[shard];
     if (chunks == 0 || vote->total != width * chunks ||
@@ -426,6 +431,16 @@ gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
     return left;
 }
 
+/* Those that are over, one that stands for several that were due counted as so
+   many: steps may go by in between where nothing can be scored. */
+static uint32_t evaluations_by(const struct gw_leader *leader, uint64_t clock)
+{
+    uint64_t every = leader->options.eval_steps;
+    uint64_t due = every ? clock / every : 0;
+    uint64_t made = (uint64_t)leader->state.evaluations + 1;
+    return (uint32_t)(due > made ? due : made);
+}
+
 /*
  * The best checkpoint cannot be made later, so where the disk is far behind the
  * score, and with it the job, waits for it.
@@ -447,7 +462,7 @@ static void decide_score(struct gw_leader *leader)
         state->best_loss = DBL_MAX;
     int best = values[0] < state->best_loss;
     uint64_t clock = leader->score_clock;
-    state->evaluations++;
+    state->evaluations = evaluations_by(leader, clock);
     state->evaluations_without_progress++;
     if (best) {
         state->best_loss = values[0];

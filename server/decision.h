@@ -18,6 +18,7 @@
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
+#include "server/regime.h"
 
 #define GW_NEVER_CLOCK UINT64_MAX
 
@@ -45,13 +46,10 @@ struct gw_leader_options {
     uint64_t total_steps;
     uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
     uint64_t eval_steps;       /* between evaluations, 0: none */
-    struct gw_policy_word word;
-    int each;        /* the word: each push makes a version */
-    uint32_t quorum; /* backup: ranks that count in a step, 0: all */
+    struct gw_regime regime;   /* in which it begins */
     struct gw_decision_state state;
     const uint64_t *clocks; /* [ranks] first clocks, NULL: all state.clock */
     int resumed;            /* a checkpoint of state.clock is there already */
-    int whole_step, two_phase;
     /* Called for each decision, in order; it lasts for the call. */
     void (*emit)(void *owner, const struct gw_decision *decision);
     void *owner;
@@ -121,6 +119,13 @@ enum gw_status gw_leader_settled(struct gw_leader *leader,
 /* The job is to end, or to be saved, at the next clock where it can. */
 void gw_leader_stop(struct gw_leader *leader);
 void gw_leader_want_cut(struct gw_leader *leader);
+
+/*
+ * The word is to hold from the next clock on where it can, until the job's plan
+ * says something else. The word fits the job (gw_config_check_policy).
+ */
+void gw_leader_switch(struct gw_leader *leader,
+                      const struct gw_policy_word *word);
 
 /* A checkpoint is complete (or was given up), in the order of their cuts. */
 void gw_leader_stored(struct gw_leader *leader);

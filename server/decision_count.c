@@ -13,8 +13,6 @@
 enum gw_status gw_count_open(struct gw_leader *leader)
 {
     const struct gw_leader_options *options = &leader->options;
-    if (options->quorum == 0)
-        return GW_OK;
     leader->arrived = calloc((size_t)options->shards * options->ranks,
                              sizeof *leader->arrived);
     leader->arrivals = calloc(options->ranks, sizeof *leader->arrivals);
@@ -33,7 +31,7 @@ void gw_count_close(struct gw_leader *leader)
 void gw_count_next(struct gw_leader *leader)
 {
     const struct gw_leader_options *options = &leader->options;
-    if (options->quorum == 0)
+    if (leader->regime.quorum == 0)
         return;
     memset(leader->arrived, 0, (size_t)options->shards * options->ranks);
     memset(leader->arrivals, 0, options->ranks * sizeof *leader->arrivals);
@@ -66,7 +64,7 @@ enum gw_status gw_leader_arrived(struct gw_leader *leader,
 {
     const struct gw_leader_options *options = &leader->options;
     uint64_t clock = leader->state.clock;
-    if (options->quorum == 0 || shard >= options->shards ||
+    if (leader->regime.quorum == 0 || shard >= options->shards ||
         options->map->shard_chunks[shard] == 0 ||
         arrived->rank >= options->ranks || arrived->clock > clock)
         return GW_EPROTO;
@@ -78,7 +76,7 @@ enum gw_status gw_leader_arrived(struct gw_leader *leader,
     if (++leader->arrivals[arrived->rank] < leader->voters)
         return GW_OK;
     leader->first[leader->first_n++] = arrived->rank;
-    if (leader->first_n == options->quorum)
+    if (leader->first_n == leader->regime.quorum)
         decide_count(leader);
     return GW_OK;
 }

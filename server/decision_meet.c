@@ -21,13 +21,19 @@ enum gw_status gw_meet_open(struct gw_leader *leader)
     if (!leader->at || !leader->standing || !leader->blocked ||
         !leader->settled)
         return GW_ENOMEM;
-    for (uint32_t rank = 0; rank < options->ranks; rank++)
-        leader->at[rank] =
-            options->clocks ? options->clocks[rank] : options->state.clock;
-    leader->base_clock = options->state.clock;
-    leader->base_pushes = options->state.pushes;
+    gw_meet_begin(leader, options->state.clock);
+    for (uint32_t rank = 0; rank < options->ranks && options->clocks; rank++)
+        leader->at[rank] = options->clocks[rank];
     leader->cut_pushes = options->state.pushes;
     return GW_OK;
+}
+
+void gw_meet_begin(struct gw_leader *leader, uint64_t clock)
+{
+    for (uint32_t rank = 0; rank < leader->options.ranks; rank++)
+        leader->at[rank] = clock;
+    leader->base_clock = clock;
+    leader->base_pushes = leader->state.pushes;
 }
 
 void gw_meet_close(struct gw_leader *leader)
@@ -64,11 +70,12 @@ static int evaluation_is_due(const struct gw_leader *leader)
 void gw_meet_maybe(struct gw_leader *leader)
 {
     /* before the first answers there is nothing to be drained */
-    if (!leader->options.each || leader->drain ||
+    if (!leader->regime.each || leader->drain ||
         leader->seen_version == GW_NEVER_CLOCK ||
         leader->end_clock != GW_NEVER_CLOCK || leader->scoring)
         return;
-    if (!is_over(leader) && !cut_is_due(leader) && !evaluation_is_due(leader))
+    if (!is_over(leader) && !cut_is_due(leader) && !evaluation_is_due(leader) &&
+        !gw_switch_is_due(leader))
         return;
     struct gw_decision drain = {.kind = GW_DECIDE_DRAIN,
                                 .clock = leader->state.clock};
@@ -98,7 +105,10 @@ static void meet(struct gw_leader *leader)
         gw_leader_end(leader, leader->options.total_steps, GW_END_COMPLETE);
     else if (leader->stop)
         gw_leader_end(leader, leader->state.clock, GW_END_STOPPED);
-    else {
+    else if (gw_switch_is_due(leader) && !evaluation_is_due(leader)) {
+        gw_switch_meet(leader, &resume);
+        return;
+    } else {
         if (cut_is_due(leader))
             gw_leader_cut(leader, leader->state.clock, 0);
         resume.reason = evaluation_is_due(leader) != 0;

@@ -5,6 +5,7 @@
  *   decision_count.c  backup: whose pushes make a step
  *   decision_meet.c   policies of single pushes: drains, and what is decided
  *                     where all ranks stand still
+ *   decision_switch.c from one policy to the next
  */
 #ifndef GW_SERVER_DECISION_STATE_H
 #define GW_SERVER_DECISION_STATE_H
@@ -17,6 +18,11 @@
 struct gw_leader {
     struct gw_leader_options options;
     struct gw_decision_state state;
+    struct gw_regime regime;
+    struct gw_regime next; /* decided, and holds from */
+    uint64_t next_clock;   /* this clock on; GW_NEVER_CLOCK: there is none */
+    int asked;             /* by somebody, for this word */
+    struct gw_policy_word asked_word;
     uint32_t number;
     uint64_t seen_version; /* gw_leader_before has been here */
     uint64_t end_clock;
@@ -71,9 +77,26 @@ void gw_count_close(struct gw_leader *leader);
 /* The next clock is gathered. */
 void gw_count_next(struct gw_leader *leader);
 
+/* Updates in so many steps from one version to another; steps to the next. */
+uint64_t gw_leader_exchanges(const struct gw_leader *leader, uint64_t steps);
+uint64_t gw_leader_stride(const struct gw_leader *leader);
+
+/* decision_switch.c */
+/* Pushes together, at a version that nobody has yet: decides what holds from
+   the one after. */
+void gw_switch_announce(struct gw_leader *leader);
+/* What was decided for this version begins. */
+void gw_switch_begin(struct gw_leader *leader, uint64_t version);
+/* Single pushes: whether another policy is due; where all stand still it is
+   decided, and begins behind `resume`. */
+int gw_switch_is_due(const struct gw_leader *leader);
+void gw_switch_meet(struct gw_leader *leader, struct gw_decision *resume);
+
 /* decision_meet.c */
 enum gw_status gw_meet_open(struct gw_leader *leader);
 void gw_meet_close(struct gw_leader *leader);
+/* Single pushes begin: every rank is at this clock. */
+void gw_meet_begin(struct gw_leader *leader, uint64_t clock);
 /* Decides a drain where something is to happen that needs one. */
 void gw_meet_maybe(struct gw_leader *leader);
 

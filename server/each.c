@@ -71,10 +71,11 @@ gather(struct gw_server *server, uint32_t rank, uint32_t index, double lr)
 {
     const struct gw_shard_slot *slot =
         gw_shard_slot(server->shard, rank, index);
-    double weight = gw_policy_weight(server->word.kind, slot->staleness);
+    double weight = gw_policy_weight(server->regime.word.kind, slot->staleness);
     enum gw_status status =
         gw_shard_gather(server->shard, rank, index, weight, lr);
-    if (status == GW_OK && server->shard->chunk[index].group == server->group)
+    if (status == GW_OK &&
+        server->shard->chunk[index].group == server->regime.group)
         apply_group(server, index);
     return status;
 }
@@ -86,7 +87,7 @@ static enum gw_status update_delayed(struct gw_server *server,
 {
     const struct gw_compensation compensation = {
         .scale = update.scale, /* it is the mean that is compensated */
-        .lambda = server->terms.lambda,
+        .lambda = server->regime.terms.lambda,
         .decay = server->config.policy.decay,
         .eps = server->config.policy.eps,
     };
@@ -101,19 +102,20 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    int gathers = server->group > 1;
+    int gathers = server->regime.group > 1;
     struct gw_update update;
     slot->staleness = (uint32_t)(chunk->updates - slot->given);
-    if (server->word.kind == GW_POLICY_EASGD)
+    if (server->regime.word.kind == GW_POLICY_EASGD)
         return gw_shard_update_elastic(server->shard, rank, index,
-                                       server->terms.alpha);
+                                       server->regime.terms.alpha);
     double factor = gw_policy_lr_factor(
-        server->word.kind, server->terms.scale, server->ranks, slot->samples,
-        clock_samples(server, slot->mark), gathers ? 1 : slot->staleness);
+        server->regime.word.kind, server->regime.terms.scale, server->ranks,
+        slot->samples, clock_samples(server, slot->mark),
+        gathers ? 1 : slot->staleness);
     gw_session_fill_update(server, index, slot->samples, 1, factor, &update);
     if (gathers)
         return gather(server, rank, index, update.lr);
-    if (server->word.kind == GW_POLICY_DC_ASYNC)
+    if (server->regime.word.kind == GW_POLICY_DC_ASYNC)
         return update_delayed(server, rank, index, update);
     return gw_shard_update_each(server->shard, rank, index, &update);
 }
@@ -155,9 +157,9 @@ void gw_each_complete(struct gw_server *server, uint32_t index)
 
 uint64_t gw_each_step(const struct gw_server *server, uint64_t version)
 {
-    uint64_t first = server->start.state.clock;
-    return server->policy->each ? first + (version - first) / server->ranks
-                                : version;
+    uint64_t first = server->base_clock;
+    return server->regime.each ? first + (version - first) / server->ranks
+                               : version;
 }
 
 uint64_t gw_each_version(const struct gw_server *server)
@@ -178,6 +180,15 @@ int gw_each_is_blocked(const struct gw_server *server, uint32_t rank)
     return 0;
 }
 
+static int is_answering(const struct gw_server *server)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        for (uint32_t i = 0; i < server->shard->chunks; i++)
+            if (gw_wants_slot(server->wants, rank, i)->sending)
+                return 1;
+    return 0;
+}
+
 void gw_each_settle(struct gw_server *server)
 {
     struct gw_settled settled = {.decision = server->draining,
@@ -186,6 +197,8 @@ void gw_each_settle(struct gw_server *server)
                                  .blocked = server->settled_blocked};
     if (server->shard->chunks == 0)
         return; /* nothing is pushed here */
+    if (is_answering(server))
+        return; /* what is on its way must not change */
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         const struct gw_session *session = &server->session[rank];
         if (session->pushed > 0)
@@ -225,27 +238,4 @@ void gw_each_resume(struct gw_server *server, int pulls)
         }
         gw_session_answer(server, i);
     }
-}
-
-/* What the policy has a shard keep. */
-unsigned gw_each_arrays(const struct gw_server *server)
-{
-    unsigned arrays = 0;
-    if (server->whole_step || gw_policy_group(&server->word, server->ranks) > 1)
-        arrays |= GW_SHARD_SUM;
-    if (server->word.kind == GW_POLICY_DC_ASYNC) {
-        arrays |= GW_SHARD_GIVEN;
-        if (server->config.policy.adaptive)
-            arrays |= GW_SHARD_SQUARES;
-    }
-    if (server->word.kind == GW_POLICY_EASGD)
-        arrays |= GW_SHARD_OWN;
-    return arrays;
-}
-
-void gw_each_open(struct gw_server *server)
-{
-    server->group = gw_policy_group(&server->word, server->ranks);
-    for (uint32_t rank = 0; rank < server->ranks; rank++)
-        server->session[rank].clock = server->clocks[rank];
 }

@@ -23,9 +23,10 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         break;
     case GW_DECIDE_CUT:
         gw_each_meet(server);
-        gw_save_cut(server, decision->clock,
-                    server->policy->each ? gw_each_version(server)
-                                         : decision->clock);
+        if (!gw_switch_delays_cut(server, decision->clock))
+            gw_save_cut(server, decision->clock,
+                        server->regime.each ? gw_each_version(server)
+                                            : decision->clock);
         break;
     case GW_DECIDE_END:
         server->end_clock = decision->clock;
@@ -35,8 +36,12 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         break;
     case GW_DECIDE_RESUME:
         gw_each_meet(server);
-        gw_each_resume(server,
-                       decision->reason || server->end_clock != GW_NEVER_CLOCK);
+        gw_each_resume(server, decision->reason ||
+                                   server->end_clock != GW_NEVER_CLOCK ||
+                                   server->renumbered + 1 == decision->number);
+        break;
+    case GW_DECIDE_SWITCH:
+        gw_switch_decided(server, decision);
         break;
     default:
         break; /* scores concern workers */
@@ -173,14 +178,10 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .total_steps = server->start.total_steps,
         .checkpoint_steps = steps_of(server, &server->config.checkpoint.every),
         .eval_steps = steps_of(server, &server->config.train.eval_every),
-        .word = server->word,
-        .each = server->policy->each,
-        .quorum = server->quorum.n,
+        .regime = server->regime,
         .state = *state,
         .clocks = server->clocks,
         .resumed = server->resume[0] != '\0',
-        .whole_step = server->whole_step,
-        .two_phase = server->shard->optimizer->two_phase,
         .emit = emitted,
         .owner = server,
     };

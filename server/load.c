@@ -31,7 +31,8 @@ struct gw_load {
     struct gw_manifest manifest;
     uint32_t arrays; /* weights, states, and what is kept for each rank; of a
                         checkpoint that has only weights, 1 */
-    size_t file;     /* of the manifest */
+    uint32_t anew; /* of them, from the first state on: of another optimizer */
+    size_t file;   /* of the manifest */
     uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES];
     uint8_t *text; /* manifest or header */
     size_t text_bytes;
@@ -152,6 +153,11 @@ static void name_of(const struct gw_shard *shard,
                    array > 0 ? saved : NULL, name);
 }
 
+static int is_anew(const struct gw_load *load, uint32_t array)
+{
+    return array > 0 && array <= load->anew;
+}
+
 /* The first chunk whose tensor of this array is not there; *found_p: how many
    are. */
 static uint32_t
@@ -180,7 +186,7 @@ static void complete(struct gw_load *load)
     for (uint32_t array = 0; array < load->arrays; array++) {
         char name[GW_TENSOR_NAME_MAX];
         uint32_t found, missing = first_missing(load, array, &found);
-        if (missing == shard->chunks)
+        if (missing == shard->chunks || is_anew(load, array))
             continue;
         if (array > shard->optimizer->states && found == 0) {
             gw_shard_begin_saved(server->shard, array - 1);
@@ -217,6 +223,8 @@ find_next(struct gw_load *load, uint32_t *array_p, uint32_t *chunk_p)
         char name[GW_TENSOR_NAME_MAX];
         name_of(shard, array, chunk, name);
         load->tensor++;
+        if (is_anew(load, array))
+            continue;
         const struct gw_tensor *tensor =
             gw_safetensors_find(load->tensors, name);
         if (!tensor)
@@ -301,8 +309,11 @@ static void got_manifest(struct gw_load *load)
     }
     /* an imported checkpoint has weights only */
     load->arrays = 1;
+    const struct gw_shard *shard = load->server->shard;
     if (load->manifest.optimizer[0])
-        load->arrays += gw_shard_saved(load->server->shard);
+        load->arrays += gw_shard_saved(shard);
+    if (strcmp(load->manifest.optimizer, shard->optimizer->name) != 0)
+        load->anew = shard->optimizer->states;
     next_file(load);
 }
 

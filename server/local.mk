@@ -12,12 +12,14 @@ libserver_a_SOURCES = \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_run.c \
 	%D%/coordinator_state.h \
+	%D%/coordinator_switch.c \
 	%D%/coordinator_watch.c \
 	%D%/decision.c \
 	%D%/decision.h \
 	%D%/decision_count.c \
 	%D%/decision_meet.c \
 	%D%/decision_state.h \
+	%D%/decision_switch.c \
 	%D%/each.c \
 	%D%/exchange.c \
 	%D%/follow.c \
@@ -27,6 +29,8 @@ libserver_a_SOURCES = \
 	%D%/policy.c \
 	%D%/policy.h \
 	%D%/quorum.c \
+	%D%/regime.c \
+	%D%/regime.h \
 	%D%/remote.c \
 	%D%/remote.h \
 	%D%/safetensors.c \
@@ -40,6 +44,7 @@ libserver_a_SOURCES = \
 	%D%/shard.h \
 	%D%/stall.c \
 	%D%/step.c \
+	%D%/switch.c \
 	%D%/store.c \
 	%D%/store.h \
 	%D%/store_write.c \

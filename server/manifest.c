@@ -138,12 +138,12 @@ char *gw_manifest_print(const struct gw_manifest *manifest)
     char hex[2 * GW_DIGEST_BYTES + 1], hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, manifest->keys_hash);
     json_t *body = json_pack(
-        "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT,
-        "program", PACKAGE_VERSION, "state", print_state(&manifest->state),
-        "best", manifest->best, "keys_hash", hash, "keys", print_keys(manifest),
-        "optimizer", manifest->optimizer, "job",
-        manifest->job ? manifest->job : "", "files", print_files(manifest),
-        "ranks", print_ranks(manifest));
+        "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s:s, s:s, s:o, s:o}", "format",
+        FORMAT, "program", PACKAGE_VERSION, "state",
+        print_state(&manifest->state), "best", manifest->best, "keys_hash",
+        hash, "keys", print_keys(manifest), "optimizer", manifest->optimizer,
+        "policy", manifest->policy, "job", manifest->job ? manifest->job : "",
+        "files", print_files(manifest), "ranks", print_ranks(manifest));
     char *text = NULL;
     if (body && digest_body(body, hex)) {
         json_t *whole = json_pack("{s:O, s:s}", "body", body, "sha256", hex);
@@ -320,16 +320,17 @@ static enum gw_status parse_ranks(json_t *from, struct gw_manifest *manifest)
 static enum gw_status
 parse_body(json_t *body, struct gw_manifest *manifest, const char **field_p)
 {
-    const char *hash, *optimizer, *job, *program;
+    const char *hash, *optimizer, *policy = "", *job, *program;
     json_t *state, *keys, *files, *ranks;
     int format;
     char *end;
     *field_p = "body";
     enum gw_status status =
-        unpack(body, "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s:s, s:o, s:o}",
+        unpack(body, "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s?:s, s:s, s:o, s:o}",
                "format", &format, "program", &program, "state", &state, "best",
                &manifest->best, "keys_hash", &hash, "keys", &keys, "optimizer",
-               &optimizer, "job", &job, "files", &files, "ranks", &ranks);
+               &optimizer, "policy", &policy, "job", &job, "files", &files,
+               "ranks", &ranks);
     if (status != GW_OK)
         return status;
     *field_p = "format";
@@ -344,6 +345,10 @@ parse_body(json_t *body, struct gw_manifest *manifest, const char **field_p)
     if (strlen(optimizer) >= sizeof manifest->optimizer)
         return GW_ECORRUPT;
     strcpy(manifest->optimizer, optimizer);
+    *field_p = "policy";
+    if (strlen(policy) >= sizeof manifest->policy)
+        return GW_ECORRUPT;
+    strcpy(manifest->policy, policy);
     *field_p = "job";
     manifest->job = strdup(job);
     if (!manifest->job)

@@ -14,6 +14,7 @@
 
 #include "proto/control.h"
 #include "proto/map.h"
+#include "proto/policy.h"
 #include "proto/status.h"
 
 #define GW_MANIFEST_NAME      "manifest.json"
@@ -38,8 +39,9 @@ struct gw_manifest {
     uint64_t keys_hash;
     struct gw_key *keys;
     size_t n_keys;
-    char optimizer[32]; /* "": weights only */
-    char *job;          /* text of the job file */
+    char optimizer[32];                /* "": weights only */
+    char policy[GW_POLICY_WORD_BYTES]; /* that held; "": not known */
+    char *job;                         /* text of the job file */
     struct gw_manifest_file *files;
     size_t n_files;
     struct gw_manifest_rank *ranks;

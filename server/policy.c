@@ -23,10 +23,12 @@ static int sync_complete(uint32_t held, uint32_t ranks)
     return held == ranks;
 }
 
+/* A want that was posted for the first clock of a policy may have the condition
+   of the one before. All say the same there: what is pushed is in. */
 static int sync_answerable(const struct gw_want *want,
                            const struct gw_policy_view *view)
 {
-    return want->condition == GW_WANT_VERSION && view->version >= want->value;
+    return view->version >= want->value;
 }
 
 /*
@@ -71,23 +73,17 @@ static int each_complete(uint32_t held, uint32_t ranks)
     return held > 0;
 }
 
-static int async_answerable(const struct gw_want *want,
-                            const struct gw_policy_view *view)
-{
-    return want->condition == GW_WANT_HELD && view->mark >= want->value;
-}
-
 /*
- * Stale synchronous parallel (Ho et al. 2013): who computes clock c has read
- * every update of clocks below c - slack. Each chunk holds to it by its own
- * marks, so the bound needs no decision.
+ * Under ssp wants have a slack. Stale synchronous parallel (Ho et al. 2013):
+ * who computes clock c has read every update of clocks below c - slack. Each
+ * chunk holds to it by its own marks, so the bound needs no decision.
  */
-static int ssp_answerable(const struct gw_want *want,
-                          const struct gw_policy_view *view)
+static int each_answerable(const struct gw_want *want,
+                           const struct gw_policy_view *view)
 {
     uint64_t least = want->value > want->slack ? want->value - want->slack : 0;
-    return want->condition == GW_WANT_MINIMUM && view->mark >= want->value &&
-           view->least >= least;
+    return view->mark >= want->value &&
+           (want->condition != GW_WANT_MINIMUM || view->least >= least);
 }
 
 static const struct gw_policy sync = {
@@ -100,26 +96,21 @@ static const struct gw_policy backup = {
     .complete = backup_complete,
     .answerable = sync_answerable,
 };
-static const struct gw_policy async = {
+static const struct gw_policy each = {
     .each = 1,
     .judge = each_judge,
     .complete = each_complete,
-    .answerable = async_answerable,
-};
-static const struct gw_policy ssp = {
-    .each = 1,
-    .judge = each_judge,
-    .complete = each_complete,
-    .answerable = ssp_answerable,
+    .answerable = each_answerable,
 };
 
-/* Where two share an entry, what differs is how pushes become updates. */
+/* Where two share an entry, what differs is how pushes become updates, or what
+   workers want. */
 static const struct gw_policy *const policies[GW_POLICY_KINDS] = {
-    [GW_POLICY_SYNC] = &sync,      [GW_POLICY_BACKUP] = &backup,
-    [GW_POLICY_SSP] = &ssp,        [GW_POLICY_ASYNC] = &async,
-    [GW_POLICY_STALE_LR] = &async, [GW_POLICY_DC_ASYNC] = &async,
-    [GW_POLICY_LOCAL] = &sync,     [GW_POLICY_DILOCO] = &sync,
-    [GW_POLICY_EASGD] = &async,
+    [GW_POLICY_SYNC] = &sync,     [GW_POLICY_BACKUP] = &backup,
+    [GW_POLICY_SSP] = &each,      [GW_POLICY_ASYNC] = &each,
+    [GW_POLICY_STALE_LR] = &each, [GW_POLICY_DC_ASYNC] = &each,
+    [GW_POLICY_EASGD] = &each,    [GW_POLICY_LOCAL] = &sync,
+    [GW_POLICY_DILOCO] = &sync,
 };
 
 const struct gw_policy *gw_policy_find(enum gw_policy_kind kind)

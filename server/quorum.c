@@ -18,14 +18,11 @@
 
 enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error)
 {
-    if (server->word.kind != GW_POLICY_BACKUP)
-        return GW_OK;
     server->quorum.counts =
         calloc(server->ranks, sizeof *server->quorum.counts);
     if (!server->quorum.counts)
         return gw_fail(error, GW_ENOMEM, "no memory for %u workers",
                        server->ranks);
-    server->quorum.n = server->ranks - (uint32_t)server->word.n;
     return GW_OK;
 }
 
@@ -43,7 +40,7 @@ int gw_quorum_leaves_out(const struct gw_server *server,
                          uint32_t rank,
                          uint32_t index)
 {
-    return server->quorum.n > 0 && is_decided(server, index) &&
+    return server->regime.quorum > 0 && is_decided(server, index) &&
            !server->quorum.counts[rank];
 }
 
@@ -56,7 +53,7 @@ int gw_quorum_awaits(const struct gw_server *server,
         return 0;
     return is_decided(server, index)
                ? quorum->counts[rank]
-               : server->shard->chunk[index].held < quorum->n;
+               : server->shard->chunk[index].held < server->regime.quorum;
 }
 
 /* ---- pushes ---- */
@@ -64,7 +61,7 @@ int gw_quorum_awaits(const struct gw_server *server,
 static void maybe_complete(struct gw_server *server, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    if (chunk->held == server->quorum.n && !chunk->reduced)
+    if (chunk->held == server->regime.quorum && !chunk->reduced)
         gw_session_complete(server, index);
 }
 
@@ -84,7 +81,7 @@ void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t index)
 
 void gw_quorum_unheld(struct gw_server *server, uint32_t rank, uint32_t index)
 {
-    if (server->quorum.n > 0 && !is_decided(server, index))
+    if (server->regime.quorum > 0 && !is_decided(server, index))
         server->session[rank].pushed--;
 }
 
@@ -102,7 +99,8 @@ void gw_quorum_late(struct gw_server *server,
 static int makes_sense(const struct gw_server *server,
                        const struct gw_decision *decision)
 {
-    if (server->quorum.n == 0 || decision->ranks_n != server->quorum.n ||
+    if (server->regime.quorum == 0 ||
+        decision->ranks_n != server->regime.quorum ||
         (server->shard->chunks > 0 &&
          decision->clock != server->shard->chunk[0].version))
         return 0;

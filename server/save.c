@@ -54,6 +54,7 @@ struct gw_save {
     uint64_t *place;      /* [chunks] in an array of the file's data */
     uint64_t array_bytes; /* of one array there */
     uint8_t *snapshot;    /* the file's data; taken with the first cut */
+    size_t snapshot_bytes;
     struct gw_task copy_task;
     struct gw_work work;
     /* of the work */
@@ -118,20 +119,54 @@ static void copy_idle(struct gw_task *task)
     maybe_write(save);
 }
 
+static void drop_snapshot(struct gw_save *save)
+{
+    if (save->snapshot)
+        munmap(save->snapshot, save->snapshot_bytes);
+    save->snapshot = NULL;
+    save->snapshot_bytes = 0;
+    free(save->names);
+    free(save->name);
+    save->names = NULL;
+    save->name = NULL;
+}
+
+/* Which arrays there are depends on the policy. */
+static int lay_out(struct gw_save *save)
+{
+    const struct gw_shard *shard = save->server->shard;
+    uint32_t arrays = 1 + gw_shard_saved(shard);
+    size_t bytes = arrays * save->array_bytes;
+    if (bytes != save->snapshot_bytes || arrays != save->arrays)
+        drop_snapshot(save);
+    save->arrays = arrays;
+    if (!save->names) {
+        save->names = calloc(arrays, sizeof *save->names);
+        save->name = calloc(arrays, sizeof *save->name);
+    }
+    if (!save->snapshot && bytes > 0) {
+        uint8_t *taken = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        save->snapshot = taken != MAP_FAILED ? taken : NULL;
+        save->snapshot_bytes = taken != MAP_FAILED ? bytes : 0;
+    }
+    if (!save->names || !save->name || (!save->snapshot && bytes > 0))
+        return 0;
+    for (uint32_t i = 0; i + 1 < arrays; i++) {
+        gw_shard_saved_name(shard, i, save->names[i]);
+        save->name[i] = save->names[i];
+    }
+    return 1;
+}
+
 static void begin(struct gw_save *save, struct cut_point cut)
 {
     struct gw_server *server = save->server;
-    size_t bytes = save->arrays * save->array_bytes;
-    if (!save->snapshot && bytes > 0) {
-        save->snapshot = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (save->snapshot == MAP_FAILED) {
-            save->snapshot = NULL;
-            gw_server_finish(server, GW_ENOMEM,
-                             "no memory for a checkpoint: %zu MiB",
-                             bytes >> 20);
-            return;
-        }
+    if (!lay_out(save)) {
+        gw_server_finish(server, GW_ENOMEM,
+                         "no memory for a checkpoint: %zu MiB",
+                         (size_t)(save->arrays * save->array_bytes) >> 20);
+        return;
     }
     save->phase = SAVE_COPYING;
     save->cut = cut;
@@ -199,13 +234,13 @@ static void write_file(struct gw_work *work)
 
 static void resume_updates(struct gw_server *server)
 {
-    if (server->whole_step) {
+    if (server->regime.whole_step) {
         gw_whole_resume(server);
         return;
     }
     for (uint32_t i = 0; i < server->shard->chunks; i++)
-        if (server->policy->complete(server->shard->chunk[i].held,
-                                     server->ranks))
+        if (server->regime.policy->complete(server->shard->chunk[i].held,
+                                            server->ranks))
             gw_session_complete(server, i);
 }
 
@@ -269,17 +304,10 @@ enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error)
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
     server->save = save;
     save->server = server;
-    save->arrays = 1 + gw_shard_saved(shard);
     save->saved = calloc(shard->chunks + 1, sizeof *save->saved);
     save->place = calloc(shard->chunks + 1, sizeof *save->place);
-    save->names = calloc(save->arrays, sizeof *save->names);
-    save->name = calloc(save->arrays, sizeof *save->name);
-    if (!save->saved || !save->place || !save->names || !save->name)
+    if (!save->saved || !save->place)
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
-    for (uint32_t i = 0; i + 1 < save->arrays; i++) {
-        gw_shard_saved_name(shard, i, save->names[i]);
-        save->name[i] = save->names[i];
-    }
     for (uint32_t i = 0; i < shard->chunks; i++) {
         save->place[i] = save->array_bytes;
         save->array_bytes += shard->chunk[i].elems * sizeof(float);
@@ -302,11 +330,8 @@ void gw_save_close(struct gw_server *server)
         return;
     gw_loop_cancel(server->loop, &save->work);
     gw_safetensors_header_free(&save->header);
-    if (save->snapshot)
-        munmap(save->snapshot, save->arrays * save->array_bytes);
+    drop_snapshot(save);
     free(save->saved);
     free(save->place);
-    free(save->names);
-    free(save->name);
     free(save);
 }

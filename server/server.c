@@ -120,7 +120,6 @@ static void got_welcome(struct gw_server *server,
     }
     server->has_config = 1;
     server->ranks = (uint32_t)server->config.cluster.workers;
-    server->whole_step = gw_config_whole_step(&server->config);
     server->session = calloc(server->ranks, sizeof *server->session);
     server->clocks = calloc(server->ranks, sizeof *server->clocks);
     server->settled_clocks =
@@ -219,7 +218,7 @@ static void ready(struct gw_server *server)
                 server->number, server->shards, server->shard->chunks,
                 gw_plural(server->shard->chunks), server->map->chunks,
                 server->shard->memory_bytes >> 20,
-                server->whole_step ? "whole-step" : "streaming",
+                server->regime.whole_step ? "whole-step" : "streaming",
                 gw_update_isa());
 }
 
@@ -377,7 +376,7 @@ static uint64_t step_of(const struct gw_server *server)
     for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
         if (server->shard->chunk[i].version > step)
             step = server->shard->chunk[i].version;
-    return server->policy ? gw_each_step(server, step) : step;
+    return server->regime.policy ? gw_each_step(server, step) : step;
 }
 
 static void

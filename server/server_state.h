@@ -6,6 +6,7 @@
  *   step.c     whole-step commits: votes, decisions, apply
  *   quorum.c   backup: whose pushes make a step
  *   each.c     policies of single pushes: apply, drain
+ *   switch.c   from one policy to the next
  *   follow.c   the stream of decisions
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
@@ -18,6 +19,7 @@
 #include "proto/config.h"
 #include "server/decision.h"
 #include "server/policy.h"
+#include "server/regime.h"
 #include "server/server.h"
 #include "server/shard.h"
 #include "server/want.h"
@@ -35,9 +37,16 @@ struct gw_session {
                          it is decided who counts */
 };
 
+/* A policy that is decided, and the clock from which it holds. */
+struct gw_switch {
+    uint32_t decision; /* number of the decision, 0: there is none */
+    uint64_t clock;
+    struct gw_regime regime;
+    int has_cut; /* a checkpoint of that clock is decided: it comes after */
+};
+
 /* backup: whose pushes make a step. */
 struct gw_quorum {
-    uint32_t n;       /* ranks that do, 0: all, and nothing is decided */
     uint64_t decided; /* clock + 1 of the last decision, */
     uint8_t *counts;  /* [ranks] and what it was */
 };
@@ -99,10 +108,10 @@ struct gw_server {
 
     /* the running job */
     int running; /* weights are there: workers may log in */
-    struct gw_policy_word word;
-    struct gw_policy_terms terms;
-    const struct gw_policy *policy; /* of the word */
-    uint32_t group;                 /* each push: that make an update */
+    struct gw_regime regime;
+    struct gw_switch next, after; /* two where phases are of one exchange */
+    uint64_t base_clock;          /* where the regime began */
+    uint32_t renumbered; /* the decision that numbered clocks anew; 0: none */
     struct gw_quorum quorum;
     struct gw_shard *shard;
     struct gw_wants *wants;
@@ -110,7 +119,6 @@ struct gw_server {
     uint32_t shards_present;    /* shard 0: the others that are connected */
     int all_present;
     uint32_t deferred; /* pushes that wait for a decision */
-    int whole_step;
     struct gw_whole_step step;
     uint64_t global_batch;
 
@@ -192,9 +200,17 @@ int gw_quorum_awaits(const struct gw_server *server,
                      uint32_t rank,
                      uint32_t chunk);
 
+/* switch.c */
+/* Tells the shard of the regime that holds. */
+void gw_switch_follow_word(struct gw_server *server);
+void gw_switch_decided(struct gw_server *server,
+                       const struct gw_decision *decision);
+/* A chunk has got further, perhaps to where the next policy begins. */
+void gw_switch_reached(struct gw_server *server);
+/* Whether a cut of this clock waits until the next policy has begun. */
+int gw_switch_delays_cut(struct gw_server *server, uint64_t clock);
+
 /* each.c */
-unsigned gw_each_arrays(const struct gw_server *server);
-void gw_each_open(struct gw_server *server);
 void gw_each_complete(struct gw_server *server, uint32_t chunk);
 void gw_each_drain(struct gw_server *server);
 void gw_each_settle(struct gw_server *server);

@@ -41,9 +41,23 @@ static void on_answered(struct gw_send *send, enum gw_status status)
 {
     struct gw_want_slot *slot = send->owner;
     (void)status; /* a worker asks again for what did not arrive */
+    struct gw_server *server = slot->owner;
     slot->sending = 0;
     if (slot->open) /* it wants something else by now */
-        answer(slot->owner, slot->rank, slot->chunk);
+        answer(server, slot->rank, slot->chunk);
+    if (server->draining)
+        gw_each_settle(server);
+}
+
+/*
+ * Whether an answer is a copy, since others do not wait for it to have left:
+ * they may make two versions more of the chunk before.
+ */
+static int gives_copies(const struct gw_server *server)
+{
+    const struct gw_regime *next = &server->next.regime;
+    return server->regime.each || server->regime.quorum > 0 ||
+           (server->next.decision && (next->each || next->quorum > 0));
 }
 
 static int is_answerable(const struct gw_server *server,
@@ -52,7 +66,7 @@ static int is_answerable(const struct gw_server *server,
 {
     if (want->condition == GW_WANT_NOW)
         return 1;
-    return !server->draining && server->policy->answerable(want, view);
+    return !server->draining && server->regime.policy->answerable(want, view);
 }
 
 /* What the answer brings: its clock, its count, and the weights. */
@@ -70,12 +84,11 @@ static void fill_answer(struct gw_server *server, struct gw_want_slot *slot)
     if (pulls) {
         frame->flags |= GW_FLAG_NOW;
         frame->clock = slot->want.value;
-    } else if (server->policy->each) {
+    } else if (server->regime.each) {
         frame->clock = push->mark;
         frame->count = push->staleness;
     }
-    /* backup: others may make two versions more before it has left */
-    send->payload = !pulls && (server->policy->each || server->quorum.n > 0)
+    send->payload = !pulls && gives_copies(server)
                         ? gw_shard_give(shard, slot->rank, slot->chunk)
                         : gw_shard_weights(shard, slot->chunk);
     send->crc_known = pulls || !shard->own; /* the rank's are not the shard's */
@@ -93,8 +106,8 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
         !server->all_present || !is_answerable(server, &slot->want, &view))
         return;
     if (server->leader)
-        gw_leader_before(server->leader, server->policy->each
-                                             ? server->start.state.clock
+        gw_leader_before(server->leader, server->regime.each
+                                             ? server->base_clock
                                              : chunk->version);
     slot->open = 0;
     slot->sending = 1;
@@ -155,9 +168,9 @@ void gw_session_fill_update(const struct gw_server *server,
         .t = chunk->updates + 1,
         .trust_ratio = 1,
     };
-    if (gw_policy_is_local(server->word.kind)) {
+    if (gw_policy_is_local(server->regime.word.kind)) {
         /* of what workers' own steps came to: the outer optimizer */
-        update->lr = server->terms.outer_lr;
+        update->lr = server->regime.terms.outer_lr;
         update->momentum = config->policy.outer_momentum;
         update->weight_decay = 0;
     }
@@ -176,8 +189,8 @@ void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
                          "step %" PRIu64 ", key %s: worker %u (%s) sent a "
                          "gradient that is not finite; lower optimizer.lr%s",
                          clock, key, rank, server->session[rank].host,
-                         server->policy->each ||
-                                 gw_policy_is_local(server->word.kind)
+                         server->regime.each ||
+                                 gw_policy_is_local(server->regime.word.kind)
                              ? "" /* no step of all ranks can be skipped */
                              : ", or set train.nonfinite = \"skip\"");
         return;
@@ -193,11 +206,11 @@ void gw_session_complete(struct gw_server *server, uint32_t index)
 {
     struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     struct gw_update update;
-    if (server->policy->each) {
+    if (server->regime.each) {
         gw_each_complete(server, index);
         return;
     }
-    if (server->whole_step) {
+    if (server->regime.whole_step) {
         gw_whole_chunk(server, index);
         return;
     }
@@ -211,6 +224,7 @@ void gw_session_complete(struct gw_server *server, uint32_t index)
     }
     gw_save_reached(server, index);
     gw_session_answer(server, index);
+    gw_switch_reached(server);
 }
 
 static void hold(struct gw_server *server,
@@ -221,10 +235,10 @@ static void hold(struct gw_server *server,
 {
     server->progress_us = gw_loop_now(server->loop);
     gw_shard_hold(server->shard, rank, index, samples, empty);
-    if (server->quorum.n > 0)
+    if (server->regime.quorum > 0)
         gw_quorum_held(server, rank, index);
-    else if (server->policy->complete(server->shard->chunk[index].held,
-                                      server->ranks))
+    else if (server->regime.policy->complete(server->shard->chunk[index].held,
+                                             server->ranks))
         gw_session_complete(server, index);
 }
 
@@ -288,7 +302,16 @@ static void got_push(struct gw_server *server,
     struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
     const struct gw_policy_view view = view_of(server, rank, index);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED, frame->length);
-    switch (server->policy->judge(&view, frame->clock)) {
+    if (frame->decision < server->renumbered) {
+        /* in since before clocks were numbered anew */
+        gw_metrics_add(server->metrics, GW_METRIC_PUSHES_DUPLICATE, 1);
+        return;
+    }
+    if (server->next.decision && frame->clock >= server->next.clock) {
+        gw_peer_reject(peer, link, "push of a clock that cannot be yet");
+        return;
+    }
+    switch (server->regime.policy->judge(&view, frame->clock)) {
     case GW_PUSH_DUPLICATE:
         gw_metrics_add(server->metrics, GW_METRIC_PUSHES_DUPLICATE, 1);
         return;
@@ -418,35 +441,25 @@ void gw_session_present(struct gw_server *server)
 
 enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
 {
-    struct gw_policy_plan plan;
+    const struct gw_decision_state *state = &server->start.state;
     enum gw_status status =
-        gw_policy_plan_parse(server->config.cluster.policy, &plan, error);
+        gw_regime_at(&server->config, state->clock, &server->regime, error);
     if (status != GW_OK)
         return status;
-    server->word = plan.phase[0].word;
-    if (server->word.kind == GW_POLICY_BACKUP && server->word.n == 0)
-        server->word.kind = GW_POLICY_SYNC; /* nobody is left out */
-    server->terms = gw_config_policy_terms(&server->config, &server->word);
-    server->policy = gw_policy_find(server->word.kind);
-    const struct gw_optimizer *optimizer =
-        gw_optimizer_find(server->terms.server);
-    if (!optimizer || !server->policy)
-        return gw_fail(error, GW_EUNSUPPORTED,
-                       "no optimizer \"%s\" or no policy \"%s\" in this "
-                       "version",
-                       server->terms.server, server->config.cluster.policy);
+    server->base_clock = state->clock;
     server->global_batch = gw_schedule_batch(&server->config);
     status = gw_shard_create(server->map, server->number, server->ranks,
-                             gw_each_arrays(server), optimizer, &server->shard,
-                             error);
+                             server->regime.arrays, server->regime.optimizer,
+                             &server->shard, error);
     if (status == GW_OK)
         status = gw_wants_create(server->map, server->number, server->ranks,
                                  server, &server->wants, error);
     if (status != GW_OK)
         return status;
-    gw_shard_begin(server->shard, &server->word, server->start.total_steps,
-                   &server->start.state, server->clocks);
-    gw_each_open(server);
+    gw_shard_begin(server->shard, state, server->clocks);
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        server->session[rank].clock = server->clocks[rank];
+    gw_switch_follow_word(server);
     return gw_quorum_open(server, error);
 }
 

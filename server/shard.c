@@ -37,71 +37,134 @@ size_t gw_shard_bytes(const struct gw_map *map,
     return array_count(ranks, arrays, optimizer) * array_bytes(map, number);
 }
 
-/* The i-th array of the shard's memory. */
-static float *array_at(const struct gw_shard *shard, size_t bytes, size_t i)
+/* ---- arrays: as large as the shard, zeros at first ---- */
+
+/* NULL where there is no memory. */
+static float *take_array(struct gw_shard *shard)
 {
-    size_t stagger = i * GW_STAGGER_BYTES % PAGE;
-    return (float *)(void *)(shard->memory + i * bytes + stagger);
+    size_t bytes = array_bytes(shard->map, shard->number);
+    size_t stagger = shard->taken * GW_STAGGER_BYTES % PAGE;
+    uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    shard->taken++;
+    shard->memory_bytes += bytes;
+    return (float *)(void *)(memory + stagger);
 }
 
-/* An array for each rank, the first of them the i-th of the memory. */
-static void
-place_per_rank(const struct gw_shard *shard, size_t bytes, size_t i, float **to)
+static void drop_array(struct gw_shard *shard, float **array)
 {
-    for (uint32_t r = 0; r < shard->ranks && to; r++)
-        to[r] = array_at(shard, bytes, i + r);
+    size_t bytes = array_bytes(shard->map, shard->number);
+    if (!*array)
+        return;
+    munmap((void *)((uintptr_t)*array & ~(uintptr_t)(PAGE - 1)), bytes);
+    shard->memory_bytes -= bytes;
+    *array = NULL;
 }
 
-static enum gw_status
-take_memory(struct gw_shard *shard, unsigned arrays, struct gw_error *error)
+static int keep_array(struct gw_shard *shard, int keeps, float **array)
 {
-    size_t bytes = array_bytes(shard->map, shard->number), i = 0;
-    shard->memory_bytes = gw_shard_bytes(
-        shard->map, shard->number, shard->ranks, arrays, shard->optimizer);
-    shard->memory = mmap(NULL, shard->memory_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (shard->memory == MAP_FAILED) {
-        shard->memory = NULL;
-        return gw_fail(error, GW_ENOMEM,
-                       "no memory for shard %u: it needs %zu MiB",
-                       shard->number, shard->memory_bytes >> 20);
+    if (!keeps)
+        drop_array(shard, array);
+    else if (!*array)
+        *array = take_array(shard);
+    return !keeps || *array;
+}
+
+/* One for each rank, filled from `from` where they are new. Returns 0 where
+   there is no memory. */
+static int keep_per_rank(struct gw_shard *shard,
+                         int keeps,
+                         const float *from,
+                         float ***arrays)
+{
+    if (keeps == (*arrays != NULL))
+        return 1;
+    if (keeps)
+        *arrays = calloc(shard->ranks, sizeof **arrays);
+    for (uint32_t rank = 0; *arrays && rank < shard->ranks; rank++) {
+        if (!keep_array(shard, keeps, &(*arrays)[rank]))
+            return 0;
+        if (keeps && from)
+            memcpy((*arrays)[rank], from, shard->elems * sizeof *from);
     }
-    madvise(shard->memory, shard->memory_bytes, MADV_HUGEPAGE);
-    shard->weights[0] = array_at(shard, bytes, i++);
-    shard->weights[1] = array_at(shard, bytes, i++);
-    for (unsigned s = 0; s < shard->optimizer->states; s++)
-        shard->state[s] = array_at(shard, bytes, i++);
-    place_per_rank(shard, bytes, i, shard->landing);
-    i += shard->ranks;
-    if (arrays & GW_SHARD_SUM)
-        shard->reduced = array_at(shard, bytes, i++);
-    place_per_rank(shard, bytes, i, shard->given);
-    i += shard->given ? shard->ranks : 0;
-    place_per_rank(shard, bytes, i, shard->squares);
-    i += shard->squares ? shard->ranks : 0;
-    place_per_rank(shard, bytes, i, shard->own);
-    return GW_OK;
+    if (keeps)
+        return *arrays != NULL;
+    free(*arrays);
+    *arrays = NULL;
+    return 1;
+}
+
+/* The current weights of all chunks, in one array. */
+static const float *gather_weights(struct gw_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        struct gw_shard_chunk *chunk = &shard->chunk[i];
+        if (chunk->current == 1)
+            memcpy(shard->weights[0] + chunk->first,
+                   shard->weights[1] + chunk->first,
+                   chunk->elems * sizeof(float));
+        chunk->current = 0;
+    }
+    return shard->weights[0];
+}
+
+static int keep_states(struct gw_shard *shard,
+                       const struct gw_optimizer *optimizer)
+{
+    int anew = shard->optimizer != optimizer, kept = 1;
+    for (unsigned s = 0; s < GW_STATE_MAX; s++) {
+        if (anew)
+            drop_array(shard, &shard->state[s]);
+        kept &= keep_array(shard, s < optimizer->states, &shard->state[s]);
+    }
+    for (uint32_t i = 0; i < shard->chunks && anew; i++) {
+        shard->chunk[i].updates = 0;
+        for (uint32_t rank = 0; rank < shard->ranks; rank++)
+            gw_shard_slot(shard, rank, i)->given = 0;
+    }
+    shard->optimizer = optimizer;
+    return kept;
+}
+
+enum gw_status gw_shard_keep(struct gw_shard *shard,
+                             unsigned arrays,
+                             const struct gw_optimizer *optimizer,
+                             struct gw_error *error)
+{
+    int kept = keep_array(shard, 1, &shard->weights[0]) &&
+               keep_array(shard, 1, &shard->weights[1]) &&
+               keep_states(shard, optimizer) &&
+               keep_per_rank(shard, 1, NULL, &shard->landing) &&
+               keep_array(shard, !!(arrays & GW_SHARD_SUM), &shard->reduced);
+    int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0;
+    const float *weights = kept && copies ? gather_weights(shard) : NULL;
+    kept =
+        kept &&
+        keep_per_rank(shard, !!(arrays & GW_SHARD_GIVEN), weights,
+                      &shard->given) &&
+        keep_per_rank(shard, !!(arrays & GW_SHARD_SQUARES), NULL,
+                      &shard->squares) &&
+        keep_per_rank(shard, !!(arrays & GW_SHARD_OWN), weights, &shard->own);
+    if (kept)
+        return GW_OK;
+    return gw_fail(error, GW_ENOMEM, "no memory for shard %u: it needs %zu MiB",
+                   shard->number,
+                   gw_shard_bytes(shard->map, shard->number, shard->ranks,
+                                  arrays, optimizer) >>
+                       20);
 }
 
 /* The tables beside the arrays. */
-static int take_tables(struct gw_shard *shard, unsigned arrays)
+static int take_tables(struct gw_shard *shard)
 {
-    uint32_t ranks = shard->ranks;
+    size_t slots = (size_t)shard->ranks * shard->chunks + 1;
     shard->chunk = calloc(shard->chunks + 1, sizeof *shard->chunk);
-    shard->slot =
-        calloc((size_t)ranks * shard->chunks + 1, sizeof *shard->slot);
-    shard->landing = calloc(ranks, sizeof *shard->landing);
-    shard->sources = calloc(ranks, sizeof *shard->sources);
-    if (arrays & GW_SHARD_GIVEN)
-        shard->given = calloc(ranks, sizeof *shard->given);
-    if (arrays & GW_SHARD_SQUARES)
-        shard->squares = calloc(ranks, sizeof *shard->squares);
-    if (arrays & GW_SHARD_OWN)
-        shard->own = calloc(ranks, sizeof *shard->own);
-    return shard->chunk && shard->slot && shard->landing && shard->sources &&
-           !shard->given == !(arrays & GW_SHARD_GIVEN) &&
-           !shard->squares == !(arrays & GW_SHARD_SQUARES) &&
-           !shard->own == !(arrays & GW_SHARD_OWN);
+    shard->slot = calloc(slots, sizeof *shard->slot);
+    shard->sources = calloc(shard->ranks, sizeof *shard->sources);
+    return shard->chunk && shard->slot && shard->sources;
 }
 
 static void lay_out(struct gw_shard *shard)
@@ -132,17 +195,16 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     shard->map = map;
     shard->number = number;
     shard->ranks = ranks;
-    shard->optimizer = optimizer;
     shard->chunks = map->shard_chunks[number];
     shard->elems = map->shard_bytes[number] / sizeof(float);
-    if (!take_tables(shard, arrays)) {
+    if (!take_tables(shard)) {
         gw_fail(error, status, "no memory for shard %u", number);
         goto fail;
     }
-    status = take_memory(shard, arrays, error);
+    lay_out(shard);
+    status = gw_shard_keep(shard, arrays, optimizer, error);
     if (status != GW_OK)
         goto fail;
-    lay_out(shard);
     *shard_p = shard;
     return GW_OK;
 
@@ -155,15 +217,18 @@ void gw_shard_destroy(struct gw_shard *shard)
 {
     if (!shard)
         return;
-    if (shard->memory)
-        munmap(shard->memory, shard->memory_bytes);
+    for (int i = 0; i < 2; i++)
+        drop_array(shard, &shard->weights[i]);
+    for (unsigned s = 0; s < GW_STATE_MAX; s++)
+        drop_array(shard, &shard->state[s]);
+    drop_array(shard, &shard->reduced);
+    keep_per_rank(shard, 0, NULL, &shard->landing);
+    keep_per_rank(shard, 0, NULL, &shard->given);
+    keep_per_rank(shard, 0, NULL, &shard->squares);
+    keep_per_rank(shard, 0, NULL, &shard->own);
     free(shard->chunk);
     free(shard->slot);
-    free(shard->landing);
     free(shard->sources);
-    free(shard->given);
-    free(shard->squares);
-    free(shard->own);
     free(shard);
 }
 
@@ -205,14 +270,28 @@ static uint64_t least_mark(const struct gw_shard *shard, uint32_t index)
     return least;
 }
 
-void gw_shard_begin(struct gw_shard *shard,
-                    const struct gw_policy_word *word,
-                    uint64_t end,
-                    const struct gw_decision_state *state,
-                    const uint64_t *clocks)
+void gw_shard_follow(struct gw_shard *shard,
+                     const struct gw_policy_word *word,
+                     uint64_t end)
 {
     shard->word = *word;
     shard->end = end;
+}
+
+void gw_shard_renumber(struct gw_shard *shard, uint64_t clock)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        shard->chunk[i].version = clock;
+        shard->chunk[i].least = clock;
+        for (uint32_t rank = 0; rank < shard->ranks; rank++)
+            gw_shard_slot(shard, rank, i)->mark = clock;
+    }
+}
+
+void gw_shard_begin(struct gw_shard *shard,
+                    const struct gw_decision_state *state,
+                    const uint64_t *clocks)
+{
     for (uint32_t i = 0; i < shard->chunks; i++) {
         struct gw_shard_chunk *chunk = &shard->chunk[i];
         chunk->version = state->clock;

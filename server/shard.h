@@ -80,9 +80,9 @@ struct gw_shard {
     const float **sources; /* scratch of the reduction, [ranks] */
     uint32_t chunks_reduced;
     struct gw_policy_word word;
-    uint64_t end;    /* of the job, in steps */
-    uint8_t *memory; /* all of the above arrays */
-    size_t memory_bytes;
+    uint64_t end;        /* of what the word holds for, in steps */
+    uint32_t taken;      /* arrays so far, for their places in a page */
+    size_t memory_bytes; /* of all arrays that are there */
 };
 
 /* Arrays that not every job needs. */
@@ -104,6 +104,18 @@ enum gw_status gw_shard_create(const struct gw_map *map,
                                struct gw_error *error);
 void gw_shard_destroy(struct gw_shard *shard);
 
+/*
+ * From here on the shard keeps these arrays and no others. Those that it kept
+ * already stay as they are; an optimizer that is another one begins with zeros
+ * and its first step; what is kept for a rank begins as it does where a
+ * checkpoint has not got it, and what was given is the weights as they are. All
+ * chunks are at one version and hold nothing. GW_ENOMEM: only destroy is left.
+ */
+enum gw_status gw_shard_keep(struct gw_shard *shard,
+                             unsigned arrays,
+                             const struct gw_optimizer *optimizer,
+                             struct gw_error *error);
+
 /* Bytes that gw_shard_create takes for arrays: the formula of the manual. */
 size_t gw_shard_bytes(const struct gw_map *map,
                       uint32_t number,
@@ -118,13 +130,20 @@ gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
 uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t chunk);
 
-/* Where all chunks stand before the first push, under which word of
-   cluster.policy, up to which step; clocks[ranks]: of each rank. */
+/* Where all chunks stand before the first push, and at which clock each of the
+   ranks does. */
 void gw_shard_begin(struct gw_shard *shard,
-                    const struct gw_policy_word *word,
-                    uint64_t end,
                     const struct gw_decision_state *state,
                     const uint64_t *clocks);
+
+/* The word of cluster.policy that holds from now on, and up to which step. */
+void gw_shard_follow(struct gw_shard *shard,
+                     const struct gw_policy_word *word,
+                     uint64_t end);
+
+/* All chunks are at this version, all ranks at this clock, whatever they were
+   called before. */
+void gw_shard_renumber(struct gw_shard *shard, uint64_t clock);
 
 /* The weights that a chunk begins with, from rank 0's landing slot. */
 void gw_shard_seed(struct gw_shard *shard, uint32_t chunk);

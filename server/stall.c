@@ -26,9 +26,9 @@ is_missing(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
     if (is_evaluating(server))
         return gw_leader_awaits_score(server->leader, rank);
-    if (server->policy->each)
+    if (server->regime.each)
         return !gw_each_is_blocked(server, rank);
-    return server->quorum.n > 0
+    return server->regime.quorum > 0
                ? gw_quorum_awaits(server, rank, index)
                : !gw_shard_slot(server->shard, rank, index)->held;
 }
@@ -113,7 +113,7 @@ static void report_stall(struct gw_server *server, double seconds)
             index = i;
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     /* where everybody is missing, shard 0 knows whether they evaluate */
-    if (!server->leader && !server->policy->each && chunk->held == 0)
+    if (!server->leader && !server->regime.each && chunk->held == 0)
         return;
     if (!is_evaluating(server))
         snprintf(what, sizeof what, "key %s",

@@ -91,6 +91,7 @@ static int finish_chunk(struct gw_server *server, uint32_t index)
     }
     gw_save_reached(server, index);
     gw_session_answer(server, index);
+    gw_switch_reached(server);
     return 1;
 }
 

@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
+	%D%/sim/test_switch \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
 	%D%/sim/test_workers \
@@ -114,6 +115,8 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_switch_SOURCES = \
+	%D%/sim/test_switch.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_stale_SOURCES = \
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_stale_resume_SOURCES = \

@@ -46,13 +46,12 @@ const struct gw_error *gw_client_error(const struct gw_client *client)
 
 /* ---- waiting ---- */
 
-/* Single pushes: at this clock all ranks stand still, to score the test set or
-   for good, and what is wanted may never come. */
+/* Single pushes: at this clock all ranks stand still, to score the test set, to
+   take up another policy, or for good, and what is wanted may never come. */
 static int is_called(const struct gw_client *client)
 {
-    const struct gw_client_meeting *meeting = &client->meeting;
-    return client->each && meeting->clock == client->waits_version + 1 &&
-           (meeting->scores ||
+    return client->each &&
+           (atomic_load(&client->called) == client->waits_version + 1 ||
             atomic_load(&client->end_clock) <= client->waits_version);
 }
 
@@ -326,8 +325,8 @@ enum gw_status gw_client_wait(struct gw_client *client,
     enum gw_status status = gw_client_wait_last(client, first, n, version);
     if (status == GW_OK && atomic_load(&client->end_clock) <= version)
         return GW_EEND;
-    if (status == GW_OK && client->each && client->meeting.scores &&
-        client->meeting.clock == version + 1)
+    if (status == GW_OK && client->each &&
+        atomic_load(&client->called) == version + 1)
         return GW_EAGAIN;
     return status;
 }
@@ -335,7 +334,8 @@ enum gw_status gw_client_wait(struct gw_client *client,
 enum gw_status gw_client_pull(struct gw_client *client)
 {
     gw_loop_enter(client->loop);
-    client->meeting.scores = 0;
+    client->scores = 0;
+    atomic_store(&client->called, 0);
     gw_client_pull_all(client, client->meeting.name);
     gw_loop_leave(client->loop);
     return wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
@@ -468,14 +468,16 @@ void gw_client_report(struct gw_client *client,
         staleness[i] = atomic_load(&client->staleness[i]);
     if (client->metrics)
         gw_metrics_collect(client->metrics, &counters);
-    struct gw_message message = {.kind = GW_MESSAGE_REPORT,
-                                 .report = {.clock = clock,
-                                            .loss = loss,
-                                            .correct = correct,
-                                            .samples = samples,
-                                            .rss_bytes = rss_bytes,
-                                            .counters = counters.value,
-                                            .counters_n = GW_METRICS}};
+    struct gw_message message = {
+        .kind = GW_MESSAGE_REPORT,
+        .report = {.clock = clock,
+                   .loss = loss,
+                   .correct = correct,
+                   .samples = samples,
+                   .rss_bytes = rss_bytes,
+                   .counters = counters.value,
+                   .counters_n = GW_METRICS,
+                   .decision = atomic_load(&client->decision)}};
     if (client->each) {
         message.report.staleness = staleness;
         message.report.staleness_n = GW_STALENESS_BUCKETS;

@@ -104,8 +104,9 @@ enum gw_status gw_client_attach(struct gw_client *client,
  * Waits until the weights of keys [first, first + n) have at least `version`.
  * Costs nothing when they are there. GW_EEND when the job ends at or before
  * clock `version` (see gw_client_wait_last). GW_EAGAIN, where each push makes
- * a version: all ranks stand still to score the test set, this one at clock
- * `version`, of which nothing has been pushed: pull, score, go on.
+ * a version: all ranks stand still, this one at clock `version`, of which
+ * nothing has been pushed, to score the test set (gw_client_is_scored: pull,
+ * score, go on) or to take up another policy (gw_client_switch).
  */
 enum gw_status gw_client_wait(struct gw_client *client,
                               size_t first,
@@ -169,10 +170,27 @@ enum gw_status gw_client_score(struct gw_client *client,
                                struct gw_client_score *score);
 
 /*
+ * The word of cluster.policy that holds, and up to which step it does by the
+ * job's plan; another may be asked for before.
+ */
+const struct gw_policy_word *gw_client_policy(const struct gw_client *client,
+                                              uint64_t *until_p);
+
+/*
+ * Before the clock *clock_p: non-zero where another policy holds from here on.
+ * Coming from single pushes all ranks are at one clock then, to which *clock_p
+ * is set.
+ */
+int gw_client_switch(struct gw_client *client, uint64_t *clock_p);
+
+/*
  * Non-zero where each push makes a version: ranks then go through clocks of
  * their own, past the number of steps, until the job ends.
  */
 int gw_client_is_each(const struct gw_client *client);
+
+/* Non-zero where all ranks stand still to score the test set. */
+int gw_client_is_scored(const struct gw_client *client);
 
 /*
  * Each push, where all ranks stand still (GW_EAGAIN, GW_EEND): waits for all

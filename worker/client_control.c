@@ -35,17 +35,6 @@ static void got_welcome(struct gw_client *client,
                        error.text);
         return;
     }
-    struct gw_policy_plan plan;
-    if (gw_policy_plan_parse(client->config.cluster.policy, &plan, &error) !=
-        GW_OK) {
-        gw_client_fail(client, error.status, "the coordinator's job: %s",
-                       error.text);
-        return;
-    }
-    client->word = plan.phase[0].word;
-    client->each = !gw_policy_is_together(client->word.kind);
-    client->may_jump =
-        client->word.kind == GW_POLICY_BACKUP && client->word.n > 0;
     client->ranks = (uint32_t)client->config.cluster.workers;
     if (welcome->rank >= client->ranks) {
         gw_client_fail(client, GW_EPROTO,
@@ -111,6 +100,8 @@ static void got_view(struct gw_client *client, const struct gw_view *view)
 
 static void got_start(struct gw_client *client, const struct gw_start *start)
 {
+    struct gw_error error;
+    struct gw_policy_plan plan;
     if (!client->view_complete || client->started) {
         gw_client_fail(client, GW_EPROTO, "a start came out of order");
         return;
@@ -124,6 +115,14 @@ static void got_start(struct gw_client *client, const struct gw_start *start)
                               : start->state.clock;
     atomic_store(&client->loss_scale,
                  start->state.loss_scale > 0 ? start->state.loss_scale : 1);
+    if (gw_policy_plan_parse(client->config.cluster.policy, &plan, &error) !=
+        GW_OK) {
+        gw_client_fail(client, error.status, "the coordinator's job: %s",
+                       error.text);
+        return;
+    }
+    const struct gw_policy_word word = gw_policy_at(&plan, start->state.clock);
+    gw_client_follow_word(client, &word, start->state.clock);
     client->started = 1;
 }
 
@@ -150,16 +149,22 @@ static void got_count(struct gw_client *client,
     gw_loop_interrupt(client->loop);
 }
 
-/* Single pushes: where all ranks stand still. */
+/* Single pushes: where all ranks stand still, for a reason or to go on. */
 static void
-meet(struct gw_client *client, const struct gw_decision *decision, int scores)
+meet(struct gw_client *client, const struct gw_decision *decision, int calls)
 {
     client->meeting = (struct gw_client_meeting){
-        .clock = clock_of(client, decision) + 1,
         .step = decision->clock,
         .name = decision->number,
-        .scores = scores,
     };
+    atomic_store(&client->called, calls ? clock_of(client, decision) + 1 : 0);
+}
+
+static void got_resume(struct gw_client *client,
+                       const struct gw_decision *decision)
+{
+    client->scores = decision->reason != 0;
+    meet(client, decision, client->scores || client->next.renumbers);
 }
 
 static void got_decision(struct gw_client *client,
@@ -179,7 +184,10 @@ static void got_decision(struct gw_client *client,
         got_count(client, decision);
         break;
     case GW_DECIDE_RESUME:
-        meet(client, decision, decision->reason != 0);
+        got_resume(client, decision);
+        break;
+    case GW_DECIDE_SWITCH:
+        gw_client_switch_decided(client, decision);
         break;
     case GW_DECIDE_END:
         client->end_reason = decision->reason;

@@ -218,6 +218,15 @@ void gw_client_pull_all(struct gw_client *client, uint64_t name)
         ask_for_key(client, key);
 }
 
+/* Clocks are numbered anew: what was pushed is in, what was wanted is void. */
+void gw_client_forget_pushes(struct gw_client *client)
+{
+    for (uint32_t c = 0; c < client->map->chunks; c++) {
+        client->chunk[c].want = 0;
+        client->chunk[c].pushed = 0;
+    }
+}
+
 /* What came by other wants than the pull is not there any more. */
 void gw_client_forget(struct gw_client *client)
 {
@@ -308,6 +317,8 @@ void gw_client_frame(struct gw_client *client,
                      unsigned link,
                      const struct gw_frame *frame)
 {
+    if (frame->decision < client->renumbered)
+        return; /* of a want that is void */
     if (!client->chunk || !is_answer(client, peer, frame)) {
         gw_peer_reject(peer, link, "weights that nobody asked for");
         return;

@@ -4,6 +4,7 @@
  *   client.c          joining, declaring, ending; the calls that wait
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
+ *   client_switch.c   from one policy to the next
  */
 #ifndef GW_WORKER_CLIENT_STATE_H
 #define GW_WORKER_CLIENT_STATE_H
@@ -68,12 +69,18 @@ enum gw_client_waiting {
     GW_WAITING_SCORE,
 };
 
-/* Where all ranks stand still: our clock there, and the step that it is. */
+/* Single pushes, where all ranks stand still: the step that it is. */
 struct gw_client_meeting {
-    uint64_t clock; /* + 1; 0: none yet */
     uint64_t step;
     uint64_t name; /* of the pull there: the decision's number */
-    int scores;    /* the test set is to be scored, and has not been pulled */
+};
+
+/* A policy and the clock from which it holds. */
+struct gw_client_switch {
+    uint64_t clock; /* + 1; 0: none is decided */
+    struct gw_policy_word word;
+    uint32_t
+        renumbers; /* the decision that numbers clocks anew; 0: none does */
 };
 
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
@@ -95,9 +102,15 @@ struct gw_client {
     char *job;
     uint32_t rank, ranks;
     struct gw_config config;
+
+    /* the policy that holds; changed by the caller, with the loop in hand */
     struct gw_policy_word word;
-    int each;     /* the word: each push makes a version */
-    int may_jump; /* the word: who is late goes on at a newer version */
+    uint64_t until; /* the step at which the plan has another */
+    int each;       /* the word: each push makes a version */
+    int may_jump;   /* the word: who is late goes on at a newer version */
+    struct gw_client_switch next, after; /* the loop's */
+    _Atomic uint64_t next_clock;         /* next.clock, for the caller */
+    uint32_t renumbered; /* the last decision that numbered clocks anew */
 
     struct gw_map *map;
     uint32_t members_seen, members_total, shards;
@@ -127,7 +140,9 @@ struct gw_client {
     uint64_t score_clock;           /* + 1, of the last one */
     uint64_t scored_clock;          /* whose result the caller waits for */
     struct gw_client_score score;
-    struct gw_client_meeting meeting;                 /* each push */
+    struct gw_client_meeting meeting;
+    _Atomic uint64_t called; /* clock + 1 at which all stand still; 0: none */
+    int scores;              /* for the test set to be scored */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
 
     struct gw_timer watch;
@@ -150,6 +165,13 @@ void gw_client_tell(struct gw_client *client,
 /* client_control.c */
 extern const struct gw_member_handler gw_client_handler;
 void gw_client_watch(struct gw_client *client); /* for stalls, until close */
+
+/* client_switch.c */
+void gw_client_follow_word(struct gw_client *client,
+                           const struct gw_policy_word *word,
+                           uint64_t step);
+void gw_client_switch_decided(struct gw_client *client,
+                              const struct gw_decision *decision);
 
 /* client_data.c */
 enum gw_status gw_client_data_open(struct gw_client *client,
@@ -174,6 +196,7 @@ int gw_client_windows_open(const struct gw_client *client);
 void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
 void gw_client_pull_all(struct gw_client *client, uint64_t name);
 void gw_client_forget(struct gw_client *client);
+void gw_client_forget_pushes(struct gw_client *client);
 int gw_client_has_pulled(const struct gw_client *client);
 int gw_client_is_even(struct gw_client *client,
                       uint64_t version,

@@ -31,6 +31,7 @@
 struct gw_local {
     struct gw_policy_word word;
     const struct gw_optimizer *optimizer;
+    uint64_t end;      /* of what the word holds for */
     uint64_t round;    /* the clock at which it began */
     uint64_t steps;    /* of it */
     uint64_t samples;  /* of it, so far */
@@ -52,8 +53,7 @@ static void begin_round(struct gw_worker *worker)
 {
     struct gw_local *local = worker->local;
     local->round = worker->clock;
-    local->steps =
-        gw_policy_stride(&local->word, worker->clock, worker->plan.steps);
+    local->steps = gw_policy_stride(&local->word, worker->clock, local->end);
     local->samples = 0;
     memset(local->anchored, 0, worker->keys);
 }
@@ -162,49 +162,89 @@ static float *take_arena(struct gw_worker *worker)
                                   gw_client_arena_bytes(worker->client));
 }
 
-enum gw_status gw_local_open(struct gw_worker *worker)
+static void drop_arena(struct gw_worker *worker, float **arena)
 {
-    struct gw_policy_plan plan;
-    enum gw_status status = gw_policy_plan_parse(worker->config.cluster.policy,
-                                                 &plan, worker->error);
-    if (status != GW_OK || !gw_policy_is_local(plan.phase[0].word.kind))
-        return status;
-    struct gw_local *local = calloc(1, sizeof *local);
-    worker->local = local;
-    if (!local)
-        return gw_fail(worker->error, GW_ENOMEM, "no memory for local steps");
-    local->word = plan.phase[0].word;
-    local->optimizer = gw_optimizer_find(
-        gw_config_policy_terms(&worker->config, &local->word).inner);
-    local->round = gw_client_first_clock(worker->client);
-    local->batch = gw_schedule_batch(&worker->config);
-    local->anchored = calloc(worker->keys, sizeof *local->anchored);
-    int anchors = gw_policy_is_together(local->word.kind);
-    if (anchors)
-        local->anchor = take_arena(worker);
-    int missing = !local->anchored || (anchors && !local->anchor);
-    for (unsigned s = 0; s < local->optimizer->states; s++) {
-        local->state[s] = take_arena(worker);
-        missing |= !local->state[s];
+    if (*arena)
+        worker->backend->free(worker->device, *arena);
+    *arena = NULL;
+}
+
+/* Returns 0 where there is no memory. */
+static int keep_arena(struct gw_worker *worker, int keeps, float **arena)
+{
+    if (!keeps)
+        drop_arena(worker, arena);
+    else if (!*arena)
+        *arena = take_arena(worker);
+    return !keeps || *arena;
+}
+
+/* Another optimizer begins with nothing. */
+static int keep_states(struct gw_worker *worker,
+                       const struct gw_optimizer *optimizer)
+{
+    struct gw_local *local = worker->local;
+    int anew = local->optimizer != optimizer, kept = 1;
+    for (unsigned s = 0; s < GW_STATE_MAX; s++) {
+        if (anew)
+            drop_arena(worker, &local->state[s]);
+        kept &= keep_arena(worker, s < optimizer->states, &local->state[s]);
     }
-    if (missing)
-        return gw_fail(worker->error, GW_ENOMEM,
-                       "no memory for local steps: %u arrays of %zu MiB",
-                       (unsigned)anchors + local->optimizer->states,
-                       (size_t)gw_client_arena_bytes(worker->client) >> 20);
-    return GW_OK;
+    if (anew)
+        local->updates = 0;
+    local->optimizer = optimizer;
+    return kept;
+}
+
+static int take_up(struct gw_worker *worker, const struct gw_policy_word *word)
+{
+    if (!worker->local)
+        worker->local = calloc(1, sizeof *worker->local);
+    struct gw_local *local = worker->local;
+    if (local && !local->anchored)
+        local->anchored = calloc(worker->keys, sizeof *local->anchored);
+    if (!local || !local->anchored)
+        return 0;
+    local->word = *word;
+    local->round = worker->clock;
+    local->steps = 0;
+    local->batch = gw_schedule_batch(&worker->config);
+    const char *inner = gw_config_policy_terms(&worker->config, word).inner;
+    int anchors = gw_policy_is_together(word->kind);
+    return keep_arena(worker, anchors, &local->anchor) &&
+           keep_states(worker, gw_optimizer_find(inner));
+}
+
+enum gw_status gw_local_switch(struct gw_worker *worker)
+{
+    uint64_t until;
+    const struct gw_policy_word *word =
+        gw_client_policy(worker->client, &until);
+    if (!gw_policy_is_local(word->kind)) {
+        gw_local_close(worker);
+        return GW_OK;
+    }
+    if (take_up(worker, word)) {
+        worker->local->end =
+            until < worker->plan.steps ? until : worker->plan.steps;
+        return GW_OK;
+    }
+    gw_fail(worker->error, GW_ENOMEM,
+            "no memory for local steps: up to 3 arrays of %zu MiB",
+            (size_t)gw_client_arena_bytes(worker->client) >> 20);
+    gw_client_fail_with(worker->client, worker->error);
+    return GW_ENOMEM;
 }
 
 void gw_local_close(struct gw_worker *worker)
 {
     struct gw_local *local = worker->local;
+    worker->local = NULL;
     if (!local)
         return;
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
-        if (local->state[s])
-            worker->backend->free(worker->device, local->state[s]);
-    if (local->anchor)
-        worker->backend->free(worker->device, local->anchor);
+        drop_arena(worker, &local->state[s]);
+    drop_arena(worker, &local->anchor);
     free(local->anchored);
     free(local);
 }

@@ -5,6 +5,7 @@ libworker_a_SOURCES = \
 	%D%/client_control.c \
 	%D%/client_data.c \
 	%D%/client_state.h \
+	%D%/client_switch.c \
 	%D%/dataset.c \
 	%D%/dataset.h \
 	%D%/dataset_batch.c \

@@ -208,13 +208,29 @@ static enum gw_status train_step(struct gw_worker *worker)
     return GW_OK;
 }
 
-/* To the next clock, which may be further on where others did not wait. */
+/* Another policy holds from this clock on. */
+static enum gw_status change_policy(struct gw_worker *worker)
+{
+    worker->unreported = (struct gw_model_result){0};
+    worker->unreported_samples = 0;
+    /* what was due under single pushes has been scored */
+    if (worker->was_each)
+        worker->dues_done = gw_plan_dues(
+            &worker->plan, &worker->config.train.eval_every, worker->clock);
+    worker->was_each = gw_client_is_each(worker->client);
+    return gw_local_switch(worker);
+}
+
+/* To the next clock, which may be further on where others did not wait, and is
+   another one where clocks are numbered anew. */
 static enum gw_status next_clock(struct gw_worker *worker)
 {
     uint64_t last = worker->clock - 1;
     enum gw_status status = gw_client_catch_up(worker->client, &worker->clock);
     count_samples(worker, last);
     worker->uncounted_samples = 0;
+    if (status == GW_OK && gw_client_switch(worker->client, &worker->clock))
+        status = change_policy(worker);
     return status;
 }
 
@@ -276,12 +292,15 @@ static enum gw_status maybe_evaluate(struct gw_worker *worker)
 }
 
 /*
- * Where ranks are at clocks of their own, an evaluation is decided while they
- * wait for weights, perhaps for those of the last layer only. Nothing of the
- * step has left by then: it is given up, and taken after the evaluation.
+ * Where ranks are at clocks of their own, an evaluation or another policy is
+ * decided while they wait for weights, perhaps for those of the last layer
+ * only. Nothing of the step has left by then: it is given up, and taken after
+ * that.
  */
-static enum gw_status evaluate_together(struct gw_worker *worker)
+static enum gw_status meet(struct gw_worker *worker)
 {
+    if (!gw_client_is_scored(worker->client))
+        return GW_OK; /* next_clock */
     enum gw_status status = gw_client_pull(worker->client);
     if (status == GW_OK && worker->test)
         status = evaluate(worker);
@@ -337,6 +356,7 @@ enum gw_status gw_step_run(struct gw_worker *worker)
             ? worker->clock
             : NEVER_SCORED;
     worker->dues_done = gw_client_evaluations(worker->client);
+    worker->was_each = gw_client_is_each(worker->client);
     while (status == GW_OK) {
         status = next_clock(worker);
         if (status == GW_OK)
@@ -347,7 +367,7 @@ enum gw_status gw_step_run(struct gw_worker *worker)
             status =
                 gw_client_wait(worker->client, 0, worker->keys, worker->clock);
         if (status == GW_EAGAIN)
-            status = evaluate_together(worker);
+            status = meet(worker);
         else
             worker->clock++;
     }

@@ -118,7 +118,8 @@ static enum gw_status open_arenas(struct gw_worker *worker)
         worker->gradient[key] =
             (float *)(void *)((char *)worker->gradients + offset);
     }
-    return gw_local_open(worker);
+    worker->clock = gw_client_first_clock(worker->client);
+    return gw_local_switch(worker);
 }
 
 /* The job, with this host's own settings over it. */

@@ -43,6 +43,7 @@ struct gw_worker {
     int whole;             /* all weights are there: the test set is scored */
     uint64_t scored_clock; /* of the last evaluation */
     uint64_t dues_done;    /* evaluations of those that the plan has */
+    int was_each;          /* of the policy: each push makes a version */
 
     struct gw_local *local; /* NULL where every step is pushed */
 
@@ -52,10 +53,12 @@ struct gw_worker {
 };
 
 /*
- * local.c: policies under which workers take steps of their own. Opened with
- * the arenas; NULL where every step is pushed. GW_ENOMEM.
+ * local.c: policies under which workers take steps of their own. Taken up where
+ * the policy is one of these, with the worker's clock at its first one; what
+ * the optimizer keeps goes on from one to the next. NULL where every step is
+ * pushed. GW_ENOMEM, which is the client's failure too.
  */
-enum gw_status gw_local_open(struct gw_worker *worker);
+enum gw_status gw_local_switch(struct gw_worker *worker);
 void gw_local_close(struct gw_worker *worker);
 /* Whether the worker's clock is one at which all have the same weights. */
 int gw_local_is_together(const struct gw_worker *worker);

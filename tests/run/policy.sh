@@ -34,6 +34,39 @@ for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async easgd:3; do
   ok "$policy: says how stale pushes were"
 done
 
+# number NAME [ROLE]: a counter of the final object.
+number() {
+  sed -n '$p' "$scratch/json" | sed "s/.*\"${2:-servers}\":{\([^}]*\)}.*/\1/" |
+    tr ',' '\n' | sed -n "s/^\"$1\"://p"
+}
+
+# From policy to policy in one run: 10 steps together, then 5 rounds of up to 16
+# (of which the last has 6), then each by itself. Every step of every worker is
+# in the weights, once.
+rm -f "$scratch/json"
+run 0 train "$job" --set 'cluster.policy="sync until 10, local:16 until 80, async"' \
+  --set train.epochs=0 --set train.steps=120 --json "$scratch/json" &&
+  grep -q '^done *all 120 steps done$' "$scratch/out" &&
+  grep -q '^step 10: the policy is local:16 from here on$' "$scratch/out" &&
+  grep -q '^step 80: the policy is async from here on$' "$scratch/out"
+ok 'sync, local:16 and async in one run'
+chunks=$(gradweir train "$job" --dry-run |
+  sed -n 's/.*in \([0-9]*\) chunks*.*/\1/p')
+steps=$(number steps workers)
+expect=$((chunks * (2 * 10 + 2 * 5 + steps - 2 * 80)))
+[ "$steps" -ge 240 ] && [ "$(number pushes_applied)" -eq $expect ]
+ok 'no push and no step is lost' ||
+  echo "# $steps steps, $chunks chunks, $(number pushes_applied) applied, not $expect"
+[ "$(grep -c '"policy":"sync"' "$scratch/json")" -gt 0 ] &&
+  [ "$(grep -c '"policy":"local:16"' "$scratch/json")" -gt 0 ] &&
+  [ "$(grep -c '"policy":"async"' "$scratch/json")" -gt 0 ]
+ok 'the JSON lines say which policy held'
+for plan in 'dc-async until 10, sync until 20, ssp:2' \
+  'easgd:3 until 12, diloco:5 until 25, stale-lr:1'; do
+  whole_job "$plan" && [ "$(grep -c 'the policy is' "$scratch/out")" -eq 2 ]
+  ok "$plan"
+done
+
 # A job that goes on until it is told to stop, then to its end.
 stop_and_go_on() {
   rm -rf "$scratch/c"

@@ -151,7 +151,7 @@ static void stopped_jobs_go_on_with_all_they_had(void **state)
             stale_add(&job, "cluster.servers=%u", 1 + round % 3);
             run_until_stopped(&job, 17000 + 1700 * round);
             photograph(&before);
-            uint64_t group = cluster.server[0].server->group;
+            uint64_t group = cluster.server[0].server->regime.group;
             open_groups += which < 5 && before.updates * group > before.pushes;
             assert_true(which == 7 || before.updates * group >= before.pushes);
             if (which == 6)

@@ -67,9 +67,11 @@ static void prepare(struct bench *bench)
                                                 .ranks = RANKS,
                                                 .shards = SHARDS,
                                                 .total_steps = 10,
-                                                .whole_step = 1,
                                                 .emit = emitted,
                                                 .owner = bench};
+    assert_int_equal(
+        gw_regime_at(&bench->config, 0, &bench->options.regime, &error), GW_OK);
+    bench->options.regime.whole_step = 1;
 }
 
 static void begin(struct bench *bench)
@@ -184,7 +186,7 @@ static void the_first_that_are_whole_count(void **state)
     (void)state;
     struct bench bench;
     prepare(&bench);
-    bench.options.quorum = 2;
+    bench.options.regime.quorum = 2;
     begin(&bench);
     for (uint64_t clock = 0; clock < 3; clock++) {
         size_t before = bench.n;
@@ -222,7 +224,7 @@ static void arrivals_that_cannot_be_are_refused(void **state)
     begin(&bench);
     assert_int_equal(arrive(&bench, 0, 0, 0), GW_EPROTO); /* not this policy */
     gw_leader_destroy(bench.leader);
-    bench.options.quorum = 2;
+    bench.options.regime.quorum = 2;
     begin(&bench);
     assert_int_equal(arrive(&bench, SHARDS, 0, 0), GW_EPROTO);
     assert_int_equal(arrive(&bench, 0, 0, RANKS), GW_EPROTO);
@@ -242,7 +244,7 @@ static void empty_shards_are_not_waited_for(void **state)
     gw_map_destroy(bench.map);
     assert_int_equal(gw_map_create(&key, 1, SHARDS, &bench.map, &error), GW_OK);
     bench.options.map = bench.map;
-    bench.options.quorum = 1;
+    bench.options.regime.quorum = 1;
     begin(&bench);
     uint32_t full = bench.map->shard_chunks[0] == 0;
     assert_int_equal(arrive(&bench, !full, 0, 0), GW_EPROTO);
@@ -339,7 +341,7 @@ static void cuts_and_the_end_come_before_their_answers(void **state)
     prepare(&bench);
     set(&bench, "checkpoint.dir=x");
     bench.options.checkpoint_steps = 4;
-    bench.options.whole_step = 0;
+    bench.options.regime.whole_step = 0;
     begin(&bench);
     for (uint64_t version = 0; version <= 10; version++) {
         gw_leader_before(bench.leader, version);
@@ -371,7 +373,7 @@ static void one_cut_is_open_at_a_time(void **state)
     prepare(&bench);
     set(&bench, "checkpoint.dir=x");
     bench.options.checkpoint_steps = 2;
-    bench.options.whole_step = 0;
+    bench.options.regime.whole_step = 0;
     begin(&bench);
     for (uint64_t version = 0; version <= 5; version++)
         gw_leader_before(bench.leader, version);
@@ -397,7 +399,7 @@ static void scores_are_summed_and_early_stop_counts(void **state)
     struct bench bench;
     prepare(&bench);
     set(&bench, "train.early_stop=2");
-    bench.options.whole_step = 0;
+    bench.options.regime.whole_step = 0;
     begin(&bench);
     for (uint64_t k = 0; k < 4; k++) {
         size_t before = bench.n;
@@ -446,7 +448,7 @@ static void no_number_is_no_best(void **state)
     struct bench bench;
     prepare(&bench);
     set(&bench, "checkpoint.dir=x");
-    bench.options.whole_step = 0;
+    bench.options.regime.whole_step = 0;
     bench.options.resumed = 1;
     begin(&bench);
     for (uint64_t k = 0; k < 5; k++) {
@@ -475,7 +477,7 @@ static void a_score_waits_for_a_disk_that_is_behind(void **state)
     struct bench bench;
     prepare(&bench);
     set(&bench, "checkpoint.dir=x");
-    bench.options.whole_step = 0;
+    bench.options.regime.whole_step = 0;
     begin(&bench);
     gw_leader_before(bench.leader, 0);
     score_all(&bench, 1, 3);
@@ -558,8 +560,8 @@ static void nothing_is_drained_before_the_score(void **state)
     const uint64_t clocks[RANKS] = {3, 1, 2};
     prepare(&bench);
     set(&bench, "checkpoint.dir=x");
-    bench.options.whole_step = 0;
-    bench.options.each = 1;
+    bench.options.regime.whole_step = 0;
+    bench.options.regime.each = 1;
     bench.options.eval_steps = 2;
     begin(&bench);
     gw_leader_before(bench.leader, 0);
@@ -612,7 +614,7 @@ static void lamb_has_a_limit_of_keys(void **state)
                                        &bench.map, &error),
                          GW_OK);
         bench.options.map = bench.map;
-        bench.options.two_phase = 1;
+        bench.options.regime.two_phase = 1;
         assert_int_equal(
             gw_leader_create(&bench.options, &bench.leader, &error),
             more ? GW_EUNSUPPORTED : GW_OK);

@@ -477,7 +477,7 @@ static void a_want_may_overtake_its_push(void **state)
                                               .ranks = RANKS,
                                               .shards = 1,
                                               .total_steps = 20,
-                                              .each = 1,
+                                              .regime = server.regime,
                                               .emit = decided};
     assert_int_equal(gw_leader_create(&options, &server.leader, &error), GW_OK);
     resumes = 0;

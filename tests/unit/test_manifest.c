@@ -46,6 +46,7 @@ static struct gw_manifest some_manifest(void)
         .keys = keys,
         .n_keys = 2,
         .optimizer = "momentum",
+        .policy = "ssp:4",
         .job = job,
         .files = files,
         .n_files = 2,
@@ -83,6 +84,7 @@ static void a_manifest_comes_back(void **state)
     assert_int_equal(read.n_keys, 2);
     assert_memory_equal(read.keys, keys, sizeof keys);
     assert_string_equal(read.optimizer, is.optimizer);
+    assert_string_equal(read.policy, "ssp:4");
     assert_string_equal(read.job, is.job);
     assert_int_equal(read.n_files, 2);
     assert_memory_equal(read.files, files, sizeof files);

@@ -114,7 +114,10 @@ static void sync_takes_each_push_of_its_clock_once(void **state)
     assert_true(sync->answerable(&want, &view));
     view.version = 5;
     assert_true(sync->answerable(&want, &view));
-    want.condition = 77;
+    /* posted under the policy before */
+    want.condition = GW_WANT_HELD;
+    assert_true(sync->answerable(&want, &view));
+    view.version = 3;
     assert_false(sync->answerable(&want, &view));
 }
 
@@ -181,7 +184,10 @@ static void async_answers_who_has_pushed(void **state)
         view.mark = 7;
         view.least = 0;
         assert_true(policy->answerable(&want, &view));
+        /* posted under the policy before: its version is what is in */
         want.condition = GW_WANT_VERSION;
+        assert_true(policy->answerable(&want, &view));
+        view.mark = 6;
         assert_false(policy->answerable(&want, &view));
     }
 }
@@ -200,8 +206,11 @@ static void ssp_waits_for_the_slowest(void **state)
     want.value = 2; /* nobody can be further behind than the beginning */
     view.least = 0;
     assert_true(ssp->answerable(&want, &view));
+    want.value = 7; /* posted under the policy before, where nobody was ahead */
     want.condition = GW_WANT_HELD;
     assert_false(ssp->answerable(&want, &view));
+    view.mark = 7;
+    assert_true(ssp->answerable(&want, &view));
 }
 
 static void pushes_count_by_their_samples(void **state)

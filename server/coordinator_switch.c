@@ -1,0 +1,67 @@
+/*
+ * From one policy to the next, as the coordinator sees it: how steps are
+ * counted and told, and what checkpoints say of themselves.
+ */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+
+static void begin(struct gw_coordinator *self)
+{
+    struct gw_gather_each *gather = &self->gather_each;
+    uint64_t clock = self->next.clock, every = self->config->log.every;
+    char word[GW_POLICY_WORD_BYTES];
+    self->regime = self->next.regime;
+    self->base_clock = clock;
+    self->base_pushes = self->next.pushes;
+    self->next = self->after;
+    self->after.clock = UINT64_MAX;
+    self->skips = 0;
+    if (clock > self->step)
+        self->step = clock;
+    for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
+        gather->first[rank] = clock;
+    for (struct gw_roster *one = self->roster; one; one = one->next)
+        one->clocks = 0;
+    /* the step before was told, or will be */
+    gather->told = clock > 0 ? (clock - 1) / every + 1 : 0;
+    gather->sum = (struct gw_score){0};
+    gw_policy_word_print(&self->regime.word, word);
+    gw_coordinator_note(self, "step %" PRIu64 ": the policy is %s from here on",
+                        clock, word);
+}
+
+void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock)
+{
+    while (self->next.clock != UINT64_MAX && clock >= self->next.clock)
+        begin(self);
+}
+
+void gw_coordinator_switch(struct gw_coordinator *self,
+                           const struct gw_decision *decision)
+{
+    struct gw_error error;
+    struct gw_policy_word word;
+    struct gw_coming coming = {.clock = decision->clock};
+    enum gw_status status =
+        gw_policy_word_parse(decision->policy, &word, &error);
+    if (status == GW_OK)
+        status = gw_regime_make(self->config, &word, decision->clock,
+                                &coming.regime, &error);
+    if (status != GW_OK) {
+        gw_coordinator_end(self, GW_EPROTO, "decision %u: %s", decision->number,
+                           error.text);
+        return;
+    }
+    if (decision->values_n > 0)
+        coming.pushes = (uint64_t)decision->values[0];
+    /* it is decided where the one before the last has begun */
+    gw_coordinator_switch_reached(self, decision->clock - 1);
+    *(self->next.clock == UINT64_MAX ? &self->next : &self->after) = coming;
+    if (decision->clocks_n == 0)
+        return; /* of steps to come */
+    self->renumbered = decision->number;
+    begin(self);
+}

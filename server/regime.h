@@ -1,0 +1,55 @@
+/*
+ * A regime: all that one word of cluster.policy makes of a server while it
+ * holds. A job has several, one after the other, where its plan says so or
+ * somebody asks for another (decision_switch.c, switch.c). Pure, any thread.
+ */
+#ifndef GW_SERVER_REGIME_H
+#define GW_SERVER_REGIME_H
+
+#include <stdint.h>
+
+#include "kernels/update.h"
+#include "proto/config.h"
+#include "proto/policy.h"
+#include "proto/status.h"
+#include "server/policy.h"
+
+struct gw_regime {
+    struct gw_policy_word word;
+    uint64_t until; /* the step at which the plan has another phase */
+    struct gw_policy_terms terms; /* texts of the job's config */
+    const struct gw_policy *policy;
+    const struct gw_optimizer *optimizer; /* of the servers */
+    int each;                             /* each push makes a version */
+    int whole_step;                       /* steps are committed as a whole, */
+    int two_phase;                        /* with trust ratios in between */
+    uint32_t quorum; /* backup: ranks that count in a step, 0: all */
+    uint32_t group;  /* each push: that make an update */
+    unsigned arrays; /* that shards keep: enum gw_shard_array */
+};
+
+/*
+ * What `word` makes of the job's servers from `step` on. The config outlives
+ * the regime and has been checked. GW_EUNSUPPORTED with a line where this
+ * version has not got the optimizer or the policy, GW_EUSAGE where the plan
+ * cannot be read; *regime_p is unchanged then.
+ */
+enum gw_status gw_regime_make(const struct gw_config *config,
+                              const struct gw_policy_word *word,
+                              uint64_t step,
+                              struct gw_regime *regime_p,
+                              struct gw_error *error);
+
+/* The same with the word that the job's plan has for `step`. */
+enum gw_status gw_regime_at(const struct gw_config *config,
+                            uint64_t step,
+                            struct gw_regime *regime_p,
+                            struct gw_error *error);
+
+/* Steps from one version, at `step`, to the next of a job of so many steps:
+   exchanges of together policies end where the plan has another phase. */
+uint64_t gw_regime_stride(const struct gw_regime *regime,
+                          uint64_t step,
+                          uint64_t total_steps);
+
+#endif

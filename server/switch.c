@@ -1,0 +1,114 @@
+/*
+ * From one policy to the next, where all chunks have one clock.
+ *
+ * Between policies whose pushes are applied together the switch is decided one
+ * exchange before its clock: who pushes for that exchange has heard of it, so
+ * it is known wherever a chunk gets to that clock. A shard goes over when its
+ * last chunk is there; nobody can have pushed more by then.
+ *
+ * From single pushes it is decided where all ranks stand still. Clocks are
+ * numbered anew: every rank and every chunk is at the step of the switch. What
+ * comes from before it, sent again over a link that broke, is a duplicate.
+ *
+ * A checkpoint of that clock is of the policy that begins there.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+
+void gw_switch_follow_word(struct gw_server *server)
+{
+    const struct gw_regime *regime = &server->regime;
+    uint64_t total = server->start.total_steps;
+    gw_shard_follow(server->shard, &regime->word,
+                    regime->until < total ? regime->until : total);
+}
+
+/* There are none of members that follow the protocol. */
+static void forget_pushes(struct gw_server *server)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        for (uint32_t i = 0; i < server->shard->chunks; i++) {
+            server->deferred -= gw_shard_slot(server->shard, rank, i)->landed;
+            gw_shard_unhold(server->shard, rank, i);
+        }
+}
+
+/* Every chunk is where the next policy begins. */
+static void go_over(struct gw_server *server)
+{
+    struct gw_error error;
+    struct gw_switch next = server->next;
+    server->next = server->after;
+    server->after = (struct gw_switch){0};
+    server->regime = next.regime;
+    server->base_clock = next.clock;
+    server->quorum.decided = 0;
+    if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
+                      &error) != GW_OK) {
+        gw_server_finish(server, error.status, "%s", error.text);
+        return;
+    }
+    gw_switch_follow_word(server);
+    gw_shard_renumber(server->shard, next.clock);
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        server->session[rank].clock = next.clock;
+        server->session[rank].pushed = 0;
+    }
+    forget_pushes(server);
+    if (next.has_cut)
+        gw_save_cut(server, next.clock, next.clock);
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        gw_session_answer(server, i);
+}
+
+void gw_switch_reached(struct gw_server *server)
+{
+    if (!server->next.decision)
+        return;
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].version != server->next.clock)
+            return;
+    go_over(server);
+}
+
+int gw_switch_delays_cut(struct gw_server *server, uint64_t clock)
+{
+    if (!server->next.decision || server->next.clock != clock)
+        return 0;
+    server->next.has_cut = 1;
+    return 1;
+}
+
+void gw_switch_decided(struct gw_server *server,
+                       const struct gw_decision *decision)
+{
+    struct gw_error error;
+    struct gw_policy_word word;
+    struct gw_switch next = {.decision = decision->number,
+                             .clock = decision->clock};
+    enum gw_status status =
+        gw_policy_word_parse(decision->policy, &word, &error);
+    if (status == GW_OK)
+        status = gw_regime_make(&server->config, &word, decision->clock,
+                                &next.regime, &error);
+    if (status != GW_OK) {
+        gw_server_finish(server, status, "decision %u: %s", decision->number,
+                         error.text);
+        return;
+    }
+    if (server->next.decision) {
+        server->after = next;
+        return;
+    }
+    server->next = next;
+    if (!server->regime.each) {
+        gw_switch_reached(server);
+        return;
+    }
+    gw_each_meet(server);
+    server->renumbered = decision->number;
+    go_over(server);
+}
