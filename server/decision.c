@@ -253,6 +253,13 @@ void gw_leader_want_cut(struct gw_leader *leader)
     gw_meet_maybe(leader);
 }
 
+void gw_leader_switch(struct gw_leader *leader,
+                      const struct gw_policy_word *word)
+{
+    leader->asked = *word;
+    leader->has_asked = 1;
+}
+
 static void decide_score(struct gw_leader *leader);
 
 void gw_leader_stored(struct gw_leader *leader)

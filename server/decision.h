@@ -122,6 +122,11 @@ enum gw_status gw_leader_settled(struct gw_leader *leader,
 void gw_leader_stop(struct gw_leader *leader);
 void gw_leader_want_cut(struct gw_leader *leader);
 
+/* Another policy is wanted, where all ranks have one clock. The last one asked
+   for is the one that comes. */
+void gw_leader_switch(struct gw_leader *leader,
+                      const struct gw_policy_word *word);
+
 /* A checkpoint is complete (or was given up), in the order of their cuts. */
 void gw_leader_stored(struct gw_leader *leader);
 

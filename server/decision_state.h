@@ -24,6 +24,8 @@ struct gw_leader {
     uint32_t cuts_open; /* that are not stored yet */
     int score_waits;    /* for a cut to be stored */
     int stop, want_cut;
+    int has_asked; /* for another policy: */
+    struct gw_policy_word asked;
     uint8_t phase;   /* of the votes that are awaited */
     uint32_t voters; /* shards that own a chunk */
     uint32_t votes;  /* of them, complete */
