@@ -17,6 +17,7 @@ dist_check_SCRIPTS += \
 	%D%/run/bench.sh \
 	%D%/run/checkpoint.sh \
 	%D%/run/cli.sh \
+	%D%/run/ctl.sh \
 	%D%/run/disk.sh \
 	%D%/run/docs.sh \
 	%D%/run/junk.sh \
