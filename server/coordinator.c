@@ -68,18 +68,20 @@ void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
 
 /* ---- the member's handler ---- */
 
-/* Whether there is room for one more who is no member, or not yet. */
-static int has_room(struct gw_coordinator *self)
+/* Whether there is room for one more who is no member, or not yet. Those who
+   come through the local socket have room of their own: a crowd at the port
+   does not keep the user out. */
+static int has_room(struct gw_coordinator *self, int local)
 {
-    uint64_t most = STRANGERS_MAX + self->config->cluster.workers +
-                    self->config->cluster.servers;
-    uint64_t peers = 0, members = 0;
+    uint64_t most = STRANGERS_MAX, peers = 0;
+    if (!local)
+        most += self->config->cluster.workers + self->config->cluster.servers;
     for (struct gw_peer *peer = gw_member_peers(self->member); peer;
          peer = gw_peer_next(peer))
-        peers++;
+        peers += peer->local == local;
     for (const struct gw_roster *one = self->roster; one; one = one->next)
-        members++;
-    return peers < members + most;
+        most += !local;
+    return peers < most;
 }
 
 static enum gw_status admit(void *owner,
@@ -98,7 +100,7 @@ static enum gw_status admit(void *owner,
                  gw_coordinator_address(self));
         return GW_EREFUSED;
     }
-    if (!has_room(self)) {
+    if (!has_room(self, peer->local)) {
         snprintf(why, why_bytes, "too many have logged in and not joined");
         return GW_EREFUSED;
     }

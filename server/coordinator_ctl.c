@@ -156,6 +156,7 @@ void gw_coordinator_requested(struct gw_coordinator *self,
     if (refused) {
         message.status.status = GW_EREFUSED;
         message.status.text = error.text;
+        gw_text_clean(error.text); /* it may show what was asked for */
     }
     gw_log_info(self->log, "%s asks: %s", peer->name, message.status.text);
     /* before the end, which may close the connection */

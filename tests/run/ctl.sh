@@ -165,6 +165,28 @@ kill -9 "$launched" && await 4 nobody_left && [ -z "$(ls "$sockets")" ]
 ok 'the end of the launcher removes it'
 wait "$launched"
 
+
+# a step that cannot end, and no patience: the watch ends the process
+job_of stuck
+stuck=$started
+worker=$(pid_of worker)
+kill -STOP "$worker" && kill -TERM "$stuck" && sleep 0.5 && kill -TERM "$stuck" &&
+  leaves 3 "$stuck" && await 3 nobody_left && [ -z "$(ls "$sockets")" ]
+ok 'a second signal removes it'
+
+# --- what is in its place stays there ---
+# the shell's pid becomes the coordinator's
+GW_TEST_MARK=$scratch sh -c 'echo mine >"$1/$$.sock" && exec "$2" coordinator "$3"' \
+  sh "$sockets" "$program" "$job" >"$scratch/f.out" 2>"$scratch/f.err" &
+coordinator=$!
+await 10 grep -qs "^members join at" "$scratch/f.out" &&
+  grep -q " warn gradweir ctl cannot reach this job: cannot listen on unix:$sockets/$coordinator.sock: " "$scratch/f.err" &&
+  run 1 ctl stop && says 'ctl: no job of this user runs' &&
+  kill -TERM "$coordinator" && leaves 3 "$coordinator" &&
+  [ "$(cat "$sockets/$coordinator.sock")" = mine ]
+ok 'a file that is in its place stays, and the job runs without'
+rm -f "$sockets/$coordinator.sock"
+
 # --- directories that are not the user's alone ---
 # warns PATTERN: a job runs to its end, and says in one line why it cannot be
 # reached.
