@@ -36,7 +36,7 @@ void world_open(struct world *world, const char *transport)
         .ops = gw_transport_find(local ? "tcp" : transport, &error)};
     assert_non_null(world->ops);
     if (local) {
-        strcpy(world->directory, "/tmp/gradweir-test-XXXXXX");
+        strcpy(world->directory, "/tmp/gradweir-unix-XXXXXX");
         assert_non_null(mkdtemp(world->directory));
     }
     if (is_sim(world)) {

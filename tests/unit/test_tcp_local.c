@@ -199,7 +199,7 @@ static void who_came_by_which_way_is_known(void **state)
     couple_free(couple);
 
     couple = couple_new("tcp");
-    char address[GW_ADDRESS_MAX], directory[] = "/tmp/gradweir-test-XXXXXX";
+    char address[GW_ADDRESS_MAX], directory[] = "/tmp/gradweir-unix-XXXXXX";
     assert_non_null(mkdtemp(directory));
     snprintf(address, sizeof address, "unix:%s/s", directory);
     assert_int_equal(gw_member_listen(couple->a.member, address, &error),
