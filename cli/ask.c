@@ -15,10 +15,6 @@
 /* The last dial that is in time fails a little later, and says why. */
 #define GRACE_US 700000
 
-#define NOBODY                                                                 \
-    "no coordinator at %s within %.0f s: %s; is it running, and is that the "  \
-    "address it prints?"
-
 struct question {
     const struct gw_ask_options *options;
     struct gw_loop *loop;
@@ -37,6 +33,22 @@ static void end(struct question *question, enum gw_status status)
     gw_loop_stop(question->loop);
 }
 
+static void
+end_in_vain(struct question *question, enum gw_status status, const char *why)
+{
+    const struct gw_ask_options *options = question->options;
+    if (options->wait_us == 0)
+        end(question,
+            gw_fail(question->error, status, "no coordinator at %s: %s",
+                    options->coordinator, why));
+    else
+        end(question,
+            gw_fail(question->error, status,
+                    "no coordinator at %s within %.0f s: %s; is it running, "
+                    "and is that the address it prints?",
+                    options->coordinator, (double)options->wait_us / 1e6, why));
+}
+
 static enum gw_status admit(void *owner,
                             struct gw_peer *peer,
                             const struct gw_hello *hello,
@@ -53,10 +65,14 @@ static enum gw_status admit(void *owner,
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
     struct question *question = owner;
+    const struct gw_request *order = question->options->order;
     struct gw_message message = {
         .kind = GW_MESSAGE_STATUS,
         .status = {.request = (uint8_t)question->options->request, .text = ""}};
     (void)link;
+    if (order)
+        message =
+            (struct gw_message){.kind = GW_MESSAGE_REQUEST, .request = *order};
     question->connected = 1;
     if (!question->asked)
         gw_peer_tell(peer, &message);
@@ -70,6 +86,11 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     (void)peer;
     if (message->kind != GW_MESSAGE_STATUS || question->text)
         return;
+    if (message->status.status != GW_OK) {
+        end(question,
+            gw_fail(question->error, GW_EREFUSED, "%s", message->status.text));
+        return;
+    }
     question->text = strdup(message->status.text);
     if (question->text)
         end(question, GW_OK);
@@ -107,8 +128,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct question *question = owner;
     if (status == GW_EUNREACHABLE)
-        end(question, gw_fail(question->error, status, NOBODY, peer->address,
-                              (double)question->options->wait_us / 1e6, why));
+        end_in_vain(question, status, why);
     else
         end(question, gw_fail(question->error, status,
                               "cannot reach the coordinator at %s: %s",
@@ -138,14 +158,12 @@ static void on_patience(struct gw_timer *timer)
 static void on_limit(struct gw_timer *timer)
 {
     struct question *question = timer->owner;
-    const char *where = question->options->coordinator;
-    double seconds = (double)question->options->wait_us / 1e6;
     if (question->connected)
         end(question, gw_fail(question->error, GW_ETIMEOUT,
-                              "the coordinator at %s does not answer", where));
+                              "the coordinator at %s does not answer",
+                              question->options->coordinator));
     else
-        end(question, gw_fail(question->error, GW_EUNREACHABLE, NOBODY, where,
-                              seconds, "nothing answers"));
+        end_in_vain(question, GW_ETIMEOUT, "nothing answers");
 }
 
 static void start_timer(struct question *question,
@@ -161,8 +179,11 @@ static void start_timer(struct question *question,
 static enum gw_status ask(struct question *question)
 {
     const struct gw_ask_options *options = question->options;
+    /* local addresses are tcp's */
+    int local = strncmp(options->coordinator, "unix:", 5) == 0;
+    uint64_t limit_us = options->limit_us;
     const struct gw_transport_ops *transport =
-        gw_transport_find("auto", question->error);
+        gw_transport_find(local ? "tcp" : "auto", question->error);
     if (!transport)
         return question->error->status;
     const struct gw_member_options member = {
@@ -171,7 +192,7 @@ static enum gw_status ask(struct question *question)
         .transport_config = {.interface = options->interface},
         .role = GW_ROLE_OBSERVER,
         .rank = GW_RANK_NONE,
-        .join_us = options->wait_us,
+        .join_us = options->wait_us ? options->wait_us : 1,
         .handler = &handler,
         .owner = question,
     };
@@ -185,7 +206,7 @@ static enum gw_status ask(struct question *question)
         return status;
     start_timer(question, &question->patience, on_patience, PATIENCE_US);
     start_timer(question, &question->limit, on_limit,
-                options->wait_us + GRACE_US);
+                limit_us ? limit_us : options->wait_us + GRACE_US);
     gw_loop_run(question->loop);
     gw_timer_stop(question->loop, &question->patience);
     gw_timer_stop(question->loop, &question->limit);

@@ -1,6 +1,7 @@
 /*
- * Asking a running coordinator, as an observer: its status, or the job. How a
- * member learns what its host's own settings are put over before it joins.
+ * Asking a running coordinator, as an observer: its status, or the job, which
+ * is how a member learns what its host's own settings are put over before it
+ * joins; or for something to be done.
  */
 #ifndef GW_CLI_ASK_H
 #define GW_CLI_ASK_H
@@ -12,16 +13,20 @@
 #include "proto/status.h"
 
 struct gw_ask_options {
-    const char *coordinator; /* HOST:PORT */
+    const char *coordinator; /* HOST:PORT, or unix:PATH */
     const char *interface;   /* to dial from, "" for the default */
     enum gw_ask request;
-    uint64_t wait_us;         /* for a coordinator that is not there yet */
+    const struct gw_request *order; /* this is asked for instead, or NULL */
+    uint64_t wait_us;  /* for a coordinator that is not there yet; 0: it is */
+    uint64_t limit_us; /* for it all, 0: wait_us and a moment */
     const struct gw_log *log; /* may be NULL; told when the wait is long */
 };
 
 /*
- * Blocks. *text_p is the caller's to free. GW_EUNREACHABLE, GW_ETIMEOUT,
- * GW_EREFUSED, GW_EVERSION, each with a line.
+ * Blocks, for as long as the options say. *text_p is the caller's to free.
+ * GW_EUNREACHABLE (nobody is there), GW_ETIMEOUT, GW_EREFUSED (the
+ * coordinator's line says why it takes neither us nor the order), GW_EVERSION,
+ * each with a line.
  */
 enum gw_status gw_ask(const struct gw_ask_options *options,
                       char **text_p,

@@ -37,6 +37,7 @@ enum gw_exit gw_cmd_coordinator(int argc, char **argv);
 enum gw_exit gw_cmd_server(int argc, char **argv);
 enum gw_exit gw_cmd_worker(int argc, char **argv);
 enum gw_exit gw_cmd_status(int argc, char **argv);
+enum gw_exit gw_cmd_ctl(int argc, char **argv);
 enum gw_exit gw_cmd_eval(int argc, char **argv);
 enum gw_exit gw_cmd_export(int argc, char **argv);
 enum gw_exit gw_cmd_import(int argc, char **argv);

@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/leash.h"
+#include "cli/local.h"
 #include "cli/order.h"
 #include "cli/place.h"
 #include "cli/printer.h"
@@ -50,6 +52,8 @@ struct coordinator {
     int leash;
     const char *listen;
     struct gw_config config;
+    char local[GW_LOCAL_PATH_MAX]; /* of the socket for gradweir ctl, or "" */
+    atomic_int has_local;          /* and it may be there */
 
     struct gw_loop *loop;
     struct gw_coordinator *coordinator;
@@ -125,6 +129,14 @@ static void on_orphaned(void *owner)
     }
     pthread_mutex_unlock(&command->mutex);
     post(command, &command->orphan_task);
+}
+
+/* What closing the coordinator would have done. */
+static void on_exits(void *owner)
+{
+    struct coordinator *command = owner;
+    if (atomic_load(&command->has_local))
+        unlink(command->local);
 }
 
 static void gone_run(struct gw_task *task)
@@ -299,6 +311,21 @@ static enum gw_status choose_address(struct coordinator *command,
     return status;
 }
 
+/* A job that cannot be commanded is a job all the same. Under a launcher it is
+   the launcher's pid that the user knows. */
+static void choose_local(struct coordinator *command)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    struct gw_error error;
+    pid_t pid = command->leash >= 0 ? getppid() : getpid();
+    if (gw_local_place((uint32_t)pid, command->local, &error) == GW_OK)
+        return;
+    command->local[0] = '\0';
+    snprintf(text, sizeof text, "gradweir ctl cannot reach this job: %.400s",
+             error.text);
+    gw_process_warn(&command->process, text);
+}
+
 static void set_state(struct coordinator *command, enum stage state)
 {
     pthread_mutex_lock(&command->mutex);
@@ -349,11 +376,13 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     if (status != GW_OK)
         return status;
     command->loop->log = &command->process.log;
+    choose_local(command);
     const struct gw_coordinator_options options = {
         .loop = command->loop,
         .transport = transport,
         .interface = config->cluster.interface,
         .listen = address,
+        .local = command->local,
         .machine = command->process.machine,
         .config = config,
         .resume = command->order.resume ? config->checkpoint.dir : NULL,
@@ -364,10 +393,13 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     };
     status = gw_coordinator_open(&options, &command->coordinator, error);
     if (status == GW_OK) {
+        atomic_store(&command->has_local,
+                     gw_coordinator_local(command->coordinator)[0] != '\0');
         status = run_loop(command);
         gw_fail(error, status, "%s", command->final.text);
         gw_watch_limit(command->process.watch, LEAVE_MS, GW_EXIT_FAILED);
         gw_coordinator_close(command->coordinator);
+        atomic_store(&command->has_local, 0);
     }
     gw_loop_close(command->loop);
     /* whoever reads the rest may take his time */
@@ -414,6 +446,7 @@ static enum gw_exit coordinate(struct coordinator *command)
     command->process.hurry = on_hurry;
     command->process.orphaned = on_orphaned;
     command->process.line = on_line;
+    command->process.exits = on_exits;
     command->process.owner = command;
     /* objects on standard output leave no place for lines there */
     FILE *to = command->order.json && strcmp(command->order.json, "-") == 0

@@ -17,6 +17,7 @@ gradweir_SOURCES = \
 	%D%/cmd_bench.c \
 	%D%/cmd_config.c \
 	%D%/cmd_coordinator.c \
+	%D%/cmd_ctl.c \
 	%D%/cmd_eval.c \
 	%D%/cmd_export.c \
 	%D%/cmd_server.c \
@@ -31,6 +32,8 @@ gradweir_SOURCES = \
 	%D%/launch.h \
 	%D%/leash.c \
 	%D%/leash.h \
+	%D%/local.c \
+	%D%/local.h \
 	%D%/main.c \
 	%D%/order.c \
 	%D%/order.h \

@@ -16,6 +16,7 @@ static const struct gw_command commands[] = {
     {"server", "join a job and keep a part of its weights", gw_cmd_server},
     {"worker", "join a job and compute gradients for it", gw_cmd_worker},
     {"status", "ask a running job how it is", gw_cmd_status},
+    {"ctl", "command a running job of this host", gw_cmd_ctl},
     {"eval", "score a checkpoint on its test set", gw_cmd_eval},
     {"export", "write a checkpoint as one safetensors file", gw_cmd_export},
     {"import", "make a checkpoint out of a safetensors file", gw_cmd_import},

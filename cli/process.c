@@ -127,12 +127,20 @@ static void on_tick(void *owner)
     say_insecure(process);
 }
 
+static void on_exits(void *owner)
+{
+    struct gw_process *process = owner;
+    if (process->exits)
+        process->exits(process->owner);
+}
+
 static const struct gw_watch_events watch_events = {
     .stop = on_stop,
     .hurry = on_hurry,
     .orphaned = on_orphaned,
     .line = on_line,
     .tick = on_tick,
+    .exits = on_exits,
 };
 
 enum gw_status gw_process_open(struct gw_process *process,

@@ -37,6 +37,7 @@ struct gw_process {
     void (*orphaned)(void *owner);
     void (*line)(void *owner, const char *line);
     void (*tick)(void *owner);
+    void (*exits)(void *owner); /* after this the watch ends the process */
     void *owner;
 };
 

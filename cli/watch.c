@@ -49,6 +49,12 @@ struct gw_watch {
     char bytes[512];
 };
 
+static void leave(struct gw_watch *watch, int code)
+{
+    watch->options.events->exits(watch->options.owner);
+    _exit(code);
+}
+
 static void request_stop(struct gw_watch *watch, const char *why)
 {
     if (atomic_exchange(&watch->stopped, 1))
@@ -68,7 +74,7 @@ static void on_signal(uv_signal_t *signal, int number)
         return;
     gw_log_warn(watch->options.log, "another signal: exits at once");
     if (watch->hurried || !watch->options.events->hurry(watch->options.owner))
-        _exit(GW_EXIT_INTERRUPTED);
+        leave(watch, GW_EXIT_INTERRUPTED);
     watch->hurried = 1;
     watch->ticks_since_stop = 0;
     gw_watch_limit(watch, HURRY_MS, GW_EXIT_INTERRUPTED);
@@ -90,7 +96,7 @@ static void on_tick(uv_timer_t *timer)
         gw_log_error(watch->options.log,
                      "the %s did not end in time, exits at once",
                      watch->options.name);
-    _exit(atomic_load(&watch->limit_code));
+    leave(watch, atomic_load(&watch->limit_code));
 }
 
 static void on_line(void *owner, const char *line)
@@ -98,7 +104,7 @@ static void on_line(void *owner, const char *line)
     struct gw_watch *watch = owner;
     const char *why = gw_leash_word(line, "stop");
     if (strcmp(line, "now") == 0)
-        _exit(GW_EXIT_INTERRUPTED);
+        leave(watch, GW_EXIT_INTERRUPTED);
     if (why)
         request_stop(watch, why);
     else

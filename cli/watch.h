@@ -26,6 +26,8 @@ struct gw_watch_events {
     void (*line)(void *owner, const char *line);
     /* Ten times a second. */
     void (*tick)(void *owner);
+    /* The watch now ends the process, which will run no code but this. */
+    void (*exits)(void *owner);
 };
 
 struct gw_watch_options {

@@ -55,6 +55,7 @@ const char *gw_message_name(enum gw_message_kind kind)
         [GW_MESSAGE_FILE_OPEN] = "file open",
         [GW_MESSAGE_FILE_REPLY] = "file reply",
         [GW_MESSAGE_STATUS] = "status",
+        [GW_MESSAGE_REQUEST] = "request",
     };
     if (kind <= 0 || kind >= GW_MESSAGE_KINDS)
         return "unknown";

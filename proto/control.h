@@ -14,7 +14,9 @@
  *   saving    shard > coordinator    SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
  *   watching  member > coordinator   REPORT, STALL, STOP, BYE
- *             observer > coordinator GONE, STATUS, STOP
+ *             observer > coordinator GONE, STATUS, STOP;  back  STATUS
+ *   ordering  observer > coordinator REQUEST;  back  STATUS
+ *             coordinator > shard 0  REQUEST
  *   ending    coordinator > member   END;  > shard 0  STOP
  */
 #ifndef GW_PROTO_CONTROL_H
@@ -57,6 +59,7 @@ enum gw_message_kind {
     GW_MESSAGE_STATUS,
     GW_MESSAGE_SETTLED,
     GW_MESSAGE_ARRIVED,
+    GW_MESSAGE_REQUEST,
     GW_MESSAGE_KINDS,
 };
 
@@ -323,6 +326,22 @@ enum gw_ask {
 struct gw_status_message {
     uint8_t request; /* enum gw_ask */
     const char *text;
+    enum gw_status status; /* answer to a REQUEST: GW_OK, and `text` says what
+                              will happen, or GW_EREFUSED, and it says why */
+};
+
+/* What the job's user wants of a running job. The coordinator takes it from an
+   observer of its own host only, answers with a STATUS, and passes on to shard
+   0 what is decided there. */
+enum gw_request_kind {
+    GW_REQUEST_POLICY = 1, /* another policy, where all chunks have one clock */
+    GW_REQUEST_CHECKPOINT, /* a cut at the next clock where one can be */
+    GW_REQUEST_STOP,       /* the end, as a signal asks for it */
+};
+
+struct gw_request {
+    uint8_t kind;     /* enum gw_request_kind */
+    const char *text; /* policy: the word; others: "" */
 };
 
 struct gw_message {
@@ -351,6 +370,7 @@ struct gw_message {
         struct gw_status_message status;
         struct gw_settled settled;
         struct gw_arrived arrived;
+        struct gw_request request;
     };
 };
 

@@ -443,7 +443,21 @@ static PACK(pack_status)
     gwpb__status__init(to);
     to->request = from->request;
     to->text = text_out(from->text);
+    to->status = (int32_t)from->status;
     out->status = to;
+    return GW_OK;
+}
+
+static PACK(pack_request)
+{
+    const struct gw_request *from = &message->request;
+    Gwpb__Request *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__request__init(to);
+    to->kind = from->kind;
+    to->text = text_out(from->text);
+    out->request = to;
     return GW_OK;
 }
 
@@ -471,4 +485,5 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_STATUS] = pack_status,
     [GW_MESSAGE_SETTLED] = pack_settled,
     [GW_MESSAGE_ARRIVED] = pack_arrived,
+    [GW_MESSAGE_REQUEST] = pack_request,
 };

@@ -409,6 +409,19 @@ static UNPACK(unpack_status)
         return GW_EPROTO;
     to->request = (uint8_t)from->request;
     to->text = from->text;
+    to->status = (enum gw_status)from->status;
+    return GW_OK;
+}
+
+static UNPACK(unpack_request)
+{
+    const Gwpb__Request *from = in->request;
+    struct gw_request *to = &message->request;
+    (void)arena;
+    if (from->kind < GW_REQUEST_POLICY || from->kind > GW_REQUEST_STOP)
+        return GW_EPROTO;
+    to->kind = (uint8_t)from->kind;
+    to->text = from->text;
     return GW_OK;
 }
 
@@ -436,4 +449,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_STATUS] = unpack_status,
     [GW_MESSAGE_SETTLED] = unpack_settled,
     [GW_MESSAGE_ARRIVED] = unpack_arrived,
+    [GW_MESSAGE_REQUEST] = unpack_request,
 };

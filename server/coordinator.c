@@ -68,18 +68,20 @@ void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
 
 /* ---- the member's handler ---- */
 
-/* Whether there is room for one more who is no member, or not yet. */
-static int has_room(struct gw_coordinator *self)
+/* Whether there is room for one more who is no member, or not yet. Those who
+   come through the local socket have room of their own: a crowd at the port
+   does not keep the user out. */
+static int has_room(struct gw_coordinator *self, int local)
 {
-    uint64_t most = STRANGERS_MAX + self->config->cluster.workers +
-                    self->config->cluster.servers;
-    uint64_t peers = 0, members = 0;
+    uint64_t most = STRANGERS_MAX, peers = 0;
+    if (!local)
+        most += self->config->cluster.workers + self->config->cluster.servers;
     for (struct gw_peer *peer = gw_member_peers(self->member); peer;
          peer = gw_peer_next(peer))
-        peers++;
+        peers += peer->local == local;
     for (const struct gw_roster *one = self->roster; one; one = one->next)
-        members++;
-    return peers < members + most;
+        most += !local;
+    return peers < most;
 }
 
 static enum gw_status admit(void *owner,
@@ -89,12 +91,16 @@ static enum gw_status admit(void *owner,
                             size_t why_bytes)
 {
     struct gw_coordinator *self = owner;
-    (void)peer;
     if (hello->role == GW_ROLE_COORDINATOR) {
         snprintf(why, why_bytes, "this job has a coordinator");
         return GW_EREFUSED;
     }
-    if (!has_room(self)) {
+    if (peer->local && hello->role != GW_ROLE_OBSERVER) {
+        snprintf(why, why_bytes, "members join at %s",
+                 gw_coordinator_address(self));
+        return GW_EREFUSED;
+    }
+    if (!has_room(self, peer->local)) {
         snprintf(why, why_bytes, "too many have logged in and not joined");
         return GW_EREFUSED;
     }
@@ -169,6 +175,8 @@ static void from_stranger(struct gw_coordinator *self,
         got_status(self, peer, message->status.request);
     else if (message->kind == GW_MESSAGE_STOP && observer)
         got_stop(self, peer, &message->stop);
+    else if (message->kind == GW_MESSAGE_REQUEST && observer)
+        gw_coordinator_requested(self, peer, &message->request);
     else if (message->kind == GW_MESSAGE_GONE && observer)
         gw_coordinator_gone(self, message->gone.pid, message->gone.text);
     else if (message->kind == GW_MESSAGE_BYE || message->kind == GW_MESSAGE_END)
@@ -280,6 +288,24 @@ static enum gw_status print_job(struct gw_coordinator *self,
     return GW_OK;
 }
 
+/* A job can do without being commanded. */
+static void listen_locally(struct gw_coordinator *self)
+{
+    char address[GW_ADDRESS_MAX];
+    struct gw_error error;
+    const char *path = self->options.local;
+    if (!path || !path[0])
+        return;
+    /* one that is cut off is too long for a socket as well */
+    snprintf(address, sizeof address, "unix:%s", path);
+    self->has_local = gw_member_listen(self->member, address, &error) == GW_OK;
+    if (self->has_local)
+        gw_log_info(self->log, "takes orders at %s", address);
+    else
+        gw_coordinator_warn(self, "gradweir ctl cannot reach this job: %s",
+                            error.text);
+}
+
 static enum gw_status open_all(struct gw_coordinator *self,
                                struct gw_error *error)
 {
@@ -306,9 +332,11 @@ static enum gw_status open_all(struct gw_coordinator *self,
         return status;
     gw_member_set_epoch(self->member, 1);
     status = gw_member_listen(self->member, options->listen, error);
-    if (status == GW_OK)
-        gw_coordinator_watch(self);
-    return status;
+    if (status != GW_OK)
+        return status;
+    listen_locally(self);
+    gw_coordinator_watch(self);
+    return GW_OK;
 }
 
 enum gw_status gw_coordinator_open(const struct gw_coordinator_options *options,
@@ -362,6 +390,11 @@ void gw_coordinator_close(struct gw_coordinator *self)
 const char *gw_coordinator_address(const struct gw_coordinator *self)
 {
     return gw_member_address(self->member);
+}
+
+const char *gw_coordinator_local(const struct gw_coordinator *self)
+{
+    return self->has_local ? self->options.local : "";
 }
 
 uint64_t gw_coordinator_step(const struct gw_coordinator *self)

@@ -77,8 +77,11 @@ struct gw_coordinator_options {
     struct gw_loop *loop;
     const struct gw_transport_ops *transport;
     const char *interface;
-    const char *listen;             /* address, port 0 for any */
-    uint64_t machine;               /* as of members: equal for one kernel */
+    const char *listen; /* address, port 0 for any */
+    const char *local;  /* path of the socket that orders come through; NULL or
+                           "": none. Where it cannot be made, events->warning
+                           says so; it is gone when the coordinator is closed */
+    uint64_t machine;   /* as of members: equal for one kernel */
     const struct gw_config *config; /* checked; outlives the coordinator */
     const char *resume; /* checkpoint directory to go on from, or NULL */
     struct gw_log *log;
@@ -98,6 +101,9 @@ void gw_coordinator_close(struct gw_coordinator *coordinator);
 
 /* Where members join. */
 const char *gw_coordinator_address(const struct gw_coordinator *coordinator);
+
+/* The path of the socket that orders come through; "" where there is none. */
+const char *gw_coordinator_local(const struct gw_coordinator *coordinator);
 
 /*
  * Ends the job in order at the next step, with a checkpoint; if that takes more

@@ -2,6 +2,7 @@
  * Inside the coordinator: what its files share.
  *
  *   coordinator.c         opening, messages, closing
+ *   coordinator_ctl.c     what the user wants of a running job
  *   coordinator_join.c    who is there: ranks, shards, views, keys
  *   coordinator_run.c     reports, scores, decisions
  *   coordinator_switch.c  from one policy to the next
@@ -81,6 +82,7 @@ struct gw_coordinator {
     struct gw_member *member;
     enum gw_phase phase;
     char *job_text;
+    int has_local; /* it listens at options.local */
 
     struct gw_roster *roster;
     uint32_t workers, servers, shards; /* joined so far; shards of all */
@@ -134,6 +136,11 @@ void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* coordinator_ctl.c */
+void gw_coordinator_requested(struct gw_coordinator *self,
+                              struct gw_peer *peer,
+                              const struct gw_request *request);
 
 /* coordinator_join.c */
 void gw_coordinator_joined(struct gw_coordinator *self,

@@ -400,6 +400,20 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_log_warn(server->log, "%s: %s", peer->name, why);
 }
 
+/* The coordinator has checked it; the end of a job it asks for by STOP. */
+static void got_request(struct gw_server *server,
+                        const struct gw_request *request)
+{
+    struct gw_policy_word word;
+    if (request->kind == GW_REQUEST_CHECKPOINT)
+        gw_leader_want_cut(server->leader);
+    else if (request->kind == GW_REQUEST_POLICY &&
+             gw_policy_word_parse(request->text, &word, NULL) == GW_OK)
+        gw_leader_switch(server->leader, &word);
+    else
+        gw_peer_reject(server->coordinator, 0, "request that makes no sense");
+}
+
 static void
 on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
@@ -421,6 +435,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     else if (from_coordinator && message->kind == GW_MESSAGE_STOP &&
              server->leader)
         gw_leader_stop(server->leader);
+    else if (from_coordinator && message->kind == GW_MESSAGE_REQUEST &&
+             server->leader)
+        got_request(server, &message->request);
     else if (from_coordinator && message->kind == GW_MESSAGE_STORED &&
              server->leader)
         gw_leader_stored(server->leader);

@@ -17,6 +17,7 @@ dist_check_SCRIPTS += \
 	%D%/run/bench.sh \
 	%D%/run/checkpoint.sh \
 	%D%/run/cli.sh \
+	%D%/run/ctl.sh \
 	%D%/run/disk.sh \
 	%D%/run/docs.sh \
 	%D%/run/junk.sh \
@@ -88,6 +89,7 @@ check_PROGRAMS += \
 	%D%/unit/test_status \
 	%D%/unit/test_tcp_addresses \
 	%D%/unit/test_tcp_hostile \
+	%D%/unit/test_tcp_local \
 	%D%/unit/test_trace \
 	%D%/unit/test_transport_parts \
 	%D%/unit/test_update \
@@ -133,6 +135,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
+%C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
 %C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_batch_SOURCES = \
 	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)

@@ -17,27 +17,31 @@ uint64_t gw_member_tick_us(const struct gw_member *member)
 
 /* ---- accepting ---- */
 
-static struct gw_peer *find_peer(struct gw_member *member,
-                                 const struct gw_hello *hello)
+/* What may be said through a local listener is nobody's who comes otherwise,
+   whatever incarnation he claims. */
+static struct gw_peer *
+find_peer(struct gw_member *member, const struct gw_hello *hello, int local)
 {
     struct gw_peer *peer = member->peers;
-    while (peer && (peer->opener || peer->role != hello->role ||
-                    peer->incarnation != hello->incarnation))
+    while (peer &&
+           (peer->opener || peer->role != hello->role ||
+            peer->incarnation != hello->incarnation || peer->local != local))
         peer = peer->next;
     return peer;
 }
 
 static enum gw_status admit(struct gw_member *member,
                             const struct gw_hello *hello,
-                            const char *remote,
+                            const struct gw_link *link,
                             struct gw_reply *reply,
                             struct gw_peer **peer_p)
 {
     struct gw_peer *peer =
         gw_peer_new(member, hello->role, hello->rank, hello->incarnation,
-                    remote, hello->links);
+                    link->remote, hello->links);
     if (!peer)
         return GW_ENOMEM;
+    peer->local = link->local;
     enum gw_status status = member->handler->admit(
         member->owner, peer, hello, reply->reason, sizeof reply->reason);
     if (status != GW_OK) {
@@ -68,10 +72,9 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
                  member->job, hello->job);
         return GW_EREFUSED;
     }
-    struct gw_peer *peer = find_peer(member, hello);
+    struct gw_peer *peer = find_peer(member, hello, link->local);
     if (!peer) {
-        enum gw_status status =
-            admit(member, hello, link->remote, reply, &peer);
+        enum gw_status status = admit(member, hello, link, reply, &peer);
         if (status != GW_OK)
             return status;
     }
@@ -213,9 +216,12 @@ enum gw_status gw_member_listen(struct gw_member *member,
                                 const char *address,
                                 struct gw_error *error)
 {
-    return member->transport->ops->listen(member->transport, address,
-                                          &member->acceptor, &member->listener,
-                                          error);
+    struct gw_listener *listener;
+    enum gw_status status = member->transport->ops->listen(
+        member->transport, address, &member->acceptor, &listener, error);
+    if (status == GW_OK && !member->listener)
+        member->listener = listener;
+    return status;
 }
 
 const char *gw_member_address(const struct gw_member *member)

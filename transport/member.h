@@ -54,6 +54,7 @@ struct gw_peer {
     char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
     char address[GW_ADDRESS_MAX];
     struct gw_windows windows;
+    int local; /* it came through a local listener, on all its links */
     unsigned links;
     struct gw_peer_link link[GW_LINKS_MAX];
     /* the members' own */
@@ -123,7 +124,7 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
                               struct gw_member **member_p,
                               struct gw_error *error);
 
-/* Closes every peer and the listener. Not from within a handler's call. */
+/* Closes every peer and listener. Not from within a handler's call. */
 void gw_member_close(struct gw_member *member);
 
 uint64_t gw_member_incarnation(const struct gw_member *member);
@@ -140,11 +141,12 @@ uint64_t gw_member_clock(const struct gw_member *member);
 /* Microseconds since this process last found that it had been paused. */
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
 
-/* Once per member. Errors: of the transport's listen. */
+/* As often as there are addresses to listen at, until gw_member_close. Errors:
+   of the transport's listen. */
 enum gw_status gw_member_listen(struct gw_member *member,
                                 const char *address,
                                 struct gw_error *error);
-/* Where this member listens, with its real port; "" if it does not. */
+/* Where it listened first, with the real port; "" if it does not. */
 const char *gw_member_address(const struct gw_member *member);
 
 /*

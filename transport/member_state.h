@@ -12,7 +12,7 @@
 struct gw_member {
     struct gw_loop *loop;
     struct gw_transport *transport;
-    struct gw_listener *listener;
+    struct gw_listener *listener; /* the first; the transport closes all */
     struct gw_acceptor acceptor;
     const struct gw_member_handler *handler;
     void *owner;

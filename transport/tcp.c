@@ -166,8 +166,7 @@ static void free_link(struct gw_tcp_link *link)
     struct gw_tcp *tcp = link->tcp;
     if (link->fd >= 0)
         close(link->fd);
-    if (link->found)
-        freeaddrinfo(link->found);
+    free(link->found);
     free(link->in.message);
     free(link);
     handle_gone(tcp);
@@ -316,8 +315,7 @@ static enum gw_status dial(struct gw_transport *transport,
                            struct gw_link **link_p,
                            struct gw_error *error)
 {
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-    enum gw_status status = gw_tcp_split(address, host, port, error);
+    enum gw_status status = gw_tcp_check(address, error);
     if (status != GW_OK)
         return status;
     struct gw_tcp_link *link = gw_tcp_link_new(tcp_of(transport));
@@ -326,6 +324,7 @@ static enum gw_status dial(struct gw_transport *transport,
     link->base.handler = handler;
     link->base.owner = owner;
     link->base.windows = windows;
+    link->base.local = gw_tcp_is_local(address);
     snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
     snprintf(link->address, sizeof link->address, "%s", address);
     gw_hello_encode(hello, link->hello);
@@ -351,6 +350,7 @@ static void close_listener(struct gw_listener *listener)
     if (listener->next)
         listener->next->back = listener->back;
     gw_timer_stop(listener->tcp->base.loop, &listener->rest);
+    gw_tcp_local_remove(&listener->file);
     uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
 }
 
@@ -376,21 +376,22 @@ void gw_tcp_rest(struct gw_listener *listener)
 }
 
 static enum gw_status
-bind_socket(const char *address, int *fd_p, struct gw_error *error)
+bind_port(const char *address, int *fd_p, struct gw_error *error)
 {
-    struct addrinfo *found;
+    struct gw_tcp_places *found;
     enum gw_status status = gw_tcp_resolve(address, 0, 1, &found, error);
     if (status != GW_OK)
         return status;
-    int fd =
-        socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const struct gw_tcp_place *own = &found->place[0];
+    int fd = socket(own->at.ss_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int on = 1, failed = fd < 0;
     if (!failed) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        failed = bind(fd, found->ai_addr, found->ai_addrlen) != 0 ||
+        failed = bind(fd, (const struct sockaddr *)&own->at, own->bytes) != 0 ||
                  listen(fd, BACKLOG) != 0;
     }
-    freeaddrinfo(found);
+    free(found);
     if (!failed) {
         *fd_p = fd;
         return GW_OK;
@@ -417,7 +418,11 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
     struct gw_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
-    enum gw_status status = bind_socket(address, &listener->fd, error);
+    enum gw_status status =
+        gw_tcp_is_local(address)
+            ? gw_tcp_local_listen(address, BACKLOG, &listener->fd,
+                                  &listener->file, error)
+            : bind_port(address, &listener->fd, error);
     if (status != GW_OK)
         goto free_listener;
     if (uv_poll_init(tcp->uv, &listener->poll, listener->fd) != 0) {
@@ -439,6 +444,7 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
     return GW_OK;
 
 close_socket:
+    gw_tcp_local_remove(&listener->file);
     close(listener->fd);
 free_listener:
     free(listener);

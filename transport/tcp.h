@@ -1,10 +1,13 @@
 /*
  * Inside the tcp transport. A link is a non-blocking socket polled by libuv;
  * reads and writes are our own, so that a payload goes from the socket into its
- * window and from its arena into the socket without a buffer in between.
+ * window and from its arena into the socket without a buffer in between. Most
+ * are TCP sockets, some are stream sockets of the file system (unix(7)): those
+ * differ in their addresses and in nothing else.
  *
  *   tcp.c          the table, listeners' and links' life
  *   tcp_address.c  names, ports, interfaces
+ *   tcp_local.c    addresses of this host's file system
  *   tcp_login.c    from a socket to a link that is up
  *   tcp_read.c     frames in
  *   tcp_write.c    frames out
@@ -14,6 +17,7 @@
 
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <uv.h>
 
 #include "transport/loop_uv.h"
@@ -43,6 +47,24 @@ enum gw_tcp_state {
 };
 
 struct gw_tcp;
+
+/* Where an address leads to. */
+struct gw_tcp_place {
+    struct sockaddr_storage at;
+    socklen_t bytes;
+};
+
+struct gw_tcp_places {
+    size_t n; /* at least 1 */
+    struct gw_tcp_place place[];
+};
+
+/* The file of a listening local socket: removed only while it is that one. */
+struct gw_tcp_file {
+    dev_t device;
+    ino_t inode;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* "": none */
+};
 
 /* What is being read: a header, then perhaps a payload, then a header .. */
 struct gw_tcp_in {
@@ -88,8 +110,9 @@ struct gw_tcp_link {
     struct gw_work resolve;
     int resolving; /* the link cannot be freed before the work is done */
     char address[GW_ADDRESS_MAX];
-    struct addrinfo *found, *trying;
-    int number; /* why the address before failed, an errno */
+    struct gw_tcp_places *found;
+    size_t trying; /* of those */
+    int number;    /* why the address before failed, an errno */
     struct gw_error error;
 
     struct gw_tcp_in in;
@@ -100,6 +123,7 @@ struct gw_listener {
     struct gw_tcp *tcp;
     struct gw_acceptor *acceptor;
     int fd;
+    struct gw_tcp_file file;
     uv_poll_t poll;
     struct gw_timer rest; /* while there are no descriptors */
     struct gw_listener *next, **back;
@@ -133,16 +157,16 @@ void gw_tcp_fail(struct gw_tcp_link *link,
 void gw_tcp_drop(struct gw_tcp_link *link);
 void gw_tcp_release(struct gw_tcp_link *link);
 void gw_tcp_let_go(struct gw_tcp_link *link);
+void gw_tcp_rest(struct gw_listener *listener); /* accepts none for a moment */
 
 /* tcp_address.c */
-enum gw_status gw_tcp_split(const char *address,
-                            char host[NI_MAXHOST],
-                            char port[NI_MAXSERV],
-                            struct gw_error *error);
+/* Whether it reads as an address; looks no name up. GW_EINVAL. */
+enum gw_status gw_tcp_check(const char *address, struct gw_error *error);
+/* All places of an address; the caller frees them. GW_EINVAL, GW_ENOMEM. */
 enum gw_status gw_tcp_resolve(const char *address,
                               int numeric,
                               int passive,
-                              struct addrinfo **found_p,
+                              struct gw_tcp_places **found_p,
                               struct gw_error *error);
 enum gw_status gw_tcp_interface(const char *interface,
                                 int family,
@@ -150,7 +174,29 @@ enum gw_status gw_tcp_interface(const char *interface,
                                 struct gw_error *error);
 void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
 
-void gw_tcp_rest(struct gw_listener *listener); /* accepts none for a moment */
+/* tcp_local.c */
+/* Whether it begins as a local address does, "unix:PATH". */
+int gw_tcp_is_local(const char *address);
+/* GW_EINVAL: no path, or a longer one than a socket can have. */
+enum gw_status gw_tcp_local_place(const char *address,
+                                  struct sockaddr_un *at,
+                                  struct gw_error *error);
+/*
+ * A socket that listens at a path, which only this user can connect to. Takes
+ * the place of a socket whose process is dead, and of nothing else:
+ * GW_EADDRINUSE. GW_EINVAL, GW_EIO.
+ */
+enum gw_status gw_tcp_local_listen(const char *address,
+                                   int backlog,
+                                   int *fd_p,
+                                   struct gw_tcp_file *file_p,
+                                   struct gw_error *error);
+/* Removes the file, unless another has taken its place, or there is none. */
+void gw_tcp_local_remove(const struct gw_tcp_file *file);
+/* Whether who has connected is this user, or root. */
+int gw_tcp_local_may(int fd);
+/* "unix:PATH" of the own end, "local, pid 7" of the other. */
+void gw_tcp_local_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
 
 /* tcp_login.c */
 void gw_tcp_dial(struct gw_tcp_link *link);

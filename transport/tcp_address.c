@@ -1,14 +1,15 @@
-/* Names, ports and interfaces: IPv4 and IPv6 alike. */
+/* Names, ports and interfaces: IPv4 and IPv6 alike, and local sockets. */
 #include "config.h"
 
 #include "transport/tcp.h"
 
 #include <ifaddrs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* "host:port", "[v6]:port"; a bare v6 address needs its brackets. */
-enum gw_status gw_tcp_split(const char *address,
+static enum gw_status split(const char *address,
                             char host[NI_MAXHOST],
                             char port[NI_MAXSERV],
                             struct gw_error *error)
@@ -33,25 +34,81 @@ enum gw_status gw_tcp_split(const char *address,
     return GW_OK;
 }
 
+enum gw_status gw_tcp_check(const char *address, struct gw_error *error)
+{
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    struct sockaddr_un at;
+    if (gw_tcp_is_local(address))
+        return gw_tcp_local_place(address, &at, error);
+    return split(address, host, port, error);
+}
+
+static struct gw_tcp_places *places_new(size_t n)
+{
+    struct gw_tcp_places *places =
+        calloc(1, sizeof *places + n * sizeof *places->place);
+    if (places)
+        places->n = n;
+    return places;
+}
+
+static struct gw_tcp_places *take_places(const struct addrinfo *found)
+{
+    size_t n = 0;
+    for (const struct addrinfo *one = found; one; one = one->ai_next)
+        n++;
+    struct gw_tcp_places *places = places_new(n);
+    for (size_t i = 0; places && i < n; i++, found = found->ai_next) {
+        memcpy(&places->place[i].at, found->ai_addr, found->ai_addrlen);
+        places->place[i].bytes = found->ai_addrlen;
+    }
+    return places;
+}
+
+static enum gw_status resolve_local(const char *address,
+                                    struct gw_tcp_places **found_p,
+                                    struct gw_error *error)
+{
+    struct sockaddr_un at;
+    enum gw_status status = gw_tcp_local_place(address, &at, error);
+    if (status != GW_OK)
+        return status;
+    struct gw_tcp_places *places = places_new(1);
+    if (!places)
+        return gw_fail(error, GW_ENOMEM, "no memory for an address");
+    memcpy(&places->place[0].at, &at, sizeof at);
+    places->place[0].bytes = sizeof at;
+    *found_p = places;
+    return GW_OK;
+}
+
 enum gw_status gw_tcp_resolve(const char *address,
                               int numeric,
                               int passive,
-                              struct addrinfo **found_p,
+                              struct gw_tcp_places **found_p,
                               struct gw_error *error)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV];
-    enum gw_status status = gw_tcp_split(address, host, port, error);
+    if (gw_tcp_is_local(address))
+        return resolve_local(address, found_p, error);
+    enum gw_status status = split(address, host, port, error);
     if (status != GW_OK)
         return status;
+    struct addrinfo *found;
     struct addrinfo hints = {
         .ai_socktype = SOCK_STREAM,
         .ai_flags = (numeric ? AI_NUMERICHOST : 0) |
                     (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV,
     };
-    int failed = getaddrinfo(host[0] ? host : NULL, port, &hints, found_p);
+    int failed = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
     if (failed)
         return gw_fail(error, GW_EINVAL, "cannot resolve %s: %s", address,
                        gai_strerror(failed));
+    struct gw_tcp_places *places = take_places(found);
+    freeaddrinfo(found);
+    if (!places)
+        return gw_fail(error, GW_ENOMEM, "no memory for an address");
+    *found_p = places;
     return GW_OK;
 }
 
@@ -97,7 +154,7 @@ enum gw_status gw_tcp_interface(const char *interface,
     return GW_OK;
 }
 
-/* "host:port" of one end of a socket, numeric. */
+/* "host:port" of one end of a socket, numeric; of a local one as its are. */
 void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX])
 {
     struct sockaddr_storage address;
@@ -105,6 +162,10 @@ void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX])
     char host[NI_MAXHOST], port[NI_MAXSERV];
     int failed = peer ? getpeername(fd, (struct sockaddr *)&address, &bytes)
                       : getsockname(fd, (struct sockaddr *)&address, &bytes);
+    if (!failed && address.ss_family == AF_UNIX) {
+        gw_tcp_local_name(fd, peer, text);
+        return;
+    }
     if (failed ||
         getnameinfo((struct sockaddr *)&address, bytes, host, sizeof host, port,
                     sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,20 +54,22 @@ static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
 
 /* ---- the opener ---- */
 
-static int open_socket(struct gw_tcp_link *link, const struct addrinfo *to)
+static int open_socket(struct gw_tcp_link *link, const struct gw_tcp_place *to)
 {
-    int fd =
-        socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int family = to->at.ss_family;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     char from[GW_ADDRESS_MAX + 8], *host = link->tcp->host;
-    struct addrinfo *local;
+    struct gw_tcp_places *local;
     snprintf(from, sizeof from, strchr(host, ':') ? "[%.100s]:0" : "%.100s:0",
              host);
     if (host[0] && gw_tcp_resolve(from, 1, 0, &local, NULL) == GW_OK) {
-        int fits = local->ai_family == to->ai_family;
-        int failed = fits && bind(fd, local->ai_addr, local->ai_addrlen) != 0;
-        freeaddrinfo(local);
+        const struct gw_tcp_place *own = &local->place[0];
+        int failed =
+            own->at.ss_family == family &&
+            bind(fd, (const struct sockaddr *)&own->at, own->bytes) != 0;
+        free(local);
         if (failed) {
             close(fd);
             return -1;
@@ -78,13 +81,14 @@ static int open_socket(struct gw_tcp_link *link, const struct addrinfo *to)
 /* Tries an address after the other; the last failure is the one told. */
 void gw_tcp_connect(struct gw_tcp_link *link)
 {
-    for (; link->trying; link->trying = link->trying->ai_next) {
-        int fd = open_socket(link, link->trying);
+    for (; link->trying < link->found->n; link->trying++) {
+        const struct gw_tcp_place *to = &link->found->place[link->trying];
+        int fd = open_socket(link, to);
         if (fd < 0) {
             link->number = errno;
             continue;
         }
-        if (connect(fd, link->trying->ai_addr, link->trying->ai_addrlen) != 0 &&
+        if (connect(fd, (const struct sockaddr *)&to->at, to->bytes) != 0 &&
             errno != EINPROGRESS) {
             link->number = errno;
             close(fd);
@@ -105,9 +109,9 @@ void gw_tcp_connect(struct gw_tcp_link *link)
    is one, as soon as libuv has let go of the socket. */
 static int go_on(struct gw_tcp_link *link, int number)
 {
-    if (!link->trying->ai_next)
+    if (link->trying + 1 >= link->found->n)
         return 0;
-    link->trying = link->trying->ai_next;
+    link->trying++;
     link->number = number;
     link->state = GW_TCP_RESOLVING;
     gw_timer_stop(link->tcp->base.loop, &link->timer);
@@ -133,7 +137,7 @@ static void resolve_done(struct gw_work *work)
         gw_tcp_fail(link, link->error.status, link->error.text);
         return;
     }
-    link->trying = link->found;
+    link->trying = 0;
     gw_tcp_connect(link);
 }
 
@@ -157,7 +161,8 @@ void gw_tcp_connected(struct gw_tcp_link *link)
             gw_tcp_fail(link, GW_EUNREACHABLE, strerror(number));
         return;
     }
-    gw_socket_suit(link->fd);
+    if (!link->base.local)
+        gw_socket_suit(link->fd);
     /* an empty socket takes the 96 bytes of a hello at once */
     if (send(link->fd, link->hello, sizeof link->hello, MSG_NOSIGNAL) !=
         (ssize_t)sizeof link->hello) {
@@ -248,6 +253,15 @@ static void make_room(struct gw_tcp *tcp)
         gw_tcp_fail(oldest, GW_EAGAIN, "too many that do not log in");
 }
 
+/* The file's mode keeps others out already, unless somebody loosened it. */
+static void refuse_user(struct gw_tcp *tcp, int fd)
+{
+    char remote[GW_ADDRESS_MAX];
+    gw_tcp_name(fd, 1, remote);
+    gw_transport_refused(&tcp->base, remote, "it is another user's");
+    close(fd);
+}
+
 void gw_tcp_accept(struct gw_listener *listener)
 {
     struct gw_tcp *tcp = listener->tcp;
@@ -258,7 +272,13 @@ void gw_tcp_accept(struct gw_listener *listener)
             gw_tcp_rest(listener);
         return;
     }
-    gw_socket_suit(fd);
+    int local = listener->file.path[0] != '\0';
+    if (!local) {
+        gw_socket_suit(fd);
+    } else if (!gw_tcp_local_may(fd)) {
+        refuse_user(tcp, fd);
+        return;
+    }
     make_room(tcp);
     struct gw_tcp_link *link = gw_tcp_link_new(tcp);
     if (!link) {
@@ -266,6 +286,7 @@ void gw_tcp_accept(struct gw_listener *listener)
         return;
     }
     link->listener = listener;
+    link->base.local = local;
     link->state = GW_TCP_GREETING;
     tcp->greetings++;
     gw_tcp_name(fd, 1, link->base.remote);

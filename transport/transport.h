@@ -31,7 +31,8 @@
 #include "transport/loop.h"
 #include "transport/window.h"
 
-#define GW_ADDRESS_MAX 128 /* "host:port" or "[v6]:port", with its end */
+/* "host:port", "[v6]:port" or "unix:path", with its end. */
+#define GW_ADDRESS_MAX 128
 
 struct gw_link;
 struct gw_listener;
@@ -97,6 +98,7 @@ struct gw_link {
     struct gw_windows *windows; /* the peer's, owned by the handler's owner */
     uint32_t session;
     int up;
+    int local; /* through a socket of the file system: by this user, or root */
     struct gw_heap queue;
     uint64_t queue_order;
     uint64_t heard_us; /* when bytes last came in */
@@ -125,8 +127,11 @@ struct gw_transport_ops {
     void (*close)(struct gw_transport *transport);
 
     /*
-     * Listens on `address` ("host:port", port 0 for any). GW_EADDRINUSE (says
-     * which port), GW_EINVAL (address), GW_EIO.
+     * Listens on `address`: "host:port", port 0 for any. tcp: or "unix:path", a
+     * file that is made for this user alone, in the place of one that a dead
+     * process left, and removed with the listener; whoever may write into its
+     * directory can take it away, which is the caller's to judge.
+     * GW_EADDRINUSE (says where), GW_EINVAL (address), GW_EIO.
      */
     enum gw_status (*listen)(struct gw_transport *transport,
                              const char *address,

@@ -136,8 +136,12 @@ if command -v bash >/dev/null; then
   [ "$(offers config --k)" = --keys ] && [ "$(offers config --set tr)" ] &&
     [ "$(offers config --set train.bat)" = train.batch= ]
   ok 'completion of options and keys'
+  [ "$(offers ctl pol)" = policy ] && [ "$(offers ctl --job 7 st | xargs)" = 'stop status' ] &&
+    [ "$(offers ctl --so)" = --socket ]
+  ok 'completion of what ctl takes'
 else
-  tests=$((tests + 2))
+  tests=$((tests + 3))
+  echo "ok $((tests - 2)) # SKIP bash is not here"
   echo "ok $((tests - 1)) # SKIP bash is not here"
   echo "ok $tests # SKIP bash is not here"
 fi

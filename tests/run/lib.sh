@@ -10,7 +10,9 @@ unset SLURM_PROCID SLURM_STEP_NUM_TASKS
   >/dev/null 2>&1 </dev/null &
 tests=0
 LC_ALL=C
-export LC_ALL
+# The jobs of a test are no concern of the user's, nor his of the test's.
+GRADWEIR_SOCKET_DIR=$scratch/sockets
+export LC_ALL GRADWEIR_SOCKET_DIR
 
 # ok NAME: the status of the command before decides.
 ok() {

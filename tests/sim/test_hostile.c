@@ -31,8 +31,8 @@ struct stranger {
     struct gw_peer *peer;
     int up, down;
     int gets_ready; /* as a shard, when it is told to */
-    enum gw_status lost, ended;
-    char why[256], text[256];
+    enum gw_status lost, ended, answered;
+    char why[256], text[256], answer[256];
 };
 
 static enum gw_status admit(void *owner,
@@ -58,6 +58,11 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     const struct gw_message ready = {.kind = GW_MESSAGE_READY};
     if (message->kind == GW_MESSAGE_START && stranger->gets_ready)
         gw_peer_tell(peer, &ready);
+    if (message->kind == GW_MESSAGE_STATUS) {
+        stranger->answered = message->status.status;
+        snprintf(stranger->answer, sizeof stranger->answer, "%s",
+                 message->status.text);
+    }
     if (message->kind != GW_MESSAGE_END)
         return;
     stranger->ended = message->end.status;
@@ -259,6 +264,8 @@ static void messages_out_of_place_are_refused(void **state)
         {.kind = GW_MESSAGE_DECISION, .decision = {.kind = GW_DECIDE_END}},
         {.kind = GW_MESSAGE_STOP, .stop = {.text = "stop"}},
         {.kind = GW_MESSAGE_GONE, .gone = {.pid = 300, .text = "gone"}},
+        {.kind = GW_MESSAGE_REQUEST,
+         .request = {.kind = GW_REQUEST_STOP, .text = ""}},
         {.kind = GW_MESSAGE_START,
          .start = {.resume = "", .dir = "", .token = ""}},
         {.kind = GW_MESSAGE_WELCOME, .welcome = {.job = ""}},
@@ -282,6 +289,57 @@ static void messages_out_of_place_are_refused(void **state)
     }
     assert_true(cluster_run(&cluster, LIMIT_US));
     assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
+static int is_answered(void *owner)
+{
+    return ((struct stranger *)owner)->answer[0] != '\0';
+}
+
+/* An observer that did not come through the local socket may look, and is told
+   where to go with what he wants. */
+static void orders_from_the_network_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        struct gw_request request;
+        const char *name;
+    } orders[] = {
+        {{GW_REQUEST_POLICY, "async"}, "policy: only who comes through "},
+        {{GW_REQUEST_POLICY, "no word"}, "policy: only who comes through "},
+        {{GW_REQUEST_CHECKPOINT, ""}, "checkpoint: only who comes through "},
+        {{GW_REQUEST_STOP, ""}, "stop: only who comes through "},
+    };
+    const char *settings[] = {"train.steps=300", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    struct stranger stranger;
+    stranger_open(&stranger, "disk:50000", GW_ROLE_OBSERVER, GW_RANK_NONE,
+                  GW_ROLE_COORDINATOR);
+    assert_true(cluster_run_until(&cluster, is_up, &stranger, LIMIT_US));
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        stranger.answer[0] = '\0';
+        tell(&stranger, &(struct gw_message){.kind = GW_MESSAGE_REQUEST,
+                                             .request = orders[i].request});
+        assert_true(
+            cluster_run_until(&cluster, is_answered, &stranger, LIMIT_US));
+        assert_int_equal(stranger.answered, GW_EREFUSED);
+        assert_int_equal(
+            strncmp(stranger.answer, orders[i].name, strlen(orders[i].name)),
+            0);
+    }
+    stranger.answer[0] = '\0';
+    tell(&stranger, &(struct gw_message){
+                        .kind = GW_MESSAGE_STATUS,
+                        .status = {.request = GW_ASK_STATUS, .text = ""}});
+    assert_true(cluster_run_until(&cluster, is_answered, &stranger, LIMIT_US));
+    assert_int_equal(stranger.answered, GW_OK);
+    assert_int_equal(stranger.down, 0);
+    stranger_close(&stranger);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    assert_int_equal(cluster.final.step, 300);
     cluster_close(&cluster);
 }
 
@@ -580,6 +638,7 @@ int main(void)
         cmocka_unit_test(strangers_are_no_members),
         cmocka_unit_test(who_means_the_coordinator_is_sent_there),
         cmocka_unit_test(messages_out_of_place_are_refused),
+        cmocka_unit_test(orders_from_the_network_are_refused),
         cmocka_unit_test(late_members_are_turned_away),
         cmocka_unit_test(more_keys_than_declared_end_the_job),
         cmocka_unit_test(a_member_that_does_not_come_is_missed),

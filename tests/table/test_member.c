@@ -268,6 +268,6 @@ static void a_frame_out_of_place_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("sim")};
+    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim")};
     return cmocka_run_group_tests_name("member", tests, NULL, NULL);
 }

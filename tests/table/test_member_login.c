@@ -213,8 +213,8 @@ static void no_address_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ALL("tcp"), ALL("sim"),
+        ALL("tcp"), ALL("unix"), ALL("sim"),
         /* any name may be an address in a simulated world */
-        ON("tcp", no_address_is_refused)};
+        ON("tcp", no_address_is_refused), ON("unix", no_address_is_refused)};
     return cmocka_run_group_tests_name("member login", tests, NULL, NULL);
 }

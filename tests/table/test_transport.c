@@ -191,6 +191,9 @@ static void login_tells_both_sides(void **state)
     assert_int_equal(pair->seen.job, 99);
     assert_int_equal(pair->seen.incarnation, 42);
     assert_int_equal(pair->a.link->session, pair->b.link->session);
+    int local = pair->world.directory[0] != '\0';
+    assert_int_equal(pair->a.link->local, local);
+    assert_int_equal(pair->b.link->local, local);
     pair_close(pair);
 }
 
@@ -504,6 +507,6 @@ static void an_address_is_taken_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("sim")};
+    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim")};
     return cmocka_run_group_tests_name("transport", tests, NULL, NULL);
 }

@@ -6,7 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define LIMIT_US 10000000
@@ -28,8 +31,14 @@ void world_open(struct world *world, const char *transport)
 {
     struct gw_error error = {0};
     const char *hosts[2] = {"a", "b"};
-    *world = (struct world){.ops = gw_transport_find(transport, &error)};
+    int local = strcmp(transport, "unix") == 0;
+    *world = (struct world){
+        .ops = gw_transport_find(local ? "tcp" : transport, &error)};
     assert_non_null(world->ops);
+    if (local) {
+        strcpy(world->directory, "/tmp/gradweir-unix-XXXXXX");
+        assert_non_null(mkdtemp(world->directory));
+    }
     if (is_sim(world)) {
         struct gw_sim_options options = {
             .seed = 1, .latency_us = 20, .jitter_us = 30, .bytes_per_us = 1000};
@@ -56,6 +65,9 @@ void world_close(struct world *world)
     if (world->sim)
         gw_loop_close(world->loop[1]);
     gw_sim_destroy(world->sim);
+    /* empty: whoever listened has removed what was his */
+    if (world->directory[0])
+        assert_int_equal(rmdir(world->directory), 0);
 }
 
 static void on_limit(struct gw_timer *timer)
@@ -99,7 +111,12 @@ void world_settle(struct world *world, uint64_t us)
     run(world, never, NULL, us);
 }
 
-const char *world_any_port(const struct world *world)
+const char *world_any_port(struct world *world)
 {
+    if (world->directory[0]) {
+        snprintf(world->address, sizeof world->address, "unix:%s/%u",
+                 world->directory, world->sockets++);
+        return world->address;
+    }
     return is_sim(world) ? "a:0" : "127.0.0.1:0";
 }

@@ -2,6 +2,7 @@
  * A place in which a table test runs the same case on every entry: two
  * processes A and B of one transport, driven until a condition holds. For tcp
  * both live on one real loop; for sim they are two processes of one world.
+ * "unix" is tcp over sockets of the file system.
  */
 #ifndef GW_TESTS_WORLD_H
 #define GW_TESTS_WORLD_H
@@ -14,6 +15,9 @@ struct world {
     struct gw_sim *sim; /* NULL: real */
     struct gw_loop *loop[2];
     struct gw_transport *transport[2];
+    char directory[32]; /* of the sockets; "": not unix */
+    unsigned sockets;
+    char address[GW_ADDRESS_MAX];
 };
 
 void world_open(struct world *world, const char *transport);
@@ -25,7 +29,8 @@ void world_run(struct world *world, int (*done)(void *owner), void *owner);
 /* Lets everything that can still happen within `us` happen. */
 void world_settle(struct world *world, uint64_t us);
 
-/* The address on which tests listen: any free port of this host. */
-const char *world_any_port(const struct world *world);
+/* The address on which tests listen: any free port of this host. Lasts until
+   the next call. */
+const char *world_any_port(struct world *world);
 
 #endif

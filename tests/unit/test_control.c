@@ -75,9 +75,10 @@ static const struct gw_message samples[] = {
      .file_open = {.name = "shard", .offset = 5, .bytes = 6}},
     {.kind = GW_MESSAGE_FILE_REPLY,
      .file_reply = {.text = "why", .offset = 5, .bytes = 6, .window = 7}},
-    {.kind = GW_MESSAGE_STATUS, .status = {.text = "job"}},
+    {.kind = GW_MESSAGE_STATUS, .status = {2, "job", GW_EREFUSED}},
     {.kind = GW_MESSAGE_SETTLED, .settled = {9, counters, 3, ranks, 2}},
     {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, 7}},
+    {.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, "ssp:4"}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
@@ -299,7 +300,13 @@ static void same_ending(const struct gw_message *one,
         SAME(file_reply, window);
         break;
     case GW_MESSAGE_STATUS:
+        SAME(status, request);
         SAME_TEXT(status, text);
+        SAME(status, status);
+        break;
+    case GW_MESSAGE_REQUEST:
+        SAME(request, kind);
+        SAME_TEXT(request, text);
         break;
     default:
         break;
@@ -400,6 +407,23 @@ static void counts_have_to_agree(void **state)
     }
 }
 
+/* A request is one of those that there are. */
+static void unknown_requests_are_refused(void **state)
+{
+    (void)state;
+    for (uint8_t kind = 0; kind <= GW_REQUEST_STOP + 1; kind++) {
+        const struct gw_message sent = {.kind = GW_MESSAGE_REQUEST,
+                                        .request = {kind, ""}};
+        struct gw_message again;
+        size_t n = 0;
+        assert_int_equal(encode(&sent, &n), GW_OK);
+        assert_int_equal(gw_message_decode(bytes, n, &decode_arena, &again),
+                         kind >= GW_REQUEST_POLICY && kind <= GW_REQUEST_STOP
+                             ? GW_OK
+                             : GW_EPROTO);
+    }
+}
+
 /* The largest parts that are sent fit a frame and the arena, more do not. */
 static void the_largest_parts_fit(void **state)
 {
@@ -464,6 +488,7 @@ int main(void)
         cmocka_unit_test(damaged_messages_do_no_harm),
         cmocka_unit_test(what_is_no_message_is_refused),
         cmocka_unit_test(counts_have_to_agree),
+        cmocka_unit_test(unknown_requests_are_refused),
         cmocka_unit_test(the_largest_parts_fit),
         cmocka_unit_test(the_arena_bounds_what_is_decoded),
     };

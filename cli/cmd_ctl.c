@@ -1,0 +1,251 @@
+/* gradweir ctl: commands a running job of this user on this host. */
+#include "config.h"
+
+#include "cli/cli.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/ask.h"
+#include "cli/local.h"
+#include "proto/policy.h"
+
+/* For all of it; finding the job takes two thirds at most. */
+#define LIMIT_US 3000000
+#define FIND_US  2000000
+
+struct ctl {
+    uint64_t began_us;
+    const char *socket;      /* NULL: to be found */
+    uint64_t pid;            /* 0: the one that runs */
+    struct gw_request order; /* kind 0: its status is asked for */
+};
+
+/* A job that answers, or at least is there. */
+struct found {
+    struct gw_local_job job;
+    char *text; /* its status; NULL: it does not answer */
+};
+
+struct search {
+    struct gw_local_jobs all;
+    size_t n;
+    struct found found[GW_LOCAL_JOBS_MAX];
+};
+
+static void print_usage(void)
+{
+    puts("Usage: gradweir ctl [--job PID | --socket PATH] COMMAND\n\n"
+         "Commands the job of this user that runs on this host.\n\n"
+         "  policy WORD    another policy, such as ssp:4, from the next step\n"
+         "                 where all workers have one clock\n"
+         "  checkpoint     make a checkpoint at the next such step\n"
+         "  stop           end the job as Ctrl-C does\n"
+         "  status         its members and counters\n\n"
+         "  --job PID      the job that was started as this process; without\n"
+         "                 it there must be one\n"
+         "  --socket PATH  the one that takes orders there\n"
+         "  --help         this text");
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* What is left of `whole_us`, and never nothing. */
+static uint64_t left_us(const struct ctl *ctl, uint64_t whole_us)
+{
+    uint64_t gone = now_us() - ctl->began_us;
+    return gone < whole_us ? whole_us - gone : 1;
+}
+
+static enum gw_status ask(const struct ctl *ctl,
+                          const char *path,
+                          int for_status,
+                          uint64_t limit_us,
+                          char **text_p,
+                          struct gw_error *error)
+{
+    char address[512];
+    snprintf(address, sizeof address, "unix:%.500s", path);
+    const struct gw_ask_options options = {
+        .coordinator = address,
+        .interface = "",
+        .request = GW_ASK_STATUS,
+        .order = for_status ? NULL : &ctl->order,
+        .limit_us = limit_us,
+    };
+    return gw_ask(&options, text_p, error);
+}
+
+/* ---- which job ---- */
+
+/* Asks all who may be running; the sockets of the dead answer at once. */
+static enum gw_status
+search(const struct ctl *ctl, struct search *search, struct gw_error *error)
+{
+    enum gw_status status = gw_local_list(&search->all, error);
+    if (status != GW_OK)
+        return status;
+    for (size_t i = 0; i < search->all.n; i++) {
+        struct found *one = &search->found[search->n];
+        one->job = search->all.job[i];
+        if (ctl->pid && ctl->pid != one->job.pid)
+            continue;
+        status = ask(ctl, one->job.path, 1,
+                     left_us(ctl, FIND_US) / (search->all.n - i) + 1,
+                     &one->text, error);
+        if (status != GW_OK)
+            one->text = NULL;
+        search->n += status != GW_EUNREACHABLE;
+    }
+    return GW_OK;
+}
+
+static void list(const struct search *search)
+{
+    for (size_t i = 0; i < search->n; i++) {
+        const struct found *one = &search->found[i];
+        const char *text = one->text ? one->text : "does not answer";
+        fprintf(stderr, "  %-8" PRIu32 " %.*s\n", one->job.pid,
+                (int)strcspn(text, "\n"), text);
+    }
+}
+
+/* The one job that is meant, or a line about why there is none such. */
+static const struct found *choose(const struct ctl *ctl,
+                                  const struct search *search)
+{
+    if (search->n == 1 && search->found[0].text)
+        return &search->found[0];
+    if (search->n == 1)
+        fprintf(stderr, "gradweir: ctl: job %" PRIu32 " does not answer\n",
+                search->found[0].job.pid);
+    else if (search->n > 1)
+        fprintf(stderr,
+                "gradweir: ctl: %zu jobs of this user run on this host, "
+                "choose one by --job PID:\n",
+                search->n);
+    else if (ctl->pid)
+        fprintf(stderr,
+                "gradweir: ctl: no job %" PRIu64 " of this user runs on this "
+                "host\n",
+                ctl->pid);
+    else
+        fprintf(stderr,
+                "gradweir: ctl: no job of this user runs on this host\n");
+    if (search->n > 1)
+        list(search);
+    return NULL;
+}
+
+/* ---- what it is to do ---- */
+
+static enum gw_exit command(const struct ctl *ctl, const char *path)
+{
+    char *text;
+    struct gw_error error;
+    int for_status = ctl->order.kind == 0;
+    if (ask(ctl, path, for_status, left_us(ctl, LIMIT_US), &text, &error) !=
+        GW_OK)
+        return gw_cli_fail(&error);
+    printf("%s%s", text, for_status ? "" : "\n");
+    free(text);
+    return GW_EXIT_DONE;
+}
+
+static enum gw_exit find_and_command(const struct ctl *ctl)
+{
+    enum gw_exit code = GW_EXIT_FAILED;
+    struct gw_error error;
+    struct search *all = calloc(1, sizeof *all);
+    if (!all)
+        return gw_cli_usage("ctl: no memory");
+    if (search(ctl, all, &error) != GW_OK) {
+        code = gw_cli_fail(&error);
+    } else {
+        const struct found *one = choose(ctl, all);
+        if (one)
+            code = command(ctl, one->job.path);
+    }
+    for (size_t i = 0; i < all->n; i++)
+        free(all->found[i].text);
+    free(all);
+    return code;
+}
+
+/* A wrong word never leaves. */
+static enum gw_status
+read_command(int words, char **word, struct ctl *ctl, struct gw_error *error)
+{
+    static const struct {
+        const char *name;
+        int words;
+        uint8_t kind;
+    } commands[] = {
+        {"policy", 2, GW_REQUEST_POLICY},
+        {"checkpoint", 1, GW_REQUEST_CHECKPOINT},
+        {"stop", 1, GW_REQUEST_STOP},
+        {"status", 1, 0},
+    };
+    struct gw_policy_word policy;
+    size_t i = 0;
+    while (i < sizeof commands / sizeof *commands &&
+           (words == 0 || strcmp(word[0], commands[i].name) != 0))
+        i++;
+    if (i == sizeof commands / sizeof *commands || words != commands[i].words)
+        return gw_fail(error, GW_EUSAGE,
+                       "ctl: takes one of policy WORD, checkpoint, stop and "
+                       "status (gradweir ctl --help)");
+    ctl->order = (struct gw_request){.kind = commands[i].kind, .text = ""};
+    if (words == 1)
+        return GW_OK;
+    ctl->order.text = word[1];
+    if (gw_policy_word_parse(word[1], &policy, error) != GW_OK)
+        return gw_fail_in(error, "ctl: policy");
+    return GW_OK;
+}
+
+enum gw_exit gw_cmd_ctl(int argc, char **argv)
+{
+    enum {
+        JOB = 1,
+        SOCKET,
+        HELP
+    };
+    static const struct option options[] = {
+        {"job", required_argument, NULL, JOB},
+        {"socket", required_argument, NULL, SOCKET},
+        {"help", no_argument, NULL, HELP},
+        {0},
+    };
+    struct ctl ctl = {.began_us = now_us()};
+    struct gw_error error;
+    int option;
+    while ((option = gw_cli_option(argc, argv, options)) != -1) {
+        if (option == '?')
+            return GW_EXIT_USAGE;
+        if (option == HELP) {
+            print_usage();
+            return GW_EXIT_DONE;
+        }
+        if (option == SOCKET)
+            ctl.socket = optarg;
+        else if (gw_cli_number("--job", optarg, 1, INT32_MAX, &ctl.pid,
+                               &error) != GW_OK)
+            return gw_cli_fail(&error);
+    }
+    if (ctl.socket && ctl.pid)
+        return gw_cli_usage("ctl: --job and --socket both name a job, give "
+                            "one of them");
+    if (read_command(argc - optind, argv + optind, &ctl, &error) != GW_OK)
+        return gw_cli_fail(&error);
+    return ctl.socket ? command(&ctl, ctl.socket) : find_and_command(&ctl);
+}
