@@ -31,6 +31,8 @@ libproto_a_SOURCES = \
 	%D%/metrics.h \
 	%D%/policy.c \
 	%D%/policy.h \
+	%D%/rounds.c \
+	%D%/rounds.h \
 	%D%/random.c \
 	%D%/random.h \
 	%D%/schedule.c \

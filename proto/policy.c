@@ -298,13 +298,3 @@ int gw_policy_is_local(enum gw_policy_kind kind)
 {
     return words[kind].local;
 }
-
-uint64_t
-gw_policy_stride(const struct gw_policy_word *word, uint64_t step, uint64_t end)
-{
-    if (!gw_policy_is_local(word->kind))
-        return 1;
-    if (!gw_policy_is_together(word->kind) || step >= end)
-        return word->n;
-    return end - step < word->n ? end - step : word->n;
-}

@@ -85,15 +85,6 @@ uint64_t gw_policy_next_switch(const struct gw_policy_plan *plan,
                                uint64_t step);
 
 /*
- * Steps from `step` to the next exchange while the word holds up to `end`: n
- * under local and diloco, at most what is left; n under easgd, where each
- * worker's clock is its own and knows no end; 1 under the others.
- */
-uint64_t gw_policy_stride(const struct gw_policy_word *word,
-                          uint64_t step,
-                          uint64_t end);
-
-/*
  * Non-zero: pushes are applied together, a chunk's next version is made of the
  * pushes that several ranks sent for one clock, and has one set of contributors
  * (sync, backup, local, diloco). Zero: each push that counts makes a version of

@@ -52,7 +52,7 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
         return gw_fail(error, GW_ENOMEM, "no memory for decisions");
     leader->options = *options;
     leader->state = options->state;
-    leader->regime = options->regime;
+    gw_switch_hold(leader, &options->regime, options->state.clock);
     leader->next_clock = GW_NEVER_CLOCK;
     leader->seen_version = GW_NEVER_CLOCK;
     leader->end_clock = GW_NEVER_CLOCK;
@@ -205,16 +205,14 @@ static int cut_is_due(const struct gw_leader *leader, uint64_t version)
            (every && version / every > leader->cut_clock / every);
 }
 
-uint64_t gw_leader_exchanges(const struct gw_leader *leader, uint64_t steps)
+/* Updates of a chunk from one version to another. */
+static uint64_t
+exchanges(const struct gw_leader *leader, uint64_t from, uint64_t to)
 {
-    uint64_t each = gw_policy_stride(&leader->regime.word, 0, UINT64_MAX);
-    return steps / each + (steps % each != 0);
-}
-
-uint64_t gw_leader_stride(const struct gw_leader *leader)
-{
-    return gw_regime_stride(&leader->regime, leader->state.clock,
-                            leader->options.total_steps);
+    uint64_t n = 0;
+    for (; from < to; n++)
+        from = gw_rounds_next(&leader->rounds, 0, from);
+    return n;
 }
 
 void gw_leader_before(struct gw_leader *leader, uint64_t version)
@@ -222,11 +220,14 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
     if (leader->seen_version != GW_NEVER_CLOCK &&
         version <= leader->seen_version)
         return;
+    if (!gw_rounds_meets(&leader->rounds, version))
+        return; /* of a part of the model */
     leader->seen_version = version;
     if (!leader->regime.whole_step) {
         /* streaming applies every step */
         uint64_t steps = version - leader->state.clock;
-        leader->state.applied += gw_leader_exchanges(leader, steps);
+        leader->state.applied +=
+            exchanges(leader, leader->state.clock, version);
         leader->state.pushes += steps * leader->options.ranks;
         leader->state.clock = version;
     }
@@ -338,9 +339,9 @@ static void decide_step(struct gw_leader *leader)
         .ranks = leader->bad,
         .ranks_n = leader->bad_n,
     };
-    uint64_t steps = gw_leader_stride(leader);
-    state->pushes += finite ? steps * leader->options.ranks : 0;
-    state->clock += steps;
+    uint64_t next = gw_rounds_next(&leader->rounds, 0, state->clock);
+    state->pushes += finite ? (next - state->clock) * leader->options.ranks : 0;
+    state->clock = next;
     gw_count_next(leader);
     state->applied += finite != 0;
     if (finite)

@@ -43,7 +43,7 @@ struct gw_leader_options {
     const struct gw_config *config;
     const struct gw_map *map;
     uint32_t ranks, shards;
-    uint64_t total_steps;
+    uint64_t total_steps, steps_per_epoch;
     uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
     uint64_t eval_steps;       /* between evaluations, 0: none */
     struct gw_regime regime;   /* in which it begins */

@@ -19,9 +19,10 @@ struct gw_leader {
     struct gw_leader_options options;
     struct gw_decision_state state;
     struct gw_regime regime;
-    struct gw_regime next; /* decided, and holds from */
-    uint64_t next_clock;   /* this clock on; GW_NEVER_CLOCK: there is none */
-    int asked;             /* by somebody, for this word */
+    struct gw_rounds rounds; /* of it */
+    struct gw_regime next;   /* decided, and holds from */
+    uint64_t next_clock;     /* this clock on; GW_NEVER_CLOCK: there is none */
+    int asked;               /* by somebody, for this word */
     struct gw_policy_word asked_word;
     uint32_t number;
     uint64_t seen_version; /* gw_leader_before has been here */
@@ -77,11 +78,11 @@ void gw_count_close(struct gw_leader *leader);
 /* The next clock is gathered. */
 void gw_count_next(struct gw_leader *leader);
 
-/* Updates in so many steps from one version to another; steps to the next. */
-uint64_t gw_leader_exchanges(const struct gw_leader *leader, uint64_t steps);
-uint64_t gw_leader_stride(const struct gw_leader *leader);
-
 /* decision_switch.c */
+/* A regime holds from this clock on. */
+void gw_switch_hold(struct gw_leader *leader,
+                    const struct gw_regime *regime,
+                    uint64_t clock);
 /* Pushes together, at a version that nobody has yet: decides what holds from
    the one after. */
 void gw_switch_announce(struct gw_leader *leader);

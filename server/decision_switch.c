@@ -44,12 +44,23 @@ decide(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
     gw_leader_emit(leader, &next);
 }
 
+void gw_switch_hold(struct gw_leader *leader,
+                    const struct gw_regime *regime,
+                    uint64_t clock)
+{
+    uint64_t total = leader->options.total_steps;
+    leader->regime = *regime;
+    leader->rounds = gw_rounds_of(leader->options.config, &regime->word, clock,
+                                  regime->until < total ? regime->until : total,
+                                  leader->options.steps_per_epoch);
+}
+
 static void
 begin(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
 {
     if (regime->optimizer != leader->regime.optimizer)
         leader->state.applied = 0; /* another one makes its first step */
-    leader->regime = *regime;
+    gw_switch_hold(leader, regime, clock);
     leader->next_clock = GW_NEVER_CLOCK;
     gw_count_next(leader);
     gw_meet_begin(leader, clock);
@@ -59,7 +70,7 @@ begin(struct gw_leader *leader, const struct gw_regime *regime, uint64_t clock)
 
 void gw_switch_announce(struct gw_leader *leader)
 {
-    uint64_t clock = leader->state.clock + gw_leader_stride(leader);
+    uint64_t clock = gw_rounds_meeting(&leader->rounds, leader->state.clock);
     struct gw_regime next;
     if (leader->regime.each || leader->end_clock != GW_NEVER_CLOCK ||
         clock >= leader->options.total_steps ||

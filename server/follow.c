@@ -176,6 +176,7 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .ranks = server->ranks,
         .shards = server->shards,
         .total_steps = server->start.total_steps,
+        .steps_per_epoch = server->start.steps_per_epoch,
         .checkpoint_steps = steps_of(server, &server->config.checkpoint.every),
         .eval_steps = steps_of(server, &server->config.train.eval_every),
         .regime = server->regime,

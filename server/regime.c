@@ -68,11 +68,3 @@ enum gw_status gw_regime_at(const struct gw_config *config,
     const struct gw_policy_word word = gw_policy_at(&plan, step);
     return gw_regime_make(config, &word, step, regime_p, error);
 }
-
-uint64_t gw_regime_stride(const struct gw_regime *regime,
-                          uint64_t step,
-                          uint64_t total_steps)
-{
-    uint64_t end = regime->until < total_steps ? regime->until : total_steps;
-    return gw_policy_stride(&regime->word, step, end);
-}

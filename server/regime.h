@@ -10,7 +10,7 @@
 
 #include "kernels/update.h"
 #include "proto/config.h"
-#include "proto/policy.h"
+#include "proto/rounds.h"
 #include "proto/status.h"
 #include "server/policy.h"
 
@@ -45,11 +45,5 @@ enum gw_status gw_regime_at(const struct gw_config *config,
                             uint64_t step,
                             struct gw_regime *regime_p,
                             struct gw_error *error);
-
-/* Steps from one version, at `step`, to the next of a job of so many steps:
-   exchanges of together policies end where the plan has another phase. */
-uint64_t gw_regime_stride(const struct gw_regime *regime,
-                          uint64_t step,
-                          uint64_t total_steps);
 
 #endif

@@ -201,8 +201,9 @@ int gw_quorum_awaits(const struct gw_server *server,
                      uint32_t chunk);
 
 /* switch.c */
-/* Tells the shard of the regime that holds. */
-void gw_switch_follow_word(struct gw_server *server);
+/* Tells the shard when chunks are exchanged in the regime that holds. */
+enum gw_status gw_switch_follow_rounds(struct gw_server *server,
+                                       struct gw_error *error);
 void gw_switch_decided(struct gw_server *server,
                        const struct gw_decision *decision);
 /* A chunk has got further, perhaps to where the next policy begins. */

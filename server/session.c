@@ -459,8 +459,8 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
     gw_shard_begin(server->shard, state, server->clocks);
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         server->session[rank].clock = server->clocks[rank];
-    gw_switch_follow_word(server);
-    return gw_quorum_open(server, error);
+    status = gw_switch_follow_rounds(server, error);
+    return status == GW_OK ? gw_quorum_open(server, error) : status;
 }
 
 void gw_session_close(struct gw_server *server)

@@ -270,12 +270,21 @@ static uint64_t least_mark(const struct gw_shard *shard, uint32_t index)
     return least;
 }
 
-void gw_shard_follow(struct gw_shard *shard,
-                     const struct gw_policy_word *word,
-                     uint64_t end)
+enum gw_status gw_shard_follow(struct gw_shard *shard,
+                               const struct gw_rounds *rounds,
+                               struct gw_error *error)
 {
-    shard->word = *word;
-    shard->end = end;
+    const struct gw_map *map = shard->map;
+    uint32_t *fragment = calloc(map->keys, sizeof *fragment);
+    if (!fragment)
+        return gw_fail(error, GW_ENOMEM, "no memory for %zu keys", map->keys);
+    gw_rounds_divide(rounds, map->key, map->keys, fragment);
+    for (uint32_t i = 0; i < shard->chunks; i++)
+        shard->chunk[i].fragment =
+            fragment[map->chunk[shard->chunk[i].global].key];
+    shard->rounds = *rounds;
+    free(fragment);
+    return GW_OK;
 }
 
 void gw_shard_renumber(struct gw_shard *shard, uint64_t clock)
@@ -388,8 +397,10 @@ static void new_weights(struct gw_shard_chunk *chunk)
 static void next_version(struct gw_shard *shard, uint32_t index, int applied)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
-    uint64_t steps = gw_policy_stride(&shard->word, chunk->version, shard->end);
-    chunk->version += steps;
+    uint64_t next =
+        gw_rounds_next(&shard->rounds, chunk->fragment, chunk->version);
+    uint64_t steps = next - chunk->version;
+    chunk->version = next;
     for (uint32_t rank = 0; rank < shard->ranks; rank++) {
         struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
         if (slot->held)
@@ -446,7 +457,9 @@ void gw_shard_pass(struct gw_shard *shard, uint32_t rank, uint32_t index)
     slot->held = 0;
     chunk->held--;
     chunk->samples -= slot->samples;
-    uint64_t steps = gw_policy_stride(&shard->word, slot->mark, shard->end);
+    uint64_t steps =
+        gw_rounds_next(&shard->rounds, chunk->fragment, slot->mark) -
+        slot->mark;
     int was_least = slot->mark == chunk->least;
     chunk->version += steps;
     chunk->pushes += steps;

@@ -24,7 +24,7 @@
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
-#include "proto/policy.h"
+#include "proto/rounds.h"
 #include "proto/status.h"
 
 struct gw_shard_chunk {
@@ -43,6 +43,7 @@ struct gw_shard_chunk {
     uint8_t crc_known;
     uint32_t crc;      /* of the current weights */
     double square_sum; /* whole step: of the unscaled sum */
+    uint32_t fragment; /* of the model: when it is exchanged */
     /* each push, in groups: what `reduced` holds, 0 pushes: nothing */
     uint32_t group;
     uint64_t group_samples;
@@ -79,8 +80,7 @@ struct gw_shard {
     const struct gw_optimizer *optimizer;
     const float **sources; /* scratch of the reduction, [ranks] */
     uint32_t chunks_reduced;
-    struct gw_policy_word word;
-    uint64_t end;        /* of what the word holds for, in steps */
+    struct gw_rounds rounds;
     uint32_t taken;      /* arrays so far, for their places in a page */
     size_t memory_bytes; /* of all arrays that are there */
 };
@@ -136,10 +136,10 @@ void gw_shard_begin(struct gw_shard *shard,
                     const struct gw_decision_state *state,
                     const uint64_t *clocks);
 
-/* The word of cluster.policy that holds from now on, and up to which step. */
-void gw_shard_follow(struct gw_shard *shard,
-                     const struct gw_policy_word *word,
-                     uint64_t end);
+/* When chunks are exchanged from now on. GW_ENOMEM. */
+enum gw_status gw_shard_follow(struct gw_shard *shard,
+                               const struct gw_rounds *rounds,
+                               struct gw_error *error);
 
 /* All chunks are at this version, all ranks at this clock, whatever they were
    called before. */

@@ -18,12 +18,16 @@
 
 #include <inttypes.h>
 
-void gw_switch_follow_word(struct gw_server *server)
+enum gw_status gw_switch_follow_rounds(struct gw_server *server,
+                                       struct gw_error *error)
 {
     const struct gw_regime *regime = &server->regime;
     uint64_t total = server->start.total_steps;
-    gw_shard_follow(server->shard, &regime->word,
-                    regime->until < total ? regime->until : total);
+    const struct gw_rounds rounds =
+        gw_rounds_of(&server->config, &regime->word, server->base_clock,
+                     regime->until < total ? regime->until : total,
+                     server->start.steps_per_epoch);
+    return gw_shard_follow(server->shard, &rounds, error);
 }
 
 /* There are none of members that follow the protocol. */
@@ -47,11 +51,11 @@ static void go_over(struct gw_server *server)
     server->base_clock = next.clock;
     server->quorum.decided = 0;
     if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
-                      &error) != GW_OK) {
+                      &error) != GW_OK ||
+        gw_switch_follow_rounds(server, &error) != GW_OK) {
         gw_server_finish(server, error.status, "%s", error.text);
         return;
     }
-    gw_switch_follow_word(server);
     gw_shard_renumber(server->shard, next.clock);
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         server->session[rank].clock = next.clock;

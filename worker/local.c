@@ -26,12 +26,12 @@
 
 #include "kernels/blend.h"
 #include "kernels/update.h"
+#include "proto/rounds.h"
 #include "proto/schedule.h"
 
 struct gw_local {
-    struct gw_policy_word word;
+    struct gw_rounds rounds;
     const struct gw_optimizer *optimizer;
-    uint64_t end;      /* of what the word holds for */
     uint64_t round;    /* the clock at which it began */
     uint64_t steps;    /* of it */
     uint64_t samples;  /* of it, so far */
@@ -53,7 +53,8 @@ static void begin_round(struct gw_worker *worker)
 {
     struct gw_local *local = worker->local;
     local->round = worker->clock;
-    local->steps = gw_policy_stride(&local->word, worker->clock, local->end);
+    local->steps =
+        gw_rounds_next(&local->rounds, 0, worker->clock) - worker->clock;
     local->samples = 0;
     memset(local->anchored, 0, worker->keys);
 }
@@ -196,8 +197,11 @@ static int keep_states(struct gw_worker *worker,
     return kept;
 }
 
-static int take_up(struct gw_worker *worker, const struct gw_policy_word *word)
+static int take_up(struct gw_worker *worker,
+                   const struct gw_policy_word *word,
+                   uint64_t until)
 {
+    const struct gw_plan *plan = &worker->plan;
     if (!worker->local)
         worker->local = calloc(1, sizeof *worker->local);
     struct gw_local *local = worker->local;
@@ -205,7 +209,9 @@ static int take_up(struct gw_worker *worker, const struct gw_policy_word *word)
         local->anchored = calloc(worker->keys, sizeof *local->anchored);
     if (!local || !local->anchored)
         return 0;
-    local->word = *word;
+    local->rounds = gw_rounds_of(&worker->config, word, worker->clock,
+                                 until < plan->steps ? until : plan->steps,
+                                 plan->steps_per_epoch);
     local->round = worker->clock;
     local->steps = 0;
     local->batch = gw_schedule_batch(&worker->config);
@@ -224,11 +230,8 @@ enum gw_status gw_local_switch(struct gw_worker *worker)
         gw_local_close(worker);
         return GW_OK;
     }
-    if (take_up(worker, word)) {
-        worker->local->end =
-            until < worker->plan.steps ? until : worker->plan.steps;
+    if (take_up(worker, word, until))
         return GW_OK;
-    }
     gw_fail(worker->error, GW_ENOMEM,
             "no memory for local steps: up to 3 arrays of %zu MiB",
             (size_t)gw_client_arena_bytes(worker->client) >> 20);

@@ -72,7 +72,7 @@ const char *stale_audit(const struct cluster *cluster)
         pushes += stale_counted(&cluster->worker[i].metrics, GW_METRIC_STEPS);
     const struct gw_server *server = cluster->server[0].server;
     pushes *= server->map->chunks;
-    uint64_t stride = gw_policy_stride(&server->regime.word, 0, UINT64_MAX);
+    uint64_t stride = gw_rounds_next(&server->shard->rounds, 0, 0);
     if (stale_of_servers(cluster, GW_METRIC_PUSHES_APPLIED) * stride != pushes)
         return "pushes applied are not pushes made";
     for (size_t i = 0; i < cluster->servers; i++) {
