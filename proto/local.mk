@@ -33,6 +33,8 @@ libproto_a_SOURCES = \
 	%D%/policy.h \
 	%D%/random.c \
 	%D%/random.h \
+	%D%/safetensors.c \
+	%D%/safetensors.h \
 	%D%/schedule.c \
 	%D%/schedule.h \
 	%D%/staleness.c \

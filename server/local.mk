@@ -29,8 +29,6 @@ libserver_a_SOURCES = \
 	%D%/quorum.c \
 	%D%/remote.c \
 	%D%/remote.h \
-	%D%/safetensors.c \
-	%D%/safetensors.h \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \

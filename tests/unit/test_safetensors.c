@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "proto/safetensors.h"
 #include "proto/wire.h"
-#include "server/safetensors.h"
 
 static const uint64_t shape_2x3[] = {2, 3}, shape_5[] = {5}, shape_0[] = {0};
 static const struct gw_tensor_spec specs[] = {

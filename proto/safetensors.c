@@ -1,6 +1,6 @@
-#include "config.h"
+#include <config.h>
 
-#include "server/safetensors.h"
+#include "proto/safetensors.h"
 
 #include <inttypes.h>
 #include <jansson.h>

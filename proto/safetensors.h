@@ -11,8 +11,8 @@
  *
  * Offsets count from the first byte of the data. Integers are little-endian.
  */
-#ifndef GW_SERVER_SAFETENSORS_H
-#define GW_SERVER_SAFETENSORS_H
+#ifndef GW_PROTO_SAFETENSORS_H
+#define GW_PROTO_SAFETENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>
