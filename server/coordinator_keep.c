@@ -391,7 +391,7 @@ static enum gw_status write_manifest(struct cut *cut)
     char *text = gw_manifest_print(&cut->manifest);
     if (!text)
         return gw_fail(&cut->error, GW_ENOMEM, "no memory to print a manifest");
-    const struct gw_store_part part = {text, strlen(text)};
+    const struct gw_file_part part = {text, strlen(text)};
     enum gw_status status = gw_store_write(
         self->loop->disk, dir_of(self), cut->manifest.state.clock,
         GW_MANIFEST_NAME, &part, 1, &cut->error);

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/remote.h"
 #include "server/store.h"
 #include "server/tensors.h"
+#include "transport/remote.h"
 
 /* How long the simulator lets a read take. */
 #define READ_MODEL_US 100

@@ -27,8 +27,6 @@ libserver_a_SOURCES = \
 	%D%/policy.c \
 	%D%/policy.h \
 	%D%/quorum.c \
-	%D%/remote.c \
-	%D%/remote.h \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \

@@ -424,11 +424,3 @@ int gw_checkpoint_clock(const char *name, uint64_t *clock_p)
     gw_checkpoint_name(*clock_p, again);
     return strcmp(again, name) == 0;
 }
-
-void gw_shard_file_name(uint32_t shard,
-                        uint32_t shards,
-                        char name[GW_FILE_NAME_MAX])
-{
-    snprintf(name, GW_FILE_NAME_MAX, "shard-%u-of-%u.safetensors", shard,
-             shards);
-}

@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 #include "proto/control.h"
+#include "proto/file_name.h"
 #include "proto/map.h"
 #include "proto/status.h"
 
 #define GW_MANIFEST_NAME      "manifest.json"
 #define GW_MANIFEST_BYTES_MAX ((size_t)64 << 20)
-#define GW_FILE_NAME_MAX      64
 
 struct gw_manifest_file {
     char name[GW_FILE_NAME_MAX];
@@ -65,10 +65,5 @@ enum gw_status gw_manifest_parse(const char *file,
  */
 void gw_checkpoint_name(uint64_t clock, char name[GW_FILE_NAME_MAX]);
 int gw_checkpoint_clock(const char *name, uint64_t *clock_p);
-
-/* "shard-0-of-2.safetensors" */
-void gw_shard_file_name(uint32_t shard,
-                        uint32_t shards,
-                        char name[GW_FILE_NAME_MAX]);
 
 #endif

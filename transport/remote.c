@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "server/remote.h"
+#include "transport/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct gw_remote {
     size_t n, got;
 
     /* writing */
-    const struct gw_store_part *parts;
+    const struct gw_file_part *parts;
     size_t n_parts;
     uint64_t bytes;
     uint64_t sent;    /* to go on from */
@@ -196,7 +196,7 @@ static void pump(struct gw_remote *remote)
 void gw_remote_write(struct gw_remote *remote,
                      uint64_t clock,
                      const char *name,
-                     const struct gw_store_part *parts,
+                     const struct gw_file_part *parts,
                      size_t n_parts,
                      gw_remote_cb *done,
                      void *owner)
