@@ -515,6 +515,13 @@ gw_safetensors_tensors(const struct gw_safetensors *file, size_t *n_p)
     return file->tensor;
 }
 
+const char *gw_safetensors_metadata(const struct gw_safetensors *file,
+                                    const char *key)
+{
+    const json_t *metadata = json_object_get(file->root, METADATA_KEY);
+    return json_string_value(json_object_get(metadata, key));
+}
+
 const struct gw_tensor *gw_safetensors_find(const struct gw_safetensors *file,
                                             const char *name)
 {

@@ -102,6 +102,11 @@ void gw_safetensors_free(struct gw_safetensors *file);
 const struct gw_tensor *
 gw_safetensors_tensors(const struct gw_safetensors *file, size_t *n_p);
 
+/* What the header's metadata say of `key`, as long as the file is there; NULL
+   where they do not. */
+const char *gw_safetensors_metadata(const struct gw_safetensors *file,
+                                    const char *key);
+
 /* NULL where there is none of that name. */
 const struct gw_tensor *gw_safetensors_find(const struct gw_safetensors *file,
                                             const char *name);

@@ -4,6 +4,7 @@
  * one is no checkpoint. JSON, with a digest over its own body.
  *
  *   checkpoint.dir/step-00000120/shard-0-of-2.safetensors ...
+ *                                worker-0-of-3.safetensors ...  (some policies)
  *                                manifest.json
  */
 #ifndef GW_SERVER_MANIFEST_H
@@ -30,6 +31,7 @@ struct gw_manifest_file {
 struct gw_manifest_rank {
     uint64_t data_cursor; /* steps whose samples are used up */
     char device[128];     /* what computed: bits depend on it */
+    char inner[32];       /* its own optimizer, whose state is in its file */
 };
 
 struct gw_manifest {
