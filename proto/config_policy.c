@@ -279,15 +279,6 @@ static enum gw_status check_built(const struct gw_config *config,
                            "has all others but easgd:T",
                            shown);
     }
-    const char *inner =
-        gw_config_policy_terms(config, &plan->phase[0].word).inner;
-    if (gw_policy_is_local(plan->phase[0].word.kind) &&
-        config->checkpoint.dir[0] && strcmp(inner, "sgd") != 0)
-        return gw_fail(error, GW_EUSAGE,
-                       "checkpoint.dir: the state of the workers' own %s is "
-                       "not in this version's checkpoints; set policy.inner to "
-                       "sgd, or leave checkpoint.dir empty",
-                       inner);
     if (config->policy.fragments > 1 || config->policy.overlap > 0)
         return gw_fail(error, GW_EUSAGE,
                        "policy.fragments, policy.overlap: diloco in parts is "

@@ -23,6 +23,7 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     self->each = !gw_policy_is_together(plan.phase[0].word.kind);
     self->optimizer =
         gw_config_policy_terms(self->config, &plan.phase[0].word).server;
+    gw_inner_open(self, &plan.phase[0].word);
     self->counts =
         plan.phase[0].word.kind == GW_POLICY_BACKUP && plan.phase[0].word.n > 0;
     self->gather_each.staleness =

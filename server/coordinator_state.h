@@ -7,11 +7,13 @@
  *   coordinator_watch.c   what is waited for, and for how long
  *   coordinator_end.c     stopping, dying, the final report
  *   coordinator_keep.c    checkpoints: files in, manifest last
- *   coordinator_files.c   files of shards that do not see checkpoint.dir
+ *   coordinator_inner.c   workers' own optimizers in them
+ *   coordinator_files.c   files of members that do not see checkpoint.dir
  */
 #ifndef GW_SERVER_COORDINATOR_STATE_H
 #define GW_SERVER_COORDINATOR_STATE_H
 
+#include "proto/policy.h"
 #include "server/coordinator.h"
 #include "transport/member.h"
 
@@ -23,6 +25,7 @@ enum gw_phase {
     GW_PHASE_OVER,
 };
 
+struct gw_manifest;
 struct gw_served;
 
 /* A worker, or a shard of a server process. */
@@ -103,6 +106,7 @@ struct gw_coordinator {
     struct gw_counted counted[GW_GATHERS]; /* at clock modulo GW_GATHERS */
     int each;              /* the policy: each push makes a version */
     const char *optimizer; /* that servers run */
+    const char *inner;     /* that workers run and keep state of, or "" */
     struct gw_gather_each gather_each;
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
@@ -182,10 +186,15 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
                                struct gw_error *error);
 /* Non-zero when a checkpoint of `clock` is complete, or none are made. */
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);
-/* Whether the file of a checkpoint of `clock` is waited for; whether a file is
-   part of what the job goes on from. */
-int gw_keeper_awaits(struct gw_coordinator *self, uint64_t clock);
+/* Whether a member's own file, and that is `name`, is waited for in the
+   checkpoint of `clock`; whether a file is part of what the job goes on from,
+   and the member's to read. */
+int gw_keeper_awaits(struct gw_coordinator *self,
+                     const struct gw_roster *who,
+                     uint64_t clock,
+                     const char *name);
 int gw_keeper_may_read(const struct gw_coordinator *self,
+                       const struct gw_roster *who,
                        uint64_t clock,
                        const char *name);
 /* Non-zero while a checkpoint is being made; what it waits for, in words; and
@@ -195,6 +204,17 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
                        char *text,
                        size_t room);
 uint64_t gw_keeper_progress(const struct gw_coordinator *self);
+
+/* coordinator_inner.c: while `word` holds. */
+void gw_inner_open(struct gw_coordinator *self,
+                   const struct gw_policy_word *word);
+/* No worker's file is larger. */
+uint64_t gw_inner_bytes_max(const struct gw_coordinator *self);
+/* Whether workers go on with the state that a checkpoint has of them; a line
+   where it has some or they need some, and they do not. */
+int gw_inner_goes_on(const struct gw_coordinator *self,
+                     const struct gw_manifest *from);
+void gw_inner_note(struct gw_coordinator *self, const struct gw_manifest *from);
 
 /* coordinator_files.c */
 void gw_files_open(struct gw_coordinator *self,

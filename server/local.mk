@@ -8,6 +8,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator.h \
 	%D%/coordinator_end.c \
 	%D%/coordinator_files.c \
+	%D%/coordinator_inner.c \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_run.c \

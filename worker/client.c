@@ -78,6 +78,13 @@ static enum gw_status wait_for(struct gw_client *client,
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 
+enum gw_status gw_client_wait_for(struct gw_client *client,
+                                  int (*done)(const struct gw_client *client),
+                                  enum gw_client_waiting waiting)
+{
+    return wait_for(client, done, waiting);
+}
+
 /* ---- calls ---- */
 
 static int has_job(const struct gw_client *client)
@@ -185,6 +192,7 @@ void gw_client_close(struct gw_client *client)
     gw_loop_unshare(client->loop);
     gw_timer_stop(client->loop, &client->watch);
     gw_member_close(client->member);
+    gw_client_files_close(client);
     gw_client_data_close(client);
     gw_map_destroy(client->map);
     free(client->shard);

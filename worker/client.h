@@ -202,6 +202,37 @@ int gw_client_end_reason(const struct gw_client *client);
 double gw_client_loss_scale(const struct gw_client *client);
 
 /*
+ * Checkpoints that hold a part of this worker's. A cut is decided with or
+ * before the first weights of its clock. Non-zero, once, where there is one at
+ * `clock` of ours, before any step of that clock is made into weights: save
+ * what there is then, under *name_p.
+ */
+int gw_client_cut(struct gw_client *client, uint64_t clock, uint64_t *name_p);
+
+/*
+ * Sends this worker's file, whose parts and what they point to stay as they are
+ * until it is sent. Waits for the one before, and returns while this one is on
+ * its way. A file that cannot be written fails the checkpoint, and not the
+ * call. gw_client_saved waits until nothing is on its way; before it has
+ * returned GW_OK nobody says good-bye.
+ */
+enum gw_status gw_client_save(struct gw_client *client,
+                              uint64_t name,
+                              const struct gw_file_part *parts,
+                              size_t n);
+enum gw_status gw_client_saved(struct gw_client *client);
+
+/*
+ * After declare: whether the job goes on with a file that this worker has
+ * saved; its size; n bytes of it, at `offset`. What cannot be read is a
+ * failure.
+ */
+int gw_client_has_inner(const struct gw_client *client);
+enum gw_status gw_client_load_size(struct gw_client *client, uint64_t *bytes_p);
+enum gw_status
+gw_client_load(struct gw_client *client, uint64_t offset, void *to, size_t n);
+
+/*
  * Says good-bye with the digest of the weights (rank 0, else zeros), and waits
  * for the coordinator to end the job. The status is the job's.
  */

@@ -4,6 +4,7 @@
  *   client.c          joining, declaring, ending; the calls that wait
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
+ *   client_files.c    this worker's part of checkpoints
  */
 #ifndef GW_WORKER_CLIENT_STATE_H
 #define GW_WORKER_CLIENT_STATE_H
@@ -39,6 +40,7 @@ struct gw_client_chunk {
 };
 
 struct gw_client;
+struct gw_client_files;
 
 /* The want for one key at one shard over one link. */
 struct gw_client_want {
@@ -66,6 +68,7 @@ enum gw_client_waiting {
     GW_WAITING_WEIGHTS,
     GW_WAITING_PULL,
     GW_WAITING_SCORE,
+    GW_WAITING_FILE,
 };
 
 /* Where all ranks stand still: our clock there, and the step that it is. */
@@ -130,6 +133,11 @@ struct gw_client {
     struct gw_client_meeting meeting;                 /* each push */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
 
+    /* the checkpoint that we have not given our part of */
+    _Atomic uint64_t cut_clock; /* + 1, of ours; 0: none */
+    _Atomic uint64_t cut_name;
+    struct gw_client_files *files; /* from the first one on */
+
     struct gw_timer watch;
     uint64_t progress_us, stalled_us;
     uint64_t waits_version; /* of the wait that is going on */
@@ -146,6 +154,10 @@ void gw_client_fail(struct gw_client *client,
 void gw_client_tell(struct gw_client *client,
                     struct gw_peer *peer,
                     const struct gw_message *message);
+
+enum gw_status gw_client_wait_for(struct gw_client *client,
+                                  int (*done)(const struct gw_client *client),
+                                  enum gw_client_waiting waiting);
 
 /* client_control.c */
 extern const struct gw_member_handler gw_client_handler;
@@ -183,5 +195,22 @@ uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,
                                  uint64_t version);
+
+/* client_files.c */
+void gw_client_files_close(struct gw_client *client);
+/* A checkpoint of that name is cut at our `clock`. */
+void gw_client_cut_decided(struct gw_client *client,
+                           uint64_t clock,
+                           uint64_t name);
+/* What comes from the coordinator; 0 for what nobody waits for. */
+void gw_client_files_link_up(struct gw_client *client);
+int gw_client_files_reply(struct gw_client *client,
+                          const struct gw_file_reply *reply);
+int gw_client_files_frame(struct gw_client *client,
+                          const struct gw_frame *frame);
+/* "file worker-0-of-2.safetensors", of the one that is sent or read; returns
+   the name of its checkpoint. */
+uint64_t
+gw_client_file_name(const struct gw_client *client, char *text, size_t room);
 
 #endif

@@ -21,6 +21,7 @@
 #include "kernels/blend.h"
 #include "kernels/update.h"
 #include "proto/schedule.h"
+#include "worker/inner.h"
 
 struct gw_local {
     struct gw_policy_word word;
@@ -33,6 +34,7 @@ struct gw_local {
     uint8_t *anchored; /* [keys] the anchor holds the round's weights */
     float *anchor;
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
+    struct gw_inner inner;      /* them, in checkpoints */
     int counted;                /* this step's samples are in */
 };
 
@@ -126,6 +128,9 @@ enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
 {
     struct gw_local *local = worker->local;
     if (!local->counted) {
+        enum gw_status status = gw_inner_cut(worker, &local->inner);
+        if (status != GW_OK)
+            return status;
         local->counted = 1;
         local->samples += worker->samples;
         local->updates += worker->samples > 0;
@@ -175,7 +180,18 @@ enum gw_status gw_local_open(struct gw_worker *worker)
                        "no memory for local steps: %u arrays of %zu MiB",
                        1 + local->optimizer->states,
                        (size_t)gw_client_arena_bytes(worker->client) >> 20);
-    return GW_OK;
+    local->inner = (struct gw_inner){.optimizer = local->optimizer,
+                                     .state = local->state,
+                                     .updates = &local->updates};
+    return gw_inner_load(worker, &local->inner);
+}
+
+enum gw_status gw_local_end(struct gw_worker *worker)
+{
+    if (!worker->local)
+        return GW_OK;
+    enum gw_status status = gw_inner_cut(worker, &worker->local->inner);
+    return status == GW_OK ? gw_client_saved(worker->client) : status;
 }
 
 void gw_local_close(struct gw_worker *worker)
@@ -186,6 +202,7 @@ void gw_local_close(struct gw_worker *worker)
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         if (local->state[s])
             worker->backend->free(worker->device, local->state[s]);
+    gw_inner_close(&local->inner);
     if (local->anchor)
         worker->backend->free(worker->device, local->anchor);
     free(local->anchored);

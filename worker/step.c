@@ -312,6 +312,8 @@ static enum gw_status end_job(struct gw_worker *worker)
     if (status == GW_OK && worker->test && reason == GW_END_COMPLETE &&
         worker->clock != worker->scored_clock)
         status = evaluate(worker);
+    if (status == GW_OK)
+        status = gw_local_end(worker);
     if (status != GW_OK)
         return status;
     if (worker->rank == 0)

@@ -53,7 +53,8 @@ struct gw_worker {
 
 /*
  * local.c: policies under which workers take steps of their own. Opened with
- * the arenas; NULL where every step is pushed. GW_ENOMEM.
+ * the arenas; NULL where every step is pushed. GW_ENOMEM, and errors of
+ * gw_inner_load.
  */
 enum gw_status gw_local_open(struct gw_worker *worker);
 void gw_local_close(struct gw_worker *worker);
@@ -62,6 +63,9 @@ int gw_local_is_together(const struct gw_worker *worker);
 /* The hooks of a step: weights that are there, gradients that are made. */
 enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n);
 enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n);
+/* After the last step: what the last checkpoint keeps of this worker is safe,
+   or has failed, when this returns. Errors of the client. */
+enum gw_status gw_local_end(struct gw_worker *worker);
 
 /* step.c: trains from the client's first clock to the end of the job. */
 enum gw_status gw_step_run(struct gw_worker *worker);
