@@ -81,6 +81,7 @@ check_PROGRAMS += \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
 	%D%/unit/test_random \
+	%D%/unit/test_remote \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \

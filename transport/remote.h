@@ -43,7 +43,8 @@ void gw_remote_read(struct gw_remote *remote,
                     gw_remote_cb *done,
                     void *owner);
 
-/* Writes a whole file; `parts` and what they point to stay until `done`. */
+/* Writes a whole file; `parts` and what they point to stay until `done`, which
+   is not called where the coordinator's peer is closed before. */
 void gw_remote_write(struct gw_remote *remote,
                      uint64_t clock,
                      const char *name,
