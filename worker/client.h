@@ -202,11 +202,13 @@ int gw_client_end_reason(const struct gw_client *client);
 double gw_client_loss_scale(const struct gw_client *client);
 
 /*
- * Checkpoints that hold a part of this worker's. A cut is decided with or
- * before the first weights of its clock. Non-zero, once, where there is one at
- * `clock` of ours, before any step of that clock is made into weights: save
- * what there is then, under *name_p.
+ * Checkpoints that hold a part of this worker's, which it says before it
+ * attaches. A cut is decided with or before the first weights of its clock.
+ * gw_client_cut is non-zero, once for each, where there is one at `clock` of
+ * ours: save what there is before that clock's step changes it, under *name_p.
+ * Where each push makes a version, a clock may have several.
  */
+void gw_client_take_part(struct gw_client *client);
 int gw_client_cut(struct gw_client *client, uint64_t clock, uint64_t *name_p);
 
 /*

@@ -45,8 +45,15 @@ void gw_client_cut_decided(struct gw_client *client,
                            uint64_t clock,
                            uint64_t name)
 {
-    atomic_store(&client->cut_name, name);
-    atomic_store(&client->cut_clock, clock + 1);
+    uint32_t in = atomic_load(&client->cuts_in);
+    if (!atomic_load(&client->has_part))
+        return;
+    if (in - atomic_load(&client->cuts_out) == GW_CLIENT_CUTS) {
+        gw_client_fail(client, GW_EPROTO, "too many cuts at once");
+        return;
+    }
+    client->cut[in % GW_CLIENT_CUTS] = (struct gw_client_cut){name, clock};
+    atomic_store(&client->cuts_in, in + 1);
 }
 
 void gw_client_files_link_up(struct gw_client *client)
@@ -144,12 +151,19 @@ enum gw_status gw_client_saved(struct gw_client *client)
 
 /* ---- sending ---- */
 
+void gw_client_take_part(struct gw_client *client)
+{
+    atomic_store(&client->has_part, 1);
+}
+
 int gw_client_cut(struct gw_client *client, uint64_t clock, uint64_t *name_p)
 {
-    uint64_t decided = clock + 1;
-    if (!atomic_compare_exchange_strong(&client->cut_clock, &decided, 0))
+    uint32_t out = atomic_load(&client->cuts_out);
+    const struct gw_client_cut *cut = &client->cut[out % GW_CLIENT_CUTS];
+    if (out == atomic_load(&client->cuts_in) || cut->clock != clock)
         return 0;
-    *name_p = atomic_load(&client->cut_name);
+    *name_p = cut->name;
+    atomic_store(&client->cuts_out, out + 1);
     return 1;
 }
 

@@ -80,6 +80,13 @@ struct gw_client_meeting {
 };
 
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
+#define GW_CLIENT_CUTS 4   /* a power of two; shard 0 has no more open at once \
+                            */
+
+/* A checkpoint: its step, and our clock there. */
+struct gw_client_cut {
+    uint64_t name, clock;
+};
 
 struct gw_client {
     struct gw_client_options options;
@@ -133,9 +140,10 @@ struct gw_client {
     struct gw_client_meeting meeting;                 /* each push */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
 
-    /* the checkpoint that we have not given our part of */
-    _Atomic uint64_t cut_clock; /* + 1, of ours; 0: none */
-    _Atomic uint64_t cut_name;
+    /* checkpoints that we have not given our part of, oldest first */
+    struct gw_client_cut cut[GW_CLIENT_CUTS];
+    _Atomic uint32_t cuts_in, cuts_out;
+    _Atomic int has_part;          /* in checkpoints; else nobody takes cuts */
     struct gw_client_files *files; /* from the first one on */
 
     struct gw_timer watch;

@@ -106,13 +106,10 @@ static enum gw_status take_snapshot(const struct gw_worker *worker,
     return GW_OK;
 }
 
-enum gw_status gw_inner_cut(struct gw_worker *worker, struct gw_inner *inner)
+static enum gw_status
+save(struct gw_worker *worker, struct gw_inner *inner, uint64_t name)
 {
     struct gw_error error = {.text = ""};
-    uint64_t name;
-    if (inner->optimizer->states == 0 ||
-        !gw_client_cut(worker->client, worker->clock, &name))
-        return GW_OK;
     enum gw_status status = gw_client_saved(worker->client);
     if (status != GW_OK)
         return status;
@@ -124,6 +121,16 @@ enum gw_status gw_inner_cut(struct gw_worker *worker, struct gw_inner *inner)
         return status;
     }
     return gw_client_save(worker->client, name, inner->parts, 2);
+}
+
+enum gw_status gw_inner_cut(struct gw_worker *worker, struct gw_inner *inner)
+{
+    enum gw_status status = GW_OK;
+    uint64_t name;
+    while (status == GW_OK &&
+           gw_client_cut(worker->client, worker->clock, &name))
+        status = save(worker, inner, name);
+    return status;
 }
 
 void gw_inner_close(struct gw_inner *inner)
@@ -221,7 +228,10 @@ enum gw_status gw_inner_load(struct gw_worker *worker, struct gw_inner *inner)
 {
     struct gw_safetensors *tensors = NULL;
     char file[GW_FILE_NAME_MAX];
-    if (inner->optimizer->states == 0 || !gw_client_has_inner(worker->client))
+    if (inner->optimizer->states == 0)
+        return GW_OK;
+    gw_client_take_part(worker->client);
+    if (!gw_client_has_inner(worker->client))
         return GW_OK;
     gw_worker_file_name(worker->rank, worker->ranks, file);
     enum gw_status status = read_header(worker, file, &tensors);

@@ -25,17 +25,19 @@ struct gw_inner {
 };
 
 /*
- * Where the job goes on from a checkpoint that has it, brings the state back.
- * Errors: GW_ECORRUPT, GW_EMISMATCH, GW_ENOMEM with the line in worker->error,
- * or the client's.
+ * Before the client attaches: has cuts told from then on and, where the job
+ * goes on from a checkpoint that has it, brings the state back. Errors:
+ * GW_ECORRUPT, GW_EMISMATCH, GW_ENOMEM with the line in worker->error, or the
+ * client's.
  */
 enum gw_status gw_inner_load(struct gw_worker *worker, struct gw_inner *inner);
 
 /*
- * Before the optimizer's first update in a clock: where a checkpoint is cut
- * there, copies the state and has it sent. Waits where the one before is still
- * on its way. Does nothing for an optimizer that keeps none. GW_ENOMEM, which
- * has failed the client, or the client's errors.
+ * Before the optimizer's first update in a clock, and before waits that may be
+ * for a checkpoint to be complete: where one is cut there, copies the state and
+ * has it sent. Waits where the one before is still on its way. Does nothing for
+ * an optimizer that keeps none. GW_ENOMEM, which has failed the client, or the
+ * client's errors.
  */
 enum gw_status gw_inner_cut(struct gw_worker *worker, struct gw_inner *inner);
 

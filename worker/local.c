@@ -186,12 +186,9 @@ enum gw_status gw_local_open(struct gw_worker *worker)
     return gw_inner_load(worker, &local->inner);
 }
 
-enum gw_status gw_local_end(struct gw_worker *worker)
+enum gw_status gw_local_cut(struct gw_worker *worker)
 {
-    if (!worker->local)
-        return GW_OK;
-    enum gw_status status = gw_inner_cut(worker, &worker->local->inner);
-    return status == GW_OK ? gw_client_saved(worker->client) : status;
+    return worker->local ? gw_inner_cut(worker, &worker->local->inner) : GW_OK;
 }
 
 void gw_local_close(struct gw_worker *worker)

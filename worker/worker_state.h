@@ -63,9 +63,9 @@ int gw_local_is_together(const struct gw_worker *worker);
 /* The hooks of a step: weights that are there, gradients that are made. */
 enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n);
 enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n);
-/* After the last step: what the last checkpoint keeps of this worker is safe,
-   or has failed, when this returns. Errors of the client. */
-enum gw_status gw_local_end(struct gw_worker *worker);
+/* Between two steps: what a checkpoint that is cut here keeps of this worker is
+   on its way when this returns. Errors of gw_inner_cut. */
+enum gw_status gw_local_cut(struct gw_worker *worker);
 
 /* step.c: trains from the client's first clock to the end of the job. */
 enum gw_status gw_step_run(struct gw_worker *worker);
