@@ -262,18 +262,8 @@ static enum gw_status check_parts(const struct gw_config *config,
 
 /* What can be said already, but is not done yet. */
 static enum gw_status check_built(const struct gw_config *config,
-                                  const struct gw_policy_plan *plan,
                                   struct gw_error *error)
 {
-    const char *inner =
-        gw_config_policy_terms(config, &plan->phase[0].word).inner;
-    if (gw_policy_is_local(plan->phase[0].word.kind) &&
-        config->checkpoint.dir[0] && strcmp(inner, "sgd") != 0)
-        return gw_fail(error, GW_EUSAGE,
-                       "checkpoint.dir: the state of the workers' own %s is "
-                       "not in this version's checkpoints; set policy.inner to "
-                       "sgd, or leave checkpoint.dir empty",
-                       inner);
     if (config->policy.fragments > 1 || config->policy.overlap > 0)
         return gw_fail(error, GW_EUSAGE,
                        "policy.fragments, policy.overlap: diloco in parts is "
@@ -292,5 +282,5 @@ enum gw_status gw_config_check_policy(const struct gw_config *config,
             return status;
     }
     enum gw_status status = check_parts(config, &plan, error);
-    return status ? status : check_built(config, &plan, error);
+    return status ? status : check_built(config, error);
 }

@@ -11,7 +11,7 @@
  *   deciding  shard > shard 0        VOTE, ARRIVED, SETTLED
  *             worker > shard 0       SCORE
  *             shard 0 > everyone     DECISION
- *   saving    shard > coordinator    SAVED, FILE_OPEN;  back  FILE_REPLY
+ *   saving    member > coordinator   SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
  *   watching  member > coordinator   REPORT, STALL, STOP, BYE
  *             observer > coordinator GONE, STATUS, STOP;  back  STATUS
@@ -132,6 +132,7 @@ struct gw_start {
     uint64_t samples;       /* of the training set */
     const uint64_t *clocks; /* each rank's first clock; none: state.clock */
     uint32_t clocks_n;
+    uint8_t has_inner; /* the checkpoint has a file of each worker */
 };
 
 struct gw_ready {
@@ -282,19 +283,19 @@ struct gw_gone {
 };
 
 /*
- * Files for shards that do not see checkpoint.dir; the coordinator reads and
- * writes them for them. A shard has one request at a time, numbered; what
- * carries another number is stale.
+ * Files for members that do not see checkpoint.dir: workers, and shards on
+ * other hosts; the coordinator reads and writes them for them. A member has one
+ * request at a time, numbered; what carries another number is stale.
  *
  * Writing: FILE_OPEN with the size. FILE_REPLY gives a window and says how much
- * is written; the shard may be ahead of that by the size of the window. Byte p
+ * is written; the member may be ahead of that by the size of the window. Byte p
  * of the file goes to p modulo that size, and the put's clock is p. After a
- * link broke the shard begins again at what was said to be written. A reply
+ * link broke the member begins again at what was said to be written. A reply
  * with all bytes written means that the file is safe.
  *
  * Reading: FILE_OPEN with a range and a window, answered by a put there, its
  * clock the offset; a range of no bytes is answered by a FILE_REPLY with the
- * size of the file. After a link broke the shard asks again.
+ * size of the file. After a link broke the member asks again.
  *
  * The count of a put is the request's number.
  */
@@ -303,7 +304,7 @@ struct gw_file_open {
     uint64_t clock;   /* of the checkpoint */
     uint8_t write;
     uint64_t offset, bytes;
-    uint32_t window; /* reading: of the shard */
+    uint32_t window; /* reading: of the member */
     uint32_t request;
 };
 

@@ -118,6 +118,7 @@ static PACK(pack_start)
     to->samples = from->samples;
     to->n_clocks = from->clocks_n;
     to->clocks = (uint64_t *)(uintptr_t)from->clocks;
+    to->has_inner = from->has_inner;
     to->state = kept;
     kept->clock = state->clock;
     kept->applied = state->applied;

@@ -113,6 +113,7 @@ static UNPACK(unpack_start)
         return GW_EPROTO;
     to->clocks = from->clocks;
     to->clocks_n = (uint32_t)from->n_clocks;
+    to->has_inner = from->has_inner != 0;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
         .applied = kept->applied,

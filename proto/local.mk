@@ -19,6 +19,8 @@ libproto_a_SOURCES = \
 	%D%/digest.h \
 	%D%/distance.c \
 	%D%/distance.h \
+	%D%/file_name.c \
+	%D%/file_name.h \
 	%D%/hash.c \
 	%D%/hash.h \
 	%D%/log.c \
@@ -35,6 +37,8 @@ libproto_a_SOURCES = \
 	%D%/rounds.h \
 	%D%/random.c \
 	%D%/random.h \
+	%D%/safetensors.c \
+	%D%/safetensors.h \
 	%D%/schedule.c \
 	%D%/schedule.h \
 	%D%/staleness.c \

@@ -118,6 +118,8 @@ static enum gw_status read_weights(struct gw_disk *disk,
         status = gw_fail(error, GW_ENOMEM, "no memory for %" PRIu64 " MiB",
                          map->arena_bytes >> 20);
     for (size_t i = 0; i < manifest->n_files && status == GW_OK; i++) {
+        if (gw_is_worker_file(manifest->files[i].name))
+            continue; /* no weights */
         gw_store_path(dir, manifest->state.clock, manifest->files[i].name,
                       path);
         status = read_file(disk, path, checkpoint, found, error);

@@ -217,10 +217,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         gw_keeper_saved(self, who, &message->saved);
         break;
     case GW_MESSAGE_FILE_OPEN:
-        if (who->role == GW_ROLE_SERVER)
-            gw_files_open(self, who, &message->file_open);
-        else
-            gw_peer_reject(peer, 0, "message that its role does not send");
+        gw_files_open(self, who, &message->file_open);
         break;
     case GW_MESSAGE_BYE:
         gw_coordinator_bye(self, who, &message->bye);

@@ -1,7 +1,7 @@
 /*
- * Files of checkpoint.dir for shards that do not see it: read and written here,
- * on another thread, moved through windows. proto/control.h has the exchange,
- * remote.c the other side.
+ * Files of checkpoint.dir for members that do not see it: read and written
+ * here, on another thread, moved through windows. proto/control.h has the
+ * exchange, transport/remote.c the other side.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 /* How long the simulator lets an access take. */
 #define ACCESS_MODEL_US 500
 
-/* The request of one shard. */
+/* The request of one member. */
 struct gw_served {
     struct gw_coordinator *self;
     struct gw_roster *who;
@@ -116,7 +116,7 @@ static void run_read(struct gw_work *work)
 static void on_read_sent(struct gw_send *send, enum gw_status status)
 {
     struct gw_served *served = send->owner;
-    (void)status; /* the shard asks again for what did not arrive */
+    (void)status; /* the member asks again for what did not arrive */
     served->sending = 0;
     turn_to_later(served);
 }
@@ -259,14 +259,13 @@ static int is_allowed(struct gw_coordinator *self,
                       const struct gw_roster *who,
                       const struct gw_file_open *request)
 {
-    char own[GW_FILE_NAME_MAX];
-    if (request->write) {
-        gw_shard_file_name(who->id, self->shards, own);
-        return strcmp(request->name, own) == 0 && request->bytes > 0 &&
-               gw_keeper_awaits(self, request->clock);
-    }
+    if (request->write)
+        return request->bytes > 0 &&
+               (who->role == GW_ROLE_SERVER ||
+                request->bytes <= gw_inner_bytes_max(self)) &&
+               gw_keeper_awaits(self, who, request->clock, request->name);
     return request->bytes <= WINDOW_BYTES &&
-           gw_keeper_may_read(self, request->clock, request->name);
+           gw_keeper_may_read(self, who, request->clock, request->name);
 }
 
 static void begin(struct gw_served *served)

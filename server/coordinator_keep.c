@@ -1,9 +1,10 @@
 /*
  * Checkpoints at the coordinator: which one a job goes on from, and for each
- * cut, when every shard has saved its file, the manifest, last.
+ * cut, when every shard, and every worker that keeps something, has saved its
+ * file, the manifest, last.
  *
- *   cut decided --> SAVED from each shard --> manifest --> STORED to shard 0
- *                                                \--> older ones removed
+ *   cut decided --> SAVED from each --> manifest --> STORED to shard 0
+ *                                           \--> older ones removed
  */
 #include "config.h"
 
@@ -30,9 +31,10 @@
 struct cut {
     struct gw_keeper *keeper;
     int open;
-    int decided; /* 0: a shard that knows of it was faster than shard 0 */
+    int decided; /* 0: one that knows of it was faster than shard 0 */
     struct gw_manifest manifest;
-    uint32_t saved;               /* shards */
+    uint32_t saved, awaited;      /* files; known when it is decided, */
+    const char *inner;            /* as is what workers keep state of, or "" */
     uint64_t spare[CUTS_MAX + 1]; /* not to be removed for this one */
     size_t spare_n;
     enum gw_status status;
@@ -71,6 +73,24 @@ uint64_t gw_keeper_progress(const struct gw_coordinator *self)
     return self->keeper->progress;
 }
 
+/* The file that a member writes. */
+static void own_file(const struct gw_coordinator *self,
+                     const struct gw_roster *who,
+                     char name[GW_FILE_NAME_MAX])
+{
+    if (who->role == GW_ROLE_SERVER)
+        gw_shard_file_name(who->id, self->shards, name);
+    else
+        gw_worker_file_name(who->id, (uint32_t)self->config->cluster.workers,
+                            name);
+}
+
+/* Whether it has a part in the checkpoint. */
+static int has_part(const struct cut *cut, const struct gw_roster *who)
+{
+    return who->role == GW_ROLE_SERVER || cut->inner[0];
+}
+
 static int has_saved(const struct cut *cut, const char *file)
 {
     for (size_t i = 0; i < cut->manifest.n_files; i++)
@@ -94,8 +114,8 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
     size_t used = n > 0 ? (size_t)n : 0;
     const char *comma = "";
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
-        gw_shard_file_name(one->id, self->shards, name);
-        if (one->role != GW_ROLE_SERVER || has_saved(cut, name) || used >= room)
+        own_file(self, one, name);
+        if (!has_part(cut, one) || has_saved(cut, name) || used >= room)
             continue;
         n = snprintf(text + used, room - used, "%s%s", comma, one->peer->name);
         used += n > 0 ? (size_t)n : 0;
@@ -254,13 +274,17 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
                                 "\"%s\": the bits may differ",
                                 i, from->ranks[i].device, who->device);
     }
+    gw_inner_note(self, from);
     return GW_OK;
 }
 
 void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start)
 {
-    if (self->keeper->begin.is_resumed)
+    const struct gw_begin *begin = &self->keeper->begin;
+    if (begin->is_resumed)
         start->resume = self->options.resume;
+    start->has_inner =
+        begin->is_resumed && gw_inner_goes_on(self, &begin->from);
     start->dir = dir_of(self);
     start->token = self->keeper->token;
 }
@@ -290,11 +314,15 @@ static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
 }
 
 int gw_keeper_may_read(const struct gw_coordinator *self,
+                       const struct gw_roster *who,
                        uint64_t clock,
                        const char *name)
 {
     const struct gw_manifest *from = &self->keeper->begin.from;
-    if (!self->keeper->begin.is_resumed || from->state.clock != clock)
+    char own[GW_FILE_NAME_MAX];
+    own_file(self, who, own);
+    if (!self->keeper->begin.is_resumed || from->state.clock != clock ||
+        (who->role != GW_ROLE_SERVER && strcmp(name, own) != 0))
         return 0;
     for (size_t i = 0; i < from->n_files; i++)
         if (strcmp(from->files[i].name, name) == 0)
@@ -309,8 +337,9 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
     manifest->n_keys = self->keys_seen;
     manifest->keys = calloc(self->keys_seen + 1, sizeof *manifest->keys);
     manifest->job = strdup(self->job_text);
-    manifest->files = calloc(self->shards, sizeof *manifest->files);
     manifest->n_ranks = self->config->cluster.workers;
+    manifest->files =
+        calloc(self->shards + manifest->n_ranks, sizeof *manifest->files);
     manifest->ranks = calloc(manifest->n_ranks, sizeof *manifest->ranks);
     if (!manifest->keys || !manifest->job || !manifest->files ||
         !manifest->ranks)
@@ -343,7 +372,8 @@ static struct cut *open_cut(struct gw_coordinator *self, uint64_t clock)
             continue;
         cut = &keeper->cut[i];
         gw_manifest_free(&cut->manifest);
-        *cut = (struct cut){.keeper = keeper, .open = 1};
+        *cut = (struct cut){
+            .keeper = keeper, .open = 1, .inner = gw_inner_at(self, clock)};
         cut->manifest.state.clock = clock;
         cut->work = (struct gw_work){.run = conclude,
                                      .done = concluded,
@@ -404,7 +434,7 @@ static enum gw_status write_manifest(struct cut *cut)
     char *text = gw_manifest_print(&cut->manifest);
     if (!text)
         return gw_fail(&cut->error, GW_ENOMEM, "no memory to print a manifest");
-    const struct gw_store_part part = {text, strlen(text)};
+    const struct gw_file_part part = {text, strlen(text)};
     enum gw_status status = gw_store_write(
         self->loop->disk, dir_of(self), cut->manifest.state.clock,
         GW_MANIFEST_NAME, &part, 1, &cut->error);
@@ -470,12 +500,12 @@ static void concluded(struct gw_work *work)
     stored(work->owner);
 }
 
-/* When the cut is decided and every shard has saved its file. */
+/* When the cut is decided and every file is saved. */
 static void maybe_write(struct cut *cut)
 {
     struct gw_keeper *keeper = cut->keeper;
     struct gw_coordinator *self = keeper->self;
-    if (!cut->decided || cut->saved < self->shards)
+    if (!cut->decided || cut->saved < cut->awaited)
         return;
     if (cut->status == GW_OK && cut->manifest.best) {
         keeper->has_best = 1;
@@ -492,38 +522,54 @@ void gw_keeper_cut(struct gw_coordinator *self,
     if (!cut)
         return;
     gw_decision_state_read(decision, &cut->manifest.state);
-    for (size_t i = 0; i < cut->manifest.n_ranks; i++)
-        cut->manifest.ranks[i].data_cursor =
+    cut->inner = gw_inner_at(self, decision->clock);
+    for (size_t i = 0; i < cut->manifest.n_ranks; i++) {
+        struct gw_manifest_rank *rank = &cut->manifest.ranks[i];
+        rank->data_cursor =
             i < decision->clocks_n ? decision->clocks[i] : decision->clock;
+        snprintf(rank->inner, sizeof rank->inner, "%.31s", cut->inner);
+    }
     cut->manifest.best = decision->reason;
+    cut->awaited = self->shards;
+    if (cut->inner[0])
+        cut->awaited += (uint32_t)cut->manifest.n_ranks;
     cut->decided = 1;
     maybe_write(cut);
 }
 
-int gw_keeper_awaits(struct gw_coordinator *self, uint64_t clock)
+int gw_keeper_awaits(struct gw_coordinator *self,
+                     const struct gw_roster *who,
+                     uint64_t clock,
+                     const char *name)
 {
     const struct cut *cut = NULL;
-    if (self->phase >= GW_PHASE_STARTING && self->phase < GW_PHASE_ENDING)
+    char own[GW_FILE_NAME_MAX];
+    own_file(self, who, own);
+    if (self->phase < GW_PHASE_STARTING || self->phase >= GW_PHASE_ENDING ||
+        strcmp(name, own) != 0)
+        return 0;
+    /* what the shards know of the cut comes in any order, and so do they */
+    cut = find_cut(self->keeper, clock);
+    if (!cut && (who->role == GW_ROLE_SERVER || gw_inner_at(self, clock)[0]))
         cut = open_cut(self, clock);
-    return cut && cut->saved < self->shards;
+    return cut && has_part(cut, who) && !has_saved(cut, own);
 }
 
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_roster *who,
                      const struct gw_saved *saved)
 {
-    char name[GW_FILE_NAME_MAX];
-    if (self->phase >= GW_PHASE_ENDING)
-        return;
-    gw_shard_file_name(who->id, self->shards, name);
-    if (who->role != GW_ROLE_SERVER || strcmp(saved->file, name) != 0 ||
-        !gw_keeper_awaits(self, saved->clock)) {
+    struct cut *cut = find_cut(self->keeper, saved->clock);
+    char own[GW_FILE_NAME_MAX];
+    own_file(self, who, own);
+    if (self->phase >= GW_PHASE_ENDING ||
+        (cut && strcmp(saved->file, own) == 0 && has_saved(cut, own)))
+        return; /* too late, or said already */
+    if (!gw_keeper_awaits(self, who, saved->clock, saved->file)) {
         gw_peer_reject(who->peer, 0, "a saved file that nobody waits for");
         return;
     }
-    struct cut *cut = find_cut(self->keeper, saved->clock);
-    if (has_saved(cut, name))
-        return; /* said already */
+    cut = find_cut(self->keeper, saved->clock);
     self->keeper->progress++;
     struct gw_manifest_file *file = &cut->manifest.files[cut->saved++];
     strcpy(file->name, saved->file);

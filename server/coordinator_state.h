@@ -9,11 +9,13 @@
  *   coordinator_watch.c   what is waited for, and for how long
  *   coordinator_end.c     stopping, dying, the final report
  *   coordinator_keep.c    checkpoints: files in, manifest last
- *   coordinator_files.c   files of shards that do not see checkpoint.dir
+ *   coordinator_inner.c   workers' own optimizers in them
+ *   coordinator_files.c   files of members that do not see checkpoint.dir
  */
 #ifndef GW_SERVER_COORDINATOR_STATE_H
 #define GW_SERVER_COORDINATOR_STATE_H
 
+#include "proto/policy.h"
 #include "server/coordinator.h"
 #include "server/regime.h"
 #include "transport/member.h"
@@ -26,6 +28,7 @@ enum gw_phase {
     GW_PHASE_OVER,
 };
 
+struct gw_manifest;
 struct gw_served;
 
 /* A worker, or a shard of a server process. */
@@ -204,10 +207,15 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
                                struct gw_error *error);
 /* Non-zero when a checkpoint of `clock` is complete, or none are made. */
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);
-/* Whether the file of a checkpoint of `clock` is waited for; whether a file is
-   part of what the job goes on from. */
-int gw_keeper_awaits(struct gw_coordinator *self, uint64_t clock);
+/* Whether a member's own file, and that is `name`, is waited for in the
+   checkpoint of `clock`; whether a file is part of what the job goes on from,
+   and the member's to read. */
+int gw_keeper_awaits(struct gw_coordinator *self,
+                     const struct gw_roster *who,
+                     uint64_t clock,
+                     const char *name);
 int gw_keeper_may_read(const struct gw_coordinator *self,
+                       const struct gw_roster *who,
                        uint64_t clock,
                        const char *name);
 /* Non-zero while a checkpoint is being made; what it waits for, in words; and
@@ -217,6 +225,18 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
                        char *text,
                        size_t room);
 uint64_t gw_keeper_progress(const struct gw_coordinator *self);
+
+/* coordinator_inner.c */
+/* The optimizer that workers run under the policy of this clock and keep state
+   of, "" for none. */
+const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock);
+/* Bytes of a worker's file, at most. */
+uint64_t gw_inner_bytes_max(const struct gw_coordinator *self);
+/* Whether workers go on with the state that a checkpoint has of them; a line
+   where it has some or they need some, and they do not. */
+int gw_inner_goes_on(const struct gw_coordinator *self,
+                     const struct gw_manifest *from);
+void gw_inner_note(struct gw_coordinator *self, const struct gw_manifest *from);
 
 /* coordinator_files.c */
 void gw_files_open(struct gw_coordinator *self,

@@ -164,15 +164,15 @@ static enum gw_status write_shard(struct gw_disk *disk,
         gw_tensors_header(map, 0, NULL, 0, 0, &header, error);
     if (status != GW_OK)
         return status;
-    struct gw_store_part *parts = calloc(map->chunks + 1, sizeof *parts);
+    struct gw_file_part *parts = calloc(map->chunks + 1, sizeof *parts);
     if (!parts) {
         status = gw_fail(error, GW_ENOMEM, "no memory for a checkpoint");
         goto free_header;
     }
-    parts[0] = (struct gw_store_part){header.bytes, header.n};
+    parts[0] = (struct gw_file_part){header.bytes, header.n};
     for (size_t c = 0; c < map->chunks; c++) {
         const struct gw_chunk *chunk = &map->chunk[c];
-        parts[c + 1] = (struct gw_store_part){
+        parts[c + 1] = (struct gw_file_part){
             checkpoint->weights + chunk->arena_offset / sizeof(float),
             chunk->elems * sizeof(float)};
     }
@@ -208,7 +208,7 @@ static enum gw_status write_checkpoint(struct gw_disk *disk,
     char *text = gw_manifest_print(&manifest);
     if (!text)
         return gw_fail(error, GW_ENOMEM, "no memory to print a manifest");
-    const struct gw_store_part part = {text, strlen(text)};
+    const struct gw_file_part part = {text, strlen(text)};
     status = gw_store_write(disk, dir, 0, GW_MANIFEST_NAME, &part, 1, error);
     free(text);
     return status;

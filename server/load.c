@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/remote.h"
 #include "server/store.h"
 #include "server/tensors.h"
+#include "transport/remote.h"
 
 /* How long the simulator lets a read take. */
 #define READ_MODEL_US 100
@@ -291,6 +291,9 @@ static void next_file(struct gw_load *load)
 {
     gw_safetensors_free(load->tensors);
     load->tensors = NULL;
+    while (load->file < load->manifest.n_files &&
+           gw_is_worker_file(load->manifest.files[load->file].name))
+        load->file++; /* nothing of a shard's is in it */
     if (load->file == load->manifest.n_files) {
         complete(load);
         return;

@@ -9,6 +9,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_ctl.c \
 	%D%/coordinator_end.c \
 	%D%/coordinator_files.c \
+	%D%/coordinator_inner.c \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_run.c \
@@ -32,10 +33,6 @@ libserver_a_SOURCES = \
 	%D%/quorum.c \
 	%D%/regime.c \
 	%D%/regime.h \
-	%D%/remote.c \
-	%D%/remote.h \
-	%D%/safetensors.c \
-	%D%/safetensors.h \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \

@@ -110,11 +110,17 @@ static json_t *print_ranks(const struct gw_manifest *manifest)
 {
     json_t *ranks = json_array();
     int failed = 0;
-    for (size_t i = 0; i < manifest->n_ranks; i++)
-        failed |= json_array_append_new(
-            ranks, json_pack("{s:I, s:s}", "data_cursor",
-                             (json_int_t)manifest->ranks[i].data_cursor,
-                             "device", manifest->ranks[i].device));
+    for (size_t i = 0; i < manifest->n_ranks; i++) {
+        const struct gw_manifest_rank *rank = &manifest->ranks[i];
+        json_t *one =
+            json_pack("{s:I, s:s}", "data_cursor",
+                      (json_int_t)rank->data_cursor, "device", rank->device);
+        /* left out where there is none, as before there could be one */
+        if (rank->inner[0])
+            failed |=
+                json_object_set_new(one, "inner", json_string(rank->inner));
+        failed |= json_array_append_new(ranks, one);
+    }
     return whole_or_none(ranks, failed);
 }
 
@@ -289,16 +295,17 @@ static enum gw_status parse_files(json_t *from, struct gw_manifest *manifest)
 
 static enum gw_status parse_rank(json_t *from, struct gw_manifest_rank *rank)
 {
-    const char *device;
+    const char *device, *inner = "";
     json_int_t cursor;
-    enum gw_status status =
-        unpack(from, "{s:I, s:s}", "data_cursor", &cursor, "device", &device);
+    enum gw_status status = unpack(from, "{s:I, s:s, s?:s}", "data_cursor",
+                                   &cursor, "device", &device, "inner", &inner);
     if (status != GW_OK)
         return status;
-    if (cursor < 0)
+    if (cursor < 0 || strlen(inner) >= sizeof rank->inner)
         return GW_ECORRUPT;
     rank->data_cursor = (uint64_t)cursor;
     snprintf(rank->device, sizeof rank->device, "%s", device);
+    strcpy(rank->inner, inner);
     return GW_OK;
 }
 
@@ -428,12 +435,4 @@ int gw_checkpoint_clock(const char *name, uint64_t *clock_p)
     *clock_p = strtoull(name + 5, NULL, 10);
     gw_checkpoint_name(*clock_p, again);
     return strcmp(again, name) == 0;
-}
-
-void gw_shard_file_name(uint32_t shard,
-                        uint32_t shards,
-                        char name[GW_FILE_NAME_MAX])
-{
-    snprintf(name, GW_FILE_NAME_MAX, "shard-%u-of-%u.safetensors", shard,
-             shards);
 }

@@ -4,6 +4,7 @@
  * one is no checkpoint. JSON, with a digest over its own body.
  *
  *   checkpoint.dir/step-00000120/shard-0-of-2.safetensors ...
+ *                                worker-0-of-3.safetensors ...  (some policies)
  *                                manifest.json
  */
 #ifndef GW_SERVER_MANIFEST_H
@@ -13,13 +14,13 @@
 #include <stdint.h>
 
 #include "proto/control.h"
+#include "proto/file_name.h"
 #include "proto/map.h"
 #include "proto/policy.h"
 #include "proto/status.h"
 
 #define GW_MANIFEST_NAME      "manifest.json"
 #define GW_MANIFEST_BYTES_MAX ((size_t)64 << 20)
-#define GW_FILE_NAME_MAX      64
 
 struct gw_manifest_file {
     char name[GW_FILE_NAME_MAX];
@@ -31,6 +32,7 @@ struct gw_manifest_file {
 struct gw_manifest_rank {
     uint64_t data_cursor; /* steps whose samples are used up */
     char device[128];     /* what computed: bits depend on it */
+    char inner[32];       /* its own optimizer, whose state is in its file */
 };
 
 struct gw_manifest {
@@ -67,10 +69,5 @@ enum gw_status gw_manifest_parse(const char *file,
  */
 void gw_checkpoint_name(uint64_t clock, char name[GW_FILE_NAME_MAX]);
 int gw_checkpoint_clock(const char *name, uint64_t *clock_p);
-
-/* "shard-0-of-2.safetensors" */
-void gw_shard_file_name(uint32_t shard,
-                        uint32_t shards,
-                        char name[GW_FILE_NAME_MAX]);
 
 #endif

@@ -19,9 +19,9 @@
 #include <sys/mman.h>
 
 #include "server/manifest.h"
-#include "server/remote.h"
 #include "server/store.h"
 #include "server/tensors.h"
+#include "transport/remote.h"
 
 #define CUTS_MAX     4
 #define COPY_TURN_US 5000
@@ -61,7 +61,7 @@ struct gw_save {
     char file[GW_FILE_NAME_MAX];
     int sees; /* checkpoint.dir from here */
     struct gw_safetensors_header header;
-    struct gw_store_part parts[2];
+    struct gw_file_part parts[2];
     uint64_t file_bytes;
     uint8_t sha256[GW_DIGEST_BYTES];
     struct gw_error error;
@@ -222,9 +222,9 @@ static void write_file(struct gw_work *work)
                                      &save->header, &save->error);
     if (save->status != GW_OK)
         return;
-    save->parts[0] = (struct gw_store_part){save->header.bytes, save->header.n};
-    save->parts[1] = (struct gw_store_part){save->snapshot,
-                                            save->arrays * save->array_bytes};
+    save->parts[0] = (struct gw_file_part){save->header.bytes, save->header.n};
+    save->parts[1] =
+        (struct gw_file_part){save->snapshot, save->arrays * save->array_bytes};
     save->file_bytes = gw_store_digest(save->parts, 2, save->sha256);
     save->sees = gw_store_sees(disk, server->dir, server->token);
     if (save->sees)

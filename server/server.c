@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "server/server_state.h"
+#include "transport/remote.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include "server/remote.h"
 
 #define REPORT_US 1000000
 

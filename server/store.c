@@ -293,11 +293,15 @@ void gw_store_remove(struct gw_disk *disk, const char *dir, uint64_t clock)
         return;
     gw_store_path(dir, clock, GW_MANIFEST_NAME, path);
     disk->ops->remove(disk, path, NULL);
-    gw_store_path(dir, clock, "", path);
-    disk->ops->list(disk, path, note_name, names, NULL);
-    for (size_t i = 0; i < names->n; i++) {
-        gw_store_path(dir, clock, names->name[i], path);
-        disk->ops->remove(disk, path, NULL);
+    size_t removed = 1;
+    while (removed > 0) { /* there may be more than a list takes */
+        names->n = removed = 0;
+        gw_store_path(dir, clock, "", path);
+        disk->ops->list(disk, path, note_name, names, NULL);
+        for (size_t i = 0; i < names->n; i++) {
+            gw_store_path(dir, clock, names->name[i], path);
+            removed += disk->ops->remove(disk, path, NULL) == GW_OK;
+        }
     }
     gw_store_path(dir, clock, "", path);
     disk->ops->remove(disk, path, NULL);

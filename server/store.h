@@ -17,12 +17,6 @@
 
 #define GW_PATH_MAX 640
 
-/* A run of bytes of a file that is written from several places. */
-struct gw_store_part {
-    const void *bytes;
-    uint64_t n;
-};
-
 /* "dir/step-00000120/file"; `file` may be "". */
 void gw_store_path(const char *dir,
                    uint64_t clock,
@@ -77,12 +71,12 @@ enum gw_status gw_store_write(struct gw_disk *disk,
                               const char *dir,
                               uint64_t clock,
                               const char *name,
-                              const struct gw_store_part *parts,
+                              const struct gw_file_part *parts,
                               size_t n,
                               struct gw_error *error);
 
 /* The digest of parts that lie one after the other; returns their bytes. */
-uint64_t gw_store_digest(const struct gw_store_part *parts,
+uint64_t gw_store_digest(const struct gw_file_part *parts,
                          size_t n,
                          uint8_t sha256[GW_DIGEST_BYTES]);
 

@@ -147,7 +147,7 @@ void gw_store_abandon(struct gw_store_file *file)
     file->disk->ops->remove(file->disk, temporary, NULL);
 }
 
-uint64_t gw_store_digest(const struct gw_store_part *parts,
+uint64_t gw_store_digest(const struct gw_file_part *parts,
                          size_t n,
                          uint8_t sha256[GW_DIGEST_BYTES])
 {
@@ -165,7 +165,7 @@ enum gw_status gw_store_write(struct gw_disk *disk,
                               const char *dir,
                               uint64_t clock,
                               const char *name,
-                              const struct gw_store_part *parts,
+                              const struct gw_file_part *parts,
                               size_t n,
                               struct gw_error *error)
 {

@@ -7,7 +7,7 @@
 #define GW_SERVER_TENSORS_H
 
 #include "proto/map.h"
-#include "server/safetensors.h"
+#include "proto/safetensors.h"
 #include "transport/loop.h"
 
 #define GW_TENSOR_NAME_MAX 160

@@ -42,6 +42,7 @@ check_PROGRAMS += \
 	%D%/sim/test_deaths \
 	%D%/sim/test_false_coordinator \
 	%D%/sim/test_hostile \
+	%D%/sim/test_inner \
 	%D%/sim/test_job \
 	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
@@ -82,6 +83,7 @@ check_PROGRAMS += \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
 	%D%/unit/test_random \
+	%D%/unit/test_remote \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
@@ -112,6 +114,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_CLUSTER)
+%C%_sim_test_inner_SOURCES = %D%/sim/test_inner.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)

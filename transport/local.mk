@@ -14,6 +14,8 @@ libtransport_a_SOURCES = \
 	%D%/member.h \
 	%D%/member_peer.c \
 	%D%/member_state.h \
+	%D%/remote.c \
+	%D%/remote.h \
 	%D%/sim.c \
 	%D%/sim.h \
 	%D%/sim_disk.c \

@@ -55,6 +55,12 @@ struct gw_work {
 
 struct gw_file;
 
+/* A run of bytes of a file that is written from several places. */
+struct gw_file_part {
+    const void *bytes;
+    uint64_t n;
+};
+
 /*
  * Files. Blocking calls: use them in `run` of a gw_work, or before the loop
  * starts. Errors name the path, say what failed with the system's words, and

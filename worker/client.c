@@ -52,7 +52,8 @@ static int is_called(const struct gw_client *client)
 {
     return client->each &&
            (atomic_load(&client->called) == client->waits_version + 1 ||
-            atomic_load(&client->end_clock) <= client->waits_version);
+            (gw_client_ends_standing(client) &&
+             atomic_load(&client->end_clock) <= client->waits_version));
 }
 
 static int has_waited_for(const struct gw_client *client)
@@ -75,6 +76,13 @@ static enum gw_status wait_for(struct gw_client *client,
     client->waiting = GW_WAITING_UNWATCHED;
     gw_loop_leave(client->loop);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
+}
+
+enum gw_status gw_client_wait_for(struct gw_client *client,
+                                  int (*done)(const struct gw_client *client),
+                                  enum gw_client_waiting waiting)
+{
+    return wait_for(client, done, waiting);
 }
 
 /* ---- calls ---- */
@@ -184,6 +192,7 @@ void gw_client_close(struct gw_client *client)
     gw_loop_unshare(client->loop);
     gw_timer_stop(client->loop, &client->watch);
     gw_member_close(client->member);
+    gw_client_files_close(client);
     gw_client_data_close(client);
     gw_map_destroy(client->map);
     free(client->shard);
@@ -485,6 +494,12 @@ void gw_client_report(struct gw_client *client,
     gw_loop_enter(client->loop);
     gw_peer_tell(client->coordinator, &message);
     gw_loop_leave(client->loop);
+}
+
+int gw_client_ends_standing(const struct gw_client *client)
+{
+    return atomic_load(&client->drained) &&
+           atomic_load(&client->end_clock) != UINT64_MAX;
 }
 
 uint64_t gw_client_end_clock(const struct gw_client *client)

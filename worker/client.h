@@ -214,10 +214,45 @@ void gw_client_report(struct gw_client *client,
 /* The clock at which the job ends, UINT64_MAX while that is not decided, and
    why (enum gw_end_reason). */
 uint64_t gw_client_end_clock(const struct gw_client *client);
+/* Non-zero where it ends with all ranks standing still: what was wanted does
+   not come any more, and is pulled. */
+int gw_client_ends_standing(const struct gw_client *client);
 int gw_client_end_reason(const struct gw_client *client);
 
 /* The factor of the loss in gradients at this clock. */
 double gw_client_loss_scale(const struct gw_client *client);
+
+/*
+ * Checkpoints that hold a part of this worker's, since it has an optimizer of
+ * its own. A cut is decided with or before the first weights of its clock.
+ * gw_client_cut is non-zero, once for each, where there is one at `clock` of
+ * ours: save what there is before that clock's step changes it, under *name_p.
+ * Where each push makes a version, a clock may have several.
+ */
+int gw_client_cut(struct gw_client *client, uint64_t clock, uint64_t *name_p);
+
+/*
+ * Sends this worker's file, whose parts and what they point to stay as they are
+ * until it is sent. Waits for the one before, and returns while this one is on
+ * its way. A file that cannot be written fails the checkpoint, and not the
+ * call. gw_client_saved waits until nothing is on its way; before it has
+ * returned GW_OK nobody says good-bye.
+ */
+enum gw_status gw_client_save(struct gw_client *client,
+                              uint64_t name,
+                              const struct gw_file_part *parts,
+                              size_t n);
+enum gw_status gw_client_saved(struct gw_client *client);
+
+/*
+ * After declare: whether the job goes on with a file that this worker has
+ * saved; its size; n bytes of it, at `offset`. What cannot be read is a
+ * failure.
+ */
+int gw_client_has_inner(const struct gw_client *client);
+enum gw_status gw_client_load_size(struct gw_client *client, uint64_t *bytes_p);
+enum gw_status
+gw_client_load(struct gw_client *client, uint64_t offset, void *to, size_t n);
 
 /*
  * Says good-bye with the digest of the weights (rank 0, else zeros), and waits

@@ -164,6 +164,8 @@ static void got_resume(struct gw_client *client,
                        const struct gw_decision *decision)
 {
     client->scores = decision->reason != 0;
+    if (atomic_load(&client->end_clock) == UINT64_MAX)
+        atomic_store(&client->drained, 0);
     meet(client, decision, client->scores || client->next.renumbers);
 }
 
@@ -183,6 +185,9 @@ static void got_decision(struct gw_client *client,
     case GW_DECIDE_COUNT:
         got_count(client, decision);
         break;
+    case GW_DECIDE_DRAIN:
+        atomic_store(&client->drained, 1);
+        break;
     case GW_DECIDE_RESUME:
         got_resume(client, decision);
         break;
@@ -194,6 +199,10 @@ static void got_decision(struct gw_client *client,
         meet(client, decision, 0); /* none resumes what had not begun */
         atomic_store(&client->end_clock, clock_of(client, decision));
         break;
+    case GW_DECIDE_CUT:
+        gw_client_cut_decided(client, clock_of(client, decision),
+                              decision->clock);
+        break;
     case GW_DECIDE_SCORE:
         client->score.loss = decision->values_n > 0 ? decision->values[0] : 0;
         client->score.accuracy =
@@ -202,7 +211,7 @@ static void got_decision(struct gw_client *client,
         client->score_clock = decision->clock + 1;
         break;
     default:
-        break; /* cuts and trust ratios concern shards */
+        break; /* trust ratios concern shards */
     }
     atomic_store(&client->decision, decision->number);
 }
@@ -240,6 +249,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         got_start(client, &message->start);
     else if (from_coordinator && message->kind == GW_MESSAGE_END)
         got_end(client, &message->end);
+    else if (from_coordinator && message->kind == GW_MESSAGE_FILE_REPLY &&
+             gw_client_files_reply(client, &message->file_reply))
+        return;
     else if (peer->role == GW_ROLE_SERVER && message->kind == GW_MESSAGE_WINDOW)
         gw_client_window(client, peer, &message->window);
     else if (is_leader(client, peer) && message->kind == GW_MESSAGE_DECISION)
@@ -282,11 +294,13 @@ static void join(struct gw_client *client)
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)
 {
     struct gw_client *client = owner;
-    if (peer != client->coordinator)
+    if (peer != client->coordinator) {
         gw_client_link_up(client, peer, link);
-    else if (!client->joined) {
+    } else if (!client->joined) {
         client->joined = 1;
         join(client);
+    } else {
+        gw_client_files_link_up(client);
     }
 }
 
@@ -310,8 +324,12 @@ static void on_frame(void *owner,
                      const struct gw_frame *frame,
                      const void *payload)
 {
+    struct gw_client *client = owner;
     (void)payload; /* in its window already */
-    gw_client_frame(owner, peer, link, frame);
+    if (peer != client->coordinator)
+        gw_client_frame(client, peer, link, frame);
+    else if (!gw_client_files_frame(client, frame))
+        gw_peer_reject(peer, link, "frame that nobody waits for");
 }
 
 static void
@@ -369,9 +387,12 @@ waited_for(const struct gw_client *client, char *what, size_t room)
 static void report_stall(struct gw_client *client, double seconds)
 {
     char what[GW_KEY_NAME_MAX + 8], text[GW_ERROR_TEXT_BYTES];
-    uint32_t shard = waited_for(client, what, sizeof what);
-    const struct gw_peer *peer = client->shard[shard].peer;
+    const struct gw_peer *peer = client->coordinator;
     uint64_t step = client->start.state.clock;
+    if (client->waiting == GW_WAITING_FILE)
+        step = gw_client_file_name(client, what, sizeof what);
+    else
+        peer = client->shard[waited_for(client, what, sizeof what)].peer;
     if (client->waiting == GW_WAITING_SCORE)
         step = client->scored_clock;
     else if (client->waiting == GW_WAITING_WEIGHTS && client->waits_version)

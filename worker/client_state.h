@@ -5,6 +5,7 @@
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
  *   client_switch.c   from one policy to the next
+ *   client_files.c    this worker's part of checkpoints
  */
 #ifndef GW_WORKER_CLIENT_STATE_H
 #define GW_WORKER_CLIENT_STATE_H
@@ -40,6 +41,7 @@ struct gw_client_chunk {
 };
 
 struct gw_client;
+struct gw_client_files;
 
 /* The want for one key at one shard over one link. */
 struct gw_client_want {
@@ -67,6 +69,7 @@ enum gw_client_waiting {
     GW_WAITING_WEIGHTS,
     GW_WAITING_PULL,
     GW_WAITING_SCORE,
+    GW_WAITING_FILE,
 };
 
 /* Single pushes, where all ranks stand still: the step that it is. */
@@ -84,6 +87,14 @@ struct gw_client_switch {
 };
 
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
+#define GW_CLIENT_CUTS                                                         \
+    4 /* a power of two; shard 0 has no more open at once                      \
+       */
+
+/* A checkpoint: its step, and our clock there. */
+struct gw_client_cut {
+    uint64_t name, clock;
+};
 
 struct gw_client {
     struct gw_client_options options;
@@ -143,7 +154,13 @@ struct gw_client {
     struct gw_client_meeting meeting;
     _Atomic uint64_t called; /* clock + 1 at which all stand still; 0: none */
     int scores;              /* for the test set to be scored */
+    _Atomic int drained;     /* from a drain to its end, or the job's */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
+
+    /* checkpoints that we have not given our part of, oldest first */
+    struct gw_client_cut cut[GW_CLIENT_CUTS];
+    _Atomic uint32_t cuts_in, cuts_out;
+    struct gw_client_files *files; /* from the first one on */
 
     struct gw_timer watch;
     uint64_t progress_us, stalled_us;
@@ -161,6 +178,10 @@ void gw_client_fail(struct gw_client *client,
 void gw_client_tell(struct gw_client *client,
                     struct gw_peer *peer,
                     const struct gw_message *message);
+
+enum gw_status gw_client_wait_for(struct gw_client *client,
+                                  int (*done)(const struct gw_client *client),
+                                  enum gw_client_waiting waiting);
 
 /* client_control.c */
 extern const struct gw_member_handler gw_client_handler;
@@ -206,5 +227,22 @@ uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,
                                  uint64_t version);
+
+/* client_files.c */
+void gw_client_files_close(struct gw_client *client);
+/* A checkpoint of that name is cut at our `clock`. */
+void gw_client_cut_decided(struct gw_client *client,
+                           uint64_t clock,
+                           uint64_t name);
+/* What comes from the coordinator; 0 for what nobody waits for. */
+void gw_client_files_link_up(struct gw_client *client);
+int gw_client_files_reply(struct gw_client *client,
+                          const struct gw_file_reply *reply);
+int gw_client_files_frame(struct gw_client *client,
+                          const struct gw_frame *frame);
+/* "file worker-0-of-2.safetensors", of the one that is sent or read; returns
+   the name of its checkpoint. */
+uint64_t
+gw_client_file_name(const struct gw_client *client, char *text, size_t room);
 
 #endif

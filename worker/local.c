@@ -28,6 +28,7 @@
 #include "kernels/update.h"
 #include "proto/rounds.h"
 #include "proto/schedule.h"
+#include "worker/inner.h"
 
 struct gw_local {
     struct gw_rounds rounds;
@@ -40,6 +41,7 @@ struct gw_local {
     uint8_t *anchored; /* [keys] the anchor holds the round's weights */
     float *anchor;     /* NULL where weights are pushed */
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
+    struct gw_inner inner;      /* them, in checkpoints */
     int counted;                /* this step's samples are in */
 };
 
@@ -139,6 +141,9 @@ enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
 {
     struct gw_local *local = worker->local;
     if (!local->counted) {
+        enum gw_status status = gw_inner_cut(worker, &local->inner);
+        if (status != GW_OK)
+            return status;
         local->counted = 1;
         local->samples += worker->samples;
         local->updates += worker->samples > 0;
@@ -194,6 +199,9 @@ static int keep_states(struct gw_worker *worker,
     if (anew)
         local->updates = 0;
     local->optimizer = optimizer;
+    local->inner.optimizer = optimizer;
+    local->inner.state = local->state;
+    local->inner.updates = &local->updates;
     return kept;
 }
 
@@ -226,10 +234,16 @@ enum gw_status gw_local_switch(struct gw_worker *worker)
     uint64_t until;
     const struct gw_policy_word *word =
         gw_client_policy(worker->client, &until);
+    /* what is still being sent is of the policy before */
+    enum gw_status status = gw_client_saved(worker->client);
+    if (status != GW_OK)
+        return status;
     if (!gw_policy_is_local(word->kind)) {
         gw_local_close(worker);
         return GW_OK;
     }
+    if (worker->local)
+        gw_inner_close(&worker->local->inner);
     if (take_up(worker, word, until))
         return GW_OK;
     gw_fail(worker->error, GW_ENOMEM,
@@ -237,6 +251,16 @@ enum gw_status gw_local_switch(struct gw_worker *worker)
             (size_t)gw_client_arena_bytes(worker->client) >> 20);
     gw_client_fail_with(worker->client, worker->error);
     return GW_ENOMEM;
+}
+
+enum gw_status gw_local_load(struct gw_worker *worker)
+{
+    return worker->local ? gw_inner_load(worker, &worker->local->inner) : GW_OK;
+}
+
+enum gw_status gw_local_cut(struct gw_worker *worker)
+{
+    return worker->local ? gw_inner_cut(worker, &worker->local->inner) : GW_OK;
 }
 
 void gw_local_close(struct gw_worker *worker)
@@ -248,6 +272,7 @@ void gw_local_close(struct gw_worker *worker)
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         drop_arena(worker, &local->state[s]);
     drop_arena(worker, &local->anchor);
+    gw_inner_close(&local->inner);
     free(local->anchored);
     free(local);
 }

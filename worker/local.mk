@@ -4,6 +4,7 @@ libworker_a_SOURCES = \
 	%D%/client.h \
 	%D%/client_control.c \
 	%D%/client_data.c \
+	%D%/client_files.c \
 	%D%/client_state.h \
 	%D%/client_switch.c \
 	%D%/dataset.c \
@@ -14,6 +15,8 @@ libworker_a_SOURCES = \
 	%D%/dataset_format.h \
 	%D%/dataset_idx.c \
 	%D%/dataset_npy.c \
+	%D%/inner.c \
+	%D%/inner.h \
 	%D%/local.c \
 	%D%/model.c \
 	%D%/model.h \

@@ -262,6 +262,10 @@ static enum gw_status evaluate(struct gw_worker *worker)
     struct gw_client_score score;
     worker->whole = 0;
     gw_client_computed(worker->client);
+    /* the score may wait for checkpoints */
+    enum gw_status status = gw_local_cut(worker);
+    if (status != GW_OK)
+        return status;
     return gw_client_score(worker->client, worker->clock, sum.loss, sum.correct,
                            part.n, &score);
 }
@@ -324,13 +328,17 @@ static enum gw_status end_job(struct gw_worker *worker)
     uint8_t digest[GW_DIGEST_BYTES] = {0};
     worker->clock = gw_client_end_clock(worker->client);
     enum gw_status status =
-        gw_client_is_each(worker->client)
+        gw_client_ends_standing(worker->client)
             ? gw_client_pull(worker->client)
             : gw_client_wait_last(worker->client, 0, worker->keys,
                                   worker->clock);
+    if (status == GW_OK)
+        status = gw_local_cut(worker);
     if (status == GW_OK && worker->test && reason == GW_END_COMPLETE &&
         worker->clock != worker->scored_clock)
         status = evaluate(worker);
+    if (status == GW_OK)
+        status = gw_client_saved(worker->client);
     if (status != GW_OK)
         return status;
     if (worker->rank == 0)

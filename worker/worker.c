@@ -119,7 +119,8 @@ static enum gw_status open_arenas(struct gw_worker *worker)
             (float *)(void *)((char *)worker->gradients + offset);
     }
     worker->clock = gw_client_first_clock(worker->client);
-    return gw_local_switch(worker);
+    enum gw_status status = gw_local_switch(worker);
+    return status == GW_OK ? gw_local_load(worker) : status;
 }
 
 /* The job, with this host's own settings over it. */

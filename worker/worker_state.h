@@ -56,15 +56,21 @@ struct gw_worker {
  * local.c: policies under which workers take steps of their own. Taken up where
  * the policy is one of these, with the worker's clock at its first one; what
  * the optimizer keeps goes on from one to the next. NULL where every step is
- * pushed. GW_ENOMEM, which is the client's failure too.
+ * pushed. GW_ENOMEM, which is the client's failure too, and the client's
+ * errors.
  */
 enum gw_status gw_local_switch(struct gw_worker *worker);
+/* Before the client attaches: errors of gw_inner_load. */
+enum gw_status gw_local_load(struct gw_worker *worker);
 void gw_local_close(struct gw_worker *worker);
 /* Whether the worker's clock is one at which all have the same weights. */
 int gw_local_is_together(const struct gw_worker *worker);
 /* The hooks of a step: weights that are there, gradients that are made. */
 enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n);
 enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n);
+/* Between two steps: what a checkpoint that is cut here keeps of this worker is
+   on its way when this returns. Errors of gw_inner_cut. */
+enum gw_status gw_local_cut(struct gw_worker *worker);
 
 /* step.c: trains from the client's first clock to the end of the job. */
 enum gw_status gw_step_run(struct gw_worker *worker);

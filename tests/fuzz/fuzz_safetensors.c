@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/safetensors.h"
+#include "proto/safetensors.h"
 
 #define TENSORS_MAX 64
 

@@ -50,6 +50,18 @@ END
   ok 'a worker has the memory that the manual says'
 done
 
+# A worker with momentum of its own, and a copy of it for checkpoints: weights,
+# gradients, where the round began, state, copy; 64-3500-3500-10, C = 67 chunks
+own=50064040
+rm -f "$scratch/json"
+run 0 train "$job" "$@" --workers 1 --servers 1 \
+  --set 'model.layers=(64,3500,3500,10)' --set 'cluster.policy="local:2"' \
+  --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never
+ok 'a job under local leaves checkpoints'
+within worker "$(awk -v M=$own 'BEGIN { print 5 * M + 67 * 216 + 26.7e6 }')"
+ok 'a worker with an optimizer of its own has the memory that the manual says'
+rm -rf "$scratch/ck"
+
 # A process that runs a third of the time makes the others wait, not grow.
 slow() {
   rm -f "$scratch/json"

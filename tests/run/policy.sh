@@ -67,24 +67,30 @@ for plan in 'dc-async until 10, sync until 20, ssp:2' \
   ok "$plan"
 done
 
-# A job that goes on until it is told to stop, then to its end.
-stop_and_go_on() {
+# A job that goes on until it is told to stop: begin_job POLICY, stop_job.
+begin_job() {
   rm -rf "$scratch/c"
-  settings="--set cluster.policy=\"$1\" --set checkpoint.dir=$scratch/c
-    --set policy.inner=sgd"
+  settings="--set cluster.policy=\"$1\" --set checkpoint.dir=$scratch/c"
   # no blanks in them
   # shellcheck disable=SC2086
   start t train "$job" $settings --set train.epochs=0 --set train.steps=1000000 \
     --set train.eval_every=never
   trainer=$started
-  await 20 grep -qs '^step [1-9]' "$scratch/t.out" || return 1
-  await 10 eval 'gradweir status "$(at)" >"$scratch/status" &&
-    grep -q "^  staleness" "$scratch/status"' || return 1
+  await 20 grep -qs '^step [1-9]' "$scratch/t.out"
+}
+stop_job() {
   kill -TERM "$trainer"
   wait "$trainer"
   [ $? -eq 3 ] && grep -q 'resume goes on from there$' "$scratch/t.err" ||
     return 1
   at=$(sed -n 's/.*stopped at step \([0-9]*\);.*/\1/p' "$scratch/t.err")
+}
+# Then to its end.
+stop_and_go_on() {
+  begin_job "$1" || return 1
+  await 10 eval 'gradweir status "$(at)" >"$scratch/status" &&
+    grep -q "^  staleness" "$scratch/status"' || return 1
+  stop_job || return 1
   # shellcheck disable=SC2086
   run 0 train "$job" $settings --resume --set train.epochs=0 \
     --set "train.steps=$((at + 40))" &&
@@ -100,6 +106,34 @@ for policy in async ssp:2 dc-async easgd:3; do
   grep -q '^  staleness [0-9.]* (0: [0-9]*' "$scratch/status" ||
     { sed 's/^/# /' "$scratch/status"; false; }
   ok "$policy: status says how stale pushes are"
+done
+
+# --- workers' own optimizers ---
+cp "$job" "$scratch/plain"
+for own in local:3/momentum diloco:5/adamw; do
+  { cat "$scratch/plain"; echo "policy = { inner = \"${own#*/}\"; };"; } >"$job"
+  begin_job "${own%/*}" && stop_job && whole=$at &&
+    last=$scratch/c/$(printf 'step-%08d' "$whole") &&
+    [ -s "$last/worker-0-of-2.safetensors" ] &&
+    [ -s "$last/worker-1-of-2.safetensors" ]
+  ok "$own: stopped, with a file of each worker"
+  last_run="--set train.epochs=0 --set train.eval_every=never --set train.steps=$((whole + 40))"
+  # shellcheck disable=SC2086
+  run 0 train "$job" $settings $last_run --resume --servers 3 &&
+    ! grep -q 'begins at zero' "$scratch/out" && first=$(digest) &&
+    run 0 train "$job" --set "cluster.policy=\"${own%/*}\"" $last_run &&
+    [ -n "$first" ] && [ "$(digest)" = "$first" ]
+  ok "$own: the weights of a job that was not stopped"
+  run 0 eval "$scratch/c" &&
+    run 0 export "$scratch/c" "$scratch/model.safetensors" &&
+    grep -q " 4 tensors of step $((whole + 40))$" "$scratch/out"
+  ok "$own: eval and export take the checkpoint"
+  # shellcheck disable=SC2086
+  run 0 train "$job" $settings --resume --workers 3 --set train.epochs=0 \
+    --set "train.steps=$((whole + 50))" &&
+    grep -q "the state of the workers' own ${own#*/} is that of 2 workers, this job has 3: it begins at zero" \
+      "$scratch/out"
+  ok "$own: begins at zero with another number of workers"
 done
 
 await 3 nobody_left

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "proto/random.h"
+#include "proto/safetensors.h"
 #include "server/manifest.h"
-#include "server/safetensors.h"
 #include "server/store.h"
 #include "tests/sim/cluster.h"
 

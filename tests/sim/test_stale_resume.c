@@ -254,7 +254,7 @@ static void rename_tensor(uint64_t clock, const char *from, char to)
         assert_int_equal(gw_store_read(disk, path, 1 << 30, &bytes, &n, &error),
                          GW_OK);
         uint8_t *name = memmem(bytes, n, from, strlen(from));
-        struct gw_store_part part = {bytes, n};
+        struct gw_file_part part = {bytes, n};
         if (name) {
             name[1] = (uint8_t)to; /* behind the quote */
             gw_store_digest(&part, 1, file->sha256);
@@ -267,7 +267,7 @@ static void rename_tensor(uint64_t clock, const char *from, char to)
     }
     assert_true(found);
     char *text = gw_manifest_print(&manifest);
-    struct gw_store_part part = {text, strlen(text)};
+    struct gw_file_part part = {text, strlen(text)};
     assert_int_equal(
         gw_store_write(disk, "ck", clock, GW_MANIFEST_NAME, &part, 1, &error),
         GW_OK);

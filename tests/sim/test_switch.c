@@ -96,7 +96,6 @@ static void open_job(struct storm *storm,
                               "train.eval_every=5 steps",
                               "checkpoint.dir=ck",
                               "checkpoint.every=4 steps",
-                              "policy.inner=sgd",
                               NULL};
     cluster_open(&cluster, lines, settings, resume);
     storm_blow(storm, &cluster);
@@ -316,9 +315,8 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
     unsigned stopped = 0;
     (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-        const char *settings[] = {
-            plans[i],         "policy.inner=sgd",  "train.batch=7",
-            "train.steps=20", "checkpoint.dir=ck", NULL};
+        const char *settings[] = {plans[i], "train.batch=7", "train.steps=20",
+                                  "checkpoint.dir=ck", NULL};
         cluster_open(&cluster, &calm, settings, NULL);
         assert_true(cluster_run(&cluster, LIMIT_US));
         cluster_digest(&cluster, whole);

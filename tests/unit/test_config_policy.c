@@ -118,11 +118,7 @@ static void local_steps_are_not_clipped(void **state)
             "it out");
     composes("local:16", SETTINGS("train.commit=whole"));
     composes("diloco:9", SETTINGS("policy.inner=adamw"));
-    refuses("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=momentum"),
-            "checkpoint.dir: the state of the workers' own momentum is not in "
-            "this version's checkpoints; set policy.inner to sgd, or leave "
-            "checkpoint.dir empty");
-    composes("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=sgd"));
+    composes("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=momentum"));
 }
 
 /* backup:0 drops nobody, so it asks for nothing. */

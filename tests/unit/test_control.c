@@ -53,7 +53,8 @@ static const struct gw_message samples[] = {
                ".token",
                11,
                counters,
-               3}},
+               3,
+               1}},
     {.kind = GW_MESSAGE_READY, .ready = {UINT64_MAX}},
     {.kind = GW_MESSAGE_WINDOW, .window = {GW_FRAME_PUSH, 17, 1 << 20}},
     {.kind = GW_MESSAGE_DECISION,
@@ -191,6 +192,7 @@ static void same_start(const struct gw_message *one,
     SAME(start, state.evaluations_without_progress);
     SAME(start, state.pushes);
     SAME(start, samples);
+    SAME(start, has_inner);
     SAME_LIST(start, clocks, clocks_n);
     SAME_TEXT(start, resume);
     SAME_TEXT(start, dir);

@@ -180,9 +180,35 @@ static void a_failed_import_can_be_repeated(void **state)
     place_close(&place);
 }
 
+/* Of a job of thousands of workers, which save a file each. */
+static void a_checkpoint_of_many_files_is_removed(void **state)
+{
+    (void)state;
+    struct place place = place_open();
+    char path[GW_PATH_MAX];
+    struct gw_file *file;
+    gw_store_path(place.checkpoints, 0, "", path);
+    assert_int_equal(gw_store_make_dir(&place.disk, path, &place.error), GW_OK);
+    for (uint32_t rank = 0; rank < 5000; rank++) {
+        char name[GW_FILE_NAME_MAX];
+        gw_worker_file_name(rank, 5000, name);
+        gw_store_path(place.checkpoints, 0, name, path);
+        assert_int_equal(place.disk.ops->open(&place.disk, path, GW_FILE_CREATE,
+                                              &file, &place.error),
+                         GW_OK);
+        place.disk.ops->close(file, NULL);
+    }
+    gw_store_remove(&place.disk, place.checkpoints, 0);
+    uint64_t clock;
+    assert_int_equal(gw_store_list(&place.disk, place.checkpoints, &clock, 1),
+                     0);
+    place_close(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_of_many_files_is_removed),
         cmocka_unit_test(the_library_s_file_becomes_a_checkpoint),
         cmocka_unit_test(what_is_exported_has_every_key),
         cmocka_unit_test(other_models_are_refused),

@@ -24,7 +24,7 @@ static struct gw_manifest_file files[] = {
     {.name = "shard-1-of-2.safetensors", .bytes = 0},
 };
 static struct gw_manifest_rank ranks[] = {
-    {.data_cursor = 7, .device = "cpu Haswell, 1 thread"},
+    {.data_cursor = 7, .device = "cpu Haswell, 1 thread", .inner = "adamw"},
     {.data_cursor = 8, .device = ""},
 };
 
@@ -151,6 +151,48 @@ static void damage_is_named(void **state)
     is_damaged(with("ranks",
                     json_pack("[{s:i, s:s}]", "data_cursor", -1, "device", "")),
                "m.json: \"ranks\" is damaged");
+    is_damaged(with("ranks", json_pack("[{s:i, s:s, s:i}]", "data_cursor", 1,
+                                       "device", "", "inner", 1)),
+               "m.json: \"ranks\" is damaged");
+    is_damaged(
+        with("ranks",
+             json_pack("[{s:i, s:s, s:s}]", "data_cursor", 1, "device", "",
+                       "inner", "a name that no optimizer of ours could have")),
+        "m.json: \"ranks\" is damaged");
+}
+
+/* Nothing is written of workers that keep nothing, and nothing need be there.
+ */
+static void a_worker_may_keep_nothing(void **state)
+{
+    (void)state;
+    struct gw_manifest read;
+    struct gw_error error;
+    char *text = print();
+    char *first = strstr(text, "\"inner\": \"adamw\"");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "\"inner\""));
+    free(text);
+    text = with("ranks",
+                json_pack("[{s:i, s:s}]", "data_cursor", 1, "device", ""));
+    assert_int_equal(parse(text, &read, &error), GW_OK);
+    assert_string_equal(read.ranks[0].inner, "");
+    gw_manifest_free(&read);
+    free(text);
+}
+
+/* The longest name fits, too. */
+static void files_say_whose_they_are(void **state)
+{
+    (void)state;
+    char name[GW_FILE_NAME_MAX];
+    gw_shard_file_name(0, 2, name);
+    assert_string_equal(name, "shard-0-of-2.safetensors");
+    assert_int_equal(gw_is_worker_file(name), 0);
+    gw_worker_file_name(UINT32_MAX, UINT32_MAX, name);
+    assert_string_equal(name, "worker-4294967295-of-4294967295.safetensors");
+    assert_true(gw_is_worker_file(name));
+    assert_int_equal(gw_is_worker_file(GW_MANIFEST_NAME), 0);
 }
 
 /* ---- without memory ---- */
@@ -217,6 +259,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_manifest_comes_back),
         cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(a_worker_may_keep_nothing),
+        cmocka_unit_test(files_say_whose_they_are),
         cmocka_unit_test(a_lack_of_memory_loses_nothing),
         cmocka_unit_test(a_lack_of_memory_is_no_damage),
     };

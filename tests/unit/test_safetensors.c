@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "proto/safetensors.h"
 #include "proto/wire.h"
-#include "server/safetensors.h"
 
 static const uint64_t shape_2x3[] = {2, 3}, shape_5[] = {5}, shape_0[] = {0};
 static const struct gw_tensor_spec specs[] = {
@@ -128,6 +128,10 @@ static void round_trip(void **state)
     }
     assert_null(gw_safetensors_find(file, "none"));
     assert_null(gw_safetensors_find(file, "__metadata__"));
+    for (size_t i = 0; i < 2; i++)
+        assert_string_equal(gw_safetensors_metadata(file, metadata[i].key),
+                            metadata[i].value);
+    assert_null(gw_safetensors_metadata(file, "none"));
     gw_safetensors_free(file);
     gw_safetensors_header_free(&header);
 }
@@ -148,6 +152,7 @@ static void nothing_at_all(void **state)
     gw_safetensors_tensors(file, &n);
     assert_int_equal(n, 0);
     assert_null(gw_safetensors_find(file, ""));
+    assert_null(gw_safetensors_metadata(file, ""));
     gw_safetensors_free(file);
     gw_safetensors_header_free(&header);
 }

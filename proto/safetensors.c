@@ -1,6 +1,6 @@
-#include "config.h"
+#include <config.h>
 
-#include "server/safetensors.h"
+#include "proto/safetensors.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -513,6 +513,13 @@ gw_safetensors_tensors(const struct gw_safetensors *file, size_t *n_p)
 {
     *n_p = file->n;
     return file->tensor;
+}
+
+const char *gw_safetensors_metadata(const struct gw_safetensors *file,
+                                    const char *key)
+{
+    const json_t *metadata = json_object_get(file->root, METADATA_KEY);
+    return json_string_value(json_object_get(metadata, key));
 }
 
 const struct gw_tensor *gw_safetensors_find(const struct gw_safetensors *file,

@@ -11,8 +11,8 @@
  *
  * Offsets count from the first byte of the data. Integers are little-endian.
  */
-#ifndef GW_SERVER_SAFETENSORS_H
-#define GW_SERVER_SAFETENSORS_H
+#ifndef GW_PROTO_SAFETENSORS_H
+#define GW_PROTO_SAFETENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -101,6 +101,11 @@ void gw_safetensors_free(struct gw_safetensors *file);
 /* All tensors in the order of their data; *n_p of them. */
 const struct gw_tensor *
 gw_safetensors_tensors(const struct gw_safetensors *file, size_t *n_p);
+
+/* What the header's metadata say of `key`, as long as the file is there; NULL
+   where they do not. */
+const char *gw_safetensors_metadata(const struct gw_safetensors *file,
+                                    const char *key);
 
 /* NULL where there is none of that name. */
 const struct gw_tensor *gw_safetensors_find(const struct gw_safetensors *file,

@@ -1,18 +1,19 @@
 /*
- * Checkpoint files of a shard that does not see checkpoint.dir: the coordinator
- * reads and writes them for it, through windows (proto/control.h describes the
- * exchange). One request at a time; what a broken link lost is asked for or
- * sent again. Everything on the loop's thread.
+ * Checkpoint files of a member that does not see checkpoint.dir: the
+ * coordinator reads and writes them for it, through windows (proto/control.h
+ * describes the exchange). One request at a time; what a broken link lost is
+ * asked for or sent again. Everything on the loop's thread.
  */
-#ifndef GW_SERVER_REMOTE_H
-#define GW_SERVER_REMOTE_H
+#ifndef GW_TRANSPORT_REMOTE_H
+#define GW_TRANSPORT_REMOTE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "proto/control.h"
+#include "proto/file_name.h"
 #include "proto/wire.h"
-#include "server/store.h"
+#include "transport/loop.h"
 #include "transport/member.h"
 
 struct gw_remote;
@@ -42,11 +43,12 @@ void gw_remote_read(struct gw_remote *remote,
                     gw_remote_cb *done,
                     void *owner);
 
-/* Writes a whole file; `parts` and what they point to stay until `done`. */
+/* Writes a whole file; `parts` and what they point to stay until `done`, which
+   is not called where the coordinator's peer is closed before. */
 void gw_remote_write(struct gw_remote *remote,
                      uint64_t clock,
                      const char *name,
-                     const struct gw_store_part *parts,
+                     const struct gw_file_part *parts,
                      size_t n_parts,
                      gw_remote_cb *done,
                      void *owner);

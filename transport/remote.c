@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "server/remote.h"
+#include "transport/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 enum phase {
     IDLE,
     READING,
-    WRITING
+    WRITING,
+    LEAVING /* it is over, but for a piece that has not left */
 };
 
 struct gw_remote {
@@ -33,7 +34,7 @@ struct gw_remote {
     size_t n, got;
 
     /* writing */
-    const struct gw_store_part *parts;
+    const struct gw_file_part *parts;
     size_t n_parts;
     uint64_t bytes;
     uint64_t sent;    /* to go on from */
@@ -43,12 +44,22 @@ struct gw_remote {
     uint64_t window_bytes;
     struct gw_send send;
     int sending;
+    enum gw_status status; /* leaving: how it came out */
+    char text[GW_ERROR_TEXT_BYTES];
 };
 
+/* The caller may free what it had written, so no piece of it may be on its way
+   any more: one that was sent again may be, though the coordinator had it. */
 static void
 finish(struct gw_remote *remote, enum gw_status status, const char *text)
 {
     uint64_t bytes = remote->bytes;
+    if (remote->sending) {
+        remote->phase = LEAVING;
+        remote->status = status;
+        snprintf(remote->text, sizeof remote->text, "%s", text);
+        return;
+    }
     remote->phase = IDLE;
     remote->done(remote->owner, status, text, bytes);
 }
@@ -153,11 +164,16 @@ static void on_sent(struct gw_send *send, enum gw_status status)
 {
     struct gw_remote *remote = send->owner;
     remote->sending = 0;
-    if (status != GW_OK || remote->phase != WRITING)
+    if (remote->coordinator->closed)
+        return; /* so is the caller */
+    if (remote->phase == LEAVING) {
+        finish(remote, remote->status, remote->text);
+        return;
+    }
+    if (status != GW_OK)
         return; /* begins again when the link is back */
     uint64_t end = send->frame.clock + send->frame.length;
-    /* it may be the last piece of a request that was refused */
-    if (send->frame.count == remote->request && remote->sent < end)
+    if (remote->sent < end)
         remote->sent = end;
     pump(remote);
 }
@@ -196,7 +212,7 @@ static void pump(struct gw_remote *remote)
 void gw_remote_write(struct gw_remote *remote,
                      uint64_t clock,
                      const char *name,
-                     const struct gw_store_part *parts,
+                     const struct gw_file_part *parts,
                      size_t n_parts,
                      gw_remote_cb *done,
                      void *owner)
@@ -216,7 +232,8 @@ void gw_remote_write(struct gw_remote *remote,
 void gw_remote_reply(struct gw_remote *remote,
                      const struct gw_file_reply *reply)
 {
-    if (remote->phase == IDLE || reply->request != remote->request)
+    if ((remote->phase != READING && remote->phase != WRITING) ||
+        reply->request != remote->request)
         return;
     if (reply->status != GW_OK) {
         finish(remote, reply->status, reply->text);

@@ -1,0 +1,47 @@
+/*
+ * The state of a worker's own optimizer in checkpoints: a file of each worker,
+ * with a tensor "exp_avg.fc1.weight" in the key's shape for each array and
+ * key, and the updates made so far in its metadata. Private to worker/.
+ * Threads: the caller's.
+ */
+#ifndef GW_WORKER_INNER_H
+#define GW_WORKER_INNER_H
+
+#include "kernels/update.h"
+#include "proto/safetensors.h"
+#include "transport/loop.h"
+
+struct gw_worker;
+
+/* The owner of the optimizer sets the first part; zero the rest. */
+struct gw_inner {
+    const struct gw_optimizer *optimizer;
+    float *const *state; /* [optimizer->states] arenas, as the weights are */
+    uint64_t *updates;   /* that it has made */
+
+    float *snapshot; /* what is sent; taken at the first cut */
+    struct gw_safetensors_header header;
+    struct gw_file_part parts[2];
+};
+
+/*
+ * Before the client attaches: where the job goes on from a checkpoint that has
+ * it, brings the state back. Errors:
+ * GW_ECORRUPT, GW_EMISMATCH, GW_ENOMEM with the line in worker->error, or the
+ * client's.
+ */
+enum gw_status gw_inner_load(struct gw_worker *worker, struct gw_inner *inner);
+
+/*
+ * Before the optimizer's first update in a clock, and before waits that may be
+ * for a checkpoint to be complete: where one is cut there, copies the state and
+ * has it sent. Waits where the one before is still on its way. Does nothing for
+ * an optimizer that keeps none. GW_ENOMEM, which has failed the client, or the
+ * client's errors.
+ */
+enum gw_status gw_inner_cut(struct gw_worker *worker, struct gw_inner *inner);
+
+/* When nothing is sent any more (gw_client_saved, or the client is closed). */
+void gw_inner_close(struct gw_inner *inner);
+
+#endif
