@@ -113,6 +113,10 @@ static UNPACK(unpack_start)
         return GW_EPROTO;
     to->clocks = from->clocks;
     to->clocks_n = (uint32_t)from->n_clocks;
+    if (from->n_split > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->split = from->split;
+    to->split_n = (uint32_t)from->n_split;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
         .applied = kept->applied,
@@ -228,6 +232,14 @@ static UNPACK(unpack_arrived)
     (void)arena;
     message->arrived.clock = in->arrived->clock;
     message->arrived.rank = in->arrived->rank;
+    return GW_OK;
+}
+
+static UNPACK(unpack_speed)
+{
+    (void)arena;
+    message->speed.clock = in->speed->clock;
+    message->speed.samples_per_s = in->speed->samples_per_s;
     return GW_OK;
 }
 
@@ -434,4 +446,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_STATUS] = unpack_status,
     [GW_MESSAGE_SETTLED] = unpack_settled,
     [GW_MESSAGE_ARRIVED] = unpack_arrived,
+    [GW_MESSAGE_SPEED] = unpack_speed,
 };

@@ -35,6 +35,8 @@ libproto_a_SOURCES = \
 	%D%/random.h \
 	%D%/schedule.c \
 	%D%/schedule.h \
+	%D%/split.c \
+	%D%/split.h \
 	%D%/staleness.c \
 	%D%/staleness.h \
 	%D%/status.c \

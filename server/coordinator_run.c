@@ -82,8 +82,11 @@ static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
     return before + (step - self->state.clock) - skips;
 }
 
-static void
-tell_step(struct gw_coordinator *self, uint64_t step, struct gw_score sum)
+/* part: [workers] of each; NULL where each goes at its own pace */
+static void tell_step(struct gw_coordinator *self,
+                      uint64_t step,
+                      struct gw_score sum,
+                      const struct gw_score *part)
 {
     struct gw_step_report report = {
         .step = step,
@@ -92,6 +95,7 @@ tell_step(struct gw_coordinator *self, uint64_t step, struct gw_score sum)
         .samples = sum.samples,
         .correct = sum.correct,
         .workers = self->config->cluster.workers,
+        .split = gw_splitter_samples(self, part),
     };
     if (self->each)
         report.staleness = self->gather_each.staleness;
@@ -133,7 +137,7 @@ static void gather_each(struct gw_coordinator *self,
     if (step / every + 1 <= gather->told)
         return;
     gather->told = step / every + 1;
-    tell_step(self, step / every * every, gather->sum);
+    tell_step(self, step / every * every, gather->sum, NULL);
     gather->sum = (struct gw_score){0};
 }
 
@@ -168,7 +172,8 @@ static void maybe_tell_counted(struct gw_coordinator *self,
         if (!counted->counts[rank])
             gather->part[rank] = (struct gw_score){0};
     gather->clock = 0;
-    tell_step(self, clock, gw_score_tree(gather->part, 0, workers));
+    tell_step(self, clock, gw_score_tree(gather->part, 0, workers),
+              gather->part);
 }
 
 static void count(struct gw_coordinator *self,
@@ -217,7 +222,8 @@ void gw_coordinator_reported(struct gw_coordinator *self,
     if (self->counts || gather->n < self->config->cluster.workers)
         return;
     gather->clock = 0;
-    tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n));
+    tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n),
+              gather->part);
 }
 
 static void skipped(struct gw_coordinator *self,
@@ -254,6 +260,9 @@ void gw_coordinator_decided(struct gw_coordinator *self,
     case GW_DECIDE_COUNT:
         if (self->counts)
             count(self, decision);
+        break;
+    case GW_DECIDE_SPLIT:
+        gw_splitter_decided(self, decision);
         break;
     case GW_DECIDE_CUT:
         self->cut_clock = decision->clock;

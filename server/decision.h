@@ -18,6 +18,7 @@
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
+#include "server/splits.h"
 
 #define GW_NEVER_CLOCK UINT64_MAX
 
@@ -50,7 +51,9 @@ struct gw_leader_options {
     uint32_t quorum; /* backup: ranks that count in a step, 0: all */
     struct gw_decision_state state;
     const uint64_t *clocks; /* [ranks] first clocks, NULL: all state.clock */
-    int resumed;            /* a checkpoint of state.clock is there already */
+    const uint32_t *split;  /* [ranks] in force there, NULL: even */
+    const struct gw_splits *splits; /* to be repeated, NULL: none */
+    int resumed; /* a checkpoint of state.clock is there already */
     int whole_step, two_phase;
     /* Called for each decision, in order; it lasts for the call. */
     void (*emit)(void *owner, const struct gw_decision *decision);
@@ -97,6 +100,14 @@ enum gw_status gw_leader_arrived(struct gw_leader *leader,
 enum gw_status gw_leader_score(struct gw_leader *leader,
                                uint32_t rank,
                                const struct gw_score *score);
+
+/*
+ * speed: how fast a rank computes. Splits are decided by it when all ranks have
+ * been measured with the one in force. GW_EPROTO: nobody asked, or no speed.
+ */
+enum gw_status gw_leader_speed(struct gw_leader *leader,
+                               uint32_t rank,
+                               const struct gw_speed *speed);
 
 /* Whether an evaluation has begun and lacks this rank's part. */
 int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank);

@@ -178,6 +178,8 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .quorum = server->quorum.n,
         .state = *state,
         .clocks = server->clocks,
+        .split = server->split,
+        .splits = server->splits.n > 0 ? &server->splits : NULL,
         .resumed = server->resume[0] != '\0',
         .whole_step = server->whole_step,
         .two_phase = server->shard->optimizer->two_phase,

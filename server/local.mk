@@ -11,13 +11,16 @@ libserver_a_SOURCES = \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_run.c \
+	%D%/coordinator_split.c \
 	%D%/coordinator_state.h \
 	%D%/coordinator_watch.c \
 	%D%/decision.c \
 	%D%/decision.h \
 	%D%/decision_count.c \
 	%D%/decision_meet.c \
+	%D%/decision_split.c \
 	%D%/decision_state.h \
+	%D%/divide.c \
 	%D%/each.c \
 	%D%/exchange.c \
 	%D%/follow.c \
@@ -39,6 +42,8 @@ libserver_a_SOURCES = \
 	%D%/shard.c \
 	%D%/shard.h \
 	%D%/stall.c \
+	%D%/splits.c \
+	%D%/splits.h \
 	%D%/step.c \
 	%D%/store.c \
 	%D%/store.h \

@@ -112,9 +112,10 @@ static json_t *print_ranks(const struct gw_manifest *manifest)
     int failed = 0;
     for (size_t i = 0; i < manifest->n_ranks; i++)
         failed |= json_array_append_new(
-            ranks, json_pack("{s:I, s:s}", "data_cursor",
+            ranks, json_pack("{s:I, s:s, s:I}", "data_cursor",
                              (json_int_t)manifest->ranks[i].data_cursor,
-                             "device", manifest->ranks[i].device));
+                             "device", manifest->ranks[i].device, "split",
+                             (json_int_t)manifest->ranks[i].split));
     return whole_or_none(ranks, failed);
 }
 
@@ -290,14 +291,16 @@ static enum gw_status parse_files(json_t *from, struct gw_manifest *manifest)
 static enum gw_status parse_rank(json_t *from, struct gw_manifest_rank *rank)
 {
     const char *device;
-    json_int_t cursor;
-    enum gw_status status =
-        unpack(from, "{s:I, s:s}", "data_cursor", &cursor, "device", &device);
+    json_int_t cursor, split = 0;
+    /* earlier versions divided evenly, and did not say so */
+    enum gw_status status = unpack(from, "{s:I, s:s, s?:I}", "data_cursor",
+                                   &cursor, "device", &device, "split", &split);
     if (status != GW_OK)
         return status;
-    if (cursor < 0)
+    if (cursor < 0 || split < 0 || split > UINT32_MAX)
         return GW_ECORRUPT;
     rank->data_cursor = (uint64_t)cursor;
+    rank->split = (uint32_t)split;
     snprintf(rank->device, sizeof rank->device, "%s", device);
     return GW_OK;
 }

@@ -30,6 +30,7 @@ struct gw_manifest_file {
 struct gw_manifest_rank {
     uint64_t data_cursor; /* steps whose samples are used up */
     char device[128];     /* what computed: bits depend on it */
+    uint32_t split;       /* speed: its weight (proto/split.h), else 0 */
 };
 
 struct gw_manifest {

@@ -7,6 +7,7 @@
  *   quorum.c   backup: whose pushes make a step
  *   each.c     policies of single pushes: apply, drain
  *   follow.c   the stream of decisions
+ *   divide.c   speed: how steps are divided, as members tell
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
  *   load.c     a checkpoint's weights back into the shard
@@ -94,7 +95,9 @@ struct gw_server {
     uint32_t keys_seen, keys_total;
     struct gw_map *map;
     struct gw_start start;
-    uint64_t *clocks; /* [ranks] the first clock of each */
+    uint64_t *clocks;        /* [ranks] the first clock of each */
+    uint32_t *split;         /* [ranks] speed: in force then; NULL: even */
+    struct gw_splits splits; /* speed, shard 0: to be repeated */
     char resume[GW_STRING_MAX], dir[GW_STRING_MAX], token[GW_STRING_MAX];
 
     /* the running job */
@@ -232,6 +235,19 @@ void gw_follow_arrived(struct gw_server *server,
 void gw_follow_settled(struct gw_server *server,
                        struct gw_peer *peer,
                        const struct gw_settled *settled);
+
+/* divide.c: speed, how steps are divided. From the coordinator, before the
+   start: splits to be repeated. From a worker: how fast it is. */
+void gw_divide_repeat(struct gw_server *server,
+                      struct gw_peer *peer,
+                      const struct gw_decision *splits);
+enum gw_status gw_divide_start(struct gw_server *server,
+                               const struct gw_start *start,
+                               struct gw_error *error);
+void gw_divide_speed(struct gw_server *server,
+                     struct gw_peer *peer,
+                     const struct gw_speed *speed);
+void gw_divide_close(struct gw_server *server);
 
 /* stall.c: from here on, until gw_server_finish */
 void gw_stall_watch(struct gw_server *server);

@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
+	%D%/sim/test_split \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
 	%D%/sim/test_workers \
@@ -80,9 +81,11 @@ check_PROGRAMS += \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
 	%D%/unit/test_random \
+	%D%/unit/test_record \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
+	%D%/unit/test_split \
 	%D%/unit/test_staleness \
 	%D%/unit/test_status \
 	%D%/unit/test_tcp_addresses \
@@ -114,6 +117,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_split_SOURCES = %D%/sim/test_split.c $(GW_CLUSTER)
 %C%_sim_test_stale_SOURCES = \
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_stale_resume_SOURCES = \
@@ -128,6 +132,8 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
+%C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
+	cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)

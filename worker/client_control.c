@@ -119,6 +119,13 @@ static void got_start(struct gw_client *client, const struct gw_start *start)
     client->needs_seed = start->resume[0] == '\0';
     client->start.resume = client->start.dir = client->start.token = NULL;
     client->start.clocks = NULL;
+    client->start.split = NULL;
+    enum gw_status status = gw_client_split_begin(client, start);
+    if (status != GW_OK) {
+        gw_client_fail(client, status, "the start's split: %s",
+                       gw_status_text(status));
+        return;
+    }
     client->first_clock = start->clocks_n == client->ranks
                               ? start->clocks[client->rank]
                               : start->state.clock;
@@ -177,6 +184,9 @@ static void got_decision(struct gw_client *client,
         break;
     case GW_DECIDE_COUNT:
         got_count(client, decision);
+        break;
+    case GW_DECIDE_SPLIT:
+        gw_client_split_decided(client, decision);
         break;
     case GW_DECIDE_RESUME:
         meet(client, decision, decision->reason != 0);

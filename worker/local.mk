@@ -4,6 +4,7 @@ libworker_a_SOURCES = \
 	%D%/client.h \
 	%D%/client_control.c \
 	%D%/client_data.c \
+	%D%/client_split.c \
 	%D%/client_state.h \
 	%D%/dataset.c \
 	%D%/dataset.h \
@@ -19,6 +20,8 @@ libworker_a_SOURCES = \
 	%D%/model_layers.c \
 	%D%/model_layers.h \
 	%D%/model_pass.c \
+	%D%/pace.c \
+	%D%/pace.h \
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/step.c \

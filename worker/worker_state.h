@@ -8,6 +8,7 @@
 #include "worker/client.h"
 #include "worker/dataset.h"
 #include "worker/model.h"
+#include "worker/pace.h"
 #include "worker/plan.h"
 #include "worker/worker.h"
 
@@ -43,6 +44,8 @@ struct gw_worker {
     int whole;             /* all weights are there: the test set is scored */
     uint64_t scored_clock; /* of the last evaluation */
     uint64_t dues_done;    /* evaluations of those that the plan has */
+
+    struct gw_pace pace; /* where parts of a step go by speed */
 
     struct gw_local *local; /* NULL where every step is pushed */
 

@@ -53,7 +53,9 @@ static const struct gw_message samples[] = {
                ".token",
                11,
                counters,
-               3}},
+               3,
+               ranks,
+               2}},
     {.kind = GW_MESSAGE_READY, .ready = {UINT64_MAX}},
     {.kind = GW_MESSAGE_WINDOW, .window = {GW_FRAME_PUSH, 17, 1 << 20}},
     {.kind = GW_MESSAGE_DECISION,
@@ -78,6 +80,7 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_STATUS, .status = {.text = "job"}},
     {.kind = GW_MESSAGE_SETTLED, .settled = {9, counters, 3, ranks, 2}},
     {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, 7}},
+    {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
@@ -191,6 +194,7 @@ static void same_start(const struct gw_message *one,
     SAME(start, state.pushes);
     SAME(start, samples);
     SAME_LIST(start, clocks, clocks_n);
+    SAME_LIST(start, split, split_n);
     SAME_TEXT(start, resume);
     SAME_TEXT(start, dir);
     SAME_TEXT(start, token);
@@ -218,6 +222,10 @@ static void same_deciding(const struct gw_message *one,
     case GW_MESSAGE_ARRIVED:
         SAME(arrived, clock);
         SAME(arrived, rank);
+        break;
+    case GW_MESSAGE_SPEED:
+        SAME(speed, clock);
+        SAME(speed, samples_per_s);
         break;
     case GW_MESSAGE_VOTE:
         SAME(vote, clock);
@@ -323,7 +331,7 @@ static void every_kind_goes_round(void **state)
             same_start(&samples[i], &again);
         assert_string_not_equal(gw_message_name(again.kind), "unknown");
     }
-    assert_int_equal(SAMPLES, GW_MESSAGE_KINDS - 1);
+    assert_int_equal(SAMPLES, GW_MESSAGE_KINDS - 2); /* 24 is free */
     assert_string_equal(gw_message_name(GW_MESSAGE_KINDS), "unknown");
 }
 

@@ -1,0 +1,229 @@
+/*
+ * train.split = speed: how each step is divided among the ranks. The leader
+ * gathers how fast they compute and moves the parts so that all finish a step
+ * at the same time; or it repeats what another run has decided.
+ *
+ * A split is decided before the first answer for the version that comes before
+ * it: a rank has had such an answer when it pushes that clock, and no chunk
+ * reaches the next version without all these pushes, so nobody can begin a step
+ * without knowing its part of it.
+ *
+ *   answers for v --> decide the split from v + stride on --> pushes of v
+ */
+#include "config.h"
+
+#include "server/decision_state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A step must become shorter by these factors: at once where it is much, after
+   SOME measurements of each rank where it may be noise. */
+#define WORTH_MUCH 1.25
+#define WORTH_IT   1.04
+#define SOME       4
+
+/* Nobody gets less than this part of the mean, or than a sample of a step: a
+   rank without samples could not be measured any more. */
+#define LEAST_PART 64
+
+/* The mean is one of about so many measurements: speeds change with time. */
+#define MEMORY 8
+
+struct gw_leader_split {
+    int repeats;      /* another run's */
+    uint32_t *weight; /* [ranks] as decided last */
+    uint32_t *next;   /* [ranks] scratch */
+    double *value;    /* [ranks] scratch */
+    double *speed;    /* [ranks] samples per second */
+    uint32_t *heard;  /* [ranks] measurements since the last change */
+    uint64_t changed; /* from which clock on that holds */
+};
+
+enum gw_status gw_split_open(struct gw_leader *leader)
+{
+    const struct gw_leader_options *options = &leader->options;
+    uint32_t ranks = options->ranks;
+    if (options->each || !gw_config_splits_by_speed(options->config))
+        return GW_OK;
+    struct gw_leader_split *split = calloc(1, sizeof *split);
+    leader->split = split;
+    if (!split)
+        return GW_ENOMEM;
+    split->repeats = options->config->train.split_from[0] != '\0';
+    split->weight = calloc(ranks, sizeof *split->weight);
+    split->next = calloc(ranks, sizeof *split->next);
+    split->value = calloc(ranks, sizeof *split->value);
+    split->speed = calloc(ranks, sizeof *split->speed);
+    split->heard = calloc(ranks, sizeof *split->heard);
+    if (!split->weight || !split->next || !split->value || !split->speed ||
+        !split->heard)
+        return GW_ENOMEM;
+    if (options->split)
+        memcpy(split->weight, options->split, ranks * sizeof *split->weight);
+    else
+        gw_split_even(ranks, split->weight);
+    return GW_OK;
+}
+
+void gw_split_close(struct gw_leader *leader)
+{
+    struct gw_leader_split *split = leader->split;
+    if (!split)
+        return;
+    free(split->weight);
+    free(split->next);
+    free(split->value);
+    free(split->speed);
+    free(split->heard);
+    free(split);
+}
+
+enum gw_status gw_leader_speed(struct gw_leader *leader,
+                               uint32_t rank,
+                               const struct gw_speed *speed)
+{
+    struct gw_leader_split *split = leader->split;
+    if (!split || rank >= leader->options.ranks ||
+        !isfinite(speed->samples_per_s) || speed->samples_per_s <= 0)
+        return GW_EPROTO;
+    /* with another part it was another speed, where steps cost more than
+       their samples */
+    if (split->repeats || speed->clock < split->changed)
+        return GW_OK;
+    if (split->heard[rank] < MEMORY)
+        split->heard[rank]++;
+    if (split->heard[rank] == 1)
+        split->speed[rank] = speed->samples_per_s;
+    else
+        split->speed[rank] +=
+            (speed->samples_per_s - split->speed[rank]) / split->heard[rank];
+    return GW_OK;
+}
+
+/* ---- parts in proportion to speeds ---- */
+
+/* The least part of 1 that a rank gets. */
+static double least_of(const struct gw_leader *leader)
+{
+    double ranks = leader->options.ranks;
+    double batch = (double)leader->options.config->train.global_batch;
+    /* what is rounded away must not make it less */
+    double sample = 1 / batch + 2.0 / GW_SPLIT_TOTAL;
+    return fmin(fmax(1 / (LEAST_PART * ranks), sample), 1 / ranks);
+}
+
+/* Parts of 1 in proportion to the speeds, but `least` for those that would have
+   less; the others share what is left. */
+static void divide(const struct gw_leader *leader, double least, double *part)
+{
+    uint32_t ranks = leader->options.ranks;
+    const double *speed = leader->split->speed;
+    uint32_t raised = 0, before;
+    memset(part, 0, ranks * sizeof *part);
+    do {
+        double sum = 0, left = 1 - least * raised;
+        before = raised;
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            sum += part[rank] < 0 ? 0 : speed[rank];
+        raised = 0;
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            /* a mark: it has the least */
+            if (part[rank] >= 0 && left * speed[rank] < least * sum)
+                part[rank] = -1;
+            else if (part[rank] >= 0)
+                part[rank] = left * speed[rank] / sum;
+            raised += part[rank] < 0;
+        }
+    } while (raised != before);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        if (part[rank] < 0)
+            part[rank] = least;
+}
+
+/* Whole numbers that add up, from parts of 1. */
+static void round_parts(const double *part, uint32_t ranks, uint32_t *weight)
+{
+    double sum = 0;
+    uint32_t begin = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        sum += part[rank];
+        uint32_t end =
+            (uint32_t)fmin(GW_SPLIT_TOTAL, ceil(sum * GW_SPLIT_TOTAL - 0.5));
+        if (rank + 1 == ranks)
+            end = GW_SPLIT_TOTAL;
+        weight[rank] = end - begin;
+        begin = end;
+    }
+}
+
+/* How long a step lasts, of GW_SPLIT_TOTAL samples: until the last is done. */
+static double
+last_of(const uint32_t *weight, const double *speed, uint32_t ranks)
+{
+    double last = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        last = fmax(last, weight[rank] / speed[rank]);
+    return last;
+}
+
+/* Measurements of the rank that has fewest. */
+static uint32_t heard_of_all(const struct gw_leader *leader)
+{
+    uint32_t fewest = UINT32_MAX;
+    for (uint32_t rank = 0; rank < leader->options.ranks; rank++)
+        if (leader->split->heard[rank] < fewest)
+            fewest = leader->split->heard[rank];
+    return fewest;
+}
+
+/* Sets the next split; returns 0 where the one in force is good enough. */
+static int measure(const struct gw_leader *leader)
+{
+    struct gw_leader_split *split = leader->split;
+    uint32_t ranks = leader->options.ranks, heard = heard_of_all(leader);
+    if (heard == 0)
+        return 0;
+    divide(leader, least_of(leader), split->value);
+    round_parts(split->value, ranks, split->next);
+    double shorter = last_of(split->weight, split->speed, ranks) /
+                     last_of(split->next, split->speed, ranks);
+    return shorter > (heard < SOME ? WORTH_MUCH : WORTH_IT);
+}
+
+static int repeat(const struct gw_leader *leader, uint64_t clock)
+{
+    struct gw_leader_split *split = leader->split;
+    size_t bytes = leader->options.ranks * sizeof *split->weight;
+    const uint32_t *weight = leader->options.splits
+                                 ? gw_splits_at(leader->options.splits, clock)
+                                 : NULL;
+    if (!weight || memcmp(weight, split->weight, bytes) == 0)
+        return 0;
+    memcpy(split->next, weight, bytes);
+    return 1;
+}
+
+void gw_split_before(struct gw_leader *leader, uint64_t clock)
+{
+    struct gw_leader_split *split = leader->split;
+    uint32_t ranks = leader->options.ranks;
+    if (!split || clock >= leader->options.total_steps ||
+        leader->end_clock != GW_NEVER_CLOCK)
+        return;
+    if (!(split->repeats ? repeat(leader, clock) : measure(leader)))
+        return;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        split->value[rank] = split->next[rank];
+    memcpy(split->weight, split->next, ranks * sizeof *split->weight);
+    memset(split->heard, 0, ranks * sizeof *split->heard);
+    split->changed = clock;
+    struct gw_decision decision = {
+        .kind = GW_DECIDE_SPLIT,
+        .clock = clock,
+        .values = split->value,
+        .values_n = ranks,
+    };
+    gw_leader_emit(leader, &decision);
+}
