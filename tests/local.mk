@@ -24,6 +24,7 @@ dist_check_SCRIPTS += \
 	%D%/run/memory.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
+	%D%/run/split.sh \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
