@@ -18,27 +18,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step must become shorter by these factors: at once where it is much, after
-   SOME measurements of each rank where it may be noise. */
+/* A step must become shorter by these factors: the larger one where there is
+   little to go by, fewer than SOME measurements of a rank. */
 #define WORTH_MUCH 1.25
 #define WORTH_IT   1.04
 #define SOME       4
+
+/* Each change asks for twice as many measurements as the one before, up to
+   this: what comes and goes is not run after. */
+#define PATIENCE_MAX 16
 
 /* Nobody gets less than this part of the mean, or than a sample of a step: a
    rank without samples could not be measured any more. */
 #define LEAST_PART 64
 
 /* The mean is one of about so many measurements: speeds change with time. */
-#define MEMORY 8
+#define MEMORY 16
 
 struct gw_leader_split {
-    int repeats;      /* another run's */
-    uint32_t *weight; /* [ranks] as decided last */
-    uint32_t *next;   /* [ranks] scratch */
-    double *value;    /* [ranks] scratch */
-    double *speed;    /* [ranks] samples per second */
-    uint32_t *heard;  /* [ranks] measurements since the last change */
-    uint64_t changed; /* from which clock on that holds */
+    int repeats;       /* another run's */
+    uint32_t *weight;  /* [ranks] as decided last */
+    uint32_t *next;    /* [ranks] scratch */
+    double *value;     /* [ranks] scratch */
+    double *speed;     /* [ranks] samples per second */
+    uint32_t *heard;   /* [ranks] measurements since the last change */
+    uint64_t changed;  /* from which clock on that holds */
+    uint32_t patience; /* measurements that the next one takes */
 };
 
 enum gw_status gw_split_open(struct gw_leader *leader)
@@ -51,6 +56,7 @@ enum gw_status gw_split_open(struct gw_leader *leader)
     leader->split = split;
     if (!split)
         return GW_ENOMEM;
+    split->patience = 1;
     split->repeats = options->config->train.split_from[0] != '\0';
     split->weight = calloc(ranks, sizeof *split->weight);
     split->next = calloc(ranks, sizeof *split->next);
@@ -183,7 +189,7 @@ static int measure(const struct gw_leader *leader)
 {
     struct gw_leader_split *split = leader->split;
     uint32_t ranks = leader->options.ranks, heard = heard_of_all(leader);
-    if (heard == 0)
+    if (heard < split->patience)
         return 0;
     divide(leader, least_of(leader), split->value);
     round_parts(split->value, ranks, split->next);
@@ -219,6 +225,8 @@ void gw_split_before(struct gw_leader *leader, uint64_t clock)
     memcpy(split->weight, split->next, ranks * sizeof *split->weight);
     memset(split->heard, 0, ranks * sizeof *split->heard);
     split->changed = clock;
+    if (split->patience < PATIENCE_MAX)
+        split->patience *= 2;
     struct gw_decision decision = {
         .kind = GW_DECIDE_SPLIT,
         .clock = clock,

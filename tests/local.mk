@@ -145,7 +145,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 endif
 
 # Measuring programs: run by hand, on a quiet machine.
-EXTRA_DIST += %D%/perf/ddp.py
+EXTRA_DIST += %D%/perf/ddp.py %D%/perf/slowed.py
 GW_BENCHES = \
 	%D%/perf/bench_model
 EXTRA_PROGRAMS += $(GW_BENCHES)
@@ -154,7 +154,10 @@ bench: bench-programs gradweir$(EXEEXT)
 	./gradweir$(EXEEXT) bench
 	@for program in $(GW_BENCHES); do \
 	  echo "# $$program" && ./$$program || exit 1; done
-.PHONY: bench bench-programs
+# what policies keep of two unlike workers' speeds; needs python3
+bench-slowed: gradweir$(EXEEXT)
+	python3 $(srcdir)/tests/perf/slowed.py --gradweir ./gradweir$(EXEEXT)
+.PHONY: bench bench-programs bench-slowed
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of
