@@ -333,6 +333,58 @@ static void repeated_splits_give_the_same_bits(void **state)
     check_repeats("cluster.policy=\"backup:0\"");
 }
 
+/* A record of another split every five steps, which no run would make. */
+static void write_changes(void)
+{
+    struct gw_error error = {.text = ""};
+    cluster.workers = 4;
+    cluster.splits = 20;
+    for (uint32_t i = 0; i < 20; i++) {
+        uint32_t bits[4], left = GW_SPLIT_TOTAL;
+        gw_random4(29, GW_RANDOM_TEST, i, 0, bits);
+        cluster.split[i].step = 5 * i;
+        for (size_t rank = 0; rank < 3; rank++) {
+            cluster.split[i].weight[rank] = bits[rank] % (left / 2);
+            left -= cluster.split[i].weight[rank];
+        }
+        cluster.split[i].weight[3] = left;
+    }
+    if (!cluster.sim)
+        assert_int_equal(gw_sim_create(&calm, &cluster.sim, &error), GW_OK);
+    write_record("changes.json");
+}
+
+/* Scores come between the decision and the reading of what was in force. */
+static void many_changes_give_the_same_bits(void **state)
+{
+    static const char *const others[] = {
+        "train.eval_every=1 steps", "cluster.servers=3", "train.commit=whole"};
+    static const char *const policies[] = {"cluster.policy=sync",
+                                           "cluster.policy=\"local:3\""};
+    char first[65], other[65];
+    (void)state;
+    write_changes();
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        set_paces(0.2, 0);
+        run_to_end(
+            job(policies[p], "train.split_from=changes.json", NULL, NULL),
+            first);
+        assert_int_equal(cluster.splits, 20);
+        for (uint64_t step = 0; step < cluster.steps; step++) {
+            const uint64_t *samples = cluster.split_samples[step];
+            assert_int_equal(samples[0] + samples[1] + samples[2] + samples[3],
+                             SAMPLES);
+        }
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+            run_to_end(job(policies[p], "train.split_from=changes.json",
+                           others[i], NULL),
+                       other);
+            assert_string_equal(other, first);
+        }
+    }
+    cluster_close(&cluster);
+}
+
 static void cut(void *owner)
 {
     (void)owner;
@@ -435,6 +487,7 @@ int main(void)
         cmocka_unit_test(equal_workers_stay_even),
         cmocka_unit_test(nobody_is_left_without_samples),
         cmocka_unit_test(repeated_splits_give_the_same_bits),
+        cmocka_unit_test(many_changes_give_the_same_bits),
         cmocka_unit_test(cut_links_change_nothing),
         cmocka_unit_test(stopped_and_repeated),
         cmocka_unit_test(a_resumed_job_goes_on_with_its_split),
