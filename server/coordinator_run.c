@@ -250,7 +250,8 @@ static void skipped(struct gw_coordinator *self,
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision)
 {
-    if (decision->clock > self->step)
+    /* a split is decided before anybody gets there */
+    if (decision->kind != GW_DECIDE_SPLIT && decision->clock > self->step)
         self->step = decision->clock;
     switch (decision->kind) {
     case GW_DECIDE_STEP:

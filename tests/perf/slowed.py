@@ -8,9 +8,10 @@ One worker is stopped and continued by signals, so that it runs a quarter of eac
 the other and then both at once: what the machine gives two workers at once is
 what a job of both can be held against. Then come jobs of both: `sync`, `async`,
 and `sync` with `train.split = speed`. Each job trains a convolutional network on
-Fashion-MNIST, with a thread per worker, where a step is mostly computing; samples
-per second are taken from its --json lines, after a warm-up in which splits have
-settled. Printed are medians over the rounds, with the ratio to the sum of the
+Fashion-MNIST, with a thread per worker, where a step is mostly computing, and long
+against the time for which a process is stopped and can neither send nor receive;
+samples per second are taken from its --json lines, after a warm-up in which splits
+have settled. Printed are medians over the rounds, with the ratio to the sum of the
 two workers' speeds and what is asked for; the exit code is 1 where that is missed.
 
 Needs two free cores; a machine with nothing else to do.
@@ -28,6 +29,7 @@ import threading
 import time
 
 DATA = "/usr/share/datasets/fashion-mnist"
+SAMPLES = 60000
 PERIOD_S, RUNS_S = 0.080, 0.020  # of each period the slowed one runs so long
 ASYNC_ASKED, SPLIT_ASKED = 0.95, 0.90
 SYNC_WITHIN = 0.10  # of the slow one's pace
@@ -38,7 +40,7 @@ data = {{ train = ("{data}/train-images-idx3-ubyte.gz",
          normalize = (0.286, 0.353); }};
 model = {{ kind = "cnn"; layers = ("conv 16 5", "pool 2", "conv 32 5", "pool 2",
                                   "dense 128", "dense 10"); }};
-train = {{ steps = 1000000; eval_every = "never"; }};
+train = {{ steps = 1000000; eval_every = "never"; accumulate = 16; }};
 optimizer = {{ kind = "sgd"; lr = 0.001; }};
 log = {{ every = 1; }};
 """
@@ -178,13 +180,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gradweir", default="build/gradweir")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=600,
-                        help="samples of a step of both workers")
-    parser.add_argument("--seconds", type=float, default=30,
+    parser.add_argument("--batch", type=int, default=10000,
+                        help="samples of a step of both workers, a part of "
+                        "an epoch of 60000 whose half is one too")
+    parser.add_argument("--seconds", type=float, default=40,
                         help="that are measured of each job")
-    parser.add_argument("--warm-up", type=float, default=12,
+    parser.add_argument("--warm-up", type=float, default=25,
                         help="seconds of each job that are not")
     options = parser.parse_args()
+    if SAMPLES % options.batch or options.batch % 2:
+        parser.error(f"--batch: {options.batch} does not divide {SAMPLES}, or is "
+                     "odd: some steps would be shorter than others")
     with tempfile.TemporaryDirectory() as scratch:
         with open(os.path.join(scratch, "job"), "w", encoding="ascii") as job:
             job.write(JOB.format(data=DATA))
