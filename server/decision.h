@@ -44,6 +44,7 @@ struct gw_leader_options {
     const struct gw_map *map;
     uint32_t ranks, shards;
     uint64_t total_steps;
+    uint64_t samples;          /* of the training set */
     uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
     uint64_t eval_steps;       /* between evaluations, 0: none */
     struct gw_policy_word word;
@@ -108,6 +109,18 @@ enum gw_status gw_leader_score(struct gw_leader *leader,
 enum gw_status gw_leader_speed(struct gw_leader *leader,
                                uint32_t rank,
                                const struct gw_speed *speed);
+
+/* speed: shard 0 has answered a rank's want for a version, has taken a push.
+   For what an exchange lasts beside computing; nothing where parts are even. */
+void gw_leader_answered(struct gw_leader *leader,
+                        uint32_t rank,
+                        uint64_t version,
+                        uint64_t now_us);
+void gw_leader_took(struct gw_leader *leader,
+                    uint32_t rank,
+                    uint64_t clock,
+                    uint32_t samples,
+                    uint64_t now_us);
 
 /* Whether an evaluation has begun and lacks this rank's part. */
 int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank);

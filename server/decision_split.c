@@ -1,7 +1,8 @@
 /*
  * train.split = speed: how each step is divided among the ranks. The leader
- * gathers how fast they compute and moves the parts so that all finish a step
- * at the same time; or it repeats what another run has decided.
+ * gathers how fast they compute and what delays them besides, and moves the
+ * parts so that all finish a step at the same time; or it repeats what another
+ * run has decided.
  *
  * A split is decided before the first answer for the version that comes before
  * it: a rank has had such an answer when it pushes that clock, and no chunk
@@ -17,6 +18,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "server/delay.h"
 
 /* A step must become shorter by these factors: the larger one where there is
    little to go by, fewer than SOME measurements of a rank. */
@@ -36,12 +39,14 @@
 #define MEMORY 16
 
 struct gw_leader_split {
-    int repeats;       /* another run's */
-    uint32_t *weight;  /* [ranks] as decided last */
-    uint32_t *next;    /* [ranks] scratch */
-    double *value;     /* [ranks] scratch */
-    double *speed;     /* [ranks] samples per second */
-    uint32_t *heard;   /* [ranks] measurements since the last change */
+    int repeats;      /* another run's */
+    uint32_t *weight; /* [ranks] as decided last */
+    uint32_t *next;   /* [ranks] scratch */
+    double *value;    /* [ranks] scratch */
+    double *speed;    /* [ranks] samples per second */
+    uint32_t *heard;  /* [ranks] measurements since the last change */
+    double *delay;    /* [ranks] seconds of an exchange besides */
+    struct gw_delays *delays;
     uint64_t changed;  /* from which clock on that holds */
     uint32_t patience; /* measurements that the next one takes */
 };
@@ -63,8 +68,10 @@ enum gw_status gw_split_open(struct gw_leader *leader)
     split->value = calloc(ranks, sizeof *split->value);
     split->speed = calloc(ranks, sizeof *split->speed);
     split->heard = calloc(ranks, sizeof *split->heard);
+    split->delay = calloc(ranks, sizeof *split->delay);
+    split->delays = gw_delays_create(ranks);
     if (!split->weight || !split->next || !split->value || !split->speed ||
-        !split->heard)
+        !split->heard || !split->delay || !split->delays)
         return GW_ENOMEM;
     if (options->split)
         memcpy(split->weight, options->split, ranks * sizeof *split->weight);
@@ -83,6 +90,8 @@ void gw_split_close(struct gw_leader *leader)
     free(split->value);
     free(split->speed);
     free(split->heard);
+    free(split->delay);
+    gw_delays_destroy(split->delays);
     free(split);
 }
 
@@ -108,7 +117,37 @@ enum gw_status gw_leader_speed(struct gw_leader *leader,
     return GW_OK;
 }
 
-/* ---- parts in proportion to speeds ---- */
+void gw_leader_answered(struct gw_leader *leader,
+                        uint32_t rank,
+                        uint64_t version,
+                        uint64_t now_us)
+{
+    if (leader->split)
+        gw_delays_answered(leader->split->delays, rank, version, now_us);
+}
+
+void gw_leader_took(struct gw_leader *leader,
+                    uint32_t rank,
+                    uint64_t clock,
+                    uint32_t samples,
+                    uint64_t now_us)
+{
+    if (leader->split)
+        gw_delays_pushed(leader->split->delays, rank, clock, samples, now_us);
+}
+
+/* ---- parts with which all are done at the same time ---- */
+
+/* Samples of a full exchange of all ranks. */
+static double exchange_of(const struct gw_leader *leader)
+{
+    const struct gw_leader_options *options = &leader->options;
+    uint64_t batch = options->config->train.global_batch;
+    uint64_t steps = gw_policy_stride(&options->word, 0, UINT64_MAX);
+    if (options->samples > 0 && options->samples < batch)
+        batch = options->samples;
+    return (double)batch * (double)steps;
+}
 
 /* The least part of 1 that a rank gets. */
 static double least_of(const struct gw_leader *leader)
@@ -120,26 +159,47 @@ static double least_of(const struct gw_leader *leader)
     return fmin(fmax(1 / (LEAST_PART * ranks), sample), 1 / ranks);
 }
 
-/* Parts of 1 in proportion to the speeds, but `least` for those that would have
-   less; the others share what is left. */
-static void divide(const struct gw_leader *leader, double least, double *part)
+/* Delays as they are known, none of anybody while one is not. */
+static void find_delays(struct gw_leader_split *split, uint32_t ranks)
+{
+    int known = 1;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        split->delay[rank] =
+            gw_delays_of(split->delays, rank, split->speed[rank]);
+        known &= split->delay[rank] >= 0;
+    }
+    if (!known)
+        memset(split->delay, 0, ranks * sizeof *split->delay);
+}
+
+/*
+ * Parts of 1 with which all ranks need the same time t for n samples: each has
+ * (t - delay) * speed of them. But `least` for those that would have less; the
+ * others share what is left.
+ */
+static void
+divide(const struct gw_leader *leader, double n, double least, double *part)
 {
     uint32_t ranks = leader->options.ranks;
-    const double *speed = leader->split->speed;
+    const double *speed = leader->split->speed, *delay = leader->split->delay;
     uint32_t raised = 0, before;
     memset(part, 0, ranks * sizeof *part);
     do {
-        double sum = 0, left = 1 - least * raised;
+        double sum = 0, done = n * (1 - least * raised);
         before = raised;
-        for (uint32_t rank = 0; rank < ranks; rank++)
-            sum += part[rank] < 0 ? 0 : speed[rank];
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            if (part[rank] < 0)
+                continue;
+            sum += speed[rank];
+            done += speed[rank] * delay[rank];
+        }
         raised = 0;
         for (uint32_t rank = 0; rank < ranks; rank++) {
             /* a mark: it has the least */
-            if (part[rank] >= 0 && left * speed[rank] < least * sum)
+            if (part[rank] >= 0)
+                part[rank] = speed[rank] * (done / sum - delay[rank]) / n;
+            if (part[rank] < least)
                 part[rank] = -1;
-            else if (part[rank] >= 0)
-                part[rank] = left * speed[rank] / sum;
             raised += part[rank] < 0;
         }
     } while (raised != before);
@@ -164,13 +224,17 @@ static void round_parts(const double *part, uint32_t ranks, uint32_t *weight)
     }
 }
 
-/* How long a step lasts, of GW_SPLIT_TOTAL samples: until the last is done. */
-static double
-last_of(const uint32_t *weight, const double *speed, uint32_t ranks)
+/* Seconds of an exchange of n samples: until the last one is done. */
+static double last_of(const struct gw_leader_split *split,
+                      const uint32_t *weight,
+                      uint32_t ranks,
+                      double n)
 {
     double last = 0;
     for (uint32_t rank = 0; rank < ranks; rank++)
-        last = fmax(last, weight[rank] / speed[rank]);
+        last =
+            fmax(last, split->delay[rank] + n * weight[rank] / GW_SPLIT_TOTAL /
+                                                split->speed[rank]);
     return last;
 }
 
@@ -191,10 +255,12 @@ static int measure(const struct gw_leader *leader)
     uint32_t ranks = leader->options.ranks, heard = heard_of_all(leader);
     if (heard < split->patience)
         return 0;
-    divide(leader, least_of(leader), split->value);
+    double n = exchange_of(leader);
+    find_delays(split, ranks);
+    divide(leader, n, least_of(leader), split->value);
     round_parts(split->value, ranks, split->next);
-    double shorter = last_of(split->weight, split->speed, ranks) /
-                     last_of(split->next, split->speed, ranks);
+    double shorter = last_of(split, split->weight, ranks, n) /
+                     last_of(split, split->next, ranks, n);
     return shorter > (heard < SOME ? WORTH_MUCH : WORTH_IT);
 }
 

@@ -70,6 +70,25 @@ void gw_divide_speed(struct gw_server *server,
         gw_peer_reject(peer, 0, "speed that nobody asked for");
 }
 
+void gw_divide_answered(struct gw_server *server,
+                        uint32_t rank,
+                        uint64_t version)
+{
+    if (server->leader && gw_config_splits_by_speed(&server->config))
+        gw_leader_answered(server->leader, rank, version,
+                           gw_loop_now(server->loop));
+}
+
+void gw_divide_took(struct gw_server *server,
+                    uint32_t rank,
+                    uint64_t clock,
+                    uint32_t samples)
+{
+    if (server->leader && gw_config_splits_by_speed(&server->config))
+        gw_leader_took(server->leader, rank, clock, samples,
+                       gw_loop_now(server->loop));
+}
+
 void gw_divide_close(struct gw_server *server)
 {
     gw_splits_free(&server->splits);

@@ -171,6 +171,7 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .ranks = server->ranks,
         .shards = server->shards,
         .total_steps = server->start.total_steps,
+        .samples = server->start.samples,
         .checkpoint_steps = steps_of(server, &server->config.checkpoint.every),
         .eval_steps = steps_of(server, &server->config.train.eval_every),
         .word = server->word,

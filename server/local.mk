@@ -20,6 +20,8 @@ libserver_a_SOURCES = \
 	%D%/decision_meet.c \
 	%D%/decision_split.c \
 	%D%/decision_state.h \
+	%D%/delay.c \
+	%D%/delay.h \
 	%D%/divide.c \
 	%D%/each.c \
 	%D%/exchange.c \

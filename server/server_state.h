@@ -247,6 +247,14 @@ enum gw_status gw_divide_start(struct gw_server *server,
 void gw_divide_speed(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_speed *speed);
+/* An answer to a rank, a push of one: how long exchanges last. */
+void gw_divide_answered(struct gw_server *server,
+                        uint32_t rank,
+                        uint64_t version);
+void gw_divide_took(struct gw_server *server,
+                    uint32_t rank,
+                    uint64_t clock,
+                    uint32_t samples);
 void gw_divide_close(struct gw_server *server);
 
 /* stall.c: from here on, until gw_server_finish */

@@ -110,6 +110,7 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
         .owner = slot,
     };
     slot->answer.payload = fill_answer(server, slot, &slot->answer.frame);
+    gw_divide_answered(server, rank, chunk->version);
     gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
                    slot->answer.frame.length);
@@ -219,6 +220,7 @@ static void hold(struct gw_server *server,
                  int empty)
 {
     server->progress_us = gw_loop_now(server->loop);
+    gw_divide_took(server, rank, server->shard->chunk[index].version, samples);
     gw_shard_hold(server->shard, rank, index, samples, empty);
     if (server->quorum.n > 0)
         gw_quorum_held(server, rank, index);

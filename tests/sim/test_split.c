@@ -42,6 +42,7 @@ struct pace {
 };
 
 static struct pace pace[CLUSTER_MAX];
+static int slow_line; /* of the third worker */
 
 static uint64_t samples_now(const struct pace *of)
 {
@@ -82,6 +83,8 @@ static void open_job(const char *const *settings, const char *resume)
         cluster.worker[i].options.owner = &pace[i];
         gw_sim_compute_model(cluster.worker[i].loop, step_us, &pace[i]);
     }
+    if (slow_line) /* 31400 bytes in 30 ms */
+        gw_sim_slow(cluster.worker[2].loop, 31400.0 / 30000);
 }
 
 /* One of four is four times slower than the others. */
@@ -223,6 +226,31 @@ static void steps_that_cost_more_than_samples(void **state)
     assert_true(rate / best > 0.9);
     assert_in_range(cluster.splits - 1, 1, 8);
     cluster_close(&cluster);
+}
+
+/* One that computes as fast as the others, over a slow line: 31 KiB of weights
+   and as much of gradients take 30 ms each, however many samples it has. */
+static void a_slow_line_is_made_up_for(void **state)
+{
+    (void)state;
+    double rate[2];
+    for (size_t i = 0; i < 2; i++) {
+        set_paces(0.02, 0);
+        pace[2].sample_us = pace[0].sample_us;
+        slow_line = 1;
+        rate[i] = rate_of(i ? "train.split=speed" : "train.split=even",
+                          "cluster.policy=sync");
+        slow_line = 0;
+        printf("# a slow line, %s: %.3f samples per ms after %u changes\n",
+               i ? "by speed" : "evenly", 1000 * rate[i],
+               i ? (unsigned)cluster.splits - 1 : 0);
+        cluster_close(&cluster);
+    }
+    /* t for all: 3 t + (t - 60000) is SAMPLES of 1000 us each */
+    double best = SAMPLES / ((SAMPLES * 1000 + 60000) / 4.0);
+    assert_true(fabs(rate[0] / (SAMPLES / (75000 + 60000.0)) - 1) < 0.1);
+    printf("# by speed %.3f of the best\n", rate[1] / best);
+    assert_true(rate[1] / best > 0.9);
 }
 
 /* What is rare is not taken for slow, and what is small is not followed. */
@@ -484,6 +512,7 @@ int main(void)
         cmocka_unit_test(a_slow_worker_gets_less),
         cmocka_unit_test(who_is_always_late_gets_less),
         cmocka_unit_test(steps_that_cost_more_than_samples),
+        cmocka_unit_test(a_slow_line_is_made_up_for),
         cmocka_unit_test(equal_workers_stay_even),
         cmocka_unit_test(nobody_is_left_without_samples),
         cmocka_unit_test(repeated_splits_give_the_same_bits),

@@ -17,6 +17,7 @@
 #include "proto/random.h"
 #include "proto/split.h"
 #include "server/decision.h"
+#include "server/delay.h"
 #include "server/splits.h"
 #include "worker/pace.h"
 #include "worker/plan.h"
@@ -435,6 +436,78 @@ static void repeats_what_was_decided(void **state)
     gw_splits_free(&splits);
 }
 
+/* ---- delays ---- */
+
+/* An exchange of a rank: the last of two answers at now, the last of two pushes
+   so much later. */
+static void exchange(struct gw_delays *delays,
+                     uint64_t clock,
+                     uint64_t now_us,
+                     uint64_t took_us,
+                     uint32_t samples)
+{
+    gw_delays_answered(delays, 1, clock, now_us - 100);
+    gw_delays_answered(delays, 1, clock, now_us);
+    gw_delays_pushed(delays, 1, clock, samples, now_us + took_us / 2);
+    /* the next version of another chunk is given out before the last push */
+    gw_delays_answered(delays, 1, clock + 4, now_us + took_us - 10);
+    gw_delays_pushed(delays, 1, clock, samples, now_us + took_us);
+}
+
+static void delays_are_what_is_not_computing(void **state)
+{
+    struct gw_delays *delays = gw_delays_create(2);
+    uint64_t now_us = 1000000;
+    (void)state;
+    assert_non_null(delays);
+    assert_true(gw_delays_of(delays, 1, 1000) < 0);
+    /* 100 samples a second, 20 ms besides; once something rare */
+    for (uint64_t i = 0; i < 12; i++) {
+        uint32_t samples = i % 3 ? 100 : 50;
+        uint64_t rare = i == 8 ? 7000000 : 0;
+        exchange(delays, 4 * i, now_us, samples * 10000 + 20000 + rare,
+                 samples);
+        now_us += 2000000 + rare;
+    }
+    double delay = gw_delays_of(delays, 1, 100);
+    assert_true(delay > 0.0199 && delay < 0.0201);
+    /* computing cannot take longer than all */
+    assert_true(gw_delays_of(delays, 1, 10) == 0);
+    assert_true(gw_delays_of(delays, 0, 100) < 0);
+    /* without samples nothing is learnt */
+    for (uint64_t i = 12; i < 40; i++)
+        exchange(delays, 4 * i, now_us += 1000000, 900000, 0);
+    assert_true(gw_delays_of(delays, 1, 100) == delay);
+    gw_delays_destroy(delays);
+}
+
+/* Ranks as fast as each other, one of which is delayed by half of a step. */
+static void delays_are_made_up_for(void **state)
+{
+    struct bench bench;
+    uint64_t now_us = 1;
+    (void)state;
+    begin(&bench, 2, 100);
+    create(&bench);
+    for (uint64_t clock = 0; clock < 20; clock++) {
+        gw_leader_before(bench.leader, clock);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            uint32_t samples =
+                (uint32_t)(100.0 * bench.weight[rank] / GW_SPLIT_TOTAL + 0.5);
+            gw_leader_answered(bench.leader, rank, clock, now_us);
+            gw_leader_took(bench.leader, rank, clock, samples,
+                           now_us + samples * 1000 + (rank ? 25000 : 0));
+            tell(&bench, rank, clock, 1000);
+        }
+        now_us += 200000;
+    }
+    assert_int_equal(bench.splits, 1);
+    /* 0.0625 s for both: 62.5 and 37.5 samples */
+    assert_in_range(bench.weight[0], GW_SPLIT_TOTAL * 5 / 8 - 2,
+                    GW_SPLIT_TOTAL * 5 / 8 + 2);
+    end(&bench);
+}
+
 /* ---- a worker's pace ---- */
 
 struct runner {
@@ -649,6 +722,8 @@ int main(void)
         cmocka_unit_test(everybody_has_a_little),
         cmocka_unit_test(no_speeds_are_refused),
         cmocka_unit_test(repeats_what_was_decided),
+        cmocka_unit_test(delays_are_what_is_not_computing),
+        cmocka_unit_test(delays_are_made_up_for),
         cmocka_unit_test(waiting_is_no_computing),
         cmocka_unit_test(stops_count_as_much_as_they_last),
         cmocka_unit_test(one_window_decides_nothing),
