@@ -42,6 +42,7 @@ struct pace {
 };
 
 static struct pace pace[CLUSTER_MAX];
+static const struct gw_sim_options *world = &calm;
 static int slow_line; /* of the third worker */
 
 static uint64_t samples_now(const struct pace *of)
@@ -77,7 +78,7 @@ static void opened(void *owner, struct gw_client *client)
 
 static void open_job(const char *const *settings, const char *resume)
 {
-    cluster_open(&cluster, &calm, settings, resume);
+    cluster_open(&cluster, world, settings, resume);
     for (size_t i = 0; i < cluster.workers; i++) {
         cluster.worker[i].options.opened = opened;
         cluster.worker[i].options.owner = &pace[i];
@@ -436,6 +437,59 @@ static void cut_links_change_nothing(void **state)
     cluster_close(&cluster);
 }
 
+static void pause_one(void *owner)
+{
+    (void)owner;
+    size_t i = (size_t)gw_sim_draw(cluster.sim, 6);
+    gw_sim_pause(i < 4 ? cluster.worker[i].loop : cluster.server[i - 4].loop,
+                 50000 + gw_sim_draw(cluster.sim, 300000));
+}
+
+/* Measured while links break and processes pause, then repeated in peace. */
+static void storms_are_repeated_in_peace(void **state)
+{
+    static const char *const policies[] = {
+        "cluster.policy=sync", "cluster.policy=\"local:3\"",
+        "cluster.policy=\"diloco:2\"", "train.commit=whole"};
+    char measured[65], repeated[65];
+    uint64_t changes = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 16; seed++) {
+        const char *policy = policies[seed % 4];
+        struct gw_sim_options weather = calm;
+        weather.seed = seed;
+        world = &weather;
+        set_paces(0.3, 0);
+        open_job(job(policy, "train.steps=60", "optimizer.lr=0.01", NULL),
+                 NULL);
+        for (uint64_t i = 1; i <= 40; i++) {
+            gw_sim_at(cluster.sim, i * 130000, cut, NULL);
+            gw_sim_at(cluster.sim, i * 330000, pause_one, NULL);
+        }
+        finish();
+        if (cluster.final.status != GW_OK)
+            fail_msg("seed %u: %s", (unsigned)seed, cluster.text);
+        for (uint64_t step = 0; step < 60; step++) {
+            const uint64_t *samples = cluster.split_samples[step];
+            assert_int_equal(samples[0] + samples[1] + samples[2] + samples[3],
+                             SAMPLES);
+        }
+        changes += cluster.splits - 1;
+        cluster_digest(&cluster, measured);
+        cluster_end(&cluster);
+        write_record("run.json");
+        run_to_end(job(policy, "train.steps=60", "optimizer.lr=0.01",
+                       "train.split_from=run.json"),
+                   repeated);
+        if (strcmp(measured, repeated) != 0)
+            fail_msg("seed %u: other bits", (unsigned)seed);
+        cluster_close(&cluster);
+        world = &calm;
+    }
+    printf("# %u changes in 16 storms\n", (unsigned)changes);
+    assert_true(changes >= 16);
+}
+
 static void stop(void *owner)
 {
     (void)owner;
@@ -518,6 +572,7 @@ int main(void)
         cmocka_unit_test(repeated_splits_give_the_same_bits),
         cmocka_unit_test(many_changes_give_the_same_bits),
         cmocka_unit_test(cut_links_change_nothing),
+        cmocka_unit_test(storms_are_repeated_in_peace),
         cmocka_unit_test(stopped_and_repeated),
         cmocka_unit_test(a_resumed_job_goes_on_with_its_split),
     };
