@@ -91,6 +91,12 @@ static void on_score(void *owner, const struct gw_score_report *report)
     (void)report;
 }
 
+static void on_split(void *owner, const struct gw_split_report *report)
+{
+    (void)owner;
+    (void)report;
+}
+
 /* For whoever watches a job; what fails comes by on_finished. */
 static void on_note(void *owner, const char *text)
 {
@@ -104,6 +110,7 @@ static void coordinator_main(struct gw_bench_child *child)
         .running = on_running,
         .step = on_step,
         .score = on_score,
+        .split = on_split,
         .note = on_note,
         .warning = on_note,
         .finished = on_finished,

@@ -131,6 +131,8 @@ enum gw_status gw_check_start(const struct gw_config *config,
         status = check_dir(dir, error);
     if (status == GW_OK)
         status = gw_begin_check_free(begin, error);
+    if (status == GW_OK)
+        status = gw_begin_check_splits(begin, config, error);
     begin->disk = NULL; /* ours ends here */
     return status;
 }

@@ -247,6 +247,15 @@ static void on_score(void *owner, const struct gw_score_report *report)
                  report->best ? ", the best so far" : "");
 }
 
+static void on_split(void *owner, const struct gw_split_report *report)
+{
+    struct coordinator *command = owner;
+    struct gw_error error;
+    if (command->record &&
+        gw_record_split(command->record, report, &error) != GW_OK)
+        record_failed(command, &error);
+}
+
 static void on_note(void *owner, const char *text)
 {
     struct coordinator *command = owner;
@@ -276,6 +285,7 @@ static const struct gw_coordinator_events events = {
     .running = on_running,
     .step = on_step,
     .score = on_score,
+    .split = on_split,
     .note = on_note,
     .warning = on_warning,
     .finished = on_finished,

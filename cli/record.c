@@ -11,8 +11,6 @@
 
 #include "proto/digest.h"
 
-#define OBJECT_BYTES_MAX 4096
-
 struct gw_record {
     int fd;
     const char *file;
@@ -45,17 +43,20 @@ enum gw_status gw_record_open(const char *file,
 static enum gw_status
 write_object(struct gw_record *record, json_t *object, struct gw_error *error)
 {
-    char text[OBJECT_BYTES_MAX];
-    size_t n = 0;
-    /* json_dumps leaves out what it has no memory for */
-    if (object)
-        n = json_dumpb(object, text, sizeof text - 1,
-                       JSON_COMPACT | JSON_REAL_PRECISION(9));
+    const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
+    /* json_dumps leaves out what it has no memory for; and one list per worker
+       makes an object as long as there are workers */
+    size_t n = object ? json_dumpb(object, NULL, 0, flags) : 0;
+    char *text = n > 0 ? malloc(n + 1) : NULL;
+    size_t dumped = text ? json_dumpb(object, text, n, flags) : 0;
     json_decref(object);
-    if (n == 0 || n > sizeof text - 1)
+    if (dumped == 0 || dumped != n) {
+        free(text);
         return gw_fail(error, GW_ENOMEM, "--json: no memory for an object");
+    }
     text[n++] = '\n';
     ssize_t written = write(record->fd, text, n);
+    free(text);
     if (written == (ssize_t)n)
         return GW_OK;
     return gw_fail(error, errno == ENOSPC ? GW_ENOSPC : GW_EIO,
@@ -104,6 +105,36 @@ static json_t *staleness_of(const struct gw_step_report *report)
     return NULL;
 }
 
+/* The samples of each worker in the step. */
+static json_t *split_of(const struct gw_step_report *report)
+{
+    json_t *list = json_array();
+    int failed = 0;
+    for (size_t rank = 0; rank < report->workers; rank++)
+        failed |= json_array_append_new(list, count(report->split[rank]));
+    if (!failed)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+enum gw_status gw_record_split(struct gw_record *record,
+                               const struct gw_split_report *report,
+                               struct gw_error *error)
+{
+    json_t *weights = json_array();
+    int failed = 0;
+    for (size_t rank = 0; rank < report->workers; rank++)
+        failed |= json_array_append_new(weights, count(report->weight[rank]));
+    if (failed) {
+        json_decref(weights);
+        weights = NULL;
+    }
+    json_t *object = with(json_object(), "split_step", count(report->step));
+    object = with(object, "split_weights", weights);
+    return write_object(record, object, error);
+}
+
 enum gw_status gw_record_step(struct gw_record *record,
                               const struct gw_record_step *step,
                               struct gw_error *error)
@@ -112,7 +143,6 @@ enum gw_status gw_record_step(struct gw_record *record,
     json_t *object = json_object();
     object = with(object, "step", count(report->step));
     object = with(object, "epoch", count(report->epoch));
-    object = with(object, "policy", json_string(report->policy));
     object = with(object, "wall_s", number(step->wall_s));
     object = with(object, "loss", number(report->loss));
     object = with(object, "lr", number(report->lr));
@@ -126,6 +156,9 @@ enum gw_status gw_record_step(struct gw_record *record,
                  : count(0));
     if (report->staleness)
         object = with(object, "staleness_by_worker", staleness_of(report));
+    if (report->split)
+        object = with(object, "split", split_of(report));
+    object = with(object, "policy", json_string(report->policy));
     if (step->has_accuracy)
         object = with(object, "test_accuracy", number(step->accuracy));
     return write_object(record, object, error);

@@ -1,6 +1,7 @@
 /*
- * --json FILE: one JSON object per logged step, and one at the end. The names
- * are a contract: scripts read them.
+ * --json FILE: one JSON object per logged step, one for each change of how
+ * steps are divided, and one at the end. The names are a contract: scripts read
+ * them.
  */
 #ifndef GW_CLI_RECORD_H
 #define GW_CLI_RECORD_H
@@ -35,6 +36,9 @@ enum gw_status gw_record_open(const char *file,
 enum gw_status gw_record_step(struct gw_record *record,
                               const struct gw_record_step *step,
                               struct gw_error *error);
+enum gw_status gw_record_split(struct gw_record *record,
+                               const struct gw_split_report *report,
+                               struct gw_error *error);
 enum gw_status gw_record_final(struct gw_record *record,
                                const struct gw_record_final *final,
                                struct gw_error *error);

@@ -76,6 +76,10 @@ void gw_show_job(const struct gw_show *show,
     fprintf(out, COLUMN "%s (%s)\n", "commit",
             gw_config_whole_step(config) ? "whole step" : "streaming",
             commit_reason(config));
+    if (gw_config_splits_by_speed(config))
+        fprintf(out, COLUMN "by speed, %s%s\n", "split",
+                config->train.split_from[0] ? "as in " : "as it is measured",
+                config->train.split_from);
     if (config->checkpoint.dir[0]) {
         fprintf(out, COLUMN "%s, ", "checkpoint", config->checkpoint.dir);
         print_every(out, &config->checkpoint.every);

@@ -101,7 +101,8 @@ struct gw_config {
         double clip;         /* global norm, 0: none */
         enum gw_commit commit;
         enum gw_nonfinite nonfinite;
-        char split[GW_STRING_MAX];      /* even */
+        char split[GW_STRING_MAX];      /* even or speed */
+        char split_from[GW_STRING_MAX]; /* a --json file, "": measure */
         char precision[GW_STRING_MAX];  /* fp32 */
         char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
         enum gw_scale_lr scale_lr;
@@ -256,6 +257,9 @@ int gw_config_whole_step(const struct gw_config *config);
 /* The same while `word` holds. */
 int gw_config_whole_step_under(const struct gw_config *config,
                                const struct gw_policy_word *word);
+
+/* Non-zero where workers get parts of a step by their speed. */
+int gw_config_splits_by_speed(const struct gw_config *config);
 
 /* Section policy while a word holds: what stands for a default there, 0 and
    auto, is the default here. Names are those of optimizer.kind. */

@@ -72,6 +72,24 @@ static enum gw_status check_evaluation(const struct gw_config *config,
     return GW_OK;
 }
 
+/* There is something to divide, and it is divided like that. */
+static enum gw_status check_shares(const struct gw_config *config,
+                                   struct gw_error *error)
+{
+    int by_speed = gw_config_splits_by_speed(config);
+    if (by_speed && config->train.global_batch == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "train.split: speed divides train.global_batch, but "
+                       "train.batch gives every worker the same; set "
+                       "train.global_batch instead");
+    if (!by_speed && config->train.split_from[0])
+        return gw_fail(error, GW_EUSAGE,
+                       "train.split_from: repeats how a run with train.split = "
+                       "speed divided its samples; set train.split to "
+                       "\"speed\" too, or leave this empty");
+    return GW_OK;
+}
+
 /* A key that did nothing would be worse than one that is refused. */
 static enum gw_status check_pins(const struct gw_config *config,
                                  struct gw_error *error)
@@ -100,6 +118,8 @@ enum gw_status gw_config_check(const struct gw_config *config,
         status = check_data(config, error);
     if (!status)
         status = check_evaluation(config, error);
+    if (!status)
+        status = check_shares(config, error);
     if (!status)
         status = gw_config_check_policy(config, error);
     if (!status)

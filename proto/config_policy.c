@@ -69,6 +69,11 @@ int gw_config_whole_step(const struct gw_config *config)
     return 0;
 }
 
+int gw_config_splits_by_speed(const struct gw_config *config)
+{
+    return strcmp(config->train.split, "speed") == 0;
+}
+
 struct gw_policy_terms gw_config_policy_terms(const struct gw_config *config,
                                               const struct gw_policy_word *word)
 {
@@ -212,6 +217,22 @@ static enum gw_status check_weights(const struct gw_config *config,
                    "weights; take another optimizer, or async");
 }
 
+/* Who gets less is to be waited for no longer: where nobody waits, each has its
+   own pace already. */
+static enum gw_status check_split(const struct gw_config *config,
+                                  const struct gw_policy_word *word,
+                                  const char *shown,
+                                  struct gw_error *error)
+{
+    if (!gw_config_splits_by_speed(config) || gw_policy_is_together(word->kind))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "train.split: speed lets all workers finish a step at the "
+                   "same time, but under cluster.policy = %s none waits for "
+                   "the others; leave it \"even\"",
+                   shown);
+}
+
 static enum gw_status check_phase(const struct gw_config *config,
                                   const struct gw_policy_word *word,
                                   struct gw_error *error)
@@ -229,6 +250,8 @@ static enum gw_status check_phase(const struct gw_config *config,
         status = check_inner(config, word, shown, error);
     if (!status)
         status = check_weights(config, word, error);
+    if (!status)
+        status = check_split(config, word, shown, error);
     if (!status && word->kind == GW_POLICY_DILOCO &&
         config->policy.overlap >= word->n)
         status = gw_fail(error, GW_EUSAGE,

@@ -83,8 +83,13 @@ static const struct gw_config_key keys[] = {
     CHOICE(train.nonfinite, "stop", "stop|skip",
            "what a NaN or infinity in a gradient does: end the job, or skip "
            "the step"),
-    LIMITED(train.split, "even", "even",
-            "how a step's samples are divided among workers"),
+    LIMITED(train.split, "even", "even|speed",
+            "how a step's samples are divided among workers: into equal parts, "
+            "or, of train.global_batch, by their speed as it is measured"),
+    STRING(train.split_from, "",
+           "speed: a file of a run's --json, whose splits are taken instead of "
+           "measuring, so that it is repeated bit for bit; read by the "
+           "coordinator; empty: measure"),
     LIMITED(train.precision, "fp32", "fp32",
             "arithmetic of forward and backward"),
     {KEY(train.loss_scale, GW_TYPE_STRING), .fallback = "none",

@@ -43,6 +43,7 @@ const char *gw_message_name(enum gw_message_kind kind)
         [GW_MESSAGE_VOTE] = "vote",
         [GW_MESSAGE_SETTLED] = "settled",
         [GW_MESSAGE_ARRIVED] = "arrived",
+        [GW_MESSAGE_SPEED] = "speed",
         [GW_MESSAGE_SCORE] = "score",
         [GW_MESSAGE_REPORT] = "report",
         [GW_MESSAGE_STOP] = "stop",
@@ -57,7 +58,7 @@ const char *gw_message_name(enum gw_message_kind kind)
         [GW_MESSAGE_STATUS] = "status",
         [GW_MESSAGE_REQUEST] = "request",
     };
-    if (kind <= 0 || kind >= GW_MESSAGE_KINDS)
+    if (kind <= 0 || kind >= GW_MESSAGE_KINDS || !names[kind])
         return "unknown";
     return names[kind];
 }

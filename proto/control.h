@@ -9,7 +9,8 @@
  *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START
  *   windows   worker <> shard        WINDOW
  *   deciding  shard > shard 0        VOTE, ARRIVED, SETTLED
- *             worker > shard 0       SCORE
+ *             worker > shard 0       SCORE, SPEED
+ *             coordinator > shard 0  DECISION (splits to be repeated)
  *             shard 0 > everyone     DECISION
  *   saving    member > coordinator   SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
@@ -60,6 +61,7 @@ enum gw_message_kind {
     GW_MESSAGE_SETTLED,
     GW_MESSAGE_ARRIVED,
     GW_MESSAGE_REQUEST,
+    GW_MESSAGE_SPEED,
     GW_MESSAGE_KINDS,
 };
 
@@ -132,7 +134,10 @@ struct gw_start {
     uint64_t samples;       /* of the training set */
     const uint64_t *clocks; /* each rank's first clock; none: state.clock */
     uint32_t clocks_n;
-    uint8_t has_inner; /* the checkpoint has a file of each worker */
+    uint8_t has_inner;     /* the checkpoint has a file of each worker */
+    const uint32_t *split; /* speed: each rank's weight from state.clock on
+                              (split.h); none: even */
+    uint32_t split_n;
 };
 
 struct gw_ready {
@@ -155,6 +160,7 @@ enum gw_decision_kind {
     GW_DECIDE_RESUME,   /* each push: answer again, from `clocks` on */
     GW_DECIDE_COUNT,    /* backup: whose pushes make this step */
     GW_DECIDE_SWITCH,   /* `policy` holds from this clock on */
+    GW_DECIDE_SPLIT,    /* speed: who gets how much of each step from here */
 };
 
 enum gw_end_reason {
@@ -173,7 +179,8 @@ struct gw_decision {
     uint8_t apply;  /* step: 1 apply, 0 skip */
     uint64_t clock;
     /* step: clip factor, loss scale for the next step, gradient norm;
-       trust: one ratio per key; score: loss, accuracy */
+       trust: one ratio per key; score: loss, accuracy; split: each rank's
+       weight (split.h); of the coordinator: of as many as there are clocks */
     const double *values;
     uint32_t values_n;
     const uint32_t *ranks; /* step: who sent something non-finite;
@@ -181,7 +188,9 @@ struct gw_decision {
     uint32_t ranks_n;
     const uint64_t *clocks; /* each push: the clock of each rank at which it
                                holds; none: `clock` for all. Switch: where the
-                               ranks stand, which are at `clock` from then on */
+                               ranks stand, which are at `clock` from then on.
+                               Splits of the coordinator: from which on each
+                               holds */
     uint32_t clocks_n;
     const char *policy; /* switch: the word */
 };
@@ -203,6 +212,12 @@ struct gw_settled {
 struct gw_arrived {
     uint64_t clock;
     uint32_t rank;
+};
+
+/* speed: how fast a worker computes, as far as it has not waited. */
+struct gw_speed {
+    uint64_t clock; /* the first step that it was measured in */
+    double samples_per_s;
 };
 
 /* A shard's part of a decision; `values` begin at its chunk number `first`. */
@@ -372,6 +387,7 @@ struct gw_message {
         struct gw_settled settled;
         struct gw_arrived arrived;
         struct gw_request request;
+        struct gw_speed speed;
     };
 };
 

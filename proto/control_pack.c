@@ -119,6 +119,8 @@ static PACK(pack_start)
     to->n_clocks = from->clocks_n;
     to->clocks = (uint64_t *)(uintptr_t)from->clocks;
     to->has_inner = from->has_inner;
+    to->n_split = from->split_n;
+    to->split = (uint32_t *)(uintptr_t)from->split;
     to->state = kept;
     kept->clock = state->clock;
     kept->applied = state->applied;
@@ -242,6 +244,19 @@ static PACK(pack_arrived)
     to->clock = from->clock;
     to->rank = from->rank;
     out->arrived = to;
+    return GW_OK;
+}
+
+static PACK(pack_speed)
+{
+    const struct gw_speed *from = &message->speed;
+    Gwpb__Speed *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__speed__init(to);
+    to->clock = from->clock;
+    to->samples_per_s = from->samples_per_s;
+    out->speed = to;
     return GW_OK;
 }
 
@@ -487,4 +502,5 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_SETTLED] = pack_settled,
     [GW_MESSAGE_ARRIVED] = pack_arrived,
     [GW_MESSAGE_REQUEST] = pack_request,
+    [GW_MESSAGE_SPEED] = pack_speed,
 };

@@ -114,6 +114,10 @@ static UNPACK(unpack_start)
     to->clocks = from->clocks;
     to->clocks_n = (uint32_t)from->n_clocks;
     to->has_inner = from->has_inner != 0;
+    if (from->n_split > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->split = from->split;
+    to->split_n = (uint32_t)from->n_split;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
         .applied = kept->applied,
@@ -230,6 +234,14 @@ static UNPACK(unpack_arrived)
     (void)arena;
     message->arrived.clock = in->arrived->clock;
     message->arrived.rank = in->arrived->rank;
+    return GW_OK;
+}
+
+static UNPACK(unpack_speed)
+{
+    (void)arena;
+    message->speed.clock = in->speed->clock;
+    message->speed.samples_per_s = in->speed->samples_per_s;
     return GW_OK;
 }
 
@@ -451,4 +463,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_SETTLED] = unpack_settled,
     [GW_MESSAGE_ARRIVED] = unpack_arrived,
     [GW_MESSAGE_REQUEST] = unpack_request,
+    [GW_MESSAGE_SPEED] = unpack_speed,
 };

@@ -41,6 +41,8 @@ libproto_a_SOURCES = \
 	%D%/safetensors.h \
 	%D%/schedule.c \
 	%D%/schedule.h \
+	%D%/split.c \
+	%D%/split.h \
 	%D%/staleness.c \
 	%D%/staleness.h \
 	%D%/status.c \

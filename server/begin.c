@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/splits.h"
 #include "server/store.h"
 
 #define KEPT_MAX 1024
@@ -113,6 +114,21 @@ enum gw_status gw_begin_check_free(const struct gw_begin *begin,
         gw_store_check_free(begin->disk, begin->dir, error) == GW_OK)
         return GW_OK;
     return gw_fail_in(error, "checkpoint.dir");
+}
+
+enum gw_status gw_begin_check_splits(const struct gw_begin *begin,
+                                     const struct gw_config *config,
+                                     struct gw_error *error)
+{
+    struct gw_splits splits;
+    uint64_t first = begin->is_resumed ? begin->from.state.clock : 0;
+    if (!config->train.split_from[0])
+        return GW_OK;
+    enum gw_status status = gw_splits_read(
+        begin->disk, config->train.split_from,
+        (uint32_t)config->cluster.workers, first, &splits, error);
+    gw_splits_free(&splits);
+    return status;
 }
 
 enum gw_status gw_begin_check_model(const struct gw_begin *begin,

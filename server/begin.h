@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/config.h"
 #include "proto/status.h"
 #include "server/manifest.h"
 #include "server/regime.h"
@@ -50,6 +51,12 @@ enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
 /* GW_EEXIST: another job runs with the directory. */
 enum gw_status gw_begin_check_free(const struct gw_begin *begin,
                                    struct gw_error *error);
+
+/* Where the job repeats the splits of another run (train.split_from): what
+   gw_splits_read fails with. */
+enum gw_status gw_begin_check_splits(const struct gw_begin *begin,
+                                     const struct gw_config *config,
+                                     struct gw_error *error);
 
 /* GW_EMISMATCH: what was found is of a model with other keys. */
 enum gw_status gw_begin_check_model(const struct gw_begin *begin,

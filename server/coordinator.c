@@ -324,6 +324,8 @@ static enum gw_status open_all(struct gw_coordinator *self,
     if (status == GW_OK)
         status = gw_keeper_open(self, error);
     if (status == GW_OK)
+        status = gw_splitter_open(self, error);
+    if (status == GW_OK)
         status = gw_member_open(&member, &self->member, error);
     if (status != GW_OK)
         return status;
@@ -377,6 +379,7 @@ void gw_coordinator_close(struct gw_coordinator *self)
     gw_timer_stop(self->loop, &self->end_timer);
     gw_timer_stop(self->loop, &self->watch);
     gw_member_close(self->member);
+    gw_splitter_close(self);
     gw_keeper_close(self);
     gw_coordinator_run_close(self);
     gw_coordinator_forget(self);

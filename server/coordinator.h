@@ -37,6 +37,16 @@ struct gw_step_report {
        NULL. */
     const struct gw_staleness *staleness;
     size_t workers;
+    const uint64_t *split; /* speed: [workers] samples of each in this step;
+                              NULL: even */
+};
+
+/* speed: how steps are divided from `step` on, until another one is told whose
+   step is not later. */
+struct gw_split_report {
+    uint64_t step;
+    const uint32_t *weight; /* [workers], see proto/split.h */
+    size_t workers;
 };
 
 struct gw_score_report {
@@ -65,6 +75,8 @@ struct gw_coordinator_events {
     void (*running)(void *owner);
     void (*step)(void *owner, const struct gw_step_report *report);
     void (*score)(void *owner, const struct gw_score_report *report);
+    /* With the first step, and one exchange before each change. */
+    void (*split)(void *owner, const struct gw_split_report *report);
     /* A line for people: a skipped step, a stall, where the job goes on. */
     void (*note)(void *owner, const char *text);
     /* One that somebody should act on: a checkpoint that failed. */

@@ -228,10 +228,14 @@ static void tell_devices(struct gw_coordinator *self)
                                 one->device);
 }
 
+static void maybe_start(struct gw_coordinator *self);
+
 /* All members are here and the workers agree: everyone may begin. */
 static void start(struct gw_coordinator *self)
 {
     struct gw_error error;
+    if (!gw_splitter_hand_over(self, maybe_start))
+        return;
     tell_devices(self);
     if (gw_keeper_check(self, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
@@ -252,6 +256,7 @@ static void start(struct gw_coordinator *self)
         self->gather_each.first[rank] = gw_keeper_first_clock(self, rank);
     self->phase = GW_PHASE_STARTING;
     gw_keeper_fill_start(self, &message.start);
+    gw_splitter_fill_start(self, &message.start);
     for (struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->role == GW_ROLE_SERVER)
             send_keys(self, one->peer);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "proto/digest.h"
+#include "proto/split.h"
 #include "server/begin.h"
 #include "server/decision.h"
 #include "server/store.h"
@@ -303,6 +304,17 @@ uint64_t gw_keeper_first_clock(const struct gw_coordinator *self, uint32_t rank)
                : self->state.clock;
 }
 
+int gw_keeper_first_split(const struct gw_coordinator *self, uint32_t *weight)
+{
+    const struct gw_manifest *from = &self->keeper->begin.from;
+    uint32_t workers = (uint32_t)self->config->cluster.workers;
+    if (!self->keeper->begin.is_resumed || from->n_ranks != workers)
+        return 0;
+    for (uint32_t rank = 0; rank < workers; rank++)
+        weight[rank] = from->ranks[rank].split;
+    return gw_split_is_whole(weight, workers);
+}
+
 /* ---- cuts ---- */
 
 static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
@@ -529,6 +541,7 @@ void gw_keeper_cut(struct gw_coordinator *self,
             i < decision->clocks_n ? decision->clocks[i] : decision->clock;
         snprintf(rank->inner, sizeof rank->inner, "%.31s", cut->inner);
     }
+    gw_splitter_fill_cut(self, decision->clock, &cut->manifest);
     cut->manifest.best = decision->reason;
     cut->awaited = self->shards;
     if (cut->inner[0])

@@ -75,8 +75,11 @@ static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
     return before + (step - self->base_clock) - skips;
 }
 
-static void
-tell_step(struct gw_coordinator *self, uint64_t step, struct gw_score sum)
+/* part: [workers] of each; NULL where each goes at its own pace */
+static void tell_step(struct gw_coordinator *self,
+                      uint64_t step,
+                      struct gw_score sum,
+                      const struct gw_score *part)
 {
     struct gw_step_report report = {
         .step = step,
@@ -85,6 +88,7 @@ tell_step(struct gw_coordinator *self, uint64_t step, struct gw_score sum)
         .samples = sum.samples,
         .correct = sum.correct,
         .workers = self->config->cluster.workers,
+        .split = gw_splitter_samples(self, part),
     };
     char policy[GW_POLICY_WORD_BYTES];
     gw_policy_word_print(&self->regime.word, policy);
@@ -126,7 +130,7 @@ static void gather_each(struct gw_coordinator *self,
     if (step / every + 1 <= gather->told)
         return;
     gather->told = step / every + 1;
-    tell_step(self, step / every * every, gather->sum);
+    tell_step(self, step / every * every, gather->sum, NULL);
     gather->sum = (struct gw_score){0};
 }
 
@@ -161,7 +165,8 @@ static void maybe_tell_counted(struct gw_coordinator *self,
         if (!counted->counts[rank])
             gather->part[rank] = (struct gw_score){0};
     gather->clock = 0;
-    tell_step(self, clock, gw_score_tree(gather->part, 0, workers));
+    tell_step(self, clock, gw_score_tree(gather->part, 0, workers),
+              gather->part);
 }
 
 static void count(struct gw_coordinator *self,
@@ -204,7 +209,8 @@ static void gather_together(struct gw_coordinator *self,
     if (counts || gather->n < self->config->cluster.workers)
         return;
     gather->clock = 0;
-    tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n));
+    tell_step(self, report->clock, gw_score_tree(gather->part, 0, gather->n),
+              gather->part);
 }
 
 void gw_coordinator_reported(struct gw_coordinator *self,
@@ -252,7 +258,9 @@ static void skipped(struct gw_coordinator *self,
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision)
 {
-    if (decision->kind != GW_DECIDE_SWITCH) {
+    /* both are decided before anybody gets there */
+    if (decision->kind != GW_DECIDE_SWITCH &&
+        decision->kind != GW_DECIDE_SPLIT) {
         gw_coordinator_switch_reached(self, decision->clock);
         if (decision->clock > self->step)
             self->step = decision->clock;
@@ -267,6 +275,9 @@ void gw_coordinator_decided(struct gw_coordinator *self,
         break;
     case GW_DECIDE_SWITCH:
         gw_coordinator_switch(self, decision);
+        break;
+    case GW_DECIDE_SPLIT:
+        gw_splitter_decided(self, decision);
         break;
     case GW_DECIDE_CUT:
         self->cut_clock = decision->clock;

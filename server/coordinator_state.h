@@ -5,6 +5,7 @@
  *   coordinator_ctl.c     what the user wants of a running job
  *   coordinator_join.c    who is there: ranks, shards, views, keys
  *   coordinator_run.c     reports, scores, decisions
+ *   coordinator_split.c   speed: how steps are divided
  *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
  *   coordinator_end.c     stopping, dying, the final report
@@ -17,6 +18,7 @@
 
 #include "proto/policy.h"
 #include "server/coordinator.h"
+#include "server/manifest.h"
 #include "server/regime.h"
 #include "transport/member.h"
 
@@ -75,6 +77,7 @@ struct gw_gather_each {
 };
 
 struct gw_keeper;
+struct gw_splitter;
 
 struct gw_coordinator {
     struct gw_coordinator_options options;
@@ -126,6 +129,7 @@ struct gw_coordinator {
     uint64_t progress;          /* grows with what was waited for */
     uint64_t moved_us, told_us; /* when it grew, when a line last said so */
     struct gw_keeper *keeper;
+    struct gw_splitter *splitter; /* NULL where parts are even */
 };
 
 struct gw_roster *gw_roster_of(struct gw_coordinator *self,
@@ -167,6 +171,29 @@ void gw_coordinator_decided(struct gw_coordinator *self,
 void gw_coordinator_stalled(struct gw_coordinator *self,
                             const struct gw_stall *stall);
 
+/* coordinator_split.c: opened when it is known where the job begins. GW_ENOMEM,
+   and what gw_splits_read fails with. */
+enum gw_status gw_splitter_open(struct gw_coordinator *self,
+                                struct gw_error *error);
+void gw_splitter_close(struct gw_coordinator *self);
+/* Non-zero when shard 0 has all splits that it is to repeat; else it is being
+   told, and `again` is called to ask again, unless the job ends. */
+int gw_splitter_hand_over(struct gw_coordinator *self,
+                          void (*again)(struct gw_coordinator *self));
+/* The split with which the job begins: for members, and told as an event. */
+void gw_splitter_fill_start(struct gw_coordinator *self,
+                            struct gw_start *start);
+void gw_splitter_decided(struct gw_coordinator *self,
+                         const struct gw_decision *decision);
+/* The split in force at `clock`, the last decided one or the one before. */
+void gw_splitter_fill_cut(const struct gw_coordinator *self,
+                          uint64_t clock,
+                          struct gw_manifest *manifest);
+/* [workers] samples of the parts of a step, until the next call; NULL where
+   they are even, or `part` is. */
+const uint64_t *gw_splitter_samples(struct gw_coordinator *self,
+                                    const struct gw_score *part);
+
 /* coordinator_switch.c */
 void gw_coordinator_switch(struct gw_coordinator *self,
                            const struct gw_decision *decision);
@@ -197,6 +224,8 @@ void gw_keeper_close(struct gw_coordinator *self);
 void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start);
 uint64_t gw_keeper_first_clock(const struct gw_coordinator *self,
                                uint32_t rank);
+/* The split that the job goes on with, [workers]; 0 where there is none. */
+int gw_keeper_first_split(const struct gw_coordinator *self, uint32_t *weight);
 void gw_keeper_cut(struct gw_coordinator *self,
                    const struct gw_decision *decision);
 void gw_keeper_saved(struct gw_coordinator *self,

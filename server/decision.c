@@ -70,7 +70,7 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
     leader->scored = calloc(options->ranks, sizeof *leader->scored);
     if (!leader->voted || !leader->square || !leader->trust || !leader->bad ||
         !leader->score || !leader->scored || gw_count_open(leader) != GW_OK ||
-        gw_meet_open(leader) != GW_OK) {
+        gw_split_open(leader) != GW_OK || gw_meet_open(leader) != GW_OK) {
         gw_leader_destroy(leader);
         return gw_fail(error, GW_ENOMEM, "no memory for decisions");
     }
@@ -91,6 +91,7 @@ void gw_leader_destroy(struct gw_leader *leader)
     free(leader->score);
     free(leader->scored);
     gw_count_close(leader);
+    gw_split_close(leader);
     gw_meet_close(leader);
     free(leader);
 }
@@ -244,6 +245,7 @@ void gw_leader_before(struct gw_leader *leader, uint64_t version)
             gw_leader_cut(leader, version, 0);
     }
     gw_switch_announce(leader);
+    gw_split_before(leader, gw_rounds_meeting(&leader->rounds, version));
 }
 
 void gw_leader_stop(struct gw_leader *leader)

@@ -19,6 +19,7 @@
 #include "proto/control.h"
 #include "proto/map.h"
 #include "server/regime.h"
+#include "server/splits.h"
 
 #define GW_NEVER_CLOCK UINT64_MAX
 
@@ -44,12 +45,15 @@ struct gw_leader_options {
     const struct gw_map *map;
     uint32_t ranks, shards;
     uint64_t total_steps, steps_per_epoch;
+    uint64_t samples;          /* of the training set */
     uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
     uint64_t eval_steps;       /* between evaluations, 0: none */
     struct gw_regime regime;   /* in which it begins */
     struct gw_decision_state state;
     const uint64_t *clocks; /* [ranks] first clocks, NULL: all state.clock */
-    int resumed;            /* a checkpoint of state.clock is there already */
+    const uint32_t *split;  /* [ranks] in force there, NULL: even */
+    const struct gw_splits *splits; /* to be repeated, NULL: none */
+    int resumed; /* a checkpoint of state.clock is there already */
     /* Called for each decision, in order; it lasts for the call. */
     void (*emit)(void *owner, const struct gw_decision *decision);
     void *owner;
@@ -95,6 +99,26 @@ enum gw_status gw_leader_arrived(struct gw_leader *leader,
 enum gw_status gw_leader_score(struct gw_leader *leader,
                                uint32_t rank,
                                const struct gw_score *score);
+
+/*
+ * speed: how fast a rank computes. Splits are decided by it when all ranks have
+ * been measured with the one in force. GW_EPROTO: nobody asked, or no speed.
+ */
+enum gw_status gw_leader_speed(struct gw_leader *leader,
+                               uint32_t rank,
+                               const struct gw_speed *speed);
+
+/* speed: shard 0 has answered a rank's want for a version, has taken a push.
+   For what an exchange lasts beside computing; nothing where parts are even. */
+void gw_leader_answered(struct gw_leader *leader,
+                        uint32_t rank,
+                        uint64_t version,
+                        uint64_t now_us);
+void gw_leader_took(struct gw_leader *leader,
+                    uint32_t rank,
+                    uint64_t clock,
+                    uint32_t samples,
+                    uint64_t now_us);
 
 /* Whether an evaluation has begun and lacks this rank's part. */
 int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank);

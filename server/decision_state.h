@@ -3,6 +3,7 @@
  *
  *   decision.c        the stream, steps, evaluations
  *   decision_count.c  backup: whose pushes make a step
+ *   decision_split.c  speed: who gets how much of a step
  *   decision_meet.c   policies of single pushes: drains, and what is decided
  *                     where all ranks stand still
  *   decision_switch.c from one policy to the next
@@ -14,6 +15,8 @@
 
 /* Cuts on their way to the disk; the end may add one. */
 #define CUTS_OPEN_MAX 2
+
+struct gw_leader_split;
 
 struct gw_leader {
     struct gw_leader_options options;
@@ -53,6 +56,8 @@ struct gw_leader {
     uint32_t first_n;
     int counted; /* it is decided who counts */
 
+    struct gw_leader_split *split; /* NULL where parts are even */
+
     /* where each push makes a version */
     uint64_t base_clock, base_pushes; /* steps are counted from here */
     uint64_t cut_pushes;              /* of the last cut */
@@ -77,6 +82,13 @@ enum gw_status gw_count_open(struct gw_leader *leader);
 void gw_count_close(struct gw_leader *leader);
 /* The next clock is gathered. */
 void gw_count_next(struct gw_leader *leader);
+
+/* decision_split.c */
+enum gw_status gw_split_open(struct gw_leader *leader);
+void gw_split_close(struct gw_leader *leader);
+/* Decides how steps from `clock` on are divided, if that changes there; before
+   the first answer for the version from which the one of `clock` is made. */
+void gw_split_before(struct gw_leader *leader, uint64_t clock);
 
 /* decision_switch.c */
 /* A regime holds from this clock on. */

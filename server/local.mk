@@ -13,6 +13,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
 	%D%/coordinator_run.c \
+	%D%/coordinator_split.c \
 	%D%/coordinator_state.h \
 	%D%/coordinator_switch.c \
 	%D%/coordinator_watch.c \
@@ -20,8 +21,12 @@ libserver_a_SOURCES = \
 	%D%/decision.h \
 	%D%/decision_count.c \
 	%D%/decision_meet.c \
+	%D%/decision_split.c \
 	%D%/decision_state.h \
 	%D%/decision_switch.c \
+	%D%/delay.c \
+	%D%/delay.h \
+	%D%/divide.c \
 	%D%/each.c \
 	%D%/exchange.c \
 	%D%/follow.c \
@@ -41,6 +46,8 @@ libserver_a_SOURCES = \
 	%D%/shard.c \
 	%D%/shard.h \
 	%D%/stall.c \
+	%D%/splits.c \
+	%D%/splits.h \
 	%D%/step.c \
 	%D%/switch.c \
 	%D%/store.c \

@@ -112,9 +112,9 @@ static json_t *print_ranks(const struct gw_manifest *manifest)
     int failed = 0;
     for (size_t i = 0; i < manifest->n_ranks; i++) {
         const struct gw_manifest_rank *rank = &manifest->ranks[i];
-        json_t *one =
-            json_pack("{s:I, s:s}", "data_cursor",
-                      (json_int_t)rank->data_cursor, "device", rank->device);
+        json_t *one = json_pack("{s:I, s:s, s:I}", "data_cursor",
+                                (json_int_t)rank->data_cursor, "device",
+                                rank->device, "split", (json_int_t)rank->split);
         /* left out where there is none, as before there could be one */
         if (rank->inner[0])
             failed |=
@@ -296,14 +296,18 @@ static enum gw_status parse_files(json_t *from, struct gw_manifest *manifest)
 static enum gw_status parse_rank(json_t *from, struct gw_manifest_rank *rank)
 {
     const char *device, *inner = "";
-    json_int_t cursor;
-    enum gw_status status = unpack(from, "{s:I, s:s, s?:s}", "data_cursor",
-                                   &cursor, "device", &device, "inner", &inner);
+    json_int_t cursor, split = 0;
+    /* earlier versions divided evenly, and did not say so */
+    enum gw_status status =
+        unpack(from, "{s:I, s:s, s?:s, s?:I}", "data_cursor", &cursor, "device",
+               &device, "inner", &inner, "split", &split);
     if (status != GW_OK)
         return status;
-    if (cursor < 0 || strlen(inner) >= sizeof rank->inner)
+    if (cursor < 0 || split < 0 || split > UINT32_MAX ||
+        strlen(inner) >= sizeof rank->inner)
         return GW_ECORRUPT;
     rank->data_cursor = (uint64_t)cursor;
+    rank->split = (uint32_t)split;
     snprintf(rank->device, sizeof rank->device, "%s", device);
     strcpy(rank->inner, inner);
     return GW_OK;

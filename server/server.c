@@ -269,7 +269,10 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
     else
         for (uint32_t rank = 0; rank < server->ranks; rank++)
             server->clocks[rank] = start->state.clock;
-    enum gw_status status = build(server, &error);
+    server->start.split = NULL;
+    enum gw_status status = gw_divide_start(server, start, &error);
+    if (status == GW_OK)
+        status = build(server, &error);
     if (status == GW_OK && server->resume[0])
         status = gw_load_begin(server, &error);
     else if (status == GW_OK)
@@ -443,6 +446,8 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     else if (from_coordinator && message->kind == GW_MESSAGE_FILE_REPLY &&
              server->remote)
         gw_remote_reply(server->remote, &message->file_reply);
+    else if (from_coordinator && message->kind == GW_MESSAGE_DECISION)
+        gw_divide_repeat(server, peer, &message->decision);
     else if (peer == server->leader_peer &&
              message->kind == GW_MESSAGE_DECISION)
         gw_follow_decision(server, &message->decision);
@@ -458,6 +463,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     else if (peer->role == GW_ROLE_WORKER && server->leader &&
              message->kind == GW_MESSAGE_SCORE)
         gw_follow_score(server, peer, &message->score);
+    else if (peer->role == GW_ROLE_WORKER && server->leader &&
+             message->kind == GW_MESSAGE_SPEED)
+        gw_divide_speed(server, peer, &message->speed);
     else
         gw_peer_reject(peer, 0, "message that its role does not send");
 }
@@ -582,5 +590,6 @@ void gw_server_close(struct gw_server *server)
     free(server->clocks);
     free(server->settled_clocks);
     free(server->settled_blocked);
+    gw_divide_close(server);
     free(server);
 }

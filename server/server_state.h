@@ -8,6 +8,7 @@
  *   each.c     policies of single pushes: apply, drain
  *   switch.c   from one policy to the next
  *   follow.c   the stream of decisions
+ *   divide.c   speed: how steps are divided, as members tell
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
  *   load.c     a checkpoint's weights back into the shard
@@ -103,7 +104,9 @@ struct gw_server {
     uint32_t keys_seen, keys_total;
     struct gw_map *map;
     struct gw_start start;
-    uint64_t *clocks; /* [ranks] the first clock of each */
+    uint64_t *clocks;        /* [ranks] the first clock of each */
+    uint32_t *split;         /* [ranks] speed: in force then; NULL: even */
+    struct gw_splits splits; /* speed, shard 0: to be repeated */
     char resume[GW_STRING_MAX], dir[GW_STRING_MAX], token[GW_STRING_MAX];
 
     /* the running job */
@@ -249,6 +252,27 @@ void gw_follow_arrived(struct gw_server *server,
 void gw_follow_settled(struct gw_server *server,
                        struct gw_peer *peer,
                        const struct gw_settled *settled);
+
+/* divide.c: speed, how steps are divided. From the coordinator, before the
+   start: splits to be repeated. From a worker: how fast it is. */
+void gw_divide_repeat(struct gw_server *server,
+                      struct gw_peer *peer,
+                      const struct gw_decision *splits);
+enum gw_status gw_divide_start(struct gw_server *server,
+                               const struct gw_start *start,
+                               struct gw_error *error);
+void gw_divide_speed(struct gw_server *server,
+                     struct gw_peer *peer,
+                     const struct gw_speed *speed);
+/* An answer to a rank, a push of one: how long exchanges last. */
+void gw_divide_answered(struct gw_server *server,
+                        uint32_t rank,
+                        uint64_t version);
+void gw_divide_took(struct gw_server *server,
+                    uint32_t rank,
+                    uint64_t clock,
+                    uint32_t samples);
+void gw_divide_close(struct gw_server *server);
 
 /* stall.c: from here on, until gw_server_finish */
 void gw_stall_watch(struct gw_server *server);

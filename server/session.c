@@ -124,6 +124,8 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
         .owner = slot,
     };
     fill_answer(server, slot);
+    if (chunk->fragment == 0)
+        gw_divide_answered(server, rank, chunk->version);
     gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
                    slot->answer.frame.length);
@@ -234,6 +236,9 @@ static void hold(struct gw_server *server,
                  int empty)
 {
     server->progress_us = gw_loop_now(server->loop);
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    if (chunk->fragment == 0)
+        gw_divide_took(server, rank, chunk->version, samples);
     gw_shard_hold(server->shard, rank, index, samples, empty);
     if (server->regime.quorum > 0)
         gw_quorum_held(server, rank, index);

@@ -25,6 +25,7 @@ dist_check_SCRIPTS += \
 	%D%/run/memory.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
+	%D%/run/split.sh \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
@@ -48,6 +49,7 @@ check_PROGRAMS += \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_switch \
+	%D%/sim/test_split \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
 	%D%/sim/test_workers \
@@ -84,9 +86,11 @@ check_PROGRAMS += \
 	%D%/unit/test_policy \
 	%D%/unit/test_random \
 	%D%/unit/test_remote \
+	%D%/unit/test_record \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
+	%D%/unit/test_split \
 	%D%/unit/test_staleness \
 	%D%/unit/test_status \
 	%D%/unit/test_tcp_addresses \
@@ -122,6 +126,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_switch_SOURCES = \
 	%D%/sim/test_switch.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_split_SOURCES = %D%/sim/test_split.c $(GW_CLUSTER)
 %C%_sim_test_stale_SOURCES = \
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_stale_resume_SOURCES = \
@@ -136,6 +141,8 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
+%C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
+	cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
@@ -147,7 +154,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 endif
 
 # Measuring programs: run by hand, on a quiet machine.
-EXTRA_DIST += %D%/perf/ddp.py
+EXTRA_DIST += %D%/perf/ddp.py %D%/perf/slowed.py
 GW_BENCHES = \
 	%D%/perf/bench_model
 EXTRA_PROGRAMS += $(GW_BENCHES)
@@ -156,7 +163,10 @@ bench: bench-programs gradweir$(EXEEXT)
 	./gradweir$(EXEEXT) bench
 	@for program in $(GW_BENCHES); do \
 	  echo "# $$program" && ./$$program || exit 1; done
-.PHONY: bench bench-programs
+# what policies keep of two unlike workers' speeds; needs python3
+bench-slowed: gradweir$(EXEEXT)
+	python3 $(srcdir)/tests/perf/slowed.py --gradweir ./gradweir$(EXEEXT)
+.PHONY: bench bench-programs bench-slowed
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of

@@ -194,6 +194,7 @@ void gw_client_close(struct gw_client *client)
     gw_member_close(client->member);
     gw_client_files_close(client);
     gw_client_data_close(client);
+    gw_client_split_close(client);
     gw_map_destroy(client->map);
     free(client->shard);
     free(client->job);

@@ -23,6 +23,7 @@
 #include "proto/log.h"
 #include "proto/map.h"
 #include "proto/metrics.h"
+#include "proto/split.h"
 #include "proto/status.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -199,6 +200,24 @@ int gw_client_is_scored(const struct gw_client *client);
  */
 enum gw_status gw_client_pull(struct gw_client *client);
 enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock);
+
+/*
+ * train.split = speed: this rank's part of the samples of step `clock`, of
+ * which weights have been waited for, or to which the job has just come; and
+ * since which step it has been that.
+ */
+struct gw_client_share {
+    uint64_t since;
+    struct gw_split_range range;
+};
+struct gw_client_share gw_client_share(const struct gw_client *client,
+                                       uint64_t clock);
+
+/* Tells shard 0 how fast this worker computes, measured from step `clock` on;
+   a few times a second at most. Dropped if shard 0 does not keep up. */
+void gw_client_tell_speed(struct gw_client *client,
+                          uint64_t clock,
+                          double samples_per_s);
 
 /*
  * Tells the coordinator of a step or, where each push makes a version, of all

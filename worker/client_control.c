@@ -110,6 +110,13 @@ static void got_start(struct gw_client *client, const struct gw_start *start)
     client->needs_seed = start->resume[0] == '\0';
     client->start.resume = client->start.dir = client->start.token = NULL;
     client->start.clocks = NULL;
+    client->start.split = NULL;
+    enum gw_status status = gw_client_split_begin(client, start);
+    if (status != GW_OK) {
+        gw_client_fail(client, status, "the start's split: %s",
+                       gw_status_text(status));
+        return;
+    }
     client->first_clock = start->clocks_n == client->ranks
                               ? start->clocks[client->rank]
                               : start->state.clock;
@@ -187,6 +194,9 @@ static void got_decision(struct gw_client *client,
         break;
     case GW_DECIDE_DRAIN:
         atomic_store(&client->drained, 1);
+        break;
+    case GW_DECIDE_SPLIT:
+        gw_client_split_decided(client, decision);
         break;
     case GW_DECIDE_RESUME:
         got_resume(client, decision);

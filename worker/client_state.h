@@ -4,6 +4,7 @@
  *   client.c          joining, declaring, ending; the calls that wait
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
+ *   client_split.c    which part of a step is this rank's
  *   client_switch.c   from one policy to the next
  *   client_files.c    this worker's part of checkpoints
  */
@@ -86,6 +87,15 @@ struct gw_client_switch {
         renumbers; /* the decision that numbers clocks anew; 0: none does */
 };
 
+/* train.split = speed: the part in force and the one to come, in any order. */
+struct gw_client_split {
+    uint32_t *weight; /* [ranks] scratch; NULL: parts are even */
+    struct {
+        _Atomic uint64_t clock; /* from which it holds */
+        _Atomic uint64_t range; /* begin << 32 | end */
+    } entry[2];
+};
+
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
 #define GW_CLIENT_CUTS                                                         \
     4 /* a power of two; shard 0 has no more open at once                      \
@@ -151,6 +161,7 @@ struct gw_client {
     uint64_t score_clock;           /* + 1, of the last one */
     uint64_t scored_clock;          /* whose result the caller waits for */
     struct gw_client_score score;
+    struct gw_client_split split;
     struct gw_client_meeting meeting;
     _Atomic uint64_t called; /* clock + 1 at which all stand still; 0: none */
     int scores;              /* for the test set to be scored */
@@ -186,6 +197,13 @@ enum gw_status gw_client_wait_for(struct gw_client *client,
 /* client_control.c */
 extern const struct gw_member_handler gw_client_handler;
 void gw_client_watch(struct gw_client *client); /* for stalls, until close */
+
+/* client_split.c. GW_ENOMEM, GW_EPROTO: weights that do not add up. */
+enum gw_status gw_client_split_begin(struct gw_client *client,
+                                     const struct gw_start *start);
+void gw_client_split_close(struct gw_client *client);
+void gw_client_split_decided(struct gw_client *client,
+                             const struct gw_decision *decision);
 
 /* client_switch.c */
 void gw_client_follow_word(struct gw_client *client,

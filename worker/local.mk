@@ -5,6 +5,7 @@ libworker_a_SOURCES = \
 	%D%/client_control.c \
 	%D%/client_data.c \
 	%D%/client_files.c \
+	%D%/client_split.c \
 	%D%/client_state.h \
 	%D%/client_switch.c \
 	%D%/dataset.c \
@@ -23,6 +24,8 @@ libworker_a_SOURCES = \
 	%D%/model_layers.c \
 	%D%/model_layers.h \
 	%D%/model_pass.c \
+	%D%/pace.c \
+	%D%/pace.h \
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/step.c \

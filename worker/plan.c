@@ -74,7 +74,12 @@ enum gw_status gw_plan_make(const struct gw_config *config,
         return status;
 
     uint64_t step = made.global_batch < samples ? made.global_batch : samples;
-    made.max_batch = ceil_div(ceil_div(step, workers), made.accumulate);
+    uint64_t part = ceil_div(step, workers);
+    /* by speed: with twice the mean at once nobody is slower for having more
+       than the mean, and memory has a bound all the same */
+    if (gw_config_splits_by_speed(config))
+        part = 2 * part < step ? 2 * part : step;
+    made.max_batch = ceil_div(part, made.accumulate);
     *plan = made;
     return GW_OK;
 }
@@ -101,6 +106,22 @@ gw_plan_part(struct gw_plan_run run, uint64_t parts, uint64_t part)
     assert(part < parts);
     uint64_t begin = share(run.n, parts, part);
     uint64_t end = share(run.n, parts, part + 1);
+    return (struct gw_plan_run){.first = run.first + begin, .n = end - begin};
+}
+
+/* n * at / GW_SPLIT_TOTAL, to the nearest: even weights give even parts. */
+static uint64_t place_of(uint64_t n, uint32_t at)
+{
+    unsigned __int128 scaled = (unsigned __int128)n * at;
+    return (uint64_t)((scaled + GW_SPLIT_TOTAL / 2) / GW_SPLIT_TOTAL);
+}
+
+struct gw_plan_run gw_plan_share(struct gw_plan_run run,
+                                 struct gw_split_range range)
+{
+    assert(range.begin <= range.end && range.end <= GW_SPLIT_TOTAL);
+    uint64_t begin = place_of(run.n, range.begin);
+    uint64_t end = place_of(run.n, range.end);
     return (struct gw_plan_run){.first = run.first + begin, .n = end - begin};
 }
 

@@ -5,7 +5,8 @@
  *
  *   epoch        | step 0 | step 1 | step 2 | 3 |   the last may be short
  *   step         | rank 0 | rank 1 | rank 2 |       contiguous, may be empty
- *   rank's part  | batch 0 | batch 1 |              `accumulate` at most
+ *   rank's part  | batch 0 | batch 1 |              `accumulate`, or more where
+ *                                                  parts go by speed
  *
  * Places are places in the epoch's permutation, the `first` of gw_batch_site.
  */
@@ -16,13 +17,14 @@
 #include <stdint.h>
 
 #include "proto/config.h"
+#include "proto/split.h"
 #include "proto/status.h"
 
 struct gw_plan {
     uint64_t samples; /* of the training set */
     uint64_t workers;
     uint64_t global_batch; /* samples of a full step over all workers */
-    uint64_t accumulate;   /* micro-batches of a rank and step, at most */
+    uint64_t accumulate;   /* micro-batches of a mean part, at most */
     uint64_t max_batch;    /* samples of a micro-batch, at most */
     uint64_t steps_per_epoch;
     uint64_t steps; /* of the whole job */
@@ -39,9 +41,10 @@ struct gw_plan_step {
 };
 
 /*
- * From train.{batch,global_batch,accumulate,epochs,steps}, for a training set
- * of `samples` >= 1 and `workers` >= 1. GW_EUSAGE with a line that names the
- * keys where a product is beyond 64 bits or the job has more than 2^32 epochs.
+ * From train.{batch,global_batch,accumulate,epochs,steps,split}, for a training
+ * set of `samples` >= 1 and `workers` >= 1. GW_EUSAGE with a line that names
+ * the keys where a product is beyond 64 bits or the job has more than 2^32
+ * epochs.
  */
 enum gw_status gw_plan_make(const struct gw_config *config,
                             uint64_t samples,
@@ -62,10 +65,19 @@ struct gw_plan_run
 gw_plan_part(struct gw_plan_run run, uint64_t parts, uint64_t part);
 
 /*
+ * A rank's part of a run by speed: contiguous, in order, of all ranks together
+ * the run, as near to its part of GW_SPLIT_TOTAL as whole samples come. It may
+ * be empty.
+ */
+struct gw_plan_run gw_plan_share(struct gw_plan_run run,
+                                 struct gw_split_range range);
+
+/*
  * Batches of at most max_batch >= 1 that make up a run: how many (0 for an
  * empty one), and which is batch `index`. For the micro-batches of a rank's
- * part (never more than plan->accumulate with plan->max_batch) and for the
- * batches of an evaluation. As few as possible, sizes differ by at most one.
+ * part (never more than plan->accumulate with plan->max_batch, where parts are
+ * even) and for the batches of an evaluation. As few as possible, sizes differ
+ * by at most one.
  */
 uint64_t gw_plan_batches(struct gw_plan_run run, uint64_t max_batch);
 struct gw_plan_run

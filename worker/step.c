@@ -183,14 +183,43 @@ static void count_samples(struct gw_worker *worker, uint64_t clock)
     worker->uncounted_samples = 0;
 }
 
+static struct gw_plan_run part_of(const struct gw_worker *worker,
+                                  struct gw_plan_run run)
+{
+    if (!gw_config_splits_by_speed(&worker->config))
+        return gw_plan_part(run, worker->ranks, worker->rank);
+    return gw_plan_share(run,
+                         gw_client_share(worker->client, worker->clock).range);
+}
+
+/* How fast this worker is, for those who divide the steps to come. */
+static void note_pace(struct gw_worker *worker,
+                      uint64_t began_us,
+                      uint64_t busy,
+                      int gave_up)
+{
+    struct gw_pace_window pace;
+    const struct gw_pace_step step = {
+        .clock = worker->clock,
+        .began_us = began_us,
+        .ended_us = gw_loop_now(worker->options->client.loop),
+        .busy_us = busy,
+        .samples = worker->samples,
+        .share = gw_client_share(worker->client, worker->clock).since,
+        .gave_up = gave_up,
+    };
+    if (gw_pace_take(&worker->pace, &step, &pace))
+        gw_client_tell_speed(worker->client, pace.clock, pace.samples_per_s);
+}
+
 static enum gw_status train_step(struct gw_worker *worker)
 {
     struct gw_plan_step step = gw_plan_step(&worker->plan, worker->clock);
-    struct gw_plan_run part =
-        gw_plan_part(step.run, worker->ranks, worker->rank);
+    struct gw_plan_run part = part_of(worker, step.run);
     struct gw_model_result sum = {0};
     struct gw_metrics *metrics = worker->options->client.metrics;
     uint64_t before_us = busy_us(worker);
+    uint64_t began_us = gw_loop_now(worker->options->client.loop);
     worker->samples = (uint32_t)part.n;
     worker->pushing = 0;
     enum gw_status status =
@@ -198,7 +227,10 @@ static enum gw_status train_step(struct gw_worker *worker)
     int late = status == GW_EAGAIN && look_late(worker) != GW_OK;
     if (status != GW_OK && !late)
         return status;
-    gw_metrics_add(metrics, GW_METRIC_COMPUTE_US, busy_us(worker) - before_us);
+    uint64_t took_us = busy_us(worker) - before_us;
+    gw_metrics_add(metrics, GW_METRIC_COMPUTE_US, took_us);
+    if (gw_config_splits_by_speed(&worker->config))
+        note_pace(worker, began_us, took_us, late);
     if (late)
         return GW_OK;
     gw_metrics_add(metrics, GW_METRIC_STEPS, 1);

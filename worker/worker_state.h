@@ -8,6 +8,7 @@
 #include "worker/client.h"
 #include "worker/dataset.h"
 #include "worker/model.h"
+#include "worker/pace.h"
 #include "worker/plan.h"
 #include "worker/worker.h"
 
@@ -44,6 +45,8 @@ struct gw_worker {
     uint64_t scored_clock; /* of the last evaluation */
     uint64_t dues_done;    /* evaluations of those that the plan has */
     int was_each;          /* of the policy: each push makes a version */
+
+    struct gw_pace pace; /* where parts of a step go by speed */
 
     struct gw_local *local; /* NULL where every step is pushed */
 

@@ -241,6 +241,12 @@ static void on_score(void *owner, const struct gw_score_report *report)
     (void)report;
 }
 
+static void on_split(void *owner, const struct gw_split_report *report)
+{
+    (void)owner;
+    (void)report;
+}
+
 static void on_note(void *owner, const char *text)
 {
     (void)owner;
@@ -259,6 +265,7 @@ static const struct gw_coordinator_events events = {
     .running = on_running,
     .step = on_step,
     .score = on_score,
+    .split = on_split,
     .note = on_note,
     .warning = on_note,
     .finished = on_finished,

@@ -16,9 +16,9 @@ ok 'a file gets no live line'
 # every 10 steps, every epoch of 10 steps, the last step, and the end
 [ "$(wc -l <"$scratch/json")" -eq 6 ] &&
   [ "$(sed '$d' "$scratch/json" | sed 's/:[^,}]*//g' | sort -u | wc -l)" -eq 2 ] &&
-  sed -n 1p "$scratch/json" | grep -q '^{"step":0,"epoch":0,"wall_s":[0-9.e-]*,"loss":[0-9.]*,"lr":[0-9.e-]*,"samples_per_s":[0-9.e+-]*,"bytes_pushed":[0-9]*,"bytes_pulled":[0-9]*,"staleness":0}$' &&
+  sed -n 1p "$scratch/json" | grep -q '^{"step":0,"epoch":0,"wall_s":[0-9.e-]*,"loss":[0-9.]*,"lr":[0-9.e-]*,"samples_per_s":[0-9.e+-]*,"bytes_pushed":[0-9]*,"bytes_pulled":[0-9]*,"staleness":0,"policy":"sync"}$' &&
   sed -n 2p "$scratch/json" | grep -q '^{"step":10,.*,"test_accuracy":[0-9.]*}$' &&
-  tail -n 1 "$scratch/json" | grep -q "^{\"final\":true,\"test_loss\":[0-9.]*,\"test_accuracy\":[0-9.]*,\"samples_per_s\":[0-9.]*,\"wall_s\":[0-9.]*,\"weights_sha256\":\"$first\",\"peak_rss_bytes\":{\"coordinator\":[0-9]*,\"server\":[0-9]*,\"worker\":[0-9]*}}\$"
+  tail -n 1 "$scratch/json" | grep -q "^{\"final\":true,\"test_loss\":[0-9.]*,\"test_accuracy\":[0-9.]*,\"samples_per_s\":[0-9.]*,\"wall_s\":[0-9.]*,\"weights_sha256\":\"$first\",\"peak_rss_bytes\":{\"coordinator\":[0-9]*,\"server\":[0-9]*,\"worker\":[0-9]*},\"workers\":{\"steps\":[0-9]*,[^}]*},\"servers\":{\"steps\":0,[^}]*}}\$"
 ok '--json'
 run 0 train "$job" --json "$scratch/json" && [ "$(wc -l <"$scratch/json")" -eq 12 ]
 ok '--json appends'
@@ -176,7 +176,7 @@ for role in 'worker --rank 1' server 'worker --rank 0' server; do
 done
 await 10 grep -q '^step [0-9]*00/' "$scratch/c.out" && run 0 status "$(at c)" &&
   [ "$(sed 's/ (.*//' "$scratch/out" | sed 1,2d | tr '\n' ,)" = 'server 0,server 1,worker 0,worker 1,' ] &&
-  [ "$(sed -n 's/^job [0-9a-f]*: running, step \([0-9]*\) of 4000000$/\1/p' "$scratch/out")" -ge 100 ] &&
+  [ "$(sed -n 's/^job [0-9a-f]*: running, step \([0-9]*\) of 4000000, policy sync$/\1/p' "$scratch/out")" -ge 100 ] &&
   [ "$(grep -c '^worker .*: heard 0.[0-9] s ago, steps [0-9]*, samples' "$scratch/out")" -eq 2 ]
 ok 'status of a job that runs, in order'
 kill -TERM $coordinator

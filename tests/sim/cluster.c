@@ -74,6 +74,8 @@ static void on_step(void *owner, const struct gw_step_report *report)
     if (report->step < sizeof cluster->loss / sizeof *cluster->loss) {
         cluster->loss[report->step] = report->loss;
         cluster->lr[report->step] = report->lr;
+        for (size_t i = 0; report->split && i < report->workers; i++)
+            cluster->split_samples[report->step][i] = report->split[i];
     }
     cluster->steps++;
     for (size_t i = 0; report->staleness && i < report->workers; i++)
@@ -85,6 +87,16 @@ static void on_score(void *owner, const struct gw_score_report *report)
     struct cluster *cluster = owner;
     if (cluster->scores < sizeof cluster->score / sizeof *cluster->score)
         cluster->score[cluster->scores++] = *report;
+}
+
+static void on_split(void *owner, const struct gw_split_report *report)
+{
+    struct cluster *cluster = owner;
+    size_t n = cluster->splits++;
+    assert_true(n < sizeof cluster->split / sizeof *cluster->split);
+    cluster->split[n].step = report->step;
+    for (size_t i = 0; i < report->workers; i++)
+        cluster->split[n].weight[i] = report->weight[i];
 }
 
 static void on_note(void *owner, const char *text)
@@ -109,6 +121,7 @@ static const struct gw_coordinator_events events = {
     .running = on_running,
     .step = on_step,
     .score = on_score,
+    .split = on_split,
     .note = on_note,
     .warning = on_note,
     .finished = on_finished,

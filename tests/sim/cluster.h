@@ -63,6 +63,12 @@ struct cluster {
     uint64_t steps, scores, notes;
     char note[GW_ERROR_TEXT_BYTES];
     struct gw_score_report score[256];
+    struct { /* of the first, and each change */
+        uint64_t step;
+        uint32_t weight[CLUSTER_MAX];
+    } split[256];
+    uint64_t splits;
+    uint64_t split_samples[4096][CLUSTER_MAX]; /* per logged step */
 };
 
 /*

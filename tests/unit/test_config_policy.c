@@ -183,6 +183,29 @@ static void splits_need_workers(void **state)
             "parts; N must be at most cluster.workers");
 }
 
+/* Where none waits for the others, each has its pace already; in any phase. */
+static void speed_is_for_those_who_wait(void **state)
+{
+    (void)state;
+    const char *const *by_speed =
+        SETTINGS("train.batch=0", "train.global_batch=64", "train.split=speed");
+    static const char *const waiting[] = {"sync", "backup:1", "local:4",
+                                          "diloco:4"};
+    for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++)
+        composes(waiting[i], by_speed);
+    for (size_t i = 0; i < sizeof each_push / sizeof *each_push; i++) {
+        char plan[64], line[300];
+        snprintf(line, sizeof line,
+                 "train.split: speed lets all workers finish a step at the "
+                 "same time, but under cluster.policy = %s none waits for the "
+                 "others; leave it \"even\"",
+                 each_push[i]);
+        refuses(each_push[i], by_speed, line);
+        snprintf(plan, sizeof plan, "sync until 5, %s", each_push[i]);
+        refuses(plan, by_speed, line);
+    }
+}
+
 static void workers_need_an_optimizer(void **state)
 {
     (void)state;
@@ -317,6 +340,7 @@ int main(void)
         cmocka_unit_test(backup_decides_who_counts),
         cmocka_unit_test(whole_steps_where_they_are_needed),
         cmocka_unit_test(splits_need_workers),
+        cmocka_unit_test(speed_is_for_those_who_wait),
         cmocka_unit_test(workers_need_an_optimizer),
         cmocka_unit_test(delays_need_weights),
         cmocka_unit_test(only_diloco_has_parts),

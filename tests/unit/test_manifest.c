@@ -25,7 +25,7 @@ static struct gw_manifest_file files[] = {
 };
 static struct gw_manifest_rank ranks[] = {
     {.data_cursor = 7, .device = "cpu Haswell, 1 thread", .inner = "adamw"},
-    {.data_cursor = 8, .device = ""},
+    {.data_cursor = 8, .device = "", .split = 1048576},
 };
 
 static struct gw_manifest some_manifest(void)
@@ -150,6 +150,9 @@ static void damage_is_named(void **state)
         "m.json: \"files\" is damaged");
     is_damaged(with("ranks",
                     json_pack("[{s:i, s:s}]", "data_cursor", -1, "device", "")),
+               "m.json: \"ranks\" is damaged");
+    is_damaged(with("ranks", json_pack("[{s:i, s:s, s:i}]", "data_cursor", 1,
+                                       "device", "", "split", -1)),
                "m.json: \"ranks\" is damaged");
     is_damaged(with("ranks", json_pack("[{s:i, s:s, s:i}]", "data_cursor", 1,
                                        "device", "", "inner", 1)),

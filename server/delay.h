@@ -1,0 +1,44 @@
+/*
+ * What an exchange lasts for each rank beside its computing, as shard 0 sees
+ * it: the network both ways, a process that is stopped and cannot send,
+ * scoring.
+ *
+ *   last answer of version v to the rank --> last push of clock v by the rank
+ *
+ * of which samples / speed are computing and the rest is delay. It is the same
+ * however many samples the rank has.
+ *
+ * Pure but for memory; one thread.
+ */
+#ifndef GW_SERVER_DELAY_H
+#define GW_SERVER_DELAY_H
+
+#include <stdint.h>
+
+/* Delays are the median of so many exchanges. */
+#define GW_DELAYS_KEPT 7
+
+struct gw_delays;
+
+/* NULL: no memory. */
+struct gw_delays *gw_delays_create(uint32_t ranks);
+void gw_delays_destroy(struct gw_delays *delays);
+
+/* A chunk was answered, a push was taken; the last one of a clock counts. */
+void gw_delays_answered(struct gw_delays *delays,
+                        uint32_t rank,
+                        uint64_t clock,
+                        uint64_t now_us);
+void gw_delays_pushed(struct gw_delays *delays,
+                      uint32_t rank,
+                      uint64_t clock,
+                      uint32_t samples,
+                      uint64_t now_us);
+
+/* Seconds of delay of a rank that computes so fast, or a negative number where
+   too little is known yet. */
+double gw_delays_of(const struct gw_delays *delays,
+                    uint32_t rank,
+                    double samples_per_s);
+
+#endif
