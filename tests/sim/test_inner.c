@@ -232,8 +232,8 @@ static int end_storm(struct storm *storm, struct sweep_outcome *outcome)
     return 0;
 }
 
-/* Stopped in a storm, gone on with in another one, into which the first may
-   still blow. */
+/* Stopped in a storm, gone on with in another one, in which what is left of
+   the first only cuts: the pauses of two may come too close. */
 static void one(uint64_t seed, struct sweep_outcome *outcome)
 {
     struct storm storm[2];
@@ -249,6 +249,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
         cluster.final.has_checkpoint) {
         outcome->count[COUNT_STOPPED]++;
         cluster_end(&cluster);
+        storm[0].calm_until_us = UINT64_MAX;
         storm_begin(&storm[1], seed + 1000000, &lines);
         open_job(&stormy, &lines, 1);
         storm_blow(&storm[1], &cluster);
