@@ -80,8 +80,9 @@ struct gw_client_meeting {
 };
 
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
-#define GW_CLIENT_CUTS 4   /* a power of two; shard 0 has no more open at once \
-                            */
+#define GW_CLIENT_CUTS                                                         \
+    4 /* a power of two; shard 0 has no more open at once                      \
+       */
 
 /* A checkpoint: its step, and our clock there. */
 struct gw_client_cut {
