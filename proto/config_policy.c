@@ -233,6 +233,38 @@ static enum gw_status check_split(const struct gw_config *config,
                    shown);
 }
 
+/* diloco in parts of the model, or with overlap. */
+static enum gw_status check_streaming(const struct gw_config *config,
+                                      const struct gw_policy_word *word,
+                                      const char *shown,
+                                      struct gw_error *error)
+{
+    const char *outer = gw_config_policy_terms(config, word).outer;
+    int parts = config->policy.fragments > 1;
+    if (word->kind != GW_POLICY_DILOCO ||
+        (!parts && config->policy.overlap == 0))
+        return GW_OK;
+    if (config->policy.overlap >= word->n)
+        return gw_fail(error, GW_EUSAGE,
+                       "policy.overlap: %" PRIu64
+                       " steps are too many for %s, where the next exchange "
+                       "begins; it must be less than H",
+                       config->policy.overlap, shown);
+    if (config->train.commit == GW_COMMIT_WHOLE)
+        return gw_fail(error, GW_EUSAGE,
+                       "train.commit: whole decides about all of the model at "
+                       "once, but with %s it is not exchanged at once; set it "
+                       "to auto",
+                       parts ? "policy.fragments" : "policy.overlap");
+    if (parts && strncmp(outer, "adam", 4) == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "policy.outer: %s counts the updates of all of the "
+                       "model, but with policy.fragments parts have had "
+                       "unlike many; take sgd, momentum or nesterov",
+                       outer);
+    return GW_OK;
+}
+
 static enum gw_status check_phase(const struct gw_config *config,
                                   const struct gw_policy_word *word,
                                   struct gw_error *error)
@@ -252,13 +284,8 @@ static enum gw_status check_phase(const struct gw_config *config,
         status = check_weights(config, word, error);
     if (!status)
         status = check_split(config, word, shown, error);
-    if (!status && word->kind == GW_POLICY_DILOCO &&
-        config->policy.overlap >= word->n)
-        status = gw_fail(error, GW_EUSAGE,
-                         "policy.overlap: %" PRIu64
-                         " steps are too many for %s, where the next exchange "
-                         "begins; it must be less than H",
-                         config->policy.overlap, shown);
+    if (!status)
+        status = check_streaming(config, word, shown, error);
     return status;
 }
 
@@ -283,17 +310,6 @@ static enum gw_status check_parts(const struct gw_config *config,
                    parts ? 1 : 0);
 }
 
-/* What can be said already, but is not done yet. */
-static enum gw_status check_built(const struct gw_config *config,
-                                  struct gw_error *error)
-{
-    if (config->policy.fragments > 1 || config->policy.overlap > 0)
-        return gw_fail(error, GW_EUSAGE,
-                       "policy.fragments, policy.overlap: diloco in parts is "
-                       "not in this version; leave them 1 and 0");
-    return GW_OK;
-}
-
 enum gw_status gw_config_check_policy(const struct gw_config *config,
                                       struct gw_error *error)
 {
@@ -304,6 +320,5 @@ enum gw_status gw_config_check_policy(const struct gw_config *config,
         if (status)
             return status;
     }
-    enum gw_status status = check_parts(config, &plan, error);
-    return status ? status : check_built(config, error);
+    return check_parts(config, &plan, error);
 }

@@ -32,7 +32,7 @@ static float *place_of(const struct gw_worker *worker,
                        unsigned state,
                        size_t key)
 {
-    return inner->state[state] + (worker->weight[key] - worker->weights);
+    return inner->state[state] + (worker->gradient[key] - worker->gradients);
 }
 
 static size_t count_elems(const struct gw_worker *worker)

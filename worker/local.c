@@ -2,10 +2,10 @@
  * Steps of a worker's own: between two exchanges it takes several, each with
  * its own optimizer.
  *
- *   anchor | step | step | .. | step --> push     a round of H (T) steps
+ *   take | step | step | .. | step --> push     a round of H (T) steps
  *
- * local, diloco: all begin a round with the same weights, and push the way that
- * they have gone in it,
+ * local, diloco: what servers give is where all begin, the anchor; a worker
+ * steps on a copy of it, and pushes the way that it has gone,
  *
  *   delta = anchor - weights      (times the samples of the round)
  *
@@ -13,9 +13,17 @@
  * (Stich 2019, arXiv 1805.09767), and any other optimizer there takes that mean
  * for a gradient (DiLoCo, arXiv 2311.08105).
  *
+ * diloco in parts of the model, each with rounds of its own, and with overlap:
+ * a worker goes on with what it has and merges what comes some steps later
+ * (Streaming DiLoCo, arXiv 2501.18512),
+ *
+ *   weights = mix weights + (1 - mix) anchor
+ *
+ * but where all of the model is exchanged (a meeting) it takes the anchor.
+ *
  * easgd: each goes on from weights of its own, and pushes them as they are. The
  * answer is what is left of them when the centre has drawn at them (Zhang et
- * al. 2015, arXiv 1412.6651).
+ * al. 2015, arXiv 1412.6651). It comes where the worker steps: no anchor.
  */
 #include "config.h"
 
@@ -30,69 +38,122 @@
 #include "proto/schedule.h"
 #include "worker/inner.h"
 
+/* A part of the model that is exchanged at one time. */
+struct part {
+    uint64_t version; /* the clock at which its round began */
+    uint64_t next;    /* at which the next one does */
+    uint64_t samples; /* of the round, so far */
+};
+
 struct gw_local {
     struct gw_rounds rounds;
+    struct part *part;  /* [rounds.fragments] */
+    uint32_t *fragment; /* [keys] */
+    uint8_t *taken;     /* [keys] the round's weights are taken */
+    float *own;         /* that are stepped on; NULL: where they come */
     const struct gw_optimizer *optimizer;
-    uint64_t round;    /* the clock at which it began */
-    uint64_t steps;    /* of it */
-    uint64_t samples;  /* of it, so far */
-    uint64_t updates;  /* of this worker's optimizer */
-    uint64_t batch;    /* samples of a full step of all workers */
-    uint8_t *anchored; /* [keys] the anchor holds the round's weights */
-    float *anchor;     /* NULL where weights are pushed */
+    uint64_t updates;           /* of it */
+    uint64_t batch;             /* samples of a full step of all workers */
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
     struct gw_inner inner;      /* them, in checkpoints */
     int counted;                /* this step's samples are in */
 };
 
-static int is_last(const struct gw_worker *worker)
+static struct part *part_of(const struct gw_worker *worker, size_t key)
 {
     const struct gw_local *local = worker->local;
-    return worker->clock + 1 == local->round + local->steps;
-}
-
-static void begin_round(struct gw_worker *worker)
-{
-    struct gw_local *local = worker->local;
-    local->round = worker->clock;
-    local->steps =
-        gw_rounds_next(&local->rounds, 0, worker->clock) - worker->clock;
-    local->samples = 0;
-    memset(local->anchored, 0, worker->keys);
-}
-
-int gw_local_is_together(const struct gw_worker *worker)
-{
-    const struct gw_local *local = worker->local;
-    return !local || worker->clock == local->round + local->steps ||
-           worker->clock == local->round;
+    return &local->part[local->fragment[key]];
 }
 
 /* The same place in another arena. */
 static float *in_arena(const struct gw_worker *worker, float *arena, size_t key)
 {
-    return arena + (worker->weight[key] - worker->weights);
+    return arena + (worker->gradient[key] - worker->gradients);
+}
+
+/* Which arena the model's weights are in. */
+static void show(struct gw_worker *worker, float *arena)
+{
+    for (size_t key = 0; key < worker->keys; key++)
+        worker->weight[key] = in_arena(worker, arena, key);
+}
+
+/* ---- weights in ---- */
+
+static void begin_rounds(struct gw_worker *worker)
+{
+    struct gw_local *local = worker->local;
+    local->counted = 0;
+    for (uint32_t f = 0; f < local->rounds.fragments; f++) {
+        struct part *part = &local->part[f];
+        if (part->next != worker->clock)
+            continue;
+        part->version = worker->clock;
+        part->next = gw_rounds_next(&local->rounds, f, worker->clock);
+        part->samples = 0;
+        for (size_t key = 0; key < worker->keys; key++)
+            if (local->fragment[key] == f)
+                local->taken[key] = 0;
+    }
+}
+
+static int is_due(const struct gw_worker *worker, size_t key)
+{
+    const struct gw_local *local = worker->local;
+    const struct part *part = part_of(worker, key);
+    return !local->taken[key] &&
+           (gw_rounds_meets(&local->rounds, part->version) ||
+            worker->clock >= part->version + local->rounds.overlap);
+}
+
+/* Waits for what came of the key's last exchange, and goes on from it. */
+static enum gw_status take(struct gw_worker *worker, size_t key)
+{
+    struct gw_local *local = worker->local;
+    const struct part *part = part_of(worker, key);
+    size_t elems = gw_key_elems(&worker->key[key]);
+    float *anchor = in_arena(worker, worker->weights, key);
+    enum gw_status status =
+        gw_client_wait(worker->client, key, 1, part->version);
+    if (status != GW_OK)
+        return status;
+    local->taken[key] = 1;
+    if (!local->own)
+        return GW_OK;
+    if (gw_rounds_meets(&local->rounds, part->version))
+        memcpy(worker->weight[key], anchor, elems * sizeof *anchor);
+    else
+        gw_mix(worker->config.policy.mix, elems, worker->weight[key], anchor);
+    return GW_OK;
 }
 
 enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n)
 {
-    struct gw_local *local = worker->local;
-    if (worker->clock == local->round + local->steps)
-        begin_round(worker);
-    local->counted = 0;
-    return gw_client_wait(worker->client, first, n, local->round);
+    enum gw_status status = GW_OK;
+    begin_rounds(worker);
+    for (size_t key = first; key < first + n && status == GW_OK; key++)
+        if (is_due(worker, key))
+            status = take(worker, key);
+    return status;
 }
 
-/* Before the round's first step changes them. */
-static void lay_anchor(struct gw_worker *worker, size_t key)
+int gw_local_is_together(const struct gw_worker *worker)
 {
-    struct gw_local *local = worker->local;
-    if (!local->anchor || local->anchored[key])
-        return;
-    memcpy(in_arena(worker, local->anchor, key), worker->weight[key],
-           gw_key_elems(&worker->key[key]) * sizeof(float));
-    local->anchored[key] = 1;
+    const struct gw_local *local = worker->local;
+    return !local || ((worker->clock == local->part[0].next ||
+                       worker->clock == local->part[0].version) &&
+                      gw_rounds_meets(&local->rounds, worker->clock));
 }
+
+enum gw_status gw_local_meet(struct gw_worker *worker)
+{
+    const struct gw_local *local = worker->local;
+    if (!local || !local->rounds.streams || !gw_local_is_together(worker))
+        return GW_OK;
+    return gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+}
+
+/* ---- steps, and what they have come to ---- */
 
 /* One step of the worker's own optimizer, on one key. */
 static void step_key(struct gw_worker *worker, size_t key)
@@ -126,41 +187,71 @@ static void leave(struct gw_worker *worker, size_t key)
     const struct gw_local *local = worker->local;
     size_t elems = gw_key_elems(&worker->key[key]);
     float *delta = worker->gradient[key];
-    if (!local->anchor) {
+    if (!local->own) {
         memcpy(delta, worker->weight[key], elems * sizeof *delta);
         return;
     }
-    struct gw_update times = {.scale = (float)local->samples, .t = 1};
-    gw_difference(elems, in_arena(worker, local->anchor, key),
+    struct gw_update times = {.scale = (float)part_of(worker, key)->samples,
+                              .t = 1};
+    gw_difference(elems, in_arena(worker, worker->weights, key),
                   worker->weight[key], delta);
     gw_update_apply(gw_optimizer_find("none"), &times, elems, delta, delta,
                     delta, NULL);
 }
 
-enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
+/* The keys [first, first + n) are of one part, whose round is over. */
+static enum gw_status push(struct gw_worker *worker, size_t first, size_t n)
 {
-    struct gw_local *local = worker->local;
-    if (!local->counted) {
-        enum gw_status status = gw_inner_cut(worker, &local->inner);
+    const struct part *part = part_of(worker, first);
+    /* weights count by their steps: they are there without a sample, too */
+    uint64_t count =
+        worker->local->own ? part->samples : part->next - part->version;
+    for (size_t key = first; key < first + n; key++) {
+        enum gw_status status =
+            worker->local->taken[key] ? GW_OK : take(worker, key);
         if (status != GW_OK)
             return status;
-        local->counted = 1;
-        local->samples += worker->samples;
-        local->updates += worker->samples > 0;
+        if (count > 0)
+            leave(worker, key);
     }
-    for (size_t key = first; key < first + n && worker->samples > 0; key++) {
-        lay_anchor(worker, key);
-        step_key(worker, key);
-    }
-    if (!is_last(worker))
-        return GW_OK;
-    /* weights count by their steps: they are there without a sample, too */
-    uint64_t count = local->anchor ? local->samples : local->steps;
-    for (size_t key = first; key < first + n && count > 0; key++)
-        leave(worker, key);
-    return gw_client_push(worker->client, first, n, local->round,
-                          local->round + local->steps, (uint32_t)count);
+    return gw_client_push(worker->client, first, n, part->version, part->next,
+                          (uint32_t)count);
 }
+
+/* Once in a step, before its first update. */
+static enum gw_status count(struct gw_worker *worker)
+{
+    struct gw_local *local = worker->local;
+    if (local->counted)
+        return GW_OK;
+    enum gw_status status = gw_inner_cut(worker, &local->inner);
+    local->counted = 1;
+    local->updates += worker->samples > 0;
+    for (uint32_t f = 0; f < local->rounds.fragments; f++)
+        local->part[f].samples += worker->samples;
+    return status;
+}
+
+enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
+{
+    const struct gw_local *local = worker->local;
+    enum gw_status status = count(worker);
+    if (status != GW_OK)
+        return status;
+    for (size_t key = first; key < first + n && worker->samples > 0; key++)
+        step_key(worker, key);
+    for (size_t key = first, end; key < first + n && status == GW_OK;
+         key = end) {
+        end = key + 1;
+        while (end < first + n && local->fragment[end] == local->fragment[key])
+            end++;
+        if (part_of(worker, key)->next == worker->clock + 1)
+            status = push(worker, key, end - key);
+    }
+    return status;
+}
+
+/* ---- from one policy to the next ---- */
 
 static float *take_arena(struct gw_worker *worker)
 {
@@ -205,28 +296,45 @@ static int keep_states(struct gw_worker *worker,
     return kept;
 }
 
+/* When parts of the model are exchanged; all rounds begin here. */
+static int keep_rounds(struct gw_worker *worker, const struct gw_rounds *rounds)
+{
+    struct gw_local *local = worker->local;
+    free(local->part);
+    local->rounds = *rounds;
+    local->part = calloc(rounds->fragments, sizeof *local->part);
+    if (!local->fragment)
+        local->fragment = calloc(worker->keys, sizeof *local->fragment);
+    if (!local->taken)
+        local->taken = calloc(worker->keys, sizeof *local->taken);
+    if (!local->part || !local->fragment || !local->taken)
+        return 0;
+    gw_rounds_divide(rounds, worker->key, worker->keys, local->fragment);
+    for (uint32_t f = 0; f < rounds->fragments; f++)
+        local->part[f].next = worker->clock;
+    return 1;
+}
+
 static int take_up(struct gw_worker *worker,
                    const struct gw_policy_word *word,
                    uint64_t until)
 {
     const struct gw_plan *plan = &worker->plan;
+    const struct gw_rounds rounds = gw_rounds_of(
+        &worker->config, word, worker->clock,
+        until < plan->steps ? until : plan->steps, plan->steps_per_epoch);
+    const char *inner = gw_config_policy_terms(&worker->config, word).inner;
+    int anchors = gw_policy_is_together(word->kind);
     if (!worker->local)
         worker->local = calloc(1, sizeof *worker->local);
     struct gw_local *local = worker->local;
-    if (local && !local->anchored)
-        local->anchored = calloc(worker->keys, sizeof *local->anchored);
-    if (!local || !local->anchored)
+    if (!local || !keep_rounds(worker, &rounds) ||
+        !keep_arena(worker, anchors, &local->own) ||
+        !keep_states(worker, gw_optimizer_find(inner)))
         return 0;
-    local->rounds = gw_rounds_of(&worker->config, word, worker->clock,
-                                 until < plan->steps ? until : plan->steps,
-                                 plan->steps_per_epoch);
-    local->round = worker->clock;
-    local->steps = 0;
     local->batch = gw_schedule_batch(&worker->config);
-    const char *inner = gw_config_policy_terms(&worker->config, word).inner;
-    int anchors = gw_policy_is_together(word->kind);
-    return keep_arena(worker, anchors, &local->anchor) &&
-           keep_states(worker, gw_optimizer_find(inner));
+    show(worker, local->own ? local->own : worker->weights);
+    return 1;
 }
 
 enum gw_status gw_local_switch(struct gw_worker *worker)
@@ -263,16 +371,24 @@ enum gw_status gw_local_cut(struct gw_worker *worker)
     return worker->local ? gw_inner_cut(worker, &worker->local->inner) : GW_OK;
 }
 
+void gw_local_end(struct gw_worker *worker)
+{
+    show(worker, worker->weights);
+}
+
 void gw_local_close(struct gw_worker *worker)
 {
     struct gw_local *local = worker->local;
-    worker->local = NULL;
     if (!local)
         return;
+    gw_local_end(worker);
+    worker->local = NULL;
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         drop_arena(worker, &local->state[s]);
-    drop_arena(worker, &local->anchor);
+    drop_arena(worker, &local->own);
     gw_inner_close(&local->inner);
-    free(local->anchored);
+    free(local->part);
+    free(local->fragment);
+    free(local->taken);
     free(local);
 }

@@ -261,6 +261,8 @@ static enum gw_status next_clock(struct gw_worker *worker)
     enum gw_status status = gw_client_catch_up(worker->client, &worker->clock);
     count_samples(worker, last);
     worker->uncounted_samples = 0;
+    if (status == GW_OK)
+        status = gw_local_meet(worker);
     if (status == GW_OK && gw_client_switch(worker->client, &worker->clock))
         status = change_policy(worker);
     return status;
@@ -318,7 +320,9 @@ static enum gw_status maybe_evaluate(struct gw_worker *worker)
     if (!evaluation_is_due(worker))
         return GW_OK;
     enum gw_status status =
-        gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+        worker->local
+            ? gw_local_need(worker, 0, worker->keys)
+            : gw_client_wait(worker->client, 0, worker->keys, worker->clock);
     if (status != GW_OK)
         return status;
     worker->scored_clock = worker->clock;
@@ -366,6 +370,7 @@ static enum gw_status end_job(struct gw_worker *worker)
                                   worker->clock);
     if (status == GW_OK)
         status = gw_local_cut(worker);
+    gw_local_end(worker);
     if (status == GW_OK && worker->test && reason == GW_END_COMPLETE &&
         worker->clock != worker->scored_clock)
         status = evaluate(worker);

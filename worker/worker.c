@@ -118,9 +118,7 @@ static enum gw_status open_arenas(struct gw_worker *worker)
         worker->gradient[key] =
             (float *)(void *)((char *)worker->gradients + offset);
     }
-    worker->clock = gw_client_first_clock(worker->client);
-    enum gw_status status = gw_local_switch(worker);
-    return status == GW_OK ? gw_local_load(worker) : status;
+    return GW_OK;
 }
 
 /* The job, with this host's own settings over it. */
@@ -158,13 +156,27 @@ static enum gw_status set_up(struct gw_worker *worker)
     return status;
 }
 
+/* What a checkpoint has of this worker; the job is told if it is damaged. */
+static enum gw_status load(struct gw_worker *worker)
+{
+    enum gw_status status = gw_local_load(worker);
+    if (status != GW_OK && !gw_client_is_over(worker->client))
+        gw_client_fail_with(worker->client, worker->error);
+    return status;
+}
+
 static enum gw_status train(struct gw_worker *worker)
 {
     int seed = worker->rank == 0 && gw_client_needs_seed(worker->client);
     if (seed)
         gw_model_init(worker->model, worker->config.train.seed, worker->weight);
-    enum gw_status status = gw_client_attach(worker->client, worker->weights,
-                                             worker->gradients, seed);
+    worker->clock = gw_client_first_clock(worker->client);
+    enum gw_status status = gw_local_switch(worker);
+    if (status == GW_OK)
+        status = load(worker);
+    if (status == GW_OK)
+        status = gw_client_attach(worker->client, worker->weights,
+                                  worker->gradients, seed);
     if (status == GW_OK)
         status = gw_step_run(worker);
     return status;

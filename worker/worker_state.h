@@ -68,6 +68,11 @@ enum gw_status gw_local_load(struct gw_worker *worker);
 void gw_local_close(struct gw_worker *worker);
 /* Whether the worker's clock is one at which all have the same weights. */
 int gw_local_is_together(const struct gw_worker *worker);
+/* Before it is known whether the job goes on as it was: at a clock where all of
+   the model is exchanged, but was not waited for on the way. */
+enum gw_status gw_local_meet(struct gw_worker *worker);
+/* The model's weights are those that servers gave, no longer the worker's. */
+void gw_local_end(struct gw_worker *worker);
 /* The hooks of a step: weights that are there, gradients that are made. */
 enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n);
 enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n);
