@@ -136,7 +136,8 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_each_SOURCES = %D%/unit/test_each.c $(GW_SINGLE) $(GW_PLAIN)
 %C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_SINGLE) \
-	$(GW_PLAIN) %D%/unit/plain_mlp.c %D%/unit/plain_mlp.h
+	$(GW_PLAIN) %D%/unit/plain_mlp.c %D%/unit/plain_mlp.h \
+	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_tcp_addresses_SOURCES = \

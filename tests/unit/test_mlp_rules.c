@@ -6,8 +6,8 @@
  *
  * What is tested is the program's own all the way: gradients of worker/model on
  * the cpu, a worker's own steps by worker/local, pushes, wants and answers by
- * the server's session with its policies and its shard. Only the client between
- * them is this file's: it hands frames over at once.
+ * the server's session with its policies and its shard. Only what lies between
+ * them is not (mlp_workers.c): it hands frames over at once.
  */
 #include "config.h"
 
@@ -21,10 +21,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "tests/unit/mlp_workers.h"
 #include "tests/unit/plain.h"
-#include "tests/unit/plain_mlp.h"
-#include "tests/unit/single.h"
-#include "worker/worker_state.h"
 
 #define RANKS SINGLE_RANKS
 #define STEPS 50
@@ -41,82 +39,6 @@ static const struct frozen {
 };
 static size_t frozen_met;
 
-/* ---- the client: what worker/client is elsewhere ---- */
-
-struct gw_client {
-    struct single *single;
-    uint32_t rank;
-    struct gw_worker *worker;
-    uint64_t have[MLP_KEYS]; /* 1 + the clock that a key's weights are for */
-    int late;                /* of this clock only the last layer leaves */
-};
-
-uint64_t gw_client_arena_bytes(const struct gw_client *client)
-{
-    return client->single->server.map->arena_bytes;
-}
-
-const struct gw_policy_word *gw_client_policy(const struct gw_client *client,
-                                              uint64_t *until_p)
-{
-    *until_p = UINT64_MAX;
-    return &client->single->server.regime.word;
-}
-
-void gw_client_fail_with(struct gw_client *client, const struct gw_error *error)
-{
-    (void)client;
-    fail_msg("%s", error->text);
-}
-
-static int has_weights(const struct gw_client *client,
-                       size_t first,
-                       size_t n,
-                       uint64_t version)
-{
-    for (size_t key = first; key < first + n; key++)
-        if (client->have[key] <= version)
-            return 0;
-    return 1;
-}
-
-enum gw_status gw_client_wait(struct gw_client *client,
-                              size_t first,
-                              size_t n,
-                              uint64_t version)
-{
-    assert_true(has_weights(client, first, n, version));
-    return GW_OK;
-}
-
-static void want(struct gw_client *client, size_t key, uint64_t version)
-{
-    const struct gw_map *map = client->single->server.map;
-    for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++)
-        single_want(client->single, client->rank, map->chunk[c].local, version);
-}
-
-enum gw_status gw_client_push(struct gw_client *client,
-                              size_t first,
-                              size_t n,
-                              uint64_t clock,
-                              uint64_t next,
-                              uint32_t samples)
-{
-    const struct gw_map *map = client->single->server.map;
-    const struct gw_worker *worker = client->worker;
-    if (client->late && first < MLP_KEYS - 2)
-        return GW_EAGAIN;
-    for (size_t key = first; key < first + n; key++) {
-        for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++)
-            single_push(client->single, client->rank, map->chunk[c].local,
-                        clock, samples,
-                        worker->gradient[key] + map->chunk[c].key_elem);
-        want(client, key, next);
-    }
-    return GW_OK;
-}
-
 /* ---- both sides of a job ---- */
 
 struct replica {
@@ -127,12 +49,7 @@ struct replica {
 
 /* Large: not on the stack. */
 static struct bench {
-    struct single single;
-    struct gw_device *device;
-    struct gw_model *model;
-    struct gw_client client[RANKS];
-    struct gw_worker worker[RANKS];
-    struct gw_error error;
+    struct mlp_workers workers;
     uint64_t clock[RANKS];
 
     double lr;
@@ -169,152 +86,16 @@ static double lr_at(uint64_t step)
     return bench.lr * (bench.constant ? 1 : 1 - 0.9 * done);
 }
 
-/* ---- workers ---- */
-
-static enum gw_status need(void *context, size_t first, size_t n)
+static void plain_begin(enum plain_kind kind)
 {
-    struct gw_worker *worker = context;
-    return worker->local
-               ? gw_local_need(worker, first, n)
-               : gw_client_wait(worker->client, first, n, worker->clock);
-}
-
-static enum gw_status ready(void *context, size_t first, size_t n)
-{
-    struct gw_worker *worker = context;
-    return worker->local
-               ? gw_local_ready(worker, first, n)
-               : gw_client_push(worker->client, first, n, worker->clock,
-                                worker->clock + 1, worker->samples);
-}
-
-/* What worker/step does in one clock. */
-static enum gw_status train(uint32_t rank)
-{
-    struct gw_worker *worker = &bench.worker[rank];
-    const struct gw_model_hooks hooks = {worker, need, ready};
-    struct mlp_batch batch;
-    struct gw_model_result result;
-    mlp_batch(rank, worker->clock, &batch);
-    worker->samples = (uint32_t)batch.n;
-    if (batch.n == 0) {
-        enum gw_status status = need(worker, 0, worker->keys);
-        return status == GW_OK ? ready(worker, 0, worker->keys) : status;
-    }
-    memcpy(worker->x, batch.x, sizeof batch.x);
-    const struct gw_model_pass pass = {.x = worker->x,
-                                       .labels = batch.labels,
-                                       .n = batch.n,
-                                       .scale = 1,
-                                       .last = 1};
-    return gw_model_train(worker->model, &pass,
-                          (const float *const *)worker->weight,
-                          worker->gradient, &hooks, &result);
-}
-
-static void step(uint32_t rank)
-{
-    assert_int_equal(train(rank), GW_OK);
-    bench.clock[rank] = ++bench.worker[rank].clock;
-}
-
-/* An answer, into the arena. */
-static void answered(void *owner,
-                     uint32_t rank,
-                     const struct gw_frame *frame,
-                     const void *payload)
-{
-    struct gw_worker *worker = &bench.worker[rank];
-    const struct gw_chunk *chunk =
-        &bench.single.server.map->chunk[frame->chunk];
-    (void)owner;
-    memcpy((char *)worker->weights + chunk->arena_offset, payload,
-           frame->length);
-    bench.client[rank].have[chunk->key] = frame->clock + 1;
-}
-
-static void open_worker(uint32_t rank, const struct gw_key *keys, size_t n_keys)
-{
-    const struct gw_map *map = bench.single.server.map;
-    const struct gw_backend_ops *cpu = gw_backend_find("cpu", &bench.error);
-    struct gw_worker *worker = &bench.worker[rank];
-    struct gw_client *client = &bench.client[rank];
-    *client = (struct gw_client){
-        .single = &bench.single, .rank = rank, .worker = worker};
-    *worker = (struct gw_worker){
-        .config = bench.single.server.config,
-        .client = client,
-        .error = &bench.error,
-        .backend = cpu,
-        .device = bench.device,
-        .model = bench.model,
-        .plan = {.steps = bench.total_steps},
-        .key = keys,
-        .keys = n_keys,
-        .weights = cpu->alloc(bench.device, map->arena_bytes),
-        .gradients = cpu->alloc(bench.device, map->arena_bytes),
-        .weight = calloc(n_keys, sizeof(float *)),
-        .gradient = calloc(n_keys, sizeof(float *)),
-        .x = cpu->alloc(bench.device, sizeof(((struct mlp_batch *)0)->x)),
-    };
-    for (size_t key = 0; key < n_keys; key++) {
-        size_t place = map->key_offset[key] / sizeof(float);
-        worker->weight[key] = worker->weights + place;
-        worker->gradient[key] = worker->gradients + place;
-    }
-    assert_int_equal(gw_local_switch(worker), GW_OK);
-}
-
-static void close_worker(uint32_t rank)
-{
-    struct gw_worker *worker = &bench.worker[rank];
-    gw_local_close(worker);
-    worker->backend->free(worker->device, worker->weights);
-    worker->backend->free(worker->device, worker->gradients);
-    worker->backend->free(worker->device, worker->x);
-    free(worker->weight);
-    free(worker->gradient);
-}
-
-/* ---- a job ---- */
-
-static const struct gw_key *open_model(size_t *n_keys)
-{
-    static struct gw_config config;
-    const struct gw_string_list layers = {3, {"12", "10", "4"}};
-    const struct gw_dataset_shape shape = {MLP_BATCH_MAX, 1, 3, 4, MLP_OUT};
-    const struct gw_device_options options = {.threads = 1};
-    const struct gw_backend_ops *cpu = gw_backend_find("cpu", &bench.error);
-    memset(&config, 0, sizeof config);
-    config.model.kind = GW_MODEL_MLP;
-    config.model.layers = layers;
-    assert_non_null(cpu);
-    assert_int_equal(cpu->open(&options, &bench.device, &bench.error), GW_OK);
-    if (gw_model_create(&config, &shape, MLP_BATCH_MAX, cpu, bench.device,
-                        &bench.model, &bench.error))
-        fail_msg("%s", bench.error.text);
-    return gw_model_keys(bench.model, n_keys);
-}
-
-/* The first weights, on both sides. */
-static void seed(void)
-{
-    const struct gw_shard *shard = bench.single.server.shard;
-    const struct gw_map *map = bench.single.server.map;
-    double w[MLP_WEIGHTS];
-    float rounded[MLP_WEIGHTS];
-    mlp_first_weights(w);
-    for (size_t i = 0; i < MLP_WEIGHTS; i++)
-        rounded[i] = (float)w[i];
-    for (uint32_t c = 0; c < shard->chunks; c++) {
-        const struct gw_chunk *chunk = &map->chunk[shard->chunk[c].global];
-        size_t first = chunk->key > 0 ? mlp_key_end[chunk->key - 1] : 0;
-        single_seed(&bench.single, c, rounded + first + chunk->key_elem);
-    }
-    memcpy(bench.plain.w, w, sizeof w);
+    bench.plain.n = MLP_WEIGHTS;
+    bench.plain.optimizer = plain_optimizer(kind);
+    mlp_first_weights(bench.plain.w);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
+        struct replica *replica = &bench.replica[rank];
         plain_give(&bench.plain, rank);
-        memcpy(bench.replica[rank].x, w, sizeof w);
+        replica->optimizer = plain_optimizer(kind);
+        memcpy(replica->x, bench.plain.w, sizeof replica->x);
     }
 }
 
@@ -324,50 +105,36 @@ static void open_job(const char *policy,
                      const char *const *more)
 {
     char word[64], optimizer[64], lr[64];
-    size_t n_keys;
     /* AdamW rounds 1 - lr decay to fp32, and at a constant rate does so to the
        same side each time: 50 steps then take the weights 50 times half an ulp
-       off. Here it is exact: 1 - 1/512, and with a push's part of its clock. */
+       off. Here it is exact: 1 - 1/512, and with a push's part of its clock,
+       but where a rate is divided by a staleness of 3. */
     int constant = kind == PLAIN_ADAMW;
     memset(&bench, 0, sizeof bench);
     bench.lr = first_lr(kind);
     bench.constant = constant;
     bench.total_steps = total_steps;
     bench.clearance = INFINITY;
-    bench.plain.n = MLP_WEIGHTS;
-    bench.plain.optimizer = plain_optimizer(kind);
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        bench.replica[rank].optimizer = plain_optimizer(kind);
+    plain_begin(kind);
     snprintf(word, sizeof word, "cluster.policy=\"%s\"", policy);
     snprintf(optimizer, sizeof optimizer, "optimizer.kind=%s",
              plain_names[kind]);
     snprintf(lr, sizeof lr, "optimizer.lr=%.17g", bench.lr);
-    const struct gw_key *keys = open_model(&n_keys);
-    assert_int_equal(n_keys, MLP_KEYS);
-    single_open(&bench.single, keys, n_keys, total_steps,
-                SETTINGS(word, optimizer, lr, "optimizer.weight_decay=0.125",
-                         "optimizer.momentum=0.875", "optimizer.beta1=0.875",
-                         "optimizer.beta2=0.96875", "optimizer.eps=1e-3",
-                         constant ? "optimizer.schedule=constant"
-                                  : "optimizer.schedule=linear",
-                         "optimizer.final_lr=0.1"),
-                more);
-    seed();
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        open_worker(rank, keys, n_keys);
-    single_connect(&bench.single, answered, NULL);
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        for (size_t key = 0; key < MLP_KEYS; key++)
-            want(&bench.client[rank], key, 0);
+    mlp_workers_open(
+        &bench.workers, total_steps,
+        SETTINGS(word, optimizer, lr, "optimizer.weight_decay=0.125",
+                 "optimizer.momentum=0.875", "optimizer.beta1=0.875",
+                 "optimizer.beta2=0.96875", "optimizer.eps=1e-3",
+                 constant ? "optimizer.schedule=constant"
+                          : "optimizer.schedule=linear",
+                 "optimizer.final_lr=0.1"),
+        more);
 }
 
-static void close_job(void)
+static void step(uint32_t rank)
 {
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        close_worker(rank);
-    single_close(&bench.single);
-    gw_model_destroy(bench.model);
-    gw_backend_find("cpu", &bench.error)->close(bench.device);
+    mlp_workers_step(&bench.workers, rank);
+    bench.clock[rank]++;
 }
 
 /* ---- how near they are ---- */
@@ -381,26 +148,6 @@ static double loss_at(const double *w)
         loss += mlp_gradient(&batch, w, g, &unused) / STEPS;
     }
     return loss;
-}
-
-static void read_server(float w[MLP_WEIGHTS])
-{
-    const struct gw_shard *shard = bench.single.server.shard;
-    for (uint32_t c = 0; c < shard->chunks; c++) {
-        const struct gw_chunk *chunk =
-            &bench.single.server.map->chunk[shard->chunk[c].global];
-        size_t first = chunk->key > 0 ? mlp_key_end[chunk->key - 1] : 0;
-        memcpy(w + first + chunk->key_elem, gw_shard_weights(shard, c),
-               chunk->elems * sizeof *w);
-    }
-}
-
-/* What a worker has. */
-static void read_worker(uint32_t rank, float w[MLP_WEIGHTS])
-{
-    for (size_t key = 0, first = 0; key < MLP_KEYS; first = mlp_key_end[key++])
-        memcpy(w + first, bench.worker[rank].weight[key],
-               (mlp_key_end[key] - first) * sizeof *w);
 }
 
 /* That the rule was given something to do, and no kink decided. */
@@ -438,8 +185,9 @@ assert_frozen(const char *policy, enum plain_kind kind, const float *w)
 static void compare(const char *policy, enum plain_kind kind)
 {
     float w[MLP_WEIGHTS];
-    int is_elastic = bench.single.server.regime.word.kind == GW_POLICY_EASGD;
-    read_server(w);
+    int is_elastic =
+        bench.workers.single.server.regime.word.kind == GW_POLICY_EASGD;
+    mlp_workers_read_server(&bench.workers, w);
     double off = plain_distance(MLP_WEIGHTS, w, bench.plain.w);
     print_message("# %s, %s: %.1e of the largest weight\n", policy,
                   plain_names[kind], off);
@@ -447,7 +195,7 @@ static void compare(const char *policy, enum plain_kind kind)
     assert_true(off <= 1e-6);
     assert_frozen(policy, kind, w);
     for (uint32_t rank = 0; rank < RANKS && is_elastic; rank++) {
-        read_worker(rank, w);
+        mlp_workers_read(&bench.workers, rank, w);
         off = plain_distance(MLP_WEIGHTS, w, bench.replica[rank].x);
         print_message("#   rank %u: %.1e\n", rank, off);
         assert_true(off <= 1e-6);
@@ -484,35 +232,29 @@ static void plain_together(uint64_t clock, unsigned counts)
  */
 static void be_late(uint32_t rank, uint64_t clock)
 {
-    struct gw_worker *worker = &bench.worker[rank];
     if (clock % 3 == 2)
         return;
-    worker->client->late = clock % 3 == 0;
-    if (clock % 3 == 0 && mlp_samples(rank, clock) > 0)
-        assert_int_equal(train(rank), GW_EAGAIN);
-    worker->client->late = 0;
-    worker->clock++;
-    for (size_t key = 0; key < MLP_KEYS; key++)
-        want(worker->client, key, worker->clock);
+    mlp_workers_give_up(&bench.workers, rank, clock % 3 == 0);
+    bench.clock[rank]++;
 }
 
 static void run_together(const char *policy, enum plain_kind kind)
 {
     open_job(policy, kind, STEPS, SETTINGS(NULL));
-    uint32_t late = bench.single.server.regime.quorum > 0;
+    uint32_t late = bench.workers.single.server.regime.quorum > 0;
     for (uint64_t clock = 0; clock < STEPS; clock++) {
         uint32_t last = (uint32_t)(clock * 7 + 3) % RANKS;
         if (late)
             be_late(last, clock);
         for (uint32_t i = 1; i < RANKS; i++)
             step((last + i) % RANKS);
-        if (bench.worker[last].clock == clock)
+        if (bench.clock[last] == clock)
             step(last);
-        single_settle(&bench.single);
+        single_settle(&bench.workers.single);
         plain_together(clock, late ? 0xfu & ~(1u << last) : 0xfu);
     }
     compare(policy, kind);
-    close_job();
+    mlp_workers_close(&bench.workers);
 }
 
 static void steps_of_all_are_what_the_equations_say(void **state)
@@ -582,8 +324,7 @@ static void one_push(const struct single_row *row, uint32_t push)
         rank = (rank + 1) % RANKS;
     for (uint32_t r = 0; r < RANKS; r++) {
         could[r] = may_step(row, r);
-        assert_int_equal(could[r], has_weights(&bench.client[r], 0, MLP_KEYS,
-                                               bench.clock[r]));
+        assert_int_equal(could[r], mlp_workers_can_step(&bench.workers, r));
     }
     plain_push(row, rank, push);
     step(rank);
@@ -599,12 +340,12 @@ static void run_single(const struct single_row *row, enum plain_kind kind)
     uint32_t pushes = kind == PLAIN_ADAMW ? STEPS : RANKS * STEPS;
     for (uint32_t push = 0; push < pushes; push++)
         one_push(row, push);
-    gw_each_meet(&bench.single.server);
+    gw_each_meet(&bench.workers.single.server);
     plain_group(&bench.plain);
     compare(row->label ? row->label : row->policy, kind);
-    assert_int_equal(bench.single.server.shard->chunk[0].updates,
+    assert_int_equal(bench.workers.single.server.shard->chunk[0].updates,
                      bench.plain.optimizer.updates);
-    close_job();
+    mlp_workers_close(&bench.workers);
 }
 
 static void single_pushes_are_what_the_equations_say(void **state)
@@ -686,7 +427,7 @@ run_rounds(const char *policy, enum plain_kind kind, enum plain_kind outer_kind)
             plain_round(&outer, outer_lr);
     }
     compare(policy, kind);
-    close_job();
+    mlp_workers_close(&bench.workers);
 }
 
 static void rounds_are_what_the_equations_say(void **state)
@@ -721,7 +462,7 @@ static void run_elastic(const char *policy, enum plain_kind kind)
             plain_elastic(rank, 0.9 / RANKS);
     }
     compare(policy, kind);
-    close_job();
+    mlp_workers_close(&bench.workers);
 }
 
 static void elastic_averaging_is_what_the_equations_say(void **state)
