@@ -79,6 +79,7 @@ check_PROGRAMS += \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
+	%D%/unit/test_mlp_rules \
 	%D%/unit/test_model \
 	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
@@ -110,6 +111,8 @@ GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
+GW_SINGLE = %D%/unit/single.c %D%/unit/single.h
+GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
@@ -139,6 +142,10 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_table_test_member_login_SOURCES = \
 	%D%/table/test_member_login.c $(GW_COUPLE)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
+%C%_unit_test_each_SOURCES = %D%/unit/test_each.c $(GW_SINGLE) $(GW_PLAIN)
+%C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_SINGLE) \
+	$(GW_PLAIN) %D%/unit/plain_mlp.c %D%/unit/plain_mlp.h \
+	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
@@ -231,6 +238,7 @@ EXTRA_DIST += \
 	%D%/reference/models.py \
 	%D%/reference/policies.inc \
 	%D%/reference/policies.py \
+	%D%/reference/policies_mlp.inc \
 	%D%/reference/safetensors.py \
 	%D%/reference/x_f32_2d.npy \
 	%D%/reference/x_f32_v2.npy \
