@@ -33,6 +33,57 @@ void gw_client_fail_with(struct gw_client *client, const struct gw_error *error)
     fail_msg("%s", error->text);
 }
 
+/* These jobs save nothing and go on from nothing. */
+
+int gw_client_cut(struct gw_client *client, uint64_t clock, uint64_t *name_p)
+{
+    (void)client;
+    (void)clock;
+    (void)name_p;
+    return 0;
+}
+
+enum gw_status gw_client_save(struct gw_client *client,
+                              uint64_t name,
+                              const struct gw_file_part *parts,
+                              size_t n)
+{
+    (void)client;
+    (void)name;
+    (void)parts;
+    (void)n;
+    return GW_EUNSUPPORTED;
+}
+
+enum gw_status gw_client_saved(struct gw_client *client)
+{
+    (void)client;
+    return GW_OK;
+}
+
+int gw_client_has_inner(const struct gw_client *client)
+{
+    (void)client;
+    return 0;
+}
+
+enum gw_status gw_client_load_size(struct gw_client *client, uint64_t *bytes_p)
+{
+    (void)client;
+    (void)bytes_p;
+    return GW_EUNSUPPORTED;
+}
+
+enum gw_status
+gw_client_load(struct gw_client *client, uint64_t offset, void *to, size_t n)
+{
+    (void)client;
+    (void)offset;
+    (void)to;
+    (void)n;
+    return GW_EUNSUPPORTED;
+}
+
 static int has_weights(const struct gw_client *client,
                        size_t first,
                        size_t n,
