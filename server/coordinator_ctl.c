@@ -75,6 +75,7 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
     const struct gw_message message = {
         .kind = GW_MESSAGE_REQUEST,
         .request = {.kind = GW_REQUEST_POLICY, .text = shown}};
+    gw_inner_expect(self, &word);
     gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
                         &message);
     snprintf(answer, room,

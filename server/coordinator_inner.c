@@ -13,15 +13,38 @@
 #include "proto/safetensors.h"
 #include "server/manifest.h"
 
+/* The workers' own optimizer under the word, "" where they have none or it
+   keeps nothing. */
+static const char *kept_under(const struct gw_coordinator *self,
+                              const struct gw_policy_word *word)
+{
+    const char *inner = gw_config_policy_terms(self->config, word).inner;
+    const struct gw_optimizer *optimizer = gw_optimizer_find(inner);
+    int keeps =
+        gw_policy_is_local(word->kind) && optimizer && optimizer->states > 0;
+    return keeps ? inner : "";
+}
+
 const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock)
 {
-    const struct gw_regime *regime =
-        clock >= self->next.clock ? &self->next.regime : &self->regime;
-    const struct gw_optimizer *optimizer =
-        gw_optimizer_find(regime->terms.inner);
-    int keeps = gw_policy_is_local(regime->word.kind) && optimizer &&
-                optimizer->states > 0;
-    return keeps ? regime->terms.inner : "";
+    return kept_under(self, clock >= self->next.clock ? &self->next.regime.word
+                                                      : &self->regime.word);
+}
+
+void gw_inner_expect(struct gw_coordinator *self,
+                     const struct gw_policy_word *word)
+{
+    self->expects_inner |= kept_under(self, word)[0] != '\0';
+}
+
+void gw_inner_open(struct gw_coordinator *self)
+{
+    struct gw_policy_plan plan;
+    if (gw_policy_plan_parse(self->config->cluster.policy, &plan, NULL) !=
+        GW_OK)
+        return;
+    for (size_t i = 0; i < plan.n; i++)
+        gw_inner_expect(self, &plan.phase[i].word);
 }
 
 uint64_t gw_inner_bytes_max(const struct gw_coordinator *self)

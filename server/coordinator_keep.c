@@ -89,7 +89,7 @@ static void own_file(const struct gw_coordinator *self,
 /* Whether it has a part in the checkpoint. */
 static int has_part(const struct cut *cut, const struct gw_roster *who)
 {
-    return who->role == GW_ROLE_SERVER || cut->inner[0];
+    return who->role == GW_ROLE_SERVER || !cut->decided || cut->inner[0];
 }
 
 static int has_saved(const struct cut *cut, const char *file)
@@ -563,7 +563,7 @@ int gw_keeper_awaits(struct gw_coordinator *self,
         return 0;
     /* what the shards know of the cut comes in any order, and so do they */
     cut = find_cut(self->keeper, clock);
-    if (!cut && (who->role == GW_ROLE_SERVER || gw_inner_at(self, clock)[0]))
+    if (!cut && (who->role == GW_ROLE_SERVER || self->expects_inner))
         cut = open_cut(self, clock);
     return cut && has_part(cut, who) && !has_saved(cut, own);
 }

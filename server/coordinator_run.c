@@ -21,6 +21,7 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     if (!self->gather_each.staleness || !self->gather_each.first)
         return gw_fail(error, GW_ENOMEM, "no memory for reports");
     self->end_clock = UINT64_MAX;
+    gw_inner_open(self);
     self->next.clock = self->after.clock = UINT64_MAX;
     for (size_t i = 0; i < GW_GATHERS; i++) {
         struct gw_gather *gather = &self->gather[i];

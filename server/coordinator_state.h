@@ -111,6 +111,7 @@ struct gw_coordinator {
     struct gw_gather gather[GW_GATHERS];
     struct gw_counted counted[GW_GATHERS]; /* backup: at clock % GW_GATHERS */
     struct gw_gather_each gather_each;
+    int expects_inner; /* workers may have files in checkpoints */
 
     struct gw_regime regime; /* the policy that holds */
     uint64_t base_clock;     /* where it began */
@@ -259,6 +260,11 @@ uint64_t gw_keeper_progress(const struct gw_coordinator *self);
 /* The optimizer that workers run under the policy of this clock and keep state
    of, "" for none. */
 const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock);
+/* A word may come to hold: a worker's file may be here before it is known that
+   it does. At first those of the job's plan. */
+void gw_inner_expect(struct gw_coordinator *self,
+                     const struct gw_policy_word *word);
+void gw_inner_open(struct gw_coordinator *self);
 /* Bytes of a worker's file, at most. */
 uint64_t gw_inner_bytes_max(const struct gw_coordinator *self);
 /* Whether workers go on with the state that a checkpoint has of them; a line

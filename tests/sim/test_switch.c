@@ -14,6 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/coordinator_state.h"
 #include "server/server_state.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
@@ -40,6 +41,7 @@ static struct trial {
     struct sweep_outcome *outcome;
     struct gw_policy_word asked; /* kind GW_POLICY_KINDS: nobody asks */
     char plan[256];
+    char parts[32], overlap[32]; /* of the model, where the plan has diloco */
 } trial;
 
 #define FAILS(...)                                                             \
@@ -91,6 +93,8 @@ static void open_job(struct storm *storm,
 {
     const char *settings[] = {trial.plan,
                               servers,
+                              trial.parts,
+                              trial.overlap,
                               "train.batch=2",
                               "train.steps=16",
                               "train.eval_every=5 steps",
@@ -110,11 +114,12 @@ static void stop_job(void *owner)
     gw_coordinator_stop(cluster.coordinator, "test");
 }
 
-/* As shard 0 hears it from the coordinator. */
+/* What the coordinator does with it, and as shard 0 hears it. */
 static void ask(void *owner)
 {
     struct gw_server *server = cluster.server[0].server;
     (void)owner;
+    gw_inner_expect(cluster.coordinator, &trial.asked);
     if (server->leader && !server->finished)
         gw_leader_switch(server->leader, &trial.asked);
 }
@@ -157,6 +162,11 @@ static void draw_plan(void)
         n += (size_t)snprintf(trial.plan + n, sizeof trial.plan - n, "%s%s",
                               word, end);
     }
+    int streams = strstr(trial.plan, "diloco") != NULL;
+    snprintf(trial.parts, sizeof trial.parts, "policy.fragments=%u",
+             streams ? 1 + (unsigned)storm_draw(&trial.storm, 3) : 1);
+    snprintf(trial.overlap, sizeof trial.overlap, "policy.overlap=%u",
+             streams ? (unsigned)storm_draw(&trial.storm, 2) : 0);
     trial.asked.kind = GW_POLICY_KINDS;
     if (storm_draw(&trial.storm, 2) == 0)
         return;
@@ -306,17 +316,26 @@ static void a_plan_in_pieces_is_the_whole(void **state)
 /* Stopped anywhere, before, at and behind a switch. */
 static void a_plan_goes_on_where_it_was_stopped(void **state)
 {
-    static const char *const plans[] = {
-        "cluster.policy=\"sync until 7, local:4 until 15, sync\"",
-        "cluster.policy=\"diloco:3 until 9, sync\"",
-        "cluster.policy=\"local:5 until 5, backup:0 until 9, diloco:2\"",
+    static const char *const plans[][3] = {
+        {"cluster.policy=\"sync until 7, local:4 until 15, sync\"",
+         "policy.fragments=1", "policy.overlap=0"},
+        {"cluster.policy=\"diloco:3 until 9, sync\"", "policy.fragments=1",
+         "policy.overlap=0"},
+        {"cluster.policy=\"local:5 until 5, backup:0 until 9, diloco:2\"",
+         "policy.fragments=1", "policy.overlap=0"},
+        {"cluster.policy=diloco:4", "policy.fragments=2", "policy.overlap=2"},
+        {"cluster.policy=\"diloco:3 until 8, local:2\"", "policy.fragments=3",
+         "policy.overlap=1"},
     };
     char whole[65], parts[65];
     unsigned stopped = 0;
     (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-        const char *settings[] = {plans[i], "train.batch=7", "train.steps=20",
-                                  "checkpoint.dir=ck", NULL};
+        const char *settings[] = {
+            plans[i][0],         plans[i][1],
+            plans[i][2],         "checkpoint.every=5 steps",
+            "train.batch=7",     "train.steps=20",
+            "checkpoint.dir=ck", NULL};
         cluster_open(&cluster, &calm, settings, NULL);
         assert_true(cluster_run(&cluster, LIMIT_US));
         cluster_digest(&cluster, whole);
@@ -333,7 +352,7 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
                 assert_true(cluster_run(&cluster, LIMIT_US));
             }
             if (cluster.final.status != GW_OK)
-                fail_msg("%s: %s", plans[i], cluster.text);
+                fail_msg("%s: %s", plans[i][0], cluster.text);
             cluster_digest(&cluster, parts);
             assert_string_equal(whole, parts);
             cluster_close(&cluster);
