@@ -377,21 +377,20 @@ const struct gw_member_handler gw_client_handler = {
 static uint32_t
 waited_for(const struct gw_client *client, char *what, size_t room)
 {
-    uint32_t shard = 0;
-    if (client->waiting == GW_WAITING_SCORE) {
-        snprintf(what, room, "evaluation");
-    } else {
-        const struct gw_map *map = client->map;
-        uint32_t c =
-            gw_client_first_missing(client, client->waits_first,
+    const struct gw_map *map = client->map;
+    uint32_t c = GW_CHUNK_NONE;
+    if (client->waiting == GW_WAITING_PULL)
+        c = gw_client_first_pulled(client);
+    else if (client->waiting != GW_WAITING_SCORE)
+        c = gw_client_first_missing(client, client->waits_first,
                                     client->waits_n, client->waits_version);
-        if (c != GW_CHUNK_NONE)
-            shard = map->chunk[c].shard;
-        snprintf(what, room, "%s%s", c == GW_CHUNK_NONE ? "" : "key ",
-                 c == GW_CHUNK_NONE ? "a decision"
-                                    : map->key[map->chunk[c].key].name);
-    }
-    return shard;
+    if (c != GW_CHUNK_NONE)
+        snprintf(what, room, "key %s", map->key[map->chunk[c].key].name);
+    else
+        snprintf(what, room, "%s",
+                 client->waiting == GW_WAITING_SCORE ? "evaluation"
+                                                     : "a decision");
+    return c != GW_CHUNK_NONE ? map->chunk[c].shard : 0;
 }
 
 static void report_stall(struct gw_client *client, double seconds)
@@ -405,6 +404,8 @@ static void report_stall(struct gw_client *client, double seconds)
         peer = client->shard[waited_for(client, what, sizeof what)].peer;
     if (client->waiting == GW_WAITING_SCORE)
         step = client->scored_clock;
+    else if (client->waiting == GW_WAITING_PULL)
+        step = client->meeting.step;
     else if (client->waiting == GW_WAITING_WEIGHTS && client->waits_version)
         step = client->waits_version - 1;
     snprintf(text, sizeof text,

@@ -234,12 +234,17 @@ void gw_client_forget(struct gw_client *client)
         atomic_store(&client->chunk[c].have, 0);
 }
 
-int gw_client_has_pulled(const struct gw_client *client)
+uint32_t gw_client_first_pulled(const struct gw_client *client)
 {
     uint32_t c = 0;
     while (c < client->map->chunks && !client->chunk[c].pull)
         c++;
-    return c == client->map->chunks;
+    return c < client->map->chunks ? c : GW_CHUNK_NONE;
+}
+
+int gw_client_has_pulled(const struct gw_client *client)
+{
+    return gw_client_first_pulled(client) == GW_CHUNK_NONE;
 }
 
 static void

@@ -236,6 +236,8 @@ void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
 void gw_client_pull_all(struct gw_client *client, uint64_t name);
 void gw_client_forget(struct gw_client *client);
 void gw_client_forget_pushes(struct gw_client *client);
+/* The first chunk that is pulled and not there yet, or none. */
+uint32_t gw_client_first_pulled(const struct gw_client *client);
 int gw_client_has_pulled(const struct gw_client *client);
 int gw_client_is_even(struct gw_client *client,
                       uint64_t version,
