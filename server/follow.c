@@ -78,15 +78,22 @@ void gw_follow_decision(struct gw_server *server,
     follow(server, decision);
 }
 
+/* Non-zero where shard 0 leads, and is another one: it is told. */
+static int pass_on(struct gw_server *server, struct gw_message message)
+{
+    if (server->leader)
+        return 0;
+    gw_server_tell(server, server->leader_peer, &message);
+    return 1;
+}
+
 void gw_follow_vote(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_vote *vote)
 {
-    if (!server->leader) {
-        struct gw_message message = {.kind = GW_MESSAGE_VOTE, .vote = *vote};
-        gw_server_tell(server, server->leader_peer, &message);
+    if (pass_on(server,
+                (struct gw_message){.kind = GW_MESSAGE_VOTE, .vote = *vote}))
         return;
-    }
     uint32_t shard = peer ? peer->id : server->number;
     if (gw_leader_vote(server->leader, shard, vote) != GW_OK)
         gw_server_finish(server, GW_EPROTO,
@@ -111,12 +118,9 @@ void gw_follow_arrived(struct gw_server *server,
                        struct gw_peer *peer,
                        const struct gw_arrived *arrived)
 {
-    if (!server->leader) {
-        struct gw_message message = {.kind = GW_MESSAGE_ARRIVED,
-                                     .arrived = *arrived};
-        gw_server_tell(server, server->leader_peer, &message);
+    if (pass_on(server, (struct gw_message){.kind = GW_MESSAGE_ARRIVED,
+                                            .arrived = *arrived}))
         return;
-    }
     uint32_t shard = peer ? peer->id : server->number;
     if (gw_leader_arrived(server->leader, shard, arrived) != GW_OK)
         gw_server_finish(server, GW_EPROTO,
@@ -129,12 +133,9 @@ void gw_follow_settled(struct gw_server *server,
                        struct gw_peer *peer,
                        const struct gw_settled *settled)
 {
-    if (!server->leader) {
-        struct gw_message message = {.kind = GW_MESSAGE_SETTLED,
-                                     .settled = *settled};
-        gw_server_tell(server, server->leader_peer, &message);
+    if (pass_on(server, (struct gw_message){.kind = GW_MESSAGE_SETTLED,
+                                            .settled = *settled}))
         return;
-    }
     uint32_t shard = peer ? peer->id : server->number;
     if (gw_leader_settled(server->leader, shard, settled) != GW_OK)
         gw_server_finish(server, GW_EPROTO,

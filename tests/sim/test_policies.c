@@ -355,6 +355,35 @@ static void ssp_goes_at_the_pace_of_one_that_is_always_slow(void **state)
     cluster_close(&cluster);
 }
 
+static int says_who_is_waited_for(void *owner)
+{
+    (void)owner;
+    return cluster.finished || strstr(cluster.note, "waiting for worker");
+}
+
+/* Two have pushed the clocks 0 and 1 and wait for the third, which computes: it
+   is named and they are not, and four pushes of three are a step. */
+static void a_stall_names_who_is_waited_for(void **state)
+{
+    const char *settings[] = {
+        "cluster.policy=\"ssp:1\"",  "cluster.workers=3", "cluster.servers=1",
+        "cluster.step_deadline=0.3", "train.steps=1000",  NULL};
+    (void)state;
+    paces(3, 1000, 0);
+    pace[1].mean_us = 5000000;
+    cluster_open(&cluster, &instant, settings, NULL);
+    for (size_t i = 0; i < cluster.workers; i++)
+        gw_sim_compute_model(cluster.worker[i].loop, step_us, &pace[i]);
+    assert_true(
+        cluster_run_until(&cluster, says_who_is_waited_for, NULL, 4000000));
+    printf("# %s\n", cluster.note);
+    assert_non_null(strstr(cluster.note, "waiting for worker 1 (w), last"));
+    assert_null(strstr(cluster.note, "worker 0"));
+    assert_null(strstr(cluster.note, "worker 2"));
+    assert_int_equal(strncmp(cluster.note, "step 1, key ", 12), 0);
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -366,6 +395,7 @@ int main(void)
         cmocka_unit_test(equal_workers_are_all_others_stale),
         cmocka_unit_test(ssp_waits_as_the_law_says),
         cmocka_unit_test(ssp_goes_at_the_pace_of_one_that_is_always_slow),
+        cmocka_unit_test(a_stall_names_who_is_waited_for),
     };
     int failed = cmocka_run_group_tests_name("policies", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
