@@ -46,12 +46,15 @@ const struct gw_error *gw_client_error(const struct gw_client *client)
 
 /* ---- waiting ---- */
 
-/* Single pushes: at this clock all ranks stand still, to score the test set, to
-   take up another policy, or for good, and what is wanted may never come. */
+/*
+ * Single pushes: at this clock all ranks stand still, to score the test set, to
+ * take up another policy, or for good, and what is wanted may never come. Who
+ * was late may be called before it has taken up single pushes.
+ */
 static int is_called(const struct gw_client *client)
 {
-    return client->each &&
-           (atomic_load(&client->called) == client->waits_version + 1 ||
+    return atomic_load(&client->called) == client->waits_version + 1 ||
+           (client->each &&
             atomic_load(&client->end_clock) <= client->waits_version);
 }
 
@@ -297,10 +300,9 @@ enum gw_status gw_client_attach(struct gw_client *client,
     return GW_OK;
 }
 
-enum gw_status gw_client_wait_last(struct gw_client *client,
-                                   size_t first,
-                                   size_t n,
-                                   uint64_t version)
+/* Also for weights of the end. */
+static enum gw_status
+wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
 {
     if (atomic_load(&client->failed))
         return client->error.status;
@@ -322,13 +324,23 @@ enum gw_status gw_client_wait(struct gw_client *client,
                               size_t n,
                               uint64_t version)
 {
-    enum gw_status status = gw_client_wait_last(client, first, n, version);
+    enum gw_status status = wait_last(client, first, n, version);
     if (status == GW_OK && atomic_load(&client->end_clock) <= version)
         return GW_EEND;
-    if (status == GW_OK && client->each &&
-        atomic_load(&client->called) == version + 1)
+    if (status == GW_OK && atomic_load(&client->called) == version + 1)
         return GW_EAGAIN;
     return status;
+}
+
+enum gw_status gw_client_wait_end(struct gw_client *client)
+{
+    uint64_t clock = atomic_load(&client->end_clock);
+    if (!client->each) {
+        enum gw_status status = wait_last(client, 0, client->map->keys, clock);
+        if (status != GW_OK || !atomic_load(&client->called))
+            return status;
+    }
+    return gw_client_pull(client);
 }
 
 enum gw_status gw_client_pull(struct gw_client *client)
@@ -362,9 +374,12 @@ enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
     client->waits_version = *clock_p;
     client->waiting = GW_WAITING_WEIGHTS;
     client->progress_us = before;
-    while (!atomic_load(&client->failed) &&
+    while (!atomic_load(&client->failed) && !atomic_load(&client->called) &&
            !gw_client_is_even(client, *clock_p, &rounds, &even))
         gw_loop_turn(client->loop);
+    uint64_t called = atomic_load(&client->called);
+    if (called) /* the others make single pushes by now */
+        even = called - 1;
     client->waiting = GW_WAITING_UNWATCHED;
     gw_loop_leave(client->loop);
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
