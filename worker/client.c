@@ -47,13 +47,15 @@ const struct gw_error *gw_client_error(const struct gw_client *client)
 /* ---- waiting ---- */
 
 /*
- * Single pushes: at this clock all ranks stand still, to score the test set, to
- * take up another policy, or for good, and what is wanted may never come. Who
- * was late may be called before it has taken up single pushes.
+ * Single pushes: at this clock all ranks stand still, to score the test set or
+ * for good, or clocks are numbered anew, and what is wanted may never come. Who
+ * is late may be called before it has taken up single pushes, and to a clock
+ * further on.
  */
 static int is_called(const struct gw_client *client)
 {
-    return atomic_load(&client->called) == client->waits_version + 1 ||
+    return atomic_load(&client->renews) ||
+           atomic_load(&client->called) > client->waits_version ||
            (client->each &&
             atomic_load(&client->end_clock) <= client->waits_version);
 }
@@ -325,9 +327,13 @@ enum gw_status gw_client_wait(struct gw_client *client,
                               uint64_t version)
 {
     enum gw_status status = wait_last(client, first, n, version);
-    if (status == GW_OK && atomic_load(&client->end_clock) <= version)
+    /* in this order: an end that is known is one behind that switch */
+    int ends = atomic_load(&client->end_clock) <= version;
+    if (status == GW_OK && atomic_load(&client->renews))
+        return GW_EAGAIN;
+    if (status == GW_OK && ends)
         return GW_EEND;
-    if (status == GW_OK && atomic_load(&client->called) == version + 1)
+    if (status == GW_OK && atomic_load(&client->called) > version)
         return GW_EAGAIN;
     return status;
 }
@@ -362,6 +368,13 @@ enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 
+/* The others have gone on to single pushes, and stand still, or have done so:
+   what is wanted may never come. */
+static int is_elsewhere(const struct gw_client *client)
+{
+    return atomic_load(&client->called) || atomic_load(&client->renews);
+}
+
 enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
 {
     uint64_t even = *clock_p, before = gw_loop_now(client->loop);
@@ -374,20 +387,21 @@ enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
     client->waits_version = *clock_p;
     client->waiting = GW_WAITING_WEIGHTS;
     client->progress_us = before;
-    while (!atomic_load(&client->failed) && !atomic_load(&client->called) &&
+    while (!atomic_load(&client->failed) && !is_elsewhere(client) &&
            !gw_client_is_even(client, *clock_p, &rounds, &even))
         gw_loop_turn(client->loop);
+    int renews = atomic_load(&client->renews);
     uint64_t called = atomic_load(&client->called);
-    if (called) /* the others make single pushes by now */
-        even = called - 1;
     client->waiting = GW_WAITING_UNWATCHED;
     gw_loop_leave(client->loop);
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
                    gw_loop_now(client->loop) - before);
     if (atomic_load(&client->failed))
         return client->error.status;
-    *clock_p = even;
-    return atomic_load(&client->end_clock) <= even ? GW_EEND : GW_OK;
+    if (renews)
+        return GW_OK; /* gw_client_switch */
+    *clock_p = called ? called - 1 : even;
+    return atomic_load(&client->end_clock) <= *clock_p ? GW_EEND : GW_OK;
 }
 
 int gw_client_is_late(const struct gw_client *client, uint64_t clock)

@@ -165,7 +165,9 @@ static void got_resume(struct gw_client *client,
 {
     int ends = atomic_load(&client->end_clock) != UINT64_MAX;
     client->scores = decision->reason != 0;
-    meet(client, decision, client->scores || client->next.renumbers || ends);
+    meet(client, decision, client->scores || ends);
+    if (client->next.renumbers)
+        atomic_store(&client->renews, 1);
 }
 
 static void got_decision(struct gw_client *client,

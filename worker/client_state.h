@@ -110,6 +110,7 @@ struct gw_client {
     int may_jump;   /* the word: who is late goes on at a newer version */
     struct gw_client_switch next, after; /* the loop's */
     _Atomic uint64_t next_clock;         /* next.clock, for the caller */
+    _Atomic int renews;  /* next renumbers, and all may go on by it */
     uint32_t renumbered; /* the last decision that numbered clocks anew */
 
     struct gw_map *map;
@@ -141,7 +142,8 @@ struct gw_client {
     uint64_t scored_clock;          /* whose result the caller waits for */
     struct gw_client_score score;
     struct gw_client_meeting meeting;
-    _Atomic uint64_t called; /* clock + 1 at which all stand still; 0: none */
+    _Atomic uint64_t called; /* clock + 1 at which all stand still to be scored,
+                                or for good; 0: none */
     int scores;              /* for the test set to be scored */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
 

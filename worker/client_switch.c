@@ -29,8 +29,10 @@ void gw_client_follow_word(struct gw_client *client,
    only where the first was missed: others are in the second by then. */
 static void await(struct gw_client *client, const struct gw_client_switch *last)
 {
-    if (last->renumbers)
+    if (last->renumbers) {
         client->next = client->after = (struct gw_client_switch){0};
+        atomic_store(&client->renews, 0); /* its resume comes behind it */
+    }
     if (client->after.clock)
         client->next = client->after;
     *(client->next.clock ? &client->after : &client->next) = *last;
@@ -62,12 +64,12 @@ const struct gw_policy_word *gw_client_policy(const struct gw_client *client,
     return &client->word;
 }
 
-/* All stand still for it, or its clock has come and is not the last one. */
+/* All have stood still for it, or its clock has come and is not the last. */
 static int is_here(const struct gw_client *client, uint64_t clock)
 {
     const struct gw_client_switch *next = &client->next;
     if (next->renumbers)
-        return atomic_load(&client->called) != 0;
+        return atomic_load(&client->renews);
     return next->clock != 0 && next->clock <= clock + 1 &&
            atomic_load(&client->end_clock) > clock;
 }
@@ -83,7 +85,7 @@ static void take_up(struct gw_client *client, uint64_t *clock_p)
     if (!now.renumbers)
         return;
     *clock_p = clock;
-    atomic_store(&client->called, 0);
+    atomic_store(&client->renews, 0);
     gw_client_forget(client);
     gw_client_want_all(client, clock, 0);
 }
@@ -102,5 +104,5 @@ int gw_client_switch(struct gw_client *client, uint64_t *clock_p)
 
 int gw_client_is_scored(const struct gw_client *client)
 {
-    return client->scores;
+    return client->scores && !atomic_load(&client->renews);
 }
