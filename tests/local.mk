@@ -67,6 +67,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_decision \
+	%D%/unit/test_decision_policy \
 	%D%/unit/test_digest \
 	%D%/unit/test_distance \
 	%D%/unit/test_each \
@@ -105,6 +106,7 @@ GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
+GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
@@ -131,6 +133,9 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_table_test_member_login_SOURCES = \
 	%D%/table/test_member_login.c $(GW_COUPLE)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
+%C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
+%C%_unit_test_decision_policy_SOURCES = \
+	%D%/unit/test_decision_policy.c $(GW_LEADER)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_tcp_addresses_SOURCES = \
