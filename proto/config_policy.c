@@ -265,15 +265,16 @@ static enum gw_status check_built(const struct gw_config *config,
                                   const struct gw_policy_plan *plan,
                                   struct gw_error *error)
 {
-    const char *inner =
-        gw_config_policy_terms(config, &plan->phase[0].word).inner;
-    if (gw_policy_is_local(plan->phase[0].word.kind) &&
-        config->checkpoint.dir[0] && strcmp(inner, "sgd") != 0)
-        return gw_fail(error, GW_EUSAGE,
-                       "checkpoint.dir: the state of the workers' own %s is "
-                       "not in this version's checkpoints; set policy.inner to "
-                       "sgd, or leave checkpoint.dir empty",
-                       inner);
+    for (size_t i = 0; i < plan->n && config->checkpoint.dir[0]; i++) {
+        const struct gw_policy_word *word = &plan->phase[i].word;
+        const char *inner = gw_config_policy_terms(config, word).inner;
+        if (gw_policy_is_local(word->kind) && strcmp(inner, "sgd") != 0)
+            return gw_fail(error, GW_EUSAGE,
+                           "checkpoint.dir: the state of the workers' own %s "
+                           "is not in this version's checkpoints; set "
+                           "policy.inner to sgd, or leave checkpoint.dir empty",
+                           inner);
+    }
     if (config->policy.fragments > 1 || config->policy.overlap > 0)
         return gw_fail(error, GW_EUSAGE,
                        "policy.fragments, policy.overlap: diloco in parts is "

@@ -122,6 +122,11 @@ static void local_steps_are_not_clipped(void **state)
             "checkpoint.dir: the state of the workers' own momentum is not in "
             "this version's checkpoints; set policy.inner to sgd, or leave "
             "checkpoint.dir empty");
+    refuses("sync until 9, local:16 until 20, sync",
+            SETTINGS("checkpoint.dir=c", "policy.inner=adam"),
+            "checkpoint.dir: the state of the workers' own adam is not in "
+            "this version's checkpoints; set policy.inner to sgd, or leave "
+            "checkpoint.dir empty");
     composes("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=sgd"));
 }
 
