@@ -18,6 +18,7 @@ enum {
     CUT_EVALUATIONS,
     CUT_WITHOUT_PROGRESS,
     CUT_PUSHES,
+    CUT_VERSION,
     CUT_VALUES,
 };
 
@@ -123,9 +124,11 @@ static int is_cut(const struct gw_leader *leader, uint64_t clock)
 }
 
 /* A checkpoint's name is a step; two of one step, which only single pushes
-   make, are a step apart in name. */
+   make, are a step apart in name. The second may be of pushes together, where
+   another policy began at that step. */
 void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
 {
+    const uint64_t version = clock;
     if (leader->cut_clock != GW_NEVER_CLOCK && leader->cut_clock >= clock)
         clock = leader->cut_clock + 1;
     const struct gw_decision_state *state = &leader->state;
@@ -139,6 +142,7 @@ void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
         [CUT_EVALUATIONS] = state->evaluations,
         [CUT_WITHOUT_PROGRESS] = state->evaluations_without_progress,
         [CUT_PUSHES] = (double)state->pushes,
+        [CUT_VERSION] = (double)version,
     };
     struct gw_decision cut = {
         .kind = GW_DECIDE_CUT,
@@ -172,6 +176,12 @@ void gw_decision_state_read(const struct gw_decision *cut,
         .evaluations_without_progress = (uint32_t)values[CUT_WITHOUT_PROGRESS],
         .pushes = (uint64_t)values[CUT_PUSHES],
     };
+}
+
+uint64_t gw_decision_cut_version(const struct gw_decision *cut)
+{
+    return cut->values_n > CUT_VERSION ? (uint64_t)cut->values[CUT_VERSION]
+                                       : cut->clock;
 }
 
 int gw_leader_saves(const struct gw_leader *leader)

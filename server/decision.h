@@ -165,4 +165,8 @@ gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n);
 void gw_decision_state_read(const struct gw_decision *cut,
                             struct gw_decision_state *state);
 
+/* The version at which it finds all chunks where pushes are applied together;
+   the clock of the decision is the checkpoint's name. */
+uint64_t gw_decision_cut_version(const struct gw_decision *cut);
+
 #endif

@@ -23,10 +23,11 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         break;
     case GW_DECIDE_CUT:
         gw_each_meet(server);
-        if (!gw_switch_delays_cut(server, decision->clock))
+        if (!gw_switch_delays_cut(server, decision))
             gw_save_cut(server, decision->clock,
-                        server->regime.each ? gw_each_version(server)
-                                            : decision->clock);
+                        server->regime.each
+                            ? gw_each_version(server)
+                            : gw_decision_cut_version(decision));
         break;
     case GW_DECIDE_END:
         server->end_clock = decision->clock;

@@ -101,8 +101,7 @@ static int makes_sense(const struct gw_server *server,
 {
     if (server->regime.quorum == 0 ||
         decision->ranks_n != server->regime.quorum ||
-        (server->shard->chunks > 0 &&
-         decision->clock != server->shard->chunk[0].version))
+        decision->clock != server->shard->chunk[0].version)
         return 0;
     for (uint32_t i = 0; i < decision->ranks_n; i++)
         if (decision->ranks[i] >= server->ranks ||
@@ -129,6 +128,8 @@ void gw_quorum_decided(struct gw_server *server,
                        const struct gw_decision *decision)
 {
     struct gw_quorum *quorum = &server->quorum;
+    if (server->shard->chunks == 0)
+        return; /* nobody pushes here, and it may be in the next policy */
     if (!makes_sense(server, decision)) {
         gw_server_finish(server, GW_EPROTO,
                          "decision %u names %u workers for step %" PRIu64

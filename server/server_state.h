@@ -43,7 +43,8 @@ struct gw_switch {
     uint32_t decision; /* number of the decision, 0: there is none */
     uint64_t clock;
     struct gw_regime regime;
-    int has_cut; /* a checkpoint of that clock is decided: it comes after */
+    uint64_t cut; /* + 1, the name of a checkpoint of that clock, which comes
+                     after; 0: there is none */
 };
 
 /* backup: whose pushes make a step. */
@@ -211,8 +212,9 @@ void gw_switch_decided(struct gw_server *server,
                        const struct gw_decision *decision);
 /* A chunk has got further, perhaps to where the next policy begins. */
 void gw_switch_reached(struct gw_server *server);
-/* Whether a cut of this clock waits until the next policy has begun. */
-int gw_switch_delays_cut(struct gw_server *server, uint64_t clock);
+/* Whether the cut waits until the next policy has begun. */
+int gw_switch_delays_cut(struct gw_server *server,
+                         const struct gw_decision *cut);
 
 /* each.c */
 void gw_each_complete(struct gw_server *server, uint32_t chunk);

@@ -62,8 +62,8 @@ static void go_over(struct gw_server *server)
         server->session[rank].pushed = 0;
     }
     forget_pushes(server);
-    if (next.has_cut)
-        gw_save_cut(server, next.clock, next.clock);
+    if (next.cut)
+        gw_save_cut(server, next.cut - 1, next.clock);
     for (uint32_t i = 0; i < server->shard->chunks; i++)
         gw_session_answer(server, i);
 }
@@ -78,11 +78,13 @@ void gw_switch_reached(struct gw_server *server)
     go_over(server);
 }
 
-int gw_switch_delays_cut(struct gw_server *server, uint64_t clock)
+int gw_switch_delays_cut(struct gw_server *server,
+                         const struct gw_decision *cut)
 {
-    if (!server->next.decision || server->next.clock != clock)
+    if (!server->next.decision ||
+        server->next.clock != gw_decision_cut_version(cut))
         return 0;
-    server->next.has_cut = 1;
+    server->next.cut = cut->clock + 1;
     return 1;
 }
 

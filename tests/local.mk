@@ -70,6 +70,7 @@ check_PROGRAMS += \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_decision \
+	%D%/unit/test_decision_policy \
 	%D%/unit/test_digest \
 	%D%/unit/test_distance \
 	%D%/unit/test_each \
@@ -114,6 +115,7 @@ GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_SINGLE = %D%/unit/single.c %D%/unit/single.h
 GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
+GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
@@ -146,6 +148,9 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 %C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_SINGLE) \
 	$(GW_PLAIN) %D%/unit/plain_mlp.c %D%/unit/plain_mlp.h \
 	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h
+%C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
+%C%_unit_test_decision_policy_SOURCES = \
+	%D%/unit/test_decision_policy.c $(GW_LEADER)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \

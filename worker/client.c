@@ -46,14 +46,18 @@ const struct gw_error *gw_client_error(const struct gw_client *client)
 
 /* ---- waiting ---- */
 
-/* Single pushes: at this clock all ranks stand still, to score the test set, to
-   take up another policy, or for good, and what is wanted may never come. */
+/*
+ * Single pushes: at this clock all ranks stand still, to score the test set or
+ * for good, or clocks are numbered anew, and what is wanted may never come. Who
+ * is late may be called before it has taken up single pushes, and to a clock
+ * further on.
+ */
 static int is_called(const struct gw_client *client)
 {
-    return client->each &&
-           (atomic_load(&client->called) == client->waits_version + 1 ||
-            (gw_client_ends_standing(client) &&
-             atomic_load(&client->end_clock) <= client->waits_version));
+    return atomic_load(&client->renews) ||
+           atomic_load(&client->called) > client->waits_version ||
+           (gw_client_ends_standing(client) &&
+            atomic_load(&client->end_clock) <= client->waits_version);
 }
 
 static int has_waited_for(const struct gw_client *client)
@@ -307,10 +311,9 @@ enum gw_status gw_client_attach(struct gw_client *client,
     return GW_OK;
 }
 
-enum gw_status gw_client_wait_last(struct gw_client *client,
-                                   size_t first,
-                                   size_t n,
-                                   uint64_t version)
+/* Also for weights of the end. */
+static enum gw_status
+wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
 {
     if (atomic_load(&client->failed))
         return client->error.status;
@@ -332,13 +335,27 @@ enum gw_status gw_client_wait(struct gw_client *client,
                               size_t n,
                               uint64_t version)
 {
-    enum gw_status status = gw_client_wait_last(client, first, n, version);
-    if (status == GW_OK && atomic_load(&client->end_clock) <= version)
+    enum gw_status status = wait_last(client, first, n, version);
+    /* in this order: an end that is known is one behind that switch */
+    int ends = atomic_load(&client->end_clock) <= version;
+    if (status == GW_OK && atomic_load(&client->renews))
+        return GW_EAGAIN;
+    if (status == GW_OK && ends)
         return GW_EEND;
-    if (status == GW_OK && client->each &&
-        atomic_load(&client->called) == version + 1)
+    if (status == GW_OK && atomic_load(&client->called) > version)
         return GW_EAGAIN;
     return status;
+}
+
+enum gw_status gw_client_wait_end(struct gw_client *client)
+{
+    uint64_t clock = atomic_load(&client->end_clock);
+    if (!gw_client_ends_standing(client)) {
+        enum gw_status status = wait_last(client, 0, client->map->keys, clock);
+        if (status != GW_OK || !atomic_load(&client->called))
+            return status;
+    }
+    return gw_client_pull(client);
 }
 
 enum gw_status gw_client_pull(struct gw_client *client)
@@ -360,6 +377,13 @@ enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 
+/* The others have gone on to single pushes, and stand still, or have done so:
+   what is wanted may never come. */
+static int is_elsewhere(const struct gw_client *client)
+{
+    return atomic_load(&client->called) || atomic_load(&client->renews);
+}
+
 enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
 {
     uint64_t even = *clock_p, before = gw_loop_now(client->loop);
@@ -372,17 +396,21 @@ enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
     client->waits_version = *clock_p;
     client->waiting = GW_WAITING_WEIGHTS;
     client->progress_us = before;
-    while (!atomic_load(&client->failed) &&
+    while (!atomic_load(&client->failed) && !is_elsewhere(client) &&
            !gw_client_is_even(client, *clock_p, &rounds, &even))
         gw_loop_turn(client->loop);
+    int renews = atomic_load(&client->renews);
+    uint64_t called = atomic_load(&client->called);
     client->waiting = GW_WAITING_UNWATCHED;
     gw_loop_leave(client->loop);
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
                    gw_loop_now(client->loop) - before);
     if (atomic_load(&client->failed))
         return client->error.status;
-    *clock_p = even;
-    return atomic_load(&client->end_clock) <= even ? GW_EEND : GW_OK;
+    if (renews)
+        return GW_OK; /* gw_client_switch */
+    *clock_p = called ? called - 1 : even;
+    return atomic_load(&client->end_clock) <= *clock_p ? GW_EEND : GW_OK;
 }
 
 int gw_client_is_late(const struct gw_client *client, uint64_t clock)

@@ -104,7 +104,7 @@ enum gw_status gw_client_attach(struct gw_client *client,
 /*
  * Waits until the weights of keys [first, first + n) have at least `version`.
  * Costs nothing when they are there. GW_EEND when the job ends at or before
- * clock `version` (see gw_client_wait_last). GW_EAGAIN, where each push makes
+ * clock `version` (see gw_client_wait_end). GW_EAGAIN, where each push makes
  * a version: all ranks stand still, this one at clock `version`, of which
  * nothing has been pushed, to score the test set (gw_client_is_scored: pull,
  * score, go on) or to take up another policy (gw_client_switch).
@@ -116,9 +116,10 @@ enum gw_status gw_client_wait(struct gw_client *client,
 
 /*
  * Where a worker may be too late for a step (backup:B): waits until all weights
- * have one version, *clock_p or newer, and sets *clock_p to it. What was not
- * pushed of older clocks is not pushed any more. Elsewhere it does nothing.
- * GW_EEND as above.
+ * have one version, *clock_p or newer, and sets *clock_p to it; or, where the
+ * others have gone on to single pushes, until all stand still, and sets it to
+ * this worker's clock there. What was not pushed of older clocks is not pushed
+ * any more. Elsewhere it does nothing. GW_EEND as above.
  */
 enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p);
 
@@ -130,11 +131,8 @@ int gw_client_is_late(const struct gw_client *client, uint64_t clock);
    version; known when it has weights of a newer one. */
 int gw_client_counts(const struct gw_client *client, uint64_t clock);
 
-/* The same for the weights with which a job ends. */
-enum gw_status gw_client_wait_last(struct gw_client *client,
-                                   size_t first,
-                                   size_t n,
-                                   uint64_t version);
+/* After GW_EEND: waits for the weights with which the job ends. */
+enum gw_status gw_client_wait_end(struct gw_client *client);
 
 /* The caller has computed a step, or a part of an evaluation: in simulation the
    time that this takes passes here, until the step is over without it. */

@@ -170,10 +170,13 @@ meet(struct gw_client *client, const struct gw_decision *decision, int calls)
 static void got_resume(struct gw_client *client,
                        const struct gw_decision *decision)
 {
+    int ends = atomic_load(&client->end_clock) != UINT64_MAX;
     client->scores = decision->reason != 0;
-    if (atomic_load(&client->end_clock) == UINT64_MAX)
+    if (!ends)
         atomic_store(&client->drained, 0);
-    meet(client, decision, client->scores || client->next.renumbers);
+    meet(client, decision, client->scores || ends);
+    if (client->next.renumbers)
+        atomic_store(&client->renews, 1);
 }
 
 static void got_decision(struct gw_client *client,

@@ -131,6 +131,7 @@ struct gw_client {
     int may_jump;   /* the word: who is late goes on at a newer version */
     struct gw_client_switch next, after; /* the loop's */
     _Atomic uint64_t next_clock;         /* next.clock, for the caller */
+    _Atomic int renews;  /* next renumbers, and all may go on by it */
     uint32_t renumbered; /* the last decision that numbered clocks anew */
 
     struct gw_map *map;
@@ -163,7 +164,8 @@ struct gw_client {
     struct gw_client_score score;
     struct gw_client_split split;
     struct gw_client_meeting meeting;
-    _Atomic uint64_t called; /* clock + 1 at which all stand still; 0: none */
+    _Atomic uint64_t called; /* clock + 1 at which all stand still to be scored,
+                                or for good; 0: none */
     int scores;              /* for the test set to be scored */
     _Atomic int drained;     /* from a drain to its end, or the job's */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */

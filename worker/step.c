@@ -363,11 +363,7 @@ static enum gw_status end_job(struct gw_worker *worker)
     int reason = gw_client_end_reason(worker->client);
     uint8_t digest[GW_DIGEST_BYTES] = {0};
     worker->clock = gw_client_end_clock(worker->client);
-    enum gw_status status =
-        gw_client_ends_standing(worker->client)
-            ? gw_client_pull(worker->client)
-            : gw_client_wait_last(worker->client, 0, worker->keys,
-                                  worker->clock);
+    enum gw_status status = gw_client_wait_end(worker->client);
     if (status == GW_OK)
         status = gw_local_cut(worker);
     gw_local_end(worker);

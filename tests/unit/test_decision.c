@@ -11,113 +11,22 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/decision.h"
-
-#define RANKS  3
-#define SHARDS 2
-#define KEPT   64
-
-struct bench {
-    struct gw_config config;
-    struct gw_map *map;
-    struct gw_leader *leader;
-    struct gw_leader_options options;
-    struct gw_decision decision[KEPT];
-    double values[KEPT][16];
-    uint32_t ranks[KEPT][RANKS];
-    size_t n;
-};
-
-static void emitted(void *owner, const struct gw_decision *decision)
-{
-    struct bench *bench = owner;
-    assert_true(bench->n < KEPT);
-    assert_int_equal(decision->number, bench->n + 1);
-    assert_true(decision->values_n <= 16);
-    bench->decision[bench->n] = *decision;
-    if (decision->values_n)
-        memcpy(bench->values[bench->n], decision->values,
-               decision->values_n * sizeof(double));
-    if (decision->ranks_n)
-        memcpy(bench->ranks[bench->n], decision->ranks,
-               decision->ranks_n * sizeof(uint32_t));
-    bench->n++;
-}
-
-static void set(struct bench *bench, const char *assignment)
-{
-    struct gw_error error = {.text = ""};
-    if (gw_config_set(&bench->config, assignment, &error) != GW_OK)
-        fail_msg("%s", error.text);
-}
-
-static void prepare(struct bench *bench)
-{
-    const struct gw_key keys[] = {
-        {.name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {40000}},
-        {.name = "b", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {30000}}};
-    struct gw_error error;
-    memset(bench, 0, sizeof *bench);
-    gw_config_default(&bench->config);
-    set(bench, "checkpoint.dir=\"\"");
-    assert_int_equal(gw_map_create(keys, 2, SHARDS, &bench->map, &error),
-                     GW_OK);
-    bench->options = (struct gw_leader_options){.config = &bench->config,
-                                                .map = bench->map,
-                                                .ranks = RANKS,
-                                                .shards = SHARDS,
-                                                .total_steps = 10,
-                                                .emit = emitted,
-                                                .owner = bench};
-    assert_int_equal(
-        gw_regime_at(&bench->config, 0, &bench->options.regime, &error), GW_OK);
-    bench->options.regime.whole_step = 1;
-}
-
-static void begin(struct bench *bench)
-{
-    struct gw_error error;
-    assert_int_equal(gw_leader_create(&bench->options, &bench->leader, &error),
-                     GW_OK);
-}
-
-static void end(struct bench *bench)
-{
-    gw_leader_destroy(bench->leader);
-    gw_map_destroy(bench->map);
-}
-
-/* A shard's vote: `square` for each of its chunks. */
-static enum gw_status
-vote(struct bench *bench, uint32_t shard, uint64_t clock, double square)
-{
-    double values[64];
-    uint32_t n = bench->map->shard_chunks[shard];
-    for (uint32_t i = 0; i < n; i++)
-        values[i] = square;
-    struct gw_vote message = {.clock = clock,
-                              .phase = 1,
-                              .total = n,
-                              .samples = 12,
-                              .values = values,
-                              .values_n = n};
-    return gw_leader_vote(bench->leader, shard, &message);
-}
+#include "tests/unit/leader.h"
 
 static void a_step_is_decided_by_the_last_vote(void **state)
 {
     (void)state;
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "train.clip=0.5");
-    begin(&bench);
+    leader_prepare(&bench);
+    leader_set(&bench, "train.clip=0.5");
+    leader_begin(&bench);
     double total = (double)bench.map->chunks * 36;
     double norm = sqrt(total) / 12;
     for (uint64_t clock = 0; clock < 3; clock++) {
         uint32_t first = clock % 2;
-        assert_int_equal(vote(&bench, first, clock, 36), GW_OK);
+        assert_int_equal(leader_vote(&bench, first, clock, 36), GW_OK);
         assert_int_equal(bench.n, clock);
-        assert_int_equal(vote(&bench, !first, clock, 36), GW_OK);
+        assert_int_equal(leader_vote(&bench, !first, clock, 36), GW_OK);
         assert_int_equal(bench.n, clock + 1);
         const struct gw_decision *step = &bench.decision[clock];
         assert_int_equal(step->kind, GW_DECIDE_STEP);
@@ -126,23 +35,23 @@ static void a_step_is_decided_by_the_last_vote(void **state)
         assert_true(fabs(bench.values[clock][2] - norm) < 1e-12);
         assert_true(fabs(bench.values[clock][0] - 0.5 / (norm + 1e-6)) < 1e-9);
     }
-    end(&bench);
+    leader_end(&bench);
 }
 
 static void small_gradients_are_not_clipped(void **state)
 {
     (void)state;
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "train.clip=0.5");
-    begin(&bench);
-    vote(&bench, 0, 0, 1e-6);
-    vote(&bench, 1, 0, 1e-6);
+    leader_prepare(&bench);
+    leader_set(&bench, "train.clip=0.5");
+    leader_begin(&bench);
+    leader_vote(&bench, 0, 0, 1e-6);
+    leader_vote(&bench, 1, 0, 1e-6);
     assert_true(bench.values[0][0] == 1);
-    vote(&bench, 0, 1, 0);
-    vote(&bench, 1, 1, 0);
+    leader_vote(&bench, 0, 1, 0);
+    leader_vote(&bench, 1, 1, 0);
     assert_true(bench.values[1][0] == 1 && bench.values[1][2] == 0);
-    end(&bench);
+    leader_end(&bench);
 }
 
 static void votes_out_of_turn_are_refused(void **state)
@@ -150,8 +59,8 @@ static void votes_out_of_turn_are_refused(void **state)
     (void)state;
     struct bench bench;
     double values[64] = {0};
-    prepare(&bench);
-    begin(&bench);
+    leader_prepare(&bench);
+    leader_begin(&bench);
     uint32_t n = bench.map->shard_chunks[1];
     const struct gw_vote good = {
         .phase = 1, .total = n, .samples = 1, .values = values, .values_n = n};
@@ -168,90 +77,7 @@ static void votes_out_of_turn_are_refused(void **state)
     assert_int_equal(gw_leader_vote(bench.leader, 1, &good), GW_OK);
     assert_int_equal(gw_leader_vote(bench.leader, 1, &good), GW_EPROTO);
     assert_int_equal(bench.n, 0);
-    end(&bench);
-}
-
-/* ---- backup workers ---- */
-
-static enum gw_status
-arrive(struct bench *bench, uint32_t shard, uint64_t clock, uint32_t rank)
-{
-    const struct gw_arrived arrived = {.clock = clock, .rank = rank};
-    return gw_leader_arrived(bench->leader, shard, &arrived);
-}
-
-/* Who is whole at all shards first counts, wherever it came first, and once. */
-static void the_first_that_are_whole_count(void **state)
-{
-    (void)state;
-    struct bench bench;
-    prepare(&bench);
-    bench.options.regime.quorum = 2;
-    begin(&bench);
-    for (uint64_t clock = 0; clock < 3; clock++) {
-        size_t before = bench.n;
-        assert_int_equal(arrive(&bench, 0, clock, 1), GW_OK);
-        assert_int_equal(arrive(&bench, 0, clock, 1), GW_OK);
-        assert_int_equal(arrive(&bench, 0, clock, 0), GW_OK);
-        assert_int_equal(arrive(&bench, 1, clock, 2), GW_OK);
-        assert_int_equal(arrive(&bench, 0, clock, 2), GW_OK);
-        assert_int_equal(bench.n, before);
-        assert_int_equal(vote(&bench, 0, clock, 1), GW_EPROTO);
-        assert_int_equal(arrive(&bench, 1, clock, 0), GW_OK);
-        assert_int_equal(bench.n, before + 1);
-        assert_int_equal(arrive(&bench, 1, clock, 1), GW_OK); /* late */
-        assert_int_equal(bench.n, before + 1);
-        const struct gw_decision *count = &bench.decision[before];
-        assert_int_equal(count->kind, GW_DECIDE_COUNT);
-        assert_int_equal(count->clock, clock);
-        assert_int_equal(count->ranks_n, 2);
-        assert_int_equal(bench.ranks[before][0], 0);
-        assert_int_equal(bench.ranks[before][1], 2);
-        assert_int_equal(vote(&bench, 0, clock, 1), GW_OK);
-        assert_int_equal(vote(&bench, 1, clock, 1), GW_OK);
-        assert_int_equal(bench.decision[before + 1].kind, GW_DECIDE_STEP);
-        assert_int_equal(arrive(&bench, 1, clock, 1), GW_OK); /* later still */
-        assert_int_equal(bench.n, before + 2);
-    }
-    end(&bench);
-}
-
-static void arrivals_that_cannot_be_are_refused(void **state)
-{
-    (void)state;
-    struct bench bench;
-    prepare(&bench);
-    begin(&bench);
-    assert_int_equal(arrive(&bench, 0, 0, 0), GW_EPROTO); /* not this policy */
-    gw_leader_destroy(bench.leader);
-    bench.options.regime.quorum = 2;
-    begin(&bench);
-    assert_int_equal(arrive(&bench, SHARDS, 0, 0), GW_EPROTO);
-    assert_int_equal(arrive(&bench, 0, 0, RANKS), GW_EPROTO);
-    assert_int_equal(arrive(&bench, 0, 1, 0), GW_EPROTO);
-    end(&bench);
-}
-
-/* A shard without chunks says nothing, and nobody waits for it. */
-static void empty_shards_are_not_waited_for(void **state)
-{
-    (void)state;
-    const struct gw_key key = {
-        .name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {5}};
-    struct bench bench;
-    struct gw_error error;
-    prepare(&bench);
-    gw_map_destroy(bench.map);
-    assert_int_equal(gw_map_create(&key, 1, SHARDS, &bench.map, &error), GW_OK);
-    bench.options.map = bench.map;
-    bench.options.regime.quorum = 1;
-    begin(&bench);
-    uint32_t full = bench.map->shard_chunks[0] == 0;
-    assert_int_equal(arrive(&bench, !full, 0, 0), GW_EPROTO);
-    assert_int_equal(arrive(&bench, full, 0, 2), GW_OK);
-    assert_int_equal(bench.n, 1);
-    assert_int_equal(bench.ranks[0][0], 2);
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* The culprits by rank, each once, and the end after the first (stop). */
@@ -259,8 +85,8 @@ static void bad_ranks_are_named_once(void **state)
 {
     (void)state;
     struct bench bench;
-    prepare(&bench);
-    begin(&bench);
+    leader_prepare(&bench);
+    leader_begin(&bench);
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
         double values[64] = {0};
         uint32_t n = bench.map->shard_chunks[shard], bad[] = {2, 0, 77};
@@ -281,7 +107,7 @@ static void bad_ranks_are_named_once(void **state)
     assert_int_equal(bench.decision[1].kind, GW_DECIDE_END);
     assert_int_equal(bench.decision[1].reason, GW_END_NONFINITE);
     assert_int_equal(bench.decision[1].clock, 1);
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* Three skips in a row end it; a good step between begins the count anew. */
@@ -290,19 +116,19 @@ static void three_skips_in_a_row_end_the_job(void **state)
     (void)state;
     static const int finite[] = {0, 0, 1, 0, 0, 0};
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "train.nonfinite=skip");
-    begin(&bench);
+    leader_prepare(&bench);
+    leader_set(&bench, "train.nonfinite=skip");
+    leader_begin(&bench);
     for (uint64_t clock = 0; clock < 6; clock++) {
         assert_int_equal(bench.n, clock);
-        vote(&bench, 0, clock, finite[clock] ? 1 : INFINITY);
-        vote(&bench, 1, clock, 1);
+        leader_vote(&bench, 0, clock, finite[clock] ? 1 : INFINITY);
+        leader_vote(&bench, 1, clock, 1);
         assert_int_equal(bench.decision[clock].apply, finite[clock]);
     }
     assert_int_equal(bench.n, 7);
     assert_int_equal(bench.decision[6].kind, GW_DECIDE_END);
     assert_int_equal(bench.decision[6].clock, 6);
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* A loss scale halves instead, and skips count at its minimum only. */
@@ -310,27 +136,27 @@ static void a_dynamic_loss_scale_halves_first(void **state)
 {
     (void)state;
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "train.nonfinite=skip");
-    set(&bench, "train.loss_scale=dynamic");
-    begin(&bench);
+    leader_prepare(&bench);
+    leader_set(&bench, "train.nonfinite=skip");
+    leader_set(&bench, "train.loss_scale=dynamic");
+    leader_begin(&bench);
     double scale = GW_LOSS_SCALE_FIRST;
     uint64_t clock = 0;
     for (; scale > GW_LOSS_SCALE_MIN; clock++) {
-        vote(&bench, 0, clock, NAN);
-        vote(&bench, 1, clock, 1);
+        leader_vote(&bench, 0, clock, NAN);
+        leader_vote(&bench, 1, clock, 1);
         scale /= 2;
         assert_int_equal(bench.n, clock + 1);
         assert_true(bench.values[clock][1] == scale);
     }
     for (int i = 0; i < GW_SKIPS_MAX; i++, clock++) {
         assert_int_equal(bench.n, clock);
-        vote(&bench, 0, clock, NAN);
-        vote(&bench, 1, clock, 1);
+        leader_vote(&bench, 0, clock, NAN);
+        leader_vote(&bench, 1, clock, 1);
     }
     assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_END);
     assert_int_equal(bench.decision[bench.n - 1].reason, GW_END_NONFINITE);
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* Cuts at the beginning, at every second step, and at the end before it. */
@@ -338,11 +164,11 @@ static void cuts_and_the_end_come_before_their_answers(void **state)
 {
     (void)state;
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "checkpoint.dir=x");
+    leader_prepare(&bench);
+    leader_set(&bench, "checkpoint.dir=x");
     bench.options.checkpoint_steps = 4;
     bench.options.regime.whole_step = 0;
-    begin(&bench);
+    leader_begin(&bench);
     for (uint64_t version = 0; version <= 10; version++) {
         gw_leader_before(bench.leader, version);
         gw_leader_before(bench.leader, version);
@@ -362,7 +188,7 @@ static void cuts_and_the_end_come_before_their_answers(void **state)
         assert_int_equal(bench.decision[i].clock, expected[i].clock);
     }
     assert_int_equal(bench.decision[4].reason, GW_END_COMPLETE);
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* A disk that is late makes the next checkpoint late, not two at once. */
@@ -370,11 +196,11 @@ static void one_cut_is_open_at_a_time(void **state)
 {
     (void)state;
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "checkpoint.dir=x");
+    leader_prepare(&bench);
+    leader_set(&bench, "checkpoint.dir=x");
     bench.options.checkpoint_steps = 2;
     bench.options.regime.whole_step = 0;
-    begin(&bench);
+    leader_begin(&bench);
     for (uint64_t version = 0; version <= 5; version++)
         gw_leader_before(bench.leader, version);
     assert_int_equal(bench.n, 1);
@@ -388,7 +214,7 @@ static void one_cut_is_open_at_a_time(void **state)
     assert_int_equal(bench.decision[2].kind, GW_DECIDE_CUT);
     assert_int_equal(bench.decision[3].reason, GW_END_STOPPED);
     assert_int_equal(bench.decision[3].clock, 7);
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* The parts of a score in any order, each once; then no progress ends it. */
@@ -397,10 +223,10 @@ static void scores_are_summed_and_early_stop_counts(void **state)
     (void)state;
     static const double losses[] = {4, 2, 3, 2};
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "train.early_stop=2");
+    leader_prepare(&bench);
+    leader_set(&bench, "train.early_stop=2");
     bench.options.regime.whole_step = 0;
-    begin(&bench);
+    leader_begin(&bench);
     for (uint64_t k = 0; k < 4; k++) {
         size_t before = bench.n;
         for (uint32_t i = 0; i < RANKS; i++) {
@@ -429,7 +255,7 @@ static void scores_are_summed_and_early_stop_counts(void **state)
     assert_int_equal(gw_leader_score(bench.leader, 0, &stray), GW_OK);
     stray.clock = 8;
     assert_int_equal(gw_leader_score(bench.leader, 1, &stray), GW_EPROTO);
-    end(&bench);
+    leader_end(&bench);
 }
 
 static void score_all(struct bench *bench, uint64_t clock, double loss)
@@ -446,11 +272,11 @@ static void no_number_is_no_best(void **state)
     (void)state;
     static const double losses[] = {NAN, INFINITY, 3, NAN, 2};
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "checkpoint.dir=x");
+    leader_prepare(&bench);
+    leader_set(&bench, "checkpoint.dir=x");
     bench.options.regime.whole_step = 0;
     bench.options.resumed = 1;
-    begin(&bench);
+    leader_begin(&bench);
     for (uint64_t k = 0; k < 5; k++) {
         score_all(&bench, k, losses[k]);
         const struct gw_decision *score = &bench.decision[bench.n - 1];
@@ -467,7 +293,7 @@ static void no_number_is_no_best(void **state)
         assert_true(isfinite(kept.best_loss));
         gw_leader_stored(bench.leader);
     }
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* The best is cut whatever is being stored, but a third one waits. */
@@ -475,10 +301,10 @@ static void a_score_waits_for_a_disk_that_is_behind(void **state)
 {
     (void)state;
     struct bench bench;
-    prepare(&bench);
-    set(&bench, "checkpoint.dir=x");
+    leader_prepare(&bench);
+    leader_set(&bench, "checkpoint.dir=x");
     bench.options.regime.whole_step = 0;
-    begin(&bench);
+    leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
     score_all(&bench, 1, 3);
     assert_int_equal(bench.n, 3); /* two cuts and a score */
@@ -491,7 +317,7 @@ static void a_score_waits_for_a_disk_that_is_behind(void **state)
     assert_int_equal(bench.decision[4].kind, GW_DECIDE_SCORE);
     gw_leader_stored(bench.leader);
     assert_int_equal(bench.n, 5); /* and once only */
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* A cut carries the state from which a job goes on. */
@@ -500,8 +326,8 @@ static void a_cut_carries_the_state(void **state)
     (void)state;
     struct bench bench;
     struct gw_decision_state read;
-    prepare(&bench);
-    set(&bench, "checkpoint.dir=x");
+    leader_prepare(&bench);
+    leader_set(&bench, "checkpoint.dir=x");
     bench.options.resumed = 1;
     bench.options.checkpoint_steps = 1;
     bench.options.state =
@@ -514,11 +340,11 @@ static void a_cut_carries_the_state(void **state)
                                    .best_clock = 2,
                                    .evaluations = 6,
                                    .evaluations_without_progress = 1};
-    begin(&bench);
+    leader_begin(&bench);
     gw_leader_before(bench.leader, 3);
     assert_int_equal(bench.n, 0); /* it is there already */
-    assert_int_equal(vote(&bench, 0, 3, 1), GW_OK);
-    assert_int_equal(vote(&bench, 1, 3, 1), GW_OK);
+    assert_int_equal(leader_vote(&bench, 0, 3, 1), GW_OK);
+    assert_int_equal(leader_vote(&bench, 1, 3, 1), GW_OK);
     gw_leader_before(bench.leader, 4);
     assert_int_equal(bench.n, 2);
     bench.decision[1].values = bench.values[1];
@@ -531,67 +357,10 @@ static void a_cut_carries_the_state(void **state)
     assert_int_equal(read.best_clock, 2);
     assert_int_equal(read.evaluations, 6);
     assert_int_equal(read.evaluations_without_progress, 1);
-    end(&bench);
+    leader_end(&bench);
 }
 
 /* So many keys that their ratios are no message any more. */
-/* ---- meetings ---- */
-
-/* All ranks stand still at every shard. */
-static void settle(struct bench *bench, const uint64_t clocks[RANKS])
-{
-    const uint32_t blocked[RANKS] = {0, 1, 2};
-    const struct gw_settled settled = {.decision = (uint32_t)bench->n,
-                                       .clocks = clocks,
-                                       .clocks_n = RANKS,
-                                       .blocked = blocked,
-                                       .blocked_n = RANKS};
-    for (uint32_t shard = 0; shard < SHARDS; shard++)
-        assert_int_equal(gw_leader_settled(bench->leader, shard, &settled),
-                         GW_OK);
-}
-
-/* Who waits for a score is kept from nothing by a drain, so none begins before
-   all have theirs, whatever is asked for. */
-static void nothing_is_drained_before_the_score(void **state)
-{
-    (void)state;
-    struct bench bench;
-    const uint64_t clocks[RANKS] = {3, 1, 2};
-    prepare(&bench);
-    set(&bench, "checkpoint.dir=x");
-    bench.options.regime.whole_step = 0;
-    bench.options.regime.each = 1;
-    bench.options.eval_steps = 2;
-    begin(&bench);
-    gw_leader_before(bench.leader, 0);
-    gw_leader_stored(bench.leader);
-    gw_leader_pushed(bench.leader, 6, 6);
-    size_t n = bench.n;
-    assert_int_equal(bench.decision[n - 1].kind, GW_DECIDE_DRAIN);
-    settle(&bench, clocks);
-    assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_RESUME);
-    assert_int_equal(bench.decision[bench.n - 1].reason, 1);
-    n = bench.n;
-    gw_leader_want_cut(bench.leader);
-    gw_leader_stop(bench.leader);
-    gw_leader_stored(bench.leader);
-    assert_int_equal(bench.n, n);
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        const struct gw_score score = {
-            .clock = 2, .loss = 1, .correct = 1, .samples = 1};
-        gw_leader_want_cut(bench.leader);
-        assert_int_equal(bench.n, n);
-        assert_int_equal(gw_leader_score(bench.leader, rank, &score), GW_OK);
-    }
-    assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_SCORE);
-    n = bench.n;
-    gw_leader_pushed(bench.leader, 7, 7);
-    assert_int_equal(bench.n, n + 1);
-    assert_int_equal(bench.decision[n].kind, GW_DECIDE_DRAIN);
-    end(&bench);
-}
-
 static void lamb_has_a_limit_of_keys(void **state)
 {
     (void)state;
@@ -608,7 +377,7 @@ static void lamb_has_a_limit_of_keys(void **state)
     }
     for (size_t more = 0; more < 2; more++) {
         struct bench bench;
-        prepare(&bench);
+        leader_prepare(&bench);
         gw_map_destroy(bench.map);
         assert_int_equal(gw_map_create(keys, GW_TRUST_KEYS_MAX + more, SHARDS,
                                        &bench.map, &error),
@@ -620,7 +389,7 @@ static void lamb_has_a_limit_of_keys(void **state)
             more ? GW_EUNSUPPORTED : GW_OK);
         if (more)
             assert_non_null(strstr(error.text, "8001 keys"));
-        end(&bench);
+        leader_end(&bench);
     }
     struct gw_message trust = {.kind = GW_MESSAGE_DECISION,
                                .decision = {.number = UINT32_MAX,
@@ -638,9 +407,6 @@ int main(void)
         cmocka_unit_test(a_step_is_decided_by_the_last_vote),
         cmocka_unit_test(small_gradients_are_not_clipped),
         cmocka_unit_test(votes_out_of_turn_are_refused),
-        cmocka_unit_test(the_first_that_are_whole_count),
-        cmocka_unit_test(arrivals_that_cannot_be_are_refused),
-        cmocka_unit_test(empty_shards_are_not_waited_for),
         cmocka_unit_test(bad_ranks_are_named_once),
         cmocka_unit_test(three_skips_in_a_row_end_the_job),
         cmocka_unit_test(a_dynamic_loss_scale_halves_first),
@@ -650,7 +416,6 @@ int main(void)
         cmocka_unit_test(no_number_is_no_best),
         cmocka_unit_test(a_score_waits_for_a_disk_that_is_behind),
         cmocka_unit_test(a_cut_carries_the_state),
-        cmocka_unit_test(nothing_is_drained_before_the_score),
         cmocka_unit_test(lamb_has_a_limit_of_keys),
     };
     return cmocka_run_group_tests_name("decision", tests, NULL, NULL);
