@@ -156,9 +156,12 @@ enum gw_status gw_local_list(struct gw_local_jobs *jobs, struct gw_error *error)
     jobs->n = 0;
     name_directories(names, &n);
     for (size_t i = 0; i < n; i++) {
-        enum gw_status status = list_directory(names[i], jobs, error);
-        if (status != GW_OK && status != GW_ENOENT)
-            worst = status;
+        struct gw_error why;
+        enum gw_status status = list_directory(names[i], jobs, &why);
+        if (status == GW_OK || status == GW_ENOENT)
+            continue;
+        worst = status;
+        *error = why;
     }
     return jobs->n > 0 ? GW_OK : worst;
 }

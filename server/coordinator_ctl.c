@@ -47,7 +47,7 @@ static enum gw_status check_policy(const struct gw_coordinator *self,
 static int is_held(const struct gw_coordinator *self,
                    const struct gw_policy_word *word)
 {
-    return self->next.clock == UINT64_MAX &&
+    return self->next.clock == UINT64_MAX && !self->asked &&
            word->kind == self->regime.word.kind &&
            word->n == self->regime.word.n;
 }
@@ -76,6 +76,7 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
         .kind = GW_MESSAGE_REQUEST,
         .request = {.kind = GW_REQUEST_POLICY, .text = shown}};
     gw_inner_expect(self, &word);
+    self->asked = 1;
     gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
                         &message);
     snprintf(answer, room,

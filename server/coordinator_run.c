@@ -240,8 +240,12 @@ static void skipped(struct gw_coordinator *self,
 {
     char names[256] = "nobody alone: the sum overflows";
     size_t used = 0;
+    uint64_t workers = self->config->cluster.workers;
     self->skips++;
     self->last_skip = decision->clock;
+    /* what was decided ahead of it counts on its pushes */
+    if (self->next.clock != UINT64_MAX && self->next.pushes >= workers)
+        self->next.pushes -= workers;
     for (uint32_t i = 0; i < decision->ranks_n && used < sizeof names; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, decision->ranks[i]);

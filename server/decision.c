@@ -43,7 +43,9 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
                                 struct gw_leader **leader_p,
                                 struct gw_error *error)
 {
-    if (options->regime.two_phase && options->map->keys > GW_TRUST_KEYS_MAX)
+    /* lamb, now or in another phase */
+    if (strcmp(options->config->optimizer.kind, "lamb") == 0 &&
+        options->map->keys > GW_TRUST_KEYS_MAX)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "optimizer.kind = lamb: the model has %zu keys, %d are "
                        "the limit; take another optimizer",

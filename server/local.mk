@@ -44,6 +44,7 @@ libserver_a_SOURCES = \
 	%D%/server_state.h \
 	%D%/session.c \
 	%D%/shard.c \
+	%D%/shard_arrays.c \
 	%D%/shard.h \
 	%D%/stall.c \
 	%D%/splits.c \

@@ -104,6 +104,9 @@ enum gw_status gw_shard_create(const struct gw_map *map,
                                struct gw_error *error);
 void gw_shard_destroy(struct gw_shard *shard);
 
+/* Gives all arrays back: part of gw_shard_destroy. */
+void gw_shard_drop(struct gw_shard *shard);
+
 /*
  * From here on the shard keeps these arrays and no others. Those that it kept
  * already stay as they are; an optimizer that is another one begins with zeros

@@ -383,7 +383,7 @@ static void lamb_has_a_limit_of_keys(void **state)
                                        &bench.map, &error),
                          GW_OK);
         bench.options.map = bench.map;
-        bench.options.regime.two_phase = 1;
+        leader_set(&bench, "optimizer.kind=lamb");
         assert_int_equal(
             gw_leader_create(&bench.options, &bench.leader, &error),
             more ? GW_EUNSUPPORTED : GW_OK);

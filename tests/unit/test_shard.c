@@ -329,6 +329,46 @@ static void memory_is_what_the_formula_says(void **state)
     }
 }
 
+/* From one policy to the next: what both need goes on, another optimizer begins
+   with nothing, and what a rank has of its own begins with the weights. */
+static void arrays_follow_the_policy(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct gw_error error;
+    open_bench(&bench, "momentum", 0);
+    struct gw_shard *shard = bench.shard;
+    const struct gw_optimizer *momentum = gw_optimizer_find("momentum");
+    const struct gw_optimizer *adam = gw_optimizer_find("adam");
+    size_t first = shard->chunk[1].first;
+    for (uint32_t i = 0; i < shard->chunks; i++)
+        shard->chunk[i].updates = 7;
+    shard->chunk[1].current = 1;
+    shard->weights[1][first] = 3;
+    shard->state[0][first] = 2;
+    assert_int_equal(
+        gw_shard_keep(shard, GW_SHARD_OWN | GW_SHARD_SUM, momentum, &error),
+        GW_OK);
+    assert_true(shard->state[0][first] == 2);
+    assert_int_equal(shard->chunk[1].updates, 7);
+    assert_true(gw_shard_weights(shard, 1)[0] == 3);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_true(shard->own[rank][first] == 3);
+    shard->own[1][first] = 5;
+    assert_int_equal(
+        gw_shard_keep(shard, GW_SHARD_OWN | GW_SHARD_GIVEN, adam, &error),
+        GW_OK);
+    assert_true(shard->own[1][first] == 5 && shard->given[1][first] == 3);
+    assert_true(shard->state[0][first] == 0 && shard->state[1][first] == 0);
+    assert_int_equal(shard->chunk[1].updates, 0);
+    assert_null(shard->reduced);
+    assert_int_equal(gw_shard_keep(shard, 0, momentum, &error), GW_OK);
+    assert_true(!shard->own && !shard->given && !shard->state[1]);
+    assert_int_equal(shard->memory_bytes,
+                     gw_shard_bytes(bench.map, 0, RANKS, 0, momentum));
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +380,7 @@ int main(void)
         cmocka_unit_test(who_is_left_out_adds_nothing),
         cmocka_unit_test(what_is_not_finite_is_found_and_named),
         cmocka_unit_test(memory_is_what_the_formula_says),
+        cmocka_unit_test(arrays_follow_the_policy),
     };
     return cmocka_run_group_tests_name("shard", tests, NULL, NULL);
 }

@@ -1,0 +1,174 @@
+/* The arrays of a shard: which there are depends on the policy. */
+#include "config.h"
+
+#include "server/shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE ((size_t)4096)
+
+static size_t array_bytes(const struct gw_map *map, uint32_t number)
+{
+    size_t bytes = map->shard_bytes[number];
+    return (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
+}
+
+static size_t array_count(uint32_t ranks,
+                          unsigned arrays,
+                          const struct gw_optimizer *optimizer)
+{
+    size_t per_rank = (size_t)1 + !!(arrays & GW_SHARD_GIVEN) +
+                      !!(arrays & GW_SHARD_SQUARES) + !!(arrays & GW_SHARD_OWN);
+    return 2 + optimizer->states + per_rank * ranks + !!(arrays & GW_SHARD_SUM);
+}
+
+size_t gw_shard_bytes(const struct gw_map *map,
+                      uint32_t number,
+                      uint32_t ranks,
+                      unsigned arrays,
+                      const struct gw_optimizer *optimizer)
+{
+    return array_count(ranks, arrays, optimizer) * array_bytes(map, number);
+}
+
+/* ---- arrays: as large as the shard, zeros at first ---- */
+
+/* NULL where there is no memory. */
+static float *take_array(struct gw_shard *shard)
+{
+    size_t bytes = array_bytes(shard->map, shard->number);
+    size_t stagger = shard->taken * GW_STAGGER_BYTES % PAGE;
+    uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    shard->taken++;
+    shard->memory_bytes += bytes;
+    return (float *)(void *)(memory + stagger);
+}
+
+static void drop_array(struct gw_shard *shard, float **array)
+{
+    size_t bytes = array_bytes(shard->map, shard->number);
+    if (!*array)
+        return;
+    munmap((void *)((uintptr_t)*array & ~(uintptr_t)(PAGE - 1)), bytes);
+    shard->memory_bytes -= bytes;
+    *array = NULL;
+}
+
+static int keep_array(struct gw_shard *shard, int keeps, float **array)
+{
+    if (!keeps)
+        drop_array(shard, array);
+    else if (!*array)
+        *array = take_array(shard);
+    return !keeps || *array;
+}
+
+/* One for each rank, filled from `from` where they are new. Returns 0 where
+   there is no memory. */
+static int keep_per_rank(struct gw_shard *shard,
+                         int keeps,
+                         const float *from,
+                         float ***arrays)
+{
+    if (keeps == (*arrays != NULL))
+        return 1;
+    if (keeps)
+        *arrays = calloc(shard->ranks, sizeof **arrays);
+    for (uint32_t rank = 0; *arrays && rank < shard->ranks; rank++) {
+        if (!keep_array(shard, keeps, &(*arrays)[rank]))
+            return 0;
+        if (keeps && from)
+            memcpy((*arrays)[rank], from, shard->elems * sizeof *from);
+    }
+    if (keeps)
+        return *arrays != NULL;
+    free(*arrays);
+    *arrays = NULL;
+    return 1;
+}
+
+/* The current weights of all chunks, in one array. */
+static const float *gather_weights(struct gw_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        struct gw_shard_chunk *chunk = &shard->chunk[i];
+        if (chunk->current == 1)
+            memcpy(shard->weights[0] + chunk->first,
+                   shard->weights[1] + chunk->first,
+                   chunk->elems * sizeof(float));
+        chunk->current = 0;
+    }
+    return shard->weights[0];
+}
+
+static int keep_states(struct gw_shard *shard,
+                       const struct gw_optimizer *optimizer)
+{
+    int anew = shard->optimizer != optimizer, kept = 1;
+    for (unsigned s = 0; s < GW_STATE_MAX; s++) {
+        if (anew)
+            drop_array(shard, &shard->state[s]);
+        kept &= keep_array(shard, s < optimizer->states, &shard->state[s]);
+    }
+    for (uint32_t i = 0; i < shard->chunks && anew; i++) {
+        shard->chunk[i].updates = 0;
+        for (uint32_t rank = 0; rank < shard->ranks; rank++)
+            gw_shard_slot(shard, rank, i)->given = 0;
+    }
+    shard->optimizer = optimizer;
+    return kept;
+}
+
+enum gw_status gw_shard_keep(struct gw_shard *shard,
+                             unsigned arrays,
+                             const struct gw_optimizer *optimizer,
+                             struct gw_error *error)
+{
+    /* what is not needed goes first, so that there is never more than that */
+    keep_per_rank(shard, shard->given && arrays & GW_SHARD_GIVEN, NULL,
+                  &shard->given);
+    keep_per_rank(shard, shard->squares && arrays & GW_SHARD_SQUARES, NULL,
+                  &shard->squares);
+    keep_per_rank(shard, shard->own && arrays & GW_SHARD_OWN, NULL,
+                  &shard->own);
+    int kept = keep_array(shard, 1, &shard->weights[0]) &&
+               keep_array(shard, 1, &shard->weights[1]) &&
+               keep_states(shard, optimizer) &&
+               keep_per_rank(shard, 1, NULL, &shard->landing) &&
+               keep_array(shard, !!(arrays & GW_SHARD_SUM), &shard->reduced);
+    int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0;
+    const float *weights = kept && copies ? gather_weights(shard) : NULL;
+    kept =
+        kept &&
+        keep_per_rank(shard, !!(arrays & GW_SHARD_GIVEN), weights,
+                      &shard->given) &&
+        keep_per_rank(shard, !!(arrays & GW_SHARD_SQUARES), NULL,
+                      &shard->squares) &&
+        keep_per_rank(shard, !!(arrays & GW_SHARD_OWN), weights, &shard->own);
+    if (kept)
+        return GW_OK;
+    return gw_fail(error, GW_ENOMEM, "no memory for shard %u: it needs %zu MiB",
+                   shard->number,
+                   gw_shard_bytes(shard->map, shard->number, shard->ranks,
+                                  arrays, optimizer) >>
+                       20);
+}
+
+void gw_shard_drop(struct gw_shard *shard)
+{
+    for (int i = 0; i < 2; i++)
+        drop_array(shard, &shard->weights[i]);
+    for (unsigned s = 0; s < GW_STATE_MAX; s++)
+        drop_array(shard, &shard->state[s]);
+    drop_array(shard, &shard->reduced);
+    keep_per_rank(shard, 0, NULL, &shard->landing);
+    keep_per_rank(shard, 0, NULL, &shard->given);
+    keep_per_rank(shard, 0, NULL, &shard->squares);
+    keep_per_rank(shard, 0, NULL, &shard->own);
+}
