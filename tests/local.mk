@@ -225,6 +225,7 @@ check-defects:
 	GW_SRCDIR="$(abs_top_srcdir)" $(SHELL) "$(abs_top_srcdir)"/tests/sim/defects.sh
 check-seeds:
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_policy_seeds
+	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_switch
 	GW_SIM_SEEDS=3000 $(MAKE) check TESTS=%D%/sim/test_deaths
 	GW_SIM_SEEDS=20000 $(MAKE) check TESTS=%D%/sim/test_seeds
 .PHONY: check-quick check-run check-includes check-format format
