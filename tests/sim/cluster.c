@@ -311,6 +311,18 @@ int cluster_run(struct cluster *cluster, uint64_t limit_us)
     return cluster_run_until(cluster, everyone_finished, cluster, limit_us);
 }
 
+int cluster_is_running(void *cluster)
+{
+    const struct cluster *self = cluster;
+    return self->running;
+}
+
+void cluster_stop(void *cluster)
+{
+    struct cluster *self = cluster;
+    gw_coordinator_stop(self->coordinator, "test");
+}
+
 void cluster_end(struct cluster *cluster)
 {
     if (!cluster->loop)

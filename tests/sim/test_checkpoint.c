@@ -58,18 +58,6 @@ with(const char *const *settings, const char *more, const char *out[SETTINGS])
     out[n] = NULL;
 }
 
-static void stop_job(void *owner)
-{
-    (void)owner;
-    gw_coordinator_stop(cluster.coordinator, "test");
-}
-
-static int is_running(void *owner)
-{
-    (void)owner;
-    return cluster.running;
-}
-
 static void interrupted_jobs_go_on_to_the_same_bits(void **state)
 {
     const char *const *job = *state;
@@ -82,8 +70,9 @@ static void interrupted_jobs_go_on_to_the_same_bits(void **state)
         const char *settings[SETTINGS];
         with(job, servers[delay / 400 % 3], settings);
         cluster_open(&cluster, &calm, settings, NULL);
-        assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
-        gw_sim_at(cluster.sim, delay, stop_job, NULL);
+        assert_true(cluster_run_until(&cluster, cluster_is_running, &cluster,
+                                      LIMIT_US));
+        gw_sim_at(cluster.sim, delay, cluster_stop, &cluster);
         enum gw_status status = run_on(again);
         uint64_t at = cluster.final.checkpoint;
         cluster_end(&cluster);
@@ -120,8 +109,9 @@ static void interrupted_jobs_miss_no_score(void **state)
     cluster_close(&cluster);
     for (uint64_t delay = 100; delay < 10000; delay += 300) {
         cluster_open(&cluster, &calm, settings, NULL);
-        assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
-        gw_sim_at(cluster.sim, delay, stop_job, NULL);
+        assert_true(cluster_run_until(&cluster, cluster_is_running, &cluster,
+                                      LIMIT_US));
+        gw_sim_at(cluster.sim, delay, cluster_stop, &cluster);
         int stopped = run_on(again) == GW_EINTERRUPTED;
         uint64_t before = cluster.scores;
         if (stopped) {
@@ -161,8 +151,9 @@ static void servers_need_no_shared_disk(void **state)
         const char *settings[SETTINGS];
         with(job, servers[delay % 2], settings);
         cluster_open(&cluster, &calm, settings, NULL);
-        assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
-        gw_sim_at(cluster.sim, 300 + 100 * delay, stop_job, NULL);
+        assert_true(cluster_run_until(&cluster, cluster_is_running, &cluster,
+                                      LIMIT_US));
+        gw_sim_at(cluster.sim, 300 + 100 * delay, cluster_stop, &cluster);
         cut_links(100 * delay);
         run_on(again);
         if (!cluster.final.has_checkpoint || strstr(cluster.note, "failed"))
@@ -420,7 +411,7 @@ static void open_early(const char *const *settings, int stops)
 {
     cluster_open(&cluster, &calm, settings, NULL);
     if (stops)
-        gw_sim_at(cluster.sim, 3000, stop_job, NULL);
+        gw_sim_at(cluster.sim, 3000, cluster_stop, &cluster);
 }
 
 /* The same for jobs that end before their last step. */

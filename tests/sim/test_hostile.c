@@ -147,12 +147,6 @@ static void stranger_close(struct stranger *stranger)
     gw_loop_close(stranger->loop);
 }
 
-static int is_running(void *owner)
-{
-    (void)owner;
-    return cluster.running;
-}
-
 static int is_lost(void *owner)
 {
     return ((struct stranger *)owner)->lost != GW_OK;
@@ -204,7 +198,8 @@ static void strangers_are_no_members(void **state)
                   {GW_ROLE_SERVER, 100000}};
     const char *settings[] = {"train.steps=200", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
     uint64_t job = job_of_the_cluster();
     for (size_t i = 0; i < 2 * sizeof claims / sizeof *claims; i++) {
         struct stranger stranger;
@@ -275,7 +270,8 @@ static void messages_out_of_place_are_refused(void **state)
         .kind = GW_MESSAGE_END, .end = {.status = GW_EABORTED, .text = "over"}};
     const char *settings[] = {"train.steps=300", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
         struct stranger stranger;
         stranger_open(&stranger, "disk:50000", GW_ROLE_WORKER, GW_RANK_NONE,
@@ -313,7 +309,8 @@ static void orders_from_the_network_are_refused(void **state)
     };
     const char *settings[] = {"train.steps=300", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
     struct stranger stranger;
     stranger_open(&stranger, "disk:50000", GW_ROLE_OBSERVER, GW_RANK_NONE,
                   GW_ROLE_COORDINATOR);
@@ -349,7 +346,8 @@ static void late_members_are_turned_away(void **state)
     struct stranger stranger;
     const char *settings[] = {"train.steps=100", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
     stranger_open(&stranger, "disk:50000", GW_ROLE_WORKER, GW_RANK_NONE,
                   GW_ROLE_COORDINATOR);
     tell(&stranger, &(struct gw_message){.kind = GW_MESSAGE_JOIN,
@@ -611,7 +609,8 @@ static void only_so_many_log_in(void **state)
     const char *settings[] = {"train.steps=300", NULL};
     size_t refused = 0;
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
     for (size_t i = 0; i < MANY; i++)
         stranger_open(&stranger[i], "disk:50000", GW_ROLE_OBSERVER,
                       GW_RANK_NONE, GW_ROLE_COORDINATOR);

@@ -81,21 +81,10 @@ static enum gw_status run_on(char hex[65])
     return cluster.final.status;
 }
 
-static void stop_job(void *owner)
-{
-    (void)owner;
-    gw_coordinator_stop(cluster.coordinator, "test");
-}
-
-static int is_running(void *owner)
-{
-    (void)owner;
-    return cluster.running;
-}
-
 static void await_running(void)
 {
-    assert_true(cluster_run_until(&cluster, is_running, NULL, LIMIT_US));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
 }
 
 /* Runs until it is told to stop, delay_us after its beginning. */
@@ -104,7 +93,7 @@ static void run_until_stopped(const struct job *job, uint64_t delay_us)
     char hex[65];
     open_job(job, &calm, 0);
     await_running();
-    gw_sim_at(cluster.sim, delay_us, stop_job, NULL);
+    gw_sim_at(cluster.sim, delay_us, cluster_stop, &cluster);
     if (run_on(hex) != GW_EINTERRUPTED)
         fail_msg("it is not stopped: %s", cluster.text);
 }
@@ -176,7 +165,7 @@ static void stopped_jobs_go_on_to_the_same_bits(void **state)
         add(&job, servers[i % 3]);
         open_job(&job, &calm, 0);
         await_running();
-        gw_sim_at(cluster.sim, 100 + 350 * i, stop_job, NULL);
+        gw_sim_at(cluster.sim, 100 + 350 * i, cluster_stop, &cluster);
         enum gw_status status = run_on(again);
         uint64_t at = cluster.final.checkpoint;
         assert_int_equal(count_worker_files(at), cluster.workers);
@@ -243,7 +232,8 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     open_job(&stormy, &lines, 0);
     storm_blow(&storm[0], &cluster);
     await_running();
-    gw_sim_at(cluster.sim, storm_draw(&storm[0], 40000), stop_job, NULL);
+    gw_sim_at(cluster.sim, storm_draw(&storm[0], 40000), cluster_stop,
+              &cluster);
     int ended = end_storm(&storm[0], outcome);
     if (ended && cluster.final.status == GW_EINTERRUPTED &&
         cluster.final.has_checkpoint) {

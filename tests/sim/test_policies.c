@@ -216,12 +216,6 @@ static uint64_t step_us(void *owner)
     return (uint64_t)(-of->mean_us * log(uniform) + 0.5);
 }
 
-static int is_running(void *owner)
-{
-    (void)owner;
-    return cluster.running;
-}
-
 static uint64_t steps_of(size_t worker)
 {
     return gw_metrics_get(&cluster.worker[worker].metrics, GW_METRIC_STEPS);
@@ -258,7 +252,8 @@ static double rate(const char *policy, const char *workers, uint64_t span_us)
     cluster_open(&cluster, &instant, settings, NULL);
     for (size_t i = 0; i < cluster.workers; i++)
         gw_sim_compute_model(cluster.worker[i].loop, step_us, &pace[i]);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, 1000000));
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, 1000000));
     cluster_run_until(&cluster, never, NULL, 100000);
     uint64_t before = all_steps(), begun_us = gw_sim_now(cluster.sim);
     cluster_run_until(&cluster, never, NULL, span_us);

@@ -126,18 +126,6 @@ static void open_job(struct storm *storm,
                              &cluster.worker[i]);
 }
 
-static void stop_job(void *owner)
-{
-    (void)owner;
-    gw_coordinator_stop(cluster.coordinator, "test");
-}
-
-static int is_running(void *owner)
-{
-    (void)owner;
-    return cluster.running;
-}
-
 /* Returns 0 where the job does not end. */
 static int run_on(void)
 {
@@ -191,8 +179,10 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     uint64_t n = storm_draw(&trial.storm, 3);
     int stops = storm_draw(&trial.storm, 3) == 0;
     open_job(&trial.storm, &lines, servers[n], NULL);
-    if (stops && cluster_run_until(&cluster, is_running, NULL, LIMIT_US))
-        gw_sim_at(cluster.sim, storm_draw(&trial.storm, 20000), stop_job, NULL);
+    if (stops &&
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US))
+        gw_sim_at(cluster.sim, storm_draw(&trial.storm, 20000), cluster_stop,
+                  &cluster);
     if (run_on()) {
         int stopped = stops && cluster.final.status == GW_EINTERRUPTED;
         judge(stopped ? GW_EINTERRUPTED : GW_OK);

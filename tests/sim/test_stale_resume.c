@@ -82,24 +82,13 @@ static void burn(struct photo *photo)
             free(photo->array[c][i]);
 }
 
-static void stop_job(void *owner)
-{
-    (void)owner;
-    gw_coordinator_stop(cluster.coordinator, "test");
-}
-
-static int is_running(void *owner)
-{
-    (void)owner;
-    return cluster.running;
-}
-
 static void run_until_stopped(const struct stale_job *job, uint64_t delay_us)
 {
     cluster_open(&cluster, &stale_calm, job->setting, NULL);
     stale_be_unlike(&cluster);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, STALE_LIMIT_US));
-    gw_sim_at(cluster.sim, delay_us, stop_job, NULL);
+    assert_true(cluster_run_until(&cluster, cluster_is_running, &cluster,
+                                  STALE_LIMIT_US));
+    gw_sim_at(cluster.sim, delay_us, cluster_stop, &cluster);
     if (!cluster_run(&cluster, STALE_LIMIT_US) ||
         cluster.final.status != GW_EINTERRUPTED)
         fail_msg("it is not stopped: %s", cluster.text);
@@ -110,7 +99,8 @@ static void go_on(const struct stale_job *job)
 {
     cluster_open(&cluster, &stale_calm, job->setting, "ck");
     stale_be_unlike(&cluster);
-    assert_true(cluster_run_until(&cluster, is_running, NULL, STALE_LIMIT_US));
+    assert_true(cluster_run_until(&cluster, cluster_is_running, &cluster,
+                                  STALE_LIMIT_US));
 }
 
 /* Each rank has pushed something, so each has a mean square. */

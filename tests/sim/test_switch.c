@@ -188,12 +188,6 @@ static void overflow(void *owner)
     }
 }
 
-static void stop_job(void *owner)
-{
-    (void)owner;
-    gw_coordinator_stop(cluster.coordinator, "test");
-}
-
 /* What the coordinator does with it, and as shard 0 hears it. */
 static void ask(void *owner)
 {
@@ -204,12 +198,6 @@ static void ask(void *owner)
     const struct gw_policy_word *word = &trial.asked[trial.asks++];
     gw_inner_expect(cluster.coordinator, word);
     gw_leader_switch(server->leader, word);
-}
-
-static int is_running(void *owner)
-{
-    (void)owner;
-    return cluster.running;
 }
 
 /* Returns 0 where the job does not end. */
@@ -338,7 +326,8 @@ static void go_on(uint64_t seed, unsigned servers)
 static void plan_events(int stops)
 {
     if (stops)
-        gw_sim_at(cluster.sim, storm_draw(&trial.storm, 20000), stop_job, NULL);
+        gw_sim_at(cluster.sim, storm_draw(&trial.storm, 20000), cluster_stop,
+                  &cluster);
     for (unsigned i = 0; i < trial.asked_n; i++) {
         uint64_t by = storm_draw(&trial.storm, 4) == 0 ? 1 : 20000;
         gw_sim_at(cluster.sim, storm_draw(&trial.storm, by), ask, NULL);
@@ -363,7 +352,8 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     int stops = storm_draw(&trial.storm, 3) == 0;
     add("cluster.servers=%u", servers[n]);
     open_job(&trial.storm, &lines, NULL);
-    if (tap() && cluster_run_until(&cluster, is_running, NULL, LIMIT_US))
+    if (tap() &&
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US))
         plan_events(stops);
     if (run_on()) {
         int stopped = stops && cluster.final.status == GW_EINTERRUPTED;
@@ -490,8 +480,8 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
         cluster_close(&cluster);
         for (uint64_t us = 200; us < 4200; us += 300) {
             cluster_open(&cluster, &calm, settings, NULL);
-            cluster_run_until(&cluster, is_running, NULL, LIMIT_US);
-            gw_sim_at(cluster.sim, us, stop_job, NULL);
+            cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US);
+            gw_sim_at(cluster.sim, us, cluster_stop, &cluster);
             assert_true(cluster_run(&cluster, LIMIT_US));
             if (cluster.final.status == GW_EINTERRUPTED) {
                 stopped++;
