@@ -89,6 +89,7 @@ check_PROGRAMS += \
 	%D%/unit/test_random \
 	%D%/unit/test_remote \
 	%D%/unit/test_record \
+	%D%/unit/test_rounds \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \

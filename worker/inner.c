@@ -32,7 +32,7 @@ static float *place_of(const struct gw_worker *worker,
                        unsigned state,
                        size_t key)
 {
-    return inner->state[state] + (worker->gradient[key] - worker->gradients);
+    return inner->state[state] + (worker->gradient[key] - worker->gradient[0]);
 }
 
 static size_t count_elems(const struct gw_worker *worker)

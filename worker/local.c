@@ -51,6 +51,7 @@ struct gw_local {
     uint32_t *fragment; /* [keys] */
     uint8_t *taken;     /* [keys] the round's weights are taken */
     float *own;         /* that are stepped on; NULL: where they come */
+    float *apart;       /* gradients, NULL: where pushes lie */
     const struct gw_optimizer *optimizer;
     uint64_t updates;           /* of it */
     uint64_t batch;             /* samples of a full step of all workers */
@@ -68,7 +69,7 @@ static struct part *part_of(const struct gw_worker *worker, size_t key)
 /* The same place in another arena. */
 static float *in_arena(const struct gw_worker *worker, float *arena, size_t key)
 {
-    return arena + (worker->gradient[key] - worker->gradients);
+    return arena + (worker->gradient[key] - worker->gradient[0]);
 }
 
 /* Which arena the model's weights are in. */
@@ -76,6 +77,15 @@ static void show(struct gw_worker *worker, float *arena)
 {
     for (size_t key = 0; key < worker->keys; key++)
         worker->weight[key] = in_arena(worker, arena, key);
+}
+
+/* Where gradients are made. A push may have to be sent again until the answer
+   is there: with overlap the next steps' gradients must not lie there. */
+static void make_in(struct gw_worker *worker, float *arena)
+{
+    const float *first = worker->gradient[0];
+    for (size_t key = 0; key < worker->keys; key++)
+        worker->gradient[key] = arena + (worker->gradient[key] - first);
 }
 
 /* ---- weights in ---- */
@@ -181,12 +191,12 @@ static void step_key(struct gw_worker *worker, size_t key)
                     worker->weight[key], state);
 }
 
-/* What is pushed takes the gradient's place. */
+/* What is pushed, in the place where the client takes it. */
 static void leave(struct gw_worker *worker, size_t key)
 {
     const struct gw_local *local = worker->local;
     size_t elems = gw_key_elems(&worker->key[key]);
-    float *delta = worker->gradient[key];
+    float *delta = in_arena(worker, worker->gradients, key);
     if (!local->own) {
         memcpy(delta, worker->weight[key], elems * sizeof *delta);
         return;
@@ -325,15 +335,18 @@ static int take_up(struct gw_worker *worker,
         until < plan->steps ? until : plan->steps, plan->steps_per_epoch);
     const char *inner = gw_config_policy_terms(&worker->config, word).inner;
     int anchors = gw_policy_is_together(word->kind);
+    make_in(worker, worker->gradients);
     if (!worker->local)
         worker->local = calloc(1, sizeof *worker->local);
     struct gw_local *local = worker->local;
     if (!local || !keep_rounds(worker, &rounds) ||
         !keep_arena(worker, anchors, &local->own) ||
+        !keep_arena(worker, rounds.overlap > 0, &local->apart) ||
         !keep_states(worker, gw_optimizer_find(inner)))
         return 0;
     local->batch = gw_schedule_batch(&worker->config);
     show(worker, local->own ? local->own : worker->weights);
+    make_in(worker, local->apart ? local->apart : worker->gradients);
     return 1;
 }
 
@@ -355,7 +368,7 @@ enum gw_status gw_local_switch(struct gw_worker *worker)
     if (take_up(worker, word, until))
         return GW_OK;
     gw_fail(worker->error, GW_ENOMEM,
-            "no memory for local steps: up to 3 arrays of %zu MiB",
+            "no memory for local steps: up to 4 arrays of %zu MiB",
             (size_t)gw_client_arena_bytes(worker->client) >> 20);
     gw_client_fail_with(worker->client, worker->error);
     return GW_ENOMEM;
@@ -382,10 +395,12 @@ void gw_local_close(struct gw_worker *worker)
     if (!local)
         return;
     gw_local_end(worker);
+    make_in(worker, worker->gradients);
     worker->local = NULL;
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         drop_arena(worker, &local->state[s]);
     drop_arena(worker, &local->own);
+    drop_arena(worker, &local->apart);
     gw_inner_close(&local->inner);
     free(local->part);
     free(local->fragment);

@@ -317,6 +317,47 @@ def mlp_rounds(kind, outer_of, h=4):
     return theta
 
 
+def mlp_streaming(kind, parts, late, own, h=6, meetings=(21, 25)):
+    """Each layer's exchange comes every h steps, counted from the last meeting,
+    the second one's h / parts earlier; it is merged `late` steps after, but at
+    a meeting, which is an exchange of all, it is taken."""
+    layers = slice(0, KEY_ENDS[1]), slice(KEY_ENDS[1], None)
+    theta = [torch.nn.Parameter(mlp_start()[layer]) for layer in layers]
+    outer = [outer_nesterov(p) for p in theta]
+    x = [torch.nn.Parameter(mlp_start()) for _ in range(RANKS)]
+    inner = [mlp_optimizer(kind, p) for p in x]
+    begin, due, last = [0, 0], [None, None], 0
+
+    def merge(p, weight):
+        for q in x:
+            with torch.no_grad():
+                q[layers[p]] *= weight
+                q[layers[p]] += (1 - weight) * theta[p]
+        due[p] = None
+
+    def exchange(p, t):
+        n = [sum(samples_of(rank, s) for s in range(begin[p], t))
+             for rank in range(RANKS)]
+        theta[p].grad = sum(n[rank] * (theta[p] - x[rank][layers[p]]).detach()
+                            for rank in range(RANKS)) / sum(n)
+        outer[p].step()
+        begin[p], due[p] = t, t + late
+
+    for t in range(1, STEPS + 1):
+        for rank in range(RANKS):
+            mlp_local_step(inner[rank], x[rank], kind, rank, t - 1)
+        meets = t == STEPS or any(t % every == 0 for every in meetings)
+        for p in range(2):
+            if due[p] is not None and (meets or due[p] == t):
+                merge(p, own)
+            if meets or (t - last + p * h // parts) % h == 0:
+                exchange(p, t)
+            if meets or due[p] == t:
+                merge(p, 0 if meets else own)
+        last = t if meets else last
+    return torch.cat([p.detach() for p in theta])
+
+
 def outer_sgd(theta):
     return torch.optim.SGD([theta], lr=1)
 
@@ -345,7 +386,11 @@ def print_mlp():
             ("easgd:5", "sgd", mlp_elastic("sgd")),
             ("easgd:5", "nesterov", mlp_elastic("nesterov")),
             ("local:4", "sgd", mlp_rounds("sgd", outer_sgd)),
-            ("diloco:4", "adamw", mlp_rounds("adamw", outer_nesterov))):
+            ("diloco:4", "adamw", mlp_rounds("adamw", outer_nesterov)),
+            ("diloco:6, 2 parts, late", "adamw",
+             mlp_streaming("adamw", 2, 2, 0.375)),
+            ("diloco:6, 3 parts", "nesterov",
+             mlp_streaming("nesterov", 3, 0, 0.375))):
         print('{"%s",\n "%s",\n {' % (policy, kind))
         print(",\n".join("     %.17g" % v for v in w.detach().numpy()) + "}},")
 

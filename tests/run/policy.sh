@@ -25,6 +25,14 @@ for policy in local:1 local:7 diloco:7; do
   ok "$policy: the same weights with another number of servers"
 done
 
+in_parts='--set policy.fragments=2 --set policy.overlap=2'
+# no blanks in them
+# shellcheck disable=SC2086
+whole_job diloco:6 $in_parts && first=$(digest) &&
+  whole_job diloco:6 $in_parts --servers 3 && [ "$(digest)" = "$first" ] &&
+  whole_job diloco:6 && [ -n "$first" ] && [ "$(digest)" != "$first" ]
+ok 'diloco:6 in parts: the same weights with another number of servers'
+
 for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async easgd:3; do
   rm -f "$scratch/json"
   whole_job $policy --json "$scratch/json"
@@ -135,6 +143,20 @@ for own in local:3/momentum diloco:5/adamw; do
       "$scratch/out"
   ok "$own: begins at zero with another number of workers"
 done
+
+# --- the model in parts: a stop ends where all of it is exchanged ---
+cp "$scratch/plain" "$job"
+{ echo 'policy = { fragments = 2; overlap = 2; inner = "momentum"; };'
+  echo 'checkpoint = { every = "10 steps"; };'; } >>"$job"
+begin_job diloco:6 && stop_job && [ $((at % 10)) -eq 0 ]
+ok 'diloco:6 in parts: stopped where all of the model is exchanged' ||
+  echo "# at $at"
+last_run="--set train.epochs=0 --set train.eval_every=never --set train.steps=$((at + 47))"
+# shellcheck disable=SC2086
+run 0 train "$job" $settings $last_run --resume --servers 3 && first=$(digest) &&
+  run 0 train "$job" --set 'cluster.policy="diloco:6"' $last_run &&
+  [ -n "$first" ] && [ "$(digest)" = "$first" ]
+ok 'diloco:6 in parts: the weights of a job that was not stopped'
 
 await 3 nobody_left
 ok 'nobody is left'

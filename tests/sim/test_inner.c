@@ -139,6 +139,14 @@ static const char *const local_momentum[] = {"cluster.policy=\"local:3\"",
 static const char *const diloco_adamw[] = {
     "cluster.policy=\"diloco:4\"", "policy.inner=adamw", "optimizer.lr=0.002",
     "train.eval_every=5 steps",    "train.batch=7",      NULL};
+/* in turn, merged late, and met at 5, 6, 10, .. */
+static const char *const diloco_in_parts[] = {"cluster.policy=\"diloco:4\"",
+                                              "policy.inner=momentum",
+                                              "policy.fragments=2",
+                                              "policy.overlap=2",
+                                              "train.eval_every=5 steps",
+                                              "checkpoint.every=6 steps",
+                                              NULL};
 /* files of several windows */
 static const char *const large_adam[] = {
     "cluster.policy=\"local:2\"",  "policy.inner=adam", "optimizer.lr=0.001",
@@ -610,8 +618,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         JOB(stopped_jobs_go_on_to_the_same_bits, local_momentum),
         JOB(stopped_jobs_go_on_to_the_same_bits, diloco_adamw),
+        JOB(stopped_jobs_go_on_to_the_same_bits, diloco_in_parts),
         JOB(same_bits_in_every_weather, local_momentum),
         JOB(same_bits_in_every_weather, diloco_adamw),
+        JOB(same_bits_in_every_weather, diloco_in_parts),
         JOB(same_bits_in_every_weather, large_adam),
         cmocka_unit_test(power_may_go_while_workers_save),
         cmocka_unit_test(a_full_disk_does_not_end_the_job),

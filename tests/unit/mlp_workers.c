@@ -117,6 +117,23 @@ static void want_all(struct gw_client *client, uint64_t version)
         want(client, key, version);
 }
 
+static size_t first_elem(size_t key)
+{
+    return key > 0 ? mlp_key_end[key - 1] : 0;
+}
+
+static size_t key_bytes(size_t key)
+{
+    return (mlp_key_end[key] - first_elem(key)) * sizeof(float);
+}
+
+/* Where the worker has told the client that its pushes lie. */
+static const float *pushed_at(const struct gw_client *client, size_t key)
+{
+    const struct gw_map *map = client->single->server.map;
+    return client->worker->gradients + map->key_offset[key] / sizeof(float);
+}
+
 enum gw_status gw_client_push(struct gw_client *client,
                               size_t first,
                               size_t n,
@@ -125,14 +142,15 @@ enum gw_status gw_client_push(struct gw_client *client,
                               uint32_t samples)
 {
     const struct gw_map *map = client->single->server.map;
-    const struct gw_worker *worker = client->worker;
     if (client->late && first < MLP_KEYS - 2)
         return GW_EAGAIN;
     for (size_t key = first; key < first + n; key++) {
+        const float *push = pushed_at(client, key);
+        client->is_out[key] = samples > 0;
+        memcpy(client->sent + first_elem(key), push, key_bytes(key));
         for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++)
             single_push(client->single, client->rank, map->chunk[c].local,
-                        clock, samples,
-                        worker->gradient[key] + map->chunk[c].key_elem);
+                        clock, samples, push + map->chunk[c].key_elem);
         want(client, key, next);
     }
     return GW_OK;
@@ -212,9 +230,16 @@ static void answered(void *owner,
     struct mlp_workers *all = owner;
     struct gw_worker *worker = &all->worker[rank];
     const struct gw_chunk *chunk = &all->single.server.map->chunk[frame->chunk];
+    struct gw_client *client = &all->client[rank];
+    size_t key = chunk->key;
+    /* a link may have broken, and all have been sent again */
+    if (client->is_out[key])
+        assert_memory_equal(pushed_at(client, key),
+                            client->sent + first_elem(key), key_bytes(key));
+    client->is_out[key] = 0;
     memcpy((char *)worker->weights + chunk->arena_offset, payload,
            frame->length);
-    all->client[rank].have[chunk->key] = frame->clock + 1;
+    client->have[key] = frame->clock + 1;
 }
 
 static void
@@ -295,7 +320,7 @@ static void seed(struct mlp_workers *all)
         rounded[i] = (float)w[i];
     for (uint32_t c = 0; c < shard->chunks; c++) {
         const struct gw_chunk *chunk = &map->chunk[shard->chunk[c].global];
-        size_t first = chunk->key > 0 ? mlp_key_end[chunk->key - 1] : 0;
+        size_t first = first_elem(chunk->key);
         single_seed(&all->single, c, rounded + first + chunk->key_elem);
     }
 }
@@ -334,7 +359,7 @@ void mlp_workers_read_server(const struct mlp_workers *all,
     for (uint32_t c = 0; c < shard->chunks; c++) {
         const struct gw_chunk *chunk =
             &all->single.server.map->chunk[shard->chunk[c].global];
-        size_t first = chunk->key > 0 ? mlp_key_end[chunk->key - 1] : 0;
+        size_t first = first_elem(chunk->key);
         memcpy(w + first + chunk->key_elem, gw_shard_weights(shard, c),
                chunk->elems * sizeof *w);
     }
@@ -344,7 +369,7 @@ void mlp_workers_read(const struct mlp_workers *all,
                       uint32_t rank,
                       float w[MLP_WEIGHTS])
 {
-    for (size_t key = 0, first = 0; key < MLP_KEYS; first = mlp_key_end[key++])
-        memcpy(w + first, all->worker[rank].weight[key],
-               (mlp_key_end[key] - first) * sizeof *w);
+    for (size_t key = 0; key < MLP_KEYS; key++)
+        memcpy(w + first_elem(key), all->worker[rank].weight[key],
+               key_bytes(key));
 }

@@ -17,6 +17,8 @@ struct gw_client {
     struct gw_worker *worker;
     uint64_t have[MLP_KEYS]; /* 1 + the clock that a key's weights are for */
     int late;                /* of this clock only the last layer leaves */
+    float sent[MLP_WEIGHTS]; /* which may have to be sent once more */
+    int is_out[MLP_KEYS];    /* until there is an answer */
 };
 
 /* Large: not on the stack. */

@@ -257,6 +257,58 @@ static void only_diloco_has_parts(void **state)
     refuses("diloco:500 until 5000, diloco:20", SETTINGS("policy.overlap=20"),
             "policy.overlap: 20 steps are too many for diloco:20, where the "
             "next exchange begins; it must be less than H");
+    composes("diloco:500 until 5000, diloco:20", SETTINGS("policy.overlap=19"));
+    refuses("diloco:1", SETTINGS("policy.overlap=1"),
+            "policy.overlap: 1 steps are too many for diloco:1, where the next "
+            "exchange begins; it must be less than H");
+    composes("diloco:1", SETTINGS("policy.fragments=1024"));
+    /* with what needs no overlap it is of no concern */
+    composes("local:4 until 50, diloco:20", SETTINGS("policy.overlap=10"));
+}
+
+/* Whole steps are of all of the model, and Adam has one count of updates. */
+static void parts_are_not_the_whole(void **state)
+{
+    (void)state;
+    refuses("diloco:16", SETTINGS("policy.fragments=2", "train.commit=whole"),
+            "train.commit: whole decides about all of the model at once, but "
+            "with policy.fragments it is not exchanged at once; set it to "
+            "auto");
+    refuses("diloco:16", SETTINGS("policy.overlap=2", "train.commit=whole"),
+            "train.commit: whole decides about all of the model at once, but "
+            "with policy.overlap it is not exchanged at once; set it to auto");
+    composes("diloco:16", SETTINGS("train.commit=whole"));
+    composes("diloco:16",
+             SETTINGS("policy.fragments=2", "train.commit=streaming"));
+
+    static const char *const counting[] = {"adam", "adamw"};
+    static const char *const others[] = {"auto", "sgd", "momentum", "nesterov"};
+    for (size_t i = 0; i < 2; i++) {
+        char outer[40], line[200];
+        snprintf(outer, sizeof outer, "policy.outer=%s", counting[i]);
+        snprintf(line, sizeof line,
+                 "policy.outer: %s counts the updates of all of the model, but "
+                 "with policy.fragments parts have had unlike many; take sgd, "
+                 "momentum or nesterov",
+                 counting[i]);
+        refuses("diloco:16", SETTINGS("policy.fragments=2", outer), line);
+        refuses("sync until 5, diloco:16",
+                SETTINGS("policy.fragments=2", outer), line);
+        composes("diloco:16", SETTINGS("policy.overlap=2", outer));
+        composes("diloco:16", SETTINGS(outer));
+    }
+    for (size_t i = 0; i < 4; i++) {
+        char outer[40];
+        snprintf(outer, sizeof outer, "policy.outer=%s", others[i]);
+        composes("diloco:16", SETTINGS("policy.fragments=2", outer));
+    }
+    /* the workers' own count their own */
+    composes("diloco:16", SETTINGS("policy.fragments=2", "policy.overlap=3",
+                                   "policy.inner=adamw", "policy.mix=0",
+                                   "optimizer.kind=adam"));
+    composes("diloco:16",
+             SETTINGS("policy.fragments=2", "train.batch=0",
+                      "train.global_batch=64", "train.split=speed"));
 }
 
 /* The first phase is fine in each of these. */
@@ -344,6 +396,7 @@ int main(void)
         cmocka_unit_test(workers_need_an_optimizer),
         cmocka_unit_test(delays_need_weights),
         cmocka_unit_test(only_diloco_has_parts),
+        cmocka_unit_test(parts_are_not_the_whole),
         cmocka_unit_test(every_phase_is_checked),
         cmocka_unit_test(defaults_depend_on_the_word),
         cmocka_unit_test(every_word_is_in_this_version),

@@ -11,6 +11,7 @@
  */
 #include "config.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -373,17 +374,16 @@ static void single_pushes_are_what_the_equations_say(void **state)
 
 /* ---- steps of workers' own ---- */
 
-static void plain_local_step(uint32_t rank)
+static void plain_local_step(uint32_t rank, uint64_t clock)
 {
     struct replica *replica = &bench.replica[rank];
     struct mlp_batch batch;
     double g[MLP_WEIGHTS];
-    mlp_batch(rank, bench.clock[rank], &batch);
+    mlp_batch(rank, clock, &batch);
     if (batch.n == 0)
         return;
     mlp_gradient(&batch, replica->x, g, &bench.clearance);
-    plain_update(&replica->optimizer, lr_at(bench.clock[rank]), MLP_WEIGHTS, g,
-                 replica->x);
+    plain_update(&replica->optimizer, lr_at(clock), MLP_WEIGHTS, g, replica->x);
     replica->samples += (uint32_t)batch.n;
 }
 
@@ -420,7 +420,7 @@ run_rounds(const char *policy, enum plain_kind kind, enum plain_kind outer_kind)
     for (uint64_t clock = 0; clock < STEPS; clock++) {
         for (uint32_t i = 0; i < RANKS; i++) {
             uint32_t rank = (uint32_t)(clock * 7 + i) % RANKS;
-            plain_local_step(rank);
+            plain_local_step(rank, clock);
             step(rank);
         }
         if ((clock + 1) % ROUND == 0 || clock + 1 == STEPS)
@@ -439,6 +439,160 @@ static void rounds_are_what_the_equations_say(void **state)
     }
 }
 
+/* ---- diloco in parts of the model ---- */
+
+#define TURN      6 /* H */
+#define PARTS_MAX 3
+#define NONE      UINT64_MAX
+
+struct streaming_row {
+    const char *label;
+    uint32_t parts;
+    uint64_t overlap;
+    double mix;
+};
+
+/* Large: not on the stack. */
+static struct part {
+    struct plain_optimizer outer;
+    uint32_t samples[RANKS]; /* since its last exchange */
+    uint64_t merge;          /* at this clock */
+} part[PARTS_MAX];
+
+/* Most come while an exchange is under way. */
+static int is_meeting(uint64_t clock)
+{
+    return clock % 21 == 0 || clock % 25 == 0;
+}
+
+/* Both layers go to the parts in turn: a third has none. */
+static int is_in_part(const struct streaming_row *row, size_t i, uint32_t p)
+{
+    return (i < mlp_key_end[1] ? 0u : 1u) % row->parts == p;
+}
+
+static void plain_merge(const struct streaming_row *row, uint32_t p, double own)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        double *x = bench.replica[rank].x;
+        for (size_t i = 0; i < MLP_WEIGHTS; i++)
+            if (is_in_part(row, i, p))
+                x[i] = own * x[i] + (1 - own) * bench.plain.w[i];
+    }
+    part[p].merge = NONE;
+}
+
+/* The outer step of a part; what that makes of the others is left. */
+static void plain_exchange(const struct streaming_row *row, uint32_t p)
+{
+    double way[MLP_WEIGHTS] = {0}, theta[MLP_WEIGHTS];
+    uint32_t samples = 0;
+    memcpy(theta, bench.plain.w, sizeof theta);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        uint32_t n = part[p].samples[rank];
+        for (size_t i = 0; i < MLP_WEIGHTS; i++)
+            way[i] += n * (theta[i] - bench.replica[rank].x[i]);
+        samples += n;
+        part[p].samples[rank] = 0;
+    }
+    for (size_t i = 0; i < MLP_WEIGHTS; i++)
+        way[i] /= samples;
+    plain_update(&part[p].outer, 0.7, MLP_WEIGHTS, way, theta);
+    for (size_t i = 0; i < MLP_WEIGHTS; i++)
+        if (is_in_part(row, i, p))
+            bench.plain.w[i] = theta[i];
+}
+
+/* Behind the step before `clock`; turns are counted from the last meeting. */
+static void plain_turns(const struct streaming_row *row,
+                        uint64_t clock,
+                        uint64_t last_meeting)
+{
+    for (uint32_t p = 0; p < row->parts; p++) {
+        uint64_t shift = p * TURN / row->parts;
+        if (is_meeting(clock)) {
+            if (part[p].merge != NONE)
+                plain_merge(row, p, row->mix);
+            plain_exchange(row, p);
+            plain_merge(row, p, 0);
+        } else if ((clock - last_meeting + shift) % TURN == 0) {
+            plain_exchange(row, p);
+            part[p].merge = clock + row->overlap;
+        }
+    }
+}
+
+/* Douillard et al. 2025. */
+static void plain_streaming(const struct streaming_row *row)
+{
+    uint64_t last_meeting = 0;
+    memset(part, 0, sizeof part);
+    for (uint32_t p = 0; p < row->parts; p++)
+        part[p] = (struct part){
+            .outer = {.kind = PLAIN_NESTEROV, .momentum = 0.9}, .merge = NONE};
+    for (uint64_t clock = 0; clock < STEPS; clock++) {
+        for (uint32_t p = 0; p < row->parts; p++) {
+            if (part[p].merge == clock)
+                plain_merge(row, p, row->mix);
+            for (uint32_t rank = 0; rank < RANKS; rank++)
+                part[p].samples[rank] += mlp_samples(rank, clock);
+        }
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            plain_local_step(rank, clock);
+        plain_turns(row, clock + 1, last_meeting);
+        last_meeting = is_meeting(clock + 1) ? clock + 1 : last_meeting;
+    }
+}
+
+/* All as far as the overlap lets them run ahead of rank 0, but not to a
+   meeting, which merges what is pending: exchanges are under way while others
+   have not come to them. */
+static void run_ahead(const struct streaming_row *row, uint64_t clock)
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        uint32_t rank = (uint32_t)(clock * 7 + i) % RANKS;
+        uint64_t until = clock;
+        while (until < clock + row->overlap * rank / 3 && !is_meeting(until) &&
+               !is_meeting(until + 1))
+            until++;
+        while (bench.clock[rank] < until)
+            step(rank);
+    }
+}
+
+static void run_streaming(const struct streaming_row *row, enum plain_kind kind)
+{
+    char parts[40], overlap[40], mix[40];
+    snprintf(parts, sizeof parts, "policy.fragments=%" PRIu32, row->parts);
+    snprintf(overlap, sizeof overlap, "policy.overlap=%" PRIu64, row->overlap);
+    snprintf(mix, sizeof mix, "policy.mix=%.17g", row->mix);
+    open_job("diloco:6", kind, STEPS,
+             SETTINGS(parts, overlap, mix, "train.eval_every=21 steps",
+                      "checkpoint.every=25 steps"));
+    plain_streaming(row);
+    for (uint64_t clock = 1; clock <= STEPS; clock++)
+        run_ahead(row, clock);
+    compare(row->label, kind);
+    mlp_workers_close(&bench.workers);
+}
+
+static void parts_are_exchanged_in_turn_and_merged_late(void **state)
+{
+    (void)state;
+    static const struct streaming_row rows[] = {
+        {"diloco:6, 2 parts", 2, 0, 0.5},
+        {"diloco:6, 2 parts, late", 2, 2, 0.375},
+        {"diloco:6, 3 parts", 3, 0, 0.375},
+        {"diloco:6, 3 parts, late", 3, 2, 0.5},
+        {"diloco:6, late", 1, 2, 0.5},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int kind = PLAIN_SGD; kind <= PLAIN_ADAMW; kind++)
+            run_streaming(&rows[r], (enum plain_kind)kind);
+}
+
+/* ---- elastic averaging ---- */
+
 /* Zhang et al. 2015, algorithm 1. */
 static void plain_elastic(uint32_t rank, double alpha)
 {
@@ -456,7 +610,7 @@ static void run_elastic(const char *policy, enum plain_kind kind)
     open_job(policy, kind, STEPS, SETTINGS(NULL));
     for (uint32_t i = 0; i < RANKS * STEPS; i++) {
         uint32_t rank = rank_at(&unlike, i);
-        plain_local_step(rank);
+        plain_local_step(rank, bench.clock[rank]);
         step(rank);
         if (bench.clock[rank] % 5 == 0)
             plain_elastic(rank, 0.9 / RANKS);
@@ -484,6 +638,7 @@ int main(void)
         cmocka_unit_test(steps_of_all_are_what_the_equations_say),
         cmocka_unit_test(single_pushes_are_what_the_equations_say),
         cmocka_unit_test(rounds_are_what_the_equations_say),
+        cmocka_unit_test(parts_are_exchanged_in_turn_and_merged_late),
         cmocka_unit_test(elastic_averaging_is_what_the_equations_say),
         cmocka_unit_test(every_frozen_result_was_met),
     };
