@@ -102,8 +102,8 @@ int cluster_run_until(struct cluster *cluster,
                       void *owner,
                       uint64_t limit_us);
 
-/* For cluster_run_until and gw_sim_at, with the cluster for their owner: whether
-   the job has begun; asks it to stop, as a signal does. */
+/* For cluster_run_until and gw_sim_at, with the cluster for their owner:
+   whether the job has begun; asks it to stop, as a signal does. */
 int cluster_is_running(void *cluster);
 void cluster_stop(void *cluster);
 
