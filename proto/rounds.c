@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static uint64_t in_steps(const struct gw_every *every, uint64_t steps_per_epoch)
 {
     uint64_t steps = every->n;
@@ -18,11 +23,14 @@ static uint64_t in_steps(const struct gw_every *every, uint64_t steps_per_epoch)
 struct gw_rounds gw_rounds_of(const struct gw_config *config,
                               const struct gw_policy_word *word,
                               uint64_t first,
-                              uint64_t last,
+                              uint64_t until,
+                              uint64_t total_steps,
                               uint64_t steps_per_epoch)
 {
-    struct gw_rounds rounds = {
-        .word = *word, .fragments = 1, .first = first, .last = last};
+    struct gw_rounds rounds = {.word = *word,
+                               .fragments = 1,
+                               .first = first,
+                               .last = earlier(until, total_steps)};
     if (word->kind != GW_POLICY_DILOCO)
         return rounds;
     rounds.fragments = (uint32_t)config->policy.fragments;
@@ -33,11 +41,6 @@ struct gw_rounds gw_rounds_of(const struct gw_config *config,
         rounds.meets[1] = in_steps(&config->checkpoint.every, steps_per_epoch);
     }
     return rounds;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* The meeting at or before a clock. */

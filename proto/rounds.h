@@ -33,11 +33,13 @@ struct gw_rounds {
     uint64_t meets[2];    /* steps, multiples are meetings; 0: none are */
 };
 
-/* Of a policy that holds from `first` up to and without `last`. */
+/* Of a policy that holds from `first` up to and without `until`, of a job of
+   so many steps. */
 struct gw_rounds gw_rounds_of(const struct gw_config *config,
                               const struct gw_policy_word *word,
                               uint64_t first,
-                              uint64_t last,
+                              uint64_t until,
+                              uint64_t total_steps,
                               uint64_t steps_per_epoch);
 
 /* The next clock after `clock` at which the fragment is exchanged. Under easgd

@@ -52,6 +52,17 @@ static int is_held(const struct gw_coordinator *self,
            word->n == self->regime.word.n;
 }
 
+/* Shard 0 decides when. */
+static void pass_on(struct gw_coordinator *self,
+                    enum gw_request_kind kind,
+                    const char *text)
+{
+    const struct gw_message message = {.kind = GW_MESSAGE_REQUEST,
+                                       .request = {.kind = kind, .text = text}};
+    gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
+                        &message);
+}
+
 static enum gw_status ask_policy(struct gw_coordinator *self,
                                  const char *text,
                                  char *answer,
@@ -72,13 +83,9 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
         snprintf(answer, room, "the policy is %s already", shown);
         return GW_OK;
     }
-    const struct gw_message message = {
-        .kind = GW_MESSAGE_REQUEST,
-        .request = {.kind = GW_REQUEST_POLICY, .text = shown}};
     gw_inner_expect(self, &word);
     self->asked = 1;
-    gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
-                        &message);
+    pass_on(self, GW_REQUEST_POLICY, shown);
     snprintf(answer, room,
              "switching to %s: it holds from the next step where all workers "
              "have one clock; the job is at step %" PRIu64,
@@ -99,11 +106,7 @@ static enum gw_status ask_checkpoint(struct gw_coordinator *self,
                          "checkpoint.dir");
     if (status != GW_OK)
         return status;
-    const struct gw_message message = {
-        .kind = GW_MESSAGE_REQUEST,
-        .request = {.kind = GW_REQUEST_CHECKPOINT, .text = ""}};
-    gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
-                        &message);
+    pass_on(self, GW_REQUEST_CHECKPOINT, "");
     snprintf(answer, room,
              "making a checkpoint: in %s, of the next step where all workers "
              "have one clock; the job is at step %" PRIu64,

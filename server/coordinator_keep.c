@@ -534,7 +534,7 @@ void gw_keeper_cut(struct gw_coordinator *self,
     if (!cut)
         return;
     gw_decision_state_read(decision, &cut->manifest.state);
-    cut->inner = gw_inner_at(self, decision->clock);
+    cut->inner = gw_inner_at(self, gw_decision_cut_version(decision));
     for (size_t i = 0; i < cut->manifest.n_ranks; i++) {
         struct gw_manifest_rank *rank = &cut->manifest.ranks[i];
         rank->data_cursor =

@@ -266,7 +266,10 @@ void gw_coordinator_decided(struct gw_coordinator *self,
     /* both are decided before anybody gets there */
     if (decision->kind != GW_DECIDE_SWITCH &&
         decision->kind != GW_DECIDE_SPLIT) {
-        gw_coordinator_switch_reached(self, decision->clock);
+        gw_coordinator_switch_reached(self,
+                                      decision->kind == GW_DECIDE_CUT
+                                          ? gw_decision_cut_version(decision)
+                                          : decision->clock);
         if (decision->clock > self->step)
             self->step = decision->clock;
     }

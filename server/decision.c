@@ -99,11 +99,6 @@ void gw_leader_destroy(struct gw_leader *leader)
     free(leader);
 }
 
-uint32_t gw_leader_number(const struct gw_leader *leader)
-{
-    return leader->number;
-}
-
 void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision)
 {
     int stands = decision->kind == GW_DECIDE_CUT ||

@@ -154,9 +154,6 @@ void gw_leader_switch(struct gw_leader *leader,
 /* A checkpoint is complete (or was given up), in the order of their cuts. */
 void gw_leader_stored(struct gw_leader *leader);
 
-/* The number of the last decision emitted. */
-uint32_t gw_leader_number(const struct gw_leader *leader);
-
 /* Scores [first, first + n), n >= 1, summed as the tree of the reduction. */
 struct gw_score
 gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n);

@@ -48,11 +48,11 @@ void gw_switch_hold(struct gw_leader *leader,
                     const struct gw_regime *regime,
                     uint64_t clock)
 {
-    uint64_t total = leader->options.total_steps;
+    const struct gw_leader_options *options = &leader->options;
     leader->regime = *regime;
-    leader->rounds = gw_rounds_of(leader->options.config, &regime->word, clock,
-                                  regime->until < total ? regime->until : total,
-                                  leader->options.steps_per_epoch);
+    leader->rounds =
+        gw_rounds_of(options->config, &regime->word, clock, regime->until,
+                     options->total_steps, options->steps_per_epoch);
 }
 
 static void

@@ -22,11 +22,9 @@ enum gw_status gw_switch_follow_rounds(struct gw_server *server,
                                        struct gw_error *error)
 {
     const struct gw_regime *regime = &server->regime;
-    uint64_t total = server->start.total_steps;
-    const struct gw_rounds rounds =
-        gw_rounds_of(&server->config, &regime->word, server->base_clock,
-                     regime->until < total ? regime->until : total,
-                     server->start.steps_per_epoch);
+    const struct gw_rounds rounds = gw_rounds_of(
+        &server->config, &regime->word, server->base_clock, regime->until,
+        server->start.total_steps, server->start.steps_per_epoch);
     return gw_shard_follow(server->shard, &rounds, error);
 }
 

@@ -94,6 +94,7 @@ check_PROGRAMS += \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
 	%D%/unit/test_split \
+	%D%/unit/test_split_leader \
 	%D%/unit/test_staleness \
 	%D%/unit/test_status \
 	%D%/unit/test_tcp_addresses \

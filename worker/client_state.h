@@ -5,6 +5,7 @@
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
  *   client_split.c    which part of a step is this rank's
+ *   client_even.c     one version of all chunks, for who was late
  *   client_switch.c   from one policy to the next
  *   client_files.c    this worker's part of checkpoints
  */
@@ -241,10 +242,8 @@ void gw_client_forget_pushes(struct gw_client *client);
 /* The first chunk that is pulled and not there yet, or none. */
 uint32_t gw_client_first_pulled(const struct gw_client *client);
 int gw_client_has_pulled(const struct gw_client *client);
-int gw_client_is_even(struct gw_client *client,
-                      uint64_t version,
-                      unsigned *rounds,
-                      uint64_t *even_p);
+/* Asks for a version of all chunks of a key. */
+void gw_client_want_key(struct gw_client *client, size_t key, uint64_t version);
 uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,
@@ -266,5 +265,11 @@ int gw_client_files_frame(struct gw_client *client,
    the name of its checkpoint. */
 uint64_t
 gw_client_file_name(const struct gw_client *client, char *text, size_t room);
+
+/* client_even.c */
+int gw_client_is_even(struct gw_client *client,
+                      uint64_t version,
+                      unsigned *rounds,
+                      uint64_t *even_p);
 
 #endif

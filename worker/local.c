@@ -330,9 +330,9 @@ static int take_up(struct gw_worker *worker,
                    uint64_t until)
 {
     const struct gw_plan *plan = &worker->plan;
-    const struct gw_rounds rounds = gw_rounds_of(
-        &worker->config, word, worker->clock,
-        until < plan->steps ? until : plan->steps, plan->steps_per_epoch);
+    const struct gw_rounds rounds =
+        gw_rounds_of(&worker->config, word, worker->clock, until, plan->steps,
+                     plan->steps_per_epoch);
     const char *inner = gw_config_policy_terms(&worker->config, word).inner;
     int anchors = gw_policy_is_together(word->kind);
     make_in(worker, worker->gradients);

@@ -4,6 +4,7 @@ libworker_a_SOURCES = \
 	%D%/client.h \
 	%D%/client_control.c \
 	%D%/client_data.c \
+	%D%/client_even.c \
 	%D%/client_files.c \
 	%D%/client_split.c \
 	%D%/client_state.h \

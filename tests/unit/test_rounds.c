@@ -35,7 +35,7 @@ static struct gw_rounds
 rounds_of(enum gw_policy_kind kind, uint64_t n, uint64_t first, uint64_t last)
 {
     const struct gw_policy_word word = {kind, n};
-    return gw_rounds_of(&config, &word, first, last, EPOCH);
+    return gw_rounds_of(&config, &word, first, UINT64_MAX, last, EPOCH);
 }
 
 /* ---- all at once ---- */
