@@ -137,6 +137,16 @@ static void cut(void *owner)
     trial.storm.cuts += gw_sim_cut(cluster.sim) != 0;
 }
 
+/* Where rounds end with their phase, the plan's next word begins just there. */
+static void audit_switch(const struct gw_decision *decision)
+{
+    const struct gw_regime *regime = &leading()->leader->regime;
+    if (trial.asks == 0 && !regime->each && decision->clock != regime->until)
+        FAILS("%.400s: %.40s begins at step %u, not at %u", trial.plan,
+              decision->policy, (unsigned)decision->clock,
+              (unsigned)regime->until);
+}
+
 /* Between the leader and its server. */
 static void tapped(void *owner, const struct gw_decision *decision)
 {
@@ -144,10 +154,12 @@ static void tapped(void *owner, const struct gw_decision *decision)
         trial.left_out += WORKERS - decision->ranks_n;
     if (decision->kind == GW_DECIDE_STEP && !decision->apply)
         trial.skipped++;
-    if (decision->kind == GW_DECIDE_SWITCH)
+    if (decision->kind == GW_DECIDE_SWITCH) {
         trial.switches++;
-    if (decision->kind == GW_DECIDE_SWITCH && trial.cuts_at_switch)
-        gw_sim_at(cluster.sim, storm_draw(&trial.storm, 3000), cut, NULL);
+        audit_switch(decision);
+        if (trial.cuts_at_switch)
+            gw_sim_at(cluster.sim, storm_draw(&trial.storm, 3000), cut, NULL);
+    }
     trial.emit(owner, decision);
 }
 
