@@ -168,7 +168,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 endif
 
 # Measuring programs: run by hand, on a quiet machine.
-EXTRA_DIST += %D%/perf/ddp.py %D%/perf/slowed.py
+EXTRA_DIST += %D%/perf/ddp.py %D%/perf/jobs.py %D%/perf/slowed.py \
+	%D%/perf/straggled.py
 GW_BENCHES = \
 	%D%/perf/bench_model
 EXTRA_PROGRAMS += $(GW_BENCHES)
@@ -180,7 +181,16 @@ bench: bench-programs gradweir$(EXEEXT)
 # what policies keep of two unlike workers' speeds; needs python3
 bench-slowed: gradweir$(EXEEXT)
 	python3 $(srcdir)/tests/perf/slowed.py --gradweir ./gradweir$(EXEEXT)
-.PHONY: bench bench-programs bench-slowed
+# sync and backup:1 under stragglers, beside their simulation
+if HAVE_CMOCKA
+EXTRA_PROGRAMS += %D%/perf/straggled
+%C%_perf_straggled_SOURCES = %D%/perf/straggled.c $(GW_CLUSTER)
+bench-straggled: gradweir$(EXEEXT) %D%/perf/straggled$(EXEEXT)
+	python3 $(srcdir)/tests/perf/straggled.py \
+	  --gradweir ./gradweir$(EXEEXT) \
+	  --simulator %D%/perf/straggled$(EXEEXT)
+endif
+.PHONY: bench bench-programs bench-slowed bench-straggled
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of

@@ -18,146 +18,50 @@ Needs two free cores; a machine with nothing else to do.
 """
 import argparse
 import contextlib
-import json
+import itertools
 import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-DATA = "/usr/share/datasets/fashion-mnist"
+import jobs
+
 SAMPLES = 60000
 PERIOD_S, RUNS_S = 0.080, 0.020  # of each period the slowed one runs so long
 ASYNC_ASKED, SPLIT_ASKED = 0.95, 0.90
 SYNC_WITHIN = 0.10  # of the slow one's pace
 
-JOB = """
-data = {{ train = ("{data}/train-images-idx3-ubyte.gz",
-                  "{data}/train-labels-idx1-ubyte.gz");
-         normalize = (0.286, 0.353); }};
-model = {{ kind = "cnn"; layers = ("conv 16 5", "pool 2", "conv 32 5", "pool 2",
-                                  "dense 128", "dense 10"); }};
-train = {{ steps = 1000000; eval_every = "never"; accumulate = 16; }};
-optimizer = {{ kind = "sgd"; lr = 0.001; }};
-log = {{ every = 1; }};
-"""
+
+def duty_cycle():
+    return ((PERIOD_S * turn, PERIOD_S * (turn + 1) - RUNS_S)
+            for turn in itertools.count())
 
 
-class DutyCycle:
-    """Lets a process run a part of the time, until it is told to stop."""
-
-    def __init__(self, pid):
-        self.pid, self.over = pid, threading.Event()
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-
-    def run(self):
-        begin = time.monotonic()
-        turn = 0
-        try:
-            while not self.over.is_set():
-                os.kill(self.pid, signal.SIGSTOP)
-                time.sleep(max(0, begin + (turn + 1) * PERIOD_S - RUNS_S -
-                               time.monotonic()))
-                os.kill(self.pid, signal.SIGCONT)
-                turn += 1
-                time.sleep(max(0, begin + turn * PERIOD_S - time.monotonic()))
-        except ProcessLookupError:
-            pass
-
-    def end(self):
-        self.over.set()
-        self.thread.join()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGCONT)
+def samples_per_s(job, batch, warm_up):
+    """Of its record, without the warm-up."""
+    steps = [one for one in job.steps() if one[0] >= warm_up]
+    if len(steps) < 3:
+        sys.exit("too few steps were logged; take longer --seconds")
+    (begin, first), (end, last) = steps[0], steps[-1]
+    return (last - first) * batch / (end - begin)
 
 
-class Job:
-    """A job of its own processes; `slowed` are ranks that are slowed."""
-
-    def __init__(self, options, scratch, name, workers, batch, slowed, settings):
-        self.batch, self.processes, self.cycles = batch, [], []
-        self.record = os.path.join(scratch, name + ".json")
-        job = os.path.join(scratch, "job")
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(self.record)
-        arguments = ["coordinator", job, "--json", self.record,
-                     "--set", f"cluster.workers={workers}",
-                     "--set", "cluster.servers=1",
-                     "--set", f"train.global_batch={batch}"]
-        for setting in settings:
-            arguments += ["--set", setting]
-        self.options = options
-        try:
-            coordinator = self.start(arguments, stdout=subprocess.PIPE)
-            address = self.address_of(coordinator)
-            self.start(["server", "--join", address])
-            for rank in range(workers):
-                worker = self.start(["worker", "--join", address, "--rank",
-                                     str(rank)])
-                if rank in slowed:
-                    self.cycles.append(DutyCycle(worker.pid))
-        except BaseException:
-            self.end()
-            raise
-
-    def start(self, arguments, stdout=subprocess.DEVNULL):
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("OPENBLAS_")}
-        process = subprocess.Popen([self.options.gradweir] + arguments,
-                                   stdout=stdout, stderr=subprocess.DEVNULL,
-                                   env=environment, text=True)
-        self.processes.append(process)
-        return process
-
-    def address_of(self, coordinator):
-        for line in coordinator.stdout:
-            if line.startswith("members join at "):
-                threading.Thread(target=coordinator.stdout.read,
-                                 daemon=True).start()
-                return line.split()[3].rstrip(":")
-        sys.exit("the coordinator says nothing; try its command by hand")
-
-    def samples_per_s(self):
-        """Of the record, without the warm-up."""
-        with open(self.record, encoding="ascii") as lines:
-            steps = [json.loads(line) for line in lines]
-        steps = [(one["wall_s"], one["step"]) for one in steps if "wall_s" in one
-                 and "step" in one]
-        steps = [one for one in steps if one[0] >= self.options.warm_up]
-        if len(steps) < 3:
-            sys.exit("too few steps were logged; take longer --seconds")
-        (begin, first), (end, last) = steps[0], steps[-1]
-        return (last - first) * self.batch / (end - begin)
-
-    def end(self):
-        for cycle in self.cycles:
-            cycle.end()
-        for process in self.processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        for process in self.processes:
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def run(options, scratch, jobs):
-    """Jobs at once: (name, workers, batch, slowed, settings) each."""
+def run(options, scratch, wanted):
+    """Jobs at once: (name, workers, batch, slowed ranks, settings) each."""
     running = []
-    try:
-        for job in jobs:
-            running.append(Job(options, scratch, *job))
+    with contextlib.ExitStack() as stack:
+        for name, workers, batch, slowed, settings in wanted:
+            job = jobs.Job(options.gradweir, scratch, name, workers,
+                           [f"train.global_batch={batch}",
+                            "train.accumulate=16", *settings])
+            stack.callback(job.close)
+            for rank in slowed:
+                pid = job.workers[rank].pid
+                stack.callback(jobs.Interruptions(pid, duty_cycle()).end)
+            running.append((job, batch))
         time.sleep(options.warm_up + options.seconds)
-    finally:
-        for job in running:
-            job.end()
-    return [job.samples_per_s() for job in running]
+    return [samples_per_s(job, batch, options.warm_up) for job, batch in running]
 
 
 def measure(options, scratch):
@@ -178,22 +82,16 @@ def measure(options, scratch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--gradweir", default="build/gradweir")
+    jobs.arguments(parser, 40, 25)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--batch", type=int, default=10000,
                         help="samples of a step of both workers, a part of "
                         "an epoch of 60000 whose half is one too")
-    parser.add_argument("--seconds", type=float, default=40,
-                        help="that are measured of each job")
-    parser.add_argument("--warm-up", type=float, default=25,
-                        help="seconds of each job that are not")
     options = parser.parse_args()
     if SAMPLES % options.batch or options.batch % 2:
         parser.error(f"--batch: {options.batch} does not divide {SAMPLES}, or is "
                      "odd: some steps would be shorter than others")
     with tempfile.TemporaryDirectory() as scratch:
-        with open(os.path.join(scratch, "job"), "w", encoding="ascii") as job:
-            job.write(JOB.format(data=DATA))
         rounds = [measure(options, scratch) for _ in range(options.rounds)]
     of = {name: statistics.median(one[name] for one in rounds)
           for name in rounds[0]}
