@@ -137,8 +137,7 @@ static uint64_t steps_of(const char *policy)
     for (size_t i = 0; i < WORKERS; i++)
         gw_sim_compute_model(job.cluster.worker[i].loop, compute_us,
                              &job.cluster.worker[i]);
-    cluster_run_until(&job.cluster, cluster_is_running, &job.cluster,
-                      LIMIT_US);
+    cluster_run_until(&job.cluster, cluster_is_running, &job.cluster, LIMIT_US);
     job.start_us = gw_sim_now(job.cluster.sim);
     if (job.stops > 0)
         gw_sim_at(job.cluster.sim, job.stop[0].begin_us, stop_next, NULL);
