@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	%D%/sim/test_hostile \
 	%D%/sim/test_inner \
 	%D%/sim/test_job \
+	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
@@ -127,6 +128,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_CLUSTER)
 %C%_sim_test_inner_SOURCES = %D%/sim/test_inner.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
+%C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \

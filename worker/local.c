@@ -144,6 +144,9 @@ enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n)
     for (size_t key = first; key < first + n && status == GW_OK; key++)
         if (is_due(worker, key))
             status = take(worker, key);
+    /* all stand still, and what has been taken so far comes again after that */
+    if (status == GW_EAGAIN)
+        memset(worker->local->taken, 0, worker->keys);
     return status;
 }
 
