@@ -1,7 +1,8 @@
 /*
  * Evaluations change nothing but what they tell: a job that is scored on the
  * way comes to the weights of one that is not, also where all ranks are brought
- * to a stand for it.
+ * to a stand for it; and one that goes on from a checkpoint is scored as often
+ * as its own job file says.
  */
 #include "config.h"
 
@@ -77,20 +78,57 @@ static void scored_jobs_come_to_the_same_weights(void **state)
     }
 }
 
-#define POLICY(word)                                                           \
+/* ---- how often ---- */
+
+/* A job that was scored at each step goes on with another interval: the next
+   score is the next that is due by it, and not when as many would have been. */
+static void the_interval_may_change_at_a_resume(void **state)
+{
+    const struct gw_sim_options lines = uneven_lines(1);
+    const char *settings[] = {*state,
+                              "cluster.workers=2",
+                              "checkpoint.dir=ck",
+                              "train.eval_every=1 steps",
+                              "train.steps=10",
+                              NULL,
+                              NULL};
+    cluster_open(&cluster, &lines, settings, NULL);
+    finish();
+    assert_int_equal(cluster.scores, 10);
+    cluster_end(&cluster);
+    settings[3] = "train.eval_every=8 steps";
+    settings[4] = "train.steps=40";
+    cluster_open(&cluster, &lines, settings, "ck");
+    finish();
+    assert_int_equal(cluster.scores, 4);
+    for (uint64_t i = 0; i < cluster.scores; i++)
+        assert_in_range(cluster.score[i].step, 16 + 8 * i, 16 + 8 * i + 3);
+    cluster_end(&cluster);
+    settings[3] = "train.eval_every=1 steps";
+    settings[4] = "train.steps=50";
+    cluster_open(&cluster, &lines, settings, "ck");
+    finish();
+    assert_in_range(cluster.scores, 10, 11); /* perhaps where it begins */
+    cluster_close(&cluster);
+}
+
+#define WITH(test, word)                                                       \
     {                                                                          \
-        "scored_jobs_come_to_the_same_weights/" word,                          \
-            scored_jobs_come_to_the_same_weights, NULL, NULL,                  \
+#test "/" word, test, NULL, NULL,                                      \
             (void *)(uintptr_t) "cluster.policy=\"" word "\""                  \
     }
+#define SAME(word)     WITH(scored_jobs_come_to_the_same_weights, word)
+#define INTERVAL(word) WITH(the_interval_may_change_at_a_resume, word)
 
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
-        POLICY("sync"),     POLICY("async"),    POLICY("ssp:1"),
-        POLICY("dc-async"), POLICY("easgd:1"),  POLICY("easgd:3"),
-        POLICY("local:3"),  POLICY("diloco:4"),
+        SAME("sync"),        SAME("async"),       SAME("ssp:1"),
+        SAME("dc-async"),    SAME("easgd:1"),     SAME("easgd:3"),
+        SAME("local:3"),     SAME("diloco:4"),    INTERVAL("sync"),
+        INTERVAL("async"),   INTERVAL("local:1"), INTERVAL("backup:1"),
+        INTERVAL("easgd:1"),
     };
     int failed = cmocka_run_group_tests_name("scores", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
