@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	%D%/sim/test_hostile \
 	%D%/sim/test_inner \
 	%D%/sim/test_job \
+	%D%/sim/test_late \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
@@ -63,6 +64,7 @@ check_PROGRAMS += \
 	%D%/unit/test_blend \
 	%D%/unit/test_blend_reference \
 	%D%/unit/test_config \
+	%D%/unit/test_config_check \
 	%D%/unit/test_config_job \
 	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
@@ -115,6 +117,7 @@ GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
+GW_STRANGER = %D%/sim/stranger.c %D%/sim/stranger.h $(GW_CLUSTER)
 GW_SINGLE = %D%/unit/single.c %D%/unit/single.h
 GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
@@ -125,10 +128,11 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
-%C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_CLUSTER)
+%C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)
 %C%_sim_test_inner_SOURCES = %D%/sim/test_inner.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
+%C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
