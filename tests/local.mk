@@ -44,6 +44,7 @@ check_PROGRAMS += \
 	%D%/sim/test_false_coordinator \
 	%D%/sim/test_hostile \
 	%D%/sim/test_inner \
+	%D%/sim/test_inner_files \
 	%D%/sim/test_job \
 	%D%/sim/test_late \
 	%D%/sim/test_scores \
@@ -115,6 +116,7 @@ GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
+GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_STRANGER = %D%/sim/stranger.c %D%/sim/stranger.h $(GW_CLUSTER)
@@ -129,7 +131,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)
-%C%_sim_test_inner_SOURCES = %D%/sim/test_inner.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_inner_SOURCES = \
+	%D%/sim/test_inner.c $(GW_INNER) $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_inner_files_SOURCES = \
+	%D%/sim/test_inner_files.c $(GW_INNER) $(GW_CLUSTER)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
