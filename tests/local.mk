@@ -84,6 +84,7 @@ check_PROGRAMS += \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
+	%D%/unit/test_mlp_rounds \
 	%D%/unit/test_mlp_rules \
 	%D%/unit/test_model \
 	%D%/unit/test_model_layers \
@@ -122,6 +123,9 @@ GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_STRANGER = %D%/sim/stranger.c %D%/sim/stranger.h $(GW_CLUSTER)
 GW_SINGLE = %D%/unit/single.c %D%/unit/single.h
 GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
+GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
+	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h \
+	%D%/unit/plain_mlp.c %D%/unit/plain_mlp.h $(GW_SINGLE) $(GW_PLAIN)
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
@@ -158,9 +162,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/table/test_member_login.c $(GW_COUPLE)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_each_SOURCES = %D%/unit/test_each.c $(GW_SINGLE) $(GW_PLAIN)
-%C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_SINGLE) \
-	$(GW_PLAIN) %D%/unit/plain_mlp.c %D%/unit/plain_mlp.h \
-	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h
+%C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)
+%C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_MLP_BENCH)
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
 %C%_unit_test_decision_policy_SOURCES = \
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
