@@ -166,8 +166,10 @@ static enum gw_exit find_and_command(const struct ctl *ctl)
     enum gw_exit code = GW_EXIT_FAILED;
     struct gw_error error;
     struct search *all = calloc(1, sizeof *all);
-    if (!all)
-        return gw_cli_usage("ctl: no memory");
+    if (!all) {
+        gw_fail(&error, GW_ENOMEM, "ctl: no memory to look for jobs");
+        return gw_cli_fail(&error);
+    }
     if (search(ctl, all, &error) != GW_OK) {
         code = gw_cli_fail(&error);
     } else {

@@ -55,6 +55,10 @@ enum gw_status gw_leader_create(const struct gw_leader_options *options,
         return gw_fail(error, GW_ENOMEM, "no memory for decisions");
     leader->options = *options;
     leader->state = options->state;
+    leader->dues_done = gw_evaluations_due(leader, options->state.clock);
+    /* more were made where the interval was another */
+    if (leader->dues_done > leader->state.evaluations)
+        leader->dues_done = leader->state.evaluations;
     gw_switch_hold(leader, &options->regime, options->state.clock);
     leader->next_clock = GW_NEVER_CLOCK;
     leader->seen_version = GW_NEVER_CLOCK;
@@ -441,12 +445,17 @@ gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
     return left;
 }
 
+uint64_t gw_evaluations_due(const struct gw_leader *leader, uint64_t clock)
+{
+    uint64_t every = leader->options.eval_steps;
+    return every ? clock / every : 0;
+}
+
 /* Those that are over, one that stands for several that were due counted as so
    many: steps may go by in between where nothing can be scored. */
 static uint32_t evaluations_by(const struct gw_leader *leader, uint64_t clock)
 {
-    uint64_t every = leader->options.eval_steps;
-    uint64_t due = every ? clock / every : 0;
+    uint64_t due = gw_evaluations_due(leader, clock);
     uint64_t made = (uint64_t)leader->state.evaluations + 1;
     return (uint32_t)(due > made ? due : made);
 }
@@ -473,6 +482,7 @@ static void decide_score(struct gw_leader *leader)
     int best = values[0] < state->best_loss;
     uint64_t clock = leader->score_clock;
     state->evaluations = evaluations_by(leader, clock);
+    leader->dues_done = gw_evaluations_due(leader, clock);
     state->evaluations_without_progress++;
     if (best) {
         state->best_loss = values[0];

@@ -63,8 +63,7 @@ static int cut_is_due(const struct gw_leader *leader)
 
 static int evaluation_is_due(const struct gw_leader *leader)
 {
-    uint64_t every = leader->options.eval_steps;
-    return every && leader->state.clock / every > leader->state.evaluations;
+    return gw_evaluations_due(leader, leader->state.clock) > leader->dues_done;
 }
 
 void gw_meet_maybe(struct gw_leader *leader)

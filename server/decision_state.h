@@ -48,6 +48,7 @@ struct gw_leader {
     uint8_t *scored;        /* [ranks] */
     uint32_t scores;
     uint64_t score_clock;
+    uint64_t dues_done; /* evaluations of those that were due */
 
     /* backup: whose pushes are where, of the clock that is gathered */
     uint8_t *arrived;   /* [shards][ranks] all of them are there */
@@ -76,6 +77,8 @@ void gw_leader_end(struct gw_leader *leader,
                    uint64_t clock,
                    enum gw_end_reason reason);
 int gw_leader_saves(const struct gw_leader *leader);
+/* Evaluations that the job file has for the steps up to `clock`. */
+uint64_t gw_evaluations_due(const struct gw_leader *leader, uint64_t clock);
 
 /* decision_count.c */
 enum gw_status gw_count_open(struct gw_leader *leader);

@@ -44,7 +44,10 @@ check_PROGRAMS += \
 	%D%/sim/test_false_coordinator \
 	%D%/sim/test_hostile \
 	%D%/sim/test_inner \
+	%D%/sim/test_inner_files \
 	%D%/sim/test_job \
+	%D%/sim/test_late \
+	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
@@ -62,6 +65,7 @@ check_PROGRAMS += \
 	%D%/unit/test_blend \
 	%D%/unit/test_blend_reference \
 	%D%/unit/test_config \
+	%D%/unit/test_config_check \
 	%D%/unit/test_config_job \
 	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
@@ -80,6 +84,7 @@ check_PROGRAMS += \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
 	%D%/unit/test_metrics \
+	%D%/unit/test_mlp_rounds \
 	%D%/unit/test_mlp_rules \
 	%D%/unit/test_model \
 	%D%/unit/test_model_layers \
@@ -112,10 +117,15 @@ GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
+GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
+GW_STRANGER = %D%/sim/stranger.c %D%/sim/stranger.h $(GW_CLUSTER)
 GW_SINGLE = %D%/unit/single.c %D%/unit/single.h
 GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
+GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
+	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h \
+	%D%/unit/plain_mlp.c %D%/unit/plain_mlp.h $(GW_SINGLE) $(GW_PLAIN)
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
@@ -124,9 +134,14 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
-%C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_CLUSTER)
-%C%_sim_test_inner_SOURCES = %D%/sim/test_inner.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)
+%C%_sim_test_inner_SOURCES = \
+	%D%/sim/test_inner.c $(GW_INNER) $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_inner_files_SOURCES = \
+	%D%/sim/test_inner_files.c $(GW_INNER) $(GW_CLUSTER)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
+%C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
+%C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
@@ -147,9 +162,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/table/test_member_login.c $(GW_COUPLE)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_each_SOURCES = %D%/unit/test_each.c $(GW_SINGLE) $(GW_PLAIN)
-%C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_SINGLE) \
-	$(GW_PLAIN) %D%/unit/plain_mlp.c %D%/unit/plain_mlp.h \
-	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h
+%C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)
+%C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_MLP_BENCH)
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
 %C%_unit_test_decision_policy_SOURCES = \
 	%D%/unit/test_decision_policy.c $(GW_LEADER)

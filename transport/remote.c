@@ -130,8 +130,8 @@ int gw_remote_frame(struct gw_remote *remote, const struct gw_frame *frame)
 {
     if (remote->phase != READING || frame->count != remote->request)
         return 1; /* of a request that was answered twice */
-    if (frame->window != remote->bounce_window || frame->offset != 0 ||
-        frame->length != piece_to_read(remote) ||
+    if (remote->n == 0 || frame->window != remote->bounce_window ||
+        frame->offset != 0 || frame->length != piece_to_read(remote) ||
         frame->clock != remote->offset + remote->got)
         return 0;
     memcpy(remote->to + remote->got, remote->bounce, frame->length);

@@ -29,6 +29,7 @@
 
 #include "worker/worker_state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,9 @@ enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n)
     for (size_t key = first; key < first + n && status == GW_OK; key++)
         if (is_due(worker, key))
             status = take(worker, key);
+    /* all stand still, and what has been taken so far comes again after that */
+    if (status == GW_EAGAIN)
+        memset(worker->local->taken, 0, worker->keys);
     return status;
 }
 
@@ -325,23 +329,38 @@ static int keep_rounds(struct gw_worker *worker, const struct gw_rounds *rounds)
     return 1;
 }
 
+static struct gw_rounds rounds_of(const struct gw_worker *worker,
+                                  const struct gw_policy_word *word,
+                                  uint64_t until)
+{
+    return gw_rounds_of(&worker->config, word, worker->clock, until,
+                        worker->plan.steps, worker->plan.steps_per_epoch);
+}
+
+/* Whether pushes can say how much they count; easgd's do by their steps. */
+static int rounds_fit(const struct gw_worker *worker,
+                      const struct gw_rounds *rounds)
+{
+    uint64_t steps = rounds->word.n;
+    if (rounds->last > rounds->first && rounds->last - rounds->first < steps)
+        steps = rounds->last - rounds->first;
+    return !gw_policy_is_together(rounds->word.kind) ||
+           gw_plan_fits_push(&worker->plan, steps);
+}
+
 static int take_up(struct gw_worker *worker,
                    const struct gw_policy_word *word,
-                   uint64_t until)
+                   const struct gw_rounds *rounds)
 {
-    const struct gw_plan *plan = &worker->plan;
-    const struct gw_rounds rounds =
-        gw_rounds_of(&worker->config, word, worker->clock, until, plan->steps,
-                     plan->steps_per_epoch);
     const char *inner = gw_config_policy_terms(&worker->config, word).inner;
     int anchors = gw_policy_is_together(word->kind);
     make_in(worker, worker->gradients);
     if (!worker->local)
         worker->local = calloc(1, sizeof *worker->local);
     struct gw_local *local = worker->local;
-    if (!local || !keep_rounds(worker, &rounds) ||
+    if (!local || !keep_rounds(worker, rounds) ||
         !keep_arena(worker, anchors, &local->own) ||
-        !keep_arena(worker, rounds.overlap > 0, &local->apart) ||
+        !keep_arena(worker, rounds->overlap > 0, &local->apart) ||
         !keep_states(worker, gw_optimizer_find(inner)))
         return 0;
     local->batch = gw_schedule_batch(&worker->config);
@@ -365,13 +384,20 @@ enum gw_status gw_local_switch(struct gw_worker *worker)
     }
     if (worker->local)
         gw_inner_close(&worker->local->inner);
-    if (take_up(worker, word, until))
-        return GW_OK;
-    gw_fail(worker->error, GW_ENOMEM,
-            "no memory for local steps: up to 4 arrays of %zu MiB",
-            (size_t)gw_client_arena_bytes(worker->client) >> 20);
-    gw_client_fail_with(worker->client, worker->error);
-    return GW_ENOMEM;
+    const struct gw_rounds rounds = rounds_of(worker, word, until);
+    if (!rounds_fit(worker, &rounds))
+        status = gw_fail(worker->error, GW_EUSAGE,
+                         "cluster.policy: a round of %" PRIu64 " steps of up "
+                         "to %" PRIu64 " samples is more than a push can "
+                         "count; take a smaller H",
+                         word->n, worker->plan.max_part);
+    else if (!take_up(worker, word, &rounds))
+        status = gw_fail(worker->error, GW_ENOMEM,
+                         "no memory for local steps: up to 4 arrays of %zu MiB",
+                         (size_t)gw_client_arena_bytes(worker->client) >> 20);
+    if (status != GW_OK)
+        gw_client_fail_with(worker->client, worker->error);
+    return status;
 }
 
 enum gw_status gw_local_load(struct gw_worker *worker)

@@ -80,6 +80,8 @@ enum gw_status gw_plan_make(const struct gw_config *config,
     if (gw_config_splits_by_speed(config))
         part = 2 * part < step ? 2 * part : step;
     made.max_batch = ceil_div(part, made.accumulate);
+    made.max_part =
+        gw_config_splits_by_speed(config) ? step : ceil_div(step, workers);
     *plan = made;
     return GW_OK;
 }
@@ -125,6 +127,13 @@ struct gw_plan_run gw_plan_share(struct gw_plan_run run,
     return (struct gw_plan_run){.first = run.first + begin, .n = end - begin};
 }
 
+int gw_plan_fits_push(const struct gw_plan *plan, uint64_t steps)
+{
+    uint64_t samples;
+    return !__builtin_mul_overflow(plan->max_part, steps, &samples) &&
+           samples <= UINT32_MAX;
+}
+
 uint64_t gw_plan_batches(struct gw_plan_run run, uint64_t max_batch)
 {
     assert(max_batch >= 1);
@@ -154,14 +163,6 @@ static uint64_t period_of(const struct gw_plan *plan,
         break;
     }
     return period;
-}
-
-int gw_plan_due(const struct gw_plan *plan,
-                const struct gw_every *every,
-                uint64_t step)
-{
-    uint64_t period = period_of(plan, every);
-    return step > 0 && period > 0 && step % period == 0;
 }
 
 uint64_t gw_plan_dues(const struct gw_plan *plan,

@@ -26,6 +26,7 @@ struct gw_plan {
     uint64_t global_batch; /* samples of a full step over all workers */
     uint64_t accumulate;   /* micro-batches of a mean part, at most */
     uint64_t max_batch;    /* samples of a micro-batch, at most */
+    uint64_t max_part;     /* samples of a rank's part of a step, at most */
     uint64_t steps_per_epoch;
     uint64_t steps; /* of the whole job */
 };
@@ -72,6 +73,10 @@ gw_plan_part(struct gw_plan_run run, uint64_t parts, uint64_t part);
 struct gw_plan_run gw_plan_share(struct gw_plan_run run,
                                  struct gw_split_range range);
 
+/* Whether a push can say the samples of a rank's part of `steps` steps
+   together: it has 32 bits for them. */
+int gw_plan_fits_push(const struct gw_plan *plan, uint64_t steps);
+
 /*
  * Batches of at most max_batch >= 1 that make up a run: how many (0 for an
  * empty one), and which is batch `index`. For the micro-batches of a rank's
@@ -84,15 +89,10 @@ struct gw_plan_run
 gw_plan_batch(struct gw_plan_run run, uint64_t max_batch, uint64_t index);
 
 /*
- * Whether what happens `every` so often is due at version `step`, that is when
- * `step` steps are done; never at 0. GW_SECONDS is not decided here and gives
- * 0, like GW_NEVER.
+ * At how many of the versions 1..step, that is when so many steps are done,
+ * what happens `every` so often is due. GW_SECONDS is not decided here and
+ * gives 0, like GW_NEVER.
  */
-int gw_plan_due(const struct gw_plan *plan,
-                const struct gw_every *every,
-                uint64_t step);
-
-/* At how many of the versions 1..step it is due. */
 uint64_t gw_plan_dues(const struct gw_plan *plan,
                       const struct gw_every *every,
                       uint64_t step);

@@ -379,24 +379,26 @@ static enum gw_status end_job(struct gw_worker *worker)
     return gw_client_finish(worker->client, worker->clock, digest, rss_bytes());
 }
 
-/* A job may have been stopped where its weights were to be scored, just before
-   they were. */
-static int first_is_scored(const struct gw_worker *worker)
+/*
+ * A job may have been stopped where its weights were to be scored, just before
+ * they were; and it may have been scored more often than it is from here on.
+ */
+static void begin_evaluations(struct gw_worker *worker)
 {
-    return gw_client_evaluations(worker->client) >=
-           gw_plan_dues(&worker->plan, &worker->config.train.eval_every,
-                        worker->clock);
+    uint64_t made = gw_client_evaluations(worker->client);
+    uint64_t dues = gw_plan_dues(
+        &worker->plan, &worker->config.train.eval_every, worker->clock);
+    worker->scored_clock = !gw_client_is_each(worker->client) && made >= dues
+                               ? worker->clock
+                               : NEVER_SCORED;
+    worker->dues_done = made < dues ? made : dues;
 }
 
 enum gw_status gw_step_run(struct gw_worker *worker)
 {
     enum gw_status status = GW_OK;
     worker->clock = gw_client_first_clock(worker->client);
-    worker->scored_clock =
-        !gw_client_is_each(worker->client) && first_is_scored(worker)
-            ? worker->clock
-            : NEVER_SCORED;
-    worker->dues_done = gw_client_evaluations(worker->client);
+    begin_evaluations(worker);
     worker->was_each = gw_client_is_each(worker->client);
     while (status == GW_OK) {
         status = next_clock(worker);

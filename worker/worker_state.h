@@ -59,8 +59,8 @@ struct gw_worker {
  * local.c: policies under which workers take steps of their own. Taken up where
  * the policy is one of these, with the worker's clock at its first one; what
  * the optimizer keeps goes on from one to the next. NULL where every step is
- * pushed. GW_ENOMEM, which is the client's failure too, and the client's
- * errors.
+ * pushed. GW_ENOMEM and GW_EUSAGE (rounds too long), which are the client's
+ * failure too, and the client's errors.
  */
 enum gw_status gw_local_switch(struct gw_worker *worker);
 /* Before the client attaches: errors of gw_inner_load. */

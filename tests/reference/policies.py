@@ -10,7 +10,7 @@ noise. All of them, and the starting point, are fractions that C and Python make
 alike, exact in fp32. Each policy is written from its paper in fp64; AdamW and
 Nesterov's momentum are PyTorch's. Needs torch and numpy; any version gives the
 same numbers. tests/unit/test_blend_reference.c does the same with our kernels,
-tests/unit/test_mlp_rules.c with workers and a server on the mlp.
+tests/unit/mlp_bench.c with workers and a server on the mlp.
 """
 import sys
 

@@ -350,6 +350,22 @@ void cluster_close(struct cluster *cluster)
     cluster->sim = NULL;
 }
 
+uint64_t cluster_at_servers(const struct cluster *cluster, enum gw_metric which)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < cluster->servers; i++)
+        sum += gw_metrics_get(&cluster->server[i].metrics, which);
+    return sum;
+}
+
+uint64_t cluster_at_workers(const struct cluster *cluster, enum gw_metric which)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < cluster->workers; i++)
+        sum += gw_metrics_get(&cluster->worker[i].metrics, which);
+    return sum;
+}
+
 void cluster_digest(const struct cluster *cluster, char hex[65])
 {
     gw_digest_hex(cluster->final.weights_sha256, hex);

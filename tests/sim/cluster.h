@@ -114,6 +114,12 @@ void cluster_end(struct cluster *cluster);
 /* Closes everything. */
 void cluster_close(struct cluster *cluster);
 
+/* A counter, summed over all servers, or over all workers. */
+uint64_t cluster_at_servers(const struct cluster *cluster,
+                            enum gw_metric which);
+uint64_t cluster_at_workers(const struct cluster *cluster,
+                            enum gw_metric which);
+
 /* The digest of the final weights, as hex. */
 void cluster_digest(const struct cluster *cluster, char hex[65]);
 

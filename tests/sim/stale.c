@@ -17,21 +17,6 @@ const struct gw_sim_options stale_calm = {
 
 /* ---- what is so at the end of every job ---- */
 
-uint64_t stale_counted(const struct gw_metrics *metrics, enum gw_metric which)
-{
-    struct gw_metrics_snapshot all = {0};
-    gw_metrics_collect(metrics, &all);
-    return all.value[which];
-}
-
-uint64_t stale_of_servers(const struct cluster *cluster, enum gw_metric which)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < cluster->servers; i++)
-        sum += stale_counted(&cluster->server[i].metrics, which);
-    return sum;
-}
-
 const struct gw_shard_chunk *stale_chunk(const struct cluster *cluster)
 {
     for (size_t i = 0; i < cluster->servers; i++)
@@ -57,8 +42,8 @@ static const char *shard_is_wrong(const struct cluster *cluster,
         for (uint32_t rank = 0; rank < shard->ranks; rank++)
             if (shard->slot[(size_t)rank * shard->chunks + i].mark !=
                 server->clocks[rank] +
-                    stale_counted(&cluster->worker[rank].metrics,
-                                  GW_METRIC_STEPS))
+                    gw_metrics_get(&cluster->worker[rank].metrics,
+                                   GW_METRIC_STEPS))
                 return "a mark is not its worker's clock";
     }
     return NULL;
@@ -67,13 +52,12 @@ static const char *shard_is_wrong(const struct cluster *cluster,
 /* NULL, or what is wrong with the job that has ended. */
 const char *stale_audit(const struct cluster *cluster)
 {
-    uint64_t pushes = 0;
-    for (size_t i = 0; i < cluster->workers; i++)
-        pushes += stale_counted(&cluster->worker[i].metrics, GW_METRIC_STEPS);
+    uint64_t pushes = cluster_at_workers(cluster, GW_METRIC_STEPS);
     const struct gw_server *server = cluster->server[0].server;
     pushes *= server->map->chunks;
     uint64_t stride = gw_rounds_next(&server->shard->rounds, 0, 0);
-    if (stale_of_servers(cluster, GW_METRIC_PUSHES_APPLIED) * stride != pushes)
+    if (cluster_at_servers(cluster, GW_METRIC_PUSHES_APPLIED) * stride !=
+        pushes)
         return "pushes applied are not pushes made";
     for (size_t i = 0; i < cluster->servers; i++) {
         const char *why = shard_is_wrong(cluster, cluster->server[i].server);

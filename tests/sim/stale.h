@@ -36,9 +36,6 @@ void stale_add_optimizer(struct stale_job *job, unsigned which);
 /* Unlike machines: worker r computes for 1 to r + 1 ms. */
 void stale_be_unlike(struct cluster *cluster);
 
-uint64_t stale_counted(const struct gw_metrics *metrics, enum gw_metric which);
-uint64_t stale_of_servers(const struct cluster *cluster, enum gw_metric which);
-
 /* Any chunk: all have the same updates and pushes. */
 const struct gw_shard_chunk *stale_chunk(const struct cluster *cluster);
 

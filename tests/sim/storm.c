@@ -2,6 +2,8 @@
 
 #include "tests/sim/storm.h"
 
+#include <stdio.h>
+
 #include "proto/random.h"
 #include "transport/member.h"
 
@@ -108,4 +110,49 @@ void storm_blow(struct storm *storm, struct cluster *cluster)
     if (storm->faults > 0)
         gw_sim_at(cluster->sim, storm_draw(storm, 2 * storm->gust_us), gust,
                   storm);
+}
+
+int storm_run(struct cluster *cluster,
+              uint64_t limit_us,
+              struct sweep_outcome *outcome)
+{
+    if (cluster_run(cluster, limit_us))
+        return 1;
+    snprintf(outcome->why, sizeof outcome->why,
+             "%.100s: it does not end (step %u, last note: %.400s)",
+             cluster->config.cluster.policy, (unsigned)cluster->steps,
+             cluster->note);
+    return 0;
+}
+
+static int ends_with(const char *who,
+                     size_t i,
+                     enum gw_status status,
+                     const char *text,
+                     enum gw_status wanted,
+                     struct sweep_outcome *outcome)
+{
+    if (status != wanted)
+        snprintf(outcome->why, sizeof outcome->why,
+                 "%.100s %zu ends with: %.400s", who, i, text);
+    return status == wanted;
+}
+
+int storm_ends_with(const struct cluster *cluster,
+                    enum gw_status wanted,
+                    struct sweep_outcome *outcome)
+{
+    int so = ends_with(cluster->config.cluster.policy, 0, cluster->final.status,
+                       cluster->text, wanted, outcome);
+    for (size_t i = 0; so && i < cluster->workers; i++)
+        so = ends_with("worker", i, cluster->worker[i].status,
+                       cluster->worker[i].error.text, wanted, outcome);
+    for (size_t i = 0; so && i < cluster->servers; i++)
+        so = ends_with("server", i, cluster->server[i].status,
+                       cluster->server[i].text, wanted, outcome);
+    if (!so || wanted != GW_OK || cluster->final.has_weights)
+        return so;
+    snprintf(outcome->why, sizeof outcome->why, "%s: it ends without weights",
+             cluster->config.cluster.policy);
+    return 0;
 }

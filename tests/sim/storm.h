@@ -7,6 +7,7 @@
 #define GW_TESTS_STORM_H
 
 #include "tests/sim/cluster.h"
+#include "tests/sim/sweep.h"
 
 struct storm {
     struct cluster *cluster;
@@ -29,5 +30,17 @@ void storm_begin(struct storm *storm,
 
 /* Lets it loose on a cluster that is open and has not run yet. */
 void storm_blow(struct storm *storm, struct cluster *cluster);
+
+/* Runs the job through it. Returns 0, with a line in `outcome`, where the job
+   does not end. */
+int storm_run(struct cluster *cluster,
+              uint64_t limit_us,
+              struct sweep_outcome *outcome);
+
+/* Whether the job, every worker and every server ended with `wanted`; the
+   line in `outcome` says who did not. */
+int storm_ends_with(const struct cluster *cluster,
+                    enum gw_status wanted,
+                    struct sweep_outcome *outcome);
 
 #endif

@@ -4,8 +4,12 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <cmocka.h>
 
 #define CHILDREN_MAX 16
 
@@ -161,4 +166,20 @@ uint64_t sweep(const char *name,
         sum[i] = atomic_load(&board->count[i]);
     munmap(board, sizeof *board);
     return failed;
+}
+
+void sweep_all(const char *name,
+               uint64_t seeds,
+               void (*one)(uint64_t seed, struct sweep_outcome *outcome),
+               const char *const happened[SWEEP_COUNTS])
+{
+    uint64_t sum[SWEEP_COUNTS];
+    uint64_t failed = sweep(name, seeds, one, sum);
+    printf("# %s:", name);
+    for (size_t i = 0; i < SWEEP_COUNTS && happened[i]; i++)
+        printf("%s %" PRIu64 " %s", i > 0 ? "," : "", sum[i], happened[i]);
+    printf("\n");
+    assert_int_equal(failed, 0);
+    for (size_t i = 0; i < SWEEP_COUNTS && happened[i]; i++)
+        assert_true(sum[i] > 0 || sweep_is_replay());
 }

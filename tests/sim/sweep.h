@@ -29,6 +29,16 @@ uint64_t sweep(const char *name,
                void (*one)(uint64_t seed, struct sweep_outcome *outcome),
                uint64_t sum[SWEEP_COUNTS]);
 
+/*
+ * The same, where every seed must go well: prints the counts by their names
+ * (NULL: there is no such count), and fails the test where a seed failed or,
+ * over many seeds, something of it never happened.
+ */
+void sweep_all(const char *name,
+               uint64_t seeds,
+               void (*one)(uint64_t seed, struct sweep_outcome *outcome),
+               const char *const happened[SWEEP_COUNTS]);
+
 /* Non-zero when one seed is replayed: counts over many do not hold then. */
 int sweep_is_replay(void);
 

@@ -27,27 +27,19 @@ static struct cluster cluster;
 static const struct gw_sim_options calm = {
     .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};
 
-static uint64_t counted(const struct gw_metrics *metrics, enum gw_metric which)
-{
-    struct gw_metrics_snapshot all = {0};
-    gw_metrics_collect(metrics, &all);
-    return all.value[which];
-}
-
 static uint64_t at_servers(enum gw_metric which)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < cluster.servers; i++)
-        sum += counted(&cluster.server[i].metrics, which);
-    return sum;
+    return cluster_at_servers(&cluster, which);
 }
 
 static uint64_t at_workers(enum gw_metric which)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < cluster.workers; i++)
-        sum += counted(&cluster.worker[i].metrics, which);
-    return sum;
+    return cluster_at_workers(&cluster, which);
+}
+
+static uint64_t at_worker(size_t rank, enum gw_metric which)
+{
+    return gw_metrics_get(&cluster.worker[rank].metrics, which);
 }
 
 static void finish(void)
@@ -253,12 +245,11 @@ static void the_slow_score_and_end_with_all(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(cluster.score[i].step, 10 * (i + 1));
     assert_true(cluster.score[3].loss < cluster.score[0].loss);
-    assert_int_equal(counted(&cluster.worker[0].metrics, GW_METRIC_STEPS), 40);
-    assert_int_equal(counted(&cluster.worker[0].metrics, GW_METRIC_SAMPLES),
-                     400);
+    assert_int_equal(at_worker(0, GW_METRIC_STEPS), 40);
+    assert_int_equal(at_worker(0, GW_METRIC_SAMPLES), 400);
     /* it gives up in time, and pushes nothing */
-    assert_int_equal(counted(&cluster.worker[1].metrics, GW_METRIC_STEPS), 0);
-    assert_int_equal(counted(&cluster.worker[1].metrics, GW_METRIC_SAMPLES), 0);
+    assert_int_equal(at_worker(1, GW_METRIC_STEPS), 0);
+    assert_int_equal(at_worker(1, GW_METRIC_SAMPLES), 0);
     if (audit(2, 40))
         fail_msg("%s", audit(2, 40));
     cluster_close(&cluster);
@@ -384,6 +375,14 @@ enum {
     COUNT_DUPLICATES,
 };
 
+static const char *const happened[SWEEP_COUNTS] = {
+    [COUNT_CUTS] = "cuts",
+    [COUNT_RECONNECTS] = "reconnects",
+    [COUNT_LATE] = "pushes late",
+    [COUNT_GIVEN_UP] = "steps not pushed",
+    [COUNT_DUPLICATES] = "pushes twice",
+};
+
 static uint64_t quorum;
 
 static void open_stormy_job(struct storm *storm,
@@ -415,24 +414,15 @@ static void open_stormy_job(struct storm *storm,
 static void judge(struct sweep_outcome *outcome)
 {
     const char *wrong = audit(quorum, STEPS);
-    if (cluster.final.status != GW_OK || !cluster.final.has_weights)
-        snprintf(outcome->why, sizeof outcome->why, "it ends with: %s",
-                 cluster.text);
-    else if (cluster.steps != STEPS)
+    if (!storm_ends_with(&cluster, GW_OK, outcome))
+        return;
+    if (cluster.steps != STEPS)
         snprintf(outcome->why, sizeof outcome->why, "%u steps reported",
                  (unsigned)cluster.steps);
     else if (at_workers(GW_METRIC_SAMPLES) != samples_of(quorum, STEPS))
         snprintf(outcome->why, sizeof outcome->why, "other samples counted");
     else if (wrong)
         snprintf(outcome->why, sizeof outcome->why, "%s", wrong);
-    for (size_t i = 0; i < cluster.workers; i++)
-        if (cluster.worker[i].status != GW_OK)
-            snprintf(outcome->why, sizeof outcome->why, "worker %zu: %s", i,
-                     cluster.worker[i].error.text);
-    for (size_t i = 0; i < cluster.servers; i++)
-        if (cluster.server[i].status != GW_OK)
-            snprintf(outcome->why, sizeof outcome->why, "server %zu: %s", i,
-                     cluster.server[i].text);
 }
 
 static void one(uint64_t seed, struct sweep_outcome *outcome)
@@ -442,12 +432,8 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     storm_begin(&storm, seed, &lines);
     open_stormy_job(&storm, &lines);
     storm_blow(&storm, &cluster);
-    if (cluster_run(&cluster, STORM_US))
+    if (storm_run(&cluster, STORM_US, outcome))
         judge(outcome);
-    else
-        snprintf(outcome->why, sizeof outcome->why,
-                 "it does not end (step %u, last note: %s)",
-                 (unsigned)cluster.steps, cluster.note);
     outcome->count[COUNT_CUTS] = storm.cuts;
     outcome->count[COUNT_RECONNECTS] = at_workers(GW_METRIC_RECONNECTS);
     outcome->count[COUNT_LATE] = at_servers(GW_METRIC_PUSHES_LATE);
@@ -460,18 +446,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
 static void each_push_counts_once_in_every_weather(void **state)
 {
     (void)state;
-    uint64_t sum[SWEEP_COUNTS];
-    uint64_t failed = sweep("backup", SEEDS, one, sum);
-    printf("# backup: %u cuts, %u reconnects, %u pushes late, %u steps not "
-           "pushed, %u pushes twice\n",
-           (unsigned)sum[COUNT_CUTS], (unsigned)sum[COUNT_RECONNECTS],
-           (unsigned)sum[COUNT_LATE], (unsigned)sum[COUNT_GIVEN_UP],
-           (unsigned)sum[COUNT_DUPLICATES]);
-    assert_int_equal(failed, 0);
-    if (sweep_is_replay())
-        return;
-    for (size_t i = COUNT_CUTS; i <= COUNT_DUPLICATES; i++)
-        assert_true(sum[i] > 0);
+    sweep_all("backup", SEEDS, one, happened);
 }
 
 int main(void)

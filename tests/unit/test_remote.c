@@ -236,6 +236,9 @@ static void a_file_is_read_in_pieces(void **state)
     static uint8_t to[FILE_BYTES];
     struct gw_remote *remote = begin();
     gw_remote_read(remote, 12, "f", 0, NULL, 0, done, &outcome);
+    const struct gw_frame nothing = {
+        .kind = GW_FRAME_FILE, .window = asked.window, .count = asked.request};
+    assert_int_equal(gw_remote_frame(remote, &nothing), 0); /* no size */
     reply(remote, (struct gw_file_reply){.bytes = FILE_BYTES});
     assert_int_equal(outcome.n, 1);
     assert_int_equal(outcome.bytes, FILE_BYTES);

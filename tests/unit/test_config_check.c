@@ -1,0 +1,202 @@
+/* proto/config: what a job's keys may say together, and what they may not. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "proto/config.h"
+#include "proto/config_value.h"
+
+static struct gw_config config; /* large: not on the stack */
+
+static void apply(const char *const *settings)
+{
+    struct gw_error error;
+    for (; *settings; settings++) {
+        if (gw_config_set(&config, *settings, &error))
+            fail_msg("%s", error.text);
+    }
+}
+
+/* A job that passes the check, with some settings on top of it. */
+#define SETTINGS(...)                                                          \
+    (const char *const[])                                                      \
+    {                                                                          \
+        __VA_ARGS__, NULL                                                      \
+    }
+static void good_job(const char *const *settings)
+{
+    gw_config_default(&config);
+    apply(SETTINGS("data.train=x,y", "data.test=x,y", "model.layers=4,2",
+                   "train.batch=64", "train.steps=10"));
+    apply(settings);
+}
+
+static void check_passes(const char *const *settings)
+{
+    struct gw_error error;
+    good_job(settings);
+    if (gw_config_check(&config, &error))
+        fail_msg("%s", error.text);
+}
+
+static void check_refuses(const char *const *settings, const char *line)
+{
+    struct gw_error error = {0};
+    good_job(settings);
+    assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+    assert_string_equal(error.text, line);
+}
+
+static void good_jobs_pass_the_check(void **state)
+{
+    (void)state;
+    check_passes(SETTINGS("log.every=5"));
+    check_passes(SETTINGS("train.batch=0", "train.global_batch=100"));
+    check_passes(SETTINGS("train.steps=0", "train.epochs=100"));
+    check_passes(SETTINGS("data.test=", "train.eval_every=never"));
+    check_passes(SETTINGS("data.normalize=0.5,0.25"));
+    check_passes(SETTINGS("train.clip=1", "train.commit=whole"));
+    check_passes(SETTINGS("train.clip=1", "train.nonfinite=skip",
+                          "train.loss_scale=dynamic", "optimizer.kind=lamb"));
+    check_passes(SETTINGS("train.commit=streaming"));
+    check_passes(SETTINGS("train.early_stop=3"));
+    check_passes(SETTINGS("train.batch=0", "train.global_batch=100",
+                          "train.split=speed", "train.split_from=run.json"));
+    check_passes(SETTINGS("cluster.transport=tcp"));
+}
+
+static void contradictions_are_refused(void **state)
+{
+    (void)state;
+    check_refuses(SETTINGS("train.batch=0"),
+                  "train.batch and train.global_batch: neither is given, set "
+                  "exactly one (samples per worker, or over all workers)");
+    check_refuses(SETTINGS("train.global_batch=128"),
+                  "train.batch and train.global_batch: both are given, set "
+                  "exactly one (samples per worker, or over all workers)");
+    check_refuses(SETTINGS("train.steps=0"),
+                  "train.epochs and train.steps: neither is given, set exactly "
+                  "one (passes over the data, or updates)");
+    check_refuses(SETTINGS("train.epochs=5"),
+                  "train.epochs and train.steps: both are given, set exactly "
+                  "one (passes over the data, or updates)");
+    check_refuses(SETTINGS("data.train="),
+                  "data.train: no files are given to train on");
+    check_refuses(SETTINGS("data.test="),
+                  "data.test: no files are given for train.eval_every; give "
+                  "some, or set that to \"never\"");
+    check_refuses(SETTINGS("data.normalize=0.5"),
+                  "data.normalize: 1 numbers are given, but they come in pairs "
+                  "of mean and deviation");
+    check_refuses(SETTINGS("model.layers="),
+                  "model.layers: no layers are given, such as 784, 512, 10 for "
+                  "an mlp");
+    check_refuses(SETTINGS("train.eval_every=30 seconds"),
+                  "train.eval_every: takes steps or epochs, since seconds "
+                  "differ from run to run");
+    check_refuses(SETTINGS("train.eval_every=never", "train.early_stop=2"),
+                  "train.early_stop: nothing is scored while train.eval_every "
+                  "is \"never\"");
+    check_refuses(SETTINGS("train.split=speed"),
+                  "train.split: speed divides train.global_batch, but "
+                  "train.batch gives every worker the same; set "
+                  "train.global_batch instead");
+    check_refuses(SETTINGS("train.split_from=run.json"),
+                  "train.split_from: repeats how a run with train.split = "
+                  "speed divided its samples; set train.split to \"speed\" "
+                  "too, or leave this empty");
+    check_refuses(SETTINGS("worker.pin=true"),
+                  "worker.pin: this version binds no threads to cores; leave "
+                  "it false, and start the process with taskset");
+    check_refuses(SETTINGS("server.pin=true"),
+                  "server.pin: this version binds no threads to cores; leave "
+                  "it false, and start the process with taskset");
+}
+
+static void streaming_says_why_not(void **state)
+{
+    (void)state;
+    check_refuses(SETTINGS("train.commit=streaming", "train.clip=1"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with train.clip the norm of the whole gradient comes first; "
+                  "set it to auto or whole");
+    check_refuses(SETTINGS("train.commit=streaming", "train.nonfinite=skip"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with train.nonfinite = skip all shards must skip the same "
+                  "steps; set it to auto or whole");
+    check_refuses(SETTINGS("train.commit=streaming", "train.loss_scale=128"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with train.loss_scale all shards must skip the steps that "
+                  "overflow; set it to auto or whole");
+    check_refuses(SETTINGS("train.commit=streaming", "optimizer.kind=lamb"),
+                  "train.commit: streaming updates each chunk by itself, but "
+                  "with optimizer.kind = lamb the norm of a whole key comes "
+                  "first; set it to auto or whole");
+}
+
+/* The struct may come from elsewhere than the parser. */
+static void not_in_this_version(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    static const struct {
+        size_t offset;
+        const char *text, *line;
+    } later[] = {
+        {offsetof(struct gw_config, train.precision), "bf16",
+         "train.precision: \"bf16\" is not in this version, it has fp32"},
+        {offsetof(struct gw_config, train.split), "fast",
+         "train.split: \"fast\" is not in this version, it has even or "
+         "speed"},
+        {offsetof(struct gw_config, cluster.transport), "rdma",
+         "cluster.transport: \"rdma\" is not in this version, it has auto, tcp "
+         "or sim"},
+        {offsetof(struct gw_config, worker.device), "cuda:0",
+         "worker.device: \"cuda:0\" is not in this version, it has auto or "
+         "cpu"},
+        {offsetof(struct gw_config, train.loss_scale), "0",
+         "train.loss_scale: 0 is out of range 1e-30..1e+30"},
+    };
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        good_job(SETTINGS("log.every=5"));
+        strcpy((char *)&config + later[i].offset, later[i].text);
+        assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+        assert_string_equal(error.text, later[i].line);
+    }
+}
+
+static void jobs_too_long_to_send_are_refused(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    good_job(SETTINGS("log.every=5"));
+    config.data.train.n = config.data.test.n = config.data.augment.n =
+        config.model.layers.n = GW_LIST_MAX;
+    for (size_t i = 0; i < GW_LIST_MAX; i++) {
+        memset(config.data.train.item[i], '"', GW_STRING_MAX - 1);
+        memset(config.data.test.item[i], 'x', GW_STRING_MAX - 1);
+        memset(config.data.augment.item[i], 'x', GW_STRING_MAX - 1);
+        memset(config.model.layers.item[i], 'x', GW_STRING_MAX - 1);
+    }
+    assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+    assert_string_equal(error.text,
+                        "the job is longer than 49152 bytes as text, members "
+                        "cannot be sent it; shorten its lists");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_jobs_pass_the_check),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(streaming_says_why_not),
+        cmocka_unit_test(not_in_this_version),
+        cmocka_unit_test(jobs_too_long_to_send_are_refused),
+    };
+    return cmocka_run_group_tests_name("config check", tests, NULL, NULL);
+}
