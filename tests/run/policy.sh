@@ -158,6 +158,46 @@ run 0 train "$job" $settings $last_run --resume --servers 3 && first=$(digest) &
   [ -n "$first" ] && [ "$(digest)" = "$first" ]
 ok 'diloco:6 in parts: the weights of a job that was not stopped'
 
+# goes_on OPTION...: with the job that was stopped, from where it was.
+goes_on() {
+  rm -rf "$scratch/again" && cp -r "$scratch/stopped" "$scratch/again" &&
+    run 0 train "$job" --resume --set train.epochs=0 --set "train.steps=$((at + 47))" \
+      --set checkpoint.dir="$scratch/again" "$@"
+}
+rm -rf "$scratch/stopped"
+begin_job diloco:6 && stop_job && cp -r "$scratch/c" "$scratch/stopped" &&
+  goes_on --set cluster.policy=diloco:6 --set train.eval_every=never &&
+  ! grep -q 'bits will differ\|made under' "$scratch/out" &&
+  goes_on --set cluster.policy=diloco:6 --set train.eval_every=20 &&
+  ! grep -q 'bits will differ\|made under' "$scratch/out"
+ok 'diloco:6 in parts: gone on with, and the same meetings'
+goes_on --set cluster.policy=diloco:6 --set train.eval_every=4 &&
+  grep -q '^train.eval_every was never, now it is 4 steps: all parts of the model meet at other steps, so the bits will differ$' "$scratch/out" &&
+  ! grep -q '^checkpoint.every was' "$scratch/out" &&
+  goes_on --set cluster.policy=diloco:6 --set train.eval_every=never --set checkpoint.every=never &&
+  grep -q '^checkpoint.every was 10 steps, now it is never: all parts' "$scratch/out"
+ok 'diloco:6 in parts: other meetings are told'
+
+# --- another policy than the checkpoint's ---
+cp "$scratch/plain" "$job"
+goes_on --set cluster.policy=sync &&
+  grep -q '^the checkpoint was made under diloco:6, the job goes on under sync$' "$scratch/out" &&
+  grep -q "^the servers' optimizer was nesterov, now it is momentum: its state begins at zero$" "$scratch/out" &&
+  ! grep -q 'bits will differ' "$scratch/out" &&
+  goes_on --set cluster.policy=diloco:7 &&
+  grep -q '^the checkpoint was made under diloco:6, the job goes on under diloco:7$' "$scratch/out"
+ok 'gone on with under another policy, and told'
+
+# --- a plan that is longer than the job ---
+for how in '' --dry-run; do
+  # shellcheck disable=SC2086
+  run 0 train "$job" $how --set 'cluster.policy=sync until 40, local:4' &&
+    grep -q '^cluster.policy: local:4 from step 40 on never comes, since the job has 40 steps$' "$scratch/out" &&
+    run 0 train "$job" $how --set 'cluster.policy=sync until 39, local:4' &&
+    ! grep -q 'never comes' "$scratch/out"
+  ok "a phase that never comes is told $how"
+done
+
 await 3 nobody_left
 ok 'nobody is left'
 
