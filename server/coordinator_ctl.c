@@ -52,9 +52,10 @@ static enum gw_status check_policy(const struct gw_coordinator *self,
 static int is_held(const struct gw_coordinator *self,
                    const struct gw_policy_word *word)
 {
-    return self->next.clock == UINT64_MAX && !self->asked &&
-           word->kind == self->regime.word.kind &&
-           word->n == self->regime.word.n;
+    int last;
+    const struct gw_policy_word *held = gw_coordinator_word(self, &last);
+    return last && !self->asked && word->kind == held->kind &&
+           word->n == held->n;
 }
 
 /* Shard 0 decides when. */

@@ -100,6 +100,14 @@ await 10 grep -qs '^step [0-9]*: the policy is ssp:4 from here on$' "$scratch/on
 ok 'comes to hold'
 run 0 ctl policy ssp:4 && prints 'the policy is ssp:4 already'
 ok 'a policy that holds'
+job_of quiet --set log.every=100000000
+quiet=$started
+run 0 ctl --job "$quiet" policy local:4 &&
+  await 10 eval "gradweir ctl --job $quiet status | grep -q '^job .*, policy local:4$'" &&
+  run 0 ctl --job "$quiet" policy local:4 && prints 'the policy is local:4 already' &&
+  ! grep -q 'from here on' "$scratch/quiet.out" &&
+  run 0 ctl --job "$quiet" stop && leaves 3 "$quiet"
+ok 'a policy that holds, long before a step is logged'
 run 0 ctl policy backup:1 && await 10 grep -qs ': the policy is backup:1 from here on$' "$scratch/one.out" &&
   run 0 ctl policy sync && await 10 grep -qs ': the policy is sync from here on$' "$scratch/one.out"
 ok 'one after the other'
