@@ -188,6 +188,31 @@ goes_on --set cluster.policy=sync &&
   grep -q '^the checkpoint was made under diloco:6, the job goes on under diloco:7$' "$scratch/out"
 ok 'gone on with under another policy, and told'
 
+# --- the first lines say what holds, also what nobody set ---
+# shows LINE OPTION...
+shows() {
+  line=$1
+  shift
+  run 0 train "$job" --dry-run "$@" && grep -qxF "$line" "$scratch/out" && return 0
+  echo "# no line $line"
+  return 1
+}
+shows 'policy      ssp:2 (scale 0.5)' --set cluster.policy=ssp:2 &&
+  shows 'policy      dc-async (scale 0.5, lambda 2, adaptive with decay 0.95)' \
+    --set cluster.policy=dc-async --set policy.adaptive=true &&
+  shows 'policy      easgd:4 (workers run adam, alpha 0.45)' \
+    --set cluster.policy=easgd:4 --set policy.inner=adam &&
+  shows 'policy      diloco:6 (workers run momentum, servers nesterov with lr 0.7, momentum 0.9; 2 parts, merged after 1 step with mix 0.5)' \
+    --set cluster.policy=diloco:6 --set policy.fragments=2 --set policy.overlap=1 &&
+  shows '            local:16 (workers run momentum, servers sgd with lr 1)' \
+    --set 'cluster.policy=sync until 2, local:16'
+ok 'the numbers of a policy are shown'
+shows 'commit      whole step (auto: train.clip asks)' --set train.clip=1 &&
+  shows 'commit      whole step under backup:1, else streaming (auto: cluster.policy = backup asks)' \
+    --set 'cluster.policy=sync until 9, backup:1 until 19, async' &&
+  shows 'commit      streaming (auto: nothing asks for whole steps)' --set cluster.policy=backup:0
+ok 'how steps are committed is shown, and which key asks for it'
+
 # --- a plan that is longer than the job ---
 for how in '' --dry-run; do
   # shellcheck disable=SC2086
