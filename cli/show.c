@@ -200,8 +200,8 @@ void gw_show_final(struct gw_show *show,
                 "accuracy", report->score.accuracy, report->score.loss,
                 report->score.step);
     if (show->has_last)
-        fprintf(out, COLUMN "%.4f in the last logged step\n", "loss",
-                show->last.loss);
+        fprintf(out, COLUMN "%.4f in the last logged step, %" PRIu64 "\n",
+                "loss", show->last.loss, show->last.step);
     print_duration(wall, gw_show_wall_s(show));
     fprintf(out, COLUMN "%.0f samples/s, %s (%.1f s)\n", "speed",
             gw_show_mean_samples_per_s(show, report), wall,
