@@ -198,6 +198,31 @@ static void note_phases(const struct gw_begin *begin, uint64_t total_steps)
          word, plan.phase[last].until, total_steps, gw_plural(total_steps));
 }
 
+/* Rounds of easgd know no end: a worker's own clock is all that it has. */
+static void note_long_rounds(const struct gw_begin *begin, uint64_t total_steps)
+{
+    uint64_t first = begin->is_resumed ? begin->from.state.clock : 0;
+    struct gw_policy_plan plan;
+    char shown[GW_POLICY_WORD_BYTES];
+    if (gw_policy_plan_parse(begin->config->cluster.policy, &plan, NULL))
+        return;
+    for (size_t i = 0; i < plan.n && first < total_steps; i++) {
+        const struct gw_policy_word *word = &plan.phase[i].word;
+        uint64_t until = plan.phase[i].until;
+        uint64_t last = until < total_steps ? until : total_steps;
+        if (last <= first)
+            continue;
+        gw_policy_word_print(word, shown);
+        if (word->kind == GW_POLICY_EASGD && word->n > last - first)
+            note(begin,
+                 "cluster.policy: %s takes %" PRIu64
+                 " steps to an exchange, and there are %" PRIu64
+                 " for it: workers go beyond them",
+                 shown, word->n, last - first);
+        first = last;
+    }
+}
+
 /* Of the first phase from `clock` on that has the model in parts. */
 static struct gw_rounds rounds_from(const struct gw_config *config,
                                     uint64_t clock,
@@ -263,6 +288,7 @@ void gw_begin_note_steps(const struct gw_begin *begin,
                          uint64_t steps_per_epoch)
 {
     note_phases(begin, total_steps);
+    note_long_rounds(begin, total_steps);
     if (!begin->is_resumed)
         return;
     struct gw_error error;

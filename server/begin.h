@@ -60,8 +60,8 @@ enum gw_status gw_begin_check_splits(const struct gw_begin *begin,
 
 /*
  * Lines about what is seen only once the job's steps are known: that it ends
- * before a phase of its plan, and that the model in parts meets at other steps
- * than under the job that made the checkpoint.
+ * before a phase of its plan or a round of easgd, and that the model in parts
+ * meets at other steps than under the job that made the checkpoint.
  */
 void gw_begin_note_steps(const struct gw_begin *begin,
                          uint64_t total_steps,

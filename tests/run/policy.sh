@@ -14,7 +14,9 @@ whole_job() {
     [ ! -s "$scratch/err" ]
 }
 
-whole_job sync && sync=$(digest)
+whole_job sync && sync=$(digest) &&
+  grep -q '^loss *[0-9.]* in the last logged step, 39$' "$scratch/out"
+ok 'sync: a whole job'
 whole_job backup:0 && [ "$(digest)" = "$sync" ]
 ok 'backup:0: the weights of sync'
 whole_job backup:1 --workers 3
@@ -222,6 +224,13 @@ for how in '' --dry-run; do
     ! grep -q 'never comes' "$scratch/out"
   ok "a phase that never comes is told $how"
 done
+
+run 0 train "$job" --dry-run --set cluster.policy=easgd:41 &&
+  grep -q '^cluster.policy: easgd:41 takes 41 steps to an exchange, and there are 40 for it: workers go beyond them$' "$scratch/out" &&
+  run 0 train "$job" --dry-run --set 'cluster.policy=sync until 9, easgd:5 until 13, async' &&
+  grep -q '^cluster.policy: easgd:5 takes 5 steps to an exchange, and there are 4 for it' "$scratch/out" &&
+  run 0 train "$job" --dry-run --set cluster.policy=easgd:40 && ! grep -q 'go beyond' "$scratch/out"
+ok 'rounds of easgd that are longer than the job are told'
 
 await 3 nobody_left
 ok 'nobody is left'
