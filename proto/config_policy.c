@@ -171,15 +171,15 @@ static enum gw_status check_workers(const struct gw_config *config,
     if (word->kind == GW_POLICY_BACKUP && word->n >= workers)
         return gw_fail(error, GW_EUSAGE,
                        "cluster.policy: %s leaves none of %" PRIu64
-                       " workers to wait for; B must be less than "
+                       " worker%s to wait for; B must be less than "
                        "cluster.workers",
-                       shown, workers);
+                       shown, workers, gw_plural(workers));
     if (word->kind == GW_POLICY_STALE_LR && word->n > workers)
         return gw_fail(error, GW_EUSAGE,
                        "cluster.policy: %s cannot divide %" PRIu64
-                       " workers into so many parts; N must be at most "
+                       " worker%s into so many parts; N must be at most "
                        "cluster.workers",
-                       shown, workers);
+                       shown, workers, gw_plural(workers));
     return GW_OK;
 }
 

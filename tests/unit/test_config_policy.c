@@ -138,6 +138,9 @@ static void backup_decides_who_counts(void **state)
     refuses("backup:4", SETTINGS("train.commit=auto"),
             "cluster.policy: backup:4 leaves none of 4 workers to wait for; B "
             "must be less than cluster.workers");
+    refuses("backup:1", SETTINGS("cluster.workers=1"),
+            "cluster.policy: backup:1 leaves none of 1 worker to wait for; B "
+            "must be less than cluster.workers");
     refuses("sync until 5, backup:2", SETTINGS("cluster.workers=2"),
             "cluster.policy: backup:2 leaves none of 2 workers to wait for; B "
             "must be less than cluster.workers");
