@@ -469,6 +469,7 @@ static enum gw_exit coordinate(struct coordinator *command)
         error.status = gw_printer_open(to, &printer, &error);
     if (error.status == GW_OK)
         gw_show_open(&command->show, printer, fileno(to));
+    command->show.by_hand = command->leash < 0;
     if (error.status == GW_OK)
         error.status =
             gw_process_logs(&command->process, &command->config, &error);

@@ -48,6 +48,7 @@ gradweir_SOURCES = \
 	%D%/record.c \
 	%D%/record.h \
 	%D%/show.c \
+	%D%/show_job.c \
 	%D%/show.h \
 	%D%/study.c \
 	%D%/study.h \

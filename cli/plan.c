@@ -108,6 +108,8 @@ static enum gw_status print_model(const struct gw_config *config,
         status = print_shards(config, keys, n, error);
         if (status == GW_OK)
             status = gw_begin_check_model(begin, gw_keys_hash(keys, n), error);
+        if (status == GW_OK)
+            gw_begin_note_steps(begin, plan.steps, plan.steps_per_epoch);
     }
     gw_model_destroy(model);
     backend->close(device);

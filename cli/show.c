@@ -28,71 +28,6 @@ void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd)
     show->pace = -1;
 }
 
-static void print_every(FILE *out, const struct gw_every *every)
-{
-    static const char *const units[] = {"never", "step", "epoch", "second"};
-    if (every->unit == GW_NEVER)
-        fputs("never", out);
-    else
-        fprintf(out, "every %" PRIu64 " %s%s", every->n, units[every->unit],
-                every->n == 1 ? "" : "s");
-}
-
-static const char *commit_reason(const struct gw_config *config)
-{
-    if (config->train.commit != GW_COMMIT_AUTO)
-        return "train.commit says so";
-    if (gw_config_whole_step(config))
-        return "auto: clipping, skipping, loss scaling, lamb or backup asks";
-    return "auto: nothing asks for whole steps";
-}
-
-static void print_model(FILE *out, const struct gw_config *config)
-{
-    fprintf(out, COLUMN "%s ", "model",
-            config->model.kind == GW_MODEL_MLP ? "mlp" : "cnn");
-    for (size_t i = 0; i < config->model.layers.n; i++)
-        fprintf(out, "%s%s", i ? ", " : "", config->model.layers.item[i]);
-    fprintf(out, "; %s, lr %g\n", config->optimizer.kind, config->optimizer.lr);
-}
-
-void gw_show_job(const struct gw_show *show,
-                 const char *file,
-                 const struct gw_config *config,
-                 const char *transport)
-{
-    FILE *out = show->out;
-    int automatic = strcmp(config->cluster.transport, "auto") == 0;
-    fprintf(out, COLUMN "%s, by gradweir %s\n", "job", file, PACKAGE_VERSION);
-    print_model(out, config);
-    fprintf(out, COLUMN "%" PRIu64 " worker%s, %" PRIu64 " server%s\n",
-            "cluster", config->cluster.workers,
-            gw_plural(config->cluster.workers), config->cluster.servers,
-            gw_plural(config->cluster.servers));
-    fprintf(out, COLUMN "%s (%s)\n", "transport", transport,
-            automatic ? "auto: the first that works here"
-                      : "cluster.transport says so");
-    fprintf(out, COLUMN "%s\n", "policy", config->cluster.policy);
-    fprintf(out, COLUMN "%s (%s)\n", "commit",
-            gw_config_whole_step(config) ? "whole step" : "streaming",
-            commit_reason(config));
-    if (gw_config_splits_by_speed(config))
-        fprintf(out, COLUMN "by speed, %s%s\n", "split",
-                config->train.split_from[0] ? "as in " : "as it is measured",
-                config->train.split_from);
-    if (config->checkpoint.dir[0]) {
-        fprintf(out, COLUMN "%s, ", "checkpoint", config->checkpoint.dir);
-        print_every(out, &config->checkpoint.every);
-        fputc('\n', out);
-    } else {
-        fprintf(out, COLUMN "none: checkpoint.dir is empty\n", "checkpoint");
-    }
-    fprintf(out, COLUMN "%s\n", "logs",
-            config->log.dir[0] ? config->log.dir
-                               : "warnings only: log.dir is empty");
-    fflush(out);
-}
-
 void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us)
 {
     show->first_step = step;
@@ -265,8 +200,8 @@ void gw_show_final(struct gw_show *show,
                 "accuracy", report->score.accuracy, report->score.loss,
                 report->score.step);
     if (show->has_last)
-        fprintf(out, COLUMN "%.4f in the last logged step\n", "loss",
-                show->last.loss);
+        fprintf(out, COLUMN "%.4f in the last logged step, %" PRIu64 "\n",
+                "loss", show->last.loss, show->last.step);
     print_duration(wall, gw_show_wall_s(show));
     fprintf(out, COLUMN "%.0f samples/s, %s (%.1f s)\n", "speed",
             gw_show_mean_samples_per_s(show, report), wall,

@@ -16,6 +16,7 @@ struct gw_printer;
 struct gw_show {
     FILE *out; /* of the printer */
     struct gw_printer *printer;
+    int by_hand;         /* nobody launched the process */
     int terminal;        /* its descriptor where there is a live line, or -1 */
     uint64_t began_us;   /* when the first step could begin; 0: not yet */
     uint64_t ended_us;   /* 0: not yet */

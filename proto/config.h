@@ -249,14 +249,16 @@ enum gw_status gw_config_set(struct gw_config *config,
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error);
 
-/* Non-zero when steps are committed as a whole in any phase of cluster.policy:
-   asked for by train.commit, or needed by clipping, skipping, loss scaling,
-   lamb or backup workers. */
-int gw_config_whole_step(const struct gw_config *config);
-
-/* The same while `word` holds. */
+/* Non-zero when steps are committed as a whole while `word` holds: asked for by
+   train.commit, or needed by clipping, skipping, loss scaling, lamb or backup
+   workers. */
 int gw_config_whole_step_under(const struct gw_config *config,
                                const struct gw_policy_word *word);
+
+/* The key that needs it then, with its value where that is a word; NULL for
+   none. */
+const char *gw_config_whole_step_key(const struct gw_config *config,
+                                     const struct gw_policy_word *word);
 
 /* Non-zero where workers get parts of a step by their speed. */
 int gw_config_splits_by_speed(const struct gw_config *config);

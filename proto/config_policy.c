@@ -49,6 +49,13 @@ static const char *whole_step_key(const struct gw_config *config,
     return NULL;
 }
 
+const char *gw_config_whole_step_key(const struct gw_config *config,
+                                     const struct gw_policy_word *word)
+{
+    const char *why;
+    return whole_step_key(config, word, &why);
+}
+
 int gw_config_whole_step_under(const struct gw_config *config,
                                const struct gw_policy_word *word)
 {
@@ -56,17 +63,6 @@ int gw_config_whole_step_under(const struct gw_config *config,
     return config->train.commit == GW_COMMIT_WHOLE ||
            (config->train.commit == GW_COMMIT_AUTO &&
             whole_step_key(config, word, &why));
-}
-
-int gw_config_whole_step(const struct gw_config *config)
-{
-    struct gw_policy_plan plan;
-    read_plan(config, &plan);
-    for (size_t i = 0; i < plan.n; i++) {
-        if (gw_config_whole_step_under(config, &plan.phase[i].word))
-            return 1;
-    }
-    return 0;
 }
 
 int gw_config_splits_by_speed(const struct gw_config *config)
@@ -175,15 +171,15 @@ static enum gw_status check_workers(const struct gw_config *config,
     if (word->kind == GW_POLICY_BACKUP && word->n >= workers)
         return gw_fail(error, GW_EUSAGE,
                        "cluster.policy: %s leaves none of %" PRIu64
-                       " workers to wait for; B must be less than "
+                       " worker%s to wait for; B must be less than "
                        "cluster.workers",
-                       shown, workers);
+                       shown, workers, gw_plural(workers));
     if (word->kind == GW_POLICY_STALE_LR && word->n > workers)
         return gw_fail(error, GW_EUSAGE,
                        "cluster.policy: %s cannot divide %" PRIu64
-                       " workers into so many parts; N must be at most "
+                       " worker%s into so many parts; N must be at most "
                        "cluster.workers",
-                       shown, workers);
+                       shown, workers, gw_plural(workers));
     return GW_OK;
 }
 

@@ -74,6 +74,25 @@ int gw_rounds_meets(const struct gw_rounds *rounds, uint64_t clock)
            meeting_before(rounds, clock) == clock;
 }
 
+/* A multiple of a meeting's steps is a meeting of `in` as well exactly where
+   these steps themselves are one. */
+static int are_meetings(const struct gw_rounds *of, const struct gw_rounds *in)
+{
+    for (int i = 0; i < 2; i++) {
+        int found = of->meets[i] == 0;
+        for (int j = 0; j < 2; j++)
+            found |= in->meets[j] && of->meets[i] % in->meets[j] == 0;
+        if (!found)
+            return 0;
+    }
+    return 1;
+}
+
+int gw_rounds_meet_alike(const struct gw_rounds *a, const struct gw_rounds *b)
+{
+    return are_meetings(a, b) && are_meetings(b, a);
+}
+
 uint64_t gw_rounds_next(const struct gw_rounds *rounds,
                         uint32_t fragment,
                         uint64_t clock)

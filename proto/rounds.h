@@ -53,6 +53,9 @@ uint64_t gw_rounds_next(const struct gw_rounds *rounds,
 uint64_t gw_rounds_meeting(const struct gw_rounds *rounds, uint64_t clock);
 int gw_rounds_meets(const struct gw_rounds *rounds, uint64_t clock);
 
+/* Whether the job file's meetings of both are at the same steps. */
+int gw_rounds_meet_alike(const struct gw_rounds *a, const struct gw_rounds *b);
+
 /* fragment[n] of the keys: layers, whose keys have names that differ behind the
    last dot only, go to the fragments in turn. */
 void gw_rounds_divide(const struct gw_rounds *rounds,

@@ -13,6 +13,8 @@
 
 #define KEPT_MAX 1024
 
+#define EVERY_BYTES 32 /* "100 steps" */
+
 static void note(const struct gw_begin *begin, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -69,6 +71,20 @@ static int is_of_another_policy(const struct gw_begin *begin)
            word.kind != begin->regime.word.kind;
 }
 
+/* Also where somebody had asked for the one that held then. */
+static void note_policy(const struct gw_begin *begin)
+{
+    const struct gw_manifest *from = &begin->from;
+    char word[GW_POLICY_WORD_BYTES];
+    gw_policy_word_print(&begin->regime.word, word);
+    /* an imported checkpoint has weights only, and was made under none */
+    if (begin->is_resumed && from->optimizer[0] && from->policy[0] &&
+        strcmp(from->policy, word) != 0)
+        note(begin,
+             "the checkpoint was made under %s, the job goes on under %s",
+             from->policy, word);
+}
+
 /* What another optimizer left cannot be used by this one. */
 static enum gw_status check_optimizer(struct gw_begin *begin,
                                       struct gw_error *error)
@@ -81,9 +97,9 @@ static enum gw_status check_optimizer(struct gw_begin *begin,
     begin->anew = is_of_another_policy(begin);
     if (begin->anew) {
         note(begin,
-             "the checkpoint was made under %s, whose servers ran %s: %s "
-             "begins without state",
-             from->policy, from->optimizer, optimizer);
+             "the servers' optimizer was %s, now it is %s: its state begins "
+             "at zero",
+             from->optimizer, optimizer);
         return GW_OK;
     }
     return gw_fail(error, GW_EMISMATCH,
@@ -156,7 +172,133 @@ enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error)
         status = gw_regime_at(begin->config,
                               begin->is_resumed ? begin->from.state.clock : 0,
                               &begin->regime, error);
-    return status == GW_OK ? check_optimizer(begin, error) : status;
+    if (status != GW_OK)
+        return status;
+    note_policy(begin);
+    return check_optimizer(begin, error);
+}
+
+/* ---- what the number of steps shows ---- */
+
+static void note_phases(const struct gw_begin *begin, uint64_t total_steps)
+{
+    struct gw_policy_plan plan;
+    char word[GW_POLICY_WORD_BYTES];
+    size_t last = 0;
+    if (gw_policy_plan_parse(begin->config->cluster.policy, &plan, NULL))
+        return;
+    while (plan.phase[last].until < total_steps)
+        last++;
+    if (last + 1 >= plan.n)
+        return;
+    gw_policy_word_print(&plan.phase[last + 1].word, word);
+    note(begin,
+         "cluster.policy: %s from step %" PRIu64 " on never comes, since the "
+         "job has %" PRIu64 " step%s",
+         word, plan.phase[last].until, total_steps, gw_plural(total_steps));
+}
+
+/* Rounds of easgd know no end: a worker's own clock is all that it has. */
+static void note_long_rounds(const struct gw_begin *begin, uint64_t total_steps)
+{
+    uint64_t first = begin->is_resumed ? begin->from.state.clock : 0;
+    struct gw_policy_plan plan;
+    char shown[GW_POLICY_WORD_BYTES];
+    if (gw_policy_plan_parse(begin->config->cluster.policy, &plan, NULL))
+        return;
+    for (size_t i = 0; i < plan.n && first < total_steps; i++) {
+        const struct gw_policy_word *word = &plan.phase[i].word;
+        uint64_t until = plan.phase[i].until;
+        uint64_t last = until < total_steps ? until : total_steps;
+        if (last <= first)
+            continue;
+        gw_policy_word_print(word, shown);
+        if (word->kind == GW_POLICY_EASGD && word->n > last - first)
+            note(begin,
+                 "cluster.policy: %s takes %" PRIu64
+                 " steps to an exchange, and there are %" PRIu64
+                 " for it: workers go beyond them",
+                 shown, word->n, last - first);
+        first = last;
+    }
+}
+
+/* Of the first phase from `clock` on that has the model in parts. */
+static struct gw_rounds rounds_from(const struct gw_config *config,
+                                    uint64_t clock,
+                                    uint64_t steps_per_epoch)
+{
+    struct gw_rounds rounds = {.streams = 0};
+    struct gw_policy_plan plan;
+    if (gw_policy_plan_parse(config->cluster.policy, &plan, NULL))
+        return rounds;
+    for (size_t i = 0; i < plan.n && !rounds.streams; i++) {
+        if (plan.phase[i].until > clock)
+            rounds = gw_rounds_of(config, &plan.phase[i].word, clock,
+                                  UINT64_MAX, UINT64_MAX, steps_per_epoch);
+    }
+    return rounds;
+}
+
+static void print_every(const struct gw_every *every, char text[EVERY_BYTES])
+{
+    static const char *const units[] = {"", "step", "epoch", "second"};
+    if (every->unit == GW_NEVER)
+        snprintf(text, EVERY_BYTES, "never");
+    else
+        snprintf(text, EVERY_BYTES, "%" PRIu64 " %s%s", every->n,
+                 units[every->unit], gw_plural(every->n));
+}
+
+static void note_every(const struct gw_begin *begin,
+                       const char *key,
+                       const struct gw_every *then,
+                       const struct gw_every *now)
+{
+    char was[EVERY_BYTES], is[EVERY_BYTES];
+    print_every(then, was);
+    print_every(now, is);
+    if (strcmp(was, is) != 0)
+        note(begin,
+             "%s was %s, now it is %s: all parts of the model meet at other "
+             "steps, so the bits will differ",
+             key, was, is);
+}
+
+/* Other keys that change the bits are there to change them; of these two
+   nobody would think it. */
+static void note_meetings(const struct gw_begin *begin,
+                          const struct gw_config *then,
+                          uint64_t steps_per_epoch)
+{
+    const struct gw_config *now = begin->config;
+    uint64_t clock = begin->from.state.clock;
+    struct gw_rounds was = rounds_from(then, clock, steps_per_epoch);
+    struct gw_rounds is = rounds_from(now, clock, steps_per_epoch);
+    if (!was.streams || !is.streams || gw_rounds_meet_alike(&was, &is))
+        return;
+    note_every(begin, "train.eval_every", &then->train.eval_every,
+               &now->train.eval_every);
+    note_every(begin, "checkpoint.every", &then->checkpoint.every,
+               &now->checkpoint.every);
+}
+
+void gw_begin_note_steps(const struct gw_begin *begin,
+                         uint64_t total_steps,
+                         uint64_t steps_per_epoch)
+{
+    note_phases(begin, total_steps);
+    note_long_rounds(begin, total_steps);
+    if (!begin->is_resumed)
+        return;
+    struct gw_error error;
+    struct gw_config *then = malloc(sizeof *then);
+    if (!then)
+        return; /* a line less */
+    gw_config_default(then);
+    if (gw_config_parse(then, "job", begin->from.job, &error) == GW_OK)
+        note_meetings(begin, then, steps_per_epoch);
+    free(then);
 }
 
 void gw_begin_free(struct gw_begin *begin)

@@ -39,7 +39,7 @@ struct gw_begin {
  * found is freed with gw_begin_free in any case.
  *
  * Under another policy than the checkpoint's servers may run another optimizer,
- * which then begins anew.
+ * which then begins anew. That it is another one is noted.
  */
 enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error);
 void gw_begin_free(struct gw_begin *begin);
@@ -57,6 +57,15 @@ enum gw_status gw_begin_check_free(const struct gw_begin *begin,
 enum gw_status gw_begin_check_splits(const struct gw_begin *begin,
                                      const struct gw_config *config,
                                      struct gw_error *error);
+
+/*
+ * Lines about what is seen only once the job's steps are known: that it ends
+ * before a phase of its plan or a round of easgd, and that the model in parts
+ * meets at other steps than under the job that made the checkpoint.
+ */
+void gw_begin_note_steps(const struct gw_begin *begin,
+                         uint64_t total_steps,
+                         uint64_t steps_per_epoch);
 
 /* GW_EMISMATCH: what was found is of a model with other keys. */
 enum gw_status gw_begin_check_model(const struct gw_begin *begin,

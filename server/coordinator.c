@@ -420,8 +420,8 @@ print_state(const struct gw_coordinator *self, char *text, size_t room)
 {
     const struct gw_config *config = self->config;
     char policy[GW_POLICY_WORD_BYTES];
-    int n;
-    gw_policy_word_print(&self->regime.word, policy);
+    int n, last;
+    gw_policy_word_print(gw_coordinator_word(self, &last), policy);
     if (self->phase == GW_PHASE_GATHERING)
         n = snprintf(
             text, room,

@@ -38,6 +38,11 @@ static enum gw_status check_policy(const struct gw_coordinator *self,
         return gw_fail(error, GW_ENOMEM, "no memory to check a policy");
     *config = *self->config;
     gw_policy_word_print(word, config->cluster.policy);
+    if (word->kind != GW_POLICY_DILOCO) {
+        /* of the phases of the job that these are for */
+        config->policy.fragments = 1;
+        config->policy.overlap = 0;
+    }
     enum gw_status status = gw_config_check(config, error);
     free(config);
     return status;
@@ -47,9 +52,10 @@ static enum gw_status check_policy(const struct gw_coordinator *self,
 static int is_held(const struct gw_coordinator *self,
                    const struct gw_policy_word *word)
 {
-    return self->next.clock == UINT64_MAX && !self->asked &&
-           word->kind == self->regime.word.kind &&
-           word->n == self->regime.word.n;
+    int last;
+    const struct gw_policy_word *held = gw_coordinator_word(self, &last);
+    return last && !self->asked && word->kind == held->kind &&
+           word->n == held->n;
 }
 
 /* Shard 0 decides when. */
@@ -126,8 +132,8 @@ static enum gw_status ask_stop(const struct gw_coordinator *self,
     if (check_running(self, error) != GW_OK)
         return error->status;
     snprintf(answer, room,
-             "stopping: the job ends with its next step, %s; it is at step "
-             "%" PRIu64,
+             "stopping: the job ends at the next step where all workers have "
+             "one clock, %s; it is at step %" PRIu64,
              self->config->checkpoint.dir[0]
                  ? "which becomes a checkpoint"
                  : "and cannot go on from there without checkpoint.dir",

@@ -255,6 +255,8 @@ enum gw_status gw_keeper_check(struct gw_coordinator *self,
                                struct gw_error *error)
 {
     const struct gw_manifest *from = &self->keeper->begin.from;
+    gw_begin_note_steps(&self->keeper->begin, self->declare.total_steps,
+                        self->declare.steps_per_epoch);
     if (!self->keeper->begin.is_resumed)
         return GW_OK;
     if (gw_begin_check_model(&self->keeper->begin, self->declare.keys_hash,

@@ -201,6 +201,10 @@ void gw_coordinator_switch(struct gw_coordinator *self,
                            const struct gw_decision *decision);
 /* The job has come to this clock, perhaps to where another policy begins. */
 void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock);
+/* The word that holds by what heartbeats say, which may be long before a step
+   is told; *last_p: nothing else is decided to follow it. */
+const struct gw_policy_word *
+gw_coordinator_word(const struct gw_coordinator *self, int *last_p);
 
 /* coordinator_watch.c: from here on, until the phase is over */
 void gw_coordinator_watch(struct gw_coordinator *self);

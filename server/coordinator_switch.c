@@ -39,6 +39,16 @@ void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock)
         begin(self);
 }
 
+const struct gw_policy_word *
+gw_coordinator_word(const struct gw_coordinator *self, int *last_p)
+{
+    const struct gw_coming *next = &self->next;
+    int begun =
+        next->clock != UINT64_MAX && gw_coordinator_step(self) >= next->clock;
+    *last_p = (begun ? &self->after : next)->clock == UINT64_MAX;
+    return begun ? &next->regime.word : &self->regime.word;
+}
+
 void gw_coordinator_switch(struct gw_coordinator *self,
                            const struct gw_decision *decision)
 {

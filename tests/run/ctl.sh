@@ -100,12 +100,29 @@ await 10 grep -qs '^step [0-9]*: the policy is ssp:4 from here on$' "$scratch/on
 ok 'comes to hold'
 run 0 ctl policy ssp:4 && prints 'the policy is ssp:4 already'
 ok 'a policy that holds'
+job_of quiet --set log.every=100000000
+quiet=$started
+run 0 ctl --job "$quiet" policy local:4 &&
+  await 10 eval "gradweir ctl --job $quiet status | grep -q '^job .*, policy local:4$'" &&
+  run 0 ctl --job "$quiet" policy local:4 && prints 'the policy is local:4 already' &&
+  ! grep -q 'from here on' "$scratch/quiet.out" &&
+  run 0 ctl --job "$quiet" stop && leaves 3 "$quiet"
+ok 'a policy that holds, long before a step is logged'
 run 0 ctl policy backup:1 && await 10 grep -qs ': the policy is backup:1 from here on$' "$scratch/one.out" &&
   run 0 ctl policy sync && await 10 grep -qs ': the policy is sync from here on$' "$scratch/one.out"
 ok 'one after the other'
 run 1 ctl policy backup:2 && says 'cluster.policy: backup:2 leaves none of 2 workers' &&
   runs "$one"
 ok 'a policy that the job forbids'
+
+# --- the model in parts: what only diloco does holds up no other policy ---
+job_of parts --set cluster.policy=diloco:6 --set policy.fragments=2 --set policy.overlap=2 --set checkpoint.every=50
+parts=$started
+run 0 ctl --job "$parts" policy async && await 10 grep -qs ': the policy is async from here on$' "$scratch/parts.out" &&
+  run 0 ctl --job "$parts" policy diloco:9 && await 10 grep -qs ': the policy is diloco:9 from here on$' "$scratch/parts.out" &&
+  run 1 ctl --job "$parts" policy diloco:2 && says 'policy.overlap: 2 steps are too many for diloco:2' &&
+  run 0 ctl --job "$parts" stop && leaves 3 "$parts" && [ "$(wc -l <"$scratch/parts.err")" -eq 1 ]
+ok 'from diloco in parts to another policy and back'
 
 # --- two jobs ---
 job_of two
@@ -117,12 +134,12 @@ run 1 ctl stop && [ "$(wc -l <"$scratch/err")" -eq 3 ] &&
 ok 'one of two must be chosen'
 run 1 ctl --job "$two" checkpoint && says 'the job makes no checkpoints: it has no checkpoint.dir$'
 ok 'a checkpoint of a job that makes none'
-run 0 ctl --job "$two" stop && prints 'stopping: the job ends with its next step, and cannot go on from there without checkpoint.dir' &&
+run 0 ctl --job "$two" stop && prints 'stopping: the job ends at the next step where all workers have one clock, and cannot go on from there without checkpoint.dir' &&
   leaves 3 "$two" && [ ! -e "$sockets/$two.sock" ] && runs "$one"
 ok 'one of two is stopped'
 
 # --- the end ---
-run 0 ctl stop && prints 'stopping: the job ends with its next step, which becomes a checkpoint' &&
+run 0 ctl stop && prints 'stopping: the job ends at the next step where all workers have one clock, which becomes a checkpoint' &&
   leaves 3 "$one" && grep -q '^gradweir: stopped at step [0-9]*; --resume goes on from there' "$scratch/one.err" &&
   await 3 nobody_left && [ -z "$(ls "$sockets")" ]
 ok 'the job ends as a signal ends it, and its socket with it'

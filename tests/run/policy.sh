@@ -14,7 +14,9 @@ whole_job() {
     [ ! -s "$scratch/err" ]
 }
 
-whole_job sync && sync=$(digest)
+whole_job sync && sync=$(digest) &&
+  grep -q '^loss *[0-9.]* in the last logged step, 39$' "$scratch/out"
+ok 'sync: a whole job'
 whole_job backup:0 && [ "$(digest)" = "$sync" ]
 ok 'backup:0: the weights of sync'
 whole_job backup:1 --workers 3
@@ -157,6 +159,78 @@ run 0 train "$job" $settings $last_run --resume --servers 3 && first=$(digest) &
   run 0 train "$job" --set 'cluster.policy="diloco:6"' $last_run &&
   [ -n "$first" ] && [ "$(digest)" = "$first" ]
 ok 'diloco:6 in parts: the weights of a job that was not stopped'
+
+# goes_on OPTION...: with the job that was stopped, from where it was.
+goes_on() {
+  rm -rf "$scratch/again" && cp -r "$scratch/stopped" "$scratch/again" &&
+    run 0 train "$job" --resume --set train.epochs=0 --set "train.steps=$((at + 47))" \
+      --set checkpoint.dir="$scratch/again" "$@"
+}
+rm -rf "$scratch/stopped"
+begin_job diloco:6 && stop_job && cp -r "$scratch/c" "$scratch/stopped" &&
+  goes_on --set cluster.policy=diloco:6 --set train.eval_every=never &&
+  ! grep -q 'bits will differ\|made under' "$scratch/out" &&
+  goes_on --set cluster.policy=diloco:6 --set train.eval_every=20 &&
+  ! grep -q 'bits will differ\|made under' "$scratch/out"
+ok 'diloco:6 in parts: gone on with, and the same meetings'
+goes_on --set cluster.policy=diloco:6 --set train.eval_every=4 &&
+  grep -q '^train.eval_every was never, now it is 4 steps: all parts of the model meet at other steps, so the bits will differ$' "$scratch/out" &&
+  ! grep -q '^checkpoint.every was' "$scratch/out" &&
+  goes_on --set cluster.policy=diloco:6 --set train.eval_every=never --set checkpoint.every=never &&
+  grep -q '^checkpoint.every was 10 steps, now it is never: all parts' "$scratch/out"
+ok 'diloco:6 in parts: other meetings are told'
+
+# --- another policy than the checkpoint's ---
+cp "$scratch/plain" "$job"
+goes_on --set cluster.policy=sync &&
+  grep -q '^the checkpoint was made under diloco:6, the job goes on under sync$' "$scratch/out" &&
+  grep -q "^the servers' optimizer was nesterov, now it is momentum: its state begins at zero$" "$scratch/out" &&
+  ! grep -q 'bits will differ' "$scratch/out" &&
+  goes_on --set cluster.policy=diloco:7 &&
+  grep -q '^the checkpoint was made under diloco:6, the job goes on under diloco:7$' "$scratch/out"
+ok 'gone on with under another policy, and told'
+
+# --- the first lines say what holds, also what nobody set ---
+# shows LINE OPTION...
+shows() {
+  line=$1
+  shift
+  run 0 train "$job" --dry-run "$@" && grep -qxF "$line" "$scratch/out" && return 0
+  echo "# no line $line"
+  return 1
+}
+shows 'policy      ssp:2 (scale 0.5)' --set cluster.policy=ssp:2 &&
+  shows 'policy      dc-async (scale 0.5, lambda 2, adaptive with decay 0.95)' \
+    --set cluster.policy=dc-async --set policy.adaptive=true &&
+  shows 'policy      easgd:4 (workers run adam, alpha 0.45)' \
+    --set cluster.policy=easgd:4 --set policy.inner=adam &&
+  shows 'policy      diloco:6 (workers run momentum, servers nesterov with lr 0.7, momentum 0.9; 2 parts, merged after 1 step with mix 0.5)' \
+    --set cluster.policy=diloco:6 --set policy.fragments=2 --set policy.overlap=1 &&
+  shows '            local:16 (workers run momentum, servers sgd with lr 1)' \
+    --set 'cluster.policy=sync until 2, local:16'
+ok 'the numbers of a policy are shown'
+shows 'commit      whole step (auto: train.clip asks)' --set train.clip=1 &&
+  shows 'commit      whole step under backup:1, else streaming (auto: cluster.policy = backup asks)' \
+    --set 'cluster.policy=sync until 9, backup:1 until 19, async' &&
+  shows 'commit      streaming (auto: nothing asks for whole steps)' --set cluster.policy=backup:0
+ok 'how steps are committed is shown, and which key asks for it'
+
+# --- a plan that is longer than the job ---
+for how in '' --dry-run; do
+  # shellcheck disable=SC2086
+  run 0 train "$job" $how --set 'cluster.policy=sync until 40, local:4' &&
+    grep -q '^cluster.policy: local:4 from step 40 on never comes, since the job has 40 steps$' "$scratch/out" &&
+    run 0 train "$job" $how --set 'cluster.policy=sync until 39, local:4' &&
+    ! grep -q 'never comes' "$scratch/out"
+  ok "a phase that never comes is told $how"
+done
+
+run 0 train "$job" --dry-run --set cluster.policy=easgd:41 &&
+  grep -q '^cluster.policy: easgd:41 takes 41 steps to an exchange, and there are 40 for it: workers go beyond them$' "$scratch/out" &&
+  run 0 train "$job" --dry-run --set 'cluster.policy=sync until 9, easgd:5 until 13, async' &&
+  grep -q '^cluster.policy: easgd:5 takes 5 steps to an exchange, and there are 4 for it' "$scratch/out" &&
+  run 0 train "$job" --dry-run --set cluster.policy=easgd:40 && ! grep -q 'go beyond' "$scratch/out"
+ok 'rounds of easgd that are longer than the job are told'
 
 await 3 nobody_left
 ok 'nobody is left'

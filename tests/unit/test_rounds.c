@@ -253,6 +253,42 @@ static void it_does_not_matter_where_one_begins(void **state)
 }
 
 /* Meetings in epochs are those in as many steps; others are none. */
+static struct gw_rounds meeting_every(uint64_t eval, uint64_t checkpoint)
+{
+    config.train.eval_every = (struct gw_every){eval, GW_STEPS};
+    config.checkpoint.every = (struct gw_every){checkpoint, GW_STEPS};
+    if (eval == 0)
+        config.train.eval_every.unit = GW_NEVER;
+    if (checkpoint == 0)
+        config.checkpoint.every.unit = GW_NEVER;
+    return rounds_of(GW_POLICY_DILOCO, 4, 0, UINT64_MAX);
+}
+
+static int meet_at_the_same_steps(const struct gw_rounds *a,
+                                  const struct gw_rounds *b)
+{
+    for (uint64_t clock = 1; clock < 2 * HORIZON; clock++)
+        if (gw_rounds_meets(a, clock) != gw_rounds_meets(b, clock))
+            return 0;
+    return 1;
+}
+
+static void meetings_are_alike_where_they_are_at_the_same_steps(void **state)
+{
+    (void)state;
+    int alike = 0;
+    no_meetings();
+    config.policy.fragments = 2;
+    for (uint64_t i = 0; i < 6 * 6 * 6 * 6; i++) {
+        struct gw_rounds a = meeting_every(i % 6, i / 6 % 6);
+        struct gw_rounds b = meeting_every(i / 36 % 6, i / 216);
+        int same = meet_at_the_same_steps(&a, &b);
+        assert_int_equal(gw_rounds_meet_alike(&a, &b), same);
+        alike += same;
+    }
+    assert_true(alike > 36 && alike < 6 * 6 * 6 * 6);
+}
+
 static void meetings_are_steps_and_epochs(void **state)
 {
     (void)state;
@@ -320,6 +356,7 @@ int main(void)
         cmocka_unit_test(parts_lie_apart),
         cmocka_unit_test(it_does_not_matter_where_one_begins),
         cmocka_unit_test(meetings_are_steps_and_epochs),
+        cmocka_unit_test(meetings_are_alike_where_they_are_at_the_same_steps),
         cmocka_unit_test(layers_go_to_the_fragments_in_turn),
     };
     return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
