@@ -147,6 +147,12 @@ enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n)
     return status;
 }
 
+void gw_local_take_again(struct gw_worker *worker)
+{
+    if (worker->local)
+        memset(worker->local->taken, 0, worker->keys);
+}
+
 int gw_local_is_together(const struct gw_worker *worker)
 {
     const struct gw_local *local = worker->local;

@@ -346,6 +346,7 @@ static enum gw_status meet(struct gw_worker *worker)
         status = evaluate(worker);
     if (status == GW_OK)
         status = gw_client_go_on(worker->client, worker->clock);
+    gw_local_take_again(worker);
     return status;
 }
 

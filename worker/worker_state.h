@@ -71,6 +71,9 @@ int gw_local_is_together(const struct gw_worker *worker);
 /* Before it is known whether the job goes on as it was: at a clock where all of
    the model is exchanged, but was not waited for on the way. */
 enum gw_status gw_local_meet(struct gw_worker *worker);
+/* What is in the arena was pulled, and what is to be there comes again: nothing
+   of the round that begins is taken any more. */
+void gw_local_take_again(struct gw_worker *worker);
 /* The model's weights are those that servers gave, no longer the worker's. */
 void gw_local_end(struct gw_worker *worker);
 /* The hooks of a step: weights that are there, gradients that are made. */
