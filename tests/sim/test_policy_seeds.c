@@ -99,6 +99,9 @@ static void judge(enum gw_status wanted)
         FAILS("%s: %u steps of %d chunks, but %u pushes applied", trial.policy,
               (unsigned)steps, CHUNKS,
               (unsigned)counted(GW_METRIC_PUSHES_APPLIED));
+    if (cluster_refused(&cluster) > 0)
+        FAILS("%s: %u frames or messages were refused", trial.policy,
+              (unsigned)cluster_refused(&cluster));
     for (size_t i = 0; i < WORKERS; i++)
         if (cluster.worker[i].status != wanted)
             FAILS("%s: worker %zu: %s", trial.policy, i,

@@ -104,6 +104,9 @@ static void judge(enum gw_status wanted)
         return;
     }
     audit_chunks(samples);
+    if (cluster_refused(&cluster) > 0)
+        FAILS("%.400s: %u frames or messages were refused", trial.plan,
+              (unsigned)cluster_refused(&cluster));
     for (size_t i = 0; i < WORKERS; i++)
         if (cluster.worker[i].status != wanted)
             FAILS("%.200s: worker %zu: %.300s", trial.plan, i,
