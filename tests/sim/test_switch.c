@@ -18,6 +18,7 @@
 #include "server/coordinator_state.h"
 #include "server/decision_state.h"
 #include "server/server_state.h"
+#include "server/store.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
@@ -56,6 +57,8 @@ static struct trial {
     /* of the job that runs, as shard 0 decided */
     void (*emit)(void *owner, const struct gw_decision *decision);
     uint64_t switches;
+    uint64_t cut_clock; /* of the last cut, and the word that held there */
+    char cut_word[GW_POLICY_WORD_BYTES];
     uint64_t left_out; /* pushes of whole steps that did not count */
     uint64_t skipped;  /* steps */
 } trial;
@@ -91,6 +94,21 @@ static void audit_chunks(uint64_t samples)
     }
 }
 
+/* The newest checkpoint says of which word it is. */
+static void audit_manifest(void)
+{
+    struct gw_manifest manifest;
+    uint64_t clock = cluster.final.checkpoint;
+    if (!cluster.final.has_checkpoint || clock != trial.cut_clock ||
+        gw_store_manifest(cluster.loop->disk, "ck", clock, &manifest, NULL) !=
+            GW_OK)
+        return;
+    if (strcmp(manifest.policy, trial.cut_word) != 0)
+        FAILS("%.400s: the checkpoint of step %u is of %s, not of %s",
+              trial.plan, (unsigned)clock, trial.cut_word, manifest.policy);
+    gw_manifest_free(&manifest);
+}
+
 static void judge(enum gw_status wanted)
 {
     uint64_t samples = 0;
@@ -104,6 +122,7 @@ static void judge(enum gw_status wanted)
         return;
     }
     audit_chunks(samples);
+    audit_manifest();
     if (cluster_refused(&cluster) > 0)
         FAILS("%.400s: %u frames or messages were refused", trial.plan,
               (unsigned)cluster_refused(&cluster));
@@ -150,6 +169,19 @@ static void audit_switch(const struct gw_decision *decision)
               (unsigned)regime->until);
 }
 
+/* Of some cuts the coordinator hears by the file of a shard that was faster
+   than shard 0, before it knows what is decided for that clock. */
+static void hear_early(const struct gw_decision *cut)
+{
+    char name[GW_FILE_NAME_MAX];
+    uint32_t last = (uint32_t)cluster.servers - 1;
+    const struct gw_roster *who =
+        gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, last);
+    gw_shard_file_name(last, last + 1, name);
+    if (who && cut->number % 2)
+        gw_keeper_awaits(cluster.coordinator, who, cut->clock, name);
+}
+
 /* Between the leader and its server. */
 static void tapped(void *owner, const struct gw_decision *decision)
 {
@@ -157,6 +189,11 @@ static void tapped(void *owner, const struct gw_decision *decision)
         trial.left_out += WORKERS - decision->ranks_n;
     if (decision->kind == GW_DECIDE_STEP && !decision->apply)
         trial.skipped++;
+    if (decision->kind == GW_DECIDE_CUT) {
+        trial.cut_clock = decision->clock;
+        gw_policy_word_print(&leading()->leader->regime.word, trial.cut_word);
+        hear_early(decision);
+    }
     if (decision->kind == GW_DECIDE_SWITCH) {
         trial.switches++;
         audit_switch(decision);
