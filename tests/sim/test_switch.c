@@ -552,6 +552,64 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
     assert_true(stopped > 15);
 }
 
+/* ---- memory ---- */
+
+#define PHASE_STEPS  10u
+#define CYCLE_PHASES 4u
+#define CYCLES       3u
+
+/* owner: the clock at which a phase begins. */
+static int has_begun(void *owner)
+{
+    for (size_t i = 0; i < cluster.servers; i++)
+        if (!cluster.server[i].server->shard ||
+            cluster.server[i].server->base_clock != *(uint64_t *)owner)
+            return 0;
+    return 1;
+}
+
+/* Of all shards; each has the arrays of its regime and no others. */
+static size_t array_bytes(void)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < cluster.servers; i++) {
+        const struct gw_server *server = cluster.server[i].server;
+        const struct gw_shard *shard = server->shard;
+        assert_int_equal(shard->memory_bytes,
+                         gw_shard_bytes(shard->map, shard->number, shard->ranks,
+                                        server->regime.arrays,
+                                        server->regime.optimizer));
+        bytes += shard->memory_bytes;
+    }
+    return bytes;
+}
+
+static void arrays_do_not_grow_with_switches(void **state)
+{
+    static const char plan[] =
+        "cluster.policy=\"sync until 10, dc-async until 20, local:4 until 30, "
+        "async until 40, sync until 50, dc-async until 60, local:4 until 70, "
+        "async until 80, sync until 90, dc-async until 100, local:4 until 110, "
+        "async\"";
+    const char *settings[] = {plan, "train.batch=1", "train.steps=120",
+                              "policy.adaptive=true", NULL};
+    size_t arrays[CYCLE_PHASES] = {0};
+    (void)state;
+    cluster_open(&cluster, &calm, settings, NULL);
+    for (unsigned phase = 0; phase < CYCLES * CYCLE_PHASES; phase++) {
+        uint64_t clock = phase * PHASE_STEPS;
+        unsigned of = phase % CYCLE_PHASES;
+        assert_true(cluster_run_until(&cluster, has_begun, &clock, LIMIT_US));
+        if (phase < CYCLE_PHASES)
+            arrays[of] = array_bytes();
+        assert_int_equal(array_bytes(), arrays[of]);
+    }
+    assert_true(arrays[1] > arrays[0] && arrays[3] < arrays[1]);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -559,6 +617,7 @@ int main(void)
         cmocka_unit_test(together_the_bits_do_not_depend_on_the_cluster),
         cmocka_unit_test(a_plan_in_pieces_is_the_whole),
         cmocka_unit_test(a_plan_goes_on_where_it_was_stopped),
+        cmocka_unit_test(arrays_do_not_grow_with_switches),
         cmocka_unit_test(every_step_counts_once),
     };
     int failed = cmocka_run_group_tests_name("switch", tests, NULL, NULL);
