@@ -84,6 +84,8 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
         status = check_policy(self, &word, error);
     if (status != GW_OK)
         return status;
+    if (word.kind == GW_POLICY_BACKUP && word.n == 0)
+        word.kind = GW_POLICY_SYNC; /* as regimes have it */
     gw_policy_word_print(&word, shown);
     if (is_held(self, &word)) {
         snprintf(answer, room, "the policy is %s already", shown);
@@ -91,6 +93,7 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
     }
     gw_inner_expect(self, &word);
     self->asked = 1;
+    self->asked_word = word;
     pass_on(self, GW_REQUEST_POLICY, shown);
     snprintf(answer, room,
              "switching to %s: it holds from the next step where all workers "

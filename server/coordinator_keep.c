@@ -360,9 +360,6 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
         return GW_ENOMEM;
     memcpy(manifest->keys, self->keys,
            self->keys_seen * sizeof *manifest->keys);
-    snprintf(manifest->optimizer, sizeof manifest->optimizer, "%.31s",
-             self->regime.optimizer->name);
-    gw_policy_word_print(&self->regime.word, manifest->policy);
     for (size_t i = 0; i < manifest->n_ranks; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
@@ -536,6 +533,10 @@ void gw_keeper_cut(struct gw_coordinator *self,
     if (!cut)
         return;
     gw_decision_state_read(decision, &cut->manifest.state);
+    /* who was faster may have been heard before the policy of this clock was */
+    snprintf(cut->manifest.optimizer, sizeof cut->manifest.optimizer, "%.31s",
+             self->regime.optimizer->name);
+    gw_policy_word_print(&self->regime.word, cut->manifest.policy);
     cut->inner = gw_inner_at(self, gw_decision_cut_version(decision));
     for (size_t i = 0; i < cut->manifest.n_ranks; i++) {
         struct gw_manifest_rank *rank = &cut->manifest.ranks[i];

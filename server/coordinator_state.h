@@ -112,7 +112,8 @@ struct gw_coordinator {
     struct gw_counted counted[GW_GATHERS]; /* backup: at clock % GW_GATHERS */
     struct gw_gather_each gather_each;
     int expects_inner; /* workers may have files in checkpoints */
-    int asked;         /* for a policy that is not decided yet */
+    int asked;         /* for a policy that is not decided yet: */
+    struct gw_policy_word asked_word; /* the last one */
 
     struct gw_regime regime; /* the policy that holds */
     uint64_t base_clock;     /* where it began */

@@ -67,7 +67,9 @@ void gw_coordinator_switch(struct gw_coordinator *self,
     }
     if (decision->values_n > 0)
         coming.pushes = (uint64_t)decision->values[0];
-    self->asked = 0;
+    /* the one before it may have been decided when it was asked for */
+    if (word.kind == self->asked_word.kind && word.n == self->asked_word.n)
+        self->asked = 0;
     /* it is decided where the one before the last has begun */
     gw_coordinator_switch_reached(self, decision->clock - 1);
     *(self->next.clock == UINT64_MAX ? &self->next : &self->after) = coming;

@@ -229,6 +229,8 @@ void gw_each_meet(struct gw_server *server)
 void gw_each_resume(struct gw_server *server, int pulls)
 {
     server->draining = 0;
+    if (pulls)
+        server->voided = server->decision;
     for (uint32_t i = 0; i < server->shard->chunks; i++) {
         for (uint32_t rank = 0; pulls && rank < server->ranks; rank++) {
             struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, i);

@@ -116,6 +116,7 @@ struct gw_server {
     struct gw_switch next, after; /* two where phases are of one exchange */
     uint64_t base_clock;          /* where the regime began */
     uint32_t renumbered; /* the decision that numbered clocks anew; 0: none */
+    uint32_t voided;     /* wants of before this decision are void; 0: none */
     struct gw_quorum quorum;
     struct gw_shard *shard;
     struct gw_wants *wants;

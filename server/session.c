@@ -340,6 +340,15 @@ static void got_push(struct gw_server *server,
     hold(server, rank, index, frame->count, empty);
 }
 
+/* It was on its way when all stood still. Who posted it asks again, and waits
+   for one answer. */
+static int is_void(const struct gw_server *server,
+                   const struct gw_frame *frame,
+                   const struct gw_want *want)
+{
+    return frame->decision < server->voided && want->condition != GW_WANT_NOW;
+}
+
 static void got_want(struct gw_server *server,
                      struct gw_peer *peer,
                      unsigned link,
@@ -353,6 +362,8 @@ static void got_want(struct gw_server *server,
     for (uint32_t at = 0; at < frame->length; at += GW_WANT_BYTES) {
         struct gw_want want;
         enum gw_status status = gw_want_decode(payload + at, &want);
+        if (status == GW_OK && is_void(server, frame, &want))
+            continue;
         if (status == GW_OK)
             status = gw_wants_post(server->wants, peer->id, link, peer->links,
                                    &want, frame->decision, want_opened, server);

@@ -175,6 +175,8 @@ static void got_resume(struct gw_client *client,
     if (!ends)
         atomic_store(&client->drained, 0);
     meet(client, decision, client->scores || ends);
+    if (client->scores || ends || client->next.renumbers)
+        gw_client_void(client, decision->number);
     if (client->next.renumbers)
         atomic_store(&client->renews, 1);
 }

@@ -218,13 +218,19 @@ void gw_client_pull_all(struct gw_client *client, uint64_t name)
         ask_for_key(client, key);
 }
 
-/* Clocks are numbered anew: what was pushed is in, what was wanted is void. */
+/* Clocks are numbered anew: what was pushed is in. */
 void gw_client_forget_pushes(struct gw_client *client)
 {
-    for (uint32_t c = 0; c < client->map->chunks; c++) {
-        client->chunk[c].want = 0;
+    for (uint32_t c = 0; c < client->map->chunks; c++)
         client->chunk[c].pushed = 0;
-    }
+}
+
+/* Shards drop it too: what is asked for twice would be answered twice. */
+void gw_client_void(struct gw_client *client, uint32_t decision)
+{
+    client->voided = decision;
+    for (uint32_t c = 0; c < client->map->chunks; c++)
+        client->chunk[c].want = 0;
 }
 
 /* What came by other wants than the pull is not there any more. */
@@ -322,7 +328,7 @@ void gw_client_frame(struct gw_client *client,
                      unsigned link,
                      const struct gw_frame *frame)
 {
-    if (frame->decision < client->renumbered)
+    if (frame->decision < client->voided && !(frame->flags & GW_FLAG_NOW))
         return; /* of a want that is void */
     if (!client->chunk || !is_answer(client, peer, frame)) {
         gw_peer_reject(peer, link, "weights that nobody asked for");

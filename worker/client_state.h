@@ -132,8 +132,8 @@ struct gw_client {
     int may_jump;   /* the word: who is late goes on at a newer version */
     struct gw_client_switch next, after; /* the loop's */
     _Atomic uint64_t next_clock;         /* next.clock, for the caller */
-    _Atomic int renews;  /* next renumbers, and all may go on by it */
-    uint32_t renumbered; /* the last decision that numbered clocks anew */
+    _Atomic int renews; /* next renumbers, and all may go on by it */
+    uint32_t voided;    /* wants of before this decision are void */
 
     struct gw_map *map;
     uint32_t members_seen, members_total, shards;
@@ -239,6 +239,8 @@ void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
 void gw_client_pull_all(struct gw_client *client, uint64_t name);
 void gw_client_forget(struct gw_client *client);
 void gw_client_forget_pushes(struct gw_client *client);
+/* What is wanted is void, behind a decision. */
+void gw_client_void(struct gw_client *client, uint32_t decision);
 /* The first chunk that is pulled and not there yet, or none. */
 uint32_t gw_client_first_pulled(const struct gw_client *client);
 int gw_client_has_pulled(const struct gw_client *client);

@@ -51,7 +51,7 @@ void gw_client_switch_decided(struct gw_client *client,
     }
     if (decision->clocks_n > 0) {
         last.renumbers = decision->number;
-        client->renumbered = decision->number;
+        gw_client_void(client, decision->number);
         gw_client_forget_pushes(client);
     }
     await(client, &last);

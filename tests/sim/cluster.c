@@ -323,6 +323,18 @@ void cluster_stop(void *cluster)
     gw_coordinator_stop(self->coordinator, "test");
 }
 
+uint64_t cluster_refused(const struct cluster *cluster)
+{
+    uint64_t refused = 0;
+    for (size_t i = 0; i < cluster->servers; i++)
+        refused += gw_metrics_get(&cluster->server[i].metrics,
+                                  GW_METRIC_PROTOCOL_ERRORS);
+    for (size_t i = 0; i < cluster->workers; i++)
+        refused += gw_metrics_get(&cluster->worker[i].metrics,
+                                  GW_METRIC_PROTOCOL_ERRORS);
+    return refused;
+}
+
 void cluster_end(struct cluster *cluster)
 {
     if (!cluster->loop)

@@ -107,6 +107,10 @@ int cluster_run_until(struct cluster *cluster,
 int cluster_is_running(void *cluster);
 void cluster_stop(void *cluster);
 
+/* Frames and messages that servers and workers took for a violation of the
+   protocol: none, whatever the weather, where all follow it. */
+uint64_t cluster_refused(const struct cluster *cluster);
+
 /* Closes the processes, if they are open; the world, with its disks, goes on.
  */
 void cluster_end(struct cluster *cluster);

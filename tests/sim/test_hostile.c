@@ -13,6 +13,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/coordinator_state.h"
+#include "server/decision_state.h"
+#include "server/server_state.h"
 #include "tests/sim/stranger.h"
 
 #define LIMIT_US 20000000
@@ -201,6 +204,83 @@ static void orders_from_the_network_are_refused(void **state)
     cluster_close(&cluster);
 }
 
+/* ---- one word after the other ---- */
+
+static int is_decided(void *owner)
+{
+    const struct gw_server *server = owner;
+    return !server->leader->asked;
+}
+
+static int is_switched(void *owner)
+{
+    const struct gw_coordinator *coordinator = owner;
+    return coordinator->regime.word.kind == GW_POLICY_ASYNC ||
+           coordinator->next.regime.word.kind == GW_POLICY_ASYNC;
+}
+
+/* As the coordinator hears it from its local socket. */
+static void ask(struct stranger *stranger, const char *word)
+{
+    struct gw_peer *peer = gw_member_peers(cluster.coordinator->member);
+    const struct gw_request request = {GW_REQUEST_POLICY, word};
+    while (peer->role != GW_ROLE_OBSERVER)
+        peer = gw_peer_next(peer);
+    peer->local = 1;
+    stranger->answer[0] = '\0';
+    gw_coordinator_requested(cluster.coordinator, peer, &request);
+}
+
+static void wants_answer(struct stranger *stranger, const char *answer)
+{
+    assert_true(cluster_run_until(&cluster, is_answered, stranger, LIMIT_US));
+    if (strncmp(stranger->answer, answer, strlen(answer)) != 0)
+        fail_msg("not \"%s\": %s", answer, stranger->answer);
+}
+
+static struct gw_server *leading(void)
+{
+    size_t i = 0;
+    while (!cluster.server[i].server->leader)
+        i++;
+    return cluster.server[i].server;
+}
+
+/* A second word is asked for before the coordinator has heard that the first
+   one is decided: the first one comes, but it is not what the job stays at. */
+static void a_word_that_is_asked_for_is_not_forgotten(void **state)
+{
+    (void)state;
+    const char *settings[] = {"train.steps=600", NULL};
+    struct stranger stranger;
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
+    stranger_open(&stranger, &cluster, 0, "disk:50000", GW_ROLE_OBSERVER,
+                  GW_RANK_NONE, GW_ROLE_COORDINATOR);
+    assert_true(
+        cluster_run_until(&cluster, stranger_is_up, &stranger, LIMIT_US));
+    ask(&stranger, "sync");
+    wants_answer(&stranger, "the policy is sync already");
+    ask(&stranger, "backup:0");
+    wants_answer(&stranger, "the policy is sync already");
+    ask(&stranger, "async");
+    wants_answer(&stranger, "switching to async");
+    assert_true(cluster_run_until(&cluster, is_decided, leading(), LIMIT_US));
+    assert_true(cluster.coordinator->asked); /* it has not heard so */
+    ask(&stranger, "ssp:2");
+    assert_true(cluster_run_until(&cluster, is_switched, cluster.coordinator,
+                                  LIMIT_US));
+    wants_answer(&stranger, "switching to ssp:2");
+    gw_coordinator_switch_reached(cluster.coordinator, UINT64_MAX);
+    ask(&stranger, "async");
+    wants_answer(&stranger, "switching to async");
+    stranger_close(&stranger);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
 static void late_members_are_turned_away(void **state)
 {
     (void)state;
@@ -323,6 +403,7 @@ int main(void)
         cmocka_unit_test(who_means_the_coordinator_is_sent_there),
         cmocka_unit_test(messages_out_of_place_are_refused),
         cmocka_unit_test(orders_from_the_network_are_refused),
+        cmocka_unit_test(a_word_that_is_asked_for_is_not_forgotten),
         cmocka_unit_test(late_members_are_turned_away),
         cmocka_unit_test(more_keys_than_declared_end_the_job),
         cmocka_unit_test(no_member_declares_a_job_done),

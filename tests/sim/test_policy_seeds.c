@@ -94,6 +94,9 @@ static void judge(enum gw_status wanted)
         applied * trial.stride != steps * CHUNKS)
         FAILS("%s: %u steps of %d chunks, but %u pushes applied", trial.policy,
               (unsigned)steps, CHUNKS, (unsigned)applied);
+    if (cluster_refused(&cluster) > 0)
+        FAILS("%s: %u frames or messages were refused", trial.policy,
+              (unsigned)cluster_refused(&cluster));
 }
 
 static void open_job(struct storm *storm,

@@ -18,6 +18,7 @@
 #include "server/coordinator_state.h"
 #include "server/decision_state.h"
 #include "server/server_state.h"
+#include "server/store.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
@@ -67,6 +68,8 @@ static struct trial {
     /* of the job that runs, as shard 0 decided */
     void (*emit)(void *owner, const struct gw_decision *decision);
     uint64_t switches;
+    uint64_t cut_clock; /* of the last cut, and the word that held there */
+    char cut_word[GW_POLICY_WORD_BYTES];
     uint64_t left_out; /* pushes of whole steps that did not count */
     uint64_t skipped;  /* steps */
 } trial;
@@ -102,6 +105,21 @@ static void audit_chunks(uint64_t samples)
     }
 }
 
+/* The newest checkpoint says of which word it is. */
+static void audit_manifest(void)
+{
+    struct gw_manifest manifest;
+    uint64_t clock = cluster.final.checkpoint;
+    if (!cluster.final.has_checkpoint || clock != trial.cut_clock ||
+        gw_store_manifest(cluster.loop->disk, "ck", clock, &manifest, NULL) !=
+            GW_OK)
+        return;
+    if (strcmp(manifest.policy, trial.cut_word) != 0)
+        FAILS("%.400s: the checkpoint of step %u is of %s, not of %s",
+              trial.plan, (unsigned)clock, trial.cut_word, manifest.policy);
+    gw_manifest_free(&manifest);
+}
+
 static void judge(enum gw_status wanted)
 {
     uint64_t samples = 0;
@@ -115,6 +133,10 @@ static void judge(enum gw_status wanted)
         return;
     }
     audit_chunks(samples);
+    audit_manifest();
+    if (cluster_refused(&cluster) > 0)
+        FAILS("%.400s: %u frames or messages were refused", trial.plan,
+              (unsigned)cluster_refused(&cluster));
     for (size_t i = 0; i < WORKERS; i++)
         if (cluster.worker[i].status != wanted)
             FAILS("%.200s: worker %zu: %.300s", trial.plan, i,
@@ -158,6 +180,19 @@ static void audit_switch(const struct gw_decision *decision)
               (unsigned)regime->until);
 }
 
+/* Of some cuts the coordinator hears by the file of a shard that was faster
+   than shard 0, before it knows what is decided for that clock. */
+static void hear_early(const struct gw_decision *cut)
+{
+    char name[GW_FILE_NAME_MAX];
+    uint32_t last = (uint32_t)cluster.servers - 1;
+    const struct gw_roster *who =
+        gw_roster_find(cluster.coordinator, GW_ROLE_SERVER, last);
+    gw_shard_file_name(last, last + 1, name);
+    if (who && cut->number % 2)
+        gw_keeper_awaits(cluster.coordinator, who, cut->clock, name);
+}
+
 /* Between the leader and its server. */
 static void tapped(void *owner, const struct gw_decision *decision)
 {
@@ -165,6 +200,11 @@ static void tapped(void *owner, const struct gw_decision *decision)
         trial.left_out += WORKERS - decision->ranks_n;
     if (decision->kind == GW_DECIDE_STEP && !decision->apply)
         trial.skipped++;
+    if (decision->kind == GW_DECIDE_CUT) {
+        trial.cut_clock = decision->clock;
+        gw_policy_word_print(&leading()->leader->regime.word, trial.cut_word);
+        hear_early(decision);
+    }
     if (decision->kind == GW_DECIDE_SWITCH) {
         trial.switches++;
         audit_switch(decision);
@@ -504,6 +544,64 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
     assert_true(stopped > 15);
 }
 
+/* ---- memory ---- */
+
+#define PHASE_STEPS  10u
+#define CYCLE_PHASES 4u
+#define CYCLES       3u
+
+/* owner: the clock at which a phase begins. */
+static int has_begun(void *owner)
+{
+    for (size_t i = 0; i < cluster.servers; i++)
+        if (!cluster.server[i].server->shard ||
+            cluster.server[i].server->base_clock != *(uint64_t *)owner)
+            return 0;
+    return 1;
+}
+
+/* Of all shards; each has the arrays of its regime and no others. */
+static size_t array_bytes(void)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < cluster.servers; i++) {
+        const struct gw_server *server = cluster.server[i].server;
+        const struct gw_shard *shard = server->shard;
+        assert_int_equal(shard->memory_bytes,
+                         gw_shard_bytes(shard->map, shard->number, shard->ranks,
+                                        server->regime.arrays,
+                                        server->regime.optimizer));
+        bytes += shard->memory_bytes;
+    }
+    return bytes;
+}
+
+static void arrays_do_not_grow_with_switches(void **state)
+{
+    static const char plan[] =
+        "cluster.policy=\"sync until 10, dc-async until 20, local:4 until 30, "
+        "async until 40, sync until 50, dc-async until 60, local:4 until 70, "
+        "async until 80, sync until 90, dc-async until 100, local:4 until 110, "
+        "async\"";
+    const char *settings[] = {plan, "train.batch=1", "train.steps=120",
+                              "policy.adaptive=true", NULL};
+    size_t arrays[CYCLE_PHASES] = {0};
+    (void)state;
+    cluster_open(&cluster, &calm, settings, NULL);
+    for (unsigned phase = 0; phase < CYCLES * CYCLE_PHASES; phase++) {
+        uint64_t clock = phase * PHASE_STEPS;
+        unsigned of = phase % CYCLE_PHASES;
+        assert_true(cluster_run_until(&cluster, has_begun, &clock, LIMIT_US));
+        if (phase < CYCLE_PHASES)
+            arrays[of] = array_bytes();
+        assert_int_equal(array_bytes(), arrays[of]);
+    }
+    assert_true(arrays[1] > arrays[0] && arrays[3] < arrays[1]);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -511,6 +609,7 @@ int main(void)
         cmocka_unit_test(together_the_bits_do_not_depend_on_the_cluster),
         cmocka_unit_test(a_plan_in_pieces_is_the_whole),
         cmocka_unit_test(a_plan_goes_on_where_it_was_stopped),
+        cmocka_unit_test(arrays_do_not_grow_with_switches),
         cmocka_unit_test(every_step_counts_once),
     };
     int failed = cmocka_run_group_tests_name("switch", tests, NULL, NULL);
