@@ -168,9 +168,33 @@ static void decided_trust(struct gw_server *server,
         begin(server, GW_WHOLE_APPLYING);
 }
 
+/* Shard 0 decides when all shards have voted, and so have we. */
+static int is_awaited(const struct gw_server *server,
+                      const struct gw_decision *decision)
+{
+    const struct gw_shard *shard = server->shard;
+    enum gw_whole_phase phase = server->step.phase;
+    if (shard->chunks == 0)
+        return 1;
+    if (!server->regime.whole_step ||
+        decision->clock != shard->chunk[0].version)
+        return 0;
+    return decision->kind == GW_DECIDE_STEP
+               ? phase == GW_WHOLE_GATHERING &&
+                     shard->chunks_reduced == shard->chunks
+               : phase == GW_WHOLE_TRUSTING;
+}
+
 void gw_whole_decided(struct gw_server *server,
                       const struct gw_decision *decision)
 {
+    if (!is_awaited(server, decision)) {
+        gw_server_finish(server, GW_EPROTO,
+                         "decision %u is about step %" PRIu64
+                         ", on which this shard has not voted",
+                         decision->number, decision->clock);
+        return;
+    }
     if (decision->kind == GW_DECIDE_STEP)
         decided_step(server, decision);
     else

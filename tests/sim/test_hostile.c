@@ -281,6 +281,31 @@ static void a_word_that_is_asked_for_is_not_forgotten(void **state)
     cluster_close(&cluster);
 }
 
+/* A shard 0 that decides out of turn. */
+static void decisions_before_their_votes_end_the_job(void **state)
+{
+    (void)state;
+    static const uint8_t kinds[] = {GW_DECIDE_STEP, GW_DECIDE_TRUST};
+    static const char *const commits[] = {"train.commit=whole",
+                                          "train.commit=streaming"};
+    for (size_t i = 0; i < 4; i++) {
+        const char *settings[] = {"train.steps=600", commits[i / 2], NULL};
+        cluster_open(&cluster, &calm, settings, NULL);
+        assert_true(cluster_run_until(&cluster, cluster_is_running, &cluster,
+                                      LIMIT_US));
+        const struct gw_leader *leader = leading()->leader;
+        const struct gw_decision forged = {.kind = kinds[i % 2],
+                                           .number = leader->number + 1,
+                                           .clock = leader->state.clock + 1,
+                                           .apply = 1};
+        leader->options.emit(leader->options.owner, &forged);
+        assert_true(cluster_run(&cluster, LIMIT_US));
+        assert_int_equal(cluster.final.status, GW_EPROTO);
+        assert_non_null(strstr(cluster.text, "this shard has not voted"));
+        cluster_close(&cluster);
+    }
+}
+
 static void late_members_are_turned_away(void **state)
 {
     (void)state;
@@ -404,6 +429,7 @@ int main(void)
         cmocka_unit_test(messages_out_of_place_are_refused),
         cmocka_unit_test(orders_from_the_network_are_refused),
         cmocka_unit_test(a_word_that_is_asked_for_is_not_forgotten),
+        cmocka_unit_test(decisions_before_their_votes_end_the_job),
         cmocka_unit_test(late_members_are_turned_away),
         cmocka_unit_test(more_keys_than_declared_end_the_job),
         cmocka_unit_test(no_member_declares_a_job_done),
