@@ -494,6 +494,8 @@ void gw_session_frame(struct gw_server *server,
                       const struct gw_frame *frame,
                       const void *payload)
 {
+    if (server->finished)
+        return; /* who sent it will hear */
     if (peer->role != GW_ROLE_WORKER || !server->running) {
         gw_peer_reject(peer, link, "frame that its role does not send");
         return;
