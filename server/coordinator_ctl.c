@@ -63,8 +63,9 @@ static void pass_on(struct gw_coordinator *self,
                     enum gw_request_kind kind,
                     const char *text)
 {
-    const struct gw_message message = {.kind = GW_MESSAGE_REQUEST,
-                                       .request = {.kind = kind, .text = text}};
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_REQUEST,
+        .request = {.kind = (uint8_t)kind, .text = text}};
     gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
                         &message);
 }
