@@ -48,8 +48,8 @@ gradweir_SOURCES = \
 	%D%/record.c \
 	%D%/record.h \
 	%D%/show.c \
-	%D%/show_job.c \
 	%D%/show.h \
+	%D%/show_job.c \
 	%D%/study.c \
 	%D%/study.h \
 	%D%/version.c \

@@ -12,17 +12,17 @@
 
 static void print_checkpoint(FILE *out, const struct gw_config *config)
 {
-    static const char *const units[] = {"", "step", "epoch", "second"};
     const struct gw_every *every = &config->checkpoint.every;
+    char text[GW_EVERY_BYTES];
+    gw_every_print(every, text);
     if (!config->checkpoint.dir[0])
         fprintf(out, COLUMN "none: checkpoint.dir is empty\n", "checkpoint");
     else if (every->unit == GW_NEVER)
         fprintf(out, COLUMN "%s, at the first and the last step\n",
                 "checkpoint", config->checkpoint.dir);
     else
-        fprintf(out, COLUMN "%s, every %" PRIu64 " %s%s\n", "checkpoint",
-                config->checkpoint.dir, every->n, units[every->unit],
-                gw_plural(every->n));
+        fprintf(out, COLUMN "%s, every %s\n", "checkpoint",
+                config->checkpoint.dir, text);
 }
 
 static void print_model(FILE *out, const struct gw_config *config)

@@ -41,6 +41,8 @@ struct gw_every {
     enum gw_every_unit unit;
 };
 
+#define GW_EVERY_BYTES 32 /* of its text, with the end */
+
 enum gw_data_format {
     GW_DATA_IDX,
     GW_DATA_CIFAR10,
@@ -275,6 +277,9 @@ struct gw_policy_terms {
 struct gw_policy_terms
 gw_config_policy_terms(const struct gw_config *config,
                        const struct gw_policy_word *word);
+
+/* "500 steps" or "never", as in a job file without the quotes. */
+void gw_every_print(const struct gw_every *every, char text[GW_EVERY_BYTES]);
 
 /*
  * The job as a job file's text that gives the same struct when parsed, every

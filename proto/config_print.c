@@ -51,14 +51,21 @@ static void print_real(struct out *out, double real)
     print(out, "%s", text);
 }
 
-static void print_every(struct out *out, const struct gw_every *every)
+void gw_every_print(const struct gw_every *every, char text[GW_EVERY_BYTES])
 {
     static const char *const units[] = {"never", "step", "epoch", "second"};
     if (every->unit == GW_NEVER)
-        print(out, "\"never\"");
+        snprintf(text, GW_EVERY_BYTES, "never");
     else
-        print(out, "\"%" PRIu64 " %s%s\"", every->n, units[every->unit],
-              every->n == 1 ? "" : "s");
+        snprintf(text, GW_EVERY_BYTES, "%" PRIu64 " %s%s", every->n,
+                 units[every->unit], gw_plural(every->n));
+}
+
+static void print_every(struct out *out, const struct gw_every *every)
+{
+    char text[GW_EVERY_BYTES];
+    gw_every_print(every, text);
+    print_quoted(out, text);
 }
 
 static void print_strings(struct out *out, const struct gw_string_list *list)

@@ -13,8 +13,6 @@
 
 #define KEPT_MAX 1024
 
-#define EVERY_BYTES 32 /* "100 steps" */
-
 static void note(const struct gw_begin *begin, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -180,35 +178,42 @@ enum gw_status gw_begin_find(struct gw_begin *begin, struct gw_error *error)
 
 /* ---- what the number of steps shows ---- */
 
-static void note_phases(const struct gw_begin *begin, uint64_t total_steps)
+/* Every job was checked before; a checkpoint's was when that was made. */
+static struct gw_policy_plan plan_of(const struct gw_config *config)
 {
     struct gw_policy_plan plan;
+    if (gw_policy_plan_parse(config->cluster.policy, &plan, NULL) != GW_OK)
+        plan.n = 0;
+    return plan;
+}
+
+static void note_phases(const struct gw_begin *begin,
+                        const struct gw_policy_plan *plan,
+                        uint64_t total_steps)
+{
     char word[GW_POLICY_WORD_BYTES];
     size_t last = 0;
-    if (gw_policy_plan_parse(begin->config->cluster.policy, &plan, NULL))
-        return;
-    while (plan.phase[last].until < total_steps)
+    while (last < plan->n && plan->phase[last].until < total_steps)
         last++;
-    if (last + 1 >= plan.n)
+    if (last + 1 >= plan->n)
         return;
-    gw_policy_word_print(&plan.phase[last + 1].word, word);
+    gw_policy_word_print(&plan->phase[last + 1].word, word);
     note(begin,
          "cluster.policy: %s from step %" PRIu64 " on never comes, since the "
          "job has %" PRIu64 " step%s",
-         word, plan.phase[last].until, total_steps, gw_plural(total_steps));
+         word, plan->phase[last].until, total_steps, gw_plural(total_steps));
 }
 
 /* Rounds of easgd know no end: a worker's own clock is all that it has. */
-static void note_long_rounds(const struct gw_begin *begin, uint64_t total_steps)
+static void note_long_rounds(const struct gw_begin *begin,
+                             const struct gw_policy_plan *plan,
+                             uint64_t total_steps)
 {
     uint64_t first = begin->is_resumed ? begin->from.state.clock : 0;
-    struct gw_policy_plan plan;
     char shown[GW_POLICY_WORD_BYTES];
-    if (gw_policy_plan_parse(begin->config->cluster.policy, &plan, NULL))
-        return;
-    for (size_t i = 0; i < plan.n && first < total_steps; i++) {
-        const struct gw_policy_word *word = &plan.phase[i].word;
-        uint64_t until = plan.phase[i].until;
+    for (size_t i = 0; i < plan->n && first < total_steps; i++) {
+        const struct gw_policy_word *word = &plan->phase[i].word;
+        uint64_t until = plan->phase[i].until;
         uint64_t last = until < total_steps ? until : total_steps;
         if (last <= first)
             continue;
@@ -229,9 +234,7 @@ static struct gw_rounds rounds_from(const struct gw_config *config,
                                     uint64_t steps_per_epoch)
 {
     struct gw_rounds rounds = {.streams = 0};
-    struct gw_policy_plan plan;
-    if (gw_policy_plan_parse(config->cluster.policy, &plan, NULL))
-        return rounds;
+    const struct gw_policy_plan plan = plan_of(config);
     for (size_t i = 0; i < plan.n && !rounds.streams; i++) {
         if (plan.phase[i].until > clock)
             rounds = gw_rounds_of(config, &plan.phase[i].word, clock,
@@ -240,24 +243,14 @@ static struct gw_rounds rounds_from(const struct gw_config *config,
     return rounds;
 }
 
-static void print_every(const struct gw_every *every, char text[EVERY_BYTES])
-{
-    static const char *const units[] = {"", "step", "epoch", "second"};
-    if (every->unit == GW_NEVER)
-        snprintf(text, EVERY_BYTES, "never");
-    else
-        snprintf(text, EVERY_BYTES, "%" PRIu64 " %s%s", every->n,
-                 units[every->unit], gw_plural(every->n));
-}
-
 static void note_every(const struct gw_begin *begin,
                        const char *key,
                        const struct gw_every *then,
                        const struct gw_every *now)
 {
-    char was[EVERY_BYTES], is[EVERY_BYTES];
-    print_every(then, was);
-    print_every(now, is);
+    char was[GW_EVERY_BYTES], is[GW_EVERY_BYTES];
+    gw_every_print(then, was);
+    gw_every_print(now, is);
     if (strcmp(was, is) != 0)
         note(begin,
              "%s was %s, now it is %s: all parts of the model meet at other "
@@ -287,8 +280,9 @@ void gw_begin_note_steps(const struct gw_begin *begin,
                          uint64_t total_steps,
                          uint64_t steps_per_epoch)
 {
-    note_phases(begin, total_steps);
-    note_long_rounds(begin, total_steps);
+    const struct gw_policy_plan plan = plan_of(begin->config);
+    note_phases(begin, &plan, total_steps);
+    note_long_rounds(begin, &plan, total_steps);
     if (!begin->is_resumed)
         return;
     struct gw_error error;
