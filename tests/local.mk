@@ -47,14 +47,15 @@ check_PROGRAMS += \
 	%D%/sim/test_inner_files \
 	%D%/sim/test_job \
 	%D%/sim/test_late \
-	%D%/sim/test_scores \
-	%D%/sim/test_seeds \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
-	%D%/sim/test_switch \
+	%D%/sim/test_scores \
+	%D%/sim/test_seeds \
 	%D%/sim/test_split \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
+	%D%/sim/test_switch \
+	%D%/sim/test_switch_seeds \
 	%D%/sim/test_workers \
 	%D%/table/test_backend_layers \
 	%D%/table/test_backends \
@@ -140,19 +141,20 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_inner_files_SOURCES = \
 	%D%/sim/test_inner_files.c $(GW_INNER) $(GW_CLUSTER)
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
-%C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
-%C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
-%C%_sim_test_switch_SOURCES = \
-	%D%/sim/test_switch.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
+%C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_split_SOURCES = %D%/sim/test_split.c $(GW_CLUSTER)
 %C%_sim_test_stale_SOURCES = \
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_stale_resume_SOURCES = \
 	%D%/sim/test_stale_resume.c $(GW_STALE) $(GW_CLUSTER)
+%C%_sim_test_switch_SOURCES = %D%/sim/test_switch.c $(GW_CLUSTER)
+%C%_sim_test_switch_seeds_SOURCES = \
+	%D%/sim/test_switch_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_workers_SOURCES = %D%/sim/test_workers.c $(GW_CLUSTER)
 %C%_table_test_backend_layers_SOURCES = \
 	%D%/table/test_backend_layers.c $(GW_BACKEND)
@@ -251,7 +253,7 @@ check-defects:
 	GW_SRCDIR="$(abs_top_srcdir)" $(SHELL) "$(abs_top_srcdir)"/tests/sim/defects.sh
 check-seeds:
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_policy_seeds
-	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_switch
+	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_switch_seeds
 	GW_SIM_SEEDS=3000 $(MAKE) check TESTS=%D%/sim/test_deaths
 	GW_SIM_SEEDS=20000 $(MAKE) check TESTS=%D%/sim/test_seeds
 .PHONY: check-quick check-run check-includes check-format format
