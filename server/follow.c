@@ -30,6 +30,7 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
                             : gw_decision_cut_version(decision));
         break;
     case GW_DECIDE_END:
+        gw_each_meet(server); /* workers pull on this already */
         server->end_clock = decision->clock;
         break;
     case GW_DECIDE_DRAIN:

@@ -124,6 +124,7 @@ struct gw_server {
     uint32_t shards_present;    /* shard 0: the others that are connected */
     int all_present;
     uint32_t deferred; /* pushes that wait for a decision */
+    int wants_ahead;   /* some wants do */
     struct gw_whole_step step;
     uint64_t global_batch;
 

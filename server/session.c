@@ -96,6 +96,16 @@ static void fill_answer(struct gw_server *server, struct gw_want_slot *slot)
         frame->payload_crc = gw_shard_crc(shard, slot->chunk);
 }
 
+/* Whoever posted it knows a decision that has not come here: weights may yet
+   become other ones by it. */
+static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
+{
+    if (slot->decision <= server->decision)
+        return 0;
+    server->wants_ahead = 1;
+    return 1;
+}
+
 static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
@@ -103,7 +113,8 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
     const struct gw_policy_view view = view_of(server, rank, index);
     struct gw_peer *peer = server->session[rank].peer;
     if (!slot->open || slot->sending || !peer || !chunk->ready ||
-        !server->all_present || !is_answerable(server, &slot->want, &view))
+        !server->all_present || !is_answerable(server, &slot->want, &view) ||
+        is_ahead(server, slot))
         return;
     if (server->leader)
         gw_leader_before(server->leader, server->regime.each
@@ -247,9 +258,19 @@ static void hold(struct gw_server *server,
         gw_session_complete(server, index);
 }
 
-/* A push that was ahead of our knowledge: is it time now? */
+static void answer_all(struct gw_server *server)
+{
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        gw_session_answer(server, i);
+}
+
+/* Pushes and wants that were ahead of our knowledge: is it time now? */
 void gw_session_recheck(struct gw_server *server)
 {
+    int wanted = server->wants_ahead;
+    server->wants_ahead = 0;
+    if (wanted)
+        answer_all(server);
     for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
         for (uint32_t i = 0; i < server->shard->chunks; i++) {
             struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, i);
@@ -451,8 +472,7 @@ void gw_session_present(struct gw_server *server)
         return;
     server->all_present = 1;
     server->progress_us = gw_loop_now(server->loop); /* nobody waited before */
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        gw_session_answer(server, i);
+    answer_all(server);
 }
 
 enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)

@@ -347,12 +347,14 @@ enum gw_status gw_client_wait(struct gw_client *client,
     return status;
 }
 
+/* What came for a first step of single pushes, where the job ends instead, may
+   be weights of this rank alone (easgd). */
 enum gw_status gw_client_wait_end(struct gw_client *client)
 {
     uint64_t clock = atomic_load(&client->end_clock);
     if (!gw_client_ends_standing(client)) {
         enum gw_status status = wait_last(client, 0, client->map->keys, clock);
-        if (status != GW_OK || !atomic_load(&client->called))
+        if (status != GW_OK || !(client->each || atomic_load(&client->called)))
             return status;
     }
     return gw_client_pull(client);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "proto/digest.h"
+#include "server/server_state.h"
 
 static const char *const default_job[] = {
     "data.format=idx",
@@ -376,6 +377,35 @@ uint64_t cluster_at_workers(const struct cluster *cluster, enum gw_metric which)
     for (size_t i = 0; i < cluster->workers; i++)
         sum += gw_metrics_get(&cluster->worker[i].metrics, which);
     return sum;
+}
+
+/* All that the shards have, in the arena of a worker. */
+static void gather(const struct cluster *cluster, uint8_t *arena)
+{
+    const struct gw_map *map = cluster->server[0].server->map;
+    for (size_t i = 0; i < cluster->servers; i++) {
+        const struct gw_shard *shard = cluster->server[i].server->shard;
+        for (uint32_t c = 0; c < shard->chunks; c++)
+            memcpy(arena + map->chunk[shard->chunk[c].global].arena_offset,
+                   gw_shard_weights(shard, c),
+                   shard->chunk[c].elems * sizeof(float));
+    }
+}
+
+int cluster_agrees(const struct cluster *cluster)
+{
+    const struct gw_map *map = cluster->server[0].server->map;
+    uint8_t digest[GW_DIGEST_BYTES];
+    uint8_t *arena = malloc(map->arena_bytes);
+    float **weight = malloc(map->keys * sizeof *weight);
+    assert_true(arena && weight);
+    gather(cluster, arena);
+    for (size_t k = 0; k < map->keys; k++)
+        weight[k] = (float *)(void *)(arena + map->key_offset[k]);
+    gw_digest_weights(weight, map->key, map->keys, digest);
+    free(weight);
+    free(arena);
+    return memcmp(digest, cluster->final.weights_sha256, sizeof digest) == 0;
 }
 
 void cluster_digest(const struct cluster *cluster, char hex[65])

@@ -124,6 +124,10 @@ uint64_t cluster_at_servers(const struct cluster *cluster,
 uint64_t cluster_at_workers(const struct cluster *cluster,
                             enum gw_metric which);
 
+/* Whether the weights that the job ended with, which rank 0 pulled, are those
+   that the shards then had. */
+int cluster_agrees(const struct cluster *cluster);
+
 /* The digest of the final weights, as hex. */
 void cluster_digest(const struct cluster *cluster, char hex[65]);
 

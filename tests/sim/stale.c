@@ -64,6 +64,8 @@ const char *stale_audit(const struct cluster *cluster)
         if (why)
             return why;
     }
+    if (cluster->final.has_weights && !cluster_agrees(cluster))
+        return "the weights that it ends with are not the servers'";
     return NULL;
 }
 

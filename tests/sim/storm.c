@@ -138,6 +138,20 @@ static int ends_with(const char *who,
     return status == wanted;
 }
 
+int storm_agrees(const struct cluster *cluster,
+                 enum gw_status wanted,
+                 struct sweep_outcome *outcome)
+{
+    int has_weights = cluster->final.has_weights;
+    int so = has_weights ? cluster_agrees(cluster) : wanted != GW_OK;
+    if (!so)
+        snprintf(outcome->why, sizeof outcome->why, "%.400s: it ends %s",
+                 cluster->config.cluster.policy,
+                 has_weights ? "with weights that are not the servers'"
+                             : "without weights");
+    return so;
+}
+
 int storm_ends_with(const struct cluster *cluster,
                     enum gw_status wanted,
                     struct sweep_outcome *outcome)
@@ -150,9 +164,5 @@ int storm_ends_with(const struct cluster *cluster,
     for (size_t i = 0; so && i < cluster->servers; i++)
         so = ends_with("server", i, cluster->server[i].status,
                        cluster->server[i].text, wanted, outcome);
-    if (!so || wanted != GW_OK || cluster->final.has_weights)
-        return so;
-    snprintf(outcome->why, sizeof outcome->why, "%s: it ends without weights",
-             cluster->config.cluster.policy);
-    return 0;
+    return so && storm_agrees(cluster, wanted, outcome);
 }

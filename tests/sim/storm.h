@@ -37,8 +37,14 @@ int storm_run(struct cluster *cluster,
               uint64_t limit_us,
               struct sweep_outcome *outcome);
 
-/* Whether the job, every worker and every server ended with `wanted`; the
-   line in `outcome` says who did not. */
+/* Whether the weights that the job ended with, which one that is done must
+   have, are the servers'; the line in `outcome` says what is not so. */
+int storm_agrees(const struct cluster *cluster,
+                 enum gw_status wanted,
+                 struct sweep_outcome *outcome);
+
+/* The same, and whether the job, every worker and every server ended with
+   `wanted`. */
 int storm_ends_with(const struct cluster *cluster,
                     enum gw_status wanted,
                     struct sweep_outcome *outcome);

@@ -201,6 +201,32 @@ static void policies_may_change_at_a_stop(void **state)
     }
 }
 
+/* Nobody takes a step then: under easgd what a rank is given first are weights
+   of its own, which are not what the job ends with. */
+static void a_job_that_is_over_ends_with_the_same(void **state)
+{
+    (void)state;
+    for (unsigned which = 0; which < 6; which++) {
+        struct stale_job job = {.n = 0};
+        char before[65], after[65];
+        stale_add_policy(&job, 3, which);
+        stale_add(&job, "checkpoint.dir=ck");
+        stale_add(&job, "train.steps=10");
+        cluster_open(&cluster, &stale_calm, job.setting, NULL);
+        stale_be_unlike(&cluster);
+        stale_end_well(&cluster);
+        cluster_digest(&cluster, before);
+        cluster_end(&cluster);
+        go_on(&job);
+        assert_true(cluster_run(&cluster, STALE_LIMIT_US));
+        assert_int_equal(cluster.final.status, GW_OK);
+        assert_int_equal(cluster_at_workers(&cluster, GW_METRIC_STEPS), 0);
+        cluster_digest(&cluster, after);
+        assert_string_equal(before, after);
+        cluster_close(&cluster);
+    }
+}
+
 /* A worker that the checkpoint knows nothing of begins with nothing. */
 static void workers_may_join_at_a_stop(void **state)
 {
@@ -300,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_jobs_go_on_with_all_they_had),
         cmocka_unit_test(policies_may_change_at_a_stop),
+        cmocka_unit_test(a_job_that_is_over_ends_with_the_same),
         cmocka_unit_test(workers_may_join_at_a_stop),
         cmocka_unit_test(a_part_of_what_a_rank_had_is_refused),
     };

@@ -133,6 +133,7 @@ static void judge(enum gw_status wanted)
         return;
     }
     audit_chunks(samples);
+    storm_agrees(&cluster, wanted, trial.outcome);
     audit_manifest();
     if (cluster_refused(&cluster) > 0)
         FAILS("%.400s: %u frames or messages were refused", trial.plan,
