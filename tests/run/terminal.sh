@@ -2,8 +2,8 @@
 # A job on a terminal, with keys typed as a person types them: the live line and
 # the table, Ctrl-C, Ctrl-Z and fg, a terminal that goes away. GW_PAUSE: seconds
 # between Ctrl-Z and fg. Prints TAP.
-if ! script -qefc true /dev/null </dev/null >/dev/null 2>&1; then
-  echo '1..0 # SKIP script(1) of util-linux is not here'
+if ! env --default-signal=HUP script -qefc true /dev/null </dev/null >/dev/null 2>&1; then
+  echo '1..0 # SKIP script(1) of util-linux or a new env(1) is not here'
   exit 0
 fi
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
@@ -20,10 +20,11 @@ type_line() { printf '%s\n' "$1" >&4; }
 press() { printf "$1" >&4; }
 shows() { grep -aq "$1" "$tty"; }
 
-# A shell on a terminal of its own; what it shows is in $tty.
+# A shell on a terminal of its own; what it shows is in $tty. Whoever runs the
+# tests may have had SIGHUP ignored (nohup), which programs respect.
 open_terminal() {
   : >"$tty" # or what the one before showed would be taken for this one's
-  ENV='' HISTFILE=/dev/null script -qfc 'exec sh -i' /dev/null <"$keys" >"$tty" 2>&1 4>&- &
+  ENV='' HISTFILE=/dev/null env --default-signal=HUP script -qfc 'exec sh -i' /dev/null <"$keys" >"$tty" 2>&1 4>&- &
   terminal=$!
   type_line 'PS1="> "; stty rows 24 cols 72; echo; echo be""gun'
   await 5 shows '^begun'
