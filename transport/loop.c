@@ -117,9 +117,9 @@ void gw_loop_enter(struct gw_loop *loop)
     loop->ops->enter(loop);
 }
 
-void gw_loop_computed(struct gw_loop *loop)
+void gw_loop_computed(struct gw_loop *loop, uint64_t samples)
 {
-    loop->ops->computed(loop);
+    loop->ops->computed(loop, samples);
 }
 
 void gw_loop_interrupt(struct gw_loop *loop)

@@ -151,7 +151,7 @@ struct gw_loop_ops {
     void (*enter)(struct gw_loop *loop);
     void (*turn)(struct gw_loop *loop);
     void (*leave)(struct gw_loop *loop);
-    void (*computed)(struct gw_loop *loop);
+    void (*computed)(struct gw_loop *loop, uint64_t samples);
     void (*interrupt)(struct gw_loop *loop);
     void (*close)(struct gw_loop *loop);
 };
@@ -219,17 +219,18 @@ void gw_loop_stop(struct gw_loop *loop);
  * no thread is woken in between; between enter and leave the caller is the
  * loop's thread. gw_loop_turn handles what is there, waiting for the next event
  * if there is nothing. gw_loop_leave gives the loop back.
- * gw_loop_computed says, outside of the two, that a computation is done: in
- * simulation its time passes here, for it took none. gw_loop_interrupt says, on
- * the loop, that what the caller computes is not needed any more: in simulation
- * its time ends now; a real caller looks by itself whether it is.
+ * gw_loop_computed says, outside of the two, that a computation over so many
+ * samples is done, 0: one that is no part of a step. In simulation its time
+ * passes here, for it took none. gw_loop_interrupt says, on the loop, that what
+ * the caller computes is not needed any more: in simulation its time ends now;
+ * a real caller looks by itself whether it is.
  */
 enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error);
 void gw_loop_unshare(struct gw_loop *loop);
 void gw_loop_enter(struct gw_loop *loop);
 void gw_loop_turn(struct gw_loop *loop);
 void gw_loop_leave(struct gw_loop *loop);
-void gw_loop_computed(struct gw_loop *loop);
+void gw_loop_computed(struct gw_loop *loop, uint64_t samples);
 void gw_loop_interrupt(struct gw_loop *loop);
 
 #endif

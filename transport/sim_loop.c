@@ -192,7 +192,7 @@ void gw_sim_unwind(struct gw_loop *loop)
 }
 
 void gw_sim_compute_model(struct gw_loop *loop,
-                          uint64_t (*compute_us)(void *owner),
+                          uint64_t (*compute_us)(void *owner, uint64_t samples),
                           void *owner)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
@@ -218,12 +218,12 @@ static void enter(struct gw_loop *loop)
     (void)loop;
 }
 
-static void computed(struct gw_loop *loop)
+static void computed(struct gw_loop *loop, uint64_t samples)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
     if (process->dead || !process->compute_us)
         return;
-    uint64_t us = process->compute_us(process->compute_owner);
+    uint64_t us = process->compute_us(process->compute_owner, samples);
     if (us == 0)
         return;
     gw_sim_schedule(process->sim, &process->caller->wake,

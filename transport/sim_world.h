@@ -49,7 +49,7 @@ struct gw_sim_process {
     struct gw_sim_event resume;
     struct gw_task *tasks_first, **tasks_last;
     struct gw_sim_caller *caller; /* the fiber, if there is one */
-    uint64_t (*compute_us)(void *owner);
+    uint64_t (*compute_us)(void *owner, uint64_t samples);
     void *compute_owner;
     double bytes_per_us; /* of its links, 0: as all */
 };

@@ -426,9 +426,9 @@ int gw_client_counts(const struct gw_client *client, uint64_t clock)
            atomic_load(&client->counted_clock) == clock + 1;
 }
 
-void gw_client_computed(struct gw_client *client)
+void gw_client_computed(struct gw_client *client, uint64_t samples)
 {
-    gw_loop_computed(client->loop);
+    gw_loop_computed(client->loop, samples);
 }
 
 static int has_room(const struct gw_client *client)

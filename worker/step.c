@@ -61,7 +61,7 @@ static enum gw_status gradients_ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
     if (!worker->pushing)
-        gw_client_computed(worker->client);
+        gw_client_computed(worker->client, worker->samples);
     worker->pushing = 1;
     if (worker->local)
         return gw_local_ready(worker, first, n);
@@ -295,7 +295,7 @@ static enum gw_status evaluate(struct gw_worker *worker)
     }
     struct gw_client_score score;
     worker->whole = 0;
-    gw_client_computed(worker->client);
+    gw_client_computed(worker->client, 0);
     /* the score may wait for checkpoints */
     enum gw_status status = gw_local_cut(worker);
     if (status != GW_OK)

@@ -83,8 +83,9 @@ static uint64_t look(uint64_t us, uint32_t rank, int *stopped, int *fewer)
     return until;
 }
 
-static uint64_t compute_us(void *owner)
+static uint64_t compute_us(void *owner, uint64_t samples)
 {
+    (void)samples;
     const struct cluster_worker *worker = owner;
     uint32_t rank = (uint32_t)(worker - job.cluster.worker);
     uint64_t begin = now(), us = begin;

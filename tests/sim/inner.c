@@ -55,8 +55,9 @@ struct inner_job inner_job_of(const char *const *settings)
 }
 
 /* Time enough for checkpoints within a job. */
-static uint64_t step_us(void *owner)
+static uint64_t step_us(void *owner, uint64_t samples)
 {
+    (void)samples;
     (void)owner;
     return 400;
 }

@@ -121,8 +121,9 @@ void stale_end_well(struct cluster *cluster)
 }
 
 /* Unlike machines: worker r computes for 1 to r + 1 ms. */
-static uint64_t unlike_us(void *owner)
+static uint64_t unlike_us(void *owner, uint64_t samples)
 {
+    (void)samples;
     struct cluster_worker *worker = owner;
     uint32_t bits[4], at = worker->options.client.rank;
     uint64_t steps = gw_metrics_get(&worker->metrics, GW_METRIC_STEPS);

@@ -49,8 +49,9 @@ void storm_begin(struct storm *storm,
     };
 }
 
-static uint64_t compute_us(void *owner)
+static uint64_t compute_us(void *owner, uint64_t samples)
 {
+    (void)samples;
     struct storm *storm = owner;
     return storm->compute_us ? storm_draw(storm, storm->compute_us) : 0;
 }

@@ -88,8 +88,9 @@ struct straggler {
 };
 
 /* Exponential, of mean MEAN_US; one draw for each computation. */
-static uint64_t exponential(void *owner)
+static uint64_t exponential(void *owner, uint64_t samples)
 {
+    (void)samples;
     struct straggler *straggler = owner;
     uint32_t bits[4];
     gw_random4(5, GW_RANDOM_TEST, straggler->rank, straggler->draws++, bits);
@@ -215,8 +216,9 @@ static uint64_t samples_of(uint64_t quorum, uint64_t steps)
     return sum;
 }
 
-static uint64_t slow_or_quick(void *owner)
+static uint64_t slow_or_quick(void *owner, uint64_t samples)
 {
+    (void)samples;
     return *(uint32_t *)owner == 1 ? 2000000 : 10000;
 }
 

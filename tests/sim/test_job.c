@@ -100,8 +100,9 @@ static void a_loss_scale_changes_for_all_at_once(void **state)
     assert_string_equal(none, scaled);
 }
 
-static uint64_t ten_ms(void *owner)
+static uint64_t ten_ms(void *owner, uint64_t samples)
 {
+    (void)samples;
     (void)owner;
     return 10000;
 }

@@ -133,8 +133,9 @@ static void a_late_checkpoint_is_told(void **state)
     cluster_close(&cluster);
 }
 
-static uint64_t ten_ms(void *owner)
+static uint64_t ten_ms(void *owner, uint64_t samples)
 {
+    (void)samples;
     (void)owner;
     return 10000;
 }
@@ -167,8 +168,9 @@ static void a_late_score_is_told(void **state)
     assert_true(told > 0);
 }
 
-static uint64_t third_of_a_second(void *owner)
+static uint64_t third_of_a_second(void *owner, uint64_t samples)
 {
+    (void)samples;
     (void)owner;
     return 333333;
 }

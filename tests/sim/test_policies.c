@@ -205,8 +205,9 @@ struct pace {
 
 static struct pace pace[CLUSTER_MAX];
 
-static uint64_t step_us(void *owner)
+static uint64_t step_us(void *owner, uint64_t samples)
 {
+    (void)samples;
     struct pace *of = owner;
     uint32_t bits[4];
     if (!of->exponential)

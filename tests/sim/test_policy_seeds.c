@@ -68,8 +68,9 @@ static uint64_t steps_of(size_t worker)
  * clocks that are `slack` and more behind it, or a part of an evaluation, which
  * may be of anything: what was computed last before a step was done is judged.
  */
-static uint64_t computed(void *owner)
+static uint64_t computed(void *owner, uint64_t samples)
 {
+    (void)samples;
     size_t me = (size_t)((struct cluster_worker *)owner - cluster.worker);
     uint64_t done = steps_of(me), clock = trial.first[me] + trial.done[me];
     if (trial.slack != UINT64_MAX && done > trial.done[me] &&

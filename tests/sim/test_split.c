@@ -59,8 +59,9 @@ static uint64_t samples_now(const struct pace *of)
     return gw_plan_share(all, gw_client_share(of->client, clock).range).n;
 }
 
-static uint64_t step_us(void *owner)
+static uint64_t step_us(void *owner, uint64_t samples)
 {
+    (void)samples;
     struct pace *of = owner;
     uint32_t bits[4];
     gw_random4(23, GW_RANDOM_TEST, of->rank, of->draws++, bits);

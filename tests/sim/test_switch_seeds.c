@@ -79,8 +79,9 @@ static struct cluster cluster;
 #define FAILS(...)                                                             \
     snprintf(trial.outcome->why, sizeof trial.outcome->why, __VA_ARGS__)
 
-static uint64_t computed(void *owner)
+static uint64_t computed(void *owner, uint64_t samples)
 {
+    (void)samples;
     (void)owner;
     return trial.storm.compute_us
                ? storm_draw(&trial.storm, trial.storm.compute_us)
