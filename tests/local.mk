@@ -99,6 +99,7 @@ check_PROGRAMS += \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
+	%D%/unit/test_sim_host \
 	%D%/unit/test_split \
 	%D%/unit/test_split_leader \
 	%D%/unit/test_staleness \

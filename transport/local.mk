@@ -20,7 +20,11 @@ libtransport_a_SOURCES = \
 	%D%/sim.h \
 	%D%/sim_disk.c \
 	%D%/sim_fiber.c \
+	%D%/sim_flight.c \
+	%D%/sim_host.c \
 	%D%/sim_link.c \
+	%D%/sim_link.h \
+	%D%/sim_login.c \
 	%D%/sim_loop.c \
 	%D%/sim_world.h \
 	%D%/socket.c \

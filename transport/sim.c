@@ -46,6 +46,7 @@ void gw_sim_destroy(struct gw_sim *sim)
         struct gw_sim_disk *disk = sim->disks;
         gw_sim_disk_free(disk);
     }
+    gw_sim_hosts_free(sim);
     free(sim);
 }
 

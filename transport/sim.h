@@ -39,6 +39,22 @@ uint64_t gw_sim_now(const struct gw_sim *sim);
 /* A number of the world's own generator, below n. */
 uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n);
 
+/* The network of a host, which all its processes share. */
+struct gw_sim_host_options {
+    double bytes_per_us; /* in each direction, 0: unlimited */
+    uint64_t latency_us; /* more than the world's, of what leaves and comes */
+};
+
+/*
+ * Frames between `host` and others pass its interface one after the other, at
+ * its rate, both as they leave and as they come; frames within it do not. From
+ * now on; without this call a host is unlimited. GW_ENOMEM.
+ */
+enum gw_status gw_sim_host(struct gw_sim *sim,
+                           const char *host,
+                           const struct gw_sim_host_options *options,
+                           struct gw_error *error);
+
 /*
  * A process on `host` (processes of one host name share its disk). The loop is
  * closed with gw_loop_close, which also removes the process. GW_ENOMEM.
@@ -64,7 +80,8 @@ enum gw_status gw_sim_spawn(struct gw_loop *loop,
  * (gw_loop_computed), unless it is interrupted; NULL: no time.
  */
 void gw_sim_compute_model(struct gw_loop *loop,
-                          uint64_t (*compute_us)(void *owner, uint64_t samples),
+                          uint64_t (*compute_us)(void *owner,
+                                                uint64_t samples),
                           void *owner);
 
 /* Links of this process are no faster than this; 0: than those of others. */

@@ -192,7 +192,8 @@ void gw_sim_unwind(struct gw_loop *loop)
 }
 
 void gw_sim_compute_model(struct gw_loop *loop,
-                          uint64_t (*compute_us)(void *owner, uint64_t samples),
+                          uint64_t (*compute_us)(void *owner,
+ uint64_t samples),
                           void *owner)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
@@ -323,11 +324,12 @@ enum gw_status gw_sim_process(struct gw_sim *sim,
 {
     struct gw_sim_process *process = calloc(1, sizeof *process);
     struct gw_disk *disk = gw_sim_disk_of(sim, host);
-    if (!process || !disk) {
+    struct gw_sim_host *at = gw_sim_host_of(sim, host);
+    if (!process || !disk || !at) {
         free(process);
         return gw_fail(error, GW_ENOMEM, "no memory for a simulated process");
     }
-    snprintf(process->host, sizeof process->host, "%s", host);
+    process->host = at;
     process->base.ops = &sim_loop_ops;
     process->base.disk = disk;
     process->sim = sim;

@@ -26,11 +26,24 @@ struct gw_sim_caller;
 struct gw_sim_disk;
 struct gw_sim_link;
 
+enum gw_sim_way {
+    GW_SIM_OUT,
+    GW_SIM_IN
+};
+
+struct gw_sim_host {
+    struct gw_sim_host *next;
+    char name[64];
+    struct gw_sim_host_options options;
+    double free_us[2]; /* its interface, per way */
+};
+
 struct gw_sim {
     struct gw_sim_options options;
     uint64_t now_us, order, draws;
     struct gw_heap events;
     struct gw_sim_process *processes;
+    struct gw_sim_host *hosts;
     struct gw_sim_disk *disks;
     struct gw_sim_link *links; /* all open ends */
     struct gw_listener *listeners;
@@ -41,7 +54,7 @@ struct gw_sim_process {
     struct gw_loop base;
     struct gw_sim *sim;
     struct gw_sim_process *next, **back;
-    char host[64];
+    struct gw_sim_host *host;
     int dead, paused, stopped;
     uint64_t after_us; /* time of a dead process that is being unwound */
     struct gw_sim_event *held, **held_last;
@@ -71,6 +84,16 @@ void gw_sim_look_again(struct gw_sim_process *process);
 /* sim_link.c */
 void gw_sim_cut_process(struct gw_sim_process *process);
 void gw_sim_fail_dials(struct gw_sim_process *process); /* of the dead */
+
+/* sim_host.c: the host of a name, made when it is first asked for, or NULL */
+struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name);
+void gw_sim_hosts_free(struct gw_sim *sim);
+/* Takes the interface for a frame that is there at from_us; returns when it is
+   through. */
+double gw_sim_host_pass(struct gw_sim_host *host,
+                        enum gw_sim_way way,
+                        double from_us,
+                        double bytes);
 
 /* sim_disk.c: the disk of a host, made when it is first asked for */
 struct gw_disk *gw_sim_disk_of(struct gw_sim *sim, const char *host);

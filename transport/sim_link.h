@@ -1,0 +1,88 @@
+/*
+ * Inside the sim transport: the ends of links, what sim_link.c (making and
+ * breaking them), sim_flight.c (frames on their way) and sim_login.c (how links
+ * come up) share.
+ */
+#ifndef GW_TRANSPORT_SIM_LINK_H
+#define GW_TRANSPORT_SIM_LINK_H
+
+#include "transport/sim_world.h"
+
+/* One end of a link. */
+struct gw_sim_link {
+    struct gw_link base;
+    struct gw_sim_process *process;
+    struct gw_sim_link *peer;         /* NULL while or when there is none */
+    struct gw_sim_link *next, **back; /* in sim->links */
+    struct gw_sim_event line;         /* the line is free again */
+    struct gw_sim_event news;         /* up or down, to be told */
+    struct gw_sim_event knock;        /* opener's hello, at the acceptor */
+    struct gw_sim_event deadline;     /* opener: of the login */
+    struct gw_send *leaving;
+    double leaving_us; /* that it takes from its first byte to its last */
+    struct gw_sim_flight *incoming, **incoming_last;
+    uint64_t incoming_us; /* when the last of them is at the host */
+    struct gw_reply reply;
+    uint8_t hello[GW_HELLO_BYTES];
+    enum gw_status down_status;
+    char down_why[GW_REASON_TEXT_MAX];
+    int ends; /* the peer has closed it: what it sent before comes first */
+    int closed;
+};
+
+/* A frame on its way. */
+struct gw_sim_flight {
+    struct gw_sim_event event;
+    struct gw_sim_link *to;
+    struct gw_sim_flight *next; /* in to->incoming */
+    struct gw_frame frame;
+    double sent_us; /* that the sender took for it */
+    int has_bytes;
+    uint8_t bytes[];
+};
+
+extern const struct gw_transport_ops gw_sim_transport;
+
+static inline struct gw_sim_link *gw_sim_link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_sim_link, base);
+}
+
+/* sim_link.c: a new end of a process, in sim->links. */
+struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
+                                    struct gw_transport *transport);
+
+/* Takes the end out of everything that could still reach it. */
+void gw_sim_link_detach(struct gw_sim_link *end);
+
+/* Frees a detached end once the callbacks that may hold it have returned. */
+void gw_sim_link_release(struct gw_sim_link *end);
+
+/* Detached, told and released, now. */
+void gw_sim_link_tell_down(struct gw_sim_event *news);
+
+/* The end will learn of its death when the news has travelled. */
+void gw_sim_link_fail(struct gw_sim_link *end,
+                      enum gw_status status,
+                      const char *why,
+                      uint64_t delay_us);
+
+/* What is on its way in either direction is lost. */
+void gw_sim_link_break(struct gw_sim_link *end,
+                       enum gw_status status,
+                       const char *why);
+
+/* What has left before an orderly close still arrives. */
+void gw_sim_link_close(struct gw_link *base);
+
+/* sim_flight.c: the queue of this end is no longer empty. */
+void gw_sim_link_kick(struct gw_link *base);
+
+/* What is on its way to this end is lost. */
+void gw_sim_link_forget(struct gw_sim_link *end);
+
+/* A message between these processes takes so long, or to anybody (NULL). */
+uint64_t gw_sim_latency(const struct gw_sim_process *from,
+                        const struct gw_sim_process *to);
+
+#endif

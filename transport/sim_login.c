@@ -1,0 +1,256 @@
+/*
+ * How links of the sim transport come up: listeners, dials, the login; and the
+ * transport's table.
+ */
+#include "config.h"
+
+#include "transport/sim_link.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Time for a login. */
+#define LOGIN_US 5000000
+
+struct gw_listener {
+    struct gw_sim *sim;
+    struct gw_transport *transport;
+    struct gw_sim_process *process;
+    struct gw_acceptor *acceptor;
+    struct gw_listener *next, **back;
+    char address[GW_ADDRESS_MAX];
+};
+
+struct gw_sim_transport_state {
+    struct gw_transport base;
+    struct gw_sim_process *process;
+};
+
+static struct gw_sim_process *process_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_sim_transport_state, base)
+        ->process;
+}
+
+static enum gw_status probe(char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "in simulation only");
+    return GW_OK;
+}
+
+/* ---- login ---- */
+
+static struct gw_listener *find_listener(struct gw_sim *sim,
+                                         const char *address)
+{
+    struct gw_listener *one = sim->listeners;
+    while (one && strcmp(one->address, address) != 0)
+        one = one->next;
+    return one;
+}
+
+static void tell_up(struct gw_sim_event *event)
+{
+    struct gw_sim_link *end = event->owner;
+    gw_sim_cancel(end->process->sim, &end->deadline);
+    if (end->reply.status != GW_OK) {
+        end->down_status = end->reply.status;
+        snprintf(end->down_why, sizeof end->down_why, "%s",
+                 end->reply.reason[0] ? end->reply.reason : "login refused");
+        gw_sim_link_tell_down(event);
+        return;
+    }
+    end->base.session = end->reply.session;
+    end->base.up = 1;
+    end->base.heard_us = end->process->sim->now_us;
+    end->base.handler->up(&end->base, &end->reply);
+}
+
+static void send_reply(struct gw_sim_link *opener)
+{
+    struct gw_sim *sim = opener->process->sim;
+    opener->news.run = tell_up;
+    uint64_t at_us = sim->now_us + gw_sim_latency(opener->process, NULL);
+    opener->incoming_us = at_us; /* frames come behind the reply */
+    gw_sim_schedule(sim, &opener->news, at_us);
+}
+
+static void nobody_there(struct gw_sim_event *event)
+{
+    struct gw_sim_link *opener = event->owner;
+    event->process = NULL; /* it may be freed before the opener is */
+    opener->reply = (struct gw_reply){.status = GW_EUNREACHABLE};
+    snprintf(opener->reply.reason, sizeof opener->reply.reason,
+             "connection refused");
+    send_reply(opener);
+}
+
+static void knock(struct gw_sim_event *event)
+{
+    struct gw_sim_link *opener = event->owner;
+    struct gw_listener *listener =
+        find_listener(opener->process->sim, opener->base.remote);
+    event->process = NULL;
+    if (!listener) {
+        nobody_there(event);
+        return;
+    }
+    struct gw_sim_link *end =
+        gw_sim_link_new(listener->process, listener->transport);
+    snprintf(end->base.remote, sizeof end->base.remote, "%.60s",
+             opener->process->host->name);
+    enum gw_status status = gw_link_judge(&end->base, listener->acceptor,
+                                          opener->hello, &opener->reply);
+    send_reply(opener);
+    if (status != GW_OK) {
+        gw_sim_link_detach(end);
+        gw_sim_link_release(end);
+        return;
+    }
+    end->peer = opener;
+    opener->peer = end;
+    end->base.up = 1;
+    end->base.handler->up(&end->base, NULL);
+}
+
+/* The acceptor may have answered by now, too late. */
+static void on_deadline(struct gw_sim_event *event)
+{
+    struct gw_sim_link *opener = event->owner;
+    if (opener->peer)
+        gw_sim_link_fail(
+            opener->peer, GW_ECLOSED, "closed by the peer",
+            gw_sim_latency(opener->process, opener->peer->process));
+    gw_sim_link_fail(opener, GW_ETIMEOUT, "no answer to the login", 0);
+}
+
+static enum gw_status dial(struct gw_transport *transport,
+                           const char *address,
+                           const struct gw_hello *hello,
+                           const struct gw_link_handler *handler,
+                           void *owner,
+                           struct gw_windows *windows,
+                           struct gw_link **link_p,
+                           struct gw_error *error)
+{
+    (void)error;
+    struct gw_sim_link *end = gw_sim_link_new(process_of(transport), transport);
+    struct gw_sim *sim = end->process->sim;
+    struct gw_listener *listener = find_listener(sim, address);
+    end->base.handler = handler;
+    end->base.owner = owner;
+    end->base.windows = windows;
+    snprintf(end->base.remote, sizeof end->base.remote, "%s", address);
+    gw_hello_encode(hello, end->hello);
+    *link_p = &end->base;
+    if (end->process->dead)
+        return GW_OK; /* nobody hears it */
+    end->knock.process = listener ? listener->process : NULL;
+    end->knock.run = knock;
+    end->knock.drop = nobody_there;
+    gw_sim_schedule(sim, &end->knock,
+                    sim->now_us + gw_sim_latency(end->process, NULL));
+    end->deadline.run = on_deadline;
+    gw_sim_schedule(sim, &end->deadline, sim->now_us + LOGIN_US);
+    return GW_OK;
+}
+
+/* ---- listeners and the transport itself ---- */
+
+static enum gw_status listen_sim(struct gw_transport *transport,
+                                 const char *address,
+                                 struct gw_acceptor *acceptor,
+                                 struct gw_listener **listener_p,
+                                 struct gw_error *error)
+{
+    struct gw_sim_process *process = process_of(transport);
+    const char *port = strrchr(address, ':');
+    char whole[GW_ADDRESS_MAX];
+    if (!port)
+        return gw_fail(error, GW_EINVAL,
+                       "\"%s\" is no address: expected HOST:PORT", address);
+    if (strcmp(port, ":0") == 0)
+        snprintf(whole, sizeof whole, "%s:%u", process->host->name,
+                 50000 + process->sim->ports++);
+    else
+        snprintf(whole, sizeof whole, "%s%s", process->host->name, port);
+    if (find_listener(process->sim, whole))
+        return gw_fail(error, GW_EADDRINUSE,
+                       "cannot listen on %s: the port is in use", whole);
+    struct gw_listener *listener = calloc(1, sizeof *listener);
+    assert(listener);
+    listener->sim = process->sim;
+    listener->transport = transport;
+    listener->process = process;
+    listener->acceptor = acceptor;
+    snprintf(listener->address, sizeof listener->address, "%s", whole);
+    listener->next = process->sim->listeners;
+    if (listener->next)
+        listener->next->back = &listener->next;
+    listener->back = &process->sim->listeners;
+    process->sim->listeners = listener;
+    *listener_p = listener;
+    return GW_OK;
+}
+
+static void close_listener(struct gw_listener *listener)
+{
+    *listener->back = listener->next;
+    if (listener->next)
+        listener->next->back = listener->back;
+    free(listener);
+}
+
+static const char *listener_address(const struct gw_listener *listener)
+{
+    return listener->address;
+}
+
+static enum gw_status open_sim(struct gw_loop *loop,
+                               const struct gw_transport_config *config,
+                               struct gw_transport **transport_p,
+                               struct gw_error *error)
+{
+    (void)config;
+    struct gw_sim_transport_state *state = calloc(1, sizeof *state);
+    if (!state)
+        return gw_fail(error, GW_ENOMEM, "no memory for the sim transport");
+    state->base.ops = &gw_sim_transport;
+    state->base.loop = loop;
+    state->process = gw_sim_process_of(loop);
+    *transport_p = &state->base;
+    return GW_OK;
+}
+
+static void close_sim(struct gw_transport *transport)
+{
+    struct gw_sim *sim = process_of(transport)->sim;
+    struct gw_sim_link *next_link;
+    struct gw_listener *next_listener;
+    for (struct gw_listener *one = sim->listeners; one; one = next_listener) {
+        next_listener = one->next;
+        if (one->transport == transport)
+            close_listener(one);
+    }
+    for (struct gw_sim_link *one = sim->links; one; one = next_link) {
+        next_link = one->next;
+        if (one->base.transport == transport)
+            gw_sim_link_close(&one->base);
+    }
+    free(GW_CONTAINER(transport, struct gw_sim_transport_state, base));
+}
+
+const struct gw_transport_ops gw_sim_transport = {
+    .name = "sim",
+    .probe = probe,
+    .open = open_sim,
+    .close = close_sim,
+    .listen = listen_sim,
+    .close_listener = close_listener,
+    .listener_address = listener_address,
+    .dial = dial,
+    .kick = gw_sim_link_kick,
+    .close_link = gw_sim_link_close,
+};
