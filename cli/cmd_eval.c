@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/study.h"
+#include "cli/inspect.h"
 #include "proto/digest.h"
 #include "server/checkpoint.h"
 
@@ -56,7 +56,7 @@ static enum gw_status read_job(const struct gw_checkpoint *checkpoint,
 }
 
 static enum gw_status score(const struct gw_checkpoint *checkpoint,
-                            struct gw_study *study,
+                            struct gw_inspect *inspect,
                             struct score *score,
                             struct gw_error *error)
 {
@@ -64,7 +64,7 @@ static enum gw_status score(const struct gw_checkpoint *checkpoint,
     struct gw_model_result sum;
     uint8_t digest[GW_DIGEST_BYTES];
     size_t n;
-    const struct gw_key *keys = gw_model_keys(study->model, &n);
+    const struct gw_key *keys = gw_model_keys(inspect->model, &n);
     if (gw_keys_hash(keys, n) != gw_keys_hash(map->key, map->keys))
         return gw_fail(error, GW_EMISMATCH,
                        "the checkpoint of step %" PRIu64
@@ -77,14 +77,14 @@ static enum gw_status score(const struct gw_checkpoint *checkpoint,
     for (size_t i = 0; i < n; i++)
         weights[i] = checkpoint->weights + map->key_offset[i] / sizeof(float);
     enum gw_status status =
-        gw_study_score(study, (const float *const *)weights, &sum);
+        gw_inspect_score(inspect, (const float *const *)weights, &sum);
     gw_digest_weights(weights, keys, n, digest);
     free(weights);
     if (status != GW_OK)
         return gw_fail(error, status, "the model cannot be computed: %s",
                        gw_status_text(status));
     score->step = checkpoint->clock;
-    score->samples = gw_dataset_shape(study->data)->samples;
+    score->samples = gw_dataset_shape(inspect->data)->samples;
     score->loss = sum.loss / (double)score->samples;
     score->accuracy = (double)sum.correct / (double)score->samples;
     gw_digest_hex(digest, score->digest);
@@ -98,12 +98,12 @@ static enum gw_status evaluate(const char *path,
 {
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     struct gw_checkpoint checkpoint;
-    struct gw_study study;
+    struct gw_inspect inspect;
     struct gw_config *config = malloc(sizeof *config);
     if (!config)
         return gw_fail(error, GW_ENOMEM, "no memory to read the job");
     enum gw_status status =
-        gw_study_checkpoint(&disk, path, &checkpoint, error);
+        gw_inspect_checkpoint(&disk, path, &checkpoint, error);
     if (status != GW_OK) {
         free(config);
         return status;
@@ -112,12 +112,12 @@ static enum gw_status evaluate(const char *path,
     const struct gw_map *map = checkpoint.map;
     status = read_job(&checkpoint, job, config, error);
     if (status == GW_OK)
-        status =
-            gw_study_open(config, GW_DATASET_TEST,
-                          (size_t)map->key_elems[map->keys - 1], &study, error);
+        status = gw_inspect_open(config, GW_DATASET_TEST,
+                                 (size_t)map->key_elems[map->keys - 1],
+                                 &inspect, error);
     if (status == GW_OK) {
-        status = score(&checkpoint, &study, score_p, error);
-        gw_study_close(&study);
+        status = score(&checkpoint, &inspect, score_p, error);
+        gw_inspect_close(&inspect);
     }
     gw_checkpoint_close(&checkpoint);
     free(config);

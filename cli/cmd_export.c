@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/study.h"
+#include "cli/inspect.h"
 #include "server/checkpoint.h"
 
 /* ---- export ---- */
@@ -29,7 +29,7 @@ write_file(const char *path, const char *file, struct gw_error *error)
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     struct gw_checkpoint checkpoint;
     enum gw_status status =
-        gw_study_checkpoint(&disk, path, &checkpoint, error);
+        gw_inspect_checkpoint(&disk, path, &checkpoint, error);
     if (status != GW_OK)
         return status;
     status = gw_checkpoint_export(&disk, &checkpoint, file, error);
@@ -82,18 +82,18 @@ static enum gw_status make_checkpoint(const char *file,
                                       struct gw_error *error)
 {
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
-    struct gw_study study;
+    struct gw_inspect inspect;
     size_t n, bytes = gw_config_print(config, 0, NULL, 0) + 1;
     char *text = malloc(bytes);
     if (!text)
         return gw_fail(error, GW_ENOMEM, "no memory for the job");
     gw_config_print(config, 0, text, bytes);
     enum gw_status status =
-        gw_study_open(config, GW_DATASET_TRAIN, 0, &study, error);
+        gw_inspect_open(config, GW_DATASET_TRAIN, 0, &inspect, error);
     if (status == GW_OK) {
-        const struct gw_key *keys = gw_model_keys(study.model, &n);
+        const struct gw_key *keys = gw_model_keys(inspect.model, &n);
         status = gw_checkpoint_import(&disk, file, keys, n, text, dir, error);
-        gw_study_close(&study);
+        gw_inspect_close(&inspect);
     }
     free(text);
     if (status == GW_OK)

@@ -26,6 +26,8 @@ gradweir_SOURCES = \
 	%D%/cmd_worker.c \
 	%D%/host.c \
 	%D%/host.h \
+	%D%/inspect.c \
+	%D%/inspect.h \
 	%D%/join.c \
 	%D%/join.h \
 	%D%/launch.c \
@@ -50,8 +52,6 @@ gradweir_SOURCES = \
 	%D%/show.c \
 	%D%/show.h \
 	%D%/show_job.c \
-	%D%/study.c \
-	%D%/study.h \
 	%D%/version.c \
 	%D%/watch.c \
 	%D%/watch.h

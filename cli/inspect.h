@@ -1,0 +1,44 @@
+/* A job's model on this machine, for commands that look at checkpoints. */
+#ifndef GW_CLI_INSPECT_H
+#define GW_CLI_INSPECT_H
+
+#include "kernels/kernels.h"
+#include "proto/config.h"
+#include "server/checkpoint.h"
+#include "worker/dataset.h"
+#include "worker/model.h"
+
+#define GW_INSPECT_BATCH 250 /* samples per pass */
+
+struct gw_inspect {
+    struct gw_dataset *data;
+    const struct gw_backend_ops *backend;
+    struct gw_device *device;
+    struct gw_model *model;
+    float *x;
+    int32_t *labels;
+};
+
+/* gw_checkpoint_open; what it refuses is told on standard error. */
+enum gw_status gw_inspect_checkpoint(struct gw_disk *disk,
+                                     const char *path,
+                                     struct gw_checkpoint *checkpoint,
+                                     struct gw_error *error);
+
+/*
+ * Opens a part of the job's data and builds the model for it. `classes`: how
+ * many the model has, 0 for those of the data. Free with gw_inspect_close.
+ */
+enum gw_status gw_inspect_open(const struct gw_config *config,
+                               enum gw_dataset_part part,
+                               size_t classes,
+                               struct gw_inspect *inspect,
+                               struct gw_error *error);
+void gw_inspect_close(struct gw_inspect *inspect);
+
+/* Loss and hits over the whole data set; weights[i] belongs to key i. */
+enum gw_status gw_inspect_score(struct gw_inspect *inspect,
+                                const float *const *weights,
+                                struct gw_model_result *sum);
+
+#endif
