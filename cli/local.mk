@@ -54,7 +54,9 @@ gradweir_SOURCES = \
 	%D%/show_job.c \
 	%D%/version.c \
 	%D%/watch.c \
-	%D%/watch.h
+	%D%/watch.h \
+	%D%/world.c \
+	%D%/world.h
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = %D%/gradweir.bash

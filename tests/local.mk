@@ -118,7 +118,8 @@ GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 	%D%/table/reference.c %D%/table/reference.h
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
-GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c
+GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
+	cli/world.c cli/world.h
 GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h

@@ -86,7 +86,7 @@ static uint64_t look(uint64_t us, uint32_t rank, int *stopped, int *fewer)
 static uint64_t compute_us(void *owner, uint64_t samples)
 {
     (void)samples;
-    const struct cluster_worker *worker = owner;
+    const struct gw_world_worker *worker = owner;
     uint32_t rank = (uint32_t)(worker - job.cluster.worker);
     uint64_t begin = now(), us = begin;
     double left = 1;

@@ -130,11 +130,6 @@ static const struct gw_coordinator_events events = {
 
 /* ---- processes ---- */
 
-static uint64_t log_clock(void *clock)
-{
-    return gw_sim_now(clock);
-}
-
 static void log_sink(void *context, const char *line, size_t bytes)
 {
     (void)context;
@@ -142,85 +137,17 @@ static void log_sink(void *context, const char *line, size_t bytes)
         fwrite(line, 1, bytes, stderr);
 }
 
-static struct gw_loop *process(struct cluster *cluster, const char *host)
-{
-    struct gw_loop *loop;
-    struct gw_error error = {.text = ""};
-    assert_int_equal(gw_sim_process(cluster->sim, host, &loop, &error), GW_OK);
-    return loop;
-}
-
+/* Servers share the coordinator's disk, unless they are to have another. */
 static void
-server_finished(void *owner, enum gw_status status, const char *text)
+host(void *owner, uint8_t role, size_t rank, char *name, size_t room)
 {
-    struct cluster_server *server = owner;
-    server->finished = 1;
-    server->status = status;
-    snprintf(server->text, sizeof server->text, "%s", text);
-}
-
-static void open_server(struct cluster *cluster, size_t i)
-{
-    struct cluster_server *server = &cluster->server[i];
-    struct gw_error error = {.text = ""};
-    server->cluster = cluster;
-    server->loop = process(cluster, cluster->disks_apart ? "other" : "disk");
-    struct gw_server_options options = {
-        .loop = server->loop,
-        .transport = gw_transport_find("sim", &error),
-        .interface = "",
-        .coordinator = gw_coordinator_address(cluster->coordinator),
-        .listen = "any:0",
-        .host = "s",
-        .machine = CLUSTER_MACHINE + i,
-        .process = 200 + i,
-        .pid = (uint32_t)(CLUSTER_PID + i),
-        .threads = 1,
-        .log = &cluster->log,
-        .metrics = &server->metrics,
-        .finished = server_finished,
-        .owner = server,
-    };
-    if (gw_server_open(&options, &server->server, &error) != GW_OK)
-        fail_msg("%s", error.text);
-}
-
-static void worker_main(void *argument)
-{
-    struct cluster_worker *worker = argument;
-    worker->status = gw_worker_run(&worker->options, &worker->error);
-}
-
-static void worker_finished(void *argument)
-{
-    ((struct cluster_worker *)argument)->finished = 1;
-}
-
-static void open_worker(struct cluster *cluster, size_t i)
-{
-    struct cluster_worker *worker = &cluster->worker[i];
-    struct gw_error error = {.text = ""};
-    char host[24];
-    snprintf(host, sizeof host, "w%zu", i);
-    worker->cluster = cluster;
-    worker->loop = process(cluster, host);
-    worker->options = (struct gw_worker_options){
-        .client = {.loop = worker->loop,
-                   .transport = gw_transport_find("sim", &error),
-                   .interface = "",
-                   .coordinator = gw_coordinator_address(cluster->coordinator),
-                   .host = "w",
-                   .machine = 400 + i,
-                   .pid = (uint32_t)(500 + i),
-                   .rank = (uint32_t)i,
-                   .log = &cluster->log,
-                   .metrics = &worker->metrics},
-        .train = cluster->train,
-        .test = cluster->test,
-    };
-    assert_int_equal(gw_sim_spawn(worker->loop, worker_main, worker_finished,
-                                  worker, &error),
-                     GW_OK);
+    const struct cluster *cluster = owner;
+    if (role == GW_ROLE_WORKER)
+        snprintf(name, room, "w%zu", rank);
+    else
+        snprintf(name, room, "%s",
+                 role == GW_ROLE_SERVER && cluster->disks_apart ? "other"
+                                                                : "disk");
 }
 
 void cluster_config(struct gw_config *config, const char *const *settings)
@@ -233,26 +160,6 @@ void cluster_config(struct gw_config *config, const char *const *settings)
     for (size_t i = 0; settings && settings[i]; i++)
         set(config, settings[i]);
     if (gw_config_check(config, &error) != GW_OK)
-        fail_msg("%s", error.text);
-}
-
-static void open_coordinator(struct cluster *cluster, const char *resume)
-{
-    struct gw_error error = {.text = ""};
-    cluster->loop = process(cluster, "disk");
-    struct gw_coordinator_options options = {
-        .loop = cluster->loop,
-        .transport = gw_transport_find("sim", &error),
-        .interface = "",
-        .listen = "any:0",
-        .machine = CLUSTER_MACHINE + 1,
-        .config = &cluster->config,
-        .resume = resume,
-        .log = &cluster->log,
-        .events = &events,
-        .owner = cluster,
-    };
-    if (gw_coordinator_open(&options, &cluster->coordinator, &error) != GW_OK)
         fail_msg("%s", error.text);
 }
 
@@ -271,31 +178,32 @@ void cluster_open(struct cluster *cluster,
     cluster_config(&cluster->config, settings);
     if (!cluster->sim)
         assert_int_equal(gw_sim_create(options, &cluster->sim, &error), GW_OK);
-    cluster->log.level = GW_LOG_DEBUG;
-    cluster->log.rank = -1;
-    cluster->log.role = "test";
-    cluster->log.now_us = log_clock;
-    cluster->log.clock = cluster->sim;
-    cluster->log.sink = log_sink;
-    open_coordinator(cluster, resume);
-    cluster->workers = cluster->config.cluster.workers;
-    cluster->servers = cluster->config.cluster.servers;
-    for (size_t i = 0; i < cluster->servers; i++)
-        open_server(cluster, i);
-    for (size_t i = 0; i < cluster->workers; i++)
-        open_worker(cluster, i);
+    const struct gw_world_options world = {
+        .sim = cluster->sim,
+        .config = &cluster->config,
+        .train = cluster->train,
+        .test = cluster->test,
+        .resume = resume,
+        .host = host,
+        .events = &events,
+        .sink = log_sink,
+        .level = GW_LOG_DEBUG,
+        .owner = cluster,
+    };
+    if (gw_world_open(&world, &cluster->world, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    cluster->loop = cluster->world.loop;
+    cluster->coordinator = cluster->world.coordinator;
+    cluster->worker = cluster->world.worker;
+    cluster->server = cluster->world.server;
+    cluster->workers = cluster->world.workers;
+    cluster->servers = cluster->world.servers;
 }
 
 static int everyone_finished(void *owner)
 {
     struct cluster *cluster = owner;
-    for (size_t i = 0; i < cluster->workers; i++)
-        if (!cluster->worker[i].finished)
-            return 0;
-    for (size_t i = 0; i < cluster->servers; i++)
-        if (!cluster->server[i].finished)
-            return 0;
-    return cluster->finished;
+    return cluster->finished && gw_world_is_over(&cluster->world);
 }
 
 int cluster_run_until(struct cluster *cluster,
@@ -338,22 +246,10 @@ uint64_t cluster_refused(const struct cluster *cluster)
 
 void cluster_end(struct cluster *cluster)
 {
-    if (!cluster->loop)
-        return;
-    for (size_t i = 0; i < cluster->workers; i++) {
-        if (!cluster->worker[i].finished) {
-            gw_sim_kill(cluster->worker[i].loop);
-            gw_sim_unwind(cluster->worker[i].loop);
-        }
-        gw_loop_close(cluster->worker[i].loop);
-    }
-    for (size_t i = 0; i < cluster->servers; i++) {
-        gw_server_close(cluster->server[i].server);
-        gw_loop_close(cluster->server[i].loop);
-    }
-    gw_coordinator_close(cluster->coordinator);
-    gw_loop_close(cluster->loop);
+    gw_world_close(&cluster->world);
     cluster->loop = NULL;
+    cluster->worker = NULL;
+    cluster->server = NULL;
 }
 
 void cluster_close(struct cluster *cluster)

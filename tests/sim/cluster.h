@@ -6,53 +6,23 @@
 #ifndef GW_TESTS_CLUSTER_H
 #define GW_TESTS_CLUSTER_H
 
-#include "proto/config.h"
-#include "server/coordinator.h"
-#include "server/server.h"
-#include "transport/sim.h"
-#include "worker/dataset.h"
-#include "worker/worker.h"
+#include "cli/world.h"
 
 #define CLUSTER_MAX 16
-
-/* Of the first server, the others count on; the coordinator shares the machine
-   of the second one. */
-#define CLUSTER_MACHINE 100
-#define CLUSTER_PID     300
-
-struct cluster;
-
-struct cluster_worker {
-    struct cluster *cluster;
-    struct gw_loop *loop;
-    struct gw_worker_options options;
-    struct gw_metrics metrics;
-    struct gw_error error;
-    enum gw_status status;
-    int finished;
-};
-
-struct cluster_server {
-    struct cluster *cluster;
-    struct gw_loop *loop;
-    struct gw_server *server;
-    struct gw_metrics metrics;
-    enum gw_status status;
-    char text[GW_ERROR_TEXT_BYTES];
-    int finished;
-};
 
 struct cluster {
     struct gw_config config;
     struct gw_sim *sim;
-    struct gw_loop *loop; /* the coordinator's */
-    struct gw_coordinator *coordinator;
-    struct cluster_worker worker[CLUSTER_MAX];
-    struct cluster_server server[CLUSTER_MAX];
-    size_t workers, servers;
     struct gw_dataset *train, *test;
     int disks_apart; /* the servers do not see the coordinator's */
-    struct gw_log log;
+
+    /* what is in the world, see there */
+    struct gw_world world;
+    struct gw_loop *loop; /* the coordinator's */
+    struct gw_coordinator *coordinator;
+    struct gw_world_worker *worker;
+    struct gw_world_server *server;
+    size_t workers, servers;
 
     /* what the coordinator told */
     int running, finished;

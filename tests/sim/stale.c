@@ -124,7 +124,7 @@ void stale_end_well(struct cluster *cluster)
 static uint64_t unlike_us(void *owner, uint64_t samples)
 {
     (void)samples;
-    struct cluster_worker *worker = owner;
+    struct gw_world_worker *worker = owner;
     uint32_t bits[4], at = worker->options.client.rank;
     uint64_t steps = gw_metrics_get(&worker->metrics, GW_METRIC_STEPS);
     gw_random4(3, GW_RANDOM_TEST, at, (uint32_t)steps, bits);

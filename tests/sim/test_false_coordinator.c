@@ -48,7 +48,7 @@ struct site {
     struct gw_loop *loop;
     struct gw_member *member;
     const struct lie *lie;
-    struct cluster_worker worker;
+    struct gw_world_worker worker;
     struct gw_dataset *train, *test;
 };
 
@@ -147,13 +147,13 @@ static const struct gw_member_handler handler = {.admit = admit,
 
 static void worker_main(void *argument)
 {
-    struct cluster_worker *worker = argument;
+    struct gw_world_worker *worker = argument;
     worker->status = gw_worker_run(&worker->options, &worker->error);
 }
 
 static void worker_finished(void *argument)
 {
-    ((struct cluster_worker *)argument)->finished = 1;
+    ((struct gw_world_worker *)argument)->finished = 1;
 }
 
 static int has_finished(void *owner)
@@ -183,7 +183,7 @@ static void site_open(struct site *site)
 
 static void run_worker(struct site *site)
 {
-    struct cluster_worker *worker = &site->worker;
+    struct gw_world_worker *worker = &site->worker;
     struct gw_error error = {.text = ""};
     assert_int_equal(gw_sim_process(site->sim, "w", &worker->loop, &error),
                      GW_OK);

@@ -142,7 +142,7 @@ static void a_damaged_file_is_refused(void **state)
 
 static void kill_worker(void *owner)
 {
-    gw_sim_kill(((struct cluster_worker *)owner)->loop);
+    gw_sim_kill(((struct gw_world_worker *)owner)->loop);
 }
 
 static int coordinator_has_finished(void *owner)

@@ -229,7 +229,7 @@ static void the_dead_are_told_apart_by_machine(void **state)
         cluster_open(&cluster, &calm, NULL, NULL);
         assert_true(
             cluster_run_until(&cluster, has_stepped, &cluster, 5000000));
-        gw_coordinator_gone(cluster.coordinator, CLUSTER_PID + i, "killed");
+        gw_coordinator_gone(cluster.coordinator, GW_WORLD_PID + i, "killed");
         assert_true(cluster_run_until(&cluster, is_over, &cluster, 5000000));
         assert_int_equal(cluster.final.status, GW_EDEAD);
         if (!strstr(cluster.text, who[i]))

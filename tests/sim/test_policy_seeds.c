@@ -71,7 +71,7 @@ static uint64_t steps_of(size_t worker)
 static uint64_t computed(void *owner, uint64_t samples)
 {
     (void)samples;
-    size_t me = (size_t)((struct cluster_worker *)owner - cluster.worker);
+    size_t me = (size_t)((struct gw_world_worker *)owner - cluster.worker);
     uint64_t done = steps_of(me), clock = trial.first[me] + trial.done[me];
     if (trial.slack != UINT64_MAX && done > trial.done[me] &&
         trial.least[me] + trial.slack < clock)
