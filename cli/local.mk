@@ -52,6 +52,8 @@ gradweir_SOURCES = \
 	%D%/show.c \
 	%D%/show.h \
 	%D%/show_job.c \
+	%D%/straggle.c \
+	%D%/straggle.h \
 	%D%/version.c \
 	%D%/watch.c \
 	%D%/watch.h \

@@ -15,6 +15,7 @@ enum gw_random_stream {
     GW_RANDOM_AUGMENT = 3, /* a = epoch, b = place in its permutation */
     GW_RANDOM_DROPOUT = 4, /* a = step and layer, b = sample and element / 4 */
     GW_RANDOM_TEST = 5,
+    GW_RANDOM_STRAGGLE = 6, /* a = rank, b = computation and law */
 };
 
 /* Four independent uniform 32-bit numbers. */

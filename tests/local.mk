@@ -104,6 +104,7 @@ check_PROGRAMS += \
 	%D%/unit/test_split_leader \
 	%D%/unit/test_staleness \
 	%D%/unit/test_status \
+	%D%/unit/test_straggle \
 	%D%/unit/test_tcp_addresses \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_tcp_local \
@@ -173,6 +174,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
+%C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
+	cli/straggle.h cli/straggle.c
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
 	cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \

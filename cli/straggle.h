@@ -1,0 +1,50 @@
+/*
+ * Laws of stragglers: how many times the plain time a worker's computation
+ * takes in simulation. A pure function of (seed, rank, computation), so that
+ * policies meet the same stragglers. Any thread.
+ */
+#ifndef GW_CLI_STRAGGLE_H
+#define GW_CLI_STRAGGLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+
+struct gw_straggle;
+
+/*
+ * From words joined by ", " whose factors are multiplied:
+ *
+ *   none               1
+ *   factor F of R      F for the worker of rank R, else 1; F > 0
+ *   exponential        exponential of mean 1
+ *   pareto A           Pareto of shape A > 1 and mean 1: P(x > t) = (m/t)^A
+ *                      from its least value m = (A-1)/A on
+ *   trace FILE         the numbers of a file: a line per computation, a column
+ *                      per worker, taken again from the beginning at its end;
+ *                      empty lines and those that begin with # are left out
+ *
+ * GW_EUSAGE with a line that says which words there are, or which line of FILE
+ * is none of numbers above 0; GW_EIO; GW_ENOMEM. Free it with gw_straggle_free.
+ */
+enum gw_status gw_straggle_parse(const char *text,
+                                 struct gw_straggle **straggle_p,
+                                 struct gw_error *error);
+
+/* GW_EUSAGE with a line where a law is about a worker that is not among so
+   many. */
+enum gw_status gw_straggle_fits(const struct gw_straggle *straggle,
+                                uint32_t workers,
+                                struct gw_error *error);
+
+/* Above 0; computations count from 0. */
+double gw_straggle_factor(const struct gw_straggle *straggle,
+                          uint64_t seed,
+                          uint32_t rank,
+                          uint64_t computation);
+
+/* NULL is allowed. */
+void gw_straggle_free(struct gw_straggle *straggle);
+
+#endif
