@@ -37,6 +37,8 @@ gradweir_SOURCES = \
 	%D%/local.c \
 	%D%/local.h \
 	%D%/main.c \
+	%D%/network.c \
+	%D%/network.h \
 	%D%/order.c \
 	%D%/order.h \
 	%D%/place.c \

@@ -90,6 +90,7 @@ check_PROGRAMS += \
 	%D%/unit/test_model \
 	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
+	%D%/unit/test_network \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
 	%D%/unit/test_random \
@@ -174,6 +175,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
+%C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
+	cli/network.h cli/network.c
 %C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
 	cli/straggle.h cli/straggle.c
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
