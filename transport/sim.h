@@ -80,8 +80,7 @@ enum gw_status gw_sim_spawn(struct gw_loop *loop,
  * (gw_loop_computed), unless it is interrupted; NULL: no time.
  */
 void gw_sim_compute_model(struct gw_loop *loop,
-                          uint64_t (*compute_us)(void *owner,
-                                                uint64_t samples),
+                          uint64_t (*compute_us)(void *owner, uint64_t samples),
                           void *owner);
 
 /* Links of this process are no faster than this; 0: than those of others. */

@@ -192,8 +192,7 @@ void gw_sim_unwind(struct gw_loop *loop)
 }
 
 void gw_sim_compute_model(struct gw_loop *loop,
-                          uint64_t (*compute_us)(void *owner,
- uint64_t samples),
+                          uint64_t (*compute_us)(void *owner, uint64_t samples),
                           void *owner)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
