@@ -54,6 +54,8 @@ gradweir_SOURCES = \
 	%D%/show.c \
 	%D%/show.h \
 	%D%/show_job.c \
+	%D%/simulate.c \
+	%D%/simulate.h \
 	%D%/straggle.c \
 	%D%/straggle.h \
 	%D%/version.c \

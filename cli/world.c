@@ -102,7 +102,9 @@ static void worker_main(void *argument)
 
 static void worker_finished(void *argument)
 {
-    ((struct gw_world_worker *)argument)->finished = 1;
+    struct gw_world_worker *worker = argument;
+    worker->finished = 1;
+    worker->ended_us = gw_loop_now(worker->loop);
 }
 
 static enum gw_status open_worker(struct gw_world *world,

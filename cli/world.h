@@ -27,6 +27,7 @@ struct gw_world_worker {
     struct gw_error error;
     enum gw_status status;
     int finished; /* then status is its end, and *error says it */
+    uint64_t ended_us;
 };
 
 struct gw_world_server {

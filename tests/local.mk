@@ -51,6 +51,7 @@ check_PROGRAMS += \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
+	%D%/sim/test_simulate \
 	%D%/sim/test_split \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
@@ -151,6 +152,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_simulate_SOURCES = %D%/sim/test_simulate.c $(GW_CLUSTER) \
+	cli/network.c cli/network.h cli/record.c cli/record.h \
+	cli/simulate.c cli/simulate.h cli/straggle.c cli/straggle.h
 %C%_sim_test_split_SOURCES = %D%/sim/test_split.c $(GW_CLUSTER)
 %C%_sim_test_stale_SOURCES = \
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)

@@ -1,0 +1,41 @@
+/*
+ * One job in simulation: real gradients in virtual time, each computation as
+ * long as a model says, each host with the network that it is given. Leaves
+ * the same record as a job of processes (record.h), in which wall_s is virtual,
+ * and the spans in which workers computed. What it leaves depends on the job
+ * and on these options alone. One thread.
+ */
+#ifndef GW_CLI_SIMULATE_H
+#define GW_CLI_SIMULATE_H
+
+#include <stdint.h>
+
+#include "cli/straggle.h"
+#include "proto/config.h"
+#include "proto/status.h"
+#include "transport/sim.h"
+#include "worker/dataset.h"
+
+struct gw_simulate_options {
+    const struct gw_config *config; /* checked, with transport sim */
+    uint64_t seed;                  /* of stragglers and jitter */
+    /* the plain time of a step's computation: so much, and so much for each
+       sample; evaluations take none */
+    double step_us, sample_us;
+    const struct gw_straggle *straggle; /* fits the job's workers */
+    struct gw_sim_host_options network; /* of every host: each member has one */
+    struct gw_dataset *train, *test;
+    const char *record; /* files, made anew */
+    const char *spans;  /* lines "rank begin_us end_us", NULL: none */
+    uint64_t limit_us;  /* of virtual time, after which it is given up */
+};
+
+/*
+ * GW_OK: the job ran to its end. Else why it did not, in *error: what ended the
+ * job (GW_ENONFINITE: it diverged), GW_ETIMEOUT after limit_us, GW_EIO,
+ * GW_ENOMEM; the record has what there was until then.
+ */
+enum gw_status gw_simulate(const struct gw_simulate_options *options,
+                           struct gw_error *error);
+
+#endif
