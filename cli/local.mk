@@ -58,6 +58,10 @@ gradweir_SOURCES = \
 	%D%/simulate.h \
 	%D%/straggle.c \
 	%D%/straggle.h \
+	%D%/study.c \
+	%D%/study.h \
+	%D%/study_file.c \
+	%D%/study_grid.h \
 	%D%/version.c \
 	%D%/watch.c \
 	%D%/watch.h \

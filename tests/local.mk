@@ -107,6 +107,7 @@ check_PROGRAMS += \
 	%D%/unit/test_staleness \
 	%D%/unit/test_status \
 	%D%/unit/test_straggle \
+	%D%/unit/test_study \
 	%D%/unit/test_tcp_addresses \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_tcp_local \
@@ -183,6 +184,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/network.h cli/network.c
 %C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
 	cli/straggle.h cli/straggle.c
+%C%_unit_test_study_SOURCES = %D%/unit/test_study.c \
+	cli/cli.c cli/cli.h cli/network.c cli/network.h cli/straggle.c \
+	cli/straggle.h cli/study.c cli/study.h cli/study_file.c cli/study_grid.h
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
 	cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \

@@ -1,0 +1,253 @@
+/* What a study runs: grids become runs, and runs jobs. */
+#include "config.h"
+
+#include "cli/study.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/network.h"
+#include "cli/straggle.h"
+#include "cli/study_grid.h"
+#include "proto/digest.h"
+
+/* An axis, and the key of the job whose value it sets; NULL: none. */
+static const struct {
+    const char *name, *key;
+} axes[GW_STUDY_AXES] = {
+    [GW_STUDY_VARY] = {"vary", NULL},
+    [GW_STUDY_POLICY] = {"policy", "cluster.policy"},
+    [GW_STUDY_WORKERS] = {"workers", "cluster.workers"},
+    [GW_STUDY_SERVERS] = {"servers", "cluster.servers"},
+    [GW_STUDY_OPTIMIZER] = {"optimizer", "optimizer.kind"},
+    [GW_STUDY_LR] = {"lr", "optimizer.lr"},
+    [GW_STUDY_STRAGGLER] = {"straggler", NULL},
+    [GW_STUDY_NETWORK] = {"network", NULL},
+    [GW_STUDY_SEED] = {"seed", "train.seed"},
+};
+
+const char *gw_study_axis_name(enum gw_study_axis axis)
+{
+    return axes[axis].name;
+}
+
+/* ---- memory ---- */
+
+struct block {
+    struct block *next;
+    max_align_t bytes[];
+};
+
+void *gw_study_keep(struct gw_study *study, size_t bytes)
+{
+    struct block *block = calloc(1, sizeof *block + bytes);
+    if (!block)
+        return NULL;
+    block->next = study->memory;
+    study->memory = block;
+    return block->bytes;
+}
+
+char *gw_study_keep_text(struct gw_study *study, const char *text)
+{
+    char *copy = gw_study_keep(study, strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+enum gw_status gw_study_no_memory(struct gw_error *error)
+{
+    return gw_fail(error, GW_ENOMEM, "no memory for a study");
+}
+
+/* ---- runs ---- */
+
+static enum gw_status set_all(struct gw_config *config,
+                              const char *const *set,
+                              struct gw_error *error)
+{
+    for (; set && *set; set++)
+        if (gw_config_set(config, *set, error) != GW_OK)
+            return error->status;
+    return GW_OK;
+}
+
+/* Only what runs in simulation can be given a network or stragglers. */
+static enum gw_status check_run(const struct gw_study *study,
+                                const struct gw_study_run *run,
+                                const struct gw_config *config,
+                                struct gw_error *error)
+{
+    const char *law = run->value[GW_STUDY_STRAGGLER];
+    const char *network = run->value[GW_STUDY_NETWORK];
+    struct gw_straggle *straggle = NULL;
+    struct gw_sim_host_options host;
+    enum gw_status status = GW_OK;
+    if (!study->simulated && (law || network))
+        return gw_fail(error, GW_EUSAGE,
+                       "%s: needs run = \"simulated\"; real processes have "
+                       "the network and the stragglers of their machine",
+                       law ? "straggler" : "network");
+    if (network)
+        status = gw_network_parse(network, &host, error);
+    if (status == GW_OK && law)
+        status = gw_straggle_parse(law, &straggle, error);
+    if (status == GW_OK && straggle)
+        status = gw_straggle_fits(straggle, (uint32_t)config->cluster.workers,
+                                  error);
+    gw_straggle_free(straggle);
+    return status;
+}
+
+enum gw_status gw_study_config(const struct gw_study *study,
+                               const struct gw_study_run *run,
+                               struct gw_config *config,
+                               struct gw_error *error)
+{
+    const struct gw_cli_job job = {.file = study->job};
+    enum gw_status status = gw_cli_job_load(&job, config, error);
+    if (status == GW_OK)
+        status = set_all(config, study->set, error);
+    if (status == GW_OK)
+        status = set_all(config, run->set, error);
+    for (size_t axis = 0; axis < GW_STUDY_AXES && status == GW_OK; axis++) {
+        char text[GW_STRING_MAX + 64];
+        if (!axes[axis].key || !run->value[axis])
+            continue;
+        snprintf(text, sizeof text, "%s=%s", axes[axis].key, run->value[axis]);
+        status = gw_config_set(config, text, error);
+    }
+    if (status == GW_OK && study->simulated)
+        status = gw_config_set(config, "cluster.transport=sim", error);
+    if (status == GW_OK)
+        status = gw_config_check(config, error);
+    return status;
+}
+
+void gw_study_describe(const struct gw_study_run *run, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t axis = 0; axis < GW_STUDY_AXES && used < room; axis++)
+        if (run->value[axis])
+            used += (size_t)snprintf(text + used, room - used, "%s%s %s",
+                                     used ? ", " : "", axes[axis].name,
+                                     run->value[axis]);
+}
+
+/* A hash of the job as it is, of the program, and of what is around the job. */
+static enum gw_status name_run(const struct gw_study *study,
+                               const struct gw_config *config,
+                               struct gw_study_run *run,
+                               struct gw_error *error)
+{
+    uint8_t digest[GW_DIGEST_BYTES];
+    char around[512], hex[2 * GW_DIGEST_BYTES + 1];
+    char *job = malloc(GW_JOB_TEXT_MAX);
+    if (!job)
+        return gw_study_no_memory(error);
+    size_t n = gw_config_print(config, 0, job, GW_JOB_TEXT_MAX);
+    snprintf(around, sizeof around, "%s|%d|%a|%a|%a|%s|%s", PACKAGE_VERSION,
+             study->simulated, study->step_us, study->sample_us, study->limit_s,
+             run->value[GW_STUDY_STRAGGLER] ? run->value[GW_STUDY_STRAGGLER]
+                                            : "",
+             run->value[GW_STUDY_NETWORK] ? run->value[GW_STUDY_NETWORK] : "");
+    struct gw_digest *sum = gw_digest_begin();
+    gw_digest_add(sum, job, n < GW_JOB_TEXT_MAX ? n : GW_JOB_TEXT_MAX - 1);
+    gw_digest_add(sum, around, strlen(around));
+    gw_digest_end(sum, digest);
+    gw_digest_hex(digest, hex);
+    snprintf(run->id, sizeof run->id, "%.16s", hex);
+    free(job);
+    return GW_OK;
+}
+
+static int is_again(const struct gw_study *study,
+                    const struct gw_study_run *run)
+{
+    for (const struct gw_study_run *one = study->run; one < run; one++)
+        if (strcmp(one->id, run->id) == 0)
+            return 1;
+    return 0;
+}
+
+static enum gw_status add_run(struct gw_study *study,
+                              const struct gw_study_grid *grid,
+                              const size_t at[GW_STUDY_AXES],
+                              struct gw_config *config,
+                              struct gw_error *error)
+{
+    struct gw_study_run *run = &study->run[study->runs];
+    char what[256];
+    for (size_t axis = 0; axis < GW_STUDY_AXES; axis++)
+        run->value[axis] = grid->n[axis] ? grid->value[axis][at[axis]] : NULL;
+    if (grid->n[GW_STUDY_VARY])
+        run->set = grid->set[at[GW_STUDY_VARY]];
+    study->points += at[GW_STUDY_SEED] == 0;
+    run->point = study->points - 1;
+    study->runs++;
+    enum gw_status status = gw_study_config(study, run, config, error);
+    if (status == GW_OK)
+        status = check_run(study, run, config, error);
+    if (status == GW_OK)
+        status = name_run(study, config, run, error);
+    if (status == GW_OK) {
+        run->again = is_again(study, run);
+        study->different += !run->again;
+        return GW_OK;
+    }
+    gw_study_describe(run, what, sizeof what);
+    struct gw_error why = *error;
+    return gw_fail(error, why.status, "%s:%u: %s: %s", study->file, grid->line,
+                   what[0] ? what : "the job", why.text);
+}
+
+/* Every combination, the last axis first. */
+enum gw_status gw_study_add(struct gw_study *study,
+                            const struct gw_study_grid *grid,
+                            struct gw_error *error)
+{
+    struct gw_config *config = gw_study_keep(study, sizeof *config);
+    size_t at[GW_STUDY_AXES] = {0}, all = 1;
+    for (size_t axis = 0; axis < GW_STUDY_AXES && all <= GW_STUDY_RUNS_MAX;
+         axis++)
+        all *= grid->n[axis] ? grid->n[axis] : 1;
+    if (all > GW_STUDY_RUNS_MAX - study->runs)
+        return gw_fail(error, GW_EUSAGE,
+                       "%s:%u: grid: more than %d runs; leave some out",
+                       study->file, grid->line, GW_STUDY_RUNS_MAX);
+    struct gw_study_run *run =
+        gw_study_keep(study, (study->runs + all) * sizeof *run);
+    if (!run || !config)
+        return gw_study_no_memory(error);
+    if (study->runs > 0)
+        memcpy(run, study->run, study->runs * sizeof *run);
+    study->run = run;
+    for (size_t i = 0; i < all; i++) {
+        size_t left = i;
+        for (size_t axis = GW_STUDY_AXES; axis-- > 0;) {
+            size_t n = grid->n[axis] ? grid->n[axis] : 1;
+            at[axis] = left % n;
+            left /= n;
+        }
+        enum gw_status status = add_run(study, grid, at, config, error);
+        if (status != GW_OK)
+            return status;
+    }
+    return GW_OK;
+}
+
+/* ---- the end ---- */
+
+void gw_study_free(struct gw_study *study)
+{
+    if (!study)
+        return;
+    for (struct block *block = study->memory, *next; block; block = next) {
+        next = block->next;
+        free(block);
+    }
+    free(study);
+}
