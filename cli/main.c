@@ -22,6 +22,8 @@ static const struct gw_command commands[] = {
     {"import", "make a checkpoint out of a safetensors file", gw_cmd_import},
     {"bench", "measure push, pull and update beside the machine's limits",
      gw_cmd_bench},
+    {"study", "run a grid of jobs, and compare what they come to",
+     gw_cmd_study},
     {"config", "print every key of a job file, or what a job sets",
      gw_cmd_config},
 };

@@ -26,6 +26,7 @@ dist_check_SCRIPTS += \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/split.sh \
+	%D%/run/study.sh \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh

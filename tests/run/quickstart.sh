@@ -11,7 +11,7 @@ bin=$scratch/bin
 out=$scratch/out
 modules='libuv libprotobuf-c openblas libconfig jansson libisal libcrypto zlib
 cmocka'
-commands='autoreconf automake cc protoc-c clang-format-14 ctags'
+commands='autoreconf automake cc protoc-c clang-format-14 ctags gnuplot'
 GW_DATA_DIR=$scratch/data
 export GW_DATA_DIR
 unset http_proxy https_proxy no_proxy CC
