@@ -14,6 +14,8 @@
 
 struct simulation;
 
+#define COMPUTE_US_MAX 1e15
+
 /* A worker whose computations take their time. */
 struct pace {
     struct simulation *simulation;
@@ -143,6 +145,8 @@ static uint64_t compute_us(void *owner, uint64_t samples)
     double us = options->step_us + options->sample_us * (double)samples;
     us *= gw_straggle_factor(options->straggle, options->seed, pace->rank,
                              pace->computations++);
+    if (us > COMPUTE_US_MAX)
+        us = COMPUTE_US_MAX; /* tails may be heavy */
     uint64_t begin = gw_sim_now(simulation->sim) - simulation->began_us;
     if (simulation->spans)
         fprintf(simulation->spans, "%" PRIu32 " %" PRIu64 " %" PRIu64 "\n",

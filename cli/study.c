@@ -137,6 +137,14 @@ void gw_study_describe(const struct gw_study_run *run, char *text, size_t room)
                                      run->value[axis]);
 }
 
+/* With its end, or it could be a part of the next. */
+static void add_text(struct gw_digest *sum, const char *text)
+{
+    if (!text)
+        text = "";
+    gw_digest_add(sum, text, strlen(text) + 1);
+}
+
 /* A hash of the job as it is, of the program, and of what is around the job. */
 static enum gw_status name_run(const struct gw_study *study,
                                const struct gw_config *config,
@@ -144,19 +152,19 @@ static enum gw_status name_run(const struct gw_study *study,
                                struct gw_error *error)
 {
     uint8_t digest[GW_DIGEST_BYTES];
-    char around[512], hex[2 * GW_DIGEST_BYTES + 1];
+    char around[128], hex[2 * GW_DIGEST_BYTES + 1];
     char *job = malloc(GW_JOB_TEXT_MAX);
     if (!job)
         return gw_study_no_memory(error);
     size_t n = gw_config_print(config, 0, job, GW_JOB_TEXT_MAX);
-    snprintf(around, sizeof around, "%s|%d|%a|%a|%a|%s|%s", PACKAGE_VERSION,
-             study->simulated, study->step_us, study->sample_us, study->limit_s,
-             run->value[GW_STUDY_STRAGGLER] ? run->value[GW_STUDY_STRAGGLER]
-                                            : "",
-             run->value[GW_STUDY_NETWORK] ? run->value[GW_STUDY_NETWORK] : "");
+    snprintf(around, sizeof around, "%s %d %a %a %a", PACKAGE_VERSION,
+             study->simulated, study->step_us, study->sample_us,
+             study->limit_s);
     struct gw_digest *sum = gw_digest_begin();
     gw_digest_add(sum, job, n < GW_JOB_TEXT_MAX ? n : GW_JOB_TEXT_MAX - 1);
-    gw_digest_add(sum, around, strlen(around));
+    add_text(sum, around);
+    add_text(sum, run->value[GW_STUDY_STRAGGLER]);
+    add_text(sum, run->value[GW_STUDY_NETWORK]);
     gw_digest_end(sum, digest);
     gw_digest_hex(digest, hex);
     snprintf(run->id, sizeof run->id, "%.16s", hex);

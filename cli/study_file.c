@@ -119,7 +119,9 @@ static enum gw_status read_values(struct gw_study *study,
     return GW_OK;
 }
 
-/* A number above 0 of a group; it stays as it is where there is none. */
+#define NUMBER_MAX 1e12 /* that is 30,000 years, or 12 days in us */
+
+/* A number of a group; it stays as it is where there is none. */
 static enum gw_status read_number(const config_setting_t *group,
                                   const char *name,
                                   double *number,
@@ -133,8 +135,8 @@ static enum gw_status read_number(const config_setting_t *group,
     double value = config_setting_type(member) == CONFIG_TYPE_FLOAT
                        ? config_setting_get_float(member)
                        : (double)config_setting_get_int64(member);
-    if (!(value >= 0))
-        return fail_at(member, error, "%s: takes a number from 0 on", name);
+    if (!(value >= 0 && value <= NUMBER_MAX))
+        return fail_at(member, error, "%s: takes a number of 0..1e12", name);
     *number = value;
     return GW_OK;
 }

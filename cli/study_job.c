@@ -95,12 +95,21 @@ static enum gw_status write_job(const struct gw_config *config,
 }
 
 /* Never returns. What the job says goes to `said`; it ends in order when this
-   process does. */
-static void become_train(const char *job, const char *record, const char *said)
+   process does, and at no key of the terminal's. */
+static void become_train(pid_t parent,
+                         const char *job,
+                         const char *record,
+                         const char *said)
 {
     int out = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     int in = open("/dev/null", O_RDONLY);
+    sigset_t none;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(127);
+    setpgid(0, 0);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     if (out < 0 || in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
         dup2(out, 2) < 0)
         _exit(127);
@@ -158,9 +167,9 @@ static enum gw_status train(const struct gw_study *study,
                                 : gw_fail(error, GW_ENOMEM, "no memory");
     if (status == GW_OK) {
         unlink(record); /* of a run that was interrupted */
-        pid_t pid = fork();
+        pid_t self = getpid(), pid = fork();
         if (pid == 0)
-            become_train(job, record, said);
+            become_train(self, job, record, said);
         int code = pid > 0 ? wait_for(pid, study->limit_s) : 1;
         last_words(said, words, sizeof words);
         if (code < 0)

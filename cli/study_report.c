@@ -123,21 +123,23 @@ static void print_runs(const struct gw_study *study,
 
 /* ---- plots ---- */
 
-/* From the element on; what is drawn in ink has the colour of the page's text.
-   gnuplot writes colours as rgb() or with their digits. */
+/* From the element on. What is drawn in ink, or in what gnuplot takes where
+   nothing is said, has the colour of the page's text. */
 static void print_svg(FILE *out, const char *svg)
 {
-    static const char *const inks[] = {GW_STUDY_INK, "rgb(  1,   2,   3)",
-                                       "rgb(1,2,3)", "black"};
-    const char *at = strstr(svg, "<svg");
-    while (at && *at) {
+    static const char *const inks[][2] = {
+        {GW_STUDY_INK, "currentColor"},
+        {"rgb(  1,   2,   3)", "currentColor"},
+        {"\"black\"", "\"currentColor\""},
+    };
+    const size_t n = sizeof inks / sizeof *inks;
+    for (const char *at = strstr(svg, "<svg"); at && *at;) {
         size_t i = 0;
-        while (i < sizeof inks / sizeof *inks &&
-               strncmp(at, inks[i], strlen(inks[i])) != 0)
+        while (i < n && strncmp(at, inks[i][0], strlen(inks[i][0])) != 0)
             i++;
-        if (i < sizeof inks / sizeof *inks) {
-            fputs("currentColor", out);
-            at += strlen(inks[i]);
+        if (i < n) {
+            fputs(inks[i][1], out);
+            at += strlen(inks[i][0]);
         } else {
             fputc(*at++, out);
         }

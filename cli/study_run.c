@@ -25,6 +25,7 @@ struct slot {
 
 struct execution {
     const struct gw_study_run_options *options;
+    pid_t pid;                 /* of the study */
     struct slot *slot;         /* [jobs] */
     size_t next, ended, known; /* known: had ended before */
     double began_s;
@@ -40,14 +41,15 @@ static double now_s(void)
 
 /* ---- all of them ---- */
 
-/* Never returns. */
+/* Never returns. Signals are for the study, which ends it. */
 static void child(const struct execution *execution,
                   const struct gw_study_run *run)
 {
     const struct gw_study_run_options *options = execution->options;
     struct gw_error error = {.status = GW_OK};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigprocmask(SIG_UNBLOCK, &execution->signals, NULL);
+    if (getppid() != execution->pid)
+        _exit(1); /* the study died before that */
     enum gw_status status =
         gw_study_job(options->study, run, options->dir, &error);
     if (status != GW_OK)
@@ -116,8 +118,14 @@ start(struct execution *execution, struct slot *slot, struct gw_error *error)
     return GW_OK;
 }
 
+static int is_crash(int signal)
+{
+    return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS ||
+           signal == SIGFPE || signal == SIGILL;
+}
+
 /* A process has ended: with its run, or with the study, or it crashed, which is
-   how that run ends. */
+   how that run ends; who was killed has come to nothing. */
 static enum gw_status ended(struct execution *execution,
                             struct slot *slot,
                             int status,
@@ -126,6 +134,11 @@ static enum gw_status ended(struct execution *execution,
     char why[64];
     enum gw_status result = GW_OK;
     slot->pid = 0;
+    if (WIFSIGNALED(status) && !is_crash(WTERMSIG(status)))
+        return gw_fail(error, GW_EINTERRUPTED,
+                       "the process of a run was ended by signal %d; the same "
+                       "command goes on from there",
+                       WTERMSIG(status));
     if (WIFSIGNALED(status)) {
         snprintf(why, sizeof why, "its process ended with signal %d",
                  WTERMSIG(status));
@@ -237,7 +250,8 @@ static void take_signals(struct execution *execution, sigset_t *before)
 enum gw_status gw_study_run_all(const struct gw_study_run_options *options,
                                 struct gw_error *error)
 {
-    struct execution execution = {.options = options, .began_s = now_s()};
+    struct execution execution = {
+        .options = options, .pid = getpid(), .began_s = now_s()};
     sigset_t before;
     int fd = -1;
     enum gw_status status = make_dir(options->dir, "", error);

@@ -7,7 +7,7 @@ make_data
 study=$scratch/a.study
 cat >"$study" <<STUDY
 job = "job";
-set = [ "log.every=1", "train.eval_every=10 steps" ];
+set = [ "log.every=1", "train.steps=300", "train.eval_every=10 steps" ];
 compute = { step_us = 1000.0; sample_us = 10.0; };
 target = { loss = 2.0; accuracy = 0.3; };
 grid = { policy = [ "sync", "async", "backup:1" ]; workers = 3;
@@ -92,6 +92,16 @@ interrupted TERM 3 && says_in="$(cat "$scratch/study.err")" &&
 ok 'SIGTERM: one line, exit code 3, and nobody is left'
 interrupted KILL 137 2>/dev/null
 ok 'kill -9 leaves nobody either'
+# as Ctrl-C does, to all of its group
+GW_TEST_MARK=$scratch setsid "$program" study "$study" --out "$scratch/i" --jobs 3 \
+  >"$scratch/int.out" 2>"$scratch/int.err" &
+started=$!
+await 20 grep -q '^run [0-9]*/12' "$scratch/int.out"
+kill -s INT -- "-$started"
+wait "$started"
+[ $? -eq 3 ] && [ "$(wc -l <"$scratch/int.err")" -eq 1 ] && await 3 nobody_left &&
+  ! grep -q failed "$scratch"/i/runs/*.jsonl
+ok 'Ctrl-C is no failure of the runs that it ends'
 run 0 study "$study" --out "$scratch/b" &&
   sed "s|$scratch/b|$scratch/a.results|" -i "$scratch/b/report.html" &&
   [ "$(files "$scratch/b")" = "$whole" ]

@@ -196,7 +196,7 @@ static const struct {
      "};",
      ":2: network 1 Gbit/s: network: needs run = \"simulated\""},
     {"job = \"a.job\";\nrun = \"real\";", ":2: run: takes simulated or"},
-    {"job = \"a.job\";\nlimit_s = -1;", ":2: limit_s: takes a number from 0"},
+    {"job = \"a.job\";\nlimit_s = -1;", ":2: limit_s: takes a number of 0"},
     {"job = \"a.job\";\ncompute = { step_us = \"x\"; };",
      ":2: step_us: takes a number"},
     {"job = \"a.job\";\ntarget = { los = 1; };", ":2: los is not known here"},
