@@ -130,6 +130,7 @@ static void print_svg(FILE *out, const char *svg)
     static const char *const inks[][2] = {
         {GW_STUDY_INK, "currentColor"},
         {"rgb(  1,   2,   3)", "currentColor"},
+        {"rgb(1,2,3)", "currentColor"},
         {"\"black\"", "\"currentColor\""},
     };
     const size_t n = sizeof inks / sizeof *inks;
