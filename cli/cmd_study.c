@@ -101,10 +101,10 @@ static enum gw_status run_all(const struct gw_study_run_options *options,
     if (status != GW_OK)
         return status;
     status = gw_study_write(options->study, results, options->dir, error);
-    if (status == GW_OK) {
-        gw_study_print(options->study, results, options->out);
+    if (status == GW_OK)
+        status = gw_study_print(options->study, results, options->out, error);
+    if (status == GW_OK)
         status = report(options, results, error);
-    }
     gw_study_results_free(options->study, results);
     return status;
 }

@@ -242,6 +242,20 @@ double gw_straggle_factor(const struct gw_straggle *straggle,
     return factor;
 }
 
+void gw_straggle_digest(const struct gw_straggle *straggle,
+                        struct gw_digest *sum)
+{
+    for (size_t i = 0; i < straggle->laws; i++) {
+        const struct law *law = &straggle->law[i];
+        char text[128];
+        int n = snprintf(text, sizeof text, "%d %a %u %zu %zu;", (int)law->kind,
+                         law->value, law->rank, law->rows, law->columns);
+        gw_digest_add(sum, text, (size_t)n);
+        gw_digest_add(sum, law->number,
+                      law->rows * law->columns * sizeof *law->number);
+    }
+}
+
 void gw_straggle_free(struct gw_straggle *straggle)
 {
     if (!straggle)

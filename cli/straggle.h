@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/digest.h"
 #include "proto/status.h"
 
 struct gw_straggle;
@@ -43,6 +44,10 @@ double gw_straggle_factor(const struct gw_straggle *straggle,
                           uint64_t seed,
                           uint32_t rank,
                           uint64_t computation);
+
+/* Adds all that its factors follow from, also the numbers of a trace. */
+void gw_straggle_digest(const struct gw_straggle *straggle,
+                        struct gw_digest *sum);
 
 /* NULL is allowed. */
 void gw_straggle_free(struct gw_straggle *straggle);

@@ -153,9 +153,15 @@ static enum gw_status name_run(const struct gw_study *study,
 {
     uint8_t digest[GW_DIGEST_BYTES];
     char around[128], hex[2 * GW_DIGEST_BYTES + 1];
+    const char *law = run->value[GW_STUDY_STRAGGLER];
+    struct gw_straggle *straggle;
     char *job = malloc(GW_JOB_TEXT_MAX);
     if (!job)
         return gw_study_no_memory(error);
+    if (gw_straggle_parse(law ? law : "none", &straggle, error) != GW_OK) {
+        free(job);
+        return error->status;
+    }
     size_t n = gw_config_print(config, 0, job, GW_JOB_TEXT_MAX);
     snprintf(around, sizeof around, "%s %d %a %a %a", PACKAGE_VERSION,
              study->simulated, study->step_us, study->sample_us,
@@ -163,11 +169,12 @@ static enum gw_status name_run(const struct gw_study *study,
     struct gw_digest *sum = gw_digest_begin();
     gw_digest_add(sum, job, n < GW_JOB_TEXT_MAX ? n : GW_JOB_TEXT_MAX - 1);
     add_text(sum, around);
-    add_text(sum, run->value[GW_STUDY_STRAGGLER]);
     add_text(sum, run->value[GW_STUDY_NETWORK]);
+    gw_straggle_digest(straggle, sum);
     gw_digest_end(sum, digest);
     gw_digest_hex(digest, hex);
     snprintf(run->id, sizeof run->id, "%.16s", hex);
+    gw_straggle_free(straggle);
     free(job);
     return GW_OK;
 }

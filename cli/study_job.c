@@ -120,12 +120,12 @@ static void become_train(pid_t parent,
 /* Returns the exit status, or -1 after limit_s, when it has been ended. */
 static int wait_for(pid_t pid, double limit_s)
 {
-    struct timespec until, now, nap = {.tv_nsec = 20000000};
+    struct timespec began, now, nap = {.tv_nsec = 20000000};
     int status = 0, stopped = 0;
-    clock_gettime(CLOCK_MONOTONIC, &until);
+    clock_gettime(CLOCK_MONOTONIC, &began);
     while (waitpid(pid, &status, WNOHANG) == 0) {
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (!stopped && (double)(now.tv_sec - until.tv_sec) > limit_s) {
+        if (!stopped && (double)(now.tv_sec - began.tv_sec) > limit_s) {
             stopped = 1;
             kill(pid, SIGTERM);
         }

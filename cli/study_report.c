@@ -61,8 +61,12 @@ static enum gw_status print_summary(const struct gw_study *study,
     FILE *table = open_memstream(&text, &n);
     if (!table)
         return gw_fail(error, GW_ENOMEM, "no memory for a report");
-    gw_study_print(study, results, table);
+    enum gw_status status = gw_study_print(study, results, table, error);
     fclose(table);
+    if (status != GW_OK) {
+        free(text);
+        return status;
+    }
     fputs("<h2>Points</h2>\n<p class=\"what\">Mean and standard deviation over "
           "the runs of a point.</p>\n<pre>",
           out);

@@ -96,7 +96,10 @@ static enum gw_status take_line(struct gw_study_result *result,
         status = gw_fail(error, GW_ECORRUPT, "%s", why.text);
     } else if (end) {
         *ended_p = 1;
-        result->why = strcmp(end, "done") ? strdup(text ? text : "?") : NULL;
+        if (strcmp(end, "done") != 0)
+            result->why = strdup(text ? text : "it does not say why");
+        if (strcmp(end, "done") != 0 && !result->why)
+            status = gw_fail(error, GW_ENOMEM, "no memory for results");
     } else if (json_is_true(json_object_get(object, "final"))) {
         take_final(result, object);
     } else if (json_object_get(object, "step")) {

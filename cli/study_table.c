@@ -191,17 +191,17 @@ static void print_table(const struct table *table, FILE *out)
     }
 }
 
-void gw_study_print(const struct gw_study *study,
-                    const struct gw_study_result *results,
-                    FILE *out)
+enum gw_status gw_study_print(const struct gw_study *study,
+                              const struct gw_study_result *results,
+                              FILE *out,
+                              struct gw_error *error)
 {
     struct table table = {.points = study->points};
     table.point = calloc(study->points, sizeof *table.point);
-    if (!table.point) {
-        fputs("no memory for the table\n", out);
-        return;
-    }
+    if (!table.point)
+        return gw_fail(error, GW_ENOMEM, "no memory for the table");
     fill_table(study, results, &table);
     print_table(&table, out);
     free(table.point);
+    return GW_OK;
 }

@@ -141,9 +141,11 @@ static void write_csv_row(FILE *out, const struct row *row)
     fputs("\r\n", out);
 }
 
-static void write_json_row(FILE *out, const struct row *row)
+/* NULL: no memory. */
+static json_t *object_of(const struct row *row)
 {
     json_t *object = json_object();
+    int failed = !object;
     for (size_t i = 0; i < row->n; i++) {
         const struct cell *cell = &row->cell[i];
         json_t *value = cell->kind == CELL_TEXT ? json_string(cell->text)
@@ -151,18 +153,21 @@ static void write_json_row(FILE *out, const struct row *row)
                             ? json_integer((json_int_t)cell->count)
                         : cell->kind == CELL_REAL ? json_real(cell->real)
                                                   : json_null();
-        json_object_set_new(object, cell->name, value);
+        failed |= json_object_set_new(object, cell->name, value) != 0;
     }
-    json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (!failed)
+        return object;
     json_decref(object);
-    fputc('\n', out);
+    return NULL;
 }
 
-static void write_csv(const struct gw_study *study,
-                      const struct gw_study_result *results,
-                      FILE *out)
+static enum gw_status write_csv(const struct gw_study *study,
+                                const struct gw_study_result *results,
+                                FILE *out,
+                                struct gw_error *error)
 {
     struct row row;
+    (void)error;
     for (size_t i = 0; i < study->runs; i++) {
         make_row(&results[i], &row);
         for (size_t c = 0; i == 0 && c < row.n; c++)
@@ -171,17 +176,27 @@ static void write_csv(const struct gw_study *study,
             fputs("\r\n", out);
         write_csv_row(out, &row);
     }
+    return GW_OK;
 }
 
-static void write_json(const struct gw_study *study,
-                       const struct gw_study_result *results,
-                       FILE *out)
+static enum gw_status write_json(const struct gw_study *study,
+                                 const struct gw_study_result *results,
+                                 FILE *out,
+                                 struct gw_error *error)
 {
     struct row row;
     for (size_t i = 0; i < study->runs; i++) {
         make_row(&results[i], &row);
-        write_json_row(out, &row);
+        json_t *object = object_of(&row);
+        int failed =
+            !object ||
+            json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0;
+        json_decref(object);
+        if (failed && !ferror(out))
+            return gw_fail(error, GW_ENOMEM, "no memory for results");
+        fputc('\n', out);
     }
+    return GW_OK;
 }
 
 enum gw_status gw_study_write(const struct gw_study *study,
@@ -191,19 +206,24 @@ enum gw_status gw_study_write(const struct gw_study *study,
 {
     static const struct {
         const char *name;
-        void (*write)(const struct gw_study *study,
-                      const struct gw_study_result *results,
-                      FILE *out);
+        enum gw_status (*write)(const struct gw_study *study,
+                                const struct gw_study_result *results,
+                                FILE *out,
+                                struct gw_error *error);
     } files[] = {{"results.csv", write_csv},
                  {"results.jsonl", write_json},
                  {"results.txt", gw_study_print}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    enum gw_status status = GW_OK;
+    for (size_t i = 0; i < sizeof files / sizeof *files && status == GW_OK;
+         i++) {
         FILE *file = gw_study_open_file(dir, files[i].name, error);
         if (!file)
             return error->status;
-        files[i].write(study, results, file);
-        if (gw_study_close_file(file, dir, files[i].name, error) != GW_OK)
-            return error->status;
+        status = files[i].write(study, results, file, error);
+        if (status != GW_OK)
+            fclose(file);
+        else
+            status = gw_study_close_file(file, dir, files[i].name, error);
     }
-    return GW_OK;
+    return status;
 }

@@ -17,10 +17,11 @@ enum gw_status gw_study_write(const struct gw_study *study,
                               const char *dir,
                               struct gw_error *error);
 
-/* The table of results.txt. */
-void gw_study_print(const struct gw_study *study,
-                    const struct gw_study_result *results,
-                    FILE *out);
+/* The table of results.txt. GW_ENOMEM. */
+enum gw_status gw_study_print(const struct gw_study *study,
+                              const struct gw_study_result *results,
+                              FILE *out,
+                              struct gw_error *error);
 
 /* A new file dir/name, which takes its place with gw_study_close_file; NULL
    with a line in *error. */

@@ -170,6 +170,23 @@ static void a_run_is_known_by_what_it_depends_on(void **state)
     assert_string_equal(id[0], id[8]);
 }
 
+/* A trace is its numbers, not its name. */
+static void another_trace_is_another_run(void **state)
+{
+    char text[160], path[96], id[3][GW_STUDY_ID_BYTES];
+    (void)state;
+    snprintf(path, sizeof path, "%s/trace", dir);
+    snprintf(text, sizeof text,
+             "job = \"a.job\"; grid = { straggler = \"trace %s\"; };", path);
+    for (size_t i = 0; i < 3; i++) {
+        write_file("trace", i == 1 ? "1 2\n" : "1 3\n");
+        id_of(text, id[i]);
+    }
+    unlink(path);
+    assert_string_not_equal(id[0], id[1]);
+    assert_string_equal(id[0], id[2]);
+}
+
 /* ---- what is wrong ---- */
 
 static const struct {
@@ -244,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_grid_is_every_combination),
         cmocka_unit_test(a_run_is_the_job_with_its_settings),
         cmocka_unit_test(a_run_is_known_by_what_it_depends_on),
+        cmocka_unit_test(another_trace_is_another_run),
         cmocka_unit_test(what_is_wrong_is_said_in_one_line),
         cmocka_unit_test(too_many_runs_are_refused),
     };
