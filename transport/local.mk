@@ -26,6 +26,7 @@ libtransport_a_SOURCES = \
 	%D%/sim_link.h \
 	%D%/sim_login.c \
 	%D%/sim_loop.c \
+	%D%/sim_queue.c \
 	%D%/sim_world.h \
 	%D%/socket.c \
 	%D%/socket.h \

@@ -129,7 +129,13 @@ void gw_loop_interrupt(struct gw_loop *loop)
 
 void gw_loop_turn(struct gw_loop *loop)
 {
-    loop->ops->turn(loop);
+    loop->ops->turn(loop, NULL, NULL);
+}
+
+void gw_loop_await(struct gw_loop *loop, int (*done)(void *owner), void *owner)
+{
+    while (!done(owner))
+        loop->ops->turn(loop, done, owner);
 }
 
 void gw_loop_leave(struct gw_loop *loop)

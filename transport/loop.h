@@ -149,7 +149,8 @@ struct gw_loop_ops {
     enum gw_status (*share)(struct gw_loop *loop, struct gw_error *error);
     void (*unshare)(struct gw_loop *loop);
     void (*enter)(struct gw_loop *loop);
-    void (*turn)(struct gw_loop *loop);
+    /* where `done` is given, what happens before it holds need not be told */
+    void (*turn)(struct gw_loop *loop, int (*done)(void *owner), void *owner);
     void (*leave)(struct gw_loop *loop);
     void (*computed)(struct gw_loop *loop, uint64_t samples);
     void (*interrupt)(struct gw_loop *loop);
@@ -218,7 +219,9 @@ void gw_loop_stop(struct gw_loop *loop);
  * takes the loop from it, so that a waiting caller reads its sockets itself and
  * no thread is woken in between; between enter and leave the caller is the
  * loop's thread. gw_loop_turn handles what is there, waiting for the next event
- * if there is nothing. gw_loop_leave gives the loop back.
+ * if there is nothing; gw_loop_await does so until done(owner), which looks and
+ * changes nothing but its owner; it may not be asked when no more has happened
+ * than that a send has left. gw_loop_leave gives the loop back.
  * gw_loop_computed says, outside of the two, that a computation over so many
  * samples is done, 0: one that is no part of a step. In simulation its time
  * passes here, for it took none. gw_loop_interrupt says, on the loop, that what
@@ -229,6 +232,7 @@ enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error);
 void gw_loop_unshare(struct gw_loop *loop);
 void gw_loop_enter(struct gw_loop *loop);
 void gw_loop_turn(struct gw_loop *loop);
+void gw_loop_await(struct gw_loop *loop, int (*done)(void *owner), void *owner);
 void gw_loop_leave(struct gw_loop *loop);
 void gw_loop_computed(struct gw_loop *loop, uint64_t samples);
 void gw_loop_interrupt(struct gw_loop *loop);

@@ -47,7 +47,7 @@ struct gw_uv_loop *gw_uv_loop_of(struct gw_loop *loop);
 enum gw_status gw_uv_share(struct gw_loop *loop, struct gw_error *error);
 void gw_uv_unshare(struct gw_loop *loop);
 void gw_uv_enter(struct gw_loop *loop);
-void gw_uv_turn(struct gw_loop *loop);
+void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner);
 void gw_uv_leave(struct gw_loop *loop);
 
 #endif

@@ -145,8 +145,9 @@ void gw_uv_enter(struct gw_loop *loop)
     pthread_mutex_unlock(&share->mutex);
 }
 
-void gw_uv_turn(struct gw_loop *loop)
+void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner)
 {
+    (void)done, (void)owner; /* the caller is no further away than that */
     uv_run(&gw_uv_loop_of(loop)->uv, UV_RUN_ONCE);
 }
 

@@ -46,23 +46,24 @@ struct gw_peer_link {
 /* Another process. Fields are for reading; `owner`, `id` and `name` are for
    the owner to set. */
 struct gw_peer {
+    struct gw_windows windows;
+    /* what every frame looks at, behind the windows that it goes to */
     struct gw_member *member;
     void *owner;
     uint8_t role;
     uint32_t id; /* rank of a worker, number of a shard */
     uint64_t incarnation;
+    uint64_t heard_us; /* anything, on any link */
+    unsigned links;
+    int local; /* it came through a local listener, on all its links */
+    struct gw_peer_link link[GW_LINKS_MAX];
     char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
     char address[GW_ADDRESS_MAX];
-    struct gw_windows windows;
-    int local; /* it came through a local listener, on all its links */
-    unsigned links;
-    struct gw_peer_link link[GW_LINKS_MAX];
     /* the members' own */
     struct gw_peer *next, **back;
     struct gw_channel channel;
     int opener, was_up, silent, closed;
     uint32_t clock;    /* of the peer, as its heartbeats say */
-    uint64_t heard_us; /* anything, on any link */
     uint64_t since_us; /* opener: when dialling began */
 };
 

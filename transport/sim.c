@@ -8,20 +8,6 @@
 
 #include "proto/random.h"
 
-static struct gw_sim_event *event_of(const struct gw_heap_node *node)
-{
-    return GW_CONTAINER(node, struct gw_sim_event, node);
-}
-
-static int event_before(const struct gw_heap_node *a,
-                        const struct gw_heap_node *b)
-{
-    const struct gw_sim_event *first = event_of(a), *second = event_of(b);
-    if (first->at_us != second->at_us)
-        return first->at_us < second->at_us;
-    return first->order < second->order;
-}
-
 enum gw_status gw_sim_create(const struct gw_sim_options *options,
                              struct gw_sim **sim_p,
                              struct gw_error *error)
@@ -30,7 +16,6 @@ enum gw_status gw_sim_create(const struct gw_sim_options *options,
     if (!sim)
         return gw_fail(error, GW_ENOMEM, "no memory for a simulated world");
     sim->options = *options;
-    sim->events.before = event_before;
     sim->now_us = 1000000; /* so that no time is ever 0 */
     *sim_p = sim;
     return GW_OK;
@@ -47,6 +32,7 @@ void gw_sim_destroy(struct gw_sim *sim)
         gw_sim_disk_free(disk);
     }
     gw_sim_hosts_free(sim);
+    gw_sim_flights_free(sim);
     free(sim);
 }
 
@@ -58,27 +44,50 @@ uint64_t gw_sim_now(const struct gw_sim *sim)
 uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n)
 {
     uint32_t bits[4];
+    if (n <= 1)
+        return 0;
     gw_random4(sim->options.seed, GW_RANDOM_TEST, 1, sim->draws++, bits);
-    return n ? ((uint64_t)bits[0] << 32 | bits[1]) % n : 0;
+    return ((uint64_t)bits[0] << 32 | bits[1]) % n;
 }
 
 void gw_sim_schedule(struct gw_sim *sim,
                      struct gw_sim_event *event,
                      uint64_t at_us)
 {
-    assert(!event->scheduled);
-    event->scheduled = 1;
+    gw_sim_place(sim, event, at_us);
+    gw_sim_schedule_placed(sim, event);
+}
+
+void gw_sim_place(struct gw_sim *sim,
+                  struct gw_sim_event *event,
+                  uint64_t at_us)
+{
     event->at_us = at_us > sim->now_us ? at_us : sim->now_us;
     event->order = sim->order++;
-    gw_heap_insert(&sim->events, &event->node);
+}
+
+void gw_sim_schedule_placed(struct gw_sim *sim, struct gw_sim_event *event)
+{
+    assert(!event->scheduled);
+    event->scheduled = 1;
+    if (event->process)
+        event->process->scheduled++;
+    gw_sim_queue_insert(&sim->queue, event, sim->now_us);
+}
+
+static void unschedule(struct gw_sim *sim, struct gw_sim_event *event)
+{
+    gw_sim_queue_remove(&sim->queue, event);
+    event->scheduled = 0;
+    if (event->process)
+        event->process->scheduled--;
 }
 
 /* Also for an event that a paused process keeps, or that is not scheduled. */
 void gw_sim_cancel(struct gw_sim *sim, struct gw_sim_event *event)
 {
     if (event->scheduled) {
-        gw_heap_remove(&sim->events, &event->node);
-        event->scheduled = 0;
+        unschedule(sim, event);
         return;
     }
     struct gw_sim_process *process = event->process;
@@ -107,7 +116,7 @@ static void drop(struct gw_sim_event *event)
         event->drop(event);
 }
 
-static void deliver(struct gw_sim_event *event)
+void gw_sim_deliver(struct gw_sim_event *event)
 {
     struct gw_sim_process *process = event->process;
     if (process && process->dead) {
@@ -121,21 +130,37 @@ static void deliver(struct gw_sim_event *event)
     }
 }
 
-void gw_sim_purge(struct gw_sim *sim, struct gw_sim_process *process)
+static struct gw_sim_event *take_first(struct gw_sim *sim)
 {
-    struct gw_heap kept = {.before = event_before};
-    for (struct gw_heap_node *first = gw_heap_first(&sim->events); first;
-         first = gw_heap_first(&sim->events)) {
-        struct gw_sim_event *event = event_of(first);
-        gw_heap_remove(&sim->events, first);
-        if (event->process != process) {
-            gw_heap_insert(&kept, first);
+    struct gw_sim_event *first = gw_sim_queue_first(&sim->queue, sim->now_us);
+    if (first)
+        unschedule(sim, first);
+    return first;
+}
+
+static void purge_scheduled(struct gw_sim *sim, struct gw_sim_process *process)
+{
+    struct gw_sim_event *kept = NULL;
+    for (struct gw_sim_event *event = take_first(sim); event;
+         event = take_first(sim)) {
+        if (event->process == process) {
+            drop(event);
             continue;
         }
-        event->scheduled = 0;
-        drop(event);
+        event->next = kept;
+        kept = event;
     }
-    sim->events = kept;
+    while (kept) {
+        struct gw_sim_event *event = kept;
+        kept = event->next;
+        gw_sim_schedule_placed(sim, event);
+    }
+}
+
+void gw_sim_purge(struct gw_sim *sim, struct gw_sim_process *process)
+{
+    if (!process || process->scheduled > 0)
+        purge_scheduled(sim, process);
     while (process && process->held) {
         struct gw_sim_event *event = process->held;
         process->held = event->next;
@@ -145,14 +170,13 @@ void gw_sim_purge(struct gw_sim *sim, struct gw_sim_process *process)
 
 static int step(struct gw_sim *sim, uint64_t until_us)
 {
-    struct gw_heap_node *first = gw_heap_first(&sim->events);
-    if (!first || event_of(first)->at_us > until_us)
+    struct gw_sim_event *event = gw_sim_queue_first(&sim->queue, sim->now_us);
+    if (!event || event->at_us > until_us)
         return 0;
-    struct gw_sim_event *event = event_of(first);
-    gw_heap_remove(&sim->events, first);
-    event->scheduled = 0;
+    gw_sim_queue_look_ahead(event);
+    unschedule(sim, event);
     sim->now_us = event->at_us;
-    deliver(event);
+    gw_sim_deliver(event);
     return 1;
 }
 

@@ -19,16 +19,57 @@ uint64_t gw_sim_latency(const struct gw_sim_process *from,
            (to ? to->host->options.latency_us : 0);
 }
 
+static struct gw_sim_port *port_of(const struct gw_sim_link *end,
+                                   enum gw_sim_way way)
+{
+    return &end->process->host->port[way];
+}
+
+/* Those without bytes are all of a size, and the last one is still at hand. */
+static struct gw_sim_flight *new_flight(struct gw_sim *sim, size_t bytes)
+{
+    struct gw_sim_flight *flight = bytes ? NULL : sim->spare;
+    if (flight)
+        sim->spare = flight->next;
+    else
+        flight = malloc(sizeof *flight + bytes);
+    assert(flight);
+    return flight;
+}
+
+static void free_flight(struct gw_sim *sim, struct gw_sim_flight *flight)
+{
+    if (flight->has_bytes) {
+        free(flight);
+        return;
+    }
+    flight->next = sim->spare;
+    sim->spare = flight;
+}
+
+void gw_sim_flights_free(struct gw_sim *sim)
+{
+    while (sim->spare) {
+        struct gw_sim_flight *flight = sim->spare;
+        sim->spare = flight->next;
+        free(flight);
+    }
+}
+
+/* The first of those that come is here: it has its event to itself. */
 static void arrive(struct gw_sim_event *event)
 {
     struct gw_sim_flight *flight = event->owner;
     struct gw_sim_link *to = flight->to;
+    struct gw_sim *sim = to->process->sim;
     void *place = NULL;
     const char *why = "";
     to->incoming = flight->next;
     if (!to->incoming)
         to->incoming_last = &to->incoming;
-    to->base.heard_us = to->process->sim->now_us;
+    if (!to->incoming && to->tells)
+        gw_sim_schedule(sim, &to->news, 0);
+    to->base.heard_us = sim->now_us;
     enum gw_status status =
         gw_link_place(&to->base, &flight->frame, &place, &why);
     if (status == GW_OK) {
@@ -40,10 +81,10 @@ static void arrive(struct gw_sim_event *event)
     } else {
         gw_sim_link_break(to, status, why);
     }
-    free(flight);
+    free_flight(sim, flight);
 }
 
-static void line_free(struct gw_sim_event *event);
+/* ---- out ---- */
 
 static double slower(double rate, double other)
 {
@@ -60,107 +101,237 @@ static double rate_of(const struct gw_sim_link *end)
 
 static int is_abroad(const struct gw_sim_link *end)
 {
-    return end->peer && end->peer->process->host != end->process->host;
+    return end->peer && end->abroad;
 }
 
-/* Puts the next send on the line, which is busy until it has left. */
+static double wire_bytes(const struct gw_frame *frame)
+{
+    return (double)(GW_FRAME_BYTES + frame->length);
+}
+
+/* Takes the next send; the line is busy until it has left. Returns how long. */
+static double begin_send(struct gw_sim_link *end, double rate)
+{
+    end->leaving = gw_link_next(&end->base);
+    double wire = end->leaving ? wire_bytes(&end->leaving->frame) : 0;
+    end->leaving_us = rate > 0 ? wire / rate : 0;
+    end->left_us = end->process->sim->now_us + (uint64_t)end->leaving_us;
+    return wire;
+}
+
+/* It has left, or waits for the host's interface. */
 static void send_next(struct gw_sim_link *end)
 {
-    struct gw_sim *sim = end->process->sim;
-    struct gw_send *send = gw_link_next(&end->base);
-    if (!send)
+    if (is_abroad(end) && end->process->host->options.bytes_per_us > 0) {
+        end->asked = 1;
+        gw_sim_turn_ask(port_of(end, GW_SIM_OUT), &end->out);
         return;
-    double rate = rate_of(end);
-    double wire = (double)(GW_FRAME_BYTES + send->frame.length);
-    double now = (double)sim->now_us;
-    double free_us = now;
-    if (is_abroad(end)) {
-        struct gw_sim_host *host = end->process->host;
-        free_us = gw_sim_host_pass(host, GW_SIM_OUT, now, wire);
-        rate = slower(rate, host->options.bytes_per_us);
     }
-    end->leaving_us = rate > 0 ? wire / rate : 0;
-    if (free_us < now + end->leaving_us)
-        free_us = now + end->leaving_us;
-    end->leaving = send;
-    end->line.run = line_free;
-    gw_sim_schedule(sim, &end->line, (uint64_t)free_us);
+    begin_send(end, rate_of(end));
+    if (end->leaving)
+        gw_sim_schedule(end->process->sim, &end->line, end->left_us);
 }
+
+/* What every frame looks at of an end. */
+static void fetch_end(const struct gw_sim_link *end)
+{
+    gw_sim_fetch(&end->base, offsetof(struct gw_link, remote));
+    gw_sim_fetch(&end->process, offsetof(struct gw_sim_link, next) -
+                                    offsetof(struct gw_sim_link, process));
+}
+
+static void turn_out_nears(const struct gw_sim_turn *turn, int others)
+{
+    const struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
+    const struct gw_heap_node *next = end->base.queue.root;
+    if (others == 3) {
+        fetch_end(end);
+    } else if (others == 2) {
+        if (next)
+            gw_sim_fetch(GW_CONTAINER(next, struct gw_send, node),
+                         sizeof(struct gw_send));
+        if (end->leaving)
+            gw_sim_fetch(end->leaving, sizeof *end->leaving);
+        if (end->peer)
+            fetch_end(end->peer);
+    } else if (end->peer && end->peer->incoming) {
+        gw_sim_fetch(end->peer->incoming_last, 1);
+    }
+}
+
+static double take_turn_out(struct gw_sim_turn *turn, double *from_us)
+{
+    struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
+    (void)from_us;
+    end->asked = 0;
+    return begin_send(
+        end, slower(rate_of(end), end->process->host->options.bytes_per_us));
+}
+
+static void has_left(struct gw_sim_link *end);
+
+/* The interface is through with it; the link itself may be slower. */
+static void turn_out_done(struct gw_sim_turn *turn)
+{
+    struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
+    if (!end->leaving)
+        return;
+    struct gw_sim_process *process = end->process;
+    if (end->left_us > process->sim->now_us) {
+        gw_sim_schedule(process->sim, &end->line, end->left_us);
+    } else if (process->paused || process->dead) {
+        gw_sim_deliver(&end->line);
+    } else {
+        has_left(end);
+        gw_sim_look_sent(process);
+    }
+}
+
+/* ---- in ---- */
 
 /* It is at the host, whose interface may be busy with what came before. */
 static void reach(struct gw_sim_event *event)
 {
     struct gw_sim_flight *flight = event->owner;
     struct gw_sim_link *to = flight->to;
-    struct gw_sim *sim = to->process->sim;
-    double wire = (double)(GW_FRAME_BYTES + flight->frame.length);
-    double now = (double)sim->now_us; /* its first byte was there earlier */
-    double in_us = gw_sim_host_pass(to->process->host, GW_SIM_IN,
-                                    now - flight->sent_us, wire);
-    flight->event.process = to->process;
-    flight->event.run = arrive;
-    gw_sim_schedule(sim, &flight->event, (uint64_t)in_us);
+    to->under_way = flight->next;
+    if (flight->next)
+        gw_sim_schedule_placed(to->process->sim, &flight->next->event);
+    event->process = to->process;
+    event->run = arrive;
+    if (!flight->waits) {
+        gw_sim_deliver(event);
+        return;
+    }
+    if (to->waits == 0)
+        to->waiting = flight;
+    if (to->waits++ == 0)
+        gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
 }
+
+static void turn_in_nears(const struct gw_sim_turn *turn, int others)
+{
+    const struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
+    if (others == 3)
+        fetch_end(to);
+    if (others != 2)
+        return;
+    gw_sim_fetch(to->waiting, sizeof *to->waiting);
+    /* and the peer, which has what it needs for each frame behind them */
+    gw_sim_fetch(to->base.windows, sizeof *to->base.windows + GW_CACHE_LINE);
+    gw_sim_fetch(to->base.owner, GW_CACHE_LINE);
+    gw_sim_fetch(to->process, sizeof *to->process);
+}
+
+static void flight_nears(const struct gw_sim_event *event, int others)
+{
+    const struct gw_sim_flight *flight = event->owner;
+    if (others == 4)
+        gw_sim_fetch(flight, sizeof *flight);
+    if (others == 2)
+        fetch_end(flight->to);
+}
+
+static double take_turn_in(struct gw_sim_turn *turn, double *from_us)
+{
+    struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
+    const struct gw_sim_flight *flight = to->waiting;
+    /* its first byte was there earlier */
+    *from_us = (double)flight->event.at_us - flight->sent_us;
+    return wire_bytes(&flight->frame);
+}
+
+static void turn_in_done(struct gw_sim_turn *turn)
+{
+    struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
+    struct gw_sim_flight *flight = to->waiting;
+    to->waiting = flight->next;
+    if (--to->waits > 0)
+        gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
+    gw_sim_deliver(&flight->event);
+}
+
+/* ---- from one to the other ---- */
 
 static void take_off(struct gw_sim_link *end, const struct gw_send *send)
 {
     struct gw_sim *sim = end->process->sim;
     struct gw_sim_link *to = end->peer;
     size_t bytes = send->payload ? send->frame.length : 0;
-    struct gw_sim_flight *flight = malloc(sizeof *flight + bytes);
-    assert(flight);
-    *flight = (struct gw_sim_flight){
-        .event = {.process = to->process, .run = arrive, .owner = flight},
-        .to = to,
-        .frame = send->frame,
-        .sent_us = end->leaving_us,
-        .has_bytes = send->payload != NULL,
-    };
-    if (is_abroad(end) && to->process->host->options.bytes_per_us > 0) {
-        flight->event.process = NULL; /* also while the process stands still */
-        flight->event.run = reach;
-    }
-    if (bytes)
-        memcpy(flight->bytes, send->payload, bytes);
-    /* it has stayed as it was until now */
-    assert(!send->crc_known || send->payload == NULL ||
-           gw_crc32c(0, flight->bytes, bytes) == send->frame.payload_crc);
+    struct gw_sim_flight *flight = new_flight(sim, bytes);
     uint64_t at_us = sim->now_us + gw_sim_latency(end->process, to->process);
     if (at_us < to->incoming_us)
         at_us = to->incoming_us;
     to->incoming_us = at_us;
+    *flight = (struct gw_sim_flight){
+        /* of nobody: it comes near also while the process stands still */
+        .event = {.run = reach, .nears = flight_nears, .owner = flight},
+        .to = to,
+        .frame = send->frame,
+        .sent_us = end->leaving_us,
+        .waits = is_abroad(end) && to->process->host->options.bytes_per_us > 0,
+        .has_bytes = bytes > 0,
+    };
+    gw_sim_place(sim, &flight->event, at_us);
+    if (bytes)
+        memcpy(flight->bytes, send->payload, bytes);
+    /* it has stayed as it was until now */
+    assert(!send->crc_known || !bytes ||
+           gw_crc32c(0, flight->bytes, bytes) == send->frame.payload_crc);
     *to->incoming_last = flight;
     to->incoming_last = &flight->next;
-    gw_sim_schedule(sim, &flight->event, at_us);
+    if (to->under_way)
+        return; /* behind the others */
+    to->under_way = flight;
+    gw_sim_schedule_placed(sim, &flight->event);
 }
 
-static void line_free(struct gw_sim_event *event)
+static void has_left(struct gw_sim_link *end)
 {
-    struct gw_sim_link *end = event->owner;
     struct gw_send *send = end->leaving;
     end->leaving = NULL;
     end->base.sent_us = end->process->sim->now_us;
     if (end->peer)
         take_off(end, send);
     send->done(send, GW_OK);
-    if (!end->closed && !end->leaving)
-        send_next(end);
+    gw_sim_link_kick(&end->base);
+}
+
+static void line_free(struct gw_sim_event *event)
+{
+    has_left(event->owner);
 }
 
 void gw_sim_link_kick(struct gw_link *base)
 {
     struct gw_sim_link *end = gw_sim_link_of(base);
-    if (!end->leaving)
+    if (!end->closed && !end->leaving && !end->asked &&
+        gw_heap_first(&base->queue))
         send_next(end);
+}
+
+void gw_sim_link_prepare(struct gw_sim_link *end)
+{
+    end->incoming_last = &end->incoming;
+    end->line.run = line_free;
+    end->out.begin = take_turn_out;
+    end->out.nears = turn_out_nears;
+    end->in.nears = turn_in_nears;
+    end->out.done = turn_out_done;
+    end->in.begin = take_turn_in;
+    end->in.done = turn_in_done;
 }
 
 void gw_sim_link_forget(struct gw_sim_link *end)
 {
+    gw_sim_turn_leave(port_of(end, GW_SIM_IN), &end->in);
     while (end->incoming) {
         struct gw_sim_flight *flight = end->incoming;
         end->incoming = flight->next;
         gw_sim_cancel(end->process->sim, &flight->event);
-        free(flight);
+        free_flight(end->process->sim, flight);
     }
     end->incoming_last = &end->incoming;
+    end->under_way = end->waiting = NULL;
+    end->waits = 0;
 }

@@ -1,8 +1,8 @@
 /*
  * The network of a simulated host: one interface that all its processes share,
- * with a rate in each direction. What leaves waits for what is leaving; behind
- * it there is a switch that keeps whatever comes in faster than the interface
- * takes it.
+ * with a rate in each direction. Links take turns at it, a frame at a time, as
+ * connections that share a line fairly do; behind it there is a switch that
+ * keeps whatever comes in faster than the interface takes it.
  */
 #include "config.h"
 
@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void serve(struct gw_sim_event *event);
+static void nears(const struct gw_sim_event *event, int others);
 
 struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
 {
@@ -21,6 +24,15 @@ struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
     if (!host)
         return NULL;
     snprintf(host->name, sizeof host->name, "%s", name);
+    for (int way = 0; way < GW_SIM_WAYS; way++) {
+        struct gw_sim_port *port = &host->port[way];
+        port->host = host;
+        port->last = &port->first;
+        port->event.run = serve;
+        port->event.nears = nears;
+        port->event.owner = port;
+    }
+    host->sim = sim;
     host->next = sim->hosts;
     sim->hosts = host;
     return host;
@@ -47,15 +59,87 @@ enum gw_status gw_sim_host(struct gw_sim *sim,
     return GW_OK;
 }
 
-double gw_sim_host_pass(struct gw_sim_host *host,
-                        enum gw_sim_way way,
-                        double from_us,
-                        double bytes)
+/* ---- turns ---- */
+
+/* A turn is a frame, or as many small ones as make up so many bytes. */
+#define TURN_BYTES 4096
+
+static void take(struct gw_sim_port *port, struct gw_sim_turn *turn)
 {
-    double rate = host->options.bytes_per_us;
-    if (rate == 0)
-        return from_us;
-    double begin = from_us > host->free_us[way] ? from_us : host->free_us[way];
-    host->free_us[way] = begin + bytes / rate;
-    return host->free_us[way];
+    *turn->back = turn->next;
+    if (turn->next)
+        turn->next->back = turn->back;
+    else
+        port->last = turn->back;
+    turn->back = NULL;
+}
+
+static void begin(struct gw_sim_port *port, struct gw_sim_turn *turn)
+{
+    struct gw_sim *sim = port->host->sim;
+    double rate = port->host->options.bytes_per_us;
+    double from_us = (double)sim->now_us;
+    take(port, turn);
+    double bytes = turn->begin(turn, &from_us);
+    double begins_us = from_us > port->free_us ? from_us : port->free_us;
+    port->free_us = begins_us + (rate > 0 ? bytes / rate : 0);
+    port->turn_bytes += bytes;
+    port->serves = turn;
+    gw_sim_schedule(sim, &port->event, (uint64_t)port->free_us);
+}
+
+static void begin_first(struct gw_sim_port *port)
+{
+    port->turn_bytes = 0;
+    if (port->first)
+        begin(port, port->first);
+}
+
+static void serve(struct gw_sim_event *event)
+{
+    struct gw_sim_port *port = event->owner;
+    struct gw_sim_turn *turn = port->serves;
+    port->serves = NULL;
+    port->tells = 1;
+    if (turn)
+        turn->done(turn);
+    port->tells = 0;
+    if (turn && turn->back && port->turn_bytes < TURN_BYTES)
+        begin(port, turn); /* it has asked again */
+    else
+        begin_first(port);
+}
+
+/* Who is at it, and who is next. */
+static void nears(const struct gw_sim_event *event, int others)
+{
+    const struct gw_sim_port *port = event->owner;
+    if (others == GW_SIM_AHEAD) {
+        gw_sim_fetch(port, sizeof *port);
+        return;
+    }
+    if (port->serves)
+        port->serves->nears(port->serves, others);
+    if (port->first)
+        port->first->nears(port->first, others);
+    if (port->first && others == 1) /* who will be first */
+        gw_sim_fetch(port->first->next, sizeof *port->first);
+}
+
+void gw_sim_turn_ask(struct gw_sim_port *port, struct gw_sim_turn *turn)
+{
+    turn->next = NULL;
+    turn->back = port->last;
+    *port->last = turn;
+    port->last = &turn->next;
+    if (!port->tells && !port->event.scheduled)
+        begin_first(port);
+}
+
+void gw_sim_turn_leave(struct gw_sim_port *port, struct gw_sim_turn *turn)
+{
+    if (port->serves == turn)
+        port->serves = NULL; /* what it was at takes its time */
+    if (turn->back)
+        take(port, turn);
 }

@@ -18,13 +18,14 @@
 struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
                                     struct gw_transport *transport)
 {
-    struct gw_sim_link *end = calloc(1, sizeof *end);
+    struct gw_sim_link *end = aligned_alloc(GW_CACHE_LINE, sizeof *end);
     assert(end);
+    memset(end, 0, sizeof *end);
     end->base.ops = &gw_sim_transport;
     end->base.transport = transport;
     end->base.heard_us = end->base.sent_us = process->sim->now_us;
     end->process = process;
-    end->incoming_last = &end->incoming;
+    gw_sim_link_prepare(end);
     end->line.process = end->news.process = end->deadline.process = process;
     end->line.owner = end->news.owner = end->deadline.owner = end;
     end->knock.owner = end;
@@ -33,7 +34,20 @@ struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
         end->next->back = &end->next;
     end->back = &process->sim->links;
     process->sim->links = end;
+    end->sibling = process->links;
+    if (end->sibling)
+        end->sibling->sibling_back = &end->sibling;
+    end->sibling_back = &process->links;
+    process->links = end;
     return end;
+}
+
+void gw_sim_link_join(struct gw_sim_link *acceptor, struct gw_sim_link *opener)
+{
+    acceptor->peer = opener;
+    opener->peer = acceptor;
+    acceptor->abroad = opener->abroad =
+        acceptor->process->host != opener->process->host;
 }
 
 /* Takes the end out of everything that could still reach it. */
@@ -46,11 +60,15 @@ void gw_sim_link_detach(struct gw_sim_link *end)
     *end->back = end->next;
     if (end->next)
         end->next->back = end->back;
+    *end->sibling_back = end->sibling;
+    if (end->sibling)
+        end->sibling->sibling_back = end->sibling_back;
     gw_sim_cancel(sim, &end->line);
     gw_sim_cancel(sim, &end->news);
     gw_sim_cancel(sim, &end->knock);
     gw_sim_cancel(sim, &end->deadline);
     gw_sim_link_forget(end);
+    gw_sim_turn_leave(&end->process->host->port[GW_SIM_OUT], &end->out);
     end->base.up = 0;
     end->leaving = NULL;
     if (leaving)
@@ -74,10 +92,9 @@ void gw_sim_link_release(struct gw_sim_link *end)
 void gw_sim_link_tell_down(struct gw_sim_event *event)
 {
     struct gw_sim_link *end = event->owner;
-    if (end->ends && end->incoming) { /* the host takes longer for them */
-        gw_sim_schedule(end->process->sim, event, end->incoming->event.at_us);
-        return;
-    }
+    end->tells = end->ends && end->incoming;
+    if (end->tells)
+        return; /* the host takes longer for them */
     gw_sim_link_detach(end);
     end->base.handler->down(&end->base, end->down_status, end->down_why);
     gw_sim_link_release(end);
@@ -173,16 +190,16 @@ int gw_sim_cut(struct gw_sim *sim)
 
 void gw_sim_cut_process(struct gw_sim_process *process)
 {
-    for (struct gw_sim_link *one = process->sim->links; one; one = one->next)
-        if (one->process == process && one->peer)
+    for (struct gw_sim_link *one = process->links; one; one = one->sibling)
+        if (one->peer)
             gw_sim_link_break(one, GW_ECLOSED, "connection reset");
 }
 
 static struct gw_sim_link *find_dial(const struct gw_sim_process *process)
 {
-    struct gw_sim_link *one = process->sim->links;
-    while (one && (one->process != process || one->base.up))
-        one = one->next;
+    struct gw_sim_link *one = process->links;
+    while (one && one->base.up)
+        one = one->sibling;
     return one;
 }
 

@@ -11,23 +11,39 @@
 /* One end of a link. */
 struct gw_sim_link {
     struct gw_link base;
-    struct gw_sim_process *process;
-    struct gw_sim_link *peer;         /* NULL while or when there is none */
-    struct gw_sim_link *next, **back; /* in sim->links */
-    struct gw_sim_event line;         /* the line is free again */
-    struct gw_sim_event news;         /* up or down, to be told */
-    struct gw_sim_event knock;        /* opener's hello, at the acceptor */
-    struct gw_sim_event deadline;     /* opener: of the login */
+
+    /* what every frame that goes out looks at lies together */
+    _Alignas(GW_CACHE_LINE) struct gw_sim_process *process;
+    struct gw_sim_link *peer; /* NULL while or when there is none */
     struct gw_send *leaving;
+    int closed;
+    int asked;         /* for a turn to send */
+    int abroad;        /* the peer is at another host */
+    int ends;          /* the peer has closed it: what it sent comes first */
     double leaving_us; /* that it takes from its first byte to its last */
+    uint64_t left_us;  /* when, if not before its host's interface is free */
+    struct gw_sim_turn out;
+
+    /* and what comes in, in the order of its sending: through and kept, at the
+       host, under way */
+    _Alignas(GW_CACHE_LINE) struct gw_sim_turn in;
     struct gw_sim_flight *incoming, **incoming_last;
+    struct gw_sim_flight *waiting; /* the first at the host, */
+    size_t waits;                  /* of so many */
+    struct gw_sim_flight *under_way;
     uint64_t incoming_us; /* when the last of them is at the host */
+    int tells;            /* of its end, as soon as nothing comes any more */
+
+    struct gw_sim_link *next, **back;            /* in sim->links */
+    struct gw_sim_link *sibling, **sibling_back; /* in process->links */
+    struct gw_sim_event line;                    /* the line is free again */
+    struct gw_sim_event news;                    /* up or down, to be told */
+    struct gw_sim_event knock;    /* opener's hello, at the acceptor */
+    struct gw_sim_event deadline; /* opener: of the login */
     struct gw_reply reply;
     uint8_t hello[GW_HELLO_BYTES];
     enum gw_status down_status;
     char down_why[GW_REASON_TEXT_MAX];
-    int ends; /* the peer has closed it: what it sent before comes first */
-    int closed;
 };
 
 /* A frame on its way. */
@@ -35,8 +51,9 @@ struct gw_sim_flight {
     struct gw_sim_event event;
     struct gw_sim_link *to;
     struct gw_sim_flight *next; /* in to->incoming */
-    struct gw_frame frame;
-    double sent_us; /* that the sender took for it */
+    struct gw_frame frame;      /* at the host by event.at_us, or then */
+    double sent_us;             /* that the sender took for it */
+    int waits;                  /* for the host's interface */
     int has_bytes;
     uint8_t bytes[];
 };
@@ -51,6 +68,9 @@ static inline struct gw_sim_link *gw_sim_link_of(struct gw_link *link)
 /* sim_link.c: a new end of a process, in sim->links. */
 struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
                                     struct gw_transport *transport);
+
+/* The two ends have found each other. */
+void gw_sim_link_join(struct gw_sim_link *acceptor, struct gw_sim_link *opener);
 
 /* Takes the end out of everything that could still reach it. */
 void gw_sim_link_detach(struct gw_sim_link *end);
@@ -77,6 +97,9 @@ void gw_sim_link_close(struct gw_link *base);
 
 /* sim_flight.c: the queue of this end is no longer empty. */
 void gw_sim_link_kick(struct gw_link *base);
+
+/* Turns and lists of a new end. */
+void gw_sim_link_prepare(struct gw_sim_link *end);
 
 /* What is on its way to this end is lost. */
 void gw_sim_link_forget(struct gw_sim_link *end);

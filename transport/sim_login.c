@@ -109,8 +109,7 @@ static void knock(struct gw_sim_event *event)
         gw_sim_link_release(end);
         return;
     }
-    end->peer = opener;
-    opener->peer = end;
+    gw_sim_link_join(end, opener);
     end->base.up = 1;
     end->base.handler->up(&end->base, NULL);
 }
@@ -234,8 +233,9 @@ static void close_sim(struct gw_transport *transport)
         if (one->transport == transport)
             close_listener(one);
     }
-    for (struct gw_sim_link *one = sim->links; one; one = next_link) {
-        next_link = one->next;
+    for (struct gw_sim_link *one = process_of(transport)->links; one;
+         one = next_link) {
+        next_link = one->sibling;
         if (one->base.transport == transport)
             gw_sim_link_close(&one->base);
     }

@@ -14,7 +14,9 @@ struct gw_sim_caller {
     struct gw_sim_fiber *fiber;
     void (*finished)(void *argument);
     void *argument;
-    int waits; /* in gw_loop_turn, for whatever happens to the process */
+    int waits; /* in a turn of the loop, for what happens to the process */
+    int (*done)(void *owner); /* or for this only, if it is not NULL */
+    void *done_owner;
     int runs;
     int computes;             /* until `wake` */
     struct gw_sim_event wake; /* the end of a computation */
@@ -146,7 +148,16 @@ static void resume(struct gw_sim_process *process)
 
 void gw_sim_look_again(struct gw_sim_process *process)
 {
-    if (process->caller && process->caller->waits)
+    const struct gw_sim_caller *caller = process->caller;
+    if (caller && caller->waits &&
+        (!caller->done || caller->done(caller->done_owner)))
+        resume(process);
+}
+
+void gw_sim_look_sent(struct gw_sim_process *process)
+{
+    const struct gw_sim_caller *caller = process->caller;
+    if (caller && caller->waits && !caller->done)
         resume(process);
 }
 
@@ -253,13 +264,15 @@ static void turn_dead(struct gw_sim_process *process)
     gw_loop_fire_timers(&process->base);
 }
 
-static void turn(struct gw_loop *loop)
+static void turn(struct gw_loop *loop, int (*done)(void *owner), void *owner)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
     if (process->dead) {
         turn_dead(process);
         return;
     }
+    process->caller->done = done;
+    process->caller->done_owner = owner;
     process->caller->waits = 1;
     gw_sim_fiber_yield(process->caller->fiber);
     process->caller->waits = 0;
@@ -275,7 +288,7 @@ static void run(struct gw_loop *loop)
     struct gw_sim_process *process = gw_sim_process_of(loop);
     process->stopped = 0;
     while (!process->stopped && !process->dead)
-        turn(loop);
+        turn(loop, NULL, NULL);
 }
 
 static void stop(struct gw_loop *loop)

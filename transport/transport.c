@@ -19,10 +19,8 @@ static int send_before(const struct gw_heap_node *a,
                        const struct gw_heap_node *b)
 {
     const struct gw_send *first = send_of(a), *second = send_of(b);
-    if (first->priority != second->priority)
-        return first->priority < second->priority;
-    if (first->frame.chunk != second->frame.chunk)
-        return first->frame.chunk < second->frame.chunk;
+    if (first->rank != second->rank)
+        return first->rank < second->rank;
     return first->order < second->order;
 }
 
@@ -35,6 +33,7 @@ void gw_link_send(struct gw_link *link, struct gw_send *send)
     }
     link->queue.before = send_before;
     send->frame.session = link->session;
+    send->rank = (uint64_t)send->priority << 32 | send->frame.chunk;
     send->order = link->queue_order++;
     send->queued = 1;
     int idle = !gw_heap_first(&link->queue);

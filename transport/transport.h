@@ -53,7 +53,7 @@ struct gw_send {
     void *owner;
     /* -------- the link's */
     struct gw_heap_node node;
-    uint64_t order;
+    uint64_t rank, order; /* priority and chunk; among equals */
     int queued;
 };
 

@@ -60,26 +60,39 @@ static int is_called(const struct gw_client *client)
             atomic_load(&client->end_clock) <= client->waits_version);
 }
 
-static int has_waited_for(const struct gw_client *client)
-{
-    return is_called(client) ||
-           gw_client_has(client, client->waits_first, client->waits_n,
-                         client->waits_version);
-}
+struct wait {
+    const struct gw_client *client;
+    int (*done)(const struct gw_client *client);
+    uint32_t chunk; /* all that is waited for before it is there */
+};
 
-/* Takes the loop until `done` or failure. */
-static enum gw_status wait_for(struct gw_client *client,
-                               int (*done)(const struct gw_client *client),
-                               enum gw_client_waiting waiting)
+/* Takes the loop until `has_ended`, which looks for failure too. */
+static enum gw_status take_loop(struct gw_client *client,
+                                int (*has_ended)(void *wait),
+                                struct wait *wait,
+                                enum gw_client_waiting waiting)
 {
     gw_loop_enter(client->loop);
     client->waiting = waiting;
     client->progress_us = gw_loop_now(client->loop);
-    while (!atomic_load(&client->failed) && !done(client))
-        gw_loop_turn(client->loop);
+    gw_loop_await(client->loop, has_ended, wait);
     client->waiting = GW_WAITING_UNWATCHED;
     gw_loop_leave(client->loop);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
+}
+
+static int has_ended(void *owner)
+{
+    const struct wait *wait = owner;
+    return atomic_load(&wait->client->failed) || wait->done(wait->client);
+}
+
+static enum gw_status wait_for(struct gw_client *client,
+                               int (*done)(const struct gw_client *client),
+                               enum gw_client_waiting waiting)
+{
+    struct wait wait = {.client = client, .done = done};
+    return take_loop(client, has_ended, &wait, waiting);
 }
 
 enum gw_status gw_client_wait_for(struct gw_client *client,
@@ -311,6 +324,19 @@ enum gw_status gw_client_attach(struct gw_client *client,
     return GW_OK;
 }
 
+/* It goes on from the first chunk that was missing when it last looked. */
+static int has_weights(void *owner)
+{
+    struct wait *wait = owner;
+    const struct gw_client *client = wait->client;
+    uint32_t end =
+        client->map->key_chunk[client->waits_first + client->waits_n];
+    wait->chunk =
+        gw_client_next_missing(client, wait->chunk, end, client->waits_version);
+    return atomic_load(&client->failed) || is_called(client) ||
+           (wait->chunk == end && gw_client_has_decisions(client));
+}
+
 /* Also for weights of the end. */
 static enum gw_status
 wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
@@ -323,8 +349,10 @@ wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
     client->waits_first = first;
     client->waits_n = n;
     client->waits_version = version;
+    struct wait wait = {.client = client,
+                        .chunk = client->map->key_chunk[first]};
     enum gw_status status =
-        wait_for(client, has_waited_for, GW_WAITING_WEIGHTS);
+        take_loop(client, has_weights, &wait, GW_WAITING_WEIGHTS);
     gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
                    gw_loop_now(client->loop) - before);
     return status;

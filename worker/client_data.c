@@ -351,16 +351,32 @@ void gw_client_frame(struct gw_client *client,
     atomic_store_explicit(&chunk->have, frame->clock + 1, memory_order_release);
 }
 
+uint32_t gw_client_next_missing(const struct gw_client *client,
+                                uint32_t chunk,
+                                uint32_t end,
+                                uint64_t version)
+{
+    while (chunk < end && atomic_load_explicit(&client->chunk[chunk].have,
+                                               memory_order_acquire) > version)
+        chunk++;
+    return chunk;
+}
+
+int gw_client_has_decisions(const struct gw_client *client)
+{
+    return atomic_load(&client->decision) >=
+           atomic_load(&client->decision_needed);
+}
+
 uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,
                                  uint64_t version)
 {
     const struct gw_map *map = client->map;
-    uint32_t c = map->key_chunk[first], end = map->key_chunk[first + n];
-    while (c < end && atomic_load_explicit(&client->chunk[c].have,
-                                           memory_order_acquire) > version)
-        c++;
+    uint32_t end = map->key_chunk[first + n];
+    uint32_t c =
+        gw_client_next_missing(client, map->key_chunk[first], end, version);
     return c < end ? c : GW_CHUNK_NONE;
 }
 
@@ -371,8 +387,7 @@ int gw_client_has(const struct gw_client *client,
 {
     return gw_client_first_missing(client, first, n, version) ==
                GW_CHUNK_NONE &&
-           atomic_load(&client->decision) >=
-               atomic_load(&client->decision_needed);
+           gw_client_has_decisions(client);
 }
 
 /* ---- connections ---- */

@@ -112,10 +112,27 @@ struct gw_client {
     struct gw_loop *loop;
     struct gw_log *log;
     struct gw_metrics *metrics;
+
+    /* what every frame and every look of a waiting caller needs */
+    _Atomic int failed; /* the job is over for us: error says why */
+    int each;           /* the word that holds: each push makes a version */
+    struct gw_map *map;
+    struct gw_client_chunk *chunk; /* [map->chunks] */
+    struct gw_client_shard *shard; /* [shards] */
+    uint64_t progress_us;
+    _Atomic uint32_t decision, decision_needed; /* as followed so far */
+    uint32_t voided;    /* wants of before this decision are void */
+    _Atomic int renews; /* next renumbers, and all may go on by it */
+    _Atomic uint64_t end_clock;
+    _Atomic uint64_t called; /* clock + 1 at which all stand still to be scored,
+                                or for good; 0: none */
+    uint64_t waits_version;  /* of the wait that is going on */
+    size_t waits_first, waits_n;
+    int end_reason;
+
     struct gw_member *member;
     struct gw_peer *coordinator;
     struct gw_error error;
-    _Atomic int failed; /* the job is over for us: error says why */
     int joined;
     int ended; /* by the coordinator */
     int said_bye;
@@ -128,16 +145,11 @@ struct gw_client {
     /* the policy that holds; changed by the caller, with the loop in hand */
     struct gw_policy_word word;
     uint64_t until; /* the step at which the plan has another */
-    int each;       /* the word: each push makes a version */
     int may_jump;   /* the word: who is late goes on at a newer version */
     struct gw_client_switch next, after; /* the loop's */
     _Atomic uint64_t next_clock;         /* next.clock, for the caller */
-    _Atomic int renews; /* next renumbers, and all may go on by it */
-    uint32_t voided;    /* wants of before this decision are void */
 
-    struct gw_map *map;
     uint32_t members_seen, members_total, shards;
-    struct gw_client_shard *shard; /* [shards] */
     int view_complete, started;
     struct gw_start start;
     uint64_t first_clock;
@@ -145,18 +157,14 @@ struct gw_client {
     unsigned connections;
 
     float *weights, *gradients;
-    struct gw_client_chunk *chunk; /* [map->chunks] */
-    struct gw_client_want *want;   /* [keys][shards][connections] */
+    struct gw_client_want *want; /* [keys][shards][connections] */
 
     /* from the caller to the loop */
     struct gw_client_run run[GW_CLIENT_RUNS];
     _Atomic uint32_t runs_in, runs_out;
     struct gw_task runs_task, stop_task;
 
-    /* decisions, as followed so far */
-    _Atomic uint32_t decision, decision_needed;
-    _Atomic uint64_t end_clock;
-    int end_reason;
+    /* decisions */
     _Atomic double loss_scale;
     _Atomic uint64_t late_clock;    /* + 1, the last that goes on without us */
     _Atomic uint64_t counted_clock; /* + 1, the last that does not */
@@ -165,10 +173,8 @@ struct gw_client {
     struct gw_client_score score;
     struct gw_client_split split;
     struct gw_client_meeting meeting;
-    _Atomic uint64_t called; /* clock + 1 at which all stand still to be scored,
-                                or for good; 0: none */
-    int scores;              /* for the test set to be scored */
-    _Atomic int drained;     /* from a drain to its end, or the job's */
+    int scores;          /* for the test set to be scored */
+    _Atomic int drained; /* from a drain to its end, or the job's */
     _Atomic uint64_t staleness[GW_STALENESS_BUCKETS]; /* each push */
 
     /* checkpoints that we have not given our part of, oldest first */
@@ -177,9 +183,7 @@ struct gw_client {
     struct gw_client_files *files; /* from the first one on */
 
     struct gw_timer watch;
-    uint64_t progress_us, stalled_us;
-    uint64_t waits_version; /* of the wait that is going on */
-    size_t waits_first, waits_n;
+    uint64_t stalled_us;
     enum gw_client_waiting waiting;
     uint64_t linger_until_us;
 };
@@ -246,6 +250,13 @@ uint32_t gw_client_first_pulled(const struct gw_client *client);
 int gw_client_has_pulled(const struct gw_client *client);
 /* Asks for a version of all chunks of a key. */
 void gw_client_want_key(struct gw_client *client, size_t key, uint64_t version);
+/* The first chunk from `chunk` on that is not at that version, or `end`. */
+uint32_t gw_client_next_missing(const struct gw_client *client,
+                                uint32_t chunk,
+                                uint32_t end,
+                                uint64_t version);
+/* Every decision that weights in the arena were made with is known. */
+int gw_client_has_decisions(const struct gw_client *client);
 uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,
