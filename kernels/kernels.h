@@ -185,6 +185,13 @@ struct gw_backend_ops {
 extern const struct gw_backend_ops *const gw_backends[];
 
 /*
+ * Computes nothing: what `alloc` gives are addresses without memory, which
+ * nobody may read or write, and every operation leaves them alone; a loss is 0.
+ * For simulations of what does not fit on one machine; not among gw_backends.
+ */
+extern const struct gw_backend_ops gw_no_arithmetic;
+
+/*
  * The backend called `name`, or the first that works for "auto". NULL with a
  * line in *error: unknown name (lists them), or why it is not available here.
  */

@@ -23,6 +23,7 @@ libkernels_a_SOURCES = \
 	%D%/kernels.h \
 	%D%/measure.c \
 	%D%/measure.h \
+	%D%/none.c \
 	%D%/update.c \
 	%D%/update.h \
 	%D%/update_isa.c \

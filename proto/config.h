@@ -65,6 +65,10 @@ enum gw_nonfinite {
     GW_NONFINITE_STOP,
     GW_NONFINITE_SKIP
 };
+enum gw_arithmetic {
+    GW_ARITHMETIC_FULL,
+    GW_ARITHMETIC_NONE
+};
 enum gw_schedule {
     GW_SCHEDULE_CONSTANT,
     GW_SCHEDULE_STEP,
@@ -106,6 +110,7 @@ struct gw_config {
         char split[GW_STRING_MAX];      /* even or speed */
         char split_from[GW_STRING_MAX]; /* a --json file, "": measure */
         char precision[GW_STRING_MAX];  /* fp32 */
+        enum gw_arithmetic arithmetic;
         char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
         enum gw_scale_lr scale_lr;
         uint64_t base_batch; /* the batch that optimizer.lr is meant for */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/config_value.h"
+#include "proto/policy.h"
 
 static enum gw_status check_texts(const struct gw_config *config,
                                   struct gw_error *error)
@@ -72,6 +73,44 @@ static enum gw_status check_evaluation(const struct gw_config *config,
     return GW_OK;
 }
 
+static int has_local_steps(const struct gw_config *config)
+{
+    struct gw_policy_plan plan = {.n = 0};
+    int any = 0;
+    gw_policy_plan_parse(config->cluster.policy, &plan, NULL);
+    for (size_t i = 0; i < plan.n; i++)
+        any |= gw_policy_is_local(plan.phase[i].word.kind);
+    return any;
+}
+
+/* What has no bytes can be sent in simulation only, and cannot be scored or
+   kept. */
+static enum gw_status check_arithmetic(const struct gw_config *config,
+                                       struct gw_error *error)
+{
+    if (config->train.arithmetic == GW_ARITHMETIC_FULL)
+        return GW_OK;
+    if (strcmp(config->cluster.transport, "sim") != 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "train.arithmetic: none is for simulations, which "
+                       "gradweir study makes; leave it at full");
+    if (config->train.eval_every.unit != GW_NEVER)
+        return gw_fail(error, GW_EUSAGE,
+                       "train.arithmetic: none leaves nothing to score; set "
+                       "train.eval_every to \"never\" and data.test to none");
+    if (has_local_steps(config))
+        return gw_fail(error, GW_EUSAGE,
+                       "train.arithmetic: none is for policies that push "
+                       "gradients, cluster.policy = \"%s\" has steps of the "
+                       "workers' own",
+                       config->cluster.policy);
+    if (config->checkpoint.dir[0])
+        return gw_fail(error, GW_EUSAGE,
+                       "train.arithmetic: none leaves nothing to keep; leave "
+                       "checkpoint.dir empty");
+    return GW_OK;
+}
+
 /* There is something to divide, and it is divided like that. */
 static enum gw_status check_shares(const struct gw_config *config,
                                    struct gw_error *error)
@@ -118,6 +157,8 @@ enum gw_status gw_config_check(const struct gw_config *config,
         status = check_data(config, error);
     if (!status)
         status = check_evaluation(config, error);
+    if (!status)
+        status = check_arithmetic(config, error);
     if (!status)
         status = check_shares(config, error);
     if (!status)

@@ -92,6 +92,9 @@ static const struct gw_config_key keys[] = {
            "coordinator; empty: measure"),
     LIMITED(train.precision, "fp32", "fp32",
             "arithmetic of forward and backward"),
+    CHOICE(train.arithmetic, "full", "full|none",
+           "none: nothing is computed and payloads are lengths without bytes, "
+           "so that a simulation may be of any size; only there"),
     {KEY(train.loss_scale, GW_TYPE_STRING), .fallback = "none",
      .choices = "none|dynamic|NUMBER", .min = 1e-30, .max = 1e30,
      .help = "factor on the loss that keeps small gradients from vanishing"},

@@ -8,7 +8,8 @@
 static unsigned arrays_of(const struct gw_config *config,
                           const struct gw_regime *regime)
 {
-    unsigned arrays = 0;
+    unsigned arrays =
+        config->train.arithmetic == GW_ARITHMETIC_NONE ? GW_SHARD_HOLLOW : 0;
     if (regime->whole_step || regime->group > 1)
         arrays |= GW_SHARD_SUM;
     if (regime->word.kind == GW_POLICY_EASGD)

@@ -28,6 +28,7 @@ static void lay_out(struct gw_shard *shard)
         shard->chunk[i] = (struct gw_shard_chunk){
             .global = global,
             .elems = chunk->elems,
+            .stored = shard->hollow ? 0 : chunk->elems,
             .first = chunk->shard_offset / sizeof(float),
         };
     }
@@ -50,6 +51,7 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     shard->ranks = ranks;
     shard->chunks = map->shard_chunks[number];
     shard->elems = map->shard_bytes[number] / sizeof(float);
+    shard->hollow = !!(arrays & GW_SHARD_HOLLOW);
     if (!take_tables(shard)) {
         gw_fail(error, status, "no memory for shard %u", number);
         goto fail;
@@ -80,7 +82,7 @@ void gw_shard_destroy(struct gw_shard *shard)
 struct gw_shard_slot *
 gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk)
 {
-    return &shard->slot[(size_t)rank * shard->chunks + chunk];
+    return &shard->slot[(size_t)chunk * shard->ranks + rank];
 }
 
 static float *current(const struct gw_shard *shard,
@@ -91,7 +93,7 @@ static float *current(const struct gw_shard *shard,
 
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk)
 {
-    return current(shard, &shard->chunk[chunk]);
+    return shard->hollow ? NULL : current(shard, &shard->chunk[chunk]);
 }
 
 uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t index)
@@ -99,7 +101,7 @@ uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t index)
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     if (!chunk->crc_known) {
         chunk->crc =
-            gw_crc32c(0, current(shard, chunk), chunk->elems * sizeof(float));
+            gw_crc32c(0, current(shard, chunk), chunk->stored * sizeof(float));
         chunk->crc_known = 1;
     }
     return chunk->crc;
@@ -109,7 +111,7 @@ static uint64_t least_mark(const struct gw_shard *shard, uint32_t index)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t rank = 0; rank < shard->ranks; rank++) {
-        uint64_t mark = shard->slot[(size_t)rank * shard->chunks + index].mark;
+        uint64_t mark = shard->slot[(size_t)index * shard->ranks + rank].mark;
         least = mark < least ? mark : least;
     }
     return least;
@@ -164,10 +166,10 @@ void gw_shard_seed(struct gw_shard *shard, uint32_t index)
     chunk->current = 0;
     chunk->crc_known = 0;
     memcpy(current(shard, chunk), shard->landing[0] + chunk->first,
-           chunk->elems * sizeof(float));
+           chunk->stored * sizeof(float));
     for (uint32_t rank = 0; rank < shard->ranks && shard->own; rank++)
         memcpy(shard->own[rank] + chunk->first, current(shard, chunk),
-               chunk->elems * sizeof(float));
+               chunk->stored * sizeof(float));
 }
 
 void gw_shard_loaded(struct gw_shard *shard)
@@ -266,7 +268,7 @@ static void next_version(struct gw_shard *shard, uint32_t index, int applied)
 
 static size_t block_elems(const struct gw_shard_chunk *chunk, size_t at)
 {
-    size_t left = chunk->elems - at;
+    size_t left = chunk->stored - at;
     return left < GW_BLOCK_ELEMS ? left : GW_BLOCK_ELEMS;
 }
 
@@ -288,7 +290,7 @@ enum gw_status gw_shard_update(struct gw_shard *shard,
     states_at(shard, chunk->first, states);
     int finite = gw_update_reduce_apply(
         shard->optimizer, update, sources(shard, index), shard->ranks,
-        chunk->first, chunk->elems, current(shard, chunk),
+        chunk->first, chunk->stored, current(shard, chunk),
         shard->weights[!chunk->current] + chunk->first, states);
     next_version(shard, index, 1);
     return finite ? GW_OK : GW_ENONFINITE;
@@ -323,7 +325,7 @@ enum gw_status gw_shard_update_each(struct gw_shard *shard,
     float *states[GW_STATE_MAX];
     states_at(shard, chunk->first, states);
     int finite = gw_update_reduce_apply(
-        shard->optimizer, update, &push, 1, chunk->first, chunk->elems,
+        shard->optimizer, update, &push, 1, chunk->first, chunk->stored,
         current(shard, chunk), shard->weights[!chunk->current] + chunk->first,
         states);
     new_weights(chunk);
@@ -342,7 +344,7 @@ gw_shard_update_delayed(struct gw_shard *shard,
     float *next = shard->weights[!chunk->current];
     float *states[GW_STATE_MAX], gradient[GW_BLOCK_ELEMS];
     int finite = 1;
-    for (size_t at = 0; at < chunk->elems; at += GW_BLOCK_ELEMS) {
+    for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
         size_t elems = block_elems(chunk, at), place = chunk->first + at;
         const float *w = shard->weights[chunk->current] + place;
         states_at(shard, place, states);
@@ -365,7 +367,7 @@ enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     size_t first = chunk->first;
-    int finite = gw_elastic(alpha, chunk->elems, shard->landing[rank] + first,
+    int finite = gw_elastic(alpha, chunk->stored, shard->landing[rank] + first,
                             current(shard, chunk), shard->own[rank] + first,
                             shard->weights[!chunk->current] + first);
     new_weights(chunk);
@@ -382,11 +384,11 @@ enum gw_status gw_shard_gather(struct gw_shard *shard,
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     float *sum = shard->reduced + chunk->first;
     if (chunk->group == 0) {
-        memset(sum, 0, chunk->elems * sizeof *sum);
+        memset(sum, 0, chunk->stored * sizeof *sum);
         chunk->group_samples = 0;
         chunk->group_lr = 0;
     }
-    int finite = gw_add_weighted(weight, chunk->elems,
+    int finite = gw_add_weighted(weight, chunk->stored,
                                  shard->landing[rank] + chunk->first, sum);
     chunk->group++;
     chunk->group_samples += gw_shard_slot(shard, rank, index)->samples;
@@ -403,7 +405,7 @@ void gw_shard_update_group(struct gw_shard *shard,
     float *states[GW_STATE_MAX];
     assert(chunk->group > 0);
     states_at(shard, chunk->first, states);
-    gw_update_apply(shard->optimizer, update, chunk->elems,
+    gw_update_apply(shard->optimizer, update, chunk->stored,
                     shard->reduced + chunk->first, current(shard, chunk),
                     shard->weights[!chunk->current] + chunk->first, states);
     new_weights(chunk);
@@ -417,9 +419,11 @@ gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t index)
     float *const *copies = shard->given ? shard->given : shard->landing;
     float *copy = copies[rank] + chunk->first;
     gw_shard_slot(shard, rank, index)->given = chunk->updates;
+    if (shard->hollow)
+        return NULL;
     if (shard->own)
         return shard->own[rank] + chunk->first;
-    memcpy(copy, current(shard, chunk), chunk->elems * sizeof(float));
+    memcpy(copy, current(shard, chunk), chunk->stored * sizeof(float));
     return copy;
 }
 
@@ -429,7 +433,7 @@ int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
     const float *const *from = sources(shard, index);
     int finite = 1;
     chunk->square_sum = 0;
-    for (size_t at = 0; at < chunk->elems; at += GW_BLOCK_ELEMS) {
+    for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
         size_t elems = block_elems(chunk, at);
         float *sum = shard->reduced + chunk->first + at;
         finite &=
@@ -449,7 +453,7 @@ void gw_shard_direction(struct gw_shard *shard,
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     float *states[GW_STATE_MAX];
     square_sums[0] = square_sums[1] = 0;
-    for (size_t at = 0; at < chunk->elems; at += GW_BLOCK_ELEMS) {
+    for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
         size_t elems = block_elems(chunk, at), place = chunk->first + at;
         const float *w = shard->weights[chunk->current] + place;
         states_at(shard, place, states);
@@ -468,7 +472,7 @@ void gw_shard_apply(struct gw_shard *shard,
     float *states[GW_STATE_MAX];
     assert(chunk->reduced);
     states_at(shard, chunk->first, states);
-    gw_update_apply(shard->optimizer, update, chunk->elems,
+    gw_update_apply(shard->optimizer, update, chunk->stored,
                     shard->reduced + chunk->first, current(shard, chunk),
                     shard->weights[!chunk->current] + chunk->first, states);
     next_version(shard, index, 1);
@@ -483,11 +487,11 @@ int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     const struct gw_shard_slot *slot =
-        &shard->slot[(size_t)rank * shard->chunks + index];
+        &shard->slot[(size_t)index * shard->ranks + rank];
     const float *gradient = shard->landing[rank] + chunk->first;
     if (slot->empty)
         return 0;
-    for (uint32_t i = 0; i < chunk->elems; i++)
+    for (uint32_t i = 0; i < chunk->stored; i++)
         if (!isfinite(gradient[i]))
             return 1;
     return 0;

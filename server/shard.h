@@ -30,7 +30,8 @@
 struct gw_shard_chunk {
     uint32_t global; /* index in the map */
     uint32_t elems;
-    size_t first; /* element, in every array of this shard */
+    uint32_t stored; /* of them, in memory: all, or none in a hollow shard */
+    size_t first;    /* element, in every array of this shard */
     uint64_t version;
     uint64_t updates; /* optimizer steps so far */
     uint64_t pushes;  /* applied, a step counting as one of each rank */
@@ -68,8 +69,9 @@ struct gw_shard {
     uint32_t ranks;
     uint32_t chunks;
     size_t elems; /* of one array, padding included */
+    int hollow;   /* payloads are lengths: arrays are addresses and no more */
     struct gw_shard_chunk *chunk;
-    struct gw_shard_slot *slot; /* [ranks][chunks] */
+    struct gw_shard_slot *slot; /* [chunks][ranks] */
     float *weights[2];
     float *state[GW_STATE_MAX];
     float **landing; /* [ranks] */
@@ -91,6 +93,8 @@ enum gw_shard_array {
     GW_SHARD_GIVEN = 2,   /* per rank: the weights that it was last given */
     GW_SHARD_SQUARES = 4, /* per rank: the mean square of its gradients */
     GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
+    GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of
+                             nothing; what is given out is a length */
 };
 
 /* `arrays`: of enum gw_shard_array. `map` stays the caller's and outlives the
@@ -129,7 +133,8 @@ size_t gw_shard_bytes(const struct gw_map *map,
 struct gw_shard_slot *
 gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 
-/* The current weights of a chunk and their checksum (made when first asked). */
+/* The current weights of a chunk, NULL in a hollow shard, and their checksum
+   (made when first asked). */
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
 uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t chunk);
 
@@ -240,7 +245,7 @@ void gw_shard_update_group(struct gw_shard *shard,
  * that stays as it is until that rank's next push, however many updates others
  * make meanwhile. It lies in the rank's landing slot, which is free for as
  * long, or where the shard keeps what it gave. With GW_SHARD_OWN it is not the
- * current weights but that rank's own.
+ * current weights but that rank's own. NULL in a hollow shard.
  */
 const float *
 gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t chunk);

@@ -40,11 +40,13 @@ static float *take_array(struct gw_shard *shard)
 {
     size_t bytes = array_bytes(shard->map, shard->number);
     size_t stagger = shard->taken * GW_STAGGER_BYTES % PAGE;
-    uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *memory =
+        mmap(NULL, bytes, shard->hollow ? PROT_NONE : PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-    madvise(memory, bytes, MADV_HUGEPAGE);
+    if (!shard->hollow)
+        madvise(memory, bytes, MADV_HUGEPAGE);
     shard->taken++;
     shard->memory_bytes += bytes;
     return (float *)(void *)(memory + stagger);
@@ -83,7 +85,7 @@ static int keep_per_rank(struct gw_shard *shard,
     for (uint32_t rank = 0; *arrays && rank < shard->ranks; rank++) {
         if (!keep_array(shard, keeps, &(*arrays)[rank]))
             return 0;
-        if (keeps && from)
+        if (keeps && from && !shard->hollow)
             memcpy((*arrays)[rank], from, shard->elems * sizeof *from);
     }
     if (keeps)
@@ -101,7 +103,7 @@ static const float *gather_weights(struct gw_shard *shard)
         if (chunk->current == 1)
             memcpy(shard->weights[0] + chunk->first,
                    shard->weights[1] + chunk->first,
-                   chunk->elems * sizeof(float));
+                   chunk->stored * sizeof(float));
         chunk->current = 0;
     }
     return shard->weights[0];

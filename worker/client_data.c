@@ -63,7 +63,9 @@ static void send_chunk(struct gw_client *client, uint32_t index)
                   .length = empty ? 0 : place->elems * (uint32_t)sizeof(float),
                   .dtype = GW_DTYPE_F32,
                   .decision = atomic_load(&client->decision)},
-        .payload = (const uint8_t *)arena + place->arena_offset,
+        .payload = client->hollow
+                       ? NULL
+                       : (const uint8_t *)arena + place->arena_offset,
         .priority = BULK_PRIORITY,
         .done = on_sent,
         .owner = chunk,
@@ -544,6 +546,7 @@ enum gw_status gw_client_data_open(struct gw_client *client,
                                    struct gw_error *error)
 {
     const struct gw_map *map = client->map;
+    client->hollow = client->config.train.arithmetic == GW_ARITHMETIC_NONE;
     client->chunk = calloc(map->chunks, sizeof *client->chunk);
     client->want = calloc(map->keys * client->shards * client->connections,
                           sizeof *client->want);

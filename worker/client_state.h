@@ -157,6 +157,7 @@ struct gw_client {
     unsigned connections;
 
     float *weights, *gradients;
+    int hollow; /* the job's payloads are lengths: neither has memory */
     struct gw_client_want *want; /* [keys][shards][connections] */
 
     /* from the caller to the loop */

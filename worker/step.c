@@ -83,6 +83,8 @@ static void load_batch(struct gw_worker *worker,
                        struct gw_dataset *data,
                        const struct gw_batch_site *site)
 {
+    if (worker->hollow)
+        return;
     const struct gw_dataset_shape *shape = gw_dataset_shape(data);
     size_t elems = shape->channels * shape->height * shape->width;
     gw_dataset_batch(data, site, worker->host_x, worker->labels);
@@ -374,7 +376,7 @@ static enum gw_status end_job(struct gw_worker *worker)
         status = gw_client_saved(worker->client);
     if (status != GW_OK)
         return status;
-    if (worker->rank == 0)
+    if (worker->rank == 0 && !worker->hollow)
         gw_digest_weights(worker->weight, worker->key, worker->keys, digest);
     return gw_client_finish(worker->client, worker->clock, digest, rss_bytes());
 }

@@ -40,7 +40,9 @@ static enum gw_status open_device(struct gw_worker *worker)
     struct gw_device_options options = {.threads =
                                             (int)worker->config.worker.threads};
     worker->backend =
-        gw_backend_find(worker->config.worker.device, worker->error);
+        worker->hollow
+            ? &gw_no_arithmetic
+            : gw_backend_find(worker->config.worker.device, worker->error);
     if (!worker->backend)
         return worker->error->status;
     enum gw_status status =
@@ -95,7 +97,8 @@ static enum gw_status declare(struct gw_worker *worker)
         .workers = worker->ranks,
         .connections = (unsigned)worker->config.cluster.connections,
     };
-    gw_dataset_digest(worker->train, declaration.data_digest);
+    if (!worker->hollow) /* no sample of it is looked at */
+        gw_dataset_digest(worker->train, declaration.data_digest);
     return gw_client_declare(worker->client, &declaration);
 }
 
@@ -130,6 +133,7 @@ static enum gw_status read_job(struct gw_worker *worker)
         gw_config_keep_local(&worker->config, worker->options->local);
     worker->rank = gw_client_rank(worker->client);
     worker->ranks = (uint32_t)worker->config.cluster.workers;
+    worker->hollow = worker->config.train.arithmetic == GW_ARITHMETIC_NONE;
     return status;
 }
 
@@ -168,7 +172,7 @@ static enum gw_status load(struct gw_worker *worker)
 static enum gw_status train(struct gw_worker *worker)
 {
     int seed = worker->rank == 0 && gw_client_needs_seed(worker->client);
-    if (seed)
+    if (seed && !worker->hollow)
         gw_model_init(worker->model, worker->config.train.seed, worker->weight);
     worker->clock = gw_client_first_clock(worker->client);
     enum gw_status status = gw_local_switch(worker);

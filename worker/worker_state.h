@@ -36,6 +36,7 @@ struct gw_worker {
     float *host_x;              /* the same, as the data set fills it */
     int32_t *labels;
     size_t batch_max;
+    int hollow; /* nothing is computed: arrays have no memory behind them */
 
     /* the step that is going on, for the hooks */
     uint64_t clock;

@@ -1,0 +1,247 @@
+/* The backend of simulations that are about bytes and time alone. */
+#include "config.h"
+
+#include "kernels/kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* What `alloc` gave: addresses that fault when they are used. */
+struct range {
+    struct range *next;
+    void *at;
+    size_t bytes;
+};
+
+struct gw_device {
+    struct range *ranges;
+};
+
+static enum gw_status none_probe(char *why, size_t why_bytes)
+{
+    if (why_bytes)
+        why[0] = '\0';
+    return GW_OK;
+}
+
+static enum gw_status none_open(const struct gw_device_options *options,
+                                struct gw_device **device_p,
+                                struct gw_error *error)
+{
+    (void)options;
+    struct gw_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return gw_fail(error, GW_ENOMEM, "no memory for a device");
+    *device_p = device;
+    return GW_OK;
+}
+
+static void drop_range(struct range **at)
+{
+    struct range *range = *at;
+    *at = range->next;
+    munmap(range->at, range->bytes);
+    free(range);
+}
+
+static void none_close(struct gw_device *device)
+{
+    while (device->ranges)
+        drop_range(&device->ranges);
+    free(device);
+}
+
+static void
+none_describe(struct gw_device *device, char *text, size_t text_bytes)
+{
+    (void)device;
+    snprintf(text, text_bytes, "computes nothing");
+}
+
+static void *none_alloc(struct gw_device *device, size_t bytes)
+{
+    struct range *range = calloc(1, sizeof *range);
+    if (!range)
+        return NULL;
+    range->bytes = bytes ? bytes : 1;
+    range->at = mmap(NULL, range->bytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range->at == MAP_FAILED) {
+        free(range);
+        return NULL;
+    }
+    range->next = device->ranges;
+    device->ranges = range;
+    return range->at;
+}
+
+static void none_free(struct gw_device *device, void *memory)
+{
+    struct range **at = &device->ranges;
+    while (*at && (*at)->at != memory)
+        at = &(*at)->next;
+    if (*at)
+        drop_range(at);
+}
+
+static void
+none_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
+{
+    (void)device, (void)to, (void)host, (void)bytes;
+}
+
+static void none_download(struct gw_device *device,
+                          void *host,
+                          const void *from,
+                          size_t bytes)
+{
+    (void)device, (void)host, (void)from, (void)bytes;
+}
+
+static void none_sync(struct gw_device *device)
+{
+    (void)device;
+}
+
+static void none_dense_forward(struct gw_device *device,
+                               const struct gw_dense_shape *shape,
+                               const float *x,
+                               const float *w,
+                               const float *b,
+                               float *y)
+{
+    (void)device, (void)shape, (void)x, (void)w, (void)b, (void)y;
+}
+
+static void none_dense_backward(struct gw_device *device,
+                                const struct gw_dense_shape *shape,
+                                const float *x,
+                                const float *w,
+                                const float *dy,
+                                float beta,
+                                float *dx,
+                                float *dw,
+                                float *db)
+{
+    (void)device, (void)shape, (void)x, (void)w, (void)dy, (void)beta, (void)dx,
+        (void)dw, (void)db;
+}
+
+static size_t none_conv_scratch_bytes(const struct gw_conv_shape *shape)
+{
+    (void)shape;
+    return 0;
+}
+
+static void none_conv_forward(struct gw_device *device,
+                              const struct gw_conv_shape *shape,
+                              const float *x,
+                              const float *k,
+                              const float *b,
+                              float *y,
+                              void *scratch)
+{
+    (void)device, (void)shape, (void)x, (void)k, (void)b, (void)y,
+        (void)scratch;
+}
+
+static void none_conv_backward(struct gw_device *device,
+                               const struct gw_conv_shape *shape,
+                               const float *x,
+                               const float *k,
+                               const float *dy,
+                               float beta,
+                               float *dx,
+                               float *dk,
+                               float *db,
+                               void *scratch)
+{
+    (void)device, (void)shape, (void)x, (void)k, (void)dy, (void)beta, (void)dx,
+        (void)dk, (void)db, (void)scratch;
+}
+
+static void none_pool_forward(struct gw_device *device,
+                              const struct gw_pool_shape *shape,
+                              const float *x,
+                              float *y,
+                              uint8_t *argmax)
+{
+    (void)device, (void)shape, (void)x, (void)y, (void)argmax;
+}
+
+static void none_pool_backward(struct gw_device *device,
+                               const struct gw_pool_shape *shape,
+                               const float *dy,
+                               const uint8_t *argmax,
+                               float *dx)
+{
+    (void)device, (void)shape, (void)dy, (void)argmax, (void)dx;
+}
+
+static void none_relu_forward(struct gw_device *device,
+                              size_t elems,
+                              const float *x,
+                              float *y)
+{
+    (void)device, (void)elems, (void)x, (void)y;
+}
+
+static void none_relu_backward(struct gw_device *device,
+                               size_t elems,
+                               const float *y,
+                               const float *dy,
+                               float *dx)
+{
+    (void)device, (void)elems, (void)y, (void)dy, (void)dx;
+}
+
+static void none_dropout(struct gw_device *device,
+                         const struct gw_dropout_site *site,
+                         size_t n,
+                         size_t elems,
+                         const float *x,
+                         float *y)
+{
+    (void)device, (void)site, (void)n, (void)elems, (void)x, (void)y;
+}
+
+static void none_softmax_loss(struct gw_device *device,
+                              size_t n,
+                              size_t classes,
+                              const float *logits,
+                              const int32_t *labels,
+                              float scale,
+                              float *dlogits,
+                              double *loss_p,
+                              uint64_t *correct_p)
+{
+    (void)device, (void)n, (void)classes, (void)logits, (void)labels,
+        (void)scale, (void)dlogits;
+    *loss_p = 0;
+    *correct_p = 0;
+}
+
+const struct gw_backend_ops gw_no_arithmetic = {
+    .name = "none",
+    .probe = none_probe,
+    .open = none_open,
+    .close = none_close,
+    .describe = none_describe,
+    .alloc = none_alloc,
+    .free = none_free,
+    .upload = none_upload,
+    .download = none_download,
+    .sync = none_sync,
+    .dense_forward = none_dense_forward,
+    .dense_backward = none_dense_backward,
+    .conv_scratch_bytes = none_conv_scratch_bytes,
+    .conv_forward = none_conv_forward,
+    .conv_backward = none_conv_backward,
+    .pool_forward = none_pool_forward,
+    .pool_backward = none_pool_backward,
+    .relu_forward = none_relu_forward,
+    .relu_backward = none_relu_backward,
+    .dropout = none_dropout,
+    .softmax_loss = none_softmax_loss,
+};
