@@ -22,11 +22,11 @@ uint64_t gw_member_tick_us(const struct gw_member *member)
 static struct gw_peer *
 find_peer(struct gw_member *member, const struct gw_hello *hello, int local)
 {
-    struct gw_peer *peer = member->peers;
+    struct gw_peer *peer = *gw_member_admitted(member, hello->incarnation);
     while (peer &&
-           (peer->opener || peer->role != hello->role ||
+           (peer->role != hello->role ||
             peer->incarnation != hello->incarnation || peer->local != local))
-        peer = peer->next;
+        peer = peer->same;
     return peer;
 }
 
@@ -48,6 +48,9 @@ static enum gw_status admit(struct gw_member *member,
         gw_peer_close(peer);
         return status;
     }
+    struct gw_peer **bucket = gw_member_admitted(member, peer->incarnation);
+    peer->same = *bucket;
+    *bucket = peer;
     *peer_p = peer;
     return GW_OK;
 }

@@ -61,6 +61,7 @@ struct gw_peer {
     char address[GW_ADDRESS_MAX];
     /* the members' own */
     struct gw_peer *next, **back;
+    struct gw_peer *same; /* in its bucket of those that were admitted */
     struct gw_channel channel;
     int opener, was_up, silent, closed;
     uint32_t clock;    /* of the peer, as its heartbeats say */

@@ -79,6 +79,12 @@ struct gw_peer *gw_peer_new(struct gw_member *member,
     return peer;
 }
 
+struct gw_peer **gw_member_admitted(struct gw_member *member,
+                                    uint64_t incarnation)
+{
+    return &member->admitted[incarnation % GW_MEMBER_BUCKETS];
+}
+
 void gw_member_bury(struct gw_member *member)
 {
     while (member->graveyard) {
@@ -111,6 +117,11 @@ void gw_peer_close(struct gw_peer *peer)
     *peer->back = peer->next;
     if (peer->next)
         peer->next->back = peer->back;
+    struct gw_peer **same = gw_member_admitted(member, peer->incarnation);
+    while (*same && *same != peer)
+        same = &(*same)->same;
+    if (*same)
+        *same = peer->same;
     peer->next = member->graveyard;
     member->graveyard = peer;
 }

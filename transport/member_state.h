@@ -9,6 +9,8 @@
 
 #include "transport/member.h"
 
+#define GW_MEMBER_BUCKETS 256
+
 struct gw_member {
     struct gw_loop *loop;
     struct gw_transport *transport;
@@ -22,6 +24,7 @@ struct gw_member {
     _Atomic uint64_t clock;
     uint64_t heartbeat_us, silence_us, join_us;
     struct gw_peer *peers;
+    struct gw_peer *admitted[GW_MEMBER_BUCKETS]; /* by their incarnation */
     struct gw_peer *graveyard; /* closed, freed at the next tick */
     struct gw_timer tick;
     uint64_t ticked_us, paused_us;
@@ -38,6 +41,11 @@ struct gw_peer *gw_peer_new(struct gw_member *member,
                             uint64_t incarnation,
                             const char *address,
                             unsigned links);
+
+/* Of those that were admitted with this incarnation, the first; the others
+   follow as `same`, among some with another. */
+struct gw_peer **gw_member_admitted(struct gw_member *member,
+                                    uint64_t incarnation);
 
 /* The accepting side has judged: `link` is from now on this slot's. An older
    one is closed first, and the owner told; returns 0 if it closed the peer. */

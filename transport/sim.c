@@ -140,15 +140,16 @@ static struct gw_sim_event *take_first(struct gw_sim *sim)
 
 static void purge_scheduled(struct gw_sim *sim, struct gw_sim_process *process)
 {
-    struct gw_sim_event *kept = NULL;
+    struct gw_sim_event *kept = NULL, **last = &kept;
     for (struct gw_sim_event *event = take_first(sim); event;
          event = take_first(sim)) {
         if (event->process == process) {
             drop(event);
             continue;
         }
-        event->next = kept;
-        kept = event;
+        event->next = NULL;
+        *last = event;
+        last = &event->next;
     }
     while (kept) {
         struct gw_sim_event *event = kept;

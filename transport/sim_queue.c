@@ -35,13 +35,32 @@ static int node_before(const struct gw_heap_node *a,
 /* ---- the wheel: node.next and node.back of an event, in both directions ----
  */
 
+static int is_behind(const struct gw_sim_event *event,
+                     const struct gw_heap_node *node)
+{
+    return event->order > event_of(node)->order;
+}
+
+/* The node behind which its order puts an event, NULL: it is the first. Looks
+   from both ends, where almost all belong near one. */
+static struct gw_heap_node *find_before(const struct gw_sim_slot *slot,
+                                        const struct gw_sim_event *event)
+{
+    struct gw_heap_node *low = slot->first, *high = slot->last;
+    while (high && !is_behind(event, high)) {
+        if (!is_behind(event, low))
+            return low->back;
+        low = low->next;
+        high = high->back;
+    }
+    return high;
+}
+
 static void insert_near(struct gw_sim_queue *queue, struct gw_sim_event *event)
 {
     size_t i = event->at_us % SLOTS;
     struct gw_sim_slot *slot = &queue->slot[i];
-    struct gw_heap_node *before = slot->last;
-    while (before && event_of(before)->order > event->order)
-        before = before->back;
+    struct gw_heap_node *before = find_before(slot, event);
     struct gw_heap_node *after = before ? before->next : slot->first;
     event->node = (struct gw_heap_node){.next = after, .back = before};
     if (before)
