@@ -63,6 +63,7 @@ struct gw_sim_process {
     struct gw_task *tasks_first, **tasks_last;
     struct gw_sim_caller *caller; /* the fiber, if there is one */
     uint64_t (*compute_us)(void *owner, uint64_t samples);
+    void (*compute_passed)(void *owner, uint64_t begin_us, uint64_t end_us);
     void *compute_owner;
     double bytes_per_us; /* of its links, 0: as all */
 };
