@@ -60,7 +60,7 @@ static enum gw_status simulate(const struct gw_study *study,
         status = gw_network_parse(network, &job.network, error);
     if (status == GW_OK)
         status = gw_dataset_open(config, GW_DATASET_TRAIN, &job.train, error);
-    if (status == GW_OK)
+    if (status == GW_OK && config->data.test.n > 0)
         status = gw_dataset_open(config, GW_DATASET_TEST, &job.test, error);
     job.straggle = straggle;
     if (status == GW_OK)
