@@ -21,6 +21,7 @@ struct pace {
     struct simulation *simulation;
     uint32_t rank;
     uint64_t computations;
+    uint64_t begin_us, end_us; /* of the span that is not written yet */
 };
 
 struct simulation {
@@ -135,11 +136,33 @@ static void nowhere(void *context, const char *line, size_t bytes)
     (void)bytes;
 }
 
+static void write_span(struct pace *pace)
+{
+    const struct simulation *simulation = pace->simulation;
+    uint64_t zero_us = simulation->began_us;
+    if (simulation->spans && pace->end_us > pace->begin_us)
+        fprintf(simulation->spans, "%" PRIu32 " %" PRIu64 " %" PRIu64 "\n",
+                pace->rank, pace->begin_us - zero_us, pace->end_us - zero_us);
+    pace->begin_us = pace->end_us;
+}
+
+/* Parts of one computation are a span, unless the worker waited in between. */
+static void on_passed(void *owner, uint64_t begin_us, uint64_t end_us)
+{
+    struct pace *pace = owner;
+    if (begin_us != pace->end_us) {
+        write_span(pace);
+        pace->begin_us = begin_us;
+    }
+    pace->end_us = end_us;
+}
+
 static uint64_t compute_us(void *owner, uint64_t samples)
 {
     struct pace *pace = owner;
     struct simulation *simulation = pace->simulation;
     const struct gw_simulate_options *options = simulation->options;
+    write_span(pace);
     if (samples == 0)
         return 0; /* an evaluation */
     double us = options->step_us + options->sample_us * (double)samples;
@@ -147,10 +170,6 @@ static uint64_t compute_us(void *owner, uint64_t samples)
                              pace->computations++);
     if (us > COMPUTE_US_MAX)
         us = COMPUTE_US_MAX; /* tails may be heavy */
-    uint64_t begin = gw_sim_now(simulation->sim) - simulation->began_us;
-    if (simulation->spans)
-        fprintf(simulation->spans, "%" PRIu32 " %" PRIu64 " %" PRIu64 "\n",
-                pace->rank, begin, begin + (uint64_t)us);
     return (uint64_t)us;
 }
 
@@ -207,6 +226,7 @@ static enum gw_status open_world(struct simulation *simulation,
             (struct pace){.simulation = simulation, .rank = (uint32_t)i};
         gw_sim_compute_model(simulation->world.worker[i].loop, compute_us,
                              &simulation->pace[i]);
+        gw_sim_compute_watch(simulation->world.worker[i].loop, on_passed);
     }
     return GW_OK;
 }
@@ -279,6 +299,8 @@ static enum gw_status close_spans(struct simulation *simulation,
 {
     if (!simulation->spans)
         return GW_OK;
+    for (size_t i = 0; simulation->pace && i < simulation->world.workers; i++)
+        write_span(&simulation->pace[i]);
     int failed = ferror(simulation->spans);
     failed |= fclose(simulation->spans) != 0;
     return failed ? gw_fail(error, GW_EIO, "%s could not be written",

@@ -26,8 +26,10 @@ struct gw_simulate_options {
     struct gw_sim_host_options network; /* of every host: each member has one */
     struct gw_dataset *train, *test;
     const char *record; /* files, made anew */
-    const char *spans;  /* lines "rank begin_us end_us", NULL: none */
-    uint64_t limit_us;  /* of virtual time, after which it is given up */
+    /* lines "rank begin_us end_us", those of a rank in order, NULL: none; a
+       computation in which the worker waited has several */
+    const char *spans;
+    uint64_t limit_us; /* of virtual time, after which it is given up */
 };
 
 /*

@@ -117,9 +117,9 @@ void gw_loop_enter(struct gw_loop *loop)
     loop->ops->enter(loop);
 }
 
-void gw_loop_computed(struct gw_loop *loop, uint64_t samples)
+void gw_loop_computed(struct gw_loop *loop, const struct gw_computed *part)
 {
-    loop->ops->computed(loop, samples);
+    loop->ops->computed(loop, part);
 }
 
 void gw_loop_interrupt(struct gw_loop *loop)

@@ -53,6 +53,12 @@ struct gw_work {
     void *job;
 };
 
+/* Of a computation that is `of` in all: what lies between `from` and `to`. */
+struct gw_computed {
+    uint64_t samples; /* of it all; 0: it is no part of a step */
+    uint64_t from, to, of;
+};
+
 struct gw_file;
 
 /* A run of bytes of a file that is written from several places. */
@@ -152,7 +158,7 @@ struct gw_loop_ops {
     /* where `done` is given, what happens before it holds need not be told */
     void (*turn)(struct gw_loop *loop, int (*done)(void *owner), void *owner);
     void (*leave)(struct gw_loop *loop);
-    void (*computed)(struct gw_loop *loop, uint64_t samples);
+    void (*computed)(struct gw_loop *loop, const struct gw_computed *part);
     void (*interrupt)(struct gw_loop *loop);
     void (*close)(struct gw_loop *loop);
 };
@@ -222,11 +228,12 @@ void gw_loop_stop(struct gw_loop *loop);
  * if there is nothing; gw_loop_await does so until done(owner), which looks and
  * changes nothing but its owner; it may not be asked when no more has happened
  * than that a send has left. gw_loop_leave gives the loop back.
- * gw_loop_computed says, outside of the two, that a computation over so many
- * samples is done, 0: one that is no part of a step. In simulation its time
- * passes here, for it took none. gw_loop_interrupt says, on the loop, that what
- * the caller computes is not needed any more: in simulation its time ends now;
- * a real caller looks by itself whether it is.
+ * gw_loop_computed says, outside of the two, that a part of a computation is
+ * done; the parts of one come in order, from 0 on, and it may be left before
+ * its end. In simulation a part's time passes here, for it took none.
+ * gw_loop_interrupt says, on the loop, that what the caller computes is not
+ * needed any more: in simulation its time ends now; a real caller looks by
+ * itself whether it is.
  */
 enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error);
 void gw_loop_unshare(struct gw_loop *loop);
@@ -234,7 +241,7 @@ void gw_loop_enter(struct gw_loop *loop);
 void gw_loop_turn(struct gw_loop *loop);
 void gw_loop_await(struct gw_loop *loop, int (*done)(void *owner), void *owner);
 void gw_loop_leave(struct gw_loop *loop);
-void gw_loop_computed(struct gw_loop *loop, uint64_t samples);
+void gw_loop_computed(struct gw_loop *loop, const struct gw_computed *part);
 void gw_loop_interrupt(struct gw_loop *loop);
 
 #endif

@@ -8,10 +8,10 @@
 #include <time.h>
 
 /* Real computations take the time that they take, */
-static void computed(struct gw_loop *loop, uint64_t samples)
+static void computed(struct gw_loop *loop, const struct gw_computed *part)
 {
     (void)loop;
-    (void)samples;
+    (void)part;
 }
 
 /* and who makes them looks by himself whether they are still needed. */

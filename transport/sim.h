@@ -77,11 +77,20 @@ enum gw_status gw_sim_spawn(struct gw_loop *loop,
 
 /*
  * How long a computation of the caller of `loop` over so many samples takes
- * (gw_loop_computed), unless it is interrupted; NULL: no time.
+ * (gw_loop_computed), unless it is interrupted; NULL: no time. Asked when its
+ * first part is done; each part takes its share of that time, and together they
+ * take all of it.
  */
 void gw_sim_compute_model(struct gw_loop *loop,
                           uint64_t (*compute_us)(void *owner, uint64_t samples),
                           void *owner);
+
+/* `passed` hears of each part of a computation, when its time has passed: from
+   when it did, and until when. With the model's owner. */
+void gw_sim_compute_watch(struct gw_loop *loop,
+                          void (*passed)(void *owner,
+                                         uint64_t begin_us,
+                                         uint64_t end_us));
 
 /* Links of this process are no faster than this; 0: than those of others. */
 void gw_sim_slow(struct gw_loop *loop, double bytes_per_us);

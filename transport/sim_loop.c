@@ -19,7 +19,9 @@ struct gw_sim_caller {
     void *done_owner;
     int runs;
     int computes;             /* until `wake` */
-    struct gw_sim_event wake; /* the end of a computation */
+    struct gw_sim_event wake; /* the end of a part of a computation */
+    uint64_t whole_us;        /* of a computation, */
+    uint64_t passed_us;       /* and of its parts so far */
 };
 
 struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop)
@@ -211,6 +213,14 @@ void gw_sim_compute_model(struct gw_loop *loop,
     process->compute_owner = owner;
 }
 
+void gw_sim_compute_watch(struct gw_loop *loop,
+                          void (*passed)(void *owner,
+                                         uint64_t begin_us,
+                                         uint64_t end_us))
+{
+    gw_sim_process_of(loop)->compute_passed = passed;
+}
+
 static enum gw_status share(struct gw_loop *loop, struct gw_error *error)
 {
     if (!gw_sim_process_of(loop)->caller)
@@ -229,26 +239,51 @@ static void enter(struct gw_loop *loop)
     (void)loop;
 }
 
-static void computed(struct gw_loop *loop, uint64_t samples)
+/* How much of a computation has passed when the part is over: parts come to the
+   whole, to the microsecond. */
+static uint64_t end_of(const struct gw_sim_caller *caller,
+                       const struct gw_computed *part)
 {
-    struct gw_sim_process *process = gw_sim_process_of(loop);
-    if (process->dead || !process->compute_us)
-        return;
-    uint64_t us = process->compute_us(process->compute_owner, samples);
-    if (us == 0)
-        return;
-    gw_sim_schedule(process->sim, &process->caller->wake,
-                    process->sim->now_us + us);
-    process->caller->computes = 1;
-    gw_sim_fiber_yield(process->caller->fiber);
-    process->caller->computes = 0;
+    if (part->to >= part->of)
+        return caller->whole_us;
+    return (uint64_t)((double)caller->whole_us * (double)part->to /
+                      (double)part->of);
 }
 
+static void computed(struct gw_loop *loop, const struct gw_computed *part)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    struct gw_sim_caller *caller = process->caller;
+    if (process->dead || !process->compute_us)
+        return;
+    if (part->from == 0) {
+        caller->whole_us =
+            process->compute_us(process->compute_owner, part->samples);
+        caller->passed_us = 0;
+    }
+    uint64_t end_us = end_of(caller, part), begin_us = process->sim->now_us;
+    if (end_us <= caller->passed_us)
+        return;
+    gw_sim_schedule(process->sim, &caller->wake,
+                    begin_us + end_us - caller->passed_us);
+    caller->passed_us = end_us;
+    caller->computes = 1;
+    gw_sim_fiber_yield(caller->fiber);
+    caller->computes = 0;
+    if (process->compute_passed && !process->dead)
+        process->compute_passed(process->compute_owner, begin_us,
+                                process->sim->now_us);
+}
+
+/* Parts that are still to come take no time. */
 static void interrupt(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
     struct gw_sim_caller *caller = process->caller;
-    if (process->dead || !caller || !caller->computes)
+    if (process->dead || !caller)
+        return;
+    caller->whole_us = 0;
+    if (!caller->computes)
         return;
     gw_sim_cancel(process->sim, &caller->wake);
     gw_sim_schedule(process->sim, &caller->wake, process->sim->now_us);

@@ -122,6 +122,7 @@ struct gw_sim_process {
     struct gw_sim_event resume;
     struct gw_task *tasks_first, **tasks_last;
     uint64_t (*compute_us)(void *owner, uint64_t samples);
+    void (*compute_passed)(void *owner, uint64_t begin_us, uint64_t end_us);
     void *compute_owner;
     double bytes_per_us; /* of its links, 0: as all */
 };

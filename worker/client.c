@@ -454,9 +454,10 @@ int gw_client_counts(const struct gw_client *client, uint64_t clock)
            atomic_load(&client->counted_clock) == clock + 1;
 }
 
-void gw_client_computed(struct gw_client *client, uint64_t samples)
+void gw_client_computed(struct gw_client *client,
+                        const struct gw_computed *part)
 {
-    gw_loop_computed(client->loop, samples);
+    gw_loop_computed(client->loop, part);
 }
 
 static int has_room(const struct gw_client *client)

@@ -134,10 +134,11 @@ int gw_client_counts(const struct gw_client *client, uint64_t clock);
 /* After GW_EEND: waits for the weights with which the job ends. */
 enum gw_status gw_client_wait_end(struct gw_client *client);
 
-/* The caller has computed its part of a step, of so many samples, or of an
-   evaluation (0): in simulation the time that this takes passes here, until the
-   step is over without it. */
-void gw_client_computed(struct gw_client *client, uint64_t samples);
+/* The caller has done a part of its computation for a step, or an evaluation:
+   in simulation the time that this takes passes here, until the step is over
+   without it. */
+void gw_client_computed(struct gw_client *client,
+                        const struct gw_computed *part);
 
 /*
  * Gives the gradients of keys [first, first + n) of `clock`, sums over

@@ -189,13 +189,14 @@ size_t gw_model_bytes(const struct gw_model *model)
     return model->memory_bytes;
 }
 
-/* The products only: everything else is a few operations per element. */
-static uint64_t multiplications(const struct layer *layer)
+uint64_t gw_model_layer_flop(const struct layer *layer)
 {
+    if (!layer_has_keys(layer))
+        return 0;
     if (layer->kind == LAYER_DENSE)
-        return (uint64_t)layer->dense.in * layer->dense.out;
+        return 2 * (uint64_t)layer->dense.in * layer->dense.out;
     const struct gw_conv_shape *s = &layer->conv;
-    return (uint64_t)extent_elems(layer->out) * s->in * s->kh * s->kw;
+    return 2 * (uint64_t)extent_elems(layer->out) * s->in * s->kh * s->kw;
 }
 
 uint64_t gw_model_flop(const struct gw_model *model)
@@ -204,8 +205,7 @@ uint64_t gw_model_flop(const struct gw_model *model)
     for (size_t i = 0; i < model->layers.n; i++) {
         const struct layer *layer = &model->layers.layer[i];
         unsigned products = i == model->first_keyed ? 2 : 3;
-        if (layer_has_keys(layer))
-            flop += 2 * products * multiplications(layer);
+        flop += products * gw_model_layer_flop(layer);
     }
     return flop;
 }

@@ -48,13 +48,14 @@ void gw_model_init(const struct gw_model *model,
 /* Bytes of activations and scratch that the model holds. */
 size_t gw_model_bytes(const struct gw_model *model);
 
-/* Arithmetic of forward and backward for one sample, in FLOP. */
+/* Arithmetic of forward and backward for one sample, in FLOP: of the products,
+   everything else is a few operations per element. */
 uint64_t gw_model_flop(const struct gw_model *model);
 
 /*
  * Calls from within forward and backward. Keys come as runs
  * [first, first + n) in the order of gw_model_keys. Any status but GW_OK ends
- * the pass, which returns it.
+ * the pass, which returns it. None is NULL.
  */
 struct gw_model_hooks {
     void *context;
@@ -63,6 +64,9 @@ struct gw_model_hooks {
     /* when their gradients are complete and their weights are read no more;
        called in backward only */
     enum gw_status (*ready)(void *context, size_t first, size_t n);
+    /* when a layer's forward or backward is done, in training: its arithmetic.
+       All of a pass come to gw_model_flop for each of its samples. */
+    void (*computed)(void *context, uint64_t flop);
 };
 
 struct gw_model_pass {
@@ -89,7 +93,7 @@ enum gw_status gw_model_train(struct gw_model *model,
                               const struct gw_model_hooks *hooks,
                               struct gw_model_result *result);
 
-/* Forward only, dropout off. `ready` is not called. */
+/* Forward only, dropout off. Of the hooks `need` is called. */
 enum gw_status gw_model_score(struct gw_model *model,
                               const struct gw_model_pass *pass,
                               const float *const *weights,

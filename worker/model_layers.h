@@ -61,6 +61,9 @@ static inline size_t extent_elems(struct layer_extent extent)
     return extent.c * extent.h * extent.w;
 }
 
+/* For a sample: of its forward pass, and of each gradient in backward. */
+uint64_t gw_model_layer_flop(const struct layer *layer);
+
 struct gw_model {
     const struct gw_backend_ops *ops;
     struct gw_device *device;

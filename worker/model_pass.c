@@ -76,6 +76,15 @@ forward_layer(const struct pass *pass, size_t i, const float *x, int training)
     }
 }
 
+/* So many products of a layer are done. */
+static void tell_computed(const struct pass *pass, size_t i, unsigned products)
+{
+    const struct layer *layer = &pass->model->layers.layer[i];
+    uint64_t flop = products * pass->given->n * gw_model_layer_flop(layer);
+    if (pass->hooks && flop > 0)
+        pass->hooks->computed(pass->hooks->context, flop);
+}
+
 /* Up to the logits, which are the last layer's y. */
 static enum gw_status forward(const struct pass *pass, int training)
 {
@@ -90,6 +99,8 @@ static enum gw_status forward(const struct pass *pass, int training)
                 return status;
         }
         forward_layer(pass, i, x, training);
+        if (training)
+            tell_computed(pass, i, 1);
         if (training || layer->kind != LAYER_DROPOUT)
             x = layer->y;
     }
@@ -148,7 +159,9 @@ static enum gw_status backward(const struct pass *pass)
             dy = dx;
             continue;
         }
-        backward_keyed(pass, i, dy, i == model->first_keyed ? NULL : dx);
+        int lowest = i == model->first_keyed;
+        backward_keyed(pass, i, dy, lowest ? NULL : dx);
+        tell_computed(pass, i, lowest ? 1 : 2);
         dy = dx;
         if (!hooks || !pass->given->last)
             continue;

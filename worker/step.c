@@ -37,7 +37,7 @@ static uint64_t busy_us(const struct gw_worker *worker)
            gw_metrics_get(options->metrics, GW_METRIC_WAIT_US);
 }
 
-/* ---- the two hooks between the model and the network ---- */
+/* ---- the hooks between the model and the network ---- */
 
 /* The step goes on without us: give it up, between two layers. */
 static enum gw_status look_late(const struct gw_worker *worker)
@@ -60,9 +60,6 @@ static enum gw_status need_weights(void *context, size_t first, size_t n)
 static enum gw_status gradients_ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
-    if (!worker->pushing)
-        gw_client_computed(worker->client, worker->samples);
-    worker->pushing = 1;
     if (worker->local)
         return gw_local_ready(worker, first, n);
     if (look_late(worker) != GW_OK)
@@ -71,10 +68,23 @@ static enum gw_status gradients_ready(void *context, size_t first, size_t n)
                           worker->clock + 1, worker->samples);
 }
 
+static void computed(void *context, uint64_t flop)
+{
+    struct gw_worker *worker = context;
+    const struct gw_computed part = {.samples = worker->samples,
+                                     .from = worker->flop_done,
+                                     .to = worker->flop_done + flop,
+                                     .of = worker->flop};
+    worker->flop_done = part.to;
+    gw_client_computed(worker->client, &part);
+}
+
 static struct gw_model_hooks hooks_of(struct gw_worker *worker)
 {
-    return (struct gw_model_hooks){
-        .context = worker, .need = need_weights, .ready = gradients_ready};
+    return (struct gw_model_hooks){.context = worker,
+                                   .need = need_weights,
+                                   .ready = gradients_ready,
+                                   .computed = computed};
 }
 
 /* ---- one step ---- */
@@ -223,7 +233,8 @@ static enum gw_status train_step(struct gw_worker *worker)
     uint64_t before_us = busy_us(worker);
     uint64_t began_us = gw_loop_now(worker->options->client.loop);
     worker->samples = (uint32_t)part.n;
-    worker->pushing = 0;
+    worker->flop = gw_model_flop(worker->model) * part.n;
+    worker->flop_done = 0;
     enum gw_status status =
         part.n > 0 ? train_part(worker, &step, part, &sum) : sit_out(worker);
     int late = status == GW_EAGAIN && look_late(worker) != GW_OK;
@@ -297,7 +308,8 @@ static enum gw_status evaluate(struct gw_worker *worker)
     }
     struct gw_client_score score;
     worker->whole = 0;
-    gw_client_computed(worker->client, 0);
+    gw_client_computed(worker->client,
+                       &(const struct gw_computed){.of = 1, .to = 1});
     /* the score may wait for checkpoints */
     enum gw_status status = gw_local_cut(worker);
     if (status != GW_OK)

@@ -41,7 +41,8 @@ struct gw_worker {
     /* the step that is going on, for the hooks */
     uint64_t clock;
     uint32_t samples;
-    int pushing;           /* a part of this clock's gradient has left */
+    uint64_t flop;         /* that it takes, */
+    uint64_t flop_done;    /* and those so far */
     int whole;             /* all weights are there: the test set is scored */
     uint64_t scored_clock; /* of the last evaluation */
     uint64_t dues_done;    /* evaluations of those that the plan has */

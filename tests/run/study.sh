@@ -78,6 +78,11 @@ ok 'without gnuplot the report has no plots, and says so'
 run 0 study "$study"
 ok 'and has them again'
 
+sed 's/^ *test = .*/};/' "$job" >"$scratch/untested"
+printf 'job = "untested"; set = "train.eval_every=never"; compute = { step_us = 1000.0; };' >"$scratch/u.study"
+run 0 study "$scratch/u.study" && [ "$(texts "$scratch/u.results" end)" = 'done' ]
+ok 'a job without a test set is studied as well'
+
 # --- interruptions ---
 # interrupted SIGNAL CODE: another directory, ended after its first runs.
 interrupted() {

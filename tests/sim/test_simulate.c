@@ -76,6 +76,19 @@ static enum gw_status run(const char *const *settings,
 
 /* From the first computation to the end, in seconds: what comes before are
    logins and first weights. */
+static double time_of_run(void)
+{
+    char *text = read_text(record), *first = read_text(spans);
+    json_t *object =
+        json_loads(strstr(text, "{\"final\""), JSON_DISABLE_EOF_CHECK, NULL);
+    double seconds = json_number_value(json_object_get(object, "wall_s")) -
+                     strtod(strchr(first, ' '), NULL) / 1e6;
+    json_decref(object);
+    free(first);
+    free(text);
+    return seconds;
+}
+
 static double time_of(const char *evaluations,
                       const char *policy,
                       const char *workers,
@@ -93,15 +106,7 @@ static double time_of(const char *evaluations,
     struct gw_error error;
     if (run(settings, law, network, 1000, &error) != GW_OK)
         fail_msg("%s", error.text);
-    char *text = read_text(record), *first = read_text(spans);
-    json_t *object =
-        json_loads(strstr(text, "{\"final\""), JSON_DISABLE_EOF_CHECK, NULL);
-    double seconds = json_number_value(json_object_get(object, "wall_s")) -
-                     strtod(strchr(first, ' '), NULL) / 1e6;
-    json_decref(object);
-    free(first);
-    free(text);
-    return seconds;
+    return time_of_run();
 }
 
 static void assert_near(double is, double wanted, double within)
@@ -150,6 +155,118 @@ static void a_network_takes_its_time(void **state)
     seconds = time_of(NEVER, "cluster.policy=sync", "cluster.workers=1", "none",
                       "10 ms");
     assert_near(seconds, PLAIN_S + STEPS * 0.020, 0.1);
+}
+
+/* ---- parts of a step ---- */
+
+#define SPANS_MAX 200
+#define STEP_3_US 2200 /* of 24 samples */
+#define SYNC      "cluster.policy=sync"
+
+/* Three layers, a worker and a server; returns the time as time_of does. */
+static double
+time_of_3(const char *policy, unsigned batches, const char *network)
+{
+    char accumulate[32], batch[32];
+    const char *settings[] = {policy,
+                              accumulate,
+                              batch,
+                              "cluster.workers=1",
+                              "cluster.servers=1",
+                              "train.steps=20",
+                              "model.layers=[784, 64, 784, 10]",
+                              "optimizer.lr=0.001",
+                              NEVER,
+                              NULL};
+    snprintf(accumulate, sizeof accumulate, "train.accumulate=%u", batches);
+    snprintf(batch, sizeof batch, "train.batch=%u", 24 / batches);
+    struct gw_error error;
+    if (run(settings, "none", network, 1000, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    return time_of_run();
+}
+
+/* Lengths of the spans of worker 0. */
+static size_t read_lengths(uint64_t length[SPANS_MAX])
+{
+    char *text = read_text(spans), *line = strtok(text, "\n");
+    size_t n = 0;
+    for (; line; line = strtok(NULL, "\n")) {
+        char *at;
+        assert_true(n < SPANS_MAX && strtoul(line, &at, 10) == 0);
+        uint64_t begin = strtoull(at, &at, 10);
+        length[n++] = strtoull(at, NULL, 10) - begin;
+    }
+    free(text);
+    return n;
+}
+
+/* To the microsecond, also where a part of them is made at a time. */
+static void parts_of_a_step_come_to_its_whole(void **state)
+{
+    uint64_t length[SPANS_MAX];
+    (void)state;
+    for (unsigned batches = 1; batches <= 4; batches *= 4) {
+        time_of_3(SYNC, batches, "unlimited");
+        size_t n = read_lengths(length), short_ones = 0;
+        assert_int_equal(n, STEPS);
+        for (size_t k = 0; k < n; k++)
+            short_ones += length[k] != STEP_3_US;
+        /* the last of an epoch of 300 */
+        assert_int_equal(short_ones, STEPS / 13);
+    }
+}
+
+/* Of a sample: forward and two gradients, or one for the lowest. */
+#define FLOP_3 (2 * 784 * 64 + 3 * 64 * 784 + 3 * 784 * 10.0)
+
+/* While the lowest layer's gradient is made, what is above it leaves, and only
+   its own way takes time: the last chunk's back as well. */
+static void gradients_leave_while_others_are_made(void **state)
+{
+    const double bytes_per_us = 5e3 / 8, chunk_us = 65536 / bytes_per_us;
+    const double lowest_us = (784 * 64 + 64) * 4 / bytes_per_us;
+    (void)state;
+    assert_true((64 * 784 + 784) * 4 / bytes_per_us <
+                STEP_3_US * 784 * 64 / FLOP_3);
+    double step_us = 1e6 / STEPS * time_of_3(SYNC, 1, "5 Gbit/s");
+    printf("# %.1f us over computing, of which %.1f are the lowest layer's\n",
+           step_us - STEP_3_US, lowest_us);
+    assert_in_range((uint64_t)(step_us - STEP_3_US), (uint64_t)lowest_us,
+                    (uint64_t)(lowest_us + 2 * chunk_us));
+}
+
+/* Where the middle layer's weights are the last to come, the lowest layer has
+   been computed by then. */
+static void forward_waits_for_the_layer_that_it_needs(void **state)
+{
+    const uint64_t lowest_us = (uint64_t)(STEP_3_US * 784 * 64 / FLOP_3);
+    uint64_t length[SPANS_MAX];
+    (void)state;
+    time_of_3(SYNC, 1, "1 Gbit/s");
+    size_t n = read_lengths(length);
+    assert_true(n > STEPS);
+    assert_int_equal(length[0], lowest_us);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n && sum < STEP_3_US; i++)
+        sum += length[i];
+    assert_int_equal(sum, STEP_3_US);
+}
+
+/* A single push is answered when it is in, while other keys' leave: after all
+   gradients the last key's weights are still to come, and no more, but that
+   chunks are not parted. */
+static void single_pushes_are_answered_while_others_leave(void **state)
+{
+    const double bytes_per_us = 1e2 / 8, chunk_us = 65536 / bytes_per_us;
+    const double all_us = (784 * 64 + 64 * 784 + 784 * 10) * 4 / bytes_per_us;
+    const double largest_us = 64 * 784 * 4 / bytes_per_us;
+    (void)state;
+    double step_us =
+        1e6 / STEPS * time_of_3("cluster.policy=async", 1, "100 Mbit/s");
+    printf("# %.0f us, of which gradients take %.0f\n", step_us, all_us);
+    assert_in_range((uint64_t)step_us, (uint64_t)all_us,
+                    (uint64_t)(all_us + largest_us + 2 * chunk_us + STEP_3_US));
 }
 
 /* ---- the same ---- */
@@ -249,6 +366,10 @@ int main(void)
         cmocka_unit_test(steps_take_their_plain_time),
         cmocka_unit_test(a_slow_worker_is_waited_for_or_not),
         cmocka_unit_test(a_network_takes_its_time),
+        cmocka_unit_test(parts_of_a_step_come_to_its_whole),
+        cmocka_unit_test(gradients_leave_while_others_are_made),
+        cmocka_unit_test(forward_waits_for_the_layer_that_it_needs),
+        cmocka_unit_test(single_pushes_are_answered_while_others_leave),
         cmocka_unit_test(a_run_is_the_same_again),
         cmocka_unit_test(policies_meet_the_same_stragglers),
         cmocka_unit_test(a_run_that_takes_too_long_is_given_up),

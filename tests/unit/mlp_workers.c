@@ -175,10 +175,16 @@ static enum gw_status ready(void *context, size_t first, size_t n)
                                 worker->clock + 1, worker->samples);
 }
 
+static void computed(void *context, uint64_t flop)
+{
+    (void)context;
+    (void)flop;
+}
+
 /* What worker/step does in one clock. */
 static enum gw_status train(struct gw_worker *worker)
 {
-    const struct gw_model_hooks hooks = {worker, need, ready};
+    const struct gw_model_hooks hooks = {worker, need, ready, computed};
     struct mlp_batch batch;
     struct gw_model_result result;
     mlp_batch(worker->rank, worker->clock, &batch);

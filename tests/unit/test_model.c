@@ -356,12 +356,15 @@ struct watch {
     float *weight[KEYS_MAX], *gradient[KEYS_MAX];
     size_t needed, ready, fail_at; /* calls */
     size_t last_ready;
+    uint64_t flop[KEYS_MAX]; /* of each layer, forward and backward */
+    size_t computed;
 };
 
 static enum gw_status on_need(void *context, size_t first, size_t n)
 {
     struct watch *watch = context;
     assert_int_equal(first, 2 * watch->needed);
+    assert_int_equal(watch->computed, watch->needed);
     assert_int_equal(n, 2);
     for (size_t k = first; k < first + n; k++)
         memcpy(watch->weight[k], watch->s.weight[k],
@@ -374,6 +377,7 @@ static enum gw_status on_ready(void *context, size_t first, size_t n)
     struct watch *watch = context;
     assert_int_equal(first + n, watch->last_ready);
     assert_int_equal(n, 2);
+    assert_int_equal(watch->computed, watch->needed + watch->ready + 1);
     watch->last_ready = first;
     for (size_t k = first; k < first + n; k++)
         for (size_t i = 0; i < watch->s.elems[k]; i++) {
@@ -385,11 +389,26 @@ static enum gw_status on_ready(void *context, size_t first, size_t n)
     return calls == watch->fail_at ? GW_ECLOSED : GW_OK;
 }
 
+static enum gw_status on_need_anyway(void *context, size_t first, size_t n)
+{
+    (void)context;
+    (void)first;
+    (void)n;
+    return GW_OK;
+}
+
+static void on_computed(void *context, uint64_t flop)
+{
+    struct watch *watch = context;
+    assert_true(watch->computed < watch->s.n_keys);
+    watch->flop[watch->computed++] = flop;
+}
+
 static void open_watch(struct watch *watch, const struct model_case *given)
 {
     open_subject(&watch->s, given);
     watch->fail_at = SIZE_MAX;
-    watch->needed = watch->ready = 0;
+    watch->needed = watch->ready = watch->computed = 0;
     watch->last_ready = watch->s.n_keys;
     for (size_t k = 0; k < watch->s.n_keys; k++) {
         size_t elems = watch->s.elems[k];
@@ -409,7 +428,7 @@ static void close_watch(struct watch *watch)
 
 static enum gw_status watched_pass(struct watch *watch, int last)
 {
-    const struct gw_model_hooks hooks = {watch, on_need, on_ready};
+    const struct gw_model_hooks hooks = {watch, on_need, on_ready, on_computed};
     struct gw_model_pass pass = pass_of(&watch->s, 0, BATCH);
     struct gw_model_result result = {.loss = -1};
     pass.last = last;
@@ -446,6 +465,37 @@ static void hooks_come_when_all_is_done(void **state)
                 assert_true(watch.gradient[k][i] == 17);
             free(plain[k]);
         }
+        close_watch(&watch);
+    }
+}
+
+/* Forward a third of a layer's arithmetic, but for the lowest: there it is a
+   half. Nothing of it is told where the test set is scored. */
+static void layers_tell_what_they_have_computed(void **state)
+{
+    static const uint64_t mlp[] = {36 * 9,    9 * 7,     7 * 4,
+                                   2 * 7 * 4, 2 * 9 * 7, 36 * 9};
+    (void)state;
+    for (size_t c = 0; c < COUNT(model_cases); c++) {
+        struct watch watch;
+        uint64_t sum = 0;
+        open_watch(&watch, &model_cases[c]);
+        assert_int_equal(watched_pass(&watch, c > 0), GW_OK);
+        assert_int_equal(watch.computed, watch.s.n_keys);
+        for (size_t i = 0; i < watch.computed; i++)
+            sum += watch.flop[i];
+        assert_int_equal(sum, gw_model_flop(watch.s.model) * BATCH);
+        for (size_t i = 0; c == 0 && i < COUNT(mlp); i++)
+            assert_int_equal(watch.flop[i], 2 * mlp[i] * BATCH);
+
+        const struct gw_model_hooks hooks = {&watch, on_need_anyway, on_ready,
+                                             on_computed};
+        struct gw_model_pass pass = pass_of(&watch.s, 0, BATCH);
+        struct gw_model_result result;
+        assert_int_equal(gw_model_score(watch.s.model, &pass,
+                                        weights_of(&watch.s), &hooks, &result),
+                         GW_OK);
+        assert_int_equal(watch.computed, watch.s.n_keys);
         close_watch(&watch);
     }
 }
@@ -559,6 +609,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(hooks_come_when_all_is_done),
+        cmocka_unit_test(layers_tell_what_they_have_computed),
         cmocka_unit_test(no_gradient_is_ready_before_the_last_micro_batch),
         cmocka_unit_test(a_failing_hook_ends_the_pass),
         cmocka_unit_test(a_refused_model_leaves_nothing),
