@@ -40,6 +40,8 @@ gradweir_SOURCES = \
 	%D%/main.c \
 	%D%/network.c \
 	%D%/network.h \
+	%D%/placement.c \
+	%D%/placement.h \
 	%D%/order.c \
 	%D%/order.h \
 	%D%/place.c \

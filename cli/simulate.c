@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,9 @@ struct simulation {
     struct gw_world world;
     struct gw_record *record;
     FILE *spans;
-    struct pace *pace; /* [workers] */
-    uint64_t began_us; /* when the first step could begin */
+    struct pace *pace;     /* [workers] */
+    uint32_t *server_host; /* [servers], as placement.h numbers them */
+    uint64_t began_us;     /* when the first step could begin */
     struct gw_score_report score;
     int has_score, finished;
     struct gw_final_report final;
@@ -60,8 +62,11 @@ static void on_running(void *owner)
 static void on_step(void *owner, const struct gw_step_report *report)
 {
     struct simulation *simulation = owner;
+    struct gw_step_report known = *report;
+    if (simulation->options->config->train.arithmetic == GW_ARITHMETIC_NONE)
+        known.loss = NAN;
     const struct gw_record_step step = {
-        .report = report,
+        .report = &known,
         .wall_s = wall_s(simulation),
         .samples_per_s = rate(report->all_samples, wall_s(simulation)),
         .has_accuracy =
@@ -117,16 +122,16 @@ static const struct gw_coordinator_events events = {
 
 /* ---- the world ---- */
 
-static const char *role_letter(uint8_t role)
-{
-    return role == GW_ROLE_WORKER ? "w" : role == GW_ROLE_SERVER ? "s" : "c";
-}
-
+/* Workers' hosts come first; the coordinator has one of its own. */
 static void
 host(void *owner, uint8_t role, size_t rank, char *name, size_t room)
 {
-    (void)owner;
-    snprintf(name, room, "%s%zu", role_letter(role), rank);
+    const struct simulation *simulation = owner;
+    if (role == GW_ROLE_COORDINATOR)
+        snprintf(name, room, "c");
+    else
+        snprintf(name, room, "h%zu",
+                 role == GW_ROLE_SERVER ? simulation->server_host[rank] : rank);
 }
 
 static void nowhere(void *context, const char *line, size_t bytes)
@@ -185,12 +190,25 @@ static enum gw_status set_networks(struct simulation *simulation,
     for (size_t i = 0; i < 2; i++) {
         for (size_t rank = 0; rank < members[i] && status == GW_OK; rank++) {
             char name[32];
-            host(NULL, roles[i], rank, name, sizeof name);
+            host(simulation, roles[i], rank, name, sizeof name);
             status = gw_sim_host(simulation->sim, name,
                                  &simulation->options->network, error);
         }
     }
     return status;
+}
+
+static enum gw_status place_servers(struct simulation *simulation,
+                                    struct gw_error *error)
+{
+    const struct gw_simulate_options *options = simulation->options;
+    uint32_t servers = (uint32_t)options->config->cluster.servers;
+    simulation->server_host = calloc(servers, sizeof(uint32_t));
+    if (!simulation->server_host)
+        return gw_fail(error, GW_ENOMEM, "no memory for a simulation");
+    return gw_placement_fill(&options->placement,
+                             (uint32_t)options->config->cluster.workers,
+                             servers, simulation->server_host, error);
 }
 
 static enum gw_status open_world(struct simulation *simulation,
@@ -199,6 +217,8 @@ static enum gw_status open_world(struct simulation *simulation,
     const struct gw_simulate_options *options = simulation->options;
     const struct gw_sim_options sim = {.seed = options->seed};
     enum gw_status status = gw_sim_create(&sim, &simulation->sim, error);
+    if (status == GW_OK)
+        status = place_servers(simulation, error);
     if (status == GW_OK)
         status = set_networks(simulation, error);
     if (status != GW_OK)
@@ -327,6 +347,7 @@ enum gw_status gw_simulate(const struct gw_simulate_options *options,
     gw_world_close(&simulation->world);
     gw_sim_destroy(simulation->sim);
     free(simulation->pace);
+    free(simulation->server_host);
     free(simulation);
     return status;
 }

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "cli/placement.h"
 #include "cli/straggle.h"
 #include "proto/config.h"
 #include "proto/status.h"
@@ -23,7 +24,8 @@ struct gw_simulate_options {
        sample; evaluations take none */
     double step_us, sample_us;
     const struct gw_straggle *straggle; /* fits the job's workers */
-    struct gw_sim_host_options network; /* of every host: each member has one */
+    struct gw_sim_host_options network; /* of every host */
+    struct gw_placement placement;      /* of the servers; fits the workers */
     struct gw_dataset *train, *test;
     const char *record; /* files, made anew */
     /* lines "rank begin_us end_us", those of a rank in order, NULL: none; a

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/network.h"
+#include "cli/placement.h"
 #include "cli/straggle.h"
 #include "cli/study_grid.h"
 #include "proto/digest.h"
@@ -26,6 +27,7 @@ static const struct {
     [GW_STUDY_LR] = {"lr", "optimizer.lr"},
     [GW_STUDY_STRAGGLER] = {"straggler", NULL},
     [GW_STUDY_NETWORK] = {"network", NULL},
+    [GW_STUDY_PLACEMENT] = {"placement", NULL},
     [GW_STUDY_SEED] = {"seed", "train.seed"},
 };
 
@@ -74,7 +76,31 @@ static enum gw_status set_all(struct gw_config *config,
     return GW_OK;
 }
 
-/* Only what runs in simulation can be given a network or stragglers. */
+/* What runs in simulation only can be given these. */
+static enum gw_status check_real(const struct gw_study_run *run,
+                                 struct gw_error *error)
+{
+    for (size_t axis = GW_STUDY_STRAGGLER; axis <= GW_STUDY_PLACEMENT; axis++)
+        if (run->value[axis])
+            return gw_fail(error, GW_EUSAGE,
+                           "%s: needs run = \"simulated\"; real processes "
+                           "have the hosts, the network and the stragglers of "
+                           "their machine",
+                           axes[axis].name);
+    return GW_OK;
+}
+
+static enum gw_status check_placement(const char *text,
+                                      const struct gw_config *config,
+                                      struct gw_error *error)
+{
+    struct gw_placement placement;
+    enum gw_status status = gw_placement_parse(text, &placement, error);
+    return status ? status
+                  : gw_placement_fits(&placement,
+                                      (uint32_t)config->cluster.workers, error);
+}
+
 static enum gw_status check_run(const struct gw_study *study,
                                 const struct gw_study_run *run,
                                 const struct gw_config *config,
@@ -82,16 +108,14 @@ static enum gw_status check_run(const struct gw_study *study,
 {
     const char *law = run->value[GW_STUDY_STRAGGLER];
     const char *network = run->value[GW_STUDY_NETWORK];
+    const char *placement = run->value[GW_STUDY_PLACEMENT];
     struct gw_straggle *straggle = NULL;
     struct gw_sim_host_options host;
-    enum gw_status status = GW_OK;
-    if (!study->simulated && (law || network))
-        return gw_fail(error, GW_EUSAGE,
-                       "%s: needs run = \"simulated\"; real processes have "
-                       "the network and the stragglers of their machine",
-                       law ? "straggler" : "network");
-    if (network)
+    enum gw_status status = study->simulated ? GW_OK : check_real(run, error);
+    if (status == GW_OK && network)
         status = gw_network_parse(network, &host, error);
+    if (status == GW_OK && placement)
+        status = check_placement(placement, config, error);
     if (status == GW_OK && law)
         status = gw_straggle_parse(law, &straggle, error);
     if (status == GW_OK && straggle)
@@ -170,6 +194,7 @@ static enum gw_status name_run(const struct gw_study *study,
     gw_digest_add(sum, job, n < GW_JOB_TEXT_MAX ? n : GW_JOB_TEXT_MAX - 1);
     add_text(sum, around);
     add_text(sum, run->value[GW_STUDY_NETWORK]);
+    add_text(sum, run->value[GW_STUDY_PLACEMENT]);
     gw_straggle_digest(straggle, sum);
     gw_digest_end(sum, digest);
     gw_digest_hex(digest, hex);

@@ -13,7 +13,8 @@
  *
  * A grid is every combination of what stands on its axes: policy, workers,
  * servers, optimizer, lr, seed (keys of the job), straggler (straggle.h),
- * network (network.h), and vary, a list of { name = "..."; set = [ ... ]; }.
+ * network (network.h), placement (placement.h), and vary, a list of { name =
+ * "..."; set = [ ... ]; }.
  */
 #ifndef GW_CLI_STUDY_H
 #define GW_CLI_STUDY_H
@@ -37,6 +38,7 @@ enum gw_study_axis {
     GW_STUDY_LR,
     GW_STUDY_STRAGGLER,
     GW_STUDY_NETWORK,
+    GW_STUDY_PLACEMENT,
     GW_STUDY_SEED, /* the last: runs that differ in it alone are one point */
     GW_STUDY_AXES
 };

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/network.h"
+#include "cli/placement.h"
 #include "cli/simulate.h"
 #include "cli/straggle.h"
 #include "cli/study_write.h"
@@ -40,11 +41,13 @@ static enum gw_status simulate(const struct gw_study *study,
 {
     const char *law = run->value[GW_STUDY_STRAGGLER];
     const char *network = run->value[GW_STUDY_NETWORK];
+    const char *placement = run->value[GW_STUDY_PLACEMENT];
     char *record = gw_study_run_path(dir, run, "part");
     char *spans = gw_study_run_path(dir, run, "spans");
     struct gw_simulate_options job = {
         .config = config,
         .seed = config->train.seed,
+        .placement.apart = 1,
         .step_us = study->step_us,
         .sample_us = study->sample_us,
         .record = record,
@@ -58,6 +61,8 @@ static enum gw_status simulate(const struct gw_study *study,
         status = gw_straggle_parse(law ? law : "none", &straggle, error);
     if (status == GW_OK && network)
         status = gw_network_parse(network, &job.network, error);
+    if (status == GW_OK && placement)
+        status = gw_placement_parse(placement, &job.placement, error);
     if (status == GW_OK)
         status = gw_dataset_open(config, GW_DATASET_TRAIN, &job.train, error);
     if (status == GW_OK && config->data.test.n > 0)

@@ -137,7 +137,7 @@ static void reach(struct gw_study_reached *reached,
 /* Where a run was given up, what it had come to. */
 static void sum_up(const struct gw_study *study, struct gw_study_result *result)
 {
-    const struct gw_study_sample *last = NULL;
+    const struct gw_study_sample *last = NULL, *first = result->sample;
     for (size_t i = 0; i < result->samples; i++) {
         last = &result->sample[i];
         result->final_loss = last->loss;
@@ -149,6 +149,9 @@ static void sum_up(const struct gw_study *study, struct gw_study_result *result)
             last->accuracy >= study->target_accuracy)
             reach(&result->accuracy, last);
     }
+    if (last && last->step > first->step)
+        result->step_s =
+            (last->wall_s - first->wall_s) / (double)(last->step - first->step);
     if (last && result->steps < last->step + 1)
         result->steps = last->step + 1;
     if (last && !(result->wall_s > 0)) {
@@ -234,6 +237,7 @@ static enum gw_status fill_values(const struct gw_study *study,
     if (study->simulated) {
         strcpy(text[GW_STUDY_STRAGGLER], "none");
         strcpy(text[GW_STUDY_NETWORK], "unlimited");
+        strcpy(text[GW_STUDY_PLACEMENT], "apart");
     }
     result->steps = config->train.steps;
     for (size_t axis = 0; axis < GW_STUDY_AXES; axis++) {
@@ -252,7 +256,7 @@ static enum gw_status read_one(const struct gw_study *study,
                                struct gw_error *error)
 {
     result->final_accuracy = result->best_accuracy = -1;
-    result->final_loss = NAN;
+    result->final_loss = result->step_s = NAN;
     char *path = gw_study_run_path(dir, result->run, "jsonl");
     enum gw_status status =
         path ? fill_values(study, result, config, error)

@@ -40,7 +40,9 @@ struct gw_study_result {
     struct gw_study_reached loss, accuracy;
     uint64_t steps, bytes; /* steps: of the job */
     double wall_s, samples_per_s;
-    double final_loss;                 /* smoothed; NaN: no step was logged */
+    double step_s; /* from one logged step to the next, the first one aside; NaN
+                      where there are no two */
+    double final_loss;                 /* smoothed; NaN: there is none */
     double final_accuracy;             /* below 0: nothing was scored */
     double best_accuracy;              /* likewise */
     double staleness_mean;             /* 0 where clocks are waited for */

@@ -94,6 +94,7 @@ static void make_row(const struct gw_study_result *result, struct row *row)
     add_text(row, "end", result->why ? "failed" : "done");
     add_count(row, "steps", 1, result->steps);
     add_real(row, "wall_s", 1, result->wall_s);
+    add_real(row, "step_s", 1, result->step_s);
     add_real(row, "samples_per_s", !result->why, result->samples_per_s);
     add_count(row, "bytes", 1, result->bytes);
     add_real(row, "loss", 1, result->final_loss);

@@ -97,7 +97,7 @@ static enum gw_status check_arithmetic(const struct gw_config *config,
     if (config->train.eval_every.unit != GW_NEVER)
         return gw_fail(error, GW_EUSAGE,
                        "train.arithmetic: none leaves nothing to score; set "
-                       "train.eval_every to \"never\" and data.test to none");
+                       "train.eval_every to \"never\"");
     if (has_local_steps(config))
         return gw_fail(error, GW_EUSAGE,
                        "train.arithmetic: none is for policies that push "

@@ -52,6 +52,7 @@ check_PROGRAMS += \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_scores \
 	%D%/sim/test_seeds \
+	%D%/sim/test_scale \
 	%D%/sim/test_simulate \
 	%D%/sim/test_split \
 	%D%/sim/test_stale \
@@ -93,6 +94,7 @@ check_PROGRAMS += \
 	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
 	%D%/unit/test_network \
+	%D%/unit/test_placement \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
 	%D%/unit/test_random \
@@ -125,6 +127,9 @@ GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
 	cli/world.c cli/world.h
+GW_SIMULATE = cli/network.c cli/network.h cli/placement.c cli/placement.h \
+	cli/record.c cli/record.h cli/simulate.c cli/simulate.h \
+	cli/straggle.c cli/straggle.h
 GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
@@ -155,8 +160,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_simulate_SOURCES = %D%/sim/test_simulate.c $(GW_CLUSTER) \
-	cli/network.c cli/network.h cli/record.c cli/record.h \
-	cli/simulate.c cli/simulate.h cli/straggle.c cli/straggle.h
+	$(GW_SIMULATE)
+%C%_sim_test_scale_SOURCES = %D%/sim/test_scale.c $(GW_CLUSTER) \
+	$(GW_SIMULATE)
 %C%_sim_test_split_SOURCES = %D%/sim/test_split.c $(GW_CLUSTER)
 %C%_sim_test_stale_SOURCES = \
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
@@ -183,10 +189,13 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
 	cli/network.h cli/network.c
+%C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \
+	cli/placement.h cli/placement.c
 %C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
 	cli/straggle.h cli/straggle.c
 %C%_unit_test_study_SOURCES = %D%/unit/test_study.c \
-	cli/cli.c cli/cli.h cli/network.c cli/network.h cli/straggle.c \
+	cli/cli.c cli/cli.h cli/network.c cli/network.h \
+	cli/placement.c cli/placement.h cli/straggle.c \
 	cli/straggle.h cli/study.c cli/study.h cli/study_file.c cli/study_grid.h
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
 	cli/record.h cli/record.c

@@ -14,11 +14,12 @@ static enum gw_status open_data(struct gw_worker *worker)
     const struct gw_worker_options *options = worker->options;
     enum gw_status status = GW_OK;
     worker->train = options->train;
-    worker->test = options->test;
+    worker->test = worker->hollow ? NULL : options->test;
     if (!worker->train)
         status = gw_dataset_open(&worker->config, GW_DATASET_TRAIN,
                                  &worker->train, worker->error);
-    if (status == GW_OK && !worker->test && worker->config.data.test.n > 0)
+    if (status == GW_OK && !worker->test && !worker->hollow &&
+        worker->config.data.test.n > 0)
         status = gw_dataset_open(&worker->config, GW_DATASET_TEST,
                                  &worker->test, worker->error);
     if (status != GW_OK || !worker->test)
