@@ -35,7 +35,7 @@ whole_job diloco:6 $in_parts && first=$(digest) &&
   whole_job diloco:6 && [ -n "$first" ] && [ "$(digest)" != "$first" ]
 ok 'diloco:6 in parts: the same weights with another number of servers'
 
-for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async easgd:3; do
+for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async easgd:3 downpour:3; do
   rm -f "$scratch/json"
   whole_job $policy --json "$scratch/json"
   ok "$policy: a whole job"
@@ -110,7 +110,7 @@ stop_and_go_on() {
 at() {
   for port in $(ports coordinator); do echo "127.0.0.1:$port"; done | sed 1q
 }
-for policy in async ssp:2 dc-async easgd:3; do
+for policy in async ssp:2 dc-async easgd:3 downpour:3; do
   stop_and_go_on $policy
   ok "$policy: stopped and gone on with"
   grep -q '^  staleness [0-9.]* (0: [0-9]*' "$scratch/status" ||
