@@ -32,6 +32,7 @@ enum {
     FIGURE_TO_ACCURACY_STEPS,
     FIGURE_TO_ACCURACY_BYTES,
     FIGURE_WALL,
+    FIGURE_BYTES,
     FIGURE_RATE,
     FIGURE_STALE,
     FIGURE_STALE_P99,
@@ -52,6 +53,7 @@ static const struct {
     [FIGURE_TO_ACCURACY_STEPS] = {"steps", 1, 0},
     [FIGURE_TO_ACCURACY_BYTES] = {"MB", 1e6, 1},
     [FIGURE_WALL] = {"time s", 1, 2},
+    [FIGURE_BYTES] = {"all MB", 1e6, 1},
     [FIGURE_RATE] = {"samples/s", 1, 0},
     [FIGURE_STALE] = {"staleness", 1, 2},
     [FIGURE_STALE_P99] = {"p99", 1, 0},
@@ -86,6 +88,7 @@ static void add_result(struct point *point, const struct gw_study_result *one)
     take(&figure[FIGURE_TO_ACCURACY_BYTES], accuracy->is,
          (double)accuracy->bytes);
     take(&figure[FIGURE_WALL], 1, one->wall_s);
+    take(&figure[FIGURE_BYTES], 1, (double)one->bytes);
     take(&figure[FIGURE_RATE], 1, one->samples_per_s);
     take(&figure[FIGURE_STALE], 1, one->staleness_mean);
     take(&figure[FIGURE_STALE_P99], 1, (double)one->staleness_p99);
