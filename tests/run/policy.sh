@@ -204,6 +204,8 @@ shows 'policy      ssp:2 (scale 0.5)' --set cluster.policy=ssp:2 &&
     --set cluster.policy=dc-async --set policy.adaptive=true &&
   shows 'policy      easgd:4 (workers run adam, alpha 0.45)' \
     --set cluster.policy=easgd:4 --set policy.inner=adam &&
+  shows 'policy      downpour:4 (workers run adam, servers sgd with lr 1, scale 0.5)' \
+    --set cluster.policy=downpour:4 --set policy.inner=adam &&
   shows 'policy      diloco:6 (workers run momentum, servers nesterov with lr 0.7, momentum 0.9; 2 parts, merged after 1 step with mix 0.5)' \
     --set cluster.policy=diloco:6 --set policy.fragments=2 --set policy.overlap=1 &&
   shows '            local:16 (workers run momentum, servers sgd with lr 1)' \
