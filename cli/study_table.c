@@ -94,6 +94,13 @@ static void add_result(struct point *point, const struct gw_study_result *one)
     take(&figure[FIGURE_STALE_P99], 1, (double)one->staleness_p99);
 }
 
+/* What has diverged may be of any size. */
+static int print_number(char *text, size_t room, double number, int digits)
+{
+    return fabs(number) < 1e9 ? snprintf(text, room, "%.*f", digits, number)
+                              : snprintf(text, room, "%.2e", number);
+}
+
 /* "91.20 +-0.13", with how many of the runs it is of where not all are. */
 static void print_figure(const struct point *point, size_t which, char text[64])
 {
@@ -105,12 +112,15 @@ static void print_figure(const struct point *point, size_t which, char text[64])
         return;
     }
     mean = spread->sum / n;
-    int used = snprintf(text, 64, "%.*f", digits, mean / figures[which].unit);
+    int used = print_number(text, 64, mean / figures[which].unit, digits);
     squares = spread->squares - n * mean * mean;
-    if (spread->n > 1)
-        used += snprintf(text + used, 64 - (size_t)used, " +-%.*f", digits,
-                         sqrt(squares > 0 ? squares / (n - 1) : 0) /
-                             figures[which].unit);
+    if (spread->n > 1) {
+        used += snprintf(text + used, 64 - (size_t)used, " +-");
+        used += print_number(text + used, 64 - (size_t)used,
+                             sqrt(squares > 0 ? squares / (n - 1) : 0) /
+                                 figures[which].unit,
+                             digits);
+    }
     if (spread->n < point->runs)
         snprintf(text + used, 64 - (size_t)used, " (%zu of %zu)", spread->n,
                  point->runs);
