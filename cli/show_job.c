@@ -47,6 +47,8 @@ static void print_rounds(FILE *out,
     if (strcmp(terms->outer, "momentum") == 0 ||
         strcmp(terms->outer, "nesterov") == 0)
         fprintf(out, ", momentum %g", config->policy.outer_momentum);
+    if (word->kind == GW_POLICY_DOWNPOUR)
+        fprintf(out, ", scale %g", terms->scale);
     if (word->kind == GW_POLICY_DILOCO &&
         (parts > 1 || config->policy.overlap > 0)) {
         fprintf(out, "; %" PRIu64 " part%s", parts, gw_plural(parts));
@@ -79,6 +81,7 @@ static void print_terms(FILE *out,
     case GW_POLICY_EASGD:
         fprintf(out, " (workers run %s, alpha %g)", terms.inner, terms.alpha);
         break;
+    case GW_POLICY_DOWNPOUR:
     case GW_POLICY_LOCAL:
     case GW_POLICY_DILOCO:
         print_rounds(out, config, word, &terms);

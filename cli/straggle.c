@@ -95,9 +95,15 @@ read_rows(struct law *law, FILE *file, const char *path, struct gw_error *error)
     return status;
 }
 
-static enum gw_status
-read_trace(struct law *law, const char *path, struct gw_error *error)
+static enum gw_status read_trace(struct law *law,
+                                 const char *name,
+                                 const char *beside,
+                                 struct gw_error *error)
 {
+    const char *slash = strrchr(beside, '/');
+    int dir = slash && name[0] != '/' ? (int)(slash + 1 - beside) : 0;
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s%s", dir, beside, name);
     FILE *file = fopen(path, "r");
     if (!file)
         return gw_fail(error, GW_EIO, "cannot open the trace %s: %s", path,
@@ -125,8 +131,10 @@ static int is_factor(struct law *law, const char *text)
            is_number(factor, &law->value) && law->value > 0;
 }
 
-static enum gw_status
-parse_law(struct law *law, const char *word, struct gw_error *error)
+static enum gw_status parse_law(struct law *law,
+                                const char *word,
+                                const char *beside,
+                                struct gw_error *error)
 {
     if (strcmp(word, "none") == 0) {
         law->kind = LAW_NONE;
@@ -139,7 +147,7 @@ parse_law(struct law *law, const char *word, struct gw_error *error)
         law->kind = LAW_PARETO;
     } else if (strncmp(word, "trace ", 6) == 0) {
         law->kind = LAW_TRACE;
-        return read_trace(law, word + 6, error);
+        return read_trace(law, word + 6, beside, error);
     } else {
         return gw_fail(error, GW_EUSAGE,
                        "\"%s\" is no law of stragglers; there are " WORDS
@@ -149,8 +157,10 @@ parse_law(struct law *law, const char *word, struct gw_error *error)
     return GW_OK;
 }
 
-static enum gw_status
-parse_laws(struct gw_straggle *straggle, char *words, struct gw_error *error)
+static enum gw_status parse_laws(struct gw_straggle *straggle,
+                                 char *words,
+                                 const char *beside,
+                                 struct gw_error *error)
 {
     enum gw_status status = GW_OK;
     char *rest = words;
@@ -161,12 +171,14 @@ parse_laws(struct gw_straggle *straggle, char *words, struct gw_error *error)
         bytes = strlen(word);
         while (bytes > 0 && isspace((unsigned char)word[bytes - 1]))
             word[--bytes] = 0;
-        status = parse_law(&straggle->law[straggle->laws++], word, error);
+        status =
+            parse_law(&straggle->law[straggle->laws++], word, beside, error);
     }
     return status;
 }
 
 enum gw_status gw_straggle_parse(const char *text,
+                                 const char *beside,
                                  struct gw_straggle **straggle_p,
                                  struct gw_error *error)
 {
@@ -178,7 +190,7 @@ enum gw_status gw_straggle_parse(const char *text,
     char *words = strdup(text);
     enum gw_status status =
         straggle && words
-            ? parse_laws(straggle, words, error)
+            ? parse_laws(straggle, words, beside, error)
             : gw_fail(error, GW_ENOMEM, "no memory for laws of stragglers");
     free(words);
     if (status != GW_OK) {

@@ -24,12 +24,14 @@ struct gw_straggle;
  *                      from its least value m = (A-1)/A on
  *   trace FILE         the numbers of a file: a line per computation, a column
  *                      per worker, taken again from the beginning at its end;
- *                      empty lines and those that begin with # are left out
+ *                      empty lines and those that begin with # are left out;
+ *                      beside the file `beside`, unless its path begins with /
  *
  * GW_EUSAGE with a line that says which words there are, or which line of FILE
  * is none of numbers above 0; GW_EIO; GW_ENOMEM. Free it with gw_straggle_free.
  */
 enum gw_status gw_straggle_parse(const char *text,
+                                 const char *beside,
                                  struct gw_straggle **straggle_p,
                                  struct gw_error *error);
 

@@ -117,7 +117,7 @@ static enum gw_status check_run(const struct gw_study *study,
     if (status == GW_OK && placement)
         status = check_placement(placement, config, error);
     if (status == GW_OK && law)
-        status = gw_straggle_parse(law, &straggle, error);
+        status = gw_straggle_parse(law, study->file, &straggle, error);
     if (status == GW_OK && straggle)
         status = gw_straggle_fits(straggle, (uint32_t)config->cluster.workers,
                                   error);
@@ -182,7 +182,8 @@ static enum gw_status name_run(const struct gw_study *study,
     char *job = malloc(GW_JOB_TEXT_MAX);
     if (!job)
         return gw_study_no_memory(error);
-    if (gw_straggle_parse(law ? law : "none", &straggle, error) != GW_OK) {
+    if (gw_straggle_parse(law ? law : "none", study->file, &straggle, error) !=
+        GW_OK) {
         free(job);
         return error->status;
     }

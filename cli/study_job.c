@@ -58,7 +58,8 @@ static enum gw_status simulate(const struct gw_study *study,
     enum gw_status status =
         record && spans ? GW_OK : gw_fail(error, GW_ENOMEM, "no memory");
     if (status == GW_OK)
-        status = gw_straggle_parse(law ? law : "none", &straggle, error);
+        status = gw_straggle_parse(law ? law : "none", study->file, &straggle,
+                                   error);
     if (status == GW_OK && network)
         status = gw_network_parse(network, &job.network, error);
     if (status == GW_OK && placement)

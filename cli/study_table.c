@@ -33,6 +33,7 @@ enum {
     FIGURE_TO_ACCURACY_BYTES,
     FIGURE_WALL,
     FIGURE_STEP,
+    FIGURE_BYTES,
     FIGURE_RATE,
     FIGURE_STALE,
     FIGURE_STALE_P99,
@@ -54,6 +55,7 @@ static const struct {
     [FIGURE_TO_ACCURACY_BYTES] = {"MB", 1e6, 1},
     [FIGURE_WALL] = {"time s", 1, 2},
     [FIGURE_STEP] = {"step ms", 1e-3, 2},
+    [FIGURE_BYTES] = {"all MB", 1e6, 1},
     [FIGURE_RATE] = {"samples/s", 1, 0},
     [FIGURE_STALE] = {"staleness", 1, 2},
     [FIGURE_STALE_P99] = {"p99", 1, 0},
@@ -89,9 +91,17 @@ static void add_result(struct point *point, const struct gw_study_result *one)
          (double)accuracy->bytes);
     take(&figure[FIGURE_WALL], 1, one->wall_s);
     take(&figure[FIGURE_STEP], isfinite(one->step_s), one->step_s);
+    take(&figure[FIGURE_BYTES], 1, (double)one->bytes);
     take(&figure[FIGURE_RATE], 1, one->samples_per_s);
     take(&figure[FIGURE_STALE], 1, one->staleness_mean);
     take(&figure[FIGURE_STALE_P99], 1, (double)one->staleness_p99);
+}
+
+/* What has diverged may be of any size. */
+static int print_number(char *text, size_t room, double number, int digits)
+{
+    return fabs(number) < 1e9 ? snprintf(text, room, "%.*f", digits, number)
+                              : snprintf(text, room, "%.2e", number);
 }
 
 /* "91.20 +-0.13", with how many of the runs it is of where not all are. */
@@ -105,12 +115,15 @@ static void print_figure(const struct point *point, size_t which, char text[64])
         return;
     }
     mean = spread->sum / n;
-    int used = snprintf(text, 64, "%.*f", digits, mean / figures[which].unit);
+    int used = print_number(text, 64, mean / figures[which].unit, digits);
     squares = spread->squares - n * mean * mean;
-    if (spread->n > 1)
-        used += snprintf(text + used, 64 - (size_t)used, " +-%.*f", digits,
-                         sqrt(squares > 0 ? squares / (n - 1) : 0) /
-                             figures[which].unit);
+    if (spread->n > 1) {
+        used += snprintf(text + used, 64 - (size_t)used, " +-");
+        used += print_number(text + used, 64 - (size_t)used,
+                             sqrt(squares > 0 ? squares / (n - 1) : 0) /
+                                 figures[which].unit,
+                             digits);
+    }
     if (spread->n < point->runs)
         snprintf(text + used, 64 - (size_t)used, " (%zu of %zu)", spread->n,
                  point->runs);

@@ -148,9 +148,9 @@ static const struct gw_config_key keys[] = {
     {KEY(cluster.policy, GW_TYPE_STRING), .fallback = "sync",
      .check = check_plan,
      .help = "what workers send and when they may go on: sync, backup:B, "
-             "ssp:S, async, stale-lr:N, dc-async, easgd:T, local:H or "
-             "diloco:H, or one after the other as in \"sync until 2000, "
-             "local:16\""},
+             "ssp:S, async, stale-lr:N, dc-async, downpour:T, easgd:T, "
+             "local:H or diloco:H, or one after the other as in \"sync until "
+             "2000, local:16\""},
     LIMITED(cluster.transport, "auto", "auto|tcp|sim",
             "how bytes move; auto: the fastest between each two processes"),
     COUNT(cluster.port, "0", 0, 65535,
@@ -167,8 +167,9 @@ static const struct gw_config_key keys[] = {
          "seconds without progress before the job ends; 0: never"),
 
     REAL(policy.scale, "0", 0, 1e6,
-         "async, ssp, stale-lr, dc-async: factor on the learning rate of each "
-         "push; 0: 1 / cluster.workers"),
+         "async, ssp, stale-lr, dc-async, downpour: factor on the learning "
+         "rate of each push, downpour: on what its steps came to; 0: 1 / "
+         "cluster.workers"),
     REAL(policy.lambda, "0", 0, 1e6,
          "dc-async: strength of the compensation; 0: 0.04, and 2 with "
          "policy.adaptive"),
@@ -183,16 +184,16 @@ static const struct gw_config_key keys[] = {
          "easgd: part of their distance by which worker and centre approach "
          "each other; 0: 0.9 / cluster.workers"),
     LIMITED(policy.inner, "auto", "auto|sgd|momentum|nesterov|adam|adamw",
-            "easgd, local, diloco: a worker's own optimizer; auto: "
+            "downpour, easgd, local, diloco: a worker's own optimizer; auto: "
             "optimizer.kind"),
     LIMITED(policy.outer, "auto", "auto|sgd|momentum|nesterov|adam|adamw",
-            "local, diloco: what servers do with the workers' mean change; "
-            "auto: sgd under local, nesterov under diloco"),
+            "downpour, local, diloco: what servers do with the workers' mean "
+            "change; auto: nesterov under diloco, else sgd"),
     REAL(policy.outer_lr, "0", 0, 1e6,
-         "local, diloco: learning rate of policy.outer; 0: 1 under local, 0.7 "
-         "under diloco"),
+         "downpour, local, diloco: learning rate of policy.outer; 0: 0.7 under "
+         "diloco, else 1"),
     REAL(policy.outer_momentum, "0.9", 0, 1,
-         "local, diloco: decay of the velocity of policy.outer"),
+         "downpour, local, diloco: decay of the velocity of policy.outer"),
     COUNT(policy.fragments, "1", 1, 1024,
           "diloco: parts of the model that are exchanged in turn; 1: all at "
           "once"),

@@ -9,7 +9,7 @@
 #include "proto/distance.h"
 
 #define BLANKS      " \t"
-#define LIST_BYTES  128 /* of all words in a line */
+#define LIST_BYTES  160 /* of all words in a line */
 #define SHOWN_BYTES 40  /* of someone's text in a line */
 
 /* clang-format off */
@@ -28,6 +28,8 @@ static const struct {
     [GW_POLICY_STALE_LR] = {.name = "stale-lr",
         .letter = 'N', .min = 1, .max = GW_POLICY_SPLIT_MAX},
     [GW_POLICY_DC_ASYNC] = {.name = "dc-async"},
+    [GW_POLICY_DOWNPOUR] = {.name = "downpour", .local = 1,
+        .letter = 'T', .min = 1, .max = GW_POLICY_N_MAX},
     [GW_POLICY_EASGD] = {.name = "easgd", .local = 1,
         .letter = 'T', .min = 1, .max = GW_POLICY_N_MAX},
     [GW_POLICY_LOCAL] = {.name = "local", .together = 1, .local = 1,

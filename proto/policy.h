@@ -18,6 +18,7 @@ enum gw_policy_kind {
     GW_POLICY_ASYNC,    /* each push is applied as it arrives */
     GW_POLICY_STALE_LR, /* stale-lr:N, N-softsync, lr over staleness */
     GW_POLICY_DC_ASYNC, /* async with compensated delay */
+    GW_POLICY_DOWNPOUR, /* downpour:T, async with what T steps have come to */
     GW_POLICY_EASGD,    /* easgd:T, elastic averaging every T steps */
     GW_POLICY_LOCAL,    /* local:H, weights are averaged every H steps */
     GW_POLICY_DILOCO,   /* diloco:H, an outer optimizer every H steps */
@@ -51,9 +52,10 @@ struct gw_policy_plan {
 
 /*
  * Reads one word, with or without blanks around it: sync, backup:B, ssp:S,
- * async, stale-lr:N, dc-async, easgd:T, local:H or diloco:H, with B in
- * 0..GW_POLICY_BACKUP_MAX, N in 1..GW_POLICY_SPLIT_MAX, S in 0..GW_POLICY_N_MAX
- * and T and H in 1..GW_POLICY_N_MAX. `text` may come from anyone.
+ * async, stale-lr:N, dc-async, downpour:T, easgd:T, local:H or diloco:H, with B
+ * in 0..GW_POLICY_BACKUP_MAX, N in 1..GW_POLICY_SPLIT_MAX, S in
+ * 0..GW_POLICY_N_MAX and T and H in 1..GW_POLICY_N_MAX. `text` may come from
+ * anyone.
  * GW_EUSAGE with a line that says what is wrong and what may stand there, the
  * nearest word included; *word_p is unchanged then.
  */
@@ -88,15 +90,16 @@ uint64_t gw_policy_next_switch(const struct gw_policy_plan *plan,
  * Non-zero: pushes are applied together, a chunk's next version is made of the
  * pushes that several ranks sent for one clock, and has one set of contributors
  * (sync, backup, local, diloco). Zero: each push that counts makes a version of
- * its own (ssp, async, stale-lr, dc-async, easgd), so no step of all ranks
- * exists that could be clipped, skipped or committed as a whole.
+ * its own (ssp, async, stale-lr, dc-async, downpour, easgd), so no step of all
+ * ranks exists that could be clipped, skipped or committed as a whole.
  */
 int gw_policy_is_together(enum gw_policy_kind kind);
 
 /*
  * Non-zero: a worker takes n steps with an optimizer of its own between two
- * exchanges and sends what became of its weights (easgd, local, diloco). Zero:
- * it sends the gradient of every step, and only servers change weights.
+ * exchanges and sends what became of its weights (downpour, easgd, local,
+ * diloco). Zero: it sends the gradient of every step, and only servers change
+ * weights.
  */
 int gw_policy_is_local(enum gw_policy_kind kind);
 

@@ -42,8 +42,8 @@ struct gw_rounds gw_rounds_of(const struct gw_config *config,
                               uint64_t total_steps,
                               uint64_t steps_per_epoch);
 
-/* The next clock after `clock` at which the fragment is exchanged. Under easgd
-   each worker's clock is its own and knows no end. */
+/* The next clock after `clock` at which the fragment is exchanged. Under
+   downpour and easgd each worker's clock is its own and knows no end. */
 uint64_t gw_rounds_next(const struct gw_rounds *rounds,
                         uint32_t fragment,
                         uint64_t clock);

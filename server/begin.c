@@ -204,7 +204,8 @@ static void note_phases(const struct gw_begin *begin,
          word, plan->phase[last].until, total_steps, gw_plural(total_steps));
 }
 
-/* Rounds of easgd know no end: a worker's own clock is all that it has. */
+/* Rounds of downpour and easgd know no end: a worker's own clock is all that it
+   has. */
 static void note_long_rounds(const struct gw_begin *begin,
                              const struct gw_policy_plan *plan,
                              uint64_t total_steps)
@@ -218,7 +219,8 @@ static void note_long_rounds(const struct gw_begin *begin,
         if (last <= first)
             continue;
         gw_policy_word_print(word, shown);
-        if (word->kind == GW_POLICY_EASGD && word->n > last - first)
+        if (gw_policy_is_local(word->kind) &&
+            !gw_policy_is_together(word->kind) && word->n > last - first)
             note(begin,
                  "cluster.policy: %s takes %" PRIu64
                  " steps to an exchange, and there are %" PRIu64

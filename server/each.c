@@ -20,6 +20,9 @@
  * there, so none is ever saved; all chunks have had the same pushes then, so
  * all do the same. For that, pushes without samples belong to no group.
  *
+ * Under downpour a push is the way that a worker has gone in T steps, which the
+ * outer optimizer takes for a gradient.
+ *
  * Under easgd a push is a worker's own weights after T steps. They and the
  * centre, which is what the servers keep, approach each other, and the answer
  * is what became of the worker's, not the centre.
@@ -113,6 +116,8 @@ take_in(struct gw_server *server, uint32_t rank, uint32_t index)
         slot->samples, clock_samples(server, slot->mark),
         gathers ? 1 : slot->staleness);
     gw_session_fill_update(server, index, slot->samples, 1, factor, &update);
+    if (server->regime.word.kind == GW_POLICY_DOWNPOUR)
+        update.lr *= server->regime.terms.scale;
     if (gathers)
         return gather(server, rank, index, update.lr);
     if (server->regime.word.kind == GW_POLICY_DC_ASYNC)

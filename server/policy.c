@@ -109,8 +109,8 @@ static const struct gw_policy *const policies[GW_POLICY_KINDS] = {
     [GW_POLICY_SYNC] = &sync,     [GW_POLICY_BACKUP] = &backup,
     [GW_POLICY_SSP] = &each,      [GW_POLICY_ASYNC] = &each,
     [GW_POLICY_STALE_LR] = &each, [GW_POLICY_DC_ASYNC] = &each,
-    [GW_POLICY_EASGD] = &each,    [GW_POLICY_LOCAL] = &sync,
-    [GW_POLICY_DILOCO] = &sync,
+    [GW_POLICY_DOWNPOUR] = &each, [GW_POLICY_EASGD] = &each,
+    [GW_POLICY_LOCAL] = &sync,    [GW_POLICY_DILOCO] = &sync,
 };
 
 const struct gw_policy *gw_policy_find(enum gw_policy_kind kind)

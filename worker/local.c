@@ -21,6 +21,10 @@
  *
  * but where all of the model is exchanged (a meeting) it takes the anchor.
  *
+ * downpour: as local, but each by itself: what is pushed is added to the
+ * weights as they then are, and the answer is where the worker begins again
+ * (Dean et al. 2012; Zhang et al. 2015, algorithm 3).
+ *
  * easgd: each goes on from weights of its own, and pushes them as they are. The
  * answer is what is left of them when the centre has drawn at them (Zhang et
  * al. 2015, arXiv 1412.6651). It comes where the worker steps: no anchor.
@@ -51,7 +55,8 @@ struct gw_local {
     struct part *part;  /* [rounds.fragments] */
     uint32_t *fragment; /* [keys] */
     uint8_t *taken;     /* [keys] the round's weights are taken */
-    float *own;         /* that are stepped on; NULL: where they come */
+    float *own;         /* that are stepped on; NULL: where they come, and */
+    float *from;        /* where they came from is here; NULL: it is not kept */
     float *apart;       /* gradients, NULL: where pushes lie */
     const struct gw_optimizer *optimizer;
     uint64_t updates;           /* of it */
@@ -129,6 +134,9 @@ static enum gw_status take(struct gw_worker *worker, size_t key)
     if (status != GW_OK)
         return status;
     local->taken[key] = 1;
+    if (local->from)
+        memcpy(in_arena(worker, local->from, key), anchor,
+               elems * sizeof *anchor);
     if (!local->own)
         return GW_OK;
     if (gw_rounds_meets(&local->rounds, part->version))
@@ -195,20 +203,28 @@ static void step_key(struct gw_worker *worker, size_t key)
                     worker->weight[key], state);
 }
 
+/* Whether a push is the way that a worker has gone, which counts by its
+   samples; easgd's are its weights. */
+static int is_way(const struct gw_rounds *rounds)
+{
+    return rounds->word.kind != GW_POLICY_EASGD;
+}
+
 /* What is pushed, in the place where the client takes it. */
 static void leave(struct gw_worker *worker, size_t key)
 {
     const struct gw_local *local = worker->local;
     size_t elems = gw_key_elems(&worker->key[key]);
     float *delta = in_arena(worker, worker->gradients, key);
-    if (!local->own) {
+    float *anchor = local->own ? worker->weights : local->from;
+    if (!anchor) {
         memcpy(delta, worker->weight[key], elems * sizeof *delta);
         return;
     }
     struct gw_update times = {.scale = (float)part_of(worker, key)->samples,
                               .t = 1};
-    gw_difference(elems, in_arena(worker, worker->weights, key),
-                  worker->weight[key], delta);
+    gw_difference(elems, in_arena(worker, anchor, key), worker->weight[key],
+                  delta);
     gw_update_apply(gw_optimizer_find("none"), &times, elems, delta, delta,
                     delta, NULL);
 }
@@ -218,8 +234,9 @@ static enum gw_status push(struct gw_worker *worker, size_t first, size_t n)
 {
     const struct part *part = part_of(worker, first);
     /* weights count by their steps: they are there without a sample, too */
-    uint64_t count =
-        worker->local->own ? part->samples : part->next - part->version;
+    uint64_t count = is_way(&worker->local->rounds)
+                         ? part->samples
+                         : part->next - part->version;
     for (size_t key = first; key < first + n; key++) {
         enum gw_status status =
             worker->local->taken[key] ? GW_OK : take(worker, key);
@@ -337,15 +354,15 @@ static struct gw_rounds rounds_of(const struct gw_worker *worker,
                         worker->plan.steps, worker->plan.steps_per_epoch);
 }
 
-/* Whether pushes can say how much they count; easgd's do by their steps. */
+/* Whether pushes can say how much they count. */
 static int rounds_fit(const struct gw_worker *worker,
                       const struct gw_rounds *rounds)
 {
     uint64_t steps = rounds->word.n;
-    if (rounds->last > rounds->first && rounds->last - rounds->first < steps)
+    if (gw_policy_is_together(rounds->word.kind) &&
+        rounds->last > rounds->first && rounds->last - rounds->first < steps)
         steps = rounds->last - rounds->first;
-    return !gw_policy_is_together(rounds->word.kind) ||
-           gw_plan_fits_push(&worker->plan, steps);
+    return !is_way(rounds) || gw_plan_fits_push(&worker->plan, steps);
 }
 
 static int take_up(struct gw_worker *worker,
@@ -360,6 +377,7 @@ static int take_up(struct gw_worker *worker,
     struct gw_local *local = worker->local;
     if (!local || !keep_rounds(worker, rounds) ||
         !keep_arena(worker, anchors, &local->own) ||
+        !keep_arena(worker, is_way(rounds) && !anchors, &local->from) ||
         !keep_arena(worker, rounds->overlap > 0, &local->apart) ||
         !keep_states(worker, gw_optimizer_find(inner)))
         return 0;
@@ -426,6 +444,7 @@ void gw_local_close(struct gw_worker *worker)
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         drop_arena(worker, &local->state[s]);
     drop_arena(worker, &local->own);
+    drop_arena(worker, &local->from);
     drop_arena(worker, &local->apart);
     gw_inner_close(&local->inner);
     free(local->part);

@@ -11,6 +11,8 @@ tests=0
 cd "$source" || exit 1
 documents='README.md CHANGELOG.md docs/manual.md docs/policies.md
 docs/design.md docs/PROTOCOL.md'
+studies=$(echo docs/studies/*.md)
+documents="$documents $studies"
 
 # result NAME: fails, and shows $scratch/bad, unless it is empty.
 result() {
@@ -61,7 +63,8 @@ done >"$scratch/bad"
 result 'links lead somewhere'
 
 # Lines that begin with gradweir: the command and its options are some.
-for document in README.md docs/manual.md; do
+# shellcheck disable=SC2086
+for document in README.md docs/manual.md $studies; do
   sed -n '/^```/,/^```/s/^\(host[a-z]\$ \)\{0,1\}gradweir \([a-z]*\)\(.*\)/\2\3/p' $document |
     while read -r command rest; do
       "$program" "$command" --help >"$scratch/help" 2>&1 ||
@@ -74,6 +77,19 @@ for document in README.md docs/manual.md; do
     done
 done >"$scratch/bad"
 result 'commands that are shown are ones, with their options'
+
+# A page of a study has the command that makes it, and a study has its page.
+for page in $studies; do
+  grep -ohE '^gradweir study [^ ]+' "$page" | while read -r _ _ file; do
+    [ -e "$file" ] || echo "$page: $file"
+  done
+done >"$scratch/bad"
+for study in examples/studies/*.study; do
+  page=docs/studies/$(basename "$study" .study).md
+  grep -q "^gradweir study $study" "$page" || echo "$study: no command in $page"
+  grep -q "($(basename "$page"))" docs/studies/README.md || echo "$page: not listed"
+done >>"$scratch/bad" 2>&1
+result 'ready studies have their pages, with the commands'
 
 # named NAMES: those of standard input that the protocol does not name.
 unnamed() {

@@ -35,7 +35,7 @@ whole_job diloco:6 $in_parts && first=$(digest) &&
   whole_job diloco:6 && [ -n "$first" ] && [ "$(digest)" != "$first" ]
 ok 'diloco:6 in parts: the same weights with another number of servers'
 
-for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async easgd:3; do
+for policy in async ssp:0 ssp:3 stale-lr:1 stale-lr:2 dc-async easgd:3 downpour:3; do
   rm -f "$scratch/json"
   whole_job $policy --json "$scratch/json"
   ok "$policy: a whole job"
@@ -110,7 +110,7 @@ stop_and_go_on() {
 at() {
   for port in $(ports coordinator); do echo "127.0.0.1:$port"; done | sed 1q
 }
-for policy in async ssp:2 dc-async easgd:3; do
+for policy in async ssp:2 dc-async easgd:3 downpour:3; do
   stop_and_go_on $policy
   ok "$policy: stopped and gone on with"
   grep -q '^  staleness [0-9.]* (0: [0-9]*' "$scratch/status" ||
@@ -204,6 +204,8 @@ shows 'policy      ssp:2 (scale 0.5)' --set cluster.policy=ssp:2 &&
     --set cluster.policy=dc-async --set policy.adaptive=true &&
   shows 'policy      easgd:4 (workers run adam, alpha 0.45)' \
     --set cluster.policy=easgd:4 --set policy.inner=adam &&
+  shows 'policy      downpour:4 (workers run adam, servers sgd with lr 1, scale 0.5)' \
+    --set cluster.policy=downpour:4 --set policy.inner=adam &&
   shows 'policy      diloco:6 (workers run momentum, servers nesterov with lr 0.7, momentum 0.9; 2 parts, merged after 1 step with mix 0.5)' \
     --set cluster.policy=diloco:6 --set policy.fragments=2 --set policy.overlap=1 &&
   shows '            local:16 (workers run momentum, servers sgd with lr 1)' \

@@ -26,6 +26,16 @@ run 0 study "$study" --dry-run && [ "$(grep -c '^[0-9a-f]\{16\}  policy' "$scrat
   [ ! -e "$scratch/a.results" ]
 ok '--dry-run shows the runs and makes nothing'
 
+# --- those of examples/studies ---
+examples=${GW_SRCDIR:-..}/examples/studies
+seen=0 wrong=0
+for ready in "$examples"/*.study; do
+  seen=$((seen + 1))
+  run 0 study "$ready" --dry-run && grep -q '^[1-9][0-9]* runs of [1-9]' "$scratch/out" || wrong=1
+done
+[ $seen -ge 4 ] && [ $wrong -eq 0 ]
+ok 'the ready studies are studies'
+
 run 0 study "$study" && whole=$(files "$scratch/a.results") &&
   [ "$(texts "$scratch/a.results" end | grep -c done)" -eq 12 ] &&
   grep -q '^run 12/12: ' "$scratch/out" && grep -q '^sync ' "$scratch/out"

@@ -134,6 +134,8 @@ static void draw_policy(void)
         {"dc-async", UINT64_MAX, 1},
         {"stale-lr:1", UINT64_MAX, 1},
         {"stale-lr:3", UINT64_MAX, 1},
+        {"downpour:1", UINT64_MAX, 1},
+        {"downpour:3", UINT64_MAX, 3},
         {"easgd:1", UINT64_MAX, 1},
         {"easgd:3", UINT64_MAX, 3},
     };

@@ -128,7 +128,7 @@ int main(void)
         SAME("dc-async"),    SAME("easgd:1"),     SAME("easgd:3"),
         SAME("local:3"),     SAME("diloco:4"),    INTERVAL("sync"),
         INTERVAL("async"),   INTERVAL("local:1"), INTERVAL("backup:1"),
-        INTERVAL("easgd:1"),
+        INTERVAL("easgd:1"), SAME("downpour:1"),  SAME("downpour:3"),
     };
     int failed = cmocka_run_group_tests_name("scores", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

@@ -54,7 +54,7 @@ static enum gw_status run(const char *const *settings,
     struct gw_straggle *straggle;
     assert_non_null(config);
     cluster_config(config, settings);
-    assert_int_equal(gw_straggle_parse(law, &straggle, error), GW_OK);
+    assert_int_equal(gw_straggle_parse(law, "", &straggle, error), GW_OK);
     struct gw_simulate_options options = {
         .config = config,
         .seed = 3,

@@ -287,9 +287,10 @@ static void add(const char *format, ...)
 /* All words; those of steps that are committed as a whole come first, those
    whose gradients servers see first of them. */
 static const char *const words[] = {
-    "sync",     "backup:0",   "backup:1",   "backup:2",   "local:1",  "local:3",
-    "diloco:2", "ssp:0",      "ssp:2",      "async",      "dc-async", "easgd:1",
-    "easgd:3",  "stale-lr:1", "stale-lr:2", "stale-lr:3",
+    "sync",       "backup:0",   "backup:1", "backup:2",   "local:1",
+    "local:3",    "diloco:2",   "ssp:0",    "ssp:2",      "async",
+    "dc-async",   "easgd:1",    "easgd:3",  "stale-lr:1", "stale-lr:2",
+    "stale-lr:3", "downpour:2",
 };
 #define WORDS           (sizeof words / sizeof *words)
 #define WORDS_GRADIENTS 4

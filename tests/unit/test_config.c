@@ -294,7 +294,7 @@ static void exact_lines_about_policies(void **state)
     refused("cluster = {\n policy = \"lcoal:16\";\n};",
             "job.cfg:2: cluster.policy: \"lcoal:16\" is no policy, the nearest "
             "is local:H; there are sync, backup:B, ssp:S, async, stale-lr:N, "
-            "dc-async, easgd:T, local:H and diloco:H");
+            "dc-async, downpour:T, easgd:T, local:H and diloco:H");
     refused("cluster = { policy = \"sync until 9, local:16 until 5\"; };",
             "job.cfg:1: cluster.policy: phase 2: \"until 5\": the last phase "
             "goes to the end of the job; leave this out, or add a phase");

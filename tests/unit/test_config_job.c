@@ -81,12 +81,12 @@ draw_choice(struct draws *draws, const struct gw_config_key *key, char *to)
 /* A plan of one to four phases. */
 static void draw_plan(struct draws *draws, char *to)
 {
-    static const char *const words[] = {"sync",     "backup:1", "ssp:4",
-                                        "async",    "easgd:10", "stale-lr:2",
-                                        "dc-async", "local:16", "diloco:500"};
+    static const char *const words[] = {
+        "sync",       "backup:1", "ssp:4",    "async",      "easgd:10",
+        "stale-lr:2", "dc-async", "local:16", "diloco:500", "downpour:8"};
     uint64_t until = 0, phases = 1 + draw(draws, 4);
     for (uint64_t i = 0; i < phases; i++) {
-        to += sprintf(to, "%s", words[draw(draws, 9)]);
+        to += sprintf(to, "%s", words[draw(draws, 10)]);
         until += 1 + draw(draws, 1000000);
         if (i + 1 < phases)
             to += sprintf(to, " until %d, ", (int)until);

@@ -254,6 +254,44 @@ static void elastic_averaging_is_what_the_equations_say(void **state)
         run_elastic("easgd:5", (enum plain_kind)kind);
 }
 
+/* ---- what a worker's steps have come to, each by itself ---- */
+
+/* Zhang et al. 2015, algorithm 3, with a part of the way. */
+static void plain_downpour(uint32_t rank, double scale, double *from)
+{
+    double *x = mlp_bench.replica[rank].x, *w = mlp_bench.plain.w;
+    for (size_t i = 0; i < MLP_WEIGHTS; i++) {
+        w[i] += scale * (x[i] - from[i]);
+        x[i] = from[i] = w[i];
+    }
+}
+
+static void
+run_downpour(enum plain_kind kind, double scale, const char *const *more)
+{
+    static double from[MLP_RANKS][MLP_WEIGHTS];
+    mlp_bench_open("downpour:5", kind, MLP_STEPS, more);
+    for (uint32_t rank = 0; rank < MLP_RANKS; rank++)
+        memcpy(from[rank], mlp_bench.replica[rank].x, sizeof from[rank]);
+    for (uint32_t i = 0; i < MLP_RANKS * MLP_STEPS; i++) {
+        uint32_t rank = i * (i + 3) / 2 % MLP_RANKS; /* unlike delays */
+        mlp_bench_plain_step(rank, mlp_bench.clock[rank]);
+        mlp_bench_step(rank);
+        if (mlp_bench.clock[rank] % 5 == 0)
+            plain_downpour(rank, scale, from[rank]);
+    }
+    mlp_bench_compare("downpour:5", kind);
+    mlp_workers_close(&mlp_bench.workers);
+}
+
+static void ways_are_added_as_they_come(void **state)
+{
+    (void)state;
+    run_downpour(PLAIN_SGD, 1.0 / MLP_RANKS, SETTINGS(NULL));
+    for (int kind = PLAIN_SGD; kind <= PLAIN_ADAMW; kind++)
+        run_downpour((enum plain_kind)kind, 0.5, SETTINGS("policy.scale=0.5"));
+}
+
 static void every_frozen_result_was_met(void **state)
 {
     (void)state;
@@ -266,6 +304,7 @@ int main(void)
         cmocka_unit_test(rounds_are_what_the_equations_say),
         cmocka_unit_test(parts_are_exchanged_in_turn_and_merged_late),
         cmocka_unit_test(elastic_averaging_is_what_the_equations_say),
+        cmocka_unit_test(ways_are_added_as_they_come),
         cmocka_unit_test(every_frozen_result_was_met),
     };
     return cmocka_run_group_tests_name("mlp_rounds", tests, NULL, NULL);

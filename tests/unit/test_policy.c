@@ -14,8 +14,8 @@
 #include "proto/policy.h"
 
 #define ALL                                                                    \
-    "there are sync, backup:B, ssp:S, async, stale-lr:N, dc-async, easgd:T, "  \
-    "local:H and diloco:H"
+    "there are sync, backup:B, ssp:S, async, stale-lr:N, dc-async, "           \
+    "downpour:T, easgd:T, local:H and diloco:H"
 
 static struct gw_policy_word word_of(const char *text)
 {
@@ -61,10 +61,15 @@ static const struct {
     const char *text, *letter;
     uint64_t min, max;
     int together, local;
-} kinds[] = {{"sync", "", 0, 0, 1, 0},         {"backup", "B", 0, 4095, 1, 0},
-             {"ssp", "S", 0, 1000000, 0, 0},   {"async", "", 0, 0, 0, 0},
-             {"stale-lr", "N", 1, 4096, 0, 0}, {"dc-async", "", 0, 0, 0, 0},
-             {"easgd", "T", 1, 1000000, 0, 1}, {"local", "H", 1, 1000000, 1, 1},
+} kinds[] = {{"sync", "", 0, 0, 1, 0},
+             {"backup", "B", 0, 4095, 1, 0},
+             {"ssp", "S", 0, 1000000, 0, 0},
+             {"async", "", 0, 0, 0, 0},
+             {"stale-lr", "N", 1, 4096, 0, 0},
+             {"dc-async", "", 0, 0, 0, 0},
+             {"downpour", "T", 1, 1000000, 0, 1},
+             {"easgd", "T", 1, 1000000, 0, 1},
+             {"local", "H", 1, 1000000, 1, 1},
              {"diloco", "H", 1, 1000000, 1, 1}};
 
 static void every_word_is_read_and_printed(void **state)
@@ -143,7 +148,7 @@ static void numbers_have_bounds(void **state)
             cases++;
         }
     }
-    assert_int_equal(cases, 13 * 6 + 12 * 3);
+    assert_int_equal(cases, 13 * 7 + 12 * 3);
     word_refused("backup:4096",
                  "\"backup:4096\": write backup:B with a whole number B, "
                  "0..4095");

@@ -63,14 +63,17 @@ static void single_steps_are_exchanged_each(void **state)
 }
 
 /* Each worker's own, and without an end. */
-static void easgd_knows_no_end(void **state)
+static void single_rounds_know_no_end(void **state)
 {
+    static const enum gw_policy_kind kinds[] = {GW_POLICY_DOWNPOUR,
+                                                GW_POLICY_EASGD};
     (void)state;
     no_meetings();
-    for (uint64_t t = 1; t <= 6; t++) {
-        struct gw_rounds rounds = rounds_of(GW_POLICY_EASGD, t, 0, 10);
+    for (uint64_t t = 1; t <= 12; t++) {
+        struct gw_rounds rounds = rounds_of(kinds[t % 2], (t + 1) / 2, 0, 10);
         for (uint64_t clock = 0; clock < 20; clock++)
-            assert_int_equal(gw_rounds_next(&rounds, 0, clock), clock + t);
+            assert_int_equal(gw_rounds_next(&rounds, 0, clock),
+                             clock + (t + 1) / 2);
     }
 }
 
@@ -350,7 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(single_steps_are_exchanged_each),
-        cmocka_unit_test(easgd_knows_no_end),
+        cmocka_unit_test(single_rounds_know_no_end),
         cmocka_unit_test(rounds_end_with_the_phase),
         cmocka_unit_test(parts_take_turns_and_meet),
         cmocka_unit_test(parts_lie_apart),

@@ -20,7 +20,7 @@ static struct gw_straggle *parse(const char *text)
 {
     struct gw_straggle *straggle = NULL;
     struct gw_error error = {.text = ""};
-    if (gw_straggle_parse(text, &straggle, &error) != GW_OK)
+    if (gw_straggle_parse(text, "", &straggle, &error) != GW_OK)
         fail_msg("%s", error.text);
     return straggle;
 }
@@ -122,7 +122,8 @@ static enum gw_status read_trace(const char *text,
     assert_int_equal(write(file, text, strlen(text)), strlen(text));
     close(file);
     snprintf(word, sizeof word, "trace %s", path);
-    enum gw_status status = gw_straggle_parse(word, straggle_p, error);
+    enum gw_status status =
+        gw_straggle_parse(word, "elsewhere/a.study", straggle_p, error);
     unlink(path);
     return status;
 }
@@ -168,7 +169,7 @@ static void bad_traces_are_refused(void **state)
             fail_msg("%s", error.text);
     }
     struct gw_error error = {.text = ""};
-    assert_int_equal(gw_straggle_parse("trace /nowhere", &straggle, &error),
+    assert_int_equal(gw_straggle_parse("trace /nowhere", "", &straggle, &error),
                      GW_EIO);
     assert_null(straggle);
 }
@@ -195,7 +196,7 @@ static void other_words_are_refused(void **state)
     struct gw_straggle *straggle = NULL;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         struct gw_error error = {.text = ""};
-        if (gw_straggle_parse(words[i], &straggle, &error) != GW_EUSAGE)
+        if (gw_straggle_parse(words[i], "", &straggle, &error) != GW_EUSAGE)
             fail_msg("\"%s\" is taken", words[i]);
         assert_non_null(strstr(error.text, "is no law of stragglers"));
     }

@@ -170,17 +170,16 @@ static void a_run_is_known_by_what_it_depends_on(void **state)
     assert_string_equal(id[0], id[8]);
 }
 
-/* A trace is its numbers, not its name. */
+/* A trace is its numbers, not its name. It is beside the study file. */
 static void another_trace_is_another_run(void **state)
 {
-    char text[160], path[96], id[3][GW_STUDY_ID_BYTES];
+    char path[96], id[3][GW_STUDY_ID_BYTES];
     (void)state;
     snprintf(path, sizeof path, "%s/trace", dir);
-    snprintf(text, sizeof text,
-             "job = \"a.job\"; grid = { straggler = \"trace %s\"; };", path);
     for (size_t i = 0; i < 3; i++) {
         write_file("trace", i == 1 ? "1 2\n" : "1 3\n");
-        id_of(text, id[i]);
+        id_of("job = \"a.job\"; grid = { straggler = \"trace trace\"; };",
+              id[i]);
     }
     unlink(path);
     assert_string_not_equal(id[0], id[1]);
