@@ -11,9 +11,9 @@ enum gw_status gw_placement_parse(const char *text,
                                   struct gw_placement *placement_p,
                                   struct gw_error *error)
 {
-    struct gw_placement placement = {.apart = strcmp(text, "apart") == 0};
+    struct gw_placement placement = {.shared = strcmp(text, "apart") != 0};
     char rest;
-    if (!placement.apart && strcmp(text, "together") != 0 &&
+    if (placement.shared && strcmp(text, "together") != 0 &&
         (sscanf(text, "spare %4" SCNu32 " %c", &placement.spare, &rest) != 1 ||
          strchr(text, '-')))
         return gw_fail(error, GW_EUSAGE,
@@ -28,7 +28,7 @@ enum gw_status gw_placement_fits(const struct gw_placement *placement,
                                  uint32_t workers,
                                  struct gw_error *error)
 {
-    if (placement->apart || placement->spare <= workers)
+    if (placement->spare <= workers)
         return GW_OK;
     return gw_fail(error, GW_EUSAGE,
                    "placement spare %" PRIu32 ": with %" PRIu32
@@ -74,7 +74,7 @@ enum gw_status gw_placement_fill(const struct gw_placement *placement,
     if (!has)
         return gw_fail(error, GW_ENOMEM, "no memory for hosts");
     for (uint32_t server = 0; server < servers; server++) {
-        if (placement->apart) {
+        if (!placement->shared) {
             host[server] = workers + server;
             continue;
         }

@@ -9,8 +9,8 @@
 /* A server's host is the worker's of that rank, or one without workers, which
    are numbered from the count of workers on. */
 struct gw_placement {
-    int apart;      /* every server has a host of its own */
-    uint32_t spare; /* else: hosts without a worker */
+    int shared;     /* on workers' hosts; else each has a host of its own */
+    uint32_t spare; /* shared: and on so many without a worker */
 };
 
 /*

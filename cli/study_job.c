@@ -47,7 +47,6 @@ static enum gw_status simulate(const struct gw_study *study,
     struct gw_simulate_options job = {
         .config = config,
         .seed = config->train.seed,
-        .placement.apart = 1,
         .step_us = study->step_us,
         .sample_us = study->sample_us,
         .record = record,

@@ -76,7 +76,7 @@ static void simulate(const struct scale *scale)
              (uintmax_t)scale->hidden);
     snprintf(steps, sizeof steps, "train.steps=%d", STEPS);
     cluster_config(config, settings);
-    assert_int_equal(gw_straggle_parse("none", &straggle, &error), GW_OK);
+    assert_int_equal(gw_straggle_parse("none", "", &straggle, &error), GW_OK);
     const struct gw_simulate_options options = {
         .config = config,
         .seed = 1,
@@ -140,8 +140,8 @@ static double apart_s(const struct scale *scale)
 static void servers_apart_are_the_limit_where_they_are_few(void **state)
 {
     const struct scale few[] = {
-        {16, 4, HIDDEN_1_GB, {.apart = 1}},
-        {100, 10, HIDDEN_1_GB, {.apart = 1}},
+        {16, 4, HIDDEN_1_GB, {0}},
+        {100, 10, HIDDEN_1_GB, {0}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
@@ -151,8 +151,8 @@ static void servers_apart_are_the_limit_where_they_are_few(void **state)
 static void workers_are_the_limit_where_servers_are_many(void **state)
 {
     const struct scale many[] = {
-        {8, 8, HIDDEN_1_GB, {.apart = 1}},
-        {8, 16, HIDDEN_1_GB, {.apart = 1}},
+        {8, 8, HIDDEN_1_GB, {0}},
+        {8, 16, HIDDEN_1_GB, {0}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
@@ -172,10 +172,10 @@ static double spare_s(const struct scale *scale)
 static void spare_hosts_take_their_part(void **state)
 {
     const struct scale spare[] = {
-        {8, 8, HIDDEN_1_GB, {.spare = 0}},
-        {8, 38, 4 * HIDDEN_1_GB, {.spare = 2}},
-        {8, 22, 4 * HIDDEN_1_GB, {.spare = 4}},
-        {8, 8, HIDDEN_1_GB, {.spare = 8}},
+        {8, 8, HIDDEN_1_GB, {.shared = 1}},
+        {8, 38, 4 * HIDDEN_1_GB, {.shared = 1, .spare = 2}},
+        {8, 44, 4 * HIDDEN_1_GB, {.shared = 1, .spare = 4}},
+        {8, 8, HIDDEN_1_GB, {.shared = 1, .spare = 8}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof spare / sizeof *spare; i++)
