@@ -142,11 +142,12 @@ static void post_want(struct gw_client_want *want)
     gw_want_encode(&what, want->bytes);
     want->sending = 1;
     want->send = (struct gw_send){
-        /* a want that may be answered at once leaves behind the pushes, since
-           the answer lies where they land */
+        /* a want that may be answered at once leaves behind the key's pushes,
+           since the answer lies where they land, and ahead of other keys' */
         .frame = {.kind = GW_FRAME_WANT,
-                  .chunk =
-                      client->may_jump || client->each ? GW_CHUNK_NONE : first,
+                  .chunk = client->may_jump || client->each
+                               ? map->key_chunk[want->key + 1] - 1
+                               : first,
                   .length = GW_WANT_BYTES,
                   .decision = atomic_load(&client->decision)},
         .payload = want->bytes,

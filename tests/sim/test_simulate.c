@@ -161,20 +161,25 @@ static void a_network_takes_its_time(void **state)
 
 #define SPANS_MAX 200
 #define STEP_3_US 2200 /* of 24 samples */
+#define SYNC      "cluster.policy=sync"
 
 /* Three layers, a worker and a server; returns the time as time_of does. */
 static double
-time_of_3(const char *accumulate, const char *batch, const char *network)
+time_of_3(const char *policy, unsigned batches, const char *network)
 {
-    const char *settings[] = {"cluster.workers=1",
+    char accumulate[32], batch[32];
+    const char *settings[] = {policy,
+                              accumulate,
+                              batch,
+                              "cluster.workers=1",
                               "cluster.servers=1",
                               "train.steps=20",
                               "model.layers=[784, 64, 784, 10]",
                               "optimizer.lr=0.001",
-                              accumulate,
-                              batch,
                               NEVER,
                               NULL};
+    snprintf(accumulate, sizeof accumulate, "train.accumulate=%u", batches);
+    snprintf(batch, sizeof batch, "train.batch=%u", 24 / batches);
     struct gw_error error;
     if (run(settings, "none", network, 1000, &error) != GW_OK)
         fail_msg("%s", error.text);
@@ -199,13 +204,10 @@ static size_t read_lengths(uint64_t length[SPANS_MAX])
 /* To the microsecond, also where a part of them is made at a time. */
 static void parts_of_a_step_come_to_its_whole(void **state)
 {
-    static const char *const how[][2] = {
-        {"train.accumulate=1", "train.batch=24"},
-        {"train.accumulate=4", "train.batch=6"}};
     uint64_t length[SPANS_MAX];
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        time_of_3(how[i][0], how[i][1], "unlimited");
+    for (unsigned batches = 1; batches <= 4; batches *= 4) {
+        time_of_3(SYNC, batches, "unlimited");
         size_t n = read_lengths(length), short_ones = 0;
         assert_int_equal(n, STEPS);
         for (size_t k = 0; k < n; k++)
@@ -227,9 +229,7 @@ static void gradients_leave_while_others_are_made(void **state)
     (void)state;
     assert_true((64 * 784 + 784) * 4 / bytes_per_us <
                 STEP_3_US * 784 * 64 / FLOP_3);
-    double step_us =
-        1e6 / STEPS *
-        time_of_3("train.accumulate=1", "train.batch=24", "5 Gbit/s");
+    double step_us = 1e6 / STEPS * time_of_3(SYNC, 1, "5 Gbit/s");
     printf("# %.1f us over computing, of which %.1f are the lowest layer's\n",
            step_us - STEP_3_US, lowest_us);
     assert_in_range((uint64_t)(step_us - STEP_3_US), (uint64_t)lowest_us,
@@ -243,7 +243,7 @@ static void forward_waits_for_the_layer_that_it_needs(void **state)
     const uint64_t lowest_us = (uint64_t)(STEP_3_US * 784 * 64 / FLOP_3);
     uint64_t length[SPANS_MAX];
     (void)state;
-    time_of_3("train.accumulate=1", "train.batch=24", "1 Gbit/s");
+    time_of_3(SYNC, 1, "1 Gbit/s");
     size_t n = read_lengths(length);
     assert_true(n > STEPS);
     assert_int_equal(length[0], lowest_us);
@@ -251,6 +251,22 @@ static void forward_waits_for_the_layer_that_it_needs(void **state)
     for (size_t i = 0; i < n && sum < STEP_3_US; i++)
         sum += length[i];
     assert_int_equal(sum, STEP_3_US);
+}
+
+/* A single push is answered when it is in, while other keys' leave: after all
+   gradients the last key's weights are still to come, and no more, but that
+   chunks are not parted. */
+static void single_pushes_are_answered_while_others_leave(void **state)
+{
+    const double bytes_per_us = 1e2 / 8, chunk_us = 65536 / bytes_per_us;
+    const double all_us = (784 * 64 + 64 * 784 + 784 * 10) * 4 / bytes_per_us;
+    const double largest_us = 64 * 784 * 4 / bytes_per_us;
+    (void)state;
+    double step_us =
+        1e6 / STEPS * time_of_3("cluster.policy=async", 1, "100 Mbit/s");
+    printf("# %.0f us, of which gradients take %.0f\n", step_us, all_us);
+    assert_in_range((uint64_t)step_us, (uint64_t)all_us,
+                    (uint64_t)(all_us + largest_us + 2 * chunk_us + STEP_3_US));
 }
 
 /* ---- the same ---- */
@@ -353,6 +369,7 @@ int main(void)
         cmocka_unit_test(parts_of_a_step_come_to_its_whole),
         cmocka_unit_test(gradients_leave_while_others_are_made),
         cmocka_unit_test(forward_waits_for_the_layer_that_it_needs),
+        cmocka_unit_test(single_pushes_are_answered_while_others_leave),
         cmocka_unit_test(a_run_is_the_same_again),
         cmocka_unit_test(policies_meet_the_same_stragglers),
         cmocka_unit_test(a_run_that_takes_too_long_is_given_up),
