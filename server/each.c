@@ -153,8 +153,9 @@ void gw_each_complete(struct gw_server *server, uint32_t index)
             continue;
         if (!apply(server, rank, index))
             return;
-        gw_session_answer(server, index);
+        /* what is decided by it comes before the answers that it allows */
         count_push(server, rank);
+        gw_session_answer(server, index);
     }
 }
 
