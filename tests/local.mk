@@ -202,7 +202,8 @@ endif
 
 # Measuring programs: run by hand, on a quiet machine.
 EXTRA_DIST += %D%/perf/ddp.py %D%/perf/jobs.py %D%/perf/netlab.py \
-	%D%/perf/predicted.py %D%/perf/slowed.py %D%/perf/straggled.py
+	%D%/perf/predicted.py %D%/perf/slowed.py %D%/perf/straggled.py \
+	docs/studies/prediction.md
 GW_BENCHES = \
 	%D%/perf/bench_model
 EXTRA_PROGRAMS += $(GW_BENCHES)

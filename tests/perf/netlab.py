@@ -1,6 +1,7 @@
 """Hosts for the measurements in this directory: a network namespace each, behind a
 bridge, with as much up and down as asked for. Needs root, ip and tc (iproute2)."""
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -114,7 +115,7 @@ class Lab:
             remove(name)
 
 
-# ---- what bare TCP makes of a line ----
+# ---- what bare TCP makes of it ----
 
 PORT = 7077
 PINGS = 200
@@ -155,39 +156,53 @@ def bounce(conn, begins):
 
 
 def end_of_line(begins, conns):
-    """One end: prints bytes per second that come while as much goes, and seconds."""
+    """One end of two connections: prints seconds one way, waits for a line, and
+    prints bytes per second that come while as much goes."""
     for conn in conns:
         conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    seconds = bounce(conns[0], begins)
-    out, back = conns[1:] if begins else conns[:0:-1]
+    print(bounce(conns[0], begins), flush=True)
+    sys.stdin.readline()
+    out, back = conns if begins else conns[::-1]
     threading.Thread(target=pour, args=[out], daemon=True).start()
-    print(drink(back), seconds, flush=True)
+    print(drink(back), flush=True)
 
 
-def line(lab, one, other):
-    """(bytes per second in each direction while both are busy, seconds one way) of
-    bare TCP between two hosts."""
-    def start(host, role):
-        return subprocess.Popen(
-            lab.on(host) + [sys.executable, __file__, role, lab.addresses[one]],
-            stdout=subprocess.PIPE, text=True)
-    with start(one, "serve") as server:
-        server.stdout.readline()  # it listens
-        with start(other, "ask") as client:
-            ends = [list(map(float, end.stdout.readline().split()))
-                    for end in (server, client)]
-    return statistics.mean(end[0] for end in ends), ends[1][1]
+def start_end(lab, host, role, address):
+    return subprocess.Popen(lab.on(host) + [sys.executable, __file__, role, *address],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def lines(lab, some, others):
+    """(bytes per second that go and come at each host while all of `some` are busy in
+    both directions with all of `others`, seconds one way) of bare TCP."""
+    ends, seconds = [], []
+    try:
+        for i, pair in enumerate(itertools.product(some, others)):
+            address = lab.addresses[pair[0]], str(PORT + i)
+            ends.append(start_end(lab, pair[0], "serve", address))
+            ends[-1].stdout.readline()  # it listens
+            ends.append(start_end(lab, pair[1], "ask", address))
+            seconds += [float(end.stdout.readline()) for end in ends[-2:]]
+        for end in ends:
+            end.stdin.write("\n")
+            end.stdin.flush()
+        rate = sum(float(end.stdout.readline()) for end in ends)
+    finally:
+        for end in ends:
+            end.kill()
+            end.communicate()
+    return rate / (len(some) + len(others)), statistics.median(seconds)
 
 
 def main():
-    role, address = sys.argv[1:]
+    role, address, port = sys.argv[1:]
     if role == "serve":
-        with socket.create_server((address, PORT)) as listener:
+        with socket.create_server((address, int(port))) as listener:
             print("listens", flush=True)
-            end_of_line(False, [listener.accept()[0] for _ in range(3)])
+            end_of_line(False, [listener.accept()[0] for _ in range(2)])
     else:
-        end_of_line(True, [socket.create_connection((address, PORT), 10)
-                           for _ in range(3)])
+        end_of_line(True, [socket.create_connection((address, int(port)), 10)
+                           for _ in range(2)])
 
 
 if __name__ == "__main__":
