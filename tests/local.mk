@@ -210,8 +210,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 endif
 
 # Measuring programs: run by hand, on a quiet machine.
-EXTRA_DIST += %D%/perf/ddp.py %D%/perf/jobs.py %D%/perf/slowed.py \
-	%D%/perf/straggled.py
+EXTRA_DIST += %D%/perf/ddp.py %D%/perf/jobs.py %D%/perf/netlab.py \
+	%D%/perf/predicted.py %D%/perf/slowed.py %D%/perf/straggled.py \
+	docs/studies/prediction.md
 GW_BENCHES = \
 	%D%/perf/bench_model
 EXTRA_PROGRAMS += $(GW_BENCHES)
@@ -223,6 +224,9 @@ bench: bench-programs gradweir$(EXEEXT)
 # what policies keep of two unlike workers' speeds; needs python3
 bench-slowed: gradweir$(EXEEXT)
 	python3 $(srcdir)/tests/perf/slowed.py --gradweir ./gradweir$(EXEEXT)
+# jobs on slow networks, beside a simulated study; needs python3 and root
+bench-predicted: gradweir$(EXEEXT)
+	python3 $(srcdir)/tests/perf/predicted.py --gradweir ./gradweir$(EXEEXT)
 # sync and backup:1 under stragglers, beside their simulation
 if HAVE_CMOCKA
 EXTRA_PROGRAMS += %D%/perf/straggled
@@ -232,7 +236,7 @@ bench-straggled: gradweir$(EXEEXT) %D%/perf/straggled$(EXEEXT)
 	  --gradweir ./gradweir$(EXEEXT) \
 	  --simulator %D%/perf/straggled$(EXEEXT)
 endif
-.PHONY: bench bench-programs bench-slowed bench-straggled
+.PHONY: bench bench-predicted bench-programs bench-slowed bench-straggled
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of

@@ -25,6 +25,15 @@ log = {{ every = 1; }};
 """
 
 
+def steps_of(record):
+    """(seconds since the job began, step) of each line so far."""
+    with open(record, encoding="ascii") as lines:
+        whole = [line for line in lines if line.endswith("\n")]
+    lines = [json.loads(line) for line in whole]
+    return [(one["wall_s"], one["step"]) for one in lines
+            if "wall_s" in one and "step" in one]
+
+
 class Interruptions:
     """Stops and continues a process: `plan` yields (begin, end) in seconds from
     now, in order, and each stop that was made is kept in `made`, by the
@@ -54,24 +63,28 @@ class Interruptions:
 
 
 class Job:
-    """A job with one server; `settings` are --set assignments over TEXT."""
+    """A job; `settings` are --set assignments over `text`. With a `lab` (netlab.py)
+    the coordinator is on its first host, and the others on one each."""
 
-    def __init__(self, gradweir, scratch, name, workers, settings):
+    def __init__(self, gradweir, scratch, name, workers, settings, servers=1,
+                 text=TEXT, lab=None):
         self.gradweir, self.processes, self.workers = gradweir, [], []
+        self.lab = lab
         self.record = os.path.join(scratch, name + ".json")
         job = os.path.join(scratch, "job")
-        with open(job, "w", encoding="ascii") as text:
-            text.write(TEXT)
+        with open(job, "w", encoding="ascii") as lines:
+            lines.write(text)
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.record)
         arguments = ["coordinator", job, "--json", self.record]
-        for setting in [f"cluster.workers={workers}", "cluster.servers=1",
-                        *settings]:
+        for setting in [f"cluster.workers={workers}",
+                        f"cluster.servers={servers}", *settings]:
             arguments += ["--set", setting]
         try:
             coordinator = self.start(arguments, stdout=subprocess.PIPE)
             address = self.address_of(coordinator)
-            self.start(["server", "--join", address])
+            for _ in range(servers):
+                self.start(["server", "--join", address])
             for rank in range(workers):
                 self.workers.append(self.start(
                     ["worker", "--join", address, "--rank", str(rank)]))
@@ -82,7 +95,12 @@ class Job:
     def start(self, arguments, stdout=subprocess.DEVNULL):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("OPENBLAS_")}
-        process = subprocess.Popen([self.gradweir] + arguments, stdout=stdout,
+        command = [self.gradweir] + arguments
+        if self.lab:
+            host = len(self.processes)
+            command = (self.lab.on(host) + command +
+                       ["--set", f"cluster.interface={self.lab.addresses[host]}"])
+        process = subprocess.Popen(command, stdout=stdout,
                                    stderr=subprocess.DEVNULL, env=environment,
                                    text=True)
         self.processes.append(process)
@@ -97,12 +115,16 @@ class Job:
         sys.exit("the coordinator says nothing; try its command by hand")
 
     def steps(self):
-        """(seconds since the job began, step) of each line so far."""
+        return steps_of(self.record)
+
+    def wait(self, seconds):
+        """Until it has ended, and says what its record says at the end."""
+        end = time.monotonic() + seconds
+        for process in self.processes:
+            if process.wait(max(0, end - time.monotonic())) != 0:
+                sys.exit(f"{process.args} failed; try it by hand")
         with open(self.record, encoding="ascii") as lines:
-            whole = [line for line in lines if line.endswith("\n")]
-        lines = [json.loads(line) for line in whole]
-        return [(one["wall_s"], one["step"]) for one in lines
-                if "wall_s" in one and "step" in one]
+            return json.loads(lines.readlines()[-1])
 
     def close(self):
         for process in self.processes:
