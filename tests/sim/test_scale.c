@@ -41,6 +41,7 @@ static char record[] = "/tmp/gradweir-scale-XXXXXX";
 struct scale {
     uint64_t workers, servers, hidden;
     struct gw_placement placement;
+    const char *policy, *set; /* NULL: sync, and nothing */
 };
 
 static double model_bytes(const struct scale *scale)
@@ -51,18 +52,19 @@ static double model_bytes(const struct scale *scale)
 
 static void simulate(const struct scale *scale)
 {
-    char workers[40], servers[40], layers[60], steps[40];
+    char workers[40], servers[40], layers[60], steps[40], policy[60];
     const char *settings[] = {"train.arithmetic=none",
                               "train.eval_every=never",
                               "train.epochs=0",
                               "train.global_batch=0",
                               "train.batch=1",
-                              "cluster.policy=sync",
                               "log.every=1",
+                              policy,
                               workers,
                               servers,
                               layers,
                               steps,
+                              scale->set,
                               NULL};
     struct gw_config *config = calloc(1, sizeof *config);
     struct gw_straggle *straggle;
@@ -74,6 +76,8 @@ static void simulate(const struct scale *scale)
              (uintmax_t)scale->servers);
     snprintf(layers, sizeof layers, "model.layers=[784, %ju, 10]",
              (uintmax_t)scale->hidden);
+    snprintf(policy, sizeof policy, "cluster.policy=%s",
+             scale->policy ? scale->policy : "sync");
     snprintf(steps, sizeof steps, "train.steps=%d", STEPS);
     cluster_config(config, settings);
     assert_int_equal(gw_straggle_parse("none", "", &straggle, &error), GW_OK);
@@ -140,8 +144,8 @@ static double apart_s(const struct scale *scale)
 static void servers_apart_are_the_limit_where_they_are_few(void **state)
 {
     const struct scale few[] = {
-        {16, 4, HIDDEN_1_GB, {0}},
-        {100, 10, HIDDEN_1_GB, {0}},
+        {16, 4, HIDDEN_1_GB, {0}, NULL, NULL},
+        {100, 10, HIDDEN_1_GB, {0}, NULL, NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
@@ -151,8 +155,8 @@ static void servers_apart_are_the_limit_where_they_are_few(void **state)
 static void workers_are_the_limit_where_servers_are_many(void **state)
 {
     const struct scale many[] = {
-        {8, 8, HIDDEN_1_GB, {0}},
-        {8, 16, HIDDEN_1_GB, {0}},
+        {8, 8, HIDDEN_1_GB, {0}, NULL, NULL},
+        {8, 16, HIDDEN_1_GB, {0}, NULL, NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
@@ -172,14 +176,40 @@ static double spare_s(const struct scale *scale)
 static void spare_hosts_take_their_part(void **state)
 {
     const struct scale spare[] = {
-        {8, 8, HIDDEN_1_GB, {.shared = 1}},
-        {8, 38, 4 * HIDDEN_1_GB, {.shared = 1, .spare = 2}},
-        {8, 44, 4 * HIDDEN_1_GB, {.shared = 1, .spare = 4}},
-        {8, 8, HIDDEN_1_GB, {.shared = 1, .spare = 8}},
+        {8, 8, HIDDEN_1_GB, {.shared = 1}, NULL, NULL},
+        {8, 38, 4 * HIDDEN_1_GB, {.shared = 1, .spare = 2}, NULL, NULL},
+        {8, 44, 4 * HIDDEN_1_GB, {.shared = 1, .spare = 4}, NULL, NULL},
+        {8, 8, HIDDEN_1_GB, {.shared = 1, .spare = 8}, NULL, NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof spare / sizeof *spare; i++)
         assert_takes(&spare[i], spare_s(&spare[i]));
+}
+
+/* ---- nothing that there is not is looked at ---- */
+
+/* Whoever reads or writes a payload's memory faults: it has none. */
+static void whatever_pushes_gradients_goes(void **state)
+{
+    static const char *const how[][2] = {
+        {"sync", "train.clip=1"},
+        {"sync", "optimizer.kind=lamb"},
+        {"sync", "train.accumulate=2"},
+        {"backup:1", NULL},
+        {"ssp:2", "optimizer.kind=adamw"},
+        {"stale-lr:2", NULL},
+        {"dc-async", "policy.adaptive=true"},
+        {"sync until 3, async", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        const struct scale scale = {.workers = 4,
+                                    .servers = 2,
+                                    .hidden = HIDDEN_1_GB / 100,
+                                    .policy = how[i][0],
+                                    .set = how[i][1]};
+        simulate(&scale);
+    }
 }
 
 /* ---- the tests ---- */
@@ -207,6 +237,7 @@ int main(void)
         cmocka_unit_test(servers_apart_are_the_limit_where_they_are_few),
         cmocka_unit_test(workers_are_the_limit_where_servers_are_many),
         cmocka_unit_test(spare_hosts_take_their_part),
+        cmocka_unit_test(whatever_pushes_gradients_goes),
     };
     return cmocka_run_group_tests_name("scale", tests, open_all, close_all);
 }

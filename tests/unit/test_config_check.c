@@ -68,6 +68,8 @@ static void good_jobs_pass_the_check(void **state)
     check_passes(SETTINGS("train.batch=0", "train.global_batch=100",
                           "train.split=speed", "train.split_from=run.json"));
     check_passes(SETTINGS("cluster.transport=tcp"));
+    check_passes(SETTINGS("train.arithmetic=none", "cluster.transport=sim",
+                          "train.eval_every=never", "cluster.policy=async"));
 }
 
 static void contradictions_are_refused(void **state)
@@ -116,6 +118,29 @@ static void contradictions_are_refused(void **state)
     check_refuses(SETTINGS("server.pin=true"),
                   "server.pin: this version binds no threads to cores; leave "
                   "it false, and start the process with taskset");
+}
+
+#define NOTHING "train.arithmetic=none"
+#define NEVER   "train.eval_every=never"
+#define SIM     "cluster.transport=sim"
+
+static void what_is_not_computed_is_refused(void **state)
+{
+    (void)state;
+    check_refuses(SETTINGS(NOTHING, NEVER),
+                  "train.arithmetic: none is for simulations, which gradweir "
+                  "study makes; leave it at full");
+    check_refuses(SETTINGS(NOTHING, SIM),
+                  "train.arithmetic: none leaves nothing to score; set "
+                  "train.eval_every to \"never\"");
+    check_refuses(SETTINGS(NOTHING, SIM, NEVER, "checkpoint.dir=ck"),
+                  "train.arithmetic: none leaves nothing to keep; leave "
+                  "checkpoint.dir empty");
+    check_refuses(SETTINGS(NOTHING, SIM, NEVER,
+                           "cluster.policy=sync until 5, downpour:4"),
+                  "train.arithmetic: none is for policies that push gradients, "
+                  "cluster.policy = \"sync until 5, downpour:4\" has steps of "
+                  "the workers' own");
 }
 
 static void streaming_says_why_not(void **state)
@@ -194,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_jobs_pass_the_check),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(what_is_not_computed_is_refused),
         cmocka_unit_test(streaming_says_why_not),
         cmocka_unit_test(not_in_this_version),
         cmocka_unit_test(jobs_too_long_to_send_are_refused),
