@@ -109,7 +109,8 @@ static double wire_bytes(const struct gw_frame *frame)
     return (double)(GW_FRAME_BYTES + frame->length);
 }
 
-/* Takes the next send; the line is busy until it has left. Returns how long. */
+/* Takes the next send; the line is busy until it has left. Returns its bytes.
+ */
 static double begin_send(struct gw_sim_link *end, double rate)
 {
     end->leaving = gw_link_next(&end->base);
@@ -140,6 +141,7 @@ static void fetch_end(const struct gw_sim_link *end)
                                     offsetof(struct gw_sim_link, process));
 }
 
+/* Ends first, then what they point to, then what that points to. */
 static void turn_out_nears(const struct gw_sim_turn *turn, int others)
 {
     const struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);

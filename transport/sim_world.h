@@ -16,7 +16,7 @@
 static inline void gw_sim_fetch(const void *memory, size_t bytes)
 {
     const char *at = memory;
-    for (size_t line = 0; line < bytes; line += GW_CACHE_LINE)
+    for (size_t line = 0; at && line < bytes; line += GW_CACHE_LINE)
         __builtin_prefetch(at + line, 1);
 }
 
@@ -62,9 +62,8 @@ struct gw_sim_turn {
     /* Takes the next frame: its bytes, and in *from_us since when it is there,
        if that is not now. */
     double (*begin)(struct gw_sim_turn *turn, double *from_us);
-    /* It is the second to begin, or the next: large worlds do not fit into a
-       cache, so what that needs may be asked for now. */
-    /* Asks for its own memory, or for what that points to. */
+    /* So many events before its port's: asks for its own memory, then for what
+       that points to. */
     void (*nears)(const struct gw_sim_turn *turn, int others);
     void (*done)(struct gw_sim_turn *turn); /* it is through */
 };
