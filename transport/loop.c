@@ -76,6 +76,26 @@ void gw_loop_post(struct gw_loop *loop, struct gw_task *task)
     loop->ops->post(loop, task);
 }
 
+void gw_loop_unpost(struct gw_loop *loop, struct gw_task *task)
+{
+    loop->ops->unpost(loop, task);
+    atomic_store(&task->queued, 0);
+}
+
+void gw_tasks_remove(struct gw_task **first,
+                     struct gw_task ***last_p,
+                     struct gw_task *task)
+{
+    struct gw_task **place = first;
+    while (*place && *place != task)
+        place = &(*place)->next;
+    if (!*place)
+        return;
+    *place = task->next;
+    if (!*place)
+        *last_p = place;
+}
+
 void gw_loop_work(struct gw_loop *loop, struct gw_work *work)
 {
     loop->ops->work(loop, work);

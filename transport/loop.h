@@ -147,6 +147,7 @@ struct gw_loop_ops {
     /* Tells the loop that its earliest timer may have changed. */
     void (*timers_changed)(struct gw_loop *loop);
     void (*post)(struct gw_loop *loop, struct gw_task *task);
+    void (*unpost)(struct gw_loop *loop, struct gw_task *task);
     void (*work)(struct gw_loop *loop, struct gw_work *work);
     void (*cancel)(struct gw_loop *loop, struct gw_work *work);
     void (*random)(struct gw_loop *loop, void *bytes, size_t n);
@@ -201,6 +202,17 @@ uint64_t gw_loop_next_due(const struct gw_loop *loop);
  * is still queued is not queued twice. Thread: any.
  */
 void gw_loop_post(struct gw_loop *loop, struct gw_task *task);
+
+/*
+ * After this `run` will not be called, so that the task may be freed; also for
+ * one that is not queued. Not from within a task.
+ */
+void gw_loop_unpost(struct gw_loop *loop, struct gw_task *task);
+
+/* Takes a task out of a queue, if it is there; for implementations. */
+void gw_tasks_remove(struct gw_task **first,
+                     struct gw_task ***last_p,
+                     struct gw_task *task);
 
 /* Runs `work->run` on another thread, then `work->done` here. */
 void gw_loop_work(struct gw_loop *loop, struct gw_work *work);

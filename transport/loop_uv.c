@@ -84,6 +84,14 @@ static void post(struct gw_loop *loop, struct gw_task *task)
     uv_async_send(&self->wake);
 }
 
+static void unpost(struct gw_loop *loop, struct gw_task *task)
+{
+    struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    pthread_mutex_lock(&self->tasks_mutex);
+    gw_tasks_remove(&self->tasks_first, &self->tasks_last, task);
+    pthread_mutex_unlock(&self->tasks_mutex);
+}
+
 struct uv_work {
     uv_work_t request;
     struct gw_work *work;
@@ -169,6 +177,7 @@ static const struct gw_loop_ops uv_ops = {
     .now_us = now_us,
     .timers_changed = timers_changed,
     .post = post,
+    .unpost = unpost,
     .work = queue_work,
     .cancel = cancel_work,
     .random = random_bytes,

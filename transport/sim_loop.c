@@ -76,6 +76,14 @@ static void post(struct gw_loop *loop, struct gw_task *task)
         gw_sim_schedule(process->sim, &process->tasks, process->sim->now_us);
 }
 
+static void unpost(struct gw_loop *loop, struct gw_task *task)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    gw_tasks_remove(&process->tasks_first, &process->tasks_last, task);
+    if (!process->tasks_first)
+        gw_sim_cancel(process->sim, &process->tasks);
+}
+
 struct sim_work {
     struct gw_sim_event event;
     struct gw_work *work;
@@ -349,6 +357,7 @@ static const struct gw_loop_ops sim_loop_ops = {
     .now_us = now_us,
     .timers_changed = timers_changed,
     .post = post,
+    .unpost = unpost,
     .work = queue_work,
     .cancel = cancel_work,
     .random = random_bytes,

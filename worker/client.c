@@ -207,6 +207,9 @@ void gw_client_close(struct gw_client *client)
         gw_peer_is_up(client->coordinator, 0))
         last_words(client);
     gw_loop_unshare(client->loop);
+    /* it may have failed before they ran */
+    gw_loop_unpost(client->loop, &client->runs_task);
+    gw_loop_unpost(client->loop, &client->stop_task);
     gw_timer_stop(client->loop, &client->watch);
     gw_member_close(client->member);
     gw_client_files_close(client);
