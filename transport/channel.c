@@ -10,12 +10,17 @@
 /* An unacknowledged peer is told after this many messages at the latest. */
 #define MESSAGES_UNTOLD 8
 
+/* Who has been told more than this is told something now and then: a ring is
+   not to be widened in the middle of a job. */
+#define MESSAGES_FEW 4
+
 /* One message in the ring, its bytes behind it. */
 struct gw_channel_record {
     struct gw_send send;
     struct gw_channel_record *next;
     struct gw_channel *channel;
-    size_t end; /* of the record, an offset into the ring */
+    const uint8_t *ring; /* that it is in */
+    size_t end;          /* of the record, an offset into that */
     uint64_t number;
     int on_link;
 };
@@ -25,13 +30,17 @@ static size_t aligned(size_t bytes)
     return (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
 }
 
+/* Nothing is in the ring; the one before may have messages still. */
+static int is_empty(const struct gw_channel *channel)
+{
+    return !channel->last || channel->last->ring != channel->ring;
+}
+
 /* Contiguous bytes that are free at the tail, for the record to come. */
 static size_t room_at_tail(const struct gw_channel *channel)
 {
-    if (!channel->first)
-        return GW_CHANNEL_BYTES;
-    if (channel->tail > channel->head)
-        return GW_CHANNEL_BYTES - channel->tail;
+    if (is_empty(channel) || channel->tail > channel->head)
+        return channel->bytes - channel->tail;
     return channel->head - channel->tail;
 }
 
@@ -44,16 +53,38 @@ static struct gw_channel_record *record_at(struct gw_channel *channel,
 /* Frees from the front what is acknowledged and on no link. */
 static void shrink(struct gw_channel *channel)
 {
-    while (channel->first && !channel->first->on_link &&
-           channel->first->number <= channel->acked) {
-        channel->first = channel->first->next;
-        if (!channel->first) {
-            channel->last = NULL;
-            channel->head = channel->tail = 0;
-            return;
-        }
-        channel->head = (size_t)((uint8_t *)channel->first - channel->ring);
+    struct gw_channel_record *first = channel->first;
+    while (first && !first->on_link && first->number <= channel->acked)
+        first = first->next;
+    if (first == channel->first)
+        return;
+    channel->first = first;
+    if (!first) {
+        channel->last = NULL;
+        channel->head = channel->tail = 0;
+    } else if (first->ring == channel->ring) {
+        channel->head = (size_t)((uint8_t *)first - channel->ring);
+    } else {
+        return; /* all that the wider one has is behind it */
     }
+    free(channel->ring_few);
+    channel->ring_few = NULL;
+}
+
+/* What the ring of a few still has stays there until it is let go. */
+static enum gw_status widen(struct gw_channel *channel, size_t bytes)
+{
+    uint8_t *ring = malloc(bytes);
+    if (!ring)
+        return GW_ENOMEM;
+    if (channel->first)
+        channel->ring_few = channel->ring;
+    else
+        free(channel->ring);
+    channel->ring = ring;
+    channel->bytes = bytes;
+    channel->head = channel->tail = 0;
+    return GW_OK;
 }
 
 static void on_done(struct gw_send *send, enum gw_status status)
@@ -95,6 +126,7 @@ static enum gw_status make_record(struct gw_channel *channel,
                  .done = on_done,
                  .owner = record},
         .channel = channel,
+        .ring = channel->ring,
         .end = channel->tail + aligned(head_bytes + bytes),
     };
     *record_p = record;
@@ -108,7 +140,7 @@ static enum gw_status find_room(struct gw_channel *channel,
                                 struct gw_channel_record **record_p)
 {
     enum gw_status status = make_record(channel, message, arena, record_p);
-    if (status != GW_ERANGE || !channel->first)
+    if (status != GW_ERANGE || is_empty(channel))
         return status;
     if (channel->tail <= channel->head)
         return GW_EAGAIN;
@@ -127,11 +159,19 @@ enum gw_status gw_channel_tell(struct gw_channel *channel,
                                uint32_t epoch)
 {
     struct gw_channel_record *record;
+    enum gw_status status = GW_OK;
     if (!channel->ring)
-        channel->ring = malloc(GW_CHANNEL_BYTES);
-    if (!channel->ring)
-        return GW_ENOMEM;
-    enum gw_status status = find_room(channel, message, arena, &record);
+        status = widen(channel, GW_CHANNEL_BYTES_FEW);
+    else if (channel->bytes < GW_CHANNEL_BYTES && channel->sent >= MESSAGES_FEW)
+        status = widen(channel, GW_CHANNEL_BYTES);
+    if (status == GW_OK)
+        status = find_room(channel, message, arena, &record);
+    if ((status == GW_EAGAIN || status == GW_ERANGE) &&
+        channel->bytes < GW_CHANNEL_BYTES) {
+        status = widen(channel, GW_CHANNEL_BYTES);
+        if (status == GW_OK)
+            status = find_room(channel, message, arena, &record);
+    }
     if (status != GW_OK)
         return status;
     record->number = ++channel->sent;
@@ -185,5 +225,6 @@ void gw_channel_free(struct gw_channel *channel)
     for (struct gw_channel_record *one = channel->first; one; one = one->next)
         assert(!one->on_link);
     free(channel->ring);
+    free(channel->ring_few);
     *channel = (struct gw_channel){0};
 }

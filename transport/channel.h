@@ -1,8 +1,9 @@
 /*
  * The control channel of one peer: messages leave in order, are kept until the
  * other side has them, and are sent again when the link they left on breaks.
- * What arrives is passed on once and in order. Memory is one ring, fixed when
- * the first message is sent. Private to transport/; member.h is the door.
+ * What arrives is passed on once and in order. Memory is one ring: of a few
+ * messages to begin with, since most peers are told no more; a channel that is
+ * used gets a whole one, once. Private to transport/; member.h is the door.
  */
 #ifndef GW_TRANSPORT_CHANNEL_H
 #define GW_TRANSPORT_CHANNEL_H
@@ -11,13 +12,16 @@
 #include "transport/transport.h"
 
 /* Two of the largest messages and what surrounds them. */
-#define GW_CHANNEL_BYTES ((size_t)160 << 10)
+#define GW_CHANNEL_BYTES     ((size_t)160 << 10)
+#define GW_CHANNEL_BYTES_FEW ((size_t)1 << 10)
 
 struct gw_channel_record;
 
 struct gw_channel {
     uint8_t *ring;
-    size_t head, tail; /* bytes in use: [head, tail), or around the end */
+    size_t bytes;      /* of the ring */
+    size_t head, tail; /* in use: [head, tail), or around the end */
+    uint8_t *ring_few; /* the one before, while it has messages */
     struct gw_channel_record *first, *last;
     uint64_t sent;     /* number of the last message made, from 1 */
     uint64_t acked;    /* the peer has everything up to here */
@@ -28,6 +32,7 @@ struct gw_channel {
 /*
  * Puts a message into the ring and on `link` (NULL: later). GW_EAGAIN: the
  * peer takes its messages too slowly, the ring is full. GW_ERANGE: too large.
+ * GW_ENOMEM: no memory for the ring.
  */
 enum gw_status gw_channel_tell(struct gw_channel *channel,
                                struct gw_link *link,

@@ -178,6 +178,31 @@ static void the_ring_is_used_again_and_again(void **state)
     gw_channel_free(&channel);
 }
 
+/* Messages of before it was widened are let go first, and none is lost. */
+static void a_ring_is_widened_under_what_it_has(void **state)
+{
+    (void)state;
+    for (uint64_t few = 1; few <= 8; few++) {
+        struct gw_channel channel = {0};
+        for (uint64_t i = 0; i < few; i++)
+            assert_int_equal(tell(&channel, 20), GW_OK);
+        uint64_t n = few;
+        while (n < few + 60 && tell(&channel, 3000) == GW_OK)
+            n++;
+        assert_true(n > few + 40 && n < few + 60);
+        assert_int_equal(channel.sent, n);
+        for (uint64_t i = 1; i <= n; i++) {
+            assert_int_equal(gw_channel_acked(&channel, i), GW_OK);
+            assert_true((i == n) == !channel.first);
+            if (i == n / 2) /* and around its end */
+                assert_int_equal(tell(&channel, 30000), GW_OK);
+            n += i == n / 2;
+        }
+        assert_null(channel.ring_few);
+        gw_channel_free(&channel);
+    }
+}
+
 static void a_message_that_is_too_large_says_so(void **state)
 {
     (void)state;
@@ -244,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_closed_window_never_comes_back),
         cmocka_unit_test(only_so_many_windows_are_open),
         cmocka_unit_test(the_ring_is_used_again_and_again),
+        cmocka_unit_test(a_ring_is_widened_under_what_it_has),
         cmocka_unit_test(a_message_that_is_too_large_says_so),
         cmocka_unit_test(numbers_come_once_and_in_order),
         cmocka_unit_test(sockets_of_one_host_are_not_paced),
