@@ -81,13 +81,13 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
         if (status != GW_OK)
             return status;
     }
-    struct gw_peer_link *slot = &peer->link[hello->link];
-    if (hello->links != peer->links || hello->generation <= slot->generation) {
+    if (hello->links != peer->links ||
+        hello->generation <= peer->link[hello->link].generation) {
         snprintf(reply->reason, sizeof reply->reason,
                  "a newer connection is there already");
         return GW_EAGAIN;
     }
-    if (!gw_peer_adopt(slot, link, hello->generation)) {
+    if (!gw_peer_adopt(&peer->link[hello->link], link, hello->generation)) {
         snprintf(reply->reason, sizeof reply->reason,
                  "the connection before this one was given up");
         return GW_EAGAIN;

@@ -55,15 +55,16 @@ struct gw_peer {
     uint64_t incarnation;
     uint64_t heard_us; /* anything, on any link */
     unsigned links;
-    int local; /* it came through a local listener, on all its links */
-    struct gw_peer_link link[GW_LINKS_MAX];
+    int local;  /* it came through a local listener, on all its links */
+    int silent; /* and the owner was told */
+    struct gw_peer_link *link;   /* [links] */
     char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
     char address[GW_ADDRESS_MAX];
     /* the members' own */
     struct gw_peer *next, **back;
     struct gw_peer *same; /* in its bucket of those that were admitted */
     struct gw_channel channel;
-    int opener, was_up, silent, closed;
+    int opener, was_up, closed;
     uint32_t clock;    /* of the peer, as its heartbeats say */
     uint64_t since_us; /* opener: when dialling began */
 };

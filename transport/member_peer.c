@@ -50,9 +50,10 @@ struct gw_peer *gw_peer_new(struct gw_member *member,
                             const char *address,
                             unsigned links)
 {
-    struct gw_peer *peer = calloc(1, sizeof *peer);
+    struct gw_peer *peer = calloc(1, sizeof *peer + links * sizeof *peer->link);
     if (!peer)
         return NULL;
+    peer->link = (struct gw_peer_link *)(peer + 1);
     peer->member = member;
     peer->role = role;
     peer->id = id;
@@ -61,7 +62,7 @@ struct gw_peer *gw_peer_new(struct gw_member *member,
     peer->heard_us = peer->since_us = gw_loop_now(member->loop);
     snprintf(peer->address, sizeof peer->address, "%s", address);
     name_peer(peer, address);
-    for (unsigned i = 0; i < GW_LINKS_MAX; i++) {
+    for (unsigned i = 0; i < links; i++) {
         struct gw_peer_link *slot = &peer->link[i];
         slot->peer = peer;
         slot->index = i;
@@ -110,7 +111,7 @@ void gw_peer_close(struct gw_peer *peer)
     if (peer->closed)
         return;
     peer->closed = 1;
-    for (unsigned i = 0; i < GW_LINKS_MAX; i++) {
+    for (unsigned i = 0; i < peer->links; i++) {
         gw_timer_stop(member->loop, &peer->link[i].redial);
         close_slot(&peer->link[i]);
     }
