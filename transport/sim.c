@@ -54,21 +54,22 @@ void gw_sim_schedule(struct gw_sim *sim,
                      struct gw_sim_event *event,
                      uint64_t at_us)
 {
-    gw_sim_place(sim, event, at_us);
-    gw_sim_schedule_placed(sim, event);
+    gw_sim_schedule_placed(sim, event, at_us, gw_sim_place(sim));
 }
 
-void gw_sim_place(struct gw_sim *sim,
-                  struct gw_sim_event *event,
-                  uint64_t at_us)
+uint64_t gw_sim_place(struct gw_sim *sim)
 {
-    event->at_us = at_us > sim->now_us ? at_us : sim->now_us;
-    event->order = sim->order++;
+    return sim->order++;
 }
 
-void gw_sim_schedule_placed(struct gw_sim *sim, struct gw_sim_event *event)
+void gw_sim_schedule_placed(struct gw_sim *sim,
+                            struct gw_sim_event *event,
+                            uint64_t at_us,
+                            uint64_t place)
 {
     assert(!event->scheduled);
+    event->at_us = at_us > sim->now_us ? at_us : sim->now_us;
+    event->order = place;
     event->scheduled = 1;
     if (event->process)
         event->process->scheduled++;
@@ -154,7 +155,7 @@ static void purge_scheduled(struct gw_sim *sim, struct gw_sim_process *process)
     while (kept) {
         struct gw_sim_event *event = kept;
         kept = event->next;
-        gw_sim_schedule_placed(sim, event);
+        gw_sim_schedule_placed(sim, event, event->at_us, event->order);
     }
 }
 

@@ -29,11 +29,13 @@ static struct gw_sim_port *port_of(const struct gw_sim_link *end,
 static struct gw_sim_flight *new_flight(struct gw_sim *sim, size_t bytes)
 {
     struct gw_sim_flight *flight = bytes ? NULL : sim->spare;
-    if (flight)
-        sim->spare = flight->next;
-    else
+    if (!flight) {
         flight = malloc(sizeof *flight + bytes);
-    assert(flight);
+        assert(flight);
+        return flight;
+    }
+    sim->spare = flight->next;
+    gw_sim_fetch(sim->spare, sizeof *flight); /* for the one after */
     return flight;
 }
 
@@ -56,11 +58,10 @@ void gw_sim_flights_free(struct gw_sim *sim)
     }
 }
 
-/* The first of those that come is here: it has its event to itself. */
-static void arrive(struct gw_sim_event *event)
+/* The first of those that come is here: it has an event to itself. */
+static void arrive(struct gw_sim_link *to)
 {
-    struct gw_sim_flight *flight = event->owner;
-    struct gw_sim_link *to = flight->to;
+    struct gw_sim_flight *flight = to->incoming;
     struct gw_sim *sim = to->process->sim;
     void *place = NULL;
     const char *why = "";
@@ -142,13 +143,13 @@ static void fetch_end(const struct gw_sim_link *end)
 }
 
 /* Ends first, then what they point to, then what that points to. */
-static void turn_out_nears(const struct gw_sim_turn *turn, int others)
+static void turn_out_nears(const struct gw_sim_turn *turn, int times)
 {
     const struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
     const struct gw_heap_node *next = end->base.queue.root;
-    if (others == 3) {
+    if (times == 3) {
         fetch_end(end);
-    } else if (others == 2) {
+    } else if (times == 2) {
         if (next)
             gw_sim_fetch(GW_CONTAINER(next, struct gw_send, node),
                          sizeof(struct gw_send));
@@ -191,66 +192,92 @@ static void turn_out_done(struct gw_sim_turn *turn)
 
 /* ---- in ---- */
 
+static void schedule_first(struct gw_sim_link *to)
+{
+    gw_sim_schedule_placed(to->process->sim, &to->comes, to->outside->at_us,
+                           to->outside->order);
+}
+
+/* One of those that came while the process stood still. */
+static void take_kept(struct gw_sim_event *event)
+{
+    struct gw_sim_link *to = event->owner;
+    struct gw_sim *sim = to->process->sim;
+    if (--to->kept > 0)
+        gw_sim_schedule(sim, event, sim->now_us);
+    arrive(to);
+}
+
+static void keep(struct gw_sim_link *to)
+{
+    if (to->kept++ == 0)
+        gw_sim_deliver(&to->takes);
+}
+
+/* The first that is outside is in, and the next one is first. */
+static void come_in(struct gw_sim_link *to)
+{
+    struct gw_sim_process *process = to->process;
+    struct gw_sim_flight *next = to->outside->next;
+    to->outside = next;
+    if (next && next->waits && next->at_us <= process->sim->now_us)
+        gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
+    else if (next)
+        schedule_first(to);
+    if (process->paused || process->dead || to->kept > 0) {
+        keep(to);
+        return;
+    }
+    arrive(to);
+    gw_sim_look_again(process);
+}
+
 /* It is at the host, whose interface may be busy with what came before. */
 static void reach(struct gw_sim_event *event)
 {
-    struct gw_sim_flight *flight = event->owner;
-    struct gw_sim_link *to = flight->to;
-    to->under_way = flight->next;
-    if (flight->next)
-        gw_sim_schedule_placed(to->process->sim, &flight->next->event);
-    event->process = to->process;
-    event->run = arrive;
-    if (!flight->waits) {
-        gw_sim_deliver(event);
-        return;
-    }
-    if (to->waits == 0)
-        to->waiting = flight;
-    if (to->waits++ == 0)
-        gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
+    struct gw_sim_link *to = event->owner;
+    if (!to->outside->waits ||
+        gw_sim_turn_pass(port_of(to, GW_SIM_IN), &to->in))
+        come_in(to);
 }
 
-static void turn_in_nears(const struct gw_sim_turn *turn, int others)
+static void turn_in_nears(const struct gw_sim_turn *turn, int times)
 {
     const struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
-    if (others == 3)
+    if (times == 3)
         fetch_end(to);
-    if (others != 2)
+    if (times == 1 && to->outside)
+        gw_sim_fetch(to->outside->next, 1);
+    if (times != 2)
         return;
-    gw_sim_fetch(to->waiting, sizeof *to->waiting);
+    gw_sim_fetch(to->outside, sizeof *to->outside);
     /* and the peer, which has what it needs for each frame behind them */
     gw_sim_fetch(to->base.windows, sizeof *to->base.windows + GW_CACHE_LINE);
     gw_sim_fetch(to->base.owner, GW_CACHE_LINE);
     gw_sim_fetch(to->process, sizeof *to->process);
 }
 
-static void flight_nears(const struct gw_sim_event *event, int others)
+static void first_nears(const struct gw_sim_event *event, int times)
 {
-    const struct gw_sim_flight *flight = event->owner;
-    if (others == 4)
-        gw_sim_fetch(flight, sizeof *flight);
-    if (others == 2)
-        fetch_end(flight->to);
+    const struct gw_sim_link *to = event->owner;
+    if (times == 4)
+        fetch_end(to);
+    if (times == 2)
+        gw_sim_fetch(to->outside, sizeof *to->outside);
 }
 
 static double take_turn_in(struct gw_sim_turn *turn, double *from_us)
 {
     struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
-    const struct gw_sim_flight *flight = to->waiting;
+    const struct gw_sim_flight *flight = to->outside;
     /* its first byte was there earlier */
-    *from_us = (double)flight->event.at_us - flight->sent_us;
+    *from_us = (double)flight->at_us - (double)flight->sent_us;
     return wire_bytes(&flight->frame);
 }
 
 static void turn_in_done(struct gw_sim_turn *turn)
 {
-    struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
-    struct gw_sim_flight *flight = to->waiting;
-    to->waiting = flight->next;
-    if (--to->waits > 0)
-        gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
-    gw_sim_deliver(&flight->event);
+    come_in(GW_CONTAINER(turn, struct gw_sim_link, in));
 }
 
 /* ---- from one to the other ---- */
@@ -266,15 +293,13 @@ static void take_off(struct gw_sim_link *end, const struct gw_send *send)
         at_us = to->incoming_us;
     to->incoming_us = at_us;
     *flight = (struct gw_sim_flight){
-        /* of nobody: it comes near also while the process stands still */
-        .event = {.run = reach, .nears = flight_nears, .owner = flight},
-        .to = to,
+        .at_us = at_us,
+        .order = gw_sim_place(sim),
         .frame = send->frame,
-        .sent_us = end->leaving_us,
+        .sent_us = (float)end->leaving_us,
         .waits = is_abroad(end) && to->process->host->options.bytes_per_us > 0,
         .has_bytes = bytes > 0,
     };
-    gw_sim_place(sim, &flight->event, at_us);
     if (bytes)
         memcpy(flight->bytes, send->payload, bytes);
     /* it has stayed as it was until now */
@@ -282,10 +307,10 @@ static void take_off(struct gw_sim_link *end, const struct gw_send *send)
            gw_crc32c(0, flight->bytes, bytes) == send->frame.payload_crc);
     *to->incoming_last = flight;
     to->incoming_last = &flight->next;
-    if (to->under_way)
+    if (to->outside)
         return; /* behind the others */
-    to->under_way = flight;
-    gw_sim_schedule_placed(sim, &flight->event);
+    to->outside = flight;
+    schedule_first(to);
 }
 
 static void has_left(struct gw_sim_link *end)
@@ -315,6 +340,13 @@ void gw_sim_link_kick(struct gw_link *base)
 void gw_sim_link_prepare(struct gw_sim_link *end)
 {
     end->incoming_last = &end->incoming;
+    end->line.process = end->takes.process = end->news.process = end->process;
+    end->line.owner = end->takes.owner = end->news.owner = end;
+    /* of nobody: frames come near also while the process stands still */
+    end->comes.owner = end;
+    end->comes.run = reach;
+    end->comes.nears = first_nears;
+    end->takes.run = take_kept;
     end->line.run = line_free;
     end->out.begin = take_turn_out;
     end->out.nears = turn_out_nears;
@@ -327,13 +359,14 @@ void gw_sim_link_prepare(struct gw_sim_link *end)
 void gw_sim_link_forget(struct gw_sim_link *end)
 {
     gw_sim_turn_leave(port_of(end, GW_SIM_IN), &end->in);
+    gw_sim_cancel(end->process->sim, &end->comes);
+    gw_sim_cancel(end->process->sim, &end->takes);
+    end->kept = 0;
     while (end->incoming) {
         struct gw_sim_flight *flight = end->incoming;
         end->incoming = flight->next;
-        gw_sim_cancel(end->process->sim, &flight->event);
         free_flight(end->process->sim, flight);
     }
     end->incoming_last = &end->incoming;
-    end->under_way = end->waiting = NULL;
-    end->waits = 0;
+    end->outside = NULL;
 }

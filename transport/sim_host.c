@@ -1,8 +1,8 @@
 /*
  * The network of a simulated host: one interface that all its processes share,
- * with a rate in each direction. Links take turns at it, a frame at a time, as
- * connections that share a line fairly do; behind it there is a switch that
- * keeps whatever comes in faster than the interface takes it.
+ * with a rate in each direction. Links take turns at it, a frame or some small
+ * ones at a time, as connections that share a line fairly do; behind it there
+ * is a switch that keeps whatever comes in faster than the interface takes it.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 static void serve(struct gw_sim_event *event);
-static void nears(const struct gw_sim_event *event, int others);
+static void nears(const struct gw_sim_event *event, int times);
 
 struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
 {
@@ -74,18 +74,23 @@ static void take(struct gw_sim_port *port, struct gw_sim_turn *turn)
     turn->back = NULL;
 }
 
-static void begin(struct gw_sim_port *port, struct gw_sim_turn *turn)
+/* Until when the port is busy with the turn's next frame. */
+static uint64_t pass(struct gw_sim_port *port, struct gw_sim_turn *turn)
 {
-    struct gw_sim *sim = port->host->sim;
     double rate = port->host->options.bytes_per_us;
-    double from_us = (double)sim->now_us;
-    take(port, turn);
+    double from_us = (double)port->host->sim->now_us;
     double bytes = turn->begin(turn, &from_us);
     double begins_us = from_us > port->free_us ? from_us : port->free_us;
     port->free_us = begins_us + (rate > 0 ? bytes / rate : 0);
     port->turn_bytes += bytes;
+    return (uint64_t)port->free_us;
+}
+
+static void begin(struct gw_sim_port *port, struct gw_sim_turn *turn)
+{
+    take(port, turn);
     port->serves = turn;
-    gw_sim_schedule(sim, &port->event, (uint64_t)port->free_us);
+    gw_sim_schedule(port->host->sim, &port->event, pass(port, turn));
 }
 
 static void begin_first(struct gw_sim_port *port)
@@ -111,18 +116,18 @@ static void serve(struct gw_sim_event *event)
 }
 
 /* Who is at it, and who is next. */
-static void nears(const struct gw_sim_event *event, int others)
+static void nears(const struct gw_sim_event *event, int times)
 {
     const struct gw_sim_port *port = event->owner;
-    if (others == GW_SIM_AHEAD) {
+    if (times == GW_SIM_AHEAD) {
         gw_sim_fetch(port, sizeof *port);
         return;
     }
     if (port->serves)
-        port->serves->nears(port->serves, others);
+        port->serves->nears(port->serves, times);
     if (port->first)
-        port->first->nears(port->first, others);
-    if (port->first && others == 1) /* who will be first */
+        port->first->nears(port->first, times);
+    if (port->first && times == 1) /* who will be first */
         gw_sim_fetch(port->first->next, sizeof *port->first);
 }
 
@@ -134,6 +139,21 @@ void gw_sim_turn_ask(struct gw_sim_port *port, struct gw_sim_turn *turn)
     port->last = &turn->next;
     if (!port->tells && !port->event.scheduled)
         begin_first(port);
+}
+
+int gw_sim_turn_pass(struct gw_sim_port *port, struct gw_sim_turn *turn)
+{
+    if (port->first || port->tells || port->event.scheduled) {
+        gw_sim_turn_ask(port, turn);
+        return 0;
+    }
+    port->turn_bytes = 0;
+    uint64_t free_us = pass(port, turn);
+    if (free_us <= port->host->sim->now_us)
+        return 1;
+    port->serves = turn;
+    gw_sim_schedule(port->host->sim, &port->event, free_us);
+    return 0;
 }
 
 void gw_sim_turn_leave(struct gw_sim_port *port, struct gw_sim_turn *turn)

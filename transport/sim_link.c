@@ -26,9 +26,6 @@ struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
     end->base.heard_us = end->base.sent_us = process->sim->now_us;
     end->process = process;
     gw_sim_link_prepare(end);
-    end->line.process = end->news.process = end->deadline.process = process;
-    end->line.owner = end->news.owner = end->deadline.owner = end;
-    end->knock.owner = end;
     end->next = process->sim->links;
     if (end->next)
         end->next->back = &end->next;
@@ -65,8 +62,7 @@ void gw_sim_link_detach(struct gw_sim_link *end)
         end->sibling->sibling_back = end->sibling_back;
     gw_sim_cancel(sim, &end->line);
     gw_sim_cancel(sim, &end->news);
-    gw_sim_cancel(sim, &end->knock);
-    gw_sim_cancel(sim, &end->deadline);
+    gw_sim_dial_free(end);
     gw_sim_link_forget(end);
     gw_sim_turn_leave(&end->process->host->port[GW_SIM_OUT], &end->out);
     end->base.up = 0;
@@ -78,7 +74,9 @@ void gw_sim_link_detach(struct gw_sim_link *end)
 
 static void free_end(struct gw_sim_event *event)
 {
-    free(event->owner);
+    struct gw_sim_link *end = event->owner;
+    free(end->down_why);
+    free(end);
 }
 
 /* Frees a detached end once the callbacks that may hold it have returned. */
@@ -87,6 +85,16 @@ void gw_sim_link_release(struct gw_sim_link *end)
     end->news.process = NULL;
     end->news.run = end->news.drop = free_end;
     gw_sim_schedule(end->process->sim, &end->news, end->process->sim->now_us);
+}
+
+void gw_sim_link_note_down(struct gw_sim_link *end,
+                           enum gw_status status,
+                           const char *why)
+{
+    free(end->down_why);
+    end->down_status = status;
+    end->down_why = strdup(why);
+    assert(end->down_why);
 }
 
 void gw_sim_link_tell_down(struct gw_sim_event *event)
@@ -109,9 +117,9 @@ void gw_sim_link_fail(struct gw_sim_link *end,
     struct gw_sim *sim = end->process->sim;
     end->peer = NULL;
     gw_sim_cancel(sim, &end->news);
-    gw_sim_cancel(sim, &end->knock); /* nobody is to answer it any more */
-    end->down_status = status;
-    snprintf(end->down_why, sizeof end->down_why, "%s", why);
+    if (end->dial) /* nobody is to answer it any more */
+        gw_sim_cancel(sim, &end->dial->knock);
+    gw_sim_link_note_down(end, status, why);
     end->news.run = gw_sim_link_tell_down;
     gw_sim_schedule(sim, &end->news, sim->now_us + delay_us);
 }

@@ -24,38 +24,44 @@ struct gw_sim_link {
     uint64_t left_us;  /* when, if not before its host's interface is free */
     struct gw_sim_turn out;
 
-    /* and what comes in, in the order of its sending: through and kept, at the
-       host, under way */
+    /* and what comes in, in the order of its sending: through the interface and
+       kept, then what is not. The first of those is under way or waits for its
+       turn; when the others are at the host is looked at when they are first */
     _Alignas(GW_CACHE_LINE) struct gw_sim_turn in;
     struct gw_sim_flight *incoming, **incoming_last;
-    struct gw_sim_flight *waiting; /* the first at the host, */
-    size_t waits;                  /* of so many */
-    struct gw_sim_flight *under_way;
-    uint64_t incoming_us; /* when the last of them is at the host */
-    int tells;            /* of its end, as soon as nothing comes any more */
+    struct gw_sim_flight *outside; /* the first that is not through */
+    uint64_t incoming_us;          /* when the last of them is at the host */
+    struct gw_sim_event comes;     /* the first outside is at the host */
+    size_t kept;                   /* while the process stood still */
+    int tells; /* of its end, as soon as nothing comes any more */
 
     struct gw_sim_link *next, **back;            /* in sim->links */
     struct gw_sim_link *sibling, **sibling_back; /* in process->links */
     struct gw_sim_event line;                    /* the line is free again */
+    struct gw_sim_event takes;                   /* what was kept */
     struct gw_sim_event news;                    /* up or down, to be told */
-    struct gw_sim_event knock;    /* opener's hello, at the acceptor */
-    struct gw_sim_event deadline; /* opener: of the login */
+    struct gw_sim_dial *dial;                    /* opener: until it is up */
+    enum gw_status down_status;
+    char *down_why;
+};
+
+/* What an opener says and hears before its link is up. */
+struct gw_sim_dial {
+    struct gw_sim_event knock;    /* the hello, at the acceptor */
+    struct gw_sim_event deadline; /* of the login */
     struct gw_reply reply;
     uint8_t hello[GW_HELLO_BYTES];
-    enum gw_status down_status;
-    char down_why[GW_REASON_TEXT_MAX];
 };
 
 /* A frame on its way. */
 struct gw_sim_flight {
-    struct gw_sim_event event;
-    struct gw_sim_link *to;
     struct gw_sim_flight *next; /* in to->incoming */
-    struct gw_frame frame;      /* at the host by event.at_us, or then */
-    double sent_us;             /* that the sender took for it */
-    int waits;                  /* for the host's interface */
-    int has_bytes;
-    uint8_t bytes[];
+    uint64_t at_us, order;      /* when it is at the host */
+    struct gw_frame frame;
+    float sent_us; /* that the sender took for it */
+    uint8_t waits; /* for the host's interface */
+    uint8_t has_bytes;
+    _Alignas(uint64_t) uint8_t bytes[];
 };
 
 extern const struct gw_transport_ops gw_sim_transport;
@@ -78,6 +84,11 @@ void gw_sim_link_detach(struct gw_sim_link *end);
 /* Frees a detached end once the callbacks that may hold it have returned. */
 void gw_sim_link_release(struct gw_sim_link *end);
 
+/* What it will be told. */
+void gw_sim_link_note_down(struct gw_sim_link *end,
+                           enum gw_status status,
+                           const char *why);
+
 /* Detached, told and released, now. */
 void gw_sim_link_tell_down(struct gw_sim_event *news);
 
@@ -95,10 +106,13 @@ void gw_sim_link_break(struct gw_sim_link *end,
 /* What has left before an orderly close still arrives. */
 void gw_sim_link_close(struct gw_link *base);
 
+/* sim_login.c: of an opener, if it has one still. */
+void gw_sim_dial_free(struct gw_sim_link *opener);
+
 /* sim_flight.c: the queue of this end is no longer empty. */
 void gw_sim_link_kick(struct gw_link *base);
 
-/* Turns and lists of a new end. */
+/* Events, turns and lists of a new end. */
 void gw_sim_link_prepare(struct gw_sim_link *end);
 
 /* What is on its way to this end is lost. */

@@ -54,18 +54,18 @@ static struct gw_listener *find_listener(struct gw_sim *sim,
 static void tell_up(struct gw_sim_event *event)
 {
     struct gw_sim_link *end = event->owner;
-    gw_sim_cancel(end->process->sim, &end->deadline);
-    if (end->reply.status != GW_OK) {
-        end->down_status = end->reply.status;
-        snprintf(end->down_why, sizeof end->down_why, "%s",
-                 end->reply.reason[0] ? end->reply.reason : "login refused");
+    const struct gw_reply reply = end->dial->reply;
+    gw_sim_dial_free(end);
+    if (reply.status != GW_OK) {
+        gw_sim_link_note_down(end, reply.status,
+                              reply.reason[0] ? reply.reason : "login refused");
         gw_sim_link_tell_down(event);
         return;
     }
-    end->base.session = end->reply.session;
+    end->base.session = reply.session;
     end->base.up = 1;
     end->base.heard_us = end->process->sim->now_us;
-    end->base.handler->up(&end->base, &end->reply);
+    end->base.handler->up(&end->base, &reply);
 }
 
 static void send_reply(struct gw_sim_link *opener)
@@ -80,10 +80,10 @@ static void send_reply(struct gw_sim_link *opener)
 static void nobody_there(struct gw_sim_event *event)
 {
     struct gw_sim_link *opener = event->owner;
+    struct gw_reply *reply = &opener->dial->reply;
     event->process = NULL; /* it may be freed before the opener is */
-    opener->reply = (struct gw_reply){.status = GW_EUNREACHABLE};
-    snprintf(opener->reply.reason, sizeof opener->reply.reason,
-             "connection refused");
+    *reply = (struct gw_reply){.status = GW_EUNREACHABLE};
+    snprintf(reply->reason, sizeof reply->reason, "connection refused");
     send_reply(opener);
 }
 
@@ -101,8 +101,9 @@ static void knock(struct gw_sim_event *event)
         gw_sim_link_new(listener->process, listener->transport);
     snprintf(end->base.remote, sizeof end->base.remote, "%.60s",
              opener->process->host->name);
-    enum gw_status status = gw_link_judge(&end->base, listener->acceptor,
-                                          opener->hello, &opener->reply);
+    enum gw_status status =
+        gw_link_judge(&end->base, listener->acceptor, opener->dial->hello,
+                      &opener->dial->reply);
     send_reply(opener);
     if (status != GW_OK) {
         gw_sim_link_detach(end);
@@ -125,6 +126,31 @@ static void on_deadline(struct gw_sim_event *event)
     gw_sim_link_fail(opener, GW_ETIMEOUT, "no answer to the login", 0);
 }
 
+void gw_sim_dial_free(struct gw_sim_link *opener)
+{
+    struct gw_sim_dial *dial = opener->dial;
+    if (!dial)
+        return;
+    gw_sim_cancel(opener->process->sim, &dial->knock);
+    gw_sim_cancel(opener->process->sim, &dial->deadline);
+    free(dial);
+    opener->dial = NULL;
+}
+
+static struct gw_sim_dial *new_dial(struct gw_sim_link *opener,
+                                    const struct gw_hello *hello)
+{
+    struct gw_sim_dial *dial = calloc(1, sizeof *dial);
+    assert(dial);
+    gw_hello_encode(hello, dial->hello);
+    dial->knock.run = knock;
+    dial->knock.drop = nobody_there;
+    dial->deadline.run = on_deadline;
+    dial->deadline.process = opener->process;
+    dial->knock.owner = dial->deadline.owner = opener;
+    return dial;
+}
+
 static enum gw_status dial(struct gw_transport *transport,
                            const char *address,
                            const struct gw_hello *hello,
@@ -142,17 +168,14 @@ static enum gw_status dial(struct gw_transport *transport,
     end->base.owner = owner;
     end->base.windows = windows;
     snprintf(end->base.remote, sizeof end->base.remote, "%s", address);
-    gw_hello_encode(hello, end->hello);
+    end->dial = new_dial(end, hello);
     *link_p = &end->base;
     if (end->process->dead)
         return GW_OK; /* nobody hears it */
-    end->knock.process = listener ? listener->process : NULL;
-    end->knock.run = knock;
-    end->knock.drop = nobody_there;
-    gw_sim_schedule(sim, &end->knock,
+    end->dial->knock.process = listener ? listener->process : NULL;
+    gw_sim_schedule(sim, &end->dial->knock,
                     sim->now_us + gw_sim_latency(end->process, NULL));
-    end->deadline.run = on_deadline;
-    gw_sim_schedule(sim, &end->deadline, sim->now_us + LOGIN_US);
+    gw_sim_schedule(sim, &end->dial->deadline, sim->now_us + LOGIN_US);
     return GW_OK;
 }
 

@@ -20,6 +20,8 @@ static inline void gw_sim_fetch(const void *memory, size_t bytes)
         __builtin_prefetch(at + line, 1);
 }
 
+/* Memory that leads to other memory is asked for this many times, one behind
+   the other. */
 #define GW_SIM_AHEAD 4
 
 /* Something that happens at a time, to a process or (NULL) to the world. */
@@ -30,8 +32,8 @@ struct gw_sim_event {
     void (*run)(struct gw_sim_event *event);
     void (*drop)(struct gw_sim_event *event); /* instead, or NULL: it is part
                                                  of something that stays */
-    /* NULL, or: so many others, GW_SIM_AHEAD at most, and then it happens */
-    void (*nears)(const struct gw_sim_event *event, int others);
+    /* NULL, or: GW_SIM_AHEAD times before it happens, down to 1 */
+    void (*nears)(const struct gw_sim_event *event, int times);
     void *owner;
     struct gw_sim_event *next; /* among those that a paused process keeps */
     int scheduled;
@@ -62,9 +64,9 @@ struct gw_sim_turn {
     /* Takes the next frame: its bytes, and in *from_us since when it is there,
        if that is not now. */
     double (*begin)(struct gw_sim_turn *turn, double *from_us);
-    /* So many events before its port's: asks for its own memory, then for what
-       that points to. */
-    void (*nears)(const struct gw_sim_turn *turn, int others);
+    /* As its port's event nears: asks for its own memory, then for what that
+       points to. */
+    void (*nears)(const struct gw_sim_turn *turn, int times);
     void (*done)(struct gw_sim_turn *turn); /* it is through */
 };
 
@@ -135,10 +137,10 @@ void gw_sim_queue_insert(struct gw_sim_queue *queue,
 void gw_sim_queue_remove(struct gw_sim_queue *queue,
                          struct gw_sim_event *event);
 /* By time, then by order; left in place. NULL: there is none. */
-/* Lets those that happen right after `event` ask for their memory. */
-void gw_sim_queue_look_ahead(const struct gw_sim_event *event);
 struct gw_sim_event *gw_sim_queue_first(const struct gw_sim_queue *queue,
                                         uint64_t now_us);
+/* Lets those that happen right after `event` ask for their memory. */
+void gw_sim_queue_look_ahead(const struct gw_sim_event *event);
 
 /* sim.c */
 void gw_sim_schedule(struct gw_sim *sim,
@@ -148,10 +150,11 @@ void gw_sim_cancel(struct gw_sim *sim, struct gw_sim_event *event);
 
 /* The same in two parts: what has its place among the events of one time may
    be scheduled later, when what stands before it has happened. */
-void gw_sim_place(struct gw_sim *sim,
-                  struct gw_sim_event *event,
-                  uint64_t at_us);
-void gw_sim_schedule_placed(struct gw_sim *sim, struct gw_sim_event *event);
+uint64_t gw_sim_place(struct gw_sim *sim);
+void gw_sim_schedule_placed(struct gw_sim *sim,
+                            struct gw_sim_event *event,
+                            uint64_t at_us,
+                            uint64_t place);
 
 /* Happens now; or is kept, where the process stands still. */
 void gw_sim_deliver(struct gw_sim_event *event);
@@ -176,6 +179,9 @@ struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name);
 void gw_sim_hosts_free(struct gw_sim *sim);
 /* Waits for a turn of one frame; not while it waits or is served. */
 void gw_sim_turn_ask(struct gw_sim_port *port, struct gw_sim_turn *turn);
+/* The same, but a frame that is through by now (its first byte was there
+   earlier) has had its turn: 1, and `done` is not called. */
+int gw_sim_turn_pass(struct gw_sim_port *port, struct gw_sim_turn *turn);
 /* Waits no more, and will not hear that its frame is through. */
 void gw_sim_turn_leave(struct gw_sim_port *port, struct gw_sim_turn *turn);
 
