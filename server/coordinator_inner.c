@@ -27,8 +27,7 @@ static const char *kept_under(const struct gw_coordinator *self,
 
 const char *gw_inner_at(const struct gw_coordinator *self, uint64_t clock)
 {
-    return kept_under(self, clock >= self->next.clock ? &self->next.regime.word
-                                                      : &self->regime.word);
+    return kept_under(self, &gw_coordinator_regime_at(self, clock)->word);
 }
 
 void gw_inner_expect(struct gw_coordinator *self,

@@ -530,14 +530,16 @@ void gw_keeper_cut(struct gw_coordinator *self,
                    const struct gw_decision *decision)
 {
     struct cut *cut = open_cut(self, decision->clock);
+    uint64_t version = gw_decision_cut_version(decision);
+    const struct gw_regime *regime = gw_coordinator_regime_at(self, version);
     if (!cut)
         return;
     gw_decision_state_read(decision, &cut->manifest.state);
     /* who was faster may have been heard before the policy of this clock was */
     snprintf(cut->manifest.optimizer, sizeof cut->manifest.optimizer, "%.31s",
-             self->regime.optimizer->name);
-    gw_policy_word_print(&self->regime.word, cut->manifest.policy);
-    cut->inner = gw_inner_at(self, gw_decision_cut_version(decision));
+             regime->optimizer->name);
+    gw_policy_word_print(&regime->word, cut->manifest.policy);
+    cut->inner = gw_inner_at(self, version);
     for (size_t i = 0; i < cut->manifest.n_ranks; i++) {
         struct gw_manifest_rank *rank = &cut->manifest.ranks[i];
         rank->data_cursor =

@@ -23,6 +23,7 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     self->end_clock = UINT64_MAX;
     gw_inner_open(self);
     self->next.clock = self->after.clock = UINT64_MAX;
+    self->past_clock[0] = self->past_clock[1] = UINT64_MAX;
     for (size_t i = 0; i < GW_GATHERS; i++) {
         struct gw_gather *gather = &self->gather[i];
         gather->part = calloc(workers, sizeof *gather->part);

@@ -124,6 +124,10 @@ struct gw_coordinator {
         uint64_t clock; /* this clock on; UINT64_MAX: nothing is */
         uint64_t pushes;
     } next, after; /* two where phases are of one exchange */
+    /* as many that held before, the last one first: workers may tell of steps
+       under the next policy while cuts before it are still on their way */
+    struct gw_regime past[2];
+    uint64_t past_clock[2]; /* where they began; UINT64_MAX: none held */
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
 
@@ -202,6 +206,9 @@ void gw_coordinator_switch(struct gw_coordinator *self,
                            const struct gw_decision *decision);
 /* The job has come to this clock, perhaps to where another policy begins. */
 void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock);
+/* What held at a clock, or will, as far as is known. */
+const struct gw_regime *
+gw_coordinator_regime_at(const struct gw_coordinator *self, uint64_t clock);
 /* The word that holds by what heartbeats say, which may be long before a step
    is told; *last_p: nothing else is decided to follow it. */
 const struct gw_policy_word *

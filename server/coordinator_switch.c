@@ -13,6 +13,10 @@ static void begin(struct gw_coordinator *self)
     struct gw_gather_each *gather = &self->gather_each;
     uint64_t clock = self->next.clock, every = self->config->log.every;
     char word[GW_POLICY_WORD_BYTES];
+    self->past[1] = self->past[0];
+    self->past_clock[1] = self->past_clock[0];
+    self->past[0] = self->regime;
+    self->past_clock[0] = self->base_clock;
     self->regime = self->next.regime;
     self->base_clock = clock;
     self->base_pushes = self->next.pushes;
@@ -37,6 +41,20 @@ void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock)
 {
     while (self->next.clock != UINT64_MAX && clock >= self->next.clock)
         begin(self);
+}
+
+const struct gw_regime *
+gw_coordinator_regime_at(const struct gw_coordinator *self, uint64_t clock)
+{
+    if (clock >= self->after.clock)
+        return &self->after.regime;
+    if (clock >= self->next.clock)
+        return &self->next.regime;
+    if (clock >= self->base_clock || self->past_clock[0] == UINT64_MAX)
+        return &self->regime;
+    if (clock >= self->past_clock[0] || self->past_clock[1] == UINT64_MAX)
+        return &self->past[0];
+    return &self->past[1];
 }
 
 const struct gw_policy_word *

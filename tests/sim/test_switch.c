@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "server/coordinator_state.h"
 #include "server/server_state.h"
 #include "tests/sim/cluster.h"
 
@@ -134,6 +135,42 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
     assert_true(stopped > 15);
 }
 
+/* ---- checkpoints at a switch ---- */
+
+static int is_switch_heard_of(void *owner)
+{
+    (void)owner;
+    return cluster.coordinator->next.clock == 41;
+}
+
+/*
+ * The best weights so far are saved when their score is known, which is after
+ * the next policy is decided. The connection by which the coordinator hears of
+ * both breaks in between: workers go on and tell of steps under the next
+ * policy, and only then it hears of the cut.
+ */
+static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
+{
+    const char *settings[] = {"cluster.policy=\"sync until 41, diloco:2\"",
+                              "policy.inner=momentum",
+                              "checkpoint.dir=ck",
+                              "train.eval_every=40 steps",
+                              "train.steps=60",
+                              "log.every=1",
+                              NULL};
+    (void)state;
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(
+        cluster_run_until(&cluster, is_switch_heard_of, NULL, LIMIT_US));
+    struct gw_roster *one = cluster.coordinator->roster;
+    while (one->role != GW_ROLE_SERVER || one->id != 0)
+        one = one->next;
+    gw_peer_reject(one->peer, 0, "for a test");
+    if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
+        fail_msg("%s; %s", cluster.text, cluster.note);
+    cluster_close(&cluster);
+}
+
 /* ---- memory ---- */
 
 #define PHASE_STEPS  10u
@@ -205,6 +242,7 @@ int main(void)
         cmocka_unit_test(together_the_bits_do_not_depend_on_the_cluster),
         cmocka_unit_test(a_plan_in_pieces_is_the_whole),
         cmocka_unit_test(a_plan_goes_on_where_it_was_stopped),
+        cmocka_unit_test(a_checkpoint_is_of_the_policy_of_its_step),
         cmocka_unit_test(memory_does_not_grow_with_switches),
     };
     int failed = cmocka_run_group_tests_name("switch", tests, NULL, NULL);
