@@ -75,7 +75,16 @@ static void send_chunk(struct gw_client *client, uint32_t index)
     gw_peer_send(shard->peer, link_of(client, index), &chunk->send);
 }
 
-static void post_want(struct gw_client_want *want);
+/* Where a want leaves among the pushes of its key. The answer lies where those
+   land, so that one which may come at once must not come before they have left,
+   above all when they are sent again. */
+enum order {
+    BEHIND_PUSHES,
+    WITH_PUSHES, /* it is answered when they are in, and they are on their way
+                    for the first time */
+};
+
+static void post_want(struct gw_client_want *want, enum order order);
 
 static void on_want_sent(struct gw_send *send, enum gw_status status)
 {
@@ -84,7 +93,9 @@ static void on_want_sent(struct gw_send *send, enum gw_status status)
     want->sending = 0;
     want->again = 0;
     if (again && status == GW_OK)
-        post_want(want); /* a link that broke has everything asked again */
+        post_want(
+            want,
+            BEHIND_PUSHES); /* a link that broke has everything asked again */
 }
 
 /* What the policy makes of the weights that a chunk lacks. */
@@ -121,7 +132,7 @@ find_lacking(const struct gw_client_want *want)
 }
 
 /* Wants and their answers share a link, so both are void when it breaks. */
-static void post_want(struct gw_client_want *want)
+static void post_want(struct gw_client_want *want, enum order order)
 {
     struct gw_client *client = want->client;
     const struct gw_map *map = client->map;
@@ -142,12 +153,10 @@ static void post_want(struct gw_client_want *want)
     gw_want_encode(&what, want->bytes);
     want->sending = 1;
     want->send = (struct gw_send){
-        /* a want that may be answered at once leaves behind the key's pushes,
-           since the answer lies where they land, and ahead of other keys' */
         .frame = {.kind = GW_FRAME_WANT,
-                  .chunk = client->may_jump || client->each
-                               ? map->key_chunk[want->key + 1] - 1
-                               : first,
+                  .chunk = order == WITH_PUSHES
+                               ? first
+                               : map->key_chunk[want->key + 1] - 1,
                   .length = GW_WANT_BYTES,
                   .decision = atomic_load(&client->decision)},
         .payload = want->bytes,
@@ -180,22 +189,31 @@ static struct gw_client_want *want_of(const struct gw_client *client,
 }
 
 /* Asks every shard that holds a part of the key for what its chunks lack. */
-static void ask_for_key(struct gw_client *client, size_t key)
+static void ask_for_key(struct gw_client *client, size_t key, enum order order)
 {
     const struct gw_map *map = client->map;
     uint32_t first = map->key_chunk[key], end = map->key_chunk[key + 1];
     for (uint32_t c = first; c < end; c++)
         if (is_first_there(client, first, c))
             post_want(
-                want_of(client, key, map->chunk[c].shard, link_of(client, c)));
+                want_of(client, key, map->chunk[c].shard, link_of(client, c)),
+                order);
 }
 
-void gw_client_want_key(struct gw_client *client, size_t key, uint64_t version)
+static void want_key(struct gw_client *client,
+                     size_t key,
+                     uint64_t version,
+                     enum order order)
 {
     const struct gw_map *map = client->map;
     for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++)
         client->chunk[c].want = version + 1;
-    ask_for_key(client, key);
+    ask_for_key(client, key, order);
+}
+
+void gw_client_want_key(struct gw_client *client, size_t key, uint64_t version)
+{
+    want_key(client, key, version, BEHIND_PUSHES);
 }
 
 void gw_client_want_all(struct gw_client *client, uint64_t version, int seed)
@@ -218,7 +236,7 @@ void gw_client_pull_all(struct gw_client *client, uint64_t name)
     for (uint32_t c = 0; c < client->map->chunks; c++)
         client->chunk[c].pull = name;
     for (size_t key = 0; key < client->map->keys; key++)
-        ask_for_key(client, key);
+        ask_for_key(client, key, BEHIND_PUSHES);
 }
 
 /* Clocks are numbered anew: what was pushed is in. */
@@ -273,7 +291,9 @@ push_key(struct gw_client *client, size_t key, const struct gw_client_run *run)
         chunk->samples = run->samples;
         send_chunk(client, c);
     }
-    gw_client_want_key(client, key, run->next);
+    /* backup: whoever is late is answered before its push is in */
+    want_key(client, key, run->next,
+             client->may_jump ? BEHIND_PUSHES : WITH_PUSHES);
 }
 
 /* Takes what the caller has handed over since. */
