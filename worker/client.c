@@ -1,6 +1,6 @@
 /*
- * The client's life: joining, declaring, waiting, ending. The caller's calls
- * take the loop, wait for a condition, and give the loop back.
+ * The client's life: joining, declaring, pushing, ending. Calls that wait for
+ * something take the loop for it (client_wait.c).
  */
 #include "config.h"
 
@@ -42,64 +42,6 @@ void gw_client_tell(struct gw_client *client,
 const struct gw_error *gw_client_error(const struct gw_client *client)
 {
     return &client->error;
-}
-
-/* ---- waiting ---- */
-
-/*
- * Single pushes: at this clock all ranks stand still, to score the test set or
- * for good, or clocks are numbered anew, and what is wanted may never come. Who
- * is late may be called before it has taken up single pushes, and to a clock
- * further on.
- */
-static int is_called(const struct gw_client *client)
-{
-    return atomic_load(&client->renews) ||
-           atomic_load(&client->called) > client->waits_version ||
-           (gw_client_ends_standing(client) &&
-            atomic_load(&client->end_clock) <= client->waits_version);
-}
-
-struct wait {
-    const struct gw_client *client;
-    int (*done)(const struct gw_client *client);
-    uint32_t chunk; /* all that is waited for before it is there */
-};
-
-/* Takes the loop until `has_ended`, which looks for failure too. */
-static enum gw_status take_loop(struct gw_client *client,
-                                int (*has_ended)(void *wait),
-                                struct wait *wait,
-                                enum gw_client_waiting waiting)
-{
-    gw_loop_enter(client->loop);
-    client->waiting = waiting;
-    client->progress_us = gw_loop_now(client->loop);
-    gw_loop_await(client->loop, has_ended, wait);
-    client->waiting = GW_WAITING_UNWATCHED;
-    gw_loop_leave(client->loop);
-    return atomic_load(&client->failed) ? client->error.status : GW_OK;
-}
-
-static int has_ended(void *owner)
-{
-    const struct wait *wait = owner;
-    return atomic_load(&wait->client->failed) || wait->done(wait->client);
-}
-
-static enum gw_status wait_for(struct gw_client *client,
-                               int (*done)(const struct gw_client *client),
-                               enum gw_client_waiting waiting)
-{
-    struct wait wait = {.client = client, .done = done};
-    return take_loop(client, has_ended, &wait, waiting);
-}
-
-enum gw_status gw_client_wait_for(struct gw_client *client,
-                                  int (*done)(const struct gw_client *client),
-                                  enum gw_client_waiting waiting)
-{
-    return wait_for(client, done, waiting);
 }
 
 /* ---- calls ---- */
@@ -166,7 +108,7 @@ enum gw_status gw_client_open(const struct gw_client_options *options,
         gw_client_watch(client);
     gw_loop_leave(client->loop);
     if (status == GW_OK) {
-        status = wait_for(client, has_job, GW_WAITING_UNWATCHED);
+        status = gw_client_wait_for(client, has_job, GW_WAITING_UNWATCHED);
         if (status != GW_OK && error)
             *error = client->error;
     }
@@ -270,7 +212,8 @@ gw_client_declare(struct gw_client *client,
     gw_loop_enter(client->loop);
     declare(client, declaration);
     gw_loop_leave(client->loop);
-    enum gw_status status = wait_for(client, has_started, GW_WAITING_UNWATCHED);
+    enum gw_status status =
+        gw_client_wait_for(client, has_started, GW_WAITING_UNWATCHED);
     if (status != GW_OK)
         return status;
     status = gw_map_create(declaration->keys, declaration->n_keys,
@@ -317,133 +260,14 @@ enum gw_status gw_client_attach(struct gw_client *client,
     gw_loop_enter(client->loop);
     gw_client_connect(client);
     gw_loop_leave(client->loop);
-    enum gw_status status =
-        wait_for(client, gw_client_windows_open, GW_WAITING_UNWATCHED);
+    enum gw_status status = gw_client_wait_for(client, gw_client_windows_open,
+                                               GW_WAITING_UNWATCHED);
     if (status != GW_OK)
         return status;
     gw_loop_enter(client->loop);
     gw_client_want_all(client, client->first_clock, seed && client->rank == 0);
     gw_loop_leave(client->loop);
     return GW_OK;
-}
-
-/* It goes on from the first chunk that was missing when it last looked. */
-static int has_weights(void *owner)
-{
-    struct wait *wait = owner;
-    const struct gw_client *client = wait->client;
-    uint32_t end =
-        client->map->key_chunk[client->waits_first + client->waits_n];
-    wait->chunk =
-        gw_client_next_missing(client, wait->chunk, end, client->waits_version);
-    return atomic_load(&client->failed) || is_called(client) ||
-           (wait->chunk == end && gw_client_has_decisions(client));
-}
-
-/* Also for weights of the end. */
-static enum gw_status
-wait_last(struct gw_client *client, size_t first, size_t n, uint64_t version)
-{
-    if (atomic_load(&client->failed))
-        return client->error.status;
-    if (gw_client_has(client, first, n, version))
-        return GW_OK;
-    uint64_t before = gw_loop_now(client->loop);
-    client->waits_first = first;
-    client->waits_n = n;
-    client->waits_version = version;
-    struct wait wait = {.client = client,
-                        .chunk = client->map->key_chunk[first]};
-    enum gw_status status =
-        take_loop(client, has_weights, &wait, GW_WAITING_WEIGHTS);
-    gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
-                   gw_loop_now(client->loop) - before);
-    return status;
-}
-
-enum gw_status gw_client_wait(struct gw_client *client,
-                              size_t first,
-                              size_t n,
-                              uint64_t version)
-{
-    enum gw_status status = wait_last(client, first, n, version);
-    /* in this order: an end that is known is one behind that switch */
-    int ends = atomic_load(&client->end_clock) <= version;
-    if (status == GW_OK && atomic_load(&client->renews))
-        return GW_EAGAIN;
-    if (status == GW_OK && ends)
-        return GW_EEND;
-    if (status == GW_OK && atomic_load(&client->called) > version)
-        return GW_EAGAIN;
-    return status;
-}
-
-/* What came for a first step of single pushes, where the job ends instead, may
-   be weights of this rank alone (easgd). */
-enum gw_status gw_client_wait_end(struct gw_client *client)
-{
-    uint64_t clock = atomic_load(&client->end_clock);
-    if (!gw_client_ends_standing(client)) {
-        enum gw_status status = wait_last(client, 0, client->map->keys, clock);
-        if (status != GW_OK || !(client->each || atomic_load(&client->called)))
-            return status;
-    }
-    return gw_client_pull(client);
-}
-
-enum gw_status gw_client_pull(struct gw_client *client)
-{
-    gw_loop_enter(client->loop);
-    client->scores = 0;
-    atomic_store(&client->called, 0);
-    gw_client_pull_all(client, client->meeting.name);
-    gw_loop_leave(client->loop);
-    return wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
-}
-
-enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)
-{
-    gw_loop_enter(client->loop);
-    gw_client_forget(client);
-    gw_client_want_all(client, clock, 0);
-    gw_loop_leave(client->loop);
-    return atomic_load(&client->failed) ? client->error.status : GW_OK;
-}
-
-/* The others have gone on to single pushes, and stand still, or have done so:
-   what is wanted may never come. */
-static int is_elsewhere(const struct gw_client *client)
-{
-    return atomic_load(&client->called) || atomic_load(&client->renews);
-}
-
-enum gw_status gw_client_catch_up(struct gw_client *client, uint64_t *clock_p)
-{
-    uint64_t even = *clock_p, before = gw_loop_now(client->loop);
-    unsigned rounds = 0;
-    if (!client->may_jump)
-        return GW_OK;
-    gw_loop_enter(client->loop);
-    client->waits_first = 0;
-    client->waits_n = client->map->keys;
-    client->waits_version = *clock_p;
-    client->waiting = GW_WAITING_WEIGHTS;
-    client->progress_us = before;
-    while (!atomic_load(&client->failed) && !is_elsewhere(client) &&
-           !gw_client_is_even(client, *clock_p, &rounds, &even))
-        gw_loop_turn(client->loop);
-    int renews = atomic_load(&client->renews);
-    uint64_t called = atomic_load(&client->called);
-    client->waiting = GW_WAITING_UNWATCHED;
-    gw_loop_leave(client->loop);
-    gw_metrics_add(client->metrics, GW_METRIC_WAIT_US,
-                   gw_loop_now(client->loop) - before);
-    if (atomic_load(&client->failed))
-        return client->error.status;
-    if (renews)
-        return GW_OK; /* gw_client_switch */
-    *clock_p = called ? called - 1 : even;
-    return atomic_load(&client->end_clock) <= *clock_p ? GW_EEND : GW_OK;
 }
 
 int gw_client_is_late(const struct gw_client *client, uint64_t clock)
@@ -479,7 +303,7 @@ enum gw_status gw_client_push(struct gw_client *client,
     gw_member_set_clock(client->member, clock);
     if (!has_room(client)) {
         enum gw_status status =
-            wait_for(client, has_room, GW_WAITING_UNWATCHED);
+            gw_client_wait_for(client, has_room, GW_WAITING_UNWATCHED);
         if (status != GW_OK)
             return status;
     }
@@ -521,7 +345,8 @@ enum gw_status gw_client_score(struct gw_client *client,
     client->scored_clock = message.score.clock;
     gw_client_tell(client, client->shard[0].peer, &message);
     gw_loop_leave(client->loop);
-    enum gw_status status = wait_for(client, has_score, GW_WAITING_SCORE);
+    enum gw_status status =
+        gw_client_wait_for(client, has_score, GW_WAITING_SCORE);
     if (status == GW_OK)
         *score = client->score;
     return status;
@@ -604,7 +429,7 @@ enum gw_status gw_client_finish(struct gw_client *client,
     client->said_bye = 1;
     gw_client_tell(client, client->coordinator, &message);
     gw_loop_leave(client->loop);
-    return wait_for(client, never, GW_WAITING_UNWATCHED);
+    return gw_client_wait_for(client, never, GW_WAITING_UNWATCHED);
 }
 
 void gw_client_fail_with(struct gw_client *client, const struct gw_error *error)

@@ -1,7 +1,8 @@
 /*
  * Inside the client: what its files share.
  *
- *   client.c          joining, declaring, ending; the calls that wait
+ *   client.c          joining, declaring, pushing, ending
+ *   client_wait.c     the caller waits: for weights, for others
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
  *   client_split.c    which part of a step is this rank's

@@ -9,6 +9,7 @@ libworker_a_SOURCES = \
 	%D%/client_split.c \
 	%D%/client_state.h \
 	%D%/client_switch.c \
+	%D%/client_wait.c \
 	%D%/dataset.c \
 	%D%/dataset.h \
 	%D%/dataset_batch.c \
