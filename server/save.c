@@ -329,6 +329,7 @@ void gw_save_close(struct gw_server *server)
     if (!save)
         return;
     gw_loop_cancel(server->loop, &save->work);
+    gw_loop_unpost(server->loop, &save->copy_task);
     gw_safetensors_header_free(&save->header);
     drop_snapshot(save);
     free(save->saved);

@@ -219,6 +219,7 @@ enum gw_status gw_whole_open(struct gw_server *server, struct gw_error *error)
 
 void gw_whole_close(struct gw_server *server)
 {
+    gw_loop_unpost(server->loop, &server->step.task);
     free(server->step.votes);
     free(server->step.bad);
     free(server->step.trust);

@@ -62,6 +62,7 @@ check_PROGRAMS += \
 	%D%/sim/test_workers \
 	%D%/table/test_backend_layers \
 	%D%/table/test_backends \
+	%D%/table/test_loop \
 	%D%/table/test_member \
 	%D%/table/test_member_login \
 	%D%/table/test_transport \
@@ -178,6 +179,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_COUPLE)
 %C%_table_test_member_login_SOURCES = \
 	%D%/table/test_member_login.c $(GW_COUPLE)
+%C%_table_test_loop_SOURCES = %D%/table/test_loop.c $(GW_WORLD)
 %C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
 %C%_unit_test_each_SOURCES = %D%/unit/test_each.c $(GW_SINGLE) $(GW_PLAIN)
 %C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)
