@@ -80,7 +80,7 @@ void gw_shard_destroy(struct gw_shard *shard)
 }
 
 struct gw_shard_slot *
-gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk)
+gw_shard_slot(const struct gw_shard *shard, uint32_t rank, uint32_t chunk)
 {
     return &shard->slot[(size_t)chunk * shard->ranks + rank];
 }
@@ -111,7 +111,7 @@ static uint64_t least_mark(const struct gw_shard *shard, uint32_t index)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t rank = 0; rank < shard->ranks; rank++) {
-        uint64_t mark = shard->slot[(size_t)index * shard->ranks + rank].mark;
+        uint64_t mark = gw_shard_slot(shard, rank, index)->mark;
         least = mark < least ? mark : least;
     }
     return least;
@@ -486,8 +486,7 @@ void gw_shard_skip(struct gw_shard *shard, uint32_t index)
 int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
-    const struct gw_shard_slot *slot =
-        &shard->slot[(size_t)index * shard->ranks + rank];
+    const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
     const float *gradient = shard->landing[rank] + chunk->first;
     if (slot->empty)
         return 0;

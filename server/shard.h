@@ -131,7 +131,7 @@ size_t gw_shard_bytes(const struct gw_map *map,
                       const struct gw_optimizer *optimizer);
 
 struct gw_shard_slot *
-gw_shard_slot(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
+gw_shard_slot(const struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 
 /* The current weights of a chunk, NULL in a hollow shard, and their checksum
    (made when first asked). */

@@ -40,7 +40,7 @@ static const char *shard_is_wrong(const struct cluster *cluster,
         if (chunk->updates != first->updates || chunk->pushes != first->pushes)
             return "chunks differ in updates or pushes";
         for (uint32_t rank = 0; rank < shard->ranks; rank++)
-            if (shard->slot[(size_t)i * shard->ranks + rank].mark !=
+            if (gw_shard_slot(shard, rank, i)->mark !=
                 server->clocks[rank] +
                     gw_metrics_get(&cluster->worker[rank].metrics,
                                    GW_METRIC_STEPS))
