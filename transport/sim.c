@@ -238,7 +238,9 @@ static void on_resume(struct gw_sim_event *event)
     process->held_last = &process->held;
     while (held) {
         struct gw_sim_event *next = held->next;
-        gw_sim_schedule(process->sim, held, process->sim->now_us);
+        /* in its place: what happens now is behind it */
+        gw_sim_schedule_placed(process->sim, held, process->sim->now_us,
+                               held->order);
         held = next;
     }
 }

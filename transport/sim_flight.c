@@ -68,7 +68,7 @@ static void arrive(struct gw_sim_link *to)
     to->incoming = flight->next;
     if (!to->incoming)
         to->incoming_last = &to->incoming;
-    if (!to->incoming && to->tells)
+    if (!to->incoming && to->tells_end)
         gw_sim_schedule(sim, &to->news, 0);
     to->base.heard_us = sim->now_us;
     enum gw_status status =
@@ -198,7 +198,7 @@ static void schedule_first(struct gw_sim_link *to)
                            to->outside->order);
 }
 
-/* One of those that came while the process stood still. */
+/* One of those that came while the process stood still; links take turns. */
 static void take_kept(struct gw_sim_event *event)
 {
     struct gw_sim_link *to = event->owner;
@@ -210,8 +210,10 @@ static void take_kept(struct gw_sim_event *event)
 
 static void keep(struct gw_sim_link *to)
 {
-    if (to->kept++ == 0)
-        gw_sim_deliver(&to->takes);
+    if (to->kept++ > 0)
+        return;
+    to->takes.order = gw_sim_place(to->process->sim);
+    gw_sim_deliver(&to->takes);
 }
 
 /* The first that is outside is in, and the next one is first. */
@@ -224,7 +226,7 @@ static void come_in(struct gw_sim_link *to)
         gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
     else if (next)
         schedule_first(to);
-    if (process->paused || process->dead || to->kept > 0) {
+    if (process->paused || process->dead) {
         keep(to);
         return;
     }

@@ -105,10 +105,10 @@ static void serve(struct gw_sim_event *event)
     struct gw_sim_port *port = event->owner;
     struct gw_sim_turn *turn = port->serves;
     port->serves = NULL;
-    port->tells = 1;
+    port->telling = 1;
     if (turn)
         turn->done(turn);
-    port->tells = 0;
+    port->telling = 0;
     if (turn && turn->back && port->turn_bytes < TURN_BYTES)
         begin(port, turn); /* it has asked again */
     else
@@ -137,13 +137,13 @@ void gw_sim_turn_ask(struct gw_sim_port *port, struct gw_sim_turn *turn)
     turn->back = port->last;
     *port->last = turn;
     port->last = &turn->next;
-    if (!port->tells && !port->event.scheduled)
+    if (!port->telling && !port->event.scheduled)
         begin_first(port);
 }
 
 int gw_sim_turn_pass(struct gw_sim_port *port, struct gw_sim_turn *turn)
 {
-    if (port->first || port->tells || port->event.scheduled) {
+    if (port->first || port->telling || port->event.scheduled) {
         gw_sim_turn_ask(port, turn);
         return 0;
     }

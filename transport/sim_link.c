@@ -100,8 +100,8 @@ void gw_sim_link_note_down(struct gw_sim_link *end,
 void gw_sim_link_tell_down(struct gw_sim_event *event)
 {
     struct gw_sim_link *end = event->owner;
-    end->tells = end->ends && end->incoming;
-    if (end->tells)
+    end->tells_end = end->ends && end->incoming;
+    if (end->tells_end)
         return; /* the host takes longer for them */
     gw_sim_link_detach(end);
     end->base.handler->down(&end->base, end->down_status, end->down_why);

@@ -33,7 +33,7 @@ struct gw_sim_link {
     uint64_t incoming_us;          /* when the last of them is at the host */
     struct gw_sim_event comes;     /* the first outside is at the host */
     size_t kept;                   /* while the process stood still */
-    int tells; /* of its end, as soon as nothing comes any more */
+    int tells_end;                 /* as soon as nothing comes any more */
 
     struct gw_sim_link *next, **back;            /* in sim->links */
     struct gw_sim_link *sibling, **sibling_back; /* in process->links */

@@ -1,6 +1,5 @@
 /*
- * Inside the simulator: what sim.c, sim_loop.c, sim_link.c, sim_disk.c and
- * sim_fiber.c share.
+ * Inside the simulator: what the files of its name share.
  */
 #ifndef GW_TRANSPORT_SIM_WORLD_H
 #define GW_TRANSPORT_SIM_WORLD_H
@@ -75,7 +74,7 @@ struct gw_sim_port {
     struct gw_sim_host *host;
     struct gw_sim_turn *first, **last;
     struct gw_sim_turn *serves; /* NULL: nobody, or somebody who has left */
-    int tells;                  /* who was served, that it is through */
+    int telling;                /* who was served, that it is through */
     double turn_bytes;          /* of this turn, so far */
     struct gw_sim_event event;  /* it is free */
     double free_us;             /* when it is, or was */

@@ -61,8 +61,8 @@ static void
 frame(struct gw_link *link, const struct gw_frame *frame, const void *payload)
 {
     struct line *line = link->owner;
-    (void)frame;
     (void)payload;
+    assert_int_equal(frame->clock, line->arrived);
     line->arrived++;
     line->last_us = gw_sim_now(world.sim);
 }
@@ -164,7 +164,8 @@ static void send_all(struct line *line)
     line->begun_us = gw_sim_now(world.sim);
     for (size_t i = 0; i < FRAMES; i++) {
         line->send[i] = (struct gw_send){
-            .frame = {.kind = GW_FRAME_PUSH, .length = LENGTH}, .done = left};
+            .frame = {.kind = GW_FRAME_PUSH, .clock = i, .length = LENGTH},
+            .done = left};
         gw_link_send(line->link, &line->send[i]);
     }
 }
@@ -325,6 +326,63 @@ static void a_break_loses_what_waits(void **state)
     close_world();
 }
 
+/* All that came while it stood still is kept, and is there before the close. */
+static void a_pause_keeps_what_comes(void **state)
+{
+    (void)state;
+    open_world();
+    rate("b", RATE, 0);
+    struct place *a = place("a"), *b = place("b");
+    struct line *line = connect_to(a, b);
+    gw_sim_pause(b->loop, 2 * FRAMES * FRAME_US);
+    send_all(line);
+    gw_sim_run(world.sim, never, NULL,
+               gw_sim_now(world.sim) + FRAMES / 2 * FRAME_US);
+    gw_link_close(line->link);
+    gw_sim_run(world.sim, never, NULL,
+               gw_sim_now(world.sim) + FRAMES * FRAME_US);
+    assert_int_equal(line->arrived + line->downs, 0);
+    settle();
+    assert_int_equal(line->downs, 1);
+    assert_int_equal(line->arrived_before, FRAMES);
+    close_world();
+}
+
+/* Also where something comes in the very microsecond. */
+static void frames_are_in_order_whenever_it_goes_on(void **state)
+{
+    (void)state;
+    for (uint64_t us = 4 * FRAME_US; us < 5 * FRAME_US; us++) {
+        open_world();
+        rate("b", RATE, 0);
+        struct place *a = place("a"), *b = place("b");
+        struct line *line = connect_to(a, b);
+        gw_sim_pause(b->loop, us);
+        send_all(line);
+        settle();
+        assert_takes(line, FRAMES * FRAME_US + LATENCY);
+        close_world();
+    }
+}
+
+static void a_break_loses_what_is_kept(void **state)
+{
+    (void)state;
+    open_world();
+    rate("b", RATE, 0);
+    struct place *a = place("a"), *b = place("b");
+    struct line *line = connect_to(a, b);
+    gw_sim_pause(b->loop, 2 * FRAMES * FRAME_US);
+    send_all(line);
+    gw_sim_run(world.sim, never, NULL,
+               gw_sim_now(world.sim) + FRAMES / 2 * FRAME_US);
+    assert_int_equal(gw_sim_cut(world.sim), 1);
+    settle();
+    assert_int_equal(line->downs, 2);
+    assert_int_equal(line->arrived, 0);
+    close_world();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +394,9 @@ int main(void)
         cmocka_unit_test(the_far_do_not_delay_the_near),
         cmocka_unit_test(a_close_comes_behind_what_was_sent),
         cmocka_unit_test(a_break_loses_what_waits),
+        cmocka_unit_test(a_pause_keeps_what_comes),
+        cmocka_unit_test(frames_are_in_order_whenever_it_goes_on),
+        cmocka_unit_test(a_break_loses_what_is_kept),
     };
     return cmocka_run_group_tests_name("sim_host", tests, NULL, NULL);
 }
