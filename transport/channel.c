@@ -10,8 +10,8 @@
 /* An unacknowledged peer is told after this many messages at the latest. */
 #define MESSAGES_UNTOLD 8
 
-/* Who has been told more than this is told something now and then: a ring is
-   not to be widened in the middle of a job. */
+/* Who has been told more than this is told something now and then: the ring is
+   widened early, and not when it is full in the middle of a job. */
 #define MESSAGES_FEW 4
 
 /* One message in the ring, its bytes behind it. */
@@ -163,7 +163,7 @@ enum gw_status gw_channel_tell(struct gw_channel *channel,
     if (!channel->ring)
         status = widen(channel, GW_CHANNEL_BYTES_FEW);
     else if (channel->bytes < GW_CHANNEL_BYTES && channel->sent >= MESSAGES_FEW)
-        status = widen(channel, GW_CHANNEL_BYTES);
+        widen(channel, GW_CHANNEL_BYTES); /* or when it has to be */
     if (status == GW_OK)
         status = find_room(channel, message, arena, &record);
     if ((status == GW_EAGAIN || status == GW_ERANGE) &&

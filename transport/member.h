@@ -56,7 +56,7 @@ struct gw_peer {
     uint64_t heard_us; /* anything, on any link */
     unsigned links;
     int local;  /* it came through a local listener, on all its links */
-    int silent; /* and the owner was told */
+    int silent; /* nothing was heard for so long that the owner was told */
     struct gw_peer_link *link;   /* [links] */
     char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
     char address[GW_ADDRESS_MAX];
