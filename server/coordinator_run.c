@@ -23,7 +23,7 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     self->end_clock = UINT64_MAX;
     gw_inner_open(self);
     self->next.clock = self->after.clock = UINT64_MAX;
-    self->past_clock[0] = self->past_clock[1] = UINT64_MAX;
+    self->past[0].clock = self->past[1].clock = UINT64_MAX;
     for (size_t i = 0; i < GW_GATHERS; i++) {
         struct gw_gather *gather = &self->gather[i];
         gather->part = calloc(workers, sizeof *gather->part);
@@ -72,9 +72,11 @@ static uint64_t applied_before(const struct gw_coordinator *self, uint64_t step)
     /* the decision on the step itself may be here already */
     if (skips > 0 && self->last_skip >= step)
         skips--;
-    if (step < self->base_clock) /* told late */
-        return before;
-    return before + (step - self->base_clock) - skips;
+    if (step >= self->base_clock)
+        return before + (step - self->base_clock) - skips;
+    /* told late: all of them counted, or that is not known any more */
+    uint64_t late = self->base_clock - step;
+    return late < before ? before - late : 0;
 }
 
 /* part: [workers] of each; NULL where each goes at its own pace */
@@ -92,10 +94,11 @@ static void tell_step(struct gw_coordinator *self,
         .workers = self->config->cluster.workers,
         .split = gw_splitter_samples(self, part),
     };
+    const struct gw_regime *regime = gw_coordinator_regime_at(self, step);
     char policy[GW_POLICY_WORD_BYTES];
-    gw_policy_word_print(&self->regime.word, policy);
+    gw_policy_word_print(&regime->word, policy);
     report.policy = policy;
-    if (self->regime.each)
+    if (regime->each)
         report.staleness = self->gather_each.staleness;
     if (self->declare.steps_per_epoch)
         report.epoch = report.step / self->declare.steps_per_epoch;

@@ -125,9 +125,9 @@ struct gw_coordinator {
         uint64_t pushes;
     } next, after; /* two where phases are of one exchange */
     /* as many that held before, the last one first: workers may tell of steps
-       under the next policy while cuts before it are still on their way */
-    struct gw_regime past[2];
-    uint64_t past_clock[2]; /* where they began; UINT64_MAX: none held */
+       under the next policy while a cut, or a step of another worker, before it
+       is still on its way */
+    struct gw_coming past[2];
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
 
@@ -206,7 +206,7 @@ void gw_coordinator_switch(struct gw_coordinator *self,
                            const struct gw_decision *decision);
 /* The job has come to this clock, perhaps to where another policy begins. */
 void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock);
-/* What held at a clock, or will, as far as is known. */
+/* What held at a clock, or will, as far as is known: three policies back. */
 const struct gw_regime *
 gw_coordinator_regime_at(const struct gw_coordinator *self, uint64_t clock);
 /* The word that holds by what heartbeats say, which may be long before a step

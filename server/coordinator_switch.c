@@ -14,9 +14,8 @@ static void begin(struct gw_coordinator *self)
     uint64_t clock = self->next.clock, every = self->config->log.every;
     char word[GW_POLICY_WORD_BYTES];
     self->past[1] = self->past[0];
-    self->past_clock[1] = self->past_clock[0];
-    self->past[0] = self->regime;
-    self->past_clock[0] = self->base_clock;
+    self->past[0] =
+        (struct gw_coming){self->regime, self->base_clock, self->base_pushes};
     self->regime = self->next.regime;
     self->base_clock = clock;
     self->base_pushes = self->next.pushes;
@@ -50,11 +49,11 @@ gw_coordinator_regime_at(const struct gw_coordinator *self, uint64_t clock)
         return &self->after.regime;
     if (clock >= self->next.clock)
         return &self->next.regime;
-    if (clock >= self->base_clock || self->past_clock[0] == UINT64_MAX)
+    if (clock >= self->base_clock || self->past[0].clock == UINT64_MAX)
         return &self->regime;
-    if (clock >= self->past_clock[0] || self->past_clock[1] == UINT64_MAX)
-        return &self->past[0];
-    return &self->past[1];
+    if (clock >= self->past[0].clock || self->past[1].clock == UINT64_MAX)
+        return &self->past[0].regime;
+    return &self->past[1].regime;
 }
 
 const struct gw_policy_word *

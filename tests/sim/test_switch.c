@@ -14,6 +14,7 @@
 
 #include "server/coordinator_state.h"
 #include "server/server_state.h"
+#include "server/store.h"
 #include "tests/sim/cluster.h"
 
 #define LIMIT_US 120000000
@@ -143,6 +144,12 @@ static int is_switch_heard_of(void *owner)
     return cluster.coordinator->next.clock == 41;
 }
 
+static int is_switch_taken(void *owner)
+{
+    (void)owner;
+    return cluster.coordinator->base_clock == 41;
+}
+
 /*
  * The best weights so far are saved when their score is known, which is after
  * the next policy is decided. The connection by which the coordinator hears of
@@ -158,6 +165,8 @@ static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
                               "train.steps=60",
                               "log.every=1",
                               NULL};
+    struct gw_manifest manifest;
+    struct gw_error error;
     (void)state;
     cluster_open(&cluster, &calm, settings, NULL);
     assert_true(
@@ -166,8 +175,16 @@ static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
     while (one->role != GW_ROLE_SERVER || one->id != 0)
         one = one->next;
     gw_peer_reject(one->peer, 0, "for a test");
+    assert_true(cluster_run_until(&cluster, is_switch_taken, NULL, LIMIT_US));
+    assert_true(cluster.coordinator->cut_clock < 40);
     if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
         fail_msg("%s; %s", cluster.text, cluster.note);
+    assert_int_equal(
+        gw_store_manifest(cluster.loop->disk, "ck", 40, &manifest, &error),
+        GW_OK);
+    assert_string_equal(manifest.policy, "sync");
+    assert_int_equal(manifest.n_files, cluster.servers);
+    gw_manifest_free(&manifest);
     cluster_close(&cluster);
 }
 
