@@ -92,10 +92,9 @@ static void on_want_sent(struct gw_send *send, enum gw_status status)
     int again = want->again;
     want->sending = 0;
     want->again = 0;
+    /* a link that broke has everything asked again */
     if (again && status == GW_OK)
-        post_want(
-            want,
-            BEHIND_PUSHES); /* a link that broke has everything asked again */
+        post_want(want, BEHIND_PUSHES);
 }
 
 /* What the policy makes of the weights that a chunk lacks. */

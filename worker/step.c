@@ -277,7 +277,7 @@ static enum gw_status next_clock(struct gw_worker *worker)
     if (status == GW_OK)
         status = gw_local_meet(worker);
     if (status == GW_EAGAIN && !gw_client_is_scored(worker->client))
-        status = GW_OK; /* the next policy begins with all weights */
+        status = GW_OK; /* clocks are numbered anew: what is missing is void */
     if (status == GW_OK && gw_client_switch(worker->client, &worker->clock))
         status = change_policy(worker);
     return status;
