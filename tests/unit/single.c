@@ -51,7 +51,8 @@ static void connect(struct single *single, uint32_t rank)
     seat->peer.role = GW_ROLE_WORKER;
     seat->peer.id = rank;
     seat->peer.links = 1;
-    seat->peer.link[0].link = &seat->link;
+    seat->peer.link = &seat->peer_link;
+    seat->peer_link.link = &seat->link;
     single->server.session[rank].peer = &seat->peer;
 }
 

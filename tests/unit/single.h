@@ -24,6 +24,7 @@ struct single_seat {
     struct single *single;
     uint32_t rank;
     struct gw_link link;
+    struct gw_peer_link peer_link;
     struct gw_peer peer;
 };
 
