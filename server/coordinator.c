@@ -322,6 +322,8 @@ static enum gw_status open_all(struct gw_coordinator *self,
     if (status == GW_OK)
         status = gw_coordinator_run_open(self, error);
     if (status == GW_OK)
+        status = gw_origin_open(self, error);
+    if (status == GW_OK)
         status = gw_keeper_open(self, error);
     if (status == GW_OK)
         status = gw_splitter_open(self, error);
@@ -381,6 +383,7 @@ void gw_coordinator_close(struct gw_coordinator *self)
     gw_member_close(self->member);
     gw_splitter_close(self);
     gw_keeper_close(self);
+    gw_origin_close(self);
     gw_coordinator_run_close(self);
     gw_coordinator_forget(self);
     free(self->job_text);

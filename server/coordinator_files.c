@@ -265,7 +265,7 @@ static int is_allowed(struct gw_coordinator *self,
                 request->bytes <= gw_inner_bytes_max(self)) &&
                gw_keeper_awaits(self, who, request->clock, request->name);
     return request->bytes <= WINDOW_BYTES &&
-           gw_keeper_may_read(self, who, request->clock, request->name);
+           gw_origin_may_read(self, who, request->clock, request->name);
 }
 
 static void begin(struct gw_served *served)

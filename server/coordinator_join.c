@@ -237,7 +237,7 @@ static void start(struct gw_coordinator *self)
     if (!gw_splitter_hand_over(self, maybe_start))
         return;
     tell_devices(self);
-    if (gw_keeper_check(self, &error) != GW_OK) {
+    if (gw_origin_check(self, &error) != GW_OK) {
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;
     }
@@ -253,9 +253,9 @@ static void start(struct gw_coordinator *self)
                   .dir = "",
                   .token = ""}};
     for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
-        self->gather_each.first[rank] = gw_keeper_first_clock(self, rank);
+        self->gather_each.first[rank] = gw_origin_first_clock(self, rank);
     self->phase = GW_PHASE_STARTING;
-    gw_keeper_fill_start(self, &message.start);
+    gw_origin_fill_start(self, &message.start);
     gw_splitter_fill_start(self, &message.start);
     for (struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->role == GW_ROLE_SERVER)

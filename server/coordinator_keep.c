@@ -1,7 +1,6 @@
 /*
- * Checkpoints at the coordinator: which one a job goes on from, and for each
- * cut, when every shard, and every worker that keeps something, has saved its
- * file, the manifest, last.
+ * Checkpoints at the coordinator: for each cut, when every shard, and every
+ * worker that keeps something, has saved its file, the manifest, last.
  *
  *   cut decided --> SAVED from each --> manifest --> STORED to shard 0
  *                                           \--> older ones removed
@@ -16,14 +15,11 @@
 #include <string.h>
 
 #include "proto/digest.h"
-#include "proto/split.h"
-#include "server/begin.h"
 #include "server/decision.h"
 #include "server/store.h"
 
-#define CUTS_MAX  4
-#define KEPT_MAX  1024
-#define TOKEN_MAX 64
+#define CUTS_MAX 4
+#define KEPT_MAX 1024
 
 /* How long the simulator lets a manifest take. */
 #define WRITE_MODEL_US 1000
@@ -46,10 +42,6 @@ struct cut {
 struct gw_keeper {
     struct gw_coordinator *self;
     struct cut cut[CUTS_MAX];
-    struct gw_begin begin; /* what the job goes on from */
-    char token[TOKEN_MAX]; /* what a file in checkpoint.dir says meanwhile */
-    struct gw_file *held;  /* that file, */
-    struct gw_file *held_resume; /* and one where it goes on from elsewhere */
     uint64_t best_clock;
     int has_best;
     uint64_t progress; /* files saved, and manifests */
@@ -74,10 +66,9 @@ uint64_t gw_keeper_progress(const struct gw_coordinator *self)
     return self->keeper->progress;
 }
 
-/* The file that a member writes. */
-static void own_file(const struct gw_coordinator *self,
-                     const struct gw_roster *who,
-                     char name[GW_FILE_NAME_MAX])
+void gw_keeper_file_of(const struct gw_coordinator *self,
+                       const struct gw_roster *who,
+                       char name[GW_FILE_NAME_MAX])
 {
     if (who->role == GW_ROLE_SERVER)
         gw_shard_file_name(who->id, self->shards, name);
@@ -115,7 +106,7 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
     size_t used = n > 0 ? (size_t)n : 0;
     const char *comma = "";
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
-        own_file(self, one, name);
+        gw_keeper_file_of(self, one, name);
         if (!has_part(cut, one) || has_saved(cut, name) || used >= room)
             continue;
         n = snprintf(text + used, room - used, "%s%s", comma, one->peer->name);
@@ -133,91 +124,6 @@ int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock)
            (final->has_checkpoint && final->checkpoint == clock);
 }
 
-/* ---- where to begin ---- */
-
-static void note(void *owner, const char *text)
-{
-    gw_coordinator_note(owner, "%s", text);
-}
-
-static enum gw_status find_beginning(struct gw_coordinator *self,
-                                     struct gw_error *error)
-{
-    struct gw_keeper *keeper = self->keeper;
-    keeper->begin = (struct gw_begin){
-        .disk = self->loop->disk,
-        .dir = dir_of(self),
-        .resume = self->options.resume,
-        .config = self->config,
-        .note = note,
-        .owner = self,
-    };
-    enum gw_status status = gw_begin_find(&keeper->begin, error);
-    if (status != GW_OK)
-        return status;
-    self->regime = keeper->begin.regime;
-    if (!keeper->begin.is_resumed)
-        return GW_OK;
-    self->state = keeper->begin.from.state;
-    if (keeper->begin.anew)
-        self->state.applied = 0;
-    self->base_clock = self->state.clock;
-    self->base_pushes = self->state.pushes;
-    keeper->has_best = self->state.evaluations > 0;
-    keeper->best_clock = self->state.best_clock;
-    self->step = self->state.clock;
-    self->final.has_checkpoint = 1;
-    self->final.checkpoint = self->state.clock;
-    self->cut_clock = self->state.clock;
-    return GW_OK;
-}
-
-static int is_asked_to_resume(const struct gw_coordinator *self)
-{
-    return self->options.resume && self->options.resume[0];
-}
-
-/* Whether it goes on from another directory than checkpoint.dir. */
-static int comes_from_elsewhere(const struct gw_coordinator *self)
-{
-    return self->keeper->begin.is_resumed &&
-           strcmp(self->options.resume, dir_of(self)) != 0;
-}
-
-/* Shards that find it know that they see the directory; so does another job,
-   which would write the same files. */
-static enum gw_status make_token(struct gw_coordinator *self,
-                                 struct gw_error *error)
-{
-    struct gw_keeper *keeper = self->keeper;
-    struct gw_disk *disk = self->loop->disk;
-    const char *dir = dir_of(self), *resume = self->options.resume;
-    enum gw_status status = GW_OK;
-    uint64_t number;
-    gw_loop_random(self->loop, &number, sizeof number);
-    snprintf(keeper->token, sizeof keeper->token, "%016" PRIx64, number);
-    /* where that cannot be, the files are read through us */
-    if (comes_from_elsewhere(self))
-        gw_store_put_token(disk, resume, keeper->token, &keeper->held_resume,
-                           NULL);
-    if (dir[0])
-        status = gw_store_make_dir(disk, dir, error);
-    if (status == GW_OK && dir[0])
-        status =
-            gw_store_put_token(disk, dir, keeper->token, &keeper->held, error);
-    if (status != GW_OK)
-        gw_fail_in(error, "checkpoint.dir");
-    return status;
-}
-
-static void remove_token(struct gw_coordinator *self)
-{
-    struct gw_disk *disk = self->loop->disk;
-    gw_store_remove_token(disk, dir_of(self), self->keeper->held);
-    gw_store_remove_token(disk, self->options.resume,
-                          self->keeper->held_resume);
-}
-
 enum gw_status gw_keeper_open(struct gw_coordinator *self,
                               struct gw_error *error)
 {
@@ -226,13 +132,9 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
         return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
     self->keeper = keeper;
     keeper->self = self;
-    enum gw_status status = find_beginning(self, error);
-    if (status == GW_OK)
-        status = make_token(self, error);
-    /* nobody else can write there from now on; until now somebody may have */
-    if (status == GW_OK && dir_of(self)[0] && !is_asked_to_resume(self))
-        status = gw_begin_check_empty(&keeper->begin, error);
-    return status;
+    keeper->has_best = self->state.evaluations > 0;
+    keeper->best_clock = self->state.best_clock;
+    return GW_OK;
 }
 
 void gw_keeper_close(struct gw_coordinator *self)
@@ -244,77 +146,8 @@ void gw_keeper_close(struct gw_coordinator *self)
         gw_loop_cancel(self->loop, &keeper->cut[i].work);
         gw_manifest_free(&keeper->cut[i].manifest);
     }
-    remove_token(self);
-    gw_begin_free(&keeper->begin);
     free(keeper);
     self->keeper = NULL;
-}
-
-/* Same keys, and a word where something else would change the bits. */
-enum gw_status gw_keeper_check(struct gw_coordinator *self,
-                               struct gw_error *error)
-{
-    const struct gw_manifest *from = &self->keeper->begin.from;
-    gw_begin_note_steps(&self->keeper->begin, self->declare.total_steps,
-                        self->declare.steps_per_epoch);
-    if (!self->keeper->begin.is_resumed)
-        return GW_OK;
-    if (gw_begin_check_model(&self->keeper->begin, self->declare.keys_hash,
-                             error) != GW_OK)
-        return GW_EMISMATCH;
-    if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
-        gw_coordinator_note(self,
-                            "the checkpoint was made by %zu worker%s, this "
-                            "job has %" PRIu64 ": the bits will differ",
-                            from->n_ranks, gw_plural(from->n_ranks),
-                            self->config->cluster.workers);
-    for (size_t i = 0; i < from->n_ranks; i++) {
-        const struct gw_roster *who =
-            gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
-        if (who && strcmp(who->device, from->ranks[i].device) != 0)
-            gw_coordinator_note(self,
-                                "worker %zu computed on \"%s\", now on "
-                                "\"%s\": the bits may differ",
-                                i, from->ranks[i].device, who->device);
-    }
-    gw_inner_note(self, from);
-    return GW_OK;
-}
-
-void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start)
-{
-    const struct gw_begin *begin = &self->keeper->begin;
-    if (begin->is_resumed)
-        start->resume = self->options.resume;
-    start->has_inner =
-        begin->is_resumed && gw_inner_goes_on(self, &begin->from);
-    start->dir = dir_of(self);
-    start->token = self->keeper->token;
-}
-
-/* Under the same policy of single pushes each goes on where it was, else all
-   have one clock. */
-uint64_t gw_keeper_first_clock(const struct gw_coordinator *self, uint32_t rank)
-{
-    const struct gw_manifest *from = &self->keeper->begin.from;
-    char policy[GW_POLICY_WORD_BYTES];
-    gw_policy_word_print(&self->regime.word, policy);
-    return self->keeper->begin.is_resumed && self->regime.each &&
-                   from->n_ranks == self->config->cluster.workers &&
-                   strcmp(from->policy, policy) == 0
-               ? from->ranks[rank].data_cursor
-               : self->state.clock;
-}
-
-int gw_keeper_first_split(const struct gw_coordinator *self, uint32_t *weight)
-{
-    const struct gw_manifest *from = &self->keeper->begin.from;
-    uint32_t workers = (uint32_t)self->config->cluster.workers;
-    if (!self->keeper->begin.is_resumed || from->n_ranks != workers)
-        return 0;
-    for (uint32_t rank = 0; rank < workers; rank++)
-        weight[rank] = from->ranks[rank].split;
-    return gw_split_is_whole(weight, workers);
 }
 
 /* ---- cuts ---- */
@@ -325,23 +158,6 @@ static struct cut *find_cut(struct gw_keeper *keeper, uint64_t clock)
         if (keeper->cut[i].open && keeper->cut[i].manifest.state.clock == clock)
             return &keeper->cut[i];
     return NULL;
-}
-
-int gw_keeper_may_read(const struct gw_coordinator *self,
-                       const struct gw_roster *who,
-                       uint64_t clock,
-                       const char *name)
-{
-    const struct gw_manifest *from = &self->keeper->begin.from;
-    char own[GW_FILE_NAME_MAX];
-    own_file(self, who, own);
-    if (!self->keeper->begin.is_resumed || from->state.clock != clock ||
-        (who->role != GW_ROLE_SERVER && strcmp(name, own) != 0))
-        return 0;
-    for (size_t i = 0; i < from->n_files; i++)
-        if (strcmp(from->files[i].name, name) == 0)
-            return 1;
-    return strcmp(name, GW_MANIFEST_NAME) == 0;
 }
 
 static enum gw_status fill_manifest(struct gw_coordinator *self,
@@ -562,7 +378,7 @@ int gw_keeper_awaits(struct gw_coordinator *self,
 {
     const struct cut *cut = NULL;
     char own[GW_FILE_NAME_MAX];
-    own_file(self, who, own);
+    gw_keeper_file_of(self, who, own);
     if (self->phase < GW_PHASE_STARTING || self->phase >= GW_PHASE_ENDING ||
         strcmp(name, own) != 0)
         return 0;
@@ -579,7 +395,7 @@ void gw_keeper_saved(struct gw_coordinator *self,
 {
     struct cut *cut = find_cut(self->keeper, saved->clock);
     char own[GW_FILE_NAME_MAX];
-    own_file(self, who, own);
+    gw_keeper_file_of(self, who, own);
     if (self->phase >= GW_PHASE_ENDING ||
         (cut && strcmp(saved->file, own) == 0 && has_saved(cut, own)))
         return; /* too late, or said already */

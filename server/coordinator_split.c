@@ -72,7 +72,7 @@ enum gw_status gw_splitter_open(struct gw_coordinator *self,
         splitter->weight[i] = calloc(workers, sizeof *splitter->weight[i]);
     if (!splitter->samples || !splitter->weight[0] || !splitter->weight[1])
         return gw_fail(error, GW_ENOMEM, "no memory for splits");
-    if (!gw_keeper_first_split(self, splitter->weight[0]))
+    if (!gw_origin_first_split(self, splitter->weight[0]))
         gw_split_even(workers, splitter->weight[0]);
     splitter->clock[0] = self->state.clock;
     splitter->clock[1] = UINT64_MAX;

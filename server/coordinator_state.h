@@ -9,6 +9,7 @@
  *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
  *   coordinator_end.c     stopping, dying, the final report
+ *   coordinator_origin.c  the checkpoint that a job goes on from
  *   coordinator_keep.c    checkpoints: files in, manifest last
  *   coordinator_inner.c   workers' own optimizers in them
  *   coordinator_files.c   files of members that do not see checkpoint.dir
@@ -77,6 +78,7 @@ struct gw_gather_each {
 };
 
 struct gw_keeper;
+struct gw_origin;
 struct gw_splitter;
 
 struct gw_coordinator {
@@ -135,6 +137,7 @@ struct gw_coordinator {
     struct gw_timer watch;
     uint64_t progress;          /* grows with what was waited for */
     uint64_t moved_us, told_us; /* when it grew, when a line last said so */
+    struct gw_origin *origin;
     struct gw_keeper *keeper;
     struct gw_splitter *splitter; /* NULL where parts are even */
 };
@@ -231,36 +234,49 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          const char *why);
 void gw_coordinator_maybe_done(struct gw_coordinator *self);
 
-/* coordinator_keep.c */
+/*
+ * coordinator_origin.c: opening it finds where the job begins, and holds the
+ * directories until it is closed. GW_ENOMEM, what gw_begin_find and
+ * gw_begin_check_empty fail with, and what a disk does.
+ */
+enum gw_status gw_origin_open(struct gw_coordinator *self,
+                              struct gw_error *error);
+void gw_origin_close(struct gw_coordinator *self);
+/* Before the start: does the checkpoint fit what the workers declare? */
+enum gw_status gw_origin_check(struct gw_coordinator *self,
+                               struct gw_error *error);
+void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start);
+uint64_t gw_origin_first_clock(const struct gw_coordinator *self,
+                               uint32_t rank);
+/* The split that the job goes on with, [workers]; 0 where there is none. */
+int gw_origin_first_split(const struct gw_coordinator *self, uint32_t *weight);
+/* Whether a file is part of what the job goes on from, and the member's to
+   read. */
+int gw_origin_may_read(const struct gw_coordinator *self,
+                       const struct gw_roster *who,
+                       uint64_t clock,
+                       const char *name);
+
+/* coordinator_keep.c: opened when it is known where the job begins */
 enum gw_status gw_keeper_open(struct gw_coordinator *self,
                               struct gw_error *error);
 void gw_keeper_close(struct gw_coordinator *self);
-void gw_keeper_fill_start(struct gw_coordinator *self, struct gw_start *start);
-uint64_t gw_keeper_first_clock(const struct gw_coordinator *self,
-                               uint32_t rank);
-/* The split that the job goes on with, [workers]; 0 where there is none. */
-int gw_keeper_first_split(const struct gw_coordinator *self, uint32_t *weight);
 void gw_keeper_cut(struct gw_coordinator *self,
                    const struct gw_decision *decision);
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_roster *who,
                      const struct gw_saved *saved);
-/* Before the start: does the checkpoint fit what the workers declare? */
-enum gw_status gw_keeper_check(struct gw_coordinator *self,
-                               struct gw_error *error);
 /* Non-zero when a checkpoint of `clock` is complete, or none are made. */
 int gw_keeper_has(const struct gw_coordinator *self, uint64_t clock);
-/* Whether a member's own file, and that is `name`, is waited for in the
-   checkpoint of `clock`; whether a file is part of what the job goes on from,
-   and the member's to read. */
+/* The file that a member writes; and whether that is `name`, and is waited for
+   in the checkpoint of `clock`. */
+void gw_keeper_file_of(const struct gw_coordinator *self,
+                       const struct gw_roster *who,
+                       char name[GW_FILE_NAME_MAX]);
 int gw_keeper_awaits(struct gw_coordinator *self,
                      const struct gw_roster *who,
                      uint64_t clock,
                      const char *name);
-int gw_keeper_may_read(const struct gw_coordinator *self,
-                       const struct gw_roster *who,
-                       uint64_t clock,
-                       const char *name);
 /* Non-zero while a checkpoint is being made; what it waits for, in words; and
    a number that grows as it comes on. */
 int gw_keeper_is_busy(const struct gw_coordinator *self);

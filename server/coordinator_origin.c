@@ -1,0 +1,212 @@
+/*
+ * What a job goes on from, at the coordinator: the checkpoint, if there is one,
+ * and the tokens by which members, and other jobs, know its directories.
+ */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/split.h"
+#include "server/begin.h"
+#include "server/store.h"
+
+#define TOKEN_MAX 64
+
+struct gw_origin {
+    struct gw_begin begin;
+    char token[TOKEN_MAX]; /* what a file in checkpoint.dir says meanwhile */
+    struct gw_file *held;  /* that file, */
+    struct gw_file *held_resume; /* and one where it goes on from elsewhere */
+};
+
+static void note(void *owner, const char *text)
+{
+    gw_coordinator_note(owner, "%s", text);
+}
+
+static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
+{
+    struct gw_begin *begin = &self->origin->begin;
+    *begin = (struct gw_begin){
+        .disk = self->loop->disk,
+        .dir = self->config->checkpoint.dir,
+        .resume = self->options.resume,
+        .config = self->config,
+        .note = note,
+        .owner = self,
+    };
+    enum gw_status status = gw_begin_find(begin, error);
+    if (status != GW_OK)
+        return status;
+    self->regime = begin->regime;
+    if (!begin->is_resumed)
+        return GW_OK;
+    self->state = begin->from.state;
+    if (begin->anew)
+        self->state.applied = 0;
+    self->base_clock = self->state.clock;
+    self->base_pushes = self->state.pushes;
+    self->step = self->state.clock;
+    self->final.has_checkpoint = 1;
+    self->final.checkpoint = self->state.clock;
+    self->cut_clock = self->state.clock;
+    return GW_OK;
+}
+
+static int is_asked_to_resume(const struct gw_begin *begin)
+{
+    return begin->resume && begin->resume[0];
+}
+
+/* Whether it goes on from another directory than checkpoint.dir. */
+static int comes_from_elsewhere(const struct gw_begin *begin)
+{
+    return begin->is_resumed && strcmp(begin->resume, begin->dir) != 0;
+}
+
+/* Shards that find it know that they see the directory; so does another job,
+   which would write the same files. */
+static enum gw_status make_token(struct gw_coordinator *self,
+                                 struct gw_error *error)
+{
+    struct gw_origin *origin = self->origin;
+    const struct gw_begin *begin = &origin->begin;
+    enum gw_status status = GW_OK;
+    uint64_t number;
+    gw_loop_random(self->loop, &number, sizeof number);
+    snprintf(origin->token, sizeof origin->token, "%016" PRIx64, number);
+    /* where that cannot be, the files are read through us */
+    if (comes_from_elsewhere(begin))
+        gw_store_put_token(begin->disk, begin->resume, origin->token,
+                           &origin->held_resume, NULL);
+    if (begin->dir[0])
+        status = gw_store_make_dir(begin->disk, begin->dir, error);
+    if (status == GW_OK && begin->dir[0])
+        status = gw_store_put_token(begin->disk, begin->dir, origin->token,
+                                    &origin->held, error);
+    if (status != GW_OK)
+        gw_fail_in(error, "checkpoint.dir");
+    return status;
+}
+
+enum gw_status gw_origin_open(struct gw_coordinator *self,
+                              struct gw_error *error)
+{
+    struct gw_origin *origin = calloc(1, sizeof *origin);
+    if (!origin)
+        return gw_fail(error, GW_ENOMEM, "no memory for checkpoints");
+    self->origin = origin;
+    enum gw_status status = find(self, error);
+    if (status == GW_OK)
+        status = make_token(self, error);
+    /* nobody else can write there from now on; until now somebody may have */
+    if (status == GW_OK && origin->begin.dir[0] &&
+        !is_asked_to_resume(&origin->begin))
+        status = gw_begin_check_empty(&origin->begin, error);
+    return status;
+}
+
+void gw_origin_close(struct gw_coordinator *self)
+{
+    struct gw_origin *origin = self->origin;
+    if (!origin)
+        return;
+    struct gw_begin *begin = &origin->begin;
+    gw_store_remove_token(begin->disk, begin->dir, origin->held);
+    gw_store_remove_token(begin->disk, begin->resume, origin->held_resume);
+    gw_begin_free(begin);
+    free(origin);
+    self->origin = NULL;
+}
+
+/* Same keys, and a word where something else would change the bits. */
+enum gw_status gw_origin_check(struct gw_coordinator *self,
+                               struct gw_error *error)
+{
+    const struct gw_begin *begin = &self->origin->begin;
+    const struct gw_manifest *from = &begin->from;
+    gw_begin_note_steps(begin, self->declare.total_steps,
+                        self->declare.steps_per_epoch);
+    if (!begin->is_resumed)
+        return GW_OK;
+    if (gw_begin_check_model(begin, self->declare.keys_hash, error) != GW_OK)
+        return GW_EMISMATCH;
+    if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
+        gw_coordinator_note(self,
+                            "the checkpoint was made by %zu worker%s, this "
+                            "job has %" PRIu64 ": the bits will differ",
+                            from->n_ranks, gw_plural(from->n_ranks),
+                            self->config->cluster.workers);
+    for (size_t i = 0; i < from->n_ranks; i++) {
+        const struct gw_roster *who =
+            gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
+        if (who && strcmp(who->device, from->ranks[i].device) != 0)
+            gw_coordinator_note(self,
+                                "worker %zu computed on \"%s\", now on "
+                                "\"%s\": the bits may differ",
+                                i, from->ranks[i].device, who->device);
+    }
+    gw_inner_note(self, from);
+    return GW_OK;
+}
+
+void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start)
+{
+    const struct gw_begin *begin = &self->origin->begin;
+    if (begin->is_resumed)
+        start->resume = begin->resume;
+    start->has_inner =
+        begin->is_resumed && gw_inner_goes_on(self, &begin->from);
+    start->dir = begin->dir;
+    start->token = self->origin->token;
+}
+
+/* Under the same policy of single pushes each goes on where it was, else all
+   have one clock. */
+uint64_t gw_origin_first_clock(const struct gw_coordinator *self, uint32_t rank)
+{
+    const struct gw_begin *begin = &self->origin->begin;
+    const struct gw_manifest *from = &begin->from;
+    char policy[GW_POLICY_WORD_BYTES];
+    gw_policy_word_print(&self->regime.word, policy);
+    return begin->is_resumed && self->regime.each &&
+                   from->n_ranks == self->config->cluster.workers &&
+                   strcmp(from->policy, policy) == 0
+               ? from->ranks[rank].data_cursor
+               : self->state.clock;
+}
+
+int gw_origin_first_split(const struct gw_coordinator *self, uint32_t *weight)
+{
+    const struct gw_begin *begin = &self->origin->begin;
+    const struct gw_manifest *from = &begin->from;
+    uint32_t workers = (uint32_t)self->config->cluster.workers;
+    if (!begin->is_resumed || from->n_ranks != workers)
+        return 0;
+    for (uint32_t rank = 0; rank < workers; rank++)
+        weight[rank] = from->ranks[rank].split;
+    return gw_split_is_whole(weight, workers);
+}
+
+int gw_origin_may_read(const struct gw_coordinator *self,
+                       const struct gw_roster *who,
+                       uint64_t clock,
+                       const char *name)
+{
+    const struct gw_begin *begin = &self->origin->begin;
+    const struct gw_manifest *from = &begin->from;
+    char own[GW_FILE_NAME_MAX];
+    gw_keeper_file_of(self, who, own);
+    if (!begin->is_resumed || from->state.clock != clock ||
+        (who->role != GW_ROLE_SERVER && strcmp(name, own) != 0))
+        return 0;
+    for (size_t i = 0; i < from->n_files; i++)
+        if (strcmp(from->files[i].name, name) == 0)
+            return 1;
+    return strcmp(name, GW_MANIFEST_NAME) == 0;
+}
