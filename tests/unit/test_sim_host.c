@@ -98,10 +98,15 @@ static int never(void *owner)
     return 0;
 }
 
+static void run_for(uint64_t us)
+{
+    gw_sim_run(world.sim, never, NULL, gw_sim_now(world.sim) + us);
+}
+
 /* Everything that can still happen. */
 static void settle(void)
 {
-    gw_sim_run(world.sim, never, NULL, gw_sim_now(world.sim) + LIMIT_US);
+    run_for(LIMIT_US);
 }
 
 static void open_world(void)
@@ -301,7 +306,7 @@ static void a_close_comes_behind_what_was_sent(void **state)
     rate("b", RATE / 10, 0); /* it all waits there */
     struct line *line = connect_to(place("a"), place("b"));
     send_all(line);
-    gw_sim_run(world.sim, never, NULL, gw_sim_now(world.sim) + 10);
+    run_for(10);
     gw_link_close(line->link);
     settle();
     assert_int_equal(line->downs, 1);
@@ -317,8 +322,7 @@ static void a_break_loses_what_waits(void **state)
     rate("b", RATE, 0);
     struct line *line = connect_to(place("a"), place("b"));
     send_all(line);
-    gw_sim_run(world.sim, never, NULL,
-               gw_sim_now(world.sim) + 5 * FRAME_US + LATENCY + 10);
+    run_for(5 * FRAME_US + LATENCY + 10);
     assert_int_equal(gw_sim_cut(world.sim), 1);
     settle();
     assert_int_equal(line->downs, 2);
@@ -326,21 +330,26 @@ static void a_break_loses_what_waits(void **state)
     close_world();
 }
 
-/* All that came while it stood still is kept, and is there before the close. */
-static void a_pause_keeps_what_comes(void **state)
+/* From one host to another, which stands still for so long from now on. */
+static struct line *send_to_paused(uint64_t us)
 {
-    (void)state;
     open_world();
     rate("b", RATE, 0);
     struct place *a = place("a"), *b = place("b");
     struct line *line = connect_to(a, b);
-    gw_sim_pause(b->loop, 2 * FRAMES * FRAME_US);
+    gw_sim_pause(b->loop, us);
     send_all(line);
-    gw_sim_run(world.sim, never, NULL,
-               gw_sim_now(world.sim) + FRAMES / 2 * FRAME_US);
+    return line;
+}
+
+/* All that came while it stood still is kept, and is there before the close. */
+static void a_pause_keeps_what_comes(void **state)
+{
+    (void)state;
+    struct line *line = send_to_paused(2 * FRAMES * FRAME_US);
+    run_for(FRAMES / 2 * FRAME_US);
     gw_link_close(line->link);
-    gw_sim_run(world.sim, never, NULL,
-               gw_sim_now(world.sim) + FRAMES * FRAME_US);
+    run_for(FRAMES * FRAME_US);
     assert_int_equal(line->arrived + line->downs, 0);
     settle();
     assert_int_equal(line->downs, 1);
@@ -353,12 +362,7 @@ static void frames_are_in_order_whenever_it_goes_on(void **state)
 {
     (void)state;
     for (uint64_t us = 4 * FRAME_US; us < 5 * FRAME_US; us++) {
-        open_world();
-        rate("b", RATE, 0);
-        struct place *a = place("a"), *b = place("b");
-        struct line *line = connect_to(a, b);
-        gw_sim_pause(b->loop, us);
-        send_all(line);
+        struct line *line = send_to_paused(us);
         settle();
         assert_takes(line, FRAMES * FRAME_US + LATENCY);
         close_world();
@@ -368,14 +372,8 @@ static void frames_are_in_order_whenever_it_goes_on(void **state)
 static void a_break_loses_what_is_kept(void **state)
 {
     (void)state;
-    open_world();
-    rate("b", RATE, 0);
-    struct place *a = place("a"), *b = place("b");
-    struct line *line = connect_to(a, b);
-    gw_sim_pause(b->loop, 2 * FRAMES * FRAME_US);
-    send_all(line);
-    gw_sim_run(world.sim, never, NULL,
-               gw_sim_now(world.sim) + FRAMES / 2 * FRAME_US);
+    struct line *line = send_to_paused(2 * FRAMES * FRAME_US);
+    run_for(FRAMES / 2 * FRAME_US);
     assert_int_equal(gw_sim_cut(world.sim), 1);
     settle();
     assert_int_equal(line->downs, 2);
