@@ -174,8 +174,11 @@ void gw_peer_close(struct gw_peer *peer);
 
 /*
  * Sends a control message: reliable, in order. GW_EAGAIN: the peer does not
- * take them fast enough (reports may be dropped, anything else is a reason to
- * give the peer up). GW_ERANGE: larger than a message may be.
+ * take them fast enough. GW_ENOMEM: no memory to keep it in until the peer has
+ * it. Either way it is not sent, and later ones do not wait for it: reports may
+ * be dropped, anything else is a reason to give the peer up. GW_ERANGE: larger
+ * than a message may be. GW_ECLOSED: the peer is closed, there is nobody to
+ * tell.
  */
 enum gw_status gw_peer_tell(struct gw_peer *peer,
                             const struct gw_message *message);
