@@ -75,6 +75,8 @@ static void on_step(void *owner, const struct gw_step_report *report)
     if (report->step < sizeof cluster->loss / sizeof *cluster->loss) {
         cluster->loss[report->step] = report->loss;
         cluster->lr[report->step] = report->lr;
+        snprintf(cluster->policy[report->step], sizeof *cluster->policy, "%s",
+                 report->policy);
         for (size_t i = 0; report->split && i < report->workers; i++)
             cluster->split_samples[report->step][i] = report->split[i];
     }

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,18 +137,27 @@ static void a_plan_goes_on_where_it_was_stopped(void **state)
     assert_true(stopped > 15);
 }
 
-/* ---- checkpoints at a switch ---- */
+/* ---- what the coordinator hears late ---- */
 
+/* owner: the clock at which a phase begins. */
 static int is_switch_heard_of(void *owner)
 {
-    (void)owner;
-    return cluster.coordinator->next.clock == 41;
+    return cluster.coordinator->next.clock == *(uint64_t *)owner;
 }
 
 static int is_switch_taken(void *owner)
 {
-    (void)owner;
-    return cluster.coordinator->base_clock == 41;
+    return cluster.coordinator->base_clock == *(uint64_t *)owner;
+}
+
+/* Until a switch is heard of; then the coordinator hears no more of this
+   member until its connection is there again. */
+static void run_and_break(uint64_t clock, uint8_t role, uint32_t id)
+{
+    assert_true(
+        cluster_run_until(&cluster, is_switch_heard_of, &clock, LIMIT_US));
+    gw_peer_reject(gw_roster_find(cluster.coordinator, role, id)->peer, 0,
+                   "for a test");
 }
 
 /*
@@ -167,15 +177,11 @@ static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
                               NULL};
     struct gw_manifest manifest;
     struct gw_error error;
+    uint64_t clock = 41;
     (void)state;
     cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(
-        cluster_run_until(&cluster, is_switch_heard_of, NULL, LIMIT_US));
-    struct gw_roster *one = cluster.coordinator->roster;
-    while (one->role != GW_ROLE_SERVER || one->id != 0)
-        one = one->next;
-    gw_peer_reject(one->peer, 0, "for a test");
-    assert_true(cluster_run_until(&cluster, is_switch_taken, NULL, LIMIT_US));
+    run_and_break(clock, GW_ROLE_SERVER, 0);
+    assert_true(cluster_run_until(&cluster, is_switch_taken, &clock, LIMIT_US));
     assert_true(cluster.coordinator->cut_clock < 40);
     if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
         fail_msg("%s; %s", cluster.text, cluster.note);
@@ -185,6 +191,33 @@ static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
     assert_string_equal(manifest.policy, "sync");
     assert_int_equal(manifest.n_files, cluster.servers);
     gw_manifest_free(&manifest);
+    cluster_close(&cluster);
+}
+
+/* Of one worker the connection breaks: pushes go on, so that the others tell of
+   steps under the next policies before it tells of those before. */
+static void a_step_is_told_under_its_policy(void **state)
+{
+    const char *settings[] = {
+        "cluster.policy=\"sync until 41, local:2 until 43, async\"",
+        "optimizer.schedule=linear", "train.steps=60", NULL};
+    uint64_t first = 41, last = 43;
+    (void)state;
+    cluster_open(&cluster, &calm, settings, NULL);
+    run_and_break(first, GW_ROLE_WORKER, 2);
+    assert_true(cluster_run_until(&cluster, is_switch_taken, &last, LIMIT_US));
+    for (uint64_t step = first - 1; step < last; step++)
+        assert_string_equal(cluster.policy[step], ""); /* not told yet */
+    if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
+        fail_msg("%s; %s", cluster.text, cluster.note);
+    for (uint64_t step = 0; step <= last; step++) {
+        const char *word = step < first ? "sync" : "local:2";
+        double lr = cluster.config.optimizer.lr * (1 - (double)step / 60);
+        assert_string_equal(cluster.policy[step], step < last ? word : "async");
+        if (fabs(cluster.lr[step] - lr) > 1e-9)
+            fail_msg("step %u: lr is %g, not %g", (unsigned)step,
+                     cluster.lr[step], lr);
+    }
     cluster_close(&cluster);
 }
 
@@ -260,6 +293,7 @@ int main(void)
         cmocka_unit_test(a_plan_in_pieces_is_the_whole),
         cmocka_unit_test(a_plan_goes_on_where_it_was_stopped),
         cmocka_unit_test(a_checkpoint_is_of_the_policy_of_its_step),
+        cmocka_unit_test(a_step_is_told_under_its_policy),
         cmocka_unit_test(memory_does_not_grow_with_switches),
     };
     int failed = cmocka_run_group_tests_name("switch", tests, NULL, NULL);
