@@ -92,6 +92,7 @@ check_PROGRAMS += \
 	%D%/unit/test_mlp_rounds \
 	%D%/unit/test_mlp_rules \
 	%D%/unit/test_model \
+	%D%/unit/test_model_hooks \
 	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
 	%D%/unit/test_network \
@@ -140,6 +141,7 @@ GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
 GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
 	%D%/unit/mlp_workers.c %D%/unit/mlp_workers.h \
 	%D%/unit/plain_mlp.c %D%/unit/plain_mlp.h $(GW_SINGLE) $(GW_PLAIN)
+GW_MODEL_SUBJECT = %D%/unit/model_subject.c %D%/unit/model_subject.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
@@ -204,6 +206,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
+%C%_unit_test_model_SOURCES = %D%/unit/test_model.c $(GW_MODEL_SUBJECT)
+%C%_unit_test_model_hooks_SOURCES = \
+	%D%/unit/test_model_hooks.c $(GW_MODEL_SUBJECT)
 %C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_batch_SOURCES = \
 	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)
