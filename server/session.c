@@ -143,10 +143,25 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
     gw_peer_send(peer, chunk->global % peer->links, &slot->answer);
 }
 
+/* A thousand peers do not fit into a cache: those that are next are asked for,
+   each of them so many times. */
+#define AHEAD 4
+
+static void look_ahead(const struct gw_server *server, uint32_t rank)
+{
+    for (int times = GW_PEER_NEARS; times > 0; times--) {
+        uint64_t next = (uint64_t)rank + AHEAD * (unsigned)times;
+        if (next < server->ranks && server->session[next].peer)
+            gw_peer_nears(server->session[next].peer, times);
+    }
+}
+
 void gw_session_answer(struct gw_server *server, uint32_t index)
 {
-    for (uint32_t rank = 0; rank < server->ranks; rank++)
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        look_ahead(server, rank);
         answer(server, rank, index);
+    }
 }
 
 static void want_opened(void *owner, uint32_t rank, uint32_t index)

@@ -190,6 +190,11 @@ int gw_peer_flushed(const struct gw_peer *peer);
  * Sends a frame over one of the links; done(GW_ECLOSED) at once if that link
  * is not there now: the owner sends again at link_up.
  */
+/* It will be sent to soon: asks for the memory that this takes, in the order in
+   which one part leads to the other, so many times down to 1. */
+#define GW_PEER_NEARS 3
+void gw_peer_nears(const struct gw_peer *peer, int times);
+
 void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send);
 
 /* Non-zero when link `link` is up. */
