@@ -1,12 +1,30 @@
-/* The simulated world: virtual time, its events, its dice. */
+/* The simulated world: its hosts' regions, its dice, what is done to it. */
 #include "config.h"
 
 #include "transport/sim_world.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/random.h"
+
+static enum gw_status new_regions(struct gw_sim *sim, struct gw_error *error)
+{
+    size_t n = sim->options.threads > 1 ? sim->options.threads : 1;
+    if (n > GW_SIM_REGIONS_MAX)
+        n = GW_SIM_REGIONS_MAX;
+    sim->region = calloc(n, sizeof *sim->region);
+    if (!sim->region)
+        return gw_fail(error, GW_ENOMEM, "no memory for a simulated world");
+    sim->regions = n;
+    for (size_t i = 0; i < n; i++) {
+        sim->region[i].sim = sim;
+        sim->region[i].now_us = sim->now_us;
+        gw_sim_mail_prepare(&sim->region[i]);
+    }
+    return GW_OK;
+}
 
 enum gw_status gw_sim_create(const struct gw_sim_options *options,
                              struct gw_sim **sim_p,
@@ -17,8 +35,24 @@ enum gw_status gw_sim_create(const struct gw_sim_options *options,
         return gw_fail(error, GW_ENOMEM, "no memory for a simulated world");
     sim->options = *options;
     sim->now_us = 1000000; /* so that no time is ever 0 */
+    enum gw_status status = new_regions(sim, error);
+    if (status != GW_OK) {
+        free(sim);
+        return status;
+    }
     *sim_p = sim;
     return GW_OK;
+}
+
+static void drop_calls(struct gw_sim *sim);
+
+static void purge(struct gw_sim *sim)
+{
+    for (size_t n = 1; n > 0;) {
+        n = 0;
+        for (size_t i = 0; i < sim->regions; i++)
+            n += gw_sim_region_purge(&sim->region[i]);
+    }
 }
 
 void gw_sim_destroy(struct gw_sim *sim)
@@ -26,192 +60,82 @@ void gw_sim_destroy(struct gw_sim *sim)
     if (!sim)
         return;
     assert(!sim->processes);
-    gw_sim_purge(sim, NULL);
+    purge(sim);
+    drop_calls(sim);
     while (sim->disks) {
         struct gw_sim_disk *disk = sim->disks;
         gw_sim_disk_free(disk);
     }
+    for (size_t i = 0; i < sim->regions; i++) {
+        gw_sim_flights_free(&sim->region[i]);
+        gw_sim_mail_free(&sim->region[i]);
+    }
     gw_sim_hosts_free(sim);
-    gw_sim_flights_free(sim);
+    free(sim->region);
     free(sim);
 }
 
 uint64_t gw_sim_now(const struct gw_sim *sim)
 {
-    return sim->now_us;
+    return sim->regions > 1 ? sim->now_us : sim->region->now_us;
 }
 
-uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n)
+static uint64_t
+draw(const struct gw_sim *sim, uint64_t who, uint64_t *draws, uint64_t n)
 {
     uint32_t bits[4];
     if (n <= 1)
         return 0;
-    gw_random4(sim->options.seed, GW_RANDOM_TEST, 1, sim->draws++, bits);
+    gw_random4(sim->options.seed, GW_RANDOM_TEST, (uint32_t)who + 1, (*draws)++,
+               bits);
     return ((uint64_t)bits[0] << 32 | bits[1]) % n;
 }
 
-void gw_sim_schedule(struct gw_sim *sim,
-                     struct gw_sim_event *event,
-                     uint64_t at_us)
+uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n)
 {
-    gw_sim_schedule_placed(sim, event, at_us, gw_sim_place(sim));
+    return draw(sim, 0, &sim->draws, n);
 }
 
-uint64_t gw_sim_place(struct gw_sim *sim)
+uint64_t gw_sim_host_draw(struct gw_sim_host *host, uint64_t n)
 {
-    return sim->order++;
+    return draw(host->sim, host->number, &host->draws, n);
 }
 
-void gw_sim_schedule_placed(struct gw_sim *sim,
-                            struct gw_sim_event *event,
-                            uint64_t at_us,
-                            uint64_t place)
-{
-    assert(!event->scheduled);
-    event->at_us = at_us > sim->now_us ? at_us : sim->now_us;
-    event->order = place;
-    event->scheduled = 1;
-    if (event->process)
-        event->process->scheduled++;
-    gw_sim_queue_insert(&sim->queue, event, sim->now_us);
-}
-
-static void unschedule(struct gw_sim *sim, struct gw_sim_event *event)
-{
-    gw_sim_queue_remove(&sim->queue, event);
-    event->scheduled = 0;
-    if (event->process)
-        event->process->scheduled--;
-}
-
-/* Also for an event that a paused process keeps, or that is not scheduled. */
-void gw_sim_cancel(struct gw_sim *sim, struct gw_sim_event *event)
-{
-    if (event->scheduled) {
-        unschedule(sim, event);
-        return;
-    }
-    struct gw_sim_process *process = event->process;
-    if (!process)
-        return;
-    for (struct gw_sim_event **at = &process->held; *at; at = &(*at)->next) {
-        if (*at != event)
-            continue;
-        *at = event->next;
-        if (process->held_last == &event->next)
-            process->held_last = at;
-        return;
-    }
-}
-
-static void hold(struct gw_sim_process *process, struct gw_sim_event *event)
-{
-    event->next = NULL;
-    *process->held_last = event;
-    process->held_last = &event->next;
-}
-
-static void drop(struct gw_sim_event *event)
-{
-    if (event->drop)
-        event->drop(event);
-}
-
-void gw_sim_deliver(struct gw_sim_event *event)
-{
-    struct gw_sim_process *process = event->process;
-    if (process && process->dead) {
-        drop(event);
-    } else if (process && process->paused && event != &process->resume) {
-        hold(process, event);
-    } else {
-        event->run(event);
-        if (process)
-            gw_sim_look_again(process);
-    }
-}
-
-static struct gw_sim_event *take_first(struct gw_sim *sim)
-{
-    struct gw_sim_event *first = gw_sim_queue_first(&sim->queue, sim->now_us);
-    if (first)
-        unschedule(sim, first);
-    return first;
-}
-
-static void purge_scheduled(struct gw_sim *sim, struct gw_sim_process *process)
-{
-    struct gw_sim_event *kept = NULL, **last = &kept;
-    for (struct gw_sim_event *event = take_first(sim); event;
-         event = take_first(sim)) {
-        if (event->process == process) {
-            drop(event);
-            continue;
-        }
-        event->next = NULL;
-        *last = event;
-        last = &event->next;
-    }
-    while (kept) {
-        struct gw_sim_event *event = kept;
-        kept = event->next;
-        gw_sim_schedule_placed(sim, event, event->at_us, event->order);
-    }
-}
-
-void gw_sim_purge(struct gw_sim *sim, struct gw_sim_process *process)
-{
-    if (!process || process->scheduled > 0)
-        purge_scheduled(sim, process);
-    while (process && process->held) {
-        struct gw_sim_event *event = process->held;
-        process->held = event->next;
-        drop(event);
-    }
-}
-
-static int step(struct gw_sim *sim, uint64_t until_us)
-{
-    struct gw_sim_event *event = gw_sim_queue_first(&sim->queue, sim->now_us);
-    if (!event || event->at_us > until_us)
-        return 0;
-    gw_sim_queue_look_ahead(event);
-    unschedule(sim, event);
-    sim->now_us = event->at_us;
-    gw_sim_deliver(event);
-    return 1;
-}
-
-int gw_sim_run(struct gw_sim *sim,
-               int (*done)(void *owner),
-               void *owner,
-               uint64_t until_us)
-{
-    while (!done(owner)) {
-        if (!step(sim, until_us))
-            return 0;
-    }
-    return 1;
-}
+/* ---- what the world itself does ---- */
 
 struct world_call {
-    struct gw_sim_event event;
+    struct gw_heap_node node;
+    uint64_t at_us, order;
     void (*fire)(void *owner);
     void *owner;
 };
 
-static void drop_call(struct gw_sim_event *event)
+static struct world_call *call_of(const struct gw_heap_node *node)
 {
-    free(event->owner);
+    return node ? GW_CONTAINER(node, struct world_call, node) : NULL;
 }
 
-static void run_call(struct gw_sim_event *event)
+static int call_before(const struct gw_heap_node *a,
+                       const struct gw_heap_node *b)
 {
-    struct world_call *call = event->owner;
-    void (*fire)(void *owner) = call->fire;
-    void *owner = call->owner;
-    free(call);
-    fire(owner);
+    const struct world_call *one = call_of(a), *other = call_of(b);
+    if (one->at_us != other->at_us)
+        return one->at_us < other->at_us;
+    return one->order < other->order;
+}
+
+static struct world_call *take_call(struct gw_sim *sim)
+{
+    struct world_call *call = call_of(gw_heap_first(&sim->world_calls));
+    if (call)
+        gw_heap_remove(&sim->world_calls, &call->node);
+    return call;
+}
+
+static void drop_calls(struct gw_sim *sim)
+{
+    for (struct world_call *call = take_call(sim); call; call = take_call(sim))
+        free(call);
 }
 
 void gw_sim_at(struct gw_sim *sim,
@@ -220,18 +144,65 @@ void gw_sim_at(struct gw_sim *sim,
                void *owner)
 {
     struct world_call *call = calloc(1, sizeof *call);
-    assert(call);
-    call->event.run = run_call;
-    call->event.drop = drop_call;
-    call->event.owner = call;
+    assert(call && !sim->divided);
+    call->at_us = gw_sim_now(sim) + delay_us;
+    call->order = sim->calls++;
     call->fire = fire;
     call->owner = owner;
-    gw_sim_schedule(sim, &call->event, sim->now_us + delay_us);
+    sim->world_calls.before = call_before;
+    gw_heap_insert(&sim->world_calls, &call->node);
 }
+
+uint64_t gw_sim_next_call(const struct gw_sim *sim)
+{
+    const struct world_call *call = call_of(gw_heap_first(&sim->world_calls));
+    return call ? call->at_us : UINT64_MAX;
+}
+
+void gw_sim_make_call(struct gw_sim *sim)
+{
+    struct world_call *call = take_call(sim);
+    sim->now_us = call->at_us;
+    for (size_t i = 0; i < sim->regions; i++)
+        sim->region[i].now_us = call->at_us;
+    call->fire(call->owner);
+    free(call);
+}
+
+/* ---- running ---- */
+
+static int step(struct gw_sim *sim, uint64_t until_us)
+{
+    uint64_t call_us = gw_sim_next_call(sim);
+    if (gw_sim_region_step(sim->region,
+                           call_us <= until_us ? call_us - 1 : until_us))
+        return 1;
+    if (call_us > until_us)
+        return 0;
+    gw_sim_make_call(sim);
+    return 1;
+}
+
+int gw_sim_run(struct gw_sim *sim,
+               int (*done)(void *owner),
+               void *owner,
+               uint64_t until_us)
+{
+    if (sim->regions > 1)
+        return gw_sim_run_windows(sim, done, owner, until_us);
+    while (!done(owner)) {
+        if (!step(sim, until_us))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- pauses and slow links ---- */
 
 static void on_resume(struct gw_sim_event *event)
 {
     struct gw_sim_process *process = event->process;
+    struct gw_sim_region *region = process->host->region;
     process->paused = 0;
     struct gw_sim_event *held = process->held;
     process->held = NULL;
@@ -239,8 +210,7 @@ static void on_resume(struct gw_sim_event *event)
     while (held) {
         struct gw_sim_event *next = held->next;
         /* in its place: what happens now is behind it */
-        gw_sim_schedule_placed(process->sim, held, process->sim->now_us,
-                               held->order);
+        gw_sim_schedule_placed(region, held, region->now_us, held->place);
         held = next;
     }
 }
@@ -251,17 +221,19 @@ void gw_sim_pause(struct gw_loop *loop, uint64_t pause_us)
     if (process->dead)
         return;
     if (process->paused)
-        gw_sim_cancel(process->sim, &process->resume);
+        gw_sim_cancel(process->host, &process->resume);
     process->paused = 1;
     process->resume.run = on_resume;
     process->resume.process = process;
-    gw_sim_schedule(process->sim, &process->resume,
-                    process->sim->now_us + pause_us);
+    gw_sim_schedule(process->host, &process->resume,
+                    gw_sim_time(process->host) + pause_us);
 }
 
 void gw_sim_slow(struct gw_loop *loop, double bytes_per_us)
 {
-    gw_sim_process_of(loop)->bytes_per_us = bytes_per_us;
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    process->bytes_per_us = bytes_per_us;
+    process->host->sim->has_slow = 1;
 }
 
 void gw_sim_pause_all(struct gw_sim *sim, uint64_t pause_us)

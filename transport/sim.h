@@ -2,7 +2,7 @@
  * The simulator: a cluster in one process, in virtual time. It offers the same
  * loop and the same transport table as the real world, so what runs in it is
  * the same server, coordinator and client code. A run is exact: the seed and
- * the build replay it bit for bit. One thread.
+ * the build replay it bit for bit. One thread, or several (gw_sim_run).
  *
  * A world holds processes; a process has a loop, a disk and perhaps a fiber in
  * which a worker computes and waits. Whoever made them frees them: close the
@@ -25,6 +25,7 @@ struct gw_sim_options {
     uint64_t latency_us; /* of every frame, at least */
     uint64_t jitter_us;  /* uniformly added, drawn per frame and link */
     double bytes_per_us; /* of each link and direction, 0: unlimited */
+    unsigned threads;    /* see gw_sim_run; up to 64 */
 };
 
 /* GW_ENOMEM. Free it with gw_sim_destroy, when no process is left (asserted).
@@ -34,6 +35,7 @@ enum gw_status gw_sim_create(const struct gw_sim_options *options,
                              struct gw_error *error);
 void gw_sim_destroy(struct gw_sim *sim);
 
+/* Within a run in several threads: of a moment not long ago. */
 uint64_t gw_sim_now(const struct gw_sim *sim);
 
 /* A number of the world's own generator, below n. */
@@ -98,6 +100,13 @@ void gw_sim_slow(struct gw_loop *loop, double bytes_per_us);
 /*
  * Runs the world until `done` says so, nothing is left to happen, or
  * virtual time reaches until_us. Returns 1 in the first case.
+ *
+ * With options.threads of 2 or more hosts are divided among so many threads,
+ * the caller's among them, and what happens on hosts is the same to the bit as
+ * in one thread. Processes' callbacks then run in the thread of their host; and
+ * `done`, like calls of gw_sim_at, has the world to itself, but is asked now
+ * and then only, no later than the smallest latency after it could have said
+ * yes. That latency, between any two hosts, must not be 0 (asserted).
  */
 int gw_sim_run(struct gw_sim *sim,
                int (*done)(void *owner),

@@ -7,16 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t gw_sim_latency(const struct gw_sim_process *from,
-                        const struct gw_sim_process *to)
+uint64_t gw_sim_latency(struct gw_sim_host *from, const struct gw_sim_host *to)
 {
-    struct gw_sim *sim = from->sim;
+    const struct gw_sim_options *options = &from->sim->options;
     uint64_t us =
-        sim->options.latency_us + gw_sim_draw(sim, sim->options.jitter_us + 1);
-    if (to && to->host == from->host)
+        options->latency_us + gw_sim_host_draw(from, options->jitter_us + 1);
+    if (to == from)
         return us;
-    return us + from->host->options.latency_us +
-           (to ? to->host->options.latency_us : 0);
+    return us + from->options.latency_us + to->options.latency_us;
 }
 
 static struct gw_sim_port *port_of(const struct gw_sim_link *end,
@@ -25,35 +23,43 @@ static struct gw_sim_port *port_of(const struct gw_sim_link *end,
     return &end->process->host->port[way];
 }
 
+/* Flights end in another region than they began; were one to get more than it
+   sends, it would keep no more than these. */
+#define SPARES_MAX (1 << 20)
+
 /* Those without bytes are all of a size, and the last one is still at hand. */
-static struct gw_sim_flight *new_flight(struct gw_sim *sim, size_t bytes)
+static struct gw_sim_flight *new_flight(struct gw_sim_region *region,
+                                        size_t bytes)
 {
-    struct gw_sim_flight *flight = bytes ? NULL : sim->spare;
+    struct gw_sim_flight *flight = bytes ? NULL : region->spare;
     if (!flight) {
         flight = malloc(sizeof *flight + bytes);
         assert(flight);
         return flight;
     }
-    sim->spare = flight->next;
-    gw_sim_fetch(sim->spare, sizeof *flight); /* for the one after */
+    region->spares--;
+    region->spare = flight->next;
+    gw_sim_fetch(region->spare, sizeof *flight); /* for the one after */
     return flight;
 }
 
-static void free_flight(struct gw_sim *sim, struct gw_sim_flight *flight)
+static void free_flight(struct gw_sim_region *region,
+                        struct gw_sim_flight *flight)
 {
-    if (flight->has_bytes) {
+    if (flight->has_bytes || region->spares == SPARES_MAX) {
         free(flight);
         return;
     }
-    flight->next = sim->spare;
-    sim->spare = flight;
+    region->spares++;
+    flight->next = region->spare;
+    region->spare = flight;
 }
 
-void gw_sim_flights_free(struct gw_sim *sim)
+void gw_sim_flights_free(struct gw_sim_region *region)
 {
-    while (sim->spare) {
-        struct gw_sim_flight *flight = sim->spare;
-        sim->spare = flight->next;
+    while (region->spare) {
+        struct gw_sim_flight *flight = region->spare;
+        region->spare = flight->next;
         free(flight);
     }
 }
@@ -62,15 +68,15 @@ void gw_sim_flights_free(struct gw_sim *sim)
 static void arrive(struct gw_sim_link *to)
 {
     struct gw_sim_flight *flight = to->incoming;
-    struct gw_sim *sim = to->process->sim;
+    struct gw_sim_host *host = to->process->host;
     void *place = NULL;
     const char *why = "";
     to->incoming = flight->next;
     if (!to->incoming)
         to->incoming_last = &to->incoming;
     if (!to->incoming && to->tells_end)
-        gw_sim_schedule(sim, &to->news, 0);
-    to->base.heard_us = sim->now_us;
+        gw_sim_schedule(host, &to->news, 0);
+    to->base.heard_us = gw_sim_time(host);
     enum gw_status status =
         gw_link_place(&to->base, &flight->frame, &place, &why);
     if (status == GW_OK) {
@@ -82,7 +88,7 @@ static void arrive(struct gw_sim_link *to)
     } else {
         gw_sim_link_break(to, status, why);
     }
-    free_flight(sim, flight);
+    free_flight(host->region, flight);
 }
 
 /* ---- out ---- */
@@ -95,8 +101,11 @@ static double slower(double rate, double other)
 /* Of the slower end, 0: unlimited. */
 static double rate_of(const struct gw_sim_link *end)
 {
-    double rate = slower(end->process->sim->options.bytes_per_us,
-                         end->process->bytes_per_us);
+    const struct gw_sim *sim = end->process->host->sim;
+    double rate = sim->options.bytes_per_us;
+    if (!sim->has_slow)
+        return rate;
+    rate = slower(rate, end->process->bytes_per_us);
     return end->peer ? slower(rate, end->peer->process->bytes_per_us) : rate;
 }
 
@@ -117,7 +126,7 @@ static double begin_send(struct gw_sim_link *end, double rate)
     end->leaving = gw_link_next(&end->base);
     double wire = end->leaving ? wire_bytes(&end->leaving->frame) : 0;
     end->leaving_us = rate > 0 ? wire / rate : 0;
-    end->left_us = end->process->sim->now_us + (uint64_t)end->leaving_us;
+    end->left_us = gw_sim_time(end->process->host) + (uint64_t)end->leaving_us;
     return wire;
 }
 
@@ -131,15 +140,21 @@ static void send_next(struct gw_sim_link *end)
     }
     begin_send(end, rate_of(end));
     if (end->leaving)
-        gw_sim_schedule(end->process->sim, &end->line, end->left_us);
+        gw_sim_schedule(end->process->host, &end->line, end->left_us);
 }
 
-/* What every frame looks at of an end. */
-static void fetch_end(const struct gw_sim_link *end)
+void gw_sim_link_fetch(const struct gw_sim_link *end)
 {
     gw_sim_fetch(&end->base, offsetof(struct gw_link, remote));
-    gw_sim_fetch(&end->process, offsetof(struct gw_sim_link, next) -
+    gw_sim_fetch(&end->process, offsetof(struct gw_sim_link, owed) -
                                     offsetof(struct gw_sim_link, process));
+}
+
+/* What is sent to it is with it at once. */
+static int is_at_hand(const struct gw_sim_link *peer,
+                      const struct gw_sim_link *end)
+{
+    return peer && end->there->region == end->process->host->region;
 }
 
 /* Ends first, then what they point to, then what that points to. */
@@ -148,16 +163,16 @@ static void turn_out_nears(const struct gw_sim_turn *turn, int times)
     const struct gw_sim_link *end = GW_CONTAINER(turn, struct gw_sim_link, out);
     const struct gw_heap_node *next = end->base.queue.root;
     if (times == 3) {
-        fetch_end(end);
+        gw_sim_link_fetch(end);
     } else if (times == 2) {
         if (next)
             gw_sim_fetch(GW_CONTAINER(next, struct gw_send, node),
                          sizeof(struct gw_send));
         if (end->leaving)
             gw_sim_fetch(end->leaving, sizeof *end->leaving);
-        if (end->peer)
-            fetch_end(end->peer);
-    } else if (end->peer && end->peer->incoming) {
+        if (is_at_hand(end->peer, end))
+            gw_sim_link_fetch(end->peer);
+    } else if (is_at_hand(end->peer, end) && end->peer->incoming) {
         gw_sim_fetch(end->peer->incoming_last, 1);
     }
 }
@@ -180,8 +195,8 @@ static void turn_out_done(struct gw_sim_turn *turn)
     if (!end->leaving)
         return;
     struct gw_sim_process *process = end->process;
-    if (end->left_us > process->sim->now_us) {
-        gw_sim_schedule(process->sim, &end->line, end->left_us);
+    if (end->left_us > gw_sim_time(process->host)) {
+        gw_sim_schedule(process->host, &end->line, end->left_us);
     } else if (process->paused || process->dead) {
         gw_sim_deliver(&end->line);
     } else {
@@ -194,17 +209,16 @@ static void turn_out_done(struct gw_sim_turn *turn)
 
 static void schedule_first(struct gw_sim_link *to)
 {
-    gw_sim_schedule_placed(to->process->sim, &to->comes, to->outside->at_us,
-                           to->outside->order);
+    gw_sim_schedule_placed(to->process->host->region, &to->comes,
+                           to->outside->at_us, to->outside->place);
 }
 
 /* One of those that came while the process stood still; links take turns. */
 static void take_kept(struct gw_sim_event *event)
 {
     struct gw_sim_link *to = event->owner;
-    struct gw_sim *sim = to->process->sim;
     if (--to->kept > 0)
-        gw_sim_schedule(sim, event, sim->now_us);
+        gw_sim_schedule(to->process->host, event, 0);
     arrive(to);
 }
 
@@ -212,7 +226,7 @@ static void keep(struct gw_sim_link *to)
 {
     if (to->kept++ > 0)
         return;
-    to->takes.order = gw_sim_place(to->process->sim);
+    to->takes.place = gw_sim_place(to->process->host);
     gw_sim_deliver(&to->takes);
 }
 
@@ -222,7 +236,7 @@ static void come_in(struct gw_sim_link *to)
     struct gw_sim_process *process = to->process;
     struct gw_sim_flight *next = to->outside->next;
     to->outside = next;
-    if (next && next->waits && next->at_us <= process->sim->now_us)
+    if (next && next->waits && next->at_us <= gw_sim_time(process->host))
         gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
     else if (next)
         schedule_first(to);
@@ -247,7 +261,7 @@ static void turn_in_nears(const struct gw_sim_turn *turn, int times)
 {
     const struct gw_sim_link *to = GW_CONTAINER(turn, struct gw_sim_link, in);
     if (times == 3)
-        fetch_end(to);
+        gw_sim_link_fetch(to);
     if (times == 1 && to->outside)
         gw_sim_fetch(to->outside->next, 1);
     if (times != 2)
@@ -263,7 +277,7 @@ static void first_nears(const struct gw_sim_event *event, int times)
 {
     const struct gw_sim_link *to = event->owner;
     if (times == 4)
-        fetch_end(to);
+        gw_sim_link_fetch(to);
     if (times == 2)
         gw_sim_fetch(to->outside, sizeof *to->outside);
 }
@@ -286,20 +300,19 @@ static void turn_in_done(struct gw_sim_turn *turn)
 
 static void take_off(struct gw_sim_link *end, const struct gw_send *send)
 {
-    struct gw_sim *sim = end->process->sim;
-    struct gw_sim_link *to = end->peer;
+    struct gw_sim_host *host = end->process->host;
     size_t bytes = send->payload ? send->frame.length : 0;
-    struct gw_sim_flight *flight = new_flight(sim, bytes);
-    uint64_t at_us = sim->now_us + gw_sim_latency(end->process, to->process);
-    if (at_us < to->incoming_us)
-        at_us = to->incoming_us;
-    to->incoming_us = at_us;
+    struct gw_sim_flight *flight = new_flight(host->region, bytes);
+    uint64_t at_us = gw_sim_time(host) + gw_sim_latency(host, end->there);
+    if (at_us < end->arrives_us)
+        at_us = end->arrives_us;
+    end->arrives_us = at_us;
     *flight = (struct gw_sim_flight){
         .at_us = at_us,
-        .order = gw_sim_place(sim),
+        .place = gw_sim_place(host),
         .frame = send->frame,
         .sent_us = (float)end->leaving_us,
-        .waits = is_abroad(end) && to->process->host->options.bytes_per_us > 0,
+        .waits = is_abroad(end) && end->there->options.bytes_per_us > 0,
         .has_bytes = bytes > 0,
     };
     if (bytes)
@@ -307,6 +320,16 @@ static void take_off(struct gw_sim_link *end, const struct gw_send *send)
     /* it has stayed as it was until now */
     assert(!send->crc_known || !bytes ||
            gw_crc32c(0, flight->bytes, bytes) == send->frame.payload_crc);
+    gw_sim_mail_flight(host->region, end->peer, end->there, flight);
+}
+
+void gw_sim_link_enter(struct gw_sim_link *to, struct gw_sim_flight *flight)
+{
+    if (to->closed || to->deaf) {
+        free_flight(to->process->host->region, flight);
+        return;
+    }
+    flight->next = NULL;
     *to->incoming_last = flight;
     to->incoming_last = &flight->next;
     if (to->outside)
@@ -319,7 +342,7 @@ static void has_left(struct gw_sim_link *end)
 {
     struct gw_send *send = end->leaving;
     end->leaving = NULL;
-    end->base.sent_us = end->process->sim->now_us;
+    end->base.sent_us = gw_sim_time(end->process->host);
     if (end->peer)
         take_off(end, send);
     send->done(send, GW_OK);
@@ -339,6 +362,11 @@ void gw_sim_link_kick(struct gw_link *base)
         send_next(end);
 }
 
+static void tell_news(struct gw_sim_event *event)
+{
+    gw_sim_link_tell_down(event->owner);
+}
+
 void gw_sim_link_prepare(struct gw_sim_link *end)
 {
     end->incoming_last = &end->incoming;
@@ -350,6 +378,7 @@ void gw_sim_link_prepare(struct gw_sim_link *end)
     end->comes.nears = first_nears;
     end->takes.run = take_kept;
     end->line.run = line_free;
+    end->news.run = tell_news;
     end->out.begin = take_turn_out;
     end->out.nears = turn_out_nears;
     end->in.nears = turn_in_nears;
@@ -360,14 +389,15 @@ void gw_sim_link_prepare(struct gw_sim_link *end)
 
 void gw_sim_link_forget(struct gw_sim_link *end)
 {
+    struct gw_sim_host *host = end->process->host;
     gw_sim_turn_leave(port_of(end, GW_SIM_IN), &end->in);
-    gw_sim_cancel(end->process->sim, &end->comes);
-    gw_sim_cancel(end->process->sim, &end->takes);
+    gw_sim_cancel(host, &end->comes);
+    gw_sim_cancel(host, &end->takes);
     end->kept = 0;
     while (end->incoming) {
         struct gw_sim_flight *flight = end->incoming;
         end->incoming = flight->next;
-        free_flight(end->process->sim, flight);
+        free_flight(host->region, flight);
     }
     end->incoming_last = &end->incoming;
     end->outside = NULL;

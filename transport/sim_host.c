@@ -8,18 +8,31 @@
 
 #include "transport/sim_world.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/hash.h"
+
 static void serve(struct gw_sim_event *event);
 static void nears(const struct gw_sim_event *event, int times);
 
-struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
+static size_t bucket_of(const char *name)
 {
-    for (struct gw_sim_host *one = sim->hosts; one; one = one->next)
-        if (strcmp(one->name, name) == 0)
-            return one;
+    return gw_hash_text(GW_HASH_BEGIN, name) % GW_SIM_BUCKETS;
+}
+
+struct gw_sim_host *gw_sim_host_find(const struct gw_sim *sim, const char *name)
+{
+    struct gw_sim_host *one = sim->bucket[bucket_of(name)];
+    while (one && strcmp(one->name, name) != 0)
+        one = one->next;
+    return one;
+}
+
+static struct gw_sim_host *new_host(const char *name)
+{
     struct gw_sim_host *host = calloc(1, sizeof *host);
     if (!host)
         return NULL;
@@ -32,19 +45,56 @@ struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
         port->event.nears = nears;
         port->event.owner = port;
     }
+    return host;
+}
+
+/* Regions get hosts in turn. */
+struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
+{
+    struct gw_sim_host *host = gw_sim_host_find(sim, name);
+    struct gw_sim_host **bucket = &sim->bucket[bucket_of(name)];
+    assert(!sim->divided);
+    if (host)
+        return host;
+    host = new_host(name);
+    if (!host)
+        return NULL;
     host->sim = sim;
-    host->next = sim->hosts;
-    sim->hosts = host;
+    host->region = &sim->region[sim->hosts % sim->regions];
+    host->number = ++sim->hosts;
+    host->next = *bucket;
+    *bucket = host;
     return host;
 }
 
 void gw_sim_hosts_free(struct gw_sim *sim)
 {
-    while (sim->hosts) {
-        struct gw_sim_host *host = sim->hosts;
-        sim->hosts = host->next;
-        free(host);
+    for (size_t i = 0; i < GW_SIM_BUCKETS; i++) {
+        while (sim->bucket[i]) {
+            struct gw_sim_host *host = sim->bucket[i];
+            sim->bucket[i] = host->next;
+            free(host);
+        }
     }
+}
+
+/* That of two hosts whose own is least. */
+uint64_t gw_sim_least_latency(const struct gw_sim *sim)
+{
+    uint64_t least[2] = {UINT64_MAX / 4, UINT64_MAX / 4};
+    for (size_t i = 0; i < GW_SIM_BUCKETS; i++) {
+        for (const struct gw_sim_host *one = sim->bucket[i]; one;
+             one = one->next) {
+            uint64_t us = one->options.latency_us;
+            if (us < least[0]) {
+                least[1] = least[0];
+                least[0] = us;
+            } else if (us < least[1]) {
+                least[1] = us;
+            }
+        }
+    }
+    return sim->options.latency_us + least[0] + least[1];
 }
 
 enum gw_status gw_sim_host(struct gw_sim *sim,
@@ -78,7 +128,7 @@ static void take(struct gw_sim_port *port, struct gw_sim_turn *turn)
 static uint64_t pass(struct gw_sim_port *port, struct gw_sim_turn *turn)
 {
     double rate = port->host->options.bytes_per_us;
-    double from_us = (double)port->host->sim->now_us;
+    double from_us = (double)gw_sim_time(port->host);
     double bytes = turn->begin(turn, &from_us);
     double begins_us = from_us > port->free_us ? from_us : port->free_us;
     port->free_us = begins_us + (rate > 0 ? bytes / rate : 0);
@@ -90,7 +140,7 @@ static void begin(struct gw_sim_port *port, struct gw_sim_turn *turn)
 {
     take(port, turn);
     port->serves = turn;
-    gw_sim_schedule(port->host->sim, &port->event, pass(port, turn));
+    gw_sim_schedule(port->host, &port->event, pass(port, turn));
 }
 
 static void begin_first(struct gw_sim_port *port)
@@ -149,10 +199,10 @@ int gw_sim_turn_pass(struct gw_sim_port *port, struct gw_sim_turn *turn)
     }
     port->turn_bytes = 0;
     uint64_t free_us = pass(port, turn);
-    if (free_us <= port->host->sim->now_us)
+    if (free_us <= gw_sim_time(port->host))
         return 1;
     port->serves = turn;
-    gw_sim_schedule(port->host->sim, &port->event, free_us);
+    gw_sim_schedule(port->host, &port->event, free_us);
     return 0;
 }
 

@@ -23,14 +23,10 @@ struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
     memset(end, 0, sizeof *end);
     end->base.ops = &gw_sim_transport;
     end->base.transport = transport;
-    end->base.heard_us = end->base.sent_us = process->sim->now_us;
+    end->base.heard_us = end->base.sent_us = gw_sim_time(process->host);
     end->process = process;
+    process->users++;
     gw_sim_link_prepare(end);
-    end->next = process->sim->links;
-    if (end->next)
-        end->next->back = &end->next;
-    end->back = &process->sim->links;
-    process->sim->links = end;
     end->sibling = process->links;
     if (end->sibling)
         end->sibling->sibling_back = &end->sibling;
@@ -39,32 +35,31 @@ struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
     return end;
 }
 
-void gw_sim_link_join(struct gw_sim_link *acceptor, struct gw_sim_link *opener)
+void gw_sim_link_join(struct gw_sim_link *end,
+                      struct gw_sim_link *peer,
+                      struct gw_sim_host *there)
 {
-    acceptor->peer = opener;
-    opener->peer = acceptor;
-    acceptor->abroad = opener->abroad =
-        acceptor->process->host != opener->process->host;
+    end->peer = peer;
+    end->there = there;
+    end->abroad = there != end->process->host;
 }
 
-/* Takes the end out of everything that could still reach it. */
+static void say_last(struct gw_sim_link *end, int is_reset);
+
 void gw_sim_link_detach(struct gw_sim_link *end)
 {
-    struct gw_sim *sim = end->process->sim;
+    struct gw_sim_host *host = end->process->host;
     struct gw_send *leaving = end->leaving;
+    say_last(end, 0);
     end->closed = 1;
-    end->peer = NULL;
-    *end->back = end->next;
-    if (end->next)
-        end->next->back = end->back;
     *end->sibling_back = end->sibling;
     if (end->sibling)
         end->sibling->sibling_back = end->sibling_back;
-    gw_sim_cancel(sim, &end->line);
-    gw_sim_cancel(sim, &end->news);
-    gw_sim_dial_free(end);
+    gw_sim_cancel(host, &end->line);
+    gw_sim_cancel(host, &end->news);
+    gw_sim_deadline_free(end);
     gw_sim_link_forget(end);
-    gw_sim_turn_leave(&end->process->host->port[GW_SIM_OUT], &end->out);
+    gw_sim_turn_leave(&host->port[GW_SIM_OUT], &end->out);
     end->base.up = 0;
     end->leaving = NULL;
     if (leaving)
@@ -72,20 +67,36 @@ void gw_sim_link_detach(struct gw_sim_link *end)
     gw_link_drop_queue(&end->base);
 }
 
-static void free_end(struct gw_sim_event *event)
+static void free_if_last(struct gw_sim_link *end)
 {
-    struct gw_sim_link *end = event->owner;
+    if (!end->released || end->owed)
+        return;
+    gw_sim_process_release(end->process);
     free(end->down_why);
     free(end);
 }
 
-/* Frees a detached end once the callbacks that may hold it have returned. */
+static void is_released(struct gw_sim_event *event)
+{
+    struct gw_sim_link *end = event->owner;
+    end->released = 1;
+    free_if_last(end);
+}
+
+void gw_sim_link_is_last(struct gw_sim_link *end)
+{
+    end->owed = 0;
+    free_if_last(end);
+}
+
 void gw_sim_link_release(struct gw_sim_link *end)
 {
     end->news.process = NULL;
-    end->news.run = end->news.drop = free_end;
-    gw_sim_schedule(end->process->sim, &end->news, end->process->sim->now_us);
+    end->news.run = end->news.drop = is_released;
+    gw_sim_schedule(end->process->host, &end->news, 0);
 }
+
+/* ---- its end ---- */
 
 void gw_sim_link_note_down(struct gw_sim_link *end,
                            enum gw_status status,
@@ -97,9 +108,8 @@ void gw_sim_link_note_down(struct gw_sim_link *end,
     assert(end->down_why);
 }
 
-void gw_sim_link_tell_down(struct gw_sim_event *event)
+void gw_sim_link_tell_down(struct gw_sim_link *end)
 {
-    struct gw_sim_link *end = event->owner;
     end->tells_end = end->ends && end->incoming;
     if (end->tells_end)
         return; /* the host takes longer for them */
@@ -108,20 +118,13 @@ void gw_sim_link_tell_down(struct gw_sim_event *event)
     gw_sim_link_release(end);
 }
 
-/* The end will learn of its death when the news has travelled. */
 void gw_sim_link_fail(struct gw_sim_link *end,
                       enum gw_status status,
-                      const char *why,
-                      uint64_t delay_us)
+                      const char *why)
 {
-    struct gw_sim *sim = end->process->sim;
-    end->peer = NULL;
-    gw_sim_cancel(sim, &end->news);
-    if (end->dial) /* nobody is to answer it any more */
-        gw_sim_cancel(sim, &end->dial->knock);
+    gw_sim_cancel(end->process->host, &end->news);
     gw_sim_link_note_down(end, status, why);
-    end->news.run = gw_sim_link_tell_down;
-    gw_sim_schedule(sim, &end->news, sim->now_us + delay_us);
+    gw_sim_schedule(end->process->host, &end->news, 0);
 }
 
 /* Half of a put that was on its way may lie in the window already. */
@@ -135,65 +138,127 @@ static void tear(struct gw_sim_link *to)
         !place)
         return;
     memcpy(place, flight->bytes,
-           gw_sim_draw(to->process->sim, flight->frame.length));
+           gw_sim_host_draw(to->process->host, flight->frame.length));
 }
 
-/* Breaks a link: what is on its way in either direction is lost. */
+static void lose_incoming(struct gw_sim_link *to)
+{
+    tear(to);
+    gw_sim_link_forget(to);
+    to->deaf = 1;
+}
+
 void gw_sim_link_break(struct gw_sim_link *end,
                        enum gw_status status,
                        const char *why)
 {
-    struct gw_sim_link *peer = end->peer;
-    tear(end);
-    gw_sim_link_forget(end);
-    if (peer) {
-        tear(peer);
-        gw_sim_link_forget(peer);
-        gw_sim_link_fail(peer, GW_ECLOSED, "connection reset",
-                         gw_sim_latency(end->process, peer->process));
-    }
-    gw_sim_link_fail(end, status, why, 0);
+    lose_incoming(end);
+    gw_sim_link_reset(end);
+    gw_sim_link_fail(end, status, why);
 }
 
 /* What has left before an orderly close still arrives. */
 void gw_sim_link_close(struct gw_link *base)
 {
-    struct gw_sim_link *end = gw_sim_link_of(base), *peer = end->peer;
+    struct gw_sim_link *end = gw_sim_link_of(base);
     if (end->closed)
         return;
-    if (peer) {
-        struct gw_sim *sim = end->process->sim;
-        peer->ends = 1;
-        uint64_t arrives_us =
-            sim->now_us + gw_sim_latency(end->process, peer->process);
-        if (arrives_us < peer->incoming_us)
-            arrives_us = peer->incoming_us;
-        gw_sim_link_fail(peer, GW_ECLOSED, "closed by the peer",
-                         arrives_us - sim->now_us);
-    }
     gw_sim_link_detach(end);
     gw_sim_link_release(end);
 }
 
+/* ---- last words ---- */
+
+struct last_word {
+    struct gw_sim_note note;
+    struct gw_sim_link *to;
+    int is_reset; /* what is on its way is lost; else it comes behind that */
+};
+
+static void drop_last(struct gw_sim_event *event)
+{
+    struct last_word *word = event->owner;
+    gw_sim_link_is_last(word->to);
+    free(word);
+}
+
+static void hear_last(struct gw_sim_event *event)
+{
+    const struct last_word *word = event->owner;
+    struct gw_sim_link *to = word->to;
+    if (!to->closed && !to->news.scheduled) { /* it does not know yet */
+        to->ends = !word->is_reset;
+        gw_sim_link_note_down(to, GW_ECLOSED,
+                              to->ends ? "closed by the peer"
+                                       : "connection reset");
+        gw_sim_link_tell_down(to);
+    }
+    drop_last(event);
+}
+
+static void last_comes(struct gw_sim_event *event)
+{
+    const struct last_word *word = event->owner;
+    if (!word->to->closed) {
+        event->process = word->to->process;
+        if (word->is_reset)
+            lose_incoming(word->to);
+    }
+    event->run = hear_last;
+    event->drop = drop_last;
+    gw_sim_deliver(event);
+}
+
+static void say_last(struct gw_sim_link *end, int is_reset)
+{
+    struct gw_sim_host *host = end->process->host;
+    if (!end->peer)
+        return;
+    uint64_t at_us = gw_sim_time(host) + gw_sim_latency(host, end->there);
+    struct last_word *word = calloc(1, sizeof *word);
+    assert(word);
+    word->note.to = end->there;
+    word->note.event.run = last_comes;
+    word->note.event.drop = drop_last;
+    word->note.event.owner = word;
+    word->to = end->peer;
+    word->is_reset = is_reset;
+    end->peer = NULL;
+    if (!is_reset && at_us < end->arrives_us)
+        at_us = end->arrives_us;
+    gw_sim_mail_note(host, &word->note, at_us);
+}
+
+void gw_sim_link_reset(struct gw_sim_link *end)
+{
+    say_last(end, 1);
+}
+
 /* ---- faults ---- */
+
+/* The n-th end that is up on both sides, or NULL; and how many there are. */
+static struct gw_sim_link *
+find_up(const struct gw_sim *sim, uint64_t n, uint64_t *count_p)
+{
+    *count_p = 0;
+    for (const struct gw_sim_process *process = sim->processes; process;
+         process = process->next)
+        for (struct gw_sim_link *one = process->links; one; one = one->sibling)
+            if (one->peer && one->base.up && one->peer->base.up &&
+                (*count_p)++ == n)
+                return one;
+    return NULL;
+}
 
 int gw_sim_cut(struct gw_sim *sim)
 {
-    uint64_t n = 0;
-    for (struct gw_sim_link *one = sim->links; one; one = one->next)
-        n += one->peer && one->base.up && one->peer->base.up;
+    uint64_t n;
+    find_up(sim, UINT64_MAX, &n);
     if (n == 0)
         return 0;
-    uint64_t chosen = gw_sim_draw(sim, n);
-    for (struct gw_sim_link *one = sim->links; one; one = one->next) {
-        if (!one->peer || !one->base.up || !one->peer->base.up)
-            continue;
-        if (chosen-- == 0) {
-            gw_sim_link_break(one, GW_ECLOSED, "connection reset");
-            return 1;
-        }
-    }
-    return 0;
+    gw_sim_link_break(find_up(sim, gw_sim_draw(sim, n), &n), GW_ECLOSED,
+                      "connection reset");
+    return 1;
 }
 
 void gw_sim_cut_process(struct gw_sim_process *process)
@@ -215,8 +280,6 @@ void gw_sim_fail_dials(struct gw_sim_process *process)
 {
     for (struct gw_sim_link *one = find_dial(process); one;
          one = find_dial(process)) {
-        if (one->peer)
-            gw_sim_link_fail(one->peer, GW_ECLOSED, "connection reset", 0);
         gw_sim_link_detach(one);
         one->base.handler->down(&one->base, GW_EUNREACHABLE, "nobody answers");
         gw_sim_link_release(one);

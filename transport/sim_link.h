@@ -8,20 +8,24 @@
 
 #include "transport/sim_world.h"
 
-/* One end of a link. */
+/* One end of a link, which its host's region alone touches. The other end may
+   be in another one, and is sent to: it lasts until the last word of this one
+   has come, and this one lasts until that of the other has. */
 struct gw_sim_link {
     struct gw_link base;
 
     /* what every frame that goes out looks at lies together */
     _Alignas(GW_CACHE_LINE) struct gw_sim_process *process;
-    struct gw_sim_link *peer; /* NULL while or when there is none */
+    struct gw_sim_link *peer;  /* NULL: none yet, or it has the last word */
+    struct gw_sim_host *there; /* where the peer is, or is to be */
     struct gw_send *leaving;
     int closed;
-    int asked;         /* for a turn to send */
-    int abroad;        /* the peer is at another host */
-    int ends;          /* the peer has closed it: what it sent comes first */
-    double leaving_us; /* that it takes from its first byte to its last */
-    uint64_t left_us;  /* when, if not before its host's interface is free */
+    int asked;           /* for a turn to send */
+    int abroad;          /* the peer is at another host */
+    int ends;            /* the peer has closed it: what it sent comes first */
+    double leaving_us;   /* that it takes from its first byte to its last */
+    uint64_t left_us;    /* when, if not before its host's interface is free */
+    uint64_t arrives_us; /* when the last that was sent is there */
     struct gw_sim_turn out;
 
     /* and what comes in, in the order of its sending: through the interface and
@@ -30,33 +34,27 @@ struct gw_sim_link {
     _Alignas(GW_CACHE_LINE) struct gw_sim_turn in;
     struct gw_sim_flight *incoming, **incoming_last;
     struct gw_sim_flight *outside; /* the first that is not through */
-    uint64_t incoming_us;          /* when the last of them is at the host */
     struct gw_sim_event comes;     /* the first outside is at the host */
     size_t kept;                   /* while the process stood still */
     int tells_end;                 /* as soon as nothing comes any more */
+    int deaf;                      /* broken: whatever comes is lost */
 
-    struct gw_sim_link *next, **back;            /* in sim->links */
+    int owed;     /* the peer has not said its last word, and knows this end */
+    int released; /* and waits for nothing else */
     struct gw_sim_link *sibling, **sibling_back; /* in process->links */
     struct gw_sim_event line;                    /* the line is free again */
     struct gw_sim_event takes;                   /* what was kept */
     struct gw_sim_event news;                    /* up or down, to be told */
-    struct gw_sim_dial *dial;                    /* opener: until it is up */
+    struct gw_sim_event *deadline;               /* opener: of the login */
     enum gw_status down_status;
     char *down_why;
-};
-
-/* What an opener says and hears before its link is up. */
-struct gw_sim_dial {
-    struct gw_sim_event knock;    /* the hello, at the acceptor */
-    struct gw_sim_event deadline; /* of the login */
-    struct gw_reply reply;
-    uint8_t hello[GW_HELLO_BYTES];
 };
 
 /* A frame on its way. */
 struct gw_sim_flight {
     struct gw_sim_flight *next; /* in to->incoming */
-    uint64_t at_us, order;      /* when it is at the host */
+    uint64_t at_us;             /* when it is at the host */
+    struct gw_sim_place place;
     struct gw_frame frame;
     float sent_us; /* that the sender took for it */
     uint8_t waits; /* for the host's interface */
@@ -71,18 +69,28 @@ static inline struct gw_sim_link *gw_sim_link_of(struct gw_link *link)
     return GW_CONTAINER(link, struct gw_sim_link, base);
 }
 
-/* sim_link.c: a new end of a process, in sim->links. */
+/* sim_link.c: a new end of a process. */
 struct gw_sim_link *gw_sim_link_new(struct gw_sim_process *process,
                                     struct gw_transport *transport);
 
-/* The two ends have found each other. */
-void gw_sim_link_join(struct gw_sim_link *acceptor, struct gw_sim_link *opener);
+/* The end has found its peer, there. */
+void gw_sim_link_join(struct gw_sim_link *end,
+                      struct gw_sim_link *peer,
+                      struct gw_sim_host *there);
 
-/* Takes the end out of everything that could still reach it. */
+/* Takes the end out of everything that could still reach it; to the peer, if
+   there is one still, it says that it is closed. */
 void gw_sim_link_detach(struct gw_sim_link *end);
 
-/* Frees a detached end once the callbacks that may hold it have returned. */
+/* Frees a detached end once the callbacks that may hold it have returned, and
+   the peer's last word has come. */
 void gw_sim_link_release(struct gw_sim_link *end);
+
+/* The peer's last word has come, or will not. */
+void gw_sim_link_is_last(struct gw_sim_link *end);
+
+/* The peer, if there is one still, hears that the link is broken. */
+void gw_sim_link_reset(struct gw_sim_link *end);
 
 /* What it will be told. */
 void gw_sim_link_note_down(struct gw_sim_link *end,
@@ -90,15 +98,14 @@ void gw_sim_link_note_down(struct gw_sim_link *end,
                            const char *why);
 
 /* Detached, told and released, now. */
-void gw_sim_link_tell_down(struct gw_sim_event *news);
+void gw_sim_link_tell_down(struct gw_sim_link *end);
 
-/* The end will learn of its death when the news has travelled. */
+/* The end will learn of its death when what runs now has returned. */
 void gw_sim_link_fail(struct gw_sim_link *end,
                       enum gw_status status,
-                      const char *why,
-                      uint64_t delay_us);
+                      const char *why);
 
-/* What is on its way in either direction is lost. */
+/* What is on its way is lost: to this end now, to the other when it hears. */
 void gw_sim_link_break(struct gw_sim_link *end,
                        enum gw_status status,
                        const char *why);
@@ -107,7 +114,7 @@ void gw_sim_link_break(struct gw_sim_link *end,
 void gw_sim_link_close(struct gw_link *base);
 
 /* sim_login.c: of an opener, if it has one still. */
-void gw_sim_dial_free(struct gw_sim_link *opener);
+void gw_sim_deadline_free(struct gw_sim_link *opener);
 
 /* sim_flight.c: the queue of this end is no longer empty. */
 void gw_sim_link_kick(struct gw_link *base);
@@ -118,8 +125,10 @@ void gw_sim_link_prepare(struct gw_sim_link *end);
 /* What is on its way to this end is lost. */
 void gw_sim_link_forget(struct gw_sim_link *end);
 
-/* A message between these processes takes so long, or to anybody (NULL). */
-uint64_t gw_sim_latency(const struct gw_sim_process *from,
-                        const struct gw_sim_process *to);
+/* What every frame looks at of an end is asked for. */
+void gw_sim_link_fetch(const struct gw_sim_link *end);
+
+/* A message from one host to the other takes so long. */
+uint64_t gw_sim_latency(struct gw_sim_host *from, const struct gw_sim_host *to);
 
 #endif

@@ -15,7 +15,6 @@
 #define LOGIN_US 5000000
 
 struct gw_listener {
-    struct gw_sim *sim;
     struct gw_transport *transport;
     struct gw_sim_process *process;
     struct gw_acceptor *acceptor;
@@ -40,115 +39,222 @@ static enum gw_status probe(char *why, size_t why_bytes)
     return GW_OK;
 }
 
-/* ---- login ---- */
+/* ---- login: the opener knocks, the acceptor answers ---- */
 
-static struct gw_listener *find_listener(struct gw_sim *sim,
+struct knock {
+    struct gw_sim_note note;
+    struct gw_sim_link *opener;
+    uint8_t hello[GW_HELLO_BYTES];
+    char address[GW_ADDRESS_MAX];
+};
+
+struct answer {
+    struct gw_sim_note note;
+    struct gw_sim_link *opener, *acceptor; /* NULL: refused */
+    struct gw_sim_host *from;
+    struct gw_reply reply;
+};
+
+/* Nobody there heard it, or wants to: a link that was accepted is none. */
+static void turn_away(struct gw_sim_event *event)
+{
+    struct answer *answer = event->owner;
+    struct gw_sim_link *opener = answer->opener;
+    if (answer->acceptor) {
+        gw_sim_link_join(opener, answer->acceptor, answer->from);
+        gw_sim_link_reset(opener);
+    } else {
+        gw_sim_link_is_last(opener);
+    }
+    free(answer);
+}
+
+static void tell_refused(struct gw_sim_link *opener,
+                         const struct gw_reply *reply)
+{
+    opener->owed = 0;
+    gw_sim_link_note_down(opener, reply->status,
+                          reply->reason[0] ? reply->reason : "login refused");
+    gw_sim_link_tell_down(opener);
+}
+
+static void hear_answer(struct gw_sim_event *event)
+{
+    struct answer *answer = event->owner;
+    struct gw_sim_link *opener = answer->opener;
+    if (opener->closed || opener->news.scheduled) { /* it waits no more */
+        turn_away(event);
+        return;
+    }
+    gw_sim_deadline_free(opener);
+    if (!answer->acceptor) {
+        tell_refused(opener, &answer->reply);
+    } else {
+        gw_sim_link_join(opener, answer->acceptor, answer->from);
+        opener->base.session = answer->reply.session;
+        opener->base.up = 1;
+        opener->base.heard_us = gw_sim_time(opener->process->host);
+        opener->base.handler->up(&opener->base, &answer->reply);
+    }
+    free(answer);
+}
+
+static void answer_comes(struct gw_sim_event *event)
+{
+    const struct answer *answer = event->owner;
+    if (!answer->opener->closed)
+        event->process = answer->opener->process;
+    event->run = hear_answer;
+    gw_sim_deliver(event);
+}
+
+static struct answer *new_answer(const struct knock *knock)
+{
+    struct answer *answer = calloc(1, sizeof *answer);
+    assert(answer);
+    answer->opener = knock->opener;
+    answer->from = knock->note.to;
+    answer->note.to = knock->opener->process->host;
+    answer->note.event.run = answer_comes;
+    answer->note.event.drop = turn_away;
+    answer->note.event.owner = answer;
+    return answer;
+}
+
+/* Returns when it is there. */
+static uint64_t send_answer(struct answer *answer)
+{
+    uint64_t at_us = gw_sim_time(answer->from) +
+                     gw_sim_latency(answer->from, answer->note.to);
+    gw_sim_mail_note(answer->from, &answer->note, at_us);
+    return at_us;
+}
+
+static void nobody_there(struct gw_sim_event *event)
+{
+    struct knock *knock = event->owner;
+    struct answer *answer = new_answer(knock);
+    answer->reply.status = GW_EUNREACHABLE;
+    snprintf(answer->reply.reason, sizeof answer->reply.reason,
+             "connection refused");
+    send_answer(answer);
+    free(knock);
+}
+
+static struct gw_listener *find_listener(const struct gw_sim_host *host,
                                          const char *address)
 {
-    struct gw_listener *one = sim->listeners;
+    struct gw_listener *one = host->listeners;
     while (one && strcmp(one->address, address) != 0)
         one = one->next;
     return one;
 }
 
-static void tell_up(struct gw_sim_event *event)
+static void accept_link(struct gw_sim_link *end, struct answer *answer)
 {
-    struct gw_sim_link *end = event->owner;
-    const struct gw_reply reply = end->dial->reply;
-    gw_sim_dial_free(end);
-    if (reply.status != GW_OK) {
-        gw_sim_link_note_down(end, reply.status,
-                              reply.reason[0] ? reply.reason : "login refused");
-        gw_sim_link_tell_down(event);
-        return;
-    }
-    end->base.session = reply.session;
+    gw_sim_link_join(end, answer->opener, answer->note.to);
+    end->owed = 1;
     end->base.up = 1;
-    end->base.heard_us = end->process->sim->now_us;
-    end->base.handler->up(&end->base, &reply);
+    answer->acceptor = end;
+    end->arrives_us = send_answer(answer); /* frames come behind it */
+    end->base.handler->up(&end->base, NULL);
 }
 
-static void send_reply(struct gw_sim_link *opener)
+static void hear_knock(struct gw_sim_event *event)
 {
-    struct gw_sim *sim = opener->process->sim;
-    opener->news.run = tell_up;
-    uint64_t at_us = sim->now_us + gw_sim_latency(opener->process, NULL);
-    opener->incoming_us = at_us; /* frames come behind the reply */
-    gw_sim_schedule(sim, &opener->news, at_us);
-}
-
-static void nobody_there(struct gw_sim_event *event)
-{
-    struct gw_sim_link *opener = event->owner;
-    struct gw_reply *reply = &opener->dial->reply;
-    event->process = NULL; /* it may be freed before the opener is */
-    *reply = (struct gw_reply){.status = GW_EUNREACHABLE};
-    snprintf(reply->reason, sizeof reply->reason, "connection refused");
-    send_reply(opener);
-}
-
-static void knock(struct gw_sim_event *event)
-{
-    struct gw_sim_link *opener = event->owner;
+    struct knock *knock = event->owner;
     struct gw_listener *listener =
-        find_listener(opener->process->sim, opener->base.remote);
-    event->process = NULL;
+        find_listener(knock->note.to, knock->address);
     if (!listener) {
         nobody_there(event);
         return;
     }
+    struct answer *answer = new_answer(knock);
     struct gw_sim_link *end =
         gw_sim_link_new(listener->process, listener->transport);
     snprintf(end->base.remote, sizeof end->base.remote, "%.60s",
-             opener->process->host->name);
-    enum gw_status status =
-        gw_link_judge(&end->base, listener->acceptor, opener->dial->hello,
-                      &opener->dial->reply);
-    send_reply(opener);
-    if (status != GW_OK) {
-        gw_sim_link_detach(end);
-        gw_sim_link_release(end);
+             answer->note.to->name);
+    enum gw_status status = gw_link_judge(&end->base, listener->acceptor,
+                                          knock->hello, &answer->reply);
+    free(knock);
+    if (status == GW_OK) {
+        accept_link(end, answer);
         return;
     }
-    gw_sim_link_join(end, opener);
-    end->base.up = 1;
-    end->base.handler->up(&end->base, NULL);
+    send_answer(answer);
+    gw_sim_link_detach(end);
+    gw_sim_link_release(end);
 }
 
-/* The acceptor may have answered by now, too late. */
+static void knock_comes(struct gw_sim_event *event)
+{
+    const struct knock *knock = event->owner;
+    const struct gw_listener *listener =
+        find_listener(knock->note.to, knock->address);
+    event->process = listener ? listener->process : NULL;
+    event->run = hear_knock;
+    gw_sim_deliver(event);
+}
+
+/* ---- an opener ---- */
+
 static void on_deadline(struct gw_sim_event *event)
 {
-    struct gw_sim_link *opener = event->owner;
-    if (opener->peer)
-        gw_sim_link_fail(
-            opener->peer, GW_ECLOSED, "closed by the peer",
-            gw_sim_latency(opener->process, opener->peer->process));
-    gw_sim_link_fail(opener, GW_ETIMEOUT, "no answer to the login", 0);
+    gw_sim_link_fail(event->owner, GW_ETIMEOUT, "no answer to the login");
 }
 
-void gw_sim_dial_free(struct gw_sim_link *opener)
+void gw_sim_deadline_free(struct gw_sim_link *opener)
 {
-    struct gw_sim_dial *dial = opener->dial;
-    if (!dial)
+    if (!opener->deadline)
         return;
-    gw_sim_cancel(opener->process->sim, &dial->knock);
-    gw_sim_cancel(opener->process->sim, &dial->deadline);
-    free(dial);
-    opener->dial = NULL;
+    gw_sim_cancel(opener->process->host, opener->deadline);
+    free(opener->deadline);
+    opener->deadline = NULL;
 }
 
-static struct gw_sim_dial *new_dial(struct gw_sim_link *opener,
-                                    const struct gw_hello *hello)
+static void set_deadline(struct gw_sim_link *opener)
 {
-    struct gw_sim_dial *dial = calloc(1, sizeof *dial);
-    assert(dial);
-    gw_hello_encode(hello, dial->hello);
-    dial->knock.run = knock;
-    dial->knock.drop = nobody_there;
-    dial->deadline.run = on_deadline;
-    dial->deadline.process = opener->process;
-    dial->knock.owner = dial->deadline.owner = opener;
-    return dial;
+    struct gw_sim_event *deadline = calloc(1, sizeof *deadline);
+    assert(deadline);
+    deadline->process = opener->process;
+    deadline->run = on_deadline;
+    deadline->owner = opener;
+    opener->deadline = deadline;
+    gw_sim_schedule(opener->process->host, deadline,
+                    gw_sim_time(opener->process->host) + LOGIN_US);
+}
+
+/* Where the address says, or, so that it is refused, here. */
+static struct gw_sim_host *host_at(struct gw_sim_host *here,
+                                   const char *address)
+{
+    char name[GW_ADDRESS_MAX];
+    snprintf(name, sizeof name, "%s", address);
+    char *port = strrchr(name, ':');
+    if (port)
+        *port = '\0';
+    struct gw_sim_host *there = gw_sim_host_find(here->sim, name);
+    return there ? there : here;
+}
+
+static void knock_at(struct gw_sim_link *opener,
+                     const char *address,
+                     const struct gw_hello *hello)
+{
+    struct gw_sim_host *here = opener->process->host;
+    struct gw_sim_host *there = host_at(here, address);
+    struct knock *knock = calloc(1, sizeof *knock);
+    assert(knock);
+    knock->note.to = there;
+    knock->note.event.run = knock_comes;
+    knock->note.event.drop = nobody_there;
+    knock->note.event.owner = knock;
+    knock->opener = opener;
+    gw_hello_encode(hello, knock->hello);
+    snprintf(knock->address, sizeof knock->address, "%s", address);
+    opener->owed = 1; /* it will be answered */
+    gw_sim_mail_note(here, &knock->note,
+                     gw_sim_time(here) + gw_sim_latency(here, there));
 }
 
 static enum gw_status dial(struct gw_transport *transport,
@@ -162,20 +268,15 @@ static enum gw_status dial(struct gw_transport *transport,
 {
     (void)error;
     struct gw_sim_link *end = gw_sim_link_new(process_of(transport), transport);
-    struct gw_sim *sim = end->process->sim;
-    struct gw_listener *listener = find_listener(sim, address);
     end->base.handler = handler;
     end->base.owner = owner;
     end->base.windows = windows;
     snprintf(end->base.remote, sizeof end->base.remote, "%s", address);
-    end->dial = new_dial(end, hello);
     *link_p = &end->base;
     if (end->process->dead)
         return GW_OK; /* nobody hears it */
-    end->dial->knock.process = listener ? listener->process : NULL;
-    gw_sim_schedule(sim, &end->dial->knock,
-                    sim->now_us + gw_sim_latency(end->process, NULL));
-    gw_sim_schedule(sim, &end->dial->deadline, sim->now_us + LOGIN_US);
+    set_deadline(end);
+    knock_at(end, address, hello);
     return GW_OK;
 }
 
@@ -188,31 +289,31 @@ static enum gw_status listen_sim(struct gw_transport *transport,
                                  struct gw_error *error)
 {
     struct gw_sim_process *process = process_of(transport);
+    struct gw_sim_host *host = process->host;
     const char *port = strrchr(address, ':');
     char whole[GW_ADDRESS_MAX];
     if (!port)
         return gw_fail(error, GW_EINVAL,
                        "\"%s\" is no address: expected HOST:PORT", address);
     if (strcmp(port, ":0") == 0)
-        snprintf(whole, sizeof whole, "%s:%u", process->host->name,
-                 50000 + process->sim->ports++);
+        snprintf(whole, sizeof whole, "%s:%u", host->name,
+                 50000 + host->ports++);
     else
-        snprintf(whole, sizeof whole, "%s%s", process->host->name, port);
-    if (find_listener(process->sim, whole))
+        snprintf(whole, sizeof whole, "%s%s", host->name, port);
+    if (find_listener(host, whole))
         return gw_fail(error, GW_EADDRINUSE,
                        "cannot listen on %s: the port is in use", whole);
     struct gw_listener *listener = calloc(1, sizeof *listener);
     assert(listener);
-    listener->sim = process->sim;
     listener->transport = transport;
     listener->process = process;
     listener->acceptor = acceptor;
     snprintf(listener->address, sizeof listener->address, "%s", whole);
-    listener->next = process->sim->listeners;
+    listener->next = host->listeners;
     if (listener->next)
         listener->next->back = &listener->next;
-    listener->back = &process->sim->listeners;
-    process->sim->listeners = listener;
+    listener->back = &host->listeners;
+    host->listeners = listener;
     *listener_p = listener;
     return GW_OK;
 }
@@ -248,10 +349,10 @@ static enum gw_status open_sim(struct gw_loop *loop,
 
 static void close_sim(struct gw_transport *transport)
 {
-    struct gw_sim *sim = process_of(transport)->sim;
     struct gw_sim_link *next_link;
     struct gw_listener *next_listener;
-    for (struct gw_listener *one = sim->listeners; one; one = next_listener) {
+    for (struct gw_listener *one = process_of(transport)->host->listeners; one;
+         one = next_listener) {
         next_listener = one->next;
         if (one->transport == transport)
             close_listener(one);

@@ -33,7 +33,7 @@ struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop)
 static uint64_t now_us(struct gw_loop *loop)
 {
     const struct gw_sim_process *process = gw_sim_process_of(loop);
-    uint64_t now = process->sim->now_us;
+    uint64_t now = gw_sim_time(process->host);
     return process->after_us > now ? process->after_us : now;
 }
 
@@ -45,10 +45,10 @@ static void on_timer(struct gw_sim_event *event)
 static void timers_changed(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
-    gw_sim_cancel(process->sim, &process->timer);
+    gw_sim_cancel(process->host, &process->timer);
     uint64_t due = gw_loop_next_due(loop);
     if (due != UINT64_MAX && !process->dead)
-        gw_sim_schedule(process->sim, &process->timer, due);
+        gw_sim_schedule(process->host, &process->timer, due);
 }
 
 static void on_tasks(struct gw_sim_event *event)
@@ -73,7 +73,8 @@ static void post(struct gw_loop *loop, struct gw_task *task)
     *process->tasks_last = task;
     process->tasks_last = &task->next;
     if (idle && !process->dead)
-        gw_sim_schedule(process->sim, &process->tasks, process->sim->now_us);
+        gw_sim_schedule(process->host, &process->tasks,
+                        gw_sim_time(process->host));
 }
 
 static void unpost(struct gw_loop *loop, struct gw_task *task)
@@ -81,7 +82,7 @@ static void unpost(struct gw_loop *loop, struct gw_task *task)
     struct gw_sim_process *process = gw_sim_process_of(loop);
     gw_tasks_remove(&process->tasks_first, &process->tasks_last, task);
     if (!process->tasks_first)
-        gw_sim_cancel(process->sim, &process->tasks);
+        gw_sim_cancel(process->host, &process->tasks);
 }
 
 struct sim_work {
@@ -118,23 +119,23 @@ static void queue_work(struct gw_loop *loop, struct gw_work *work)
     job->work = work;
     work->job = job;
     work->run(work);
-    gw_sim_schedule(process->sim, &job->event,
-                    process->sim->now_us + work->model_us);
+    gw_sim_schedule(process->host, &job->event,
+                    gw_sim_time(process->host) + work->model_us);
 }
 
 static void cancel_work(struct gw_loop *loop, struct gw_work *work)
 {
     struct sim_work *job = work->job;
-    gw_sim_cancel(gw_sim_process_of(loop)->sim, &job->event);
+    gw_sim_cancel(gw_sim_process_of(loop)->host, &job->event);
     work_dropped(&job->event);
 }
 
 static void random_bytes(struct gw_loop *loop, void *bytes, size_t n)
 {
-    struct gw_sim *sim = gw_sim_process_of(loop)->sim;
+    struct gw_sim_host *host = gw_sim_process_of(loop)->host;
     uint8_t *at = bytes;
     for (size_t i = 0; i < n; i++)
-        at[i] = (uint8_t)gw_sim_draw(sim, 256);
+        at[i] = (uint8_t)gw_sim_host_draw(host, 256);
 }
 
 /* ---- the caller's side ---- */
@@ -198,7 +199,7 @@ enum gw_status gw_sim_spawn(struct gw_loop *loop,
     caller->wake.process = process;
     caller->wake.run = on_wake;
     process->caller = caller;
-    gw_sim_schedule(process->sim, &caller->wake, process->sim->now_us);
+    gw_sim_schedule(process->host, &caller->wake, gw_sim_time(process->host));
     return GW_OK;
 }
 
@@ -207,7 +208,7 @@ void gw_sim_unwind(struct gw_loop *loop)
     struct gw_sim_process *process = gw_sim_process_of(loop);
     assert(process->dead);
     if (process->caller) /* which may be computing */
-        gw_sim_cancel(process->sim, &process->caller->wake);
+        gw_sim_cancel(process->host, &process->caller->wake);
     while (process->caller)
         resume(process);
 }
@@ -269,10 +270,11 @@ static void computed(struct gw_loop *loop, const struct gw_computed *part)
             process->compute_us(process->compute_owner, part->samples);
         caller->passed_us = 0;
     }
-    uint64_t end_us = end_of(caller, part), begin_us = process->sim->now_us;
+    uint64_t end_us = end_of(caller, part),
+             begin_us = gw_sim_time(process->host);
     if (end_us <= caller->passed_us)
         return;
-    gw_sim_schedule(process->sim, &caller->wake,
+    gw_sim_schedule(process->host, &caller->wake,
                     begin_us + end_us - caller->passed_us);
     caller->passed_us = end_us;
     caller->computes = 1;
@@ -280,7 +282,7 @@ static void computed(struct gw_loop *loop, const struct gw_computed *part)
     caller->computes = 0;
     if (process->compute_passed && !process->dead)
         process->compute_passed(process->compute_owner, begin_us,
-                                process->sim->now_us);
+                                gw_sim_time(process->host));
 }
 
 /* Parts that are still to come take no time. */
@@ -293,8 +295,8 @@ static void interrupt(struct gw_loop *loop)
     caller->whole_us = 0;
     if (!caller->computes)
         return;
-    gw_sim_cancel(process->sim, &caller->wake);
-    gw_sim_schedule(process->sim, &caller->wake, process->sim->now_us);
+    gw_sim_cancel(process->host, &caller->wake);
+    gw_sim_schedule(process->host, &caller->wake, gw_sim_time(process->host));
 }
 
 /* Nothing happens to the dead but time: their waits end by their deadlines. */
@@ -341,6 +343,12 @@ static void stop(struct gw_loop *loop)
 
 /* ---- life and death ---- */
 
+void gw_sim_process_release(struct gw_sim_process *process)
+{
+    if (--process->users == 0)
+        free(process);
+}
+
 static void close_loop(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
@@ -348,8 +356,8 @@ static void close_loop(struct gw_loop *loop)
     *process->back = process->next;
     if (process->next)
         process->next->back = process->back;
-    gw_sim_purge(process->sim, process);
-    free(process);
+    gw_sim_purge(process);
+    gw_sim_process_release(process);
 }
 
 static const struct gw_loop_ops sim_loop_ops = {
@@ -388,7 +396,7 @@ enum gw_status gw_sim_process(struct gw_sim *sim,
     process->host = at;
     process->base.ops = &sim_loop_ops;
     process->base.disk = disk;
-    process->sim = sim;
+    process->users = 1;
     process->held_last = &process->held;
     process->tasks_last = &process->tasks_first;
     process->timer.process = process->tasks.process = process;

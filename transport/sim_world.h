@@ -23,10 +23,18 @@ static inline void gw_sim_fetch(const void *memory, size_t bytes)
    the other. */
 #define GW_SIM_AHEAD 4
 
-/* Something that happens at a time, to a process or (NULL) to the world. */
+/* The order of what happens at one time: by when it was scheduled, then by the
+   host that did, then as that host did. How hosts are divided among threads has
+   no part in it. */
+struct gw_sim_place {
+    uint64_t made_us, number;
+};
+
+/* Something that happens at a time, to a process or (NULL) to its region. */
 struct gw_sim_event {
     struct gw_heap_node node; /* in the queue */
-    uint64_t at_us, order;
+    uint64_t at_us;
+    struct gw_sim_place place;
     struct gw_sim_process *process;
     void (*run)(struct gw_sim_event *event);
     void (*drop)(struct gw_sim_event *event); /* instead, or NULL: it is part
@@ -50,11 +58,14 @@ struct gw_sim_slot {
 struct gw_sim_queue {
     struct gw_sim_slot slot[GW_SIM_SLOTS]; /* of a microsecond each */
     uint64_t filled[GW_SIM_SLOT_WORDS];    /* a bit for each slot */
+    uint64_t unsorted[GW_SIM_SLOT_WORDS];
     struct gw_heap far;
 };
 
+struct gw_listener;
 struct gw_sim_caller;
 struct gw_sim_disk;
+struct gw_sim_flight;
 struct gw_sim_link;
 
 /* Somebody who now and then has a frame for a port. */
@@ -88,29 +99,73 @@ enum gw_sim_way {
 
 struct gw_sim_host {
     struct gw_sim *sim;
-    struct gw_sim_host *next;
-    char name[64];
+    struct gw_sim_region *region;
+    struct gw_sim_host *next; /* of its bucket */
+    uint64_t number;          /* from 1 on */
+    uint64_t placed, draws;   /* so far */
     struct gw_sim_host_options options;
     struct gw_sim_port port[GW_SIM_WAYS];
+    struct gw_listener *listeners;
+    unsigned ports;
+    char name[64];
 };
+
+/* What one host says to another beside frames: how links come up and end. On
+   arrival at the host it happens to nobody; its `run` finds to whom. Freed by
+   whoever hears it. */
+struct gw_sim_note {
+    struct gw_sim_event event;
+    struct gw_sim_note *next; /* in a mail */
+    struct gw_sim_host *to;
+};
+
+/* What hosts of one region have sent to hosts of another one in a window. */
+struct gw_sim_mail {
+    struct gw_sim_letter {
+        struct gw_sim_link *to;
+        struct gw_sim_flight *flight;
+    } * letter;
+    size_t letters, room;
+    struct gw_sim_note *notes, **notes_last;
+    uint64_t first_us; /* when the first of it arrives */
+};
+
+#define GW_SIM_REGIONS_MAX 64
+
+/* Hosts to which things happen one after the other, in one thread. Hosts of
+   different regions know of each other by frames and notes alone. */
+struct gw_sim_region {
+    struct gw_sim *sim;
+    uint64_t now_us;
+    struct gw_sim_flight *spare; /* that carry no bytes, for the next ones */
+    size_t spares;
+    struct gw_sim_queue queue;
+    struct gw_sim_mail out[GW_SIM_REGIONS_MAX]; /* of this window, by region */
+    struct gw_sim_mail in[GW_SIM_REGIONS_MAX];  /* of the one before */
+};
+
+#define GW_SIM_BUCKETS 1024
 
 struct gw_sim {
     struct gw_sim_options options;
-    uint64_t now_us, order, draws;
-    struct gw_sim_queue queue;
+    uint64_t now_us; /* outside of regions */
+    uint64_t draws, calls;
+    struct gw_heap world_calls;
+    struct gw_sim_region *region; /* [regions] */
+    size_t regions;
+    int divided;  /* each region is in a thread of its own, now */
+    int has_slow; /* processes: only then theirs is asked for */
     struct gw_sim_process *processes;
-    struct gw_sim_host *hosts;
+    struct gw_sim_host *bucket[GW_SIM_BUCKETS]; /* by the hash of the name */
+    uint64_t hosts;
     struct gw_sim_disk *disks;
-    struct gw_sim_link *links;   /* all open ends */
-    struct gw_sim_flight *spare; /* that carry no bytes, for the next ones */
-    struct gw_listener *listeners;
-    unsigned ports;
 };
 
+/* Lasts as long as its loop and the last end of its links. */
 struct gw_sim_process {
     struct gw_loop base;
-    struct gw_sim *sim;
     struct gw_sim_host *host;
+    size_t users;                 /* the loop, and ends */
     struct gw_sim_caller *caller; /* the fiber, if there is one */
     size_t scheduled;             /* events of its own */
     int dead, paused, stopped;
@@ -128,6 +183,7 @@ struct gw_sim_process {
 };
 
 struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop);
+void gw_sim_process_release(struct gw_sim_process *process);
 
 /* sim_queue.c: nothing that is scheduled lies before now_us */
 void gw_sim_queue_insert(struct gw_sim_queue *queue,
@@ -135,31 +191,73 @@ void gw_sim_queue_insert(struct gw_sim_queue *queue,
                          uint64_t now_us);
 void gw_sim_queue_remove(struct gw_sim_queue *queue,
                          struct gw_sim_event *event);
-/* By time, then by order; left in place. NULL: there is none. */
-struct gw_sim_event *gw_sim_queue_first(const struct gw_sim_queue *queue,
+/* By time, then by place; left in place. NULL: there is none. */
+struct gw_sim_event *gw_sim_queue_first(struct gw_sim_queue *queue,
                                         uint64_t now_us);
 /* Lets those that happen right after `event` ask for their memory. */
 void gw_sim_queue_look_ahead(const struct gw_sim_event *event);
 
-/* sim.c */
-void gw_sim_schedule(struct gw_sim *sim,
+/* sim_region.c: now, at a host */
+static inline uint64_t gw_sim_time(const struct gw_sim_host *host)
+{
+    return host->region->now_us;
+}
+
+/* For an event of this host, or of what is at it. */
+void gw_sim_schedule(struct gw_sim_host *host,
                      struct gw_sim_event *event,
                      uint64_t at_us);
-void gw_sim_cancel(struct gw_sim *sim, struct gw_sim_event *event);
+void gw_sim_cancel(struct gw_sim_host *host, struct gw_sim_event *event);
 
 /* The same in two parts: what has its place among the events of one time may
    be scheduled later, when what stands before it has happened. */
-uint64_t gw_sim_place(struct gw_sim *sim);
-void gw_sim_schedule_placed(struct gw_sim *sim,
+struct gw_sim_place gw_sim_place(struct gw_sim_host *host);
+void gw_sim_schedule_placed(struct gw_sim_region *region,
                             struct gw_sim_event *event,
                             uint64_t at_us,
-                            uint64_t place);
+                            struct gw_sim_place place);
 
 /* Happens now; or is kept, where the process stands still. */
 void gw_sim_deliver(struct gw_sim_event *event);
 
 /* Forgets every event of a process that is about to be freed. */
-void gw_sim_purge(struct gw_sim *sim, struct gw_sim_process *process);
+void gw_sim_purge(struct gw_sim_process *process);
+/* Forgets every event of a region, whose world is about to be freed, and says
+   how many; some of them may lead to others elsewhere. */
+size_t gw_sim_region_purge(struct gw_sim_region *region);
+
+/* The next event of the region happens, if it is not after until_us: 1. */
+int gw_sim_region_step(struct gw_sim_region *region, uint64_t until_us);
+
+/* sim_mail.c: brings a frame to an end, or a note to its host, at the time that
+   it says; what crosses a region takes no less than the window. */
+void gw_sim_mail_flight(struct gw_sim_region *from,
+                        struct gw_sim_link *to,
+                        struct gw_sim_host *there,
+                        struct gw_sim_flight *flight);
+void gw_sim_mail_note(struct gw_sim_host *from,
+                      struct gw_sim_note *note,
+                      uint64_t at_us);
+/* What others have sent in the window before is in the region now. */
+void gw_sim_mail_take(struct gw_sim_region *region);
+/* What was sent becomes what is to be taken; when the first of it arrives, or
+   UINT64_MAX. While no region runs. */
+uint64_t gw_sim_mail_pass(struct gw_sim *sim);
+void gw_sim_mail_prepare(struct gw_sim_region *region);
+void gw_sim_mail_free(struct gw_sim_region *region);
+
+/* sim_window.c: gw_sim_run of a world that is divided */
+int gw_sim_run_windows(struct gw_sim *sim,
+                       int (*done)(void *owner),
+                       void *owner,
+                       uint64_t until_us);
+
+/* sim.c: when the world itself is called next, or UINT64_MAX; and calls it */
+uint64_t gw_sim_next_call(const struct gw_sim *sim);
+void gw_sim_make_call(struct gw_sim *sim);
+
+/* A number of the host's own generator, below n. */
+uint64_t gw_sim_host_draw(struct gw_sim_host *host, uint64_t n);
 
 /* sim_loop.c: something has happened to the process, or no more than that a
    send has left */
@@ -171,10 +269,18 @@ void gw_sim_cut_process(struct gw_sim_process *process);
 void gw_sim_fail_dials(struct gw_sim_process *process); /* of the dead */
 
 /* sim_flight.c */
-void gw_sim_flights_free(struct gw_sim *sim);
+void gw_sim_flights_free(struct gw_sim_region *region);
+/* A frame is on its way to this end, of this region. */
+void gw_sim_link_enter(struct gw_sim_link *to, struct gw_sim_flight *flight);
 
-/* sim_host.c: the host of a name, made when it is first asked for, or NULL */
+/* sim_host.c: the host of a name, made when it is first asked for, or NULL (no
+   memory); not while the world is divided */
 struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name);
+/* NULL: there is none. */
+struct gw_sim_host *gw_sim_host_find(const struct gw_sim *sim,
+                                     const char *name);
+/* What leaves a host takes no less to reach one of another region. */
+uint64_t gw_sim_least_latency(const struct gw_sim *sim);
 void gw_sim_hosts_free(struct gw_sim *sim);
 /* Waits for a turn of one frame; not while it waits or is served. */
 void gw_sim_turn_ask(struct gw_sim_port *port, struct gw_sim_turn *turn);

@@ -39,8 +39,12 @@ struct line {
     struct gw_link *link;
     struct gw_send send[FRAMES];
     uint64_t begun_us, last_us; /* when its frames came */
-    int up, arrived, downs, arrived_before;
+    uint64_t times;             /* all of those, since then */
+    _Atomic int up, arrived, downs, arrived_before;
 };
+
+static unsigned threads; /* of the next world */
+static uint64_t jitter_us;
 
 static struct world {
     struct gw_sim *sim;
@@ -64,7 +68,8 @@ frame(struct gw_link *link, const struct gw_frame *frame, const void *payload)
     (void)payload;
     assert_int_equal(frame->clock, line->arrived);
     line->arrived++;
-    line->last_us = gw_sim_now(world.sim);
+    line->last_us = gw_loop_now(link->transport->loop);
+    line->times = 31 * line->times + line->last_us - line->begun_us;
 }
 
 static void down(struct gw_link *link, enum gw_status status, const char *why)
@@ -111,7 +116,10 @@ static void settle(void)
 
 static void open_world(void)
 {
-    const struct gw_sim_options options = {.seed = 1, .latency_us = LATENCY};
+    const struct gw_sim_options options = {.seed = 1,
+                                           .latency_us = LATENCY,
+                                           .jitter_us = jitter_us,
+                                           .threads = threads};
     memset(&world, 0, sizeof world);
     assert_int_equal(gw_sim_create(&options, &world.sim, NULL), GW_OK);
 }
@@ -381,20 +389,127 @@ static void a_break_loses_what_is_kept(void **state)
     close_world();
 }
 
+/* ---- in threads ---- */
+
+struct moment {
+    const struct line *line;
+    uint64_t us;
+    int arrived;
+};
+
+static void look(void *owner)
+{
+    struct moment *moment = owner;
+    moment->us = gw_sim_now(world.sim);
+    moment->arrived = moment->line->arrived;
+}
+
+static void a_call_comes_at_its_time(void **state)
+{
+    (void)state;
+    open_world();
+    rate("b", RATE, 0);
+    rate("d", RATE, 10); /* where frames come that much later */
+    struct line *line = connect_to(place("a"), place("b"));
+    struct line *other = connect_to(place("c"), place("d"));
+    struct moment before = {.line = line}, after = {.line = line},
+                  between = {.line = other};
+    send_all(line);
+    send_all(other);
+    gw_sim_at(world.sim, LATENCY + 5 * FRAME_US, look, &before);
+    gw_sim_at(world.sim, LATENCY + 5 * FRAME_US + 1, look, &after);
+    gw_sim_at(world.sim, LATENCY + 5 * FRAME_US + 5, look, &between);
+    settle();
+    assert_int_equal(before.us, line->begun_us + LATENCY + 5 * FRAME_US);
+    assert_int_equal(before.arrived, 4); /* calls are the first of their time */
+    assert_int_equal(after.arrived, 5);
+    assert_int_equal(between.arrived, 4);
+    assert_int_equal(line->arrived, FRAMES);
+    close_world();
+}
+
+static void a_kill_is_told_everywhere(void **state)
+{
+    (void)state;
+    open_world();
+    struct place *to = place("d");
+    static const char *const hosts[] = {"a", "b", "c"};
+    for (size_t i = 0; i < 3; i++)
+        connect_to(place(hosts[i]), to);
+    gw_sim_kill(to->loop);
+    settle();
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(world.line[i].downs, 1); /* the dead hear nothing */
+    close_world();
+}
+
+/* Times are drawn, and frames of many hosts meet at one; returns what comes of
+   when each of them came. */
+static uint64_t crowd(unsigned n)
+{
+    uint64_t sum = 0;
+    threads = n;
+    jitter_us = 30;
+    open_world();
+    struct place *to = place("h");
+    rate("h", 7 * RATE, 0);
+    for (size_t i = 0; i < PLACES - 1; i++) {
+        char name[] = {(char)('a' + i), '\0'};
+        rate(name, RATE, i % 3);
+        connect_to(place(name), to);
+    }
+    for (size_t i = 0; i < PLACES - 1; i++)
+        send_all(&world.line[i]);
+    settle();
+    for (size_t i = 0; i < PLACES - 1; i++) {
+        assert_int_equal(world.line[i].arrived, FRAMES);
+        sum = 31 * sum + world.line[i].times;
+    }
+    close_world();
+    jitter_us = 0;
+    return sum;
+}
+
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    uint64_t one = crowd(1);
+    for (unsigned n = 2; n <= 8; n++)
+        assert_true(crowd(n) == one);
+}
+
+static int set_threads(void **state)
+{
+    threads = (unsigned)(uintptr_t)*state;
+    return 0;
+}
+
+#define IN(threads, test)                                                      \
+    {                                                                          \
+#threads " " #test, test, set_threads, NULL,                           \
+            (void *)(uintptr_t)threads                                         \
+    }
+#define ALL(threads)                                                           \
+    IN(threads, an_interface_has_a_rate),                                      \
+        IN(threads, senders_share_who_receives),                               \
+        IN(threads, receivers_share_who_sends),                                \
+        IN(threads, both_ways_at_once),                                        \
+        IN(threads, within_a_host_nothing_is_shared),                          \
+        IN(threads, the_far_do_not_delay_the_near),                            \
+        IN(threads, a_close_comes_behind_what_was_sent),                       \
+        IN(threads, a_break_loses_what_waits),                                 \
+        IN(threads, a_pause_keeps_what_comes),                                 \
+        IN(threads, frames_are_in_order_whenever_it_goes_on),                  \
+        IN(threads, a_break_loses_what_is_kept),                               \
+        IN(threads, a_call_comes_at_its_time),                                 \
+        IN(threads, a_kill_is_told_everywhere)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_interface_has_a_rate),
-        cmocka_unit_test(senders_share_who_receives),
-        cmocka_unit_test(receivers_share_who_sends),
-        cmocka_unit_test(both_ways_at_once),
-        cmocka_unit_test(within_a_host_nothing_is_shared),
-        cmocka_unit_test(the_far_do_not_delay_the_near),
-        cmocka_unit_test(a_close_comes_behind_what_was_sent),
-        cmocka_unit_test(a_break_loses_what_waits),
-        cmocka_unit_test(a_pause_keeps_what_comes),
-        cmocka_unit_test(frames_are_in_order_whenever_it_goes_on),
-        cmocka_unit_test(a_break_loses_what_is_kept),
+        ALL(1),
+        ALL(3),
+        cmocka_unit_test(threads_change_nothing),
     };
     return cmocka_run_group_tests_name("sim_host", tests, NULL, NULL);
 }
