@@ -17,12 +17,19 @@ struct simulation;
 
 #define COMPUTE_US_MAX 1e15
 
-/* A worker whose computations take their time. */
+struct span {
+    uint64_t begin_us, end_us;
+};
+
+/* A worker whose computations take their time. Its own thread's. */
 struct pace {
     struct simulation *simulation;
     uint32_t rank;
     uint64_t computations;
-    uint64_t begin_us, end_us; /* of the span that is not written yet */
+    struct span *span; /* in which it computed */
+    size_t spans, room;
+    int is_new;  /* what comes next is another computation */
+    int is_lost; /* there was no memory for one */
 };
 
 struct simulation {
@@ -43,9 +50,15 @@ struct simulation {
 
 /* ---- what the coordinator tells ---- */
 
+/* To the coordinator. */
+static uint64_t now_us(const struct simulation *simulation)
+{
+    return gw_loop_now(simulation->world.loop);
+}
+
 static double wall_s(const struct simulation *simulation)
 {
-    return (double)(gw_sim_now(simulation->sim) - simulation->began_us) / 1e6;
+    return (double)(now_us(simulation) - simulation->began_us) / 1e6;
 }
 
 static double rate(uint64_t samples, double seconds)
@@ -56,7 +69,7 @@ static double rate(uint64_t samples, double seconds)
 static void on_running(void *owner)
 {
     struct simulation *simulation = owner;
-    simulation->began_us = gw_sim_now(simulation->sim);
+    simulation->began_us = now_us(simulation);
 }
 
 static void on_step(void *owner, const struct gw_step_report *report)
@@ -141,25 +154,35 @@ static void nowhere(void *context, const char *line, size_t bytes)
     (void)bytes;
 }
 
-static void write_span(struct pace *pace)
+static struct span *new_span(struct pace *pace)
 {
-    const struct simulation *simulation = pace->simulation;
-    uint64_t zero_us = simulation->began_us;
-    if (simulation->spans && pace->end_us > pace->begin_us)
-        fprintf(simulation->spans, "%" PRIu32 " %" PRIu64 " %" PRIu64 "\n",
-                pace->rank, pace->begin_us - zero_us, pace->end_us - zero_us);
-    pace->begin_us = pace->end_us;
+    if (pace->spans == pace->room) {
+        size_t room = pace->room ? 2 * pace->room : 64;
+        struct span *span = realloc(pace->span, room * sizeof *span);
+        if (!span)
+            return NULL;
+        pace->span = span;
+        pace->room = room;
+    }
+    return &pace->span[pace->spans++];
 }
 
 /* Parts of one computation are a span, unless the worker waited in between. */
 static void on_passed(void *owner, uint64_t begin_us, uint64_t end_us)
 {
     struct pace *pace = owner;
-    if (begin_us != pace->end_us) {
-        write_span(pace);
-        pace->begin_us = begin_us;
+    struct span *last = pace->spans ? &pace->span[pace->spans - 1] : NULL;
+    if (!pace->simulation->spans || end_us == begin_us)
+        return;
+    if (last && !pace->is_new && begin_us == last->end_us) {
+        last->end_us = end_us;
+        return;
     }
-    pace->end_us = end_us;
+    last = new_span(pace);
+    if (last)
+        *last = (struct span){.begin_us = begin_us, .end_us = end_us};
+    pace->is_new = 0;
+    pace->is_lost |= !last;
 }
 
 static uint64_t compute_us(void *owner, uint64_t samples)
@@ -167,7 +190,7 @@ static uint64_t compute_us(void *owner, uint64_t samples)
     struct pace *pace = owner;
     struct simulation *simulation = pace->simulation;
     const struct gw_simulate_options *options = simulation->options;
-    write_span(pace);
+    pace->is_new = 1;
     if (samples == 0)
         return 0; /* an evaluation */
     double us = options->step_us + options->sample_us * (double)samples;
@@ -178,7 +201,7 @@ static uint64_t compute_us(void *owner, uint64_t samples)
     return (uint64_t)us;
 }
 
-/* The coordinator's is not limited: what it says is little. */
+/* The coordinator's has no rate: what it says is little. */
 static enum gw_status set_networks(struct simulation *simulation,
                                    struct gw_error *error)
 {
@@ -186,7 +209,9 @@ static enum gw_status set_networks(struct simulation *simulation,
     const size_t members[2] = {config->cluster.servers,
                                config->cluster.workers};
     static const uint8_t roles[2] = {GW_ROLE_SERVER, GW_ROLE_WORKER};
-    enum gw_status status = GW_OK;
+    const struct gw_sim_host_options far = {
+        .latency_us = simulation->options->network.latency_us};
+    enum gw_status status = gw_sim_host(simulation->sim, "c", &far, error);
     for (size_t i = 0; i < 2; i++) {
         for (size_t rank = 0; rank < members[i] && status == GW_OK; rank++) {
             char name[32];
@@ -215,7 +240,9 @@ static enum gw_status open_world(struct simulation *simulation,
                                  struct gw_error *error)
 {
     const struct gw_simulate_options *options = simulation->options;
-    const struct gw_sim_options sim = {.seed = options->seed};
+    const struct gw_sim_options sim = {
+        .seed = options->seed,
+        .threads = options->network.latency_us > 0 ? options->threads : 1};
     enum gw_status status = gw_sim_create(&sim, &simulation->sim, error);
     if (status == GW_OK)
         status = place_servers(simulation, error);
@@ -314,18 +341,38 @@ static enum gw_status open_files(struct simulation *simulation,
                                        options->spans, strerror(errno));
 }
 
+/* Returns 0 if there is one that is lost. */
+static int write_spans(const struct pace *pace)
+{
+    uint64_t zero_us = pace->simulation->began_us;
+    for (size_t i = 0; i < pace->spans; i++)
+        fprintf(pace->simulation->spans,
+                "%" PRIu32 " %" PRIu64 " %" PRIu64 "\n", pace->rank,
+                pace->span[i].begin_us - zero_us,
+                pace->span[i].end_us - zero_us);
+    return !pace->is_lost;
+}
+
 static enum gw_status close_spans(struct simulation *simulation,
                                   struct gw_error *error)
 {
+    int failed = 0;
     if (!simulation->spans)
         return GW_OK;
     for (size_t i = 0; simulation->pace && i < simulation->world.workers; i++)
-        write_span(&simulation->pace[i]);
-    int failed = ferror(simulation->spans);
+        failed |= !write_spans(&simulation->pace[i]);
+    failed |= ferror(simulation->spans);
     failed |= fclose(simulation->spans) != 0;
     return failed ? gw_fail(error, GW_EIO, "%s could not be written",
                             simulation->options->spans)
                   : GW_OK;
+}
+
+static void free_paces(struct simulation *simulation)
+{
+    for (size_t i = 0; simulation->pace && i < simulation->world.workers; i++)
+        free(simulation->pace[i].span);
+    free(simulation->pace);
 }
 
 enum gw_status gw_simulate(const struct gw_simulate_options *options,
@@ -344,9 +391,9 @@ enum gw_status gw_simulate(const struct gw_simulate_options *options,
         status == GW_OK)
         status = error->status;
     gw_record_close(simulation->record);
+    free_paces(simulation);
     gw_world_close(&simulation->world);
     gw_sim_destroy(simulation->sim);
-    free(simulation->pace);
     free(simulation->server_host);
     free(simulation);
     return status;

@@ -3,7 +3,7 @@
  * long as a model says, each host with the network that it is given. Leaves
  * the same record as a job of processes (record.h), in which wall_s is virtual,
  * and the spans in which workers computed. What it leaves depends on the job
- * and on these options alone. One thread.
+ * and on these options alone.
  */
 #ifndef GW_CLI_SIMULATE_H
 #define GW_CLI_SIMULATE_H
@@ -32,6 +32,9 @@ struct gw_simulate_options {
        computation in which the worker waited has several */
     const char *spans;
     uint64_t limit_us; /* of virtual time, after which it is given up */
+    /* up to 64, 0: one; one also where the network has no latency. What is left
+       does not depend on it */
+    unsigned threads;
 };
 
 /*

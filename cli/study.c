@@ -235,6 +235,7 @@ static enum gw_status add_run(struct gw_study *study,
     if (status == GW_OK)
         status = name_run(study, config, run, error);
     if (status == GW_OK) {
+        run->members = config->cluster.workers + config->cluster.servers;
         run->again = is_again(study, run);
         study->different += !run->again;
         return GW_OK;

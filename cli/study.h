@@ -47,7 +47,8 @@ struct gw_study_run {
     /* Of all that the run depends on: equal runs have equal ones. */
     char id[GW_STUDY_ID_BYTES];
     size_t point;
-    int again; /* an earlier one is the same: it is run once */
+    int again;        /* an earlier one is the same: it is run once */
+    uint64_t members; /* workers and servers */
     /* As the file says it, of vary the name; NULL: not an axis of its grid. */
     const char *value[GW_STUDY_AXES];
     const char *const *set; /* of its vary, ended by NULL; NULL: none */

@@ -36,6 +36,7 @@ char *gw_study_run_path(const char *dir,
 static enum gw_status simulate(const struct gw_study *study,
                                const struct gw_study_run *run,
                                const char *dir,
+                               unsigned threads,
                                const struct gw_config *config,
                                struct gw_error *error)
 {
@@ -45,6 +46,7 @@ static enum gw_status simulate(const struct gw_study *study,
     char *record = gw_study_run_path(dir, run, "part");
     char *spans = gw_study_run_path(dir, run, "spans");
     struct gw_simulate_options job = {
+        .threads = threads,
         .config = config,
         .seed = config->train.seed,
         .step_us = study->step_us,
@@ -231,6 +233,7 @@ static int ends_study(enum gw_status status)
 enum gw_status gw_study_job(const struct gw_study *study,
                             const struct gw_study_run *run,
                             const char *dir,
+                            unsigned threads,
                             struct gw_error *error)
 {
     struct gw_error why = {.status = GW_OK};
@@ -239,8 +242,9 @@ enum gw_status gw_study_job(const struct gw_study *study,
         config ? gw_study_config(study, run, config, error)
                : gw_fail(error, GW_ENOMEM, "no memory for a job");
     if (status == GW_OK)
-        status = study->simulated ? simulate(study, run, dir, config, error)
-                                  : train(study, run, dir, config, error);
+        status = study->simulated
+                     ? simulate(study, run, dir, threads, config, error)
+                     : train(study, run, dir, config, error);
     free(config);
     if (ends_study(status))
         return status;

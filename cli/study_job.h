@@ -5,14 +5,15 @@
 #include "cli/study.h"
 
 /*
- * Runs it, simulated or as processes of its own, and leaves its files (see
- * study_run.h). That a run fails or diverges is in its record. Else GW_EIO,
- * GW_ENOSPC, GW_ENOMEM: this machine cannot go on with the study. Processes of
- * a real run end in order when this one ends.
+ * Runs it, simulated (in so many threads) or as processes of its own, and
+ * leaves its files (see study_run.h). That a run fails or diverges is in its
+ * record. Else GW_EIO, GW_ENOSPC, GW_ENOMEM: this machine cannot go on with the
+ * study. Processes of a real run end in order when this one ends.
  */
 enum gw_status gw_study_job(const struct gw_study *study,
                             const struct gw_study_run *run,
                             const char *dir,
+                            unsigned threads,
                             struct gw_error *error);
 
 /* The line of how a run ended, `why` or NULL for well; then its record has its

@@ -41,6 +41,16 @@ static double now_s(void)
 
 /* ---- all of them ---- */
 
+/* From so many members on a simulation has all the cores: it takes long, and
+   memory for others might lack. */
+#define LARGE 256
+
+static int is_large(const struct gw_study *study,
+                    const struct gw_study_run *run)
+{
+    return study->simulated && run->members >= LARGE;
+}
+
 /* Never returns. Signals are for the study, which ends it. */
 static void child(const struct execution *execution,
                   const struct gw_study_run *run)
@@ -51,7 +61,8 @@ static void child(const struct execution *execution,
     if (getppid() != execution->pid)
         _exit(1); /* the study died before that */
     enum gw_status status =
-        gw_study_job(options->study, run, options->dir, &error);
+        gw_study_job(options->study, run, options->dir,
+                     is_large(options->study, run) ? options->jobs : 1, &error);
     if (status != GW_OK)
         fprintf(stderr, "gradweir: %s\n", error.text);
     fflush(NULL);
@@ -95,6 +106,20 @@ static void tell(const struct execution *execution, const struct slot *slot)
     fflush(options->out);
 }
 
+/* A large one is alone. */
+static int may_start(const struct execution *execution,
+                     const struct gw_study_run *run)
+{
+    const struct gw_study_run_options *options = execution->options;
+    unsigned busy = 0, large = 0;
+    for (unsigned i = 0; i < options->jobs; i++) {
+        const struct slot *slot = &execution->slot[i];
+        busy += slot->pid != 0;
+        large += slot->pid != 0 && is_large(options->study, slot->run);
+    }
+    return is_large(options->study, run) ? busy == 0 : large == 0;
+}
+
 /* The next run that has not ended, on a free slot. */
 static enum gw_status
 start(struct execution *execution, struct slot *slot, struct gw_error *error)
@@ -104,7 +129,8 @@ start(struct execution *execution, struct slot *slot, struct gw_error *error)
            (study->run[execution->next].again ||
             has_ended(execution->options, &study->run[execution->next])))
         execution->next++;
-    if (execution->next == study->runs)
+    if (execution->next == study->runs ||
+        !may_start(execution, &study->run[execution->next]))
         return GW_OK;
     const struct gw_study_run *run = &study->run[execution->next++];
     fflush(NULL);

@@ -3,7 +3,9 @@
  * workers of one job, each a process of one simulated world, running the code
  * that real processes run. For studies, and for the tests of whole jobs.
  *
- * One thread. What it says depends on the job, the options and the seed alone.
+ * The world's threads (gw_sim_run): what the coordinator tells comes in one of
+ * them, logged lines in any. What it says depends on the job, the options and
+ * the seed alone.
  */
 #ifndef GW_CLI_WORLD_H
 #define GW_CLI_WORLD_H

@@ -31,6 +31,7 @@
 static struct gw_dataset *train, *test;
 static char dir[] = "/tmp/gradweir-simulate-XXXXXX";
 static char record[64], spans[64];
+static unsigned threads;
 
 #define TEXT_BYTES (1 << 20)
 
@@ -66,6 +67,7 @@ static enum gw_status run(const char *const *settings,
         .record = record,
         .spans = spans,
         .limit_us = (uint64_t)(limit_s * 1e6),
+        .threads = threads,
     };
     assert_int_equal(gw_network_parse(network, &options.network, error), GW_OK);
     enum gw_status status = gw_simulate(&options, error);
@@ -291,6 +293,41 @@ static void a_run_is_the_same_again(void **state)
     }
 }
 
+static void compare_threads(const char *policy, unsigned n)
+{
+    char *one[2], *other[2];
+    threads = 1;
+    time_of("train.eval_every=5 steps", policy, "cluster.workers=6",
+            "exponential", "1 Gbit/s, 0.2 ms");
+    one[0] = read_text(record);
+    one[1] = read_text(spans);
+    threads = n;
+    time_of("train.eval_every=5 steps", policy, "cluster.workers=6",
+            "exponential", "1 Gbit/s, 0.2 ms");
+    other[0] = read_text(record);
+    other[1] = read_text(spans);
+    threads = 0;
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(one[i], other[i]);
+        free(one[i]);
+        free(other[i]);
+    }
+}
+
+/* To the bit: also where clocks are equal, for workers go at one pace until
+   they are told apart. */
+static void threads_make_no_difference(void **state)
+{
+    static const char *const policies[] = {
+        "cluster.policy=sync", "cluster.policy=backup:2",
+        "cluster.policy=async", "cluster.policy=ssp:1",
+        "cluster.policy=local:4"};
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        for (unsigned n = 2; n < 10; n += 3)
+            compare_threads(policies[i], n);
+}
+
 /* The law decides how long a computation takes, whatever the policy. */
 static void policies_meet_the_same_stragglers(void **state)
 {
@@ -371,6 +408,7 @@ int main(void)
         cmocka_unit_test(forward_waits_for_the_layer_that_it_needs),
         cmocka_unit_test(single_pushes_are_answered_while_others_leave),
         cmocka_unit_test(a_run_is_the_same_again),
+        cmocka_unit_test(threads_make_no_difference),
         cmocka_unit_test(policies_meet_the_same_stragglers),
         cmocka_unit_test(a_run_that_takes_too_long_is_given_up),
         cmocka_unit_test(a_run_that_diverges_says_so),
