@@ -30,7 +30,8 @@ static void print_usage(void)
         "writes what they came to. What has been run is not run again.\n\n"
         "  --out DIR   where results go (FILE without its ending, and\n"
         "              .results)\n"
-        "  --jobs N    runs at a time (one for each core; processes: 1)\n"
+        "  --jobs N    runs at a time, and threads of a large simulation\n"
+        "              (one for each core; processes: 1)\n"
         "  --dry-run   check the study, print what would run\n"
         "  --help      this text");
 }

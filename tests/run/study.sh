@@ -128,6 +128,19 @@ run 1 study "$study" --out "$scratch/c" && says '.*another study runs in this di
 ok 'two studies do not share a directory'
 wait "$started"
 
+# --- a large one, alone, and in threads ---
+cat >"$scratch/l.study" <<STUDY
+job = "job";
+compute = { step_us = 1000.0; };
+set = [ "train.arithmetic=none", "train.steps=3", "train.eval_every=never", "log.every=1" ];
+grid = ( { workers = 3; }, { workers = 250; servers = 6; network = "10 Gbit/s, 10 us"; },
+         { workers = 4; } );
+STUDY
+run 0 study "$scratch/l.study" --jobs 1 && one=$(files "$scratch/l.results") && rm -r "$scratch/l.results" &&
+  run 0 study "$scratch/l.study" --jobs 3 && [ "$(files "$scratch/l.results")" = "$one" ] &&
+  [ "$(sed -n 's/^run \(.\).3: workers \([0-9]*\).*/\1 \2/p' "$scratch/out" | xargs)" = '1 3 2 250 3 4' ]
+ok 'a large simulation runs alone in all threads, and comes to the same files'
+
 # --- runs that fail ---
 cat >"$scratch/d.study" <<STUDY
 job = "job";
