@@ -311,7 +311,7 @@ static enum gw_status run(struct simulation *simulation, struct gw_error *error)
         return gw_fail(error, GW_ETIMEOUT,
                        "it is at step %" PRIu64 " after %.0f s of its time",
                        gw_coordinator_step(simulation->world.coordinator),
-                       wall_s(simulation));
+                       (double)simulation->options->limit_us / 1e6);
     const struct gw_final_report *final = &simulation->final;
     if (final->status != GW_OK)
         return gw_fail(error, final->status, "%s", final->text);
@@ -391,7 +391,7 @@ enum gw_status gw_simulate(const struct gw_simulate_options *options,
         status == GW_OK)
         status = error->status;
     gw_record_close(simulation->record);
-    free_paces(simulation);
+    free_paces(simulation); /* of as many workers as the world has */
     gw_world_close(&simulation->world);
     gw_sim_destroy(simulation->sim);
     free(simulation->server_host);

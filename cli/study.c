@@ -189,8 +189,8 @@ static enum gw_status name_run(const struct gw_study *study,
     }
     size_t n = gw_config_print(config, 0, job, GW_JOB_TEXT_MAX);
     snprintf(around, sizeof around, "%s %d %a %a %a", PACKAGE_VERSION,
-             study->simulated, study->step_us, study->sample_us,
-             study->limit_s);
+             study->simulated ? GW_SIM_HISTORY : 0, study->step_us,
+             study->sample_us, study->limit_s);
     struct gw_digest *sum = gw_digest_begin();
     gw_digest_add(sum, job, n < GW_JOB_TEXT_MAX ? n : GW_JOB_TEXT_MAX - 1);
     add_text(sum, around);

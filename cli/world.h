@@ -4,8 +4,9 @@
  * that real processes run. For studies, and for the tests of whole jobs.
  *
  * The world's threads (gw_sim_run): what the coordinator tells comes in one of
- * them, logged lines in any. What it says depends on the job, the options and
- * the seed alone.
+ * them, logged lines in any. What they say depends on the job, the options and
+ * the seed alone; in several threads lines come in any order, and their times
+ * are those of windows.
  */
 #ifndef GW_CLI_WORLD_H
 #define GW_CLI_WORLD_H

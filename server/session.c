@@ -147,19 +147,21 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
    each of them so many times. */
 #define AHEAD 4
 
-static void look_ahead(const struct gw_server *server, uint32_t rank)
+static void
+look_ahead(const struct gw_server *server, uint32_t rank, uint32_t index)
 {
+    unsigned link = server->shard->chunk[index].global;
     for (int times = GW_PEER_NEARS; times > 0; times--) {
         uint64_t next = (uint64_t)rank + AHEAD * (unsigned)times;
         if (next < server->ranks && server->session[next].peer)
-            gw_peer_nears(server->session[next].peer, times);
+            gw_peer_nears(server->session[next].peer, link, times);
     }
 }
 
 void gw_session_answer(struct gw_server *server, uint32_t index)
 {
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
-        look_ahead(server, rank);
+        look_ahead(server, rank, index);
         answer(server, rank, index);
     }
 }

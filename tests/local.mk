@@ -107,6 +107,7 @@ check_PROGRAMS += \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
 	%D%/unit/test_sim_host \
+	%D%/unit/test_sim_worlds \
 	%D%/unit/test_split \
 	%D%/unit/test_split_leader \
 	%D%/unit/test_staleness \
@@ -273,12 +274,15 @@ check-asan:
 	cd build-asan && "$(abs_top_srcdir)"/configure --enable-asan --enable-ubsan
 	cd build-asan && GW_FUZZ_SECONDS=0 $(MAKE) check \
 	  TESTS="`$(GW_SELECT) 'unit table sim fuzz' $(TESTS) | xargs`"
+# Simulated worlds that are divided among threads.
+GW_IN_THREADS = tests/unit/test_sim_host tests/unit/test_sim_worlds \
+	tests/sim/test_simulate
 check-tsan:
 	$(MKDIR_P) build-tsan
 	cd build-tsan && "$(abs_top_srcdir)"/configure --enable-tsan
 	cd build-tsan && TSAN_OPTIONS="halt_on_error=1 $$TSAN_OPTIONS" \
 	  GW_FUZZ_SECONDS=0 GW_TEST_SECONDS=1200 $(MAKE) check \
-	  TESTS="`$(GW_SELECT) 'table run' $(TESTS) | xargs`"
+	  TESTS="`$(GW_SELECT) 'table run' $(TESTS) | xargs` $(GW_IN_THREADS)"
 EXTRA_DIST += %D%/sim/defects.sh %D%/sim/defects.list
 check-long: check-sanitize check-seeds check-defects
 	GW_KILLS=20 GW_PAUSE=30 GW_TEST_SECONDS=900 $(MAKE) check \

@@ -25,8 +25,8 @@ libtransport_a_SOURCES = \
 	%D%/sim_link.c \
 	%D%/sim_link.h \
 	%D%/sim_login.c \
-	%D%/sim_mail.c \
 	%D%/sim_loop.c \
+	%D%/sim_mail.c \
 	%D%/sim_queue.c \
 	%D%/sim_region.c \
 	%D%/sim_window.c \

@@ -186,15 +186,16 @@ enum gw_status gw_peer_tell(struct gw_peer *peer,
 /* Non-zero when the peer has acknowledged every message it was told. */
 int gw_peer_flushed(const struct gw_peer *peer);
 
+/* Something will be sent to it soon, over that link: asks for the memory that
+   this takes, each part as the one before leads to it, so many times down to 1.
+   Where there are few peers it changes nothing. */
+#define GW_PEER_NEARS 3
+void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times);
+
 /*
  * Sends a frame over one of the links; done(GW_ECLOSED) at once if that link
  * is not there now: the owner sends again at link_up.
  */
-/* It will be sent to soon: asks for the memory that this takes, in the order in
-   which one part leads to the other, so many times down to 1. */
-#define GW_PEER_NEARS 3
-void gw_peer_nears(const struct gw_peer *peer, int times);
-
 void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send);
 
 /* Non-zero when link `link` is up. */

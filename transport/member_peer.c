@@ -485,14 +485,14 @@ void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send)
     gw_link_send(to, send);
 }
 
-void gw_peer_nears(const struct gw_peer *peer, int times)
+void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times)
 {
-    if (times == 3)
+    if (times == GW_PEER_NEARS)
         __builtin_prefetch(&peer->links);
-    else if (times == 2)
-        __builtin_prefetch(peer->link);
-    else if (peer->link[0].link)
-        __builtin_prefetch(&peer->link[0].link->up, 1);
+    else if (times == GW_PEER_NEARS - 1)
+        __builtin_prefetch(&peer->link[link % peer->links]);
+    else if (peer->link[link % peer->links].link)
+        __builtin_prefetch(&peer->link[link % peer->links].link->up, 1);
 }
 
 int gw_peer_is_up(const struct gw_peer *peer, unsigned link)

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/random.h"
 
@@ -44,40 +43,16 @@ enum gw_status gw_sim_create(const struct gw_sim_options *options,
     return GW_OK;
 }
 
-static void drop_calls(struct gw_sim *sim);
-
-static void purge(struct gw_sim *sim)
-{
-    for (size_t n = 1; n > 0;) {
-        n = 0;
-        for (size_t i = 0; i < sim->regions; i++)
-            n += gw_sim_region_purge(&sim->region[i]);
-    }
-}
-
-void gw_sim_destroy(struct gw_sim *sim)
-{
-    if (!sim)
-        return;
-    assert(!sim->processes);
-    purge(sim);
-    drop_calls(sim);
-    while (sim->disks) {
-        struct gw_sim_disk *disk = sim->disks;
-        gw_sim_disk_free(disk);
-    }
-    for (size_t i = 0; i < sim->regions; i++) {
-        gw_sim_flights_free(&sim->region[i]);
-        gw_sim_mail_free(&sim->region[i]);
-    }
-    gw_sim_hosts_free(sim);
-    free(sim->region);
-    free(sim);
-}
-
 uint64_t gw_sim_now(const struct gw_sim *sim)
 {
-    return sim->regions > 1 ? sim->now_us : sim->region->now_us;
+    return sim->divided ? sim->now_us : sim->region->now_us;
+}
+
+void gw_sim_set_time(struct gw_sim *sim, uint64_t now_us)
+{
+    sim->now_us = now_us;
+    for (size_t i = 0; i < sim->regions; i++)
+        sim->region[i].now_us = now_us;
 }
 
 static uint64_t
@@ -93,6 +68,7 @@ draw(const struct gw_sim *sim, uint64_t who, uint64_t *draws, uint64_t n)
 
 uint64_t gw_sim_draw(struct gw_sim *sim, uint64_t n)
 {
+    assert(!sim->divided);
     return draw(sim, 0, &sim->draws, n);
 }
 
@@ -162,25 +138,66 @@ uint64_t gw_sim_next_call(const struct gw_sim *sim)
 void gw_sim_make_call(struct gw_sim *sim)
 {
     struct world_call *call = take_call(sim);
-    sim->now_us = call->at_us;
-    for (size_t i = 0; i < sim->regions; i++)
-        sim->region[i].now_us = call->at_us;
+    gw_sim_set_time(sim, call->at_us);
     call->fire(call->owner);
     free(call);
 }
 
+/* ---- its end ---- */
+
+static void purge(struct gw_sim *sim)
+{
+    for (size_t n = 1; n > 0;) {
+        n = 0;
+        for (size_t i = 0; i < sim->regions; i++)
+            n += gw_sim_region_purge(&sim->region[i]);
+    }
+}
+
+void gw_sim_destroy(struct gw_sim *sim)
+{
+    if (!sim)
+        return;
+    assert(!sim->processes);
+    purge(sim);
+    drop_calls(sim);
+    while (sim->disks) {
+        struct gw_sim_disk *disk = sim->disks;
+        gw_sim_disk_free(disk);
+    }
+    for (size_t i = 0; i < sim->regions; i++) {
+        gw_sim_flights_free(&sim->region[i]);
+        gw_sim_mail_free(&sim->region[i]);
+    }
+    gw_sim_hosts_free(sim);
+    free(sim->region);
+    free(sim);
+}
+
 /* ---- running ---- */
 
+/* Returns 0 when there is nothing left until then. */
 static int step(struct gw_sim *sim, uint64_t until_us)
 {
     uint64_t call_us = gw_sim_next_call(sim);
-    if (gw_sim_region_step(sim->region,
-                           call_us <= until_us ? call_us - 1 : until_us))
+    int is_called = call_us <= until_us && call_us < UINT64_MAX;
+    /* calls are the first of their time */
+    if (gw_sim_region_step(sim->region, is_called ? call_us - 1 : until_us))
         return 1;
-    if (call_us > until_us)
-        return 0;
-    gw_sim_make_call(sim);
-    return 1;
+    if (is_called)
+        gw_sim_make_call(sim);
+    return is_called;
+}
+
+static int run_singly(struct gw_sim *sim,
+                      int (*done)(void *owner),
+                      void *owner,
+                      uint64_t until_us)
+{
+    int is_done;
+    while (!(is_done = done(owner)) && step(sim, until_us))
+        continue;
+    return is_done;
 }
 
 int gw_sim_run(struct gw_sim *sim,
@@ -188,13 +205,13 @@ int gw_sim_run(struct gw_sim *sim,
                void *owner,
                uint64_t until_us)
 {
-    if (sim->regions > 1)
-        return gw_sim_run_windows(sim, done, owner, until_us);
-    while (!done(owner)) {
-        if (!step(sim, until_us))
-            return 0;
-    }
-    return 1;
+    /* all of one host is in the first region */
+    int is_done = sim->regions > 1 && sim->hosts > 1
+                      ? gw_sim_run_windows(sim, done, owner, until_us)
+                      : run_singly(sim, done, owner, until_us);
+    if (!is_done && until_us < UINT64_MAX)
+        gw_sim_set_time(sim, until_us);
+    return is_done;
 }
 
 /* ---- pauses and slow links ---- */
@@ -232,12 +249,14 @@ void gw_sim_pause(struct gw_loop *loop, uint64_t pause_us)
 void gw_sim_slow(struct gw_loop *loop, double bytes_per_us)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
+    assert(!process->host->sim->divided);
     process->bytes_per_us = bytes_per_us;
     process->host->sim->has_slow = 1;
 }
 
 void gw_sim_pause_all(struct gw_sim *sim, uint64_t pause_us)
 {
+    assert(!sim->divided);
     for (struct gw_sim_process *one = sim->processes; one; one = one->next)
         gw_sim_pause(&one->base, pause_us);
 }

@@ -20,12 +20,17 @@
 struct gw_sim;
 struct gw_sim_process;
 
+/* Another number where the same seed means another history than before: in the
+   order of what happens at one time, what is drawn, how long something takes.
+ */
+#define GW_SIM_HISTORY 2
+
 struct gw_sim_options {
     uint64_t seed;
     uint64_t latency_us; /* of every frame, at least */
     uint64_t jitter_us;  /* uniformly added, drawn per frame and link */
     double bytes_per_us; /* of each link and direction, 0: unlimited */
-    unsigned threads;    /* see gw_sim_run; up to 64 */
+    unsigned threads;    /* see gw_sim_run; more than 64 are 64 */
 };
 
 /* GW_ENOMEM. Free it with gw_sim_destroy, when no process is left (asserted).
@@ -35,7 +40,8 @@ enum gw_status gw_sim_create(const struct gw_sim_options *options,
                              struct gw_error *error);
 void gw_sim_destroy(struct gw_sim *sim);
 
-/* Within a run in several threads: of a moment not long ago. */
+/* In callbacks of processes gw_loop_now is meant: in several threads this is
+   when the last window ended. */
 uint64_t gw_sim_now(const struct gw_sim *sim);
 
 /* A number of the world's own generator, below n. */
@@ -98,15 +104,20 @@ void gw_sim_compute_watch(struct gw_loop *loop,
 void gw_sim_slow(struct gw_loop *loop, double bytes_per_us);
 
 /*
- * Runs the world until `done` says so, nothing is left to happen, or
- * virtual time reaches until_us. Returns 1 in the first case.
+ * Runs the world until `done` says so (1), or nothing is left to happen before
+ * until_us (0; then it is until_us, unless that is UINT64_MAX). `done` looks
+ * and changes nothing.
  *
  * With options.threads of 2 or more hosts are divided among so many threads,
- * the caller's among them, and what happens on hosts is the same to the bit as
- * in one thread. Processes' callbacks then run in the thread of their host; and
- * `done`, like calls of gw_sim_at, has the world to itself, but is asked now
- * and then only, no later than the smallest latency after it could have said
- * yes. That latency, between any two hosts, must not be 0 (asserted).
+ * the caller's among them, or as many as there can be, and what happens on
+ * hosts is the same to the bit as in one thread. Processes' callbacks then run
+ * in the thread that has their host in this run, fibers too, and may do what
+ * they do with their own loop, disk and links. All that is done to the world,
+ * to hosts and to processes from outside is for calls of gw_sim_at and for the
+ * time between runs (asserted). `done` is asked now and then only, no later
+ * than the smallest latency after it could have said yes, so that what is
+ * begun after such a run is not begun at the same time as in one thread. That
+ * latency, between any two hosts, must not be 0 (asserted).
  */
 int gw_sim_run(struct gw_sim *sim,
                int (*done)(void *owner),
@@ -115,7 +126,8 @@ int gw_sim_run(struct gw_sim *sim,
 
 /* ---- faults, at the current virtual time ---- */
 
-/* Calls `fire` after delay_us, outside of every process. */
+/* Calls `fire` after delay_us, outside of every process, before anything that
+   happens at that time. */
 void gw_sim_at(struct gw_sim *sim,
                uint64_t delay_us,
                void (*fire)(void *owner),

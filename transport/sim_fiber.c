@@ -1,6 +1,6 @@
 /*
  * Fibers: a simulated worker computes and waits in ordinary blocking code while
- * exactly one thing runs at a time. On the C library's contexts; the address
+ * nothing else runs in its thread. On the C library's contexts; the address
  * and thread sanitizers are told about every switch.
  */
 #include "config.h"

@@ -25,7 +25,7 @@ static struct gw_sim_port *port_of(const struct gw_sim_link *end,
 
 /* Flights end in another region than they began; were one to get more than it
    sends, it would keep no more than these. */
-#define SPARES_MAX (1 << 20)
+#define SPARES_MAX (1 << 18)
 
 /* Those without bytes are all of a size, and the last one is still at hand. */
 static struct gw_sim_flight *new_flight(struct gw_sim_region *region,
@@ -105,6 +105,8 @@ static double rate_of(const struct gw_sim_link *end)
     double rate = sim->options.bytes_per_us;
     if (!sim->has_slow)
         return rate;
+    /* neither end nor the peer's process goes while this end has a peer, and
+       rates are set while no region runs */
     rate = slower(rate, end->process->bytes_per_us);
     return end->peer ? slower(rate, end->peer->process->bytes_per_us) : rate;
 }
@@ -198,6 +200,7 @@ static void turn_out_done(struct gw_sim_turn *turn)
     if (end->left_us > gw_sim_time(process->host)) {
         gw_sim_schedule(process->host, &end->line, end->left_us);
     } else if (process->paused || process->dead) {
+        end->line.place = gw_sim_place(process->host);
         gw_sim_deliver(&end->line);
     } else {
         has_left(end);

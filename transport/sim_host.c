@@ -64,6 +64,7 @@ struct gw_sim_host *gw_sim_host_of(struct gw_sim *sim, const char *name)
     host->number = ++sim->hosts;
     host->next = *bucket;
     *bucket = host;
+    sim->lookahead_us = 0;
     return host;
 }
 
@@ -106,6 +107,7 @@ enum gw_status gw_sim_host(struct gw_sim *sim,
     if (!host)
         return gw_fail(error, GW_ENOMEM, "no memory for a simulated host");
     host->options = *options;
+    sim->lookahead_us = 0;
     return GW_OK;
 }
 

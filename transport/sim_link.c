@@ -67,9 +67,9 @@ void gw_sim_link_detach(struct gw_sim_link *end)
     gw_link_drop_queue(&end->base);
 }
 
-static void free_if_last(struct gw_sim_link *end)
+void gw_sim_link_free_if_last(struct gw_sim_link *end)
 {
-    if (!end->released || end->owed)
+    if (!end->released || end->unanswered || end->owed)
         return;
     gw_sim_process_release(end->process);
     free(end->down_why);
@@ -80,13 +80,7 @@ static void is_released(struct gw_sim_event *event)
 {
     struct gw_sim_link *end = event->owner;
     end->released = 1;
-    free_if_last(end);
-}
-
-void gw_sim_link_is_last(struct gw_sim_link *end)
-{
-    end->owed = 0;
-    free_if_last(end);
+    gw_sim_link_free_if_last(end);
 }
 
 void gw_sim_link_release(struct gw_sim_link *end)
@@ -127,7 +121,9 @@ void gw_sim_link_fail(struct gw_sim_link *end,
     gw_sim_schedule(end->process->host, &end->news, 0);
 }
 
-/* Half of a put that was on its way may lie in the window already. */
+/* Half of a put that was on its way may lie in the window already. What was on
+   its way to this end has to be known, all of it: not while a region runs,
+   unless the peer has said its last word. */
 static void tear(struct gw_sim_link *to)
 {
     struct gw_sim_flight *flight = to->incoming;
@@ -143,7 +139,6 @@ static void tear(struct gw_sim_link *to)
 
 static void lose_incoming(struct gw_sim_link *to)
 {
-    tear(to);
     gw_sim_link_forget(to);
     to->deaf = 1;
 }
@@ -157,7 +152,6 @@ void gw_sim_link_break(struct gw_sim_link *end,
     gw_sim_link_fail(end, status, why);
 }
 
-/* What has left before an orderly close still arrives. */
 void gw_sim_link_close(struct gw_link *base)
 {
     struct gw_sim_link *end = gw_sim_link_of(base);
@@ -178,7 +172,8 @@ struct last_word {
 static void drop_last(struct gw_sim_event *event)
 {
     struct last_word *word = event->owner;
-    gw_sim_link_is_last(word->to);
+    word->to->owed = 0;
+    gw_sim_link_free_if_last(word->to);
     free(word);
 }
 
@@ -201,8 +196,10 @@ static void last_comes(struct gw_sim_event *event)
     const struct last_word *word = event->owner;
     if (!word->to->closed) {
         event->process = word->to->process;
-        if (word->is_reset)
+        if (word->is_reset) {
+            tear(word->to);
             lose_incoming(word->to);
+        }
     }
     event->run = hear_last;
     event->drop = drop_last;
@@ -224,6 +221,8 @@ static void say_last(struct gw_sim_link *end, int is_reset)
     word->to = end->peer;
     word->is_reset = is_reset;
     end->peer = NULL;
+    if (at_us < end->answered_us)
+        at_us = end->answered_us;
     if (!is_reset && at_us < end->arrives_us)
         at_us = end->arrives_us;
     gw_sim_mail_note(host, &word->note, at_us);
@@ -236,28 +235,44 @@ void gw_sim_link_reset(struct gw_sim_link *end)
 
 /* ---- faults ---- */
 
-/* The n-th end that is up on both sides, or NULL; and how many there are. */
-static struct gw_sim_link *
-find_up(const struct gw_sim *sim, uint64_t n, uint64_t *count_p)
+static int is_up(const struct gw_sim_link *end)
 {
-    *count_p = 0;
+    return end->peer && end->base.up && end->peer->base.up;
+}
+
+static uint64_t count_up(const struct gw_sim *sim)
+{
+    uint64_t n = 0;
     for (const struct gw_sim_process *process = sim->processes; process;
          process = process->next)
         for (struct gw_sim_link *one = process->links; one; one = one->sibling)
-            if (one->peer && one->base.up && one->peer->base.up &&
-                (*count_p)++ == n)
+            n += (uint64_t)is_up(one);
+    return n;
+}
+
+static struct gw_sim_link *find_up(const struct gw_sim *sim, uint64_t skip)
+{
+    for (const struct gw_sim_process *process = sim->processes; process;
+         process = process->next)
+        for (struct gw_sim_link *one = process->links; one; one = one->sibling)
+            if (is_up(one) && skip-- == 0)
                 return one;
     return NULL;
 }
 
+static void cut(struct gw_sim_link *end)
+{
+    tear(end);
+    gw_sim_link_break(end, GW_ECLOSED, "connection reset");
+}
+
 int gw_sim_cut(struct gw_sim *sim)
 {
-    uint64_t n;
-    find_up(sim, UINT64_MAX, &n);
+    assert(!sim->divided);
+    uint64_t n = count_up(sim);
     if (n == 0)
         return 0;
-    gw_sim_link_break(find_up(sim, gw_sim_draw(sim, n), &n), GW_ECLOSED,
-                      "connection reset");
+    cut(find_up(sim, gw_sim_draw(sim, n)));
     return 1;
 }
 
@@ -265,7 +280,7 @@ void gw_sim_cut_process(struct gw_sim_process *process)
 {
     for (struct gw_sim_link *one = process->links; one; one = one->sibling)
         if (one->peer)
-            gw_sim_link_break(one, GW_ECLOSED, "connection reset");
+            cut(one);
 }
 
 static struct gw_sim_link *find_dial(const struct gw_sim_process *process)

@@ -8,16 +8,28 @@
 
 #include "transport/sim_world.h"
 
-/* One end of a link, which its host's region alone touches. The other end may
-   be in another one, and is sent to: it lasts until the last word of this one
-   has come, and this one lasts until that of the other has. */
+/*
+ * One end of a link, which its host's region alone touches. The other end may
+ * be in another one; it is an address, to which frames are sent, and one last
+ * word, that this end is closed or that the link is broken:
+ *
+ *   opener -- knock --> listener        opener is unanswered
+ *          <-- answer --   acceptor     refused: opener has no peer;
+ *                                       else each end is owed a last word
+ *          <-- frames -->
+ *          -- last word -->             the acceptor is owed nothing any more,
+ *          <-- last word --             and now neither is the opener
+ *
+ * What has been sent to an end finds it: it is freed when it is released, and
+ * neither unanswered nor owed.
+ */
 struct gw_sim_link {
     struct gw_link base;
 
     /* what every frame that goes out looks at lies together */
     _Alignas(GW_CACHE_LINE) struct gw_sim_process *process;
     struct gw_sim_link *peer;  /* NULL: none yet, or it has the last word */
-    struct gw_sim_host *there; /* where the peer is, or is to be */
+    struct gw_sim_host *there; /* where the peer is, or was */
     struct gw_send *leaving;
     int closed;
     int asked;           /* for a turn to send */
@@ -25,7 +37,7 @@ struct gw_sim_link {
     int ends;            /* the peer has closed it: what it sent comes first */
     double leaving_us;   /* that it takes from its first byte to its last */
     uint64_t left_us;    /* when, if not before its host's interface is free */
-    uint64_t arrives_us; /* when the last that was sent is there */
+    uint64_t arrives_us; /* when the last frame that was sent is there */
     struct gw_sim_turn out;
 
     /* and what comes in, in the order of its sending: through the interface and
@@ -39,8 +51,10 @@ struct gw_sim_link {
     int tells_end;                 /* as soon as nothing comes any more */
     int deaf;                      /* broken: whatever comes is lost */
 
-    int owed;     /* the peer has not said its last word, and knows this end */
-    int released; /* and waits for nothing else */
+    int unanswered; /* opener: whoever hears the answer looks for this end */
+    int owed;       /* the peer's last word */
+    int released;   /* closed, and nothing here holds it any more */
+    uint64_t answered_us; /* acceptor: when its answer is there */
     struct gw_sim_link *sibling, **sibling_back; /* in process->links */
     struct gw_sim_event line;                    /* the line is free again */
     struct gw_sim_event takes;                   /* what was kept */
@@ -83,11 +97,12 @@ void gw_sim_link_join(struct gw_sim_link *end,
 void gw_sim_link_detach(struct gw_sim_link *end);
 
 /* Frees a detached end once the callbacks that may hold it have returned, and
-   the peer's last word has come. */
+   whatever was sent to it has come. */
 void gw_sim_link_release(struct gw_sim_link *end);
 
-/* The peer's last word has come, or will not. */
-void gw_sim_link_is_last(struct gw_sim_link *end);
+/* Where something that was waited for has come: frees it if that was the last.
+ */
+void gw_sim_link_free_if_last(struct gw_sim_link *end);
 
 /* The peer, if there is one still, hears that the link is broken. */
 void gw_sim_link_reset(struct gw_sim_link *end);
@@ -124,6 +139,9 @@ void gw_sim_link_prepare(struct gw_sim_link *end);
 
 /* What is on its way to this end is lost. */
 void gw_sim_link_forget(struct gw_sim_link *end);
+
+/* A frame is on its way to this end, of this region. */
+void gw_sim_link_enter(struct gw_sim_link *to, struct gw_sim_flight *flight);
 
 /* What every frame looks at of an end is asked for. */
 void gw_sim_link_fetch(const struct gw_sim_link *end);

@@ -44,6 +44,7 @@ static enum gw_status probe(char *why, size_t why_bytes)
 struct knock {
     struct gw_sim_note note;
     struct gw_sim_link *opener;
+    struct gw_sim_host *from;
     uint8_t hello[GW_HELLO_BYTES];
     char address[GW_ADDRESS_MAX];
 };
@@ -60,19 +61,18 @@ static void turn_away(struct gw_sim_event *event)
 {
     struct answer *answer = event->owner;
     struct gw_sim_link *opener = answer->opener;
+    opener->unanswered = 0;
     if (answer->acceptor) {
         gw_sim_link_join(opener, answer->acceptor, answer->from);
         gw_sim_link_reset(opener);
-    } else {
-        gw_sim_link_is_last(opener);
     }
+    gw_sim_link_free_if_last(opener);
     free(answer);
 }
 
 static void tell_refused(struct gw_sim_link *opener,
                          const struct gw_reply *reply)
 {
-    opener->owed = 0;
     gw_sim_link_note_down(opener, reply->status,
                           reply->reason[0] ? reply->reason : "login refused");
     gw_sim_link_tell_down(opener);
@@ -86,6 +86,7 @@ static void hear_answer(struct gw_sim_event *event)
         turn_away(event);
         return;
     }
+    opener->unanswered = 0;
     gw_sim_deadline_free(opener);
     if (!answer->acceptor) {
         tell_refused(opener, &answer->reply);
@@ -102,10 +103,19 @@ static void hear_answer(struct gw_sim_event *event)
 static void answer_comes(struct gw_sim_event *event)
 {
     const struct answer *answer = event->owner;
+    answer->opener->owed = answer->acceptor != NULL;
     if (!answer->opener->closed)
         event->process = answer->opener->process;
     event->run = hear_answer;
+    event->drop = turn_away;
     gw_sim_deliver(event);
+}
+
+static void answer_is_lost(struct gw_sim_event *event)
+{
+    const struct answer *answer = event->owner;
+    answer->opener->owed = answer->acceptor != NULL;
+    turn_away(event);
 }
 
 static struct answer *new_answer(const struct knock *knock)
@@ -114,9 +124,9 @@ static struct answer *new_answer(const struct knock *knock)
     assert(answer);
     answer->opener = knock->opener;
     answer->from = knock->note.to;
-    answer->note.to = knock->opener->process->host;
+    answer->note.to = knock->from;
     answer->note.event.run = answer_comes;
-    answer->note.event.drop = turn_away;
+    answer->note.event.drop = answer_is_lost;
     answer->note.event.owner = answer;
     return answer;
 }
@@ -156,7 +166,8 @@ static void accept_link(struct gw_sim_link *end, struct answer *answer)
     end->owed = 1;
     end->base.up = 1;
     answer->acceptor = end;
-    end->arrives_us = send_answer(answer); /* frames come behind it */
+    /* whatever else is said comes behind it */
+    end->answered_us = end->arrives_us = send_answer(answer);
     end->base.handler->up(&end->base, NULL);
 }
 
@@ -200,7 +211,7 @@ static void knock_comes(struct gw_sim_event *event)
 
 static void on_deadline(struct gw_sim_event *event)
 {
-    gw_sim_link_fail(event->owner, GW_ETIMEOUT, "no answer to the login");
+    gw_sim_link_break(event->owner, GW_ETIMEOUT, "no answer to the login");
 }
 
 void gw_sim_deadline_free(struct gw_sim_link *opener)
@@ -250,9 +261,10 @@ static void knock_at(struct gw_sim_link *opener,
     knock->note.event.drop = nobody_there;
     knock->note.event.owner = knock;
     knock->opener = opener;
+    knock->from = here;
     gw_hello_encode(hello, knock->hello);
     snprintf(knock->address, sizeof knock->address, "%s", address);
-    opener->owed = 1; /* it will be answered */
+    opener->unanswered = 1;
     gw_sim_mail_note(here, &knock->note,
                      gw_sim_time(here) + gw_sim_latency(here, there));
 }

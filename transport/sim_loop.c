@@ -352,7 +352,7 @@ void gw_sim_process_release(struct gw_sim_process *process)
 static void close_loop(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
-    assert(!process->caller);
+    assert(!process->caller && !process->host->sim->divided);
     *process->back = process->next;
     if (process->next)
         process->next->back = process->back;
@@ -386,6 +386,7 @@ enum gw_status gw_sim_process(struct gw_sim *sim,
                               struct gw_loop **loop_p,
                               struct gw_error *error)
 {
+    assert(!sim->divided);
     struct gw_sim_process *process = calloc(1, sizeof *process);
     struct gw_disk *disk = gw_sim_disk_of(sim, host);
     struct gw_sim_host *at = gw_sim_host_of(sim, host);
@@ -414,10 +415,12 @@ enum gw_status gw_sim_process(struct gw_sim *sim,
 void gw_sim_kill(struct gw_loop *loop)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
+    assert(!process->host->sim->divided);
     if (process->dead)
         return;
     process->dead = 1;
     gw_sim_cut_process(process);
+    gw_sim_drop_held(process);
 }
 
 int gw_sim_is_dead(const struct gw_loop *loop)

@@ -50,6 +50,7 @@ void gw_sim_mail_flight(struct gw_sim_region *from,
         gw_sim_link_enter(to, flight);
         return;
     }
+    assert(flight->at_us >= from->sim->end_us);
     if (mail->letters == mail->room)
         grow(mail);
     mail->letter[mail->letters++] =
@@ -68,6 +69,7 @@ void gw_sim_mail_note(struct gw_sim_host *from,
         enter_note(note);
         return;
     }
+    assert(at_us >= from->sim->end_us);
     note->next = NULL;
     *mail->notes_last = note;
     mail->notes_last = &note->next;

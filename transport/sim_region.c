@@ -42,7 +42,6 @@ static void unschedule(struct gw_sim_region *region, struct gw_sim_event *event)
         event->process->scheduled--;
 }
 
-/* Also for an event that a paused process keeps, or that is not scheduled. */
 void gw_sim_cancel(struct gw_sim_host *host, struct gw_sim_event *event)
 {
     if (event->scheduled) {
@@ -128,15 +127,23 @@ static void purge_scheduled(struct gw_sim_process *process)
     }
 }
 
+void gw_sim_drop_held(struct gw_sim_process *process)
+{
+    struct gw_sim_event *held = process->held;
+    process->held = NULL;
+    process->held_last = &process->held;
+    while (held) {
+        struct gw_sim_event *next = held->next;
+        drop(held);
+        held = next;
+    }
+}
+
 void gw_sim_purge(struct gw_sim_process *process)
 {
     if (process->scheduled > 0)
         purge_scheduled(process);
-    while (process->held) {
-        struct gw_sim_event *event = process->held;
-        process->held = event->next;
-        drop(event);
-    }
+    gw_sim_drop_held(process);
 }
 
 int gw_sim_region_step(struct gw_sim_region *region, uint64_t until_us)

@@ -33,10 +33,10 @@ struct crew {
     struct gw_sim *sim;
     struct hand hand[GW_SIM_REGIONS_MAX];
     size_t hands;
-    uint64_t end_us;         /* of the window */
-    _Atomic uint64_t window; /* its number */
-    _Atomic size_t through;  /* hands that are */
-    int over;                /* there is no window any more */
+    int over; /* there is no window any more */
+    /* everybody looks at these all the time */
+    _Alignas(GW_CACHE_LINE) _Atomic uint64_t window; /* its number */
+    _Alignas(GW_CACHE_LINE) _Atomic size_t through;  /* hands that are */
 };
 
 /* ---- a window ---- */
@@ -66,7 +66,7 @@ static void *work(void *argument)
             look_again(&looks);
         if (crew->over)
             return NULL;
-        run_region(hand->region, crew->end_us);
+        run_region(hand->region, crew->sim->end_us);
         atomic_fetch_add_explicit(&crew->through, 1, memory_order_release);
     }
 }
@@ -80,7 +80,7 @@ static void begin(struct crew *crew)
 static void run_window(struct crew *crew, uint64_t end_us)
 {
     struct gw_sim *sim = crew->sim;
-    crew->end_us = end_us;
+    sim->end_us = end_us;
     sim->divided = 1;
     begin(crew);
     run_region(&sim->region[0], end_us);
@@ -91,7 +91,7 @@ static void run_window(struct crew *crew, uint64_t end_us)
          crew->hands;)
         look_again(&looks);
     sim->divided = 0;
-    sim->now_us = end_us - 1;
+    sim->now_us = end_us - 1; /* as in every region */
 }
 
 /* ---- the crew ---- */
@@ -104,11 +104,11 @@ static void dismiss(struct crew *crew)
         pthread_join(crew->hand[i].thread, NULL);
 }
 
-/* As many as there can be. */
+/* As many as there can be, and no more than have something to do. */
 static void gather(struct crew *crew)
 {
     struct gw_sim *sim = crew->sim;
-    for (size_t i = 1; i < sim->regions; i++) {
+    for (size_t i = 1; i < sim->regions && i < sim->hosts; i++) {
         struct hand *hand = &crew->hand[crew->hands];
         hand->crew = crew;
         hand->region = &sim->region[i];
@@ -145,23 +145,32 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* What happens from then on, and before that, is independent. */
+static uint64_t window_end(struct gw_sim *sim, uint64_t from_us)
+{
+    if (sim->lookahead_us == 0)
+        sim->lookahead_us = gw_sim_least_latency(sim);
+    assert(sim->lookahead_us > 0);
+    return from_us + sim->lookahead_us;
+}
+
 /* Returns 0 when there is nothing left until then. */
-static int
-pass_time(struct crew *crew, uint64_t lookahead_us, uint64_t until_us)
+static int pass_time(struct crew *crew, uint64_t until_us)
 {
     struct gw_sim *sim = crew->sim;
     uint64_t from_us = next_us(sim), call_us = gw_sim_next_call(sim);
-    if (call_us <= until_us && call_us <= from_us) {
+    uint64_t first_us = smaller(from_us, call_us);
+    if (first_us > until_us || first_us == UINT64_MAX) {
+        take_mail(sim);
+        return 0;
+    }
+    if (call_us == first_us) {
         take_mail(sim);
         gw_sim_make_call(sim);
         return 1;
     }
-    if (from_us > until_us) {
-        take_mail(sim);
-        return 0;
-    }
-    run_window(crew, smaller(smaller(from_us + lookahead_us, call_us),
-                             until_us < UINT64_MAX ? until_us + 1 : until_us));
+    uint64_t end_us = smaller(window_end(sim, from_us), call_us);
+    run_window(crew, end_us > until_us ? until_us + 1 : end_us);
     return 1;
 }
 
@@ -171,11 +180,9 @@ int gw_sim_run_windows(struct gw_sim *sim,
                        uint64_t until_us)
 {
     struct crew crew = {.sim = sim};
-    uint64_t lookahead_us = gw_sim_least_latency(sim);
     int is_done;
-    assert(lookahead_us > 0);
     gather(&crew);
-    while (!(is_done = done(owner)) && pass_time(&crew, lookahead_us, until_us))
+    while (!(is_done = done(owner)) && pass_time(&crew, until_us))
         continue;
     gw_sim_mail_pass(sim);
     take_mail(sim);

@@ -148,7 +148,9 @@ struct gw_sim_region {
 
 struct gw_sim {
     struct gw_sim_options options;
-    uint64_t now_us; /* outside of regions */
+    uint64_t now_us;       /* while it is divided: when the last window ended */
+    uint64_t lookahead_us; /* 0: to be looked up */
+    uint64_t end_us;       /* of the window, while it is divided */
     uint64_t draws, calls;
     struct gw_heap world_calls;
     struct gw_sim_region *region; /* [regions] */
@@ -183,6 +185,7 @@ struct gw_sim_process {
 };
 
 struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop);
+/* One user less; the last one frees it. */
 void gw_sim_process_release(struct gw_sim_process *process);
 
 /* sim_queue.c: nothing that is scheduled lies before now_us */
@@ -207,6 +210,7 @@ static inline uint64_t gw_sim_time(const struct gw_sim_host *host)
 void gw_sim_schedule(struct gw_sim_host *host,
                      struct gw_sim_event *event,
                      uint64_t at_us);
+/* Also of an event that a paused process keeps, or that is not scheduled. */
 void gw_sim_cancel(struct gw_sim_host *host, struct gw_sim_event *event);
 
 /* The same in two parts: what has its place among the events of one time may
@@ -220,6 +224,8 @@ void gw_sim_schedule_placed(struct gw_sim_region *region,
 /* Happens now; or is kept, where the process stands still. */
 void gw_sim_deliver(struct gw_sim_event *event);
 
+/* Forgets what a paused process keeps. */
+void gw_sim_drop_held(struct gw_sim_process *process);
 /* Forgets every event of a process that is about to be freed. */
 void gw_sim_purge(struct gw_sim_process *process);
 /* Forgets every event of a region, whose world is about to be freed, and says
@@ -252,9 +258,12 @@ int gw_sim_run_windows(struct gw_sim *sim,
                        void *owner,
                        uint64_t until_us);
 
-/* sim.c: when the world itself is called next, or UINT64_MAX; and calls it */
+/* sim.c: when the world itself is called next, or UINT64_MAX: never; calls it
+ */
 uint64_t gw_sim_next_call(const struct gw_sim *sim);
 void gw_sim_make_call(struct gw_sim *sim);
+/* It is then everywhere; nothing that is left lies before it. */
+void gw_sim_set_time(struct gw_sim *sim, uint64_t now_us);
 
 /* A number of the host's own generator, below n. */
 uint64_t gw_sim_host_draw(struct gw_sim_host *host, uint64_t n);
@@ -270,8 +279,6 @@ void gw_sim_fail_dials(struct gw_sim_process *process); /* of the dead */
 
 /* sim_flight.c */
 void gw_sim_flights_free(struct gw_sim_region *region);
-/* A frame is on its way to this end, of this region. */
-void gw_sim_link_enter(struct gw_sim_link *to, struct gw_sim_flight *flight);
 
 /* sim_host.c: the host of a name, made when it is first asked for, or NULL (no
    memory); not while the world is divided */

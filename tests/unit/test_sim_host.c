@@ -36,11 +36,11 @@ struct place {
 
 /* From one place to another. */
 struct line {
-    struct gw_link *link;
+    struct gw_link *link, *acceptor;
     struct gw_send send[FRAMES];
     uint64_t begun_us, last_us; /* when its frames came */
     uint64_t times;             /* all of those, since then */
-    _Atomic int up, arrived, downs, arrived_before;
+    _Atomic int up, arrived, downs, arrived_before, late;
 };
 
 static unsigned threads; /* of the next world */
@@ -57,7 +57,8 @@ static struct world {
 static void up(struct gw_link *link, const struct gw_reply *reply)
 {
     struct line *line = link->owner;
-    (void)reply;
+    if (!reply)
+        line->acceptor = link;
     line->up++;
 }
 
@@ -75,9 +76,9 @@ frame(struct gw_link *link, const struct gw_frame *frame, const void *payload)
 static void down(struct gw_link *link, enum gw_status status, const char *why)
 {
     struct line *line = link->owner;
-    (void)status;
     (void)why;
     line->downs++;
+    line->late += status == GW_ETIMEOUT;
     line->arrived_before = line->arrived;
 }
 
@@ -148,7 +149,7 @@ static struct place *place(const char *host)
     return place;
 }
 
-static struct line *connect_to(struct place *from, struct place *to)
+static struct line *dial(struct place *from, struct place *to)
 {
     struct line *line = &world.line[world.lines++];
     const struct gw_hello hello = {.role = GW_ROLE_WORKER,
@@ -161,6 +162,12 @@ static struct line *connect_to(struct place *from, struct place *to)
                          to->transport->ops->listener_address(to->listener),
                          &hello, &handler, line, NULL, &line->link, NULL),
                      GW_OK);
+    return line;
+}
+
+static struct line *connect_to(struct place *from, struct place *to)
+{
+    struct line *line = dial(from, to);
     settle();
     assert_int_equal(line->up, 2);
     return line;
@@ -389,6 +396,54 @@ static void a_break_loses_what_is_kept(void **state)
     close_world();
 }
 
+/* Who stood still until a login was too late hears that alone, though an answer
+   is there and frames behind it. */
+static void an_answer_that_is_heard_too_late_is_none(void **state)
+{
+    (void)state;
+    open_world();
+    struct place *a = place("a");
+    struct line *line = dial(a, place("b"));
+    gw_sim_pause(a->loop, 6000000);
+    run_for(1000);
+    assert_int_equal(line->up, 1);
+    line->link = line->acceptor;
+    send_all(line);
+    settle();
+    assert_int_equal(line->late, 1);
+    assert_int_equal(line->downs, 2);
+    assert_int_equal(line->arrived, 0);
+    close_world();
+}
+
+/* Nor does a killed one that stood still leave anybody with half a link. */
+static void a_kill_of_the_paused_is_told(void **state)
+{
+    (void)state;
+    open_world();
+    struct place *a = place("a");
+    struct line *line = dial(a, place("b"));
+    gw_sim_pause(a->loop, 6000000);
+    run_for(1000);
+    assert_int_equal(line->up, 1);
+    gw_sim_kill(a->loop);
+    settle();
+    assert_int_equal(line->downs, 1);
+    close_world();
+}
+
+/* With no end and no other host there is an end all the same. */
+static void a_world_without_an_end_ends(void **state)
+{
+    (void)state;
+    open_world();
+    struct line *line = connect_to(place("a"), place("a"));
+    send_all(line);
+    gw_sim_run(world.sim, never, NULL, UINT64_MAX);
+    assert_int_equal(line->arrived, FRAMES);
+    close_world();
+}
+
 /* ---- in threads ---- */
 
 struct moment {
@@ -502,7 +557,10 @@ static int set_threads(void **state)
         IN(threads, frames_are_in_order_whenever_it_goes_on),                  \
         IN(threads, a_break_loses_what_is_kept),                               \
         IN(threads, a_call_comes_at_its_time),                                 \
-        IN(threads, a_kill_is_told_everywhere)
+        IN(threads, a_kill_is_told_everywhere),                                \
+        IN(threads, an_answer_that_is_heard_too_late_is_none),                 \
+        IN(threads, a_kill_of_the_paused_is_told),                             \
+        IN(threads, a_world_without_an_end_ends)
 
 int main(void)
 {
