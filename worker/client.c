@@ -23,7 +23,8 @@ void gw_client_fail(struct gw_client *client,
     if (atomic_load(&client->failed))
         return;
     va_start(args, format);
-    client->error.status = status;
+    /* to a step "again" would mean that it is called elsewhere, for ever */
+    client->error.status = status == GW_EAGAIN ? GW_ETIMEOUT : status;
     vsnprintf(client->error.text, sizeof client->error.text, format, args);
     va_end(args);
     atomic_store(&client->failed, 1);
