@@ -396,17 +396,27 @@ static void a_break_loses_what_is_kept(void **state)
     close_world();
 }
 
-/* Who stood still until a login was too late hears that alone, though an answer
-   is there and frames behind it. */
-static void an_answer_that_is_heard_too_late_is_none(void **state)
+/* An opener that stands still, for longer than a login may take, while it is
+   answered. */
+static struct line *answer_to_paused(struct place **opener_p)
 {
-    (void)state;
     open_world();
     struct place *a = place("a");
     struct line *line = dial(a, place("b"));
     gw_sim_pause(a->loop, 6000000);
     run_for(1000);
     assert_int_equal(line->up, 1);
+    *opener_p = a;
+    return line;
+}
+
+/* Who stood still until a login was too late hears that alone, though an answer
+   is there and frames behind it. */
+static void an_answer_that_is_heard_too_late_is_none(void **state)
+{
+    (void)state;
+    struct place *opener;
+    struct line *line = answer_to_paused(&opener);
     line->link = line->acceptor;
     send_all(line);
     settle();
@@ -420,13 +430,9 @@ static void an_answer_that_is_heard_too_late_is_none(void **state)
 static void a_kill_of_the_paused_is_told(void **state)
 {
     (void)state;
-    open_world();
-    struct place *a = place("a");
-    struct line *line = dial(a, place("b"));
-    gw_sim_pause(a->loop, 6000000);
-    run_for(1000);
-    assert_int_equal(line->up, 1);
-    gw_sim_kill(a->loop);
+    struct place *opener;
+    struct line *line = answer_to_paused(&opener);
+    gw_sim_kill(opener->loop);
     settle();
     assert_int_equal(line->downs, 1);
     close_world();
