@@ -195,6 +195,30 @@ static int is_answering(const struct gw_server *server)
     return 0;
 }
 
+/* It is said again with every push and want that comes; each time it is as long
+   as there are ranks, and only the last counts. So many may be on their way,
+   more than are acknowledged at once. */
+#define SETTLED_MOST    16
+#define SETTLE_LATER_US 1000
+
+static void on_settle_timer(struct gw_timer *timer)
+{
+    struct gw_server *server = timer->owner;
+    if (server->draining)
+        gw_each_settle(server);
+}
+
+/* Shard 0 does not keep up: what there is to say then is said later. */
+static int settles_later(struct gw_server *server)
+{
+    if (server->leader || gw_peer_untaken(server->leader_peer) < SETTLED_MOST)
+        return 0;
+    server->settle_timer.fire = on_settle_timer;
+    server->settle_timer.owner = server;
+    gw_timer_start(server->loop, &server->settle_timer, SETTLE_LATER_US);
+    return 1;
+}
+
 void gw_each_settle(struct gw_server *server)
 {
     struct gw_settled settled = {.decision = server->draining,
@@ -205,6 +229,8 @@ void gw_each_settle(struct gw_server *server)
         return; /* nothing is pushed here */
     if (is_answering(server))
         return; /* what is on its way must not change */
+    if (settles_later(server))
+        return;
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         const struct gw_session *session = &server->session[rank];
         if (session->pushed > 0)

@@ -47,6 +47,7 @@ void gw_server_finish(struct gw_server *server,
     server->finished = 1;
     server->running = 0;
     gw_timer_stop(server->loop, &server->watch);
+    gw_timer_stop(server->loop, &server->settle_timer);
     va_start(args, format);
     vsnprintf(server->end_text, sizeof server->end_text, format, args);
     va_end(args);
@@ -575,6 +576,7 @@ void gw_server_close(struct gw_server *server)
     server->finished = 1;
     server->running = 0;
     gw_timer_stop(server->loop, &server->watch);
+    gw_timer_stop(server->loop, &server->settle_timer);
     gw_timer_stop(server->loop, &server->linger);
     gw_member_close(server->member);
     gw_save_close(server);

@@ -135,6 +135,7 @@ struct gw_server {
     uint32_t draining;         /* number of the drain that goes on, 0: none */
     uint64_t *settled_clocks;  /* [ranks] what is said of them then */
     uint32_t *settled_blocked; /* [ranks] */
+    struct gw_timer settle_timer; /* to say it later */
 
     struct gw_remote *remote;
     struct gw_save *save;

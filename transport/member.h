@@ -183,7 +183,11 @@ void gw_peer_close(struct gw_peer *peer);
 enum gw_status gw_peer_tell(struct gw_peer *peer,
                             const struct gw_message *message);
 
-/* Non-zero when the peer has acknowledged every message it was told. */
+/* Messages that the peer was told and has not acknowledged yet. It does so at
+   the latest when it has got 8, or with its next heartbeat. */
+uint64_t gw_peer_untaken(const struct gw_peer *peer);
+
+/* Non-zero when there is none. */
 int gw_peer_flushed(const struct gw_peer *peer);
 
 /* Something will be sent to it soon, over that link: asks for the memory that

@@ -469,9 +469,14 @@ enum gw_status gw_peer_tell(struct gw_peer *peer,
                            message, &member->encode, (uint32_t)member->epoch);
 }
 
+uint64_t gw_peer_untaken(const struct gw_peer *peer)
+{
+    return peer->channel.sent - peer->channel.acked;
+}
+
 int gw_peer_flushed(const struct gw_peer *peer)
 {
-    return peer->channel.acked == peer->channel.sent;
+    return gw_peer_untaken(peer) == 0;
 }
 
 void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send)

@@ -212,6 +212,18 @@ static void whatever_pushes_gradients_goes(void **state)
     }
 }
 
+/* Where single pushes come to a stand, each server says of each rank where it
+   stands, and again whenever that is another place. */
+static void many_single_pushes_come_to_their_end(void **state)
+{
+    (void)state;
+    const struct scale scale = {.workers = 300,
+                                .servers = 10,
+                                .hidden = HIDDEN_1_GB / 1000,
+                                .policy = "async"};
+    simulate(&scale);
+}
+
 /* ---- the tests ---- */
 
 static int open_all(void **state)
@@ -238,6 +250,7 @@ int main(void)
         cmocka_unit_test(workers_are_the_limit_where_servers_are_many),
         cmocka_unit_test(spare_hosts_take_their_part),
         cmocka_unit_test(whatever_pushes_gradients_goes),
+        cmocka_unit_test(many_single_pushes_come_to_their_end),
     };
     return cmocka_run_group_tests_name("scale", tests, open_all, close_all);
 }
