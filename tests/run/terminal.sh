@@ -65,10 +65,12 @@ all_stopped() {
 }
 
 # --- what it looks like ---
-run 0 train "$job"
+# a job of a second: the live line is drawn anew every quarter of one
+run 0 train "$job" --set train.steps=10000
 plain=$(digest)
-open_terminal && type_train && ends 20 0 && [ "$(on_terminal)" = "$plain" ] &&
-  shows "$(printf '\r\033\\[Kstep [0-9]*/40 ')" && shows '^accuracy ' &&
+open_terminal && type_train --set train.steps=10000 && ends 20 0 &&
+  [ "$(on_terminal)" = "$plain" ] &&
+  shows "$(printf '\r\033\\[Kstep [0-9]*/10000 ')" && shows '^accuracy ' &&
   ! shows '^step 10/'
 ok 'a live line, and a table in the end'
 # a line that is as wide as the terminal would wrap, and could not be taken back
@@ -76,6 +78,8 @@ tr '\r' '\n' <"$tty" | sed -n "s/^$(printf '\033')\\[K//p" |
   awk 'length($0) > 71 { exit 1 } END { exit NR < 2 }'
 ok 'the live line fits'
 close_terminal
+run 0 train "$job"
+plain=$(digest)
 open_terminal && type_train '>' "$scratch/out" && ends 20 0 &&
   [ "$(digest)" = "$plain" ] && ! grep -aq "$(printf '\033')" "$scratch/out"
 ok 'a file gets none'
