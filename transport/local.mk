@@ -1,5 +1,7 @@
 noinst_LIBRARIES += libtransport.a
 libtransport_a_SOURCES = \
+	%D%/address.c \
+	%D%/address.h \
 	%D%/channel.c \
 	%D%/channel.h \
 	%D%/disk_posix.c \

@@ -91,7 +91,7 @@ static enum gw_status open_tcp(struct gw_loop *loop,
                  tcp->config.interface);
     if (tcp->interface[0]) {
         enum gw_status status =
-            gw_tcp_interface(tcp->interface, AF_UNSPEC, tcp->host, error);
+            gw_address_interface(tcp->interface, AF_UNSPEC, tcp->host, error);
         if (status != GW_OK) {
             free(tcp);
             return status;
@@ -378,11 +378,11 @@ void gw_tcp_rest(struct gw_listener *listener)
 static enum gw_status
 bind_port(const char *address, int *fd_p, struct gw_error *error)
 {
-    struct gw_tcp_places *found;
+    struct gw_places *found;
     enum gw_status status = gw_tcp_resolve(address, 0, 1, &found, error);
     if (status != GW_OK)
         return status;
-    const struct gw_tcp_place *own = &found->place[0];
+    const struct gw_place *own = &found->place[0];
     int fd = socket(own->at.ss_family,
                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int on = 1, failed = fd < 0;

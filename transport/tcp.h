@@ -6,7 +6,7 @@
  * differ in their addresses and in nothing else.
  *
  *   tcp.c          the table, listeners' and links' life
- *   tcp_address.c  names, ports, interfaces
+ *   tcp_address.c  ports and local sockets
  *   tcp_local.c    addresses of this host's file system
  *   tcp_login.c    from a socket to a link that is up
  *   tcp_read.c     frames in
@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <uv.h>
 
+#include "transport/address.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
@@ -47,17 +48,6 @@ enum gw_tcp_state {
 };
 
 struct gw_tcp;
-
-/* Where an address leads to. */
-struct gw_tcp_place {
-    struct sockaddr_storage at;
-    socklen_t bytes;
-};
-
-struct gw_tcp_places {
-    size_t n; /* at least 1 */
-    struct gw_tcp_place place[];
-};
 
 /* The file of a listening local socket: removed only while it is that one. */
 struct gw_tcp_file {
@@ -110,7 +100,7 @@ struct gw_tcp_link {
     struct gw_work resolve;
     int resolving; /* the link cannot be freed before the work is done */
     char address[GW_ADDRESS_MAX];
-    struct gw_tcp_places *found;
+    struct gw_places *found;
     size_t trying; /* of those */
     int number;    /* why the address before failed, an errno */
     struct gw_error error;
@@ -166,12 +156,8 @@ enum gw_status gw_tcp_check(const char *address, struct gw_error *error);
 enum gw_status gw_tcp_resolve(const char *address,
                               int numeric,
                               int passive,
-                              struct gw_tcp_places **found_p,
+                              struct gw_places **found_p,
                               struct gw_error *error);
-enum gw_status gw_tcp_interface(const char *interface,
-                                int family,
-                                char host[NI_MAXHOST],
-                                struct gw_error *error);
 void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
 
 /* tcp_local.c */

@@ -1,79 +1,29 @@
-/* Names, ports and interfaces: IPv4 and IPv6 alike, and local sockets. */
+/* Where a tcp link leads to: a port of a host, or a local socket. */
 #include "config.h"
 
 #include "transport/tcp.h"
 
-#include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* "host:port", "[v6]:port"; a bare v6 address needs its brackets. */
-static enum gw_status split(const char *address,
-                            char host[NI_MAXHOST],
-                            char port[NI_MAXSERV],
-                            struct gw_error *error)
-{
-    const char *colon = strrchr(address, ':');
-    const char *begin = address, *end = colon;
-    if (colon && address[0] == '[') {
-        begin = address + 1;
-        end = colon[-1] == ']' ? colon - 1 : NULL;
-    } else if (colon && memchr(address, ':', (size_t)(colon - address))) {
-        end = NULL;
-    }
-    if (!end || end - begin >= NI_MAXHOST || strlen(colon + 1) >= NI_MAXSERV ||
-        !colon[1])
-        return gw_fail(error, GW_EINVAL,
-                       "\"%s\" is no address: expected HOST:PORT or "
-                       "[IPV6]:PORT",
-                       address);
-    memcpy(host, begin, (size_t)(end - begin));
-    host[end - begin] = '\0';
-    strcpy(port, colon + 1);
-    return GW_OK;
-}
-
 enum gw_status gw_tcp_check(const char *address, struct gw_error *error)
 {
-    char host[NI_MAXHOST], port[NI_MAXSERV];
     struct sockaddr_un at;
     if (gw_tcp_is_local(address))
         return gw_tcp_local_place(address, &at, error);
-    return split(address, host, port, error);
-}
-
-static struct gw_tcp_places *places_new(size_t n)
-{
-    struct gw_tcp_places *places =
-        calloc(1, sizeof *places + n * sizeof *places->place);
-    if (places)
-        places->n = n;
-    return places;
-}
-
-static struct gw_tcp_places *take_places(const struct addrinfo *found)
-{
-    size_t n = 0;
-    for (const struct addrinfo *one = found; one; one = one->ai_next)
-        n++;
-    struct gw_tcp_places *places = places_new(n);
-    for (size_t i = 0; places && i < n; i++, found = found->ai_next) {
-        memcpy(&places->place[i].at, found->ai_addr, found->ai_addrlen);
-        places->place[i].bytes = found->ai_addrlen;
-    }
-    return places;
+    return gw_address_check(address, error);
 }
 
 static enum gw_status resolve_local(const char *address,
-                                    struct gw_tcp_places **found_p,
+                                    struct gw_places **found_p,
                                     struct gw_error *error)
 {
     struct sockaddr_un at;
     enum gw_status status = gw_tcp_local_place(address, &at, error);
     if (status != GW_OK)
         return status;
-    struct gw_tcp_places *places = places_new(1);
+    struct gw_places *places = gw_places_new(1);
     if (!places)
         return gw_fail(error, GW_ENOMEM, "no memory for an address");
     memcpy(&places->place[0].at, &at, sizeof at);
@@ -85,73 +35,12 @@ static enum gw_status resolve_local(const char *address,
 enum gw_status gw_tcp_resolve(const char *address,
                               int numeric,
                               int passive,
-                              struct gw_tcp_places **found_p,
+                              struct gw_places **found_p,
                               struct gw_error *error)
 {
-    char host[NI_MAXHOST], port[NI_MAXSERV];
     if (gw_tcp_is_local(address))
         return resolve_local(address, found_p, error);
-    enum gw_status status = split(address, host, port, error);
-    if (status != GW_OK)
-        return status;
-    struct addrinfo *found;
-    struct addrinfo hints = {
-        .ai_socktype = SOCK_STREAM,
-        .ai_flags = (numeric ? AI_NUMERICHOST : 0) |
-                    (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV,
-    };
-    int failed = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
-    if (failed)
-        return gw_fail(error, GW_EINVAL, "cannot resolve %s: %s", address,
-                       gai_strerror(failed));
-    struct gw_tcp_places *places = take_places(found);
-    freeaddrinfo(found);
-    if (!places)
-        return gw_fail(error, GW_ENOMEM, "no memory for an address");
-    *found_p = places;
-    return GW_OK;
-}
-
-/*
- * The numeric address of an interface, given by its name ("eth0") or by one of
- * its addresses. Among several, IPv4 comes first.
- */
-enum gw_status gw_tcp_interface(const char *interface,
-                                int family,
-                                char host[NI_MAXHOST],
-                                struct gw_error *error)
-{
-    struct ifaddrs *all;
-    if (getifaddrs(&all) != 0)
-        return gw_fail(error, GW_EIO, "cannot list network interfaces");
-    int best = AF_UNSPEC;
-    for (struct ifaddrs *one = all; one; one = one->ifa_next) {
-        char name[NI_MAXHOST];
-        if (!one->ifa_addr)
-            continue;
-        int kind = one->ifa_addr->sa_family;
-        socklen_t bytes = kind == AF_INET ? sizeof(struct sockaddr_in)
-                                          : sizeof(struct sockaddr_in6);
-        if ((kind != AF_INET && kind != AF_INET6) ||
-            (family != AF_UNSPEC && kind != family) ||
-            getnameinfo(one->ifa_addr, bytes, name, sizeof name, NULL, 0,
-                        NI_NUMERICHOST) != 0)
-            continue;
-        int same = strcmp(one->ifa_name, interface) == 0 ||
-                   strcmp(name, interface) == 0;
-        if (same && (best == AF_UNSPEC || kind == AF_INET)) {
-            best = kind;
-            strcpy(host, name);
-        }
-    }
-    freeifaddrs(all);
-    if (best == AF_UNSPEC)
-        return gw_fail(error, GW_EINVAL,
-                       "cluster.interface \"%s\" is neither the name nor an "
-                       "address of a network interface of this host (see: ip "
-                       "addr)",
-                       interface);
-    return GW_OK;
+    return gw_address_resolve(address, numeric, passive, found_p, error);
 }
 
 /* "host:port" of one end of a socket, numeric; of a local one as its are. */
@@ -159,19 +48,12 @@ void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX])
 {
     struct sockaddr_storage address;
     socklen_t bytes = sizeof address;
-    char host[NI_MAXHOST], port[NI_MAXSERV];
     int failed = peer ? getpeername(fd, (struct sockaddr *)&address, &bytes)
                       : getsockname(fd, (struct sockaddr *)&address, &bytes);
-    if (!failed && address.ss_family == AF_UNIX) {
-        gw_tcp_local_name(fd, peer, text);
-        return;
-    }
-    if (failed ||
-        getnameinfo((struct sockaddr *)&address, bytes, host, sizeof host, port,
-                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    if (failed)
         strcpy(text, "unknown");
-        return;
-    }
-    const char *form = strchr(host, ':') ? "[%.80s]:%.8s" : "%.80s:%.8s";
-    snprintf(text, GW_ADDRESS_MAX, form, host, port);
+    else if (address.ss_family == AF_UNIX)
+        gw_tcp_local_name(fd, peer, text);
+    else
+        gw_address_name((const struct sockaddr *)&address, bytes, text);
 }

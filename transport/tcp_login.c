@@ -54,18 +54,18 @@ static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
 
 /* ---- the opener ---- */
 
-static int open_socket(struct gw_tcp_link *link, const struct gw_tcp_place *to)
+static int open_socket(struct gw_tcp_link *link, const struct gw_place *to)
 {
     int family = to->at.ss_family;
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     char from[GW_ADDRESS_MAX + 8], *host = link->tcp->host;
-    struct gw_tcp_places *local;
+    struct gw_places *local;
     snprintf(from, sizeof from, strchr(host, ':') ? "[%.100s]:0" : "%.100s:0",
              host);
     if (host[0] && gw_tcp_resolve(from, 1, 0, &local, NULL) == GW_OK) {
-        const struct gw_tcp_place *own = &local->place[0];
+        const struct gw_place *own = &local->place[0];
         int failed =
             own->at.ss_family == family &&
             bind(fd, (const struct sockaddr *)&own->at, own->bytes) != 0;
@@ -82,7 +82,7 @@ static int open_socket(struct gw_tcp_link *link, const struct gw_tcp_place *to)
 void gw_tcp_connect(struct gw_tcp_link *link)
 {
     for (; link->trying < link->found->n; link->trying++) {
-        const struct gw_tcp_place *to = &link->found->place[link->trying];
+        const struct gw_place *to = &link->found->place[link->trying];
         int fd = open_socket(link, to);
         if (fd < 0) {
             link->number = errno;

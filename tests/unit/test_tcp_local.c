@@ -42,7 +42,7 @@ static void paths_have_an_end(void **state)
 {
     (void)state;
     char address[256] = "unix:";
-    struct gw_tcp_places *places;
+    struct gw_places *places;
     struct gw_error error;
     memset(address + 5, 'p', 108);
     address[5 + 107] = '\0';
