@@ -46,4 +46,18 @@ libtransport_a_SOURCES = \
 	%D%/transport.h \
 	%D%/window.c \
 	%D%/window.h
+if HAVE_RDMA
+libtransport_a_SOURCES += \
+	%D%/rdma.c \
+	%D%/rdma.h \
+	%D%/rdma_device.c \
+	%D%/rdma_domain.c \
+	%D%/rdma_host.c \
+	%D%/rdma_login.c \
+	%D%/rdma_poll.c \
+	%D%/rdma_read.c \
+	%D%/rdma_write.c
+else
+libtransport_a_SOURCES += %D%/rdma_absent.c
+endif
 EXTRA_DIST += %D%/configure.m4

@@ -389,4 +389,6 @@ const struct gw_transport_ops gw_sim_transport = {
     .dial = dial,
     .kick = gw_sim_link_kick,
     .close_link = gw_sim_link_close,
+    .lend = gw_transport_lend_nothing,
+    .take_back = gw_transport_take_nothing_back,
 };

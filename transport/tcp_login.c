@@ -177,23 +177,14 @@ static void got_reply(struct gw_tcp_link *link)
 {
     struct gw_reply reply;
     char why[GW_ERROR_TEXT_BYTES];
-    enum gw_status status = gw_reply_decode(link->greeting, &reply);
-    if (status == GW_EPROTO) {
-        gw_tcp_fail(link, status, "what answered there is not gradweir");
-    } else if (status == GW_EVERSION) {
-        snprintf(why, sizeof why,
-                 "protocol versions differ: this is gradweir %s, the peer is "
-                 "gradweir %s",
-                 PACKAGE_VERSION, reply.version);
+    enum gw_status status =
+        gw_reply_judge(link->greeting, &reply, why, sizeof why);
+    if (status != GW_OK) {
         gw_tcp_fail(link, status, why);
-    } else if (reply.status != GW_OK) {
-        snprintf(why, sizeof why, "%s",
-                 reply.reason[0] ? reply.reason : "login refused");
-        gw_tcp_fail(link, reply.status, why);
-    } else {
-        link->base.session = reply.session;
-        go_up(link, &reply);
+        return;
     }
+    link->base.session = reply.session;
+    go_up(link, &reply);
 }
 
 /* ---- the acceptor ---- */

@@ -20,13 +20,9 @@ static void take(struct gw_tcp_link *link)
         struct gw_send *send = gw_link_next(&link->base);
         if (!send)
             return;
-        struct gw_frame *frame = &send->frame;
-        if (frame->length > 0 && !send->crc_known &&
-            !(frame->flags & GW_FLAG_NO_CRC))
-            frame->payload_crc = gw_crc32c(0, send->payload, frame->length);
-        gw_frame_encode(frame, out->header[out->n]);
+        gw_send_seal(send, out->header[out->n]);
         out->send[out->n++] = send;
-        bytes += GW_FRAME_BYTES + frame->length;
+        bytes += GW_FRAME_BYTES + send->frame.length;
     }
 }
 

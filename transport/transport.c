@@ -55,6 +55,21 @@ struct gw_send *gw_link_next(struct gw_link *link)
     return send;
 }
 
+struct gw_send *gw_link_first(const struct gw_link *link)
+{
+    struct gw_heap_node *first = gw_heap_first(&link->queue);
+    return first ? send_of(first) : NULL;
+}
+
+void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES])
+{
+    struct gw_frame *frame = &send->frame;
+    if (frame->length > 0 && !send->crc_known &&
+        !(frame->flags & GW_FLAG_NO_CRC))
+        frame->payload_crc = gw_crc32c(0, send->payload, frame->length);
+    gw_frame_encode(frame, header);
+}
+
 void gw_link_drop_queue(struct gw_link *link)
 {
     link->up = 0;
@@ -89,6 +104,18 @@ enum gw_status gw_link_place(struct gw_link *link,
     }
     *place_p = place;
     return GW_OK;
+}
+
+void gw_transport_lend_nothing(struct gw_transport *transport,
+                               void *base,
+                               size_t bytes)
+{
+    (void)transport, (void)base, (void)bytes;
+}
+
+void gw_transport_take_nothing_back(struct gw_transport *transport, void *base)
+{
+    (void)transport, (void)base;
 }
 
 void gw_transport_refused(struct gw_transport *transport,
@@ -137,6 +164,25 @@ enum gw_status gw_link_judge(struct gw_link *link,
     return GW_OK;
 }
 
+enum gw_status gw_reply_judge(const uint8_t reply_bytes[GW_REPLY_BYTES],
+                              struct gw_reply *reply,
+                              char *why,
+                              size_t why_bytes)
+{
+    enum gw_status status = gw_reply_decode(reply_bytes, reply);
+    if (status == GW_EPROTO)
+        snprintf(why, why_bytes, "what answered there is not gradweir");
+    else if (status == GW_EVERSION)
+        snprintf(why, why_bytes,
+                 "protocol versions differ: this is gradweir %s, the peer is "
+                 "gradweir %s",
+                 PACKAGE_VERSION, reply->version);
+    else if (reply->status != GW_OK)
+        snprintf(why, why_bytes, "%s",
+                 reply->reason[0] ? reply->reason : "login refused");
+    return status != GW_OK ? status : reply->status;
+}
+
 const struct gw_transport_ops *gw_transport_find(const char *name,
                                                  struct gw_error *error)
 {
@@ -153,10 +199,12 @@ const struct gw_transport_ops *gw_transport_find(const char *name,
     return NULL;
 }
 
+extern const struct gw_transport_ops gw_rdma_transport;
 extern const struct gw_transport_ops gw_tcp_transport;
 extern const struct gw_transport_ops gw_sim_transport;
 
 const struct gw_transport_ops *const gw_transports[] = {
+    &gw_rdma_transport,
     &gw_tcp_transport,
     &gw_sim_transport,
     NULL,

@@ -119,6 +119,10 @@ struct gw_transport_ops {
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
 
+    /* Where processes of one host meet: a host to listen and to dial at, in
+       brackets if it is IPv6. GW_EUNSUPPORTED: none. */
+    enum gw_status (*meet)(char host[GW_ADDRESS_MAX], struct gw_error *error);
+
     enum gw_status (*open)(struct gw_loop *loop,
                            const struct gw_transport_config *config,
                            struct gw_transport **transport_p,
@@ -160,6 +164,15 @@ struct gw_transport_ops {
 
     /* See gw_link_close. */
     void (*close_link)(struct gw_link *link);
+
+    /*
+     * Memory that many payloads will come from: a device that reads them by
+     * itself is told of it once, and not with each payload, for payloads may
+     * come from anywhere. It lasts until take_back, or the transport's close;
+     * at take_back no send from it is queued.
+     */
+    void (*lend)(struct gw_transport *transport, void *base, size_t bytes);
+    void (*take_back)(struct gw_transport *transport, void *base);
 };
 
 /* What every transport begins with. */
@@ -191,6 +204,13 @@ void gw_link_close(struct gw_link *link);
 /* For transports: the first send in order, taken out; NULL when empty. */
 struct gw_send *gw_link_next(struct gw_link *link);
 
+/* For transports: the same one, left in the queue. */
+struct gw_send *gw_link_first(const struct gw_link *link);
+
+/* For transports: writes a send's header, after the checksum of its payload if
+   it is to have one and has none. */
+void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES]);
+
 /* For transports: gives every queued send back with GW_ECLOSED. */
 void gw_link_drop_queue(struct gw_link *link);
 
@@ -204,11 +224,26 @@ enum gw_status gw_link_place(struct gw_link *link,
                              void **place_p,
                              const char **why_p);
 
+/* For transports whose payloads the kernel copies: nothing is to be done. */
+void gw_transport_lend_nothing(struct gw_transport *transport,
+                               void *base,
+                               size_t bytes);
+void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
+
 /* For transports: a stranger did not get a link; one line, as many as a person
    can read. */
 void gw_transport_refused(struct gw_transport *transport,
                           const char *remote,
                           const char *why);
+
+/*
+ * For transports: reads the answer to a hello. GW_OK: the link is up, with
+ * reply->session. Otherwise *why says why it is not.
+ */
+enum gw_status gw_reply_judge(const uint8_t reply_bytes[GW_REPLY_BYTES],
+                              struct gw_reply *reply,
+                              char *why,
+                              size_t why_bytes);
 
 /*
  * For transports: answers a hello as the acceptor decides. Fills in the reply

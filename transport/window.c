@@ -31,8 +31,27 @@ enum gw_status gw_window_open(struct gw_windows *windows,
 void gw_window_close(struct gw_windows *windows, uint32_t id)
 {
     struct gw_window *window = &windows->window[id % GW_WINDOWS_MAX];
-    if (window->id == id)
-        *window = (struct gw_window){.id = GW_WINDOW_NONE};
+    if (id == GW_WINDOW_NONE || window->id != id)
+        return;
+    for (struct gw_window_watch *one = windows->watches; one; one = one->next)
+        one->closed(one, id);
+    *window = (struct gw_window){.id = GW_WINDOW_NONE};
+}
+
+void gw_windows_watch(struct gw_windows *windows, struct gw_window_watch *watch)
+{
+    watch->next = windows->watches;
+    windows->watches = watch;
+}
+
+void gw_windows_unwatch(struct gw_windows *windows,
+                        struct gw_window_watch *watch)
+{
+    struct gw_window_watch **at = &windows->watches;
+    while (*at && *at != watch)
+        at = &(*at)->next;
+    if (*at)
+        *at = watch->next;
 }
 
 void *gw_window_at(const struct gw_windows *windows,

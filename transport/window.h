@@ -24,7 +24,22 @@ struct gw_window {
 struct gw_windows {
     struct gw_window window[GW_WINDOWS_MAX];
     uint32_t opened; /* how many ever: makes every id new */
+    struct gw_window_watch *watches;
 };
+
+/* Who has given a device access to windows, and has to take it back. */
+struct gw_window_watch {
+    void (*closed)(struct gw_window_watch *watch, uint32_t id);
+    void *owner;
+    struct gw_window_watch *next; /* the table's */
+};
+
+/* From now on `closed` is called when a window closes, while its memory is
+   still there. */
+void gw_windows_watch(struct gw_windows *windows,
+                      struct gw_window_watch *watch);
+void gw_windows_unwatch(struct gw_windows *windows,
+                        struct gw_window_watch *watch);
 
 /*
  * Opens `bytes` at `base`, which the caller owns and keeps until the close, for

@@ -268,6 +268,7 @@ static void a_frame_out_of_place_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim")};
-    return cmocka_run_group_tests_name("member", tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim"),
+                                       ALL("rdma")};
+    return world_run_tests("member", tests, sizeof tests / sizeof *tests);
 }

@@ -213,8 +213,8 @@ static void no_address_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ALL("tcp"), ALL("unix"), ALL("sim"),
+        ALL("tcp"), ALL("unix"), ALL("sim"), ALL("rdma"),
         /* any name may be an address in a simulated world */
         ON("tcp", no_address_is_refused), ON("unix", no_address_is_refused)};
-    return cmocka_run_group_tests_name("member login", tests, NULL, NULL);
+    return world_run_tests("member login", tests, sizeof tests / sizeof *tests);
 }

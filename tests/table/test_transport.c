@@ -507,6 +507,7 @@ static void an_address_is_taken_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim")};
-    return cmocka_run_group_tests_name("transport", tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim"),
+                                       ALL("rdma")};
+    return world_run_tests("transport", tests, sizeof tests / sizeof *tests);
 }

@@ -1,7 +1,8 @@
 /*
  * A place in which a table test runs the same case on every entry: two
  * processes A and B of one transport, driven until a condition holds. For tcp
- * both live on one real loop; for sim they are two processes of one world.
+ * and rdma both live on one real loop; for sim they are two processes of one
+ * world.
  * "unix" is tcp over sockets of the file system.
  */
 #ifndef GW_TESTS_WORLD_H
@@ -19,6 +20,14 @@ struct world {
     unsigned sockets;
     char address[GW_ADDRESS_MAX];
 };
+
+/*
+ * Runs the cases of a table, each with the name of its transport as its state;
+ * those of a transport that is not here are left out, and the reason is said.
+ * What a program's main returns.
+ */
+struct CMUnitTest;
+int world_run_tests(const char *name, const struct CMUnitTest *tests, size_t n);
 
 void world_open(struct world *world, const char *transport);
 void world_close(struct world *world);

@@ -1,0 +1,417 @@
+/* The rdma transport's table, and how its links and listeners live and die. */
+#include "config.h"
+
+#include "transport/rdma.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOGINS_MAX 64
+#define LOGIN_US   5000000
+#define BACKLOG    1024
+
+const struct gw_transport_ops gw_rdma_transport;
+
+struct gw_rdma_link *gw_rdma_link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_rdma_link, base);
+}
+
+static struct gw_rdma *rdma_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_rdma, base);
+}
+
+/* ---- the transport ---- */
+
+void gw_rdma_handle_gone(struct gw_rdma *rdma)
+{
+    if (--rdma->handles > 0)
+        return;
+    gw_rdma_bury(rdma);
+    free(rdma);
+}
+
+static enum gw_status open_rdma(struct gw_loop *loop,
+                                const struct gw_transport_config *config,
+                                struct gw_transport **transport_p,
+                                struct gw_error *error)
+{
+    struct gw_rdma *rdma = calloc(1, sizeof *rdma);
+    if (!rdma)
+        return gw_fail(error, GW_ENOMEM, "no memory for the rdma transport");
+    if (config)
+        rdma->config = *config;
+    enum gw_status status = GW_OK;
+    if (rdma->config.interface && rdma->config.interface[0])
+        status = gw_address_interface(rdma->config.interface, AF_UNSPEC,
+                                      rdma->host, error);
+    if (!rdma->config.logins_max)
+        rdma->config.logins_max = LOGINS_MAX;
+    if (!rdma->config.login_us)
+        rdma->config.login_us = LOGIN_US;
+    rdma->base.ops = &gw_rdma_transport;
+    rdma->base.loop = loop;
+    if (status == GW_OK)
+        status = gw_rdma_poll_open(rdma, error);
+    if (status != GW_OK) {
+        free(rdma);
+        return status;
+    }
+    *transport_p = &rdma->base;
+    return GW_OK;
+}
+
+static void close_listener(struct gw_listener *listener);
+
+static void close_rdma(struct gw_transport *transport)
+{
+    struct gw_rdma *rdma = rdma_of(transport);
+    while (rdma->listeners)
+        close_listener(rdma->listeners);
+    while (rdma->links)
+        gw_rdma_drop(rdma->links);
+    struct gw_rdma_device *next;
+    for (struct gw_rdma_device *one = rdma->devices; one; one = next) {
+        next = one->next;
+        gw_rdma_device_close(one);
+    }
+    while (rdma->lent) {
+        struct gw_rdma_lent *lent = rdma->lent;
+        rdma->lent = lent->next;
+        free(lent);
+    }
+    gw_rdma_poll_close(rdma);
+}
+
+static void lend(struct gw_transport *transport, void *base, size_t bytes)
+{
+    struct gw_rdma *rdma = rdma_of(transport);
+    struct gw_rdma_lent *lent = calloc(1, sizeof *lent);
+    if (!lent || bytes == 0) {
+        free(lent); /* its payloads are registered one by one */
+        return;
+    }
+    *lent =
+        (struct gw_rdma_lent){.base = base, .bytes = bytes, .next = rdma->lent};
+    rdma->lent = lent;
+    for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
+        for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
+            gw_rdma_domain_lend(of, lent);
+}
+
+static void take_back(struct gw_transport *transport, void *base)
+{
+    struct gw_rdma *rdma = rdma_of(transport);
+    struct gw_rdma_lent **at = &rdma->lent;
+    while (*at && (*at)->base != base)
+        at = &(*at)->next;
+    struct gw_rdma_lent *lent = *at;
+    if (!lent)
+        return;
+    *at = lent->next;
+    for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
+        for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
+            gw_rdma_domain_unlend(of, lent);
+    free(lent);
+}
+
+/* ---- links ---- */
+
+static void enter_bucket(struct gw_rdma *rdma, struct gw_rdma_link *link)
+{
+    struct gw_rdma_link **bucket =
+        &rdma->bucket[link->serial % GW_RDMA_BUCKETS];
+    link->same = *bucket;
+    if (link->same)
+        link->same->same_back = &link->same;
+    link->same_back = bucket;
+    *bucket = link;
+}
+
+struct gw_rdma_link *gw_rdma_link_find(struct gw_rdma *rdma, uint32_t serial)
+{
+    struct gw_rdma_link *link = rdma->bucket[serial % GW_RDMA_BUCKETS];
+    while (link && link->serial != serial)
+        link = link->same;
+    return link;
+}
+
+struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma)
+{
+    struct gw_rdma_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    link->base.ops = &gw_rdma_transport;
+    link->base.transport = &rdma->base;
+    link->base.heard_us = link->base.sent_us = gw_loop_now(rdma->base.loop);
+    link->rdma = rdma;
+    link->serial = ++rdma->serial;
+    link->timer.owner = link;
+    link->out.asked = GW_WINDOW_NONE;
+    link->next = rdma->links;
+    if (link->next)
+        link->next->back = &link->next;
+    link->back = &rdma->links;
+    rdma->links = link;
+    enter_bucket(rdma, link);
+    return link;
+}
+
+static void take_out(struct gw_rdma_link *link)
+{
+    struct gw_rdma *rdma = link->rdma;
+    *link->back = link->next;
+    if (link->next)
+        link->next->back = link->back;
+    *link->same_back = link->same;
+    if (link->same)
+        link->same->same_back = link->same_back;
+    if (!link->dirty)
+        return;
+    struct gw_rdma_link **at = &rdma->dirty;
+    while (*at != link)
+        at = &(*at)->next_dirty;
+    *at = link->next_dirty;
+}
+
+/* What a link has on its device: nothing can write through it any more. */
+static void free_device_side(struct gw_rdma_link *link)
+{
+    if (link->qp)
+        ibv_destroy_qp(link->qp);
+    gw_rdma_unregister(link);
+    if (link->id)
+        rdma_destroy_id(link->id);
+    if (link->ring_mr)
+        ibv_dereg_mr(link->ring_mr);
+    if (link->mr)
+        ibv_dereg_mr(link->mr);
+    link->qp = NULL;
+    link->id = NULL;
+    link->mr = link->ring_mr = NULL;
+    gw_rdma_domain_put(link);
+    free(link->memory);
+    link->memory = NULL;
+}
+
+/* Takes a link out of everything that could still reach it. */
+static void detach(struct gw_rdma_link *link)
+{
+    struct gw_rdma *rdma = link->rdma;
+    if (link->listener && link->state == GW_RDMA_GREETING)
+        rdma->greetings--;
+    link->state = GW_RDMA_CLOSED;
+    gw_timer_stop(rdma->base.loop, &link->timer);
+    take_out(link);
+    free_device_side(link);
+    link->base.up = 0;
+    gw_rdma_give_back(link);
+    gw_link_drop_queue(&link->base);
+    link->next = rdma->graveyard;
+    rdma->graveyard = link;
+}
+
+void gw_rdma_bury(struct gw_rdma *rdma)
+{
+    struct gw_rdma_link **at = &rdma->graveyard;
+    while (*at) {
+        struct gw_rdma_link *link = *at;
+        if (link->resolving) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        free(link->found);
+        free(link->in.message);
+        free(link);
+    }
+}
+
+void gw_rdma_drop(struct gw_rdma_link *link)
+{
+    if (link->state != GW_RDMA_CLOSED)
+        detach(link);
+}
+
+void gw_rdma_fail(struct gw_rdma_link *link,
+                  enum gw_status status,
+                  const char *why)
+{
+    if (link->state == GW_RDMA_CLOSED)
+        return;
+    /* a stranger that never logged in has no owner to be told */
+    int owned = !link->listener || link->state == GW_RDMA_UP;
+    detach(link);
+    if (owned)
+        link->base.handler->down(&link->base, status, why);
+    else if (!link->refused) /* who was told is no news */
+        gw_transport_refused(&link->rdma->base, link->base.remote, why);
+}
+
+/* A message that was received before is handled before: so is the news of it.
+ */
+void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
+{
+    char why[128];
+    if (status == IBV_WC_RETRY_EXC_ERR) {
+        gw_rdma_fail(link, GW_ETIMEOUT, "the peer's device does not answer");
+    } else if (status == IBV_WC_REM_ACCESS_ERR ||
+               status == IBV_WC_LOC_ACCESS_ERR) {
+        gw_rdma_fail(link, GW_EPROTO, "put outside of the windows");
+    } else if (status == IBV_WC_WR_FLUSH_ERR) {
+        gw_rdma_fail(link, GW_ECLOSED,
+                     "the queue pair failed: the connection was lost, or the "
+                     "peer wrote where it may not");
+    } else {
+        snprintf(why, sizeof why, "the queue pair failed: %s",
+                 ibv_wc_status_str(status));
+        gw_rdma_fail(link, GW_ECLOSED, why);
+    }
+}
+
+static void close_link(struct gw_link *base)
+{
+    gw_rdma_drop(gw_rdma_link_of(base));
+}
+
+static void kick(struct gw_link *base)
+{
+    gw_rdma_make_dirty(gw_rdma_link_of(base));
+}
+
+static enum gw_status dial(struct gw_transport *transport,
+                           const char *address,
+                           const struct gw_hello *hello,
+                           const struct gw_link_handler *handler,
+                           void *owner,
+                           struct gw_windows *windows,
+                           struct gw_link **link_p,
+                           struct gw_error *error)
+{
+    enum gw_status status = gw_address_check(address, error);
+    if (status != GW_OK)
+        return status;
+    struct gw_rdma_link *link = gw_rdma_link_new(rdma_of(transport));
+    if (!link)
+        return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
+    link->base.handler = handler;
+    link->base.owner = owner;
+    link->base.windows = windows;
+    snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
+    snprintf(link->address, sizeof link->address, "%s", address);
+    link->hello = *hello;
+    gw_rdma_dial(link);
+    *link_p = &link->base;
+    return GW_OK;
+}
+
+/* ---- listeners ---- */
+
+static void close_listener(struct gw_listener *listener)
+{
+    *listener->back = listener->next;
+    if (listener->next)
+        listener->next->back = listener->back;
+    if (listener->id)
+        rdma_destroy_id(listener->id);
+    free(listener);
+}
+
+static enum gw_status
+cannot_listen(const char *address, int number, struct gw_error *error)
+{
+    if (number == EADDRINUSE)
+        return gw_fail(error, GW_EADDRINUSE,
+                       "cannot listen on %s over RDMA: the port is in use; "
+                       "stop its owner (rdma resource show cm_id shows it) or "
+                       "choose another port",
+                       address);
+    if (number == ENODEV || number == EADDRNOTAVAIL)
+        return gw_fail(error, GW_EIO,
+                       "cannot listen on %s over RDMA: no RDMA device has that "
+                       "address; set cluster.interface to one of a device "
+                       "(rdma link shows them)",
+                       address);
+    return gw_fail(error, GW_EIO, "cannot listen on %s over RDMA: %s", address,
+                   strerror(number));
+}
+
+static enum gw_status bind_port(struct gw_listener *listener,
+                                const char *address,
+                                struct gw_error *error)
+{
+    struct gw_places *found;
+    enum gw_status status = gw_address_resolve(address, 0, 1, &found, error);
+    if (status != GW_OK)
+        return status;
+    struct gw_rdma *rdma = listener->rdma;
+    struct sockaddr *at = (struct sockaddr *)&found->place[0].at;
+    int failed =
+        rdma_create_id(rdma->channel, &listener->id, listener, RDMA_PS_TCP);
+    if (!failed)
+        failed = rdma_bind_addr(listener->id, at) ||
+                 rdma_listen(listener->id, BACKLOG);
+    int number = errno;
+    free(found);
+    if (!failed)
+        return GW_OK;
+    if (listener->id)
+        rdma_destroy_id(listener->id);
+    listener->id = NULL;
+    return cannot_listen(address, number, error);
+}
+
+static enum gw_status listen_rdma(struct gw_transport *transport,
+                                  const char *address,
+                                  struct gw_acceptor *acceptor,
+                                  struct gw_listener **listener_p,
+                                  struct gw_error *error)
+{
+    struct gw_rdma *rdma = rdma_of(transport);
+    struct gw_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
+    listener->rdma = rdma;
+    listener->acceptor = acceptor;
+    enum gw_status status = bind_port(listener, address, error);
+    if (status != GW_OK) {
+        free(listener);
+        return status;
+    }
+    const struct sockaddr *own = rdma_get_local_addr(listener->id);
+    gw_address_name(own,
+                    own->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                               : sizeof(struct sockaddr_in),
+                    listener->address);
+    listener->next = rdma->listeners;
+    if (listener->next)
+        listener->next->back = &listener->next;
+    listener->back = &rdma->listeners;
+    rdma->listeners = listener;
+    *listener_p = listener;
+    return GW_OK;
+}
+
+static const char *listener_address(const struct gw_listener *listener)
+{
+    return listener->address;
+}
+
+const struct gw_transport_ops gw_rdma_transport = {
+    .name = "rdma",
+    .probe = gw_rdma_probe,
+    .meet = gw_rdma_meet,
+    .open = open_rdma,
+    .close = close_rdma,
+    .listen = listen_rdma,
+    .close_listener = close_listener,
+    .listener_address = listener_address,
+    .dial = dial,
+    .kick = kick,
+    .close_link = close_link,
+    .lend = lend,
+    .take_back = take_back,
+};

@@ -1,0 +1,91 @@
+/* The rdma transport of a program that was built without rdma-core. */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "transport/transport.h"
+
+static enum gw_status probe(char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes,
+             "this program was built without rdma-core (configure says why)");
+    return GW_EUNSUPPORTED;
+}
+
+static enum gw_status meet_nowhere(char host[GW_ADDRESS_MAX],
+                                   struct gw_error *error)
+{
+    (void)host;
+    return gw_fail(error, GW_EUNSUPPORTED, "built without rdma-core");
+}
+
+static enum gw_status open_nothing(struct gw_loop *loop,
+                                   const struct gw_transport_config *config,
+                                   struct gw_transport **transport_p,
+                                   struct gw_error *error)
+{
+    (void)loop, (void)config, (void)transport_p;
+    return gw_fail(error, GW_EUNSUPPORTED, "built without rdma-core");
+}
+
+/* Nothing can be done with what cannot be opened. */
+static void close_nothing(struct gw_transport *transport)
+{
+    (void)transport;
+}
+
+static enum gw_status listen_nowhere(struct gw_transport *transport,
+                                     const char *address,
+                                     struct gw_acceptor *acceptor,
+                                     struct gw_listener **listener_p,
+                                     struct gw_error *error)
+{
+    (void)transport, (void)address, (void)acceptor, (void)listener_p;
+    return gw_fail(error, GW_EUNSUPPORTED, "built without rdma-core");
+}
+
+static void close_no_listener(struct gw_listener *listener)
+{
+    (void)listener;
+}
+
+static const char *no_address(const struct gw_listener *listener)
+{
+    (void)listener;
+    return "";
+}
+
+static enum gw_status dial_nobody(struct gw_transport *transport,
+                                  const char *address,
+                                  const struct gw_hello *hello,
+                                  const struct gw_link_handler *handler,
+                                  void *owner,
+                                  struct gw_windows *windows,
+                                  struct gw_link **link_p,
+                                  struct gw_error *error)
+{
+    (void)transport, (void)address, (void)hello, (void)handler, (void)owner;
+    (void)windows, (void)link_p;
+    return gw_fail(error, GW_EUNSUPPORTED, "built without rdma-core");
+}
+
+static void no_link(struct gw_link *link)
+{
+    (void)link;
+}
+
+const struct gw_transport_ops gw_rdma_transport = {
+    .name = "rdma",
+    .probe = probe,
+    .meet = meet_nowhere,
+    .open = open_nothing,
+    .close = close_nothing,
+    .listen = listen_nowhere,
+    .close_listener = close_no_listener,
+    .listener_address = no_address,
+    .dial = dial_nobody,
+    .kick = no_link,
+    .close_link = no_link,
+    .lend = gw_transport_lend_nothing,
+    .take_back = gw_transport_take_nothing_back,
+};

@@ -1,0 +1,104 @@
+/* What this host has of RDMA: whether there is a device, and at which address.
+ */
+#include "config.h"
+
+#include "transport/rdma.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Whether a port of the device can carry anything. */
+static int has_active_port(struct ibv_device *device)
+{
+    struct ibv_context *verbs = ibv_open_device(device);
+    struct ibv_device_attr limits;
+    int active = 0;
+    if (!verbs)
+        return 0;
+    if (ibv_query_device(verbs, &limits) == 0)
+        for (uint8_t port = 1; port <= limits.phys_port_cnt && !active;
+             port++) {
+            struct ibv_port_attr state;
+            active = ibv_query_port(verbs, port, &state) == 0 &&
+                     state.state == IBV_PORT_ACTIVE;
+        }
+    ibv_close_device(verbs);
+    return active;
+}
+
+enum gw_status gw_rdma_probe(char *why, size_t why_bytes)
+{
+    int n = 0, active = 0;
+    struct ibv_device **devices = ibv_get_device_list(&n);
+    for (int i = 0; devices && i < n && !active; i++) {
+        active = has_active_port(devices[i]);
+        if (active)
+            snprintf(why, why_bytes, "device %s",
+                     ibv_get_device_name(devices[i]));
+    }
+    if (devices)
+        ibv_free_device_list(devices);
+    if (active)
+        return GW_OK;
+    if (n > 0)
+        snprintf(why, why_bytes,
+                 "no RDMA device here has a port that is active and may be "
+                 "opened by this user (gradweir doctor says more)");
+    else
+        snprintf(why, why_bytes, "there is no RDMA device here");
+    return GW_EUNSUPPORTED;
+}
+
+/* Whether an RDMA device has that address: only then can an id be bound. */
+static int is_of_device(struct rdma_event_channel *channel,
+                        struct sockaddr *address)
+{
+    struct rdma_cm_id *id;
+    if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0)
+        return 0;
+    int bound = rdma_bind_addr(id, address) == 0 && id->verbs;
+    rdma_destroy_id(id);
+    return bound;
+}
+
+/* The address of a device that is up; IPv4 comes first. */
+static int find_address(struct rdma_event_channel *channel,
+                        const struct ifaddrs *all,
+                        int family,
+                        char text[GW_ADDRESS_MAX])
+{
+    for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+        if (!one->ifa_addr || one->ifa_addr->sa_family != family ||
+            !(one->ifa_flags & IFF_UP) || one->ifa_flags & IFF_LOOPBACK ||
+            !is_of_device(channel, one->ifa_addr))
+            continue;
+        gw_address_name(one->ifa_addr,
+                        family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                           : sizeof(struct sockaddr_in),
+                        text);
+        *strrchr(text, ':') = '\0';
+        return 1;
+    }
+    return 0;
+}
+
+enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
+{
+    struct ifaddrs *all = NULL;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    int found = 0;
+    if (channel && getifaddrs(&all) == 0)
+        found = find_address(channel, all, AF_INET, host) ||
+                find_address(channel, all, AF_INET6, host);
+    if (all)
+        freeifaddrs(all);
+    if (channel)
+        rdma_destroy_event_channel(channel);
+    if (found)
+        return GW_OK;
+    return gw_fail(error, GW_EUNSUPPORTED,
+                   "no RDMA device here has an address of its own (rdma link "
+                   "shows their interfaces, ip addr their addresses)");
+}

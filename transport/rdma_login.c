@@ -1,0 +1,532 @@
+/*
+ * From an address to a link that is up.
+ *
+ *   opener    name - address - route - connect .............. hello > ... <
+ * reply - up acceptor                           ... accept .......... hello,
+ * judge, reply > - up
+ *
+ * The connect names the incarnation that opens, so that the queue pair is made
+ * in its peer's domain; until the hello was judged, which has to say the same,
+ * this queue pair may write nowhere. Before login a link holds a fixed buffer,
+ * a deadline, and a place among at most logins_max.
+ */
+#include "config.h"
+
+#include "transport/rdma.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESOLVE_MS    2000
+#define PRIVATE_MAGIC 0x4d445247u /* "GRDM" as bytes */
+
+/* The device repeats so often, after 4.096 us * 2^ACK_TIMEOUT (67 ms) at the
+   first time; a receiver that is busy is waited for, as long as it is heard. */
+#define RETRIES     7
+#define RNR_RETRIES 7
+#define ACK_TIMEOUT 14
+
+/* What the workaround in librdmacm's own ucma_modify_qp_rtr masks, too: bits
+   that some kernels set and verbs does not know. */
+#define STRAY_BITS 0xe00000
+
+static int go_on(struct gw_rdma_link *link, const char *why);
+
+static void on_deadline(struct gw_timer *timer)
+{
+    struct gw_rdma_link *link = timer->owner;
+    if (link->state == GW_RDMA_CONNECTING && go_on(link, "no answer in time"))
+        return;
+    gw_rdma_fail(link, GW_ETIMEOUT,
+                 link->listener                    ? "no login in time"
+                 : link->state == GW_RDMA_GREETING ? "no answer to the login"
+                                                   : "no connection in time");
+}
+
+static void start_deadline(struct gw_rdma_link *link)
+{
+    link->timer.fire = on_deadline;
+    gw_timer_start(link->rdma->base.loop, &link->timer,
+                   link->rdma->config.login_us);
+}
+
+static void go_up(struct gw_rdma_link *link, const struct gw_reply *reply)
+{
+    gw_timer_stop(link->rdma->base.loop, &link->timer);
+    if (link->listener)
+        link->rdma->greetings--;
+    link->state = GW_RDMA_UP;
+    link->base.up = 1;
+    link->base.heard_us = gw_loop_now(link->rdma->base.loop);
+    link->base.handler->up(&link->base, reply);
+}
+
+/* ---- queue pairs ---- */
+
+static int move_to(struct gw_rdma_link *link, enum ibv_qp_state state)
+{
+    struct ibv_qp_attr attr = {.qp_state = state};
+    int mask = 0;
+    if (rdma_init_qp_attr(link->id, &attr, &mask) != 0)
+        return -1;
+    mask &= ~STRAY_BITS;
+    if (state == IBV_QPS_INIT)
+        attr.qp_access_flags = 0; /* until the login */
+    if (state == IBV_QPS_RTS && mask & IBV_QP_TIMEOUT)
+        attr.timeout = ACK_TIMEOUT;
+    int failed = ibv_modify_qp(link->qp, &attr, mask);
+    if (failed)
+        errno = failed;
+    return failed ? -1 : 0;
+}
+
+/* From now on the peer may write into its windows. */
+static int let_write(struct gw_rdma_link *link)
+{
+    struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    return ibv_modify_qp(link->qp, &attr, IBV_QP_ACCESS_FLAGS) == 0;
+}
+
+static int make_memory(struct gw_rdma_link *link)
+{
+    struct ibv_pd *pd = link->domain->pd;
+    size_t slots = (GW_RDMA_RECEIVES + GW_RDMA_DEPTH) * GW_RDMA_SLOT_BYTES;
+    size_t ring = GW_RDMA_DEPTH * GW_FRAME_BYTES;
+    if (posix_memalign((void **)&link->memory, 4096, slots + ring) != 0) {
+        link->memory = NULL;
+        errno = ENOMEM;
+        return -1;
+    }
+    memset(link->memory, 0, slots + ring);
+    uint8_t *headers = gw_rdma_ring(link);
+    link->mr = ibv_reg_mr(pd, link->memory, slots, IBV_ACCESS_LOCAL_WRITE);
+    if (link->mr)
+        link->ring_mr =
+            ibv_reg_mr_iova(pd, headers, ring, gw_rdma_first_offset(headers),
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return link->ring_mr ? 0 : -1;
+}
+
+static int make_queue_pair(struct gw_rdma_link *link)
+{
+    struct ibv_cq *cq = link->domain->device->cq;
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = GW_RDMA_SENDS,
+                .max_recv_wr = GW_RDMA_RECEIVES,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = GW_RDMA_INLINE_BYTES},
+    };
+    link->qp = ibv_create_qp(link->domain->pd, &attr);
+    if (!link->qp) {
+        attr.cap.max_inline_data = 0; /* some devices have none */
+        link->qp = ibv_create_qp(link->domain->pd, &attr);
+    }
+    link->inline_bytes = attr.cap.max_inline_data;
+    return link->qp ? 0 : -1;
+}
+
+/*
+ * Everything that a link needs of its device, with the receives posted and the
+ * queue pair ready to be connected. What was made until it failed goes with the
+ * link.
+ */
+static enum gw_status make_device_side(struct gw_rdma_link *link,
+                                       uint64_t incarnation,
+                                       struct gw_error *error)
+{
+    struct gw_rdma_device *device;
+    enum gw_status status =
+        gw_rdma_device_get(link->rdma, link->id->verbs->device, &device, error);
+    if (status == GW_OK)
+        status = gw_rdma_device_reserve(device, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_rdma_domain_get(device, link, incarnation, error);
+    if (status != GW_OK) {
+        gw_rdma_device_release(device);
+        return status;
+    }
+    if (make_memory(link) != 0) {
+        gw_rdma_register_why(GW_RDMA_RECEIVES * GW_RDMA_SLOT_BYTES, errno,
+                             error);
+        return error->status;
+    }
+    if (make_queue_pair(link) != 0 || move_to(link, IBV_QPS_INIT) != 0 ||
+        gw_rdma_read_open(link) != GW_OK)
+        return gw_fail(error, GW_EIO, "cannot make a queue pair on %s: %s",
+                       ibv_get_device_name(device->device), strerror(errno));
+    return GW_OK;
+}
+
+/* ---- the opener ---- */
+
+static void connect_to(struct gw_rdma_link *link)
+{
+    uint8_t greeting[GW_RDMA_PRIVATE_BYTES];
+    gw_put_u32(greeting, PRIVATE_MAGIC);
+    gw_put_u32(greeting + 4, GW_RDMA_VERSION);
+    gw_put_u64(greeting + 8, link->hello.incarnation);
+    enum gw_status status = make_device_side(link, 0, &link->error);
+    if (status != GW_OK) {
+        gw_rdma_fail(link, status, link->error.text);
+        return;
+    }
+    if (link->base.windows)
+        gw_rdma_domain_bind(link->domain, link->base.windows);
+    struct rdma_conn_param param = {
+        .private_data = greeting,
+        .private_data_len = sizeof greeting,
+        .retry_count = RETRIES,
+        .rnr_retry_count = RNR_RETRIES,
+        .qp_num = link->qp->qp_num,
+    };
+    if (rdma_connect(link->id, &param) != 0)
+        gw_rdma_fail(link, GW_EUNREACHABLE, strerror(errno));
+}
+
+static void
+own_address(struct gw_rdma_link *link, struct gw_places **own_p, int family)
+{
+    const char *host = link->rdma->host;
+    char from[GW_ADDRESS_MAX + 8];
+    *own_p = NULL;
+    if (!host[0] || (strchr(host, ':') ? AF_INET6 : AF_INET) != family)
+        return;
+    snprintf(from, sizeof from, strchr(host, ':') ? "[%.100s]:0" : "%.100s:0",
+             host);
+    if (gw_address_resolve(from, 1, 0, own_p, NULL) != GW_OK)
+        *own_p = NULL;
+}
+
+/* Begins with the address that is due; the loop tells how it goes on. */
+static int try_address(struct gw_rdma_link *link)
+{
+    struct gw_place *to = &link->found->place[link->trying];
+    struct gw_places *own;
+    if (rdma_create_id(link->rdma->channel, &link->id, link, RDMA_PS_TCP) !=
+        0) {
+        link->id = NULL;
+        return -1;
+    }
+    own_address(link, &own, to->at.ss_family);
+    int failed = rdma_resolve_addr(
+        link->id, own ? (struct sockaddr *)&own->place[0].at : NULL,
+        (struct sockaddr *)&to->at, RESOLVE_MS);
+    free(own);
+    if (!failed)
+        return 0;
+    rdma_destroy_id(link->id);
+    link->id = NULL;
+    return -1;
+}
+
+/* Tries an address after the other; the last failure is the one told. */
+static void try_rest(struct gw_rdma_link *link, const char *why)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", why);
+    for (; link->trying < link->found->n; link->trying++) {
+        if (try_address(link) == 0) {
+            link->state = GW_RDMA_CONNECTING;
+            start_deadline(link);
+            return;
+        }
+        snprintf(text, sizeof text, "no RDMA device leads there: %s",
+                 strerror(errno));
+    }
+    gw_rdma_fail(link, GW_EUNREACHABLE, text);
+}
+
+/* Nothing was made yet but the id, or all of it goes with it. */
+static int go_on(struct gw_rdma_link *link, const char *why)
+{
+    if (link->qp || link->trying + 1 >= link->found->n)
+        return 0;
+    link->trying++;
+    rdma_destroy_id(link->id);
+    link->id = NULL;
+    try_rest(link, why);
+    return 1;
+}
+
+static void resolve_run(struct gw_work *work)
+{
+    struct gw_rdma_link *link = work->owner;
+    gw_address_resolve(link->address, 0, 0, &link->found, &link->error);
+}
+
+static void resolve_done(struct gw_work *work)
+{
+    struct gw_rdma_link *link = work->owner;
+    struct gw_rdma *rdma = link->rdma;
+    link->resolving = 0;
+    if (link->state == GW_RDMA_CLOSED)
+        ; /* dropped meanwhile, and buried at the next turn */
+    else if (!link->found)
+        gw_rdma_fail(link, link->error.status, link->error.text);
+    else
+        try_rest(link, "no address");
+    gw_rdma_handle_gone(rdma);
+}
+
+void gw_rdma_dial(struct gw_rdma_link *link)
+{
+    link->state = GW_RDMA_RESOLVING;
+    start_deadline(link);
+    link->resolving = 1;
+    link->rdma->handles++;
+    link->resolve = (struct gw_work){
+        .run = resolve_run, .done = resolve_done, .owner = link};
+    gw_loop_work(link->rdma->base.loop, &link->resolve);
+}
+
+static void say_hello(struct gw_rdma_link *link)
+{
+    uint8_t bytes[GW_RDMA_HELLO_BYTES];
+    if (move_to(link, IBV_QPS_RTR) != 0 || move_to(link, IBV_QPS_RTS) != 0 ||
+        rdma_establish(link->id) != 0) {
+        gw_rdma_fail(link, GW_EUNREACHABLE, strerror(errno));
+        return;
+    }
+    link->state = GW_RDMA_GREETING;
+    gw_hello_encode(&link->hello, bytes);
+    gw_rdma_put_ring(link, bytes + GW_HELLO_BYTES);
+    gw_rdma_say(link, GW_RDMA_HELLO, bytes, sizeof bytes);
+}
+
+void gw_rdma_got_reply(struct gw_rdma_link *link, const uint8_t *bytes)
+{
+    struct gw_reply reply;
+    char why[GW_ERROR_TEXT_BYTES];
+    enum gw_status status = gw_reply_judge(bytes, &reply, why, sizeof why);
+    if (status != GW_OK) {
+        gw_rdma_fail(link, status, why);
+        return;
+    }
+    link->base.session = reply.session;
+    gw_rdma_get_ring(link, bytes + GW_REPLY_BYTES);
+    if (let_write(link))
+        go_up(link, &reply);
+    else
+        gw_rdma_fail(link, GW_EIO, "cannot open the queue pair to writes");
+}
+
+/* ---- the acceptor ---- */
+
+static void send_reply(struct gw_rdma_link *link, const struct gw_reply *reply)
+{
+    uint8_t bytes[GW_RDMA_REPLY_BYTES];
+    gw_reply_encode(reply, bytes);
+    gw_rdma_put_ring(link, bytes + GW_REPLY_BYTES);
+    gw_rdma_say(link, GW_RDMA_REPLY, bytes, sizeof bytes);
+}
+
+/* A refusal is given time to arrive: the opener closes, or the deadline. */
+static void refuse(struct gw_rdma_link *link, const struct gw_reply *reply)
+{
+    if (!reply->reason[0]) {
+        gw_rdma_drop(link);
+        return;
+    }
+    link->refused = 1;
+    send_reply(link, reply);
+}
+
+void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
+{
+    struct gw_hello hello;
+    struct gw_reply reply;
+    if (gw_hello_decode(bytes, &hello) == GW_OK &&
+        hello.incarnation != link->domain->incarnation) {
+        gw_rdma_fail(link, GW_EPROTO, "claims to be two processes");
+        return;
+    }
+    enum gw_status status =
+        gw_link_judge(&link->base, link->listener->acceptor, bytes, &reply);
+    if (status != GW_OK) {
+        refuse(link, &reply);
+        return;
+    }
+    gw_rdma_get_ring(link, bytes + GW_HELLO_BYTES);
+    /* the acceptor has taken the link: what fails now is told to it */
+    if ((link->base.windows &&
+         !gw_rdma_domain_bind(link->domain, link->base.windows)) ||
+        !let_write(link)) {
+        link->rdma->greetings--;
+        link->state = GW_RDMA_UP;
+        gw_rdma_fail(link, GW_ECLOSED,
+                     "connected before the connection that it replaces ended");
+        return;
+    }
+    send_reply(link, &reply);
+    if (link->state == GW_RDMA_GREETING)
+        go_up(link, NULL);
+}
+
+/* links are in order of their making, the newest first */
+static void make_room(struct gw_rdma *rdma)
+{
+    struct gw_rdma_link *oldest = NULL;
+    if (rdma->greetings < rdma->config.logins_max)
+        return;
+    for (struct gw_rdma_link *link = rdma->links; link; link = link->next)
+        if (link->listener && link->state == GW_RDMA_GREETING)
+            oldest = link;
+    if (oldest)
+        gw_rdma_fail(oldest, GW_EAGAIN, "too many that do not log in");
+}
+
+/* What the kernel passed on of a connection's begin. */
+struct greeting {
+    uint8_t bytes[GW_RDMA_PRIVATE_BYTES];
+    size_t n;
+};
+
+static int accept_id(struct gw_rdma_link *link, uint64_t incarnation)
+{
+    struct rdma_conn_param param = {.rnr_retry_count = RNR_RETRIES};
+    if (make_device_side(link, incarnation, &link->error) != GW_OK)
+        return -1;
+    snprintf(link->error.text, sizeof link->error.text,
+             "cannot accept the connection");
+    param.qp_num = link->qp->qp_num;
+    if (move_to(link, IBV_QPS_RTR) != 0 || move_to(link, IBV_QPS_RTS) != 0)
+        return -1;
+    return rdma_accept(link->id, &param);
+}
+
+static void accept_request(struct gw_listener *listener,
+                           struct rdma_cm_id *id,
+                           const struct greeting *greeting)
+{
+    struct gw_rdma *rdma = listener->rdma;
+    uint8_t ours[8];
+    gw_put_u32(ours, PRIVATE_MAGIC);
+    gw_put_u32(ours + 4, GW_RDMA_VERSION);
+    make_room(rdma);
+    struct gw_rdma_link *link = NULL;
+    if (greeting->n == sizeof greeting->bytes &&
+        memcmp(greeting->bytes, ours, sizeof ours) == 0 &&
+        gw_get_u64(greeting->bytes + 8) != 0)
+        link = gw_rdma_link_new(rdma);
+    else
+        gw_transport_refused(&rdma->base, "somebody over RDMA",
+                             "not a login of gradweir, or another version");
+    if (!link) {
+        rdma_reject(id, ours, sizeof ours);
+        rdma_destroy_id(id);
+        return;
+    }
+    const struct sockaddr *peer = rdma_get_peer_addr(id);
+    link->id = id;
+    id->context = link;
+    link->listener = listener;
+    link->state = GW_RDMA_GREETING;
+    rdma->greetings++;
+    gw_address_name(peer,
+                    peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                : sizeof(struct sockaddr_in),
+                    link->base.remote);
+    start_deadline(link);
+    if (accept_id(link, gw_get_u64(greeting->bytes + 8)) != 0) {
+        rdma_reject(id, ours, sizeof ours);
+        gw_rdma_fail(link, GW_EIO, link->error.text);
+    }
+}
+
+/* ---- librdmacm's events ---- */
+
+/* Whose address is no device's, or whose port nobody listens at. */
+static void connecting_failed(struct gw_rdma_link *link,
+                              enum rdma_cm_event_type type,
+                              int number)
+{
+    char why[160];
+    if (type == RDMA_CM_EVENT_REJECTED)
+        snprintf(why, sizeof why, "nobody accepts RDMA connections there");
+    else
+        snprintf(why, sizeof why, "no way there over RDMA: %s",
+                 number < 0 ? strerror(-number) : rdma_event_str(type));
+    if (!go_on(link, why))
+        gw_rdma_fail(link, GW_EUNREACHABLE, why);
+}
+
+/* What came before the end is taken before it is told. */
+static void disconnected(struct gw_rdma_link *link)
+{
+    struct gw_rdma *rdma = link->rdma;
+    uint32_t serial = link->serial;
+    while (link->domain && gw_rdma_device_poll(link->domain->device) > 0) {
+        link = gw_rdma_link_find(rdma, serial);
+        if (!link)
+            return;
+    }
+    gw_rdma_fail(link, GW_ECLOSED, "closed by the peer");
+}
+
+static void
+link_event(struct gw_rdma_link *link, enum rdma_cm_event_type type, int number)
+{
+    switch (type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        if (rdma_resolve_route(link->id, RESOLVE_MS) != 0)
+            connecting_failed(link, RDMA_CM_EVENT_ROUTE_ERROR, -errno);
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        connect_to(link);
+        break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        say_hello(link);
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+        connecting_failed(link, type, number);
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        disconnected(link);
+        break;
+    default: /* established, or the kernel's last words to a closed one */
+        break;
+    }
+}
+
+static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
+{
+    struct rdma_cm_id *id = event->id;
+    enum rdma_cm_event_type type = event->event;
+    int number = event->status;
+    struct greeting greeting = {.n = 0};
+    struct gw_listener *listener =
+        event->listen_id ? event->listen_id->context : NULL;
+    struct ibv_device *device = id->verbs ? id->verbs->device : NULL;
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST &&
+        event->param.conn.private_data &&
+        event->param.conn.private_data_len >= sizeof greeting.bytes) {
+        greeting.n = sizeof greeting.bytes;
+        memcpy(greeting.bytes, event->param.conn.private_data, greeting.n);
+    }
+    /* an id cannot be destroyed before its events are acknowledged */
+    rdma_ack_cm_event(event);
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+        accept_request(listener, id, &greeting);
+    else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL && device)
+        gw_rdma_device_lost(rdma, device, "the RDMA device was taken away");
+    else if (type != RDMA_CM_EVENT_DEVICE_REMOVAL)
+        link_event(id->context, type, number);
+}
+
+void gw_rdma_on_connection(struct gw_rdma *rdma)
+{
+    struct rdma_cm_event *event;
+    while (rdma->channel && rdma_get_cm_event(rdma->channel, &event) == 0)
+        take_event(rdma, event);
+}
