@@ -179,11 +179,9 @@ static void start_timer(struct question *question,
 static enum gw_status ask(struct question *question)
 {
     const struct gw_ask_options *options = question->options;
-    /* local addresses are tcp's */
-    int local = strncmp(options->coordinator, "unix:", 5) == 0;
     uint64_t limit_us = options->limit_us;
     const struct gw_transport_ops *transport =
-        gw_transport_find(local ? "tcp" : "auto", question->error);
+        gw_transport_find("tcp", question->error);
     if (!transport)
         return question->error->status;
     const struct gw_member_options member = {

@@ -53,6 +53,7 @@ enum gw_bench_path {
 
 struct gw_bench_options {
     const struct gw_transport_ops *transport;
+    struct gw_ways ways; /* of the training path, with that transport */
     const struct gw_optimizer *optimizer;
     uint32_t workers, servers, connections;
     uint32_t rounds;
@@ -70,6 +71,11 @@ struct gw_bench_case {
     double *us;              /* shared: [workers][GW_BENCH_ITERS_MAX] */
     struct gw_update update; /* what the servers do with a push */
 };
+
+/* Where what the transport carries is listened for, any port of this host. */
+enum gw_status gw_bench_address(const struct gw_bench_options *options,
+                                char address[GW_ADDRESS_MAX],
+                                struct gw_error *error);
 
 /* ---- processes ---- */
 

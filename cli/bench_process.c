@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,6 +17,17 @@
 
 /* Far more than any order takes; then something hangs. */
 #define PATIENCE_MS 300000
+
+enum gw_status gw_bench_address(const struct gw_bench_options *options,
+                                char address[GW_ADDRESS_MAX],
+                                struct gw_error *error)
+{
+    char host[GW_ADDRESS_MAX];
+    enum gw_status status = options->transport->meet(host, error);
+    if (status == GW_OK)
+        snprintf(address, GW_ADDRESS_MAX, "%.*s:0", GW_ADDRESS_MAX - 3, host);
+    return status;
+}
 
 static void be_child(const struct gw_bench_group *group,
                      struct gw_bench_child child,

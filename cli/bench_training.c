@@ -119,7 +119,7 @@ static void coordinator_main(struct gw_bench_child *child)
     const int fd = STDERR_FILENO;
     struct gw_log log = open_log("coordinator", &fd);
     struct gw_coordinator_options options = {
-        .transport = child->what->options->transport,
+        .transport = child->what->options->ways.control,
         .interface = "",
         .machine = 1,
         .listen = "127.0.0.1:0",
@@ -153,11 +153,13 @@ static void server_main(struct gw_bench_child *child)
     const int fd = STDERR_FILENO;
     struct gw_log log = open_log("server", &fd);
     struct gw_metrics metrics = {0};
+    char address[GW_ADDRESS_MAX] = "";
     struct gw_server_options options = {
-        .transport = child->what->options->transport,
+        .transport = child->what->options->ways.control,
+        .data = child->what->options->ways.data,
         .interface = "",
         .coordinator = job->coordinator,
-        .listen = "127.0.0.1:0",
+        .listen = address,
         .advertise = "",
         .host = "bench",
         .machine = 1,
@@ -171,7 +173,10 @@ static void server_main(struct gw_bench_child *child)
     };
     struct gw_server *server;
     struct gw_error error;
-    enum gw_status status = gw_loop_open_uv(&options.loop, &error);
+    enum gw_status status =
+        gw_bench_address(child->what->options, address, &error);
+    if (status == GW_OK)
+        status = gw_loop_open_uv(&options.loop, &error);
     if (status == GW_OK)
         status = gw_server_open(&options, &server, &error);
     if (status != GW_OK) {
@@ -307,7 +312,8 @@ static void worker_main(struct gw_bench_child *child)
     struct gw_log log = open_log("worker", &fd);
     struct gw_metrics metrics = {0};
     struct gw_client_options options = {
-        .transport = child->what->options->transport,
+        .transport = child->what->options->ways.control,
+        .data = child->what->options->ways.data,
         .interface = "",
         .coordinator = job->coordinator,
         .host = "bench",

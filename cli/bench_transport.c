@@ -222,9 +222,12 @@ static void server_main(struct gw_bench_child *child)
                       .acceptor = {.judge = judge, .owner = &end}};
     struct gw_listener *listener;
     struct gw_error error;
+    char address[GW_ADDRESS_MAX];
     enum gw_status status = open_transport(&end, &error);
     if (status == GW_OK)
-        status = end.transport->ops->listen(end.transport, "127.0.0.1:0",
+        status = gw_bench_address(child->what->options, address, &error);
+    if (status == GW_OK)
+        status = end.transport->ops->listen(end.transport, address,
                                             &end.acceptor, &listener, &error);
     if (status != GW_OK) {
         gw_bench_say_failed(child, &error);
@@ -253,6 +256,12 @@ static enum gw_status turn_until(struct end *end,
                : GW_OK;
 }
 
+/* Each wire has windows of its own, as if another process had them. */
+static uint64_t incarnation_of(const struct end *end, uint32_t wire)
+{
+    return (uint64_t)(end->child->index + 1) << 32 | wire;
+}
+
 static enum gw_status dial(struct end *end, struct gw_error *error)
 {
     const struct gw_bench_case *what = end->child->what;
@@ -264,7 +273,7 @@ static enum gw_status dial(struct end *end, struct gw_error *error)
                                  .link = (uint8_t)(i % links),
                                  .links = (uint8_t)links,
                                  .rank = end->child->index,
-                                 .incarnation = end->child->index + 1,
+                                 .incarnation = incarnation_of(end, i),
                                  .version = PACKAGE_VERSION};
         wire->shard = i / links;
         wire->number = i % links;

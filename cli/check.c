@@ -110,7 +110,8 @@ enum gw_status gw_check_start(const struct gw_config *config,
 {
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     const char *dir = config->checkpoint.dir;
-    char address[GW_ADDRESS_MAX];
+    char address[GW_ADDRESS_MAX], why[256];
+    struct gw_ways ways;
     *begin = (struct gw_begin){
         .disk = &disk,
         .dir = dir,
@@ -121,8 +122,8 @@ enum gw_status gw_check_start(const struct gw_config *config,
     enum gw_status status = check_log_dir(config->log.dir, error);
     if (status == GW_OK)
         status = check_json(json, error);
-    if (status == GW_OK && !gw_place_transport(config, error))
-        status = error->status;
+    if (status == GW_OK)
+        status = gw_place_ways(config, &ways, why, sizeof why, error);
     if (status == GW_OK)
         status = gw_place_address(config, config->cluster.port, address, error);
     if (status == GW_OK)

@@ -461,7 +461,10 @@ run(struct gw_bench_options *options, const char *json, struct gw_error *error)
         options->transport = gw_transport_find("auto", error);
     if (!options->transport)
         return error->status;
-    if (json)
+    char why[256];
+    status = gw_ways_find(options->transport->name, &options->ways, why,
+                          sizeof why, error);
+    if (status == GW_OK && json)
         status = open_json(json, options, error);
     if (status != GW_OK)
         return status;

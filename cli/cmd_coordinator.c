@@ -371,17 +371,16 @@ static enum gw_status run_loop(struct coordinator *command)
 
 static enum gw_status run(struct coordinator *command, struct gw_error *error)
 {
-    char address[GW_ADDRESS_MAX];
+    char address[GW_ADDRESS_MAX], why[256];
     const struct gw_config *config = &command->config;
-    const struct gw_transport_ops *transport =
-        gw_place_transport(config, error);
-    if (!transport)
-        return error->status;
-    enum gw_status status = choose_address(command, address, error);
+    struct gw_ways ways;
+    enum gw_status status =
+        gw_place_ways(config, &ways, why, sizeof why, error);
+    if (status == GW_OK)
+        status = choose_address(command, address, error);
     if (status != GW_OK)
         return status;
-    gw_show_job(&command->show, command->order.job.file, config,
-                transport->name);
+    gw_show_job(&command->show, command->order.job.file, config, &ways, why);
     status = gw_loop_open_uv(&command->loop, error);
     if (status != GW_OK)
         return status;
@@ -389,7 +388,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     choose_local(command);
     const struct gw_coordinator_options options = {
         .loop = command->loop,
-        .transport = transport,
+        .transport = ways.control,
         .interface = config->cluster.interface,
         .listen = address,
         .local = command->local,

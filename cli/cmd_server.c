@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/join.h"
+#include "cli/place.h"
 #include "server/server.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -43,8 +44,9 @@ struct server {
     uint64_t port_first, port_last; /* 0: any */
     const char *listen, *advertise; /* hosts, or NULL */
     struct gw_config config;
-    char host[GW_HOST_ADDRESS_MAX]; /* to listen on */
-    uint64_t number;                /* equal for all threads */
+    struct gw_ways ways;
+    char host[GW_ADDRESS_MAX]; /* to listen on */
+    uint64_t number;           /* equal for all threads */
     struct shard *shard;
     uint32_t shards;
     pthread_mutex_t mutex; /* of open */
@@ -109,16 +111,17 @@ static void *shard_main(void *argument)
 /* ---- opening ---- */
 
 static enum gw_status open_port(struct shard *shard,
-                                const struct gw_transport_ops *transport,
+                                const struct gw_ways *ways,
                                 uint64_t port,
                                 struct gw_error *error)
 {
     struct server *server = shard->server;
-    char listen[GW_ADDRESS_MAX];
+    char listen[GW_ADDRESS_MAX + 24];
     snprintf(listen, sizeof listen, "%s:%" PRIu64, server->host, port);
     const struct gw_server_options options = {
         .loop = shard->loop,
-        .transport = transport,
+        .transport = ways->control,
+        .data = ways->data,
         .interface = server->config.cluster.interface,
         .coordinator = server->options.join,
         .listen = listen,
@@ -140,7 +143,7 @@ static enum gw_status open_port(struct shard *shard,
 
 /* The first free port of those that are given. */
 static enum gw_status open_shard(struct shard *shard,
-                                 const struct gw_transport_ops *transport,
+                                 const struct gw_ways *ways,
                                  struct gw_error *error)
 {
     const struct server *server = shard->server;
@@ -153,7 +156,7 @@ static enum gw_status open_shard(struct shard *shard,
     shard->stop_task.owner = shard;
     uint64_t port = server->port_first;
     do
-        status = open_port(shard, transport, port, error);
+        status = open_port(shard, ways, port, error);
     while (status == GW_EADDRINUSE && port++ < server->port_last);
     if (status == GW_EADDRINUSE && server->port_last > server->port_first)
         gw_fail(error, status,
@@ -166,16 +169,14 @@ static enum gw_status choose_host(struct server *server, struct gw_error *error)
 {
     const struct gw_config *config = &server->config;
     enum gw_status status = GW_OK;
-    char address[GW_HOST_ADDRESS_MAX + 8];
+    char address[GW_ADDRESS_MAX + 8];
     if (server->listen) {
         int bare = strchr(server->listen, ':') && server->listen[0] != '[';
         snprintf(server->host, sizeof server->host, bare ? "[%s]" : "%s",
                  server->listen);
-    } else if (config->cluster.interface[0]) {
-        status =
-            gw_host_interface(config->cluster.interface, server->host, error);
     } else {
-        status = gw_host_towards(server->options.join, server->host, error);
+        status = gw_place_host(config, &server->ways, server->options.join,
+                               server->host, error);
     }
     if (status != GW_OK)
         return status;
@@ -198,10 +199,6 @@ static enum gw_status check_ports(const struct server *server,
 
 static enum gw_status open_shards(struct server *server, struct gw_error *error)
 {
-    const struct gw_transport_ops *transport =
-        gw_transport_find(server->config.cluster.transport, error);
-    if (!transport)
-        return error->status;
     server->shards = (uint32_t)server->config.server.threads;
     server->shard = calloc(server->shards, sizeof *server->shard);
     if (!server->shard ||
@@ -212,7 +209,7 @@ static enum gw_status open_shards(struct server *server, struct gw_error *error)
     for (uint32_t i = 0; i < server->shards && status == GW_OK; i++) {
         server->shard[i].server = server;
         server->shard[i].number = i;
-        status = open_shard(&server->shard[i], transport, error);
+        status = open_shard(&server->shard[i], &server->ways, error);
     }
     return status;
 }
@@ -258,8 +255,12 @@ static enum gw_status run_shards(struct server *server, struct gw_error *error)
 static enum gw_status run(void *owner, struct gw_error *error)
 {
     struct server *server = owner;
+    char why[256];
     enum gw_status status =
         gw_join_job(&server->process, &server->options, &server->config, error);
+    if (status == GW_OK)
+        status = gw_place_ways(&server->config, &server->ways, why, sizeof why,
+                               error);
     if (status == GW_OK)
         status = choose_host(server, error);
     if (status == GW_OK)

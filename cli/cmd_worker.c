@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/join.h"
+#include "cli/place.h"
 #include "proto/login.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -29,6 +30,8 @@ struct worker {
     struct gw_config config;
     struct gw_metrics metrics;
     struct gw_loop *loop;
+    const char *way; /* the transport that is best here, and why it is */
+    char why[256];
     pthread_mutex_t mutex; /* of client */
     struct gw_client *client;
 };
@@ -82,8 +85,10 @@ static void on_opened(void *owner, struct gw_client *client)
     atomic_store(&worker->process.joined, 1);
     pthread_mutex_unlock(&worker->mutex);
     if (client)
-        gw_log_info(&worker->process.log, "has joined %s, and waits for others",
-                    worker->options.join);
+        gw_log_info(&worker->process.log,
+                    "has joined %s, and waits for others; transport %s (%s)",
+                    worker->options.join, worker->way,
+                    worker->why[0] ? worker->why : "the best there is");
 }
 
 /* A launcher has said it. */
@@ -115,10 +120,12 @@ static enum gw_status run(void *owner, struct gw_error *error)
         gw_join_job(&worker->process, &worker->options, &worker->config, error);
     if (status != GW_OK)
         return status;
-    const struct gw_transport_ops *transport =
-        gw_transport_find(worker->config.cluster.transport, error);
-    if (!transport)
-        return error->status;
+    struct gw_ways ways;
+    status = gw_place_ways(&worker->config, &ways, worker->why,
+                           sizeof worker->why, error);
+    if (status != GW_OK)
+        return status;
+    worker->way = ways.data[0]->name;
     warn_of_environment(worker);
     take_slurm_rank(worker);
     status = gw_loop_open_uv(&worker->loop, error);
@@ -127,7 +134,8 @@ static enum gw_status run(void *owner, struct gw_error *error)
     worker->loop->log = &worker->process.log;
     const struct gw_worker_options options = {
         .client = {.loop = worker->loop,
-                   .transport = transport,
+                   .transport = ways.control,
+                   .data = ways.data,
                    .interface = worker->config.cluster.interface,
                    .coordinator = worker->options.join,
                    .host = worker->process.host,

@@ -8,17 +8,44 @@
 
 #include "cli/host.h"
 
-const struct gw_transport_ops *
-gw_place_transport(const struct gw_config *config, struct gw_error *error)
+enum gw_status gw_place_ways(const struct gw_config *config,
+                             struct gw_ways *ways_p,
+                             char *why,
+                             size_t why_bytes,
+                             struct gw_error *error)
 {
-    const struct gw_transport_ops *transport =
-        gw_transport_find(config->cluster.transport, error);
-    if (!transport || strcmp(transport->name, "sim") != 0)
-        return transport;
-    gw_fail(error, GW_EUSAGE,
-            "cluster.transport: \"sim\" is for simulated jobs, these are "
-            "processes; set it to auto or tcp");
-    return NULL;
+    struct gw_ways ways;
+    enum gw_status status =
+        gw_ways_find(config->cluster.transport, &ways, why, why_bytes, error);
+    if (status != GW_OK)
+        return status;
+    if (strcmp(ways.control->name, "sim") == 0)
+        return gw_fail(
+            error, GW_EUSAGE,
+            "cluster.transport: \"sim\" is for simulated jobs, these "
+            "are processes; set it to auto, rdma or tcp");
+    *ways_p = ways;
+    return GW_OK;
+}
+
+enum gw_status gw_place_host(const struct gw_config *config,
+                             const struct gw_ways *ways,
+                             const char *coordinator,
+                             char host[GW_ADDRESS_MAX],
+                             struct gw_error *error)
+{
+    char own[GW_HOST_ADDRESS_MAX] = "";
+    int other = ways->data[0] != ways->control && !ways->data[1];
+    enum gw_status status;
+    if (config->cluster.interface[0])
+        status = gw_host_interface(config->cluster.interface, own, error);
+    else if (other)
+        return ways->data[0]->meet(host, error);
+    else
+        status = gw_host_towards(coordinator, own, error);
+    if (status == GW_OK)
+        snprintf(host, GW_ADDRESS_MAX, "%s", own);
+    return status;
 }
 
 enum gw_status gw_place_guard(const struct gw_config *config,

@@ -123,12 +123,14 @@ static enum gw_status print_all(const struct gw_plan_options *options,
     const struct gw_show show = {.out = stdout};
     const struct gw_config *config = options->config;
     struct gw_dataset *data = NULL;
-    const struct gw_transport_ops *transport =
-        gw_place_transport(config, error);
-    if (!transport)
-        return error->status;
-    gw_show_job(&show, options->file, config, transport->name);
-    enum gw_status status = open_data(config, &data, error);
+    struct gw_ways ways;
+    char why[256];
+    enum gw_status status =
+        gw_place_ways(config, &ways, why, sizeof why, error);
+    if (status != GW_OK)
+        return status;
+    gw_show_job(&show, options->file, config, &ways, why);
+    status = open_data(config, &data, error);
     if (status == GW_OK)
         status = print_model(config, data, begin, error);
     if (data)

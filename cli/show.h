@@ -36,11 +36,13 @@ struct gw_show {
 /* For a `show` of zeros: prints by `printer`, to what `fd` is. */
 void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd);
 
-/* The first lines: what was asked for, what was chosen, and why. */
+/* The first lines: what was asked for, what was chosen, and why; of the ways,
+   `why` as gw_ways_find has said it. */
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
-                 const char *transport);
+                 const struct gw_ways *ways,
+                 const char *why);
 
 /* `step` is the first one. */
 void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us);

@@ -154,15 +154,34 @@ static void print_commit(FILE *out,
         fputs(" (auto: nothing asks for whole steps)\n", out);
 }
 
+/* Between each two processes it is the first that leads there. */
+static void print_ways(FILE *out,
+                       const struct gw_config *config,
+                       const struct gw_ways *ways,
+                       const char *why)
+{
+    fprintf(out, COLUMN, "transport");
+    for (size_t i = 0; ways->data[i]; i++)
+        fprintf(out, "%s%s", i ? ", else " : "", ways->data[i]->name);
+    if (strcmp(config->cluster.transport, "auto") != 0)
+        fputs(" (cluster.transport says so)\n", out);
+    else if (why[0])
+        fprintf(out, " (auto: %s)\n", why);
+    else
+        fputs(" (auto: between each two processes the first that leads "
+              "there)\n",
+              out);
+}
+
 /* ---- all of them ---- */
 
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
-                 const char *transport)
+                 const struct gw_ways *ways,
+                 const char *why)
 {
     FILE *out = show->out;
-    int automatic = strcmp(config->cluster.transport, "auto") == 0;
     struct gw_policy_plan plan = {.n = 0};
     /* it was checked with the job */
     gw_policy_plan_parse(config->cluster.policy, &plan, NULL);
@@ -172,9 +191,7 @@ void gw_show_job(const struct gw_show *show,
             "cluster", config->cluster.workers,
             gw_plural(config->cluster.workers), config->cluster.servers,
             gw_plural(config->cluster.servers));
-    fprintf(out, COLUMN "%s (%s)\n", "transport", transport,
-            automatic ? "auto: the first that works here"
-                      : "cluster.transport says so");
+    print_ways(out, config, ways, why);
     print_policy(out, config, &plan);
     print_commit(out, config, &plan);
     if (gw_config_splits_by_speed(config))

@@ -151,8 +151,9 @@ static const struct gw_config_key keys[] = {
              "ssp:S, async, stale-lr:N, dc-async, downpour:T, easgd:T, "
              "local:H or diloco:H, or one after the other as in \"sync until "
              "2000, local:16\""},
-    LIMITED(cluster.transport, "auto", "auto|tcp|sim",
-            "how bytes move; auto: the fastest between each two processes"),
+    LIMITED(cluster.transport, "auto", "auto|rdma|tcp|sim",
+            "how tensors move; auto: the fastest between each two processes; "
+            "with the coordinator everybody speaks tcp"),
     COUNT(cluster.port, "0", 0, 65535,
           "of the coordinator; 0: any that is free"),
     {KEY(cluster.interface, GW_TYPE_STRING), .fallback = "", .local = 1,

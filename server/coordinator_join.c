@@ -114,21 +114,38 @@ static int place_server(struct gw_coordinator *self,
     return 1;
 }
 
+/* Appends what fits. */
+static void append(char text[GW_ADDRESS_MAX], const char *more, size_t n)
+{
+    size_t used = strlen(text);
+    if (used + n < GW_ADDRESS_MAX) {
+        memcpy(text + used, more, n);
+        text[used + n] = '\0';
+    }
+}
+
 /*
  * A server that listens on every interface names none; others reach it where
- * this process sees it come from.
+ * this process sees it come from, over each of its transports.
  */
 static void place_address(struct gw_roster *who, const char *address)
 {
-    const char *port = strrchr(address, ':');
-    const char *seen = strrchr(who->peer->address, ':');
-    int any = strncmp(address, "0.0.0.0:", 8) == 0 ||
-              strncmp(address, "[::]:", 5) == 0;
-    if (any && port && seen)
-        snprintf(who->address, sizeof who->address, "%.*s%s",
-                 (int)(seen - who->peer->address), who->peer->address, port);
-    else
-        snprintf(who->address, sizeof who->address, "%s", address);
+    static const char *const any[] = {"0.0.0.0:", "[::]:"};
+    const char *seen = who->peer->address;
+    const char *port = strrchr(seen, ':');
+    size_t host = port ? (size_t)(port - seen) : 0;
+    who->address[0] = '\0';
+    while (*address) {
+        size_t skipped = 0;
+        for (size_t i = 0; host > 0 && i < sizeof any / sizeof *any; i++)
+            if (strncmp(address, any[i], strlen(any[i])) == 0)
+                skipped = strlen(any[i]) - 1;
+        if (skipped > 0)
+            append(who->address, seen, host);
+        else
+            append(who->address, address, skipped = 1);
+        address += skipped;
+    }
 }
 
 /* Shards are numbered by server, then by thread. 0 while one is missing. */

@@ -79,15 +79,9 @@ void gw_server_tell(struct gw_server *server,
 static void join(struct gw_server *server)
 {
     const struct gw_server_options *options = &server->options;
-    const char *address = gw_member_address(server->member);
-    char advertised[GW_ADDRESS_MAX];
-    if (options->advertise && options->advertise[0]) {
-        int bare = strchr(options->advertise, ':') != NULL;
-        snprintf(advertised, sizeof advertised,
-                 bare ? "[%.100s]%s" : "%.100s%s", options->advertise,
-                 strrchr(address, ':'));
-        address = advertised;
-    }
+    char address[GW_ADDRESS_MAX];
+    gw_member_advertise(server->member,
+                        options->advertise ? options->advertise : "", address);
     struct gw_message message = {
         .kind = GW_MESSAGE_JOIN,
         .join = {.role = GW_ROLE_SERVER,
@@ -537,6 +531,7 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
     struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->transport,
+        .data = options->data,
         .transport_config = {.interface = options->interface},
         .role = GW_ROLE_SERVER,
         .rank = GW_RANK_NONE,

@@ -20,7 +20,8 @@ struct gw_server;
 
 struct gw_server_options {
     struct gw_loop *loop;
-    const struct gw_transport_ops *transport;
+    const struct gw_transport_ops *transport;   /* to the coordinator */
+    const struct gw_transport_ops *const *data; /* see gw_member_options */
     const char *interface;   /* to bind, "" for the default */
     const char *coordinator; /* address to join */
     const char *listen;      /* address to listen on, port 0 for any */

@@ -16,6 +16,7 @@ libtransport_a_SOURCES = \
 	%D%/member.h \
 	%D%/member_peer.c \
 	%D%/member_state.h \
+	%D%/member_way.c \
 	%D%/remote.c \
 	%D%/remote.h \
 	%D%/sim.c \

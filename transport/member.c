@@ -124,6 +124,39 @@ static void on_tick(struct gw_timer *timer)
 
 /* ---- the member ---- */
 
+static void close_transports(struct gw_member *member)
+{
+    for (unsigned i = 0; i < member->ways; i++) {
+        struct gw_transport *one = member->way[i].transport;
+        if (one != member->transport)
+            one->ops->close(one);
+    }
+    if (member->transport)
+        member->transport->ops->close(member->transport);
+}
+
+static enum gw_status open_transports(struct gw_member *member,
+                                      const struct gw_member_options *options,
+                                      struct gw_error *error)
+{
+    const struct gw_transport_ops *const same[] = {options->transport, NULL};
+    const struct gw_transport_ops *const *data =
+        options->data ? options->data : same;
+    enum gw_status status = options->transport->open(
+        options->loop, &options->transport_config, &member->transport, error);
+    for (unsigned i = 0; i < GW_WAYS_MAX && data[i] && status == GW_OK; i++) {
+        struct gw_member_way *way = &member->way[i];
+        way->transport = member->transport;
+        if (data[i] != options->transport)
+            status = data[i]->open(options->loop, &options->transport_config,
+                                   &way->transport, error);
+        member->ways += status == GW_OK;
+    }
+    if (status != GW_OK)
+        close_transports(member);
+    return status;
+}
+
 enum gw_status gw_member_open(const struct gw_member_options *options,
                               struct gw_member **member_p,
                               struct gw_error *error)
@@ -131,8 +164,7 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
     struct gw_member *member = calloc(1, sizeof *member);
     if (!member)
         return gw_fail(error, GW_ENOMEM, "no memory for a member");
-    enum gw_status status = options->transport->open(
-        options->loop, &options->transport_config, &member->transport, error);
+    enum gw_status status = open_transports(member, options, error);
     if (status != GW_OK) {
         free(member);
         return status;
@@ -168,7 +200,7 @@ void gw_member_close(struct gw_member *member)
     gw_timer_stop(member->loop, &member->tick);
     while (member->peers)
         gw_peer_close(member->peers);
-    member->transport->ops->close(member->transport);
+    close_transports(member);
     gw_member_bury(member);
     free(member);
 }
@@ -213,25 +245,6 @@ uint64_t gw_member_paused_us_ago(const struct gw_member *member)
     if (!member->paused_us)
         return UINT64_MAX;
     return gw_loop_now(member->loop) - member->paused_us;
-}
-
-enum gw_status gw_member_listen(struct gw_member *member,
-                                const char *address,
-                                struct gw_error *error)
-{
-    struct gw_listener *listener;
-    enum gw_status status = member->transport->ops->listen(
-        member->transport, address, &member->acceptor, &listener, error);
-    if (status == GW_OK && !member->listener)
-        member->listener = listener;
-    return status;
-}
-
-const char *gw_member_address(const struct gw_member *member)
-{
-    if (!member->listener)
-        return "";
-    return member->transport->ops->listener_address(member->listener);
 }
 
 struct gw_peer *gw_member_peers(const struct gw_member *member)

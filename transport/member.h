@@ -30,6 +30,12 @@
 
 struct gw_member;
 
+/* A transport, and the peer's address there. */
+struct gw_peer_way {
+    struct gw_transport *transport;
+    char address[GW_ADDRESS_MAX];
+};
+
 /* One of the connections to a peer. */
 struct gw_peer_link {
     struct gw_peer *peer;
@@ -37,6 +43,7 @@ struct gw_peer_link {
     struct gw_link *link; /* NULL while there is none */
     int was_up;           /* the owner was told that it is up */
     uint32_t generation;
+    unsigned way; /* which of the peer's */
     struct gw_timer redial;
     uint64_t redial_us;
     struct gw_send heartbeat;
@@ -60,6 +67,8 @@ struct gw_peer {
     struct gw_peer_link *link;   /* [links] */
     char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
     char address[GW_ADDRESS_MAX];
+    struct gw_peer_way *way; /* [ways], of one that we dial; the best first */
+    unsigned ways;
     /* the members' own */
     struct gw_peer *next, **back;
     struct gw_peer *same; /* in its bucket of those that were admitted */
@@ -99,8 +108,9 @@ struct gw_member_handler {
                       const char *why);
     /*
      * GW_ETIMEOUT: nothing was heard for silence_us on any link. GW_EREFUSED,
-     * GW_EVERSION: the other side will not have us. GW_EUNREACHABLE: dialled
-     * for join_us without success. Told once until something is heard again.
+     * GW_EVERSION: the other side will not have us. GW_EUNSUPPORTED: over no
+     * transport that both have. GW_EUNREACHABLE: dialled for join_us without
+     * success. Told once until something is heard again.
      */
     void (*lost)(void *owner,
                  struct gw_peer *peer,
@@ -110,7 +120,10 @@ struct gw_member_handler {
 
 struct gw_member_options {
     struct gw_loop *loop;
-    const struct gw_transport_ops *transport;
+    const struct gw_transport_ops *transport; /* that everybody speaks */
+    /* Over which others dial us, the best first, ended by NULL; NULL: the same.
+     */
+    const struct gw_transport_ops *const *data;
     struct gw_transport_config transport_config;
     uint8_t role;
     uint32_t rank;                              /* or GW_RANK_NONE */
@@ -144,17 +157,33 @@ uint64_t gw_member_clock(const struct gw_member *member);
 /* Microseconds since this process last found that it had been paused. */
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
 
-/* As often as there are addresses to listen at, until gw_member_close. Errors:
-   of the transport's listen. */
+/*
+ * As often as there are addresses to listen at, until gw_member_close. With
+ * several transports on the same port of each; one of the better ones that
+ * cannot listen there is logged, and left out. Errors: of the last transport's
+ * listen.
+ */
 enum gw_status gw_member_listen(struct gw_member *member,
                                 const char *address,
                                 struct gw_error *error);
-/* Where it listened first, with the real port; "" if it does not. */
+
+/*
+ * Where it listened first, with the real port, for gw_member_dial of others: of
+ * each transport, the best first. `host`, if it is not "", stands for its own.
+ * "": it does not listen.
+ */
+void gw_member_advertise(const struct gw_member *member,
+                         const char *host,
+                         char text[GW_ADDRESS_MAX]);
+
+/* The same with its own host; lasts as long as the member. */
 const char *gw_member_address(const struct gw_member *member);
 
 /*
- * A peer that this side opens `links` links to, and keeps open. `expects`: its
- * incarnation, or 0. Errors: GW_ENOMEM, GW_EINVAL (address).
+ * A peer that this side opens `links` links to, and keeps open. Where its
+ * address names several transports, each link takes the best that works, and
+ * the next one when it breaks. `expects`: its incarnation, or 0. Errors:
+ * GW_ENOMEM, GW_EINVAL (address).
  */
 enum gw_status gw_member_dial(struct gw_member *member,
                               const char *address,

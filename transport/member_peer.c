@@ -92,6 +92,7 @@ void gw_member_bury(struct gw_member *member)
         struct gw_peer *peer = member->graveyard;
         member->graveyard = peer->next;
         gw_channel_free(&peer->channel);
+        free(peer->way);
         free(peer);
     }
 }
@@ -155,8 +156,9 @@ static enum gw_status dial_slot(struct gw_peer_link *slot,
         .expects = peer->incarnation,
         .version = PACKAGE_VERSION,
     };
-    enum gw_status status = member->transport->ops->dial(
-        member->transport, peer->address, &hello, &link_handler, slot,
+    const struct gw_peer_way *way = &peer->way[slot->way];
+    enum gw_status status = way->transport->ops->dial(
+        way->transport, way->address, &hello, &link_handler, slot,
         &peer->windows, &slot->link, error);
     if (status == GW_OK)
         return GW_OK;
@@ -202,6 +204,10 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
         if (!member->job)
             member->job = reply->job;
     }
+    if (reply && !peer->was_up &&
+        peer->way[slot->way].transport != member->transport)
+        gw_log_info(member->loop->log, "%s is reached over %s", peer->name,
+                    link->ops->name);
     slot->was_up = peer->was_up = 1;
     heard(peer);
     if (slot->index == 0)
@@ -211,7 +217,25 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
 
 static int is_final(enum gw_status status)
 {
-    return status == GW_EREFUSED || status == GW_EVERSION;
+    return status == GW_EREFUSED || status == GW_EVERSION ||
+           status == GW_EUNSUPPORTED;
+}
+
+/* What does not lead there, or breaks, is left for the next one: no time is
+   lost by trying it again. */
+static int
+take_next_way(struct gw_peer_link *slot, enum gw_status status, const char *why)
+{
+    struct gw_peer *peer = slot->peer;
+    if (slot->way + 1 >= peer->ways || status == GW_EREFUSED ||
+        status == GW_EVERSION)
+        return 0;
+    gw_log_warn(peer->member->loop->log, "%s: goes over %s instead of %s: %s",
+                peer->name, peer->way[slot->way + 1].transport->ops->name,
+                peer->way[slot->way].transport->ops->name, why);
+    slot->way++;
+    slot->redial_us = REDIAL_FIRST_US;
+    return 1;
 }
 
 static void
@@ -233,7 +257,9 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
     if (peer->closed || !peer->opener)
         return;
     uint64_t tried_us = gw_loop_now(member->loop) - peer->since_us;
-    if (is_final(status))
+    if (take_next_way(slot, status, why))
+        redial_later(slot);
+    else if (is_final(status))
         tell_lost(peer, status, why);
     else if (!peer->was_up && tried_us >= member->join_us)
         tell_lost(peer, GW_EUNREACHABLE, why);
@@ -332,8 +358,10 @@ give_up(struct gw_peer_link *slot, enum gw_status status, const char *why)
 {
     struct gw_peer *peer = slot->peer;
     break_slot(slot, status, why);
-    if (peer->opener && !peer->closed)
-        redial_later(slot);
+    if (!peer->opener || peer->closed)
+        return;
+    take_next_way(slot, status, why);
+    redial_later(slot);
 }
 
 void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
@@ -442,6 +470,14 @@ enum gw_status gw_member_dial(struct gw_member *member,
         return gw_fail(error, GW_ENOMEM, "no memory for a peer");
     peer->opener = 1;
     peer->owner = owner;
+    peer->way = calloc(GW_WAYS_MAX, sizeof *peer->way);
+    if (peer->way)
+        peer->ways = gw_member_ways_to(member, address, peer->way);
+    if (peer->ways == 0) {
+        gw_peer_close(peer);
+        return gw_fail(error, GW_EUNSUPPORTED,
+                       "it is reached by %s only, which is not here", address);
+    }
     for (unsigned i = 0; i < links; i++) {
         /* memory may come back, an address will not get better */
         if (dial_slot(&peer->link[i], error) == GW_EINVAL) {

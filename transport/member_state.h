@@ -1,8 +1,9 @@
 /*
- * Inside the members: what the two files share.
+ * Inside the members: what the files share.
  *
- *   member.c       this process: opening, listening, judging who logs in, time
+ *   member.c       this process: opening, judging who logs in, time
  *   member_peer.c  another process: its links, messages, frames and silence
+ *   member_way.c   over which transports they meet
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
@@ -11,10 +12,18 @@
 
 #define GW_MEMBER_BUCKETS 256
 
+/* A transport that others dial us over. */
+struct gw_member_way {
+    struct gw_transport *transport;
+    struct gw_listener *listener; /* the first; the transport closes all */
+};
+
 struct gw_member {
     struct gw_loop *loop;
     struct gw_transport *transport;
-    struct gw_listener *listener; /* the first; the transport closes all */
+    struct gw_member_way way[GW_WAYS_MAX]; /* [ways], the best first */
+    unsigned ways;
+    char address[GW_ADDRESS_MAX];
     struct gw_acceptor acceptor;
     const struct gw_member_handler *handler;
     void *owner;
@@ -33,6 +42,11 @@ struct gw_member {
 
 /* From tick to tick; a heartbeat is several of them. */
 uint64_t gw_member_tick_us(const struct gw_member *member);
+
+/* Of an address's ways those that are open here, the best first; how many. */
+unsigned gw_member_ways_to(const struct gw_member *member,
+                           const char *address,
+                           struct gw_peer_way way[GW_WAYS_MAX]);
 
 /* A peer without links, at the head of the member's list. NULL: no memory. */
 struct gw_peer *gw_peer_new(struct gw_member *member,

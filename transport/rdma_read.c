@@ -237,7 +237,7 @@ static void got_bye(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
         memcpy(why, bytes + 4, GW_RDMA_BYE_TEXT_MAX);
         gw_text_clean(why);
     }
-    gw_rdma_fail(link, GW_EREFUSED, why);
+    gw_rdma_fail(link, GW_EUNSUPPORTED, why);
 }
 
 /* ---- what came ---- */

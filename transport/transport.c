@@ -209,3 +209,47 @@ const struct gw_transport_ops *const gw_transports[] = {
     &gw_sim_transport,
     NULL,
 };
+
+/* In the order of preference; what does not work is said. */
+static enum gw_status
+choose_all(struct gw_ways *ways, char *why, size_t why_bytes)
+{
+    unsigned n = 0;
+    char reason[256];
+    why[0] = '\0';
+    for (size_t i = 0; gw_transports[i] && n < GW_WAYS_MAX; i++) {
+        const struct gw_transport_ops *ops = gw_transports[i];
+        size_t used = strlen(why);
+        if (strcmp(ops->name, "sim") == 0)
+            continue;
+        if (ops->probe(reason, sizeof reason) == GW_OK)
+            ways->data[n++] = ops;
+        else
+            snprintf(why + used, why_bytes - used, "%snot %s, %s",
+                     used ? "; " : "", ops->name, reason);
+    }
+    ways->data[n] = NULL;
+    return GW_OK;
+}
+
+enum gw_status gw_ways_find(const char *name,
+                            struct gw_ways *ways_p,
+                            char *why,
+                            size_t why_bytes,
+                            struct gw_error *error)
+{
+    struct gw_ways ways = {.control = &gw_tcp_transport};
+    const struct gw_transport_ops *only = gw_transport_find(name, error);
+    if (!only)
+        return error->status;
+    if (strcmp(name, "auto") == 0) {
+        choose_all(&ways, why, why_bytes);
+    } else {
+        if (strcmp(name, "sim") == 0)
+            ways.control = only;
+        ways.data[0] = only;
+        snprintf(why, why_bytes, "as the job says");
+    }
+    *ways_p = ways;
+    return GW_OK;
+}

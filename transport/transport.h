@@ -192,6 +192,27 @@ extern const struct gw_transport_ops *const gw_transports[];
 const struct gw_transport_ops *gw_transport_find(const char *name,
                                                  struct gw_error *error);
 
+#define GW_WAYS_MAX 2
+
+/* What a member speaks: with the coordinator, and where tensors go. */
+struct gw_ways {
+    const struct gw_transport_ops *control;
+    const struct gw_transport_ops *data[GW_WAYS_MAX + 1]; /* the best first;
+                                                             ended by NULL */
+};
+
+/*
+ * The ways of a job whose cluster.transport is `name`: everybody speaks tcp (or
+ * sim) with the coordinator; tensors go over the transport that is named, or
+ * with "auto" over every one that works here. `why`: what was chosen, and why
+ * not the others. GW_EUNSUPPORTED: the one that is named does not work here.
+ */
+enum gw_status gw_ways_find(const char *name,
+                            struct gw_ways *ways_p,
+                            char *why,
+                            size_t why_bytes,
+                            struct gw_error *error);
+
 /* Queues a frame. On a link that is not up: done(GW_ECLOSED) at once. */
 void gw_link_send(struct gw_link *link, struct gw_send *send);
 

@@ -68,6 +68,7 @@ static enum gw_status open_member(struct gw_client *client,
     struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->transport,
+        .data = options->data,
         .transport_config = {.interface = options->interface},
         .role = GW_ROLE_WORKER,
         .rank = options->rank,

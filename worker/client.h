@@ -32,7 +32,8 @@ struct gw_client;
 
 struct gw_client_options {
     struct gw_loop *loop; /* of this client alone; the caller closes it */
-    const struct gw_transport_ops *transport;
+    const struct gw_transport_ops *transport;   /* to the coordinator */
+    const struct gw_transport_ops *const *data; /* see gw_member_options */
     const char *interface;   /* to dial from, "" for the default */
     const char *coordinator; /* address to join */
     const char *host;        /* name of this host, for people */

@@ -1,0 +1,128 @@
+/*
+ * Ways: over which transport, and at which address, a peer is reached. A member
+ * that listens on several names them all, the one that it prefers first:
+ *
+ *   rdma://10.0.0.7:41001,10.0.0.7:41001
+ *
+ * What has no name is of the transport that everybody speaks.
+ */
+#include "config.h"
+
+#include "transport/member_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MARK "://"
+
+/* The entry's transport as this member has it open, NULL: it has not; and
+   where the address begins. */
+static struct gw_transport *transport_of(const struct gw_member *member,
+                                         const char *entry,
+                                         const char **address_p)
+{
+    const char *mark = strstr(entry, MARK);
+    *address_p = mark ? mark + strlen(MARK) : entry;
+    if (!mark)
+        return member->transport;
+    for (unsigned i = 0; i < member->ways; i++) {
+        const char *name = member->way[i].transport->ops->name;
+        if (strlen(name) == (size_t)(mark - entry) &&
+            strncmp(entry, name, strlen(name)) == 0)
+            return member->way[i].transport;
+    }
+    return NULL;
+}
+
+unsigned gw_member_ways_to(const struct gw_member *member,
+                           const char *address,
+                           struct gw_peer_way way[GW_WAYS_MAX])
+{
+    char list[GW_ADDRESS_MAX], *rest = list;
+    unsigned n = 0;
+    snprintf(list, sizeof list, "%s", address);
+    while (rest && n < GW_WAYS_MAX) {
+        const char *entry = strsep(&rest, ","), *plain;
+        way[n].transport = transport_of(member, entry, &plain);
+        snprintf(way[n].address, sizeof way[n].address, "%s", plain);
+        n += way[n].transport != NULL;
+    }
+    return n;
+}
+
+/* Adds a way to the list in `text`; a host that is not "" replaces its own. */
+static void append(char text[GW_ADDRESS_MAX],
+                   const struct gw_member *member,
+                   const struct gw_member_way *way,
+                   const char *host)
+{
+    const struct gw_transport_ops *ops = way->transport->ops;
+    const char *own = ops->listener_address(way->listener);
+    int plain = way->transport == member->transport;
+    size_t used = strlen(text), room = GW_ADDRESS_MAX - used;
+    used += (size_t)snprintf(text + used, room, "%s%s%s", used ? "," : "",
+                             plain ? "" : ops->name, plain ? "" : MARK);
+    if (used >= GW_ADDRESS_MAX)
+        return;
+    room = GW_ADDRESS_MAX - used;
+    if (host[0])
+        snprintf(text + used, room, strchr(host, ':') ? "[%s]%s" : "%s%s", host,
+                 strrchr(own, ':'));
+    else
+        snprintf(text + used, room, "%s", own);
+}
+
+void gw_member_advertise(const struct gw_member *member,
+                         const char *host,
+                         char text[GW_ADDRESS_MAX])
+{
+    text[0] = '\0';
+    for (unsigned i = 0; i < member->ways; i++)
+        if (member->way[i].listener)
+            append(text, member, &member->way[i], host);
+}
+
+/* The same port for all of them, where that can be had. */
+static enum gw_status listen_on(struct gw_member *member,
+                                struct gw_member_way *way,
+                                const char *address,
+                                struct gw_error *error)
+{
+    struct gw_listener *listener;
+    enum gw_status status = way->transport->ops->listen(
+        way->transport, address, &member->acceptor, &listener, error);
+    if (status == GW_OK && !way->listener)
+        way->listener = listener;
+    return status;
+}
+
+enum gw_status gw_member_listen(struct gw_member *member,
+                                const char *address,
+                                struct gw_error *error)
+{
+    struct gw_error why;
+    unsigned last = member->ways - 1;
+    enum gw_status status =
+        listen_on(member, &member->way[last], address, error);
+    if (status != GW_OK)
+        return status;
+    /* those of the file system are one transport's */
+    if (strncmp(address, "unix:", 5) == 0)
+        last = 0;
+    const struct gw_member_way *base = &member->way[last];
+    for (unsigned i = 0; i < last; i++) {
+        struct gw_member_way *way = &member->way[i];
+        const char *own =
+            base->transport->ops->listener_address(base->listener);
+        if (listen_on(member, way, own, &why) != GW_OK)
+            gw_log_info(member->loop->log, "not over %s: %s",
+                        way->transport->ops->name, why.text);
+    }
+    gw_member_advertise(member, "", member->address);
+    return GW_OK;
+}
+
+const char *gw_member_address(const struct gw_member *member)
+{
+    return member->address;
+}
