@@ -31,6 +31,7 @@ libserver_a_SOURCES = \
 	%D%/each.c \
 	%D%/exchange.c \
 	%D%/follow.c \
+	%D%/lend.c \
 	%D%/load.c \
 	%D%/manifest.c \
 	%D%/manifest.h \

@@ -296,4 +296,9 @@ enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error);
 void gw_load_close(struct gw_server *server);
 void gw_server_loaded(struct gw_server *server);
 
+/* lend.c: of the arrays that answers are sent from, as they are now. What
+   gw_shard_keep is to change is taken back before. */
+void gw_lend_arrays(struct gw_server *server);
+void gw_take_arrays_back(struct gw_server *server);
+
 #endif

@@ -509,6 +509,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
                                  server, &server->wants, error);
     if (status != GW_OK)
         return status;
+    gw_lend_arrays(server);
     gw_shard_begin(server->shard, state, server->clocks);
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         server->session[rank].clock = server->clocks[rank];

@@ -48,12 +48,14 @@ static void go_over(struct gw_server *server)
     server->regime = next.regime;
     server->base_clock = next.clock;
     server->quorum.decided = 0;
+    gw_take_arrays_back(server);
     if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
                       &error) != GW_OK ||
         gw_switch_follow_rounds(server, &error) != GW_OK) {
         gw_server_finish(server, error.status, "%s", error.text);
         return;
     }
+    gw_lend_arrays(server);
     gw_shard_renumber(server->shard, next.clock);
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         server->session[rank].clock = next.clock;

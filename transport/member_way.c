@@ -126,3 +126,17 @@ const char *gw_member_address(const struct gw_member *member)
 {
     return member->address;
 }
+
+void gw_member_lend(struct gw_member *member, void *base, size_t bytes)
+{
+    for (unsigned i = 0; i < member->ways; i++)
+        member->way[i].transport->ops->lend(member->way[i].transport, base,
+                                            bytes);
+}
+
+void gw_member_take_back(struct gw_member *member, void *base)
+{
+    for (unsigned i = 0; i < member->ways; i++)
+        member->way[i].transport->ops->take_back(member->way[i].transport,
+                                                 base);
+}

@@ -97,9 +97,6 @@ static void lend(struct gw_transport *transport, void *base, size_t bytes)
     *lent =
         (struct gw_rdma_lent){.base = base, .bytes = bytes, .next = rdma->lent};
     rdma->lent = lent;
-    for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
-        for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
-            gw_rdma_domain_lend(of, lent);
 }
 
 static void take_back(struct gw_transport *transport, void *base)

@@ -343,14 +343,12 @@ int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
 struct gw_rdma_region *gw_rdma_domain_window(struct gw_rdma_domain *domain,
                                              uint32_t window);
 
-/* The lent region that has these bytes; NULL: there is none. */
+/* The region that has these bytes; of what was lent it is made at the first
+   call, for few peers get something of everything. NULL: there is none. */
 struct gw_rdma_region *
 gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n);
 
-/* Memory that was lent to the transport, from now on or no more. A region that
-   cannot be made is one that is not there. */
-void gw_rdma_domain_lend(struct gw_rdma_domain *domain,
-                         const struct gw_rdma_lent *lent);
+/* Memory that is not lent any more. */
 void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
                            const struct gw_rdma_lent *lent);
 

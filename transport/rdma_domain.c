@@ -152,20 +152,10 @@ int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
     domain->watch.closed = on_window_closed;
     domain->watch.owner = domain;
     gw_windows_watch(windows, &domain->watch);
-    for (struct gw_rdma_lent *one = domain->device->rdma->lent; one;
-         one = one->next)
-        gw_rdma_domain_lend(domain, one);
     return 1;
 }
 
 /* ---- lent memory ---- */
-
-void gw_rdma_domain_lend(struct gw_rdma_domain *domain,
-                         const struct gw_rdma_lent *lent)
-{
-    if (domain->windows)
-        region_new(domain, GW_WINDOW_NONE, lent->base, lent->bytes);
-}
 
 void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
                            const struct gw_rdma_lent *lent)
@@ -178,16 +168,25 @@ void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
         region_end(region);
 }
 
+static int holds(const void *base, size_t bytes, const void *at, size_t n)
+{
+    uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
+    return from >= begin && n <= bytes && from - begin <= bytes - n;
+}
+
+/* A window that is registered may be read from as well. */
 struct gw_rdma_region *
 gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
 {
-    uintptr_t at = (uintptr_t)bytes;
-    for (struct gw_rdma_region *one = domain->regions; one; one = one->next) {
-        uintptr_t base = (uintptr_t)one->base;
-        if (one->window == GW_WINDOW_NONE && at >= base && n <= one->bytes &&
-            at - base <= one->bytes - n)
+    for (struct gw_rdma_region *one = domain->regions; one; one = one->next)
+        if (holds(one->base, one->bytes, bytes, n) &&
+            (one->window == GW_WINDOW_NONE ||
+             one->state == GW_RDMA_REGION_READY))
             return one;
-    }
+    for (struct gw_rdma_lent *one = domain->device->rdma->lent; one;
+         one = one->next)
+        if (holds(one->base, one->bytes, bytes, n))
+            return region_new(domain, GW_WINDOW_NONE, one->base, one->bytes);
     return NULL;
 }
 
