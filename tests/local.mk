@@ -123,6 +123,15 @@ check_PROGRAMS += \
 	%D%/unit/test_wire
 LDADD += $(CMOCKA_LIBS)
 
+# those that need a real RDMA device: tests/rdma/check.sh runs them
+if HAVE_RDMA
+GW_RDMA_TESTS = %D%/rdma/test_hostile_rdma
+EXTRA_PROGRAMS += $(GW_RDMA_TESTS)
+check_DATA += $(GW_RDMA_TESTS)
+%C%_rdma_test_hostile_rdma_SOURCES = %D%/rdma/test_hostile_rdma.c \
+	%D%/rdma/hostile.c %D%/rdma/hostile.h $(GW_WORLD)
+endif
+
 # what tests of one kind share
 GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 	%D%/table/reference.c %D%/table/reference.h
