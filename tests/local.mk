@@ -125,11 +125,12 @@ LDADD += $(CMOCKA_LIBS)
 
 # those that need a real RDMA device: tests/rdma/check.sh runs them
 if HAVE_RDMA
-GW_RDMA_TESTS = %D%/rdma/test_hostile_rdma
+GW_RDMA_TESTS = %D%/rdma/test_hostile_rdma %D%/rdma/test_rdma
 EXTRA_PROGRAMS += $(GW_RDMA_TESTS)
 check_DATA += $(GW_RDMA_TESTS)
 %C%_rdma_test_hostile_rdma_SOURCES = %D%/rdma/test_hostile_rdma.c \
 	%D%/rdma/hostile.c %D%/rdma/hostile.h $(GW_WORLD)
+%C%_rdma_test_rdma_SOURCES = %D%/rdma/test_rdma.c $(GW_COUPLE)
 endif
 
 # what tests of one kind share

@@ -215,7 +215,7 @@ static void finish_close(struct gw_rdma_device *device)
 
 void gw_rdma_device_left(struct gw_rdma_device *device)
 {
-    if (device->closing && !device->domains)
+    if (device->closing && !device->domains && device->verbs)
         finish_close(device);
 }
 
