@@ -8,6 +8,21 @@
 
 #include "cli/host.h"
 
+/* Over a transport that is not everybody's, tensors leave loopback. */
+static enum gw_status guard_data(const struct gw_config *config,
+                                 const struct gw_ways *ways,
+                                 struct gw_error *error)
+{
+    char host[GW_ADDRESS_MAX], address[GW_ADDRESS_MAX + 4];
+    if (ways->data[0] == ways->control || ways->data[1])
+        return GW_OK;
+    enum gw_status status = ways->data[0]->meet(host, error);
+    if (status != GW_OK)
+        return status;
+    snprintf(address, sizeof address, "%s:0", host);
+    return gw_place_guard(config, address, error);
+}
+
 enum gw_status gw_place_ways(const struct gw_config *config,
                              struct gw_ways *ways_p,
                              char *why,
@@ -24,8 +39,10 @@ enum gw_status gw_place_ways(const struct gw_config *config,
             error, GW_EUSAGE,
             "cluster.transport: \"sim\" is for simulated jobs, these "
             "are processes; set it to auto, rdma or tcp");
-    *ways_p = ways;
-    return GW_OK;
+    status = guard_data(config, &ways, error);
+    if (status == GW_OK)
+        *ways_p = ways;
+    return status;
 }
 
 enum gw_status gw_place_host(const struct gw_config *config,

@@ -238,7 +238,7 @@ end_links(struct gw_rdma *rdma, struct ibv_device *device, const char *why)
             continue;
         }
         theirs = link->id->verbs;
-        gw_rdma_fail(link, GW_ECLOSED, why);
+        gw_rdma_fail(link, GW_EUNSUPPORTED, why);
         link = rdma->links; /* its owner may have closed others */
     }
     return theirs;

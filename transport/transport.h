@@ -71,6 +71,7 @@ struct gw_link_handler {
     /*
      * The link failed, or its dial did: every queued send has been given back
      * and `link` is gone after this call. Not called for gw_link_close.
+     * GW_EUNSUPPORTED: another one will fare no better.
      */
     void (*down)(struct gw_link *link, enum gw_status status, const char *why);
 };
