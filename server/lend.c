@@ -11,16 +11,12 @@ static void each_rank(struct gw_server *server,
         call(server, arrays[rank]);
 }
 
-static void each_array(struct gw_server *server,
-                       void (*call)(struct gw_server *server, float *array))
+/* Those that come and go with the policy. */
+static void each_copy(struct gw_server *server,
+                      void (*call)(struct gw_server *server, float *array))
 {
-    const struct gw_shard *shard = server->shard;
-    if (shard->hollow)
-        return;
-    call(server, shard->weights[0]);
-    call(server, shard->weights[1]);
-    each_rank(server, shard->given, call);
-    each_rank(server, shard->own, call);
+    each_rank(server, server->shard->given, call);
+    each_rank(server, server->shard->own, call);
 }
 
 static void lend(struct gw_server *server, float *array)
@@ -35,10 +31,14 @@ static void take_back(struct gw_server *server, float *array)
 
 void gw_lend_arrays(struct gw_server *server)
 {
-    each_array(server, lend);
+    if (server->shard->hollow)
+        return;
+    lend(server, server->shard->weights[0]);
+    lend(server, server->shard->weights[1]);
+    each_copy(server, lend);
 }
 
-void gw_take_arrays_back(struct gw_server *server)
+void gw_take_copies_back(struct gw_server *server)
 {
-    each_array(server, take_back);
+    each_copy(server, take_back);
 }

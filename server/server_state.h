@@ -297,8 +297,8 @@ void gw_load_close(struct gw_server *server);
 void gw_server_loaded(struct gw_server *server);
 
 /* lend.c: of the arrays that answers are sent from, as they are now. What
-   gw_shard_keep is to change is taken back before. */
+   gw_shard_keep may drop is taken back before: no answer is on its way then. */
 void gw_lend_arrays(struct gw_server *server);
-void gw_take_arrays_back(struct gw_server *server);
+void gw_take_copies_back(struct gw_server *server);
 
 #endif

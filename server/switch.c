@@ -48,7 +48,7 @@ static void go_over(struct gw_server *server)
     server->regime = next.regime;
     server->base_clock = next.clock;
     server->quorum.decided = 0;
-    gw_take_arrays_back(server);
+    gw_take_copies_back(server);
     if (gw_shard_keep(server->shard, next.regime.arrays, next.regime.optimizer,
                       &error) != GW_OK ||
         gw_switch_follow_rounds(server, &error) != GW_OK) {

@@ -169,7 +169,12 @@ static enum gw_status dial_slot(struct gw_peer_link *slot,
 
 static void redial(struct gw_timer *timer)
 {
-    dial_slot(timer->owner, NULL);
+    struct gw_peer_link *slot = timer->owner;
+    struct gw_error error;
+    if (dial_slot(slot, &error) != GW_EINVAL)
+        return;
+    gw_timer_stop(slot->peer->member->loop, &slot->redial);
+    tell_lost(slot->peer, GW_EUNREACHABLE, error.text);
 }
 
 static void redial_later(struct gw_peer_link *slot)
@@ -228,7 +233,7 @@ take_next_way(struct gw_peer_link *slot, enum gw_status status, const char *why)
 {
     struct gw_peer *peer = slot->peer;
     if (slot->way + 1 >= peer->ways || status == GW_EREFUSED ||
-        status == GW_EVERSION)
+        status == GW_EVERSION || status == GW_EAGAIN)
         return 0;
     gw_log_warn(peer->member->loop->log, "%s: goes over %s instead of %s: %s",
                 peer->name, peer->way[slot->way + 1].transport->ops->name,

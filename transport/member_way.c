@@ -50,36 +50,45 @@ unsigned gw_member_ways_to(const struct gw_member *member,
     return n;
 }
 
-/* Adds a way to the list in `text`; a host that is not "" replaces its own. */
-static void append(char text[GW_ADDRESS_MAX],
-                   const struct gw_member *member,
-                   const struct gw_member_way *way,
-                   const char *host)
+/* Writes a way as others are to read it; a host that is not "" replaces its
+   own. Returns its length, also where there is no room. */
+static size_t print_way(char *text,
+                        size_t room,
+                        const struct gw_member *member,
+                        const struct gw_member_way *way,
+                        const char *host)
 {
     const struct gw_transport_ops *ops = way->transport->ops;
     const char *own = ops->listener_address(way->listener);
+    const char *port = host[0] ? strrchr(own, ':') : "";
     int plain = way->transport == member->transport;
-    size_t used = strlen(text), room = GW_ADDRESS_MAX - used;
-    used += (size_t)snprintf(text + used, room, "%s%s%s", used ? "," : "",
-                             plain ? "" : ops->name, plain ? "" : MARK);
-    if (used >= GW_ADDRESS_MAX)
-        return;
-    room = GW_ADDRESS_MAX - used;
-    if (host[0])
-        snprintf(text + used, room, strchr(host, ':') ? "[%s]%s" : "%s%s", host,
-                 strrchr(own, ':'));
-    else
-        snprintf(text + used, room, "%s", own);
+    int bare = strchr(host, ':') && host[0] != '[';
+    return (size_t)snprintf(text, room, "%s%s%s%s%s%s", plain ? "" : ops->name,
+                            plain ? "" : MARK, bare ? "[" : "",
+                            host[0] ? host : own, bare ? "]" : "", port);
 }
 
+/* Where there is no room for all of them, the best are left out. */
 void gw_member_advertise(const struct gw_member *member,
                          const char *host,
                          char text[GW_ADDRESS_MAX])
 {
+    size_t used = 0;
     text[0] = '\0';
-    for (unsigned i = 0; i < member->ways; i++)
-        if (member->way[i].listener)
-            append(text, member, &member->way[i], host);
+    for (unsigned i = member->ways; i-- > 0;) {
+        const struct gw_member_way *way = &member->way[i];
+        char one[GW_ADDRESS_MAX + 8];
+        if (!way->listener)
+            continue;
+        size_t n = print_way(one, sizeof one - 1, member, way, host);
+        if (used + n + 2 > GW_ADDRESS_MAX)
+            continue;
+        if (used > 0)
+            one[n++] = ',';
+        memmove(text + n, text, used + 1);
+        memcpy(text, one, n);
+        used += n;
+    }
 }
 
 /* The same port for all of them, where that can be had. */

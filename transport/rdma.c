@@ -90,6 +90,9 @@ static void lend(struct gw_transport *transport, void *base, size_t bytes)
 {
     struct gw_rdma *rdma = rdma_of(transport);
     struct gw_rdma_lent *lent = calloc(1, sizeof *lent);
+    for (struct gw_rdma_lent *one = rdma->lent; one; one = one->next)
+        if (one->base == base)
+            bytes = 0; /* as it is */
     if (!lent || bytes == 0) {
         free(lent); /* its payloads are registered one by one */
         return;
@@ -240,7 +243,7 @@ void gw_rdma_fail(struct gw_rdma_link *link,
     if (link->state == GW_RDMA_CLOSED)
         return;
     /* a stranger that never logged in has no owner to be told */
-    int owned = !link->listener || link->state == GW_RDMA_UP;
+    int owned = !link->listener || link->owned;
     detach(link);
     if (owned)
         link->base.handler->down(&link->base, status, why);

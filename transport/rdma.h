@@ -105,6 +105,8 @@ struct gw_rdma_device {
     struct gw_rdma *rdma;
     struct gw_rdma_device *next;
     struct ibv_device *device;
+    struct rdma_cm_id
+        *anchor; /* librdmacm keeps its context while it is there */
     struct ibv_context *verbs;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
@@ -220,6 +222,7 @@ struct gw_rdma_link {
     struct gw_hello hello;
     struct gw_work resolve;
     int resolving;
+    int owned;   /* acceptor's side: somebody has taken it */
     int refused; /* the reply said so; nothing else is to come */
     char address[GW_ADDRESS_MAX];
     struct gw_places *found;
@@ -299,9 +302,10 @@ void gw_rdma_handle_gone(struct gw_rdma *rdma);
 
 /* ---- rdma_device.c ---- */
 
-/* This transport's context of a device, opened at the first call. */
+/* This transport's context of the device that an id is bound to, opened at the
+   first call. */
 enum gw_status gw_rdma_device_get(struct gw_rdma *rdma,
-                                  struct ibv_device *device,
+                                  struct rdma_cm_id *id,
                                   struct gw_rdma_device **device_p,
                                   struct gw_error *error);
 /* At once, or with its last domain. */
@@ -319,9 +323,11 @@ int gw_rdma_device_poll(struct gw_rdma_device *device);
 /* Asks to be woken by the next completion. */
 void gw_rdma_device_arm(struct gw_rdma_device *device);
 
-/* It is gone, or as good as gone: ends every link on it, and lets go of it. */
+/* It is gone, or as good as gone: ends every link on it, and lets go of it.
+   `theirs`: librdmacm's context of it, if there is no device of ours. */
 void gw_rdma_device_lost(struct gw_rdma *rdma,
                          struct ibv_device *device,
+                         struct ibv_context *theirs,
                          const char *why);
 
 /* ---- rdma_domain.c ---- */

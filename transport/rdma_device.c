@@ -78,15 +78,14 @@ static void on_event(uv_poll_t *poll, int status, int events)
     int fatal = 0;
     (void)status, (void)events;
     while (!fatal && ibv_get_async_event(device->verbs, &event) == 0) {
-        fatal = event.event_type == IBV_EVENT_DEVICE_FATAL ||
-                event.event_type == IBV_EVENT_CQ_ERR;
+        fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
         gw_log_debug(device->rdma->base.loop->log, "device %s: %s",
                      ibv_get_device_name(device->device),
                      ibv_event_type_str(event.event_type));
         ibv_ack_async_event(&event);
     }
     if (fatal)
-        gw_rdma_device_lost(device->rdma, device->device,
+        gw_rdma_device_lost(device->rdma, device->device, NULL,
                             "the RDMA device failed, or was taken away");
 }
 
@@ -104,10 +103,35 @@ watch(struct gw_rdma_device *device, uv_poll_t *poll, int fd, uv_poll_cb call)
     return 0;
 }
 
+/* An id of our own on the device: while it is there, librdmacm's context of the
+   device is, whoever else comes and goes. */
+static int drop_anchor(struct gw_rdma_device *device, struct rdma_cm_id *like)
+{
+    struct sockaddr_storage at;
+    struct sockaddr *own = rdma_get_local_addr(like);
+    if (own->sa_family == AF_INET6) {
+        memcpy(&at, own, sizeof(struct sockaddr_in6));
+        ((struct sockaddr_in6 *)&at)->sin6_port = 0;
+    } else {
+        memcpy(&at, own, sizeof(struct sockaddr_in));
+        ((struct sockaddr_in *)&at)->sin_port = 0;
+    }
+    if (rdma_create_id(device->rdma->channel, &device->anchor, NULL,
+                       RDMA_PS_TCP) != 0) {
+        device->anchor = NULL;
+        return -1;
+    }
+    return rdma_bind_addr(device->anchor, (struct sockaddr *)&at);
+}
+
 static enum gw_status open_device(struct gw_rdma_device *device,
+                                  struct rdma_cm_id *id,
                                   struct gw_error *error)
 {
     const char *name = ibv_get_device_name(device->device);
+    if (drop_anchor(device, id) != 0 || !device->anchor->verbs)
+        return gw_fail(error, GW_EIO, "cannot bind to RDMA device %s: %s", name,
+                       strerror(errno));
     device->verbs = ibv_open_device(device->device);
     if (!device->verbs)
         return gw_fail(error, GW_EIO, "cannot open RDMA device %s: %s", name,
@@ -136,22 +160,26 @@ static void on_closed(uv_handle_t *handle)
 
 static void let_go(struct gw_rdma_device *device)
 {
+    if (device->anchor)
+        rdma_destroy_id(device->anchor);
     if (device->cq)
         ibv_destroy_cq(device->cq);
     if (device->channel)
         ibv_destroy_comp_channel(device->channel);
     if (device->verbs)
         ibv_close_device(device->verbs);
+    device->anchor = NULL;
     device->cq = NULL;
     device->channel = NULL;
     device->verbs = NULL;
 }
 
 enum gw_status gw_rdma_device_get(struct gw_rdma *rdma,
-                                  struct ibv_device *device,
+                                  struct rdma_cm_id *id,
                                   struct gw_rdma_device **device_p,
                                   struct gw_error *error)
 {
+    struct ibv_device *device = id->verbs->device;
     struct gw_rdma_device *self = rdma->devices;
     while (self && self->device != device)
         self = self->next;
@@ -166,7 +194,7 @@ enum gw_status gw_rdma_device_get(struct gw_rdma *rdma,
         return gw_fail(error, GW_ENOMEM, "no memory for an RDMA device");
     self->rdma = rdma;
     self->device = device;
-    enum gw_status status = open_device(self, error);
+    enum gw_status status = open_device(self, id, error);
     if (status == GW_OK &&
         watch(self, &self->completions, self->channel->fd, on_completion) != 0)
         status = gw_fail(error, GW_EIO, "cannot watch an RDMA device");
@@ -225,33 +253,32 @@ void gw_rdma_device_close(struct gw_rdma_device *device)
     gw_rdma_device_left(device);
 }
 
-/* Those of its links that are there when it begins: more cannot come. */
-static struct ibv_context *
-end_links(struct gw_rdma *rdma, struct ibv_device *device, const char *why)
+static int is_on(const struct rdma_cm_id *id, const struct ibv_device *device)
 {
-    struct ibv_context *theirs = NULL;
+    return id && id->verbs && id->verbs->device == device;
+}
+
+/* Those of its links that are there when it begins: more cannot come. */
+static void end_links(struct gw_rdma *rdma,
+                      const struct ibv_device *device,
+                      const char *why)
+{
     struct gw_rdma_link *link = rdma->links;
     while (link) {
-        if (!link->id || !link->id->verbs ||
-            link->id->verbs->device != device) {
+        if (!is_on(link->id, device)) {
             link = link->next;
             continue;
         }
-        theirs = link->id->verbs;
         gw_rdma_fail(link, GW_EUNSUPPORTED, why);
         link = rdma->links; /* its owner may have closed others */
     }
-    return theirs;
 }
 
-static struct ibv_context *end_listeners(struct gw_rdma *rdma,
-                                         struct ibv_device *device)
+static void end_listeners(struct gw_rdma *rdma, const struct ibv_device *device)
 {
-    struct ibv_context *theirs = NULL;
     for (struct gw_listener *one = rdma->listeners; one; one = one->next) {
-        if (!one->id || !one->id->verbs || one->id->verbs->device != device)
+        if (!is_on(one->id, device))
             continue;
-        theirs = one->id->verbs;
         rdma_destroy_id(one->id);
         one->id = NULL;
         gw_log_warn(rdma->base.loop->log,
@@ -259,26 +286,26 @@ static struct ibv_context *end_listeners(struct gw_rdma *rdma,
                     "taken away",
                     one->address);
     }
-    return theirs;
 }
 
 void gw_rdma_device_lost(struct gw_rdma *rdma,
                          struct ibv_device *device,
+                         struct ibv_context *theirs,
                          const char *why)
 {
     struct gw_rdma_device *own = rdma->devices;
     while (own && own->device != device)
         own = own->next;
-    if (own)
+    if (own) {
         own->closing = 1;
-    struct ibv_context *theirs = end_links(rdma, device, why);
-    struct ibv_context *listened = end_listeners(rdma, device);
-    if (listened)
-        theirs = listened;
+        theirs = own->anchor->verbs;
+    }
+    if (theirs) /* while somebody's id still holds it */
+        cut_off(theirs);
+    end_links(rdma, device, why);
+    end_listeners(rdma, device);
     if (own)
         gw_rdma_device_left(own);
-    if (theirs)
-        cut_off(theirs);
 }
 
 /* ---- room ---- */
@@ -289,6 +316,8 @@ enum gw_status gw_rdma_device_reserve(struct gw_rdma_device *device,
     int wanted = device->cq_used + LINK_COMPLETIONS;
     if (wanted > device->cq_room) {
         int failed = ibv_resize_cq(device->cq, 2 * wanted);
+        if (failed)
+            failed = ibv_resize_cq(device->cq, wanted);
         if (failed)
             return gw_fail(error, GW_ENOMEM,
                            "RDMA device %s has no room for the completions of "

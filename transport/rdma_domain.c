@@ -64,6 +64,8 @@ static void done_register(struct gw_work *work)
     struct gw_rdma_domain *domain = region->domain;
     struct gw_rdma *rdma = domain->device->rdma;
     domain->busy--;
+    for (struct gw_rdma_link *one = domain->links; one; one = one->beside)
+        gw_rdma_make_dirty(one);
     if (region->orphan) {
         free_region(region);
         free_if_left(domain);
@@ -71,8 +73,6 @@ static void done_register(struct gw_work *work)
         return;
     }
     region->state = region->mr ? GW_RDMA_REGION_READY : GW_RDMA_REGION_FAILED;
-    for (struct gw_rdma_link *one = domain->links; one; one = one->beside)
-        gw_rdma_make_dirty(one);
     gw_rdma_handle_gone(rdma);
 }
 
@@ -245,6 +245,23 @@ static void free_if_left(struct gw_rdma_domain *domain)
     gw_rdma_device_left(device);
 }
 
+static int serves_windows(const struct gw_rdma_domain *domain)
+{
+    for (const struct gw_rdma_link *one = domain->links; one; one = one->beside)
+        if (domain->windows && one->base.windows == domain->windows)
+            return 1;
+    return 0;
+}
+
+static void unbind(struct gw_rdma_domain *domain)
+{
+    if (domain->windows)
+        gw_windows_unwatch(domain->windows, &domain->watch);
+    domain->windows = NULL;
+    while (domain->regions)
+        region_end(domain->regions);
+}
+
 void gw_rdma_domain_put(struct gw_rdma_link *link)
 {
     struct gw_rdma_domain *domain = link->domain;
@@ -256,12 +273,8 @@ void gw_rdma_domain_put(struct gw_rdma_link *link)
     while (*at != link)
         at = &(*at)->beside;
     *at = link->beside;
-    if (domain->links)
-        return;
-    if (domain->windows)
-        gw_windows_unwatch(domain->windows, &domain->watch);
-    domain->windows = NULL;
-    while (domain->regions)
-        region_end(domain->regions);
+    /* who claims the same, but has not logged in, does not keep them */
+    if (!serves_windows(domain))
+        unbind(domain);
     free_if_left(domain);
 }

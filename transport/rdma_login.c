@@ -28,6 +28,10 @@
 #define RNR_RETRIES 7
 #define ACK_TIMEOUT 14
 
+/* Of librdmacm, before the rest of the loop has its turn: strangers make them.
+ */
+#define EVENTS_OF_TURN 8
+
 /* What the workaround in librdmacm's own ucma_modify_qp_rtr masks, too: bits
    that some kernels set and verbs does not know. */
 #define STRAY_BITS 0xe00000
@@ -142,7 +146,7 @@ static enum gw_status make_device_side(struct gw_rdma_link *link,
 {
     struct gw_rdma_device *device;
     enum gw_status status =
-        gw_rdma_device_get(link->rdma, link->id->verbs->device, &device, error);
+        gw_rdma_device_get(link->rdma, link->id, &device, error);
     if (status == GW_OK)
         status = gw_rdma_device_reserve(device, error);
     if (status != GW_OK)
@@ -353,13 +357,11 @@ void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
         refuse(link, &reply);
         return;
     }
+    link->owned = 1; /* by the acceptor: what fails now is told to it */
     gw_rdma_get_ring(link, bytes + GW_HELLO_BYTES);
-    /* the acceptor has taken the link: what fails now is told to it */
     if ((link->base.windows &&
          !gw_rdma_domain_bind(link->domain, link->base.windows)) ||
         !let_write(link)) {
-        link->rdma->greetings--;
-        link->state = GW_RDMA_UP;
         gw_rdma_fail(link, GW_ECLOSED,
                      "connected before the connection that it replaces ended");
         return;
@@ -457,12 +459,16 @@ static void connecting_failed(struct gw_rdma_link *link,
         gw_rdma_fail(link, GW_EUNREACHABLE, why);
 }
 
-/* What came before the end is taken before it is told. */
+/* What came before the end is taken before it is told: all that has completed
+   by now, and not what others go on sending. */
 static void disconnected(struct gw_rdma_link *link)
 {
     struct gw_rdma *rdma = link->rdma;
     uint32_t serial = link->serial;
-    while (link->domain && gw_rdma_device_poll(link->domain->device) > 0) {
+    int left = link->domain ? link->domain->device->cq_used : 0;
+    while (left > 0 && link->domain) {
+        int n = gw_rdma_device_poll(link->domain->device);
+        left = n > 0 ? left - n : 0;
         link = gw_rdma_link_find(rdma, serial);
         if (!link)
             return;
@@ -507,7 +513,7 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
     struct greeting greeting = {.n = 0};
     struct gw_listener *listener =
         event->listen_id ? event->listen_id->context : NULL;
-    struct ibv_device *device = id->verbs ? id->verbs->device : NULL;
+    struct ibv_context *theirs = id->verbs;
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST &&
         event->param.conn.private_data &&
         event->param.conn.private_data_len >= sizeof greeting.bytes) {
@@ -518,8 +524,9 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
     rdma_ack_cm_event(event);
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
         accept_request(listener, id, &greeting);
-    else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL && device)
-        gw_rdma_device_lost(rdma, device, "the RDMA device was taken away");
+    else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL && theirs)
+        gw_rdma_device_lost(rdma, theirs->device, theirs,
+                            "the RDMA device was taken away");
     else if (type != RDMA_CM_EVENT_DEVICE_REMOVAL)
         link_event(id->context, type, number);
 }
@@ -527,6 +534,9 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
 void gw_rdma_on_connection(struct gw_rdma *rdma)
 {
     struct rdma_cm_event *event;
-    while (rdma->channel && rdma_get_cm_event(rdma->channel, &event) == 0)
+    for (int i = 0; i < EVENTS_OF_TURN && rdma->channel; i++) {
+        if (rdma_get_cm_event(rdma->channel, &event) != 0)
+            return;
         take_event(rdma, event);
+    }
 }

@@ -22,11 +22,24 @@
 /* So long, before libuv looks at everything else. */
 #define LOOK_US 10
 
+static void do_not_sleep(uv_idle_t *spin)
+{
+    (void)spin;
+}
+
+static void do_not_wait(struct gw_rdma *rdma)
+{
+    if (!uv_is_closing((uv_handle_t *)&rdma->spin))
+        uv_idle_start(&rdma->spin, do_not_sleep);
+}
+
 void gw_rdma_make_dirty(struct gw_rdma_link *link)
 {
     if (link->dirty || link->state != GW_RDMA_UP)
         return;
     link->dirty = 1;
+    /* who made it so may be called after our prepare */
+    do_not_wait(link->rdma);
     link->next_dirty = link->rdma->dirty;
     link->rdma->dirty = link;
 }
@@ -57,11 +70,6 @@ static int look(struct gw_rdma *rdma)
     if (n > 0)
         rdma->seen_us = gw_loop_now(rdma->base.loop);
     return n;
-}
-
-static void do_not_sleep(uv_idle_t *spin)
-{
-    (void)spin;
 }
 
 /* The next completion came, after the loop had armed and slept. */
@@ -102,7 +110,7 @@ static void on_prepare(uv_prepare_t *prepare)
         n = look(rdma); /* what came before it was armed tells nobody */
     }
     if (n > 0 || (rdma->devices && now < rdma->seen_us + rdma->spin_us))
-        uv_idle_start(&rdma->spin, do_not_sleep);
+        do_not_wait(rdma);
     else
         uv_idle_stop(&rdma->spin);
 }

@@ -13,8 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEEPALIVE_US 200000
-#define TELL         (GW_RDMA_DEPTH / 4)
+/* A link that waits is looked at so often, since what is queued behind may be
+   more urgent, and says that it is there after so many times. */
+#define STALL_US  10000
+#define KEEPALIVE 20
+#define TELL      (GW_RDMA_DEPTH / 4)
 
 /* A list of requests that is being made. */
 struct list {
@@ -85,7 +88,9 @@ close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
     out->requests += what.requests;
     out->bytes += what.bytes;
     out->unsignalled += what.requests;
-    if (out->unsignalled < GW_RDMA_SIGNAL)
+    /* a put is told as soon as it has left: the answer to it may come at once
+     */
+    if (out->unsignalled < GW_RDMA_SIGNAL && what.bytes == 0)
         return;
     last->send_flags |= IBV_SEND_SIGNALED;
     out->unsignalled = 0;
@@ -205,8 +210,8 @@ static int add_grants(struct list *list)
         if (!(link->in.wanted & 1u << i))
             continue;
         if (!window || window->id == GW_WINDOW_NONE) {
-            link->in.wanted &= (uint8_t) ~(1u << i); /* closed meanwhile */
-            continue;
+            gw_rdma_fail(link, GW_EPROTO, "asked for a window that has closed");
+            return 0;
         }
         struct gw_rdma_region *region =
             gw_rdma_domain_window(link->domain, window->id);
@@ -268,8 +273,10 @@ static void on_keepalive(struct gw_timer *timer)
     struct list list = {.link = link};
     if (!link->out.stalled)
         return;
-    gw_timer_start(link->rdma->base.loop, timer, KEEPALIVE_US);
-    if (link->out.next - link->out.first < GW_RDMA_SPARE / 2 &&
+    gw_timer_start(link->rdma->base.loop, timer, STALL_US);
+    gw_rdma_make_dirty(link);
+    if (link->out.stalled++ % KEEPALIVE == 0 &&
+        link->out.next - link->out.first < GW_RDMA_SPARE / 2 &&
         has_room(&list, 1)) {
         add_credit(&list);
         post(&list);
@@ -282,7 +289,7 @@ static void stall(struct gw_rdma_link *link)
         return;
     link->out.stalled = 1;
     link->timer.fire = on_keepalive;
-    gw_timer_start(link->rdma->base.loop, &link->timer, KEEPALIVE_US);
+    gw_timer_start(link->rdma->base.loop, &link->timer, STALL_US);
 }
 
 static void go_on(struct gw_rdma_link *link)

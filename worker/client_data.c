@@ -33,11 +33,18 @@ static unsigned link_of(const struct gw_client *client, uint32_t chunk)
 
 /* ---- out ---- */
 
+static void send_chunk(struct gw_client *client, uint32_t index);
+
 static void on_sent(struct gw_send *send, enum gw_status status)
 {
-    struct gw_client_chunk *chunk = send->owner;
+    struct gw_client *client = send->owner;
+    struct gw_client_chunk *chunk = &client->chunk[send->frame.chunk];
     (void)status; /* a broken link has what it lost sent again */
     chunk->sending = 0;
+    if (!chunk->due)
+        return;
+    chunk->due = 0;
+    send_chunk(client, send->frame.chunk);
 }
 
 /* Sends a chunk's gradient, or its seed; whole, and as often as it takes. */
@@ -48,6 +55,8 @@ static void send_chunk(struct gw_client *client, uint32_t index)
     struct gw_client_shard *shard = shard_of(client, index);
     int seed = chunk->seeding, empty = !seed && chunk->samples == 0;
     const float *arena = seed ? client->weights : client->gradients;
+    /* an answer may be here before the news that what it answers has left */
+    chunk->due = chunk->sending;
     if (chunk->sending || !gw_peer_is_up(shard->peer, link_of(client, index)))
         return;
     chunk->sending = 1;
@@ -68,7 +77,7 @@ static void send_chunk(struct gw_client *client, uint32_t index)
                        : (const uint8_t *)arena + place->arena_offset,
         .priority = BULK_PRIORITY,
         .done = on_sent,
-        .owner = chunk,
+        .owner = client,
     };
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PUSHED,
                    chunk->send.frame.length);
@@ -318,8 +327,7 @@ static int answers_chunk(const struct gw_client_chunk *chunk,
 {
     if (frame->flags & GW_FLAG_NOW)
         return chunk->pull != 0 && frame->clock == chunk->pull;
-    return chunk->want != 0 && !chunk->sending &&
-           frame->clock + 1 >= chunk->want;
+    return chunk->want != 0 && frame->clock + 1 >= chunk->want;
 }
 
 /* An answer must be what was asked for, in the place that was given for it. */

@@ -40,6 +40,7 @@ struct gw_client_chunk {
     uint32_t samples;
     uint8_t seeding; /* seed sent and not yet answered */
     uint8_t sending;
+    uint8_t due; /* to be sent, as soon as what is being sent has left */
     struct gw_send send; /* of the push or the seed */
 };
 
