@@ -14,6 +14,7 @@ EXTRA_DIST += %D%/configure.m4 .clang-format
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
 	%D%/fuzz/minute.sh \
+	%D%/rdma/check.sh \
 	%D%/run/bench.sh \
 	%D%/run/checkpoint.sh \
 	%D%/run/cli.sh \
@@ -30,7 +31,8 @@ dist_check_SCRIPTS += \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
-EXTRA_DIST += %D%/run/lib.sh
+EXTRA_DIST += %D%/run/lib.sh \
+	%D%/rdma/inside.sh %D%/rdma/machine.sh %D%/rdma/two.sh
 
 # what a test of whole programs needs beside the program
 EXTRA_PROGRAMS = %D%/run/junk
@@ -100,6 +102,7 @@ check_PROGRAMS += \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
 	%D%/unit/test_random \
+	%D%/unit/test_rdma_absent \
 	%D%/unit/test_remote \
 	%D%/unit/test_record \
 	%D%/unit/test_rounds \
@@ -155,6 +158,8 @@ GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
 GW_MODEL_SUBJECT = %D%/unit/model_subject.c %D%/unit/model_subject.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
+%C%_unit_test_rdma_absent_SOURCES = %D%/unit/test_rdma_absent.c \
+	transport/rdma_absent.c
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
@@ -266,6 +271,8 @@ check-quick:
 	$(MAKE) check TESTS="`$(GW_SELECT) 'style unit table' $(TESTS) | xargs`"
 check-run:
 	$(MAKE) check TESTS="`$(GW_SELECT) run $(TESTS) | xargs`"
+check-rdma:
+	$(MAKE) check TESTS="`echo $(TESTS) | tr ' ' '\n' | grep rdma/check.sh`"
 check-includes:
 	$(MAKE) check TESTS="`$(GW_SELECT) style $(TESTS) | xargs`"
 
@@ -307,7 +314,7 @@ check-seeds:
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_switch_seeds
 	GW_SIM_SEEDS=3000 $(MAKE) check TESTS=%D%/sim/test_deaths
 	GW_SIM_SEEDS=20000 $(MAKE) check TESTS=%D%/sim/test_seeds
-.PHONY: check-quick check-run check-includes check-format format
+.PHONY: check-quick check-run check-rdma check-includes check-format format
 .PHONY: check-sanitize check-asan check-tsan check-long check-seeds
 .PHONY: check-defects
 
@@ -372,11 +379,14 @@ check-fuzz:
 	@echo 'make check-fuzz needs libFuzzer: configure with --enable-fuzz CC=clang'
 	@exit 1
 endif
-clean-local: clean-fuzz
+clean-local: clean-fuzz clean-machine
 	rm -rf build-asan build-tsan build-fuzz
+# the kernel that tests/rdma/machine.sh has fetched
+clean-machine:
+	rm -rf rdma-machine
 clean-fuzz:
 	rm -rf %D%/fuzz/findings %D%/fuzz/learnt
-.PHONY: check-fuzz clean-fuzz fuzz-programs $(GW_FUZZ_RUNS)
+.PHONY: check-fuzz clean-fuzz clean-machine fuzz-programs $(GW_FUZZ_RUNS)
 
 $(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 $(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)

@@ -97,13 +97,15 @@ ok 'no queue pair is left'
 
 # ---- the device goes ----
 
-# removed: rdma link delete, and how long it takes.
+# removed: rdma link delete, and how long it takes: 0.3 s; an emulated machine
+# that shares its processors may take longer.
 removed() {
   before=$(now_ms)
   timeout 20 rdma link delete rxe0
   result=$?
-  echo "# deleted in $(($(now_ms) - before)) ms"
-  [ $result -eq 0 ] && [ $(($(now_ms) - before)) -lt 1000 ]
+  took=$(($(now_ms) - before))
+  echo "# deleted in $took ms"
+  [ $result -eq 0 ] && [ $took -lt 2000 ]
 }
 back() { rdma link add rxe0 type rxe netdev "${GW_LINK:-d0}"; }
 begin --set cluster.transport=rdma && removed && await 10 ended &&

@@ -10,8 +10,9 @@ tree="$scratch/a b" # a space in the path
 bin=$scratch/bin
 out=$scratch/out
 modules='libuv libprotobuf-c openblas libconfig jansson libisal libcrypto zlib
-cmocka'
-commands='autoreconf automake cc protoc-c clang-format-14 ctags gnuplot'
+cmocka librdmacm libibverbs'
+commands='autoreconf automake cc protoc-c clang-format-14 ctags gnuplot
+qemu-system-x86_64 busybox cpio modprobe rdma ib_write_bw'
 GW_DATA_DIR=$scratch/data
 export GW_DATA_DIR
 unset http_proxy https_proxy no_proxy CC

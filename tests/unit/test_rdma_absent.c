@@ -1,0 +1,65 @@
+/* A program that was built without rdma-core, whatever this build has: the
+   transport's stand-in is linked in the place of the transport. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "transport/transport.h"
+
+static void who_asks_for_it_is_told(void **state)
+{
+    struct gw_error error;
+    struct gw_ways ways;
+    char why[256];
+    (void)state;
+    assert_null(gw_transport_find("rdma", &error));
+    assert_int_equal(error.status, GW_EUNSUPPORTED);
+    assert_non_null(strstr(error.text, "built without rdma-core"));
+    assert_int_equal(gw_ways_find("rdma", &ways, why, sizeof why, &error),
+                     GW_EUNSUPPORTED);
+}
+
+static void auto_goes_by_tcp_and_says_why(void **state)
+{
+    struct gw_error error;
+    struct gw_ways ways;
+    char why[256];
+    (void)state;
+    assert_int_equal(gw_ways_find("auto", &ways, why, sizeof why, &error),
+                     GW_OK);
+    assert_string_equal(ways.control->name, "tcp");
+    assert_string_equal(ways.data[0]->name, "tcp");
+    assert_null(ways.data[1]);
+    assert_non_null(strstr(why, "not rdma, this program was built without"));
+}
+
+static void the_others_are_as_ever(void **state)
+{
+    struct gw_error error;
+    struct gw_ways ways;
+    char why[256];
+    (void)state;
+    assert_int_equal(gw_ways_find("tcp", &ways, why, sizeof why, &error),
+                     GW_OK);
+    assert_string_equal(ways.data[0]->name, "tcp");
+    assert_int_equal(gw_ways_find("sim", &ways, why, sizeof why, &error),
+                     GW_OK);
+    assert_string_equal(ways.control->name, "sim");
+    assert_int_equal(gw_ways_find("pigeon", &ways, why, sizeof why, &error),
+                     GW_EUNSUPPORTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_asks_for_it_is_told),
+        cmocka_unit_test(auto_goes_by_tcp_and_says_why),
+        cmocka_unit_test(the_others_are_as_ever),
+    };
+    return cmocka_run_group_tests_name("rdma absent", tests, NULL, NULL);
+}
