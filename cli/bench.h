@@ -58,8 +58,9 @@ struct gw_bench_options {
     uint32_t workers, servers, connections;
     uint32_t rounds;
     size_t sizes, size[GW_BENCH_SIZES_MAX];
-    int network, update; /* what to measure */
-    FILE *table, *json;  /* NULL: not asked for */
+    int network, put, update; /* what to measure */
+    int busy;                 /* the transport never sleeps */
+    FILE *table, *json;       /* NULL: not asked for */
 };
 
 /* One size. Made before the processes start, so they all have it. */

@@ -113,7 +113,7 @@ void gw_bench_print_head(const struct gw_bench_options *options)
         gw_plural(options->servers), options->connections,
         gw_plural(options->connections), options->optimizer->name,
         gw_update_isa(), method);
-    if (options->network)
+    if (options->network || options->put)
         fprintf(options->table,
                 "%10s  %-9s  %-9s  %-9s  %6s  %10s  %10s  %10s  %8s  %8s  %6s  "
                 "%6s\n",

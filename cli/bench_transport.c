@@ -182,10 +182,12 @@ wire_open(struct end *end, struct wire *wire, size_t bytes, uint8_t kind)
 
 static enum gw_status open_transport(struct end *end, struct gw_error *error)
 {
+    const struct gw_bench_options *options = end->child->what->options;
+    const struct gw_transport_config config = {.busy = options->busy};
     enum gw_status status = gw_loop_open_uv(&end->loop, error);
     if (status == GW_OK)
-        status = end->child->what->options->transport->open(
-            end->loop, NULL, &end->transport, error);
+        status = options->transport->open(end->loop, &config, &end->transport,
+                                          error);
     return status;
 }
 

@@ -24,17 +24,22 @@ static const size_t usual_sizes[] = {
 
 static void print_usage(void)
 {
-    puts("Usage: gradweir bench [network] [update] [OPTIONS]\n\n"
+    puts("Usage: gradweir bench [network] [put] [update] [OPTIONS]\n\n"
          "network: push, pull and push+pull between processes on this machine, "
          "beside\n"
-         "plain sockets. update: a server's reduce and update, beside a += b. "
-         "Neither\n"
-         "word: both.\n\n"
+         "plain sockets. put: of those the transport's rows alone, to set "
+         "beside "
+         "other\n"
+         "programs. update: a server's reduce and update, beside a += b. "
+         "Without a\n"
+         "word: network and update.\n\n"
          "  --sizes LIST        bytes per worker, such as 4KiB,64MiB\n"
          "  --workers N         1\n"
          "  --servers N         1\n"
          "  --connections N     between two processes, 1\n"
          "  --transport NAME    auto\n"
+         "  --busy              the transport looks for what comes, and never "
+         "sleeps\n"
          "  --optimizer NAME    on the servers, momentum\n"
          "  --rounds N          how often each row gets its turn, 10\n"
          "  --json FILE         one object per row, appended; - for standard "
@@ -70,6 +75,8 @@ static int takes_part(const struct contest *contest,
                       enum gw_bench_path path,
                       enum gw_bench_op op)
 {
+    if (!contest->what.options->network)
+        return path == GW_BENCH_TRANSPORT;
     if (path == GW_BENCH_TRAINING)
         return op != GW_BENCH_PUSH;
     return path != GW_BENCH_PING_PONG ||
@@ -184,7 +191,7 @@ static enum gw_status print_row(struct contest *contest,
                                 struct gw_error *error)
 {
     struct gw_bench_row *row = &contest->row[path][op];
-    if (!is_limit(path))
+    if (!is_limit(path) && contest->what.options->network)
         row->ratio =
             gw_bench_ratio(row, &contest->row[limit_of(contest, path)][op]);
     return gw_bench_print_row(contest->what.options, row, error);
@@ -248,10 +255,13 @@ static enum gw_status
 run_size(struct contest *contest, uint64_t *errors_p, struct gw_error *error)
 {
     const struct gw_bench_case *what = &contest->what;
-    enum gw_status status = gw_bench_bare_open(what, &contest->bare, error);
+    int others = what->options->network;
+    enum gw_status status = GW_OK;
+    if (others)
+        status = gw_bench_bare_open(what, &contest->bare, error);
     if (status == GW_OK)
         status = gw_bench_transport_open(what, &contest->transport, error);
-    if (status == GW_OK)
+    if (status == GW_OK && others)
         status = gw_bench_training_open(what, &contest->training, error);
     if (status == GW_OK)
         status = each_row(contest, open_row, error);
@@ -392,6 +402,7 @@ enum option_id {
     SERVERS,
     CONNECTIONS,
     TRANSPORT,
+    BUSY,
     OPTIMIZER,
     ROUNDS_OPTION,
     JSON,
@@ -425,6 +436,9 @@ static enum gw_status set_option(int option,
                            "bench: --transport sim has no real time to "
                            "measure");
         return options->transport ? GW_OK : error->status;
+    case BUSY:
+        options->busy = 1;
+        return GW_OK;
     case OPTIMIZER:
         return read_optimizer(optarg, options, error);
     default:
@@ -441,14 +455,16 @@ static enum gw_status read_words(int argc,
     for (int i = optind; i < argc; i++) {
         if (strcmp(argv[i], "network") == 0)
             options->network = 1;
+        else if (strcmp(argv[i], "put") == 0)
+            options->put = 1;
         else if (strcmp(argv[i], "update") == 0)
             options->update = 1;
         else
             return gw_fail(error, GW_EUSAGE,
-                           "bench: measures network or update, not %s",
+                           "bench: measures network, put or update, not %s",
                            argv[i]);
     }
-    if (!options->network && !options->update)
+    if (!options->network && !options->put && !options->update)
         options->network = options->update = 1;
     return GW_OK;
 }
@@ -469,7 +485,7 @@ run(struct gw_bench_options *options, const char *json, struct gw_error *error)
     if (status != GW_OK)
         return status;
     gw_bench_print_head(options);
-    if (options->network)
+    if (options->network || options->put)
         status = run_network(options, error);
     if (status == GW_OK && options->update)
         status = gw_bench_update(options, error);
@@ -488,6 +504,7 @@ enum gw_exit gw_cmd_bench(int argc, char **argv)
         {"servers", required_argument, NULL, SERVERS},
         {"connections", required_argument, NULL, CONNECTIONS},
         {"transport", required_argument, NULL, TRANSPORT},
+        {"busy", no_argument, NULL, BUSY},
         {"optimizer", required_argument, NULL, OPTIMIZER},
         {"rounds", required_argument, NULL, ROUNDS_OPTION},
         {"json", required_argument, NULL, JSON},

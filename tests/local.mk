@@ -234,7 +234,8 @@ endif
 
 # Measuring programs: run by hand, on a quiet machine.
 EXTRA_DIST += %D%/perf/ddp.py %D%/perf/jobs.py %D%/perf/netlab.py \
-	%D%/perf/predicted.py %D%/perf/slowed.py %D%/perf/straggled.py \
+	%D%/perf/predicted.py %D%/perf/rdma.sh %D%/perf/slowed.py \
+	%D%/perf/straggled.py \
 	docs/studies/prediction.md
 GW_BENCHES = \
 	%D%/perf/bench_model
@@ -254,12 +255,16 @@ bench-predicted: gradweir$(EXEEXT)
 if HAVE_CMOCKA
 EXTRA_PROGRAMS += %D%/perf/straggled
 %C%_perf_straggled_SOURCES = %D%/perf/straggled.c $(GW_CLUSTER)
+bench-rdma: gradweir$(EXEEXT)
+	GW_BUILDDIR='$(abs_top_builddir)' GW_SRCDIR='$(abs_top_srcdir)' \
+	  bash '$(srcdir)/tests/rdma/machine.sh' -t 600 -- \
+	  sh '$(abs_top_srcdir)/tests/perf/rdma.sh'
 bench-straggled: gradweir$(EXEEXT) %D%/perf/straggled$(EXEEXT)
 	python3 $(srcdir)/tests/perf/straggled.py \
 	  --gradweir ./gradweir$(EXEEXT) \
 	  --simulator %D%/perf/straggled$(EXEEXT)
 endif
-.PHONY: bench bench-predicted bench-programs bench-slowed bench-straggled
+.PHONY: bench bench-rdma bench-predicted bench-programs bench-slowed bench-straggled
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of

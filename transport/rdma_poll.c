@@ -20,7 +20,7 @@
 #define SPIN_LEAST_US 5
 
 /* So long, before libuv looks at everything else. */
-#define LOOK_US 10
+#define LOOK_US 50
 
 static void do_not_sleep(uv_idle_t *spin)
 {
@@ -91,6 +91,13 @@ static void arm(struct gw_rdma *rdma, uint64_t now)
         gw_rdma_device_arm(one);
 }
 
+/* Whether it is worth while to look again, and not to sleep. */
+static int is_busy(const struct gw_rdma *rdma, uint64_t now)
+{
+    return rdma->devices &&
+           (rdma->config.busy || now < rdma->seen_us + rdma->spin_us);
+}
+
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct gw_rdma *rdma = prepare->data;
@@ -98,18 +105,17 @@ static void on_prepare(uv_prepare_t *prepare)
     uint64_t now = gw_loop_now(loop), began = now;
     gw_rdma_bury(rdma);
     int n = look(rdma);
-    while (n == 0 && rdma->devices && now < began + LOOK_US &&
-           now < rdma->seen_us + rdma->spin_us) {
+    while (n == 0 && is_busy(rdma, now) && now < began + LOOK_US) {
         n = look(rdma);
         now = gw_loop_now(loop);
     }
     if (n > 0)
         learn_more(rdma, rdma->seen_us);
-    if (n == 0 && now >= rdma->seen_us + rdma->spin_us) {
+    if (n == 0 && !is_busy(rdma, now)) {
         arm(rdma, now);
         n = look(rdma); /* what came before it was armed tells nobody */
     }
-    if (n > 0 || (rdma->devices && now < rdma->seen_us + rdma->spin_us))
+    if (n > 0 || is_busy(rdma, now))
         do_not_wait(rdma);
     else
         uv_idle_stop(&rdma->spin);

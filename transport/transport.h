@@ -112,6 +112,7 @@ struct gw_transport_config {
     const char *host;      /* sim: the simulated host */
     uint32_t logins_max;   /* links that have not logged in, 0: 64 */
     uint64_t login_us;     /* time for a login, 0: 5 s */
+    int busy; /* rdma: a thread that looks for what comes, and never sleeps */
 };
 
 struct gw_transport_ops {

@@ -56,6 +56,14 @@ every_path() {
   done
 }
 
+puts() {
+  timeout 120 "$gradweir" bench put --busy --sizes 64,256KiB --rounds 1 \
+    --json - >"$scratch/put" &&
+    [ "$(wc -l <"$scratch/put")" -eq 6 ] &&
+    [ "$(grep -c '"path":"transport".*"ratio":null,"errors":0' "$scratch/put")" -eq 6 ]
+}
+check 'put: the transport alone, without a limit' puts
+
 update() {
   "$gradweir" bench update --rounds 1 --json - >"$scratch/update" &&
     [ "$(grep -c '"op":"reduce+update"' "$scratch/update")" -eq 8 ]
