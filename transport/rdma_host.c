@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "transport/rdma_port.h"
+
 /* Whether a port of the device can carry anything. */
 static int has_active_port(struct ibv_device *device)
 {
@@ -101,4 +103,38 @@ enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
     return gw_fail(error, GW_EUNSUPPORTED,
                    "no RDMA device here has an address of its own (rdma link "
                    "shows their interfaces, ip addr their addresses)");
+}
+
+static unsigned mtu_bytes(enum ibv_mtu mtu)
+{
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+static unsigned
+ask_mtu(struct ibv_device *device, unsigned number, unsigned *most_p)
+{
+    struct ibv_context *verbs = ibv_open_device(device);
+    struct ibv_port_attr state;
+    unsigned mtu = 0;
+    if (!verbs)
+        return 0;
+    if (ibv_query_port(verbs, (uint8_t)number, &state) == 0) {
+        mtu = mtu_bytes(state.active_mtu);
+        *most_p = mtu_bytes(state.max_mtu);
+    }
+    ibv_close_device(verbs);
+    return mtu;
+}
+
+unsigned gw_rdma_port_mtu(const char *device, unsigned number, unsigned *most_p)
+{
+    int n = 0;
+    unsigned mtu = 0;
+    struct ibv_device **devices = ibv_get_device_list(&n);
+    for (int i = 0; devices && i < n && mtu == 0; i++)
+        if (strcmp(ibv_get_device_name(devices[i]), device) == 0)
+            mtu = ask_mtu(devices[i], number, most_p);
+    if (devices)
+        ibv_free_device_list(devices);
+    return mtu;
 }
