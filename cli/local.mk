@@ -18,6 +18,7 @@ gradweir_SOURCES = \
 	%D%/cmd_config.c \
 	%D%/cmd_coordinator.c \
 	%D%/cmd_ctl.c \
+	%D%/cmd_doctor.c \
 	%D%/cmd_eval.c \
 	%D%/cmd_export.c \
 	%D%/cmd_server.c \
@@ -25,6 +26,17 @@ gradweir_SOURCES = \
 	%D%/cmd_study.c \
 	%D%/cmd_train.c \
 	%D%/cmd_worker.c \
+	%D%/doctor.c \
+	%D%/doctor.h \
+	%D%/doctor_device.c \
+	%D%/doctor_limits.c \
+	%D%/doctor_model.c \
+	%D%/doctor_network.c \
+	%D%/doctor_owner.c \
+	%D%/doctor_peer.c \
+	%D%/doctor_serve.c \
+	%D%/doctor_wire.c \
+	%D%/doctor_wire.h \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/inspect.c \

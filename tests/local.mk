@@ -20,6 +20,7 @@ dist_check_SCRIPTS += \
 	%D%/run/cli.sh \
 	%D%/run/ctl.sh \
 	%D%/run/disk.sh \
+	%D%/run/doctor.sh \
 	%D%/run/docs.sh \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
@@ -84,6 +85,7 @@ check_PROGRAMS += \
 	%D%/unit/test_decision_policy \
 	%D%/unit/test_digest \
 	%D%/unit/test_distance \
+	%D%/unit/test_doctor \
 	%D%/unit/test_each \
 	%D%/unit/test_exchange \
 	%D%/unit/test_log \
@@ -146,6 +148,10 @@ GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
 GW_SIMULATE = cli/network.c cli/network.h cli/placement.c cli/placement.h \
 	cli/record.c cli/record.h cli/simulate.c cli/simulate.h \
 	cli/straggle.c cli/straggle.h
+GW_DOCTOR = cli/doctor.c cli/doctor.h cli/doctor_device.c \
+	cli/doctor_limits.c cli/doctor_model.c cli/doctor_network.c \
+	cli/doctor_owner.c cli/doctor_peer.c cli/doctor_serve.c \
+	cli/doctor_wire.c cli/doctor_wire.h
 GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
@@ -207,6 +213,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
+%C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
+	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/place.c cli/place.h
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
 	cli/network.h cli/network.c
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \

@@ -1,0 +1,172 @@
+/* What this process may have of the host, and what a job needs of it. */
+#include "config.h"
+
+#include "cli/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+
+#include "kernels/kernels.h"
+#include "transport/transport.h"
+
+#define KIB(bytes) (((bytes) + 1023) >> 10)
+#define MIB(bytes) (((bytes) + (1 << 20) - 1) >> 20)
+
+/* ---- locked memory ---- */
+
+static int has_rdma(void)
+{
+    char why[256];
+    for (size_t i = 0; gw_transports[i]; i++)
+        if (strcmp(gw_transports[i]->name, "rdma") == 0)
+            return gw_transports[i]->probe(why, sizeof why) == GW_OK;
+    return 0;
+}
+
+static void say_little(struct gw_doctor *doctor, const char *needs)
+{
+    /* with "auto" on a host without a device nothing is registered */
+    int used = gw_doctor_needs_rdma(doctor) ||
+               (gw_doctor_takes_rdma(doctor) && has_rdma());
+    gw_doctor_say(doctor, used ? GW_VERDICT_FIX : GW_VERDICT_NOTE,
+                  "%s, and a process may lock %" PRIu64
+                  " KiB%s: ulimit -l unlimited (memlock in "
+                  "/etc/security/limits.conf, LimitMEMLOCK=infinity of a "
+                  "service, --ulimit memlock=-1 of a container)",
+                  needs, KIB(doctor->limits.locked),
+                  used ? "" : ", too little should it go over rdma");
+}
+
+void gw_doctor_check_memlock(struct gw_doctor *doctor)
+{
+    const struct gw_doctor_limits *limits = &doctor->limits;
+    const struct gw_doctor_memory *memory = &doctor->memory;
+    uint64_t most =
+        memory->worker > memory->server ? memory->worker : memory->server;
+    char needs[GW_ERROR_TEXT_BYTES + 96] = "";
+    if (doctor->has_memory)
+        snprintf(needs, sizeof needs,
+                 "the job registers %" PRIu64 " MiB per worker and %" PRIu64
+                 " MiB per server",
+                 MIB(memory->worker), MIB(memory->server));
+    else if (doctor->job)
+        snprintf(needs, sizeof needs, "what the job registers is not known, %s",
+                 doctor->no_memory.text);
+    else
+        strcpy(needs, "what a job registers is told by gradweir doctor JOB");
+    if (limits->locked == UINT64_MAX)
+        gw_doctor_say(doctor, GW_VERDICT_OK, "no limit; %s", needs);
+    else if (limits->may_lock)
+        gw_doctor_say(doctor, GW_VERDICT_OK,
+                      "the limit of %" PRIu64 " KiB does not hold for this "
+                      "user (CAP_IPC_LOCK); %s",
+                      KIB(limits->locked), needs);
+    else if (!doctor->has_memory)
+        gw_doctor_say(doctor, GW_VERDICT_UNKNOWN,
+                      "a process may lock %" PRIu64 " KiB; %s",
+                      KIB(limits->locked), needs);
+    else if (most > limits->locked)
+        say_little(doctor, needs);
+    else
+        gw_doctor_say(doctor, GW_VERDICT_OK,
+                      "%s, and a process may lock %" PRIu64 " KiB", needs,
+                      KIB(limits->locked));
+}
+
+/* ---- open files ---- */
+
+/* Of a process that has its loops, logs and data open beside its links. */
+#define FILES_BESIDE 64
+
+void gw_doctor_check_open(struct gw_doctor *doctor)
+{
+    const struct gw_config *config = doctor->config;
+    uint64_t threads = config->server.threads;
+    uint64_t links = config->cluster.connections;
+    uint64_t members =
+        config->cluster.workers + config->cluster.servers * threads;
+    uint64_t server = threads * config->cluster.workers * links;
+    uint64_t worker = config->cluster.servers * threads * links;
+    uint64_t most = server > worker ? server : worker;
+    most = (most > members ? most : members) + FILES_BESIDE;
+    if (most <= doctor->limits.files)
+        gw_doctor_say(doctor, GW_VERDICT_OK,
+                      "a process may open %" PRIu64 " files, and %" PRIu64
+                      " are enough",
+                      doctor->limits.files, most);
+    else
+        gw_doctor_say(doctor, GW_VERDICT_FIX,
+                      "a process may open %" PRIu64 " files, and %" PRIu64
+                      " links of cluster.workers, cluster.servers and "
+                      "cluster.connections need more: ulimit -n %" PRIu64
+                      " (nofile in /etc/security/limits.conf)",
+                      doctor->limits.files, most - FILES_BESIDE, most);
+}
+
+/* ---- shared memory ---- */
+
+void gw_doctor_check_shared(struct gw_doctor *doctor)
+{
+    char path[256];
+    struct statvfs info;
+    snprintf(path, sizeof path, "%s/dev/shm", doctor->root);
+    if (statvfs(path, &info) != 0)
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "/dev/shm cannot be looked at (%s); no transport of this "
+                      "version uses it",
+                      strerror(errno));
+    else
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "/dev/shm has %" PRIu64 " MiB free; no transport of this "
+                      "version uses it",
+                      (uint64_t)info.f_bavail * info.f_frsize >> 20);
+}
+
+/* ---- the clock ---- */
+
+void gw_doctor_check_clock(struct gw_doctor *doctor)
+{
+    struct timex clock = {.modes = 0};
+    int state = adjtimex(&clock);
+    if (state < 0)
+        gw_doctor_say(doctor, GW_VERDICT_UNKNOWN,
+                      "whether it is synchronised cannot be asked here (%s): "
+                      "timedatectl, on the host of a container",
+                      strerror(errno));
+    else if (state == TIME_ERROR || clock.status & STA_UNSYNC)
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "not synchronised: times in logs of several hosts will "
+                      "not fit together, nothing else hangs on it: timedatectl "
+                      "set-ntp true");
+    else
+        gw_doctor_say(doctor, GW_VERDICT_OK, "synchronised, to %.1f ms at most",
+                      (double)clock.maxerror / 1e3);
+}
+
+/* ---- GPUs ---- */
+
+void gw_doctor_check_gpu(struct gw_doctor *doctor)
+{
+    char why[256];
+    size_t n = 0;
+    for (size_t i = 0; gw_backends[i]; i++) {
+        const struct gw_backend_ops *backend = gw_backends[i];
+        if (strcmp(backend->name, "cpu") == 0)
+            continue;
+        n++;
+        if (backend->probe(why, sizeof why) == GW_OK)
+            gw_doctor_say(doctor, GW_VERDICT_OK, "%s works here",
+                          backend->name);
+        else
+            gw_doctor_say(doctor, GW_VERDICT_NOTE, "%s does not work here: %s",
+                          backend->name, why);
+    }
+    if (n == 0)
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "this program was built without CUDA: no GPU is used, "
+                      "and GPUDirect (peermem, ACS, IOMMU) is not looked at");
+}

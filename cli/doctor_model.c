@@ -1,0 +1,89 @@
+/*
+ * What the processes of a job register with an RDMA device: the model decides,
+ * whose input and output are those of the data. Memory that is registered for
+ * two peers counts twice.
+ *
+ *   worker   for each shard: the window of its weights and its gradients, both
+ *            whole, and what each connection has of its own
+ *   server   for each worker and shard: landing slots (rank 0: a second time,
+ *            for the first weights), two arrays of weights, connections
+ */
+#include "config.h"
+
+#include "cli/doctor.h"
+
+#include <stdlib.h>
+
+#include "kernels/kernels.h"
+#include "proto/map.h"
+#include "worker/dataset.h"
+#include "worker/model.h"
+
+/* Messages and the ring of headers of a connection, and what full pages add to
+   all that is registered beside it. */
+#define LINK_BYTES ((uint64_t)192 << 10)
+
+/* easgd and dc-async answer from an array of the rank's own; that is counted
+   with every policy, as plans go from one to another. */
+#define SERVER_ARRAYS 4
+
+static struct gw_doctor_memory count(const struct gw_config *config,
+                                     const struct gw_map *map)
+{
+    uint64_t links = config->cluster.connections * LINK_BYTES, largest = 0;
+    for (size_t s = 0; s < map->shards; s++)
+        if (map->shard_bytes[s] > largest)
+            largest = map->shard_bytes[s];
+    uint64_t rank = SERVER_ARRAYS * largest + links;
+    return (struct gw_doctor_memory){
+        .worker = map->shards * (2 * map->arena_bytes + links),
+        .server =
+            config->server.threads * (config->cluster.workers * rank + largest),
+    };
+}
+
+static enum gw_status measure(const struct gw_config *config,
+                              const struct gw_dataset *data,
+                              struct gw_doctor_memory *memory_p,
+                              struct gw_error *error)
+{
+    const struct gw_device_options options = {.threads = 1};
+    const struct gw_backend_ops *backend =
+        gw_backend_find(config->worker.device, error);
+    struct gw_device *device;
+    struct gw_model *model = NULL;
+    struct gw_map *map = NULL;
+    size_t n, shards = config->cluster.servers * config->server.threads;
+    if (!backend)
+        return error->status;
+    enum gw_status status = backend->open(&options, &device, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_model_create(config, gw_dataset_shape(data), 1, backend, device,
+                             &model, error);
+    if (status == GW_OK) {
+        const struct gw_key *keys = gw_model_keys(model, &n);
+        status = gw_map_create(keys, n, shards, &map, error);
+    }
+    if (status == GW_OK) {
+        *memory_p = count(config, map);
+        gw_map_destroy(map);
+    }
+    gw_model_destroy(model);
+    backend->close(device);
+    return status;
+}
+
+enum gw_status gw_doctor_memory(const struct gw_config *config,
+                                struct gw_doctor_memory *memory_p,
+                                struct gw_error *error)
+{
+    struct gw_dataset *data = NULL;
+    enum gw_status status =
+        gw_dataset_open(config, GW_DATASET_TRAIN, &data, error);
+    if (status != GW_OK)
+        return status;
+    status = measure(config, data, memory_p, error);
+    gw_dataset_close(data);
+    return status;
+}

@@ -1,0 +1,71 @@
+/*
+ * What two doctors say to each other over a link of any transport. All of it:
+ *
+ *   who measures (--peer)             who serves (--serve)
+ *     WINDOW id              <---->     WINDOW id
+ *     PING                    ---->     PONG
+ *     push, a put of 1 MiB    ---->     GOT
+ *     GIVE offset             ---->     weights, a put of 1 MiB
+ *     WHERE                   ---->     a text: a line for each transport,
+ *                                       "NAME ADDRESS" or "NAME - WHY NOT"
+ *
+ * Words are ack frames, 64 bytes with nothing behind them. A login is that of
+ * an observer of a job that no job is called. Whoever says something else, or
+ * more at once than there is room for, loses its link.
+ */
+#ifndef GW_CLI_DOCTOR_WIRE_H
+#define GW_CLI_DOCTOR_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/transport.h"
+
+#define GW_DOCTOR_JOB       UINT64_C(0x726f74636f64)
+#define GW_DOCTOR_PUT_BYTES ((uint32_t)1 << 20)
+#define GW_DOCTOR_SLOTS     4 /* puts on their way, and room for them */
+#define GW_DOCTOR_SENDS     64
+#define GW_DOCTOR_WHERE_MAX 2048
+
+enum gw_doctor_word {
+    GW_DOCTOR_WINDOW = 1, /* value: its id */
+    GW_DOCTOR_PING,
+    GW_DOCTOR_PONG,
+    GW_DOCTOR_GOT,
+    GW_DOCTOR_GIVE, /* value: where in the window */
+    GW_DOCTOR_WHERE,
+};
+
+/* One end of a link. Zeroed, then opened. */
+struct gw_doctor_end {
+    struct gw_link *link; /* NULL: none */
+    struct gw_windows windows;
+    uint32_t mine, peers;  /* windows; GW_WINDOW_NONE: not known yet */
+    uint8_t *memory;       /* behind `mine` */
+    const uint8_t *source; /* of puts, the caller's */
+    char where[GW_DOCTOR_WHERE_MAX];
+    struct gw_send send[GW_DOCTOR_SENDS];
+    int busy[GW_DOCTOR_SENDS];
+    void *owner;
+};
+
+/* Takes memory for a window, if it has none, and opens it for one kind of
+   frames. GW_ENOMEM. */
+enum gw_status gw_doctor_end_open(struct gw_doctor_end *end, uint8_t kind);
+
+/* Its link is gone: it can be opened again. */
+void gw_doctor_end_close(struct gw_doctor_end *end);
+void gw_doctor_end_free(struct gw_doctor_end *end);
+
+/* Each returns 0 where too much is on its way already. */
+int gw_doctor_tell(struct gw_doctor_end *end,
+                   enum gw_doctor_word word,
+                   uint64_t value);
+int gw_doctor_put(struct gw_doctor_end *end, uint8_t kind, uint64_t offset);
+/* end->where, which stays as it is. */
+int gw_doctor_tell_where(struct gw_doctor_end *end);
+
+/* A source of puts; freed with free. NULL: no memory. */
+uint8_t *gw_doctor_source(void);
+
+#endif
