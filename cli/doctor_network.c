@@ -41,12 +41,17 @@ void gw_doctor_check_transports(struct gw_doctor *doctor)
             gw_doctor_say(doctor, GW_VERDICT_NOTE, "%s does not work here: %s",
                           ops->name, why);
     }
-    if (gw_place_ways(doctor->config, &ways, why, sizeof why, &error) == GW_OK)
+    if (gw_ways_find(asked, &ways, why, sizeof why, &error) != GW_OK)
+        return; /* as was said above */
+    if (strcmp(ways.control->name, "sim") == 0)
+        gw_doctor_say(
+            doctor, GW_VERDICT_FIX,
+            "cluster.transport = \"sim\" is for simulated jobs, these "
+            "are processes: set it to auto, rdma or tcp");
+    else
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
                       "with cluster.transport = \"%s\" tensors go over %s%s%s",
                       asked, ways.data[0]->name, why[0] ? ": " : "", why);
-    else if (error.status == GW_EUSAGE)
-        gw_doctor_say(doctor, GW_VERDICT_FIX, "%s", error.text);
 }
 
 /* ---- interfaces ---- */
@@ -193,7 +198,8 @@ static int has_far_servers(const struct gw_config *config,
     struct gw_ways ways;
     struct gw_error error;
     char host[GW_ADDRESS_MAX], why[512];
-    if (gw_place_ways(config, &ways, why, sizeof why, &error) != GW_OK ||
+    if (gw_ways_find(config->cluster.transport, &ways, why, sizeof why,
+                     &error) != GW_OK ||
         gw_place_host(config, &ways, "127.0.0.1:1", host, &error) != GW_OK)
         return 0;
     snprintf(address, GW_ADDRESS_MAX + 8, "%s:0", host);

@@ -33,7 +33,8 @@ dist_check_SCRIPTS += \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh \
-	%D%/rdma/inside.sh %D%/rdma/machine.sh %D%/rdma/two.sh
+	%D%/rdma/doctor.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
+	%D%/rdma/two.sh
 
 # what a test of whole programs needs beside the program
 EXTRA_PROGRAMS = %D%/run/junk

@@ -24,22 +24,28 @@ number() {
   points=$((points + $(grep -c '^ok \|^not ok ' "$1")))
 }
 
-# in_machines NAME ARGUMENTS..: a script of ours in emulated machines.
+# in_machines "SCRIPTS" ARGUMENTS..: scripts of ours in emulated machines, one
+# after the other.
 in_machines() {
-  name=$1
+  scripts=$1
   shift
-  bash "$machine" "$@" -- sh "$source/tests/rdma/$name.sh" >"$scratch/$name"
-  result=$?
-  if [ $result -eq 77 ]; then
-    [ $points -gt 0 ] || skip "no emulated machine: $(head -n 1 "$scratch/$name")"
+  command=
+  wanted=0
+  for script in $scripts; do
+    command="$command sh '$source/tests/rdma/$script.sh';"
+    wanted=$((wanted + 1))
+  done
+  bash "$machine" "$@" -- sh -c "$command" >"$scratch/out"
+  if [ $? -eq 77 ]; then
+    [ $points -gt 0 ] || skip "no emulated machine: $(head -n 1 "$scratch/out")"
   fi
-  number "$scratch/$name"
+  number "$scratch/out"
   points=$((points + 1))
-  # a script that broke off before its plan has failed
-  if [ $result -eq 0 ] && grep -q '^1\.\.' "$scratch/$name"; then
-    echo "ok $points - $name came to its end"
+  # a script that broke off has no plan
+  if [ "$(grep -c '^1\.\.' "$scratch/out")" -eq $wanted ]; then
+    echo "ok $points - came to the end: $scripts"
   else
-    echo "not ok $points - $name came to its end"
+    echo "not ok $points - came to the end: $scripts"
   fi
 }
 
@@ -51,6 +57,6 @@ if "$build/gradweir" --version | grep '^transports' | grep -q 'rdma,'; then
     number "$scratch/here"
   done
 fi
-in_machines inside -t 240
+in_machines 'doctor inside' -t 280
 in_machines two -n 2 -t 120
 echo "1..$points"

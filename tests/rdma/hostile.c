@@ -14,7 +14,7 @@
 #include "transport/rdma.h"
 
 #define PAGE       ((size_t)4096)
-#define PATIENCE_S 3
+#define PATIENCE_S 6
 
 static double now_s(void)
 {
