@@ -10,7 +10,7 @@ export LC_ALL=C
 tests=0
 cd "$source" || exit 1
 documents='README.md CHANGELOG.md docs/manual.md docs/policies.md
-docs/design.md docs/PROTOCOL.md'
+docs/design.md docs/OPERATIONS.md docs/PROTOCOL.md'
 studies=$(echo docs/studies/*.md)
 documents="$documents $studies"
 
@@ -64,7 +64,7 @@ result 'links lead somewhere'
 
 # Lines that begin with gradweir: the command and its options are some.
 # shellcheck disable=SC2086
-for document in README.md docs/manual.md $studies; do
+for document in README.md docs/manual.md docs/OPERATIONS.md $studies; do
   sed -n '/^```/,/^```/s/^\(host[a-z]\$ \)\{0,1\}gradweir \([a-z]*\)\(.*\)/\2\3/p' $document |
     while read -r command rest; do
       "$program" "$command" --help >"$scratch/help" 2>&1 ||
