@@ -412,9 +412,8 @@ static void check_file(struct gw_doctor *doctor,
     } else if (number == EACCES || number == EPERM) {
         gw_doctor_say(doctor, verdict(doctor, 0),
                       "/dev/infiniband/%s (%s) may not be opened by this user: "
-                      "chmod 666 /dev/infiniband/%s, which the rules of "
-                      "package rdma-core do; in a container, pass the device "
-                      "on",
+                      "chmod 666 /dev/infiniband/%s, or a rule of udev that "
+                      "does so; in a container, pass the device on",
                       name, of, name);
     } else {
         gw_doctor_say(doctor, verdict(doctor, 0),

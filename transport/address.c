@@ -4,6 +4,7 @@
 #include "transport/address.h"
 
 #include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,17 @@ enum gw_status gw_address_interface(const char *interface,
                        "addr)",
                        interface);
     return GW_OK;
+}
+
+int gw_address_is_any(const struct sockaddr *address)
+{
+    const void *any = address;
+    if (address->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)any)->sin_addr.s_addr ==
+               htonl(INADDR_ANY);
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_UNSPECIFIED(
+               &((const struct sockaddr_in6 *)any)->sin6_addr);
 }
 
 void gw_address_name(const struct sockaddr *address,

@@ -50,6 +50,9 @@ enum gw_status gw_address_interface(const char *interface,
                                     char host[NI_MAXHOST],
                                     struct gw_error *error);
 
+/* Whether it stands for every address of this host. */
+int gw_address_is_any(const struct sockaddr *address);
+
 /* "host:port", numeric; "unknown" for what is no address. */
 void gw_address_name(const struct sockaddr *address,
                      socklen_t bytes,

@@ -352,8 +352,14 @@ static enum gw_status bind_port(struct gw_listener *listener,
     int failed =
         rdma_create_id(rdma->channel, &listener->id, listener, RDMA_PS_TCP);
     if (!failed)
-        failed = rdma_bind_addr(listener->id, at) ||
-                 rdma_listen(listener->id, BACKLOG);
+        failed = rdma_bind_addr(listener->id, at);
+    /* it may be bound to loopback, where nobody can come */
+    if (!failed && !listener->id->verbs && !gw_address_is_any(at)) {
+        errno = ENODEV;
+        failed = -1;
+    }
+    if (!failed)
+        failed = rdma_listen(listener->id, BACKLOG);
     int number = errno;
     free(found);
     if (!failed)

@@ -13,7 +13,7 @@
  *   rdma_read.c    messages in
  *   rdma_write.c   messages out
  *
- * On the wire (docs/PROTOCOL.md, "RDMA"):
+ * On the wire (docs/PROTOCOL.md, "Links over RDMA"):
  *
  *   put       WRITE of the payload into the window,
  *             WRITE_WITH_IMM of the header into the receiver's ring

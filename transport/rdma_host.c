@@ -6,6 +6,7 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,15 @@ static int is_of_device(struct rdma_event_channel *channel,
     return bound;
 }
 
+/* Of one link alone, where other hosts do not come. */
+static int is_link_local(const struct sockaddr *address)
+{
+    const void *any = address;
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LINKLOCAL(
+               &((const struct sockaddr_in6 *)any)->sin6_addr);
+}
+
 /* The address of a device that is up; IPv4 comes first. */
 static int find_address(struct rdma_event_channel *channel,
                         const struct ifaddrs *all,
@@ -74,6 +84,7 @@ static int find_address(struct rdma_event_channel *channel,
     for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
         if (!one->ifa_addr || one->ifa_addr->sa_family != family ||
             !(one->ifa_flags & IFF_UP) || one->ifa_flags & IFF_LOOPBACK ||
+            is_link_local(one->ifa_addr) ||
             !is_of_device(channel, one->ifa_addr))
             continue;
         gw_address_name(one->ifa_addr,

@@ -53,6 +53,8 @@ over tcp && plain=$(digest) && [ "$plain" ]
 ok 'an mlp 784-64-10, 20 steps over tcp'
 over rdma && [ "$plain" ] && [ "$(digest)" = "$plain" ]
 ok 'the same weights over rdma'
+run 0 train "$scratch/fashion" && [ "$(digest)" = "$plain" ] && [ ! -s "$scratch/err" ]
+ok 'on loopback auto goes by tcp, without a word more'
 over auto && [ "$plain" ] && [ "$(digest)" = "$plain" ] && grep -q '^transport  *rdma, else tcp' "$scratch/out"
 ok 'and with auto, which says that it is rdma'
 run 2 train "$job" --set cluster.transport=rdma && says '.*is not loopback'
@@ -91,9 +93,9 @@ ok 'kill -9 of a worker: named'
 end_all
 
 # ---- what is left on the device ----
-[ -z "$(rdma resource show qp 2>/dev/null | grep gradweir)" ] &&
-  rdma resource show rxe0 | grep -q ' qp 1 '
-ok 'no queue pair is left'
+[ "$(rdma resource show qp | grep -c 'type RC')" -eq 0 ] &&
+  [ "$(rdma resource show mr | grep -c rxe0)" -eq 0 ]
+ok 'no queue pair is left, and no memory registered'
 
 # ---- the device goes ----
 
