@@ -57,6 +57,6 @@ if "$build/gradweir" --version | grep '^transports' | grep -q 'rdma,'; then
     number "$scratch/here"
   done
 fi
-in_machines 'doctor inside' -t 280
-in_machines two -n 2 -t 120
+in_machines 'doctor inside' -t 480
+in_machines two -n 2 -t 240
 echo "1..$points"
