@@ -84,11 +84,12 @@ static void on_opened(void *owner, struct gw_client *client)
     worker->client = client;
     atomic_store(&worker->process.joined, 1);
     pthread_mutex_unlock(&worker->mutex);
-    if (client)
-        gw_log_info(&worker->process.log,
-                    "has joined %s, and waits for others; transport %s (%s)",
-                    worker->options.join, worker->way,
-                    worker->why[0] ? worker->why : "the best there is");
+    if (!client)
+        return;
+    gw_log_info(&worker->process.log, "has joined %s, and waits for others",
+                worker->options.join);
+    gw_log_info(&worker->process.log, "transport %s (%s)", worker->way,
+                worker->why[0] ? worker->why : "the best there is");
 }
 
 /* A launcher has said it. */

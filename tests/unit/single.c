@@ -81,6 +81,7 @@ void single_open(struct single *single,
     assert_int_equal(gw_map_create(keys, n_keys, 1, &server->map, &error),
                      GW_OK);
     server->metrics = &single->metrics;
+    server->member = &single->member; /* which has no transports */
     server->ranks = SINGLE_RANKS;
     server->shards = 1;
     server->loss_scale = 1;

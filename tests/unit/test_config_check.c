@@ -178,9 +178,9 @@ static void not_in_this_version(void **state)
         {offsetof(struct gw_config, train.split), "fast",
          "train.split: \"fast\" is not in this version, it has even or "
          "speed"},
-        {offsetof(struct gw_config, cluster.transport), "rdma",
-         "cluster.transport: \"rdma\" is not in this version, it has auto, tcp "
-         "or sim"},
+        {offsetof(struct gw_config, cluster.transport), "nvlink",
+         "cluster.transport: \"nvlink\" is not in this version, it has auto, "
+         "rdma, tcp or sim"},
         {offsetof(struct gw_config, worker.device), "cuda:0",
          "worker.device: \"cuda:0\" is not in this version, it has auto or "
          "cpu"},
