@@ -80,16 +80,35 @@ static void spend(struct gw_rdma_link *link, uint32_t slot, int counts)
 
 /* ---- frames ---- */
 
+static int is_whole(struct gw_rdma_link *link,
+                    const struct gw_frame *frame,
+                    const void *payload)
+{
+    if (frame->length == 0 || frame->flags & GW_FLAG_NO_CRC ||
+        gw_crc32c(0, payload, frame->length) == frame->payload_crc)
+        return 1;
+    gw_rdma_fail(link, GW_ECRC, "payload checksum does not match");
+    return 0;
+}
+
 static void judge_and_pass(struct gw_rdma_link *link,
                            const struct gw_frame *frame,
                            const void *payload)
 {
-    if (frame->length > 0 && !(frame->flags & GW_FLAG_NO_CRC) &&
-        gw_crc32c(0, payload, frame->length) != frame->payload_crc) {
-        gw_rdma_fail(link, GW_ECRC, "payload checksum does not match");
+    if (is_whole(link, frame, payload))
+        link->base.handler->frame(&link->base, frame, payload);
+}
+
+/* A put that came as a message, since it is small: its payload is copied. */
+static void got_small_put(struct gw_rdma_link *link,
+                          const struct gw_frame *frame,
+                          const uint8_t *payload,
+                          void *place)
+{
+    if (!is_whole(link, frame, payload))
         return;
-    }
-    link->base.handler->frame(&link->base, frame, payload);
+    memcpy(place, payload, frame->length);
+    link->base.handler->frame(&link->base, frame, place);
 }
 
 /* A header, already copied to where the peer cannot write. */
@@ -151,8 +170,13 @@ static void begin_message(struct gw_rdma_link *link,
     if (!read_header(link, bytes, &in->frame, &place))
         return;
     n -= GW_FRAME_BYTES;
-    if (place || n > in->frame.length || (last && n != in->frame.length)) {
+    if (n > in->frame.length || (last && n != in->frame.length) ||
+        (place && !last)) {
         gw_rdma_fail(link, GW_EPROTO, "a message of another length");
+        return;
+    }
+    if (place) {
+        got_small_put(link, &in->frame, bytes + GW_FRAME_BYTES, place);
         return;
     }
     if (last) {

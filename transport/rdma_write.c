@@ -405,6 +405,13 @@ static int add_put(struct list *list, struct gw_send *send)
     return 1;
 }
 
+/* Goes with its header in one request, copied by both sides: that is sooner
+   there than two, and needs no grant. */
+static int is_small(const struct gw_rdma_link *link, const struct gw_send *send)
+{
+    return GW_FRAME_BYTES + send->frame.length <= link->inline_bytes;
+}
+
 /* The next of what is queued; 0: there is nothing, or it has to wait. */
 static int add_next(struct list *list)
 {
@@ -414,7 +421,7 @@ static int add_next(struct list *list)
     struct gw_send *send = gw_link_first(&list->link->base);
     if (!send)
         return 0;
-    if (send->frame.window != GW_WINDOW_NONE) {
+    if (send->frame.window != GW_WINDOW_NONE && !is_small(list->link, send)) {
         if (out->bytes > 0 &&
             out->bytes + send->frame.length > GW_RDMA_FLIGHT_BYTES)
             return 0;

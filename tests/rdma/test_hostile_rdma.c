@@ -286,6 +286,22 @@ static void begin_message(struct hostile *peer, uint32_t length)
     gw_frame_encode(&frame, peer->memory);
 }
 
+/* A put as a message, of a window that ends before; and of one that is too
+   large for a message. */
+static int a_small_put_behind_it(struct hostile *peer,
+                                 const struct attack *attack)
+{
+    hostile_header(peer, attack->window, WINDOW - 3, 4, peer->memory);
+    return hostile_send(peer, hostile_value(GW_RDMA_LAST), GW_FRAME_BYTES + 4);
+}
+
+static int a_put_in_pieces(struct hostile *peer, const struct attack *attack)
+{
+    hostile_header(peer, attack->window, 0, 4096, peer->memory);
+    return hostile_send(peer, hostile_value(GW_RDMA_MORE),
+                        GW_FRAME_BYTES + 1024);
+}
+
 /* Says 60,000 bytes, and ends after few. */
 static int an_early_end(struct hostile *peer, const struct attack *attack)
 {
@@ -359,6 +375,8 @@ static const struct attacked attacks[] = {
     {"takes what was not sent", takes_what_was_not_sent, GW_EPROTO},
     {"longer than a slot", longer_than_a_slot, GW_ECLOSED},
     {"a short message", a_short_message, GW_EPROTO},
+    {"a small put behind it", a_small_put_behind_it, GW_EPROTO},
+    {"a put in pieces", a_put_in_pieces, GW_EPROTO},
     {"an early end", an_early_end, GW_EPROTO},
     {"no end", no_end, GW_EPROTO},
     {"a grant for nothing", a_grant_for_nothing, GW_EPROTO},
