@@ -14,7 +14,7 @@
 
 const struct gw_transport_ops gw_rdma_transport;
 
-struct gw_rdma_link *gw_rdma_link_of(struct gw_link *link)
+static struct gw_rdma_link *link_of(struct gw_link *link)
 {
     return GW_CONTAINER(link, struct gw_rdma_link, base);
 }
@@ -274,12 +274,12 @@ void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
 
 static void close_link(struct gw_link *base)
 {
-    gw_rdma_drop(gw_rdma_link_of(base));
+    gw_rdma_drop(link_of(base));
 }
 
 static void kick(struct gw_link *base)
 {
-    gw_rdma_make_dirty(gw_rdma_link_of(base));
+    gw_rdma_make_dirty(link_of(base));
 }
 
 static enum gw_status dial(struct gw_transport *transport,

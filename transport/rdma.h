@@ -119,7 +119,6 @@ struct gw_rdma_device {
 };
 
 enum gw_rdma_region_state {
-    GW_RDMA_REGION_NONE,
     GW_RDMA_REGION_BUSY, /* being registered, on another thread */
     GW_RDMA_REGION_READY,
     GW_RDMA_REGION_FAILED,
@@ -272,8 +271,6 @@ struct gw_rdma {
     unsigned greetings; /* accepted links that have not logged in */
     struct gw_rdma_lent *lent;
 };
-
-struct gw_rdma_link *gw_rdma_link_of(struct gw_link *link);
 
 /* ---- rdma.c ---- */
 

@@ -10,11 +10,9 @@
 #include "transport/rdma.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE_ROOM_MIN ((size_t)4 << 10)
-#define REFILL           (GW_RDMA_DEPTH / 4)
+#define REFILL (GW_RDMA_DEPTH / 4)
 
 /* ---- receives ---- */
 
@@ -141,20 +139,6 @@ static void got_put(struct gw_rdma_link *link)
         judge_and_pass(link, &frame, place);
 }
 
-static int message_room(struct gw_rdma_in *in, size_t bytes)
-{
-    if (bytes <= in->message_room)
-        return 1;
-    size_t room =
-        bytes > MESSAGE_ROOM_MIN ? GW_MESSAGE_BYTES_MAX : MESSAGE_ROOM_MIN;
-    uint8_t *message = realloc(in->message, room);
-    if (!message)
-        return 0;
-    in->message = message;
-    in->message_room = room;
-    return 1;
-}
-
 /* The first piece of a message: its header, and what fits behind it. */
 static void begin_message(struct gw_rdma_link *link,
                           const uint8_t *bytes,
@@ -183,7 +167,7 @@ static void begin_message(struct gw_rdma_link *link,
         judge_and_pass(link, &in->frame, bytes + GW_FRAME_BYTES);
         return;
     }
-    if (!message_room(in, in->frame.length)) {
+    if (!gw_message_room(&in->message, &in->message_room, in->frame.length)) {
         gw_rdma_fail(link, GW_ENOMEM, "no memory for a message");
         return;
     }

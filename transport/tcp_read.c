@@ -10,29 +10,12 @@
 #include "transport/tcp.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-
-#define MESSAGE_ROOM_MIN ((size_t)4 << 10)
 
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
-}
-
-static int message_room(struct gw_tcp_in *in, size_t bytes)
-{
-    if (bytes <= in->message_room)
-        return 1;
-    size_t room =
-        bytes > MESSAGE_ROOM_MIN ? GW_MESSAGE_BYTES_MAX : MESSAGE_ROOM_MIN;
-    uint8_t *message = realloc(in->message, room);
-    if (!message)
-        return 0;
-    in->message = message;
-    in->message_room = room;
-    return 1;
 }
 
 static void got_frame(struct gw_tcp_link *link)
@@ -56,7 +39,8 @@ static void got_header(struct gw_tcp_link *link)
     if (status == GW_OK)
         status = gw_link_place(&link->base, &in->frame, &place, &why);
     if (status == GW_OK && !place && in->frame.length > 0) {
-        if (!message_room(in, in->frame.length)) {
+        if (!gw_message_room(&in->message, &in->message_room,
+                             in->frame.length)) {
             status = GW_ENOMEM;
             why = "no memory for a message";
         }

@@ -4,11 +4,13 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/metrics.h"
 
 #define REFUSALS_PER_SECOND 2
+#define MESSAGE_ROOM_MIN    ((size_t)4 << 10)
 
 static struct gw_send *send_of(const struct gw_heap_node *node)
 {
@@ -59,6 +61,20 @@ struct gw_send *gw_link_first(const struct gw_link *link)
 {
     struct gw_heap_node *first = gw_heap_first(&link->queue);
     return first ? send_of(first) : NULL;
+}
+
+int gw_message_room(uint8_t **message, size_t *room, size_t bytes)
+{
+    size_t wanted =
+        bytes > MESSAGE_ROOM_MIN ? GW_MESSAGE_BYTES_MAX : MESSAGE_ROOM_MIN;
+    if (bytes <= *room)
+        return 1;
+    uint8_t *larger = realloc(*message, wanted);
+    if (!larger)
+        return 0;
+    *message = larger;
+    *room = wanted;
+    return 1;
 }
 
 void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES])

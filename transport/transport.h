@@ -230,6 +230,13 @@ struct gw_send *gw_link_next(struct gw_link *link);
 /* For transports: the same one, left in the queue. */
 struct gw_send *gw_link_first(const struct gw_link *link);
 
+/*
+ * For transports: room for a message of so many bytes, which are at most
+ * GW_MESSAGE_BYTES_MAX, in a buffer that grows and is the caller's to free.
+ * What was in it stays. 0: no memory, and all is as before.
+ */
+int gw_message_room(uint8_t **message, size_t *room, size_t bytes);
+
 /* For transports: writes a send's header, after the checksum of its payload if
    it is to have one and has none. */
 void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES]);
