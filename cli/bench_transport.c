@@ -373,7 +373,9 @@ static enum gw_status worker_open(struct end *end, struct gw_error *error)
     if (!end->wire || !end->in || !end->out)
         return gw_fail(error, GW_ENOMEM, "no memory for %zu bytes",
                        what->bytes);
-    end->transport->ops->lend(end->transport, end->out, what->map->arena_bytes);
+    const struct gw_memory out =
+        gw_memory_host(end->out, what->map->arena_bytes);
+    end->transport->ops->lend(end->transport, &out);
     /* driven by the thread that computes, as a client's loop is */
     status = gw_loop_share(end->loop, error);
     if (status != GW_OK)

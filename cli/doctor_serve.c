@@ -243,7 +243,9 @@ static enum gw_status open_door(struct door *door, const char *address)
         return status;
     }
     door->transport = transport;
-    door->ops->lend(transport, serve->source, GW_DOCTOR_PUT_BYTES);
+    const struct gw_memory source =
+        gw_memory_host(serve->source, GW_DOCTOR_PUT_BYTES);
+    door->ops->lend(transport, &source);
     return GW_OK;
 }
 

@@ -21,7 +21,9 @@ static void each_copy(struct gw_server *server,
 
 static void lend(struct gw_server *server, float *array)
 {
-    gw_member_lend(server->member, array, server->shard->elems * sizeof *array);
+    const struct gw_memory memory =
+        gw_memory_host(array, server->shard->elems * sizeof *array);
+    gw_member_lend(server->member, &memory);
 }
 
 static void take_back(struct gw_server *server, float *array)

@@ -17,6 +17,7 @@ libtransport_a_SOURCES = \
 	%D%/member_peer.c \
 	%D%/member_state.h \
 	%D%/member_way.c \
+	%D%/memory.h \
 	%D%/rdma_port.h \
 	%D%/remote.c \
 	%D%/remote.h \

@@ -194,9 +194,9 @@ enum gw_status gw_member_dial(struct gw_member *member,
                               struct gw_peer **peer_p,
                               struct gw_error *error);
 
-/* Memory that many payloads will come from, and no more: see struct
-   gw_transport_ops. */
-void gw_member_lend(struct gw_member *member, void *base, size_t bytes);
+/* Memory that many payloads will come from, or windows lie in, and no more:
+   see struct gw_transport_ops. */
+void gw_member_lend(struct gw_member *member, const struct gw_memory *memory);
 void gw_member_take_back(struct gw_member *member, void *base);
 
 /* All peers: first, then next until NULL. */

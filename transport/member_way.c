@@ -136,11 +136,10 @@ const char *gw_member_address(const struct gw_member *member)
     return member->address;
 }
 
-void gw_member_lend(struct gw_member *member, void *base, size_t bytes)
+void gw_member_lend(struct gw_member *member, const struct gw_memory *memory)
 {
     for (unsigned i = 0; i < member->ways; i++)
-        member->way[i].transport->ops->lend(member->way[i].transport, base,
-                                            bytes);
+        member->way[i].transport->ops->lend(member->way[i].transport, memory);
 }
 
 void gw_member_take_back(struct gw_member *member, void *base)

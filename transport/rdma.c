@@ -86,19 +86,18 @@ static void close_rdma(struct gw_transport *transport)
     gw_rdma_poll_close(rdma);
 }
 
-static void lend(struct gw_transport *transport, void *base, size_t bytes)
+static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 {
     struct gw_rdma *rdma = rdma_of(transport);
     struct gw_rdma_lent *lent = calloc(1, sizeof *lent);
+    int known = memory->bytes == 0;
     for (struct gw_rdma_lent *one = rdma->lent; one; one = one->next)
-        if (one->base == base)
-            bytes = 0; /* as it is */
-    if (!lent || bytes == 0) {
+        known |= one->memory.base == memory->base;
+    if (!lent || known) {
         free(lent); /* its payloads are registered one by one */
         return;
     }
-    *lent =
-        (struct gw_rdma_lent){.base = base, .bytes = bytes, .next = rdma->lent};
+    *lent = (struct gw_rdma_lent){.memory = *memory, .next = rdma->lent};
     rdma->lent = lent;
 }
 
@@ -106,7 +105,7 @@ static void take_back(struct gw_transport *transport, void *base)
 {
     struct gw_rdma *rdma = rdma_of(transport);
     struct gw_rdma_lent **at = &rdma->lent;
-    while (*at && (*at)->base != base)
+    while (*at && (*at)->memory.base != base)
         at = &(*at)->next;
     struct gw_rdma_lent *lent = *at;
     if (!lent)

@@ -242,8 +242,7 @@ struct gw_listener {
 
 /* Memory that sends come from, as its owner has said. */
 struct gw_rdma_lent {
-    void *base;
-    size_t bytes;
+    struct gw_memory memory;
     struct gw_rdma_lent *next;
 };
 

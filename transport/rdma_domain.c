@@ -161,8 +161,8 @@ void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
                            const struct gw_rdma_lent *lent)
 {
     struct gw_rdma_region *region = domain->regions;
-    while (region &&
-           (region->window != GW_WINDOW_NONE || region->base != lent->base))
+    while (region && (region->window != GW_WINDOW_NONE ||
+                      region->base != lent->memory.base))
         region = region->next;
     if (region)
         region_end(region);
@@ -185,8 +185,9 @@ gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
             return one;
     for (struct gw_rdma_lent *one = domain->device->rdma->lent; one;
          one = one->next)
-        if (holds(one->base, one->bytes, bytes, n))
-            return region_new(domain, GW_WINDOW_NONE, one->base, one->bytes);
+        if (holds(one->memory.base, one->memory.bytes, bytes, n))
+            return region_new(domain, GW_WINDOW_NONE, one->memory.base,
+                              one->memory.bytes);
     return NULL;
 }
 

@@ -123,10 +123,9 @@ enum gw_status gw_link_place(struct gw_link *link,
 }
 
 void gw_transport_lend_nothing(struct gw_transport *transport,
-                               void *base,
-                               size_t bytes)
+                               const struct gw_memory *memory)
 {
-    (void)transport, (void)base, (void)bytes;
+    (void)transport, (void)memory;
 }
 
 void gw_transport_take_nothing_back(struct gw_transport *transport, void *base)

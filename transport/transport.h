@@ -29,6 +29,7 @@
 #include "proto/wire.h"
 #include "transport/heap.h"
 #include "transport/loop.h"
+#include "transport/memory.h"
 #include "transport/window.h"
 
 /* "host:port", "[v6]:port" or "unix:path", with its end. */
@@ -168,12 +169,15 @@ struct gw_transport_ops {
     void (*close_link)(struct gw_link *link);
 
     /*
-     * Memory that many payloads will come from: a device that reads them by
-     * itself is told of it once, and not with each payload, for payloads may
-     * come from anywhere. It lasts until take_back, or the transport's close;
-     * at take_back no send from it is queued.
+     * Memory that many payloads will come from, or windows lie in: who reaches
+     * it by other means than this process's code is told of it once, and not
+     * with each payload. Not a must: payloads may come from anywhere, and
+     * windows lie anywhere, of this process's own memory. It lasts until
+     * take_back, or the transport's close; at take_back no send from it is
+     * queued, and no window open in it. *memory is copied.
      */
-    void (*lend)(struct gw_transport *transport, void *base, size_t bytes);
+    void (*lend)(struct gw_transport *transport,
+                 const struct gw_memory *memory);
     void (*take_back)(struct gw_transport *transport, void *base);
 };
 
@@ -256,8 +260,7 @@ enum gw_status gw_link_place(struct gw_link *link,
 
 /* For transports whose payloads the kernel copies: nothing is to be done. */
 void gw_transport_lend_nothing(struct gw_transport *transport,
-                               void *base,
-                               size_t bytes);
+                               const struct gw_memory *memory);
 void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
 
 /* For transports: a stranger did not get a link; one line, as many as a person

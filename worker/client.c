@@ -257,11 +257,13 @@ enum gw_status gw_client_attach(struct gw_client *client,
                                 float *gradients,
                                 int seed)
 {
+    const struct gw_memory sent =
+        gw_memory_host(gradients, client->map->arena_bytes);
     client->weights = weights;
     client->gradients = gradients;
     gw_loop_enter(client->loop);
     if (!client->hollow)
-        gw_member_lend(client->member, gradients, client->map->arena_bytes);
+        gw_member_lend(client->member, &sent);
     gw_client_connect(client);
     gw_loop_leave(client->loop);
     enum gw_status status = gw_client_wait_for(client, gw_client_windows_open,
