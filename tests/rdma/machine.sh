@@ -155,7 +155,7 @@ boot() {
   exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m $memory -smp 2 \
     -display none -monitor none -serial none -no-reboot \
     -kernel "$cache/vmlinuz" -initrd "$cache/initrd" \
-    -append "quiet panic=-1 gw_guest=$1" "${nic[@]}" \
+    -append "quiet panic=-1 tsc=reliable clocksource=tsc gw_guest=$1" "${nic[@]}" \
     -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
     -virtfs local,path="$out",mount_tag=out,security_model=none \
     </dev/null >"$out/qemu$1" 2>&1
