@@ -11,6 +11,7 @@ libtransport_a_SOURCES = \
 	%D%/loop.h \
 	%D%/loop_uv.c \
 	%D%/loop_uv.h \
+	%D%/loop_uv_look.c \
 	%D%/loop_uv_share.c \
 	%D%/member.c \
 	%D%/member.h \

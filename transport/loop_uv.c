@@ -165,6 +165,7 @@ static void close_loop(struct gw_loop *loop)
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
     uv_close((uv_handle_t *)&self->timer, NULL);
     uv_close((uv_handle_t *)&self->wake, NULL);
+    gw_uv_look_close(self);
     uv_run(&self->uv, UV_RUN_DEFAULT);
     int busy = uv_loop_close(&self->uv);
     assert(!busy);
@@ -212,6 +213,7 @@ enum gw_status gw_loop_open_uv(struct gw_loop **loop_p, struct gw_error *error)
                        uv_strerror(failed));
     }
     uv_timer_init(&self->uv, &self->timer);
+    gw_uv_look_open(self);
     self->wake.data = self;
     self->timer.data = self;
     self->timer_due_us = UINT64_MAX;

@@ -148,7 +148,9 @@ void gw_uv_enter(struct gw_loop *loop)
 void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner)
 {
     (void)done, (void)owner; /* the caller is no further away than that */
-    uv_run(&gw_uv_loop_of(loop)->uv, UV_RUN_ONCE);
+    struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    if (!gw_uv_look_quickly(self))
+        uv_run(&self->uv, UV_RUN_ONCE);
 }
 
 void gw_uv_leave(struct gw_loop *loop)

@@ -9,7 +9,7 @@
  *   rdma_domain.c  what of a peer's: protection domain, registered memory
  *   rdma_host.c    what this host has
  *   rdma_login.c   from an address to a link that is up
- *   rdma_poll.c    where the loop looks for completions, and how long
+ *   rdma_poll.c    completions: looking for them, or being told
  *   rdma_read.c    messages in
  *   rdma_write.c   messages out
  *
@@ -166,6 +166,7 @@ struct gw_rdma_posted {
     struct ibv_mr *mr;    /* registered for this one alone, or NULL */
     uint32_t bytes;
     uint32_t requests;
+    int copied; /* with the request: it is done when that is posted */
 };
 
 struct gw_rdma_in {
@@ -254,14 +255,10 @@ struct gw_rdma {
     char host[NI_MAXHOST]; /* numeric address of the interface, or "" */
     struct rdma_event_channel *channel;
     uv_loop_t *uv;
-    uv_prepare_t before_poll;
-    uv_check_t after_poll;
-    uv_idle_t spin; /* active: the loop does not sleep */
+    struct gw_looker looker;
+    uint64_t now_us; /* when it last looked */
     uv_poll_t connections;
     unsigned handles;
-    uint64_t seen_us; /* when there was a completion */
-    uint64_t spin_us; /* how long to look for the next */
-    uint64_t armed_us;
     struct gw_rdma_device *devices;
     struct gw_rdma_link *links, *dirty, *graveyard;
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];

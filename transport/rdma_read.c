@@ -309,7 +309,7 @@ void gw_rdma_received(struct gw_rdma_link *link, const struct ibv_wc *wc)
     uint32_t slot = (uint32_t)wc->wr_id & ~GW_RDMA_RECEIVE;
     uint32_t value = ntohl(wc->imm_data);
     unsigned type = value >> 28;
-    link->base.heard_us = gw_loop_now(rdma->base.loop);
+    link->base.heard_us = rdma->now_us;
     if (!(wc->wc_flags & IBV_WC_WITH_IMM) ||
         (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) != (type == GW_RDMA_PUT)) {
         gw_rdma_fail(link, GW_EPROTO, "a message of no known type");

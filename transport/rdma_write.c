@@ -25,7 +25,18 @@ struct list {
     struct ibv_send_wr request[GW_RDMA_BATCH];
     struct ibv_sge part[GW_RDMA_BATCH];
     int n;
+    uint32_t first; /* of posted, that is in it */
+    int waits;      /* something in it waits for its completion */
 };
+
+/* Its arrays are large, and written where they are used. */
+static void begin(struct list *list, struct gw_rdma_link *link)
+{
+    list->link = link;
+    list->n = 0;
+    list->first = link->out.next;
+    list->waits = 0;
+}
 
 /* ---- room ---- */
 
@@ -76,13 +87,17 @@ static struct ibv_send_wr *add(struct list *list,
     return request;
 }
 
-/* The message that was added is whole: `requests` of them are its. */
+/* The message that was added is whole: `requests` of them are its. What went
+   inline is the device's when the list is; who waits for no completion costs
+   none. */
 static void
 close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
 {
     struct gw_rdma_out *out = &list->link->out;
     struct ibv_send_wr *last = &list->request[list->n - 1];
     what.send = send;
+    what.copied = what.bytes == 0 && last->send_flags & IBV_SEND_INLINE;
+    list->waits |= send && !what.copied;
     out->posted[out->next % GW_RDMA_SENDS] = what;
     out->next++;
     out->requests += what.requests;
@@ -96,22 +111,39 @@ close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
     out->unsignalled = 0;
 }
 
+/* The device has copied what went inline. Who is told may close the link. */
+static void finish_copied(struct gw_rdma_link *link, uint32_t from, uint32_t to)
+{
+    for (; from != to && link->state != GW_RDMA_CLOSED; from++) {
+        struct gw_rdma_posted *one = &link->out.posted[from % GW_RDMA_SENDS];
+        struct gw_send *send = one->send;
+        if (!send || !one->copied)
+            continue;
+        one->send = NULL;
+        send->done(send, GW_OK);
+    }
+}
+
 /* Hands the list over. What it wakes, and what it cannot, is told here. */
 static int post(struct list *list)
 {
     struct gw_rdma_link *link = list->link;
     struct ibv_send_wr *bad;
+    uint32_t first = list->first, end = link->out.next;
     if (list->n == 0)
         return 1;
-    list->request[list->n - 1].send_flags |= IBV_SEND_SIGNALED;
-    link->out.unsignalled = 0;
-    list->n = 0;
-    link->base.sent_us = gw_loop_now(link->rdma->base.loop);
+    if (list->waits) {
+        list->request[list->n - 1].send_flags |= IBV_SEND_SIGNALED;
+        link->out.unsignalled = 0;
+    }
+    link->base.sent_us = link->rdma->now_us;
     int failed = ibv_post_send(link->qp, list->request, &bad);
-    if (!failed)
-        return 1;
-    gw_rdma_fail(link, GW_ECLOSED, "the queue pair takes nothing");
-    return 0;
+    begin(list, link);
+    if (failed)
+        gw_rdma_fail(link, GW_ECLOSED, "the queue pair takes nothing");
+    else
+        finish_copied(link, first, end);
+    return link->state != GW_RDMA_CLOSED;
 }
 
 /* From a slot of the link: small enough goes with the request itself. */
@@ -147,7 +179,8 @@ int gw_rdma_say(struct gw_rdma_link *link,
                 const uint8_t *bytes,
                 size_t n)
 {
-    struct list list = {.link = link};
+    struct list list;
+    begin(&list, link);
     if (has_credit(link) && has_room(&list, 1)) {
         add_own(&list, type, bytes, n);
         return post(&list);
@@ -270,9 +303,10 @@ static int add_piece(struct list *list)
 static void on_keepalive(struct gw_timer *timer)
 {
     struct gw_rdma_link *link = timer->owner;
-    struct list list = {.link = link};
+    struct list list;
     if (!link->out.stalled)
         return;
+    begin(&list, link);
     gw_timer_start(link->rdma->base.loop, timer, STALL_US);
     gw_rdma_make_dirty(link);
     if (link->out.stalled++ % KEEPALIVE == 0 &&
@@ -434,7 +468,8 @@ static int add_next(struct list *list)
 
 void gw_rdma_write(struct gw_rdma_link *link)
 {
-    struct list list = {.link = link};
+    struct list list;
+    begin(&list, link);
     do {
         if (!add_grants(&list))
             return;
@@ -474,7 +509,7 @@ static void finish_first(struct gw_rdma_link *link, enum gw_status status)
 void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted)
 {
     struct gw_rdma_out *out = &link->out;
-    link->base.sent_us = gw_loop_now(link->rdma->base.loop);
+    link->base.sent_us = link->rdma->now_us;
     /* numbers go round at the bit that marks receives */
     while (link->state != GW_RDMA_CLOSED && out->first != out->next &&
            ((posted - out->first) & ~GW_RDMA_RECEIVE) < GW_RDMA_SENDS)
