@@ -113,11 +113,8 @@ static int kind_is_known(uint8_t kind)
 }
 
 /* Limits that hold for every frame of a kind, whoever receives it. */
-static int shape_is_legal(const uint8_t *in)
+static int shape_is_legal(uint8_t kind, uint32_t window, uint32_t length)
 {
-    uint8_t kind = in[5];
-    uint32_t window = gw_get_u32(in + 32);
-    uint32_t length = gw_get_u32(in + 44);
     if (gw_frame_is_put(kind))
         return length <= GW_PAYLOAD_BYTES_MAX &&
                (window != GW_WINDOW_NONE || length == 0);
@@ -138,7 +135,7 @@ enum gw_status gw_frame_decode(const uint8_t in[GW_FRAME_BYTES],
     if (in[4] != GW_WIRE_VERSION)
         return GW_EVERSION;
     if (gw_get_u16(in + 50) != GW_FRAME_BYTES || !kind_is_known(in[5]) ||
-        !shape_is_legal(in))
+        !shape_is_legal(in[5], gw_get_u32(in + 32), gw_get_u32(in + 44)))
         return GW_EPROTO;
     *frame = (struct gw_frame){
         .kind = in[5],
@@ -155,6 +152,51 @@ enum gw_status gw_frame_decode(const uint8_t in[GW_FRAME_BYTES],
         .dtype = in[49],
         .decision = gw_get_u32(in + 52),
         .payload_crc = gw_get_u32(in + 56),
+    };
+    return GW_OK;
+}
+
+void gw_brief_encode(const struct gw_frame *frame, uint8_t out[GW_BRIEF_BYTES])
+{
+    out[0] = frame->kind;
+    out[1] = frame->encoding;
+    out[2] = frame->dtype;
+    out[3] = 0;
+    gw_put_u16(out + 4, frame->flags);
+    gw_put_u16(out + 6, 0);
+    gw_put_u32(out + 8, frame->epoch);
+    gw_put_u32(out + 12, frame->window);
+    gw_put_u64(out + 16, frame->clock);
+    gw_put_u64(out + 24, frame->offset);
+    gw_put_u32(out + 32, frame->chunk);
+    gw_put_u32(out + 36, frame->count);
+    gw_put_u32(out + 40, frame->decision);
+    gw_put_u32(out + 44, frame->payload_crc);
+}
+
+enum gw_status gw_brief_decode(const uint8_t in[GW_BRIEF_BYTES],
+                               uint32_t session,
+                               uint32_t length,
+                               struct gw_frame *frame)
+{
+    if (in[3] != 0 || gw_get_u16(in + 6) != 0 || !kind_is_known(in[0]) ||
+        !shape_is_legal(in[0], gw_get_u32(in + 12), length))
+        return GW_EPROTO;
+    *frame = (struct gw_frame){
+        .kind = in[0],
+        .flags = gw_get_u16(in + 4),
+        .session = session,
+        .epoch = gw_get_u32(in + 8),
+        .clock = gw_get_u64(in + 16),
+        .offset = gw_get_u64(in + 24),
+        .window = gw_get_u32(in + 12),
+        .chunk = gw_get_u32(in + 32),
+        .count = gw_get_u32(in + 36),
+        .length = length,
+        .encoding = in[1],
+        .dtype = in[2],
+        .decision = gw_get_u32(in + 40),
+        .payload_crc = gw_get_u32(in + 44),
     };
     return GW_OK;
 }

@@ -104,6 +104,20 @@ enum gw_status gw_frame_decode(const uint8_t in[GW_FRAME_BYTES],
                                struct gw_frame *frame);
 
 /*
+ * A brief header, for a link that delimits messages and checks their bytes by
+ * itself: without what it knows anyway, and without a checksum of its own. The
+ * decoder takes `session` and `length` from the link. GW_EPROTO: kind, length
+ * or a reserved byte is not one of ours.
+ */
+#define GW_BRIEF_BYTES 48
+
+void gw_brief_encode(const struct gw_frame *frame, uint8_t out[GW_BRIEF_BYTES]);
+enum gw_status gw_brief_decode(const uint8_t in[GW_BRIEF_BYTES],
+                               uint32_t session,
+                               uint32_t length,
+                               struct gw_frame *frame);
+
+/*
  * A want: "write weights of these chunks into my window as soon as `condition`
  * holds". Sent as an array in the payload of a GW_FRAME_WANT.
  */

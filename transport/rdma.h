@@ -18,6 +18,8 @@
  *   put       WRITE of the payload into the window,
  *             WRITE_WITH_IMM of the header into the receiver's ring
  *   message   SEND_WITH_IMM of header and payload, in pieces
+ *   brief     SEND_WITH_IMM of brief header and payload: either, where it fits
+ *             in the request itself
  *
  * The immediate value is the message's type and, in its low half, how many
  * messages were taken from the other side: that many more may come. A window is
@@ -35,7 +37,7 @@
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
-#define GW_RDMA_VERSION 1
+#define GW_RDMA_VERSION 2
 
 /* Messages on their way in each direction. */
 #define GW_RDMA_DEPTH 64
@@ -78,6 +80,7 @@ enum gw_rdma_type {
     GW_RDMA_GRANT = 7,
     GW_RDMA_BYE = 8,    /* why the sender cannot go on */
     GW_RDMA_CREDIT = 9, /* nothing else; needs no credit itself */
+    GW_RDMA_BRIEF = 10, /* a whole frame under a brief header */
 };
 
 /* Sizes of what is not a piece. */

@@ -97,16 +97,19 @@ static void judge_and_pass(struct gw_rdma_link *link,
         link->base.handler->frame(&link->base, frame, payload);
 }
 
-/* A put that came as a message, since it is small: its payload is copied. */
-static void got_small_put(struct gw_rdma_link *link,
-                          const struct gw_frame *frame,
-                          const uint8_t *payload,
-                          void *place)
+/* Where the payload goes of a frame whose header decoded to `status`. 0: the
+   link is over. */
+static int find_place(struct gw_rdma_link *link,
+                      enum gw_status status,
+                      const struct gw_frame *frame,
+                      void **place_p)
 {
-    if (!is_whole(link, frame, payload))
-        return;
-    memcpy(place, payload, frame->length);
-    link->base.handler->frame(&link->base, frame, place);
+    const char *why = "not a frame header";
+    if (status == GW_OK)
+        status = gw_link_place(&link->base, frame, place_p, &why);
+    if (status != GW_OK)
+        gw_rdma_fail(link, status, why);
+    return status == GW_OK;
 }
 
 /* A header, already copied to where the peer cannot write. */
@@ -115,13 +118,25 @@ static int read_header(struct gw_rdma_link *link,
                        struct gw_frame *frame,
                        void **place_p)
 {
-    const char *why = "not a frame header";
-    enum gw_status status = gw_frame_decode(header, frame);
-    if (status == GW_OK)
-        status = gw_link_place(&link->base, frame, place_p, &why);
-    if (status != GW_OK)
-        gw_rdma_fail(link, status, why);
-    return status == GW_OK;
+    return find_place(link, gw_frame_decode(header, frame), frame, place_p);
+}
+
+/* A put's payload is copied to its place: it came in a slot. */
+static void got_brief(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
+{
+    const void *payload = bytes + GW_BRIEF_BYTES;
+    struct gw_frame frame;
+    void *to = NULL;
+    enum gw_status status = GW_EPROTO;
+    if (n >= GW_BRIEF_BYTES)
+        status = gw_brief_decode(bytes, link->base.session,
+                                 (uint32_t)(n - GW_BRIEF_BYTES), &frame);
+    if (!find_place(link, status, &frame, &to) ||
+        !is_whole(link, &frame, payload))
+        return;
+    if (to)
+        payload = memcpy(to, payload, frame.length);
+    link->base.handler->frame(&link->base, &frame, payload);
 }
 
 static void got_put(struct gw_rdma_link *link)
@@ -154,13 +169,8 @@ static void begin_message(struct gw_rdma_link *link,
     if (!read_header(link, bytes, &in->frame, &place))
         return;
     n -= GW_FRAME_BYTES;
-    if (n > in->frame.length || (last && n != in->frame.length) ||
-        (place && !last)) {
+    if (place || n > in->frame.length || (last && n != in->frame.length)) {
         gw_rdma_fail(link, GW_EPROTO, "a message of another length");
-        return;
-    }
-    if (place) {
-        got_small_put(link, &in->frame, bytes + GW_FRAME_BYTES, place);
         return;
     }
     if (last) {
@@ -277,6 +287,8 @@ static void dispatch(struct gw_rdma_link *link,
         got_put(link);
     else if (type == GW_RDMA_MORE || type == GW_RDMA_LAST)
         got_piece(link, bytes, n, type == GW_RDMA_LAST);
+    else if (type == GW_RDMA_BRIEF)
+        got_brief(link, bytes, n);
     else if (type == GW_RDMA_ASK)
         got_ask(link, bytes, n);
     else if (type == GW_RDMA_GRANT)

@@ -439,11 +439,27 @@ static int add_put(struct list *list, struct gw_send *send)
     return 1;
 }
 
-/* Goes with its header in one request, copied by both sides: that is sooner
-   there than two, and needs no grant. */
-static int is_small(const struct gw_rdma_link *link, const struct gw_send *send)
+/* Goes with its header in one request, copied by both sides: a put is sooner
+   there than with two, and needs no grant. */
+static int is_brief(const struct gw_rdma_link *link, const struct gw_send *send)
 {
-    return GW_FRAME_BYTES + send->frame.length <= link->inline_bytes;
+    return GW_BRIEF_BYTES + send->frame.length <= link->inline_bytes;
+}
+
+static int add_brief(struct list *list)
+{
+    struct gw_rdma_link *link = list->link;
+    if (!has_credit(link) || !has_room(list, 1))
+        return 0;
+    struct gw_send *send = gw_link_next(&link->base);
+    uint8_t *slot = gw_rdma_out_slot(link, link->out.next);
+    gw_send_check(send);
+    gw_brief_encode(&send->frame, slot);
+    if (send->frame.length > 0)
+        memcpy(slot + GW_BRIEF_BYTES, send->payload, send->frame.length);
+    add_slot(list, GW_RDMA_BRIEF, slot, GW_BRIEF_BYTES + send->frame.length);
+    close_entry(list, send, (struct gw_rdma_posted){.requests = 1});
+    return 1;
 }
 
 /* The next of what is queued; 0: there is nothing, or it has to wait. */
@@ -455,7 +471,9 @@ static int add_next(struct list *list)
     struct gw_send *send = gw_link_first(&list->link->base);
     if (!send)
         return 0;
-    if (send->frame.window != GW_WINDOW_NONE && !is_small(list->link, send)) {
+    if (is_brief(list->link, send))
+        return add_brief(list);
+    if (send->frame.window != GW_WINDOW_NONE) {
         if (out->bytes > 0 &&
             out->bytes + send->frame.length > GW_RDMA_FLIGHT_BYTES)
             return 0;

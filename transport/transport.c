@@ -77,13 +77,18 @@ int gw_message_room(uint8_t **message, size_t *room, size_t bytes)
     return 1;
 }
 
-void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES])
+void gw_send_check(struct gw_send *send)
 {
     struct gw_frame *frame = &send->frame;
     if (frame->length > 0 && !send->crc_known &&
         !(frame->flags & GW_FLAG_NO_CRC))
         frame->payload_crc = gw_crc32c(0, send->payload, frame->length);
-    gw_frame_encode(frame, header);
+}
+
+void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES])
+{
+    gw_send_check(send);
+    gw_frame_encode(&send->frame, header);
 }
 
 void gw_link_drop_queue(struct gw_link *link)

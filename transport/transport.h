@@ -241,8 +241,9 @@ struct gw_send *gw_link_first(const struct gw_link *link);
  */
 int gw_message_room(uint8_t **message, size_t *room, size_t bytes);
 
-/* For transports: writes a send's header, after the checksum of its payload if
-   it is to have one and has none. */
+/* For transports: the checksum of a send's payload, if it is to have one and
+   has none; and its header with that. */
+void gw_send_check(struct gw_send *send);
 void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES]);
 
 /* For transports: gives every queued send back with GW_ECLOSED. */

@@ -114,6 +114,48 @@ static void limits_hold_for_each_kind(void **state)
     assert_int_equal(gw_frame_decode(bytes, &back), GW_OK);
 }
 
+/* Written by hand from docs/PROTOCOL.md. */
+static const uint8_t golden_brief[GW_BRIEF_BYTES] = {
+    0x03, 0x00, 0x01, 0x00, 0x02, 0x00, 0x00, 0x00, 0x08, 0x07, 0x06, 0x05,
+    0x34, 0x33, 0x32, 0x31, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
+    0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37, 0x36, 0x35,
+    0x44, 0x43, 0x42, 0x41, 0x54, 0x53, 0x52, 0x51, 0x64, 0x63, 0x62, 0x61,
+};
+
+/* What it leaves out comes from the link. */
+static void a_brief_header_round_trips(void **state)
+{
+    (void)state;
+    uint8_t bytes[GW_BRIEF_BYTES], whole[GW_FRAME_BYTES];
+    struct gw_frame back;
+    gw_brief_encode(&example, bytes);
+    assert_memory_equal(bytes, golden_brief, sizeof bytes);
+    assert_int_equal(
+        gw_brief_decode(bytes, example.session, example.length, &back), GW_OK);
+    gw_frame_encode(&back, whole);
+    assert_memory_equal(whole, golden, sizeof whole);
+}
+
+static void a_brief_header_is_judged(void **state)
+{
+    (void)state;
+    static const size_t reserved[] = {3, 6, 7};
+    uint8_t bytes[GW_BRIEF_BYTES];
+    struct gw_frame back;
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+        gw_brief_encode(&example, bytes);
+        bytes[reserved[i]] = 1;
+        assert_int_equal(gw_brief_decode(bytes, 1, 4, &back), GW_EPROTO);
+    }
+    gw_brief_encode(&example, bytes);
+    bytes[0] = 0;
+    assert_int_equal(gw_brief_decode(bytes, 1, 4, &back), GW_EPROTO);
+    struct gw_frame ack = {.kind = GW_FRAME_ACK};
+    gw_brief_encode(&ack, bytes);
+    assert_int_equal(gw_brief_decode(bytes, 1, 0, &back), GW_OK);
+    assert_int_equal(gw_brief_decode(bytes, 1, 4, &back), GW_EPROTO);
+}
+
 static void wants_round_trip(void **state)
 {
     (void)state;
@@ -165,6 +207,8 @@ int main(void)
         cmocka_unit_test(every_flipped_bit_is_refused),
         cmocka_unit_test(wrong_content_is_refused),
         cmocka_unit_test(limits_hold_for_each_kind),
+        cmocka_unit_test(a_brief_header_round_trips),
+        cmocka_unit_test(a_brief_header_is_judged),
         cmocka_unit_test(wants_round_trip),
         cmocka_unit_test(crc32c_known_answer),
     };
