@@ -60,6 +60,7 @@ struct gw_bench_options {
     size_t sizes, size[GW_BENCH_SIZES_MAX];
     int network, put, update; /* what to measure */
     int busy;                 /* the transport never sleeps */
+    int only_op;              /* enum gw_bench_op, or -1: all */
     FILE *table, *json;       /* NULL: not asked for */
 };
 

@@ -38,6 +38,7 @@ static void print_usage(void)
          "  --servers N         1\n"
          "  --connections N     between two processes, 1\n"
          "  --transport NAME    auto\n"
+         "  --op NAME           push, pull or push+pull alone\n"
          "  --busy              the transport looks for what comes, and never "
          "sleeps\n"
          "  --optimizer NAME    on the servers, momentum\n"
@@ -75,7 +76,10 @@ static int takes_part(const struct contest *contest,
                       enum gw_bench_path path,
                       enum gw_bench_op op)
 {
-    if (!contest->what.options->network)
+    const struct gw_bench_options *options = contest->what.options;
+    if (options->only_op >= 0 && options->only_op != (int)op)
+        return 0;
+    if (!options->network)
         return path == GW_BENCH_TRANSPORT;
     if (path == GW_BENCH_TRAINING)
         return op != GW_BENCH_PUSH;
@@ -380,6 +384,19 @@ static enum gw_status read_optimizer(const char *name,
     return GW_OK;
 }
 
+static enum gw_status read_op(const char *name,
+                              struct gw_bench_options *options,
+                              struct gw_error *error)
+{
+    for (int op = 0; op < GW_BENCH_OPS; op++)
+        if (strcmp(name, gw_bench_op_name((enum gw_bench_op)op)) == 0) {
+            options->only_op = op;
+            return GW_OK;
+        }
+    return gw_fail(error, GW_EUSAGE,
+                   "bench: --op %s: takes push, pull or push+pull", name);
+}
+
 static enum gw_status open_json(const char *file,
                                 struct gw_bench_options *options,
                                 struct gw_error *error)
@@ -402,6 +419,7 @@ enum option_id {
     SERVERS,
     CONNECTIONS,
     TRANSPORT,
+    OP,
     BUSY,
     OPTIMIZER,
     ROUNDS_OPTION,
@@ -436,6 +454,8 @@ static enum gw_status set_option(int option,
                            "bench: --transport sim has no real time to "
                            "measure");
         return options->transport ? GW_OK : error->status;
+    case OP:
+        return read_op(optarg, options, error);
     case BUSY:
         options->busy = 1;
         return GW_OK;
@@ -504,6 +524,7 @@ enum gw_exit gw_cmd_bench(int argc, char **argv)
         {"servers", required_argument, NULL, SERVERS},
         {"connections", required_argument, NULL, CONNECTIONS},
         {"transport", required_argument, NULL, TRANSPORT},
+        {"op", required_argument, NULL, OP},
         {"busy", no_argument, NULL, BUSY},
         {"optimizer", required_argument, NULL, OPTIMIZER},
         {"rounds", required_argument, NULL, ROUNDS_OPTION},
@@ -516,6 +537,7 @@ enum gw_exit gw_cmd_bench(int argc, char **argv)
         .workers = 1,
         .servers = 1,
         .connections = 1,
+        .only_op = -1,
         .rounds = ROUNDS,
         .sizes = sizeof usual_sizes / sizeof *usual_sizes,
         .table = stdout,

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Puts over RDMA beside perftest's, on the same device and in turns: 64 KiB and
 # 1 MiB without checksum and update against ib_write_bw, with one queue pair
-# each; 64 bytes and a notification against ib_write_lat, both polling. By hand:
-# make bench-rdma, in an emulated machine, whose absolute figures mean nothing;
+# each; 64 bytes and a notification against ib_write_lat, both polling; then the
+# training path beside tcp's. By hand: make bench-rdma, in an emulated machine,
+# whose absolute figures mean nothing, as long as nothing else runs on its host;
 # or this script where a device is, with its address. ROUNDS: 5.
 address=${1:-10.77.0.1}
 rounds=${ROUNDS:-5}
@@ -22,13 +23,12 @@ perf() {
   wait $server
 }
 
-# ours OP FIELD ARGUMENTS..: of the row of that operation
-ours() {
-  op=$1 field=$2
-  shift 2
-  "$gradweir" bench put --transport rdma --busy --rounds 1 --json - "$@" |
-    sed -n "/\"op\":\"$op\"/s/.*\"$field\":\([0-9.e-]*\).*/\1/p"
+# p50 ARGUMENTS..: the median of a bench's last row, in us
+p50() {
+  "$gradweir" bench --json - "$@" |
+    sed -n 's/.*"p50_us":\([0-9.e-]*\).*/\1/p' | tail -n 1
 }
+ours() { p50 put --transport rdma --busy "$@"; }
 
 median() { sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'; }
 
@@ -42,23 +42,35 @@ report() {
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 
-# bandwidth NAME MESSAGE TENSOR COUNT: a chunk is a 64th of the tensor
+# bandwidth NAME MESSAGE TENSOR COUNT: a chunk is a 64th of TENSOR bytes
 bandwidth() {
   : >"$scratch/theirs"
   : >"$scratch/ours"
   for round in $(seq "$rounds"); do
     perf ib_write_bw 4 -s "$2" -n "$4" | awk '{ print $1 * 1.048576 }' >>"$scratch/theirs"
-    ours push payload_gb_per_s --sizes "$3" | awk '{ print $1 * 1000 }' >>"$scratch/ours"
+    ours --op push --rounds 1 --sizes "$3" | awk -v n="$3" '{ print n / $1 }' >>"$scratch/ours"
   done
   report "put $1, MB/s" "$scratch/theirs" "$scratch/ours"
 }
-bandwidth '64 KiB' 65536 4MiB 512
-bandwidth '1 MiB' 1048576 64MiB 64
+bandwidth '64 KiB' 65536 $((4 << 20)) 512
+bandwidth '1 MiB' 1048576 $((64 << 20)) 64
 
 : >"$scratch/theirs"
 : >"$scratch/ours"
 for round in $(seq "$rounds"); do
-  perf ib_write_lat 5 -s 64 -n 1000 >>"$scratch/theirs"
-  ours push+pull p50_us --sizes 64 | awk '{ print $1 / 2 }' >>"$scratch/ours"
+  perf ib_write_lat 5 -s 64 -n 2000 >>"$scratch/theirs"
+  ours --op push+pull --sizes 64 | awk '{ print $1 / 2 }' >>"$scratch/ours"
 done
 report 'put+notify 64 B, us' "$scratch/theirs" "$scratch/ours"
+
+: >"$scratch/tcp"
+: >"$scratch/rdma"
+for round in $(seq "$rounds"); do
+  for transport in tcp rdma; do
+    p50 network --transport $transport --op push+pull --rounds 1 --sizes 4MiB |
+      awk '{ print (4 * 1048576) / $1 }' >>"$scratch/$transport"
+  done
+done
+printf '%-22s tcp %15.3f  rdma %14.3f  ratio %.3f (median of %d)\n' \
+  'training 4 MiB, MB/s' "$(median <"$scratch/tcp")" "$(median <"$scratch/rdma")" \
+  "$(paste "$scratch/rdma" "$scratch/tcp" | awk '{ print $1 / $2 }' | median)" "$rounds"

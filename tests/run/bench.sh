@@ -64,6 +64,14 @@ puts() {
 }
 check 'put: the transport alone, without a limit' puts
 
+one_operation() {
+  timeout 120 "$gradweir" bench put --op pull --sizes 64,4KiB --rounds 1 \
+    --json - >"$scratch/one" &&
+    [ "$(wc -l <"$scratch/one")" -eq 2 ] &&
+    [ "$(grep -c '"op":"pull"' "$scratch/one")" -eq 2 ]
+}
+check 'op: that one, and no other' one_operation
+
 update() {
   "$gradweir" bench update --rounds 1 --json - >"$scratch/update" &&
     [ "$(grep -c '"op":"reduce+update"' "$scratch/update")" -eq 8 ]
