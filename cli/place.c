@@ -8,13 +8,15 @@
 
 #include "cli/host.h"
 
-/* Over a transport that is not everybody's, tensors leave loopback. */
+/* Over a transport that is not everybody's, tensors leave loopback, unless it
+   never leaves the host. */
 static enum gw_status guard_data(const struct gw_config *config,
                                  const struct gw_ways *ways,
                                  struct gw_error *error)
 {
     char host[GW_ADDRESS_MAX], address[GW_ADDRESS_MAX + 4];
-    if (ways->data[0] == ways->control || ways->data[1])
+    if (ways->data[0] == ways->control || ways->data[1] ||
+        ways->data[0]->within_host)
         return GW_OK;
     enum gw_status status = ways->data[0]->meet(host, error);
     if (status != GW_OK)
@@ -38,7 +40,7 @@ enum gw_status gw_place_ways(const struct gw_config *config,
         return gw_fail(
             error, GW_EUSAGE,
             "cluster.transport: \"sim\" is for simulated jobs, these "
-            "are processes; set it to auto, rdma or tcp");
+            "are processes; set it to auto, shm, rdma or tcp");
     status = guard_data(config, &ways, error);
     if (status == GW_OK)
         *ways_p = ways;
@@ -52,7 +54,8 @@ enum gw_status gw_place_host(const struct gw_config *config,
                              struct gw_error *error)
 {
     char own[GW_HOST_ADDRESS_MAX] = "";
-    int other = ways->data[0] != ways->control && !ways->data[1];
+    int other = ways->data[0] != ways->control && !ways->data[1] &&
+                !ways->data[0]->within_host;
     enum gw_status status;
     if (config->cluster.interface[0])
         status = gw_host_interface(config->cluster.interface, own, error);

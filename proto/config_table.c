@@ -151,7 +151,7 @@ static const struct gw_config_key keys[] = {
              "ssp:S, async, stale-lr:N, dc-async, downpour:T, easgd:T, "
              "local:H or diloco:H, or one after the other as in \"sync until "
              "2000, local:16\""},
-    LIMITED(cluster.transport, "auto", "auto|rdma|tcp|sim",
+    LIMITED(cluster.transport, "auto", "auto|shm|rdma|tcp|sim",
             "how tensors move; auto: the fastest between each two processes; "
             "with the coordinator everybody speaks tcp"),
     COUNT(cluster.port, "0", 0, 65535,

@@ -13,15 +13,27 @@ libtransport_a_SOURCES = \
 	%D%/loop_uv.h \
 	%D%/loop_uv_look.c \
 	%D%/loop_uv_share.c \
+	%D%/look.c \
+	%D%/look.h \
 	%D%/member.c \
 	%D%/member.h \
 	%D%/member_peer.c \
 	%D%/member_state.h \
 	%D%/member_way.c \
+	%D%/memory.c \
 	%D%/memory.h \
 	%D%/rdma_port.h \
 	%D%/remote.c \
 	%D%/remote.h \
+	%D%/shm.c \
+	%D%/shm.h \
+	%D%/shm_host.c \
+	%D%/shm_login.c \
+	%D%/shm_memory.c \
+	%D%/shm_poll.c \
+	%D%/shm_read.c \
+	%D%/shm_socket.c \
+	%D%/shm_write.c \
 	%D%/sim.c \
 	%D%/sim.h \
 	%D%/sim_disk.c \

@@ -2,9 +2,10 @@
  * Ways: over which transport, and at which address, a peer is reached. A member
  * that listens on several names them all, the one that it prefers first:
  *
- *   rdma://10.0.0.7:41001,10.0.0.7:41001
+ *   shm://1b4e28ba2fa1493e-f0000098:5c1a9e07d2b34f68,10.0.0.7:41001
  *
- * What has no name is of the transport that everybody speaks.
+ * What has no name is of the transport that everybody speaks; what is of
+ * another host is left out.
  */
 #include "config.h"
 
@@ -45,13 +46,14 @@ unsigned gw_member_ways_to(const struct gw_member *member,
         const char *entry = strsep(&rest, ","), *plain;
         way[n].transport = transport_of(member, entry, &plain);
         snprintf(way[n].address, sizeof way[n].address, "%s", plain);
-        n += way[n].transport != NULL;
+        n += way[n].transport && way[n].transport->ops->reaches(plain);
     }
     return n;
 }
 
 /* Writes a way as others are to read it; a host that is not "" replaces its
-   own. Returns its length, also where there is no room. */
+   own, where there can be others. Returns its length, also where there is no
+   room. */
 static size_t print_way(char *text,
                         size_t room,
                         const struct gw_member *member,
@@ -60,6 +62,8 @@ static size_t print_way(char *text,
 {
     const struct gw_transport_ops *ops = way->transport->ops;
     const char *own = ops->listener_address(way->listener);
+    if (ops->within_host)
+        host = "";
     const char *port = host[0] ? strrchr(own, ':') : "";
     int plain = way->transport == member->transport;
     int bare = strchr(host, ':') && host[0] != '[';
@@ -91,15 +95,25 @@ void gw_member_advertise(const struct gw_member *member,
     }
 }
 
-/* The same port for all of them, where that can be had. */
+/* The same port for all of them, where that can be had; within the host at any
+   name. */
 static enum gw_status listen_on(struct gw_member *member,
                                 struct gw_member_way *way,
                                 const char *address,
                                 struct gw_error *error)
 {
+    const struct gw_transport_ops *ops = way->transport->ops;
     struct gw_listener *listener;
-    enum gw_status status = way->transport->ops->listen(
-        way->transport, address, &member->acceptor, &listener, error);
+    char host[GW_ADDRESS_MAX], any[GW_ADDRESS_MAX + 4];
+    enum gw_status status = GW_OK;
+    if (ops->within_host && !ops->reaches(address)) {
+        status = ops->meet(host, error);
+        snprintf(any, sizeof any, "%s:0", status == GW_OK ? host : "");
+        address = any;
+    }
+    if (status == GW_OK)
+        status = ops->listen(way->transport, address, &member->acceptor,
+                             &listener, error);
     if (status == GW_OK && !way->listener)
         way->listener = listener;
     return status;

@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "proto/status.h"
+
 enum gw_memory_kind {
     GW_MEMORY_HOST,   /* of this process alone, as malloc and mmap give it */
     GW_MEMORY_SHARED, /* a mapping of `fd`, which another process may map too */
@@ -26,5 +28,28 @@ static inline struct gw_memory gw_memory_host(void *base, size_t bytes)
 {
     return (struct gw_memory){GW_MEMORY_HOST, base, bytes, -1};
 }
+
+/*
+ * Takes memory, zeros, whole pages of it. Of GW_MEMORY_SHARED where it is asked
+ * for and the system gives it, else of GW_MEMORY_HOST. No name and no file is
+ * left of it when the last process that has it is gone. GW_ENOMEM.
+ */
+enum gw_status gw_memory_open(enum gw_memory_kind kind,
+                              size_t bytes,
+                              struct gw_memory *memory_p);
+
+/* Of gw_memory_open; who else has mapped it keeps it. Also where base is NULL.
+ */
+void gw_memory_close(struct gw_memory *memory);
+
+/*
+ * A descriptor of so many bytes, zeros, that nobody can make smaller or larger:
+ * who maps it is safe whatever another process does to it. -1 with errno.
+ */
+int gw_memory_file(const char *name, size_t bytes);
+
+/* Whether a descriptor that another process has sent is such a one, of `bytes`
+   at least. */
+int gw_memory_is_safe(int fd, size_t bytes);
 
 #endif

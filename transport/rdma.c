@@ -409,6 +409,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .name = "rdma",
     .probe = gw_rdma_probe,
     .meet = gw_rdma_meet,
+    .reaches = gw_transport_reaches_all,
     .open = open_rdma,
     .close = close_rdma,
     .listen = listen_rdma,

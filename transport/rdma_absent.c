@@ -79,6 +79,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .name = "rdma",
     .probe = probe,
     .meet = meet_nowhere,
+    .reaches = gw_transport_reaches_all,
     .open = open_nothing,
     .close = close_nothing,
     .listen = listen_nowhere,

@@ -381,6 +381,7 @@ static void close_sim(struct gw_transport *transport)
 const struct gw_transport_ops gw_sim_transport = {
     .name = "sim",
     .probe = probe,
+    .reaches = gw_transport_reaches_all,
     .open = open_sim,
     .close = close_sim,
     .listen = listen_sim,

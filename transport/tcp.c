@@ -467,6 +467,7 @@ const struct gw_transport_ops gw_tcp_transport = {
     .name = "tcp",
     .probe = probe,
     .meet = meet,
+    .reaches = gw_transport_reaches_all,
     .open = open_tcp,
     .close = close_tcp,
     .listen = listen_tcp,

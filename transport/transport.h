@@ -32,8 +32,8 @@
 #include "transport/memory.h"
 #include "transport/window.h"
 
-/* "host:port", "[v6]:port" or "unix:path", with its end. */
-#define GW_ADDRESS_MAX 128
+/* "host:port", "[v6]:port" or "unix:path", or a list of them, with its end. */
+#define GW_ADDRESS_MAX 192
 
 struct gw_link;
 struct gw_listener;
@@ -113,11 +113,13 @@ struct gw_transport_config {
     const char *host;      /* sim: the simulated host */
     uint32_t logins_max;   /* links that have not logged in, 0: 64 */
     uint64_t login_us;     /* time for a login, 0: 5 s */
-    int busy; /* rdma: a thread that looks for what comes, and never sleeps */
+    int busy; /* shm, rdma: a thread that looks for what comes, never sleeping
+               */
 };
 
 struct gw_transport_ops {
     const char *name;
+    int within_host; /* its addresses are of one host: they name no interface */
 
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
@@ -125,6 +127,10 @@ struct gw_transport_ops {
     /* Where processes of one host meet: a host to listen and to dial at, in
        brackets if it is IPv6. GW_EUNSUPPORTED: none. */
     enum gw_status (*meet)(char host[GW_ADDRESS_MAX], struct gw_error *error);
+
+    /* Whether an address can be one to dial from here: 0 for what only others
+       reach, which is no news. */
+    int (*reaches)(const char *address);
 
     enum gw_status (*open)(struct gw_loop *loop,
                            const struct gw_transport_config *config,
@@ -198,7 +204,7 @@ extern const struct gw_transport_ops *const gw_transports[];
 const struct gw_transport_ops *gw_transport_find(const char *name,
                                                  struct gw_error *error);
 
-#define GW_WAYS_MAX 2
+#define GW_WAYS_MAX 3
 
 /* What a member speaks: with the coordinator, and where tensors go. */
 struct gw_ways {
@@ -258,6 +264,9 @@ enum gw_status gw_link_place(struct gw_link *link,
                              const struct gw_frame *frame,
                              void **place_p,
                              const char **why_p);
+
+/* For transports between hosts: an address is one, wherever it leads. */
+int gw_transport_reaches_all(const char *address);
 
 /* For transports whose payloads the kernel copies: nothing is to be done. */
 void gw_transport_lend_nothing(struct gw_transport *transport,

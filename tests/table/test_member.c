@@ -276,6 +276,6 @@ static void a_frame_out_of_place_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim"),
-                                       ALL("rdma")};
+                                       ALL("rdma"), ALL("shm")};
     return world_run_tests("member", tests, sizeof tests / sizeof *tests);
 }

@@ -213,7 +213,7 @@ static void no_address_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ALL("tcp"), ALL("unix"), ALL("sim"), ALL("rdma"),
+        ALL("tcp"), ALL("unix"), ALL("sim"), ALL("rdma"), ALL("shm"),
         /* any name may be an address in a simulated world */
         ON("tcp", no_address_is_refused), ON("unix", no_address_is_refused)};
     return world_run_tests("member login", tests, sizeof tests / sizeof *tests);

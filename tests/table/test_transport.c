@@ -508,6 +508,6 @@ static void an_address_is_taken_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {ALL("tcp"), ALL("unix"), ALL("sim"),
-                                       ALL("rdma")};
+                                       ALL("rdma"), ALL("shm")};
     return world_run_tests("transport", tests, sizeof tests / sizeof *tests);
 }

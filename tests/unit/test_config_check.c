@@ -180,7 +180,7 @@ static void not_in_this_version(void **state)
          "speed"},
         {offsetof(struct gw_config, cluster.transport), "nvlink",
          "cluster.transport: \"nvlink\" is not in this version, it has auto, "
-         "rdma, tcp or sim"},
+         "shm, rdma, tcp or sim"},
         {offsetof(struct gw_config, worker.device), "cuda:0",
          "worker.device: \"cuda:0\" is not in this version, it has auto or "
          "cpu"},

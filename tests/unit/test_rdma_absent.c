@@ -24,7 +24,7 @@ static void who_asks_for_it_is_told(void **state)
                      GW_EUNSUPPORTED);
 }
 
-static void auto_goes_by_tcp_and_says_why(void **state)
+static void auto_goes_without_it_and_says_why(void **state)
 {
     struct gw_error error;
     struct gw_ways ways;
@@ -33,8 +33,9 @@ static void auto_goes_by_tcp_and_says_why(void **state)
     assert_int_equal(gw_ways_find("auto", &ways, why, sizeof why, &error),
                      GW_OK);
     assert_string_equal(ways.control->name, "tcp");
-    assert_string_equal(ways.data[0]->name, "tcp");
-    assert_null(ways.data[1]);
+    assert_string_equal(ways.data[0]->name, "shm");
+    assert_string_equal(ways.data[1]->name, "tcp");
+    assert_null(ways.data[2]);
     assert_non_null(strstr(why, "not rdma, this program was built without"));
 }
 
@@ -58,7 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_asks_for_it_is_told),
-        cmocka_unit_test(auto_goes_by_tcp_and_says_why),
+        cmocka_unit_test(auto_goes_without_it_and_says_why),
         cmocka_unit_test(the_others_are_as_ever),
     };
     return cmocka_run_group_tests_name("rdma absent", tests, NULL, NULL);

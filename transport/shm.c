@@ -1,0 +1,441 @@
+/* The shm transport's table, and how its links and listeners live and die. */
+#include "config.h"
+
+#include "transport/shm.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOGINS_MAX 64
+#define LOGIN_US   5000000
+#define BACKLOG    1024
+#define REST_US    100000
+
+const struct gw_transport_ops gw_shm_transport;
+
+static struct gw_shm_link *link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_shm_link, base);
+}
+
+static struct gw_shm *shm_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_shm, base);
+}
+
+/* ---- the transport ---- */
+
+/* The last handle to close takes the transport with it. */
+void gw_shm_handle_gone(struct gw_shm *shm)
+{
+    if (--shm->handles == 0)
+        free(shm);
+}
+
+static enum gw_status open_shm(struct gw_loop *loop,
+                               const struct gw_transport_config *config,
+                               struct gw_transport **transport_p,
+                               struct gw_error *error)
+{
+    struct gw_shm *shm = calloc(1, sizeof *shm);
+    if (!shm)
+        return gw_fail(error, GW_ENOMEM, "no memory for the shm transport");
+    if (config)
+        shm->config = *config;
+    if (!shm->config.logins_max)
+        shm->config.logins_max = LOGINS_MAX;
+    if (!shm->config.login_us)
+        shm->config.login_us = LOGIN_US;
+    shm->base.ops = &gw_shm_transport;
+    shm->base.loop = loop;
+    shm->look.always = shm->config.busy;
+    gw_shm_poll_open(shm);
+    *transport_p = &shm->base;
+    return GW_OK;
+}
+
+static void close_listener(struct gw_listener *listener);
+static void release(struct gw_shm_link *link);
+
+static void drop_fence(struct gw_shm_link *link)
+{
+    *link->back = link->next;
+    if (link->next)
+        link->next->back = link->back;
+    link->fenced = 0;
+    release(link);
+}
+
+void gw_shm_unfence(struct gw_shm *shm)
+{
+    struct gw_shm_link *next;
+    for (struct gw_shm_link *one = shm->fenced; one; one = next) {
+        next = one->next;
+        if (gw_shm_has_finished(one))
+            drop_fence(one);
+    }
+}
+
+static void close_shm(struct gw_transport *transport)
+{
+    struct gw_shm *shm = shm_of(transport);
+    while (shm->listeners)
+        close_listener(shm->listeners);
+    while (shm->links)
+        gw_shm_drop(shm->links);
+    while (shm->fenced)
+        drop_fence(shm->fenced);
+    while (shm->lent) {
+        struct gw_shm_lent *lent = shm->lent;
+        shm->lent = lent->next;
+        free(lent);
+    }
+    gw_shm_poll_close(shm);
+}
+
+static void lend(struct gw_transport *transport, const struct gw_memory *memory)
+{
+    struct gw_shm *shm = shm_of(transport);
+    if (memory->kind != GW_MEMORY_SHARED || memory->fd < 0 ||
+        gw_shm_lent_at(shm, memory->base, memory->bytes))
+        return;
+    struct gw_shm_lent *lent = calloc(1, sizeof *lent);
+    if (!lent)
+        return; /* what lies there goes through the ring */
+    *lent = (struct gw_shm_lent){.memory = *memory, .next = shm->lent};
+    shm->lent = lent;
+}
+
+static void take_back(struct gw_transport *transport, void *base)
+{
+    struct gw_shm_lent **at = &shm_of(transport)->lent;
+    while (*at && (*at)->memory.base != base)
+        at = &(*at)->next;
+    struct gw_shm_lent *lent = *at;
+    if (!lent)
+        return;
+    *at = lent->next;
+    free(lent);
+}
+
+/* ---- links ---- */
+
+struct gw_shm_link *gw_shm_link_new(struct gw_shm *shm)
+{
+    struct gw_shm_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    link->base.ops = &gw_shm_transport;
+    link->base.transport = &shm->base;
+    link->base.heard_us = link->base.sent_us = gw_loop_now(shm->base.loop);
+    link->shm = shm;
+    link->fd = -1;
+    link->timer.owner = link;
+    link->next = shm->links;
+    if (link->next)
+        link->next->back = &link->next;
+    link->back = &shm->links;
+    shm->links = link;
+    shm->handles++;
+    return link;
+}
+
+static void free_link(struct gw_shm_link *link)
+{
+    struct gw_shm *shm = link->shm;
+    if (link->fd >= 0)
+        close(link->fd);
+    for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
+        gw_shm_target_close(&link->out.window[i]);
+    gw_shm_area_drop(link);
+    free(link->in.message);
+    free(link);
+    gw_shm_handle_gone(shm);
+}
+
+static void on_link_closed(uv_handle_t *handle)
+{
+    struct gw_shm_link *link = handle->data;
+    link->poll_open = 0;
+    if (!link->fenced)
+        free_link(link);
+}
+
+/* Frees a link as soon as libuv and the fence let go of it. */
+static void release(struct gw_shm_link *link)
+{
+    if (link->poll_open && !uv_is_closing((uv_handle_t *)&link->poll))
+        uv_close((uv_handle_t *)&link->poll, on_link_closed);
+    else if (!link->poll_open && !link->fenced)
+        free_link(link);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events; /* the read tells what the matter is */
+    gw_shm_hear(poll->data);
+}
+
+enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd)
+{
+    if (uv_poll_init(link->shm->uv, &link->poll, fd) != 0)
+        return GW_EIO;
+    link->fd = fd;
+    link->poll.data = link;
+    link->poll_open = 1;
+    uv_poll_start(&link->poll, UV_READABLE, on_poll);
+    return GW_OK;
+}
+
+/* Its memory stays where it is, and the socket open, to see the peer's end. */
+static void put_behind_fence(struct gw_shm_link *link)
+{
+    struct gw_shm *shm = link->shm;
+    gw_log_warn(shm->base.loop->log,
+                "%s has stopped in the middle of a write: nobody else gets "
+                "that memory before it goes on or ends",
+                link->base.remote);
+    link->fenced = 1;
+    link->next = shm->fenced;
+    if (link->next)
+        link->next->back = &link->next;
+    link->back = &shm->fenced;
+    shm->fenced = link;
+}
+
+/* Takes a link out of everything that could still reach it. */
+static void detach(struct gw_shm_link *link)
+{
+    struct gw_shm *shm = link->shm;
+    if (link->listener && link->state == GW_SHM_GREETING)
+        shm->greetings--;
+    link->state = GW_SHM_CLOSED;
+    gw_timer_stop(shm->base.loop, &link->timer);
+    gw_timer_stop(shm->base.loop, &link->again);
+    if (shm->cursor == link)
+        shm->cursor = link->next;
+    *link->back = link->next;
+    if (link->next)
+        link->next->back = link->back;
+    if (!gw_shm_revoke_all(link))
+        put_behind_fence(link);
+    link->base.up = 0;
+    gw_shm_give_back(link);
+    gw_link_drop_queue(&link->base);
+}
+
+void gw_shm_drop(struct gw_shm_link *link)
+{
+    if (link->state == GW_SHM_CLOSED)
+        return;
+    detach(link);
+    release(link);
+}
+
+void gw_shm_fail(struct gw_shm_link *link,
+                 enum gw_status status,
+                 const char *why)
+{
+    if (link->state == GW_SHM_CLOSED)
+        return;
+    /* a stranger that never logged in has no owner to be told */
+    int owned = !link->listener || link->state == GW_SHM_UP;
+    detach(link);
+    /* whoever turns the loop until it is told of this is not to wait for more
+     */
+    gw_shm_do_not_sleep(link->shm);
+    if (owned)
+        link->base.handler->down(&link->base, status, why);
+    else
+        gw_transport_refused(&link->shm->base, link->base.remote, why);
+    release(link);
+}
+
+static void close_link(struct gw_link *base)
+{
+    gw_shm_drop(link_of(base));
+}
+
+static void kick(struct gw_link *base)
+{
+    gw_shm_do_not_sleep(link_of(base)->shm);
+}
+
+static enum gw_status dial(struct gw_transport *transport,
+                           const char *address,
+                           const struct gw_hello *hello,
+                           const struct gw_link_handler *handler,
+                           void *owner,
+                           struct gw_windows *windows,
+                           struct gw_link **link_p,
+                           struct gw_error *error)
+{
+    struct sockaddr_un at;
+    socklen_t bytes;
+    enum gw_status status = gw_shm_place(address, &at, &bytes, error);
+    if (status != GW_OK && status != GW_EUNREACHABLE)
+        return status;
+    struct gw_shm_link *link = gw_shm_link_new(shm_of(transport));
+    if (!link)
+        return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
+    link->base.handler = handler;
+    link->base.owner = owner;
+    link->base.windows = windows;
+    snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
+    snprintf(link->address, sizeof link->address, "%s", address);
+    gw_put_u32(link->hello, GW_SHM_HELLO);
+    gw_put_u32(link->hello + 4, GW_SHM_VERSION);
+    gw_hello_encode(hello, link->hello + 8);
+    gw_shm_dial(link);
+    *link_p = &link->base;
+    return GW_OK;
+}
+
+/* ---- listeners ---- */
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct gw_listener *listener = handle->data;
+    struct gw_shm *shm = listener->shm;
+    close(listener->fd);
+    free(listener);
+    gw_shm_handle_gone(shm);
+}
+
+static void close_listener(struct gw_listener *listener)
+{
+    *listener->back = listener->next;
+    if (listener->next)
+        listener->next->back = listener->back;
+    gw_timer_stop(listener->shm->base.loop, &listener->rest);
+    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    if (status == 0)
+        gw_shm_accept(poll->data);
+}
+
+static void on_rested(struct gw_timer *timer)
+{
+    struct gw_listener *listener = timer->owner;
+    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+}
+
+void gw_shm_rest(struct gw_listener *listener)
+{
+    uv_poll_stop(&listener->poll);
+    listener->rest.fire = on_rested;
+    listener->rest.owner = listener;
+    gw_timer_start(listener->shm->base.loop, &listener->rest, REST_US);
+}
+
+/* "HOST:0" gets a name that nobody guesses by chance. */
+static void name_listener(struct gw_shm *shm, const char *address, char *name)
+{
+    const char *colon = strrchr(address, ':');
+    uint64_t random;
+    snprintf(name, GW_ADDRESS_MAX, "%s", address);
+    if (!colon || strcmp(colon, ":0") != 0)
+        return;
+    gw_loop_random(shm->base.loop, &random, sizeof random);
+    snprintf(name, GW_ADDRESS_MAX, "%.*s:%016" PRIx64, (int)(colon - address),
+             address, random);
+}
+
+static enum gw_status
+bind_name(const char *address, int *fd_p, struct gw_error *error)
+{
+    struct sockaddr_un at;
+    socklen_t bytes;
+    enum gw_status status = gw_shm_place(address, &at, &bytes, error);
+    if (status == GW_EUNREACHABLE)
+        return gw_fail(error, GW_EINVAL,
+                       "cannot listen on %s in shared memory: %s", address,
+                       "it is another host's");
+    if (status != GW_OK)
+        return status;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&at, bytes) == 0 &&
+        listen(fd, BACKLOG) == 0) {
+        *fd_p = fd;
+        return GW_OK;
+    }
+    int number = errno;
+    if (fd >= 0)
+        close(fd);
+    if (number == EADDRINUSE)
+        return gw_fail(error, GW_EADDRINUSE,
+                       "cannot listen on %s: a process listens there (ss -xlp "
+                       "shows it)",
+                       address);
+    return gw_fail(error, GW_EIO, "cannot listen on %s: %s", address,
+                   strerror(number));
+}
+
+static enum gw_status listen_shm(struct gw_transport *transport,
+                                 const char *address,
+                                 struct gw_acceptor *acceptor,
+                                 struct gw_listener **listener_p,
+                                 struct gw_error *error)
+{
+    struct gw_shm *shm = shm_of(transport);
+    struct gw_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
+    name_listener(shm, address, listener->address);
+    enum gw_status status = bind_name(listener->address, &listener->fd, error);
+    if (status != GW_OK)
+        goto free_listener;
+    if (uv_poll_init(shm->uv, &listener->poll, listener->fd) != 0) {
+        status = gw_fail(error, GW_EIO, "cannot watch %s", address);
+        goto close_socket;
+    }
+    listener->shm = shm;
+    listener->acceptor = acceptor;
+    listener->poll.data = listener;
+    listener->next = shm->listeners;
+    if (listener->next)
+        listener->next->back = &listener->next;
+    listener->back = &shm->listeners;
+    shm->listeners = listener;
+    shm->handles++;
+    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+    *listener_p = listener;
+    return GW_OK;
+
+close_socket:
+    close(listener->fd);
+free_listener:
+    free(listener);
+    return status;
+}
+
+static const char *listener_address(const struct gw_listener *listener)
+{
+    return listener->address;
+}
+
+const struct gw_transport_ops gw_shm_transport = {
+    .name = "shm",
+    .within_host = 1,
+    .probe = gw_shm_probe,
+    .meet = gw_shm_meet,
+    .reaches = gw_shm_reaches,
+    .open = open_shm,
+    .close = close_shm,
+    .listen = listen_shm,
+    .close_listener = close_listener,
+    .listener_address = listener_address,
+    .dial = dial,
+    .kick = kick,
+    .close_link = close_link,
+    .lend = lend,
+    .take_back = take_back,
+};

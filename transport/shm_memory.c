@@ -1,0 +1,214 @@
+/*
+ * The memory of a link, and windows that their sender writes itself.
+ *
+ * What a peer has mapped it keeps, so a window is taken away by agreement: the
+ * receiver lists in the link's memory which windows are open, and the sender
+ * says there that it is about to write, and then looks at the list:
+ *
+ *   receiver   open = 0, then waits while writing      both in one order, so
+ *   sender     writing = 1, then looks whether open    one sees the other
+ *
+ * A sender writes for some microseconds before it looks again. One that was
+ * stopped in the middle may go on at any time: the window's memory is fenced,
+ * and nobody else gets it as a window before that process has gone on or ended.
+ */
+#include "config.h"
+
+#include "transport/shm.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "transport/memory.h"
+
+/* So long is waited for a sender that is at it: it may have to be given a
+   processor first. */
+#define FINISH_US 5000
+
+/* ---- the area ---- */
+
+static int map_area(struct gw_shm_link *link, int fd)
+{
+    void *area = mmap(NULL, sizeof *link->area, PROT_READ | PROT_WRITE,
+                      MAP_SHARED, fd, 0);
+    if (area == MAP_FAILED)
+        return 0;
+    link->area = area;
+    int opener = !link->listener;
+    link->out.queue = &link->area->queue[!opener];
+    link->in.queue = &link->area->queue[opener];
+    return 1;
+}
+
+int gw_shm_area_make(struct gw_shm_link *link)
+{
+    int fd = gw_memory_file("gradweir-link", sizeof *link->area);
+    if (fd < 0 || map_area(link, fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int gw_shm_area_take(struct gw_shm_link *link, int fd)
+{
+    return gw_memory_is_safe(fd, sizeof *link->area) && map_area(link, fd);
+}
+
+void gw_shm_area_drop(struct gw_shm_link *link)
+{
+    if (link->area)
+        munmap(link->area, sizeof *link->area);
+    link->area = NULL;
+    link->in.queue = link->out.queue = NULL;
+}
+
+/* ---- windows of ours ---- */
+
+static int holds(const void *base, size_t bytes, const void *at, size_t n)
+{
+    uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
+    return from >= begin && n <= bytes && from - begin <= bytes - n;
+}
+
+const struct gw_memory *
+gw_shm_lent_at(const struct gw_shm *shm, const void *base, size_t bytes)
+{
+    for (const struct gw_shm_lent *one = shm->lent; one; one = one->next)
+        if (one->memory.kind == GW_MEMORY_SHARED &&
+            holds(one->memory.base, one->memory.bytes, base, bytes))
+            return &one->memory;
+    return NULL;
+}
+
+/* Whether the peer has stopped writing into one of the windows, or into any. */
+static int has_stopped(const struct gw_shm_link *link, uint32_t window)
+{
+    uint32_t now = atomic_load(&link->in.queue->writing);
+    return now == GW_WINDOW_NONE || (window != GW_WINDOW_NONE && now != window);
+}
+
+static int wait_until_stopped(struct gw_shm_link *link, uint32_t window)
+{
+    struct gw_loop *loop = link->shm->base.loop;
+    uint64_t until = gw_loop_now(loop) + FINISH_US;
+    while (!has_stopped(link, window)) {
+        if (gw_loop_now(loop) >= until)
+            return 0;
+        sched_yield();
+    }
+    return 1;
+}
+
+static void on_window_closed(struct gw_window_watch *watch, uint32_t id)
+{
+    struct gw_shm_link *link = watch->owner;
+    struct gw_shm_granted *granted = &link->in.granted[id % GW_WINDOWS_MAX];
+    if (granted->window != id)
+        return;
+    atomic_store(&link->in.queue->open[id % GW_WINDOWS_MAX], GW_WINDOW_NONE);
+    if (wait_until_stopped(link, id)) {
+        *granted = (struct gw_shm_granted){.window = GW_WINDOW_NONE};
+        return;
+    }
+    /* what was granted stays listed: it is fenced with the link */
+    link->broken = 1;
+    link->broken_why = "the peer does not finish what it writes";
+    gw_shm_do_not_sleep(link->shm);
+}
+
+void gw_shm_grant(struct gw_shm_link *link, const struct gw_window *window)
+{
+    uint32_t place = window->id % GW_WINDOWS_MAX;
+    struct gw_shm_in *in = &link->in;
+    if (!in->watching) {
+        in->watching = 1;
+        in->watch.closed = on_window_closed;
+        in->watch.owner = link;
+        gw_windows_watch(link->base.windows, &in->watch);
+    }
+    in->granted[place] = (struct gw_shm_granted){
+        .window = window->id, .base = window->base, .bytes = window->bytes};
+    atomic_store(&in->queue->open[place], window->id);
+}
+
+int gw_shm_revoke_all(struct gw_shm_link *link)
+{
+    struct gw_shm_in *in = &link->in;
+    if (!in->watching)
+        return 1;
+    in->watching = 0;
+    gw_windows_unwatch(link->base.windows, &in->watch);
+    for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
+        atomic_store(&in->queue->open[i], GW_WINDOW_NONE);
+    return link->ended || wait_until_stopped(link, GW_WINDOW_NONE);
+}
+
+/* A process that has died has let go of its socket after it has run last. What
+   it said before is of no use any more. */
+int gw_shm_has_finished(const struct gw_shm_link *link)
+{
+    uint8_t word;
+    ssize_t got;
+    do {
+        got = recv(link->fd, &word, sizeof word, MSG_DONTWAIT);
+    } while (got > 0 || (got < 0 && errno == ECONNRESET));
+    return got == 0 || has_stopped(link, GW_WINDOW_NONE);
+}
+
+int gw_shm_is_fenced(const struct gw_shm *shm, const void *base, size_t bytes)
+{
+    uintptr_t from = (uintptr_t)base;
+    for (const struct gw_shm_link *one = shm->fenced; one; one = one->next)
+        for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++) {
+            const struct gw_shm_granted *its = &one->in.granted[i];
+            uintptr_t at = (uintptr_t)its->base;
+            if (its->window != GW_WINDOW_NONE && from < at + its->bytes &&
+                at < from + bytes)
+                return 1;
+        }
+    return 0;
+}
+
+/* ---- windows of the peer ---- */
+
+/* Whole pages of what it has sent. */
+static void map_target(struct gw_shm_target *target, uint64_t offset, int fd)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t first = offset / page * page;
+    size_t bytes = (size_t)(target->bytes + (offset - first));
+    void *map =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)first);
+    if (map == MAP_FAILED)
+        return; /* through the ring, then */
+    target->map = map;
+    target->map_bytes = bytes;
+    target->base = (uint8_t *)map + (offset - first);
+}
+
+int gw_shm_target_open(struct gw_shm_target *target,
+                       uint32_t window,
+                       uint64_t offset,
+                       uint64_t bytes,
+                       int fd)
+{
+    if (bytes == 0 || bytes > SIZE_MAX / 4 || offset > SIZE_MAX / 4)
+        return 0;
+    if (fd >= 0 && !gw_memory_is_safe(fd, (size_t)(offset + bytes)))
+        return 0;
+    *target = (struct gw_shm_target){.window = window, .bytes = bytes};
+    if (fd >= 0)
+        map_target(target, offset, fd);
+    return 1;
+}
+
+void gw_shm_target_close(struct gw_shm_target *target)
+{
+    if (target->map)
+        munmap(target->map, target->map_bytes);
+    *target = (struct gw_shm_target){.window = GW_WINDOW_NONE};
+}

@@ -1,0 +1,122 @@
+/*
+ * What goes over a link's socket: the login, descriptors of windows' memory,
+ * and a word to wake who sleeps. One message each, so that a descriptor belongs
+ * to what it came with; nothing waits for the socket, and what it does not take
+ * breaks the link, except a word to wake: there are enough of them before it.
+ */
+#include "config.h"
+
+#include "transport/shm.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Messages, before others have their turn. */
+#define TURN 16
+
+union control {
+    struct cmsghdr header; /* for its alignment */
+    uint8_t bytes[CMSG_SPACE(sizeof(int))];
+};
+
+int gw_shm_say(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
+{
+    union control control = {.bytes = {0}};
+    struct iovec part = {(void *)(uintptr_t)bytes, n};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *with = CMSG_FIRSTHDR(&message);
+        with->cmsg_level = SOL_SOCKET;
+        with->cmsg_type = SCM_RIGHTS;
+        with->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(with), &fd, sizeof fd);
+    }
+    link->base.sent_us = gw_loop_now(link->shm->base.loop);
+    return sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           (ssize_t)n;
+}
+
+/* In the queue that it receives, a side says whether it sleeps. */
+void gw_shm_wake(struct gw_shm_link *link)
+{
+    uint8_t word[GW_SHM_WORD_BYTES];
+    _Atomic uint32_t *asleep = &link->out.queue->asleep;
+    if (!atomic_load(asleep) || !atomic_exchange(asleep, 0))
+        return;
+    gw_put_u32(word, GW_SHM_WAKE);
+    gw_shm_say(link, word, sizeof word, -1);
+}
+
+/* The descriptor of a message, or -1; what else came with it is closed by the
+   kernel, which had no room for it. */
+static int descriptor_of(struct msghdr *message)
+{
+    int fd = -1;
+    struct cmsghdr *with = CMSG_FIRSTHDR(message);
+    if (with && with->cmsg_level == SOL_SOCKET &&
+        with->cmsg_type == SCM_RIGHTS && with->cmsg_len == CMSG_LEN(sizeof fd))
+        memcpy(&fd, CMSG_DATA(with), sizeof fd);
+    return fd;
+}
+
+static void
+dispatch(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
+{
+    uint32_t word = n >= GW_SHM_WORD_BYTES ? gw_get_u32(bytes) : 0;
+    int greeting = link->state == GW_SHM_GREETING;
+    if (greeting && link->listener && word == GW_SHM_HELLO)
+        gw_shm_got_hello(link, bytes, n, fd);
+    else if (greeting && !link->listener && word == GW_SHM_REPLY)
+        gw_shm_got_reply(link, bytes, n);
+    else if (link->state == GW_SHM_UP && word == GW_SHM_GRANT)
+        gw_shm_got_grant(link, bytes, n, fd);
+    else if (word != GW_SHM_WAKE || n != GW_SHM_WORD_BYTES || fd >= 0 ||
+             greeting)
+        gw_shm_fail(link, GW_EPROTO,
+                    greeting ? "not a login" : "a message of no known type");
+}
+
+/* Returns whether there may be more. */
+static int hear_one(struct gw_shm_link *link)
+{
+    uint8_t bytes[GW_SHM_WORDS_BYTES];
+    union control control;
+    struct iovec part = {bytes, sizeof bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t got = recvmsg(link->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0)
+        /* it ended with something unread: what it has said comes after that */
+        return errno == EINTR || errno == ECONNRESET;
+    if (got == 0) {
+        link->ended = 1;
+        return 0;
+    }
+    int fd = descriptor_of(&message);
+    if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+        gw_shm_fail(link, GW_EPROTO, "a message of another length");
+    else
+        dispatch(link, bytes, (size_t)got, fd);
+    if (fd >= 0)
+        close(fd);
+    return link->state == GW_SHM_GREETING || link->state == GW_SHM_UP;
+}
+
+void gw_shm_hear(struct gw_shm_link *link)
+{
+    for (int i = 0; i < TURN && hear_one(link); i++)
+        continue;
+    if (!link->ended)
+        return;
+    if (link->state == GW_SHM_GREETING)
+        gw_shm_fail(link, GW_ECLOSED,
+                    link->listener ? "closed before the login"
+                                   : "closed without an answer to the login");
+    else
+        gw_shm_do_not_sleep(link->shm); /* the next look reads the rest */
+}
