@@ -199,6 +199,13 @@ uint64_t gw_bench_wrong(const struct gw_bench_pattern *pattern,
    NULL: no memory. Never given back before the process ends. */
 float *gw_bench_array(size_t bytes, unsigned number);
 
+/* The same for a window: `shared` with other processes of this host, where that
+   can be had. */
+float *gw_bench_window(size_t bytes,
+                       unsigned number,
+                       int shared,
+                       struct gw_memory *memory);
+
 /* ---- rows ---- */
 
 struct gw_bench_row {

@@ -193,6 +193,7 @@ struct worker {
     struct gw_client *client;
     uint32_t rank, ranks;
     float *weights, *gradients;
+    struct gw_memory arena; /* of the weights */
     uint64_t clock;
     /* the same on one period, to compare with */
     struct gw_bench_pattern *pushed; /* [ranks] */
@@ -231,7 +232,10 @@ static enum gw_status attach(struct worker *worker, struct gw_error *error)
     const struct gw_bench_case *what = worker->child->what;
     size_t elems = what->bytes / sizeof(float);
     worker->rank = gw_client_rank(worker->client);
-    worker->weights = gw_bench_array(what->map->arena_bytes, 0);
+    worker->weights = gw_bench_window(what->map->arena_bytes, 0,
+                                      gw_client_memory_kind(worker->client) ==
+                                          GW_MEMORY_SHARED,
+                                      &worker->arena);
     worker->gradients = gw_bench_array(what->map->arena_bytes, 1);
     worker->pushed = calloc(worker->ranks, sizeof *worker->pushed);
     if (!worker->weights || !worker->gradients || !worker->pushed)
@@ -243,7 +247,7 @@ static enum gw_status attach(struct worker *worker, struct gw_error *error)
     gw_bench_fill(&worker->weight[0], elems, worker->weights);
     gw_bench_fill(&worker->pushed[worker->rank], elems, worker->gradients);
     enum gw_status status =
-        gw_client_attach(worker->client, worker->weights, worker->gradients, 1);
+        gw_client_attach(worker->client, &worker->arena, worker->gradients, 1);
     if (status == GW_OK)
         status = gw_client_wait(worker->client, 0, 1, 0);
     if (status != GW_OK)

@@ -180,6 +180,17 @@ wire_open(struct end *end, struct wire *wire, size_t bytes, uint8_t kind)
                           &wire->mine);
 }
 
+/* Memory that windows will lie in. NULL: there is none. */
+static uint8_t *open_window(struct end *end, size_t bytes, unsigned number)
+{
+    const struct gw_transport_ops *ops = end->transport->ops;
+    struct gw_memory memory;
+    float *base = gw_bench_window(bytes, number, ops->within_host, &memory);
+    if (base)
+        ops->lend(end->transport, &memory);
+    return (uint8_t *)base;
+}
+
 static enum gw_status open_transport(struct end *end, struct gw_error *error)
 {
     const struct gw_bench_options *options = end->child->what->options;
@@ -207,7 +218,7 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
         return GW_ENOMEM;
     wire->shard = end->shard;
     wire->number = hello->link;
-    wire->memory = (uint8_t *)gw_bench_array(bytes, end->wires++);
+    wire->memory = open_window(end, bytes, end->wires++);
     enum gw_status status = wire_open(end, wire, bytes, GW_FRAME_PUSH);
     link->handler = &handler;
     link->owner = wire;
@@ -370,7 +381,7 @@ static enum gw_status worker_open(struct end *end, struct gw_error *error)
         return status;
     end->wires = what->options->servers * what->options->connections;
     end->wire = calloc(end->wires, sizeof *end->wire);
-    end->in = (uint8_t *)gw_bench_array(what->map->arena_bytes, 0);
+    end->in = open_window(end, what->map->arena_bytes, 0);
     end->out = (uint8_t *)gw_bench_array(what->map->arena_bytes, 1);
     if (!end->wire || !end->in || !end->out)
         return gw_fail(error, GW_ENOMEM, "no memory for %zu bytes",

@@ -43,6 +43,18 @@ uint64_t gw_bench_wrong(const struct gw_bench_pattern *pattern,
     return wrong;
 }
 
+float *gw_bench_window(size_t bytes,
+                       unsigned number,
+                       int shared,
+                       struct gw_memory *memory)
+{
+    size_t stagger = number * GW_STAGGER_BYTES % PAGE;
+    enum gw_memory_kind kind = shared ? GW_MEMORY_SHARED : GW_MEMORY_HOST;
+    if (gw_memory_open(kind, bytes + stagger, memory) != GW_OK)
+        return NULL;
+    return (float *)(void *)((char *)memory->base + stagger);
+}
+
 float *gw_bench_array(size_t bytes, unsigned number)
 {
     size_t stagger = number * GW_STAGGER_BYTES % PAGE;

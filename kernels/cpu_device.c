@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <cblas.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -75,6 +76,13 @@ static void cpu_free(struct gw_device *device, void *memory)
     free(memory);
 }
 
+static void *cpu_adopt(struct gw_device *device, void *host, size_t bytes)
+{
+    (void)device, (void)bytes;
+    assert((uintptr_t)host % CACHE_LINE == 0);
+    return host;
+}
+
 static void
 cpu_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
 {
@@ -125,6 +133,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .describe = cpu_describe,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .adopt = cpu_adopt,
     .upload = cpu_upload,
     .download = cpu_download,
     .sync = cpu_sync,

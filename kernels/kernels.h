@@ -74,6 +74,9 @@ struct gw_backend_ops {
     /* 64-byte aligned, zeroed; NULL when there is no memory. */
     void *(*alloc)(struct gw_device *device, size_t bytes);
     void (*free)(struct gw_device *device, void *memory);
+    /* Host memory that the caller brings and keeps, as device memory; NULL
+       where the device computes elsewhere. 64-byte aligned. */
+    void *(*adopt)(struct gw_device *device, void *host, size_t bytes);
     void (*upload)(struct gw_device *device,
                    void *to,
                    const void *host,

@@ -85,6 +85,12 @@ static void none_free(struct gw_device *device, void *memory)
         drop_range(at);
 }
 
+static void *none_adopt(struct gw_device *device, void *host, size_t bytes)
+{
+    (void)device, (void)host, (void)bytes;
+    return NULL;
+}
+
 static void
 none_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
 {
@@ -230,6 +236,7 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .describe = none_describe,
     .alloc = none_alloc,
     .free = none_free,
+    .adopt = none_adopt,
     .upload = none_upload,
     .download = none_download,
     .sync = none_sync,

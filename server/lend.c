@@ -1,4 +1,5 @@
-/* Tells the transports where answers come from: see gw_member_lend. */
+/* Tells the transports where answers come from, and what pushes land in: see
+   gw_member_lend. */
 #include "config.h"
 
 #include "server/server_state.h"
@@ -38,6 +39,9 @@ void gw_lend_arrays(struct gw_server *server)
     lend(server, server->shard->weights[0]);
     lend(server, server->shard->weights[1]);
     each_copy(server, lend);
+    for (uint32_t rank = 0; server->shard->shared && rank < server->ranks;
+         rank++)
+        gw_member_lend(server->member, &server->shard->landed[rank]);
 }
 
 void gw_take_copies_back(struct gw_server *server)

@@ -501,9 +501,11 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
         return status;
     server->base_clock = state->clock;
     server->global_batch = gw_schedule_batch(&server->config);
-    status = gw_shard_create(server->map, server->number, server->ranks,
-                             server->regime.arrays, server->regime.optimizer,
-                             &server->shard, error);
+    unsigned arrays = server->regime.arrays;
+    if (gw_ways_memory(server->options.data) == GW_MEMORY_SHARED)
+        arrays |= GW_SHARD_SHARED;
+    status = gw_shard_create(server->map, server->number, server->ranks, arrays,
+                             server->regime.optimizer, &server->shard, error);
     if (status == GW_OK)
         status = gw_wants_create(server->map, server->number, server->ranks,
                                  server, &server->wants, error);

@@ -52,6 +52,7 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     shard->chunks = map->shard_chunks[number];
     shard->elems = map->shard_bytes[number] / sizeof(float);
     shard->hollow = !!(arrays & GW_SHARD_HOLLOW);
+    shard->shared = arrays & GW_SHARD_SHARED && !shard->hollow;
     if (!take_tables(shard)) {
         gw_fail(error, status, "no memory for shard %u", number);
         goto fail;

@@ -26,6 +26,7 @@
 #include "proto/map.h"
 #include "proto/rounds.h"
 #include "proto/status.h"
+#include "transport/memory.h"
 
 struct gw_shard_chunk {
     uint32_t global; /* index in the map */
@@ -70,15 +71,17 @@ struct gw_shard {
     uint32_t chunks;
     size_t elems; /* of one array, padding included */
     int hollow;   /* payloads are lengths: arrays are addresses and no more */
+    int shared;   /* who is on this host may write his landing slots himself */
     struct gw_shard_chunk *chunk;
     struct gw_shard_slot *slot; /* [chunks][ranks] */
     float *weights[2];
     float *state[GW_STATE_MAX];
-    float **landing; /* [ranks] */
-    float *reduced;  /* NULL without GW_SHARD_SUM */
-    float **given;   /* [ranks], NULL without GW_SHARD_GIVEN */
-    float **squares; /* [ranks], NULL without GW_SHARD_SQUARES */
-    float **own;     /* [ranks], NULL without GW_SHARD_OWN */
+    float **landing;          /* [ranks] */
+    struct gw_memory *landed; /* [ranks], below them; NULL unless `shared` */
+    float *reduced;           /* NULL without GW_SHARD_SUM */
+    float **given;            /* [ranks], NULL without GW_SHARD_GIVEN */
+    float **squares;          /* [ranks], NULL without GW_SHARD_SQUARES */
+    float **own;              /* [ranks], NULL without GW_SHARD_OWN */
     const struct gw_optimizer *optimizer;
     const float **sources; /* scratch of the reduction, [ranks] */
     uint32_t chunks_reduced;
@@ -95,6 +98,8 @@ enum gw_shard_array {
     GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
     GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of
                              nothing; what is given out is a length */
+    GW_SHARD_SHARED = 32, /* not an array: landing slots lie in memory that
+                             other processes of this host can map */
 };
 
 /* `arrays`: of enum gw_shard_array. `map` stays the caller's and outlives the

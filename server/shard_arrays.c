@@ -35,11 +35,17 @@ size_t gw_shard_bytes(const struct gw_map *map,
 
 /* ---- arrays: as large as the shard, zeros at first ---- */
 
+/* Where the next array begins in its pages; it counts from now on. */
+static size_t stagger_next(struct gw_shard *shard)
+{
+    shard->memory_bytes += array_bytes(shard->map, shard->number);
+    return shard->taken++ * GW_STAGGER_BYTES % PAGE;
+}
+
 /* NULL where there is no memory. */
 static float *take_array(struct gw_shard *shard)
 {
     size_t bytes = array_bytes(shard->map, shard->number);
-    size_t stagger = shard->taken * GW_STAGGER_BYTES % PAGE;
     uint8_t *memory =
         mmap(NULL, bytes, shard->hollow ? PROT_NONE : PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,9 +53,7 @@ static float *take_array(struct gw_shard *shard)
         return NULL;
     if (!shard->hollow)
         madvise(memory, bytes, MADV_HUGEPAGE);
-    shard->taken++;
-    shard->memory_bytes += bytes;
-    return (float *)(void *)(memory + stagger);
+    return (float *)(void *)(memory + stagger_next(shard));
 }
 
 static void drop_array(struct gw_shard *shard, float **array)
@@ -93,6 +97,45 @@ static int keep_per_rank(struct gw_shard *shard,
     free(*arrays);
     *arrays = NULL;
     return 1;
+}
+
+/* Landing slots in memory of which each rank may have his own. */
+static int take_shared(struct gw_shard *shard)
+{
+    size_t bytes = array_bytes(shard->map, shard->number);
+    if (shard->landing)
+        return 1;
+    shard->landing = calloc(shard->ranks, sizeof *shard->landing);
+    shard->landed = calloc(shard->ranks, sizeof *shard->landed);
+    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+        if (!shard->landing || !shard->landed ||
+            gw_memory_open(GW_MEMORY_SHARED, bytes, &shard->landed[rank]) !=
+                GW_OK)
+            return 0;
+        shard->landing[rank] =
+            (float *)(void *)((uint8_t *)shard->landed[rank].base +
+                              stagger_next(shard));
+    }
+    return 1;
+}
+
+static void drop_shared(struct gw_shard *shard)
+{
+    for (uint32_t rank = 0; shard->landed && rank < shard->ranks; rank++) {
+        if (shard->landed[rank].base)
+            shard->memory_bytes -= array_bytes(shard->map, shard->number);
+        gw_memory_close(&shard->landed[rank]);
+    }
+    free(shard->landed);
+    free(shard->landing);
+    shard->landed = NULL;
+    shard->landing = NULL;
+}
+
+static int keep_landing(struct gw_shard *shard)
+{
+    return shard->shared ? take_shared(shard)
+                         : keep_per_rank(shard, 1, NULL, &shard->landing);
 }
 
 /* The current weights of all chunks, in one array. */
@@ -141,8 +184,7 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                   &shard->own);
     int kept = keep_array(shard, 1, &shard->weights[0]) &&
                keep_array(shard, 1, &shard->weights[1]) &&
-               keep_states(shard, optimizer) &&
-               keep_per_rank(shard, 1, NULL, &shard->landing) &&
+               keep_states(shard, optimizer) && keep_landing(shard) &&
                keep_array(shard, !!(arrays & GW_SHARD_SUM), &shard->reduced);
     int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0;
     const float *weights = kept && copies ? gather_weights(shard) : NULL;
@@ -169,7 +211,10 @@ void gw_shard_drop(struct gw_shard *shard)
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         drop_array(shard, &shard->state[s]);
     drop_array(shard, &shard->reduced);
-    keep_per_rank(shard, 0, NULL, &shard->landing);
+    if (shard->shared)
+        drop_shared(shard);
+    else
+        keep_per_rank(shard, 0, NULL, &shard->landing);
     keep_per_rank(shard, 0, NULL, &shard->given);
     keep_per_rank(shard, 0, NULL, &shard->squares);
     keep_per_rank(shard, 0, NULL, &shard->own);

@@ -12,8 +12,8 @@ rooms='proto transport kernels server worker cli'
 # What other rooms may include of a room; all of proto, nothing of cli.
 front_doors='
 transport/loop.h transport/transport.h transport/member.h transport/window.h
-transport/local.h transport/rdma_port.h transport/remote.h transport/sim.h
-transport/socket.h
+transport/local.h transport/memory.h transport/rdma_port.h transport/remote.h
+transport/sim.h transport/socket.h
 kernels/blend.h kernels/kernels.h kernels/measure.h kernels/update.h
 server/server.h server/coordinator.h server/begin.h server/checkpoint.h
 worker/worker.h worker/client.h worker/gradweir.h worker/dataset.h worker/model.h worker/plan.h

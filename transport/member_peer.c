@@ -226,6 +226,15 @@ static int is_final(enum gw_status status)
            status == GW_EUNSUPPORTED;
 }
 
+/* What leads from one process of this host to another ends with one of them. */
+static int ends_with_process(const struct gw_peer_link *slot,
+                             enum gw_status status)
+{
+    const struct gw_peer *peer = slot->peer;
+    return peer->was_up && status != GW_EUNSUPPORTED &&
+           peer->way[slot->way].transport->ops->within_host;
+}
+
 /* What does not lead there, or breaks, is left for the next one: no time is
    lost by trying it again. */
 static int
@@ -233,7 +242,8 @@ take_next_way(struct gw_peer_link *slot, enum gw_status status, const char *why)
 {
     struct gw_peer *peer = slot->peer;
     if (slot->way + 1 >= peer->ways || status == GW_EREFUSED ||
-        status == GW_EVERSION || status == GW_EAGAIN)
+        status == GW_EVERSION || status == GW_EAGAIN ||
+        ends_with_process(slot, status))
         return 0;
     gw_log_warn(peer->member->loop->log, "%s: goes over %s instead of %s: %s",
                 peer->name, peer->way[slot->way + 1].transport->ops->name,

@@ -92,12 +92,10 @@ static void on_prepare(uv_prepare_t *prepare)
     uint64_t now = gw_loop_now(loop), began = now;
     gw_shm_unfence(shm);
     int busy = look(shm);
-    while (shm->links && gw_look_goes_on(&shm->look, now) &&
+    while (!busy && shm->links && gw_look_goes_on(&shm->look, now) &&
            now < began + LOOK_US) {
-        int did = look(shm);
-        busy |= did;
-        if (!did)
-            sched_yield();
+        sched_yield();
+        busy = look(shm);
         now = gw_loop_now(loop);
     }
     if (!busy && !gw_look_goes_on(&shm->look, now)) {

@@ -281,3 +281,11 @@ enum gw_status gw_ways_find(const char *name,
     *ways_p = ways;
     return GW_OK;
 }
+
+enum gw_memory_kind gw_ways_memory(const struct gw_transport_ops *const *data)
+{
+    for (size_t i = 0; data && data[i]; i++)
+        if (data[i]->within_host)
+            return GW_MEMORY_SHARED;
+    return GW_MEMORY_HOST;
+}

@@ -225,6 +225,11 @@ enum gw_status gw_ways_find(const char *name,
                             size_t why_bytes,
                             struct gw_error *error);
 
+/* Memory for windows that others dial for over these, ended by NULL: where one
+   of them is for processes of one host, such as they can write by themselves.
+ */
+enum gw_memory_kind gw_ways_memory(const struct gw_transport_ops *const *data);
+
 /* Queues a frame. On a link that is not up: done(GW_ECLOSED) at once. */
 void gw_link_send(struct gw_link *link, struct gw_send *send);
 

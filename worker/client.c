@@ -252,18 +252,26 @@ int gw_client_needs_seed(const struct gw_client *client)
     return client->needs_seed;
 }
 
+enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client)
+{
+    return client->hollow ? GW_MEMORY_HOST
+                          : gw_ways_memory(client->options.data);
+}
+
 enum gw_status gw_client_attach(struct gw_client *client,
-                                float *weights,
+                                const struct gw_memory *weights,
                                 float *gradients,
                                 int seed)
 {
     const struct gw_memory sent =
         gw_memory_host(gradients, client->map->arena_bytes);
-    client->weights = weights;
+    client->weights = weights->base;
     client->gradients = gradients;
     gw_loop_enter(client->loop);
     if (!client->hollow)
         gw_member_lend(client->member, &sent);
+    if (!client->hollow && weights->kind == GW_MEMORY_SHARED)
+        gw_member_lend(client->member, weights);
     gw_client_connect(client);
     gw_loop_leave(client->loop);
     enum gw_status status = gw_client_wait_for(client, gw_client_windows_open,

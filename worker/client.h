@@ -90,15 +90,20 @@ int gw_client_needs_seed(const struct gw_client *client);
 /* Evaluations that were made before the first clock, of its own or earlier. */
 uint64_t gw_client_evaluations(const struct gw_client *client);
 
+/* What memory the weights had better lie in: where servers of this host can
+   write them by themselves, such as those can map. */
+enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client);
+
 /*
- * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned), connects to
- * every shard and asks for all weights of the first clock. Weights are written
- * by the client between a want and its answer, gradients are read between a
- * push and the arrival of the next version of the same key. With `seed`, rank 0
- * sends its weights as the first version.
+ * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned; that of the
+ * weights as the memory which it begins), connects to every shard and asks for
+ * all weights of the first clock. Weights are written by the client between a
+ * want and its answer, gradients are read between a push and the arrival of the
+ * next version of the same key. With `seed`, rank 0 sends its weights as the
+ * first version.
  */
 enum gw_status gw_client_attach(struct gw_client *client,
-                                float *weights,
+                                const struct gw_memory *weights,
                                 float *gradients,
                                 int seed);
 

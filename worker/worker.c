@@ -103,10 +103,31 @@ static enum gw_status declare(struct gw_worker *worker)
     return gw_client_declare(worker->client, &declaration);
 }
 
+/* Weights lie where servers can best write them, if the device can work there.
+ */
+static void *open_weights(struct gw_worker *worker, size_t bytes)
+{
+    const struct gw_backend_ops *backend = worker->backend;
+    enum gw_memory_kind kind = gw_client_memory_kind(worker->client);
+    void *own = NULL;
+    if (kind == GW_MEMORY_SHARED &&
+        gw_memory_open(kind, bytes, &worker->arena) == GW_OK) {
+        own = backend->adopt(worker->device, worker->arena.base, bytes);
+        worker->adopted = own != NULL;
+        if (!own)
+            gw_memory_close(&worker->arena);
+    }
+    if (!own) {
+        own = backend->alloc(worker->device, bytes);
+        worker->arena = gw_memory_host(own, bytes);
+    }
+    return own;
+}
+
 static enum gw_status open_arenas(struct gw_worker *worker)
 {
     size_t bytes = gw_client_arena_bytes(worker->client);
-    worker->weights = worker->backend->alloc(worker->device, bytes);
+    worker->weights = open_weights(worker, bytes);
     worker->gradients = worker->backend->alloc(worker->device, bytes);
     worker->weight = calloc(worker->keys, sizeof *worker->weight);
     worker->gradient = calloc(worker->keys, sizeof *worker->gradient);
@@ -180,7 +201,7 @@ static enum gw_status train(struct gw_worker *worker)
     if (status == GW_OK)
         status = load(worker);
     if (status == GW_OK)
-        status = gw_client_attach(worker->client, worker->weights,
+        status = gw_client_attach(worker->client, &worker->arena,
                                   worker->gradients, seed);
     if (status == GW_OK)
         status = gw_step_run(worker);
@@ -193,10 +214,13 @@ static void tear_down(struct gw_worker *worker)
     gw_model_destroy(worker->model);
     if (worker->device) {
         worker->backend->free(worker->device, worker->x);
-        worker->backend->free(worker->device, worker->weights);
+        if (!worker->adopted)
+            worker->backend->free(worker->device, worker->weights);
         worker->backend->free(worker->device, worker->gradients);
         worker->backend->close(worker->device);
     }
+    if (worker->adopted)
+        gw_memory_close(&worker->arena);
     if (worker->train != worker->options->train)
         gw_dataset_close(worker->train);
     if (worker->test != worker->options->test)

@@ -31,6 +31,8 @@ struct gw_worker {
     size_t keys;
 
     float *weights, *gradients; /* the arenas */
+    struct gw_memory arena;     /* of the weights */
+    int adopted;                /* it is ours, and not the device's */
     float **weight, **gradient; /* [keys] views of them */
     float *x;                   /* a batch's input, on the device */
     float *host_x;              /* the same, as the data set fills it */
