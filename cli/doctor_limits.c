@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <sys/timex.h>
 
 #include "kernels/kernels.h"
@@ -109,21 +108,28 @@ void gw_doctor_check_open(struct gw_doctor *doctor)
 
 /* ---- shared memory ---- */
 
+/* What shm shares is no file, so that no limit of /dev/shm is one for it. */
 void gw_doctor_check_shared(struct gw_doctor *doctor)
 {
-    char path[256];
-    struct statvfs info;
-    snprintf(path, sizeof path, "%s/dev/shm", doctor->root);
-    if (statvfs(path, &info) != 0)
+    char path[256], word[128] = "";
+    snprintf(path, sizeof path,
+             "%s/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+             doctor->root);
+    FILE *file = fopen(path, "re");
+    if (!file || !fgets(word, sizeof word, file))
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
-                      "/dev/shm cannot be looked at (%s); no transport of this "
-                      "version uses it",
-                      strerror(errno));
+                      "this kernel has no huge pages for shared memory: shm "
+                      "goes without");
+    else if (strstr(word, "[never]") || strstr(word, "[deny]"))
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "shared memory gets no huge pages: for large models echo "
+                      "advise >/sys/kernel/mm/transparent_hugepage/"
+                      "shmem_enabled");
     else
-        gw_doctor_say(doctor, GW_VERDICT_NOTE,
-                      "/dev/shm has %" PRIu64 " MiB free; no transport of this "
-                      "version uses it",
-                      (uint64_t)info.f_bavail * info.f_frsize >> 20);
+        gw_doctor_say(doctor, GW_VERDICT_OK,
+                      "shared memory gets huge pages where it asks for them");
+    if (file)
+        fclose(file);
 }
 
 /* ---- the clock ---- */

@@ -18,6 +18,23 @@
 
 /* ---- transports ---- */
 
+/* Which of them two processes take is seen when they meet. */
+static void
+say_ways(struct gw_doctor *doctor, const struct gw_ways *ways, const char *why)
+{
+    char list[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; ways->data[i] && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s",
+                                 i ? ", else " : "", ways->data[i]->name,
+                                 ways->data[i]->within_host ? " within a host"
+                                                            : "");
+    gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                  "with cluster.transport = \"%s\" tensors go over %s%s%s",
+                  doctor->config->cluster.transport, list, why[0] ? ": " : "",
+                  why);
+}
+
 void gw_doctor_check_transports(struct gw_doctor *doctor)
 {
     const char *asked = doctor->config->cluster.transport;
@@ -47,11 +64,9 @@ void gw_doctor_check_transports(struct gw_doctor *doctor)
         gw_doctor_say(
             doctor, GW_VERDICT_FIX,
             "cluster.transport = \"sim\" is for simulated jobs, these "
-            "are processes: set it to auto, rdma or tcp");
+            "are processes: set it to auto, shm, rdma or tcp");
     else
-        gw_doctor_say(doctor, GW_VERDICT_NOTE,
-                      "with cluster.transport = \"%s\" tensors go over %s%s%s",
-                      asked, ways.data[0]->name, why[0] ? ": " : "", why);
+        say_ways(doctor, &ways, why);
 }
 
 /* ---- interfaces ---- */

@@ -150,7 +150,7 @@ static void free_link(struct gw_shm_link *link)
     if (link->fd >= 0)
         close(link->fd);
     for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
-        gw_shm_target_close(&link->out.window[i]);
+        gw_shm_target_close(shm, &link->out.window[i]);
     gw_shm_area_drop(link);
     free(link->in.message);
     free(link);

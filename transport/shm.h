@@ -29,6 +29,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/un.h>
 #include <uv.h>
 
@@ -119,13 +120,22 @@ enum gw_shm_state {
 
 struct gw_shm;
 
+/* Memory of a peer, mapped once for all windows in it, whatever their links. */
+struct gw_shm_map {
+    struct gw_shm_map *next;
+    unsigned windows;
+    dev_t device;
+    ino_t inode;
+    uint8_t *base;
+    size_t bytes;
+};
+
 /* A window of the peer, as this side writes into it. */
 struct gw_shm_target {
     uint32_t window; /* GW_WINDOW_NONE: none */
     uint64_t bytes;
     uint8_t *base; /* NULL: payloads go through the ring */
-    void *map;
-    size_t map_bytes;
+    struct gw_shm_map *map;
 };
 
 /* A window of ours that the peer writes into by itself. */
@@ -223,6 +233,7 @@ struct gw_shm {
     struct gw_listener *listeners;
     unsigned greetings; /* accepted links that have not logged in */
     struct gw_shm_lent *lent;
+    struct gw_shm_map *maps;
 };
 
 /* ---- shm.c ---- */
@@ -293,12 +304,13 @@ int gw_shm_is_fenced(const struct gw_shm *shm, const void *base, size_t bytes);
 int gw_shm_has_finished(const struct gw_shm_link *link);
 
 /* A window of the peer: its memory, or -1. 0: what was sent is wrong. */
-int gw_shm_target_open(struct gw_shm_target *target,
+int gw_shm_target_open(struct gw_shm *shm,
+                       struct gw_shm_target *target,
                        uint32_t window,
                        uint64_t offset,
                        uint64_t bytes,
                        int fd);
-void gw_shm_target_close(struct gw_shm_target *target);
+void gw_shm_target_close(struct gw_shm *shm, struct gw_shm_target *target);
 
 /* ---- shm_poll.c ---- */
 

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "transport/memory.h"
@@ -175,22 +176,52 @@ int gw_shm_is_fenced(const struct gw_shm *shm, const void *base, size_t bytes)
 
 /* ---- windows of the peer ---- */
 
-/* Whole pages of what it has sent. */
-static void map_target(struct gw_shm_target *target, uint64_t offset, int fd)
+/* All of what it has sent; NULL: there is no room for it. */
+static struct gw_shm_map *map_get(struct gw_shm *shm, int fd)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t first = offset / page * page;
-    size_t bytes = (size_t)(target->bytes + (offset - first));
-    void *map =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)first);
-    if (map == MAP_FAILED)
-        return; /* through the ring, then */
-    target->map = map;
-    target->map_bytes = bytes;
-    target->base = (uint8_t *)map + (offset - first);
+    struct stat file;
+    if (fstat(fd, &file) != 0)
+        return NULL;
+    struct gw_shm_map *map = shm->maps;
+    while (map && (map->device != file.st_dev || map->inode != file.st_ino))
+        map = map->next;
+    if (map) {
+        map->windows++;
+        return map;
+    }
+    map = calloc(1, sizeof *map);
+    if (!map)
+        return NULL;
+    map->bytes = (size_t)file.st_size;
+    map->base =
+        mmap(NULL, map->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map->base == MAP_FAILED) {
+        free(map);
+        return NULL;
+    }
+    map->windows = 1;
+    map->device = file.st_dev;
+    map->inode = file.st_ino;
+    map->next = shm->maps;
+    shm->maps = map;
+    return map;
 }
 
-int gw_shm_target_open(struct gw_shm_target *target,
+static void map_put(struct gw_shm *shm, struct gw_shm_map *map)
+{
+    struct gw_shm_map **at = &shm->maps;
+    if (!map || --map->windows > 0)
+        return;
+    while (*at != map)
+        at = &(*at)->next;
+    *at = map->next;
+    munmap(map->base, map->bytes);
+    free(map);
+}
+
+/* A size is judged before the file's: the sum of the two is none that wraps. */
+int gw_shm_target_open(struct gw_shm *shm,
+                       struct gw_shm_target *target,
                        uint32_t window,
                        uint64_t offset,
                        uint64_t bytes,
@@ -202,13 +233,18 @@ int gw_shm_target_open(struct gw_shm_target *target,
         return 0;
     *target = (struct gw_shm_target){.window = window, .bytes = bytes};
     if (fd >= 0)
-        map_target(target, offset, fd);
+        target->map = map_get(shm, fd);
+    if (target->map && offset + bytes > target->map->bytes) {
+        gw_shm_target_close(shm, target);
+        return 0;
+    }
+    if (target->map)
+        target->base = target->map->base + offset;
     return 1;
 }
 
-void gw_shm_target_close(struct gw_shm_target *target)
+void gw_shm_target_close(struct gw_shm *shm, struct gw_shm_target *target)
 {
-    if (target->map)
-        munmap(target->map, target->map_bytes);
+    map_put(shm, target->map);
     *target = (struct gw_shm_target){.window = GW_WINDOW_NONE};
 }

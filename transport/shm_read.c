@@ -51,22 +51,25 @@ static int read_header(struct gw_shm_link *link, const uint8_t *header)
     return 1;
 }
 
-/* Its bytes are in the window, if it was granted. */
-static void got_put(struct gw_shm_link *link, const struct gw_shm_entry *entry)
+/* Its bytes are in the window, if it was granted. How many. */
+static size_t got_put(struct gw_shm_link *link,
+                      const struct gw_shm_entry *entry)
 {
     struct gw_shm_in *in = &link->in;
     if (!read_header(link, entry->header))
-        return;
+        return 0;
     uint32_t window = in->frame.window;
+    size_t bytes = in->frame.length;
     if (window == GW_WINDOW_NONE ||
         in->granted[window % GW_WINDOWS_MAX].window != window) {
         gw_shm_fail(link, GW_EPROTO, "a put into a window that is not shared");
-        return;
+        return 0;
     }
     take(link);
     if (!(in->frame.flags & GW_FLAG_NO_CRC))
-        in->crc = gw_crc32c(0, in->place, in->frame.length);
+        in->crc = gw_crc32c(0, in->place, bytes);
     pass(link);
+    return bytes;
 }
 
 /* 0: the link is over. */
@@ -94,19 +97,33 @@ static int begin_frame(struct gw_shm_link *link,
     return 1;
 }
 
-/* The checksum is of what was copied, not of what may have changed since. */
-static void got_bytes(struct gw_shm_link *link,
-                      const struct gw_shm_entry *entry)
+/* A window may close between two pieces. */
+static int still_has_place(const struct gw_shm_link *link)
+{
+    const struct gw_frame *frame = &link->in.frame;
+    return frame->window == GW_WINDOW_NONE ||
+           gw_window_at(link->base.windows, frame->kind, frame->window,
+                        frame->offset, frame->length) == link->in.place;
+}
+
+/* The checksum is of what was copied, not of what may have changed since. How
+   many bytes. */
+static size_t got_bytes(struct gw_shm_link *link,
+                        const struct gw_shm_entry *entry)
 {
     struct gw_shm_in *in = &link->in;
     if (entry->type == GW_SHM_FRAME && !begin_frame(link, entry))
-        return;
+        return 0;
     if (!in->in_frame || entry->bytes > in->frame.length - in->place_bytes ||
         entry->at > GW_SHM_RING_BYTES ||
         entry->bytes > GW_SHM_RING_BYTES - entry->at ||
         (entry->bytes == 0 && in->frame.length > 0)) {
         gw_shm_fail(link, GW_EPROTO, "a piece of another length");
-        return;
+        return 0;
+    }
+    if (!still_has_place(link)) {
+        gw_shm_fail(link, GW_EPROTO, "put into a window that has closed");
+        return 0;
     }
     int checked = !(in->frame.flags & GW_FLAG_NO_CRC);
     for (size_t at = 0; at < entry->bytes; at += GW_SHM_BLOCK_BYTES) {
@@ -122,6 +139,7 @@ static void got_bytes(struct gw_shm_link *link,
     take(link);
     if (in->place_bytes == in->frame.length)
         pass(link);
+    return entry->bytes;
 }
 
 /* The put itself will follow, if its window may be given. */
@@ -137,25 +155,30 @@ static void got_ask(struct gw_shm_link *link, const struct gw_shm_entry *entry)
     link->in.wanted |= (uint8_t)(1u << link->in.frame.window % GW_WINDOWS_MAX);
 }
 
-static void read_one(struct gw_shm_link *link)
+/* How many bytes of a payload it has brought. */
+static size_t read_one(struct gw_shm_link *link)
 {
     struct gw_shm_in *in = &link->in;
     struct gw_shm_entry entry;
     memcpy(&entry, &in->queue->entry[in->taken % GW_SHM_ENTRIES],
            offsetof(struct gw_shm_entry, rest));
     if (entry.type == GW_SHM_PUT)
-        got_put(link, &entry);
-    else if (entry.type == GW_SHM_FRAME || entry.type == GW_SHM_MORE)
-        got_bytes(link, &entry);
-    else if (entry.type == GW_SHM_ASK)
+        return got_put(link, &entry);
+    if (entry.type == GW_SHM_FRAME || entry.type == GW_SHM_MORE)
+        return got_bytes(link, &entry);
+    if (entry.type == GW_SHM_ASK)
         got_ask(link, &entry);
     else
         gw_shm_fail(link, GW_EPROTO, "an entry of no known type");
+    return 0;
 }
 
+/* What is done with a frame takes its time: after so many bytes of them others
+   have their turn. */
 int gw_shm_read(struct gw_shm_link *link, uint32_t entries)
 {
     struct gw_shm_queue *queue = link->in.queue;
+    size_t turn = 0;
     uint32_t there = atomic_load(&queue->published) - link->in.taken;
     if (there == 0)
         return 0;
@@ -166,8 +189,10 @@ int gw_shm_read(struct gw_shm_link *link, uint32_t entries)
     link->base.heard_us = gw_loop_now(link->shm->base.loop);
     if (there > entries)
         there = entries;
-    for (uint32_t i = 0; i < there && link->state == GW_SHM_UP; i++)
-        read_one(link);
+    for (uint32_t i = 0; i < there && link->state == GW_SHM_UP &&
+                         (turn < GW_SHM_TURN_BYTES || link->ended);
+         i++)
+        turn += read_one(link);
     if (link->state == GW_SHM_UP && atomic_load(&queue->starved) &&
         atomic_exchange(&queue->starved, 0))
         gw_shm_wake(link);

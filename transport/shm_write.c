@@ -134,8 +134,8 @@ void gw_shm_got_grant(struct gw_shm_link *link,
     }
     out->asked = GW_WINDOW_NONE;
     struct gw_shm_target *target = &out->window[window % GW_WINDOWS_MAX];
-    gw_shm_target_close(target);
-    if (!gw_shm_target_open(target, window, gw_get_u64(bytes + 8),
+    gw_shm_target_close(link->shm, target);
+    if (!gw_shm_target_open(link->shm, target, window, gw_get_u64(bytes + 8),
                             gw_get_u64(bytes + 16), fd))
         gw_shm_fail(link, GW_EPROTO, "grants memory that it could take away");
     else
@@ -227,7 +227,7 @@ static size_t write_directly(struct gw_shm_link *link)
         return 0;
     if (!begin_writing(out, target->window)) {
         /* it has closed: the other side is to say so */
-        gw_shm_target_close(out->target);
+        gw_shm_target_close(link->shm, out->target);
         out->send_bytes = 0;
         out->crc = 0;
         ask(link, send);

@@ -32,7 +32,7 @@ serve() {
 
 run 0 doctor && finds ok device "rxe0 port 1 is active: LinkUp, Ethernet, .*, interface $link" &&
   finds ok transport 'rdma works here' &&
-  finds note transport 'cluster.transport = "auto" tensors go over rdma'
+  finds note transport 'cluster.transport = "auto" tensors go over shm within a host, else rdma'
 ok 'a device that works'
 index=$(grep -lx '0000:0000:0000:0000:0000:ffff:0a4d:000.' /sys/class/infiniband/rxe0/ports/1/gids/* |
   sed 's|.*/||')
@@ -146,7 +146,7 @@ ok 'an interface without an address'
 ip addr add "$own/24" dev "$link"
 rdma link delete rxe0
 run 0 doctor && finds note device 'no RDMA device here: tensors go over tcp' &&
-  finds note transport 'tensors go over tcp: not rdma, there is no RDMA device here'
+  finds note transport 'tensors go over shm within a host, else tcp: not rdma, there is no RDMA device here'
 ok 'a device that is gone'
 run 1 doctor --set cluster.transport=rdma && finds fix device 'no RDMA device here, and cluster.transport is rdma'
 ok 'and a job that needs it'

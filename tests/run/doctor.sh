@@ -38,7 +38,7 @@ done && [ ! -s "$scratch/err" ] &&
   [ $found -eq "$(grep -q '^fix' "$scratch/out" && echo 1 || echo 0)" ]
 ok 'every check says something, and the exit code is what they say'
 finds '(ok|note)' transport 'rdma (works here|does not work here: .*)' &&
-  finds note transport 'cluster.transport = "auto" tensors go over (rdma|tcp: not rdma, )'
+  finds note transport 'cluster.transport = "auto" tensors go over shm within a host, else (rdma|tcp: not rdma, )'
 ok 'which transports work, and why not'
 
 if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then

@@ -26,24 +26,26 @@ within() {
 
 # server: A (2 + s + W), tables of C = 199 chunks, messages, program
 # worker: 2 M, tables, messages, program and the buffers of OpenBLAS
+# over shm: what each of them writes of the other's counts for both
 formula() {
-  awk -v M=$model -v W="$1" -v N="$2" -v C=199 -v whole="$3" 'BEGIN {
+  awk -v M=$model -v W="$1" -v N="$2" -v C=199 -v whole="$3" -v both="$4" 'BEGIN {
     A = M / N
     tables = C / N * (57 + 196 * W) + 212 * C
-    printf "server=%.0f\n", A * (3 + W + whole) + tables + 9.6e6 + W * 170e3
-    printf "worker=%.0f\n", 2 * M + C * 216 + 25.6e6 + N * 170e3 }'
+    printf "server=%.0f\n", A * (3 + W + whole + W * both) + tables + 9.6e6 + W * 170e3
+    printf "worker=%.0f\n", (2 + both) * M + C * 216 + 25.6e6 + N * 170e3 }'
 }
 
-for shape in '1 1 streaming 0' '2 1 streaming 0' '1 2 whole 1'; do
+for shape in '1 1 streaming 0 tcp' '2 1 streaming 0 shm' '1 2 whole 1 auto'; do
   # shellcheck disable=SC2086
-  read -r workers servers commit sum <<END
+  read -r workers servers commit sum transport <<END
 $shape
 END
-  eval "$(formula "$workers" "$servers" "$sum")"
+  eval "$(formula "$workers" "$servers" "$sum" \
+    "$([ "$transport" = tcp ]; echo $?)")"
   rm -f "$scratch/json"
   run 0 train "$job" "$@" --workers "$workers" --servers "$servers" \
-    --set train.commit="$commit"
-  ok "a model of 198 MB trains: $workers workers, $servers servers, $commit"
+    --set train.commit="$commit" --set cluster.transport="$transport"
+  ok "a model of 198 MB trains: $workers workers, $servers servers, $commit, $transport"
   within server "$server"
   ok 'a server has the memory that the manual says'
   within worker "$worker"
@@ -58,7 +60,7 @@ run 0 train "$job" "$@" --workers 1 --servers 1 \
   --set 'model.layers=(64,3500,3500,10)' --set 'cluster.policy="local:2"' \
   --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never
 ok 'a job under local leaves checkpoints'
-within worker "$(awk -v M=$own 'BEGIN { print 5 * M + 67 * 216 + 26.7e6 }')"
+within worker "$(awk -v M=$own 'BEGIN { print 6 * M + 67 * 216 + 26.7e6 }')"
 ok 'a worker with an optimizer of its own has the memory that the manual says'
 rm -rf "$scratch/ck"
 
@@ -76,7 +78,7 @@ slow() {
   done
   wait "$job_pid"
 }
-eval "$(formula 1 1 0)"
+eval "$(formula 1 1 0 1)"
 for role in server worker; do
   slow "$@"
   ok "a job goes on whose $role runs a third of the time"
