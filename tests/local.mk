@@ -112,6 +112,8 @@ check_PROGRAMS += \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_shard \
+	%D%/unit/test_shm_hostile \
+	%D%/unit/test_shm_processes \
 	%D%/unit/test_sim_host \
 	%D%/unit/test_sim_worlds \
 	%D%/unit/test_split \
@@ -230,6 +232,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
+%C%_unit_test_shm_hostile_SOURCES = %D%/unit/test_shm_hostile.c \
+	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_WORLD)
+%C%_unit_test_shm_processes_SOURCES = %D%/unit/test_shm_processes.c \
+	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_WORLD)
 %C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
 %C%_unit_test_model_SOURCES = %D%/unit/test_model.c $(GW_MODEL_SUBJECT)
 %C%_unit_test_model_hooks_SOURCES = \

@@ -15,6 +15,9 @@
 /* Messages, before others have their turn. */
 #define TURN 16
 
+/* The room for one has room for another, to be aligned. */
+#define DESCRIPTORS_MAX ((CMSG_SPACE(sizeof(int)) - CMSG_LEN(0)) / sizeof(int))
+
 union control {
     struct cmsghdr header; /* for its alignment */
     uint8_t bytes[CMSG_SPACE(sizeof(int))];
@@ -50,16 +53,22 @@ void gw_shm_wake(struct gw_shm_link *link)
     gw_shm_say(link, word, sizeof word, -1);
 }
 
-/* The descriptor of a message, or -1; what else came with it is closed by the
-   kernel, which had no room for it. */
+/*
+ * The descriptor of a message, -1: there is none, -2: there were several, which
+ * are closed; what there was no room for the kernel has closed.
+ */
 static int descriptor_of(struct msghdr *message)
 {
-    int fd = -1;
+    int fd[DESCRIPTORS_MAX];
     struct cmsghdr *with = CMSG_FIRSTHDR(message);
-    if (with && with->cmsg_level == SOL_SOCKET &&
-        with->cmsg_type == SCM_RIGHTS && with->cmsg_len == CMSG_LEN(sizeof fd))
-        memcpy(&fd, CMSG_DATA(with), sizeof fd);
-    return fd;
+    if (!with || with->cmsg_level != SOL_SOCKET ||
+        with->cmsg_type != SCM_RIGHTS)
+        return -1;
+    size_t n = (with->cmsg_len - CMSG_LEN(0)) / sizeof *fd;
+    memcpy(fd, CMSG_DATA(with), n * sizeof *fd);
+    for (size_t i = 0; n > 1 && i < n; i++)
+        close(fd[i]);
+    return n == 1 ? fd[0] : n > 1 ? -2 : -1;
 }
 
 static void
@@ -98,7 +107,7 @@ static int hear_one(struct gw_shm_link *link)
         return 0;
     }
     int fd = descriptor_of(&message);
-    if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+    if (fd == -2 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
         gw_shm_fail(link, GW_EPROTO, "a message of another length");
     else
         dispatch(link, bytes, (size_t)got, fd);
