@@ -280,17 +280,30 @@ static void put(struct counted *counted,
     counted->send.payload = bytes;
 }
 
-static void puts_land_in_their_window(void **state)
+/* Memory for a window of A or B, zeros: of this kind, and lent. */
+static struct gw_memory
+window_memory(struct pair *pair, int which, enum gw_memory_kind kind, size_t n)
+{
+    struct gw_memory memory;
+    struct world *world = &pair->world;
+    assert_int_equal(gw_memory_open(kind, n, &memory), GW_OK);
+    world->ops->lend(world->transport[which], &memory);
+    return memory;
+}
+
+static void puts_land(const char *transport, enum gw_memory_kind kind)
 {
     const size_t bytes = (size_t)24 << 20;
     const uint32_t sizes[] = {1, 63, 4096, 65536, 1048576, 3000001};
-    struct pair *pair = connected(*state);
+    struct pair *pair = connected(transport);
+    struct gw_memory memory[2];
     uint8_t *source[2], *target[2];
     uint32_t window[2];
     struct end *ends[2] = {&pair->a, &pair->b};
     for (int i = 0; i < 2; i++) {
         source[i] = malloc(bytes);
-        target[i] = calloc(1, bytes);
+        memory[i] = window_memory(pair, i, kind, bytes);
+        target[i] = memory[i].base;
         fill(source[i], bytes, (uint64_t)i);
         assert_int_equal(gw_window_open(&ends[i]->windows, GW_FRAME_PUSH,
                                         target[i], bytes, &window[i]),
@@ -317,10 +330,21 @@ static void puts_land_in_their_window(void **state)
         for (size_t rest = offset; rest < bytes; rest++)
             assert_int_equal(target[i][rest], 0);
         free(source[i]);
-        free(target[i]);
     }
     free(sends);
     pair_close(pair);
+    gw_memory_close(&memory[0]);
+    gw_memory_close(&memory[1]);
+}
+
+static void puts_land_in_their_window(void **state)
+{
+    puts_land(*state, GW_MEMORY_HOST);
+}
+
+static void puts_land_in_shared_memory(void **state)
+{
+    puts_land(*state, GW_MEMORY_SHARED);
 }
 
 /* Each of these leaves the window that was given, or never was in one. */
@@ -380,6 +404,38 @@ static void closed_windows_are_closed(void **state)
     assert_int_equal(target[0], 0);
     free(sends);
     pair_close(pair);
+}
+
+/* Also for whoever has written into it before. */
+static void a_window_that_was_used_closes(void **state)
+{
+    const uint32_t bytes = 100000;
+    struct pair *pair = connected(*state);
+    struct gw_memory memory = window_memory(pair, 0, GW_MEMORY_SHARED, bytes);
+    const uint8_t *target = memory.base;
+    uint8_t *source = malloc(bytes);
+    struct counted *sends = counted_new(2);
+    struct messages wanted = {pair, 1, 0};
+    uint32_t window;
+    gw_window_open(&pair->a.windows, GW_FRAME_PUSH, memory.base, bytes,
+                   &window);
+    for (int i = 0; i < 2; i++) {
+        memset(source, i + 1, bytes);
+        put(&sends[i], window, 0, source, bytes);
+        gw_link_send(pair->b.link, &sends[i].send);
+        if (i == 0)
+            world_run(&pair->world, have_frames, &wanted);
+        if (i == 0)
+            gw_window_close(&pair->a.windows, window);
+    }
+    world_run(&pair->world, a_down, pair);
+    assert_int_equal(pair->a.frames, 1);
+    for (uint32_t i = 0; i < bytes; i++)
+        assert_int_equal(target[i], 1);
+    pair_close(pair);
+    free(sends);
+    free(source);
+    gw_memory_close(&memory);
 }
 
 static void urgent_sends_leave_first(void **state)
@@ -497,8 +553,10 @@ static void an_address_is_taken_once(void **state)
         ON(transport, dialling_nobody_is_told),                                \
         ON(transport, messages_go_both_ways_in_order),                         \
         ON(transport, puts_land_in_their_window),                              \
+        ON(transport, puts_land_in_shared_memory),                             \
         ON(transport, bad_puts_close_the_link),                                \
         ON(transport, closed_windows_are_closed),                              \
+        ON(transport, a_window_that_was_used_closes),                          \
         ON(transport, urgent_sends_leave_first),                               \
         ON(transport, closing_gives_every_send_back_once),                     \
         ON(transport, what_was_sent_arrives_before_the_close),                 \
