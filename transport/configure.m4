@@ -22,4 +22,4 @@ AS_IF([test "x$gw_rdma" = xyes],
   [gw_rdma_words="rdma (rdma-core $($PKG_CONFIG --modversion libibverbs | sed "s/^1\.@<:@0-9@:>@*\.//"))"],
   [gw_rdma_words="no rdma ($gw_rdma_why)"
    AS_IF([test "x$with_rdma" = xauto], [AC_MSG_WARN([$gw_rdma_words])])])
-GW_REPORT([transports], [tcp (libuv $($PKG_CONFIG --modversion libuv)), sim, $gw_rdma_words])
+GW_REPORT([transports], [shm, tcp (libuv $($PKG_CONFIG --modversion libuv)), sim, $gw_rdma_words])

@@ -38,6 +38,11 @@ run 0 train "$job" --set train.seed=4 && [ "$(digest)" != "$first" ]
 ok 'other weights with another seed'
 run 0 train "$job" --set cluster.connections=3 && [ "$(digest)" = "$first" ]
 ok 'the same weights over several connections'
+for transport in tcp shm; do
+  run 0 train "$job" --set cluster.transport=$transport && [ "$(digest)" = "$first" ] &&
+    grep -q "^transport  *$transport (" "$scratch/out" && [ ! -s "$scratch/err" ]
+  ok "the same weights over $transport"
+done
 
 # --- by hand ---
 at() { sed -n 's/^members join at \([^:]*:[0-9]*\): .*/\1/p' "$scratch/$1.out" 2>/dev/null; }
