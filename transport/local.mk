@@ -13,8 +13,6 @@ libtransport_a_SOURCES = \
 	%D%/loop_uv.h \
 	%D%/loop_uv_look.c \
 	%D%/loop_uv_share.c \
-	%D%/look.c \
-	%D%/look.h \
 	%D%/member.c \
 	%D%/member.h \
 	%D%/member_peer.c \

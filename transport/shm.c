@@ -52,7 +52,7 @@ static enum gw_status open_shm(struct gw_loop *loop,
         shm->config.login_us = LOGIN_US;
     shm->base.ops = &gw_shm_transport;
     shm->base.loop = loop;
-    shm->look.always = shm->config.busy;
+    shm->handles = 1;
     gw_shm_poll_open(shm);
     *transport_p = &shm->base;
     return GW_OK;
@@ -95,6 +95,7 @@ static void close_shm(struct gw_transport *transport)
         free(lent);
     }
     gw_shm_poll_close(shm);
+    gw_shm_handle_gone(shm);
 }
 
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)

@@ -33,7 +33,6 @@
 #include <sys/un.h>
 #include <uv.h>
 
-#include "transport/look.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
@@ -220,13 +219,11 @@ struct gw_shm {
     struct gw_transport base;
     struct gw_transport_config config;
     uv_loop_t *uv;
-    uv_prepare_t before_poll;
-    uv_check_t after_poll;
-    uv_idle_t spin; /* active: the loop does not sleep */
-    unsigned handles;
-    struct gw_look look;
-    int asleep;  /* the peers have been told so */
-    int looking; /* a handler that turns the loop does not look again */
+    unsigned handles; /* of libuv, that point here, and its own */
+    struct gw_looker looker;
+    uint64_t now_us; /* as the look has begun */
+    int asleep;      /* the peers have been told so, and for how many looks */
+    int looking, in_vain;
     struct gw_shm_link *links;
     struct gw_shm_link *cursor; /* the next that is looked at */
     struct gw_shm_link *fenced; /* over, but the peer may still be writing */

@@ -186,7 +186,7 @@ int gw_shm_read(struct gw_shm_link *link, uint32_t entries)
         gw_shm_fail(link, GW_EPROTO, "has sent more than there is room for");
         return 1;
     }
-    link->base.heard_us = gw_loop_now(link->shm->base.loop);
+    link->base.heard_us = link->shm->now_us;
     if (there > entries)
         there = entries;
     for (uint32_t i = 0; i < there && link->state == GW_SHM_UP &&

@@ -298,7 +298,7 @@ int gw_shm_write(struct gw_shm_link *link)
     if (link->state != GW_SHM_UP)
         return 1;
     if (link->out.published != before) {
-        link->base.sent_us = gw_loop_now(link->shm->base.loop);
+        link->base.sent_us = link->shm->now_us;
         gw_shm_wake(link);
     }
     return turn > 0 || link->out.published != before;
