@@ -90,6 +90,7 @@ check_PROGRAMS += \
 	%D%/unit/test_each \
 	%D%/unit/test_exchange \
 	%D%/unit/test_log \
+	%D%/unit/test_looker \
 	%D%/unit/test_login \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \

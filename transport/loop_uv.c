@@ -64,6 +64,7 @@ static void on_wake(uv_async_t *wake)
     struct gw_task *task = self->tasks_first;
     self->tasks_first = NULL;
     self->tasks_last = &self->tasks_first;
+    atomic_store(&self->tasks_wait, 0);
     pthread_mutex_unlock(&self->tasks_mutex);
     while (task) {
         struct gw_task *next = task->next;
@@ -80,6 +81,7 @@ static void post(struct gw_loop *loop, struct gw_task *task)
     pthread_mutex_lock(&self->tasks_mutex);
     *self->tasks_last = task;
     self->tasks_last = &task->next;
+    atomic_store(&self->tasks_wait, 1);
     pthread_mutex_unlock(&self->tasks_mutex);
     uv_async_send(&self->wake);
 }

@@ -67,6 +67,7 @@ struct gw_uv_loop {
     uv_async_t wake;
     pthread_mutex_t tasks_mutex;
     struct gw_task *tasks_first, **tasks_last;
+    atomic_int tasks_wait; /* there are some */
     struct gw_disk disk;
     struct gw_uv_share share;
     struct gw_uv_look look;

@@ -82,13 +82,15 @@ static int is_busy(const struct gw_uv_look *look, uint64_t now)
     return waits && now < look->seen_us + look->spin_us;
 }
 
-/* Looks until something has come, where that is soon, but not after `end`.
- *now_p is kept up to date. */
+/* Looks until something has come, where that is soon, but not after `end`, nor
+   while a task waits. *now_p is kept up to date. */
 static int look_on(struct gw_uv_look *look, uint64_t *now_p, uint64_t end)
 {
-    struct gw_loop *loop = &loop_of(look)->base;
+    struct gw_uv_loop *self = loop_of(look);
+    struct gw_loop *loop = &self->base;
     int n = look_once(look, *now_p);
-    while (n == 0 && *now_p < end && is_busy(look, *now_p)) {
+    while (n == 0 && *now_p < end && is_busy(look, *now_p) &&
+           !atomic_load(&self->tasks_wait)) {
         *now_p = gw_loop_now(loop);
         n = look_once(look, *now_p);
     }
@@ -99,10 +101,12 @@ static int look_on(struct gw_uv_look *look, uint64_t *now_p, uint64_t end)
     return n;
 }
 
-/* Whether a caller has the loop, or is waiting for it. */
+/* Whether a caller has the loop, or somebody is waiting for it. */
 static int is_wanted(struct gw_uv_loop *self)
 {
-    return self->share.caller_drives || atomic_load(&self->share.caller_wants);
+    return self->share.caller_drives ||
+           atomic_load(&self->share.caller_wants) ||
+           atomic_load(&self->tasks_wait);
 }
 
 static void on_prepare(uv_prepare_t *prepare)
@@ -139,7 +143,7 @@ int gw_uv_look_quickly(struct gw_uv_loop *self)
     uint64_t now = look->first ? gw_loop_now(&self->base) : 0;
     if (!look->first)
         return 0;
-    if (now < look->turned_us + LOOK_US &&
+    if (now < look->turned_us + LOOK_US && !atomic_load(&self->tasks_wait) &&
         look_on(look, &now, look->turned_us + LOOK_US) > 0)
         return 1;
     look->turned_us = now;

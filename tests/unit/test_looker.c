@@ -1,0 +1,132 @@
+/* transport/loop_uv_look: who is looked at, and what must not wait for it. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "transport/loop_uv.h"
+
+/* One that nothing ever comes to, unless it is told to. */
+struct watched {
+    struct gw_looker looker;
+    struct gw_loop *loop;
+    struct gw_timer timer;
+    struct gw_task task;
+    int looks, arms, comes;
+    int looks_before; /* when the task was posted */
+};
+
+static int look(struct gw_looker *looker, uint64_t now_us)
+{
+    struct watched *watched = GW_CONTAINER(looker, struct watched, looker);
+    int came = watched->comes;
+    (void)now_us;
+    watched->looks++;
+    watched->comes = 0;
+    return came;
+}
+
+static void arm(struct gw_looker *looker)
+{
+    GW_CONTAINER(looker, struct watched, looker)->arms++;
+}
+
+static void on_task(struct gw_task *task)
+{
+    struct watched *watched = task->owner;
+    gw_loop_stop(watched->loop);
+}
+
+static void on_timer(struct gw_timer *timer)
+{
+    struct watched *watched = timer->owner;
+    watched->looks_before = watched->looks;
+    gw_loop_post(watched->loop, &watched->task);
+}
+
+static void watched_open(struct watched *watched)
+{
+    struct gw_error error;
+    *watched = (struct watched){.looker = {.look = look, .arm = arm}};
+    assert_int_equal(gw_loop_open_uv(&watched->loop, &error), GW_OK);
+    watched->timer = (struct gw_timer){.fire = on_timer, .owner = watched};
+    watched->task = (struct gw_task){.run = on_task, .owner = watched};
+    gw_uv_look_begin(watched->loop, &watched->looker);
+}
+
+static void watched_close(struct watched *watched)
+{
+    gw_uv_look_end(watched->loop, &watched->looker);
+    gw_loop_close(watched->loop);
+}
+
+/* One that is busy is looked at all the time, but for what is due. */
+static void a_task_does_not_wait_for_lookers(void **state)
+{
+    (void)state;
+    struct watched watched;
+    watched_open(&watched);
+    watched.looker.busy = 1;
+    gw_timer_start(watched.loop, &watched.timer, 5000);
+    gw_loop_run(watched.loop);
+    assert_true(watched.looks_before > 20);
+    assert_in_range(watched.looks - watched.looks_before, 1, 4);
+    assert_int_equal(watched.arms, 0);
+    watched_close(&watched);
+}
+
+/* Where nothing comes it is armed, and the loop sleeps. */
+static void an_idle_loop_sleeps(void **state)
+{
+    (void)state;
+    struct watched watched;
+    watched_open(&watched);
+    watched.looker.waits = 1;
+    gw_timer_start(watched.loop, &watched.timer, 50000);
+    gw_loop_run(watched.loop);
+    assert_true(watched.arms > 0);
+    assert_in_range(watched.looks, 2, 20);
+    watched_close(&watched);
+}
+
+/* After something has come, more may come soon: it is looked for. */
+static void what_comes_is_followed(void **state)
+{
+    (void)state;
+    struct watched watched;
+    watched_open(&watched);
+    watched.looker.waits = watched.comes = 1;
+    gw_timer_start(watched.loop, &watched.timer, 20000);
+    gw_loop_run(watched.loop);
+    assert_true(watched.looks > 20);
+    assert_true(watched.arms > 0);
+    watched_close(&watched);
+}
+
+/* Nobody calls one that has ended. */
+static void an_ended_one_is_left_alone(void **state)
+{
+    (void)state;
+    struct watched watched;
+    watched_open(&watched);
+    gw_uv_look_end(watched.loop, &watched.looker);
+    gw_timer_start(watched.loop, &watched.timer, 1000);
+    gw_loop_run(watched.loop);
+    assert_int_equal(watched.looks, 0);
+    watched_close(&watched);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_does_not_wait_for_lookers),
+        cmocka_unit_test(an_idle_loop_sleeps),
+        cmocka_unit_test(what_comes_is_followed),
+        cmocka_unit_test(an_ended_one_is_left_alone),
+    };
+    return cmocka_run_group_tests_name("looker", tests, NULL, NULL);
+}
