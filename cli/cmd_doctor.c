@@ -140,6 +140,7 @@ static enum gw_status examine(const struct options *options,
                                  .config = config,
                                  .job = options->job.file,
                                  .port_mtu = gw_rdma_port_mtu,
+                                 .gpu_memory = gw_rdma_gpu_memory,
                                  .found = on_found,
                                  .owner = &output,
                                  .peers = options->peers};

@@ -72,6 +72,8 @@ struct gw_doctor {
     const char *peer[GW_DOCTOR_PEERS_MAX]; /* HOST:PORT */
     /* gw_rdma_port_mtu */
     unsigned (*port_mtu)(const char *device, unsigned port, unsigned *most_p);
+    /* gw_rdma_gpu_memory */
+    enum gw_status (*gpu_memory)(const char *device, char *text, size_t room);
     /* A finding: one line. */
     void (*found)(void *owner,
                   enum gw_verdict verdict,
@@ -129,6 +131,8 @@ void gw_doctor_check_devices(struct gw_doctor *doctor);
 void gw_doctor_check_mtu(struct gw_doctor *doctor);
 void gw_doctor_check_gids(struct gw_doctor *doctor);
 void gw_doctor_check_files(struct gw_doctor *doctor);
+/* How each active device would get at a GPU's memory. */
+void gw_doctor_say_gpu_memory(struct gw_doctor *doctor);
 
 void gw_doctor_check_memlock(struct gw_doctor *doctor);
 void gw_doctor_check_open(struct gw_doctor *doctor);

@@ -387,6 +387,42 @@ void gw_doctor_check_gids(struct gw_doctor *doctor)
     say_elsewhere(doctor, &ports);
 }
 
+/* ---- the memory of GPUs ---- */
+
+static void say_gpu_memory(struct gw_doctor *doctor, const char *device)
+{
+    char text[512];
+    enum gw_status status = doctor->gpu_memory(device, text, sizeof text);
+    if (status == GW_OK)
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "%s takes GPU memory by %s: so say device and kernel, no "
+                      "GPU's was tried",
+                      device, text);
+    else if (status == GW_EUNSUPPORTED)
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "%s takes GPU memory through a pinned mirror in host "
+                      "memory, because %s",
+                      device, text);
+    else
+        gw_doctor_say(doctor, GW_VERDICT_UNKNOWN,
+                      "whether %s takes GPU memory is not known: %s", device,
+                      text);
+}
+
+void gw_doctor_say_gpu_memory(struct gw_doctor *doctor)
+{
+    struct ports ports;
+    const char *said = "";
+    read_ports(doctor, &ports);
+    for (size_t i = 0; i < ports.n; i++) {
+        const char *device = ports.port[i].device;
+        if (!is_active(&ports.port[i]) || strcmp(device, said) == 0)
+            continue;
+        say_gpu_memory(doctor, device);
+        said = device;
+    }
+}
+
 /* ---- files ---- */
 
 /* By opening it: modes are not all that decides. */

@@ -174,5 +174,7 @@ void gw_doctor_check_gpu(struct gw_doctor *doctor)
     if (n == 0)
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
                       "this program was built without CUDA: no GPU is used, "
-                      "and GPUDirect (peermem, ACS, IOMMU) is not looked at");
+                      "and what stands between one and a NIC (ACS, IOMMU) is "
+                      "not looked at");
+    gw_doctor_say_gpu_memory(doctor);
 }

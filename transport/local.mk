@@ -20,6 +20,8 @@ libtransport_a_SOURCES = \
 	%D%/member_way.c \
 	%D%/memory.c \
 	%D%/memory.h \
+	%D%/rdma_choose.c \
+	%D%/rdma_memory.h \
 	%D%/rdma_port.h \
 	%D%/remote.c \
 	%D%/remote.h \
@@ -68,6 +70,7 @@ libtransport_a_SOURCES += \
 	%D%/rdma_domain.c \
 	%D%/rdma_host.c \
 	%D%/rdma_login.c \
+	%D%/rdma_memory.c \
 	%D%/rdma_poll.c \
 	%D%/rdma_read.c \
 	%D%/rdma_write.c

@@ -162,3 +162,20 @@ void gw_member_take_back(struct gw_member *member, void *base)
         member->way[i].transport->ops->take_back(member->way[i].transport,
                                                  base);
 }
+
+enum gw_status gw_member_takes(const struct gw_member *member,
+                               enum gw_memory_kind kind,
+                               char *why,
+                               size_t why_bytes)
+{
+    char reason[GW_ERROR_TEXT_BYTES];
+    for (unsigned i = 0; i < member->ways; i++) {
+        struct gw_transport *one = member->way[i].transport;
+        if (one->ops->takes(one, kind, reason, sizeof reason) == GW_OK)
+            continue;
+        snprintf(why, why_bytes, "%s does not reach it: %s", one->ops->name,
+                 reason);
+        return GW_EUNSUPPORTED;
+    }
+    return GW_OK;
+}

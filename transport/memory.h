@@ -24,6 +24,12 @@ struct gw_memory {
     int fd; /* -1: none; base is its first byte */
 };
 
+/* Whether this process's code reads and writes it. */
+static inline int gw_memory_is_near(enum gw_memory_kind kind)
+{
+    return kind == GW_MEMORY_HOST || kind == GW_MEMORY_SHARED;
+}
+
 static inline struct gw_memory gw_memory_host(void *base, size_t bytes)
 {
     return (struct gw_memory){GW_MEMORY_HOST, base, bytes, -1};

@@ -99,6 +99,7 @@ static void lend(struct gw_transport *transport, const struct gw_memory *memory)
     }
     *lent = (struct gw_rdma_lent){.memory = *memory, .next = rdma->lent};
     rdma->lent = lent;
+    rdma->far += !gw_memory_is_near(memory->kind);
 }
 
 static void take_back(struct gw_transport *transport, void *base)
@@ -114,6 +115,7 @@ static void take_back(struct gw_transport *transport, void *base)
     for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
         for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
             gw_rdma_domain_unlend(of, lent);
+    rdma->far -= !gw_memory_is_near(lent->memory.kind);
     free(lent);
 }
 
@@ -420,4 +422,5 @@ const struct gw_transport_ops gw_rdma_transport = {
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,
+    .takes = gw_rdma_takes,
 };

@@ -9,6 +9,7 @@
  *   rdma_domain.c  what of a peer's: protection domain, registered memory
  *   rdma_host.c    what this host has
  *   rdma_login.c   from an address to a link that is up
+ *   rdma_memory.c  how a device is told of memory, by its kind; rdma_choose.c
  *   rdma_poll.c    completions: looking for them, or being told
  *   rdma_read.c    messages in
  *   rdma_write.c   messages out
@@ -25,6 +26,16 @@
  * messages were taken from the other side: that many more may come. A window is
  * granted when a put for it is due the first time: ask, with the put's header,
  * which is judged as if it had come; grant, with the key of its memory.
+ *
+ * GPU memory is registered like any other, where the device can
+ * (rdma_memory.h), and then never touched by this process's code: what is in it
+ * has no checksum, and is not small. What is not here yet, since nothing could
+ * test it: a put that has completed may still be on its way from the NIC to the
+ * GPU, behind the completion. got_put (rdma_read.c) has to end that before it
+ * calls the handler, by reading a byte of the window back through a queue pair
+ * that this device has with itself, in a domain that has the window as well;
+ * the put's handler is called when that read has completed, and those behind it
+ * wait. Until then kernels must not be started from the handler's call.
  */
 #ifndef GW_TRANSPORT_RDMA_H
 #define GW_TRANSPORT_RDMA_H
@@ -130,6 +141,7 @@ enum gw_rdma_region_state {
 /* Memory that is registered for a peer: a window, or what was lent. */
 struct gw_rdma_region {
     struct gw_rdma_domain *domain;
+    struct gw_memory memory;     /* what it is of, as was lent */
     struct gw_rdma_region *next; /* of the domain's */
     enum gw_rdma_region_state state;
     uint32_t window; /* its id; GW_WINDOW_NONE: lent */
@@ -269,6 +281,7 @@ struct gw_rdma {
     struct gw_listener *listeners;
     unsigned greetings; /* accepted links that have not logged in */
     struct gw_rdma_lent *lent;
+    unsigned far; /* of those, out of this process's code's reach */
 };
 
 /* ---- rdma.c ---- */
@@ -360,6 +373,9 @@ void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
  */
 uint64_t gw_rdma_first_offset(const void *base);
 
+/* Whether it lies in memory that this process's code must not touch. */
+int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at);
+
 /* Why memory could not be registered, and what to do, for a person. */
 void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
 
@@ -367,6 +383,10 @@ void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
+enum gw_status gw_rdma_takes(struct gw_transport *transport,
+                             enum gw_memory_kind kind,
+                             char *why,
+                             size_t why_bytes);
 
 /* ---- rdma_login.c ---- */
 

@@ -90,7 +90,16 @@ const struct gw_transport_ops gw_rdma_transport = {
     .close_link = no_link,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,
+    .takes = gw_transport_takes_host,
 };
+
+enum gw_status
+gw_rdma_gpu_memory(const char *device, char *text, size_t text_bytes)
+{
+    (void)device;
+    snprintf(text, text_bytes, "this program was built without rdma-core");
+    return GW_EIO;
+}
 
 unsigned gw_rdma_port_mtu(const char *device, unsigned number, unsigned *most_p)
 {

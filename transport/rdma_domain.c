@@ -15,6 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "transport/rdma_memory.h"
+
 /* ---- registering ---- */
 
 void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error)
@@ -42,10 +44,15 @@ static void run_register(struct gw_work *work)
 {
     struct gw_rdma_region *region = work->owner;
     int window = region->window != GW_WINDOW_NONE;
-    unsigned access =
-        window ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
-    region->mr = ibv_reg_mr_iova(region->domain->pd, region->base,
-                                 region->bytes, region->offset, access);
+    const struct gw_rdma_part part = {
+        .of = &region->memory,
+        .base = region->base,
+        .bytes = region->bytes,
+        .offset = region->offset,
+        .access = window ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0,
+    };
+    region->mr = gw_rdma_register(region->domain->device->verbs,
+                                  region->domain->pd, &part);
     region->number = region->mr ? 0 : errno;
 }
 
@@ -76,6 +83,29 @@ static void done_register(struct gw_work *work)
     gw_rdma_handle_gone(rdma);
 }
 
+static int holds(const void *base, size_t bytes, const void *at, size_t n)
+{
+    uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
+    return from >= begin && n <= bytes && from - begin <= bytes - n;
+}
+
+/* NULL: nobody has said what it is, so it is of this process alone. */
+static const struct gw_rdma_lent *
+find_lent(const struct gw_rdma *rdma, const void *bytes, size_t n)
+{
+    const struct gw_rdma_lent *one = rdma->lent;
+    while (one && !holds(one->memory.base, one->memory.bytes, bytes, n))
+        one = one->next;
+    return one;
+}
+
+int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at)
+{
+    const struct gw_rdma_lent *of =
+        rdma->far > 0 ? find_lent(rdma, at, 1) : NULL;
+    return of && !gw_memory_is_near(of->memory.kind);
+}
+
 static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,
                                          uint32_t window,
                                          void *base,
@@ -85,6 +115,8 @@ static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,
     if (!region)
         return NULL;
     struct gw_rdma *rdma = domain->device->rdma;
+    const struct gw_rdma_lent *lent = find_lent(rdma, base, bytes);
+    region->memory = lent ? lent->memory : gw_memory_host(base, bytes);
     region->domain = domain;
     region->window = window;
     region->base = base;
@@ -168,12 +200,6 @@ void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
         region_end(region);
 }
 
-static int holds(const void *base, size_t bytes, const void *at, size_t n)
-{
-    uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
-    return from >= begin && n <= bytes && from - begin <= bytes - n;
-}
-
 /* A window that is registered may be read from as well. */
 struct gw_rdma_region *
 gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
@@ -183,12 +209,11 @@ gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
             (one->window == GW_WINDOW_NONE ||
              one->state == GW_RDMA_REGION_READY))
             return one;
-    for (struct gw_rdma_lent *one = domain->device->rdma->lent; one;
-         one = one->next)
-        if (holds(one->memory.base, one->memory.bytes, bytes, n))
-            return region_new(domain, GW_WINDOW_NONE, one->memory.base,
-                              one->memory.bytes);
-    return NULL;
+    const struct gw_rdma_lent *lent = find_lent(domain->device->rdma, bytes, n);
+    if (!lent)
+        return NULL;
+    return region_new(domain, GW_WINDOW_NONE, lent->memory.base,
+                      lent->memory.bytes);
 }
 
 /* ---- coming and going ---- */

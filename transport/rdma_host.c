@@ -8,8 +8,10 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "transport/rdma_memory.h"
 #include "transport/rdma_port.h"
 
 /* Whether a port of the device can carry anything. */
@@ -115,6 +117,62 @@ enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
                    "no RDMA device here has an address of its own (rdma link "
                    "shows their interfaces, ip addr their addresses)");
 }
+
+/* ---- what its devices reach ---- */
+
+/* Whether the transport may come to a device: to all, if it was not told. */
+static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
+{
+    struct gw_places *own;
+    struct rdma_cm_id *id;
+    char at[GW_ADDRESS_MAX + 8];
+    int same = 0;
+    if (!rdma->host[0])
+        return has_active_port(device);
+    snprintf(at, sizeof at, strchr(rdma->host, ':') ? "[%.100s]:0" : "%.100s:0",
+             rdma->host);
+    if (gw_address_resolve(at, 1, 0, &own, NULL) != GW_OK)
+        return 0;
+    if (rdma_create_id(rdma->channel, &id, NULL, RDMA_PS_TCP) == 0) {
+        same = rdma_bind_addr(id, (struct sockaddr *)&own->place[0].at) == 0 &&
+               id->verbs &&
+               strcmp(ibv_get_device_name(id->verbs->device),
+                      ibv_get_device_name(device)) == 0;
+        rdma_destroy_id(id);
+    }
+    free(own);
+    return same;
+}
+
+enum gw_status gw_rdma_takes(struct gw_transport *transport,
+                             enum gw_memory_kind kind,
+                             char *why,
+                             size_t why_bytes)
+{
+    struct gw_rdma *rdma = GW_CONTAINER(transport, struct gw_rdma, base);
+    char reason[2 * GW_RDMA_PROBE_WHY_MAX];
+    enum gw_status status = GW_OK;
+    int n = 0, asked = 0;
+    if (gw_memory_is_near(kind))
+        return GW_OK;
+    struct ibv_device **devices = ibv_get_device_list(&n);
+    for (int i = 0; devices && i < n && status == GW_OK; i++) {
+        const char *name = ibv_get_device_name(devices[i]);
+        if (!may_come_to(rdma, devices[i]))
+            continue;
+        asked++;
+        status = gw_rdma_gpu_memory(name, reason, sizeof reason);
+        if (status != GW_OK)
+            snprintf(why, why_bytes, "device %s: %s", name, reason);
+    }
+    if (devices)
+        ibv_free_device_list(devices);
+    if (asked == 0)
+        snprintf(why, why_bytes, "no RDMA device here can be asked");
+    return status == GW_OK && asked > 0 ? GW_OK : GW_EUNSUPPORTED;
+}
+
+/* ---- its ports ---- */
 
 static unsigned mtu_bytes(enum ibv_mtu mtu)
 {

@@ -5,11 +5,24 @@
 #ifndef GW_TRANSPORT_RDMA_PORT_H
 #define GW_TRANSPORT_RDMA_PORT_H
 
+#include <stddef.h>
+
+#include "proto/status.h"
+
 /*
  * The path MTU in bytes that a port has now, and the largest that it can have.
  * 0: it cannot be asked, as in a program without rdma-core. Thread: any.
  */
 unsigned
 gw_rdma_port_mtu(const char *device, unsigned number, unsigned *most_p);
+
+/*
+ * How a device takes a GPU's memory by itself. GW_OK: `text` is the way's name
+ * (rdma_memory.h); the device and the kernel were asked, no GPU was.
+ * GW_EUNSUPPORTED: it does not, and why. GW_EIO: it cannot be asked, and why.
+ * Thread: any.
+ */
+enum gw_status
+gw_rdma_gpu_memory(const char *device, char *text, size_t text_bytes);
 
 #endif

@@ -131,8 +131,14 @@ static void got_brief(struct gw_rdma_link *link, const uint8_t *bytes, size_t n)
     if (n >= GW_BRIEF_BYTES)
         status = gw_brief_decode(bytes, link->base.session,
                                  (uint32_t)(n - GW_BRIEF_BYTES), &frame);
-    if (!find_place(link, status, &frame, &to) ||
-        !is_whole(link, &frame, payload))
+    if (!find_place(link, status, &frame, &to))
+        return;
+    if (to && gw_rdma_is_far(link->rdma, to)) {
+        gw_rdma_fail(link, GW_EUNSUPPORTED,
+                     "a put into the memory of a GPU, too small for that");
+        return;
+    }
+    if (!is_whole(link, &frame, payload))
         return;
     if (to)
         payload = memcpy(to, payload, frame.length);
@@ -150,6 +156,10 @@ static void got_put(struct gw_rdma_link *link)
         return;
     if (!place)
         gw_rdma_fail(link, GW_EPROTO, "a put without a window");
+    else if (gw_rdma_is_far(link->rdma, place) &&
+             !(frame.flags & GW_FLAG_NO_CRC) && frame.length > 0)
+        gw_rdma_fail(link, GW_EUNSUPPORTED,
+                     "a put into the memory of a GPU, with a checksum");
     else
         judge_and_pass(link, &frame, place);
 }

@@ -366,6 +366,20 @@ struct source {
     struct ibv_mr *own; /* registered for it alone */
 };
 
+/* A payload of its own, of memory that is not lent or could not be registered
+   whole; not of a GPU's, which is never registered as if it were the host's. */
+static struct ibv_mr *register_alone(const struct gw_rdma_link *link,
+                                     const struct gw_rdma_region *failed,
+                                     const struct gw_send *send)
+{
+    if (failed && !gw_memory_is_near(failed->memory.kind)) {
+        errno = failed->number;
+        return NULL;
+    }
+    return ibv_reg_mr(link->domain->pd, (void *)(uintptr_t)send->payload,
+                      send->frame.length, 0);
+}
+
 /* 0: it has to wait, or the link is over. */
 static int find_source(struct gw_rdma_link *link,
                        const struct gw_send *send,
@@ -384,9 +398,7 @@ static int find_source(struct gw_rdma_link *link,
         *source = (struct source){region->mr->lkey, region->offset + at, NULL};
         return 1;
     }
-    struct ibv_mr *own =
-        ibv_reg_mr(link->domain->pd, (void *)(uintptr_t)send->payload,
-                   send->frame.length, 0);
+    struct ibv_mr *own = register_alone(link, region, send);
     if (own) {
         *source = (struct source){own->lkey, (uintptr_t)send->payload, own};
         return 1;
@@ -443,7 +455,8 @@ static int add_put(struct list *list, struct gw_send *send)
    there than with two, and needs no grant. */
 static int is_brief(const struct gw_rdma_link *link, const struct gw_send *send)
 {
-    return GW_BRIEF_BYTES + send->frame.length <= link->inline_bytes;
+    return GW_BRIEF_BYTES + send->frame.length <= link->inline_bytes &&
+           !gw_rdma_is_far(link->rdma, send->payload);
 }
 
 static int add_brief(struct list *list)

@@ -439,4 +439,5 @@ const struct gw_transport_ops gw_shm_transport = {
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,
+    .takes = gw_transport_takes_host,
 };

@@ -478,4 +478,5 @@ const struct gw_transport_ops gw_tcp_transport = {
     .close_link = close_link,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,
+    .takes = gw_transport_takes_host,
 };

@@ -144,6 +144,18 @@ void gw_transport_take_nothing_back(struct gw_transport *transport, void *base)
     (void)transport, (void)base;
 }
 
+enum gw_status gw_transport_takes_host(struct gw_transport *transport,
+                                       enum gw_memory_kind kind,
+                                       char *why,
+                                       size_t why_bytes)
+{
+    (void)transport;
+    if (gw_memory_is_near(kind))
+        return GW_OK;
+    snprintf(why, why_bytes, "it moves bytes that are in host memory alone");
+    return GW_EUNSUPPORTED;
+}
+
 void gw_transport_refused(struct gw_transport *transport,
                           const char *remote,
                           const char *why)

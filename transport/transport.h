@@ -185,7 +185,29 @@ struct gw_transport_ops {
     void (*lend)(struct gw_transport *transport,
                  const struct gw_memory *memory);
     void (*take_back)(struct gw_transport *transport, void *base);
+
+    /*
+     * Whether payloads may come from memory of that kind, and windows lie in
+     * it, without this process's code reading or writing them; asked by who has
+     * such memory, before the first window. Host and shared memory: always.
+     * GW_EUNSUPPORTED, with the reason in words: the owner keeps a mirror of
+     * the memory in host memory, pinned where its device copies faster from
+     * such; the mirror is what it lends, opens windows in and sends from, and
+     * it copies there before it sends, and from there when a frame has come.
+     * GW_OK: it lends the memory itself, with its kind and, for a GPU's, its
+     * dma-buf, before it opens a window there or sends from it; sends those
+     * payloads with GW_FLAG_NO_CRC, as the peer does that puts into such a
+     * window, for nobody here could compute a checksum; and chunks of at most
+     * GW_SMALL_PUT_MAX bytes go through a mirror all the same.
+     */
+    enum gw_status (*takes)(struct gw_transport *transport,
+                            enum gw_memory_kind kind,
+                            char *why,
+                            size_t why_bytes);
 };
+
+/* Puts of at most so many bytes may be copied by the processes at both ends. */
+#define GW_SMALL_PUT_MAX 1024
 
 /* What every transport begins with. */
 struct gw_transport {
@@ -277,6 +299,12 @@ int gw_transport_reaches_all(const char *address);
 void gw_transport_lend_nothing(struct gw_transport *transport,
                                const struct gw_memory *memory);
 void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
+
+/* For transports that move bytes by this process's code, or the kernel's. */
+enum gw_status gw_transport_takes_host(struct gw_transport *transport,
+                                       enum gw_memory_kind kind,
+                                       char *why,
+                                       size_t why_bytes);
 
 /* For transports: a stranger did not get a link; one line, as many as a person
    can read. */

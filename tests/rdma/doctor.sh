@@ -47,6 +47,9 @@ ok 'the files of a device'
 finds ok memlock 'does not hold for this user'
 ok 'root may lock what it likes'
 
+run 0 doctor && finds note gpu 'rxe0 takes GPU memory through a pinned mirror in host memory, because not by dma-buf: .*; not by peermem: '
+ok 'what it does with the memory of GPUs'
+
 run 1 doctor --set cluster.transport=rdma &&
   finds fix trust "over rdma servers listen at a device's address .$own:0."
 ok 'rdma is not loopback'

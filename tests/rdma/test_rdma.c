@@ -18,6 +18,7 @@
 
 #include "tests/table/couple.h"
 #include "transport/rdma.h"
+#include "transport/rdma_port.h"
 
 #define DELETE "rdma link delete rxe0"
 #define ADD    "rdma link add rxe0 type rxe netdev ${GW_LINK:-d0}"
@@ -140,6 +141,59 @@ static void messages_come_whole(void **state)
     couple_free(couple);
 }
 
+/* ---- memory of a GPU ---- */
+
+static int b_is_down(void *owner)
+{
+    return ((struct couple *)owner)->b.downs > 0;
+}
+
+/* What soft-RoCE cannot register, though somebody takes it for a GPU's: the put
+   is told what is wrong, large or small, and nobody touches the memory. */
+static void put_far(uint32_t bytes, int far_at_sender, const char *why)
+{
+    struct couple *couple = couple_new("rdma");
+    uint8_t *from = calloc(1, bytes), *to = calloc(1, bytes);
+    struct side *owner = far_at_sender ? &couple->b : &couple->a;
+    struct gw_memory memory = {GW_MEMORY_CUDA, far_at_sender ? from : to, bytes,
+                               -1};
+    uint32_t window;
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    memset(from, 7, bytes);
+    gw_member_lend(owner->member, &memory);
+    assert_int_equal(gw_window_open(&couple->a.peer->windows, GW_FRAME_PUSH, to,
+                                    bytes, &window),
+                     GW_OK);
+    struct gw_send send = {.frame = {.kind = GW_FRAME_PUSH,
+                                     .flags = GW_FLAG_NO_CRC,
+                                     .window = window,
+                                     .length = bytes},
+                           .payload = from,
+                           .done = dropped};
+    gw_peer_send(couple->b.peer, 0, &send);
+    world_run(&couple->world, b_is_down, couple);
+    print_message("%u bytes: %s\n", bytes, couple->b.down_why);
+    if (!strstr(couple->b.down_why, why))
+        assert_string_equal(couple->b.down_why, why);
+    assert_int_equal(to[0] + to[bytes - 1], 0);
+    couple_free(couple);
+    free(from);
+    free(to);
+}
+
+static void far_memory_is_not_touched(void **state)
+{
+    char text[512];
+    (void)state;
+    if (gw_rdma_gpu_memory("rxe0", text, sizeof text) != GW_EUNSUPPORTED)
+        skip();
+    print_message("rxe0: %s\n", text);
+    put_far(100000, 0, "cannot register");
+    put_far(100000, 1, "cannot register");
+    put_far(40, 0, "");
+}
+
 /* ---- a device that goes ---- */
 
 struct removal {
@@ -224,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_left_behind),
         cmocka_unit_test(messages_come_whole),
+        cmocka_unit_test(far_memory_is_not_touched),
         cmocka_unit_test(a_device_may_be_taken_away),
     };
     return cmocka_run_group_tests_name("rdma", tests, NULL, NULL);

@@ -89,6 +89,26 @@ static void a_full_channel_says_so(void **state)
     couple_free(couple);
 }
 
+/* Who has memory that others cannot reach learns it before he opens a window
+   there, with the transport's name. */
+static void what_is_not_reached_is_told(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct gw_member *member = couple->a.member;
+    const char *name = couple->world.ops->name;
+    char why[256] = "";
+    assert_int_equal(gw_member_takes(member, GW_MEMORY_HOST, why, sizeof why),
+                     GW_OK);
+    assert_int_equal(gw_member_takes(member, GW_MEMORY_SHARED, why, sizeof why),
+                     GW_OK);
+    assert_string_equal(why, "");
+    if (gw_member_takes(member, GW_MEMORY_CUDA, why, sizeof why) == GW_OK)
+        assert_string_equal(name, "rdma");
+    else
+        assert_ptr_equal(strstr(why, name), why);
+    couple_free(couple);
+}
+
 static void silence_is_told_once_and_in_time(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -267,6 +287,7 @@ static void a_frame_out_of_place_is_named(void **state)
 #define ALL(transport)                                                         \
     ON(transport, messages_survive_broken_links),                              \
         ON(transport, a_full_channel_says_so),                                 \
+        ON(transport, what_is_not_reached_is_told),                            \
         ON(transport, silence_is_told_once_and_in_time),                       \
         ON(transport, a_link_breaks_once),                                     \
         ON(transport, what_is_heard_after_a_pause_counts),                     \

@@ -44,6 +44,17 @@ static unsigned port_mtu(const char *device, unsigned port, unsigned *most_p)
     return strcmp(device, "mlx5_10") == 0 ? 4096 : 1024;
 }
 
+/* What gw_rdma_gpu_memory answers of a device with such a name. */
+static enum gw_status gpu_memory(const char *device, char *text, size_t room)
+{
+    if (strcmp(device, "mlx5_0") == 0) {
+        snprintf(text, room, "dma-buf");
+        return GW_OK;
+    }
+    snprintf(text, room, "not by peermem: no module");
+    return strcmp(device, "rxe0") == 0 ? GW_EUNSUPPORTED : GW_EIO;
+}
+
 static unsigned no_port_mtu(const char *device, unsigned port, unsigned *most_p)
 {
     (void)device, (void)port, (void)most_p;
@@ -142,6 +153,7 @@ static int setup(void **state)
     scene->doctor = (struct gw_doctor){.root = scene->root,
                                        .config = &scene->config,
                                        .port_mtu = port_mtu,
+                                       .gpu_memory = gpu_memory,
                                        .found = on_found,
                                        .owner = scene};
     *state = scene;
@@ -346,6 +358,21 @@ static void locked_memory(void **state)
     finds(scene, "memlock", GW_VERDICT_OK, "no limit");
 }
 
+static void memory_of_gpus(void **state)
+{
+    struct scene *scene = *state;
+    make_device(scene, "mlx5_0", "4: ACTIVE\n", "Ethernet\n", "eth0");
+    make_device(scene, "mlx5_1", "4: ACTIVE\n", "Ethernet\n", "eth1");
+    make_device(scene, "mlx5_2", "1: DOWN\n", "Ethernet\n", "eth2");
+    make_device(scene, "rxe0", "4: ACTIVE\n", "Ethernet\n", "eth3");
+    finds(scene, "gpu", GW_VERDICT_NOTE, "mlx5_0 takes GPU memory by dma-buf");
+    finds(scene, "gpu", GW_VERDICT_UNKNOWN, "whether mlx5_1 takes GPU memory");
+    finds(scene, "gpu", GW_VERDICT_NOTE,
+          "rxe0 takes GPU memory through a pinned mirror in host memory, "
+          "because not by peermem: no module");
+    assert_int_equal(scene->doctor.count[GW_VERDICT_OK], 0);
+}
+
 static void open_files(void **state)
 {
     struct scene *scene = *state;
@@ -400,6 +427,7 @@ int main(void)
         CASE(interface_of_a_device_without_a_bus),
         CASE(device_files),
         CASE(locked_memory),
+        CASE(memory_of_gpus),
         CASE(open_files),
         CASE(interfaces),
     };
