@@ -142,7 +142,8 @@ struct gw_config {
         uint64_t port;                 /* of the coordinator, 0: any */
         char interface[GW_STRING_MAX]; /* name or address to bind */
         int insecure;
-        uint64_t connections; /* per pair of processes */
+        uint64_t connections; /* per pair of processes; 0: see
+                                 gw_config_connections */
         double step_deadline; /* seconds without progress before a report */
         double abort_after;   /* seconds without progress, 0: never */
     } cluster;
@@ -255,6 +256,9 @@ enum gw_status gw_config_set(struct gw_config *config,
  */
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error);
+
+/* Connections that a worker of this job opens to each shard. */
+uint64_t gw_config_connections(const struct gw_config *config);
 
 /* Non-zero when steps are committed as a whole while `word` holds: asked for by
    train.commit, or needed by clipping, skipping, loss scaling, lamb or backup

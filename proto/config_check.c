@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/config_value.h"
+#include "proto/interfaces.h"
 #include "proto/policy.h"
 
 static enum gw_status check_texts(const struct gw_config *config,
@@ -139,6 +140,14 @@ static enum gw_status check_pins(const struct gw_config *config,
                    "%s: this version binds no threads to cores; leave it "
                    "false, and start the process with taskset",
                    config->worker.pin ? "worker.pin" : "server.pin");
+}
+
+uint64_t gw_config_connections(const struct gw_config *config)
+{
+    size_t interfaces = gw_interfaces_count(config->cluster.interface);
+    if (config->cluster.connections > 0)
+        return config->cluster.connections;
+    return interfaces > 0 ? interfaces : 1;
 }
 
 enum gw_status gw_config_check(const struct gw_config *config,

@@ -7,12 +7,19 @@
 
 #include "proto/config_value.h"
 #include "proto/distance.h"
+#include "proto/interfaces.h"
 #include "proto/policy.h"
 
 static enum gw_status check_plan(const char *text, struct gw_error *error)
 {
     struct gw_policy_plan plan;
     return gw_policy_plan_parse(text, &plan, error);
+}
+
+static enum gw_status check_interfaces(const char *text, struct gw_error *error)
+{
+    struct gw_interfaces list;
+    return gw_interfaces_parse(text, &list, error);
 }
 
 #define KEY(key, kind)                                                         \
@@ -157,11 +164,15 @@ static const struct gw_config_key keys[] = {
     COUNT(cluster.port, "0", 0, 65535,
           "of the coordinator; 0: any that is free"),
     {KEY(cluster.interface, GW_TYPE_STRING), .fallback = "", .local = 1,
-     .help = "network interface or address to listen on; empty: loopback"},
+     .check = check_interfaces,
+     .help = "network interfaces or addresses to listen on and to dial from, "
+             "up to 8, separated by commas; the coordinator takes the first; "
+             "empty: loopback"},
     BOOL(cluster.insecure, "false",
          "allow links without authentication to leave this machine"),
-    COUNT(cluster.connections, "1", 1, 8,
-          "connections between two processes"),
+    COUNT(cluster.connections, "0", 0, 8,
+          "connections between two processes; 0: one, or as many as "
+          "cluster.interface of the worker names"),
     REAL(cluster.step_deadline, "10", 0.001, 1e6,
          "seconds without progress before a line names who is waited for"),
     REAL(cluster.abort_after, "0", 0, 1e9,

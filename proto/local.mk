@@ -23,6 +23,8 @@ libproto_a_SOURCES = \
 	%D%/file_name.h \
 	%D%/hash.c \
 	%D%/hash.h \
+	%D%/interfaces.c \
+	%D%/interfaces.h \
 	%D%/log.c \
 	%D%/log.h \
 	%D%/login.c \

@@ -13,6 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of addresses and hosts in one message, which is at most 64 KiB with what
+   surrounds them. */
+#define VIEW_BYTES ((size_t)40 << 10)
+
 /* Turns one peer away; the job is not touched. */
 static void __attribute__((format(printf, 4, 5)))
 refuse(struct gw_coordinator *self,
@@ -115,10 +119,10 @@ static int place_server(struct gw_coordinator *self,
 }
 
 /* Appends what fits. */
-static void append(char text[GW_ADDRESS_MAX], const char *more, size_t n)
+static void append(char text[GW_ADDRESSES_MAX], const char *more, size_t n)
 {
     size_t used = strlen(text);
-    if (used + n < GW_ADDRESS_MAX) {
+    if (used + n < GW_ADDRESSES_MAX) {
         memcpy(text + used, more, n);
         text[used + n] = '\0';
     }
@@ -194,8 +198,10 @@ static void send_view(struct gw_coordinator *self, struct gw_peer *peer)
         .view = {.epoch = gw_member_epoch(self->member),
                  .members_total = total,
                  .members = part}};
+    size_t bytes = 0;
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
         struct gw_view *view = &message.view;
+        bytes += strlen(one->address) + strlen(one->host);
         part[view->members_n++] = (struct gw_view_member){
             .role = one->role,
             .id = one->id,
@@ -204,8 +210,10 @@ static void send_view(struct gw_coordinator *self, struct gw_peer *peer)
             .address = one->address,
             .host = one->host,
         };
-        if (view->members_n < GW_MEMBERS_PER_PART && one->next)
+        if (view->members_n < GW_MEMBERS_PER_PART && bytes < VIEW_BYTES &&
+            one->next)
             continue;
+        bytes = 0;
         gw_coordinator_tell(self, peer, &message);
         view->members_first += view->members_n;
         view->members_n = 0;

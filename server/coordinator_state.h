@@ -42,7 +42,7 @@ struct gw_roster {
     uint32_t id;     /* rank or shard */
     uint32_t server; /* number of the server process */
     char host[64];
-    char address[GW_ADDRESS_MAX];
+    char address[GW_ADDRESSES_MAX];
     uint64_t process, machine, incarnation;
     uint32_t pid, threads, thread;
     char device[128]; /* worker: what computes */

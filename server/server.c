@@ -79,7 +79,7 @@ void gw_server_tell(struct gw_server *server,
 static void join(struct gw_server *server)
 {
     const struct gw_server_options *options = &server->options;
-    char address[GW_ADDRESS_MAX];
+    char address[GW_ADDRESSES_MAX];
     gw_member_advertise(server->member,
                         options->advertise ? options->advertise : "", address);
     struct gw_message message = {

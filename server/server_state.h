@@ -98,7 +98,7 @@ struct gw_server {
     int has_config;
     uint32_t number, ranks, shards;
     uint32_t members_seen, members_total;
-    char leader_address[GW_ADDRESS_MAX];
+    char leader_address[GW_ADDRESSES_MAX];
     uint64_t leader_incarnation;
     uint64_t *shard_incarnation; /* [members_total], of shards, by number */
     struct gw_key *keys;

@@ -89,6 +89,7 @@ check_PROGRAMS += \
 	%D%/unit/test_doctor \
 	%D%/unit/test_each \
 	%D%/unit/test_exchange \
+	%D%/unit/test_interfaces \
 	%D%/unit/test_log \
 	%D%/unit/test_looker \
 	%D%/unit/test_login \
@@ -238,6 +239,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_WORLD)
 %C%_unit_test_shm_processes_SOURCES = %D%/unit/test_shm_processes.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_WORLD)
+%C%_unit_test_interfaces_SOURCES = %D%/unit/test_interfaces.c $(GW_COUPLE)
 %C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
 %C%_unit_test_model_SOURCES = %D%/unit/test_model.c $(GW_MODEL_SUBJECT)
 %C%_unit_test_model_hooks_SOURCES = \

@@ -1,7 +1,7 @@
 /*
  * Addresses of the Internet, as transports take them: "HOST:PORT", the host a
- * name or a number, an IPv6 one in brackets. Pure but for the resolver and the
- * list of interfaces, any thread.
+ * name or a number, an IPv6 one in brackets. Pure but for the resolver, any
+ * thread.
  */
 #ifndef GW_TRANSPORT_ADDRESS_H
 #define GW_TRANSPORT_ADDRESS_H
@@ -39,16 +39,6 @@ enum gw_status gw_address_resolve(const char *address,
                                   int passive,
                                   struct gw_places **found_p,
                                   struct gw_error *error);
-
-/*
- * The numeric address of an interface, given by its name ("eth0") or by one of
- * its addresses; of a family, or AF_UNSPEC: among several, IPv4 comes first.
- * GW_EINVAL: this host has none such.
- */
-enum gw_status gw_address_interface(const char *interface,
-                                    int family,
-                                    char host[NI_MAXHOST],
-                                    struct gw_error *error);
 
 /* Whether it stands for every address of this host. */
 int gw_address_is_any(const struct sockaddr *address);

@@ -7,6 +7,8 @@ libtransport_a_SOURCES = \
 	%D%/disk_posix.c \
 	%D%/heap.c \
 	%D%/heap.h \
+	%D%/interface.c \
+	%D%/interface.h \
 	%D%/loop.c \
 	%D%/loop.h \
 	%D%/loop_uv.c \
@@ -16,6 +18,7 @@ libtransport_a_SOURCES = \
 	%D%/member.c \
 	%D%/member.h \
 	%D%/member_peer.c \
+	%D%/member_peer_way.c \
 	%D%/member_state.h \
 	%D%/member_way.c \
 	%D%/memory.c \

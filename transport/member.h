@@ -43,7 +43,8 @@ struct gw_peer_link {
     struct gw_link *link; /* NULL while there is none */
     int was_up;           /* the owner was told that it is up */
     uint32_t generation;
-    unsigned way; /* which of the peer's */
+    unsigned moves; /* from way to way: gw_peer_way_of */
+    unsigned gone;  /* ways in a row that will not come back */
     struct gw_timer redial;
     uint64_t redial_us;
     struct gw_send heartbeat;
@@ -66,7 +67,7 @@ struct gw_peer {
     int silent; /* nothing was heard for so long that the owner was told */
     struct gw_peer_link *link;   /* [links] */
     char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
-    char address[GW_ADDRESS_MAX];
+    char address[GW_ADDRESSES_MAX];
     struct gw_peer_way *way; /* [ways], of one that we dial; the best first */
     unsigned ways;
     /* the members' own */
@@ -158,23 +159,25 @@ uint64_t gw_member_clock(const struct gw_member *member);
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
 
 /*
- * As often as there are addresses to listen at, until gw_member_close. With
- * several transports on the same port of each; one of the better ones that
- * cannot listen there is logged, and left out. Errors: of the last transport's
- * listen.
+ * Listens until gw_member_close at an address, or at several, separated by
+ * commas: interfaces that links are to be spread over. With several transports
+ * on the same port of each; one of the better ones that cannot listen there is
+ * logged, and left out, and so is one of several addresses where none can, but
+ * for a port that is taken. Errors: of the last transport's listen.
  */
 enum gw_status gw_member_listen(struct gw_member *member,
-                                const char *address,
+                                const char *addresses,
                                 struct gw_error *error);
 
 /*
- * Where it listened first, with the real port, for gw_member_dial of others: of
- * each transport, the best first. `host`, if it is not "", stands for its own.
+ * Where it listened first, with the real ports, for gw_member_dial of others:
+ * of each transport, the best first. `host`, if it is not "", stands for its
+ * own.
  * "": it does not listen.
  */
 void gw_member_advertise(const struct gw_member *member,
                          const char *host,
-                         char text[GW_ADDRESS_MAX]);
+                         char text[GW_ADDRESSES_MAX]);
 
 /* The same with its own host; lasts as long as the member. */
 const char *gw_member_address(const struct gw_member *member);
@@ -182,7 +185,9 @@ const char *gw_member_address(const struct gw_member *member);
 /*
  * A peer that this side opens `links` links to, and keeps open. Where its
  * address names several transports, each link takes the best that works, and
- * the next one when it breaks. `expects`: its incarnation, or 0. Errors:
+ * the next one when it breaks; where it names several addresses of a transport,
+ * the links are spread over them, and go from one to the others before they go
+ * to the next transport. `expects`: its incarnation, or 0. Errors:
  * GW_ENOMEM, GW_EINVAL (address).
  */
 enum gw_status gw_member_dial(struct gw_member *member,

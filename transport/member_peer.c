@@ -156,7 +156,7 @@ static enum gw_status dial_slot(struct gw_peer_link *slot,
         .expects = peer->incarnation,
         .version = PACKAGE_VERSION,
     };
-    const struct gw_peer_way *way = &peer->way[slot->way];
+    const struct gw_peer_way *way = gw_peer_way_of(slot, slot->moves, NULL);
     enum gw_status status = way->transport->ops->dial(
         way->transport, way->address, &hello, &link_handler, slot,
         &peer->windows, &slot->link, error);
@@ -186,6 +186,12 @@ static void redial_later(struct gw_peer_link *slot)
         slot->redial_us = REDIAL_MOST_US;
 }
 
+static void redial_soon(struct gw_peer_link *slot)
+{
+    slot->redial_us = REDIAL_FIRST_US;
+    redial_later(slot);
+}
+
 static void heard(struct gw_peer *peer)
 {
     peer->heard_us = gw_loop_now(peer->member->loop);
@@ -199,6 +205,7 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
     struct gw_member *member = peer->member;
     slot->link = link;
     slot->redial_us = REDIAL_FIRST_US;
+    slot->gone = 0;
     if (reply) {
         if (peer->incarnation && reply->incarnation != peer->incarnation) {
             close_slot(slot);
@@ -209,10 +216,8 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
         if (!member->job)
             member->job = reply->job;
     }
-    if (reply && !peer->was_up &&
-        peer->way[slot->way].transport != member->transport)
-        gw_log_info(member->loop->log, "%s is reached over %s", peer->name,
-                    link->ops->name);
+    if (reply)
+        gw_peer_say_way(slot);
     slot->was_up = peer->was_up = 1;
     heard(peer);
     if (slot->index == 0)
@@ -224,33 +229,6 @@ static int is_final(enum gw_status status)
 {
     return status == GW_EREFUSED || status == GW_EVERSION ||
            status == GW_EUNSUPPORTED;
-}
-
-/* What leads from one process of this host to another ends with one of them. */
-static int ends_with_process(const struct gw_peer_link *slot,
-                             enum gw_status status)
-{
-    const struct gw_peer *peer = slot->peer;
-    return peer->was_up && status != GW_EUNSUPPORTED &&
-           peer->way[slot->way].transport->ops->within_host;
-}
-
-/* What does not lead there, or breaks, is left for the next one: no time is
-   lost by trying it again. */
-static int
-take_next_way(struct gw_peer_link *slot, enum gw_status status, const char *why)
-{
-    struct gw_peer *peer = slot->peer;
-    if (slot->way + 1 >= peer->ways || status == GW_EREFUSED ||
-        status == GW_EVERSION || status == GW_EAGAIN ||
-        ends_with_process(slot, status))
-        return 0;
-    gw_log_warn(peer->member->loop->log, "%s: goes over %s instead of %s: %s",
-                peer->name, peer->way[slot->way + 1].transport->ops->name,
-                peer->way[slot->way].transport->ops->name, why);
-    slot->way++;
-    slot->redial_us = REDIAL_FIRST_US;
-    return 1;
 }
 
 static void
@@ -272,8 +250,8 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
     if (peer->closed || !peer->opener)
         return;
     uint64_t tried_us = gw_loop_now(member->loop) - peer->since_us;
-    if (take_next_way(slot, status, why))
-        redial_later(slot);
+    if (gw_peer_take_next_way(slot, status, why))
+        redial_soon(slot);
     else if (is_final(status))
         tell_lost(peer, status, why);
     else if (!peer->was_up && tried_us >= member->join_us)
@@ -375,8 +353,10 @@ give_up(struct gw_peer_link *slot, enum gw_status status, const char *why)
     break_slot(slot, status, why);
     if (!peer->opener || peer->closed)
         return;
-    take_next_way(slot, status, why);
-    redial_later(slot);
+    if (gw_peer_take_next_way(slot, status, why))
+        redial_soon(slot);
+    else
+        redial_later(slot);
 }
 
 void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
@@ -476,7 +456,7 @@ enum gw_status gw_member_dial(struct gw_member *member,
                               struct gw_error *error)
 {
     assert(links >= 1 && links <= GW_LINKS_MAX);
-    if (strlen(address) >= GW_ADDRESS_MAX)
+    if (strlen(address) >= GW_ADDRESSES_MAX)
         return gw_fail(error, GW_EINVAL, "the address \"%.40s...\" is too long",
                        address);
     struct gw_peer *peer =
@@ -485,13 +465,10 @@ enum gw_status gw_member_dial(struct gw_member *member,
         return gw_fail(error, GW_ENOMEM, "no memory for a peer");
     peer->opener = 1;
     peer->owner = owner;
-    peer->way = calloc(GW_WAYS_MAX, sizeof *peer->way);
-    if (peer->way)
-        peer->ways = gw_member_ways_to(member, address, peer->way);
-    if (peer->ways == 0) {
+    enum gw_status status = gw_peer_find_ways(peer, address, error);
+    if (status != GW_OK) {
         gw_peer_close(peer);
-        return gw_fail(error, GW_EUNSUPPORTED,
-                       "it is reached by %s only, which is not here", address);
+        return status;
     }
     for (unsigned i = 0; i < links; i++) {
         /* memory may come back, an address will not get better */

@@ -3,27 +3,36 @@
  *
  *   member.c       this process: opening, judging who logs in, time
  *   member_peer.c  another process: its links, messages, frames and silence
- *   member_way.c   over which transports they meet
+ *   member_way.c   over which transports, and where, others reach it
+ *   member_peer_way.c  which of another's ways a link takes
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
 
+#include "proto/interfaces.h"
 #include "transport/member.h"
 
 #define GW_MEMBER_BUCKETS 256
 
+/* Between a transport's name and an address. */
+#define GW_WAY_MARK "://"
+
 /* A transport that others dial us over. */
 struct gw_member_way {
     struct gw_transport *transport;
-    struct gw_listener *listener; /* the first; the transport closes all */
+    unsigned listeners; /* those that are advertised; it closes all */
+    struct gw_listener *listener[GW_INTERFACES_MAX];
 };
+
+/* Ways that a list of addresses can name. */
+#define GW_PEER_WAYS_MAX (GW_WAYS_MAX * GW_INTERFACES_MAX)
 
 struct gw_member {
     struct gw_loop *loop;
     struct gw_transport *transport;
     struct gw_member_way way[GW_WAYS_MAX]; /* [ways], the best first */
     unsigned ways;
-    char address[GW_ADDRESS_MAX];
+    char address[GW_ADDRESSES_MAX];
     struct gw_acceptor acceptor;
     const struct gw_member_handler *handler;
     void *owner;
@@ -43,10 +52,31 @@ struct gw_member {
 /* From tick to tick; a heartbeat is several of them. */
 uint64_t gw_member_tick_us(const struct gw_member *member);
 
-/* Of an address's ways those that are open here, the best first; how many. */
-unsigned gw_member_ways_to(const struct gw_member *member,
-                           const char *address,
-                           struct gw_peer_way way[GW_WAYS_MAX]);
+/* Fills in peer->way by its address. GW_EUNSUPPORTED: none of them is open
+   here. GW_ENOMEM. */
+enum gw_status gw_peer_find_ways(struct gw_peer *peer,
+                                 const char *address,
+                                 struct gw_error *error);
+
+/*
+ * The way that a link takes after `moves` others: those of the best transport
+ * first, and among these each link begins with another one. *same_p, if it is
+ * not NULL: how many that transport has.
+ */
+const struct gw_peer_way *gw_peer_way_of(const struct gw_peer_link *slot,
+                                         unsigned moves,
+                                         unsigned *same_p);
+
+/* A link has broken, or its dial came to nothing: 1: it has another way, and
+   that was said. 0: not now; where `status` is not final, it is dialled again
+   all the same. */
+int gw_peer_take_next_way(struct gw_peer_link *slot,
+                          enum gw_status status,
+                          const char *why);
+
+/* Which way a link has come up, if it could have been another; before the first
+   is counted. */
+void gw_peer_say_way(const struct gw_peer_link *slot);
 
 /* A peer without links, at the head of the member's list. NULL: no memory. */
 struct gw_peer *gw_peer_new(struct gw_member *member,

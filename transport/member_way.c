@@ -1,11 +1,13 @@
 /*
- * Ways: over which transport, and at which address, a peer is reached. A member
- * that listens on several names them all, the one that it prefers first:
+ * Ways: over which transport, and at which address, a member is reached. One
+ * that listens on several names them all, the one that it prefers first, and of
+ * each transport every interface that links are to be spread over:
  *
+ *   rdma://10.0.0.7:41001,rdma://10.0.1.7:41001,10.0.0.7:41001,10.0.1.7:41001
  *   shm://1b4e28ba2fa1493e-f0000098:5c1a9e07d2b34f68,10.0.0.7:41001
  *
- * What has no name is of the transport that everybody speaks; what is of
- * another host is left out.
+ * What has no name is of the transport that everybody speaks; within the host
+ * there are no interfaces, and one entry.
  */
 #include "config.h"
 
@@ -14,43 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MARK "://"
-
-/* The entry's transport as this member has it open, NULL: it has not; and
-   where the address begins. */
-static struct gw_transport *transport_of(const struct gw_member *member,
-                                         const char *entry,
-                                         const char **address_p)
-{
-    const char *mark = strstr(entry, MARK);
-    *address_p = mark ? mark + strlen(MARK) : entry;
-    if (!mark)
-        return member->transport;
-    for (unsigned i = 0; i < member->ways; i++) {
-        const char *name = member->way[i].transport->ops->name;
-        if (strlen(name) == (size_t)(mark - entry) &&
-            strncmp(entry, name, strlen(name)) == 0)
-            return member->way[i].transport;
-    }
-    return NULL;
-}
-
-unsigned gw_member_ways_to(const struct gw_member *member,
-                           const char *address,
-                           struct gw_peer_way way[GW_WAYS_MAX])
-{
-    char list[GW_ADDRESS_MAX], *rest = list;
-    unsigned n = 0;
-    snprintf(list, sizeof list, "%s", address);
-    while (rest && n < GW_WAYS_MAX) {
-        const char *entry = strsep(&rest, ","), *plain;
-        way[n].transport = transport_of(member, entry, &plain);
-        snprintf(way[n].address, sizeof way[n].address, "%s", plain);
-        n += way[n].transport && way[n].transport->ops->reaches(plain);
-    }
-    return n;
-}
-
 /* Writes a way as others are to read it; a host that is not "" replaces its
    own, where there can be others. Returns its length, also where there is no
    room. */
@@ -58,91 +23,160 @@ static size_t print_way(char *text,
                         size_t room,
                         const struct gw_member *member,
                         const struct gw_member_way *way,
+                        unsigned listener,
                         const char *host)
 {
     const struct gw_transport_ops *ops = way->transport->ops;
-    const char *own = ops->listener_address(way->listener);
+    const char *own = ops->listener_address(way->listener[listener]);
     if (ops->within_host)
         host = "";
     const char *port = host[0] ? strrchr(own, ':') : "";
     int plain = way->transport == member->transport;
     int bare = strchr(host, ':') && host[0] != '[';
     return (size_t)snprintf(text, room, "%s%s%s%s%s%s", plain ? "" : ops->name,
-                            plain ? "" : MARK, bare ? "[" : "",
+                            plain ? "" : GW_WAY_MARK, bare ? "[" : "",
                             host[0] ? host : own, bare ? "]" : "", port);
+}
+
+/* In front of what there is, if there is room. */
+static void add_way(char text[GW_ADDRESSES_MAX], const char *one)
+{
+    size_t used = strlen(text), n = strlen(one), comma = used > 0;
+    if (used + comma + n >= GW_ADDRESSES_MAX)
+        return;
+    memmove(text + n + comma, text, used + 1);
+    memcpy(text, one, n);
+    if (comma)
+        text[n] = ',';
 }
 
 /* Where there is no room for all of them, the best are left out. */
 void gw_member_advertise(const struct gw_member *member,
                          const char *host,
-                         char text[GW_ADDRESS_MAX])
+                         char text[GW_ADDRESSES_MAX])
 {
-    size_t used = 0;
     text[0] = '\0';
     for (unsigned i = member->ways; i-- > 0;) {
         const struct gw_member_way *way = &member->way[i];
-        char one[GW_ADDRESS_MAX + 8];
-        if (!way->listener)
-            continue;
-        size_t n = print_way(one, sizeof one - 1, member, way, host);
-        if (used + n + 2 > GW_ADDRESS_MAX)
-            continue;
-        if (used > 0)
-            one[n++] = ',';
-        memmove(text + n, text, used + 1);
-        memcpy(text, one, n);
-        used += n;
+        for (unsigned k = way->listeners; k-- > 0;) {
+            char one[GW_ADDRESS_MAX + 16];
+            print_way(one, sizeof one, member, way, k, host);
+            add_way(text, one);
+        }
     }
 }
 
-/* The same port for all of them, where that can be had; within the host at any
-   name. */
 static enum gw_status listen_on(struct gw_member *member,
                                 struct gw_member_way *way,
                                 const char *address,
+                                struct gw_listener **listener_p,
                                 struct gw_error *error)
 {
     const struct gw_transport_ops *ops = way->transport->ops;
-    struct gw_listener *listener;
     char host[GW_ADDRESS_MAX], any[GW_ADDRESS_MAX + 4];
-    enum gw_status status = GW_OK;
     if (ops->within_host && !ops->reaches(address)) {
-        status = ops->meet(host, error);
-        snprintf(any, sizeof any, "%s:0", status == GW_OK ? host : "");
+        enum gw_status status = ops->meet(host, error);
+        if (status != GW_OK)
+            return status;
+        snprintf(any, sizeof any, "%s:0", host);
         address = any;
     }
-    if (status == GW_OK)
-        status = ops->listen(way->transport, address, &member->acceptor,
-                             &listener, error);
-    if (status == GW_OK && !way->listener)
-        way->listener = listener;
-    return status;
+    return ops->listen(way->transport, address, &member->acceptor, listener_p,
+                       error);
 }
 
-enum gw_status gw_member_listen(struct gw_member *member,
+/* Whether it listens at all that there is: a host has one inside. */
+static int is_everywhere(const struct gw_member_way *way)
+{
+    return way->transport->ops->within_host && way->listeners > 0;
+}
+
+/* One more of those that are told to others. */
+static void keep(struct gw_member_way *way, struct gw_listener *listener)
+{
+    if (way->listeners < GW_INTERFACES_MAX)
+        way->listener[way->listeners++] = listener;
+}
+
+/*
+ * The same port for all transports, where that can be had. Those of the file
+ * system are one transport's. `told`: others are to dial it.
+ */
+static enum gw_status listen_at(struct gw_member *member,
                                 const char *address,
+                                int told,
                                 struct gw_error *error)
 {
     struct gw_error why;
     unsigned last = member->ways - 1;
-    enum gw_status status =
-        listen_on(member, &member->way[last], address, error);
+    struct gw_member_way *base = &member->way[last];
+    struct gw_listener *first, *other;
+    if (is_everywhere(base))
+        return GW_OK;
+    enum gw_status status = listen_on(member, base, address, &first, error);
     if (status != GW_OK)
         return status;
-    /* those of the file system are one transport's */
+    if (told)
+        keep(base, first);
     if (strncmp(address, "unix:", 5) == 0)
         last = 0;
-    const struct gw_member_way *base = &member->way[last];
+    const char *own = base->transport->ops->listener_address(first);
     for (unsigned i = 0; i < last; i++) {
         struct gw_member_way *way = &member->way[i];
-        const char *own =
-            base->transport->ops->listener_address(base->listener);
-        if (listen_on(member, way, own, &why) != GW_OK)
+        if (is_everywhere(way))
+            continue;
+        if (listen_on(member, way, own, &other, &why) != GW_OK)
             gw_log_info(member->loop->log, "not over %s: %s",
                         way->transport->ops->name, why.text);
+        else if (told)
+            keep(way, other);
     }
-    gw_member_advertise(member, "", member->address);
     return GW_OK;
+}
+
+/* Of several, one that others can come to is enough; a port that is taken is
+   for the caller to do without. */
+static enum gw_status listen_at_all(struct gw_member *member,
+                                    char *list,
+                                    int told,
+                                    struct gw_error *error)
+{
+    unsigned all = 0, well = 0;
+    struct gw_error why = {.status = GW_OK};
+    while (list) {
+        const char *address = strsep(&list, ",");
+        enum gw_status status = listen_at(member, address, told, &why);
+        all++;
+        well += status == GW_OK;
+        if (status == GW_EADDRINUSE)
+            break;
+        if (status != GW_OK && (list || well > 0))
+            gw_log_warn(member->loop->log, "%s", why.text);
+    }
+    if (well > 0 && (why.status != GW_EADDRINUSE || all == well))
+        return GW_OK;
+    if (error)
+        *error = why;
+    return why.status;
+}
+
+enum gw_status gw_member_listen(struct gw_member *member,
+                                const char *addresses,
+                                struct gw_error *error)
+{
+    char list[GW_ADDRESSES_MAX];
+    int told = !member->address[0];
+    enum gw_status status;
+    if (strlen(addresses) >= sizeof list)
+        return gw_fail(error, GW_EINVAL, "too many addresses to listen at");
+    strcpy(list, addresses);
+    if (strncmp(addresses, "unix:", 5) == 0)
+        status = listen_at(member, addresses, told, error);
+    else
+        status = listen_at_all(member, list, told, error);
+    if (status == GW_OK && told)
+        gw_member_advertise(member, "", member->address);
+    return status;
 }
 
 const char *gw_member_address(const struct gw_member *member)

@@ -44,10 +44,8 @@ static enum gw_status open_rdma(struct gw_loop *loop,
         return gw_fail(error, GW_ENOMEM, "no memory for the rdma transport");
     if (config)
         rdma->config = *config;
-    enum gw_status status = GW_OK;
-    if (rdma->config.interface && rdma->config.interface[0])
-        status = gw_address_interface(rdma->config.interface, AF_UNSPEC,
-                                      rdma->host, error);
+    enum gw_status status =
+        gw_own_places_find(rdma->config.interface, &rdma->own, error);
     if (!rdma->config.logins_max)
         rdma->config.logins_max = LOGINS_MAX;
     if (!rdma->config.login_us)

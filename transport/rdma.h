@@ -45,6 +45,7 @@
 #include <uv.h>
 
 #include "transport/address.h"
+#include "transport/interface.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
@@ -267,7 +268,7 @@ struct gw_rdma_lent {
 struct gw_rdma {
     struct gw_transport base;
     struct gw_transport_config config;
-    char host[NI_MAXHOST]; /* numeric address of the interface, or "" */
+    struct gw_own_places own; /* to dial from */
     struct rdma_event_channel *channel;
     uv_loop_t *uv;
     struct gw_looker looker;

@@ -56,16 +56,77 @@ enum gw_status gw_rdma_probe(char *why, size_t why_bytes)
     return GW_EUNSUPPORTED;
 }
 
-/* Whether an RDMA device has that address: only then can an id be bound. */
-static int is_of_device(struct rdma_event_channel *channel,
-                        struct sockaddr *address)
+/* ---- whose an address is ---- */
+
+#define GIDS_MAX 1024
+
+static int has_gid(struct ibv_context *verbs, const uint8_t gid[16])
 {
-    struct rdma_cm_id *id;
-    if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0)
+    struct ibv_gid_entry *entry = calloc(GIDS_MAX, sizeof *entry);
+    ssize_t n = entry ? ibv_query_gid_table(verbs, entry, GIDS_MAX, 0) : 0;
+    int found = 0;
+    for (ssize_t i = 0; i < n && !found; i++)
+        found = memcmp(entry[i].gid.raw, gid, 16) == 0;
+    free(entry);
+    return found;
+}
+
+/* RoCE: the address itself. */
+static void gid_of_address(const struct sockaddr *address, uint8_t gid[16])
+{
+    const void *any = address;
+    memset(gid, 0, 16);
+    if (address->sa_family == AF_INET6) {
+        memcpy(gid, &((const struct sockaddr_in6 *)any)->sin6_addr, 16);
+        return;
+    }
+    gid[10] = gid[11] = 0xff;
+    memcpy(gid + 12, &((const struct sockaddr_in *)any)->sin_addr, 4);
+}
+
+/* InfiniBand: the end of the interface's 20 bytes of hardware address. 0: it
+   has no such. */
+static int gid_of_interface(const char *name, uint8_t gid[16])
+{
+    char path[64 + IF_NAMESIZE], text[128] = "";
+    unsigned byte[20];
+    int used = 0;
+    snprintf(path, sizeof path, "/sys/class/net/%.15s/address", name);
+    FILE *file = fopen(path, "re");
+    if (!file)
         return 0;
-    int bound = rdma_bind_addr(id, address) == 0 && id->verbs;
-    rdma_destroy_id(id);
-    return bound;
+    char *got = fgets(text, sizeof text, file);
+    fclose(file);
+    for (size_t i = 0; got && i < 20; i++, got += used)
+        if (sscanf(got, i ? ":%2x%n" : "%2x%n", &byte[i], &used) != 1)
+            return 0;
+    for (size_t i = 0; i < 16; i++)
+        gid[i] = (uint8_t)byte[i + 4];
+    return got != NULL;
+}
+
+/*
+ * Whether an RDMA device has that address. librdmacm is not asked, though it
+ * knows: it would keep the device open for as long as this process lives, which
+ * may have no other use for it, and nobody could take the device away.
+ */
+static int is_of_device(const struct ifaddrs *one)
+{
+    uint8_t own[16], hardware[16];
+    int n = 0, found = 0;
+    struct ibv_device **devices = ibv_get_device_list(&n);
+    gid_of_address(one->ifa_addr, own);
+    int infiniband = gid_of_interface(one->ifa_name, hardware);
+    for (int i = 0; devices && i < n && !found; i++) {
+        struct ibv_context *verbs = ibv_open_device(devices[i]);
+        if (!verbs)
+            continue;
+        found = has_gid(verbs, own) || (infiniband && has_gid(verbs, hardware));
+        ibv_close_device(verbs);
+    }
+    if (devices)
+        ibv_free_device_list(devices);
+    return found;
 }
 
 /* Of one link alone, where other hosts do not come. */
@@ -78,16 +139,13 @@ static int is_link_local(const struct sockaddr *address)
 }
 
 /* The address of a device that is up; IPv4 comes first. */
-static int find_address(struct rdma_event_channel *channel,
-                        const struct ifaddrs *all,
-                        int family,
-                        char text[GW_ADDRESS_MAX])
+static int
+find_address(const struct ifaddrs *all, int family, char text[GW_ADDRESS_MAX])
 {
     for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
         if (!one->ifa_addr || one->ifa_addr->sa_family != family ||
             !(one->ifa_flags & IFF_UP) || one->ifa_flags & IFF_LOOPBACK ||
-            is_link_local(one->ifa_addr) ||
-            !is_of_device(channel, one->ifa_addr))
+            is_link_local(one->ifa_addr) || !is_of_device(one))
             continue;
         gw_address_name(one->ifa_addr,
                         family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -102,15 +160,12 @@ static int find_address(struct rdma_event_channel *channel,
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
 {
     struct ifaddrs *all = NULL;
-    struct rdma_event_channel *channel = rdma_create_event_channel();
     int found = 0;
-    if (channel && getifaddrs(&all) == 0)
-        found = find_address(channel, all, AF_INET, host) ||
-                find_address(channel, all, AF_INET6, host);
+    if (getifaddrs(&all) == 0)
+        found = find_address(all, AF_INET, host) ||
+                find_address(all, AF_INET6, host);
     if (all)
         freeifaddrs(all);
-    if (channel)
-        rdma_destroy_event_channel(channel);
     if (found)
         return GW_OK;
     return gw_fail(error, GW_EUNSUPPORTED,
@@ -120,28 +175,28 @@ enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
 
 /* ---- what its devices reach ---- */
 
+static int is_at(struct gw_rdma *rdma,
+                 const struct gw_place *own,
+                 struct ibv_device *device)
+{
+    struct rdma_cm_id *id;
+    struct sockaddr_storage at = own->at;
+    if (rdma_create_id(rdma->channel, &id, NULL, RDMA_PS_TCP) != 0)
+        return 0;
+    int same = rdma_bind_addr(id, (struct sockaddr *)&at) == 0 && id->verbs &&
+               strcmp(ibv_get_device_name(id->verbs->device),
+                      ibv_get_device_name(device)) == 0;
+    rdma_destroy_id(id);
+    return same;
+}
+
 /* Whether the transport may come to a device: to all, if it was not told. */
 static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
 {
-    struct gw_places *own;
-    struct rdma_cm_id *id;
-    char at[GW_ADDRESS_MAX + 8];
-    int same = 0;
-    if (!rdma->host[0])
-        return has_active_port(device);
-    snprintf(at, sizeof at, strchr(rdma->host, ':') ? "[%.100s]:0" : "%.100s:0",
-             rdma->host);
-    if (gw_address_resolve(at, 1, 0, &own, NULL) != GW_OK)
-        return 0;
-    if (rdma_create_id(rdma->channel, &id, NULL, RDMA_PS_TCP) == 0) {
-        same = rdma_bind_addr(id, (struct sockaddr *)&own->place[0].at) == 0 &&
-               id->verbs &&
-               strcmp(ibv_get_device_name(id->verbs->device),
-                      ibv_get_device_name(device)) == 0;
-        rdma_destroy_id(id);
-    }
-    free(own);
-    return same;
+    int may = rdma->own.n == 0 && has_active_port(device);
+    for (size_t i = 0; i < rdma->own.n && !may; i++)
+        may = is_at(rdma, &rdma->own.own[i].place, device);
+    return may;
 }
 
 enum gw_status gw_rdma_takes(struct gw_transport *transport,

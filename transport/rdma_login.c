@@ -194,40 +194,40 @@ static void connect_to(struct gw_rdma_link *link)
         gw_rdma_fail(link, GW_EUNREACHABLE, strerror(errno));
 }
 
-static void
-own_address(struct gw_rdma_link *link, struct gw_places **own_p, int family)
+/* An id that is on its way there from one of our addresses, NULL: from any. */
+static struct rdma_cm_id *resolve_from(struct gw_rdma_link *link,
+                                       const struct gw_place *own,
+                                       const struct gw_place *to)
 {
-    const char *host = link->rdma->host;
-    char from[GW_ADDRESS_MAX + 8];
-    *own_p = NULL;
-    if (!host[0] || (strchr(host, ':') ? AF_INET6 : AF_INET) != family)
-        return;
-    snprintf(from, sizeof from, strchr(host, ':') ? "[%.100s]:0" : "%.100s:0",
-             host);
-    if (gw_address_resolve(from, 1, 0, own_p, NULL) != GW_OK)
-        *own_p = NULL;
+    struct rdma_cm_id *id;
+    struct sockaddr_storage from, at = to->at;
+    if (own)
+        from = own->at;
+    if (rdma_create_id(link->rdma->channel, &id, link, RDMA_PS_TCP) != 0)
+        return NULL;
+    if (rdma_resolve_addr(id, own ? (struct sockaddr *)&from : NULL,
+                          (struct sockaddr *)&at, RESOLVE_MS) == 0)
+        return id;
+    int number = errno;
+    rdma_destroy_id(id);
+    errno = number;
+    return NULL;
 }
 
-/* Begins with the address that is due; the loop tells how it goes on. */
+/* Begins with the address that is due, from the interface that leads there, or
+   the next one where that has no device; the loop tells how it goes on. */
 static int try_address(struct gw_rdma_link *link)
 {
-    struct gw_place *to = &link->found->place[link->trying];
-    struct gw_places *own;
-    if (rdma_create_id(link->rdma->channel, &link->id, link, RDMA_PS_TCP) !=
-        0) {
-        link->id = NULL;
-        return -1;
-    }
-    own_address(link, &own, to->at.ss_family);
-    int failed = rdma_resolve_addr(
-        link->id, own ? (struct sockaddr *)&own->place[0].at : NULL,
-        (struct sockaddr *)&to->at, RESOLVE_MS);
-    free(own);
-    if (!failed)
-        return 0;
-    rdma_destroy_id(link->id);
-    link->id = NULL;
-    return -1;
+    const struct gw_place *to = &link->found->place[link->trying], *own;
+    unsigned again = 0;
+    do {
+        own = gw_own_places_towards(&link->rdma->own,
+                                    (const struct sockaddr *)&to->at,
+                                    link->hello.link, again++);
+        if (own || again == 1)
+            link->id = resolve_from(link, own, to);
+    } while (own && !link->id);
+    return link->id ? 0 : -1;
 }
 
 /* Tries an address after the other; the last failure is the one told. */

@@ -93,16 +93,11 @@ static enum gw_status open_tcp(struct gw_loop *loop,
         return gw_fail(error, GW_ENOMEM, "no memory for the tcp transport");
     if (config)
         tcp->config = *config;
-    if (tcp->config.interface)
-        snprintf(tcp->interface, sizeof tcp->interface, "%s",
-                 tcp->config.interface);
-    if (tcp->interface[0]) {
-        enum gw_status status =
-            gw_address_interface(tcp->interface, AF_UNSPEC, tcp->host, error);
-        if (status != GW_OK) {
-            free(tcp);
-            return status;
-        }
+    enum gw_status status =
+        gw_own_places_find(tcp->config.interface, &tcp->own, error);
+    if (status != GW_OK) {
+        free(tcp);
+        return status;
     }
     if (!tcp->config.logins_max)
         tcp->config.logins_max = LOGINS_MAX;
@@ -335,6 +330,7 @@ static enum gw_status dial(struct gw_transport *transport,
     snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
     snprintf(link->address, sizeof link->address, "%s", address);
     gw_hello_encode(hello, link->hello);
+    link->index = hello->link;
     gw_tcp_dial(link);
     *link_p = &link->base;
     return GW_OK;

@@ -21,6 +21,7 @@
 #include <uv.h>
 
 #include "transport/address.h"
+#include "transport/interface.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
@@ -97,6 +98,7 @@ struct gw_tcp_link {
     uint8_t greeting[GW_REPLY_BYTES]; /* hello or reply, as it comes in */
     size_t greeting_bytes;
     uint8_t hello[GW_HELLO_BYTES]; /* opener: to be sent */
+    uint8_t index;                 /* opener: which of the peer's links */
     struct gw_work resolve;
     int resolving; /* the link cannot be freed before the work is done */
     char address[GW_ADDRESS_MAX];
@@ -131,8 +133,7 @@ struct gw_tcp {
     unsigned greetings; /* accepted links that have not logged in */
     unsigned handles;   /* open libuv handles that point here */
     struct gw_transport_config config;
-    char interface[GW_ADDRESS_MAX];
-    char host[NI_MAXHOST]; /* numeric address of the interface, or "" */
+    struct gw_own_places own; /* to dial from */
 };
 
 struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link);

@@ -54,28 +54,33 @@ static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
 
 /* ---- the opener ---- */
 
+/* To the interface that leads there, or the next one. */
+static int
+bind_own(const struct gw_tcp_link *link, int fd, const struct sockaddr *to)
+{
+    const struct gw_place *own = NULL;
+    unsigned again = 0;
+    int failed = 0;
+    do {
+        if (to->sa_family == AF_INET || to->sa_family == AF_INET6)
+            own = gw_own_places_towards(&link->tcp->own, to, link->index,
+                                        again++);
+        if (own)
+            failed = bind(fd, (const struct sockaddr *)&own->at, own->bytes);
+    } while (own && failed);
+    return failed;
+}
+
 static int open_socket(struct gw_tcp_link *link, const struct gw_place *to)
 {
     int family = to->at.ss_family;
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    char from[GW_ADDRESS_MAX + 8], *host = link->tcp->host;
-    struct gw_places *local;
-    snprintf(from, sizeof from, strchr(host, ':') ? "[%.100s]:0" : "%.100s:0",
-             host);
-    if (host[0] && gw_tcp_resolve(from, 1, 0, &local, NULL) == GW_OK) {
-        const struct gw_place *own = &local->place[0];
-        int failed =
-            own->at.ss_family == family &&
-            bind(fd, (const struct sockaddr *)&own->at, own->bytes) != 0;
-        free(local);
-        if (failed) {
-            close(fd);
-            return -1;
-        }
-    }
-    return fd;
+    if (bind_own(link, fd, (const struct sockaddr *)&to->at) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 /* Tries an address after the other; the last failure is the one told. */

@@ -35,6 +35,9 @@
 /* "host:port", "[v6]:port" or "unix:path", or a list of them, with its end. */
 #define GW_ADDRESS_MAX 192
 
+/* A list of addresses, of a member that is reached at several. */
+#define GW_ADDRESSES_MAX 512
+
 struct gw_link;
 struct gw_listener;
 struct gw_transport;

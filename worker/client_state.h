@@ -23,7 +23,7 @@
 /* A server's shard, as a worker sees it. */
 struct gw_client_shard {
     struct gw_peer *peer;
-    char address[GW_ADDRESS_MAX];
+    char address[GW_ADDRESSES_MAX];
     char host[64];
     uint64_t incarnation;
     uint32_t server;

@@ -96,7 +96,7 @@ static enum gw_status declare(struct gw_worker *worker)
         .total_steps = worker->plan.steps,
         .device = worker->description,
         .workers = worker->ranks,
-        .connections = (unsigned)worker->config.cluster.connections,
+        .connections = (unsigned)gw_config_connections(&worker->config),
     };
     if (!worker->hollow) /* no sample of it is looked at */
         gw_dataset_digest(worker->train, declaration.data_digest);

@@ -180,7 +180,7 @@ static void wrong_choices(const struct gw_config_key *key, unsigned *cases)
 
 static void wrong_plans(const struct gw_config_key *key, unsigned *cases)
 {
-    if (!key->check)
+    if (strcmp(key->name, "cluster.policy") != 0)
         return;
     wrong(key, "\"nonsense\"", cases);
     wrong(key, "\"\"", cases);
@@ -190,6 +190,17 @@ static void wrong_plans(const struct gw_config_key *key, unsigned *cases)
     wrong(key, "\"local:0\"", cases);
     wrong(key, "\"sync until 5\"", cases);
     wrong(key, "\"sync, local:16\"", cases);
+}
+
+static void wrong_interfaces(const struct gw_config_key *key, unsigned *cases)
+{
+    if (strcmp(key->name, "cluster.interface") != 0)
+        return;
+    wrong(key, "\",\"", cases);
+    wrong(key, "\"ib0,,ib1\"", cases);
+    wrong(key, "\"ib0, ib1,\"", cases);
+    wrong(key, "\"ib0,ib1,ib0\"", cases);
+    wrong(key, "\"a,b,c,d,e,f,g,h,i\"", cases);
 }
 
 static void every_wrong_input_names_line_and_key(void **state)
@@ -208,6 +219,7 @@ static void every_wrong_input_names_line_and_key(void **state)
         wrong_names(&keys[i], &cases);
         wrong_choices(&keys[i], &cases);
         wrong_plans(&keys[i], &cases);
+        wrong_interfaces(&keys[i], &cases);
         wrong(&keys[i], endless, &cases);
     }
     print_message("# %u wrong inputs\n", cases);
@@ -222,7 +234,11 @@ static void exact_lines(void **state)
     char text[128]; /* more than a link's index may say would assert later */
     snprintf(text, sizeof text, "cluster = { connections = %d; };",
              GW_LINKS_MAX + 1);
-    refused(text, "job.cfg:1: cluster.connections: 9 is out of range 1..8");
+    refused(text, "job.cfg:1: cluster.connections: 9 is out of range 0..8");
+    refused("cluster = {\n interface = \"ib0,ib1,ib0\"; };",
+            "job.cfg:2: cluster.interface: \"ib0\" is there twice");
+    refused("cluster = {\n\n interface = \"ib0,,ib1\"; };",
+            "job.cfg:3: cluster.interface: entry 2 of the list is empty");
     refused("train = {\n batch = \"64\";\n};",
             "job.cfg:2: train.batch: takes a whole number, 0..1000000, not "
             "\"64\"");
