@@ -45,8 +45,8 @@ struct server {
     const char *listen, *advertise; /* hosts, or NULL */
     struct gw_config config;
     struct gw_ways ways;
-    char host[GW_ADDRESS_MAX]; /* to listen on */
-    uint64_t number;           /* equal for all threads */
+    char hosts[GW_ADDRESSES_MAX]; /* to listen on */
+    uint64_t number;              /* equal for all threads */
     struct shard *shard;
     uint32_t shards;
     pthread_mutex_t mutex; /* of open */
@@ -62,7 +62,7 @@ static void print_usage(void)
          "  --join HOST:PORT   of the coordinator; default: MASTER_ADDR and\n"
          "                     MASTER_PORT\n"
          "  --port N|N-M       to listen on, one per shard; default: any\n"
-         "  --listen HOST      to listen on; default: cluster.interface, or "
+         "  --listen HOST,...  to listen on; default: cluster.interface, or "
          "the\n"
          "                     address that faces the coordinator\n"
          "  --advertise HOST   that workers are told, where it is another\n"
@@ -116,8 +116,10 @@ static enum gw_status open_port(struct shard *shard,
                                 struct gw_error *error)
 {
     struct server *server = shard->server;
-    char listen[GW_ADDRESS_MAX + 24];
-    snprintf(listen, sizeof listen, "%s:%" PRIu64, server->host, port);
+    char listen[GW_ADDRESSES_MAX];
+    enum gw_status status = gw_place_ports(server->hosts, port, listen, error);
+    if (status != GW_OK)
+        return status;
     const struct gw_server_options options = {
         .loop = shard->loop,
         .transport = ways->control,
@@ -161,27 +163,26 @@ static enum gw_status open_shard(struct shard *shard,
     if (status == GW_EADDRINUSE && server->port_last > server->port_first)
         gw_fail(error, status,
                 "no port of %" PRIu64 "-%" PRIu64 " is free on %s (--port)",
-                server->port_first, server->port_last, server->host);
+                server->port_first, server->port_last, server->hosts);
     return status;
 }
 
-static enum gw_status choose_host(struct server *server, struct gw_error *error)
+static enum gw_status choose_hosts(struct server *server,
+                                   struct gw_error *error)
 {
     const struct gw_config *config = &server->config;
     enum gw_status status = GW_OK;
-    char address[GW_ADDRESS_MAX + 8];
-    if (server->listen) {
-        int bare = strchr(server->listen, ':') && server->listen[0] != '[';
-        snprintf(server->host, sizeof server->host, bare ? "[%s]" : "%s",
-                 server->listen);
-    } else {
-        status = gw_place_host(config, &server->ways, server->options.join,
-                               server->host, error);
-    }
+    char addresses[GW_ADDRESSES_MAX];
+    if (server->listen)
+        snprintf(server->hosts, sizeof server->hosts, "%s", server->listen);
+    else
+        status = gw_place_hosts(config, &server->ways, server->options.join,
+                                server->hosts, error);
+    if (status == GW_OK)
+        status = gw_place_ports(server->hosts, 0, addresses, error);
     if (status != GW_OK)
         return status;
-    snprintf(address, sizeof address, "%s:0", server->host);
-    return gw_process_guard(&server->process, config, address, error);
+    return gw_process_guard(&server->process, config, addresses, error);
 }
 
 static enum gw_status check_ports(const struct server *server,
@@ -262,7 +263,7 @@ static enum gw_status run(void *owner, struct gw_error *error)
         status = gw_place_ways(&server->config, &server->ways, why, sizeof why,
                                error);
     if (status == GW_OK)
-        status = choose_host(server, error);
+        status = choose_hosts(server, error);
     if (status == GW_OK)
         status = open_shards(server, error);
     if (status == GW_OK)

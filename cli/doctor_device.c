@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/interfaces.h"
+
 #define CLASS           "/sys/class/infiniband"
 #define PORTS_MAX       32
 #define DEVICE_NAME_MAX 64
@@ -339,32 +341,53 @@ static void say_gids(struct gw_doctor *doctor, const struct port *port)
                       port->device, port->number);
 }
 
-/* A job that is told to use another interface does not come to the device. */
-static void say_elsewhere(struct gw_doctor *doctor, const struct ports *ports)
+/* Whether an entry of cluster.interface is that of an active port, or of one
+   that does not say which it has. */
+static int is_of_port(const struct gw_doctor *doctor,
+                      const struct ports *ports,
+                      const char *name)
 {
-    const char *name = doctor->config->cluster.interface;
-    const struct port *first = NULL;
-    if (!name[0] || !gw_doctor_takes_rdma(doctor))
-        return;
     for (size_t a = 0; a < doctor->addresses; a++)
         if (strcmp(doctor->address[a].host, name) == 0)
             name = doctor->address[a].interface;
     for (size_t i = 0; i < ports->n; i++) {
         const struct port *port = &ports->port[i];
-        if (!is_active(port))
-            continue;
-        if (!port->interface[0] || strcmp(port->interface, name) == 0)
-            return;
-        if (!first)
-            first = port;
+        if (is_active(port) &&
+            (!port->interface[0] || strcmp(port->interface, name) == 0))
+            return 1;
     }
-    if (first)
+    return 0;
+}
+
+/* A job that is told to use another interface does not come to the device; one
+   of several is enough. */
+static void say_elsewhere(struct gw_doctor *doctor, const struct ports *ports)
+{
+    const char *name = doctor->config->cluster.interface;
+    struct gw_interfaces list;
+    struct gw_error error;
+    const struct port *first = ports->port;
+    size_t of_port = 0;
+    if (gw_interfaces_parse(name, &list, &error) != GW_OK || list.n == 0 ||
+        !gw_doctor_takes_rdma(doctor))
+        return;
+    for (size_t i = 0; i < list.n; i++)
+        of_port += is_of_port(doctor, ports, list.name[i]) != 0;
+    while (!is_active(first))
+        first++;
+    if (of_port == 0)
         gw_doctor_say(
             doctor,
             gw_doctor_needs_rdma(doctor) ? GW_VERDICT_FIX : GW_VERDICT_NOTE,
             "cluster.interface %s is not that of an active RDMA device: set it "
             "to %s, which is that of %s",
             name, first->interface, first->device);
+    for (size_t i = 0; i < list.n && of_port > 0; i++)
+        if (!is_of_port(doctor, ports, list.name[i]))
+            gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                          "%s of cluster.interface is not that of an active "
+                          "RDMA device: no link over rdma goes there",
+                          list.name[i]);
 }
 
 void gw_doctor_check_gids(struct gw_doctor *doctor)

@@ -85,7 +85,7 @@ void gw_doctor_check_open(struct gw_doctor *doctor)
 {
     const struct gw_config *config = doctor->config;
     uint64_t threads = config->server.threads;
-    uint64_t links = config->cluster.connections;
+    uint64_t links = gw_config_connections(config);
     uint64_t members =
         config->cluster.workers + config->cluster.servers * threads;
     uint64_t server = threads * config->cluster.workers * links;

@@ -1,7 +1,7 @@
 /*
  * What the processes of a job register with an RDMA device: the model decides,
  * whose input and output are those of the data. Memory that is registered for
- * two peers counts twice.
+ * two peers, or with two devices, counts twice.
  *
  *   worker   for each shard: the window of its weights and its gradients, both
  *            whole, and what each connection has of its own
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "kernels/kernels.h"
+#include "proto/interfaces.h"
 #include "proto/map.h"
 #include "worker/dataset.h"
 #include "worker/model.h"
@@ -30,15 +31,17 @@
 static struct gw_doctor_memory count(const struct gw_config *config,
                                      const struct gw_map *map)
 {
-    uint64_t links = config->cluster.connections * LINK_BYTES, largest = 0;
+    uint64_t links = gw_config_connections(config) * LINK_BYTES, largest = 0;
+    uint64_t devices = gw_interfaces_count(config->cluster.interface);
+    devices = devices > 0 ? devices : 1; /* each has all of it registered */
     for (size_t s = 0; s < map->shards; s++)
         if (map->shard_bytes[s] > largest)
             largest = map->shard_bytes[s];
-    uint64_t rank = SERVER_ARRAYS * largest + links;
+    uint64_t rank = SERVER_ARRAYS * largest * devices + links;
     return (struct gw_doctor_memory){
-        .worker = map->shards * (2 * map->arena_bytes + links),
-        .server =
-            config->server.threads * (config->cluster.workers * rank + largest),
+        .worker = map->shards * (2 * map->arena_bytes * devices + links),
+        .server = config->server.threads *
+                  (config->cluster.workers * rank + largest * devices),
     };
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/place.h"
+#include "proto/interfaces.h"
 
 /* ---- transports ---- */
 
@@ -195,10 +196,22 @@ void gw_doctor_check_interface(struct gw_doctor *doctor)
         gw_doctor_say(doctor, GW_VERDICT_FIX,
                       "the loopback interface is down, over which processes of "
                       "one host meet: ip link set lo up");
-    if (name[0]) {
-        say_chosen(doctor, name);
+    struct gw_interfaces list;
+    struct gw_error error;
+    if (gw_interfaces_parse(name, &list, &error) != GW_OK) {
+        gw_doctor_say(doctor, GW_VERDICT_FIX, "cluster.interface: %s",
+                      error.text);
         return;
     }
+    for (size_t i = 0; i < list.n; i++)
+        say_chosen(doctor, list.name[i]);
+    if (list.n > 1)
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "links of a worker are spread over these %zu; a "
+                      "coordinator listens on the first",
+                      list.n);
+    if (list.n > 0)
+        return;
     say_default(doctor);
     say_down(doctor);
 }
@@ -208,23 +221,23 @@ void gw_doctor_check_interface(struct gw_doctor *doctor)
 /* Servers of a job over rdma alone meet at a device's address, whatever the
    coordinator does. 0: they do not, or it is not known. */
 static int has_far_servers(const struct gw_config *config,
-                           char address[GW_ADDRESS_MAX + 8])
+                           char addresses[GW_ADDRESSES_MAX])
 {
     struct gw_ways ways;
     struct gw_error error;
-    char host[GW_ADDRESS_MAX], why[512];
+    char hosts[GW_ADDRESSES_MAX], why[512];
     if (gw_ways_find(config->cluster.transport, &ways, why, sizeof why,
                      &error) != GW_OK ||
-        gw_place_host(config, &ways, "127.0.0.1:1", host, &error) != GW_OK)
+        gw_place_hosts(config, &ways, "127.0.0.1:1", hosts, &error) != GW_OK ||
+        gw_place_ports(hosts, 0, addresses, &error) != GW_OK)
         return 0;
-    snprintf(address, GW_ADDRESS_MAX + 8, "%s:0", host);
-    return !gw_host_is_loopback(address);
+    return !gw_place_is_loopback(addresses);
 }
 
 void gw_doctor_check_trust(struct gw_doctor *doctor)
 {
     const struct gw_config *config = doctor->config;
-    char address[GW_ADDRESS_MAX + 8];
+    char address[GW_ADDRESSES_MAX];
     struct gw_error error;
     if (config->cluster.insecure)
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
@@ -291,9 +304,20 @@ static void say_taken(struct gw_doctor *doctor, const char *host, uint64_t port)
                       host, port, port);
 }
 
+/* The coordinator's; "": loopback. */
+static const char *first_interface(const struct gw_doctor *doctor,
+                                   struct gw_interfaces *list)
+{
+    struct gw_error error;
+    list->n = 0;
+    gw_interfaces_parse(doctor->config->cluster.interface, list, &error);
+    return list->n > 0 ? list->name[0] : "";
+}
+
 void gw_doctor_check_port(struct gw_doctor *doctor)
 {
-    const char *interface = doctor->config->cluster.interface;
+    struct gw_interfaces list;
+    const char *interface = first_interface(doctor, &list);
     uint64_t port = doctor->config->cluster.port;
     const struct gw_doctor_address *at =
         interface[0] ? find(doctor, interface) : NULL;
@@ -364,6 +388,23 @@ void gw_doctor_check_firewall(struct gw_doctor *doctor)
 
 /* ---- routes ---- */
 
+/* Whether packets that leave by it are of an interface that was chosen, or
+   none was. */
+static int is_chosen(const struct gw_doctor *doctor,
+                     const struct gw_doctor_address *from)
+{
+    struct gw_interfaces list;
+    int known = 0;
+    first_interface(doctor, &list);
+    for (size_t i = 0; i < list.n; i++) {
+        const struct gw_doctor_address *of = find(doctor, list.name[i]);
+        known += of != NULL;
+        if (of && strcmp(from->interface, of->interface) == 0)
+            return 1;
+    }
+    return known == 0;
+}
+
 void gw_doctor_check_route(struct gw_doctor *doctor)
 {
     for (size_t i = 0; i < doctor->peers; i++) {
@@ -380,9 +421,7 @@ void gw_doctor_check_route(struct gw_doctor *doctor)
         }
         const struct gw_doctor_address *from = find(doctor, own);
         const char *chosen = doctor->config->cluster.interface;
-        const struct gw_doctor_address *of =
-            chosen[0] ? find(doctor, chosen) : from;
-        if (from && of && strcmp(from->interface, of->interface) != 0)
+        if (from && !is_chosen(doctor, from))
             gw_doctor_say(doctor, GW_VERDICT_NOTE,
                           "packets to %s leave by %s (%s), and "
                           "cluster.interface is %s: is it the one meant?",

@@ -16,24 +16,35 @@ enum gw_status gw_place_ways(const struct gw_config *config,
                              struct gw_error *error);
 
 /*
- * The host at which a server listens that was not told: cluster.interface, or
- * where its first transport meets if that is no other, or where `coordinator`
- * (HOST:PORT) is reached from. Without a guard. Errors of what was asked.
+ * The hosts at which a server listens that was not told, separated by commas:
+ * each of cluster.interface, or where its first transport meets if that is no
+ * other, or where `coordinator` (HOST:PORT) is reached from. Without a guard.
+ * Errors of what was asked.
  */
-enum gw_status gw_place_host(const struct gw_config *config,
-                             const struct gw_ways *ways,
-                             const char *coordinator,
-                             char host[GW_ADDRESS_MAX],
-                             struct gw_error *error);
+enum gw_status gw_place_hosts(const struct gw_config *config,
+                              const struct gw_ways *ways,
+                              const char *coordinator,
+                              char hosts[GW_ADDRESSES_MAX],
+                              struct gw_error *error);
 
-/* GW_EUSAGE unless `address` is loopback, or the job allows others. */
+/* "HOST:PORT,HOST:PORT" of such a list. GW_EUSAGE: too long. */
+enum gw_status gw_place_ports(const char *hosts,
+                              uint64_t port,
+                              char addresses[GW_ADDRESSES_MAX],
+                              struct gw_error *error);
+
+/* Whether an address, or each of a list, is this host's alone. */
+int gw_place_is_loopback(const char *addresses);
+
+/* GW_EUSAGE unless they are, or the job allows others. */
 enum gw_status gw_place_guard(const struct gw_config *config,
                               const char *address,
                               struct gw_error *error);
 
 /*
- * Where a coordinator listens that is not told: cluster.interface, else
- * loopback, and `port`. GW_EUSAGE: no such interface, or not allowed.
+ * Where a coordinator listens that is not told: the first of
+ * cluster.interface, else loopback, and `port`. GW_EUSAGE: no such interface,
+ * or not allowed.
  */
 enum gw_status gw_place_address(const struct gw_config *config,
                                 uint64_t port,

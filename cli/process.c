@@ -232,7 +232,7 @@ enum gw_status gw_process_guard(struct gw_process *process,
                                 struct gw_error *error)
 {
     enum gw_status status = gw_place_guard(config, address, error);
-    if (status != GW_OK || gw_host_is_loopback(address))
+    if (status != GW_OK || gw_place_is_loopback(address))
         return status;
     if (!atomic_exchange(&process->insecure, 1))
         say_insecure(process);

@@ -294,7 +294,9 @@ static void gid_that_is_used(void **state)
     finds(scene, "gid", GW_VERDICT_NOTE, "set it to eth0, which is that of");
     set(scene, "cluster.transport=rdma");
     finds(scene, "gid", GW_VERDICT_FIX,
-          "cluster.interface eth1 is not that of an active RDMA device");
+          "cluster.interface 10.0.0.2 is not that of an active RDMA device");
+    set(scene, "cluster.interface=eth0,eth1");
+    finds(scene, "gid", GW_VERDICT_NOTE, "eth1 of cluster.interface is not");
     set(scene, "cluster.interface=10.0.0.1");
     finds(scene, "gid", GW_VERDICT_OK, "index 10");
     assert_int_equal(scene->n, 2);
@@ -403,6 +405,11 @@ static void interfaces(void **state)
     finds(scene, "interface", GW_VERDICT_FIX, "ip link set eth1 up");
     set(scene, "cluster.interface=10.0.0.1");
     finds(scene, "interface", GW_VERDICT_OK, "eth0, address 10.0.0.1");
+    set(scene, "cluster.interface=eth0,eth1");
+    finds(scene, "interface", GW_VERDICT_OK, "eth0, address 10.0.0.1");
+    finds(scene, "interface", GW_VERDICT_FIX, "ip link set eth1 up");
+    finds(scene, "interface", GW_VERDICT_NOTE, "spread over these 2");
+    set(scene, "cluster.interface=10.0.0.1");
     doctor->address[1].running = 0;
     finds(scene, "interface", GW_VERDICT_FIX, "has no link");
     set(scene, "cluster.interface=eth7");
