@@ -58,5 +58,6 @@ if "$build/gradweir" --version | grep '^transports' | grep -q 'rdma,'; then
   done
 fi
 in_machines 'doctor inside' -t 480
+in_machines rails -t 300
 in_machines two -n 2 -t 240
 echo "1..$points"
