@@ -465,6 +465,10 @@ enum gw_status gw_member_dial(struct gw_member *member,
         return gw_fail(error, GW_ENOMEM, "no memory for a peer");
     peer->opener = 1;
     peer->owner = owner;
+    /* a list ends with the address that everybody could use */
+    const char *last = strrchr(address, ',');
+    if (last)
+        name_peer(peer, last + 1);
     enum gw_status status = gw_peer_find_ways(peer, address, error);
     if (status != GW_OK) {
         gw_peer_close(peer);
