@@ -73,6 +73,7 @@ void gw_coordinator_end(struct gw_coordinator *self,
     vsnprintf(self->final_text, sizeof self->final_text, format, args);
     va_end(args);
     self->final.status = status;
+    gw_ahead_recheck(self); /* no more decisions are waited for */
     struct gw_message message = {.kind = GW_MESSAGE_END,
                                  .end = {.status = status,
                                          .clock = self->step,

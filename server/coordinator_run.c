@@ -21,6 +21,7 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     if (!self->gather_each.staleness || !self->gather_each.first)
         return gw_fail(error, GW_ENOMEM, "no memory for reports");
     self->end_clock = UINT64_MAX;
+    gw_ahead_open(self);
     gw_inner_open(self);
     self->next.clock = self->after.clock = UINT64_MAX;
     self->past[0].clock = self->past[1].clock = UINT64_MAX;
@@ -45,6 +46,7 @@ void gw_coordinator_run_close(struct gw_coordinator *self)
     }
     free(self->gather_each.staleness);
     free(self->gather_each.first);
+    gw_ahead_close(self);
 }
 
 /* The place where reports of a step meet; the oldest makes room. */
@@ -218,9 +220,9 @@ static void gather_together(struct gw_coordinator *self,
               gather->part);
 }
 
-void gw_coordinator_reported(struct gw_coordinator *self,
-                             struct gw_roster *who,
-                             const struct gw_report *report)
+void gw_coordinator_report_act(struct gw_coordinator *self,
+                               struct gw_roster *who,
+                               const struct gw_report *report)
 {
     who->rss_bytes = report->rss_bytes;
     for (uint32_t i = 0; i < report->counters_n && i < GW_METRICS; i++)
@@ -314,6 +316,8 @@ void gw_coordinator_decided(struct gw_coordinator *self,
     default:
         break;
     }
+    self->decided = decision->number;
+    gw_ahead_recheck(self);
 }
 
 void gw_coordinator_stalled(struct gw_coordinator *self,

@@ -5,6 +5,7 @@
  *   coordinator_ctl.c     what the user wants of a running job
  *   coordinator_join.c    who is there: ranks, shards, views, keys
  *   coordinator_run.c     reports, scores, decisions
+ *   coordinator_ahead.c   reports that are here before the decisions
  *   coordinator_split.c   speed: how steps are divided
  *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
@@ -77,6 +78,7 @@ struct gw_gather_each {
     struct gw_staleness *staleness; /* [workers] so far */
 };
 
+struct gw_ahead;
 struct gw_keeper;
 struct gw_origin;
 struct gw_splitter;
@@ -113,6 +115,9 @@ struct gw_coordinator {
     struct gw_gather gather[GW_GATHERS];
     struct gw_counted counted[GW_GATHERS]; /* backup: at clock % GW_GATHERS */
     struct gw_gather_each gather_each;
+    uint32_t decided; /* the number of the last decision that is here */
+    struct gw_ahead *ahead, **ahead_end; /* reports that know of more: */
+    size_t ahead_n;
     int expects_inner; /* workers may have files in checkpoints */
     int asked;         /* for a policy that is not decided yet: */
     struct gw_policy_word asked_word; /* the last one */
@@ -173,13 +178,22 @@ void gw_coordinator_forget(struct gw_coordinator *self);
 enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
                                        struct gw_error *error);
 void gw_coordinator_run_close(struct gw_coordinator *self);
-void gw_coordinator_reported(struct gw_coordinator *self,
-                             struct gw_roster *who,
-                             const struct gw_report *report);
+void gw_coordinator_report_act(struct gw_coordinator *self,
+                               struct gw_roster *who,
+                               const struct gw_report *report);
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision);
 void gw_coordinator_stalled(struct gw_coordinator *self,
                             const struct gw_stall *stall);
+
+/* coordinator_ahead.c: acts on the report when all that its sender knew is
+   known here. `recheck` after each decision, and when the job ends. */
+void gw_ahead_open(struct gw_coordinator *self);
+void gw_ahead_close(struct gw_coordinator *self);
+void gw_coordinator_reported(struct gw_coordinator *self,
+                             struct gw_roster *who,
+                             const struct gw_report *report);
+void gw_ahead_recheck(struct gw_coordinator *self);
 
 /* coordinator_split.c: opened when it is known where the job begins. GW_ENOMEM,
    and what gw_splits_read fails with. */

@@ -6,6 +6,7 @@ libserver_a_SOURCES = \
 	%D%/checkpoint.h \
 	%D%/coordinator.c \
 	%D%/coordinator.h \
+	%D%/coordinator_ahead.c \
 	%D%/coordinator_ctl.c \
 	%D%/coordinator_end.c \
 	%D%/coordinator_files.c \

@@ -75,6 +75,9 @@ static void on_step(void *owner, const struct gw_step_report *report)
     if (report->step < sizeof cluster->loss / sizeof *cluster->loss) {
         cluster->loss[report->step] = report->loss;
         cluster->lr[report->step] = report->lr;
+        if (cluster->scores > 0)
+            cluster->scored[report->step] =
+                cluster->score[cluster->scores - 1].step;
         snprintf(cluster->policy[report->step], sizeof *cluster->policy, "%s",
                  report->policy);
         for (size_t i = 0; report->split && i < report->workers; i++)

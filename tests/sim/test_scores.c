@@ -112,12 +112,36 @@ static void the_interval_may_change_at_a_resume(void **state)
     cluster_close(&cluster);
 }
 
+/* ---- when ---- */
+
+/* Scores come from shard 0, and steps from workers, in any order. */
+static void a_step_is_told_when_its_score_is(void **state)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const struct gw_sim_options lines = uneven_lines(seed);
+        const char *settings[] = {*state,
+                                  "cluster.workers=2",
+                                  "cluster.servers=2",
+                                  "train.eval_every=1 steps",
+                                  "train.steps=20",
+                                  NULL};
+        cluster_open(&cluster, &lines, settings, NULL);
+        finish();
+        for (size_t step = 1; step < 20; step++)
+            if (cluster.scored[step] < step)
+                fail_msg("seed %u: step %zu is told before its score",
+                         (unsigned)seed, step);
+        cluster_close(&cluster);
+    }
+}
+
 #define WITH(test, word)                                                       \
     {                                                                          \
 #test "/" word, test, NULL, NULL,                                      \
             (void *)(uintptr_t) "cluster.policy=\"" word "\""                  \
     }
 #define SAME(word)     WITH(scored_jobs_come_to_the_same_weights, word)
+#define WHOLE(word)    WITH(a_step_is_told_when_its_score_is, word)
 #define INTERVAL(word) WITH(the_interval_may_change_at_a_resume, word)
 
 int main(void)
@@ -129,6 +153,7 @@ int main(void)
         SAME("local:3"),     SAME("diloco:4"),    INTERVAL("sync"),
         INTERVAL("async"),   INTERVAL("local:1"), INTERVAL("backup:1"),
         INTERVAL("easgd:1"), SAME("downpour:1"),  SAME("downpour:3"),
+        WHOLE("sync"),       WHOLE("backup:0"),
     };
     int failed = cmocka_run_group_tests_name("scores", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

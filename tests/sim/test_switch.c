@@ -150,6 +150,12 @@ static int is_switch_taken(void *owner)
     return cluster.coordinator->base_clock == *(uint64_t *)owner;
 }
 
+static int are_reports_ahead(void *owner)
+{
+    (void)owner;
+    return cluster.coordinator->ahead_n > 0;
+}
+
 /* Until a switch is heard of; then the coordinator hears no more of this
    member until its connection is there again. */
 static void run_and_break(uint64_t clock, uint8_t role, uint32_t id)
@@ -164,7 +170,7 @@ static void run_and_break(uint64_t clock, uint8_t role, uint32_t id)
  * The best weights so far are saved when their score is known, which is after
  * the next policy is decided. The connection by which the coordinator hears of
  * both breaks in between: workers go on and tell of steps under the next
- * policy, and only then it hears of the cut.
+ * policy, and that waits for the cut, of which it hears then.
  */
 static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
 {
@@ -181,8 +187,10 @@ static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
     (void)state;
     cluster_open(&cluster, &calm, settings, NULL);
     run_and_break(clock, GW_ROLE_SERVER, 0);
-    assert_true(cluster_run_until(&cluster, is_switch_taken, &clock, LIMIT_US));
+    assert_true(cluster_run_until(&cluster, are_reports_ahead, NULL, LIMIT_US));
     assert_true(cluster.coordinator->cut_clock < 40);
+    assert_true(cluster_run_until(&cluster, is_switch_taken, &clock, LIMIT_US));
+    assert_int_equal(cluster.coordinator->cut_clock, 40);
     if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
         fail_msg("%s; %s", cluster.text, cluster.note);
     assert_int_equal(
