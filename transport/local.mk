@@ -9,6 +9,8 @@ libtransport_a_SOURCES = \
 	%D%/heap.h \
 	%D%/interface.c \
 	%D%/interface.h \
+	%D%/life.c \
+	%D%/life.h \
 	%D%/loop.c \
 	%D%/loop.h \
 	%D%/loop_uv.c \

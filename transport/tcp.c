@@ -10,17 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOGINS_MAX 64
-#define LOGIN_US   5000000
-#define BACKLOG    1024
-#define REST_US    100000
+#define BACKLOG 1024
+#define REST_US 100000
 
 const struct gw_transport_ops gw_tcp_transport;
-
-struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link)
-{
-    return GW_CONTAINER(link, struct gw_tcp_link, base);
-}
 
 static struct gw_tcp *tcp_of(struct gw_transport *transport)
 {
@@ -47,14 +40,14 @@ static void take_turns(struct gw_tcp_link *link, int readable)
     int more = 0;
     for (int turn = 0; turn < GW_TCP_TURNS; turn++) {
         more = 0;
-        if (link->state == GW_TCP_UP && !link->out.blocked)
+        if (link->base.up && !link->out.blocked)
             more = gw_tcp_write(link);
-        if (link->state == GW_TCP_UP && readable)
+        if (link->base.up && readable)
             readable = gw_tcp_read(link);
-        if (link->state != GW_TCP_UP || (!more && !readable))
+        if (!link->base.up || (!more && !readable))
             break;
     }
-    if (link->state != GW_TCP_UP)
+    if (!link->base.up)
         return;
     if (more)
         link->out.blocked = 1;
@@ -68,7 +61,7 @@ static void flush_dirty(struct gw_tcp *tcp)
         struct gw_tcp_link *link = tcp->dirty;
         tcp->dirty = link->next_dirty;
         link->dirty = 0;
-        if (link->state == GW_TCP_UP && !link->out.blocked)
+        if (link->base.up && !link->out.blocked)
             take_turns(link, 0);
     }
 }
@@ -83,6 +76,8 @@ static void on_check(uv_check_t *check)
     flush_dirty(check->data);
 }
 
+static const struct gw_life_ops life_ops;
+
 static enum gw_status open_tcp(struct gw_loop *loop,
                                const struct gw_transport_config *config,
                                struct gw_transport **transport_p,
@@ -91,20 +86,15 @@ static enum gw_status open_tcp(struct gw_loop *loop,
     struct gw_tcp *tcp = calloc(1, sizeof *tcp);
     if (!tcp)
         return gw_fail(error, GW_ENOMEM, "no memory for the tcp transport");
-    if (config)
-        tcp->config = *config;
     enum gw_status status =
-        gw_own_places_find(tcp->config.interface, &tcp->own, error);
+        gw_own_places_find(config ? config->interface : NULL, &tcp->own, error);
     if (status != GW_OK) {
         free(tcp);
         return status;
     }
-    if (!tcp->config.logins_max)
-        tcp->config.logins_max = LOGINS_MAX;
-    if (!tcp->config.login_us)
-        tcp->config.login_us = LOGIN_US;
     tcp->base.ops = &gw_tcp_transport;
     tcp->base.loop = loop;
+    gw_lives_open(&tcp->lives, &tcp->base, &life_ops, config);
     tcp->uv = &gw_uv_loop_of(loop)->uv;
     uv_prepare_init(tcp->uv, &tcp->before_poll);
     uv_check_init(tcp->uv, &tcp->after_poll);
@@ -135,8 +125,7 @@ static void close_tcp(struct gw_transport *transport)
     struct gw_tcp *tcp = tcp_of(transport);
     while (tcp->listeners)
         close_listener(tcp->listeners);
-    while (tcp->links)
-        gw_tcp_drop(tcp->links);
+    gw_lives_close(&tcp->lives);
     uv_close((uv_handle_t *)&tcp->before_poll, on_own_handle_closed);
     uv_close((uv_handle_t *)&tcp->after_poll, on_own_handle_closed);
 }
@@ -148,17 +137,9 @@ struct gw_tcp_link *gw_tcp_link_new(struct gw_tcp *tcp)
     struct gw_tcp_link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
-    link->base.ops = &gw_tcp_transport;
-    link->base.transport = &tcp->base;
-    link->base.heard_us = link->base.sent_us = gw_loop_now(tcp->base.loop);
     link->tcp = tcp;
     link->fd = -1;
-    link->timer.owner = link;
-    link->next = tcp->links;
-    if (link->next)
-        link->next->back = &link->next;
-    link->back = &tcp->links;
-    tcp->links = link;
+    gw_life_begin(&link->life, &tcp->lives, &link->base);
     tcp->handles++;
     return link;
 }
@@ -178,7 +159,7 @@ static void on_link_closed(uv_handle_t *handle)
 {
     struct gw_tcp_link *link = handle->data;
     link->poll_open = 0;
-    if (link->state == GW_TCP_CLOSED) {
+    if (link->life.state == GW_LIFE_CLOSED) {
         if (!link->resolving)
             free_link(link);
         return;
@@ -201,17 +182,17 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     /* an error of the socket is told by the read or write that meets it */
     if (status < 0)
         events = UV_READABLE | UV_WRITABLE;
-    if (link->state == GW_TCP_CONNECTING) {
+    if (link->life.state == GW_LIFE_CONNECTING) {
         gw_tcp_connected(link);
         return;
     }
-    if (link->state == GW_TCP_GREETING) {
+    if (link->life.state == GW_LIFE_GREETING) {
         gw_tcp_greet(link);
         return;
     }
     if (events & UV_WRITABLE)
         link->out.blocked = 0;
-    if (link->state == GW_TCP_UP)
+    if (link->base.up)
         take_turns(link, events & UV_READABLE);
 }
 
@@ -219,8 +200,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 void gw_tcp_watch(struct gw_tcp_link *link)
 {
     int events = UV_READABLE;
-    if (link->state == GW_TCP_CONNECTING ||
-        (link->state == GW_TCP_UP && link->out.blocked))
+    if (link->life.state == GW_LIFE_CONNECTING ||
+        (link->base.up && link->out.blocked))
         events |= UV_WRITABLE;
     if (events == link->events)
         return;
@@ -239,63 +220,38 @@ enum gw_status gw_tcp_adopt(struct gw_tcp_link *link, int fd)
     return GW_OK;
 }
 
-/* Takes a link out of everything that could still reach it. */
-static void detach(struct gw_tcp_link *link)
+static void detach(struct gw_link *base)
 {
-    if (link->listener && link->state == GW_TCP_GREETING)
-        link->tcp->greetings--;
-    link->state = GW_TCP_CLOSED;
-    gw_timer_stop(link->base.transport->loop, &link->timer);
-    *link->back = link->next;
-    if (link->next)
-        link->next->back = link->back;
+    struct gw_tcp_link *link = gw_tcp_link_of(base);
     if (link->dirty) {
         struct gw_tcp_link **at = &link->tcp->dirty;
         while (*at != link)
             at = &(*at)->next_dirty;
         *at = link->next_dirty;
     }
-    link->base.up = 0;
     gw_tcp_give_back(link);
-    gw_link_drop_queue(&link->base);
+    gw_link_drop_queue(base);
 }
 
 /* Frees a detached link as soon as libuv and the resolver let go of it. */
-void gw_tcp_release(struct gw_tcp_link *link)
+void gw_tcp_release(struct gw_link *base)
 {
+    struct gw_tcp_link *link = gw_tcp_link_of(base);
     if (link->poll_open && !uv_is_closing((uv_handle_t *)&link->poll))
         uv_close((uv_handle_t *)&link->poll, on_link_closed);
     else if (!link->poll_open && !link->resolving)
         free_link(link);
 }
 
-void gw_tcp_drop(struct gw_tcp_link *link)
-{
-    if (link->state == GW_TCP_CLOSED)
-        return;
-    detach(link);
-    gw_tcp_release(link);
-}
-
-void gw_tcp_fail(struct gw_tcp_link *link,
-                 enum gw_status status,
-                 const char *why)
-{
-    if (link->state == GW_TCP_CLOSED)
-        return;
-    /* a stranger that never logged in has no owner to be told */
-    int owned = !link->listener || link->state == GW_TCP_UP;
-    detach(link);
-    if (owned)
-        link->base.handler->down(&link->base, status, why);
-    else
-        gw_transport_refused(&link->tcp->base, link->base.remote, why);
-    gw_tcp_release(link);
-}
+static const struct gw_life_ops life_ops = {
+    .goes_on = gw_tcp_goes_on,
+    .detach = detach,
+    .release = gw_tcp_release,
+};
 
 static void close_link(struct gw_link *base)
 {
-    gw_tcp_drop(gw_tcp_link_of(base));
+    gw_life_drop(&gw_tcp_link_of(base)->life);
 }
 
 static void kick(struct gw_link *base)
@@ -323,14 +279,10 @@ static enum gw_status dial(struct gw_transport *transport,
     struct gw_tcp_link *link = gw_tcp_link_new(tcp_of(transport));
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
-    link->base.handler = handler;
-    link->base.owner = owner;
-    link->base.windows = windows;
     link->base.local = gw_tcp_is_local(address);
-    snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
-    snprintf(link->address, sizeof link->address, "%s", address);
     gw_hello_encode(hello, link->hello);
     link->index = hello->link;
+    gw_life_dial(&link->life, address, handler, owner, windows);
     gw_tcp_dial(link);
     *link_p = &link->base;
     return GW_OK;

@@ -22,6 +22,7 @@
 
 #include "transport/address.h"
 #include "transport/interface.h"
+#include "transport/life.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
@@ -39,14 +40,6 @@
 
 /* So often, before other links and timers have theirs. */
 #define GW_TCP_TURNS 4
-
-enum gw_tcp_state {
-    GW_TCP_RESOLVING,  /* opener: looking the name up */
-    GW_TCP_CONNECTING, /* opener: waiting for the socket */
-    GW_TCP_GREETING,   /* acceptor: reading the hello; opener: the reply */
-    GW_TCP_UP,
-    GW_TCP_CLOSED,
-};
 
 struct gw_tcp;
 
@@ -83,25 +76,21 @@ struct gw_tcp_out {
 
 struct gw_tcp_link {
     struct gw_link base;
+    struct gw_life life;
     struct gw_tcp *tcp;
-    enum gw_tcp_state state;
     int fd;
     uv_poll_t poll;
     int poll_open, events;
-    struct gw_tcp_link *next, **back; /* in tcp->links */
     struct gw_tcp_link *next_dirty;
     int dirty;
 
     /* login */
-    struct gw_listener *listener; /* acceptor's side only */
-    struct gw_timer timer;
     uint8_t greeting[GW_REPLY_BYTES]; /* hello or reply, as it comes in */
     size_t greeting_bytes;
     uint8_t hello[GW_HELLO_BYTES]; /* opener: to be sent */
     uint8_t index;                 /* opener: which of the peer's links */
     struct gw_work resolve;
     int resolving; /* the link cannot be freed before the work is done */
-    char address[GW_ADDRESS_MAX];
     struct gw_places *found;
     size_t trying; /* of those */
     int number;    /* why the address before failed, an errno */
@@ -127,26 +116,29 @@ struct gw_tcp {
     uv_loop_t *uv;
     uv_prepare_t before_poll;
     uv_check_t after_poll;
-    struct gw_tcp_link *links;
+    struct gw_lives lives;
     struct gw_tcp_link *dirty;
     struct gw_listener *listeners;
-    unsigned greetings; /* accepted links that have not logged in */
-    unsigned handles;   /* open libuv handles that point here */
-    struct gw_transport_config config;
+    unsigned handles;         /* open libuv handles that point here */
     struct gw_own_places own; /* to dial from */
 };
 
-struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link);
+static inline struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_tcp_link, base);
+}
+
+static inline void
+gw_tcp_fail(struct gw_tcp_link *link, enum gw_status status, const char *why)
+{
+    gw_life_fail(&link->life, status, why);
+}
 
 /* tcp.c */
 struct gw_tcp_link *gw_tcp_link_new(struct gw_tcp *tcp);
 enum gw_status gw_tcp_adopt(struct gw_tcp_link *link, int fd);
 void gw_tcp_watch(struct gw_tcp_link *link);
-void gw_tcp_fail(struct gw_tcp_link *link,
-                 enum gw_status status,
-                 const char *why);
-void gw_tcp_drop(struct gw_tcp_link *link);
-void gw_tcp_release(struct gw_tcp_link *link);
+void gw_tcp_release(struct gw_link *base);
 void gw_tcp_let_go(struct gw_tcp_link *link);
 void gw_tcp_rest(struct gw_listener *listener); /* accepts none for a moment */
 
@@ -187,6 +179,7 @@ void gw_tcp_local_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
 
 /* tcp_login.c */
 void gw_tcp_dial(struct gw_tcp_link *link);
+int gw_tcp_goes_on(struct gw_link *base); /* with the next address */
 void gw_tcp_connect(struct gw_tcp_link *link);
 void gw_tcp_connected(struct gw_tcp_link *link);
 void gw_tcp_accept(struct gw_listener *listener);

@@ -19,36 +19,10 @@
 
 #include "transport/socket.h"
 
-static int go_on(struct gw_tcp_link *link, int number);
-
-static void on_deadline(struct gw_timer *timer)
-{
-    struct gw_tcp_link *link = timer->owner;
-    if (link->state == GW_TCP_CONNECTING && go_on(link, ETIMEDOUT))
-        return;
-    gw_tcp_fail(link, GW_ETIMEOUT,
-                link->listener                   ? "no login in time"
-                : link->state == GW_TCP_GREETING ? "no answer to the login"
-                                                 : "no connection in time");
-}
-
-static void start_deadline(struct gw_tcp_link *link)
-{
-    link->timer.fire = on_deadline;
-    gw_timer_start(link->tcp->base.loop, &link->timer,
-                   link->tcp->config.login_us);
-}
-
 static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
 {
-    gw_timer_stop(link->tcp->base.loop, &link->timer);
-    if (link->listener)
-        link->tcp->greetings--;
-    link->state = GW_TCP_UP;
-    link->base.up = 1;
-    link->base.heard_us = gw_loop_now(link->tcp->base.loop);
-    link->base.handler->up(&link->base, reply);
-    if (link->state == GW_TCP_UP)
+    gw_life_go_up(&link->life, reply);
+    if (link->base.up)
         gw_tcp_watch(link);
 }
 
@@ -101,8 +75,7 @@ void gw_tcp_connect(struct gw_tcp_link *link)
         }
         if (gw_tcp_adopt(link, fd) != GW_OK)
             break;
-        link->state = GW_TCP_CONNECTING;
-        start_deadline(link);
+        gw_life_connect(&link->life);
         gw_tcp_watch(link);
         return;
     }
@@ -118,24 +91,29 @@ static int go_on(struct gw_tcp_link *link, int number)
         return 0;
     link->trying++;
     link->number = number;
-    link->state = GW_TCP_RESOLVING;
-    gw_timer_stop(link->tcp->base.loop, &link->timer);
+    link->life.state = GW_LIFE_RESOLVING;
+    gw_timer_stop(link->tcp->base.loop, &link->life.timer);
     gw_tcp_let_go(link);
     return 1;
+}
+
+int gw_tcp_goes_on(struct gw_link *base)
+{
+    return go_on(gw_tcp_link_of(base), ETIMEDOUT);
 }
 
 static void resolve_run(struct gw_work *work)
 {
     struct gw_tcp_link *link = work->owner;
-    gw_tcp_resolve(link->address, 0, 0, &link->found, &link->error);
+    gw_tcp_resolve(link->base.remote, 0, 0, &link->found, &link->error);
 }
 
 static void resolve_done(struct gw_work *work)
 {
     struct gw_tcp_link *link = work->owner;
     link->resolving = 0;
-    if (link->state == GW_TCP_CLOSED) {
-        gw_tcp_release(link); /* dropped meanwhile */
+    if (link->life.state == GW_LIFE_CLOSED) {
+        gw_tcp_release(&link->base); /* dropped meanwhile */
         return;
     }
     if (!link->found) {
@@ -148,8 +126,6 @@ static void resolve_done(struct gw_work *work)
 
 void gw_tcp_dial(struct gw_tcp_link *link)
 {
-    link->state = GW_TCP_RESOLVING;
-    start_deadline(link);
     link->resolving = 1;
     link->resolve = (struct gw_work){
         .run = resolve_run, .done = resolve_done, .owner = link};
@@ -174,22 +150,15 @@ void gw_tcp_connected(struct gw_tcp_link *link)
         gw_tcp_fail(link, GW_ECLOSED, "closed before the login");
         return;
     }
-    link->state = GW_TCP_GREETING;
+    link->life.state = GW_LIFE_GREETING;
     gw_tcp_watch(link);
 }
 
 static void got_reply(struct gw_tcp_link *link)
 {
     struct gw_reply reply;
-    char why[GW_ERROR_TEXT_BYTES];
-    enum gw_status status =
-        gw_reply_judge(link->greeting, &reply, why, sizeof why);
-    if (status != GW_OK) {
-        gw_tcp_fail(link, status, why);
-        return;
-    }
-    link->base.session = reply.session;
-    go_up(link, &reply);
+    if (gw_life_got_reply(&link->life, link->greeting, &reply))
+        go_up(link, &reply);
 }
 
 /* ---- the acceptor ---- */
@@ -198,8 +167,8 @@ static void got_hello(struct gw_tcp_link *link)
 {
     struct gw_reply reply;
     uint8_t bytes[GW_REPLY_BYTES];
-    enum gw_status status = gw_link_judge(&link->base, link->listener->acceptor,
-                                          link->greeting, &reply);
+    enum gw_status status = gw_link_judge(
+        &link->base, link->life.listener->acceptor, link->greeting, &reply);
     if (status == GW_OK || reply.reason[0]) {
         gw_reply_encode(&reply, bytes);
         /* a socket that does not take it is broken: the first read says so */
@@ -209,44 +178,32 @@ static void got_hello(struct gw_tcp_link *link)
     if (status == GW_OK)
         go_up(link, NULL);
     else
-        gw_tcp_drop(link);
+        gw_life_drop(&link->life);
 }
 
 /* Reads what is missing of the other side's greeting. */
 void gw_tcp_greet(struct gw_tcp_link *link)
 {
-    size_t wanted = link->listener ? GW_HELLO_BYTES : GW_REPLY_BYTES;
+    size_t wanted = link->life.listener ? GW_HELLO_BYTES : GW_REPLY_BYTES;
     ssize_t got = recv(link->fd, link->greeting + link->greeting_bytes,
                        wanted - link->greeting_bytes, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
         gw_tcp_fail(link, GW_ECLOSED,
-                    got < 0          ? strerror(errno)
-                    : link->listener ? "closed before the login"
-                                     : "closed without an answer to the login");
+                    got < 0 ? strerror(errno)
+                    : link->life.listener
+                        ? "closed before the login"
+                        : "closed without an answer to the login");
         return;
     }
     link->greeting_bytes += (size_t)got;
     if (link->greeting_bytes < wanted)
         return;
-    if (link->listener)
+    if (link->life.listener)
         got_hello(link);
     else
         got_reply(link);
-}
-
-/* links are in order of their making, the newest first */
-static void make_room(struct gw_tcp *tcp)
-{
-    struct gw_tcp_link *oldest = NULL;
-    if (tcp->greetings < tcp->config.logins_max)
-        return;
-    for (struct gw_tcp_link *link = tcp->links; link; link = link->next)
-        if (link->listener && link->state == GW_TCP_GREETING)
-            oldest = link;
-    if (oldest)
-        gw_tcp_fail(oldest, GW_EAGAIN, "too many that do not log in");
 }
 
 /* The file's mode keeps others out already, unless somebody loosened it. */
@@ -275,21 +232,18 @@ void gw_tcp_accept(struct gw_listener *listener)
         refuse_user(tcp, fd);
         return;
     }
-    make_room(tcp);
+    gw_lives_make_room(&tcp->lives);
     struct gw_tcp_link *link = gw_tcp_link_new(tcp);
     if (!link) {
         close(fd);
         return;
     }
-    link->listener = listener;
     link->base.local = local;
-    link->state = GW_TCP_GREETING;
-    tcp->greetings++;
     gw_tcp_name(fd, 1, link->base.remote);
+    gw_life_accept(&link->life, listener);
     if (gw_tcp_adopt(link, fd) != GW_OK) {
-        gw_tcp_drop(link);
+        gw_life_drop(&link->life);
         return;
     }
-    start_deadline(link);
     gw_tcp_watch(link);
 }

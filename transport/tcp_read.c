@@ -105,7 +105,7 @@ static void got_header_bytes(struct gw_tcp_link *link, size_t n)
 static void take_ahead(struct gw_tcp_link *link)
 {
     struct gw_tcp_in *in = &link->in;
-    while (link->state == GW_TCP_UP && in->ahead_at < in->ahead_bytes) {
+    while (link->base.up && in->ahead_at < in->ahead_bytes) {
         const uint8_t *from = in->ahead + in->ahead_at;
         size_t left = in->ahead_bytes - in->ahead_at;
         if (in->in_payload) {
@@ -134,7 +134,7 @@ static void consume(struct gw_tcp_link *link, size_t got)
     /* what lies behind the payload is kept while the frame is handled */
     if (payload > 0)
         got_payload(link, payload);
-    if (link->state == GW_TCP_UP && header > 0)
+    if (link->base.up && header > 0)
         got_header_bytes(link, header);
     take_ahead(link);
 }
@@ -142,7 +142,7 @@ static void consume(struct gw_tcp_link *link, size_t got)
 int gw_tcp_read(struct gw_tcp_link *link)
 {
     size_t turn = 0;
-    while (link->state == GW_TCP_UP && turn < GW_TCP_TURN_BYTES) {
+    while (link->base.up && turn < GW_TCP_TURN_BYTES) {
         struct iovec io[3];
         size_t asked = 0;
         int parts = prepare(&link->in, io);
@@ -164,5 +164,5 @@ int gw_tcp_read(struct gw_tcp_link *link)
         if ((size_t)got < asked)
             return 0; /* the socket is empty; more will be told */
     }
-    return link->state == GW_TCP_UP;
+    return link->base.up;
 }

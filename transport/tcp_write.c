@@ -63,7 +63,7 @@ static void advance(struct gw_tcp_link *link, size_t put)
 {
     struct gw_tcp_out *out = &link->out;
     out->sent_bytes += put;
-    while (out->n > 0 && link->state == GW_TCP_UP) {
+    while (out->n > 0 && link->base.up) {
         size_t whole = GW_FRAME_BYTES + out->send[0]->frame.length;
         if (out->sent_bytes < whole)
             return;
@@ -77,7 +77,7 @@ int gw_tcp_write(struct gw_tcp_link *link)
     struct gw_tcp_out *out = &link->out;
     struct iovec io[2 * GW_TCP_BATCH];
     size_t turn = 0;
-    while (link->state == GW_TCP_UP) {
+    while (link->base.up) {
         if (out->n == 0)
             take(link);
         if (out->n == 0)
