@@ -10,17 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOGINS_MAX 64
-#define LOGIN_US   5000000
-#define BACKLOG    1024
-#define REST_US    100000
+#define BACKLOG 1024
+#define REST_US 100000
 
 const struct gw_transport_ops gw_shm_transport;
-
-static struct gw_shm_link *link_of(struct gw_link *link)
-{
-    return GW_CONTAINER(link, struct gw_shm_link, base);
-}
 
 static struct gw_shm *shm_of(struct gw_transport *transport)
 {
@@ -36,6 +29,8 @@ void gw_shm_handle_gone(struct gw_shm *shm)
         free(shm);
 }
 
+static const struct gw_life_ops life_ops;
+
 static enum gw_status open_shm(struct gw_loop *loop,
                                const struct gw_transport_config *config,
                                struct gw_transport **transport_p,
@@ -44,14 +39,10 @@ static enum gw_status open_shm(struct gw_loop *loop,
     struct gw_shm *shm = calloc(1, sizeof *shm);
     if (!shm)
         return gw_fail(error, GW_ENOMEM, "no memory for the shm transport");
-    if (config)
-        shm->config = *config;
-    if (!shm->config.logins_max)
-        shm->config.logins_max = LOGINS_MAX;
-    if (!shm->config.login_us)
-        shm->config.login_us = LOGIN_US;
+    shm->busy = config && config->busy;
     shm->base.ops = &gw_shm_transport;
     shm->base.loop = loop;
+    gw_lives_open(&shm->lives, &shm->base, &life_ops, config);
     shm->handles = 1;
     gw_shm_poll_open(shm);
     *transport_p = &shm->base;
@@ -59,7 +50,7 @@ static enum gw_status open_shm(struct gw_loop *loop,
 }
 
 static void close_listener(struct gw_listener *listener);
-static void release(struct gw_shm_link *link);
+static void release(struct gw_link *base);
 
 static void drop_fence(struct gw_shm_link *link)
 {
@@ -67,7 +58,7 @@ static void drop_fence(struct gw_shm_link *link)
     if (link->next)
         link->next->back = link->back;
     link->fenced = 0;
-    release(link);
+    release(&link->base);
 }
 
 void gw_shm_unfence(struct gw_shm *shm)
@@ -85,8 +76,7 @@ static void close_shm(struct gw_transport *transport)
     struct gw_shm *shm = shm_of(transport);
     while (shm->listeners)
         close_listener(shm->listeners);
-    while (shm->links)
-        gw_shm_drop(shm->links);
+    gw_lives_close(&shm->lives);
     while (shm->fenced)
         drop_fence(shm->fenced);
     while (shm->lent) {
@@ -130,17 +120,9 @@ struct gw_shm_link *gw_shm_link_new(struct gw_shm *shm)
     struct gw_shm_link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
-    link->base.ops = &gw_shm_transport;
-    link->base.transport = &shm->base;
-    link->base.heard_us = link->base.sent_us = gw_loop_now(shm->base.loop);
     link->shm = shm;
     link->fd = -1;
-    link->timer.owner = link;
-    link->next = shm->links;
-    if (link->next)
-        link->next->back = &link->next;
-    link->back = &shm->links;
-    shm->links = link;
+    gw_life_begin(&link->life, &shm->lives, &link->base);
     shm->handles++;
     return link;
 }
@@ -167,8 +149,9 @@ static void on_link_closed(uv_handle_t *handle)
 }
 
 /* Frees a link as soon as libuv and the fence let go of it. */
-static void release(struct gw_shm_link *link)
+static void release(struct gw_link *base)
 {
+    struct gw_shm_link *link = gw_shm_link_of(base);
     if (link->poll_open && !uv_is_closing((uv_handle_t *)&link->poll))
         uv_close((uv_handle_t *)&link->poll, on_link_closed);
     else if (!link->poll_open && !link->fenced)
@@ -208,62 +191,43 @@ static void put_behind_fence(struct gw_shm_link *link)
     shm->fenced = link;
 }
 
-/* Takes a link out of everything that could still reach it. */
-static void detach(struct gw_shm_link *link)
+/* There is but one way to connect. */
+static int goes_on(struct gw_link *base)
 {
+    (void)base;
+    return 0;
+}
+
+static void detach(struct gw_link *base)
+{
+    struct gw_shm_link *link = gw_shm_link_of(base);
     struct gw_shm *shm = link->shm;
-    if (link->listener && link->state == GW_SHM_GREETING)
-        shm->greetings--;
-    link->state = GW_SHM_CLOSED;
-    gw_timer_stop(shm->base.loop, &link->timer);
     gw_timer_stop(shm->base.loop, &link->again);
-    if (shm->cursor == link)
-        shm->cursor = link->next;
-    *link->back = link->next;
-    if (link->next)
-        link->next->back = link->back;
+    if (shm->cursor == &link->life)
+        shm->cursor = link->life.next;
     if (!gw_shm_revoke_all(link))
         put_behind_fence(link);
-    link->base.up = 0;
     gw_shm_give_back(link);
-    gw_link_drop_queue(&link->base);
-}
-
-void gw_shm_drop(struct gw_shm_link *link)
-{
-    if (link->state == GW_SHM_CLOSED)
-        return;
-    detach(link);
-    release(link);
-}
-
-void gw_shm_fail(struct gw_shm_link *link,
-                 enum gw_status status,
-                 const char *why)
-{
-    if (link->state == GW_SHM_CLOSED)
-        return;
-    /* a stranger that never logged in has no owner to be told */
-    int owned = !link->listener || link->state == GW_SHM_UP;
-    detach(link);
+    gw_link_drop_queue(base);
     /* whoever turns the loop until it is told of this is not to wait for more
      */
-    gw_shm_do_not_sleep(link->shm);
-    if (owned)
-        link->base.handler->down(&link->base, status, why);
-    else
-        gw_transport_refused(&link->shm->base, link->base.remote, why);
-    release(link);
+    gw_shm_do_not_sleep(shm);
 }
+
+static const struct gw_life_ops life_ops = {
+    .goes_on = goes_on,
+    .detach = detach,
+    .release = release,
+};
 
 static void close_link(struct gw_link *base)
 {
-    gw_shm_drop(link_of(base));
+    gw_life_drop(&gw_shm_link_of(base)->life);
 }
 
 static void kick(struct gw_link *base)
 {
-    gw_shm_do_not_sleep(link_of(base)->shm);
+    gw_shm_do_not_sleep(gw_shm_link_of(base)->shm);
 }
 
 static enum gw_status dial(struct gw_transport *transport,
@@ -283,14 +247,10 @@ static enum gw_status dial(struct gw_transport *transport,
     struct gw_shm_link *link = gw_shm_link_new(shm_of(transport));
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
-    link->base.handler = handler;
-    link->base.owner = owner;
-    link->base.windows = windows;
-    snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
-    snprintf(link->address, sizeof link->address, "%s", address);
     gw_put_u32(link->hello, GW_SHM_HELLO);
     gw_put_u32(link->hello + 4, GW_SHM_VERSION);
     gw_hello_encode(hello, link->hello + 8);
+    gw_life_dial(&link->life, address, handler, owner, windows);
     gw_shm_dial(link);
     *link_p = &link->base;
     return GW_OK;

@@ -33,6 +33,7 @@
 #include <sys/un.h>
 #include <uv.h>
 
+#include "transport/life.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
@@ -110,13 +111,6 @@ enum gw_shm_word {
 #define GW_SHM_GRANT_BYTES 24
 #define GW_SHM_WORDS_BYTES (8 + GW_REPLY_BYTES) /* no message is longer */
 
-enum gw_shm_state {
-    GW_SHM_CONNECTING, /* opener: the listener has a queue */
-    GW_SHM_GREETING,   /* acceptor: waits for the hello; opener: the reply */
-    GW_SHM_UP,
-    GW_SHM_CLOSED,
-};
-
 struct gw_shm;
 
 /* Memory of a peer, mapped once for all windows in it, whatever their links. */
@@ -176,12 +170,12 @@ struct gw_shm_out {
 
 struct gw_shm_link {
     struct gw_link base;
+    struct gw_life life;
     struct gw_shm *shm;
-    enum gw_shm_state state;
     int fd;
     uv_poll_t poll;
     int poll_open;
-    struct gw_shm_link *next, **back; /* in shm->links, or among the fenced */
+    struct gw_shm_link *next, **back; /* among the fenced */
     int fenced;
     int ended;  /* the socket has: what was published before is still read */
     int broken; /* with `broken_why`, at the next look */
@@ -192,11 +186,8 @@ struct gw_shm_link {
     struct gw_shm_out out;
 
     /* login */
-    struct gw_listener *listener; /* acceptor's side only */
-    struct gw_timer timer;        /* of the login */
-    struct gw_timer again;        /* opener: the listener's queue was full */
+    struct gw_timer again; /* opener: the listener's queue was full */
     uint8_t hello[GW_SHM_HELLO_BYTES];
-    char address[GW_ADDRESS_MAX];
 };
 
 struct gw_listener {
@@ -217,21 +208,31 @@ struct gw_shm_lent {
 
 struct gw_shm {
     struct gw_transport base;
-    struct gw_transport_config config;
+    int busy; /* as the config says */
     uv_loop_t *uv;
     unsigned handles; /* of libuv, that point here, and its own */
     struct gw_looker looker;
     uint64_t now_us; /* as the look has begun */
     int asleep;      /* the peers have been told so, and for how many looks */
     int looking, in_vain;
-    struct gw_shm_link *links;
-    struct gw_shm_link *cursor; /* the next that is looked at */
+    struct gw_lives lives;
+    struct gw_life *cursor;     /* the next that is looked at */
     struct gw_shm_link *fenced; /* over, but the peer may still be writing */
     struct gw_listener *listeners;
-    unsigned greetings; /* accepted links that have not logged in */
     struct gw_shm_lent *lent;
     struct gw_shm_map *maps;
 };
+
+static inline struct gw_shm_link *gw_shm_link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_shm_link, base);
+}
+
+static inline void
+gw_shm_fail(struct gw_shm_link *link, enum gw_status status, const char *why)
+{
+    gw_life_fail(&link->life, status, why);
+}
 
 /* ---- shm.c ---- */
 
@@ -239,13 +240,6 @@ struct gw_shm {
 struct gw_shm_link *gw_shm_link_new(struct gw_shm *shm);
 enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd);
 
-/* The link is over; its owner has been told when this returns, and the struct
-   lasts until libuv lets go of it. */
-void gw_shm_fail(struct gw_shm_link *link,
-                 enum gw_status status,
-                 const char *why);
-/* The same without a word to anybody. */
-void gw_shm_drop(struct gw_shm_link *link);
 /* Lets go of what fenced links have kept, where that is over. */
 void gw_shm_unfence(struct gw_shm *shm);
 void gw_shm_rest(struct gw_listener *listener); /* accepts none for a moment */

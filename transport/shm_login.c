@@ -19,32 +19,10 @@
 /* A listener that has many to accept is tried again. */
 #define AGAIN_US 5000
 
-static void on_deadline(struct gw_timer *timer)
-{
-    struct gw_shm_link *link = timer->owner;
-    gw_shm_fail(link, GW_ETIMEOUT,
-                link->listener                   ? "no login in time"
-                : link->state == GW_SHM_GREETING ? "no answer to the login"
-                                                 : "no connection in time");
-}
-
-static void start_deadline(struct gw_shm_link *link)
-{
-    link->timer.fire = on_deadline;
-    gw_timer_start(link->shm->base.loop, &link->timer,
-                   link->shm->config.login_us);
-}
-
 static void go_up(struct gw_shm_link *link, const struct gw_reply *reply)
 {
-    gw_timer_stop(link->shm->base.loop, &link->timer);
-    if (link->listener)
-        link->shm->greetings--;
-    link->state = GW_SHM_UP;
-    link->base.up = 1;
-    link->base.heard_us = gw_loop_now(link->shm->base.loop);
     gw_shm_do_not_sleep(link->shm);
-    link->base.handler->up(&link->base, reply);
+    gw_life_go_up(&link->life, reply);
 }
 
 /* ---- the opener ---- */
@@ -62,7 +40,7 @@ static void say_hello(struct gw_shm_link *link)
     int said = gw_shm_say(link, link->hello, sizeof link->hello, fd);
     close(fd);
     if (said)
-        link->state = GW_SHM_GREETING;
+        link->life.state = GW_LIFE_GREETING;
     else
         gw_shm_fail(link, GW_ECLOSED, "closed before the login");
 }
@@ -95,7 +73,7 @@ connect_socket(const char *address, int *number_p, struct gw_error *error)
 static void connect_to(struct gw_shm_link *link)
 {
     struct gw_error error;
-    int number, fd = connect_socket(link->address, &number, &error);
+    int number, fd = connect_socket(link->base.remote, &number, &error);
     if (fd >= 0 && gw_shm_adopt(link, fd) == GW_OK) {
         say_hello(link);
     } else if (fd >= 0) {
@@ -116,8 +94,6 @@ static void on_again(struct gw_timer *timer)
 /* It takes no time, but is not told from within the dial. */
 void gw_shm_dial(struct gw_shm_link *link)
 {
-    link->state = GW_SHM_CONNECTING;
-    start_deadline(link);
     link->again.fire = on_again;
     link->again.owner = link;
     gw_timer_start(link->shm->base.loop, &link->again, 0);
@@ -126,19 +102,10 @@ void gw_shm_dial(struct gw_shm_link *link)
 void gw_shm_got_reply(struct gw_shm_link *link, const uint8_t *bytes, size_t n)
 {
     struct gw_reply reply;
-    char why[GW_ERROR_TEXT_BYTES];
-    if (n != GW_SHM_REPLY_BYTES) {
+    if (n != GW_SHM_REPLY_BYTES)
         gw_shm_fail(link, GW_EPROTO, "what answered there is not gradweir");
-        return;
-    }
-    enum gw_status status =
-        gw_reply_judge(bytes + GW_SHM_WORD_BYTES, &reply, why, sizeof why);
-    if (status != GW_OK) {
-        gw_shm_fail(link, status, why);
-        return;
-    }
-    link->base.session = reply.session;
-    go_up(link, &reply);
+    else if (gw_life_got_reply(&link->life, bytes + GW_SHM_WORD_BYTES, &reply))
+        go_up(link, &reply);
 }
 
 /* ---- the acceptor ---- */
@@ -156,8 +123,8 @@ void gw_shm_got_hello(struct gw_shm_link *link,
                     "not a login of gradweir, or another version");
         return;
     }
-    enum gw_status status =
-        gw_link_judge(&link->base, link->listener->acceptor, bytes + 8, &reply);
+    enum gw_status status = gw_link_judge(
+        &link->base, link->life.listener->acceptor, bytes + 8, &reply);
     if (status == GW_OK || reply.reason[0]) {
         gw_put_u32(answer, GW_SHM_REPLY);
         gw_reply_encode(&reply, answer + GW_SHM_WORD_BYTES);
@@ -167,20 +134,7 @@ void gw_shm_got_hello(struct gw_shm_link *link,
     if (status == GW_OK)
         go_up(link, NULL);
     else
-        gw_shm_drop(link);
-}
-
-/* links are in order of their making, the newest first */
-static void make_room(struct gw_shm *shm)
-{
-    struct gw_shm_link *oldest = NULL;
-    if (shm->greetings < shm->config.logins_max)
-        return;
-    for (struct gw_shm_link *link = shm->links; link; link = link->next)
-        if (link->listener && link->state == GW_SHM_GREETING)
-            oldest = link;
-    if (oldest)
-        gw_shm_fail(oldest, GW_EAGAIN, "too many that do not log in");
+        gw_life_drop(&link->life);
 }
 
 void gw_shm_accept(struct gw_listener *listener)
@@ -200,20 +154,16 @@ void gw_shm_accept(struct gw_listener *listener)
         close(fd);
         return;
     }
-    make_room(shm);
+    gw_lives_make_room(&shm->lives);
     struct gw_shm_link *link = gw_shm_link_new(shm);
     if (!link) {
         close(fd);
         return;
     }
-    link->listener = listener;
-    link->state = GW_SHM_GREETING;
-    shm->greetings++;
+    gw_life_accept(&link->life, listener);
     snprintf(link->base.remote, sizeof link->base.remote, "%s", remote);
     if (gw_shm_adopt(link, fd) != GW_OK) {
         close(fd);
-        gw_shm_drop(link);
-        return;
+        gw_life_drop(&link->life);
     }
-    start_deadline(link);
 }

@@ -25,7 +25,7 @@ void gw_shm_do_not_sleep(struct gw_shm *shm)
 static void read_the_rest(struct gw_shm_link *link)
 {
     gw_shm_read(link, GW_SHM_ENTRIES);
-    if (link->state == GW_SHM_UP)
+    if (link->base.up)
         gw_shm_fail(link, GW_ECLOSED, "closed by the peer");
 }
 
@@ -40,7 +40,7 @@ static int look_at(struct gw_shm_link *link)
         return 1;
     }
     int did = gw_shm_read(link, GW_SHM_TURN_ENTRIES);
-    if (link->state == GW_SHM_UP)
+    if (link->base.up)
         did += gw_shm_write(link);
     return did;
 }
@@ -48,9 +48,10 @@ static int look_at(struct gw_shm_link *link)
 static void say_asleep(struct gw_shm *shm, int looks)
 {
     shm->asleep = looks;
-    for (struct gw_shm_link *one = shm->links; one; one = one->next)
-        if (one->state == GW_SHM_UP)
-            atomic_store(&one->in.queue->asleep, looks > 0);
+    for (const struct gw_life *one = shm->lives.newest; one; one = one->next)
+        if (one->state == GW_LIFE_UP)
+            atomic_store(&gw_shm_link_of(one->link)->in.queue->asleep,
+                         looks > 0);
 }
 
 /* Handlers may end any link: the cursor moves on with those that go. One that
@@ -64,18 +65,16 @@ static int look(struct gw_looker *looker, uint64_t now_us)
     shm->looking = 1;
     shm->now_us = now_us;
     gw_shm_unfence(shm);
-    struct gw_shm_link *link = shm->links;
-    while (link) {
-        shm->cursor = link->next;
-        if (link->state == GW_SHM_UP)
-            did += look_at(link);
-        link = shm->cursor;
+    for (struct gw_life *one = shm->lives.newest; one; one = shm->cursor) {
+        shm->cursor = one->next;
+        if (one->state == GW_LIFE_UP)
+            did += look_at(gw_shm_link_of(one->link));
     }
     shm->looking = 0;
     if (shm->asleep && (did || --shm->asleep == 0))
         say_asleep(shm, 0);
-    looker->waits = shm->links != NULL;
-    looker->busy = shm->config.busy && looker->waits;
+    looker->waits = shm->lives.newest != NULL;
+    looker->busy = shm->busy && looker->waits;
     /* between looks in vain others get the processor, if they wait for it */
     if (!did && shm->in_vain && looker->waits)
         sched_yield();

@@ -189,11 +189,11 @@ int gw_shm_read(struct gw_shm_link *link, uint32_t entries)
     link->base.heard_us = link->shm->now_us;
     if (there > entries)
         there = entries;
-    for (uint32_t i = 0; i < there && link->state == GW_SHM_UP &&
+    for (uint32_t i = 0; i < there && link->base.up &&
                          (turn < GW_SHM_TURN_BYTES || link->ended);
          i++)
         turn += read_one(link);
-    if (link->state == GW_SHM_UP && atomic_load(&queue->starved) &&
+    if (link->base.up && atomic_load(&queue->starved) &&
         atomic_exchange(&queue->starved, 0))
         gw_shm_wake(link);
     return 1;

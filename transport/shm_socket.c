@@ -75,12 +75,12 @@ static void
 dispatch(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
 {
     uint32_t word = n >= GW_SHM_WORD_BYTES ? gw_get_u32(bytes) : 0;
-    int greeting = link->state == GW_SHM_GREETING;
-    if (greeting && link->listener && word == GW_SHM_HELLO)
+    int greeting = link->life.state == GW_LIFE_GREETING;
+    if (greeting && link->life.listener && word == GW_SHM_HELLO)
         gw_shm_got_hello(link, bytes, n, fd);
-    else if (greeting && !link->listener && word == GW_SHM_REPLY)
+    else if (greeting && !link->life.listener && word == GW_SHM_REPLY)
         gw_shm_got_reply(link, bytes, n);
-    else if (link->state == GW_SHM_UP && word == GW_SHM_GRANT)
+    else if (link->base.up && word == GW_SHM_GRANT)
         gw_shm_got_grant(link, bytes, n, fd);
     else if (word != GW_SHM_WAKE || n != GW_SHM_WORD_BYTES || fd >= 0 ||
              greeting)
@@ -113,7 +113,7 @@ static int hear_one(struct gw_shm_link *link)
         dispatch(link, bytes, (size_t)got, fd);
     if (fd >= 0)
         close(fd);
-    return link->state == GW_SHM_GREETING || link->state == GW_SHM_UP;
+    return link->life.state == GW_LIFE_GREETING || link->base.up;
 }
 
 void gw_shm_hear(struct gw_shm_link *link)
@@ -122,10 +122,11 @@ void gw_shm_hear(struct gw_shm_link *link)
         continue;
     if (!link->ended)
         return;
-    if (link->state == GW_SHM_GREETING)
+    if (link->life.state == GW_LIFE_GREETING)
         gw_shm_fail(link, GW_ECLOSED,
-                    link->listener ? "closed before the login"
-                                   : "closed without an answer to the login");
+                    link->life.listener
+                        ? "closed before the login"
+                        : "closed without an answer to the login");
     else
         gw_shm_do_not_sleep(link->shm); /* the next look reads the rest */
 }

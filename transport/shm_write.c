@@ -276,7 +276,7 @@ static size_t write_next(struct gw_shm_link *link)
     struct gw_shm_out *out = &link->out;
     if (!out->send && !begin(link))
         return 0;
-    if (link->state != GW_SHM_UP)
+    if (!link->base.up)
         return 0;
     if (out->target && out->target->window != out->send->frame.window)
         return 0; /* waits for it to be granted anew, or for the end */
@@ -291,11 +291,11 @@ int gw_shm_write(struct gw_shm_link *link)
     size_t turn = 0, n = 1;
     if (link->in.wanted && !answer_asks(link))
         return 1;
-    while (n > 0 && turn < GW_SHM_TURN_BYTES && link->state == GW_SHM_UP) {
+    while (n > 0 && turn < GW_SHM_TURN_BYTES && link->base.up) {
         n = write_next(link);
         turn += n;
     }
-    if (link->state != GW_SHM_UP)
+    if (!link->base.up)
         return 1;
     if (link->out.published != before) {
         link->base.sent_us = link->shm->now_us;
