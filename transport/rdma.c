@@ -8,16 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOGINS_MAX 64
-#define LOGIN_US   5000000
-#define BACKLOG    1024
+#define BACKLOG 1024
 
 const struct gw_transport_ops gw_rdma_transport;
-
-static struct gw_rdma_link *link_of(struct gw_link *link)
-{
-    return GW_CONTAINER(link, struct gw_rdma_link, base);
-}
 
 static struct gw_rdma *rdma_of(struct gw_transport *transport)
 {
@@ -34,6 +27,8 @@ void gw_rdma_handle_gone(struct gw_rdma *rdma)
     free(rdma);
 }
 
+static const struct gw_life_ops life_ops;
+
 static enum gw_status open_rdma(struct gw_loop *loop,
                                 const struct gw_transport_config *config,
                                 struct gw_transport **transport_p,
@@ -42,16 +37,12 @@ static enum gw_status open_rdma(struct gw_loop *loop,
     struct gw_rdma *rdma = calloc(1, sizeof *rdma);
     if (!rdma)
         return gw_fail(error, GW_ENOMEM, "no memory for the rdma transport");
-    if (config)
-        rdma->config = *config;
-    enum gw_status status =
-        gw_own_places_find(rdma->config.interface, &rdma->own, error);
-    if (!rdma->config.logins_max)
-        rdma->config.logins_max = LOGINS_MAX;
-    if (!rdma->config.login_us)
-        rdma->config.login_us = LOGIN_US;
+    enum gw_status status = gw_own_places_find(
+        config ? config->interface : NULL, &rdma->own, error);
+    rdma->busy = config && config->busy;
     rdma->base.ops = &gw_rdma_transport;
     rdma->base.loop = loop;
+    gw_lives_open(&rdma->lives, &rdma->base, &life_ops, config);
     if (status == GW_OK)
         status = gw_rdma_poll_open(rdma, error);
     if (status != GW_OK) {
@@ -69,8 +60,7 @@ static void close_rdma(struct gw_transport *transport)
     struct gw_rdma *rdma = rdma_of(transport);
     while (rdma->listeners)
         close_listener(rdma->listeners);
-    while (rdma->links)
-        gw_rdma_drop(rdma->links);
+    gw_lives_close(&rdma->lives);
     struct gw_rdma_device *next;
     for (struct gw_rdma_device *one = rdma->devices; one; one = next) {
         next = one->next;
@@ -143,18 +133,10 @@ struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma)
     struct gw_rdma_link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
-    link->base.ops = &gw_rdma_transport;
-    link->base.transport = &rdma->base;
-    link->base.heard_us = link->base.sent_us = gw_loop_now(rdma->base.loop);
     link->rdma = rdma;
     link->serial = ++rdma->serial;
-    link->timer.owner = link;
     link->out.asked = GW_WINDOW_NONE;
-    link->next = rdma->links;
-    if (link->next)
-        link->next->back = &link->next;
-    link->back = &rdma->links;
-    rdma->links = link;
+    gw_life_begin(&link->life, &rdma->lives, &link->base);
     enter_bucket(rdma, link);
     return link;
 }
@@ -162,9 +144,6 @@ struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma)
 static void take_out(struct gw_rdma_link *link)
 {
     struct gw_rdma *rdma = link->rdma;
-    *link->back = link->next;
-    if (link->next)
-        link->next->back = link->back;
     *link->same_back = link->same;
     if (link->same)
         link->same->same_back = link->same_back;
@@ -196,22 +175,28 @@ static void free_device_side(struct gw_rdma_link *link)
     link->memory = NULL;
 }
 
-/* Takes a link out of everything that could still reach it. */
-static void detach(struct gw_rdma_link *link)
+static void detach(struct gw_link *base)
 {
-    struct gw_rdma *rdma = link->rdma;
-    if (link->listener && link->state == GW_RDMA_GREETING)
-        rdma->greetings--;
-    link->state = GW_RDMA_CLOSED;
-    gw_timer_stop(rdma->base.loop, &link->timer);
+    struct gw_rdma_link *link = gw_rdma_link_of(base);
     take_out(link);
     free_device_side(link);
-    link->base.up = 0;
     gw_rdma_give_back(link);
-    gw_link_drop_queue(&link->base);
-    link->next = rdma->graveyard;
-    rdma->graveyard = link;
+    gw_link_drop_queue(base);
 }
+
+/* The next turn buries it. */
+static void release(struct gw_link *base)
+{
+    struct gw_rdma_link *link = gw_rdma_link_of(base);
+    link->next = link->rdma->graveyard;
+    link->rdma->graveyard = link;
+}
+
+static const struct gw_life_ops life_ops = {
+    .goes_on = gw_rdma_goes_on,
+    .detach = detach,
+    .release = release,
+};
 
 void gw_rdma_bury(struct gw_rdma *rdma)
 {
@@ -227,27 +212,6 @@ void gw_rdma_bury(struct gw_rdma *rdma)
         free(link->in.message);
         free(link);
     }
-}
-
-void gw_rdma_drop(struct gw_rdma_link *link)
-{
-    if (link->state != GW_RDMA_CLOSED)
-        detach(link);
-}
-
-void gw_rdma_fail(struct gw_rdma_link *link,
-                  enum gw_status status,
-                  const char *why)
-{
-    if (link->state == GW_RDMA_CLOSED)
-        return;
-    /* a stranger that never logged in has no owner to be told */
-    int owned = !link->listener || link->owned;
-    detach(link);
-    if (owned)
-        link->base.handler->down(&link->base, status, why);
-    else if (!link->refused) /* who was told is no news */
-        gw_transport_refused(&link->rdma->base, link->base.remote, why);
 }
 
 /* A message that was received before is handled before: so is the news of it.
@@ -273,12 +237,12 @@ void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
 
 static void close_link(struct gw_link *base)
 {
-    gw_rdma_drop(link_of(base));
+    gw_life_drop(&gw_rdma_link_of(base)->life);
 }
 
 static void kick(struct gw_link *base)
 {
-    gw_rdma_make_dirty(link_of(base));
+    gw_rdma_make_dirty(gw_rdma_link_of(base));
 }
 
 static enum gw_status dial(struct gw_transport *transport,
@@ -296,12 +260,8 @@ static enum gw_status dial(struct gw_transport *transport,
     struct gw_rdma_link *link = gw_rdma_link_new(rdma_of(transport));
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
-    link->base.handler = handler;
-    link->base.owner = owner;
-    link->base.windows = windows;
-    snprintf(link->base.remote, sizeof link->base.remote, "%s", address);
-    snprintf(link->address, sizeof link->address, "%s", address);
     link->hello = *hello;
+    gw_life_dial(&link->life, address, handler, owner, windows);
     gw_rdma_dial(link);
     *link_p = &link->base;
     return GW_OK;

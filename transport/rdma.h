@@ -46,6 +46,7 @@
 
 #include "transport/address.h"
 #include "transport/interface.h"
+#include "transport/life.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
 
@@ -103,14 +104,6 @@ enum gw_rdma_type {
 #define GW_RDMA_BYE_TEXT_MAX  252
 #define GW_RDMA_BYE_BYTES     (4 + GW_RDMA_BYE_TEXT_MAX)
 #define GW_RDMA_PRIVATE_BYTES 16 /* magic 4, version 4, incarnation 8 */
-
-enum gw_rdma_state {
-    GW_RDMA_RESOLVING,  /* opener: looking the name up */
-    GW_RDMA_CONNECTING, /* opener: address, route, queue pair */
-    GW_RDMA_GREETING,   /* hello and reply */
-    GW_RDMA_UP,
-    GW_RDMA_CLOSED,
-};
 
 struct gw_rdma;
 struct gw_rdma_link;
@@ -216,10 +209,10 @@ struct gw_rdma_out {
 
 struct gw_rdma_link {
     struct gw_link base;
+    struct gw_life life; /* its timer: also of the stall */
     struct gw_rdma *rdma;
-    enum gw_rdma_state state;
     uint32_t serial;                        /* how completions know it */
-    struct gw_rdma_link *next, **back;      /* in rdma->links */
+    struct gw_rdma_link *next;              /* in the graveyard */
     struct gw_rdma_link *same, **same_back; /* in its bucket */
     struct gw_rdma_link *beside;            /* in its domain */
     struct gw_rdma_link *next_dirty;
@@ -233,14 +226,9 @@ struct gw_rdma_link {
     struct ibv_mr *mr, *ring_mr;
 
     /* login */
-    struct gw_listener *listener; /* acceptor's side only */
-    struct gw_timer timer;        /* of the login; then of the stall */
     struct gw_hello hello;
     struct gw_work resolve;
     int resolving;
-    int owned;   /* acceptor's side: somebody has taken it */
-    int refused; /* the reply said so; nothing else is to come */
-    char address[GW_ADDRESS_MAX];
     struct gw_places *found;
     size_t trying;
     struct gw_error error;
@@ -267,7 +255,7 @@ struct gw_rdma_lent {
 
 struct gw_rdma {
     struct gw_transport base;
-    struct gw_transport_config config;
+    int busy;                 /* as the config says */
     struct gw_own_places own; /* to dial from */
     struct rdma_event_channel *channel;
     uv_loop_t *uv;
@@ -276,27 +264,31 @@ struct gw_rdma {
     uv_poll_t connections;
     unsigned handles;
     struct gw_rdma_device *devices;
-    struct gw_rdma_link *links, *dirty, *graveyard;
+    struct gw_lives lives;
+    struct gw_rdma_link *dirty, *graveyard;
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
     uint32_t serial;
     struct gw_listener *listeners;
-    unsigned greetings; /* accepted links that have not logged in */
     struct gw_rdma_lent *lent;
     unsigned far; /* of those, out of this process's code's reach */
 };
+
+static inline struct gw_rdma_link *gw_rdma_link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_rdma_link, base);
+}
+
+/* Everything of it on the device is gone when this returns, too. */
+static inline void
+gw_rdma_fail(struct gw_rdma_link *link, enum gw_status status, const char *why)
+{
+    gw_life_fail(&link->life, status, why);
+}
 
 /* ---- rdma.c ---- */
 
 /* NULL: no memory. */
 struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma);
-
-/* The link is over: everything of it on the device is gone when this returns,
-   its owner has been told, and the struct lasts until the next turn. */
-void gw_rdma_fail(struct gw_rdma_link *link,
-                  enum gw_status status,
-                  const char *why);
-/* The same without a word to anybody. */
-void gw_rdma_drop(struct gw_rdma_link *link);
 
 /* A request of it has failed: it fails with what is known of why. */
 void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
@@ -392,6 +384,7 @@ enum gw_status gw_rdma_takes(struct gw_transport *transport,
 /* ---- rdma_login.c ---- */
 
 void gw_rdma_dial(struct gw_rdma_link *link);
+int gw_rdma_goes_on(struct gw_link *base);        /* with the next address */
 void gw_rdma_on_connection(struct gw_rdma *rdma); /* events of librdmacm */
 void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes);
 void gw_rdma_got_reply(struct gw_rdma_link *link, const uint8_t *bytes);

@@ -263,14 +263,14 @@ static void end_links(struct gw_rdma *rdma,
                       const struct ibv_device *device,
                       const char *why)
 {
-    struct gw_rdma_link *link = rdma->links;
-    while (link) {
-        if (!is_on(link->id, device)) {
-            link = link->next;
+    struct gw_life *one = rdma->lives.newest;
+    while (one) {
+        if (!is_on(gw_rdma_link_of(one->link)->id, device)) {
+            one = one->next;
             continue;
         }
-        gw_rdma_fail(link, GW_EUNSUPPORTED, why);
-        link = rdma->links; /* its owner may have closed others */
+        gw_life_fail(one, GW_EUNSUPPORTED, why);
+        one = rdma->lives.newest; /* its owner may have closed others */
     }
 }
 

@@ -36,37 +36,6 @@
    that some kernels set and verbs does not know. */
 #define STRAY_BITS 0xe00000
 
-static int go_on(struct gw_rdma_link *link, const char *why);
-
-static void on_deadline(struct gw_timer *timer)
-{
-    struct gw_rdma_link *link = timer->owner;
-    if (link->state == GW_RDMA_CONNECTING && go_on(link, "no answer in time"))
-        return;
-    gw_rdma_fail(link, GW_ETIMEOUT,
-                 link->listener                    ? "no login in time"
-                 : link->state == GW_RDMA_GREETING ? "no answer to the login"
-                                                   : "no connection in time");
-}
-
-static void start_deadline(struct gw_rdma_link *link)
-{
-    link->timer.fire = on_deadline;
-    gw_timer_start(link->rdma->base.loop, &link->timer,
-                   link->rdma->config.login_us);
-}
-
-static void go_up(struct gw_rdma_link *link, const struct gw_reply *reply)
-{
-    gw_timer_stop(link->rdma->base.loop, &link->timer);
-    if (link->listener)
-        link->rdma->greetings--;
-    link->state = GW_RDMA_UP;
-    link->base.up = 1;
-    link->base.heard_us = gw_loop_now(link->rdma->base.loop);
-    link->base.handler->up(&link->base, reply);
-}
-
 /* ---- queue pairs ---- */
 
 static int move_to(struct gw_rdma_link *link, enum ibv_qp_state state)
@@ -237,8 +206,7 @@ static void try_rest(struct gw_rdma_link *link, const char *why)
     snprintf(text, sizeof text, "%s", why);
     for (; link->trying < link->found->n; link->trying++) {
         if (try_address(link) == 0) {
-            link->state = GW_RDMA_CONNECTING;
-            start_deadline(link);
+            gw_life_connect(&link->life);
             return;
         }
         snprintf(text, sizeof text, "no RDMA device leads there: %s",
@@ -259,10 +227,15 @@ static int go_on(struct gw_rdma_link *link, const char *why)
     return 1;
 }
 
+int gw_rdma_goes_on(struct gw_link *base)
+{
+    return go_on(gw_rdma_link_of(base), "no answer in time");
+}
+
 static void resolve_run(struct gw_work *work)
 {
     struct gw_rdma_link *link = work->owner;
-    gw_address_resolve(link->address, 0, 0, &link->found, &link->error);
+    gw_address_resolve(link->base.remote, 0, 0, &link->found, &link->error);
 }
 
 static void resolve_done(struct gw_work *work)
@@ -270,7 +243,7 @@ static void resolve_done(struct gw_work *work)
     struct gw_rdma_link *link = work->owner;
     struct gw_rdma *rdma = link->rdma;
     link->resolving = 0;
-    if (link->state == GW_RDMA_CLOSED)
+    if (link->life.state == GW_LIFE_CLOSED)
         ; /* dropped meanwhile, and buried at the next turn */
     else if (!link->found)
         gw_rdma_fail(link, link->error.status, link->error.text);
@@ -281,8 +254,6 @@ static void resolve_done(struct gw_work *work)
 
 void gw_rdma_dial(struct gw_rdma_link *link)
 {
-    link->state = GW_RDMA_RESOLVING;
-    start_deadline(link);
     link->resolving = 1;
     link->rdma->handles++;
     link->resolve = (struct gw_work){
@@ -298,7 +269,7 @@ static void say_hello(struct gw_rdma_link *link)
         gw_rdma_fail(link, GW_EUNREACHABLE, strerror(errno));
         return;
     }
-    link->state = GW_RDMA_GREETING;
+    link->life.state = GW_LIFE_GREETING;
     gw_hello_encode(&link->hello, bytes);
     gw_rdma_put_ring(link, bytes + GW_HELLO_BYTES);
     gw_rdma_say(link, GW_RDMA_HELLO, bytes, sizeof bytes);
@@ -307,16 +278,11 @@ static void say_hello(struct gw_rdma_link *link)
 void gw_rdma_got_reply(struct gw_rdma_link *link, const uint8_t *bytes)
 {
     struct gw_reply reply;
-    char why[GW_ERROR_TEXT_BYTES];
-    enum gw_status status = gw_reply_judge(bytes, &reply, why, sizeof why);
-    if (status != GW_OK) {
-        gw_rdma_fail(link, status, why);
+    if (!gw_life_got_reply(&link->life, bytes, &reply))
         return;
-    }
-    link->base.session = reply.session;
     gw_rdma_get_ring(link, bytes + GW_REPLY_BYTES);
     if (let_write(link))
-        go_up(link, &reply);
+        gw_life_go_up(&link->life, &reply);
     else
         gw_rdma_fail(link, GW_EIO, "cannot open the queue pair to writes");
 }
@@ -335,10 +301,10 @@ static void send_reply(struct gw_rdma_link *link, const struct gw_reply *reply)
 static void refuse(struct gw_rdma_link *link, const struct gw_reply *reply)
 {
     if (!reply->reason[0]) {
-        gw_rdma_drop(link);
+        gw_life_drop(&link->life);
         return;
     }
-    link->refused = 1;
+    link->life.refused = 1;
     send_reply(link, reply);
 }
 
@@ -351,13 +317,13 @@ void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
         gw_rdma_fail(link, GW_EPROTO, "claims to be two processes");
         return;
     }
-    enum gw_status status =
-        gw_link_judge(&link->base, link->listener->acceptor, bytes, &reply);
+    enum gw_status status = gw_link_judge(
+        &link->base, link->life.listener->acceptor, bytes, &reply);
     if (status != GW_OK) {
         refuse(link, &reply);
         return;
     }
-    link->owned = 1; /* by the acceptor: what fails now is told to it */
+    link->life.owned = 1; /* by the acceptor: what fails now is told to it */
     gw_rdma_get_ring(link, bytes + GW_HELLO_BYTES);
     if ((link->base.windows &&
          !gw_rdma_domain_bind(link->domain, link->base.windows)) ||
@@ -367,21 +333,8 @@ void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes)
         return;
     }
     send_reply(link, &reply);
-    if (link->state == GW_RDMA_GREETING)
-        go_up(link, NULL);
-}
-
-/* links are in order of their making, the newest first */
-static void make_room(struct gw_rdma *rdma)
-{
-    struct gw_rdma_link *oldest = NULL;
-    if (rdma->greetings < rdma->config.logins_max)
-        return;
-    for (struct gw_rdma_link *link = rdma->links; link; link = link->next)
-        if (link->listener && link->state == GW_RDMA_GREETING)
-            oldest = link;
-    if (oldest)
-        gw_rdma_fail(oldest, GW_EAGAIN, "too many that do not log in");
+    if (link->life.state == GW_LIFE_GREETING)
+        gw_life_go_up(&link->life, NULL);
 }
 
 /* What the kernel passed on of a connection's begin. */
@@ -411,7 +364,7 @@ static void accept_request(struct gw_listener *listener,
     uint8_t ours[8];
     gw_put_u32(ours, PRIVATE_MAGIC);
     gw_put_u32(ours + 4, GW_RDMA_VERSION);
-    make_room(rdma);
+    gw_lives_make_room(&rdma->lives);
     struct gw_rdma_link *link = NULL;
     if (greeting->n == sizeof greeting->bytes &&
         memcmp(greeting->bytes, ours, sizeof ours) == 0 &&
@@ -428,14 +381,11 @@ static void accept_request(struct gw_listener *listener,
     const struct sockaddr *peer = rdma_get_peer_addr(id);
     link->id = id;
     id->context = link;
-    link->listener = listener;
-    link->state = GW_RDMA_GREETING;
-    rdma->greetings++;
+    gw_life_accept(&link->life, listener);
     gw_address_name(peer,
                     peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                 : sizeof(struct sockaddr_in),
                     link->base.remote);
-    start_deadline(link);
     if (accept_id(link, gw_get_u64(greeting->bytes + 8)) != 0) {
         rdma_reject(id, ours, sizeof ours);
         gw_rdma_fail(link, GW_EIO, link->error.text);

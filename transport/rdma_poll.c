@@ -12,7 +12,7 @@
 
 void gw_rdma_make_dirty(struct gw_rdma_link *link)
 {
-    if (link->dirty || link->state != GW_RDMA_UP)
+    if (link->dirty || !link->base.up)
         return;
     link->dirty = 1;
     /* who made it so may be called after the loop has looked */
@@ -28,7 +28,7 @@ static void flush_dirty(struct gw_rdma *rdma)
         struct gw_rdma_link *link = rdma->dirty;
         rdma->dirty = link->next_dirty;
         link->dirty = 0;
-        if (link->state == GW_RDMA_UP)
+        if (link->base.up)
             gw_rdma_write(link);
     }
 }
@@ -48,7 +48,7 @@ static int look(struct gw_looker *looker, uint64_t now_us)
     }
     flush_dirty(rdma);
     looker->waits = rdma->devices != NULL;
-    looker->busy = rdma->config.busy && looker->waits;
+    looker->busy = rdma->busy && looker->waits;
     return n;
 }
 

@@ -276,10 +276,10 @@ static void got_greeting(struct gw_rdma_link *link,
                          const uint8_t *bytes,
                          size_t n)
 {
-    if (link->listener && !link->refused && type == GW_RDMA_HELLO &&
+    if (link->life.listener && !link->life.refused && type == GW_RDMA_HELLO &&
         n == GW_RDMA_HELLO_BYTES)
         gw_rdma_got_hello(link, bytes);
-    else if (!link->listener && type == GW_RDMA_REPLY &&
+    else if (!link->life.listener && type == GW_RDMA_REPLY &&
              n == GW_RDMA_REPLY_BYTES)
         gw_rdma_got_reply(link, bytes);
     else if (type != GW_RDMA_CREDIT)
@@ -291,7 +291,7 @@ static void dispatch(struct gw_rdma_link *link,
                      const uint8_t *bytes,
                      size_t n)
 {
-    if (link->state != GW_RDMA_UP)
+    if (!link->base.up)
         got_greeting(link, type, bytes, n);
     else if (type == GW_RDMA_PUT)
         got_put(link);

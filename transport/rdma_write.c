@@ -114,7 +114,7 @@ close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
 /* The device has copied what went inline. Who is told may close the link. */
 static void finish_copied(struct gw_rdma_link *link, uint32_t from, uint32_t to)
 {
-    for (; from != to && link->state != GW_RDMA_CLOSED; from++) {
+    for (; from != to && link->life.state != GW_LIFE_CLOSED; from++) {
         struct gw_rdma_posted *one = &link->out.posted[from % GW_RDMA_SENDS];
         struct gw_send *send = one->send;
         if (!send || !one->copied)
@@ -143,7 +143,7 @@ static int post(struct list *list)
         gw_rdma_fail(link, GW_ECLOSED, "the queue pair takes nothing");
     else
         finish_copied(link, first, end);
-    return link->state != GW_RDMA_CLOSED;
+    return link->life.state != GW_LIFE_CLOSED;
 }
 
 /* From a slot of the link: small enough goes with the request itself. */
@@ -220,7 +220,7 @@ static void give_up(struct gw_rdma_link *link,
     uint8_t bytes[GW_RDMA_BYE_BYTES] = {0};
     struct gw_error error;
     gw_rdma_register_why(region->bytes, region->number, &error);
-    if (!link->listener) {
+    if (!link->life.listener) {
         gw_rdma_fail(link, GW_EUNSUPPORTED, error.text);
         return;
     }
@@ -302,7 +302,8 @@ static int add_piece(struct list *list)
    as a peer may be silent. */
 static void on_keepalive(struct gw_timer *timer)
 {
-    struct gw_rdma_link *link = timer->owner;
+    struct gw_rdma_link *link =
+        GW_CONTAINER(timer, struct gw_rdma_link, life.timer);
     struct list list;
     if (!link->out.stalled)
         return;
@@ -322,8 +323,8 @@ static void stall(struct gw_rdma_link *link)
     if (link->out.stalled)
         return;
     link->out.stalled = 1;
-    link->timer.fire = on_keepalive;
-    gw_timer_start(link->rdma->base.loop, &link->timer, STALL_US);
+    link->life.timer.fire = on_keepalive;
+    gw_timer_start(link->rdma->base.loop, &link->life.timer, STALL_US);
 }
 
 static void go_on(struct gw_rdma_link *link)
@@ -331,7 +332,7 @@ static void go_on(struct gw_rdma_link *link)
     if (!link->out.stalled)
         return;
     link->out.stalled = 0;
-    gw_timer_stop(link->rdma->base.loop, &link->timer);
+    gw_timer_stop(link->rdma->base.loop, &link->life.timer);
 }
 
 static int covers(const struct gw_rdma_grant *grant,
@@ -504,14 +505,14 @@ void gw_rdma_write(struct gw_rdma_link *link)
     do {
         if (!add_grants(&list))
             return;
-        while (link->state == GW_RDMA_UP && add_next(&list))
+        while (link->base.up && add_next(&list))
             continue;
-        if (link->state != GW_RDMA_UP)
+        if (!link->base.up)
             return;
         if ((uint16_t)(link->in.taken - link->in.told) >= TELL &&
             has_room(&list, 1))
             add_credit(&list);
-    } while (list.n > 0 && post(&list) && link->state == GW_RDMA_UP);
+    } while (list.n > 0 && post(&list) && link->base.up);
 }
 
 /* ---- what has left ---- */
@@ -542,10 +543,10 @@ void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted)
     struct gw_rdma_out *out = &link->out;
     link->base.sent_us = link->rdma->now_us;
     /* numbers go round at the bit that marks receives */
-    while (link->state != GW_RDMA_CLOSED && out->first != out->next &&
+    while (link->life.state != GW_LIFE_CLOSED && out->first != out->next &&
            ((posted - out->first) & ~GW_RDMA_RECEIVE) < GW_RDMA_SENDS)
         finish_first(link, GW_OK);
-    if (link->state == GW_RDMA_UP)
+    if (link->base.up)
         gw_rdma_make_dirty(link);
 }
 
