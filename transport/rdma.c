@@ -12,11 +12,6 @@
 
 const struct gw_transport_ops gw_rdma_transport;
 
-static struct gw_rdma *rdma_of(struct gw_transport *transport)
-{
-    return GW_CONTAINER(transport, struct gw_rdma, base);
-}
-
 /* ---- the transport ---- */
 
 void gw_rdma_handle_gone(struct gw_rdma *rdma)
@@ -57,7 +52,7 @@ static void close_listener(struct gw_listener *listener);
 
 static void close_rdma(struct gw_transport *transport)
 {
-    struct gw_rdma *rdma = rdma_of(transport);
+    struct gw_rdma *rdma = gw_rdma_of(transport);
     while (rdma->listeners)
         close_listener(rdma->listeners);
     gw_lives_close(&rdma->lives);
@@ -76,7 +71,7 @@ static void close_rdma(struct gw_transport *transport)
 
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 {
-    struct gw_rdma *rdma = rdma_of(transport);
+    struct gw_rdma *rdma = gw_rdma_of(transport);
     struct gw_rdma_lent *lent = calloc(1, sizeof *lent);
     int known = memory->bytes == 0;
     for (struct gw_rdma_lent *one = rdma->lent; one; one = one->next)
@@ -92,7 +87,7 @@ static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 
 static void take_back(struct gw_transport *transport, void *base)
 {
-    struct gw_rdma *rdma = rdma_of(transport);
+    struct gw_rdma *rdma = gw_rdma_of(transport);
     struct gw_rdma_lent **at = &rdma->lent;
     while (*at && (*at)->memory.base != base)
         at = &(*at)->next;
@@ -257,7 +252,7 @@ static enum gw_status dial(struct gw_transport *transport,
     enum gw_status status = gw_address_check(address, error);
     if (status != GW_OK)
         return status;
-    struct gw_rdma_link *link = gw_rdma_link_new(rdma_of(transport));
+    struct gw_rdma_link *link = gw_rdma_link_new(gw_rdma_of(transport));
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
     link->hello = *hello;
@@ -269,11 +264,10 @@ static enum gw_status dial(struct gw_transport *transport,
 
 /* ---- listeners ---- */
 
-static void close_listener(struct gw_listener *listener)
+static void close_listener(struct gw_listener *base)
 {
-    *listener->back = listener->next;
-    if (listener->next)
-        listener->next->back = listener->back;
+    struct gw_rdma_listener *listener = gw_rdma_listener_of(base);
+    gw_listener_leave(base);
     if (listener->id)
         rdma_destroy_id(listener->id);
     free(listener);
@@ -298,7 +292,7 @@ cannot_listen(const char *address, int number, struct gw_error *error)
                    strerror(number));
 }
 
-static enum gw_status bind_port(struct gw_listener *listener,
+static enum gw_status bind_port(struct gw_rdma_listener *listener,
                                 const char *address,
                                 struct gw_error *error)
 {
@@ -306,7 +300,7 @@ static enum gw_status bind_port(struct gw_listener *listener,
     enum gw_status status = gw_address_resolve(address, 0, 1, &found, error);
     if (status != GW_OK)
         return status;
-    struct gw_rdma *rdma = listener->rdma;
+    struct gw_rdma *rdma = gw_rdma_of(listener->base.transport);
     struct sockaddr *at = (struct sockaddr *)&found->place[0].at;
     int failed =
         rdma_create_id(rdma->channel, &listener->id, listener, RDMA_PS_TCP);
@@ -335,12 +329,11 @@ static enum gw_status listen_rdma(struct gw_transport *transport,
                                   struct gw_listener **listener_p,
                                   struct gw_error *error)
 {
-    struct gw_rdma *rdma = rdma_of(transport);
-    struct gw_listener *listener = calloc(1, sizeof *listener);
+    struct gw_rdma_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
-    listener->rdma = rdma;
-    listener->acceptor = acceptor;
+    listener->base.transport = transport;
+    listener->base.acceptor = acceptor;
     enum gw_status status = bind_port(listener, address, error);
     if (status != GW_OK) {
         free(listener);
@@ -350,19 +343,10 @@ static enum gw_status listen_rdma(struct gw_transport *transport,
     gw_address_name(own,
                     own->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                : sizeof(struct sockaddr_in),
-                    listener->address);
-    listener->next = rdma->listeners;
-    if (listener->next)
-        listener->next->back = &listener->next;
-    listener->back = &rdma->listeners;
-    rdma->listeners = listener;
-    *listener_p = listener;
+                    listener->base.address);
+    gw_listener_enter(&gw_rdma_of(transport)->listeners, &listener->base);
+    *listener_p = &listener->base;
     return GW_OK;
-}
-
-static const char *listener_address(const struct gw_listener *listener)
-{
-    return listener->address;
 }
 
 const struct gw_transport_ops gw_rdma_transport = {
@@ -374,7 +358,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .close = close_rdma,
     .listen = listen_rdma,
     .close_listener = close_listener,
-    .listener_address = listener_address,
+    .listener_address = gw_listener_address,
     .dial = dial,
     .kick = kick,
     .close_link = close_link,

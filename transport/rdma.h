@@ -237,12 +237,9 @@ struct gw_rdma_link {
     struct gw_rdma_out out;
 };
 
-struct gw_listener {
-    struct gw_rdma *rdma;
-    struct gw_acceptor *acceptor;
+struct gw_rdma_listener {
+    struct gw_listener base;
     struct rdma_cm_id *id; /* NULL: its device is gone */
-    struct gw_listener *next, **back;
-    char address[GW_ADDRESS_MAX];
 };
 
 /* Memory that sends come from, as its owner has said. */
@@ -273,9 +270,20 @@ struct gw_rdma {
     unsigned far; /* of those, out of this process's code's reach */
 };
 
+static inline struct gw_rdma *gw_rdma_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_rdma, base);
+}
+
 static inline struct gw_rdma_link *gw_rdma_link_of(struct gw_link *link)
 {
     return GW_CONTAINER(link, struct gw_rdma_link, base);
+}
+
+static inline struct gw_rdma_listener *
+gw_rdma_listener_of(struct gw_listener *listener)
+{
+    return GW_CONTAINER(listener, struct gw_rdma_listener, base);
 }
 
 /* Everything of it on the device is gone when this returns, too. */

@@ -50,12 +50,6 @@ static void close_no_listener(struct gw_listener *listener)
     (void)listener;
 }
 
-static const char *no_address(const struct gw_listener *listener)
-{
-    (void)listener;
-    return "";
-}
-
 static enum gw_status dial_nobody(struct gw_transport *transport,
                                   const char *address,
                                   const struct gw_hello *hello,
@@ -84,7 +78,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .close = close_nothing,
     .listen = listen_nowhere,
     .close_listener = close_no_listener,
-    .listener_address = no_address,
+    .listener_address = gw_listener_address,
     .dial = dial_nobody,
     .kick = no_link,
     .close_link = no_link,

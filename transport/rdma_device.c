@@ -277,10 +277,11 @@ static void end_links(struct gw_rdma *rdma,
 static void end_listeners(struct gw_rdma *rdma, const struct ibv_device *device)
 {
     for (struct gw_listener *one = rdma->listeners; one; one = one->next) {
-        if (!is_on(one->id, device))
+        struct gw_rdma_listener *its = gw_rdma_listener_of(one);
+        if (!is_on(its->id, device))
             continue;
-        rdma_destroy_id(one->id);
-        one->id = NULL;
+        rdma_destroy_id(its->id);
+        its->id = NULL;
         gw_log_warn(rdma->base.loop->log,
                     "does not listen on %s over RDMA any more: its device was "
                     "taken away",

@@ -356,11 +356,11 @@ static int accept_id(struct gw_rdma_link *link, uint64_t incarnation)
     return rdma_accept(link->id, &param);
 }
 
-static void accept_request(struct gw_listener *listener,
+static void accept_request(struct gw_rdma_listener *listener,
                            struct rdma_cm_id *id,
                            const struct greeting *greeting)
 {
-    struct gw_rdma *rdma = listener->rdma;
+    struct gw_rdma *rdma = gw_rdma_of(listener->base.transport);
     uint8_t ours[8];
     gw_put_u32(ours, PRIVATE_MAGIC);
     gw_put_u32(ours + 4, GW_RDMA_VERSION);
@@ -381,7 +381,7 @@ static void accept_request(struct gw_listener *listener,
     const struct sockaddr *peer = rdma_get_peer_addr(id);
     link->id = id;
     id->context = link;
-    gw_life_accept(&link->life, listener);
+    gw_life_accept(&link->life, &listener->base);
     gw_address_name(peer,
                     peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                 : sizeof(struct sockaddr_in),
@@ -461,7 +461,7 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
     enum rdma_cm_event_type type = event->event;
     int number = event->status;
     struct greeting greeting = {.n = 0};
-    struct gw_listener *listener =
+    struct gw_rdma_listener *listener =
         event->listen_id ? event->listen_id->context : NULL;
     struct ibv_context *theirs = id->verbs;
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST &&

@@ -15,11 +15,6 @@
 
 const struct gw_transport_ops gw_shm_transport;
 
-static struct gw_shm *shm_of(struct gw_transport *transport)
-{
-    return GW_CONTAINER(transport, struct gw_shm, base);
-}
-
 /* ---- the transport ---- */
 
 /* The last handle to close takes the transport with it. */
@@ -73,7 +68,7 @@ void gw_shm_unfence(struct gw_shm *shm)
 
 static void close_shm(struct gw_transport *transport)
 {
-    struct gw_shm *shm = shm_of(transport);
+    struct gw_shm *shm = gw_shm_of(transport);
     while (shm->listeners)
         close_listener(shm->listeners);
     gw_lives_close(&shm->lives);
@@ -90,7 +85,7 @@ static void close_shm(struct gw_transport *transport)
 
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 {
-    struct gw_shm *shm = shm_of(transport);
+    struct gw_shm *shm = gw_shm_of(transport);
     if (memory->kind != GW_MEMORY_SHARED || memory->fd < 0 ||
         gw_shm_lent_at(shm, memory->base, memory->bytes))
         return;
@@ -103,7 +98,7 @@ static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 
 static void take_back(struct gw_transport *transport, void *base)
 {
-    struct gw_shm_lent **at = &shm_of(transport)->lent;
+    struct gw_shm_lent **at = &gw_shm_of(transport)->lent;
     while (*at && (*at)->memory.base != base)
         at = &(*at)->next;
     struct gw_shm_lent *lent = *at;
@@ -244,7 +239,7 @@ static enum gw_status dial(struct gw_transport *transport,
     enum gw_status status = gw_shm_place(address, &at, &bytes, error);
     if (status != GW_OK && status != GW_EUNREACHABLE)
         return status;
-    struct gw_shm_link *link = gw_shm_link_new(shm_of(transport));
+    struct gw_shm_link *link = gw_shm_link_new(gw_shm_of(transport));
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
     gw_put_u32(link->hello, GW_SHM_HELLO);
@@ -260,19 +255,19 @@ static enum gw_status dial(struct gw_transport *transport,
 
 static void on_listener_closed(uv_handle_t *handle)
 {
-    struct gw_listener *listener = handle->data;
-    struct gw_shm *shm = listener->shm;
+    struct gw_shm_listener *listener = handle->data;
+    struct gw_shm *shm = gw_shm_of(listener->base.transport);
     close(listener->fd);
     free(listener);
     gw_shm_handle_gone(shm);
 }
 
-static void close_listener(struct gw_listener *listener)
+static void close_listener(struct gw_listener *base)
 {
-    *listener->back = listener->next;
-    if (listener->next)
-        listener->next->back = listener->back;
-    gw_timer_stop(listener->shm->base.loop, &listener->rest);
+    struct gw_shm_listener *listener =
+        GW_CONTAINER(base, struct gw_shm_listener, base);
+    gw_listener_leave(base);
+    gw_timer_stop(listener->base.transport->loop, &listener->rest);
     uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
 }
 
@@ -285,16 +280,16 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
 
 static void on_rested(struct gw_timer *timer)
 {
-    struct gw_listener *listener = timer->owner;
+    struct gw_shm_listener *listener = timer->owner;
     uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
 }
 
-void gw_shm_rest(struct gw_listener *listener)
+void gw_shm_rest(struct gw_shm_listener *listener)
 {
     uv_poll_stop(&listener->poll);
     listener->rest.fire = on_rested;
     listener->rest.owner = listener;
-    gw_timer_start(listener->shm->base.loop, &listener->rest, REST_US);
+    gw_timer_start(listener->base.transport->loop, &listener->rest, REST_US);
 }
 
 /* "HOST:0" gets a name that nobody guesses by chance. */
@@ -346,29 +341,26 @@ static enum gw_status listen_shm(struct gw_transport *transport,
                                  struct gw_listener **listener_p,
                                  struct gw_error *error)
 {
-    struct gw_shm *shm = shm_of(transport);
-    struct gw_listener *listener = calloc(1, sizeof *listener);
+    struct gw_shm *shm = gw_shm_of(transport);
+    struct gw_shm_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
-    name_listener(shm, address, listener->address);
-    enum gw_status status = bind_name(listener->address, &listener->fd, error);
+    name_listener(shm, address, listener->base.address);
+    enum gw_status status =
+        bind_name(listener->base.address, &listener->fd, error);
     if (status != GW_OK)
         goto free_listener;
     if (uv_poll_init(shm->uv, &listener->poll, listener->fd) != 0) {
         status = gw_fail(error, GW_EIO, "cannot watch %s", address);
         goto close_socket;
     }
-    listener->shm = shm;
-    listener->acceptor = acceptor;
+    listener->base.transport = transport;
+    listener->base.acceptor = acceptor;
     listener->poll.data = listener;
-    listener->next = shm->listeners;
-    if (listener->next)
-        listener->next->back = &listener->next;
-    listener->back = &shm->listeners;
-    shm->listeners = listener;
+    gw_listener_enter(&shm->listeners, &listener->base);
     shm->handles++;
     uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
-    *listener_p = listener;
+    *listener_p = &listener->base;
     return GW_OK;
 
 close_socket:
@@ -376,11 +368,6 @@ close_socket:
 free_listener:
     free(listener);
     return status;
-}
-
-static const char *listener_address(const struct gw_listener *listener)
-{
-    return listener->address;
 }
 
 const struct gw_transport_ops gw_shm_transport = {
@@ -393,7 +380,7 @@ const struct gw_transport_ops gw_shm_transport = {
     .close = close_shm,
     .listen = listen_shm,
     .close_listener = close_listener,
-    .listener_address = listener_address,
+    .listener_address = gw_listener_address,
     .dial = dial,
     .kick = kick,
     .close_link = close_link,

@@ -190,14 +190,11 @@ struct gw_shm_link {
     uint8_t hello[GW_SHM_HELLO_BYTES];
 };
 
-struct gw_listener {
-    struct gw_shm *shm;
-    struct gw_acceptor *acceptor;
+struct gw_shm_listener {
+    struct gw_listener base;
     int fd;
     uv_poll_t poll;
     struct gw_timer rest; /* while there are no descriptors */
-    struct gw_listener *next, **back;
-    char address[GW_ADDRESS_MAX];
 };
 
 /* Memory of ours that peers may map. */
@@ -223,6 +220,11 @@ struct gw_shm {
     struct gw_shm_map *maps;
 };
 
+static inline struct gw_shm *gw_shm_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_shm, base);
+}
+
 static inline struct gw_shm_link *gw_shm_link_of(struct gw_link *link)
 {
     return GW_CONTAINER(link, struct gw_shm_link, base);
@@ -242,7 +244,8 @@ enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd);
 
 /* Lets go of what fenced links have kept, where that is over. */
 void gw_shm_unfence(struct gw_shm *shm);
-void gw_shm_rest(struct gw_listener *listener); /* accepts none for a moment */
+void gw_shm_rest(
+    struct gw_shm_listener *listener); /* accepts none for a moment */
 void gw_shm_handle_gone(struct gw_shm *shm);
 
 /* ---- shm_host.c ---- */
@@ -266,7 +269,7 @@ void gw_shm_name_peer(int fd, char text[GW_ADDRESS_MAX]);
 /* ---- shm_login.c ---- */
 
 void gw_shm_dial(struct gw_shm_link *link);
-void gw_shm_accept(struct gw_listener *listener);
+void gw_shm_accept(struct gw_shm_listener *listener);
 void gw_shm_got_hello(struct gw_shm_link *link,
                       const uint8_t *bytes,
                       size_t n,

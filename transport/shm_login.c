@@ -137,9 +137,9 @@ void gw_shm_got_hello(struct gw_shm_link *link,
         gw_life_drop(&link->life);
 }
 
-void gw_shm_accept(struct gw_listener *listener)
+void gw_shm_accept(struct gw_shm_listener *listener)
 {
-    struct gw_shm *shm = listener->shm;
+    struct gw_shm *shm = gw_shm_of(listener->base.transport);
     char remote[GW_ADDRESS_MAX];
     int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
@@ -160,7 +160,7 @@ void gw_shm_accept(struct gw_listener *listener)
         close(fd);
         return;
     }
-    gw_life_accept(&link->life, listener);
+    gw_life_accept(&link->life, &listener->base);
     snprintf(link->base.remote, sizeof link->base.remote, "%s", remote);
     if (gw_shm_adopt(link, fd) != GW_OK) {
         close(fd);

@@ -14,14 +14,6 @@
 /* Time for a login. */
 #define LOGIN_US 5000000
 
-struct gw_listener {
-    struct gw_transport *transport;
-    struct gw_sim_process *process;
-    struct gw_acceptor *acceptor;
-    struct gw_listener *next, **back;
-    char address[GW_ADDRESS_MAX];
-};
-
 struct gw_sim_transport_state {
     struct gw_transport base;
     struct gw_sim_process *process;
@@ -182,7 +174,7 @@ static void hear_knock(struct gw_sim_event *event)
     }
     struct answer *answer = new_answer(knock);
     struct gw_sim_link *end =
-        gw_sim_link_new(listener->process, listener->transport);
+        gw_sim_link_new(process_of(listener->transport), listener->transport);
     snprintf(end->base.remote, sizeof end->base.remote, "%.60s",
              answer->note.to->name);
     enum gw_status status = gw_link_judge(&end->base, listener->acceptor,
@@ -202,7 +194,7 @@ static void knock_comes(struct gw_sim_event *event)
     const struct knock *knock = event->owner;
     const struct gw_listener *listener =
         find_listener(knock->note.to, knock->address);
-    event->process = listener ? listener->process : NULL;
+    event->process = listener ? process_of(listener->transport) : NULL;
     event->run = hear_knock;
     gw_sim_deliver(event);
 }
@@ -300,8 +292,7 @@ static enum gw_status listen_sim(struct gw_transport *transport,
                                  struct gw_listener **listener_p,
                                  struct gw_error *error)
 {
-    struct gw_sim_process *process = process_of(transport);
-    struct gw_sim_host *host = process->host;
+    struct gw_sim_host *host = process_of(transport)->host;
     const char *port = strrchr(address, ':');
     char whole[GW_ADDRESS_MAX];
     if (!port)
@@ -318,29 +309,17 @@ static enum gw_status listen_sim(struct gw_transport *transport,
     struct gw_listener *listener = calloc(1, sizeof *listener);
     assert(listener);
     listener->transport = transport;
-    listener->process = process;
     listener->acceptor = acceptor;
     snprintf(listener->address, sizeof listener->address, "%s", whole);
-    listener->next = host->listeners;
-    if (listener->next)
-        listener->next->back = &listener->next;
-    listener->back = &host->listeners;
-    host->listeners = listener;
+    gw_listener_enter(&host->listeners, listener);
     *listener_p = listener;
     return GW_OK;
 }
 
 static void close_listener(struct gw_listener *listener)
 {
-    *listener->back = listener->next;
-    if (listener->next)
-        listener->next->back = listener->back;
+    gw_listener_leave(listener);
     free(listener);
-}
-
-static const char *listener_address(const struct gw_listener *listener)
-{
-    return listener->address;
 }
 
 static enum gw_status open_sim(struct gw_loop *loop,
@@ -386,7 +365,7 @@ const struct gw_transport_ops gw_sim_transport = {
     .close = close_sim,
     .listen = listen_sim,
     .close_listener = close_listener,
-    .listener_address = listener_address,
+    .listener_address = gw_listener_address,
     .dial = dial,
     .kick = gw_sim_link_kick,
     .close_link = gw_sim_link_close,

@@ -15,11 +15,6 @@
 
 const struct gw_transport_ops gw_tcp_transport;
 
-static struct gw_tcp *tcp_of(struct gw_transport *transport)
-{
-    return GW_CONTAINER(transport, struct gw_tcp, base);
-}
-
 static enum gw_status probe(char *why, size_t why_bytes)
 {
     snprintf(why, why_bytes, "always there");
@@ -122,7 +117,7 @@ static void close_listener(struct gw_listener *listener);
 
 static void close_tcp(struct gw_transport *transport)
 {
-    struct gw_tcp *tcp = tcp_of(transport);
+    struct gw_tcp *tcp = gw_tcp_of(transport);
     while (tcp->listeners)
         close_listener(tcp->listeners);
     gw_lives_close(&tcp->lives);
@@ -276,7 +271,7 @@ static enum gw_status dial(struct gw_transport *transport,
     enum gw_status status = gw_tcp_check(address, error);
     if (status != GW_OK)
         return status;
-    struct gw_tcp_link *link = gw_tcp_link_new(tcp_of(transport));
+    struct gw_tcp_link *link = gw_tcp_link_new(gw_tcp_of(transport));
     if (!link)
         return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
     link->base.local = gw_tcp_is_local(address);
@@ -292,19 +287,19 @@ static enum gw_status dial(struct gw_transport *transport,
 
 static void on_listener_closed(uv_handle_t *handle)
 {
-    struct gw_listener *listener = handle->data;
-    struct gw_tcp *tcp = listener->tcp;
+    struct gw_tcp_listener *listener = handle->data;
+    struct gw_tcp *tcp = gw_tcp_of(listener->base.transport);
     close(listener->fd);
     free(listener);
     handle_gone(tcp);
 }
 
-static void close_listener(struct gw_listener *listener)
+static void close_listener(struct gw_listener *base)
 {
-    *listener->back = listener->next;
-    if (listener->next)
-        listener->next->back = listener->back;
-    gw_timer_stop(listener->tcp->base.loop, &listener->rest);
+    struct gw_tcp_listener *listener =
+        GW_CONTAINER(base, struct gw_tcp_listener, base);
+    gw_listener_leave(base);
+    gw_timer_stop(listener->base.transport->loop, &listener->rest);
     gw_tcp_local_remove(&listener->file);
     uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
 }
@@ -318,16 +313,16 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
 
 static void on_rested(struct gw_timer *timer)
 {
-    struct gw_listener *listener = timer->owner;
+    struct gw_tcp_listener *listener = timer->owner;
     uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
 }
 
-void gw_tcp_rest(struct gw_listener *listener)
+void gw_tcp_rest(struct gw_tcp_listener *listener)
 {
     uv_poll_stop(&listener->poll);
     listener->rest.fire = on_rested;
     listener->rest.owner = listener;
-    gw_timer_start(listener->tcp->base.loop, &listener->rest, REST_US);
+    gw_timer_start(listener->base.transport->loop, &listener->rest, REST_US);
 }
 
 static enum gw_status
@@ -369,8 +364,8 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
                                  struct gw_listener **listener_p,
                                  struct gw_error *error)
 {
-    struct gw_tcp *tcp = tcp_of(transport);
-    struct gw_listener *listener = calloc(1, sizeof *listener);
+    struct gw_tcp *tcp = gw_tcp_of(transport);
+    struct gw_tcp_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
     enum gw_status status =
@@ -384,18 +379,14 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
         status = gw_fail(error, GW_EIO, "cannot watch %s", address);
         goto close_socket;
     }
-    listener->tcp = tcp;
-    listener->acceptor = acceptor;
+    listener->base.transport = transport;
+    listener->base.acceptor = acceptor;
     listener->poll.data = listener;
-    gw_tcp_name(listener->fd, 0, listener->address);
-    listener->next = tcp->listeners;
-    if (listener->next)
-        listener->next->back = &listener->next;
-    listener->back = &tcp->listeners;
-    tcp->listeners = listener;
+    gw_tcp_name(listener->fd, 0, listener->base.address);
+    gw_listener_enter(&tcp->listeners, &listener->base);
     tcp->handles++;
     uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
-    *listener_p = listener;
+    *listener_p = &listener->base;
     return GW_OK;
 
 close_socket:
@@ -404,11 +395,6 @@ close_socket:
 free_listener:
     free(listener);
     return status;
-}
-
-static const char *listener_address(const struct gw_listener *listener)
-{
-    return listener->address;
 }
 
 const struct gw_transport_ops gw_tcp_transport = {
@@ -420,7 +406,7 @@ const struct gw_transport_ops gw_tcp_transport = {
     .close = close_tcp,
     .listen = listen_tcp,
     .close_listener = close_listener,
-    .listener_address = listener_address,
+    .listener_address = gw_listener_address,
     .dial = dial,
     .kick = kick,
     .close_link = close_link,

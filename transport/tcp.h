@@ -100,15 +100,12 @@ struct gw_tcp_link {
     struct gw_tcp_out out;
 };
 
-struct gw_listener {
-    struct gw_tcp *tcp;
-    struct gw_acceptor *acceptor;
+struct gw_tcp_listener {
+    struct gw_listener base;
     int fd;
     struct gw_tcp_file file;
     uv_poll_t poll;
     struct gw_timer rest; /* while there are no descriptors */
-    struct gw_listener *next, **back;
-    char address[GW_ADDRESS_MAX];
 };
 
 struct gw_tcp {
@@ -122,6 +119,11 @@ struct gw_tcp {
     unsigned handles;         /* open libuv handles that point here */
     struct gw_own_places own; /* to dial from */
 };
+
+static inline struct gw_tcp *gw_tcp_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_tcp, base);
+}
 
 static inline struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link)
 {
@@ -140,7 +142,8 @@ enum gw_status gw_tcp_adopt(struct gw_tcp_link *link, int fd);
 void gw_tcp_watch(struct gw_tcp_link *link);
 void gw_tcp_release(struct gw_link *base);
 void gw_tcp_let_go(struct gw_tcp_link *link);
-void gw_tcp_rest(struct gw_listener *listener); /* accepts none for a moment */
+void gw_tcp_rest(
+    struct gw_tcp_listener *listener); /* accepts none for a moment */
 
 /* tcp_address.c */
 /* Whether it reads as an address; looks no name up. GW_EINVAL. */
@@ -182,7 +185,7 @@ void gw_tcp_dial(struct gw_tcp_link *link);
 int gw_tcp_goes_on(struct gw_link *base); /* with the next address */
 void gw_tcp_connect(struct gw_tcp_link *link);
 void gw_tcp_connected(struct gw_tcp_link *link);
-void gw_tcp_accept(struct gw_listener *listener);
+void gw_tcp_accept(struct gw_tcp_listener *listener);
 void gw_tcp_greet(struct gw_tcp_link *link);
 
 /* tcp_read.c and tcp_write.c */

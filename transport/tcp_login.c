@@ -215,9 +215,9 @@ static void refuse_user(struct gw_tcp *tcp, int fd)
     close(fd);
 }
 
-void gw_tcp_accept(struct gw_listener *listener)
+void gw_tcp_accept(struct gw_tcp_listener *listener)
 {
-    struct gw_tcp *tcp = listener->tcp;
+    struct gw_tcp *tcp = gw_tcp_of(listener->base.transport);
     int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         /* out of descriptors the poll would come back at once, for ever */
@@ -240,7 +240,7 @@ void gw_tcp_accept(struct gw_listener *listener)
     }
     link->base.local = local;
     gw_tcp_name(fd, 1, link->base.remote);
-    gw_life_accept(&link->life, listener);
+    gw_life_accept(&link->life, &listener->base);
     if (gw_tcp_adopt(link, fd) != GW_OK) {
         gw_life_drop(&link->life);
         return;

@@ -156,6 +156,27 @@ enum gw_status gw_transport_takes_host(struct gw_transport *transport,
     return GW_EUNSUPPORTED;
 }
 
+void gw_listener_enter(struct gw_listener **list, struct gw_listener *listener)
+{
+    listener->next = *list;
+    if (listener->next)
+        listener->next->back = &listener->next;
+    listener->back = list;
+    *list = listener;
+}
+
+void gw_listener_leave(struct gw_listener *listener)
+{
+    *listener->back = listener->next;
+    if (listener->next)
+        listener->next->back = listener->back;
+}
+
+const char *gw_listener_address(const struct gw_listener *listener)
+{
+    return listener->address;
+}
+
 void gw_transport_refused(struct gw_transport *transport,
                           const char *remote,
                           const char *why)

@@ -39,7 +39,6 @@
 #define GW_ADDRESSES_MAX 512
 
 struct gw_link;
-struct gw_listener;
 struct gw_transport;
 
 /*
@@ -109,6 +108,14 @@ struct gw_link {
     uint64_t heard_us; /* when bytes last came in */
     uint64_t sent_us;  /* when bytes last went out */
     char remote[GW_ADDRESS_MAX];
+};
+
+/* What every transport's listener begins with. */
+struct gw_listener {
+    struct gw_transport *transport;
+    struct gw_acceptor *acceptor;
+    struct gw_listener *next, **back; /* where its transport looks for it */
+    char address[GW_ADDRESS_MAX];
 };
 
 struct gw_transport_config {
@@ -308,6 +315,12 @@ enum gw_status gw_transport_takes_host(struct gw_transport *transport,
                                        enum gw_memory_kind kind,
                                        char *why,
                                        size_t why_bytes);
+
+/* For transports: a listener's place in a list, which begins with the newest,
+   and its address. */
+void gw_listener_enter(struct gw_listener **list, struct gw_listener *listener);
+void gw_listener_leave(struct gw_listener *listener);
+const char *gw_listener_address(const struct gw_listener *listener);
 
 /* For transports: a stranger did not get a link; one line, as many as a person
    can read. */
