@@ -5,6 +5,8 @@ libtransport_a_SOURCES = \
 	%D%/channel.c \
 	%D%/channel.h \
 	%D%/disk_posix.c \
+	%D%/door.c \
+	%D%/door.h \
 	%D%/heap.c \
 	%D%/heap.h \
 	%D%/interface.c \

@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define REST_US 100000
 
 const struct gw_transport_ops gw_shm_transport;
 
 /* ---- the transport ---- */
 
 /* The last handle to close takes the transport with it. */
-void gw_shm_handle_gone(struct gw_shm *shm)
+void gw_shm_handle_gone(struct gw_transport *transport)
 {
+    struct gw_shm *shm = gw_shm_of(transport);
     if (--shm->handles == 0)
         free(shm);
 }
@@ -80,7 +80,7 @@ static void close_shm(struct gw_transport *transport)
         free(lent);
     }
     gw_shm_poll_close(shm);
-    gw_shm_handle_gone(shm);
+    gw_shm_handle_gone(&shm->base);
 }
 
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)
@@ -132,7 +132,7 @@ static void free_link(struct gw_shm_link *link)
     gw_shm_area_drop(link);
     free(link->in.message);
     free(link);
-    gw_shm_handle_gone(shm);
+    gw_shm_handle_gone(&shm->base);
 }
 
 static void on_link_closed(uv_handle_t *handle)
@@ -253,43 +253,9 @@ static enum gw_status dial(struct gw_transport *transport,
 
 /* ---- listeners ---- */
 
-static void on_listener_closed(uv_handle_t *handle)
-{
-    struct gw_shm_listener *listener = handle->data;
-    struct gw_shm *shm = gw_shm_of(listener->base.transport);
-    close(listener->fd);
-    free(listener);
-    gw_shm_handle_gone(shm);
-}
-
 static void close_listener(struct gw_listener *base)
 {
-    struct gw_shm_listener *listener =
-        GW_CONTAINER(base, struct gw_shm_listener, base);
-    gw_listener_leave(base);
-    gw_timer_stop(listener->base.transport->loop, &listener->rest);
-    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
-}
-
-static void on_acceptable(uv_poll_t *poll, int status, int events)
-{
-    (void)events;
-    if (status == 0)
-        gw_shm_accept(poll->data);
-}
-
-static void on_rested(struct gw_timer *timer)
-{
-    struct gw_shm_listener *listener = timer->owner;
-    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
-}
-
-void gw_shm_rest(struct gw_shm_listener *listener)
-{
-    uv_poll_stop(&listener->poll);
-    listener->rest.fire = on_rested;
-    listener->rest.owner = listener;
-    gw_timer_start(listener->base.transport->loop, &listener->rest, REST_US);
+    gw_door_close(GW_CONTAINER(base, struct gw_door, base));
 }
 
 /* "HOST:0" gets a name that nobody guesses by chance. */
@@ -342,31 +308,27 @@ static enum gw_status listen_shm(struct gw_transport *transport,
                                  struct gw_error *error)
 {
     struct gw_shm *shm = gw_shm_of(transport);
-    struct gw_shm_listener *listener = calloc(1, sizeof *listener);
-    if (!listener)
+    struct gw_door *door = calloc(1, sizeof *door);
+    if (!door)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
-    name_listener(shm, address, listener->base.address);
-    enum gw_status status =
-        bind_name(listener->base.address, &listener->fd, error);
+    name_listener(shm, address, door->base.address);
+    enum gw_status status = bind_name(door->base.address, &door->fd, error);
     if (status != GW_OK)
-        goto free_listener;
-    if (uv_poll_init(shm->uv, &listener->poll, listener->fd) != 0) {
-        status = gw_fail(error, GW_EIO, "cannot watch %s", address);
+        goto free_door;
+    door->base.transport = transport;
+    door->base.acceptor = acceptor;
+    status = gw_door_open(door, &shm->listeners, gw_shm_accept,
+                          gw_shm_handle_gone, error);
+    if (status != GW_OK)
         goto close_socket;
-    }
-    listener->base.transport = transport;
-    listener->base.acceptor = acceptor;
-    listener->poll.data = listener;
-    gw_listener_enter(&shm->listeners, &listener->base);
     shm->handles++;
-    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
-    *listener_p = &listener->base;
+    *listener_p = &door->base;
     return GW_OK;
 
 close_socket:
-    close(listener->fd);
-free_listener:
-    free(listener);
+    close(door->fd);
+free_door:
+    free(door);
     return status;
 }
 

@@ -33,6 +33,7 @@
 #include <sys/un.h>
 #include <uv.h>
 
+#include "transport/door.h"
 #include "transport/life.h"
 #include "transport/loop_uv.h"
 #include "transport/transport.h"
@@ -190,13 +191,6 @@ struct gw_shm_link {
     uint8_t hello[GW_SHM_HELLO_BYTES];
 };
 
-struct gw_shm_listener {
-    struct gw_listener base;
-    int fd;
-    uv_poll_t poll;
-    struct gw_timer rest; /* while there are no descriptors */
-};
-
 /* Memory of ours that peers may map. */
 struct gw_shm_lent {
     struct gw_memory memory;
@@ -244,9 +238,7 @@ enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd);
 
 /* Lets go of what fenced links have kept, where that is over. */
 void gw_shm_unfence(struct gw_shm *shm);
-void gw_shm_rest(
-    struct gw_shm_listener *listener); /* accepts none for a moment */
-void gw_shm_handle_gone(struct gw_shm *shm);
+void gw_shm_handle_gone(struct gw_transport *transport);
 
 /* ---- shm_host.c ---- */
 
@@ -269,7 +261,7 @@ void gw_shm_name_peer(int fd, char text[GW_ADDRESS_MAX]);
 /* ---- shm_login.c ---- */
 
 void gw_shm_dial(struct gw_shm_link *link);
-void gw_shm_accept(struct gw_shm_listener *listener);
+void gw_shm_accept(struct gw_door *door, int fd);
 void gw_shm_got_hello(struct gw_shm_link *link,
                       const uint8_t *bytes,
                       size_t n,

@@ -137,17 +137,10 @@ void gw_shm_got_hello(struct gw_shm_link *link,
         gw_life_drop(&link->life);
 }
 
-void gw_shm_accept(struct gw_shm_listener *listener)
+void gw_shm_accept(struct gw_door *door, int fd)
 {
-    struct gw_shm *shm = gw_shm_of(listener->base.transport);
+    struct gw_shm *shm = gw_shm_of(door->base.transport);
     char remote[GW_ADDRESS_MAX];
-    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-        /* out of descriptors the poll would come back at once, for ever */
-        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-            gw_shm_rest(listener);
-        return;
-    }
     gw_shm_name_peer(fd, remote);
     if (!gw_shm_may(fd)) {
         gw_transport_refused(&shm->base, remote, "it is another user's");
@@ -160,7 +153,7 @@ void gw_shm_accept(struct gw_shm_listener *listener)
         close(fd);
         return;
     }
-    gw_life_accept(&link->life, &listener->base);
+    gw_life_accept(&link->life, &door->base);
     snprintf(link->base.remote, sizeof link->base.remote, "%s", remote);
     if (gw_shm_adopt(link, fd) != GW_OK) {
         close(fd);

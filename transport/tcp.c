@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define REST_US 100000
 
 const struct gw_transport_ops gw_tcp_transport;
 
@@ -102,15 +101,17 @@ static enum gw_status open_tcp(struct gw_loop *loop,
 }
 
 /* The last handle to close takes the transport with it. */
-static void handle_gone(struct gw_tcp *tcp)
+static void handle_gone(struct gw_transport *transport)
 {
+    struct gw_tcp *tcp = gw_tcp_of(transport);
     if (--tcp->handles == 0)
         free(tcp);
 }
 
 static void on_own_handle_closed(uv_handle_t *handle)
 {
-    handle_gone(handle->data);
+    struct gw_tcp *tcp = handle->data;
+    handle_gone(&tcp->base);
 }
 
 static void close_listener(struct gw_listener *listener);
@@ -147,7 +148,7 @@ static void free_link(struct gw_tcp_link *link)
     free(link->found);
     free(link->in.message);
     free(link);
-    handle_gone(tcp);
+    handle_gone(&tcp->base);
 }
 
 static void on_link_closed(uv_handle_t *handle)
@@ -285,44 +286,11 @@ static enum gw_status dial(struct gw_transport *transport,
 
 /* ---- listeners ---- */
 
-static void on_listener_closed(uv_handle_t *handle)
-{
-    struct gw_tcp_listener *listener = handle->data;
-    struct gw_tcp *tcp = gw_tcp_of(listener->base.transport);
-    close(listener->fd);
-    free(listener);
-    handle_gone(tcp);
-}
-
 static void close_listener(struct gw_listener *base)
 {
-    struct gw_tcp_listener *listener =
-        GW_CONTAINER(base, struct gw_tcp_listener, base);
-    gw_listener_leave(base);
-    gw_timer_stop(listener->base.transport->loop, &listener->rest);
+    struct gw_tcp_listener *listener = gw_tcp_listener_of(base);
     gw_tcp_local_remove(&listener->file);
-    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
-}
-
-static void on_acceptable(uv_poll_t *poll, int status, int events)
-{
-    (void)events;
-    if (status == 0)
-        gw_tcp_accept(poll->data);
-}
-
-static void on_rested(struct gw_timer *timer)
-{
-    struct gw_tcp_listener *listener = timer->owner;
-    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
-}
-
-void gw_tcp_rest(struct gw_tcp_listener *listener)
-{
-    uv_poll_stop(&listener->poll);
-    listener->rest.fire = on_rested;
-    listener->rest.owner = listener;
-    gw_timer_start(listener->base.transport->loop, &listener->rest, REST_US);
+    gw_door_close(&listener->door);
 }
 
 static enum gw_status
@@ -368,30 +336,28 @@ static enum gw_status listen_tcp(struct gw_transport *transport,
     struct gw_tcp_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
+    struct gw_door *door = &listener->door;
     enum gw_status status =
         gw_tcp_is_local(address)
-            ? gw_tcp_local_listen(address, BACKLOG, &listener->fd,
-                                  &listener->file, error)
-            : bind_port(address, &listener->fd, error);
+            ? gw_tcp_local_listen(address, BACKLOG, &door->fd, &listener->file,
+                                  error)
+            : bind_port(address, &door->fd, error);
     if (status != GW_OK)
         goto free_listener;
-    if (uv_poll_init(tcp->uv, &listener->poll, listener->fd) != 0) {
-        status = gw_fail(error, GW_EIO, "cannot watch %s", address);
+    door->base.transport = transport;
+    door->base.acceptor = acceptor;
+    gw_tcp_name(door->fd, 0, door->base.address);
+    status =
+        gw_door_open(door, &tcp->listeners, gw_tcp_accept, handle_gone, error);
+    if (status != GW_OK)
         goto close_socket;
-    }
-    listener->base.transport = transport;
-    listener->base.acceptor = acceptor;
-    listener->poll.data = listener;
-    gw_tcp_name(listener->fd, 0, listener->base.address);
-    gw_listener_enter(&tcp->listeners, &listener->base);
     tcp->handles++;
-    uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
-    *listener_p = &listener->base;
+    *listener_p = &door->base;
     return GW_OK;
 
 close_socket:
     gw_tcp_local_remove(&listener->file);
-    close(listener->fd);
+    close(door->fd);
 free_listener:
     free(listener);
     return status;

@@ -21,6 +21,7 @@
 #include <uv.h>
 
 #include "transport/address.h"
+#include "transport/door.h"
 #include "transport/interface.h"
 #include "transport/life.h"
 #include "transport/loop_uv.h"
@@ -101,11 +102,8 @@ struct gw_tcp_link {
 };
 
 struct gw_tcp_listener {
-    struct gw_listener base;
-    int fd;
+    struct gw_door door;
     struct gw_tcp_file file;
-    uv_poll_t poll;
-    struct gw_timer rest; /* while there are no descriptors */
 };
 
 struct gw_tcp {
@@ -125,6 +123,12 @@ static inline struct gw_tcp *gw_tcp_of(struct gw_transport *transport)
     return GW_CONTAINER(transport, struct gw_tcp, base);
 }
 
+static inline struct gw_tcp_listener *
+gw_tcp_listener_of(struct gw_listener *listener)
+{
+    return GW_CONTAINER(listener, struct gw_tcp_listener, door.base);
+}
+
 static inline struct gw_tcp_link *gw_tcp_link_of(struct gw_link *link)
 {
     return GW_CONTAINER(link, struct gw_tcp_link, base);
@@ -142,8 +146,6 @@ enum gw_status gw_tcp_adopt(struct gw_tcp_link *link, int fd);
 void gw_tcp_watch(struct gw_tcp_link *link);
 void gw_tcp_release(struct gw_link *base);
 void gw_tcp_let_go(struct gw_tcp_link *link);
-void gw_tcp_rest(
-    struct gw_tcp_listener *listener); /* accepts none for a moment */
 
 /* tcp_address.c */
 /* Whether it reads as an address; looks no name up. GW_EINVAL. */
@@ -185,7 +187,7 @@ void gw_tcp_dial(struct gw_tcp_link *link);
 int gw_tcp_goes_on(struct gw_link *base); /* with the next address */
 void gw_tcp_connect(struct gw_tcp_link *link);
 void gw_tcp_connected(struct gw_tcp_link *link);
-void gw_tcp_accept(struct gw_tcp_listener *listener);
+void gw_tcp_accept(struct gw_door *door, int fd);
 void gw_tcp_greet(struct gw_tcp_link *link);
 
 /* tcp_read.c and tcp_write.c */

@@ -215,17 +215,10 @@ static void refuse_user(struct gw_tcp *tcp, int fd)
     close(fd);
 }
 
-void gw_tcp_accept(struct gw_tcp_listener *listener)
+void gw_tcp_accept(struct gw_door *door, int fd)
 {
-    struct gw_tcp *tcp = gw_tcp_of(listener->base.transport);
-    int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-        /* out of descriptors the poll would come back at once, for ever */
-        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-            gw_tcp_rest(listener);
-        return;
-    }
-    int local = listener->file.path[0] != '\0';
+    struct gw_tcp *tcp = gw_tcp_of(door->base.transport);
+    int local = gw_tcp_listener_of(&door->base)->file.path[0] != '\0';
     if (!local) {
         gw_socket_suit(fd);
     } else if (!gw_tcp_local_may(fd)) {
@@ -240,7 +233,7 @@ void gw_tcp_accept(struct gw_tcp_listener *listener)
     }
     link->base.local = local;
     gw_tcp_name(fd, 1, link->base.remote);
-    gw_life_accept(&link->life, &listener->base);
+    gw_life_accept(&link->life, &door->base);
     if (gw_tcp_adopt(link, fd) != GW_OK) {
         gw_life_drop(&link->life);
         return;
