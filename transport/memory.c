@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,4 +79,50 @@ void gw_memory_close(struct gw_memory *memory)
     if (memory->base && memory->fd >= 0)
         close(memory->fd);
     *memory = gw_memory_host(NULL, 0);
+}
+
+int gw_lent_add(struct gw_lent **list, const struct gw_memory *memory)
+{
+    struct gw_lent *lent = malloc(sizeof *lent);
+    if (!lent)
+        return 0;
+    *lent = (struct gw_lent){.memory = *memory, .next = *list};
+    *list = lent;
+    return 1;
+}
+
+static void take_out(struct gw_lent **at)
+{
+    struct gw_lent *lent = *at;
+    *at = lent->next;
+    free(lent);
+}
+
+int gw_lent_take(struct gw_lent **list,
+                 const void *base,
+                 struct gw_memory *memory_p)
+{
+    struct gw_lent **at = list;
+    while (*at && (*at)->memory.base != base)
+        at = &(*at)->next;
+    if (!*at)
+        return 0;
+    *memory_p = (*at)->memory;
+    take_out(at);
+    return 1;
+}
+
+const struct gw_memory *
+gw_lent_at(const struct gw_lent *list, const void *bytes, size_t n)
+{
+    for (const struct gw_lent *one = list; one; one = one->next)
+        if (gw_memory_holds(one->memory.base, one->memory.bytes, bytes, n))
+            return &one->memory;
+    return NULL;
+}
+
+void gw_lent_free(struct gw_lent **list)
+{
+    while (*list)
+        take_out(list);
 }

@@ -8,6 +8,7 @@
 #define GW_TRANSPORT_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "proto/status.h"
 
@@ -28,6 +29,14 @@ struct gw_memory {
 static inline int gw_memory_is_near(enum gw_memory_kind kind)
 {
     return kind == GW_MEMORY_HOST || kind == GW_MEMORY_SHARED;
+}
+
+/* Whether a range of memory has all of another one. */
+static inline int
+gw_memory_holds(const void *base, size_t bytes, const void *at, size_t n)
+{
+    uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
+    return from >= begin && n <= bytes && from - begin <= bytes - n;
 }
 
 static inline struct gw_memory gw_memory_host(void *base, size_t bytes)
@@ -57,5 +66,23 @@ int gw_memory_file(const char *name, size_t bytes);
 /* Whether a descriptor that another process has sent is such a one, of `bytes`
    at least. */
 int gw_memory_is_safe(int fd, size_t bytes);
+
+/* For transports: what was lent to one (lend, in transport.h), in a list that
+   is its own; NULL: nothing. */
+struct gw_lent {
+    struct gw_memory memory;
+    struct gw_lent *next;
+};
+
+/* 0: no memory. */
+int gw_lent_add(struct gw_lent **list, const struct gw_memory *memory);
+/* What begins at `base`, out of the list. 0: nothing does. */
+int gw_lent_take(struct gw_lent **list,
+                 const void *base,
+                 struct gw_memory *memory_p);
+/* What has all of these bytes, or NULL; the list's. */
+const struct gw_memory *
+gw_lent_at(const struct gw_lent *list, const void *bytes, size_t n);
+void gw_lent_free(struct gw_lent **list);
 
 #endif

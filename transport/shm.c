@@ -74,38 +74,24 @@ static void close_shm(struct gw_transport *transport)
     gw_lives_close(&shm->lives);
     while (shm->fenced)
         drop_fence(shm->fenced);
-    while (shm->lent) {
-        struct gw_shm_lent *lent = shm->lent;
-        shm->lent = lent->next;
-        free(lent);
-    }
+    gw_lent_free(&shm->lent);
     gw_shm_poll_close(shm);
     gw_shm_handle_gone(&shm->base);
 }
 
+/* Without memory for it: what lies there goes through the ring. */
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 {
     struct gw_shm *shm = gw_shm_of(transport);
-    if (memory->kind != GW_MEMORY_SHARED || memory->fd < 0 ||
-        gw_shm_lent_at(shm, memory->base, memory->bytes))
-        return;
-    struct gw_shm_lent *lent = calloc(1, sizeof *lent);
-    if (!lent)
-        return; /* what lies there goes through the ring */
-    *lent = (struct gw_shm_lent){.memory = *memory, .next = shm->lent};
-    shm->lent = lent;
+    if (memory->kind == GW_MEMORY_SHARED && memory->fd >= 0 &&
+        !gw_lent_at(shm->lent, memory->base, memory->bytes))
+        gw_lent_add(&shm->lent, memory);
 }
 
 static void take_back(struct gw_transport *transport, void *base)
 {
-    struct gw_shm_lent **at = &gw_shm_of(transport)->lent;
-    while (*at && (*at)->memory.base != base)
-        at = &(*at)->next;
-    struct gw_shm_lent *lent = *at;
-    if (!lent)
-        return;
-    *at = lent->next;
-    free(lent);
+    struct gw_memory memory;
+    gw_lent_take(&gw_shm_of(transport)->lent, base, &memory);
 }
 
 /* ---- links ---- */

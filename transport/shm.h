@@ -191,12 +191,6 @@ struct gw_shm_link {
     uint8_t hello[GW_SHM_HELLO_BYTES];
 };
 
-/* Memory of ours that peers may map. */
-struct gw_shm_lent {
-    struct gw_memory memory;
-    struct gw_shm_lent *next;
-};
-
 struct gw_shm {
     struct gw_transport base;
     int busy; /* as the config says */
@@ -210,7 +204,7 @@ struct gw_shm {
     struct gw_life *cursor;     /* the next that is looked at */
     struct gw_shm_link *fenced; /* over, but the peer may still be writing */
     struct gw_listener *listeners;
-    struct gw_shm_lent *lent;
+    struct gw_lent *lent; /* shared: peers may map it */
     struct gw_shm_map *maps;
 };
 
@@ -275,10 +269,6 @@ int gw_shm_area_make(struct gw_shm_link *link);
 /* Of one that a peer has sent; 0: it is not what it has to be. */
 int gw_shm_area_take(struct gw_shm_link *link, int fd);
 void gw_shm_area_drop(struct gw_shm_link *link);
-
-/* Memory that was lent and has all of a window, or NULL. */
-const struct gw_memory *
-gw_shm_lent_at(const struct gw_shm *shm, const void *base, size_t bytes);
 
 /* From now on the peer writes into this window by itself. */
 void gw_shm_grant(struct gw_shm_link *link, const struct gw_window *window);

@@ -69,22 +69,6 @@ void gw_shm_area_drop(struct gw_shm_link *link)
 
 /* ---- windows of ours ---- */
 
-static int holds(const void *base, size_t bytes, const void *at, size_t n)
-{
-    uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
-    return from >= begin && n <= bytes && from - begin <= bytes - n;
-}
-
-const struct gw_memory *
-gw_shm_lent_at(const struct gw_shm *shm, const void *base, size_t bytes)
-{
-    for (const struct gw_shm_lent *one = shm->lent; one; one = one->next)
-        if (one->memory.kind == GW_MEMORY_SHARED &&
-            holds(one->memory.base, one->memory.bytes, base, bytes))
-            return &one->memory;
-    return NULL;
-}
-
 /* Whether the peer has stopped writing into one of the windows, or into any. */
 static int has_stopped(const struct gw_shm_link *link, uint32_t window)
 {
