@@ -61,45 +61,31 @@ static void close_rdma(struct gw_transport *transport)
         next = one->next;
         gw_rdma_device_close(one);
     }
-    while (rdma->lent) {
-        struct gw_rdma_lent *lent = rdma->lent;
-        rdma->lent = lent->next;
-        free(lent);
-    }
+    gw_lent_free(&rdma->lent);
     gw_rdma_poll_close(rdma);
 }
 
+/* Without memory for it: its payloads are registered one by one. */
 static void lend(struct gw_transport *transport, const struct gw_memory *memory)
 {
     struct gw_rdma *rdma = gw_rdma_of(transport);
-    struct gw_rdma_lent *lent = calloc(1, sizeof *lent);
     int known = memory->bytes == 0;
-    for (struct gw_rdma_lent *one = rdma->lent; one; one = one->next)
+    for (const struct gw_lent *one = rdma->lent; one; one = one->next)
         known |= one->memory.base == memory->base;
-    if (!lent || known) {
-        free(lent); /* its payloads are registered one by one */
-        return;
-    }
-    *lent = (struct gw_rdma_lent){.memory = *memory, .next = rdma->lent};
-    rdma->lent = lent;
-    rdma->far += !gw_memory_is_near(memory->kind);
+    if (!known && gw_lent_add(&rdma->lent, memory))
+        rdma->far += !gw_memory_is_near(memory->kind);
 }
 
 static void take_back(struct gw_transport *transport, void *base)
 {
     struct gw_rdma *rdma = gw_rdma_of(transport);
-    struct gw_rdma_lent **at = &rdma->lent;
-    while (*at && (*at)->memory.base != base)
-        at = &(*at)->next;
-    struct gw_rdma_lent *lent = *at;
-    if (!lent)
+    struct gw_memory memory;
+    if (!gw_lent_take(&rdma->lent, base, &memory))
         return;
-    *at = lent->next;
     for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
         for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
-            gw_rdma_domain_unlend(of, lent);
-    rdma->far -= !gw_memory_is_near(lent->memory.kind);
-    free(lent);
+            gw_rdma_domain_unlend(of, &memory);
+    rdma->far -= !gw_memory_is_near(memory.kind);
 }
 
 /* ---- links ---- */

@@ -242,12 +242,6 @@ struct gw_rdma_listener {
     struct rdma_cm_id *id; /* NULL: its device is gone */
 };
 
-/* Memory that sends come from, as its owner has said. */
-struct gw_rdma_lent {
-    struct gw_memory memory;
-    struct gw_rdma_lent *next;
-};
-
 #define GW_RDMA_BUCKETS 256
 
 struct gw_rdma {
@@ -266,8 +260,8 @@ struct gw_rdma {
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
     uint32_t serial;
     struct gw_listener *listeners;
-    struct gw_rdma_lent *lent;
-    unsigned far; /* of those, out of this process's code's reach */
+    struct gw_lent *lent; /* sends come from it */
+    unsigned far;         /* of those, out of this process's code's reach */
 };
 
 static inline struct gw_rdma *gw_rdma_of(struct gw_transport *transport)
@@ -366,7 +360,7 @@ gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n);
 
 /* Memory that is not lent any more. */
 void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
-                           const struct gw_rdma_lent *lent);
+                           const struct gw_memory *lent);
 
 /*
  * Where a device counts from in memory of ours: the place in its first page, so

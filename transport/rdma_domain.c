@@ -83,27 +83,11 @@ static void done_register(struct gw_work *work)
     gw_rdma_handle_gone(rdma);
 }
 
-static int holds(const void *base, size_t bytes, const void *at, size_t n)
-{
-    uintptr_t begin = (uintptr_t)base, from = (uintptr_t)at;
-    return from >= begin && n <= bytes && from - begin <= bytes - n;
-}
-
-/* NULL: nobody has said what it is, so it is of this process alone. */
-static const struct gw_rdma_lent *
-find_lent(const struct gw_rdma *rdma, const void *bytes, size_t n)
-{
-    const struct gw_rdma_lent *one = rdma->lent;
-    while (one && !holds(one->memory.base, one->memory.bytes, bytes, n))
-        one = one->next;
-    return one;
-}
-
 int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at)
 {
-    const struct gw_rdma_lent *of =
-        rdma->far > 0 ? find_lent(rdma, at, 1) : NULL;
-    return of && !gw_memory_is_near(of->memory.kind);
+    const struct gw_memory *of =
+        rdma->far > 0 ? gw_lent_at(rdma->lent, at, 1) : NULL;
+    return of && !gw_memory_is_near(of->kind);
 }
 
 static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,
@@ -115,8 +99,9 @@ static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,
     if (!region)
         return NULL;
     struct gw_rdma *rdma = domain->device->rdma;
-    const struct gw_rdma_lent *lent = find_lent(rdma, base, bytes);
-    region->memory = lent ? lent->memory : gw_memory_host(base, bytes);
+    /* if nobody has said what it is, it is of this process alone */
+    const struct gw_memory *lent = gw_lent_at(rdma->lent, base, bytes);
+    region->memory = lent ? *lent : gw_memory_host(base, bytes);
     region->domain = domain;
     region->window = window;
     region->base = base;
@@ -190,11 +175,11 @@ int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
 /* ---- lent memory ---- */
 
 void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
-                           const struct gw_rdma_lent *lent)
+                           const struct gw_memory *lent)
 {
     struct gw_rdma_region *region = domain->regions;
-    while (region && (region->window != GW_WINDOW_NONE ||
-                      region->base != lent->memory.base))
+    while (region &&
+           (region->window != GW_WINDOW_NONE || region->base != lent->base))
         region = region->next;
     if (region)
         region_end(region);
@@ -205,15 +190,15 @@ struct gw_rdma_region *
 gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n)
 {
     for (struct gw_rdma_region *one = domain->regions; one; one = one->next)
-        if (holds(one->base, one->bytes, bytes, n) &&
+        if (gw_memory_holds(one->base, one->bytes, bytes, n) &&
             (one->window == GW_WINDOW_NONE ||
              one->state == GW_RDMA_REGION_READY))
             return one;
-    const struct gw_rdma_lent *lent = find_lent(domain->device->rdma, bytes, n);
+    const struct gw_memory *lent =
+        gw_lent_at(domain->device->rdma->lent, bytes, n);
     if (!lent)
         return NULL;
-    return region_new(domain, GW_WINDOW_NONE, lent->memory.base,
-                      lent->memory.bytes);
+    return region_new(domain, GW_WINDOW_NONE, lent->base, lent->bytes);
 }
 
 /* ---- coming and going ---- */
