@@ -31,13 +31,14 @@ static const struct {
     {"interface", gw_doctor_check_interface},
     {"trust", gw_doctor_check_trust},
     {"port", gw_doctor_check_port},
-    {"firewall", gw_doctor_check_firewall},
-    {"clock", gw_doctor_check_clock},
     {"nofile", gw_doctor_check_open},
     {"shm", gw_doctor_check_shared},
     {"gpu", gw_doctor_check_gpu},
     {"route", gw_doctor_check_route},
     {"peer", gw_doctor_check_peers},
+    /* what was seen with peers is theirs to tell */
+    {"clock", gw_doctor_check_clock},
+    {"firewall", gw_doctor_check_firewall},
 };
 
 #define CHECKS (sizeof checks / sizeof *checks)

@@ -58,6 +58,16 @@ struct gw_doctor_memory {
     uint64_t worker, server;
 };
 
+/* What a measurement with a peer has shown beside its figures. */
+struct gw_doctor_seen {
+    int reached;             /* over tcp */
+    int has_clock;           /* it has told its time */
+    int64_t ahead_us;        /* of this host's clock */
+    uint64_t within_us;      /* that is off by this at most */
+    enum gw_verdict knocked; /* whether it reached a port of this host */
+    char knock[512];         /* in words */
+};
+
 struct gw_doctor {
     const char *root; /* in front of /dev and /sys; "" but for tests */
     const struct gw_config *config;
@@ -70,6 +80,7 @@ struct gw_doctor {
     struct gw_doctor_address address[GW_DOCTOR_ADDRESSES_MAX];
     size_t peers;
     const char *peer[GW_DOCTOR_PEERS_MAX]; /* HOST:PORT */
+    struct gw_doctor_seen seen[GW_DOCTOR_PEERS_MAX];
     /* gw_rdma_port_mtu */
     unsigned (*port_mtu)(const char *device, unsigned port, unsigned *most_p);
     /* gw_rdma_gpu_memory */
@@ -147,7 +158,29 @@ void gw_doctor_check_port(struct gw_doctor *doctor);
 void gw_doctor_check_firewall(struct gw_doctor *doctor);
 void gw_doctor_check_route(struct gw_doctor *doctor);
 
+/* Fills in doctor->seen for the checks that come after it. */
 void gw_doctor_check_peers(struct gw_doctor *doctor);
+
+/* ---- doctor_knock.c ---- */
+
+struct gw_loop;
+struct gw_transport;
+struct gw_doctor_knock;
+
+/*
+ * Listens where a coordinator of the job would, for the peer to knock at; until
+ * gw_doctor_knock_close. NULL: it is not to be, and seen->knock says why.
+ */
+struct gw_doctor_knock *gw_doctor_knock_open(const struct gw_doctor *doctor,
+                                             const char *peer,
+                                             struct gw_transport *transport,
+                                             struct gw_doctor_seen *seen);
+uint16_t gw_doctor_knock_port(const struct gw_doctor_knock *knock);
+/* What the peer said of it; NULL: nothing. */
+void gw_doctor_knock_judge(const struct gw_doctor_knock *knock,
+                           const char *said,
+                           struct gw_doctor_seen *seen);
+void gw_doctor_knock_close(struct gw_doctor_knock *knock);
 
 /* ---- doctor_owner.c ---- */
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/timex.h>
 
@@ -134,6 +135,40 @@ void gw_doctor_check_shared(struct gw_doctor *doctor)
 
 /* ---- the clock ---- */
 
+/* Lines of several hosts are put in order by hand down to about this. */
+#define APART_US 50000
+
+static void compare_clock(struct gw_doctor *doctor,
+                          const char *peer,
+                          const struct gw_doctor_seen *seen)
+{
+    uint64_t apart = (uint64_t)llabs(seen->ahead_us);
+    const char *side = seen->ahead_us < 0 ? "behind" : "ahead of";
+    double ms = (double)apart / 1e3, within = (double)seen->within_us / 1e3;
+    if (!seen->has_clock)
+        gw_doctor_say(doctor, GW_VERDICT_UNKNOWN,
+                      "that of %s was not compared: %s", peer,
+                      seen->reached ? "the doctor there does not tell its time"
+                                    : "it was not reached");
+    else if (apart > APART_US + seen->within_us)
+        gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                      "that of %s is %.3f ms %s this host's, to %.3f ms (half "
+                      "of the round trip): times in logs of the two will not "
+                      "fit together, nothing else hangs on it: timedatectl "
+                      "set-ntp true on both",
+                      peer, ms, side, within);
+    else if (seen->within_us > APART_US)
+        gw_doctor_say(doctor, GW_VERDICT_UNKNOWN,
+                      "that of %s is %.3f ms %s this host's, but to %.3f ms "
+                      "(half of the round trip) only",
+                      peer, ms, side, within);
+    else
+        gw_doctor_say(doctor, GW_VERDICT_OK,
+                      "that of %s is %.3f ms %s this host's, to %.3f ms (half "
+                      "of the round trip)",
+                      peer, ms, side, within);
+}
+
 void gw_doctor_check_clock(struct gw_doctor *doctor)
 {
     struct timex clock = {.modes = 0};
@@ -151,6 +186,8 @@ void gw_doctor_check_clock(struct gw_doctor *doctor)
     else
         gw_doctor_say(doctor, GW_VERDICT_OK, "synchronised, to %.1f ms at most",
                       (double)clock.maxerror / 1e3);
+    for (size_t i = 0; i < doctor->peers; i++)
+        compare_clock(doctor, doctor->peer[i], &doctor->seen[i]);
 }
 
 /* ---- GPUs ---- */

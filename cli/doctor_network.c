@@ -356,8 +356,8 @@ void gw_doctor_check_port(struct gw_doctor *doctor)
 /* ---- the firewall ---- */
 
 /* What a rule lets through is its own business: that it is there is all that is
-   said. */
-void gw_doctor_check_firewall(struct gw_doctor *doctor)
+   said of it. */
+static void look_at_rules(struct gw_doctor *doctor)
 {
     char table[2][64];
     const char *way = "a measurement from the other host shows whether a port "
@@ -384,6 +384,24 @@ void gw_doctor_check_firewall(struct gw_doctor *doctor)
                       "no table of iptables is in use, rules of nftables are "
                       "not read (nft list ruleset); %s",
                       way);
+}
+
+/* What came through is all that is known: of one port, from one host. */
+void gw_doctor_check_firewall(struct gw_doctor *doctor)
+{
+    if (doctor->peers == 0)
+        look_at_rules(doctor);
+    for (size_t i = 0; i < doctor->peers; i++) {
+        const struct gw_doctor_seen *seen = &doctor->seen[i];
+        if (!seen->reached)
+            gw_doctor_say(
+                doctor, GW_VERDICT_UNKNOWN,
+                "%s was not reached: nobody serves there, or a firewall "
+                "keeps this host from it",
+                doctor->peer[i]);
+        else
+            gw_doctor_say(doctor, seen->knocked, "%s", seen->knock);
+    }
 }
 
 /* ---- routes ---- */

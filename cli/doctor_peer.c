@@ -17,6 +17,14 @@
 #define LIMIT_US   10000000
 #define PINGS      1000
 
+/* What else is asked, over tcp. */
+struct inquiry {
+    const struct gw_doctor *doctor;
+    const char *peer;
+    struct gw_doctor_seen *seen;
+    char *where; /* GW_DOCTOR_WHERE_MAX; its transports, in its words */
+};
+
 struct probe {
     struct gw_loop *loop;
     const struct gw_transport_ops *ops;
@@ -30,7 +38,8 @@ struct probe {
     uint32_t pings, most, flying, posted, arrived;
     uint64_t asked_us, arrived_us;
     uint64_t ping_us[PINGS];
-    int told; /* end.where */
+    uint64_t best_us;              /* the shortest of them; 0: none yet */
+    const struct inquiry *inquiry; /* NULL: figures are enough */
 };
 
 /* What was measured. */
@@ -97,6 +106,23 @@ static void take_put(struct probe *probe)
     pump(probe);
 }
 
+/* The other side looked at its clock between the two ends of a round trip: the
+   shortest one tells most. */
+static void
+take_pong(struct probe *probe, uint64_t trip_us, uint64_t their_clock)
+{
+    probe->ping_us[probe->pings++] = trip_us;
+    if (!probe->inquiry || their_clock == 0 ||
+        (probe->best_us > 0 && trip_us >= probe->best_us))
+        return;
+    uint64_t middle = gw_doctor_clock() - trip_us / 2;
+    probe->best_us = trip_us + 1;
+    struct gw_doctor_seen *seen = probe->inquiry->seen;
+    seen->has_clock = 1;
+    seen->ahead_us = (int64_t)(their_clock - middle);
+    seen->within_us = trip_us / 2 + 1;
+}
+
 static void take_word(struct probe *probe, const struct gw_frame *frame)
 {
     if (frame->count == GW_DOCTOR_WINDOW &&
@@ -104,8 +130,8 @@ static void take_word(struct probe *probe, const struct gw_frame *frame)
         probe->end.peers = (uint32_t)frame->clock;
         finish(probe);
     } else if (frame->count == GW_DOCTOR_PONG && probe->pings < PINGS) {
-        probe->ping_us[probe->pings++] =
-            gw_loop_now(probe->loop) - probe->asked_us;
+        take_pong(probe, gw_loop_now(probe->loop) - probe->asked_us,
+                  frame->clock);
         ping(probe);
     } else if (frame->count == GW_DOCTOR_GOT && !probe->back) {
         take_put(probe);
@@ -113,14 +139,13 @@ static void take_word(struct probe *probe, const struct gw_frame *frame)
 }
 
 static void
-take_where(struct probe *probe, const struct gw_frame *frame, const char *text)
+take_text(struct probe *probe, const struct gw_frame *frame, const char *text)
 {
     size_t bytes = frame->length < GW_DOCTOR_WHERE_MAX
                        ? frame->length
                        : GW_DOCTOR_WHERE_MAX - 1;
     memcpy(probe->end.where, text, bytes);
     probe->end.where[bytes] = '\0';
-    probe->told = 1;
     finish(probe);
 }
 
@@ -141,7 +166,7 @@ static void on_frame(struct gw_link *link,
     else if (frame->kind == GW_FRAME_WEIGHTS && probe->back)
         take_put(probe);
     else if (frame->kind == GW_FRAME_CONTROL)
-        take_where(probe, frame, payload);
+        take_text(probe, frame, payload);
 }
 
 static void
@@ -229,14 +254,8 @@ static enum gw_status dial(struct probe *probe,
                            const char *address,
                            struct gw_error *error)
 {
-    struct gw_hello hello = {.role = GW_ROLE_OBSERVER,
-                             .links = 1,
-                             .rank = GW_RANK_NONE,
-                             .job = GW_DOCTOR_JOB,
-                             .version = PACKAGE_VERSION};
-    while (hello.incarnation == 0)
-        gw_loop_random(probe->loop, &hello.incarnation,
-                       sizeof hello.incarnation);
+    struct gw_hello hello;
+    gw_doctor_hello(probe->loop, &hello);
     if (gw_doctor_end_open(&probe->end, GW_FRAME_WEIGHTS) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory to measure");
     enum gw_status status =
@@ -252,6 +271,34 @@ static enum gw_status dial(struct probe *probe,
                          error);
 }
 
+/* Lets the other side knock here. One that does not know how to closes. */
+static void be_knocked_at(struct probe *probe, struct gw_transport *transport)
+{
+    const struct inquiry *inquiry = probe->inquiry;
+    struct gw_doctor_knock *knock = gw_doctor_knock_open(
+        inquiry->doctor, inquiry->peer, transport, inquiry->seen);
+    if (!knock)
+        return;
+    int told = gw_doctor_tell(&probe->end, GW_DOCTOR_KNOCK,
+                              gw_doctor_knock_port(knock)) &&
+               await(probe, LIMIT_US);
+    gw_doctor_knock_judge(knock, told ? probe->end.where : NULL, inquiry->seen);
+    gw_doctor_knock_close(knock);
+}
+
+/* 0: where it is met over others was not told. */
+static int inquire(struct probe *probe, struct gw_transport *transport)
+{
+    const struct inquiry *inquiry = probe->inquiry;
+    if (!gw_doctor_tell(&probe->end, GW_DOCTOR_WHERE, 0) ||
+        !await(probe, LIMIT_US))
+        return 0;
+    snprintf(inquiry->where, GW_DOCTOR_WHERE_MAX, "%s", probe->end.where);
+    inquiry->seen->reached = 1;
+    be_knocked_at(probe, transport);
+    return 1;
+}
+
 static enum gw_status run(struct probe *probe,
                           struct gw_transport *transport,
                           const char *address,
@@ -264,9 +311,8 @@ static enum gw_status run(struct probe *probe,
     int done = measure_trips(probe, &figures->trip_us) &&
                measure_puts(probe, 0, &figures->there) &&
                measure_puts(probe, 1, &figures->back);
-    if (done && strcmp(probe->ops->name, "tcp") == 0)
-        done = gw_doctor_tell(&probe->end, GW_DOCTOR_WHERE, 0) &&
-               await(probe, LIMIT_US);
+    if (done && probe->inquiry)
+        done = inquire(probe, transport);
     return done ? GW_OK
                 : say_why(probe, "the link came up, and then: ",
                           "; if small messages pass and large ones do not, the "
@@ -275,11 +321,10 @@ static enum gw_status run(struct probe *probe,
                           error);
 }
 
-/* `where` gets what the other side says of its transports. */
 static enum gw_status measure(const struct gw_transport_ops *ops,
                               const char *address,
                               struct figures *figures,
-                              char where[GW_DOCTOR_WHERE_MAX],
+                              const struct inquiry *inquiry,
                               struct gw_error *error)
 {
     struct gw_transport *transport;
@@ -291,6 +336,7 @@ static enum gw_status measure(const struct gw_transport_ops *ops,
         goto out;
     }
     probe->ops = ops;
+    probe->inquiry = inquiry;
     probe->end.source = source;
     probe->limit = (struct gw_timer){.fire = on_limit, .owner = probe};
     probe->over = (struct gw_timer){.fire = on_over, .owner = probe};
@@ -308,9 +354,6 @@ static enum gw_status measure(const struct gw_transport_ops *ops,
         ops->close(transport);
     }
     gw_loop_close(probe->loop);
-    if (where)
-        snprintf(where, GW_DOCTOR_WHERE_MAX, "%s",
-                 probe->told ? probe->end.where : "");
 
 out:
     if (probe)
@@ -334,12 +377,12 @@ static void print_rate(double bytes_per_us, char *text, size_t room)
 static double measure_and_say(struct gw_doctor *doctor,
                               const struct gw_transport_ops *ops,
                               const char *address,
-                              char *where)
+                              const struct inquiry *inquiry)
 {
     struct figures figures = {0};
     struct gw_error error;
     char there[32], back[32];
-    if (measure(ops, address, &figures, where, &error) != GW_OK) {
+    if (measure(ops, address, &figures, inquiry, &error) != GW_OK) {
         gw_doctor_say(doctor, GW_VERDICT_FIX, "%s over %s: %s", address,
                       ops->name, error.text);
         return 0;
@@ -394,12 +437,18 @@ static void measure_other(struct gw_doctor *doctor,
                       ops->name, peer);
 }
 
-static void check_peer(struct gw_doctor *doctor, const char *peer)
+static void check_peer(struct gw_doctor *doctor, size_t i)
 {
     char where[GW_DOCTOR_WHERE_MAX];
     char *line, *rest = where;
+    const char *peer = doctor->peer[i];
+    const struct inquiry inquiry = {.doctor = doctor,
+                                    .peer = peer,
+                                    .seen = &doctor->seen[i],
+                                    .where = where};
+    doctor->seen[i] = (struct gw_doctor_seen){.knocked = GW_VERDICT_UNKNOWN};
     const struct gw_transport_ops *tcp = find_ops("tcp");
-    double rate = measure_and_say(doctor, tcp, peer, where);
+    double rate = measure_and_say(doctor, tcp, peer, &inquiry);
     if (rate <= 0)
         return;
     while ((line = strsep(&rest, "\n")) != NULL)
@@ -410,7 +459,7 @@ static void check_peer(struct gw_doctor *doctor, const char *peer)
 void gw_doctor_check_peers(struct gw_doctor *doctor)
 {
     for (size_t i = 0; i < doctor->peers; i++)
-        check_peer(doctor, doctor->peer[i]);
+        check_peer(doctor, i);
     if (doctor->peers == 0)
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
                       "no other host was measured: gradweir doctor --serve "

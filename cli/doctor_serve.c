@@ -2,6 +2,7 @@
  * The side that is measured: listens on every transport that works here, and
  * takes part in measurements until a signal ends it. It keeps four windows and
  * no more, reads nothing of what is put there, and has no other word to say.
+ * Who asks for it is knocked at, at one port of its own host at a time.
  */
 #include "config.h"
 
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/place.h"
@@ -37,6 +37,7 @@ struct guest {
     struct gw_doctor_end end;
     struct serve *serve;
     struct gw_timer idle;
+    struct gw_link *knock; /* to its host; NULL: none */
     int taken; /* from the login on; end.link is there once it is up */
     uint64_t puts;
 };
@@ -53,11 +54,19 @@ struct serve {
     uint8_t *source;
 };
 
+static int is_tcp(const struct door *door)
+{
+    return strcmp(door->ops->name, "tcp") == 0;
+}
+
 /* ---- a guest ---- */
 
 static void leave(struct guest *guest)
 {
     gw_timer_stop(guest->serve->loop, &guest->idle);
+    if (guest->knock)
+        gw_link_close(guest->knock);
+    guest->knock = NULL;
     gw_doctor_end_close(&guest->end);
     guest->taken = 0;
 }
@@ -86,6 +95,67 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
     gw_doctor_tell(&guest->end, GW_DOCTOR_WINDOW, guest->end.mine);
 }
 
+/* ---- knocking at a guest's host ---- */
+
+static void knocked(struct guest *guest, const char *text)
+{
+    guest->knock = NULL;
+    snprintf(guest->end.knocked, sizeof guest->end.knocked, "%.200s", text);
+    if (!gw_doctor_tell_text(&guest->end, guest->end.knocked))
+        drop(guest, "it asks for too much at once");
+}
+
+static void on_knock_up(struct gw_link *link, const struct gw_reply *reply)
+{
+    (void)reply;
+    gw_link_close(link);
+    knocked(link->owner, GW_DOCTOR_REACHED);
+}
+
+static void on_knock_frame(struct gw_link *link,
+                           const struct gw_frame *frame,
+                           const void *payload)
+{
+    (void)link, (void)frame, (void)payload; /* it was closed at once */
+}
+
+static void
+on_knock_down(struct gw_link *link, enum gw_status status, const char *why)
+{
+    (void)status;
+    knocked(link->owner, why);
+}
+
+static const struct gw_link_handler knock_handler = {
+    .up = on_knock_up, .frame = on_knock_frame, .down = on_knock_down};
+
+/* Where the guest is, and nowhere else: nobody has others knocked at. Returns 0
+   for what is no port, or a second one meanwhile. */
+static int knock(struct guest *guest, uint64_t port)
+{
+    struct serve *serve = guest->serve;
+    struct gw_hello hello;
+    struct gw_error error;
+    char address[GW_ADDRESS_MAX + 24];
+    const char *remote = guest->end.link->remote;
+    const struct door *tcp = serve->door;
+    const char *colon = strrchr(remote, ':');
+    while (tcp < serve->door + serve->doors && !is_tcp(tcp))
+        tcp++;
+    if (guest->knock || !colon || port == 0 || port > UINT16_MAX ||
+        tcp == serve->door + serve->doors || !tcp->transport)
+        return 0;
+    snprintf(address, sizeof address, "%.*s:%" PRIu64, (int)(colon - remote),
+             remote, port);
+    gw_doctor_hello(serve->loop, &hello);
+    if (tcp->ops->dial(tcp->transport, address, &hello, &knock_handler, guest,
+                       NULL, &guest->knock, &error) != GW_OK)
+        knocked(guest, error.text);
+    return 1;
+}
+
+/* ---- what a guest says ---- */
+
 /* 0: that is not to be said, or too much of it. */
 static int answer(struct guest *guest, const struct gw_frame *frame)
 {
@@ -101,12 +171,14 @@ static int answer(struct guest *guest, const struct gw_frame *frame)
         end->peers = (uint32_t)frame->clock;
         return end->peers != GW_WINDOW_NONE;
     case GW_DOCTOR_PING:
-        return gw_doctor_tell(end, GW_DOCTOR_PONG, 0);
+        return gw_doctor_tell(end, GW_DOCTOR_PONG, gw_doctor_clock());
     case GW_DOCTOR_GIVE:
         return end->peers != GW_WINDOW_NONE &&
                gw_doctor_put(end, GW_FRAME_WEIGHTS, frame->clock);
     case GW_DOCTOR_WHERE:
-        return gw_doctor_tell_where(end);
+        return gw_doctor_tell_text(end, end->where);
+    case GW_DOCTOR_KNOCK:
+        return knock(guest, frame->clock);
     default:
         return 0;
     }
@@ -214,11 +286,6 @@ read_where(struct serve *serve, const char *where, struct gw_error *error)
     return GW_OK;
 }
 
-static int is_tcp(const struct door *door)
-{
-    return strcmp(door->ops->name, "tcp") == 0;
-}
-
 static enum gw_status open_door(struct door *door, const char *address)
 {
     struct serve *serve = door->serve;
@@ -295,10 +362,8 @@ static void say_doors(const struct serve *serve)
 
 static uint64_t wall_us(void *clock)
 {
-    struct timespec now;
     (void)clock;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return gw_doctor_clock();
 }
 
 static void write_line(void *context, const char *line, size_t bytes)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define WINDOW_BYTES ((size_t)GW_DOCTOR_SLOTS * GW_DOCTOR_PUT_BYTES)
 #define PAGE_BYTES   4096
@@ -80,12 +81,30 @@ int gw_doctor_put(struct gw_doctor_end *end, uint8_t kind, uint64_t offset)
     return post(end, &frame, end->source);
 }
 
-int gw_doctor_tell_where(struct gw_doctor_end *end)
+int gw_doctor_tell_text(struct gw_doctor_end *end, const char *text)
 {
     const struct gw_frame frame = {.kind = GW_FRAME_CONTROL,
                                    .chunk = GW_CHUNK_NONE,
-                                   .length = (uint32_t)strlen(end->where)};
-    return post(end, &frame, end->where);
+                                   .length = (uint32_t)strlen(text)};
+    return post(end, &frame, text);
+}
+
+uint64_t gw_doctor_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void gw_doctor_hello(struct gw_loop *loop, struct gw_hello *hello)
+{
+    *hello = (struct gw_hello){.role = GW_ROLE_OBSERVER,
+                               .links = 1,
+                               .rank = GW_RANK_NONE,
+                               .job = GW_DOCTOR_JOB,
+                               .version = PACKAGE_VERSION};
+    while (hello->incarnation == 0)
+        gw_loop_random(loop, &hello->incarnation, sizeof hello->incarnation);
 }
 
 uint8_t *gw_doctor_source(void)

@@ -3,11 +3,13 @@
  *
  *   who measures (--peer)             who serves (--serve)
  *     WINDOW id              <---->     WINDOW id
- *     PING                    ---->     PONG
+ *     PING                    ---->     PONG its clock, us since 1970
  *     push, a put of 1 MiB    ---->     GOT
  *     GIVE offset             ---->     weights, a put of 1 MiB
  *     WHERE                   ---->     a text: a line for each transport,
  *                                       "NAME ADDRESS" or "NAME - WHY NOT"
+ *     KNOCK port              ---->     a text: "reached", or why that port of
+ *                                       the host that asks was not, over tcp
  *
  * Words are ack frames, 64 bytes with nothing behind them. A login is that of
  * an observer of a job that no job is called. Whoever says something else, or
@@ -21,11 +23,12 @@
 
 #include "transport/transport.h"
 
-#define GW_DOCTOR_JOB       UINT64_C(0x726f74636f64)
-#define GW_DOCTOR_PUT_BYTES ((uint32_t)1 << 20)
-#define GW_DOCTOR_SLOTS     4 /* puts on their way, and room for them */
-#define GW_DOCTOR_SENDS     64
-#define GW_DOCTOR_WHERE_MAX 2048
+#define GW_DOCTOR_JOB         UINT64_C(0x726f74636f64)
+#define GW_DOCTOR_PUT_BYTES   ((uint32_t)1 << 20)
+#define GW_DOCTOR_SLOTS       4 /* puts on their way, and room for them */
+#define GW_DOCTOR_SENDS       64
+#define GW_DOCTOR_WHERE_MAX   2048
+#define GW_DOCTOR_KNOCKED_MAX 256
 
 enum gw_doctor_word {
     GW_DOCTOR_WINDOW = 1, /* value: its id */
@@ -34,7 +37,10 @@ enum gw_doctor_word {
     GW_DOCTOR_GOT,
     GW_DOCTOR_GIVE, /* value: where in the window */
     GW_DOCTOR_WHERE,
+    GW_DOCTOR_KNOCK, /* value: the port */
 };
+
+#define GW_DOCTOR_REACHED "reached"
 
 /* One end of a link. Zeroed, then opened. */
 struct gw_doctor_end {
@@ -44,6 +50,7 @@ struct gw_doctor_end {
     uint8_t *memory;       /* behind `mine` */
     const uint8_t *source; /* of puts, the caller's */
     char where[GW_DOCTOR_WHERE_MAX];
+    char knocked[GW_DOCTOR_KNOCKED_MAX];
     struct gw_send send[GW_DOCTOR_SENDS];
     int busy[GW_DOCTOR_SENDS];
     void *owner;
@@ -62,8 +69,14 @@ int gw_doctor_tell(struct gw_doctor_end *end,
                    enum gw_doctor_word word,
                    uint64_t value);
 int gw_doctor_put(struct gw_doctor_end *end, uint8_t kind, uint64_t offset);
-/* end->where, which stays as it is. */
-int gw_doctor_tell_where(struct gw_doctor_end *end);
+/* A text, which stays as it is until it has left. */
+int gw_doctor_tell_text(struct gw_doctor_end *end, const char *text);
+
+/* This host's clock, us since 1970. */
+uint64_t gw_doctor_clock(void);
+
+/* The login of who measures, or knocks. */
+void gw_doctor_hello(struct gw_loop *loop, struct gw_hello *hello);
 
 /* A source of puts; freed with free. NULL: no memory. */
 uint8_t *gw_doctor_source(void);

@@ -155,6 +155,7 @@ GW_SIMULATE = cli/network.c cli/network.h cli/placement.c cli/placement.h \
 	cli/record.c cli/record.h cli/simulate.c cli/simulate.h \
 	cli/straggle.c cli/straggle.h
 GW_DOCTOR = cli/doctor.c cli/doctor.h cli/doctor_device.c \
+	cli/doctor_knock.c \
 	cli/doctor_limits.c cli/doctor_model.c cli/doctor_network.c \
 	cli/doctor_owner.c cli/doctor_peer.c cli/doctor_serve.c \
 	cli/doctor_wire.c cli/doctor_wire.h

@@ -115,6 +115,9 @@ run 0 doctor --peer "$address" &&
   finds ok route "packets to $address leave by lo" &&
   await 5 grep -q 'measured over tcp' "$scratch/server.out"
 ok 'latency and bandwidth over tcp'
+finds ok clock "that of $address is 0[.][0-9]* ms (ahead of|behind) this host's, to [0-9.]+ ms" &&
+  finds unknown firewall "$address is this host itself"
+ok 'clocks are compared; within a host no firewall is judged'
 finds note peer 'over rdma is not measured: (here|there), '
 ok 'and why not over rdma'
 ! gradweir status "$address" >"$scratch/out" 2>"$scratch/err" &&
@@ -122,7 +125,9 @@ ok 'and why not over rdma'
 ok 'who serves measurements is no coordinator'
 run 1 doctor --peer "$address" --peer "$address" --peer 127.0.0.1:1 &&
   [ "$(grep -c '^ok *peer' "$scratch/out")" -eq 2 ] &&
-  finds fix peer '127.0.0.1:1 over tcp: Connection refused; start gradweir doctor --serve there'
+  finds fix peer '127.0.0.1:1 over tcp: Connection refused; start gradweir doctor --serve there' &&
+  finds unknown clock 'that of 127.0.0.1:1 was not compared: it was not reached' &&
+  finds unknown firewall '127.0.0.1:1 was not reached'
 ok 'several peers, of which one is not there'
 
 "${GW_BUILDDIR:-.}/tests/run/junk" "${address##*:}" 20 </dev/null >"$scratch/junk" 2>&1 ||
@@ -213,6 +218,60 @@ else
     'an interface that the job may not use' 'an interface that the job could use' \
     'serving beyond loopback must be asked for'; do
     skip "$name" 'no network namespace can be made (unshare -n)'
+  done
+fi
+
+# --- two hosts, and what is between ---
+# A network of its own, d0 10.99.0.1, and another one, d1 10.99.0.2, where
+# "there" runs commands.
+cat >"$scratch/hosts" <<'HOSTS'
+set -e
+program=$1 scratch=$2
+ip link set lo up
+unshare -n sleep 60 &
+other=$!
+there() { nsenter -n -t $other "$@"; }
+trap 'kill $other' EXIT
+until [ "$(readlink /proc/self/ns/net)" != "$(readlink /proc/$other/ns/net)" ]; do sleep 0.05; done
+ip link add d0 type veth peer name d1
+ip link set d1 netns $other
+there ip link set lo up
+there ip addr add 10.99.0.2/24 dev d1
+there ip link set d1 up
+ip addr add 10.99.0.1/24 dev d0
+ip link set d0 up
+open='--set cluster.insecure=true --set cluster.port=7199'
+nsenter -n -t $other "$program" doctor --serve d1:7171 --set cluster.insecure=true \
+  >"$scratch/there" &
+server=$!
+trap 'kill $other $server' EXIT
+turns=100
+until grep -q -- --peer "$scratch/there" || [ $turns -eq 0 ]; do sleep 0.1; turns=$((turns - 1)); done
+"$program" doctor --peer 10.99.0.2 $open >"$scratch/passes" || true
+"$program" doctor --peer 10.99.0.2 >"$scratch/guarded" || true
+# a rule of the routes is everywhere; for TCP it is a firewall like any other
+there ip rule add pref 10 ipproto tcp dport 7199 unreachable
+"$program" doctor --peer 10.99.0.2 $open >"$scratch/blocked" || true
+HOSTS
+if [ "$inside" ] &&
+  GW_TEST_MARK=$scratch timeout 60 unshare "$inside" sh "$scratch/hosts" "$program" "$scratch" \
+    2>"$scratch/err"; then
+  cp "$scratch/passes" "$scratch/out"
+  finds ok firewall '10.99.0.2:7171 reached 10.99.0.1:7199 here over tcp' &&
+    finds ok clock 'that of 10.99.0.2:7171 is 0[.]'
+  ok 'a port that the other host reaches'
+  cp "$scratch/guarded" "$scratch/out"
+  finds ok peer '10.99.0.2:7171 over tcp' &&
+    finds unknown firewall '10.99.0.2:7171 was not asked to knock here: 10.99.0.1:0 is not loopback'
+  ok 'nobody knocks where the job may not listen'
+  cp "$scratch/blocked" "$scratch/out"
+  finds ok peer '10.99.0.2:7171 over tcp' &&
+    finds fix firewall '10.99.0.2:7171 did not reach 10.99.0.1:7199 here over tcp: .*let the firewall'
+  ok 'a port that it does not reach'
+else
+  for name in 'a port that the other host reaches' \
+    'nobody knocks where the job may not listen' 'a port that it does not reach'; do
+    skip "$name" "no two networks can be made: $(head -n 1 "$scratch/err")"
   done
 fi
 
