@@ -75,6 +75,7 @@ libtransport_a_SOURCES += \
 	%D%/rdma.h \
 	%D%/rdma_device.c \
 	%D%/rdma_domain.c \
+	%D%/rdma_end.c \
 	%D%/rdma_host.c \
 	%D%/rdma_login.c \
 	%D%/rdma_memory.c \

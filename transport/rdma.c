@@ -19,6 +19,7 @@ void gw_rdma_handle_gone(struct gw_rdma *rdma)
     if (--rdma->handles > 0)
         return;
     gw_rdma_bury(rdma);
+    rdma_destroy_event_channel(rdma->channel);
     free(rdma);
 }
 
@@ -139,17 +140,12 @@ static void take_out(struct gw_rdma_link *link)
 /* What a link has on its device: nothing can write through it any more. */
 static void free_device_side(struct gw_rdma_link *link)
 {
-    if (link->qp)
-        ibv_destroy_qp(link->qp);
+    gw_rdma_end(link);
     gw_rdma_unregister(link);
-    if (link->id)
-        rdma_destroy_id(link->id);
     if (link->ring_mr)
         ibv_dereg_mr(link->ring_mr);
     if (link->mr)
         ibv_dereg_mr(link->mr);
-    link->qp = NULL;
-    link->id = NULL;
     link->mr = link->ring_mr = NULL;
     gw_rdma_domain_put(link);
     free(link->memory);
@@ -184,7 +180,7 @@ void gw_rdma_bury(struct gw_rdma *rdma)
     struct gw_rdma_link **at = &rdma->graveyard;
     while (*at) {
         struct gw_rdma_link *link = *at;
-        if (link->resolving) {
+        if (link->resolving || link->qp) {
             at = &link->next;
             continue;
         }

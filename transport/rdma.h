@@ -7,6 +7,7 @@
  *   rdma.c         the table, listeners' and links' life
  *   rdma_device.c  devices: completion queues, what goes wrong with them
  *   rdma_domain.c  what of a peer's: protection domain, registered memory
+ *   rdma_end.c     queue pairs that are not needed any more
  *   rdma_host.c    what this host has
  *   rdma_login.c   from an address to a link that is up
  *   rdma_memory.c  how a device is told of memory, by its kind; rdma_choose.c
@@ -157,7 +158,7 @@ struct gw_rdma_domain {
     struct gw_windows *windows; /* NULL: nobody has logged in */
     struct gw_window_watch watch;
     struct gw_rdma_region *regions;
-    unsigned busy; /* regions that are being registered */
+    unsigned busy; /* regions that are being registered, queue pairs that end */
     struct gw_rdma_link *links;
 };
 
@@ -229,6 +230,8 @@ struct gw_rdma_link {
     struct gw_hello hello;
     struct gw_work resolve;
     int resolving;
+    struct gw_rdma_link *later;  /* whose queue pair ends as well */
+    struct gw_rdma_domain *left; /* that the queue pair is still in */
     struct gw_places *found;
     size_t trying;
     struct gw_error error;
@@ -257,6 +260,8 @@ struct gw_rdma {
     struct gw_rdma_device *devices;
     struct gw_lives lives;
     struct gw_rdma_link *dirty, *graveyard;
+    struct gw_rdma_link *to_end, *ending; /* queue pairs; the thread's */
+    struct gw_work ends;
     struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
     uint32_t serial;
     struct gw_listener *listeners;
@@ -348,6 +353,10 @@ void gw_rdma_domain_put(struct gw_rdma_link *link);
 int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
                         struct gw_windows *windows);
 
+/* It stays until both links and those who hold it have let go of it. */
+void gw_rdma_domain_hold(struct gw_rdma_domain *domain);
+void gw_rdma_domain_release(struct gw_rdma_domain *domain);
+
 /* The region of a window that gw_link_place has found; begins to register it
    if that was not done. */
 struct gw_rdma_region *gw_rdma_domain_window(struct gw_rdma_domain *domain,
@@ -373,6 +382,12 @@ int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at);
 
 /* Why memory could not be registered, and what to do, for a person. */
 void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
+
+/* ---- rdma_end.c ---- */
+
+/* The link's queue pair and id, if it has them: when this returns nothing can
+   write through them, and later they are gone from the device. */
+void gw_rdma_end(struct gw_rdma_link *link);
 
 /* ---- rdma_host.c ---- */
 

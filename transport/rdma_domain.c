@@ -256,6 +256,17 @@ static void free_if_left(struct gw_rdma_domain *domain)
     gw_rdma_device_left(device);
 }
 
+void gw_rdma_domain_hold(struct gw_rdma_domain *domain)
+{
+    domain->busy++;
+}
+
+void gw_rdma_domain_release(struct gw_rdma_domain *domain)
+{
+    domain->busy--;
+    free_if_left(domain);
+}
+
 static int serves_windows(const struct gw_rdma_domain *domain)
 {
     for (const struct gw_rdma_link *one = domain->links; one; one = one->beside)

@@ -463,6 +463,7 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
     struct greeting greeting = {.n = 0};
     struct gw_rdma_listener *listener =
         event->listen_id ? event->listen_id->context : NULL;
+    struct gw_rdma_link *link = id->context;
     struct ibv_context *theirs = id->verbs;
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST &&
         event->param.conn.private_data &&
@@ -470,21 +471,23 @@ static void take_event(struct gw_rdma *rdma, struct rdma_cm_event *event)
         greeting.n = sizeof greeting.bytes;
         memcpy(greeting.bytes, event->param.conn.private_data, greeting.n);
     }
-    /* an id cannot be destroyed before its events are acknowledged */
+    /* an id cannot be destroyed before its events are acknowledged, and may be
+       at once after it, by another thread */
     rdma_ack_cm_event(event);
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
         accept_request(listener, id, &greeting);
     else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL && theirs)
         gw_rdma_device_lost(rdma, theirs->device, theirs,
                             "the RDMA device was taken away");
-    else if (type != RDMA_CM_EVENT_DEVICE_REMOVAL)
-        link_event(id->context, type, number);
+    else if (type != RDMA_CM_EVENT_DEVICE_REMOVAL && link)
+        link_event(link, type, number);
 }
 
 void gw_rdma_on_connection(struct gw_rdma *rdma)
 {
     struct rdma_cm_event *event;
-    for (int i = 0; i < EVENTS_OF_TURN && rdma->channel; i++) {
+    const uv_handle_t *poll = (const uv_handle_t *)&rdma->connections;
+    for (int i = 0; i < EVENTS_OF_TURN && !uv_is_closing(poll); i++) {
         if (rdma_get_cm_event(rdma->channel, &event) != 0)
             return;
         take_event(rdma, event);

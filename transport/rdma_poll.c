@@ -98,6 +98,4 @@ void gw_rdma_poll_close(struct gw_rdma *rdma)
 {
     gw_uv_look_end(rdma->base.loop, &rdma->looker);
     uv_close((uv_handle_t *)&rdma->connections, on_closed);
-    rdma_destroy_event_channel(rdma->channel);
-    rdma->channel = NULL;
 }

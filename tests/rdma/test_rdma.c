@@ -1,7 +1,8 @@
 /*
  * What is of the rdma transport alone: that nothing is left on the device, that
- * large messages come whole, that a device may be taken away under it. Needs a
- * device of its own, rxe0, and the right to take it away.
+ * large messages come whole, that a device may keep what it is to let go of, or
+ * be taken away under it. Needs a device of its own, rxe0, and the right to
+ * take it away.
  */
 #include "config.h"
 
@@ -10,10 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "tests/table/couple.h"
@@ -146,6 +150,47 @@ static void messages_come_whole(void **state)
         world_run(&couple->world, all_have_come, &counted);
     }
     assert_int_equal(couple->a.downs + couple->b.downs, 0);
+    couple_free(couple);
+}
+
+/* ---- a queue pair that does not end ---- */
+
+static atomic_int keeps, kept;
+
+/* In the place of the library's: a device that keeps a queue pair, as soft-RoCE
+   does with one whose packets are stuck, for some seconds at most. */
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+    int (*destroy)(struct ibv_qp * qp);
+    void *next = dlsym(RTLD_NEXT, "ibv_destroy_qp");
+    memcpy(&destroy, &next, sizeof destroy);
+    for (int i = 0; i < 500 && atomic_load(&keeps); i++) {
+        atomic_store(&kept, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return destroy(qp);
+}
+
+static int a_lost_and_kept(void *owner)
+{
+    return a_lost(owner) && atomic_load(&kept);
+}
+
+static void a_queue_pair_that_stays_stops_nothing(void **state)
+{
+    struct couple *couple = couple_new("rdma");
+    (void)state;
+    dial(couple, 0, 2);
+    world_run(&couple->world, first_is_up, couple);
+    atomic_store(&keeps, 1);
+    uint64_t began = gw_loop_now(couple->world.loop[0]);
+    gw_peer_close(couple->b.peer);
+    couple->b.peer = NULL;
+    world_run(&couple->world, a_lost_and_kept, couple);
+    uint64_t took = gw_loop_now(couple->world.loop[0]) - began;
+    print_message("lost after %.3f s\n", (double)took / 1e6);
+    assert_true(took < 2500000);
+    atomic_store(&keeps, 0);
     couple_free(couple);
 }
 
@@ -286,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_left_behind),
         cmocka_unit_test(messages_come_whole),
+        cmocka_unit_test(a_queue_pair_that_stays_stops_nothing),
         cmocka_unit_test(far_memory_is_not_touched),
         cmocka_unit_test(a_device_may_be_taken_away),
     };
