@@ -136,11 +136,15 @@ LDADD += $(CMOCKA_LIBS)
 
 # those that need a real RDMA device: tests/rdma/check.sh runs them
 if HAVE_RDMA
-GW_RDMA_TESTS = %D%/rdma/test_hostile_rdma %D%/rdma/test_rdma
+GW_RDMA_TESTS = %D%/rdma/test_hostile_rdma %D%/rdma/test_rdma \
+	%D%/rdma/test_stranger_rdma
 EXTRA_PROGRAMS += $(GW_RDMA_TESTS)
 check_DATA += $(GW_RDMA_TESTS)
-%C%_rdma_test_hostile_rdma_SOURCES = %D%/rdma/test_hostile_rdma.c \
-	%D%/rdma/hostile.c %D%/rdma/hostile.h $(GW_WORLD)
+GW_ATTACK = %D%/rdma/attack.c %D%/rdma/attack.h \
+	%D%/rdma/hostile.c %D%/rdma/hostile.h $(GW_VICTIM)
+%C%_rdma_test_hostile_rdma_SOURCES = %D%/rdma/test_hostile_rdma.c $(GW_ATTACK)
+%C%_rdma_test_stranger_rdma_SOURCES = \
+	%D%/rdma/test_stranger_rdma.c $(GW_ATTACK)
 %C%_rdma_test_rdma_SOURCES = %D%/rdma/test_rdma.c $(GW_COUPLE)
 endif
 
@@ -148,6 +152,7 @@ endif
 GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 	%D%/table/reference.c %D%/table/reference.h
 GW_WORLD = %D%/table/world.c %D%/table/world.h
+GW_VICTIM = %D%/table/victim.c %D%/table/victim.h $(GW_WORLD)
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
 	cli/world.c cli/world.h
@@ -237,9 +242,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_shm_hostile_SOURCES = %D%/unit/test_shm_hostile.c \
-	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_WORLD)
+	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_shm_processes_SOURCES = %D%/unit/test_shm_processes.c \
-	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_WORLD)
+	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_interfaces_SOURCES = %D%/unit/test_interfaces.c $(GW_COUPLE)
 %C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
 %C%_unit_test_model_SOURCES = %D%/unit/test_model.c $(GW_MODEL_SUBJECT)
@@ -408,7 +413,7 @@ clean-local: clean-fuzz clean-machine
 	rm -rf build-asan build-tsan build-fuzz
 # the kernel that tests/rdma/machine.sh has fetched
 clean-machine:
-	rm -rf rdma-machine
+	rm -rf rdma-machine rdma-machine.lock
 clean-fuzz:
 	rm -rf %D%/fuzz/findings %D%/fuzz/learnt
 .PHONY: check-fuzz clean-fuzz clean-machine fuzz-programs $(GW_FUZZ_RUNS)

@@ -285,7 +285,7 @@ gw_rdma_listener_of(struct gw_listener *listener)
     return GW_CONTAINER(listener, struct gw_rdma_listener, base);
 }
 
-/* Everything of it on the device is gone when this returns, too. */
+/* Nothing of it on the device can do anything when this returns, too. */
 static inline void
 gw_rdma_fail(struct gw_rdma_link *link, enum gw_status status, const char *why)
 {

@@ -11,6 +11,7 @@
 
 #include <rdma/rdma_verbs.h>
 
+#include "tests/table/victim.h"
 #include "transport/rdma.h"
 
 #define PAGE       ((size_t)4096)
@@ -159,15 +160,8 @@ void hostile_hello(const struct hostile *peer,
                    uint64_t incarnation,
                    uint8_t hello[GW_RDMA_HELLO_BYTES])
 {
-    const struct gw_hello said = {.role = GW_ROLE_WORKER,
-                                  .links = 1,
-                                  .generation = 1,
-                                  .rank = 3,
-                                  .job = 99,
-                                  .incarnation = incarnation,
-                                  .version = "hostile"};
     memset(hello, 0, GW_RDMA_HELLO_BYTES);
-    gw_hello_encode(&said, hello);
+    victim_hello(incarnation, hello);
     gw_put_u32(hello + GW_HELLO_BYTES, peer->mr->rkey);
 }
 
@@ -193,25 +187,9 @@ int hostile_login(struct hostile *peer,
     return 0;
 }
 
-void hostile_header(const struct hostile *peer,
-                    uint32_t window,
-                    uint64_t offset,
-                    uint32_t length,
-                    uint8_t header[GW_FRAME_BYTES])
-{
-    const struct gw_frame frame = {.kind = GW_FRAME_PUSH,
-                                   .flags = GW_FLAG_NO_CRC,
-                                   .session = peer->session,
-                                   .window = window,
-                                   .offset = offset,
-                                   .length = length,
-                                   .dtype = GW_DTYPE_F32};
-    gw_frame_encode(&frame, header);
-}
-
 int hostile_ask(struct hostile *peer, uint32_t window, uint32_t length)
 {
-    hostile_header(peer, window, 0, length, peer->memory);
+    victim_header(peer->session, window, 0, length, peer->memory);
     if (hostile_send(peer, hostile_value(GW_RDMA_ASK), GW_FRAME_BYTES) !=
             IBV_WC_SUCCESS ||
         hostile_receive(peer) != GW_RDMA_GRANT)

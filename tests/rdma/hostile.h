@@ -67,13 +67,6 @@ unsigned hostile_receive(struct hostile *peer);
 /* Until the flag is set, or a few seconds. */
 void hostile_linger(const atomic_int *flag);
 
-/* A header for a put into a window, as an honest peer would write it. */
-void hostile_header(const struct hostile *peer,
-                    uint32_t window,
-                    uint64_t offset,
-                    uint32_t length,
-                    uint8_t header[GW_FRAME_BYTES]);
-
 /* Asks for a window, and takes the grant. 0 when it was granted. */
 int hostile_ask(struct hostile *peer, uint32_t window, uint32_t length);
 

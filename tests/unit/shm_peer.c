@@ -14,132 +14,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* ---- the victim ---- */
-
-static void on_up(struct gw_link *link, const struct gw_reply *reply)
-{
-    struct shm_victim *victim = link->owner;
-    (void)reply;
-    victim->link = link;
-    victim->ups++;
-}
-
-static uint8_t *window_of(const struct shm_victim *victim)
-{
-    return (uint8_t *)victim->memory.base + SHM_WINDOW;
-}
-
-static void on_frame(struct gw_link *link,
-                     const struct gw_frame *frame,
-                     const void *payload)
-{
-    struct shm_victim *victim = link->owner;
-    const uint8_t *at = payload, *begin = window_of(victim);
-    victim->frames++;
-    if (frame->window != GW_WINDOW_NONE &&
-        (at < begin || at + frame->length > begin + SHM_WINDOW))
-        victim->bad_frames++;
-}
-
-static void
-on_down(struct gw_link *link, enum gw_status status, const char *why)
-{
-    struct shm_victim *victim = link->owner;
-    victim->link = NULL;
-    victim->downs++;
-    victim->status = status;
-    snprintf(victim->why, sizeof victim->why, "%s", why);
-}
-
-static const struct gw_link_handler handler = {
-    .up = on_up, .frame = on_frame, .down = on_down};
-
-static enum gw_status judge(struct gw_acceptor *acceptor,
-                            struct gw_link *link,
-                            const struct gw_hello *hello,
-                            struct gw_reply *reply)
-{
-    struct shm_victim *victim = acceptor->owner;
-    (void)hello, (void)reply;
-    link->handler = &handler;
-    link->owner = victim;
-    link->windows = &victim->windows;
-    return GW_OK;
-}
-
-static void on_line(void *context, const char *line, size_t bytes)
-{
-    struct shm_victim *victim = context;
-    snprintf(victim->line, sizeof victim->line, "%.*s", (int)bytes, line);
-    victim->refused += strstr(victim->line, "refused") != NULL;
-}
-
-static uint64_t log_clock(void *clock)
-{
-    return gw_loop_now(clock);
-}
-
-void shm_victim_open(struct shm_victim *victim)
-{
-    struct gw_error error;
-    *victim = (struct shm_victim){.acceptor = {.judge = judge, .owner = victim},
-                                  .handler = &handler};
-    world_open(&victim->world, "shm");
-    victim->log = (struct gw_log){.level = GW_LOG_WARN,
-                                  .rank = -1,
-                                  .role = "test",
-                                  .now_us = log_clock,
-                                  .clock = victim->world.loop[0],
-                                  .sink = on_line,
-                                  .context = victim};
-    victim->world.loop[0]->log = &victim->log;
-    assert_int_equal(
-        gw_memory_open(GW_MEMORY_SHARED, SHM_ROOM, &victim->memory), GW_OK);
-    assert_int_equal(victim->memory.kind, GW_MEMORY_SHARED);
-    memset(victim->memory.base, SHM_FILLED, SHM_ROOM);
-    victim->world.ops->lend(victim->world.transport[0], &victim->memory);
-    assert_int_equal(gw_window_open(&victim->windows, GW_FRAME_PUSH,
-                                    window_of(victim), SHM_WINDOW,
-                                    &victim->window),
-                     GW_OK);
-    assert_int_equal(victim->world.ops->listen(victim->world.transport[0],
-                                               world_any_port(&victim->world),
-                                               &victim->acceptor,
-                                               &victim->listener, &error),
-                     GW_OK);
-}
-
-void shm_victim_close(struct shm_victim *victim)
-{
-    const uint8_t *bytes = victim->memory.base;
-    for (size_t i = 0; i < SHM_ROOM; i++)
-        if (i < SHM_WINDOW || i >= 2 * SHM_WINDOW)
-            assert_int_equal(bytes[i], SHM_FILLED);
-    assert_int_equal(victim->bad_frames, 0);
-    world_close(&victim->world);
-    gw_memory_close(&victim->memory);
-}
-
-struct wanted {
-    const int *counter;
-    int is;
-};
-
-static int is_there(void *owner)
-{
-    const struct wanted *wanted = owner;
-    return *wanted->counter >= wanted->is;
-}
-
-void shm_victim_await(struct shm_victim *victim, const int *counter, int is)
-{
-    struct wanted wanted = {counter, is};
-    world_run(&victim->world, is_there, &wanted);
-    assert_int_equal(*counter, is);
-}
-
-/* ---- the peer ---- */
-
 void shm_peer_connect(struct shm_peer *peer, const char *address)
 {
     struct sockaddr_un at;
@@ -157,7 +31,7 @@ void shm_peer_close(struct shm_peer *peer)
     if (peer->area)
         munmap(peer->area, sizeof *peer->area);
     if (peer->window)
-        munmap(peer->window, SHM_ROOM);
+        munmap(peer->window, VICTIM_ROOM);
     if (peer->window_fd >= 0)
         close(peer->window_fd);
     close(peer->fd);
@@ -189,14 +63,9 @@ void shm_peer_say(
 
 void shm_peer_hello(uint8_t hello[GW_SHM_HELLO_BYTES])
 {
-    const struct gw_hello honest = {.role = GW_ROLE_WORKER,
-                                    .links = 1,
-                                    .generation = 1,
-                                    .incarnation = 42,
-                                    .version = "test"};
     gw_put_u32(hello, GW_SHM_HELLO);
     gw_put_u32(hello + 4, GW_SHM_VERSION);
-    gw_hello_encode(&honest, hello + 8);
+    victim_hello(42, hello + 8);
 }
 
 void shm_peer_begin_login(struct shm_peer *peer, const char *address)
@@ -245,22 +114,6 @@ void shm_peer_publish(struct shm_peer *peer,
     }
 }
 
-void shm_peer_header(const struct shm_peer *peer,
-                     uint32_t window,
-                     uint64_t offset,
-                     uint32_t length,
-                     uint8_t header[GW_FRAME_BYTES])
-{
-    const struct gw_frame frame = {.kind = GW_FRAME_PUSH,
-                                   .flags = GW_FLAG_NO_CRC,
-                                   .session = peer->session,
-                                   .window = window,
-                                   .offset = offset,
-                                   .length = length,
-                                   .dtype = GW_DTYPE_F32};
-    gw_frame_encode(&frame, header);
-}
-
 int shm_peer_granted(struct shm_peer *peer, uint32_t *window_p)
 {
     uint8_t bytes[GW_SHM_GRANT_BYTES];
@@ -279,7 +132,7 @@ int shm_peer_granted(struct shm_peer *peer, uint32_t *window_p)
     if (gw_get_u32(bytes) != GW_SHM_GRANT || !head)
         return 0;
     memcpy(&peer->window_fd, CMSG_DATA(head), sizeof peer->window_fd);
-    peer->window = mmap(NULL, SHM_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED,
+    peer->window = mmap(NULL, VICTIM_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED,
                         peer->window_fd, 0);
     *window_p = gw_get_u32(bytes + 4);
     return peer->window != MAP_FAILED;

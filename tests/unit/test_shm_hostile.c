@@ -21,11 +21,6 @@
 
 #include "tests/unit/shm_peer.h"
 
-static const char *address_of(const struct shm_victim *victim)
-{
-    return victim->world.ops->listener_address(victim->listener);
-}
-
 /* ---- before the login ---- */
 
 /* A descriptor as a link's memory must not be. */
@@ -66,14 +61,14 @@ static int has_no_more_descriptors(void *before)
 static void strangers_get_no_link(void **state)
 {
     (void)state;
-    struct shm_victim victim;
+    struct victim victim;
     uint8_t hello[GW_SHM_HELLO_BYTES], junk[4096];
     memset(junk, 0xa5, sizeof junk);
-    shm_victim_open(&victim);
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
     int before = shm_descriptors();
     for (int i = 0; i < 14; i++) {
         struct shm_peer peer;
-        shm_peer_connect(&peer, address_of(&victim));
+        shm_peer_connect(&peer, victim_address(&victim));
         shm_peer_hello(hello);
         int fd = wrong_memory(i);
         if (i < 6)
@@ -113,43 +108,43 @@ static void strangers_get_no_link(void **state)
     assert_int_equal(victim.ups, 0);
     assert_true(victim.refused > 0);
     world_run(&victim.world, has_no_more_descriptors, &before);
-    shm_victim_close(&victim);
+    victim_close(&victim);
 }
 
 /* ---- after it ---- */
 
 struct attack {
     const char *name;
-    void (*run)(struct shm_peer *peer, const struct shm_victim *victim);
+    void (*run)(struct shm_peer *peer, const struct victim *victim);
 };
 
 static void put_header(struct shm_peer *peer,
-                       const struct shm_victim *victim,
+                       const struct victim *victim,
                        uint32_t length,
                        uint8_t header[GW_FRAME_BYTES])
 {
-    shm_peer_header(peer, victim->window, 0, length, header);
+    victim_header(peer->session, victim->window, 0, length, header);
 }
 
-static void no_type(struct shm_peer *peer, const struct shm_victim *victim)
+static void no_type(struct shm_peer *peer, const struct victim *victim)
 {
     (void)victim;
     shm_peer_publish(peer, 77, 0, 0, NULL);
 }
 
-static void far_ahead(struct shm_peer *peer, const struct shm_victim *victim)
+static void far_ahead(struct shm_peer *peer, const struct victim *victim)
 {
     (void)victim;
     atomic_store(&peer->area->queue[0].published, GW_SHM_ENTRIES + 1);
 }
 
-static void behind(struct shm_peer *peer, const struct shm_victim *victim)
+static void behind(struct shm_peer *peer, const struct victim *victim)
 {
     (void)victim;
     atomic_store(&peer->area->queue[0].published, UINT32_MAX);
 }
 
-static void no_header(struct shm_peer *peer, const struct shm_victim *victim)
+static void no_header(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     memset(header, 0x5a, sizeof header);
@@ -157,8 +152,7 @@ static void no_header(struct shm_peer *peer, const struct shm_victim *victim)
     shm_peer_publish(peer, GW_SHM_FRAME, 0, 16, header);
 }
 
-static void another_session(struct shm_peer *peer,
-                            const struct shm_victim *victim)
+static void another_session(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     peer->session++;
@@ -166,21 +160,21 @@ static void another_session(struct shm_peer *peer,
     shm_peer_publish(peer, GW_SHM_FRAME, 0, 16, header);
 }
 
-static void not_granted(struct shm_peer *peer, const struct shm_victim *victim)
+static void not_granted(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     put_header(peer, victim, 4096, header);
     shm_peer_publish(peer, GW_SHM_PUT, 0, 0, header);
 }
 
-static void outside(struct shm_peer *peer, const struct shm_victim *victim)
+static void outside(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
-    shm_peer_header(peer, victim->window, SHM_WINDOW - 4, 8, header);
+    victim_header(peer->session, victim->window, VICTIM_WINDOW - 4, 8, header);
     shm_peer_publish(peer, GW_SHM_FRAME, 0, 8, header);
 }
 
-static void out_of_ring(struct shm_peer *peer, const struct shm_victim *victim)
+static void out_of_ring(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     put_header(peer, victim, 4096, header);
@@ -188,38 +182,34 @@ static void out_of_ring(struct shm_peer *peer, const struct shm_victim *victim)
                      header);
 }
 
-static void far_out_of_ring(struct shm_peer *peer,
-                            const struct shm_victim *victim)
+static void far_out_of_ring(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     put_header(peer, victim, 4096, header);
     shm_peer_publish(peer, GW_SHM_FRAME, UINT32_MAX - 63, 4096, header);
 }
 
-static void too_long(struct shm_peer *peer, const struct shm_victim *victim)
+static void too_long(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     put_header(peer, victim, 64, header);
     shm_peer_publish(peer, GW_SHM_FRAME, 0, 65, header);
 }
 
-static void nothing_in_it(struct shm_peer *peer,
-                          const struct shm_victim *victim)
+static void nothing_in_it(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     put_header(peer, victim, 64, header);
     shm_peer_publish(peer, GW_SHM_FRAME, 0, 0, header);
 }
 
-static void more_of_nothing(struct shm_peer *peer,
-                            const struct shm_victim *victim)
+static void more_of_nothing(struct shm_peer *peer, const struct victim *victim)
 {
     (void)victim;
     shm_peer_publish(peer, GW_SHM_MORE, 0, 64, NULL);
 }
 
-static void within_another(struct shm_peer *peer,
-                           const struct shm_victim *victim)
+static void within_another(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     put_header(peer, victim, 4096, header);
@@ -227,33 +217,32 @@ static void within_another(struct shm_peer *peer,
     shm_peer_publish(peer, GW_SHM_FRAME, 0, 64, header);
 }
 
-static void asks_for_none(struct shm_peer *peer,
-                          const struct shm_victim *victim)
+static void asks_for_none(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
     (void)victim;
-    shm_peer_header(peer, GW_WINDOW_NONE, 0, 0, header);
+    victim_header(peer->session, GW_WINDOW_NONE, 0, 0, header);
     shm_peer_publish(peer, GW_SHM_ASK, 0, 0, header);
 }
 
 static void asks_for_anothers(struct shm_peer *peer,
-                              const struct shm_victim *victim)
+                              const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
-    shm_peer_header(peer, victim->window + GW_WINDOWS_MAX, 0, 64, header);
+    victim_header(peer->session, victim->window + GW_WINDOWS_MAX, 0, 64,
+                  header);
     shm_peer_publish(peer, GW_SHM_ASK, 0, 0, header);
 }
 
 static void asks_for_too_much(struct shm_peer *peer,
-                              const struct shm_victim *victim)
+                              const struct victim *victim)
 {
     uint8_t header[GW_FRAME_BYTES];
-    shm_peer_header(peer, victim->window, 1, SHM_WINDOW, header);
+    victim_header(peer->session, victim->window, 1, VICTIM_WINDOW, header);
     shm_peer_publish(peer, GW_SHM_ASK, 0, 0, header);
 }
 
-static void grants_unasked(struct shm_peer *peer,
-                           const struct shm_victim *victim)
+static void grants_unasked(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t bytes[GW_SHM_GRANT_BYTES] = {0};
     gw_put_u32(bytes, GW_SHM_GRANT);
@@ -262,8 +251,7 @@ static void grants_unasked(struct shm_peer *peer,
     shm_peer_say(peer, bytes, sizeof bytes, 0, -1);
 }
 
-static void logs_in_again(struct shm_peer *peer,
-                          const struct shm_victim *victim)
+static void logs_in_again(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t hello[GW_SHM_HELLO_BYTES];
     (void)victim;
@@ -271,8 +259,7 @@ static void logs_in_again(struct shm_peer *peer,
     shm_peer_say(peer, hello, sizeof hello, 0, -1);
 }
 
-static void wakes_with_more(struct shm_peer *peer,
-                            const struct shm_victim *victim)
+static void wakes_with_more(struct shm_peer *peer, const struct victim *victim)
 {
     uint8_t word[GW_SHM_WORD_BYTES];
     (void)victim;
@@ -281,7 +268,7 @@ static void wakes_with_more(struct shm_peer *peer,
 }
 
 static void a_flood_of_descriptors(struct shm_peer *peer,
-                                   const struct shm_victim *victim)
+                                   const struct victim *victim)
 {
     uint8_t junk[512] = {0};
     (void)victim;
@@ -289,8 +276,7 @@ static void a_flood_of_descriptors(struct shm_peer *peer,
 }
 
 /* What is announced to the victim is never to be found in its ring again. */
-static void wrong_checksum(struct shm_peer *peer,
-                           const struct shm_victim *victim)
+static void wrong_checksum(struct shm_peer *peer, const struct victim *victim)
 {
     const struct gw_frame frame = {.kind = GW_FRAME_PUSH,
                                    .session = peer->session,
@@ -326,25 +312,25 @@ static const struct attack attacks[] = {
     {"a wrong checksum", wrong_checksum},
 };
 
-static void login(struct shm_victim *victim, struct shm_peer *peer)
+static void login(struct victim *victim, struct shm_peer *peer)
 {
     int ups = victim->ups;
-    shm_peer_begin_login(peer, address_of(victim));
-    shm_victim_await(victim, &victim->ups, ups + 1);
+    shm_peer_begin_login(peer, victim_address(victim));
+    victim_await(victim, &victim->ups, ups + 1);
     shm_peer_end_login(peer);
 }
 
 static void lies_close_the_link(void **state)
 {
     (void)state;
-    struct shm_victim victim;
-    shm_victim_open(&victim);
+    struct victim victim;
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
     int before = shm_descriptors();
     for (size_t i = 0; i < sizeof attacks / sizeof *attacks; i++) {
         struct shm_peer peer;
         login(&victim, &peer);
         attacks[i].run(&peer, &victim);
-        shm_victim_await(&victim, &victim.downs, (int)i + 1);
+        victim_await(&victim, &victim.downs, (int)i + 1);
         if (victim.status != GW_EPROTO && victim.status != GW_ECRC)
             fail_msg("%s: %s", attacks[i].name, victim.why);
         shm_peer_close(&peer);
@@ -352,7 +338,7 @@ static void lies_close_the_link(void **state)
     assert_int_equal(victim.frames, 0);
     world_settle(&victim.world, 2000);
     assert_int_equal(shm_descriptors(), before);
-    shm_victim_close(&victim);
+    victim_close(&victim);
 }
 
 /* ---- whom the victim dials ---- */
@@ -363,7 +349,7 @@ static void on_sent(struct gw_send *send, enum gw_status status)
 }
 
 /* Listens as an honest one, and lets the victim in. */
-static void let_in(struct shm_victim *victim, struct shm_peer *peer)
+static void let_in(struct victim *victim, struct shm_peer *peer)
 {
     static const struct gw_hello hello = {
         .role = GW_ROLE_SERVER, .links = 1, .incarnation = 7, .version = "t"};
@@ -394,7 +380,7 @@ static void let_in(struct shm_victim *victim, struct shm_peer *peer)
     gw_put_u32(bytes, GW_SHM_REPLY);
     gw_reply_encode(&reply, bytes + 4);
     shm_peer_say(peer, bytes, sizeof bytes, -1, -1);
-    shm_victim_await(victim, &victim->ups, ups + 1);
+    victim_await(victim, &victim->ups, ups + 1);
 }
 
 /* What it is given to write into could kill it, or is not what it asked for. */
@@ -415,9 +401,9 @@ static void bad_grants_close_the_link(void **state)
                {6, 10, 0, 8192},
                {6, 0, 0, 8192},
                {7, 9, 0, 0}};
-    struct shm_victim victim;
+    struct victim victim;
     uint8_t payload[8192] = {1};
-    shm_victim_open(&victim);
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
     world_settle(&victim.world, 2000);
     int before = shm_descriptors(), given_back = 0;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -441,14 +427,14 @@ static void bad_grants_close_the_link(void **state)
         shm_peer_say(&peer, bytes, sizeof bytes, fd, -1);
         if (fd >= 0)
             close(fd);
-        shm_victim_await(&victim, &victim.downs, (int)i + 1);
+        victim_await(&victim, &victim.downs, (int)i + 1);
         assert_int_equal(victim.status, GW_EPROTO);
         assert_int_equal(given_back, (int)i + 1);
         shm_peer_close(&peer);
     }
     world_settle(&victim.world, 2000);
     assert_int_equal(shm_descriptors(), before);
-    shm_victim_close(&victim);
+    victim_close(&victim);
 }
 
 int main(void)

@@ -20,16 +20,11 @@
 
 #include "tests/unit/shm_peer.h"
 
-static const char *address_of(const struct shm_victim *victim)
-{
-    return victim->world.ops->listener_address(victim->listener);
-}
-
-static void login(struct shm_victim *victim, struct shm_peer *peer)
+static void login(struct victim *victim, struct shm_peer *peer)
 {
     int ups = victim->ups;
-    shm_peer_begin_login(peer, address_of(victim));
-    shm_victim_await(victim, &victim->ups, ups + 1);
+    shm_peer_begin_login(peer, victim_address(victim));
+    victim_await(victim, &victim->ups, ups + 1);
     shm_peer_end_login(peer);
 }
 
@@ -40,7 +35,7 @@ static int take_window(struct shm_peer *peer, uint32_t window)
 {
     uint8_t header[GW_FRAME_BYTES];
     uint32_t granted = 0;
-    shm_peer_header(peer, window, 0, 64, header);
+    victim_header(peer->session, window, 0, 64, header);
     shm_peer_publish(peer, GW_SHM_ASK, 0, 0, header);
     for (int i = 0; i < 5000 && !granted; i++) {
         usleep(1000);
@@ -49,11 +44,11 @@ static int take_window(struct shm_peer *peer, uint32_t window)
     return granted == window;
 }
 
-static pid_t start_peer(struct shm_victim *victim,
+static pid_t start_peer(struct victim *victim,
                         void (*run)(struct shm_peer *peer, uint32_t window))
 {
     char address[GW_ADDRESS_MAX];
-    snprintf(address, sizeof address, "%s", address_of(victim));
+    snprintf(address, sizeof address, "%s", victim_address(victim));
     pid_t parent = getpid(), child = fork();
     assert_true(child >= 0);
     if (child > 0)
@@ -82,12 +77,12 @@ static void scribble(struct shm_peer *peer, uint32_t window)
     uint32_t random = 1;
     for (;;) {
         random = random * 1664525 + 1013904223;
-        shm_peer_header(peer, window, 0, 4096, header);
+        victim_header(peer->session, window, 0, 4096, header);
         struct gw_shm_queue *queue = &peer->area->queue[0];
         shm_peer_publish(peer, random >> 30 ? GW_SHM_PUT : GW_SHM_FRAME,
                          random >> 8, 4096, header);
         memset(queue->entry[random >> 24].header, (int)(random >> 16), 8);
-        memset(peer->window + SHM_WINDOW, (int)random, SHM_WINDOW);
+        memset(peer->window + VICTIM_WINDOW, (int)random, VICTIM_WINDOW);
         peer->area->queue[1].entry[random >> 24].type = random;
         atomic_store(&peer->area->queue[1].open[random >> 29], random);
         if (ftruncate(peer->window_fd, 0) == 0)
@@ -100,13 +95,13 @@ static void what_is_rewritten_does_no_harm(void **state)
 {
     (void)state;
     for (int i = 0; i < 10; i++) {
-        struct shm_victim victim;
-        shm_victim_open(&victim);
+        struct victim victim;
+        victim_open(&victim, "shm", GW_MEMORY_SHARED);
         pid_t child = start_peer(&victim, scribble);
-        shm_victim_await(&victim, &victim.ups, 1);
-        shm_victim_await(&victim, &victim.downs, 1);
+        victim_await(&victim, &victim.ups, 1);
+        victim_await(&victim, &victim.downs, 1);
         end_peer(child);
-        shm_victim_close(&victim);
+        victim_close(&victim);
     }
 }
 
@@ -114,7 +109,7 @@ static void what_is_rewritten_does_no_harm(void **state)
 static void stop_while_writing(struct shm_peer *peer, uint32_t window)
 {
     uint8_t header[GW_FRAME_BYTES];
-    shm_peer_header(peer, window, 0, 64, header);
+    victim_header(peer->session, window, 0, 64, header);
     atomic_store(&peer->area->queue[0].writing, window);
     shm_peer_publish(peer, GW_SHM_FRAME, 0, 64, header);
     raise(SIGSTOP);
@@ -123,38 +118,38 @@ static void stop_while_writing(struct shm_peer *peer, uint32_t window)
 static void who_dies_is_told_and_leaves_nothing(void **state)
 {
     (void)state;
-    struct shm_victim victim;
-    shm_victim_open(&victim);
+    struct victim victim;
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
     int before = shm_descriptors();
     for (int i = 1; i <= 3; i++) {
         pid_t child = start_peer(&victim, stop_while_writing);
-        shm_victim_await(&victim, &victim.frames, i);
+        victim_await(&victim, &victim.frames, i);
         end_peer(child);
-        shm_victim_await(&victim, &victim.downs, i);
+        victim_await(&victim, &victim.downs, i);
         assert_int_equal(victim.status, GW_ECLOSED);
         assert_string_equal(victim.why, "closed by the peer");
     }
     world_settle(&victim.world, 2000);
     assert_int_equal(shm_descriptors(), before);
-    shm_victim_close(&victim);
+    victim_close(&victim);
 }
 
 /* A window in whose memory somebody may still write is nobody else's. */
 static void a_stopped_writer_keeps_others_out(void **state)
 {
     (void)state;
-    struct shm_victim victim;
+    struct victim victim;
     struct shm_peer peer;
     uint8_t header[GW_FRAME_BYTES];
     uint32_t granted = 0;
-    shm_victim_open(&victim);
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
     int before = shm_descriptors();
     pid_t child = start_peer(&victim, stop_while_writing);
-    shm_victim_await(&victim, &victim.frames, 1);
+    victim_await(&victim, &victim.frames, 1);
     gw_link_close(victim.link);
     assert_non_null(strstr(victim.line, "stopped in the middle of a write"));
     login(&victim, &peer);
-    shm_peer_header(&peer, victim.window, 0, 64, header);
+    victim_header(peer.session, victim.window, 0, 64, header);
     shm_peer_publish(&peer, GW_SHM_ASK, 0, 0, header);
     world_settle(&victim.world, 20000);
     assert_false(shm_peer_granted(&peer, &granted));
@@ -165,10 +160,10 @@ static void a_stopped_writer_keeps_others_out(void **state)
     }
     assert_int_equal(granted, victim.window);
     shm_peer_close(&peer);
-    shm_victim_await(&victim, &victim.downs, 1);
+    victim_await(&victim, &victim.downs, 1);
     world_settle(&victim.world, 2000);
     assert_int_equal(shm_descriptors(), before);
-    shm_victim_close(&victim);
+    victim_close(&victim);
 }
 
 /* ---- who may come at all ---- */
@@ -238,10 +233,10 @@ static int go_elsewhere(void)
 }
 
 /* What a process that has become another dials, and is told. */
-static int dial_as(struct shm_victim *victim, int (*become)(void))
+static int dial_as(struct victim *victim, int (*become)(void))
 {
     char address[GW_ADDRESS_MAX];
-    snprintf(address, sizeof address, "%s", address_of(victim));
+    snprintf(address, sizeof address, "%s", victim_address(victim));
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
@@ -260,11 +255,11 @@ static int dial_as(struct shm_victim *victim, int (*become)(void))
 static void only_this_user_and_this_namespace(void **state)
 {
     (void)state;
-    struct shm_victim victim;
-    shm_victim_open(&victim);
+    struct victim victim;
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
     int user = dial_as(&victim, become_another_user);
     int space = dial_as(&victim, go_elsewhere);
-    shm_victim_close(&victim);
+    victim_close(&victim);
     if (user == CANNOT || space == CANNOT)
         print_message("# this user cannot become another one, or leave\n");
     assert_true(user == CANNOT || user == TOLD_CLOSED);
