@@ -35,30 +35,18 @@ make_data
 # Processes of one host would take shm: so nobody can tell which host this is.
 echo none >"$scratch/boot_id"
 mount --bind "$scratch/boot_id" /proc/sys/kernel/random/boot_id
-fashion=/usr/share/datasets/fashion-mnist
-if [ -r $fashion/train-images-idx3-ubyte.gz ]; then
-  cat >"$scratch/fashion" <<JOB
-data = { train = ("$fashion/train-images-idx3-ubyte.gz",
-                  "$fashion/train-labels-idx1-ubyte.gz");
-         test = ("$fashion/t10k-images-idx3-ubyte.gz",
-                 "$fashion/t10k-labels-idx1-ubyte.gz"); };
-model = { layers = (784, 64, 10); };
-train = { batch = 16; steps = 20; seed = 3; eval_every = "never"; };
-optimizer = { lr = 0.05; };
-cluster = { workers = 2; servers = 2; };
-JOB
-else
-  cp "$job" "$scratch/fashion"
-fi
+make_pictures "$scratch/large.data" 28
+sed "s|$scratch/data|$scratch/large.data|g; s/(64, 32, 10)/(784, 64, 10)/" "$job" \
+  >"$scratch/large"
 # shellcheck disable=SC2086
 over() {
-  run 0 train "$scratch/fashion" $job_keys --set cluster.transport="$1"
+  run 0 train "$scratch/large" $job_keys --set train.steps=20 --set cluster.transport="$1"
 }
 over tcp && plain=$(digest) && [ "$plain" ]
 ok 'an mlp 784-64-10, 20 steps over tcp'
 over rdma && [ "$plain" ] && [ "$(digest)" = "$plain" ]
 ok 'the same weights over rdma'
-run 0 train "$scratch/fashion" && [ "$(digest)" = "$plain" ] && [ ! -s "$scratch/err" ]
+run 0 train "$scratch/large" --set train.steps=20 && [ "$(digest)" = "$plain" ] && [ ! -s "$scratch/err" ]
 ok 'on loopback auto goes by tcp, without a word more'
 over auto && [ "$plain" ] && [ "$(digest)" = "$plain" ] && grep -q '^transport  *rdma, else tcp' "$scratch/out"
 ok 'and with auto, which says that it is rdma'
@@ -98,9 +86,45 @@ ok 'kill -9 of a worker: named'
 end_all
 
 # ---- what is left on the device ----
-[ "$(rdma resource show qp | grep -c 'type RC')" -eq 0 ] &&
-  [ "$(rdma resource show mr | grep -c rxe0)" -eq 0 ]
+nothing_on_device() {
+  [ "$(rdma resource show qp | grep -c 'type RC')" -eq 0 ] &&
+    [ "$(rdma resource show mr | grep -c rxe0)" -eq 0 ]
+}
+nothing_on_device
 ok 'no queue pair is left, and no memory registered'
+
+# A job of processes that nobody has launched: they have joined.
+joined="server1 server2 worker1 worker2"
+listens() { [ "$(ports coordinator)" ]; }
+# shellcheck disable=SC2086
+start coordinator coordinator "$job" $job_keys --set cluster.transport=rdma \
+  --set train.steps=100000000 --set train.eval_every=never --set log.every=10
+victim=$started
+await 10 listens
+met=$address:$(ports coordinator | head -n 1)
+for name in $joined; do
+  start "$name" "${name%?}" --join "$met" --wait 10 --set cluster.interface="$address"
+done
+await 20 grep -q '^step [0-9]*0/' "$scratch/coordinator.out" && kill -9 "$victim" &&
+  killed=$(now_ms) && await 6 nobody_left
+result=$?
+took=$(($(now_ms) - killed))
+echo "# over after $took ms"
+[ $result -eq 0 ] && [ $took -lt 3000 ]
+ok 'kill -9 of the coordinator: every process ends within 3 s'
+for name in $joined; do
+  [ "$(grep '^gradweir: ' "$scratch/$name.err")" ] &&
+    [ -z "$(grep '^gradweir: ' "$scratch/$name.err" |
+      grep -v "^gradweir: the coordinator ($met) died at step [0-9]*: ")" ] &&
+    [ "$(grep -c '^gradweir: ' "$scratch/$name.err")" -eq 1 ] && continue
+  sed "s/^/# $name: /" "$scratch/$name.err"
+  false
+  break
+done
+ok 'each with one line, which names it'
+nothing_on_device
+ok 'and nothing of it is left on the device'
+end_all
 
 # ---- the device goes ----
 
@@ -129,14 +153,14 @@ ok 'the device is taken away: a job over rdma ends'
 sed 's/^/# /' "$scratch/err"
 end_all
 back
-begin --set cluster.transport=auto --set train.steps=3000 && removed &&
+begin --set cluster.transport=auto --set train.steps=1000 && removed &&
   await 60 ended && [ "$(cat "$scratch/code")" = 0 ] &&
   grep -q 'goes over tcp instead of rdma' "$scratch/err"
 ok 'with auto it moves to tcp, and says so'
 sed 's/^/# /' "$scratch/err" | head -n 20
 moved=$(digest)
 end_all
-run 0 train "$job" --set train.steps=3000 --set train.eval_every=never &&
+run 0 train "$job" --set train.steps=1000 --set train.eval_every=never &&
   [ "$(digest)" = "$moved" ]
 ok 'to the same weights'
 run 1 train "$job" --set cluster.transport=rdma --set cluster.insecure=true &&

@@ -33,7 +33,7 @@ cannot() { echo "$*"; exit 77; }
 
 # ---- what it takes ----
 
-for tool in qemu-system-x86_64 busybox modprobe depmod cpio apt-get dpkg-deb rdma; do
+for tool in qemu-system-x86_64 busybox modprobe depmod cpio apt-get dpkg-deb rdma flock; do
   PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null ||
     cannot "no $tool (packages qemu-system-x86, busybox-static, kmod, cpio, iproute2 of Debian or Ubuntu)"
 done
@@ -161,8 +161,14 @@ boot() {
     </dev/null >"$out/qemu$1" 2>&1
 }
 
+# Several may begin at once, of which one fetches.
+mkdir -p "$(dirname "$cache")"
+exec 9>"$cache.lock"
+flock 9
 get_kernel
 make_initrd
+flock -u 9
+exec 9>&-
 {
   echo 'export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root'
   echo 'rdma link add rxe0 type rxe netdev $GW_LINK || exit 96'

@@ -112,21 +112,27 @@ says() {
 
 digest() { sed -n 's/^weights *sha256 //p' "${1:-$scratch/out}"; }
 
-# 200 pictures of 8 x 8 in ten classes, each a pattern with noise over it; bytes
-# of 1..127, which every awk prints as they are.
-make_data() {
-  mkdir -p "$scratch/data"
-  printf '\000\000\010\003\000\000\000\310\000\000\000\010\000\000\000\010' \
-    >"$scratch/data/images"
-  printf '\000\000\010\001\000\000\000\310' >"$scratch/data/labels"
-  awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) for (p = 0; p < 64; p++)
-    printf "%c", 1 + ((i % 10) * 37 + p * 11) % 61 + int(rand() * 60) }' \
-    >>"$scratch/data/images"
+# make_pictures DIR SIDE: 200 of SIDE x SIDE in ten classes, each a pattern with
+# noise over it; bytes of 1..127, which every awk prints as they are.
+make_pictures() {
+  mkdir -p "$1"
+  side=\\000\\000\\000\\$(printf %03o "$2")
+  printf "\000\000\010\003\000\000\000\310$side$side" >"$1/images"
+  printf '\000\000\010\001\000\000\000\310' >"$1/labels"
+  awk -v pixels=$(($2 * $2)) 'BEGIN { srand(1)
+    for (i = 0; i < 200; i++) for (p = 0; p < pixels; p++)
+      printf "%c", 1 + ((i % 10) * 37 + p * 11) % 61 + int(rand() * 60) }' \
+    >>"$1/images"
   i=0
   while [ $i -lt 200 ]; do
     printf "\\$(printf %03o $((i % 10)))"
     i=$((i + 1))
-  done >>"$scratch/data/labels"
+  done >>"$1/labels"
+}
+
+# Pictures of 8 x 8, and a job with them.
+make_data() {
+  make_pictures "$scratch/data" 8
   cat >"$scratch/job" <<JOB
 data = { train = ("$scratch/data/images", "$scratch/data/labels");
          test = ("$scratch/data/images", "$scratch/data/labels"); };

@@ -32,7 +32,7 @@ int world_run_tests(const char *name, const struct CMUnitTest *tests, size_t n);
 void world_open(struct world *world, const char *transport);
 void world_close(struct world *world);
 
-/* Runs until done(owner); fails the test after 10 s (real or virtual). */
+/* Runs until done(owner); fails the test after 30 s (real or virtual). */
 void world_run(struct world *world, int (*done)(void *owner), void *owner);
 
 /* Lets everything that can still happen within `us` happen. */
