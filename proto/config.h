@@ -137,10 +137,11 @@ struct gw_config {
     } server;
     struct {
         uint64_t workers, servers;
-        char policy[GW_STRING_MAX];    /* a plan, see proto/policy.h */
-        char transport[GW_STRING_MAX]; /* auto, tcp, sim */
-        uint64_t port;                 /* of the coordinator, 0: any */
-        char interface[GW_STRING_MAX]; /* name or address to bind */
+        char policy[GW_STRING_MAX];          /* a plan, see proto/policy.h */
+        char transport[GW_STRING_MAX];       /* auto, tcp, sim */
+        char local_reduction[GW_STRING_MAX]; /* auto, on, off */
+        uint64_t port;                       /* of the coordinator, 0: any */
+        char interface[GW_STRING_MAX];       /* name or address to bind */
         int insecure;
         uint64_t connections; /* per pair of processes; 0: see
                                  gw_config_connections */

@@ -73,7 +73,8 @@ struct gw_join {
     uint32_t pid;
     uint64_t process; /* server: equal for the threads of one process */
     uint32_t threads, thread;
-    const char *address; /* server: where this shard listens */
+    const char *address; /* server: where this shard listens; worker: where
+                            others of its host meet it, "" for nowhere */
     uint32_t rank;       /* worker: wanted, or GW_RANK_NONE */
 };
 
@@ -93,6 +94,7 @@ struct gw_declare {
     const char *device; /* what computes, in words: bits depend on it */
     uint32_t keys_total, keys_first, keys_n;
     const struct gw_key *keys;
+    uint8_t shares; /* others of its host can see its gradients */
 };
 
 struct gw_view_member {
@@ -138,6 +140,9 @@ struct gw_start {
     const uint32_t *split; /* speed: each rank's weight from state.clock on
                               (split.h); none: even */
     uint32_t split_n;
+    const uint32_t *groups; /* sizes of blocks of ranks that push one sum
+                               (groups.h); none: every rank pushes by itself */
+    uint32_t groups_n;
 };
 
 struct gw_ready {

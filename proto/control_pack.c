@@ -52,6 +52,7 @@ static PACK(pack_declare)
     to->device = text_out(from->device);
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
+    to->shares = from->shares;
     to->n_keys = from->keys_n;
     to->keys = keys_out(from, arena);
     if (!to->keys)
@@ -121,6 +122,8 @@ static PACK(pack_start)
     to->has_inner = from->has_inner;
     to->n_split = from->split_n;
     to->split = (uint32_t *)(uintptr_t)from->split;
+    to->n_groups = from->groups_n;
+    to->groups = (uint32_t *)(uintptr_t)from->groups;
     to->state = kept;
     kept->clock = state->clock;
     kept->applied = state->applied;

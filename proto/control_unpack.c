@@ -58,6 +58,7 @@ static UNPACK(unpack_declare)
     to->steps_per_epoch = from->steps_per_epoch;
     to->total_steps = from->total_steps;
     to->device = from->device;
+    to->shares = from->shares != 0;
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
     to->keys_n = (uint32_t)from->n_keys;
@@ -118,6 +119,10 @@ static UNPACK(unpack_start)
         return GW_EPROTO;
     to->split = from->split;
     to->split_n = (uint32_t)from->n_split;
+    if (from->n_groups > GW_VALUES_MAX)
+        return GW_EPROTO;
+    to->groups = from->groups;
+    to->groups_n = (uint32_t)from->n_groups;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
         .applied = kept->applied,

@@ -21,6 +21,8 @@ libproto_a_SOURCES = \
 	%D%/distance.h \
 	%D%/file_name.c \
 	%D%/file_name.h \
+	%D%/groups.c \
+	%D%/groups.h \
 	%D%/hash.c \
 	%D%/hash.h \
 	%D%/interfaces.c \

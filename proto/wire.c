@@ -120,7 +120,8 @@ static int shape_is_legal(uint8_t kind, uint32_t window, uint32_t length)
                (window != GW_WINDOW_NONE || length == 0);
     if (window != GW_WINDOW_NONE)
         return 0;
-    if (kind == GW_FRAME_CONTROL || kind == GW_FRAME_WANT)
+    if (kind == GW_FRAME_CONTROL || kind == GW_FRAME_WANT ||
+        kind == GW_FRAME_PARTS)
         return length > 0 && length <= GW_MESSAGE_BYTES_MAX;
     return length == 0;
 }
@@ -211,7 +212,8 @@ void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES])
     gw_put_u32(out + 28, want->priority);
     out[32] = want->condition;
     out[33] = want->encoding;
-    gw_put_u16(out + 34, 0); /* reserved */
+    out[34] = want->nth;
+    out[35] = want->of;
     gw_put_u32(out + 36, want->slack);
 }
 
@@ -219,7 +221,8 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want)
 {
     if (in[32] < GW_WANT_VERSION || in[32] > GW_WANT_NOW ||
-        in[33] != GW_ENCODING_RAW || gw_get_u32(in + 4) == 0)
+        in[33] != GW_ENCODING_RAW || gw_get_u32(in + 4) == 0 ||
+        (in[34] > 0 && in[34] >= in[35]))
         return GW_EPROTO;
     *want = (struct gw_want){
         .chunk = gw_get_u32(in),
@@ -230,6 +233,8 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
         .priority = gw_get_u32(in + 28),
         .condition = in[32],
         .encoding = in[33],
+        .nth = in[34],
+        .of = in[35],
         .slack = gw_get_u32(in + 36),
     };
     return GW_OK;

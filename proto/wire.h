@@ -41,7 +41,9 @@
     X(GW_FRAME_ACK,       6, "ack")       /* no payload; reserved: weights     \
                                              tell that a push is held */       \
     X(GW_FRAME_SEED,      7, "seed")      /* put: a chunk's first weights */   \
-    X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */
+    X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */   \
+    X(GW_FRAME_PARTS,     9, "parts")     /* an array of struct gw_part: what  \
+                                             the sum of a chunk is made of */
 /* clang-format on */
 
 enum gw_frame_kind {
@@ -54,6 +56,7 @@ enum gw_frame_flag {
     GW_FLAG_NO_CRC = 1 << 0,   /* payload CRC field is not meant */
     GW_FLAG_WANT_ACK = 1 << 1, /* reserved: for a push without a want */
     GW_FLAG_NOW = 1 << 2,      /* weights: of a plain pull, clock its name */
+    GW_FLAG_SUM = 1 << 3,      /* push: of a group, whose parts came before */
 };
 
 enum gw_dtype {
@@ -140,6 +143,8 @@ struct gw_want {
     uint32_t priority; /* smaller is sent earlier */
     uint8_t condition; /* enum gw_want_condition */
     uint8_t encoding;  /* enum gw_encoding */
+    uint8_t nth, of;   /* of the run, those with index modulo `of` = nth; of 0:
+                          all */
     uint32_t slack;    /* GW_WANT_MINIMUM: clocks, else 0 */
 };
 
