@@ -252,6 +252,16 @@ void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times);
  */
 void gw_peer_send(struct gw_peer *peer, unsigned link, struct gw_send *send);
 
+/* See struct gw_transport_ops, show and see: of a peer's window of our own,
+   and of one of the peer's. GW_ECLOSED: the link is not there now; the owner
+   shows again at link_up. GW_EUNSUPPORTED: not over this transport. */
+enum gw_status
+gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window);
+const void *gw_peer_see(const struct gw_peer *peer,
+                        unsigned link,
+                        uint32_t window,
+                        size_t bytes);
+
 /* Non-zero when link `link` is up. */
 int gw_peer_is_up(const struct gw_peer *peer, unsigned link);
 

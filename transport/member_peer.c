@@ -532,6 +532,26 @@ void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times)
         __builtin_prefetch(&peer->link[link % peer->links].link->up, 1);
 }
 
+enum gw_status
+gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)
+{
+    if (!gw_peer_is_up(peer, link))
+        return GW_ECLOSED;
+    struct gw_link *to = peer->link[link].link;
+    return to->ops->show(to, window);
+}
+
+const void *gw_peer_see(const struct gw_peer *peer,
+                        unsigned link,
+                        uint32_t window,
+                        size_t bytes)
+{
+    if (!gw_peer_is_up(peer, link))
+        return NULL;
+    struct gw_link *to = peer->link[link].link;
+    return to->ops->see(to, window, bytes);
+}
+
 int gw_peer_is_up(const struct gw_peer *peer, unsigned link)
 {
     return peer->link[link].link && peer->link[link].link->up;

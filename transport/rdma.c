@@ -346,5 +346,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,
+    .show = gw_transport_shows_nothing,
+    .see = gw_transport_sees_nothing,
     .takes = gw_rdma_takes,
 };

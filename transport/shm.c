@@ -115,6 +115,8 @@ static void free_link(struct gw_shm_link *link)
         close(link->fd);
     for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
         gw_shm_target_close(shm, &link->out.window[i]);
+    for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
+        gw_shm_target_close(shm, &link->in.seen[i]);
     gw_shm_area_drop(link);
     free(link->in.message);
     free(link);
@@ -334,5 +336,7 @@ const struct gw_transport_ops gw_shm_transport = {
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,
+    .show = gw_shm_show,
+    .see = gw_shm_see,
     .takes = gw_transport_takes_host,
 };

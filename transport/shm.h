@@ -104,6 +104,7 @@ enum gw_shm_word {
     GW_SHM_REPLY = 1,          /* reply */
     GW_SHM_WAKE = 2,
     GW_SHM_GRANT = 3, /* window 4, offset 8, bytes 8; with its memory, or not */
+    GW_SHM_SHOW = 4,  /* the same, with its memory: to be read by the peer */
 };
 
 #define GW_SHM_WORD_BYTES  4
@@ -153,6 +154,7 @@ struct gw_shm_in {
     struct gw_shm_granted granted[GW_WINDOWS_MAX];
     struct gw_window_watch watch;
     int watching;
+    struct gw_shm_target seen[GW_WINDOWS_MAX]; /* that the peer has shown */
 };
 
 struct gw_shm_out {
@@ -287,6 +289,14 @@ int gw_shm_target_open(struct gw_shm *shm,
                        uint64_t bytes,
                        int fd);
 void gw_shm_target_close(struct gw_shm *shm, struct gw_shm_target *target);
+
+/* What the peer may read of us, and we of it: see struct gw_transport_ops. */
+enum gw_status gw_shm_show(struct gw_link *base, uint32_t window);
+const void *gw_shm_see(struct gw_link *base, uint32_t window, size_t bytes);
+void gw_shm_got_show(struct gw_shm_link *link,
+                     const uint8_t *bytes,
+                     size_t n,
+                     int fd);
 
 /* ---- shm_poll.c ---- */
 

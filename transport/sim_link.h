@@ -96,6 +96,11 @@ void gw_sim_link_join(struct gw_sim_link *end,
    there is one still, it says that it is closed. */
 void gw_sim_link_detach(struct gw_sim_link *end);
 
+/* See struct gw_transport_ops. */
+enum gw_status gw_sim_link_show(struct gw_link *base, uint32_t window);
+const void *
+gw_sim_link_see(struct gw_link *base, uint32_t window, size_t bytes);
+
 /* Frees a detached end once the callbacks that may hold it have returned, and
    whatever was sent to it has come. */
 void gw_sim_link_release(struct gw_sim_link *end);

@@ -371,5 +371,7 @@ const struct gw_transport_ops gw_sim_transport = {
     .close_link = gw_sim_link_close,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,
+    .show = gw_sim_link_show,
+    .see = gw_sim_link_see,
     .takes = gw_transport_takes_host,
 };

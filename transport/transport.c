@@ -144,6 +144,19 @@ void gw_transport_take_nothing_back(struct gw_transport *transport, void *base)
     (void)transport, (void)base;
 }
 
+enum gw_status gw_transport_shows_nothing(struct gw_link *link, uint32_t window)
+{
+    (void)link, (void)window;
+    return GW_EUNSUPPORTED;
+}
+
+const void *
+gw_transport_sees_nothing(struct gw_link *link, uint32_t window, size_t bytes)
+{
+    (void)link, (void)window, (void)bytes;
+    return NULL;
+}
+
 enum gw_status gw_transport_takes_host(struct gw_transport *transport,
                                        enum gw_memory_kind kind,
                                        char *why,
@@ -300,6 +313,7 @@ enum gw_status gw_ways_find(const char *name,
                             struct gw_error *error)
 {
     struct gw_ways ways = {.control = &gw_tcp_transport};
+    char reason[256];
     const struct gw_transport_ops *only = gw_transport_find(name, error);
     if (!only)
         return error->status;
@@ -311,6 +325,10 @@ enum gw_status gw_ways_find(const char *name,
         ways.data[0] = only;
         snprintf(why, why_bytes, "as the job says");
     }
+    if (ways.control == &gw_sim_transport ||
+        gw_shm_transport.probe(reason, sizeof reason) == GW_OK)
+        ways.node = ways.control == &gw_sim_transport ? &gw_sim_transport
+                                                      : &gw_shm_transport;
     *ways_p = ways;
     return GW_OK;
 }

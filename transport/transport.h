@@ -197,6 +197,17 @@ struct gw_transport_ops {
     void (*take_back)(struct gw_transport *transport, void *base);
 
     /*
+     * Lets the peer read a window of ours where it lies, besides what its kind
+     * allows; and a window of the peer's, of so many bytes, that it has shown
+     * before it sent the last frame that came over this link. Both are for one
+     * link, and void when it is gone. NULL: it is not shown, or this transport
+     * cannot show any. What is seen changes under the reader's eyes when the
+     * peer changes it.
+     */
+    enum gw_status (*show)(struct gw_link *link, uint32_t window);
+    const void *(*see)(struct gw_link *link, uint32_t window, size_t bytes);
+
+    /*
      * Whether payloads may come from memory of that kind, and windows lie in
      * it, without this process's code reading or writing them; asked by who has
      * such memory, before the first window. Host and shared memory: always.
@@ -243,6 +254,8 @@ struct gw_ways {
     const struct gw_transport_ops *control;
     const struct gw_transport_ops *data[GW_WAYS_MAX + 1]; /* the best first;
                                                              ended by NULL */
+    const struct gw_transport_ops *node; /* between workers of one host that see
+                                            each other's memory; NULL: none */
 };
 
 /*
@@ -309,6 +322,12 @@ int gw_transport_reaches_all(const char *address);
 void gw_transport_lend_nothing(struct gw_transport *transport,
                                const struct gw_memory *memory);
 void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
+
+/* For transports between hosts: nobody sees another's memory. */
+enum gw_status gw_transport_shows_nothing(struct gw_link *link,
+                                          uint32_t window);
+const void *
+gw_transport_sees_nothing(struct gw_link *link, uint32_t window, size_t bytes);
 
 /* For transports that move bytes by this process's code, or the kernel's. */
 enum gw_status gw_transport_takes_host(struct gw_transport *transport,

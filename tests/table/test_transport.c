@@ -347,6 +347,44 @@ static void puts_land_in_shared_memory(void **state)
     puts_land(*state, GW_MEMORY_SHARED);
 }
 
+/* What is shown is seen where it lies, by who can: within a host, and in a
+   world. It was shown before the frame, and changes under the reader's eyes. */
+static void what_is_shown_is_seen(void **state)
+{
+    const size_t bytes = 65536;
+    struct pair *pair = connected(*state);
+    const struct gw_transport_ops *ops = pair->world.ops;
+    struct counted *sends = counted_new(1);
+    uint32_t window;
+    struct gw_memory memory =
+        window_memory(pair, 0, GW_MEMORY_SHARED, 2 * bytes);
+    uint8_t *shown = (uint8_t *)memory.base + bytes;
+    fill(shown, bytes, 7);
+    assert_int_equal(
+        gw_window_open(&pair->a.windows, GW_FRAME_PARTS, shown, bytes, &window),
+        GW_OK);
+    int sees = ops->within_host; /* a world has these two on two hosts */
+    assert_int_equal(ops->show(pair->a.link, window),
+                     sees ? GW_OK : GW_EUNSUPPORTED);
+    message(&sends[0], "look");
+    gw_link_send(pair->a.link, &sends[0].send);
+    struct messages wanted = {pair, 0, 1};
+    world_run(&pair->world, have_frames, &wanted);
+    const uint8_t *seen = ops->see(pair->b.link, window, bytes);
+    assert_int_equal(seen != NULL, sees);
+    if (sees) {
+        assert_memory_equal(seen, shown, bytes);
+        shown[17]++;
+        assert_memory_equal(seen, shown, bytes);
+        assert_null(ops->see(pair->b.link, window, bytes + 1));
+        assert_null(ops->see(pair->b.link, window + 1, bytes));
+        assert_null(ops->see(pair->b.link, GW_WINDOW_NONE, 1));
+    }
+    free(sends);
+    pair_close(pair);
+    gw_memory_close(&memory);
+}
+
 /* Each of these leaves the window that was given, or never was in one. */
 static void bad_puts_close_the_link(void **state)
 {
@@ -554,6 +592,7 @@ static void an_address_is_taken_once(void **state)
         ON(transport, messages_go_both_ways_in_order),                         \
         ON(transport, puts_land_in_their_window),                              \
         ON(transport, puts_land_in_shared_memory),                             \
+        ON(transport, what_is_shown_is_seen),                                  \
         ON(transport, bad_puts_close_the_link),                                \
         ON(transport, closed_windows_are_closed),                              \
         ON(transport, a_window_that_was_used_closes),                          \

@@ -437,12 +437,52 @@ static void bad_grants_close_the_link(void **state)
     victim_close(&victim);
 }
 
+/* What it shows could kill who looks at it, or is nothing. */
+static void bad_shows_close_the_link(void **state)
+{
+    (void)state;
+    const struct {
+        int memory; /* of wrong_memory, 6: as it should be, 7: none */
+        uint32_t window;
+        uint64_t offset, bytes;
+    } bad[] = {{0, 9, 0, 8192},     {1, 9, 1 << 20, 8 << 20},
+               {6, 9, 0, 0},        {6, 9, UINT64_MAX - 8191, 8192},
+               {6, 9, 8192, 16384}, {6, 0, 0, 8192},
+               {7, 9, 0, 8192}};
+    struct victim victim;
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
+    world_settle(&victim.world, 2000);
+    int before = shm_descriptors();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct shm_peer peer;
+        uint8_t bytes[GW_SHM_GRANT_BYTES];
+        let_in(&victim, &peer);
+        int fd = bad[i].memory == 6   ? gw_memory_file("test", 16384)
+                 : bad[i].memory == 7 ? -1
+                                      : wrong_memory(bad[i].memory);
+        gw_put_u32(bytes, GW_SHM_SHOW);
+        gw_put_u32(bytes + 4, bad[i].window);
+        gw_put_u64(bytes + 8, bad[i].offset);
+        gw_put_u64(bytes + 16, bad[i].bytes);
+        shm_peer_say(&peer, bytes, sizeof bytes, fd, -1);
+        if (fd >= 0)
+            close(fd);
+        victim_await(&victim, &victim.downs, (int)i + 1);
+        assert_int_equal(victim.status, GW_EPROTO);
+        shm_peer_close(&peer);
+    }
+    world_settle(&victim.world, 2000);
+    world_run(&victim.world, has_no_more_descriptors, &before);
+    victim_close(&victim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_get_no_link),
         cmocka_unit_test(lies_close_the_link),
         cmocka_unit_test(bad_grants_close_the_link),
+        cmocka_unit_test(bad_shows_close_the_link),
     };
     return cmocka_run_group_tests_name("shm hostile", tests, NULL, NULL);
 }
