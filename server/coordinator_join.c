@@ -282,6 +282,10 @@ static void start(struct gw_coordinator *self)
     self->phase = GW_PHASE_STARTING;
     gw_origin_fill_start(self, &message.start);
     gw_splitter_fill_start(self, &message.start);
+    if (gw_coordinator_group(self, &message.start, &error) != GW_OK) {
+        gw_coordinator_end(self, error.status, "%s", error.text);
+        return;
+    }
     for (struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->role == GW_ROLE_SERVER)
             send_keys(self, one->peer);
@@ -437,6 +441,7 @@ void gw_coordinator_declared(struct gw_coordinator *self,
     }
     snprintf(who->device, sizeof who->device, "%s", declare->device);
     gw_text_clean(who->device);
+    who->shares = declare->shares;
     self->declared += !who->declared;
     who->declared = 1;
     maybe_start(self);
@@ -464,6 +469,7 @@ void gw_coordinator_forget(struct gw_coordinator *self)
         gw_files_close(one);
         free(one);
     }
+    free(self->groups);
     free(self->keys);
     free(self->server_process);
 }

@@ -4,6 +4,7 @@
  *   coordinator.c         opening, messages, closing
  *   coordinator_ctl.c     what the user wants of a running job
  *   coordinator_join.c    who is there: ranks, shards, views, keys
+ *   coordinator_group.c   which workers sum before they push
  *   coordinator_run.c     reports, scores, decisions
  *   coordinator_ahead.c   reports that are here before the decisions
  *   coordinator_split.c   speed: how steps are divided
@@ -48,6 +49,7 @@ struct gw_roster {
     uint32_t pid, threads, thread;
     char device[128]; /* worker: what computes */
     int declared, ready, bye;
+    int shares; /* worker: others of its host can see its gradients */
     uint64_t rss_bytes;
     struct gw_metrics_snapshot counters;
     uint64_t clocks; /* each push: that it has told of, from its first on */
@@ -98,6 +100,7 @@ struct gw_coordinator {
     uint32_t workers, servers, shards; /* joined so far; shards of all */
     uint32_t declared, ready;
     uint64_t *server_process; /* [cluster.servers] */
+    uint32_t *groups;         /* sizes of blocks of ranks, see start.groups */
 
     /* what rank 0 declared */
     struct gw_declare declare;
@@ -173,6 +176,11 @@ void gw_coordinator_declared(struct gw_coordinator *self,
                              const struct gw_declare *declare);
 void gw_coordinator_ready(struct gw_coordinator *self, struct gw_roster *who);
 void gw_coordinator_forget(struct gw_coordinator *self);
+
+/* coordinator_group.c: for the start. GW_ENOMEM. */
+enum gw_status gw_coordinator_group(struct gw_coordinator *self,
+                                    struct gw_start *start,
+                                    struct gw_error *error);
 
 /* coordinator_run.c */
 enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,

@@ -10,6 +10,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_ctl.c \
 	%D%/coordinator_end.c \
 	%D%/coordinator_files.c \
+	%D%/coordinator_group.c \
 	%D%/coordinator_inner.c \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
@@ -46,6 +47,7 @@ libserver_a_SOURCES = \
 	%D%/server.h \
 	%D%/server_state.h \
 	%D%/session.c \
+	%D%/session_open.c \
 	%D%/shard.c \
 	%D%/shard_arrays.c \
 	%D%/shard.h \
@@ -53,6 +55,7 @@ libserver_a_SOURCES = \
 	%D%/splits.c \
 	%D%/splits.h \
 	%D%/step.c \
+	%D%/sum.c \
 	%D%/switch.c \
 	%D%/store.c \
 	%D%/store.h \

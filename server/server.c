@@ -265,7 +265,10 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
         for (uint32_t rank = 0; rank < server->ranks; rank++)
             server->clocks[rank] = start->state.clock;
     server->start.split = NULL;
+    server->start.groups = NULL;
     enum gw_status status = gw_divide_start(server, start, &error);
+    if (status == GW_OK)
+        status = gw_sum_start(server, start, &error);
     if (status == GW_OK)
         status = build(server, &error);
     if (status == GW_OK && server->resume[0])
@@ -583,6 +586,7 @@ void gw_server_close(struct gw_server *server)
     gw_map_destroy(server->map);
     free(server->keys);
     free(server->shard_incarnation);
+    gw_sum_close(server);
     free(server->session);
     free(server->clocks);
     free(server->settled_clocks);

@@ -3,6 +3,8 @@
  *
  *   server.c   joining, views, ending
  *   session.c  the path of a gradient: pushes in, weights out
+ *   session_open.c  workers come and go
+ *   sum.c      pushes of several workers in one
  *   step.c     whole-step commits: votes, decisions, apply
  *   quorum.c   backup: whose pushes make a step
  *   each.c     policies of single pushes: apply, drain
@@ -18,6 +20,7 @@
 #define GW_SERVER_SERVER_STATE_H
 
 #include "proto/config.h"
+#include "proto/groups.h"
 #include "server/decision.h"
 #include "server/policy.h"
 #include "server/regime.h"
@@ -26,10 +29,19 @@
 #include "server/want.h"
 #include "transport/member.h"
 
+/* What the next sums of a group's member are made of, a row for each chunk of
+   the shard. */
+struct gw_parts {
+    uint64_t *clock;      /* [chunks] + 1; 0: nothing is known */
+    struct gw_part *part; /* [chunks][n of the group] */
+};
+
 /* What this shard knows of a worker. */
 struct gw_session {
-    struct gw_peer *peer; /* NULL while it is not connected */
-    uint64_t incarnation; /* that the view names */
+    struct gw_group group; /* whose sums it is one of */
+    struct gw_parts parts; /* none where it is by itself */
+    struct gw_peer *peer;  /* NULL while it is not connected */
+    uint64_t incarnation;  /* that the view names */
     char host[64];
     uint32_t landing; /* window: its pushes */
     uint32_t seeds;   /* window: rank 0's first weights */
@@ -174,6 +186,11 @@ void gw_session_frame(struct gw_server *server,
                       unsigned link,
                       const struct gw_frame *frame,
                       const void *payload);
+/* The local index of a frame's chunk; 0: it is none of this shard. */
+int gw_session_find(const struct gw_server *server,
+                    const struct gw_frame *frame,
+                    uint32_t *index_p);
+void gw_session_answer_all(struct gw_server *server);
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
 void gw_session_complete(struct gw_server *server, uint32_t chunk);
 void gw_session_recheck(struct gw_server *server);
@@ -185,6 +202,25 @@ void gw_session_fill_update(const struct gw_server *server,
                             double lr_factor,
                             struct gw_update *update);
 void gw_session_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
+
+/* sum.c: pushes that are sums of groups. GW_EPROTO: groups that do not add up.
+   GW_ENOMEM. */
+enum gw_status gw_sum_start(struct gw_server *server,
+                            const struct gw_start *start,
+                            struct gw_error *error);
+enum gw_status gw_sum_admit(struct gw_server *server, struct gw_peer *peer);
+void gw_sum_close(struct gw_server *server);
+void gw_sum_parts(struct gw_server *server,
+                  struct gw_peer *peer,
+                  unsigned link,
+                  const struct gw_frame *frame,
+                  const uint8_t *payload);
+/* The parts of a push of a chunk (its local index) that is a sum, [n of the
+   group]; NULL: they are not known, or this policy has no sums. */
+const struct gw_part *gw_sum_of(const struct gw_server *server,
+                                const struct gw_peer *peer,
+                                uint32_t index,
+                                uint64_t clock);
 
 /* quorum.c */
 enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);

@@ -8,6 +8,8 @@
  *                       |                   |
  *                   duplicate          whole step: vote, decision (step.c)
  *                   or late            backup: who counts, first (quorum.c)
+ *
+ * One push may be that of several ranks (sum.c).
  */
 #include "config.h"
 
@@ -275,7 +277,7 @@ static void hold(struct gw_server *server,
         gw_session_complete(server, index);
 }
 
-static void answer_all(struct gw_server *server)
+void gw_session_answer_all(struct gw_server *server)
 {
     for (uint32_t i = 0; i < server->shard->chunks; i++)
         gw_session_answer(server, i);
@@ -287,7 +289,7 @@ void gw_session_recheck(struct gw_server *server)
     int wanted = server->wants_ahead;
     server->wants_ahead = 0;
     if (wanted)
-        answer_all(server);
+        gw_session_answer_all(server);
     for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
         for (uint32_t i = 0; i < server->shard->chunks; i++) {
             struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, i);
@@ -300,10 +302,9 @@ void gw_session_recheck(struct gw_server *server)
     }
 }
 
-/* The local index of a chunk that this shard owns. */
-static int find_chunk(const struct gw_server *server,
-                      const struct gw_frame *frame,
-                      uint32_t *index_p)
+int gw_session_find(const struct gw_server *server,
+                    const struct gw_frame *frame,
+                    uint32_t *index_p)
 {
     if (frame->chunk >= server->map->chunks)
         return 0;
@@ -327,6 +328,46 @@ static int fits_slot(const struct gw_server *server,
            frame->offset == chunk->first * sizeof(float);
 }
 
+/* It counts, now or when the decision is here that its sender knew. */
+static void take_part(struct gw_server *server,
+                      uint32_t sender,
+                      uint32_t index,
+                      const struct gw_frame *frame,
+                      const struct gw_part *part,
+                      int summed)
+{
+    struct gw_shard_slot *slot =
+        gw_shard_slot(server->shard, part->rank, index);
+    int empty = frame->length == 0 || part->rank != sender;
+    slot->sender = sender;
+    slot->summed = summed != 0;
+    slot->bad = part->bad != 0;
+    if (frame->decision > server->decision) {
+        slot->landed = 1;
+        slot->empty = empty != 0;
+        slot->samples = part->samples;
+        slot->decision = frame->decision;
+        server->deferred++;
+        return;
+    }
+    hold(server, part->rank, index, part->samples, empty);
+}
+
+/* Of a sum all parts are due, as its owner's is. */
+static int are_due(const struct gw_server *server,
+                   uint32_t index,
+                   uint64_t clock,
+                   const struct gw_part *part,
+                   uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct gw_policy_view view = view_of(server, part[i].rank, index);
+        if (server->regime.policy->judge(&view, clock) != GW_PUSH_HOLD)
+            return 0;
+    }
+    return 1;
+}
+
 static void got_push(struct gw_server *server,
                      struct gw_peer *peer,
                      unsigned link,
@@ -335,14 +376,21 @@ static void got_push(struct gw_server *server,
     uint32_t rank = peer->id, index;
     struct gw_session *session = &server->session[rank];
     int empty = frame->length == 0 && frame->count == 0;
-    if (!find_chunk(server, frame, &index) ||
+    if (!gw_session_find(server, frame, &index) ||
         !server->shard->chunk[index].ready ||
         (!empty && (frame->count == 0 ||
                     !fits_slot(server, frame, index, session->landing)))) {
         gw_peer_reject(peer, link, "push that fits no chunk of this shard");
         return;
     }
-    struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+    const struct gw_part alone = {.rank = rank, .samples = frame->count};
+    int summed = frame->flags & GW_FLAG_SUM;
+    const struct gw_part *part =
+        summed ? gw_sum_of(server, peer, index, frame->clock) : &alone;
+    if (!part) {
+        gw_peer_reject(peer, link, "sum of unknown parts");
+        return;
+    }
     const struct gw_policy_view view = view_of(server, rank, index);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED, frame->length);
     if (frame->decision < server->renumbered) {
@@ -367,15 +415,13 @@ static void got_push(struct gw_server *server,
     case GW_PUSH_HOLD:
         break;
     }
-    if (frame->decision > server->decision) {
-        slot->landed = 1;
-        slot->empty = empty != 0;
-        slot->samples = frame->count;
-        slot->decision = frame->decision;
-        server->deferred++;
+    uint32_t n = summed ? session->group.n : 1;
+    if (!are_due(server, index, frame->clock, part, n)) {
+        gw_peer_reject(peer, link, "sum with a part that is here already");
         return;
     }
-    hold(server, rank, index, frame->count, empty);
+    for (uint32_t i = 0; i < n; i++)
+        take_part(server, rank, index, frame, &part[i], summed);
 }
 
 /* It was on its way when all stood still. Who posted it asks again, and waits
@@ -421,7 +467,7 @@ static void got_seed(struct gw_server *server,
                      const struct gw_frame *frame)
 {
     uint32_t index;
-    if (peer->id != 0 || !find_chunk(server, frame, &index) ||
+    if (peer->id != 0 || !gw_session_find(server, frame, &index) ||
         !fits_slot(server, frame, index, server->session[0].seeds)) {
         gw_peer_reject(peer, link, "seed that fits no chunk of this shard");
         return;
@@ -431,101 +477,6 @@ static void got_seed(struct gw_server *server,
     gw_shard_seed(server->shard, index);
     gw_save_reached(server, index);
     gw_session_answer(server, index);
-}
-
-/* ---- workers come and go ---- */
-
-/*
- * A link of a worker was cut. Its wants are void. Pushes that are held but not
- * yet used come again, whole: what lies in their slots is not to be trusted.
- */
-void gw_session_link_down(struct gw_server *server,
-                          struct gw_peer *peer,
-                          unsigned link)
-{
-    struct gw_shard *shard = server->shard;
-    for (uint32_t i = 0; i < shard->chunks; i++) {
-        if (shard->chunk[i].global % peer->links != link)
-            continue;
-        server->deferred -= gw_shard_slot(shard, peer->id, i)->landed;
-        if (gw_shard_unhold(shard, peer->id, i))
-            gw_quorum_unheld(server, peer->id, i);
-        gw_wants_slot(server->wants, peer->id, i)->open = 0;
-    }
-}
-
-enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer)
-{
-    struct gw_session *session = &server->session[peer->id];
-    float *landing = server->shard->landing[peer->id];
-    size_t bytes = server->shard->elems * sizeof(float);
-    enum gw_status status = gw_window_open(&peer->windows, GW_FRAME_PUSH,
-                                           landing, bytes, &session->landing);
-    if (status == GW_OK && peer->id == 0)
-        status = gw_window_open(&peer->windows, GW_FRAME_SEED, landing, bytes,
-                                &session->seeds);
-    if (status != GW_OK)
-        return status;
-    session->peer = peer;
-    struct gw_message message = {
-        .kind = GW_MESSAGE_WINDOW,
-        .window = {GW_FRAME_PUSH, session->landing, bytes}};
-    gw_server_tell(server, peer, &message);
-    if (peer->id == 0) {
-        message.window =
-            (struct gw_window_open){GW_FRAME_SEED, session->seeds, bytes};
-        gw_server_tell(server, peer, &message);
-    }
-    return GW_OK;
-}
-
-/* Shard 0 answers nobody before everybody can hear its decisions. */
-void gw_session_present(struct gw_server *server)
-{
-    for (uint32_t rank = 0; rank < server->ranks; rank++)
-        if (!server->session[rank].peer)
-            return;
-    if (server->leader && server->shards_present + 1 < server->shards)
-        return;
-    server->all_present = 1;
-    server->progress_us = gw_loop_now(server->loop); /* nobody waited before */
-    answer_all(server);
-}
-
-enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
-{
-    const struct gw_decision_state *state = &server->start.state;
-    enum gw_status status =
-        gw_regime_at(&server->config, state->clock, &server->regime, error);
-    if (status != GW_OK)
-        return status;
-    server->base_clock = state->clock;
-    server->global_batch = gw_schedule_batch(&server->config);
-    unsigned arrays = server->regime.arrays;
-    if (gw_ways_memory(server->options.data) == GW_MEMORY_SHARED)
-        arrays |= GW_SHARD_SHARED;
-    status = gw_shard_create(server->map, server->number, server->ranks, arrays,
-                             server->regime.optimizer, &server->shard, error);
-    if (status == GW_OK)
-        status = gw_wants_create(server->map, server->number, server->ranks,
-                                 server, &server->wants, error);
-    if (status != GW_OK)
-        return status;
-    gw_lend_arrays(server);
-    gw_shard_begin(server->shard, state, server->clocks);
-    for (uint32_t rank = 0; rank < server->ranks; rank++)
-        server->session[rank].clock = server->clocks[rank];
-    status = gw_switch_follow_rounds(server, error);
-    return status == GW_OK ? gw_quorum_open(server, error) : status;
-}
-
-void gw_session_close(struct gw_server *server)
-{
-    gw_quorum_close(server);
-    gw_wants_destroy(server->wants);
-    gw_shard_destroy(server->shard);
-    server->wants = NULL;
-    server->shard = NULL;
 }
 
 void gw_session_frame(struct gw_server *server,
@@ -543,6 +494,9 @@ void gw_session_frame(struct gw_server *server,
     switch (frame->kind) {
     case GW_FRAME_PUSH:
         got_push(server, peer, link, frame);
+        break;
+    case GW_FRAME_PARTS:
+        gw_sum_parts(server, peer, link, frame, payload);
         break;
     case GW_FRAME_WANT:
         got_want(server, peer, link, frame, payload);

@@ -489,6 +489,8 @@ int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
     const float *gradient = shard->landing[rank] + chunk->first;
+    if (slot->summed)
+        return slot->bad;
     if (slot->empty)
         return 0;
     for (uint32_t i = 0; i < chunk->stored; i++)

@@ -60,6 +60,9 @@ struct gw_shard_slot {
     uint8_t held;       /* counted for the chunk's current clock */
     uint8_t landed;     /* arrived, but waits for a decision */
     uint8_t empty;      /* no samples: a zero gradient without bytes */
+    uint8_t summed;     /* a part of a sum, which the sender's slot has */
+    uint8_t bad;        /* summed: it was not finite */
+    uint32_t sender;    /* the rank whose push brought it */
     uint32_t samples;
     uint32_t decision;
 };

@@ -83,7 +83,8 @@ gw_wants_post(struct gw_wants *wants,
         uint32_t global = map->shard_chunk[wants->shard][local];
         if (global - want->chunk >= want->count)
             break;
-        if (global % links != link)
+        if (global % links != link ||
+            (want->of && global % want->of != want->nth))
             continue;
         struct gw_want_slot *slot = gw_wants_slot(wants, rank, local);
         slot->want = *want;

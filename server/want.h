@@ -44,7 +44,8 @@ gw_wants_slot(struct gw_wants *wants, uint32_t rank, uint32_t chunk);
 
 /*
  * Opens a want on every chunk of its run that this shard owns and that goes
- * over the link it came on, of `links`, and calls `opened` for each. A chunk
+ * over the link it came on, of `links`, if it is one of those that are meant,
+ * and calls `opened` for each. A chunk
  * that has an open want takes the newer one. GW_EPROTO: the run leaves the map.
  */
 enum gw_status
