@@ -137,6 +137,7 @@ static enum gw_status run(void *owner, struct gw_error *error)
         .client = {.loop = worker->loop,
                    .transport = ways.control,
                    .data = ways.data,
+                   .node = ways.node,
                    .interface = worker->config.cluster.interface,
                    .coordinator = worker->options.join,
                    .host = worker->process.host,

@@ -107,6 +107,8 @@ enum gw_status gw_client_open(const struct gw_client_options *options,
     gw_loop_enter(client->loop);
     status = open_member(client, error);
     if (status == GW_OK)
+        status = gw_node_open(client, &client->node, error);
+    if (status == GW_OK)
         gw_client_watch(client);
     gw_loop_leave(client->loop);
     if (status == GW_OK) {
@@ -155,6 +157,7 @@ void gw_client_close(struct gw_client *client)
     gw_loop_unpost(client->loop, &client->runs_task);
     gw_loop_unpost(client->loop, &client->stop_task);
     gw_timer_stop(client->loop, &client->watch);
+    gw_node_close(client->node);
     gw_member_close(client->member);
     gw_client_files_close(client);
     gw_client_data_close(client);
@@ -185,6 +188,7 @@ static void declare(struct gw_client *client,
                     .steps_per_epoch = from->steps_per_epoch,
                     .total_steps = from->total_steps,
                     .device = from->device,
+                    .shares = client->node != NULL,
                     .keys_total = (uint32_t)from->n_keys}};
     memcpy(message.declare.data_digest, from->data_digest, GW_DIGEST_BYTES);
     uint32_t total = client->rank == 0 ? (uint32_t)from->n_keys : 0;
@@ -258,21 +262,31 @@ enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client)
                           : gw_ways_memory(client->options.data);
 }
 
+enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client)
+{
+    return client->hollow || gw_node_ranks(client->node) == 1
+               ? GW_MEMORY_HOST
+               : GW_MEMORY_SHARED;
+}
+
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_memory *weights,
-                                float *gradients,
+                                const struct gw_memory *gradients,
                                 int seed)
 {
-    const struct gw_memory sent =
-        gw_memory_host(gradients, client->map->arena_bytes);
+    struct gw_error error;
     client->weights = weights->base;
-    client->gradients = gradients;
+    client->gradients = gradients->base;
     gw_loop_enter(client->loop);
     if (!client->hollow)
-        gw_member_lend(client->member, &sent);
+        gw_member_lend(client->member, gradients);
     if (!client->hollow && weights->kind == GW_MEMORY_SHARED)
         gw_member_lend(client->member, weights);
     gw_client_connect(client);
+    if (gw_node_ranks(client->node) > 1 &&
+        gw_node_connect(client->node, weights, gradients, &error) != GW_OK)
+        gw_client_fail(client, error.status, "a worker of this host: %s",
+                       error.text);
     gw_loop_leave(client->loop);
     enum gw_status status = gw_client_wait_for(client, gw_client_windows_open,
                                                GW_WAITING_UNWATCHED);
@@ -327,7 +341,9 @@ enum gw_status gw_client_push(struct gw_client *client,
                                .n = n,
                                .clock = clock,
                                .next = next,
-                               .samples = samples};
+                               .samples = samples,
+                               .sums = client->word.kind == GW_POLICY_SYNC &&
+                                       gw_node_ranks(client->node) > 1};
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;

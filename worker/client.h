@@ -34,10 +34,12 @@ struct gw_client_options {
     struct gw_loop *loop; /* of this client alone; the caller closes it */
     const struct gw_transport_ops *transport;   /* to the coordinator */
     const struct gw_transport_ops *const *data; /* see gw_member_options */
-    const char *interface;   /* to dial from, "" for the default */
-    const char *coordinator; /* address to join */
-    const char *host;        /* name of this host, for people */
-    uint64_t machine;        /* equal for processes that share a kernel */
+    const struct gw_transport_ops *node; /* with workers of this host that it
+                                            sums gradients with; NULL: none */
+    const char *interface;               /* to dial from, "" for the default */
+    const char *coordinator;             /* address to join */
+    const char *host;                    /* name of this host, for people */
+    uint64_t machine; /* equal for processes that share a kernel */
     uint32_t pid;
     uint32_t rank;    /* wanted, or GW_RANK_NONE */
     uint64_t join_us; /* 0: the default */
@@ -90,21 +92,23 @@ int gw_client_needs_seed(const struct gw_client *client);
 /* Evaluations that were made before the first clock, of its own or earlier. */
 uint64_t gw_client_evaluations(const struct gw_client *client);
 
-/* What memory the weights had better lie in: where servers of this host can
-   write them by themselves, such as those can map. */
+/* What memory the weights, and the gradients, had better lie in: where servers
+   of this host can write them, and others see them, such as those can map. */
 enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client);
+enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client);
 
 /*
- * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned; that of the
- * weights as the memory which it begins), connects to every shard and asks for
+ * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned; each as the
+ * memory which it begins), connects to every shard and asks for
  * all weights of the first clock. Weights are written by the client between a
- * want and its answer, gradients are read between a push and the arrival of the
- * next version of the same key. With `seed`, rank 0 sends its weights as the
+ * want and its answer; gradients are read, also by others of this host, and
+ * may become those of several ranks, between a push and the arrival of the next
+ * version of the same key. With `seed`, rank 0 sends its weights as the
  * first version.
  */
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_memory *weights,
-                                float *gradients,
+                                const struct gw_memory *gradients,
                                 int seed);
 
 /*

@@ -82,6 +82,8 @@ static void got_view(struct gw_client *client, const struct gw_view *view)
     }
     for (uint32_t i = 0; i < view->members_n; i++) {
         const struct gw_view_member *member = &view->members[i];
+        if (member->role == GW_ROLE_WORKER && client->node)
+            gw_node_view(client->node, member);
         if (member->role != GW_ROLE_SERVER || member->id >= view->members_total)
             continue;
         struct gw_client_shard *shard = &client->shard[member->id];
@@ -111,9 +113,12 @@ static void got_start(struct gw_client *client, const struct gw_start *start)
     client->start.resume = client->start.dir = client->start.token = NULL;
     client->start.clocks = NULL;
     client->start.split = NULL;
+    client->start.groups = NULL;
     enum gw_status status = gw_client_split_begin(client, start);
+    if (status == GW_OK && client->node)
+        status = gw_node_start(client->node, start);
     if (status != GW_OK) {
-        gw_client_fail(client, status, "the start's split: %s",
+        gw_client_fail(client, status, "the start's split or groups: %s",
                        gw_status_text(status));
         return;
     }
@@ -300,7 +305,7 @@ static void join(struct gw_client *client)
                  .machine = options->machine,
                  .pid = options->pid,
                  .threads = 1,
-                 .address = "",
+                 .address = gw_node_address(client->node),
                  .rank = options->rank},
     };
     gw_client_tell(client, client->coordinator, &message);

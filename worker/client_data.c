@@ -15,53 +15,47 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Bulk frames leave behind control messages; earlier chunks leave earlier. */
-#define BULK_PRIORITY 1
-
-#define WANTS_PER_FRAME (GW_MESSAGE_BYTES_MAX / GW_WANT_BYTES)
-
 static struct gw_client_shard *shard_of(struct gw_client *client,
                                         uint32_t chunk)
 {
     return &client->shard[client->map->chunk[chunk].shard];
 }
 
-static unsigned link_of(const struct gw_client *client, uint32_t chunk)
-{
-    return chunk % client->connections;
-}
-
 /* ---- out ---- */
-
-static void send_chunk(struct gw_client *client, uint32_t index);
 
 static void on_sent(struct gw_send *send, enum gw_status status)
 {
     struct gw_client *client = send->owner;
     struct gw_client_chunk *chunk = &client->chunk[send->frame.chunk];
     (void)status; /* a broken link has what it lost sent again */
-    chunk->sending = 0;
-    if (!chunk->due)
+    chunk->sending--;
+    if (chunk->sending || !chunk->due)
         return;
     chunk->due = 0;
-    send_chunk(client, send->frame.chunk);
+    gw_client_send_chunk(client, send->frame.chunk);
 }
 
-/* Sends a chunk's gradient, or its seed; whole, and as often as it takes. */
-static void send_chunk(struct gw_client *client, uint32_t index)
+/* A chunk's gradient, the sum of several, or its seed. */
+void gw_client_send_chunk(struct gw_client *client, uint32_t index)
 {
     const struct gw_chunk *place = &client->map->chunk[index];
     struct gw_client_chunk *chunk = &client->chunk[index];
     struct gw_client_shard *shard = shard_of(client, index);
     int seed = chunk->seeding, empty = !seed && chunk->samples == 0;
+    int sum = !seed && chunk->via == GW_CHUNK_OWNED;
     const float *arena = seed ? client->weights : client->gradients;
     /* an answer may be here before the news that what it answers has left */
-    chunk->due = chunk->sending;
-    if (chunk->sending || !gw_peer_is_up(shard->peer, link_of(client, index)))
+    chunk->due = chunk->sending > 0;
+    if (chunk->sending ||
+        !gw_peer_is_up(shard->peer, gw_client_link_of(client, index)))
         return;
-    chunk->sending = 1;
+    chunk->sending = sum ? 2 : 1;
+    if (sum)
+        gw_peer_send(shard->peer, gw_client_link_of(client, index),
+                     gw_node_parts(client->node, index, on_sent));
     chunk->send = (struct gw_send){
         .frame = {.kind = seed ? GW_FRAME_SEED : GW_FRAME_PUSH,
+                  .flags = sum ? GW_FLAG_SUM : 0,
                   .clock = seed ? 0 : chunk->pushed - 1,
                   .offset = empty ? 0 : place->shard_offset,
                   .window = empty  ? GW_WINDOW_NONE
@@ -75,13 +69,13 @@ static void send_chunk(struct gw_client *client, uint32_t index)
         .payload = client->hollow
                        ? NULL
                        : (const uint8_t *)arena + place->arena_offset,
-        .priority = BULK_PRIORITY,
+        .priority = GW_CLIENT_PRIORITY,
         .done = on_sent,
         .owner = client,
     };
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PUSHED,
                    chunk->send.frame.length);
-    gw_peer_send(shard->peer, link_of(client, index), &chunk->send);
+    gw_peer_send(shard->peer, gw_client_link_of(client, index), &chunk->send);
 }
 
 /* Where a want leaves among the pushes of its key. The answer lies where those
@@ -106,8 +100,7 @@ static void on_want_sent(struct gw_send *send, enum gw_status status)
         post_want(want, BEHIND_PUSHES);
 }
 
-/* What the policy makes of the weights that a chunk lacks. */
-static struct gw_want condition_of(const struct gw_client *client,
+struct gw_want gw_client_condition(const struct gw_client *client,
                                    const struct gw_client_chunk *chunk)
 {
     struct gw_want want = {.value = chunk->want - 1,
@@ -132,9 +125,9 @@ find_lacking(const struct gw_client_want *want)
     const struct gw_map *map = client->map;
     for (uint32_t c = map->key_chunk[want->key];
          c < map->key_chunk[want->key + 1]; c++)
-        if ((client->chunk[c].want || client->chunk[c].pull) &&
+        if (gw_client_asks_for(&client->chunk[c]) &&
             map->chunk[c].shard == want->shard &&
-            link_of(client, c) == want->link)
+            gw_client_link_of(client, c) == want->link)
             return &client->chunk[c];
     return NULL;
 }
@@ -152,12 +145,17 @@ static void post_want(struct gw_client_want *want, enum order order)
     want->again = want->sending;
     if (want->sending)
         return;
-    struct gw_want what = condition_of(client, lacking);
+    struct gw_want what = gw_client_condition(client, lacking);
     what.chunk = first;
     what.count = map->key_chunk[want->key + 1] - first;
     what.offset = map->chunk[first].arena_offset;
     what.window = client->shard[want->shard].weights;
-    what.priority = BULK_PRIORITY;
+    what.priority = GW_CLIENT_PRIORITY;
+    if (lacking->via == GW_CHUNK_OWNED && !lacking->pull) {
+        /* the others of the key come from those who push them */
+        what.of = (uint8_t)gw_node_ranks(client->node);
+        what.nth = (uint8_t)(client->rank % what.of);
+    }
     gw_want_encode(&what, want->bytes);
     want->sending = 1;
     want->send = (struct gw_send){
@@ -168,7 +166,7 @@ static void post_want(struct gw_client_want *want, enum order order)
                   .length = GW_WANT_BYTES,
                   .decision = atomic_load(&client->decision)},
         .payload = want->bytes,
-        .priority = BULK_PRIORITY,
+        .priority = GW_CLIENT_PRIORITY,
         .done = on_want_sent,
         .owner = want,
     };
@@ -182,7 +180,8 @@ is_first_there(const struct gw_client *client, uint32_t first, uint32_t chunk)
     uint32_t shard = client->map->chunk[chunk].shard;
     for (uint32_t before = first; before < chunk; before++)
         if (client->map->chunk[before].shard == shard &&
-            link_of(client, before) == link_of(client, chunk))
+            gw_client_link_of(client, before) ==
+                gw_client_link_of(client, chunk))
             return 0;
     return 1;
 }
@@ -203,9 +202,9 @@ static void ask_for_key(struct gw_client *client, size_t key, enum order order)
     uint32_t first = map->key_chunk[key], end = map->key_chunk[key + 1];
     for (uint32_t c = first; c < end; c++)
         if (is_first_there(client, first, c))
-            post_want(
-                want_of(client, key, map->chunk[c].shard, link_of(client, c)),
-                order);
+            post_want(want_of(client, key, map->chunk[c].shard,
+                              gw_client_link_of(client, c)),
+                      order);
 }
 
 static void want_key(struct gw_client *client,
@@ -229,7 +228,7 @@ void gw_client_want_all(struct gw_client *client, uint64_t version, int seed)
     for (uint32_t c = 0; c < client->map->chunks; c++) {
         client->chunk[c].seeding = seed != 0;
         if (seed)
-            send_chunk(client, c);
+            gw_client_send_chunk(client, c);
     }
     for (size_t key = 0; key < client->map->keys; key++)
         gw_client_want_key(client, key, version);
@@ -297,7 +296,12 @@ push_key(struct gw_client *client, size_t key, const struct gw_client_run *run)
         }
         chunk->pushed = run->clock + 1;
         chunk->samples = run->samples;
-        send_chunk(client, c);
+        if (run->sums) {
+            gw_node_push(client->node, c);
+        } else {
+            chunk->via = GW_CHUNK_ALONE;
+            gw_client_send_chunk(client, c);
+        }
     }
     /* backup: whoever is late is answered before its push is in */
     want_key(client, key, run->next,
@@ -330,20 +334,29 @@ static int answers_chunk(const struct gw_client_chunk *chunk,
     return chunk->want != 0 && frame->clock + 1 >= chunk->want;
 }
 
-/* An answer must be what was asked for, in the place that was given for it. */
+/* Weights must be what was asked for, in the place that was given for it. */
+static int fits_chunk(const struct gw_client *client,
+                      const struct gw_frame *frame)
+{
+    const struct gw_chunk *place = &client->map->chunk[frame->chunk];
+    return frame->offset == place->arena_offset &&
+           frame->length == place->elems * sizeof(float) &&
+           frame->dtype == GW_DTYPE_F32 && frame->encoding == GW_ENCODING_RAW &&
+           answers_chunk(&client->chunk[frame->chunk], frame);
+}
+
 static int is_answer(const struct gw_client *client,
                      const struct gw_peer *peer,
                      const struct gw_frame *frame)
 {
     if (frame->kind != GW_FRAME_WEIGHTS || frame->chunk >= client->map->chunks)
         return 0;
-    const struct gw_chunk *place = &client->map->chunk[frame->chunk];
-    const struct gw_client_shard *shard = &client->shard[place->shard];
+    const struct gw_client_shard *shard =
+        &client->shard[client->map->chunk[frame->chunk].shard];
     return shard->peer == peer && frame->window == shard->weights &&
-           frame->offset == place->arena_offset &&
-           frame->length == place->elems * sizeof(float) &&
-           frame->dtype == GW_DTYPE_F32 && frame->encoding == GW_ENCODING_RAW &&
-           answers_chunk(&client->chunk[frame->chunk], frame);
+           (client->chunk[frame->chunk].via != GW_CHUNK_GIVEN ||
+            frame->flags & GW_FLAG_NOW) &&
+           fits_chunk(client, frame);
 }
 
 static void count_staleness(struct gw_client *client, uint32_t staleness)
@@ -353,17 +366,9 @@ static void count_staleness(struct gw_client *client, uint32_t staleness)
         memory_order_relaxed);
 }
 
-void gw_client_frame(struct gw_client *client,
-                     struct gw_peer *peer,
-                     unsigned link,
-                     const struct gw_frame *frame)
+/* The weights of a chunk are in the arena, whoever wrote them. */
+static void arrived(struct gw_client *client, const struct gw_frame *frame)
 {
-    if (frame->decision < client->voided && !(frame->flags & GW_FLAG_NOW))
-        return; /* of a want that is void */
-    if (!client->chunk || !is_answer(client, peer, frame)) {
-        gw_peer_reject(peer, link, "weights that nobody asked for");
-        return;
-    }
     struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
     client->progress_us = gw_loop_now(client->loop);
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, frame->length);
@@ -379,6 +384,35 @@ void gw_client_frame(struct gw_client *client,
     chunk->pushed = 0;
     chunk->seeding = 0;
     atomic_store_explicit(&chunk->have, frame->clock + 1, memory_order_release);
+}
+
+void gw_client_frame(struct gw_client *client,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame)
+{
+    if (frame->decision < client->voided && !(frame->flags & GW_FLAG_NOW))
+        return; /* of a want that is void */
+    if (!client->chunk || !is_answer(client, peer, frame)) {
+        gw_peer_reject(peer, link, "weights that nobody asked for");
+        return;
+    }
+    arrived(client, frame);
+    if (client->chunk[frame->chunk].via == GW_CHUNK_OWNED &&
+        !(frame->flags & GW_FLAG_NOW))
+        gw_node_arrived(client->node, frame);
+}
+
+void gw_client_given(struct gw_client *client,
+                     struct gw_peer *peer,
+                     const struct gw_frame *frame)
+{
+    if (frame->flags & GW_FLAG_NOW ||
+        client->chunk[frame->chunk].via != GW_CHUNK_GIVEN ||
+        !fits_chunk(client, frame))
+        gw_peer_reject(peer, 0, "weights that nobody asked for");
+    else
+        arrived(client, frame);
 }
 
 uint32_t gw_client_next_missing(const struct gw_client *client,
@@ -420,155 +454,7 @@ int gw_client_has(const struct gw_client *client,
            gw_client_has_decisions(client);
 }
 
-/* ---- connections ---- */
-
-/* A link is back: what it may have lost goes out again, chunk by chunk. */
-static void resend(struct gw_client *client, uint32_t shard, unsigned link)
-{
-    const struct gw_map *map = client->map;
-    for (uint32_t i = 0; i < map->shard_chunks[shard]; i++) {
-        uint32_t c = map->shard_chunk[shard][i];
-        struct gw_client_chunk *chunk = &client->chunk[c];
-        if (link_of(client, c) == link && (chunk->pushed || chunk->seeding))
-            send_chunk(client, c);
-    }
-}
-
-/* Wants of a reconnection; only then is anything allocated. */
-struct again {
-    struct gw_send send;
-    uint8_t bytes[WANTS_PER_FRAME * GW_WANT_BYTES];
-};
-
-static void on_again_sent(struct gw_send *send, enum gw_status status)
-{
-    (void)status;
-    free(send->owner);
-}
-
-/* Fills wants for the chunks of a link whose weights have not arrived. */
-static uint32_t missing_wants(struct gw_client *client,
-                              uint32_t shard,
-                              unsigned link,
-                              uint32_t *next_p,
-                              uint8_t *bytes)
-{
-    const struct gw_map *map = client->map;
-    uint32_t n = 0;
-    for (; *next_p < map->shard_chunks[shard] && n < WANTS_PER_FRAME;
-         (*next_p)++) {
-        uint32_t c = map->shard_chunk[shard][*next_p];
-        if ((!client->chunk[c].want && !client->chunk[c].pull) ||
-            link_of(client, c) != link)
-            continue;
-        struct gw_want what = condition_of(client, &client->chunk[c]);
-        what.chunk = c;
-        what.count = 1;
-        what.offset = map->chunk[c].arena_offset;
-        what.window = client->shard[shard].weights;
-        what.priority = BULK_PRIORITY;
-        gw_want_encode(&what, bytes + (size_t)n++ * GW_WANT_BYTES);
-    }
-    return n;
-}
-
-/* Posts once more what the link, or the answers on it, may have lost. */
-static void want_again(struct gw_client *client, uint32_t shard, unsigned link)
-{
-    uint32_t next = 0, n = 1;
-    while (n > 0) {
-        struct again *again = malloc(sizeof *again);
-        if (!again) {
-            gw_client_fail(client, GW_ENOMEM, "no memory to ask again");
-            return;
-        }
-        n = missing_wants(client, shard, link, &next, again->bytes);
-        again->send = (struct gw_send){
-            .frame = {.kind = GW_FRAME_WANT,
-                      .chunk = GW_CHUNK_NONE,
-                      .length = n * GW_WANT_BYTES,
-                      .decision = atomic_load(&client->decision)},
-            .payload = again->bytes,
-            .priority = BULK_PRIORITY,
-            .done = on_again_sent,
-            .owner = again,
-        };
-        if (n > 0)
-            gw_peer_send(client->shard[shard].peer, link, &again->send);
-        else
-            free(again);
-    }
-}
-
-void gw_client_link_up(struct gw_client *client,
-                       struct gw_peer *peer,
-                       unsigned link)
-{
-    if (!client->chunk || !gw_client_windows_open(client))
-        return;
-    for (uint32_t s = 0; s < client->shards; s++) {
-        if (client->shard[s].peer != peer)
-            continue;
-        resend(client, s, link);
-        want_again(client, s, link);
-    }
-}
-
-void gw_client_window(struct gw_client *client,
-                      struct gw_peer *peer,
-                      const struct gw_window_open *window)
-{
-    for (uint32_t s = 0; s < client->shards; s++) {
-        struct gw_client_shard *shard = &client->shard[s];
-        if (shard->peer != peer)
-            continue;
-        uint64_t bytes = client->map->shard_bytes[s];
-        if (window->bytes < bytes || window->id == GW_WINDOW_NONE) {
-            gw_client_fail(client, GW_EMISMATCH,
-                           "%s opened a window of %llu bytes, its shard has "
-                           "%llu",
-                           peer->name, (unsigned long long)window->bytes,
-                           (unsigned long long)bytes);
-            return;
-        }
-        if (window->kind == GW_FRAME_PUSH)
-            shard->landing = window->id;
-        else if (window->kind == GW_FRAME_SEED)
-            shard->seeds = window->id;
-    }
-}
-
-int gw_client_windows_open(const struct gw_client *client)
-{
-    for (uint32_t s = 0; s < client->shards; s++)
-        if (client->shard[s].landing == GW_WINDOW_NONE ||
-            (client->rank == 0 && client->shard[s].seeds == GW_WINDOW_NONE))
-            return 0;
-    return 1;
-}
-
-void gw_client_connect(struct gw_client *client)
-{
-    struct gw_error error;
-    for (uint32_t s = 0; s < client->shards; s++) {
-        struct gw_client_shard *shard = &client->shard[s];
-        enum gw_status status = gw_member_dial(
-            client->member, shard->address, GW_ROLE_SERVER, shard->incarnation,
-            client->connections, NULL, &shard->peer, &error);
-        if (status == GW_OK)
-            status = gw_window_open(&shard->peer->windows, GW_FRAME_WEIGHTS,
-                                    client->weights, client->map->arena_bytes,
-                                    &shard->weights);
-        if (status != GW_OK) {
-            gw_client_fail(client, status, "server %u (%s): %s", s, shard->host,
-                           error.text);
-            return;
-        }
-        shard->peer->id = s;
-        snprintf(shard->peer->name, sizeof shard->peer->name,
-                 "server %u (%.60s)", shard->server, shard->host);
-    }
-}
+/* ---- opening and closing ---- */
 
 enum gw_status gw_client_data_open(struct gw_client *client,
                                    struct gw_error *error)

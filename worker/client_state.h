@@ -3,8 +3,11 @@
  *
  *   client.c          joining, declaring, pushing, ending
  *   client_wait.c     the caller waits: for weights, for others
+ *   client_connect.c  connections to the shards, and what they lose
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
+ *   client_node.c     other workers of this host,
+ *   client_sum.c      and what they push together
  *   client_split.c    which part of a step is this rank's
  *   client_even.c     one version of all chunks, for who was late
  *   client_switch.c   from one policy to the next
@@ -19,6 +22,7 @@
 #include "proto/staleness.h"
 #include "transport/member.h"
 #include "worker/client.h"
+#include "worker/client_node.h"
 
 /* A server's shard, as a worker sees it. */
 struct gw_client_shard {
@@ -31,6 +35,13 @@ struct gw_client_shard {
     uint32_t weights;        /* window we gave it */
 };
 
+/* By whom a chunk is pushed, and its weights come. */
+enum gw_client_via {
+    GW_CHUNK_ALONE,
+    GW_CHUNK_OWNED, /* by us, as the sum of our group */
+    GW_CHUNK_GIVEN, /* by another of our group */
+};
+
 /* A chunk on its way out and back. */
 struct gw_client_chunk {
     _Atomic uint64_t have; /* version in the arena, + 1; 0: nothing yet */
@@ -38,9 +49,10 @@ struct gw_client_chunk {
     uint64_t pushed;       /* clock pushed and not yet answered, + 1; 0: none */
     uint64_t pull;         /* name of the pull not yet answered, 0: none */
     uint32_t samples;
+    uint8_t via;     /* enum gw_client_via, of what was pushed last */
     uint8_t seeding; /* seed sent and not yet answered */
-    uint8_t sending;
-    uint8_t due; /* to be sent, as soon as what is being sent has left */
+    uint8_t sending; /* frames */
+    uint8_t due;     /* to be sent, as soon as what is being sent has left */
     struct gw_send send; /* of the push or the seed */
 };
 
@@ -64,6 +76,7 @@ struct gw_client_run {
     size_t first, n;
     uint64_t clock, next;
     uint32_t samples;
+    int sums; /* the policy is one under which groups push as one */
 };
 
 /* What the caller waits for, and is told of when it takes too long. Who has not
@@ -98,6 +111,9 @@ struct gw_client_split {
         _Atomic uint64_t range; /* begin << 32 | end */
     } entry[2];
 };
+
+/* Bulk frames leave behind control messages; earlier chunks leave earlier. */
+#define GW_CLIENT_PRIORITY 1
 
 #define GW_CLIENT_RUNS 256 /* a power of two; more wait for room */
 #define GW_CLIENT_CUTS                                                         \
@@ -158,6 +174,7 @@ struct gw_client {
     int needs_seed;
     unsigned connections;
 
+    struct gw_client_node *node; /* NULL: no others of this host */
     float *weights, *gradients;
     int hollow; /* the job's payloads are lengths: neither has memory */
     struct gw_client_want *want; /* [keys][shards][connections] */
@@ -191,6 +208,19 @@ struct gw_client {
     uint64_t linger_until_us;
 };
 
+/* Over which of the connections to its shard a chunk goes. */
+static inline unsigned gw_client_link_of(const struct gw_client *client,
+                                         uint32_t chunk)
+{
+    return chunk % client->connections;
+}
+
+/* Whether a chunk lacks something that a shard has to send. */
+static inline int gw_client_asks_for(const struct gw_client_chunk *chunk)
+{
+    return chunk->pull || (chunk->want && chunk->via != GW_CHUNK_GIVEN);
+}
+
 /* client.c */
 void gw_client_fail(struct gw_client *client,
                     enum gw_status status,
@@ -222,10 +252,7 @@ void gw_client_follow_word(struct gw_client *client,
 void gw_client_switch_decided(struct gw_client *client,
                               const struct gw_decision *decision);
 
-/* client_data.c */
-enum gw_status gw_client_data_open(struct gw_client *client,
-                                   struct gw_error *error);
-void gw_client_data_close(struct gw_client *client);
+/* client_connect.c */
 void gw_client_connect(struct gw_client *client);
 void gw_client_link_up(struct gw_client *client,
                        struct gw_peer *peer,
@@ -233,15 +260,29 @@ void gw_client_link_up(struct gw_client *client,
 void gw_client_window(struct gw_client *client,
                       struct gw_peer *peer,
                       const struct gw_window_open *window);
+int gw_client_windows_open(const struct gw_client *client);
+
+/* client_data.c */
+enum gw_status gw_client_data_open(struct gw_client *client,
+                                   struct gw_error *error);
+void gw_client_data_close(struct gw_client *client);
 void gw_client_frame(struct gw_client *client,
                      struct gw_peer *peer,
                      unsigned link,
+                     const struct gw_frame *frame);
+/* What the policy makes of the weights that a chunk lacks. */
+struct gw_want gw_client_condition(const struct gw_client *client,
+                                   const struct gw_client_chunk *chunk);
+/* Sends what there is of a chunk; whole, and as often as it takes. */
+void gw_client_send_chunk(struct gw_client *client, uint32_t index);
+/* Weights that a neighbour gives. */
+void gw_client_given(struct gw_client *client,
+                     struct gw_peer *peer,
                      const struct gw_frame *frame);
 int gw_client_has(const struct gw_client *client,
                   size_t first,
                   size_t n,
                   uint64_t version);
-int gw_client_windows_open(const struct gw_client *client);
 void gw_client_want_all(struct gw_client *client, uint64_t version, int seed);
 void gw_client_pull_all(struct gw_client *client, uint64_t name);
 void gw_client_forget(struct gw_client *client);

@@ -2,12 +2,17 @@ noinst_LIBRARIES += libworker.a
 libworker_a_SOURCES = \
 	%D%/client.c \
 	%D%/client.h \
+	%D%/client_connect.c \
 	%D%/client_control.c \
 	%D%/client_data.c \
 	%D%/client_even.c \
 	%D%/client_files.c \
+	%D%/client_node.c \
+	%D%/client_node.h \
+	%D%/client_node_state.h \
 	%D%/client_split.c \
 	%D%/client_state.h \
+	%D%/client_sum.c \
 	%D%/client_switch.c \
 	%D%/client_wait.c \
 	%D%/dataset.c \

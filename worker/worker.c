@@ -103,32 +103,45 @@ static enum gw_status declare(struct gw_worker *worker)
     return gw_client_declare(worker->client, &declaration);
 }
 
-/* Weights lie where servers can best write them, if the device can work there.
+/* An arena lies where others can best reach it, if the device can work there.
  */
-static void *open_weights(struct gw_worker *worker, size_t bytes)
+static float *open_arena(struct gw_worker *worker,
+                         enum gw_memory_kind kind,
+                         struct gw_worker_arena *arena)
 {
     const struct gw_backend_ops *backend = worker->backend;
-    enum gw_memory_kind kind = gw_client_memory_kind(worker->client);
+    size_t bytes = gw_client_arena_bytes(worker->client);
     void *own = NULL;
     if (kind == GW_MEMORY_SHARED &&
-        gw_memory_open(kind, bytes, &worker->arena) == GW_OK) {
-        own = backend->adopt(worker->device, worker->arena.base, bytes);
-        worker->adopted = own != NULL;
+        gw_memory_open(kind, bytes, &arena->memory) == GW_OK) {
+        own = backend->adopt(worker->device, arena->memory.base, bytes);
+        arena->adopted = own != NULL;
         if (!own)
-            gw_memory_close(&worker->arena);
+            gw_memory_close(&arena->memory);
     }
     if (!own) {
         own = backend->alloc(worker->device, bytes);
-        worker->arena = gw_memory_host(own, bytes);
+        arena->memory = gw_memory_host(own, bytes);
     }
     return own;
+}
+
+static void close_arena(struct gw_worker *worker, struct gw_worker_arena *arena)
+{
+    if (arena->adopted)
+        gw_memory_close(&arena->memory);
+    else if (worker->device)
+        worker->backend->free(worker->device, arena->memory.base);
 }
 
 static enum gw_status open_arenas(struct gw_worker *worker)
 {
     size_t bytes = gw_client_arena_bytes(worker->client);
-    worker->weights = open_weights(worker, bytes);
-    worker->gradients = worker->backend->alloc(worker->device, bytes);
+    worker->weights = open_arena(worker, gw_client_memory_kind(worker->client),
+                                 &worker->weights_arena);
+    worker->gradients =
+        open_arena(worker, gw_client_gradients_kind(worker->client),
+                   &worker->gradients_arena);
     worker->weight = calloc(worker->keys, sizeof *worker->weight);
     worker->gradient = calloc(worker->keys, sizeof *worker->gradient);
     if (!worker->weights || !worker->gradients || !worker->weight ||
@@ -201,8 +214,8 @@ static enum gw_status train(struct gw_worker *worker)
     if (status == GW_OK)
         status = load(worker);
     if (status == GW_OK)
-        status = gw_client_attach(worker->client, &worker->arena,
-                                  worker->gradients, seed);
+        status = gw_client_attach(worker->client, &worker->weights_arena.memory,
+                                  &worker->gradients_arena.memory, seed);
     if (status == GW_OK)
         status = gw_step_run(worker);
     return status;
@@ -212,15 +225,12 @@ static void tear_down(struct gw_worker *worker)
 {
     gw_local_close(worker);
     gw_model_destroy(worker->model);
+    close_arena(worker, &worker->weights_arena);
+    close_arena(worker, &worker->gradients_arena);
     if (worker->device) {
         worker->backend->free(worker->device, worker->x);
-        if (!worker->adopted)
-            worker->backend->free(worker->device, worker->weights);
-        worker->backend->free(worker->device, worker->gradients);
         worker->backend->close(worker->device);
     }
-    if (worker->adopted)
-        gw_memory_close(&worker->arena);
     if (worker->train != worker->options->train)
         gw_dataset_close(worker->train);
     if (worker->test != worker->options->test)

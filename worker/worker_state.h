@@ -14,6 +14,12 @@
 
 struct gw_local;
 
+/* A float of each weight, in the order of the keys. */
+struct gw_worker_arena {
+    struct gw_memory memory;
+    int adopted; /* the memory is ours, and not the device's */
+};
+
 struct gw_worker {
     const struct gw_worker_options *options;
     struct gw_config config;
@@ -30,9 +36,8 @@ struct gw_worker {
     const struct gw_key *key; /* [keys] of the model */
     size_t keys;
 
-    float *weights, *gradients; /* the arenas */
-    struct gw_memory arena;     /* of the weights */
-    int adopted;                /* it is ours, and not the device's */
+    struct gw_worker_arena weights_arena, gradients_arena;
+    float *weights, *gradients; /* their first bytes */
     float **weight, **gradient; /* [keys] views of them */
     float *x;                   /* a batch's input, on the device */
     float *host_x;              /* the same, as the data set fills it */

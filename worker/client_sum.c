@@ -1,0 +1,335 @@
+/*
+ * The sum of a chunk over the workers of a host, and its weights to them. Each
+ * member tells a chunk's owner when its gradient is made; with all of them the
+ * owner reads them where they lie, over its own, and pushes that. What comes
+ * back it gives to the others, once to each: it lies where they compute.
+ */
+#include "config.h"
+
+#include "worker/client_node_state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/update.h"
+
+/* ---- the sum ---- */
+
+/* Where the gradient of a member's part begins; NULL: it is not seen now. */
+static const float *arena_of(struct gw_client_node *node, uint32_t rank)
+{
+    const struct gw_client *client = node->client;
+    const struct gw_neighbour *who = gw_node_neighbour(node, rank);
+    if (rank == client->rank || client->hollow)
+        return client->gradients;
+    if (!who->peer || who->gradients == GW_WINDOW_NONE)
+        return NULL;
+    return gw_peer_see(who->peer, GW_NODE_LINK, who->gradients,
+                       client->map->arena_bytes);
+}
+
+/* 0: one of them is not seen now; it tells again when it is. */
+static int find_sources(struct gw_client_node *node,
+                        const struct gw_sum_chunk *chunk)
+{
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        node->source[i] = NULL;
+        if (chunk->part[i].samples == 0)
+            continue;
+        node->source[i] = arena_of(node, node->group.first + i);
+        if (!node->source[i] && !node->client->hollow)
+            return 0;
+    }
+    return 1;
+}
+
+static int is_finite(const float *x, size_t elems)
+{
+    size_t i = 0;
+    while (i < elems && isfinite(x[i]))
+        i++;
+    return i == elems;
+}
+
+/* Over our own part; who spoils it is known before. Block by block, in cache,
+   and the tree of the servers: the same bits. */
+static void sum(struct gw_client_node *node,
+                struct gw_sum_chunk *chunk,
+                const struct gw_chunk *place)
+{
+    size_t first = place->arena_offset / sizeof(float), n = 0;
+    float *own = node->client->gradients + first;
+    for (size_t at = 0; at < place->elems; at += n) {
+        n = place->elems - at < GW_BLOCK_ELEMS ? place->elems - at
+                                               : GW_BLOCK_ELEMS;
+        float block[GW_BLOCK_ELEMS] __attribute__((aligned(64)));
+        int finite =
+            gw_reduce_block(node->source, node->group.n, first + at, n, block);
+        for (uint32_t i = 0; !finite && i < node->group.n; i++)
+            if (node->source[i] && !is_finite(node->source[i] + first + at, n))
+                chunk->part[i].bad = 1;
+        memcpy(own + at, block, n * sizeof *own);
+    }
+}
+
+static void maybe_sum(struct gw_client_node *node, uint32_t index)
+{
+    struct gw_client *client = node->client;
+    struct gw_client_chunk *ours = &client->chunk[index];
+    struct gw_sum_chunk *chunk = &node->chunk[index];
+    uint64_t samples = 0;
+    if (!ours->pushed || ours->via != GW_CHUNK_OWNED ||
+        chunk->summed == ours->pushed)
+        return;
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        if (chunk->part[i].clock != ours->pushed)
+            return;
+        samples += chunk->part[i].samples;
+    }
+    if (!find_sources(node, chunk))
+        return;
+    if (samples > 0 && !client->hollow)
+        sum(node, chunk, &client->map->chunk[index]);
+    ours->samples = (uint32_t)samples;
+    chunk->summed = ours->pushed;
+    gw_client_send_chunk(client, index);
+}
+
+int gw_node_has_sum(const struct gw_client_node *node, uint32_t index)
+{
+    return node->chunk[index].summed == node->client->chunk[index].pushed;
+}
+
+/* What is told of parts: of all of them, or of ours. */
+static struct gw_send *
+note_of(struct gw_client_node *node, uint32_t index, uint8_t *bytes, uint32_t n)
+{
+    const struct gw_client *client = node->client;
+    struct gw_send *note = &node->chunk[index].note;
+    *note = (struct gw_send){
+        .frame = {.kind = GW_FRAME_PARTS,
+                  .clock = client->chunk[index].pushed - 1,
+                  .chunk = index,
+                  .length = n * GW_PART_BYTES,
+                  .decision = atomic_load(&client->decision)},
+        .payload = bytes,
+        .priority = GW_CLIENT_PRIORITY,
+        .owner = node->client,
+    };
+    return note;
+}
+
+struct gw_send *gw_node_parts(struct gw_client_node *node,
+                              uint32_t index,
+                              void (*done)(struct gw_send *send,
+                                           enum gw_status status))
+{
+    struct gw_sum_chunk *chunk = &node->chunk[index];
+    struct gw_part part[GW_GROUP_MAX];
+    for (uint32_t i = 0; i < node->group.n; i++)
+        part[i] = (struct gw_part){.rank = node->group.first + i,
+                                   .samples = chunk->part[i].samples,
+                                   .bad = chunk->part[i].bad};
+    gw_parts_encode(part, node->group.n, chunk->parts);
+    struct gw_send *note = note_of(node, index, chunk->parts, node->group.n);
+    note->done = done;
+    return note;
+}
+
+/* ---- ours, to the owner ---- */
+
+static void tell_owner(struct gw_client_node *node, uint32_t index);
+
+static void on_told(struct gw_send *send, enum gw_status status)
+{
+    struct gw_client *client = send->owner;
+    struct gw_sum_chunk *chunk = &client->node->chunk[send->frame.chunk];
+    (void)status; /* a broken link has it told again */
+    chunk->telling = 0;
+    if (!chunk->tell_again)
+        return;
+    chunk->tell_again = 0;
+    tell_owner(client->node, send->frame.chunk);
+}
+
+static void tell_owner(struct gw_client_node *node, uint32_t index)
+{
+    const struct gw_client *client = node->client;
+    struct gw_sum_chunk *chunk = &node->chunk[index];
+    struct gw_neighbour *owner =
+        gw_node_neighbour(node, gw_group_owner(node->group, index));
+    const struct gw_part part = {.rank = client->rank,
+                                 .samples = client->chunk[index].samples};
+    chunk->tell_again = chunk->telling;
+    if (chunk->telling || !gw_peer_is_up(owner->peer, GW_NODE_LINK))
+        return;
+    chunk->telling = 1;
+    gw_parts_encode(&part, 1, chunk->bytes);
+    struct gw_send *note = note_of(node, index, chunk->bytes, 1);
+    note->done = on_told;
+    gw_peer_send(owner->peer, GW_NODE_LINK, note);
+}
+
+void gw_node_push(struct gw_client_node *node, uint32_t index)
+{
+    struct gw_client_chunk *ours = &node->client->chunk[index];
+    if (!gw_node_owns(node, index)) {
+        ours->via = GW_CHUNK_GIVEN;
+        tell_owner(node, index);
+        return;
+    }
+    ours->via = GW_CHUNK_OWNED;
+    node->chunk[index].part[node->client->rank - node->group.first] =
+        (struct gw_sum_part){.clock = ours->pushed, .samples = ours->samples};
+    maybe_sum(node, index);
+}
+
+/* ---- weights, to the others ---- */
+
+static void on_given(struct gw_send *send, enum gw_status status)
+{
+    struct gw_gift *gift = send->owner;
+    gift->sending = 0;
+    if (status != GW_OK)
+        gift->given = 0; /* asked for again, if it is missing */
+}
+
+/* Once to each, for it lies where they compute. */
+static void
+give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
+{
+    const struct gw_client *client = node->client;
+    const struct gw_chunk *place = &client->map->chunk[index];
+    struct gw_sum_chunk *chunk = &node->chunk[index];
+    struct gw_gift *gift = &chunk->gift[to->rank - node->group.first];
+    uint64_t version = atomic_load(&client->chunk[index].have);
+    if (gift->given == version || gift->sending ||
+        !gw_peer_is_up(to->peer, GW_NODE_LINK))
+        return;
+    gift->given = version;
+    gift->sending = 1;
+    gift->send = (struct gw_send){
+        .frame = {.kind = GW_FRAME_WEIGHTS,
+                  .clock = version - 1,
+                  .offset = place->arena_offset,
+                  .window = to->weights,
+                  .chunk = index,
+                  .count = (uint32_t)(version - 1),
+                  .length = place->elems * (uint32_t)sizeof(float),
+                  .dtype = GW_DTYPE_F32,
+                  .decision = chunk->had.decision,
+                  .payload_crc = chunk->had.payload_crc},
+        .payload = client->hollow
+                       ? NULL
+                       : (const uint8_t *)client->weights + place->arena_offset,
+        .crc_known = !(chunk->had.flags & GW_FLAG_NO_CRC),
+        .priority = GW_CLIENT_PRIORITY,
+        .done = on_given,
+        .owner = gift,
+    };
+    gw_peer_send(to->peer, GW_NODE_LINK, &gift->send);
+}
+
+void gw_node_arrived(struct gw_client_node *node, const struct gw_frame *frame)
+{
+    node->chunk[frame->chunk].had = *frame;
+    for (uint32_t i = 0; i < node->group.n; i++)
+        if (node->group.first + i != node->client->rank)
+            give(node, frame->chunk,
+                 gw_node_neighbour(node, node->group.first + i));
+}
+
+const struct gw_peer *gw_node_giver(const struct gw_client_node *node,
+                                    uint32_t index)
+{
+    uint32_t owner = gw_group_owner(node->group, index);
+    return node->neighbour[owner % GW_GROUP_MAX].peer;
+}
+
+/* ---- in ---- */
+
+void gw_node_sum_parts(struct gw_client_node *node,
+                       struct gw_neighbour *from,
+                       const struct gw_frame *frame,
+                       const void *payload)
+{
+    struct gw_client *client = node->client;
+    struct gw_part part;
+    if (!client->chunk || frame->chunk >= client->map->chunks ||
+        !gw_node_owns(node, frame->chunk) ||
+        gw_parts_decode(payload, frame->length, from->rank, 1, &part) !=
+            GW_OK) {
+        gw_peer_reject(from->peer, GW_NODE_LINK,
+                       "parts of no chunk that is ours");
+        return;
+    }
+    struct gw_sum_part *its =
+        &node->chunk[frame->chunk].part[from->rank - node->group.first];
+    /* it has been told again, for it lacks what has come of it */
+    if (atomic_load(&client->chunk[frame->chunk].have) > frame->clock + 1) {
+        give(node, frame->chunk, from);
+        return;
+    }
+    *its = (struct gw_sum_part){.clock = frame->clock + 1,
+                                .samples = part.samples};
+    maybe_sum(node, frame->chunk);
+}
+
+void gw_node_sum_recheck(struct gw_client_node *node)
+{
+    for (uint32_t c = 0; c < node->client->map->chunks; c++)
+        maybe_sum(node, c);
+}
+
+void gw_node_sum_link_up(struct gw_client_node *node,
+                         const struct gw_neighbour *to)
+{
+    const struct gw_client *client = node->client;
+    for (uint32_t c = 0; c < client->map->chunks; c++)
+        if (client->chunk[c].pushed && client->chunk[c].via == GW_CHUNK_GIVEN &&
+            gw_group_owner(node->group, c) == to->rank)
+            tell_owner(node, c);
+}
+
+void gw_node_sum_link_down(struct gw_client_node *node,
+                           const struct gw_neighbour *to)
+{
+    for (uint32_t c = 0; c < node->client->map->chunks; c++)
+        if (node->chunk[c].gift)
+            node->chunk[c].gift[to->rank - node->group.first].given = 0;
+}
+
+/* ---- tables ---- */
+
+enum gw_status gw_node_sum_open(struct gw_client_node *node)
+{
+    size_t chunks = node->client->map->chunks, n = node->group.n, owned = 0;
+    size_t most = chunks / n + 1;
+    node->chunk = calloc(chunks, sizeof *node->chunk);
+    node->part = calloc(most * n, sizeof *node->part);
+    node->gift = calloc(most * n, sizeof *node->gift);
+    node->parts = calloc(most * n, GW_PART_BYTES);
+    node->source = calloc(n, sizeof *node->source);
+    if (!node->chunk || !node->part || !node->gift || !node->parts ||
+        !node->source)
+        return GW_ENOMEM;
+    for (uint32_t c = 0; c < chunks; c++) {
+        if (!gw_node_owns(node, c))
+            continue;
+        node->chunk[c].part = node->part + owned * n;
+        node->chunk[c].gift = node->gift + owned * n;
+        node->chunk[c].parts = node->parts + owned * n * GW_PART_BYTES;
+        owned++;
+    }
+    return GW_OK;
+}
+
+void gw_node_sum_close(struct gw_client_node *node)
+{
+    free(node->chunk);
+    free(node->part);
+    free(node->gift);
+    free(node->parts);
+    free(node->source);
+}
