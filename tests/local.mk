@@ -25,6 +25,7 @@ dist_check_SCRIPTS += \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
+	%D%/run/node.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/split.sh \
@@ -47,6 +48,7 @@ check_PROGRAMS += \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
 	%D%/sim/test_false_coordinator \
+	%D%/sim/test_groups \
 	%D%/sim/test_hostile \
 	%D%/sim/test_inner \
 	%D%/sim/test_inner_files \
@@ -89,6 +91,7 @@ check_PROGRAMS += \
 	%D%/unit/test_doctor \
 	%D%/unit/test_each \
 	%D%/unit/test_exchange \
+	%D%/unit/test_group_shapes \
 	%D%/unit/test_interfaces \
 	%D%/unit/test_log \
 	%D%/unit/test_looker \
@@ -184,6 +187,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
+%C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)
 %C%_sim_test_inner_SOURCES = \
 	%D%/sim/test_inner.c $(GW_INNER) $(GW_CLUSTER) $(GW_SWEEP)
@@ -245,6 +249,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_shm_processes_SOURCES = %D%/unit/test_shm_processes.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
+%C%_unit_test_group_shapes_SOURCES = %D%/unit/test_group_shapes.c
 %C%_unit_test_interfaces_SOURCES = %D%/unit/test_interfaces.c $(GW_COUPLE)
 %C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
 %C%_unit_test_model_SOURCES = %D%/unit/test_model.c $(GW_MODEL_SUBJECT)
@@ -273,6 +278,9 @@ bench: bench-programs gradweir$(EXEEXT)
 # what policies keep of two unlike workers' speeds; needs python3
 bench-slowed: gradweir$(EXEEXT)
 	python3 $(srcdir)/tests/perf/slowed.py --gradweir ./gradweir$(EXEEXT)
+# workers of one host that push their sum; needs python3 and root
+bench-summed: gradweir$(EXEEXT)
+	python3 $(srcdir)/tests/perf/summed.py --gradweir ./gradweir$(EXEEXT)
 # jobs on slow networks, beside a simulated study; needs python3 and root
 bench-predicted: gradweir$(EXEEXT)
 	python3 $(srcdir)/tests/perf/predicted.py --gradweir ./gradweir$(EXEEXT)
@@ -289,7 +297,8 @@ bench-straggled: gradweir$(EXEEXT) %D%/perf/straggled$(EXEEXT)
 	  --gradweir ./gradweir$(EXEEXT) \
 	  --simulator %D%/perf/straggled$(EXEEXT)
 endif
-.PHONY: bench bench-rdma bench-predicted bench-programs bench-slowed bench-straggled
+.PHONY: bench bench-rdma bench-predicted bench-programs bench-slowed
+.PHONY: bench-straggled bench-summed
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of

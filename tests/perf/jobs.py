@@ -64,12 +64,13 @@ class Interruptions:
 
 class Job:
     """A job; `settings` are --set assignments over `text`. With a `lab` (netlab.py)
-    the coordinator is on its first host, and the others on one each."""
+    the coordinator is on its first host, and the others on one each, or all on those
+    that `hosts` says, in this order: coordinator, servers, workers."""
 
     def __init__(self, gradweir, scratch, name, workers, settings, servers=1,
-                 text=TEXT, lab=None):
+                 text=TEXT, lab=None, hosts=None):
         self.gradweir, self.processes, self.workers = gradweir, [], []
-        self.lab = lab
+        self.lab, self.hosts = lab, hosts
         self.record = os.path.join(scratch, name + ".json")
         job = os.path.join(scratch, "job")
         with open(job, "w", encoding="ascii") as lines:
@@ -98,6 +99,7 @@ class Job:
         command = [self.gradweir] + arguments
         if self.lab:
             host = len(self.processes)
+            host = self.hosts[host] if self.hosts else host
             command = (self.lab.on(host) + command +
                        ["--set", f"cluster.interface={self.lab.addresses[host]}"])
         process = subprocess.Popen(command, stdout=stdout,

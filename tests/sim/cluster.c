@@ -147,7 +147,9 @@ static void
 host(void *owner, uint8_t role, size_t rank, char *name, size_t room)
 {
     const struct cluster *cluster = owner;
-    if (role == GW_ROLE_WORKER)
+    if (role == GW_ROLE_WORKER && cluster->houses)
+        snprintf(name, room, "house-%c", cluster->houses[rank]);
+    else if (role == GW_ROLE_WORKER)
         snprintf(name, room, "w%zu", rank);
     else
         snprintf(name, room, "%s",
@@ -179,6 +181,7 @@ void cluster_open(struct cluster *cluster,
     cluster->train = before.train;
     cluster->test = before.test;
     cluster->disks_apart = before.disks_apart;
+    cluster->houses = before.houses;
     cluster->sim = before.sim;
     cluster_config(&cluster->config, settings);
     if (!cluster->sim)

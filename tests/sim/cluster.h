@@ -14,7 +14,9 @@ struct cluster {
     struct gw_config config;
     struct gw_sim *sim;
     struct gw_dataset *train, *test;
-    int disks_apart; /* the servers do not see the coordinator's */
+    int disks_apart;    /* the servers do not see the coordinator's */
+    const char *houses; /* a letter for each worker: where it is; NULL: each
+                           worker is by itself */
 
     /* what is in the world, see there */
     struct gw_world world;
@@ -57,8 +59,8 @@ void cluster_config(struct gw_config *config, const char *const *settings);
 /*
  * Opens every process of the job, in a new world or, if *cluster still has one,
  * in that; `settings` are --set assignments over a small default job, ended by
- * NULL. Fails the test on any error. train, test and disks_apart of *cluster
- * are kept.
+ * NULL. Fails the test on any error. train, test, disks_apart and houses of
+ * *cluster are kept.
  */
 void cluster_open(struct cluster *cluster,
                   const struct gw_sim_options *options,

@@ -45,8 +45,10 @@ struct death {
     uint64_t died_us, named_us;
 };
 
+/* Workers that push a sum, where they share a house. */
 static const char *const settings[] = {"checkpoint.dir=ck",
-                                       "checkpoint.every=3 steps", NULL};
+                                       "checkpoint.every=3 steps",
+                                       "cluster.local_reduction=on", NULL};
 
 static void choose(struct death *death, struct sweep_outcome *outcome)
 {
@@ -228,9 +230,9 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
 
 static void a_death_ends_the_job_in_order(void **state)
 {
-    (void)state;
     const struct gw_sim_options lines = {.seed = 1, .latency_us = 50};
     uint64_t sum[SWEEP_COUNTS];
+    cluster.houses = *state;
     cluster_open(&cluster, &lines, NULL, NULL);
     assert_true(cluster_run(&cluster, LIMIT_US));
     cluster_digest(&cluster, calm);
@@ -251,9 +253,11 @@ static void a_death_ends_the_job_in_order(void **state)
 
 int main(void)
 {
+    char together[] = "aab";
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_death_ends_the_job_in_order),
+        cmocka_unit_test_prestate(a_death_ends_the_job_in_order, together),
     };
     int failed = cmocka_run_group_tests_name("deaths", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

@@ -1,0 +1,223 @@
+/*
+ * Workers of one host that sum their gradients before they push them: the bits
+ * are those of a job in which each pushes its own, whatever the shape of the
+ * groups, the commit and the weather; and who spoils a sum is named. Deaths:
+ * test_deaths.c.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/storm.h"
+#include "tests/sim/sweep.h"
+
+#define SEEDS    150
+#define STEPS    10
+#define LIMIT_US 120000000
+
+#define BLAME_MAX (2 * GW_ERROR_TEXT_BYTES + 4)
+
+enum {
+    COUNT_CUTS,
+    COUNT_PAUSES,
+    COUNT_STOPS,
+    COUNT_RECONNECTS,
+};
+
+static const char *const happened[SWEEP_COUNTS] = {
+    [COUNT_CUTS] = "cuts",
+    [COUNT_PAUSES] = "pauses of one",
+    [COUNT_STOPS] = "of all",
+    [COUNT_RECONNECTS] = "reconnects",
+};
+
+static struct cluster cluster;
+
+static const struct gw_sim_options calm_lines = {
+    .seed = 1, .latency_us = 50, .bytes_per_us = 1000};
+
+/* A shape of a job, and what else it has of its own. */
+struct shape {
+    const char *name;
+    const char *houses;
+    const char *setting[4]; /* at most, the rest is NULL */
+    unsigned groups;        /* of more than one */
+};
+
+static const struct shape *shape;
+
+static void open_job(const struct gw_sim_options *lines,
+                     const char *reduction,
+                     uint64_t connections)
+{
+    char links[32], workers[48], local[40];
+    snprintf(links, sizeof links, "cluster.connections=%u",
+             (unsigned)connections);
+    snprintf(workers, sizeof workers, "cluster.workers=%zu",
+             strlen(shape->houses));
+    snprintf(local, sizeof local, "cluster.local_reduction=%s", reduction);
+    const char *settings[8] = {links, workers, local};
+    for (size_t i = 0; i < 4; i++)
+        settings[3 + i] = shape->setting[i];
+    cluster.houses = shape->houses;
+    cluster_open(&cluster, lines, settings, NULL);
+}
+
+/* ---- the same bits ---- */
+
+static char apart[65]; /* where each worker pushed its own */
+static double losses[STEPS];
+
+static void run_apart(void)
+{
+    open_job(&calm_lines, "off", 1);
+    if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
+        fail_msg("the undisturbed job fails: %s", cluster.text);
+    cluster_digest(&cluster, apart);
+    memcpy(losses, cluster.loss, sizeof losses);
+    cluster_close(&cluster);
+}
+
+static uint64_t bytes_pushed(const char *reduction)
+{
+    open_job(&calm_lines, reduction, 1);
+    if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
+        fail_msg("the undisturbed job fails: %s", cluster.text);
+    assert_int_equal(cluster_refused(&cluster), 0);
+    uint64_t bytes = cluster_at_servers(&cluster, GW_METRIC_BYTES_PUSHED);
+    cluster_close(&cluster);
+    return bytes;
+}
+
+static void one(uint64_t seed, struct sweep_outcome *outcome)
+{
+    struct storm storm;
+    struct gw_sim_options lines;
+    char hex[65];
+    storm_begin(&storm, seed, &lines);
+    open_job(&lines, "on", 1 + storm_draw(&storm, 3));
+    storm_blow(&storm, &cluster);
+    if (storm_run(&cluster, LIMIT_US, outcome) &&
+        storm_ends_with(&cluster, GW_OK, outcome)) {
+        cluster_digest(&cluster, hex);
+        if (strcmp(hex, apart) != 0)
+            snprintf(outcome->why, sizeof outcome->why, "other weights");
+        else if (memcmp(cluster.loss, losses, sizeof losses) != 0)
+            snprintf(outcome->why, sizeof outcome->why, "other losses");
+    }
+    outcome->count[COUNT_CUTS] = storm.cuts;
+    outcome->count[COUNT_PAUSES] = storm.pauses;
+    outcome->count[COUNT_STOPS] = storm.stops;
+    outcome->count[COUNT_RECONNECTS] =
+        cluster_at_workers(&cluster, GW_METRIC_RECONNECTS);
+    cluster_close(&cluster);
+}
+
+static void same_bits_together_and_apart(void **state)
+{
+    shape = *state;
+    run_apart();
+    sweep_all(shape->name, SEEDS, one, happened);
+}
+
+/* ---- one gradient for each host ---- */
+
+static void a_host_pushes_one_gradient(void **state)
+{
+    static const struct shape four = {
+        .name = "four",
+        .houses = "aaaa",
+        .setting = {"model.layers=[784, 128, 10]"}};
+    (void)state;
+    shape = &four;
+    uint64_t single = bytes_pushed("off"), sum = bytes_pushed("on");
+    assert_int_equal(single, 4 * sum);
+    /* where a server is elsewhere, it is done without a word */
+    assert_int_equal(bytes_pushed("auto"), sum);
+}
+
+/* ---- who spoils a sum ---- */
+
+static void blame(const char *reduction, char text[BLAME_MAX])
+{
+    open_job(&calm_lines, reduction, 1);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    snprintf(text, BLAME_MAX, "%s / %s", cluster.text,
+             strstr(cluster.note, "skipped") ? cluster.note : "");
+    cluster_close(&cluster);
+}
+
+static void who_spoils_a_sum_is_named(void **state)
+{
+    static const struct shape spoilt[] = {
+        {.name = "streaming",
+         .houses = "aabb",
+         .setting = {"optimizer.lr=1e6",
+                     "model.layers=[784, 64, 64, 64, 64, 64, 10]"}},
+        {.name = "skip",
+         .houses = "aabb",
+         .setting = {"optimizer.lr=1e6", "train.nonfinite=skip",
+                     "model.layers=[784, 64, 64, 64, 64, 64, 10]"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
+        char single[BLAME_MAX], sum[BLAME_MAX];
+        shape = &spoilt[i];
+        blame("off", single);
+        blame("on", sum);
+        print_message("# %s\n", sum);
+        assert_non_null(strstr(single, "worker"));
+        assert_string_equal(sum, single);
+    }
+}
+
+static const struct shape shapes[] = {
+    {.name = "all at one host", .houses = "aaaa"},
+    {.name = "whole step", .houses = "aaaa", .setting = {"train.commit=whole"}},
+    {.name = "two and one", .houses = "aab"},
+    {.name = "keys of several chunks",
+     .houses = "aaaa",
+     .setting = {"model.layers=[784, 96, 10]"}},
+    {.name = "four, one and two", .houses = "aaaabcc"},
+    {.name = "one, and not at the beginning", .houses = "abb"},
+    {.name = "clipped, three servers",
+     .houses = "aabb",
+     .setting = {"train.clip=0.5", "cluster.servers=3"}},
+    {.name = "some without a sample",
+     .houses = "aaaabb",
+     .setting = {"train.batch=64"}},
+    {.name = "lamb", .houses = "aabb", .setting = {"optimizer.kind=lamb"}},
+    {.name = "another policy after it",
+     .houses = "aaaa",
+     .setting = {"cluster.policy=\"sync until 4, local:3\""}},
+    {.name = "another policy before it",
+     .houses = "aaaa",
+     .setting = {"cluster.policy=\"local:2 until 4, sync\""}},
+};
+
+#define SHAPES (sizeof shapes / sizeof *shapes)
+
+int main(void)
+{
+    cluster_data_open(&cluster.train, &cluster.test);
+    struct CMUnitTest tests[SHAPES + 2] = {
+        cmocka_unit_test(a_host_pushes_one_gradient),
+        cmocka_unit_test(who_spoils_a_sum_is_named),
+    };
+    for (size_t i = 0; i < SHAPES; i++)
+        tests[2 + i] =
+            (struct CMUnitTest){.name = shapes[i].name,
+                                .test_func = same_bits_together_and_apart,
+                                .initial_state = (void *)(uintptr_t)&shapes[i]};
+    int failed = cmocka_run_group_tests_name("groups", tests, NULL, NULL);
+    gw_dataset_close(cluster.train);
+    gw_dataset_close(cluster.test);
+    return failed;
+}
