@@ -11,7 +11,7 @@
 
 #include "cli/launch.h"
 #include "cli/order.h"
-#include "cli/plan.h"
+#include "cli/dry_run.h"
 
 struct train {
     struct gw_order order;
@@ -47,14 +47,14 @@ static enum gw_exit launch(struct train *train)
     if (gw_order_load(&train->order, &train->config, &error) != GW_OK)
         return gw_cli_fail(&error);
     if (train->dry_run) {
-        const struct gw_plan_options plan = {
+        const struct gw_dry_run_options dry = {
             .file = train->order.job.file,
             .config = &train->config,
             .resume = train->order.resume,
             .json = train->order.json,
         };
-        return gw_plan_print(&plan, &error) == GW_OK ? GW_EXIT_DONE
-                                                     : gw_cli_fail(&error);
+        return gw_dry_run(&dry, &error) == GW_OK ? GW_EXIT_DONE
+                                                 : gw_cli_fail(&error);
     }
     if (gw_cli_core_warning(text, sizeof text))
         fprintf(stderr, "gradweir: %s\n", text);

@@ -38,6 +38,8 @@ gradweir_SOURCES = \
 	%D%/doctor_serve.c \
 	%D%/doctor_wire.c \
 	%D%/doctor_wire.h \
+	%D%/dry_run.c \
+	%D%/dry_run.h \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/inspect.c \
@@ -59,8 +61,6 @@ gradweir_SOURCES = \
 	%D%/order.h \
 	%D%/place.c \
 	%D%/place.h \
-	%D%/plan.c \
-	%D%/plan.h \
 	%D%/printer.c \
 	%D%/printer.h \
 	%D%/process.c \

@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "cli/plan.h"
+#include "cli/dry_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -116,7 +116,7 @@ static enum gw_status print_model(const struct gw_config *config,
     return status;
 }
 
-static enum gw_status print_all(const struct gw_plan_options *options,
+static enum gw_status print_all(const struct gw_dry_run_options *options,
                                 const struct gw_begin *begin,
                                 struct gw_error *error)
 {
@@ -144,8 +144,8 @@ static enum gw_status print_all(const struct gw_plan_options *options,
     return status;
 }
 
-enum gw_status gw_plan_print(const struct gw_plan_options *options,
-                             struct gw_error *error)
+enum gw_status gw_dry_run(const struct gw_dry_run_options *options,
+                          struct gw_error *error)
 {
     struct gw_begin begin;
     enum gw_status status = gw_check_start(options->config, options->resume,
