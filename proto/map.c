@@ -310,6 +310,16 @@ fail:
     return status;
 }
 
+size_t gw_map_bytes(const struct gw_map *map)
+{
+    return sizeof *map +
+           map->keys * (sizeof *map->key + sizeof *map->key_offset +
+                        sizeof *map->key_elems + sizeof *map->key_chunk) +
+           map->chunks * (sizeof *map->chunk + sizeof **map->shard_chunk) +
+           map->shards * (sizeof *map->shard_chunks + sizeof *map->shard_bytes +
+                          sizeof *map->shard_chunk);
+}
+
 void gw_map_destroy(struct gw_map *map)
 {
     if (!map)

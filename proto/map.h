@@ -78,6 +78,9 @@ enum gw_status gw_map_create(const struct gw_key *keys,
                              struct gw_error *error);
 void gw_map_destroy(struct gw_map *map);
 
+/* Bytes of memory that the map itself takes. */
+size_t gw_map_bytes(const struct gw_map *map);
+
 /* A hash of names, dtypes and shapes in order: equal declarations match. */
 uint64_t gw_keys_hash(const struct gw_key *keys, size_t n);
 

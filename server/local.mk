@@ -37,6 +37,8 @@ libserver_a_SOURCES = \
 	%D%/load.c \
 	%D%/manifest.c \
 	%D%/manifest.h \
+	%D%/need.c \
+	%D%/need.h \
 	%D%/policy.c \
 	%D%/policy.h \
 	%D%/quorum.c \

@@ -131,6 +131,17 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                              const struct gw_optimizer *optimizer,
                              struct gw_error *error);
 
+/* How many arrays a shard has of each kind, and the bytes of one. */
+struct gw_shard_counts {
+    size_t array_bytes;
+    size_t weights, states, landing, sum, given, squares, own;
+};
+struct gw_shard_counts gw_shard_count(const struct gw_map *map,
+                                      uint32_t number,
+                                      uint32_t ranks,
+                                      unsigned arrays,
+                                      const struct gw_optimizer *optimizer);
+
 /* Bytes that gw_shard_create takes for arrays: the formula of the manual. */
 size_t gw_shard_bytes(const struct gw_map *map,
                       uint32_t number,

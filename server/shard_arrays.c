@@ -15,13 +15,22 @@ static size_t array_bytes(const struct gw_map *map, uint32_t number)
     return (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
 }
 
-static size_t array_count(uint32_t ranks,
-                          unsigned arrays,
-                          const struct gw_optimizer *optimizer)
+struct gw_shard_counts gw_shard_count(const struct gw_map *map,
+                                      uint32_t number,
+                                      uint32_t ranks,
+                                      unsigned arrays,
+                                      const struct gw_optimizer *optimizer)
 {
-    size_t per_rank = (size_t)1 + !!(arrays & GW_SHARD_GIVEN) +
-                      !!(arrays & GW_SHARD_SQUARES) + !!(arrays & GW_SHARD_OWN);
-    return 2 + optimizer->states + per_rank * ranks + !!(arrays & GW_SHARD_SUM);
+    return (struct gw_shard_counts){
+        .array_bytes = array_bytes(map, number),
+        .weights = 2,
+        .states = optimizer->states,
+        .landing = ranks,
+        .sum = arrays & GW_SHARD_SUM ? 1 : 0,
+        .given = arrays & GW_SHARD_GIVEN ? ranks : 0,
+        .squares = arrays & GW_SHARD_SQUARES ? ranks : 0,
+        .own = arrays & GW_SHARD_OWN ? ranks : 0,
+    };
 }
 
 size_t gw_shard_bytes(const struct gw_map *map,
@@ -30,7 +39,11 @@ size_t gw_shard_bytes(const struct gw_map *map,
                       unsigned arrays,
                       const struct gw_optimizer *optimizer)
 {
-    return array_count(ranks, arrays, optimizer) * array_bytes(map, number);
+    const struct gw_shard_counts n =
+        gw_shard_count(map, number, ranks, arrays, optimizer);
+    return (n.weights + n.states + n.landing + n.sum + n.given + n.squares +
+            n.own) *
+           n.array_bytes;
 }
 
 /* ---- arrays: as large as the shard, zeros at first ---- */

@@ -16,7 +16,9 @@ transport/local.h transport/memory.h transport/rdma_port.h transport/remote.h
 transport/sim.h transport/socket.h
 kernels/blend.h kernels/kernels.h kernels/measure.h kernels/update.h
 server/server.h server/coordinator.h server/begin.h server/checkpoint.h
+server/need.h
 worker/worker.h worker/client.h worker/gradweir.h worker/dataset.h worker/model.h worker/plan.h
+worker/need.h
 '
 # Room: the rooms it may include besides itself.
 arrows='

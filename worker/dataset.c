@@ -148,6 +148,19 @@ const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set)
     return &set->shape;
 }
 
+struct gw_dataset_bytes gw_dataset_bytes(const struct gw_dataset *set)
+{
+    struct gw_dataset_bytes bytes = {.held = set->shape.samples *
+                                             sizeof *set->labels};
+    for (size_t f = 0; f < set->files; f++) {
+        if (set->file[f].memory == GW_DATA_ALLOCATED)
+            bytes.held += set->file[f].n;
+        else if (set->file[f].memory == GW_DATA_MAPPED)
+            bytes.mapped += set->file[f].n;
+    }
+    return bytes;
+}
+
 size_t gw_dataset_sample_bytes(const struct gw_dataset *set)
 {
     size_t values = set->shape.channels * set->shape.height * set->shape.width;

@@ -53,6 +53,13 @@ void gw_dataset_close(struct gw_dataset *dataset);
 
 const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set);
 
+/* Bytes that it takes: of unpacked files and labels, and of files that are
+   mapped, which the system may drop and read again. */
+struct gw_dataset_bytes {
+    uint64_t held, mapped;
+};
+struct gw_dataset_bytes gw_dataset_bytes(const struct gw_dataset *set);
+
 /* Where a batch stands in the job; decides its order and augmentation. */
 struct gw_batch_site {
     uint64_t seed;

@@ -210,6 +210,22 @@ static int is_way(const struct gw_rounds *rounds)
     return rounds->word.kind != GW_POLICY_EASGD;
 }
 
+struct gw_local_arenas gw_local_arenas_of(const struct gw_config *config,
+                                          const struct gw_rounds *rounds)
+{
+    const struct gw_policy_word *word = &rounds->word;
+    if (!gw_policy_is_local(word->kind))
+        return (struct gw_local_arenas){.optimizer = NULL};
+    int anchors = gw_policy_is_together(word->kind);
+    return (struct gw_local_arenas){
+        .own = anchors,
+        .from = is_way(rounds) && !anchors,
+        .apart = rounds->overlap > 0,
+        .optimizer =
+            gw_optimizer_find(gw_config_policy_terms(config, word).inner),
+    };
+}
+
 /* What is pushed, in the place where the client takes it. */
 static void leave(struct gw_worker *worker, size_t key)
 {
@@ -365,21 +381,19 @@ static int rounds_fit(const struct gw_worker *worker,
     return !is_way(rounds) || gw_plan_fits_push(&worker->plan, steps);
 }
 
-static int take_up(struct gw_worker *worker,
-                   const struct gw_policy_word *word,
-                   const struct gw_rounds *rounds)
+static int take_up(struct gw_worker *worker, const struct gw_rounds *rounds)
 {
-    const char *inner = gw_config_policy_terms(&worker->config, word).inner;
-    int anchors = gw_policy_is_together(word->kind);
+    const struct gw_local_arenas arenas =
+        gw_local_arenas_of(&worker->config, rounds);
     make_in(worker, worker->gradients);
     if (!worker->local)
         worker->local = calloc(1, sizeof *worker->local);
     struct gw_local *local = worker->local;
     if (!local || !keep_rounds(worker, rounds) ||
-        !keep_arena(worker, anchors, &local->own) ||
-        !keep_arena(worker, is_way(rounds) && !anchors, &local->from) ||
-        !keep_arena(worker, rounds->overlap > 0, &local->apart) ||
-        !keep_states(worker, gw_optimizer_find(inner)))
+        !keep_arena(worker, arenas.own, &local->own) ||
+        !keep_arena(worker, arenas.from, &local->from) ||
+        !keep_arena(worker, arenas.apart, &local->apart) ||
+        !keep_states(worker, arenas.optimizer))
         return 0;
     local->batch = gw_schedule_batch(&worker->config);
     show(worker, local->own ? local->own : worker->weights);
@@ -409,7 +423,7 @@ enum gw_status gw_local_switch(struct gw_worker *worker)
                          "to %" PRIu64 " samples is more than a push can "
                          "count; take a smaller H",
                          word->n, worker->plan.max_part);
-    else if (!take_up(worker, word, &rounds))
+    else if (!take_up(worker, &rounds))
         status = gw_fail(worker->error, GW_ENOMEM,
                          "no memory for local steps: up to 4 arrays of %zu MiB",
                          (size_t)gw_client_arena_bytes(worker->client) >> 20);

@@ -31,6 +31,8 @@ libworker_a_SOURCES = \
 	%D%/model_layers.c \
 	%D%/model_layers.h \
 	%D%/model_pass.c \
+	%D%/need.c \
+	%D%/need.h \
 	%D%/pace.c \
 	%D%/pace.h \
 	%D%/plan.c \

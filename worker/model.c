@@ -70,6 +70,7 @@ static size_t lay_out(struct gw_model *model)
         }
     }
     model->scratch = carve(model, &used, scratch);
+    model->scratch_bytes = scratch;
     return used;
 }
 
@@ -128,6 +129,32 @@ static enum gw_status make_keys(struct gw_model *model, struct gw_error *error)
     return GW_OK;
 }
 
+enum gw_status gw_model_outline(const struct gw_config *config,
+                                const struct gw_dataset_shape *shape,
+                                size_t max_batch,
+                                const struct gw_backend_ops *backend,
+                                struct gw_model **model_p,
+                                struct gw_error *error)
+{
+    struct gw_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return gw_fail(error, GW_ENOMEM, "no memory for a model");
+    model->ops = backend;
+    model->max_batch = max_batch;
+    model->init = config->model.init;
+    enum gw_status status =
+        gw_model_layers(config, shape, &model->layers, error);
+    if (status == GW_OK)
+        status = make_keys(model, error);
+    if (status != GW_OK) {
+        gw_model_destroy(model);
+        return status;
+    }
+    model->memory_bytes = lay_out(model);
+    *model_p = model;
+    return GW_OK;
+}
+
 enum gw_status gw_model_create(const struct gw_config *config,
                                const struct gw_dataset_shape *shape,
                                size_t max_batch,
@@ -136,36 +163,24 @@ enum gw_status gw_model_create(const struct gw_config *config,
                                struct gw_model **model_p,
                                struct gw_error *error)
 {
-    struct gw_model *model = calloc(1, sizeof *model);
-    if (!model)
-        return gw_fail(error, GW_ENOMEM, "no memory for a model");
-    model->ops = backend;
-    model->device = device;
-    model->max_batch = max_batch;
-    model->init = config->model.init;
+    struct gw_model *model;
     enum gw_status status =
-        gw_model_layers(config, shape, &model->layers, error);
-    if (status == GW_OK)
-        status = make_keys(model, error);
+        gw_model_outline(config, shape, max_batch, backend, &model, error);
     if (status != GW_OK)
-        goto fail;
-
-    model->memory_bytes = lay_out(model);
+        return status;
+    model->device = device;
     model->memory = backend->alloc(device, model->memory_bytes);
     if (!model->memory) {
         status = gw_fail(error, GW_ENOMEM,
                          "no memory for %zu bytes of activations: lower "
                          "train.batch = %zu",
                          model->memory_bytes, max_batch);
-        goto fail;
+        gw_model_destroy(model);
+        return status;
     }
     lay_out(model);
     *model_p = model;
     return GW_OK;
-
-fail:
-    gw_model_destroy(model);
-    return status;
 }
 
 void gw_model_destroy(struct gw_model *model)
@@ -187,6 +202,11 @@ const struct gw_key *gw_model_keys(const struct gw_model *model, size_t *n_p)
 size_t gw_model_bytes(const struct gw_model *model)
 {
     return model->memory_bytes;
+}
+
+size_t gw_model_scratch_bytes(const struct gw_model *model)
+{
+    return model->scratch_bytes;
 }
 
 uint64_t gw_model_layer_flop(const struct layer *layer)

@@ -34,6 +34,17 @@ enum gw_status gw_model_create(const struct gw_config *config,
                                struct gw_device *device,
                                struct gw_model **model_p,
                                struct gw_error *error);
+/*
+ * The same without memory and without a device, for questions: of the model
+ * only gw_model_keys, gw_model_bytes, gw_model_scratch_bytes, gw_model_flop and
+ * gw_model_destroy are for it.
+ */
+enum gw_status gw_model_outline(const struct gw_config *config,
+                                const struct gw_dataset_shape *shape,
+                                size_t max_batch,
+                                const struct gw_backend_ops *backend,
+                                struct gw_model **model_p,
+                                struct gw_error *error);
 void gw_model_destroy(struct gw_model *model);
 
 /* The keys in forward order: "fc1.weight", "fc1.bias", "conv1.weight", ...;
@@ -47,6 +58,8 @@ void gw_model_init(const struct gw_model *model,
 
 /* Bytes of activations and scratch that the model holds. */
 size_t gw_model_bytes(const struct gw_model *model);
+/* Of them, those of scratch: what the largest convolution needs. */
+size_t gw_model_scratch_bytes(const struct gw_model *model);
 
 /* Arithmetic of forward and backward for one sample, in FLOP: of the products,
    everything else is a few operations per element. */

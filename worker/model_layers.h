@@ -79,6 +79,7 @@ struct gw_model {
     float *gradient[2]; /* of the outputs of two neighbouring layers; the first
                            also holds what a pool that follows uses up */
     void *scratch;      /* of convolutions */
+    size_t scratch_bytes;
 };
 
 #endif

@@ -86,6 +86,13 @@ enum gw_status gw_plan_make(const struct gw_config *config,
     return GW_OK;
 }
 
+uint64_t gw_plan_batch_max(const struct gw_plan *plan, int has_test)
+{
+    return has_test && plan->max_batch < GW_PLAN_SCORE_BATCH
+               ? GW_PLAN_SCORE_BATCH
+               : plan->max_batch;
+}
+
 struct gw_plan_step gw_plan_step(const struct gw_plan *plan, uint64_t step)
 {
     uint64_t first = step % plan->steps_per_epoch * plan->global_batch;

@@ -31,6 +31,9 @@ struct gw_plan {
     uint64_t steps; /* of the whole job */
 };
 
+/* Samples that a test set is scored with at a time, where training has less. */
+#define GW_PLAN_SCORE_BATCH 250
+
 /* Places [first, first + n). */
 struct gw_plan_run {
     uint64_t first, n;
@@ -52,6 +55,10 @@ enum gw_status gw_plan_make(const struct gw_config *config,
                             uint64_t workers,
                             struct gw_plan *plan,
                             struct gw_error *error);
+
+/* Samples that a worker has at a time, at most: of training, and of the test
+   set where there is one. */
+uint64_t gw_plan_batch_max(const struct gw_plan *plan, int has_test);
 
 /* Where step `step` (from 0) stands. n >= 1. Ranks that go through clocks of
    their own may come past plan->steps: further epochs follow. */

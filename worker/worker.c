@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples per pass of an evaluation, where training batches are smaller. */
-#define SCORE_BATCH 250
-
 static enum gw_status open_data(struct gw_worker *worker)
 {
     const struct gw_worker_options *options = worker->options;
@@ -65,9 +62,7 @@ static enum gw_status open_model(struct gw_worker *worker)
                      &worker->plan, worker->error);
     if (status != GW_OK)
         return status;
-    worker->batch_max = worker->plan.max_batch;
-    if (worker->test && worker->batch_max < SCORE_BATCH)
-        worker->batch_max = SCORE_BATCH;
+    worker->batch_max = gw_plan_batch_max(&worker->plan, worker->test != NULL);
     status = gw_model_create(&worker->config, shape, worker->batch_max,
                              worker->backend, worker->device, &worker->model,
                              worker->error);

@@ -13,6 +13,8 @@
 #include "worker/worker.h"
 
 struct gw_local;
+struct gw_optimizer;
+struct gw_rounds;
 
 /* A float of each weight, in the order of the keys. */
 struct gw_worker_arena {
@@ -72,6 +74,14 @@ struct gw_worker {
  * failure too, and the client's errors.
  */
 enum gw_status gw_local_switch(struct gw_worker *worker);
+/* Which arenas the policy has a worker keep beside weights and gradients: of
+   each kind one, and the optimizer's states. */
+struct gw_local_arenas {
+    int own, from, apart;                 /* see struct gw_local */
+    const struct gw_optimizer *optimizer; /* NULL: every step is pushed */
+};
+struct gw_local_arenas gw_local_arenas_of(const struct gw_config *config,
+                                          const struct gw_rounds *rounds);
 /* Before the client attaches: errors of gw_inner_load. */
 enum gw_status gw_local_load(struct gw_worker *worker);
 void gw_local_close(struct gw_worker *worker);

@@ -1,0 +1,93 @@
+#include "config.h"
+
+#include "server/need.h"
+
+#include "server/server_state.h"
+
+/* As measured, and as the manual says: of a shard or a coordinator, and of each
+   peer. */
+#define SHARD_MESSAGES       ((uint64_t)2660 << 10)
+#define COORDINATOR_MESSAGES ((uint64_t)1640 << 10)
+#define PEER_MESSAGES        ((uint64_t)170 << 10)
+
+static void keep_most(uint64_t *most, uint64_t bytes)
+{
+    *most = bytes > *most ? bytes : *most;
+}
+
+static uint64_t shard_data_bytes(const struct gw_map *map, uint32_t number)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < map->shard_chunks[number]; i++)
+        bytes += map->chunk[map->shard_chunk[number][i]].elems * sizeof(float);
+    return bytes;
+}
+
+/* The arrays while one word of the policy holds. */
+static void count_arrays(const struct gw_config *config,
+                         const struct gw_map *map,
+                         uint32_t number,
+                         const struct gw_regime *regime,
+                         struct gw_server_need *need)
+{
+    const struct gw_shard_counts n =
+        gw_shard_count(map, number, (uint32_t)config->cluster.workers,
+                       regime->arrays, regime->optimizer);
+    uint64_t saved = 1 + n.states + n.squares + n.own;
+    if (regime->arrays & GW_SHARD_HOLLOW)
+        return;
+    keep_most(&need->weights, n.weights * n.array_bytes);
+    keep_most(&need->states, n.states * n.array_bytes);
+    keep_most(&need->landing, n.landing * n.array_bytes);
+    keep_most(&need->sums, n.sum * n.array_bytes);
+    keep_most(&need->ranks, (n.given + n.squares + n.own) * n.array_bytes);
+    if (config->checkpoint.dir[0])
+        keep_most(&need->snapshot, saved * shard_data_bytes(map, number));
+}
+
+static uint64_t table_bytes(const struct gw_config *config,
+                            const struct gw_map *map,
+                            uint32_t number)
+{
+    uint64_t ranks = config->cluster.workers;
+    uint64_t chunks = map->shard_chunks[number];
+    return chunks * sizeof(struct gw_shard_chunk) +
+           chunks * ranks *
+               (sizeof(struct gw_shard_slot) + sizeof(struct gw_want_slot)) +
+           ranks * sizeof(struct gw_session) + gw_map_bytes(map);
+}
+
+enum gw_status gw_server_need(const struct gw_config *config,
+                              const struct gw_map *map,
+                              uint32_t number,
+                              struct gw_server_need *need_p,
+                              struct gw_error *error)
+{
+    struct gw_server_need need = {
+        .tables = table_bytes(config, map, number),
+        .messages = SHARD_MESSAGES + config->cluster.workers * PEER_MESSAGES,
+    };
+    struct gw_policy_plan plan;
+    enum gw_status status =
+        gw_policy_plan_parse(config->cluster.policy, &plan, error);
+    for (size_t i = 0; status == GW_OK && i < plan.n; i++) {
+        struct gw_regime regime;
+        status =
+            gw_regime_make(config, &plan.phase[i].word,
+                           i > 0 ? plan.phase[i - 1].until : 0, &regime, error);
+        if (status == GW_OK)
+            count_arrays(config, map, number, &regime, &need);
+    }
+    if (status == GW_OK)
+        *need_p = need;
+    return status;
+}
+
+uint64_t gw_coordinator_need(const struct gw_config *config,
+                             const struct gw_map *map)
+{
+    uint64_t members = config->cluster.workers +
+                       config->cluster.servers * config->server.threads;
+    return COORDINATOR_MESSAGES + members * PEER_MESSAGES +
+           map->keys * sizeof(struct gw_key);
+}

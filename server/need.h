@@ -1,0 +1,40 @@
+/*
+ * What a server holds in memory, by what it is for: the manual's formula, with
+ * the sizes that the program itself takes. Pure, any thread.
+ */
+#ifndef GW_SERVER_NEED_H
+#define GW_SERVER_NEED_H
+
+#include <stdint.h>
+
+#include "proto/config.h"
+#include "proto/map.h"
+#include "proto/status.h"
+
+/* In bytes. Where cluster.policy has several phases: the most of each. */
+struct gw_server_need {
+    uint64_t weights;  /* and their next version */
+    uint64_t states;   /* of the optimizer */
+    uint64_t landing;  /* a slot for each worker */
+    uint64_t sums;     /* of whole steps and of groups */
+    uint64_t ranks;    /* what a policy keeps for each worker */
+    uint64_t snapshot; /* with checkpoint.dir, from the first one on */
+    uint64_t tables;
+    uint64_t messages; /* and connections; measured, not counted */
+};
+
+/*
+ * Of the thread that has shard `number` of the map. A job without arithmetic
+ * has no arrays. Errors of gw_regime_make.
+ */
+enum gw_status gw_server_need(const struct gw_config *config,
+                              const struct gw_map *map,
+                              uint32_t number,
+                              struct gw_server_need *need_p,
+                              struct gw_error *error);
+
+/* Of a coordinator: its messages and connections, and the keys. */
+uint64_t gw_coordinator_need(const struct gw_config *config,
+                             const struct gw_map *map);
+
+#endif

@@ -1,0 +1,134 @@
+#include "config.h"
+
+#include "worker/need.h"
+
+#include "kernels/update.h"
+#include "proto/rounds.h"
+#include "worker/client_state.h"
+#include "worker/worker_state.h"
+
+/* As measured, and as the manual says: of a worker, and of each connection. */
+#define WORKER_MESSAGES ((uint64_t)1640 << 10)
+#define LINK_MESSAGES   ((uint64_t)170 << 10)
+
+static void keep_most(uint64_t *most, uint64_t bytes)
+{
+    *most = bytes > *most ? bytes : *most;
+}
+
+enum gw_status gw_worker_map(const struct gw_worker_case *what,
+                             struct gw_map **map_p,
+                             uint64_t *sample_flop_p,
+                             struct gw_error *error)
+{
+    const struct gw_config *config = what->config;
+    struct gw_model *model;
+    size_t n;
+    enum gw_status status = gw_model_outline(
+        config, gw_dataset_shape(what->train), 1, what->backend, &model, error);
+    if (status != GW_OK)
+        return status;
+    const struct gw_key *keys = gw_model_keys(model, &n);
+    status =
+        gw_map_create(keys, n, config->cluster.servers * config->server.threads,
+                      map_p, error);
+    *sample_flop_p = gw_model_flop(model);
+    gw_model_destroy(model);
+    return status;
+}
+
+/* What depends on the batch. */
+static enum gw_status count_batch(const struct gw_worker_case *what,
+                                  const struct gw_plan *plan,
+                                  struct gw_worker_need *need,
+                                  struct gw_error *error)
+{
+    const struct gw_dataset_shape *shape = gw_dataset_shape(what->train);
+    uint64_t samples = gw_plan_batch_max(plan, what->test != NULL);
+    struct gw_model *model;
+    enum gw_status status = gw_model_outline(what->config, shape, samples,
+                                             what->backend, &model, error);
+    if (status != GW_OK)
+        return status;
+    need->workspace = gw_model_scratch_bytes(model);
+    need->activations = gw_model_bytes(model) - need->workspace;
+    gw_model_destroy(model);
+    need->batch = samples * (shape->channels * shape->height * shape->width *
+                                 sizeof(float) +
+                             sizeof(int32_t));
+    return GW_OK;
+}
+
+static void count_data(const struct gw_dataset *data,
+                       struct gw_worker_need *need)
+{
+    const struct gw_dataset_bytes bytes = gw_dataset_bytes(data);
+    need->data += bytes.held;
+    need->mapped += bytes.mapped;
+}
+
+/* What the words of the policy have a worker keep. */
+static enum gw_status count_local(const struct gw_config *config,
+                                  const struct gw_plan *steps,
+                                  const struct gw_map *map,
+                                  struct gw_worker_need *need,
+                                  struct gw_error *error)
+{
+    struct gw_policy_plan plan;
+    enum gw_status status =
+        gw_policy_plan_parse(config->cluster.policy, &plan, error);
+    for (size_t i = 0; status == GW_OK && i < plan.n; i++) {
+        const struct gw_rounds rounds = gw_rounds_of(
+            config, &plan.phase[i].word, i > 0 ? plan.phase[i - 1].until : 0,
+            plan.phase[i].until, steps->steps, steps->steps_per_epoch);
+        const struct gw_local_arenas arenas =
+            gw_local_arenas_of(config, &rounds);
+        uint64_t states = arenas.optimizer ? arenas.optimizer->states : 0;
+        uint64_t n = (uint64_t)(arenas.own + arenas.from + arenas.apart);
+        keep_most(&need->local, (n + states) * map->arena_bytes);
+        if (config->checkpoint.dir[0])
+            keep_most(&need->snapshot, states * map->model_bytes);
+    }
+    return status;
+}
+
+static uint64_t table_bytes(const struct gw_config *config,
+                            const struct gw_map *map)
+{
+    return map->chunks * sizeof(struct gw_client_chunk) +
+           map->keys * map->shards * config->cluster.connections *
+               sizeof(struct gw_client_want) +
+           gw_map_bytes(map);
+}
+
+enum gw_status gw_worker_need(const struct gw_worker_case *what,
+                              const struct gw_map *map,
+                              struct gw_worker_need *need_p,
+                              struct gw_error *error)
+{
+    const struct gw_config *config = what->config;
+    int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
+    struct gw_worker_need need = {
+        .tables = table_bytes(config, map),
+        .messages = WORKER_MESSAGES +
+                    map->shards * config->cluster.connections * LINK_MESSAGES,
+    };
+    struct gw_plan plan;
+    enum gw_status status =
+        gw_plan_make(config, gw_dataset_shape(what->train)->samples,
+                     config->cluster.workers, &plan, error);
+    if (status != GW_OK)
+        return status;
+    count_data(what->train, &need);
+    if (what->test)
+        count_data(what->test, &need);
+    if (!hollow) {
+        need.weights = need.gradients = map->arena_bytes;
+        status = count_batch(what, &plan, &need, error);
+        if (status == GW_OK)
+            status = count_local(config, &plan, map, &need, error);
+    }
+    if (status == GW_OK)
+        *need_p = need;
+    return status;
+}
