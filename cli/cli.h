@@ -43,6 +43,7 @@ enum gw_exit gw_cmd_export(int argc, char **argv);
 enum gw_exit gw_cmd_import(int argc, char **argv);
 enum gw_exit gw_cmd_bench(int argc, char **argv);
 enum gw_exit gw_cmd_study(int argc, char **argv);
+enum gw_exit gw_cmd_plan(int argc, char **argv);
 enum gw_exit gw_cmd_doctor(int argc, char **argv);
 enum gw_exit gw_cmd_config(int argc, char **argv);
 

@@ -1,7 +1,11 @@
 bin_PROGRAMS += gradweir
 gradweir_SOURCES = \
+	%D%/amount.c \
+	%D%/amount.h \
 	%D%/ask.c \
 	%D%/ask.h \
+	%D%/available.c \
+	%D%/available.h \
 	%D%/bench.h \
 	%D%/bench_bare.c \
 	%D%/bench_process.c \
@@ -21,6 +25,7 @@ gradweir_SOURCES = \
 	%D%/cmd_doctor.c \
 	%D%/cmd_eval.c \
 	%D%/cmd_export.c \
+	%D%/cmd_plan.c \
 	%D%/cmd_server.c \
 	%D%/cmd_status.c \
 	%D%/cmd_study.c \
@@ -40,6 +45,13 @@ gradweir_SOURCES = \
 	%D%/doctor_wire.h \
 	%D%/dry_run.c \
 	%D%/dry_run.h \
+	%D%/estimate.c \
+	%D%/estimate.h \
+	%D%/forecast.c \
+	%D%/forecast.h \
+	%D%/gauge.c \
+	%D%/gauge.h \
+	%D%/gauge_machine.c \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/inspect.c \
@@ -53,6 +65,8 @@ gradweir_SOURCES = \
 	%D%/local.c \
 	%D%/local.h \
 	%D%/main.c \
+	%D%/needs.c \
+	%D%/needs.h \
 	%D%/network.c \
 	%D%/network.h \
 	%D%/placement.c \
@@ -61,6 +75,10 @@ gradweir_SOURCES = \
 	%D%/order.h \
 	%D%/place.c \
 	%D%/place.h \
+	%D%/plan.c \
+	%D%/plan.h \
+	%D%/plan_print.c \
+	%D%/plan_write.c \
 	%D%/printer.c \
 	%D%/printer.h \
 	%D%/process.c \

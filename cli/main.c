@@ -24,6 +24,7 @@ static const struct gw_command commands[] = {
      gw_cmd_bench},
     {"study", "run a grid of jobs, and compare what they come to",
      gw_cmd_study},
+    {"plan", "say what a job will take, before it runs", gw_cmd_plan},
     {"doctor", "check what stops jobs on this host, and between two",
      gw_cmd_doctor},
     {"config", "print every key of a job file, or what a job sets",

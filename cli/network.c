@@ -11,10 +11,9 @@ static const struct {
     double bytes_per_us; /* 0: not a rate */
     double us;           /* 0: not a time */
 } units[] = {
-    {"bit/s", 1e-6 / 8, 0}, {"kbit/s", 1e-3 / 8, 0},
-    {"Mbit/s", 1 / 8.0, 0}, {"Gbit/s", 1e3 / 8, 0},
-    {"us", 0, 1},           {"ms", 0, 1e3},
-    {"s", 0, 1e6},
+    {"bit/s", 1e-6 / 8, 0}, {"kbit/s", 1e-3 / 8, 0}, {"Mbit/s", 1 / 8.0, 0},
+    {"Gbit/s", 1e3 / 8, 0}, {"Mbit", 1 / 8.0, 0},    {"Gbit", 1e3 / 8, 0},
+    {"us", 0, 1},           {"ms", 0, 1e3},          {"s", 0, 1e6},
 };
 
 #define RATE_MAX 1e9 /* bytes per us: beyond all networks */

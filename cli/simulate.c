@@ -135,6 +135,12 @@ static const struct gw_coordinator_events events = {
 
 /* ---- the world ---- */
 
+static uint32_t workers_per_host(const struct simulation *simulation)
+{
+    uint32_t n = simulation->options->workers_per_host;
+    return n > 0 ? n : 1;
+}
+
 /* Workers' hosts come first; the coordinator has one of its own. */
 static void
 host(void *owner, uint8_t role, size_t rank, char *name, size_t room)
@@ -143,8 +149,10 @@ host(void *owner, uint8_t role, size_t rank, char *name, size_t room)
     if (role == GW_ROLE_COORDINATOR)
         snprintf(name, room, "c");
     else
-        snprintf(name, room, "h%zu",
-                 role == GW_ROLE_SERVER ? simulation->server_host[rank] : rank);
+        snprintf(name, room, "h%" PRIu32,
+                 role == GW_ROLE_SERVER
+                     ? simulation->server_host[rank]
+                     : (uint32_t)rank / workers_per_host(simulation));
 }
 
 static void nowhere(void *context, const char *line, size_t bytes)
@@ -228,11 +236,12 @@ static enum gw_status place_servers(struct simulation *simulation,
 {
     const struct gw_simulate_options *options = simulation->options;
     uint32_t servers = (uint32_t)options->config->cluster.servers;
+    uint32_t workers = (uint32_t)options->config->cluster.workers;
+    uint32_t each = workers_per_host(simulation);
     simulation->server_host = calloc(servers, sizeof(uint32_t));
     if (!simulation->server_host)
         return gw_fail(error, GW_ENOMEM, "no memory for a simulation");
-    return gw_placement_fill(&options->placement,
-                             (uint32_t)options->config->cluster.workers,
+    return gw_placement_fill(&options->placement, (workers + each - 1) / each,
                              servers, simulation->server_host, error);
 }
 

@@ -25,7 +25,8 @@ struct gw_simulate_options {
     double step_us, sample_us;
     const struct gw_straggle *straggle; /* fits the job's workers */
     struct gw_sim_host_options network; /* of every host */
-    struct gw_placement placement;      /* of the servers; fits the workers */
+    struct gw_placement placement;      /* of the servers; fits the hosts */
+    uint32_t workers_per_host;          /* which share its network; 0: one */
     struct gw_dataset *train, *test;
     const char *record; /* files, made anew */
     /* lines "rank begin_us end_us", those of a rank in order, NULL: none; a

@@ -1,0 +1,95 @@
+#include "config.h"
+
+#include "cli/estimate.h"
+
+#include <math.h>
+
+double gw_estimate_apart_s(double n, double k, double bytes, double rate)
+{
+    return fmax(1, n / k) * bytes / rate;
+}
+
+double gw_estimate_spare_s(double n, double k, double bytes, double rate)
+{
+    if (n <= 1)
+        return k > 0 ? bytes / rate : 0; /* of a pair; or nobody else is */
+    return 2 * n * (n - 1) * bytes / ((n * n + k * n - 2 * k) * rate);
+}
+
+double gw_estimate_ring_s(double n, double bytes, double rate)
+{
+    return n > 1 ? 2 * (n - 1) / n * bytes / rate : 0;
+}
+
+double gw_estimate_step_s(double compute_s, double net_s, double overlap)
+{
+    return compute_s + fmax(0, net_s - overlap * 2 / 3 * compute_s);
+}
+
+double gw_estimate_hiding_rate(double bytes, double compute_s)
+{
+    return bytes / (2.0 / 3 * compute_s);
+}
+
+uint64_t
+gw_estimate_servers(double hosts, double worker_rate, double server_rate)
+{
+    double servers = ceil(hosts * worker_rate / server_rate);
+    return servers > 1 ? (uint64_t)servers : 1;
+}
+
+double gw_estimate_rounds_rate(double bytes, double steps, double step_s)
+{
+    return 2 * bytes / (steps * step_s);
+}
+
+double gw_estimate_update_bytes(double slots, double states)
+{
+    return 4 * (slots + 2 + 2 * states);
+}
+
+static int has_worker(const struct gw_estimate_hosts *hosts,
+                      uint32_t worker,
+                      uint32_t host)
+{
+    return worker / hosts->per_host == host;
+}
+
+struct gw_estimate_link
+gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host)
+{
+    struct gw_estimate_link link = {0};
+    double here = 0, everywhere = 0;
+    uint32_t workers = 0;
+    for (uint32_t s = 0; s < hosts->servers; s++) {
+        everywhere += hosts->server_bytes[s];
+        if (hosts->server_host[s] == host)
+            here += hosts->server_bytes[s];
+    }
+    for (uint32_t w = 0; w < hosts->workers; w++)
+        workers += has_worker(hosts, w, host) ? 1 : 0;
+    link.push = workers * (everywhere - here);
+    link.give = (hosts->workers - workers) * here;
+    return link;
+}
+
+const char *gw_bound_name(enum gw_bound bound)
+{
+    static const char *const names[GW_BOUNDS] = {
+        [GW_BOUND_COMPUTE] = "computing",
+        [GW_BOUND_WORKER_LINK] = "workers' links",
+        [GW_BOUND_SERVER_LINK] = "servers' links",
+        [GW_BOUND_UPDATE] = "reduce+update of servers",
+        [GW_BOUND_CORES] = "the cores that all share",
+    };
+    return names[bound];
+}
+
+enum gw_bound gw_bound_of(const double seconds[GW_BOUNDS])
+{
+    enum gw_bound most = GW_BOUND_COMPUTE;
+    for (enum gw_bound i = GW_BOUND_COMPUTE; i < GW_BOUNDS; i++)
+        if (seconds[i] > seconds[most])
+            most = i;
+    return most;
+}

@@ -1,0 +1,80 @@
+/*
+ * The arithmetic of a plan: how long an exchange, an update and a step take, by
+ * closed forms. Bytes, seconds, bytes per second. Pure, any thread.
+ *
+ * n hosts with workers, k hosts more with servers alone, M bytes of model per
+ * host with workers, B bytes per second of each host's link in each direction:
+ *
+ *   servers apart             max(1, n/k) M/B
+ *   servers on workers' hosts 2(n-1)/n M/B, as a ring all-reduce
+ *   both                      2n(n-1) M / ((n^2 + kn - 2k) B)
+ *
+ * (Jiang et al., OSDI 2020, section 4.1; Patarasuk and Yuan, JPDC 2009, for the
+ * ring.) The whole exchange is one direction of a link: pushes go while
+ * answers come.
+ */
+#ifndef GW_CLI_ESTIMATE_H
+#define GW_CLI_ESTIMATE_H
+
+#include <stdint.h>
+
+#include "proto/status.h"
+
+double gw_estimate_apart_s(double n, double k, double bytes, double rate);
+double gw_estimate_spare_s(double n, double k, double bytes, double rate);
+double gw_estimate_ring_s(double n, double bytes, double rate);
+
+/*
+ * A step with an exchange of net_s of which `overlap` (0..1) of backward, which
+ * is two thirds of computing, can hide a part.
+ */
+double gw_estimate_step_s(double compute_s, double net_s, double overlap);
+
+/* The rate of a link that hides an exchange of so many bytes in backward. */
+double gw_estimate_hiding_rate(double bytes, double compute_s);
+
+/* Servers that take what so many hosts' links bring. At least 1. */
+uint64_t
+gw_estimate_servers(double hosts, double worker_rate, double server_rate);
+
+/* What a link carries, both ways together, where it is used every `steps`. */
+double gw_estimate_rounds_rate(double bytes, double steps, double step_s);
+
+/*
+ * Bytes that a reduction of so many slots and an update move per weight, at
+ * least: each slot and the weights read, the next weights written, the states
+ * both (kernels/measure.h).
+ */
+double gw_estimate_update_bytes(double slots, double states);
+
+/* What one host sends in an exchange; it gets as much. */
+struct gw_estimate_link {
+    double push; /* of its workers, to servers elsewhere */
+    double give; /* of its servers, to workers elsewhere */
+};
+
+/* Who is where. Worker w is on host w / per_host. */
+struct gw_estimate_hosts {
+    uint32_t workers, per_host, servers;
+    const uint32_t *server_host; /* [servers] */
+    const double *server_bytes;  /* [servers] of the model that it has */
+};
+
+/* Of one host. */
+struct gw_estimate_link
+gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host);
+
+/* What bounds a step: the longest of what it takes by itself. */
+enum gw_bound {
+    GW_BOUND_COMPUTE,
+    GW_BOUND_WORKER_LINK,
+    GW_BOUND_SERVER_LINK,
+    GW_BOUND_UPDATE,
+    GW_BOUND_CORES, /* that all processes share */
+    GW_BOUNDS
+};
+
+const char *gw_bound_name(enum gw_bound bound);
+enum gw_bound gw_bound_of(const double seconds[GW_BOUNDS]);
+
+#endif

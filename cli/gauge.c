@@ -1,0 +1,320 @@
+#include "config.h"
+
+#include "cli/gauge.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/model.h"
+#include "worker/plan.h"
+
+#define AT_ONCE_MAX 64
+#define STEPS_MAX   4096
+#define STEPS_LEAST 3
+#define SECONDS     0.8
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+uint64_t gw_gauge_resident(void)
+{
+    unsigned long pages, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file && fscanf(file, "%lu %lu", &pages, &resident) != 2)
+        resident = 0;
+    if (file)
+        fclose(file);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- a worker without a network ---- */
+
+struct trial {
+    const struct gw_worker_case *what;
+    struct gw_plan plan;
+    struct gw_map *map;
+    struct gw_device *device;
+    struct gw_model *model;
+    float *arena[2], *x; /* weights and gradients */
+    int32_t *labels;
+    float **view[2]; /* [keys] of each arena */
+    double took_s[STEPS_MAX];
+    size_t steps;
+};
+
+static enum gw_status take_memory(struct trial *trial, struct gw_error *error)
+{
+    const struct gw_backend_ops *ops = trial->what->backend;
+    const struct gw_dataset_shape *shape = gw_dataset_shape(trial->what->train);
+    size_t batch = gw_plan_batch_max(&trial->plan, trial->what->test != NULL);
+    size_t elems = shape->channels * shape->height * shape->width;
+    int fine = 1;
+    trial->x = ops->alloc(trial->device, batch * elems * sizeof(float));
+    trial->labels = calloc(batch, sizeof *trial->labels);
+    for (int i = 0; i < 2; i++) {
+        trial->arena[i] = ops->alloc(trial->device, trial->map->arena_bytes);
+        trial->view[i] = calloc(trial->map->keys, sizeof *trial->view[i]);
+        fine &= trial->arena[i] && trial->view[i];
+        for (size_t key = 0; fine && key < trial->map->keys; key++)
+            trial->view[i][key] =
+                trial->arena[i] + trial->map->key_offset[key] / sizeof(float);
+    }
+    if (fine && trial->x && trial->labels)
+        return GW_OK;
+    return gw_fail(error, GW_ENOMEM, "no memory for a step of the job");
+}
+
+/* What is taken is given back by the end of the process. */
+static enum gw_status set_up(struct trial *trial, struct gw_error *error)
+{
+    const struct gw_worker_case *what = trial->what;
+    const struct gw_config *config = what->config;
+    const struct gw_dataset_shape *shape = gw_dataset_shape(what->train);
+    const struct gw_device_options options = {.threads =
+                                                  (int)config->worker.threads};
+    uint64_t flop;
+    enum gw_status status = gw_plan_make(
+        config, shape->samples, config->cluster.workers, &trial->plan, error);
+    if (status == GW_OK)
+        status = gw_worker_map(what, &trial->map, &flop, error);
+    if (status == GW_OK)
+        status = what->backend->open(&options, &trial->device, error);
+    if (status == GW_OK)
+        status = gw_model_create(
+            config, shape, gw_plan_batch_max(&trial->plan, what->test != NULL),
+            what->backend, trial->device, &trial->model, error);
+    if (status == GW_OK)
+        status = take_memory(trial, error);
+    if (status == GW_OK)
+        gw_model_init(trial->model, config->train.seed, trial->view[0]);
+    return status;
+}
+
+/* Rank 0's part of a step, which is no smaller than another's but by one. */
+static enum gw_status take_step(struct trial *trial)
+{
+    const struct gw_plan *plan = &trial->plan;
+    const struct gw_plan_step step = gw_plan_step(plan, 0);
+    const struct gw_plan_run part = gw_plan_part(
+        step.run, plan->workers, plan->workers > 1 ? plan->workers - 1 : 0);
+    uint64_t batches = gw_plan_batches(part, plan->max_batch);
+    enum gw_status status = GW_OK;
+    for (uint64_t i = 0; status == GW_OK && i < batches; i++) {
+        const struct gw_plan_run run = gw_plan_batch(part, plan->max_batch, i);
+        const struct gw_batch_site site = {
+            .first = run.first, .n = run.n, .train = 1};
+        const struct gw_model_pass pass = {.x = trial->x,
+                                           .labels = trial->labels,
+                                           .n = run.n,
+                                           .scale = 1,
+                                           .accumulate = i > 0,
+                                           .last = i + 1 == batches};
+        struct gw_model_result result;
+        gw_dataset_batch(trial->what->train, &site, trial->x, trial->labels);
+        status = gw_model_train(trial->model, &pass,
+                                (const float *const *)trial->view[0],
+                                trial->view[1], NULL, &result);
+    }
+    trial->what->backend->sync(trial->device);
+    return status;
+}
+
+static enum gw_status take_steps(struct trial *trial)
+{
+    double begin_s = now_s(), before_s = begin_s;
+    while (trial->steps < STEPS_MAX &&
+           (trial->steps < STEPS_LEAST || before_s < begin_s + SECONDS)) {
+        enum gw_status status = take_step(trial);
+        if (status != GW_OK)
+            return status;
+        double after_s = now_s();
+        trial->took_s[trial->steps++] = after_s - before_s;
+        before_s = after_s;
+    }
+    return GW_OK;
+}
+
+/* The test set, which workers score in batches of their own. */
+static enum gw_status score_batch(struct trial *trial)
+{
+    const struct gw_worker_case *what = trial->what;
+    size_t n = gw_plan_batch_max(&trial->plan, 1);
+    uint64_t samples = what->test ? gw_dataset_shape(what->test)->samples : 0;
+    if (samples == 0)
+        return GW_OK;
+    const struct gw_batch_site site = {.n = n < samples ? n : samples};
+    const struct gw_model_pass pass = {
+        .x = trial->x, .labels = trial->labels, .n = site.n, .scale = 1};
+    struct gw_model_result result;
+    gw_dataset_batch(what->test, &site, trial->x, trial->labels);
+    return gw_model_score(trial->model, &pass,
+                          (const float *const *)trial->view[0], NULL, &result);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* ---- as many processes ---- */
+
+/* What a process has to say. */
+struct report {
+    enum gw_status status;
+    char text[GW_ERROR_TEXT_BYTES];
+    struct gw_gauge_step gauge;
+};
+
+struct child {
+    pid_t pid;
+    int go, said; /* pipes: to it, and from it */
+};
+
+static void write_all(int fd, const void *bytes, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        ssize_t wrote = write(fd, (const char *)bytes + at, n - at);
+        if (wrote <= 0 && errno != EINTR)
+            return;
+        at += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+static int read_all(int fd, void *bytes, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        ssize_t got = read(fd, (char *)bytes + at, n - at);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return 0;
+        at += got > 0 ? (size_t)got : 0;
+    }
+    return 1;
+}
+
+/* Never returns. Says that it is ready, waits for the word, and reports. */
+static void become_trial(const struct gw_worker_case *what, int go, int said)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+    struct report report = {.status = GW_ENOMEM};
+    struct gw_error error = {.text = "no memory for a step"};
+    struct rusage usage;
+    char word = 'r';
+    if (!trial)
+        _exit(1);
+    trial->what = what;
+    report.status = set_up(trial, &error);
+    uint64_t before = gw_gauge_resident();
+    write_all(said, &word, 1);
+    if (!read_all(go, &word, 1))
+        _exit(1);
+    if (report.status == GW_OK && take_step(trial) == GW_OK &&
+        take_steps(trial) == GW_OK && score_batch(trial) == GW_OK) {
+        qsort(trial->took_s, trial->steps, sizeof *trial->took_s, by_size);
+        report.gauge.step_s = trial->took_s[trial->steps / 2];
+        what->backend->describe(trial->device, report.gauge.device,
+                                sizeof report.gauge.device);
+        getrusage(RUSAGE_SELF, &usage);
+        uint64_t most = (uint64_t)usage.ru_maxrss << 10;
+        report.gauge.blas_bytes = most > before ? most - before : 0;
+    }
+    snprintf(report.text, sizeof report.text, "%s", error.text);
+    write_all(said, &report, sizeof report);
+    _exit(0);
+}
+
+/* Two pipes and a process between them. */
+static enum gw_status start(const struct gw_worker_case *what,
+                            struct child *child,
+                            struct gw_error *error)
+{
+    int go[2], said[2];
+    pid_t self = getpid();
+    if (pipe(go) != 0)
+        return gw_fail(error, GW_EIO, "no pipe: %s", strerror(errno));
+    if (pipe(said) != 0) {
+        close(go[0]);
+        close(go[1]);
+        return gw_fail(error, GW_EIO, "no pipe: %s", strerror(errno));
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != self)
+            _exit(1);
+        close(go[1]);
+        close(said[0]);
+        become_trial(what, go[0], said[1]);
+    }
+    close(go[0]);
+    close(said[1]);
+    *child = (struct child){.pid = pid, .go = go[1], .said = said[0]};
+    return pid > 0 ? GW_OK
+                   : gw_fail(error, GW_ENOMEM, "cannot start a process: %s",
+                             strerror(errno));
+}
+
+static void end(struct child *child)
+{
+    close(child->go);
+    close(child->said);
+    if (child->pid > 0)
+        waitpid(child->pid, NULL, 0);
+}
+
+/* The slowest of them is what a step waits for. */
+static enum gw_status
+gather(struct child *child, struct gw_gauge_step *gauge, struct gw_error *error)
+{
+    struct report report;
+    if (!read_all(child->said, &report, sizeof report))
+        return gw_fail(error, GW_EABORTED,
+                       "a step of the job could not be tried: its process "
+                       "died, perhaps for want of memory");
+    if (report.status != GW_OK)
+        return gw_fail(error, report.status, "%.400s", report.text);
+    if (report.gauge.step_s > gauge->step_s)
+        *gauge = report.gauge;
+    return GW_OK;
+}
+
+enum gw_status gw_gauge_step(const struct gw_worker_case *what,
+                             unsigned at_once,
+                             struct gw_gauge_step *gauge_p,
+                             struct gw_error *error)
+{
+    struct child child[AT_ONCE_MAX];
+    struct gw_gauge_step gauge = {.step_s = 0};
+    enum gw_status status = GW_OK;
+    unsigned n = 0, most = at_once < AT_ONCE_MAX ? at_once : AT_ONCE_MAX;
+    char word;
+    while (status == GW_OK && n < most) {
+        status = start(what, &child[n], error);
+        n++;
+    }
+    /* one that died says nothing here, and is found out below */
+    for (unsigned i = 0; status == GW_OK && i < n; i++)
+        read_all(child[i].said, &word, 1);
+    for (unsigned i = 0; status == GW_OK && i < n; i++)
+        write_all(child[i].go, "g", 1);
+    for (unsigned i = 0; status == GW_OK && i < n; i++)
+        status = gather(&child[i], &gauge, error);
+    for (unsigned i = 0; i < n; i++)
+        end(&child[i]);
+    if (status == GW_OK)
+        *gauge_p = gauge;
+    return status;
+}

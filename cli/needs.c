@@ -1,0 +1,287 @@
+#include "config.h"
+
+#include "cli/needs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GIB     (1024.0 * 1024 * 1024)
+#define MEMBERS 4096 /* most workers, and most servers */
+
+/* ---- what there is ---- */
+
+/* Threads of a process add up; the process with most is what is planned for. */
+static enum gw_status count_servers(const struct gw_config *config,
+                                    const struct gw_map *map,
+                                    struct gw_server_need *most,
+                                    struct gw_error *error)
+{
+    uint64_t threads = config->server.threads, bytes_most = 0;
+    for (uint64_t process = 0; process < config->cluster.servers; process++) {
+        struct gw_server_need sum = {0}, one;
+        uint64_t bytes = 0;
+        for (uint64_t t = 0; t < threads; t++) {
+            uint32_t number = (uint32_t)(process * threads + t);
+            enum gw_status status =
+                gw_server_need(config, map, number, &one, error);
+            if (status != GW_OK)
+                return status;
+            sum.weights += one.weights;
+            sum.states += one.states;
+            sum.landing += one.landing;
+            sum.sums += one.sums;
+            sum.ranks += one.ranks;
+            sum.snapshot += one.snapshot;
+            sum.tables += one.tables;
+            sum.messages += one.messages;
+            bytes += map->shard_bytes[number];
+        }
+        if (process == 0 || bytes > bytes_most) {
+            *most = sum;
+            bytes_most = bytes;
+        }
+    }
+    return GW_OK;
+}
+
+enum gw_status gw_needs_count(const struct gw_worker_case *what,
+                              const struct gw_map *map,
+                              struct gw_needs *needs_p,
+                              struct gw_error *error)
+{
+    struct gw_needs needs = {.coordinator =
+                                 gw_coordinator_need(what->config, map)};
+    enum gw_status status = gw_worker_need(what, map, &needs.worker, error);
+    if (status == GW_OK)
+        status = count_servers(what->config, map, &needs.server, error);
+    if (status == GW_OK)
+        *needs_p = needs;
+    return status;
+}
+
+size_t gw_needs_rows(const struct gw_needs *needs,
+                     struct gw_need_row row[GW_NEED_ROWS])
+{
+    const struct gw_worker_need *w = &needs->worker;
+    const struct gw_server_need *s = &needs->server;
+    const struct gw_need_row all[] = {
+        {"weights", w->weights, s->weights, 0},
+        {"gradients", w->gradients, 0, 0},
+        {"activations", w->activations, 0, 0},
+        {"workspace", w->workspace, 0, 0},
+        {"batch", w->batch, 0, 0},
+        {"data", w->data, 0, 0},
+        {"data files, mapped", w->mapped, 0, 0},
+        {"own steps", w->local, 0, 0},
+        {"optimizer state", 0, s->states, 0},
+        {"landing slots", 0, s->landing, 0},
+        {"reduced copy", 0, s->sums, 0},
+        {"kept per worker", 0, s->ranks, 0},
+        {"checkpoint copy", w->snapshot, s->snapshot, 0},
+        {"tables", w->tables, s->tables, 0},
+        {"messages, links", w->messages, s->messages, needs->coordinator},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].worker || all[i].server || all[i].coordinator)
+            row[n++] = all[i];
+    return n;
+}
+
+/* ---- what must be there ---- */
+
+uint64_t gw_needs_device(const struct gw_needs *needs)
+{
+    const struct gw_worker_need *w = &needs->worker;
+    return w->weights + w->gradients + w->activations + w->workspace +
+           w->batch + w->local;
+}
+
+uint64_t gw_needs_worker(const struct gw_needs *needs)
+{
+    return gw_needs_device(needs) + needs->worker.data + needs->worker.snapshot;
+}
+
+uint64_t gw_needs_server(const struct gw_needs *needs)
+{
+    const struct gw_server_need *s = &needs->server;
+    return s->weights + s->states + s->landing + s->sums + s->ranks +
+           s->snapshot;
+}
+
+/* Beside a device: what leaves it and comes to it, pinned. */
+static uint64_t mirror_bytes(const struct gw_needs *needs)
+{
+    const struct gw_worker_need *w = &needs->worker;
+    return w->weights + w->gradients + w->batch + w->data + w->snapshot;
+}
+
+static uint64_t worker_bytes(const struct gw_needs *needs,
+                             const struct gw_needs_host *host)
+{
+    return host->has_device ? mirror_bytes(needs) : gw_needs_worker(needs);
+}
+
+uint64_t gw_needs_of_host(const struct gw_needs *needs,
+                          const struct gw_needs_host *host)
+{
+    return host->workers * worker_bytes(needs, host) +
+           host->servers * gw_needs_server(needs);
+}
+
+static int fits(const struct gw_needs *needs, const struct gw_needs_host *host)
+{
+    return gw_needs_of_host(needs, host) <= host->bytes &&
+           (!host->has_device || host->workers == 0 ||
+            gw_needs_device(needs) <= host->device_bytes);
+}
+
+/* ---- what would fit ---- */
+
+/* Something of a job that may be another number. */
+struct knob {
+    const char *name;
+    uint64_t *value;   /* in a config of the search's own */
+    uint64_t low;      /* the smallest that makes sense */
+    int grows;         /* more of it needs less */
+    uint64_t *on_host; /* as many are on the host; or NULL */
+};
+
+struct search {
+    struct gw_worker_case what;
+    struct gw_config *config; /* of `what` */
+    struct gw_needs_host host;
+};
+
+/* Whether the job fits with that number; what cannot be counted does not. */
+static int
+fits_with(const struct search *search, const struct knob *knob, uint64_t value)
+{
+    struct gw_needs needs;
+    struct gw_map *map;
+    struct gw_error error;
+    uint64_t flop, before = *knob->value;
+    *knob->value = value;
+    if (knob->on_host)
+        *knob->on_host = value;
+    int fine = gw_worker_map(&search->what, &map, &flop, &error) == GW_OK;
+    if (fine) {
+        fine = gw_needs_count(&search->what, map, &needs, &error) == GW_OK &&
+               fits(&needs, &search->host);
+        gw_map_destroy(map);
+    }
+    *knob->value = before;
+    if (knob->on_host)
+        *knob->on_host = before;
+    return fine;
+}
+
+/* The number nearest to what the job has with which it fits, 0: none. */
+static uint64_t nearest_fit(const struct search *search,
+                            const struct knob *knob)
+{
+    uint64_t bad = *knob->value, good = knob->grows ? MEMBERS : knob->low;
+    if (knob->grows ? bad >= good : bad <= good)
+        return 0;
+    if (!fits_with(search, knob, good))
+        return 0;
+    while (good > bad ? good - bad > 1 : bad - good > 1) {
+        uint64_t middle =
+            good > bad ? bad + (good - bad) / 2 : good + (bad - good) / 2;
+        if (fits_with(search, knob, middle))
+            good = middle;
+        else
+            bad = middle;
+    }
+    return good;
+}
+
+/* The first of these with which it fits, in words. */
+static void advise(struct search *search, char *text, size_t room)
+{
+    struct gw_config *config = search->config;
+    struct gw_needs_host *host = &search->host;
+    const struct knob batch = {
+        .name = config->train.batch ? "train.batch" : "train.global_batch",
+        .value = config->train.batch ? &config->train.batch
+                                     : &config->train.global_batch,
+        .low = config->train.batch ? 1 : config->cluster.workers};
+    const struct knob servers = {.name = "cluster.servers",
+                                 .value = &config->cluster.servers,
+                                 .grows = 1};
+    const struct knob workers = {.name = "cluster.workers",
+                                 .value = &config->cluster.workers,
+                                 .low = 1,
+                                 .on_host = host->all ? &host->workers : NULL};
+    const struct knob *const knobs[] = {
+        host->workers ? &batch : NULL,
+        host->servers && !host->all ? &servers : NULL,
+        host->all ? &workers : NULL,
+    };
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
+        uint64_t value = knobs[i] ? nearest_fit(search, knobs[i]) : 0;
+        if (value == 0)
+            continue;
+        snprintf(text, room, "it fits with %s = %" PRIu64 " or %s",
+                 knobs[i]->name, value, knobs[i]->grows ? "more" : "less");
+        return;
+    }
+    snprintf(text, room,
+             host->all ? "no batch and no number of workers makes it "
+                         "fit: take more hosts, or a smaller model"
+                       : "no batch and no number of servers makes it "
+                         "fit: take a smaller model");
+}
+
+/* ---- the check ---- */
+
+static enum gw_status refuse(const struct gw_worker_case *what,
+                             const struct gw_needs_host *host,
+                             const struct gw_needs *needs,
+                             struct gw_error *error)
+{
+    struct search search = {.what = *what, .host = *host};
+    char advice[160] = "take a smaller batch";
+    search.config = malloc(sizeof *search.config);
+    if (search.config) {
+        *search.config = *what->config;
+        search.what.config = search.config;
+        advise(&search, advice, sizeof advice);
+        free(search.config);
+    }
+    if (gw_needs_of_host(needs, host) <= host->bytes)
+        return gw_fail(error, GW_ENOMEM,
+                       "does not fit: a worker needs %.2f GiB of its device, "
+                       "which has %.2f GiB; %s",
+                       (double)gw_needs_device(needs) / GIB,
+                       (double)host->device_bytes / GIB, advice);
+    return gw_fail(error, GW_ENOMEM,
+                   "does not fit: %s needs %.2f GiB (%" PRIu64
+                   " worker%s of %.2f, %" PRIu64 " server%s of %.2f), and "
+                   "%.2f GiB are %s; %s",
+                   host->name, (double)gw_needs_of_host(needs, host) / GIB,
+                   host->workers, gw_plural(host->workers),
+                   (double)worker_bytes(needs, host) / GIB, host->servers,
+                   gw_plural(host->servers),
+                   (double)gw_needs_server(needs) / GIB,
+                   (double)host->bytes / GIB, host->what, advice);
+}
+
+enum gw_status gw_needs_check(const struct gw_worker_case *what,
+                              const struct gw_needs_host *host,
+                              struct gw_error *error)
+{
+    struct gw_needs needs;
+    struct gw_map *map;
+    uint64_t flop;
+    enum gw_status status = gw_worker_map(what, &map, &flop, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_needs_count(what, map, &needs, error);
+    gw_map_destroy(map);
+    if (status == GW_OK && !fits(&needs, host))
+        status = refuse(what, host, &needs, error);
+    return status;
+}

@@ -1,0 +1,430 @@
+#include "config.h"
+
+#include "cli/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/forecast.h"
+#include "kernels/update.h"
+#include "worker/plan.h"
+
+/*
+ * Of an Ethernet's rate, what TCP leaves for payload: 1448 bytes of the 1538
+ * that a full frame with preamble and gap takes; RDMA in frames of 4 KiB.
+ */
+#define TCP_PAYLOAD  (1448.0 / 1538)
+#define RDMA_PAYLOAD 0.97
+
+/* Of OpenBLAS on one thread, where it is not measured. */
+#define BLAS_BYTES ((uint64_t)11 << 20)
+
+/* A job while it is planned. */
+struct planning {
+    const struct gw_plan_options *options;
+    const struct gw_config *config;
+    struct gw_planned *planned;
+    struct gw_dataset *train, *test;
+    struct gw_worker_case what;
+    struct gw_policy_word word;
+    uint32_t *server_host; /* [servers] */
+    double *server_bytes;  /* [servers] */
+    struct gw_error *error;
+};
+
+static uint32_t workers_of(const struct planning *planning)
+{
+    return (uint32_t)planning->config->cluster.workers;
+}
+
+static uint32_t servers_of(const struct planning *planning)
+{
+    return (uint32_t)planning->config->cluster.servers;
+}
+
+static uint32_t per_host(const struct planning *planning)
+{
+    uint32_t n = planning->options->per_host;
+    if (n > 0)
+        return n;
+    return planning->options->has_link ? 1 : workers_of(planning);
+}
+
+/* ---- the job ---- */
+
+static enum gw_status open_job(struct planning *planning)
+{
+    const struct gw_config *config = planning->config;
+    struct gw_planned *planned = planning->planned;
+    struct gw_plan plan;
+    enum gw_status status = gw_dataset_open(config, GW_DATASET_TRAIN,
+                                            &planning->train, planning->error);
+    if (status == GW_OK && config->data.test.n > 0)
+        status = gw_dataset_open(config, GW_DATASET_TEST, &planning->test,
+                                 planning->error);
+    if (status != GW_OK)
+        return status;
+    planning->what = (struct gw_worker_case){
+        .config = config,
+        .train = planning->train,
+        .test = planning->test,
+        .backend = gw_backend_find(config->worker.device, planning->error)};
+    if (!planning->what.backend)
+        return planning->error->status;
+    status = gw_plan_make(config, gw_dataset_shape(planning->train)->samples,
+                          config->cluster.workers, &plan, planning->error);
+    if (status != GW_OK)
+        return status;
+    planned->global_batch =
+        plan.global_batch < plan.samples ? plan.global_batch : plan.samples;
+    planned->batch = (planned->global_batch + plan.workers - 1) / plan.workers;
+    planned->steps_per_epoch = plan.steps_per_epoch;
+    status = gw_forecast_word(config, &planning->word, planning->error);
+    planned->period = gw_forecast_period(&planning->word);
+    if (status == GW_OK)
+        status = gw_worker_map(&planning->what, &planned->map,
+                               &planned->sample_flop, planning->error);
+    return status;
+}
+
+/* ---- memory ---- */
+
+static uint64_t host_bytes(const struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    if (options->host_bytes > 0)
+        return (uint64_t)options->host_bytes;
+    return options->has_link ? UINT64_MAX : planning->planned->available.bytes;
+}
+
+static void add_host(struct planning *planning,
+                     const char *name,
+                     uint64_t workers,
+                     uint64_t servers)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    planned->host[planned->hosts++] = (struct gw_needs_host){
+        .name = name,
+        .workers = workers,
+        .servers = servers,
+        .all = !options->has_link,
+        .bytes = host_bytes(planning),
+        .what = options->host_bytes > 0 ? "what --host-memory says"
+                                        : planning->planned->available.what,
+        .has_device = options->device_bytes > 0,
+        .device_bytes = options->device_bytes > 0
+                            ? (uint64_t)options->device_bytes
+                            : UINT64_MAX,
+    };
+}
+
+static enum gw_status place(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    uint32_t each = per_host(planning), servers = servers_of(planning);
+    uint32_t hosts = (workers_of(planning) + each - 1) / each;
+    uint64_t threads = planning->config->server.threads, beside = 0;
+    planned->worker_hosts = hosts;
+    planning->server_host = calloc(servers, sizeof *planning->server_host);
+    planning->server_bytes = calloc(servers, sizeof *planning->server_bytes);
+    if (!planning->server_host || !planning->server_bytes)
+        return gw_fail(planning->error, GW_ENOMEM, "no memory for a plan");
+    for (uint32_t s = 0; s < servers * threads; s++)
+        planning->server_bytes[s / threads] +=
+            (double)planned->map->shard_bytes[s];
+    if (!planning->options->has_link) {
+        add_host(planning, "this host", workers_of(planning), servers);
+        return GW_OK;
+    }
+    enum gw_status status = gw_placement_fits(&planning->options->placement,
+                                              hosts, planning->error);
+    if (status == GW_OK)
+        status =
+            gw_placement_fill(&planning->options->placement, hosts, servers,
+                              planning->server_host, planning->error);
+    if (status != GW_OK)
+        return status;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < servers; s++) {
+        beside += planning->server_host[s] == 0;
+        if (planning->server_host[s] > most)
+            most = planning->server_host[s];
+    }
+    planned->server_hosts = most >= hosts ? most + 1 - hosts : 0;
+    add_host(planning, "a host with workers",
+             each < workers_of(planning) ? each : workers_of(planning), beside);
+    if (planned->server_hosts > 0) {
+        uint64_t alone = 0;
+        for (uint32_t s = 0; s < servers; s++)
+            alone += planning->server_host[s] == hosts;
+        add_host(planning, "a host with servers", 0, alone);
+    }
+    return GW_OK;
+}
+
+static enum gw_status check_memory(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    enum gw_status status = gw_needs_count(&planning->what, planned->map,
+                                           &planned->needs, planning->error);
+    for (size_t i = 0; status == GW_OK && i < planned->hosts; i++)
+        status =
+            gw_needs_check(&planning->what, &planned->host[i], planning->error);
+    return status;
+}
+
+/* ---- figures ---- */
+
+static uint32_t shared_cores(const struct planning *planning)
+{
+    long here = sysconf(_SC_NPROCESSORS_ONLN);
+    if (planning->options->cores > 0)
+        return planning->options->cores;
+    return planning->options->has_link ? 0 : (uint32_t)(here > 0 ? here : 1);
+}
+
+/* Workers that compute at the same time where this one does. */
+static unsigned at_once(const struct planning *planning)
+{
+    long here = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t n = planning->options->cores > 0 ? workers_of(planning)
+                                              : per_host(planning);
+    uint64_t bytes = gw_needs_worker(&planning->planned->needs) + 1;
+    uint64_t room = planning->planned->available.bytes / bytes;
+    n = n < workers_of(planning) ? n : workers_of(planning);
+    n = (long)n < here ? n : (uint32_t)here;
+    return n < room ? n : (unsigned)room;
+}
+
+static enum gw_status measure_step(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    struct gw_gauge_step gauge;
+    unsigned n = at_once(planning);
+    if (n == 0)
+        return gw_fail(planning->error, GW_ENOMEM,
+                       "a step cannot be measured here, it needs %.2f GiB; "
+                       "give --step-time or --flops",
+                       (double)gw_needs_worker(&planned->needs) / (1 << 30));
+    enum gw_status status =
+        gw_gauge_step(&planning->what, n, &gauge, planning->error);
+    if (status != GW_OK)
+        return status;
+    planned->compute_s = gauge.step_s;
+    planned->blas = gauge.blas_bytes;
+    snprintf(planned->compute_from, sizeof planned->compute_from,
+             "measured here, %u worker%s at once, %.100s", n, gw_plural(n),
+             gauge.device);
+    return GW_OK;
+}
+
+static enum gw_status find_compute(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    planned->blas = BLAS_BYTES;
+    if (options->step_s > 0) {
+        planned->compute_s = options->step_s;
+        strcpy(planned->compute_from, "--step-time");
+    } else if (options->flops > 0) {
+        planned->compute_s = (double)planned->sample_flop *
+                             (double)planned->batch / options->flops;
+        strcpy(planned->compute_from, "--flops");
+    } else {
+        return measure_step(planning);
+    }
+    return GW_OK;
+}
+
+static double most_bytes(const struct planning *planning)
+{
+    double most = 0;
+    for (size_t s = 0; s < planning->planned->map->shards; s++)
+        most = fmax(most, (double)planning->planned->map->shard_bytes[s]);
+    return most;
+}
+
+static enum gw_status find_update(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    int together = gw_policy_is_together(planning->word.kind);
+    double slots = together ? workers_of(planning) : 1;
+    if (options->memory_rate > 0) {
+        const struct gw_optimizer *optimizer = gw_optimizer_find(
+            gw_config_policy_terms(planning->config, &planning->word).server);
+        planned->update_elems_per_s =
+            options->memory_rate /
+            gw_estimate_update_bytes(slots, optimizer->states);
+        planned->update_from = "--memory-rate";
+        return GW_OK;
+    }
+    planned->update_from = "measured here";
+    return gw_gauge_update(planning->config, (uint64_t)most_bytes(planning),
+                           &planned->update_elems_per_s, planning->error);
+}
+
+static enum gw_status find_figures(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    int rdma = strcmp(planning->config->cluster.transport, "rdma") == 0;
+    planned->cores = shared_cores(planning);
+    if (options->has_link)
+        planned->rate = 1e6 * options->link.bytes_per_us *
+                        (rdma ? RDMA_PAYLOAD : TCP_PAYLOAD);
+    enum gw_status status = find_compute(planning);
+    if (status == GW_OK)
+        status = find_update(planning);
+    if (status == GW_OK && planned->cores > 0)
+        status = gw_gauge_move(&planned->move_s_per_byte, planning->error);
+    return status;
+}
+
+/* ---- bytes and time ---- */
+
+static void find_traffic(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    const struct gw_estimate_hosts hosts = {
+        .workers = workers_of(planning),
+        .per_host = per_host(planning),
+        .servers = servers_of(planning),
+        .server_host = planning->server_host,
+        .server_bytes = planning->server_bytes,
+    };
+    double period = (double)planned->period;
+    if (!planning->options->has_link)
+        return;
+    for (uint32_t host = 0;
+         host < planned->worker_hosts + planned->server_hosts; host++) {
+        struct gw_estimate_link link = gw_estimate_link_of(&hosts, host);
+        struct gw_estimate_link *most = host < planned->worker_hosts
+                                            ? &planned->worker_link
+                                            : &planned->server_link;
+        link.push /= period;
+        link.give /= period;
+        if (link.push + link.give > most->push + most->give)
+            *most = link;
+    }
+}
+
+/* What each takes by itself. */
+static void find_parts(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    double workers = workers_of(planning), period = (double)planned->period;
+    int together = gw_policy_is_together(planning->word.kind);
+    double model = (double)planned->map->model_bytes;
+    double *seconds = planned->seconds;
+    seconds[GW_BOUND_COMPUTE] = planned->compute_s;
+    if (planned->rate > 0) {
+        seconds[GW_BOUND_WORKER_LINK] =
+            (planned->worker_link.push + planned->worker_link.give) /
+            planned->rate;
+        seconds[GW_BOUND_SERVER_LINK] =
+            (planned->server_link.push + planned->server_link.give) /
+            planned->rate;
+    }
+    seconds[GW_BOUND_UPDATE] = most_bytes(planning) / 4 /
+                               planned->update_elems_per_s *
+                               (together ? 1 : workers) / period;
+    if (planned->cores > 0) {
+        double threads = (double)planning->config->worker.threads;
+        double core_s =
+            workers * threads * planned->compute_s +
+            2 * workers * model * planned->move_s_per_byte / period +
+            model / 4 / planned->update_elems_per_s * (together ? 1 : workers) /
+                period;
+        seconds[GW_BOUND_CORES] = core_s / planned->cores;
+    }
+}
+
+/* Of workers that are more than the cores. */
+static double compute_in_turn_s(const struct planning *planning)
+{
+    const struct gw_planned *planned = planning->planned;
+    double busy =
+        (double)workers_of(planning) * (double)planning->config->worker.threads;
+    return planned->cores > 0 && busy > planned->cores
+               ? planned->compute_s * busy / planned->cores
+               : planned->compute_s;
+}
+
+static enum gw_status find_step(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    struct gw_forecast_case what = {
+        .config = planning->config,
+        .map = planned->map,
+        .train = planning->train,
+        .placement = options->placement,
+        .per_host = per_host(planning),
+        .compute_s = compute_in_turn_s(planning),
+    };
+    if (options->has_link) {
+        what.link = options->link;
+        what.link.bytes_per_us = planned->rate / 1e6;
+    } else {
+        what.placement = (struct gw_placement){.shared = 1};
+    }
+    planned->bound = gw_bound_of(planned->seconds);
+    double net_s = fmax(planned->seconds[GW_BOUND_WORKER_LINK],
+                        planned->seconds[GW_BOUND_SERVER_LINK]);
+    enum gw_status status =
+        gw_forecast_step(&what, &planned->step_s, planning->error);
+    planned->simulated = status == GW_OK;
+    if (status == GW_ERANGE) {
+        planned->step_s = gw_estimate_step_s(what.compute_s, net_s, 1);
+        status = GW_OK;
+    }
+    planned->step_s = fmax(planned->step_s, planned->seconds[planned->bound]);
+    if (planned->rate > 0) {
+        planned->ring_s = gw_estimate_ring_s(planned->worker_hosts,
+                                             (double)planned->map->model_bytes,
+                                             planned->rate);
+        planned->ring_step_s =
+            gw_estimate_step_s(what.compute_s, planned->ring_s, 1);
+    }
+    return status;
+}
+
+enum gw_status gw_plan_find(const struct gw_plan_options *options,
+                            struct gw_planned *planned,
+                            struct gw_error *error)
+{
+    struct planning planning = {.options = options,
+                                .config = options->config,
+                                .planned = planned,
+                                .error = error};
+    *planned = (struct gw_planned){.program = gw_gauge_resident(),
+                                   .available = gw_available_here("")};
+    enum gw_status status = open_job(&planning);
+    if (status == GW_OK)
+        status = place(&planning);
+    if (status == GW_OK)
+        status = check_memory(&planning);
+    if (status == GW_OK)
+        status = find_figures(&planning);
+    if (status == GW_OK) {
+        find_traffic(&planning);
+        find_parts(&planning);
+        status = find_step(&planning);
+    }
+    free(planning.server_bytes);
+    free(planning.server_host);
+    gw_dataset_close(planning.test);
+    gw_dataset_close(planning.train);
+    return status;
+}
+
+void gw_plan_free(struct gw_planned *planned)
+{
+    gw_map_destroy(planned->map);
+    planned->map = NULL;
+}
