@@ -74,7 +74,7 @@ static void look_at_group(const char *dir,
     files += field(path, name);
     used = used > files ? used - files : 0;
     keep_least(least, limit > used ? limit - used : 0,
-               "left of the control group's memory limit");
+               "left of the control group's limit");
 }
 
 /* The group of a line of /proc/self/cgroup and those that it is in. */

@@ -9,7 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/available.h"
+#include "cli/needs.h"
 #include "cli/place.h"
+#include "worker/dataset.h"
 
 #define PATH_BYTES 4096 /* the kernel takes no longer name */
 
@@ -135,5 +138,46 @@ enum gw_status gw_check_start(const struct gw_config *config,
     if (status == GW_OK)
         status = gw_begin_check_splits(begin, config, error);
     begin->disk = NULL; /* ours ends here */
+    return status;
+}
+
+static enum gw_status look_at_needs(const struct gw_worker_case *what,
+                                    struct gw_error *error)
+{
+    const struct gw_available available = gw_available_here("");
+    const struct gw_needs_host host = {
+        .name = "this host",
+        .workers = what->config->cluster.workers,
+        .servers = what->config->cluster.servers,
+        .all = 1,
+        .bytes = available.bytes,
+        .what = available.what,
+        .device_bytes = UINT64_MAX,
+    };
+    return gw_needs_check(what, &host, error);
+}
+
+/* What is wrong with the data or the model is told by who opens them. */
+enum gw_status gw_check_memory(const struct gw_config *config,
+                               struct gw_error *error)
+{
+    struct gw_dataset *train = NULL, *test = NULL;
+    struct gw_error other, refused = {.status = GW_OK};
+    struct gw_worker_case what = {
+        .config = config,
+        .backend = gw_backend_find(config->worker.device, &other)};
+    if (!what.backend ||
+        gw_dataset_look(config, GW_DATASET_TRAIN, &train, &other) != GW_OK)
+        return GW_OK;
+    what.train = train;
+    if (config->data.test.n > 0 &&
+        gw_dataset_look(config, GW_DATASET_TEST, &test, &other) == GW_OK)
+        what.test = test;
+    enum gw_status status = look_at_needs(&what, &refused);
+    gw_dataset_close(test);
+    gw_dataset_close(train);
+    if (status != GW_ENOMEM)
+        return GW_OK;
+    *error = refused;
     return status;
 }

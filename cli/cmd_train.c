@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/check.h"
 #include "cli/launch.h"
 #include "cli/order.h"
 #include "cli/dry_run.h"
@@ -17,7 +18,7 @@ struct train {
     struct gw_order order;
     struct gw_config config;
     char workers[64], servers[64]; /* --set of --workers and --servers */
-    int dry_run;
+    int dry_run, overcommit;
 };
 
 static void print_usage(void)
@@ -25,7 +26,7 @@ static void print_usage(void)
     puts(
         "Usage: gradweir train JOB [--workers N] [--servers N]\n"
         "                      [--set KEY=VALUE ...] [--resume]\n"
-        "                      [--json FILE] [--dry-run]\n\n"
+        "                      [--json FILE] [--dry-run] [--overcommit]\n\n"
         "Runs a whole job on this machine: a coordinator, servers and\n"
         "workers, each a process. Ctrl-C makes a checkpoint and ends all.\n\n"
         "  --workers N      cluster.workers\n"
@@ -37,6 +38,7 @@ static void print_usage(void)
         "                   output, and lines for people on standard error\n"
         "  --dry-run        check the job, its data and where it would write,\n"
         "                   print what would run\n"
+        "  --overcommit     start even if memory of this host is too little\n"
         "  --help           this text");
 }
 
@@ -52,10 +54,13 @@ static enum gw_exit launch(struct train *train)
             .config = &train->config,
             .resume = train->order.resume,
             .json = train->order.json,
+            .overcommit = train->overcommit,
         };
         return gw_dry_run(&dry, &error) == GW_OK ? GW_EXIT_DONE
                                                  : gw_cli_fail(&error);
     }
+    if (!train->overcommit && gw_check_memory(&train->config, &error) != GW_OK)
+        return gw_cli_fail(&error);
     if (gw_cli_core_warning(text, sizeof text))
         fprintf(stderr, "gradweir: %s\n", text);
     const struct gw_launch_options options = {
@@ -89,13 +94,15 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
     enum {
         WORKERS = GW_ORDER_OWN,
         SERVERS,
-        DRY_RUN
+        DRY_RUN,
+        OVERCOMMIT
     };
     static const struct option options[] = {
         GW_ORDER_OPTIONS,
         {"workers", required_argument, NULL, WORKERS},
         {"servers", required_argument, NULL, SERVERS},
         {"dry-run", no_argument, NULL, DRY_RUN},
+        {"overcommit", no_argument, NULL, OVERCOMMIT},
         {0},
     };
     struct gw_error error = {.status = GW_OK};
@@ -116,6 +123,8 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
                 set_count(train, "servers", optarg, train->servers, &error);
         else if (option == DRY_RUN)
             train->dry_run = 1;
+        else if (option == OVERCOMMIT)
+            train->overcommit = 1;
         else
             status = gw_order_option(&train->order, option, optarg, &error);
         if (status != GW_OK)

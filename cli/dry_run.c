@@ -150,6 +150,8 @@ enum gw_status gw_dry_run(const struct gw_dry_run_options *options,
     struct gw_begin begin;
     enum gw_status status = gw_check_start(options->config, options->resume,
                                            options->json, &begin, error);
+    if (status == GW_OK && !options->overcommit)
+        status = gw_check_memory(options->config, error);
     if (status == GW_OK)
         status = print_all(options, &begin, error);
     gw_begin_free(&begin);

@@ -13,6 +13,7 @@ struct gw_dry_run_options {
     const struct gw_config *config;
     int resume;
     const char *json; /* NULL: none */
+    int overcommit;   /* whether it fits is not looked at */
 };
 
 enum gw_status gw_dry_run(const struct gw_dry_run_options *options,

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,15 +27,31 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-uint64_t gw_gauge_resident(void)
+/* Pages of this process in memory, and those of them that are of files. */
+static void count_pages(unsigned long *all, unsigned long *files)
 {
-    unsigned long pages, resident = 0;
+    unsigned long size;
     FILE *file = fopen("/proc/self/statm", "re");
-    if (file && fscanf(file, "%lu %lu", &pages, &resident) != 2)
-        resident = 0;
+    *all = *files = 0;
+    if (file && fscanf(file, "%lu %lu %lu", &size, all, files) != 3)
+        *all = *files = 0;
     if (file)
         fclose(file);
-    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t gw_gauge_resident(void)
+{
+    unsigned long all, files;
+    count_pages(&all, &files);
+    return (uint64_t)all * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What data sets are mapped from counts elsewhere. */
+static uint64_t own_bytes(void)
+{
+    unsigned long all, files;
+    count_pages(&all, &files);
+    return (uint64_t)(all - files) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- a worker without a network ---- */
@@ -210,13 +225,12 @@ static void become_trial(const struct gw_worker_case *what, int go, int said)
     struct trial *trial = calloc(1, sizeof *trial);
     struct report report = {.status = GW_ENOMEM};
     struct gw_error error = {.text = "no memory for a step"};
-    struct rusage usage;
     char word = 'r';
     if (!trial)
         _exit(1);
     trial->what = what;
     report.status = set_up(trial, &error);
-    uint64_t before = gw_gauge_resident();
+    uint64_t before = own_bytes();
     write_all(said, &word, 1);
     if (!read_all(go, &word, 1))
         _exit(1);
@@ -226,9 +240,8 @@ static void become_trial(const struct gw_worker_case *what, int go, int said)
         report.gauge.step_s = trial->took_s[trial->steps / 2];
         what->backend->describe(trial->device, report.gauge.device,
                                 sizeof report.gauge.device);
-        getrusage(RUSAGE_SELF, &usage);
-        uint64_t most = (uint64_t)usage.ru_maxrss << 10;
-        report.gauge.blas_bytes = most > before ? most - before : 0;
+        uint64_t after = own_bytes();
+        report.gauge.blas_bytes = after > before ? after - before : 0;
     }
     snprintf(report.text, sizeof report.text, "%s", error.text);
     write_all(said, &report, sizeof report);

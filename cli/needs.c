@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GIB     (1024.0 * 1024 * 1024)
+#define MIB     (1024.0 * 1024)
+#define GIB     (1024 * MIB)
 #define MEMBERS 4096 /* most workers, and most servers */
 
 /* ---- what there is ---- */
@@ -67,21 +68,21 @@ size_t gw_needs_rows(const struct gw_needs *needs,
     const struct gw_worker_need *w = &needs->worker;
     const struct gw_server_need *s = &needs->server;
     const struct gw_need_row all[] = {
-        {"weights", w->weights, s->weights, 0},
-        {"gradients", w->gradients, 0, 0},
-        {"activations", w->activations, 0, 0},
-        {"workspace", w->workspace, 0, 0},
-        {"batch", w->batch, 0, 0},
-        {"data", w->data, 0, 0},
-        {"data files, mapped", w->mapped, 0, 0},
-        {"own steps", w->local, 0, 0},
-        {"optimizer state", 0, s->states, 0},
-        {"landing slots", 0, s->landing, 0},
-        {"reduced copy", 0, s->sums, 0},
-        {"kept per worker", 0, s->ranks, 0},
-        {"checkpoint copy", w->snapshot, s->snapshot, 0},
-        {"tables", w->tables, s->tables, 0},
-        {"messages, links", w->messages, s->messages, needs->coordinator},
+        {"weights", w->weights, s->weights, 0, 0},
+        {"gradients", w->gradients, 0, 0, 0},
+        {"activations", w->activations, 0, 0, 0},
+        {"workspace", w->workspace, 0, 0, 0},
+        {"batch", w->batch, 0, 0, 0},
+        {"data", w->data, 0, 0, 0},
+        {"data files, mapped", w->mapped, 0, 0, 1},
+        {"own steps", w->local, 0, 0, 0},
+        {"optimizer state", 0, s->states, 0, 0},
+        {"landing slots", 0, s->landing, 0, 0},
+        {"reduced copy", 0, s->sums, 0, 0},
+        {"kept per worker", 0, s->ranks, 0, 0},
+        {"checkpoint copy", w->snapshot, s->snapshot, 0, 0},
+        {"tables", w->tables, s->tables, 0, 1},
+        {"messages, links", w->messages, s->messages, needs->coordinator, 1},
     };
     size_t n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -237,13 +238,66 @@ static void advise(struct search *search, char *text, size_t room)
 
 /* ---- the check ---- */
 
+#define BYTES_TEXT 48
+
+static const char *say_bytes(uint64_t bytes, char text[BYTES_TEXT])
+{
+    if (bytes < (uint64_t)1 << 30)
+        snprintf(text, BYTES_TEXT, "%.1f MiB", (double)bytes / MIB);
+    else
+        snprintf(text, BYTES_TEXT, "%.1f GiB", (double)bytes / GIB);
+    return text;
+}
+
+/* The row of which a role has most: "activations 1.2 GiB". */
+static const char *
+say_most(const struct gw_needs *needs, int server, char text[2 * BYTES_TEXT])
+{
+    struct gw_need_row row[GW_NEED_ROWS];
+    size_t n = gw_needs_rows(needs, row), most = 0;
+    char bytes[BYTES_TEXT];
+    for (size_t i = 1; i < n; i++)
+        if (row[i].may_differ)
+            continue;
+        else if (server ? row[i].server > row[most].server
+                        : row[i].worker > row[most].worker)
+            most = i;
+    say_bytes(server ? row[most].server : row[most].worker, bytes);
+    snprintf(text, 2 * BYTES_TEXT, "%s %s", row[most].name, bytes);
+    return text;
+}
+
+/* "2 workers of 1.3 GiB, most of it activations 1.2 GiB, and ..." */
+static void say_members(const struct gw_needs *needs,
+                        const struct gw_needs_host *host,
+                        char *text,
+                        size_t room)
+{
+    char bytes[BYTES_TEXT], most[2 * BYTES_TEXT];
+    size_t at = 0;
+    text[0] = '\0';
+    if (host->workers > 0)
+        snprintf(text, room, "%" PRIu64 " worker%s of %s each, most of it %s",
+                 host->workers, gw_plural(host->workers),
+                 say_bytes(worker_bytes(needs, host), bytes),
+                 say_most(needs, 0, most));
+    at = strlen(text);
+    if (host->servers > 0)
+        snprintf(text + at, room - at,
+                 "%s%" PRIu64 " server%s of %s each, most of it %s",
+                 at ? "; " : "", host->servers, gw_plural(host->servers),
+                 say_bytes(gw_needs_server(needs), bytes),
+                 say_most(needs, 1, most));
+}
+
 static enum gw_status refuse(const struct gw_worker_case *what,
                              const struct gw_needs_host *host,
                              const struct gw_needs *needs,
                              struct gw_error *error)
 {
     struct search search = {.what = *what, .host = *host};
-    char advice[160] = "take a smaller batch";
+    char advice[160] = "take a smaller batch", members[256];
+    char needed[BYTES_TEXT], there[BYTES_TEXT];
     search.config = malloc(sizeof *search.config);
     if (search.config) {
         *search.config = *what->config;
@@ -253,20 +307,15 @@ static enum gw_status refuse(const struct gw_worker_case *what,
     }
     if (gw_needs_of_host(needs, host) <= host->bytes)
         return gw_fail(error, GW_ENOMEM,
-                       "does not fit: a worker needs %.2f GiB of its device, "
-                       "which has %.2f GiB; %s",
-                       (double)gw_needs_device(needs) / GIB,
-                       (double)host->device_bytes / GIB, advice);
+                       "does not fit: a worker needs %s of its GPU, which has "
+                       "%s; %s",
+                       say_bytes(gw_needs_device(needs), needed),
+                       say_bytes(host->device_bytes, there), advice);
+    say_members(needs, host, members, sizeof members);
     return gw_fail(error, GW_ENOMEM,
-                   "does not fit: %s needs %.2f GiB (%" PRIu64
-                   " worker%s of %.2f, %" PRIu64 " server%s of %.2f), and "
-                   "%.2f GiB are %s; %s",
-                   host->name, (double)gw_needs_of_host(needs, host) / GIB,
-                   host->workers, gw_plural(host->workers),
-                   (double)worker_bytes(needs, host) / GIB, host->servers,
-                   gw_plural(host->servers),
-                   (double)gw_needs_server(needs) / GIB,
-                   (double)host->bytes / GIB, host->what, advice);
+                   "does not fit: %s needs %s (%s), and %s are %s; %s",
+                   host->name, say_bytes(gw_needs_of_host(needs, host), needed),
+                   members, say_bytes(host->bytes, there), host->what, advice);
 }
 
 enum gw_status gw_needs_check(const struct gw_worker_case *what,

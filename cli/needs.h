@@ -22,6 +22,7 @@ struct gw_needs {
 struct gw_need_row {
     const char *name;
     uint64_t worker, server, coordinator;
+    int may_differ; /* 0: it is sure to be needed */
 };
 #define GW_NEED_ROWS 20 /* and some of the caller's */
 

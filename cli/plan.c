@@ -20,7 +20,7 @@
 #define RDMA_PAYLOAD 0.97
 
 /* Of OpenBLAS on one thread, where it is not measured. */
-#define BLAS_BYTES ((uint64_t)11 << 20)
+#define BLAS_BYTES ((uint64_t)6 << 20)
 
 /* A job while it is planned. */
 struct planning {
@@ -113,7 +113,7 @@ static void add_host(struct planning *planning,
         .servers = servers,
         .all = !options->has_link,
         .bytes = host_bytes(planning),
-        .what = options->host_bytes > 0 ? "what --host-memory says"
+        .what = options->host_bytes > 0 ? "given"
                                         : planning->planned->available.what,
         .has_device = options->device_bytes > 0,
         .device_bytes = options->device_bytes > 0

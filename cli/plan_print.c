@@ -10,20 +10,27 @@
 #define MIB    (1024.0 * 1024)
 #define CLOSE  1.02 /* times; nearer than that is no difference */
 
-static uint64_t rows_of(const struct gw_planned *planned,
-                        struct gw_need_row sum[1],
-                        struct gw_need_row row[GW_NEED_ROWS])
+static size_t rows_of(const struct gw_planned *planned,
+                      struct gw_need_row *sum,
+                      struct gw_need_row row[GW_NEED_ROWS])
 {
     size_t n = gw_needs_rows(&planned->needs, row);
     *sum = (struct gw_need_row){.name = "peak RSS"};
     row[n++] = (struct gw_need_row){"program", planned->program,
-                                    planned->program, planned->program};
+                                    planned->program, planned->program, 1};
     if (planned->blas > 0)
-        row[n++] = (struct gw_need_row){"BLAS", planned->blas, 0, 0};
+        row[n++] = (struct gw_need_row){"BLAS", planned->blas, 0, 0, 1};
     for (size_t i = 0; i < n; i++) {
         sum->worker += row[i].worker;
         sum->server += row[i].server;
         sum->coordinator += row[i].coordinator;
+    }
+    /* gzipped files are unpacked while they are mapped, and before the rest */
+    uint64_t opening = planned->needs.worker.opening + planned->program;
+    if (opening > sum->worker) {
+        row[n++] = (struct gw_need_row){"more while unpacking",
+                                        opening - sum->worker, 0, 0, 1};
+        sum->worker = opening;
     }
     return n;
 }

@@ -26,6 +26,7 @@ dist_check_SCRIPTS += \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
 	%D%/run/node.sh \
+	%D%/run/plan.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/split.sh \
@@ -90,6 +91,7 @@ check_PROGRAMS += \
 	%D%/unit/test_distance \
 	%D%/unit/test_doctor \
 	%D%/unit/test_each \
+	%D%/unit/test_estimate \
 	%D%/unit/test_exchange \
 	%D%/unit/test_group_shapes \
 	%D%/unit/test_interfaces \
@@ -105,6 +107,7 @@ check_PROGRAMS += \
 	%D%/unit/test_model_hooks \
 	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
+	%D%/unit/test_needs \
 	%D%/unit/test_network \
 	%D%/unit/test_placement \
 	%D%/unit/test_plan \
@@ -231,6 +234,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
 	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/place.c cli/place.h
+%C%_unit_test_estimate_SOURCES = %D%/unit/test_estimate.c \
+	cli/amount.c cli/amount.h cli/estimate.c cli/estimate.h
+%C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_CLUSTER) \
+	cli/available.c cli/available.h cli/needs.c cli/needs.h
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
 	cli/network.h cli/network.c
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \

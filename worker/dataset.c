@@ -88,8 +88,14 @@ enum gw_status gw_dataset_create(const struct gw_config *config,
     return GW_OK;
 }
 
+typedef enum gw_status open_file_fn(const char *path,
+                                    gw_data_size_cb *size,
+                                    struct gw_data_file *file,
+                                    struct gw_error *error);
+
 /* Every file of a set, or none. */
 static enum gw_status open_files(const struct gw_data_reader *reader,
+                                 open_file_fn *open_file,
                                  const struct gw_data_paths *paths,
                                  struct gw_data_file *files,
                                  struct gw_error *error)
@@ -97,8 +103,7 @@ static enum gw_status open_files(const struct gw_data_reader *reader,
     enum gw_status status = GW_OK;
     size_t n = 0;
     while (n < paths->n) {
-        status =
-            gw_data_file_open(paths->path[n], reader->size, &files[n], error);
+        status = open_file(paths->path[n], reader->size, &files[n], error);
         if (status != GW_OK)
             break;
         n++;
@@ -108,8 +113,9 @@ static enum gw_status open_files(const struct gw_data_reader *reader,
     return status;
 }
 
-enum gw_status gw_dataset_open(const struct gw_config *config,
+static enum gw_status open_set(const struct gw_config *config,
                                enum gw_dataset_part part,
+                               open_file_fn *open_file,
                                struct gw_dataset **dataset_p,
                                struct gw_error *error)
 {
@@ -123,7 +129,7 @@ enum gw_status gw_dataset_open(const struct gw_config *config,
     enum gw_status status = reader->locate(
         test ? &config->data.test : &config->data.train, part, paths, error);
     if (status == GW_OK)
-        status = open_files(reader, paths, files, error);
+        status = open_files(reader, open_file, paths, files, error);
     if (status == GW_OK)
         status = gw_dataset_create(config, reader, files, paths->n, dataset_p,
                                    error);
@@ -131,6 +137,22 @@ enum gw_status gw_dataset_open(const struct gw_config *config,
         gw_fail_in(error, test ? "data.test" : "data.train");
     free(paths);
     return status;
+}
+
+enum gw_status gw_dataset_open(const struct gw_config *config,
+                               enum gw_dataset_part part,
+                               struct gw_dataset **dataset_p,
+                               struct gw_error *error)
+{
+    return open_set(config, part, gw_data_file_open, dataset_p, error);
+}
+
+enum gw_status gw_dataset_look(const struct gw_config *config,
+                               enum gw_dataset_part part,
+                               struct gw_dataset **dataset_p,
+                               struct gw_error *error)
+{
+    return open_set(config, part, gw_data_file_look, dataset_p, error);
 }
 
 void gw_dataset_close(struct gw_dataset *dataset)
@@ -152,7 +174,11 @@ struct gw_dataset_bytes gw_dataset_bytes(const struct gw_dataset *set)
 {
     struct gw_dataset_bytes bytes = {.held = set->shape.samples *
                                              sizeof *set->labels};
+    uint64_t before = 0;
     for (size_t f = 0; f < set->files; f++) {
+        uint64_t now = before + set->file[f].n + set->file[f].packed;
+        bytes.opening = now > bytes.opening ? now : bytes.opening;
+        before += set->file[f].n;
         if (set->file[f].memory == GW_DATA_ALLOCATED)
             bytes.held += set->file[f].n;
         else if (set->file[f].memory == GW_DATA_MAPPED)

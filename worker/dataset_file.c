@@ -16,6 +16,7 @@
  * Deflate's longest match is 258 bytes for two bits, so no gzip file grows by
  * more than this; a header that declares more lies.
  */
+#define LOOK_WHOLE        ((uint64_t)4 << 20) /* labels, mostly */
 #define INFLATE_RATIO_MAX 1032
 #define INFLATE_PIECE     ((size_t)1 << 30) /* zlib counts in 32 bits */
 
@@ -149,7 +150,8 @@ static enum gw_status gunzip_whole(struct gunzip *z,
     *file = (struct gw_data_file){.name = z->name,
                                   .bytes = out,
                                   .n = head + rest,
-                                  .memory = GW_DATA_ALLOCATED};
+                                  .memory = GW_DATA_ALLOCATED,
+                                  .packed = packed};
     return GW_OK;
 
 fail:
@@ -240,6 +242,61 @@ enum gw_status gw_data_file_open(const char *path,
     /* reading ahead only helps: a refusal changes nothing */
     (void)posix_madvise(bytes, n, POSIX_MADV_WILLNEED);
     return GW_OK;
+}
+
+/* The head of a gzipped file, and zeros for the rest of what it declares; a
+   small one is unpacked. GW_EAGAIN: it is to be opened. */
+static enum gw_status look_gzipped(const char *path,
+                                   const uint8_t *packed,
+                                   size_t n,
+                                   gw_data_size_cb *size,
+                                   struct gw_data_file *file,
+                                   struct gw_error *error)
+{
+    uint8_t *head = malloc(GW_DATA_HEAD_BYTES), *out = NULL;
+    uint64_t declared = 0;
+    size_t got = 0;
+    struct gunzip z;
+    enum gw_status status = gunzip_open(&z, path, packed, n, error);
+    if (status != GW_OK || !head) {
+        free(head);
+        return GW_EAGAIN;
+    }
+    status = gunzip_read(&z, head, GW_DATA_HEAD_BYTES, &got, error);
+    inflateEnd(&z.stream);
+    if (status == GW_OK)
+        status = size(path, head, got, &declared, error);
+    if (status == GW_OK && declared > LOOK_WHOLE && declared >= got)
+        out = calloc(1, (size_t)declared); /* untouched it takes no memory */
+    if (out) {
+        memcpy(out, head, got);
+        *file = (struct gw_data_file){.name = path,
+                                      .bytes = out,
+                                      .n = (size_t)declared,
+                                      .memory = GW_DATA_ALLOCATED,
+                                      .packed = n};
+    }
+    free(head);
+    return out ? GW_OK : GW_EAGAIN;
+}
+
+enum gw_status gw_data_file_look(const char *path,
+                                 gw_data_size_cb *size,
+                                 struct gw_data_file *file,
+                                 struct gw_error *error)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    const uint8_t *magic;
+    enum gw_status status = map(path, &bytes, &n, error);
+    if (status != GW_OK)
+        return status;
+    magic = bytes;
+    status = GW_EAGAIN;
+    if (size && n >= 2 && magic[0] == 0x1f && magic[1] == 0x8b)
+        status = look_gzipped(path, bytes, n, size, file, error);
+    munmap(bytes, n);
+    return status == GW_OK ? GW_OK : gw_data_file_open(path, size, file, error);
 }
 
 void gw_data_file_close(struct gw_data_file *file)

@@ -40,6 +40,7 @@ struct gw_data_file {
     const uint8_t *bytes;
     size_t n;
     enum gw_data_memory memory;
+    size_t packed; /* bytes of the gzipped file that it was, or 0 */
 };
 
 /*
@@ -49,6 +50,13 @@ struct gw_data_file {
  * GW_EUNSUPPORTED, GW_ENOMEM; *file is set only on GW_OK.
  */
 enum gw_status gw_data_file_open(const char *path,
+                                 gw_data_size_cb *size,
+                                 struct gw_data_file *file,
+                                 struct gw_error *error);
+
+/* The same, but of a large gzipped file only what its header says is so: the
+   rest is zeros that take no memory. */
+enum gw_status gw_data_file_look(const char *path,
                                  gw_data_size_cb *size,
                                  struct gw_data_file *file,
                                  struct gw_error *error);

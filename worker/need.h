@@ -25,6 +25,7 @@ struct gw_worker_need {
     uint64_t tables;
     uint64_t messages; /* and connections; measured, not counted */
     uint64_t mapped;   /* files: the system may drop them and read them again */
+    uint64_t opening;  /* of data while it is opened, before all else */
 };
 
 struct gw_worker_case {

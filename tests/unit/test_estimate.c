@@ -1,0 +1,161 @@
+/* The arithmetic of plans, against numbers that were worked out by hand. */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cli/amount.h"
+#include "cli/estimate.h"
+
+/* GPT-2 of 124M: fp32 gradients, and a step of 65,536 tokens on an H200. */
+#define WEIGHTS   124.44e6
+#define BYTES     (4 * WEIGHTS)
+#define COMPUTE_S 0.125
+#define GBIT      (1e9 / 8)
+
+static void assert_near(double is, double wanted, double within)
+{
+    if (!(fabs(is - wanted) <= within * fabs(wanted)))
+        fail_msg("%g, not %g", is, wanted);
+}
+
+static void a_fast_link_hides_the_exchange(void **state)
+{
+    (void)state;
+    assert_near(gw_estimate_hiding_rate(BYTES, COMPUTE_S), 48 * GBIT, 0.01);
+    assert_near(gw_estimate_hiding_rate(BYTES / 2, COMPUTE_S), 24 * GBIT, 0.01);
+    assert_near(gw_estimate_hiding_rate(BYTES, 0.018), 332 * GBIT, 0.01);
+}
+
+static void a_slow_link_shows_the_rest(void **state)
+{
+    double at25 = gw_estimate_apart_s(4, 4, BYTES, 25 * GBIT);
+    double at100 = gw_estimate_apart_s(4, 4, BYTES, 100 * GBIT);
+    (void)state;
+    assert_near(at25, 0.159, 0.01);
+    assert_near(at100, 0.040, 0.01);
+    assert_near(gw_estimate_apart_s(4, 4, BYTES, 400 * GBIT), 0.010, 0.01);
+    assert_near(gw_estimate_step_s(COMPUTE_S, at25, 1) - COMPUTE_S, 0.076,
+                0.01);
+    assert_near(gw_estimate_step_s(COMPUTE_S, at100, 1), COMPUTE_S, 0);
+    assert_near(gw_estimate_step_s(COMPUTE_S, at100, 0), 0.165, 0.01);
+}
+
+/* In M/B; 8 hosts with workers: Jiang et al., section 4.1. */
+static void hosts_with_servers_shorten_the_exchange(void **state)
+{
+    static const double k[] = {0, 2, 4, 8}, wanted[] = {1.75, 1.47, 1.27, 1};
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_near(gw_estimate_spare_s(8, k[i], 1, 1), wanted[i], 0.005);
+    assert_near(gw_estimate_ring_s(8, 1, 1), 1.75, 1e-9);
+    assert_near(gw_estimate_ring_s(2, 1, 1), 1, 1e-9);
+    assert_true(gw_estimate_ring_s(1, 1, 1) == 0);
+    assert_near(gw_estimate_apart_s(8, 2, 1, 1), 4, 1e-9);
+    assert_near(gw_estimate_apart_s(8, 16, 1, 1), 1, 1e-9);
+}
+
+static void servers_are_as_many_as_links_ask_for(void **state)
+{
+    (void)state;
+    assert_int_equal(gw_estimate_servers(4, 100 * GBIT, 100 * GBIT), 4);
+    assert_int_equal(gw_estimate_servers(4, 100 * GBIT, 400 * GBIT), 1);
+    assert_int_equal(gw_estimate_servers(5, 100 * GBIT, 400 * GBIT), 2);
+    assert_int_equal(gw_estimate_servers(1, 1, 1e9), 1);
+}
+
+/* DiLoCo in bf16, every 500 steps: 64 Mbit/s. */
+static void rare_exchanges_need_little(void **state)
+{
+    (void)state;
+    assert_near(gw_estimate_rounds_rate(BYTES / 2, 500, COMPUTE_S),
+                0.064 * GBIT, 0.01);
+}
+
+/* Slots of 4 workers and AdamW: 4 * (4 + 2 + 4) bytes of each weight. */
+static void an_update_moves_its_bytes(void **state)
+{
+    (void)state;
+    assert_true(gw_estimate_update_bytes(4, 2) == 40);
+    assert_true(gw_estimate_update_bytes(1, 0) == 12);
+}
+
+/*
+ * Three workers, two of them on host 0; servers with 6, 3 and 3 bytes. Apart:
+ * a host sends what its workers have, and its server what three workers want.
+ * Together with host 0: what is on the same host passes no link.
+ */
+static void links_carry_what_leaves_a_host(void **state)
+{
+    static const double bytes[] = {6, 3, 3};
+    uint32_t at[] = {2, 3, 4};
+    struct gw_estimate_hosts hosts = {.workers = 3,
+                                      .per_host = 2,
+                                      .servers = 3,
+                                      .server_host = at,
+                                      .server_bytes = bytes};
+    (void)state;
+    assert_true(gw_estimate_link_of(&hosts, 0).push == 24);
+    assert_true(gw_estimate_link_of(&hosts, 0).give == 0);
+    assert_true(gw_estimate_link_of(&hosts, 1).push == 12);
+    assert_true(gw_estimate_link_of(&hosts, 2).give == 18);
+    assert_true(gw_estimate_link_of(&hosts, 2).push == 0);
+    at[0] = 0;
+    assert_true(gw_estimate_link_of(&hosts, 0).push == 12);
+    assert_true(gw_estimate_link_of(&hosts, 0).give == 6);
+}
+
+static void the_longest_part_bounds(void **state)
+{
+    double seconds[GW_BOUNDS] = {[GW_BOUND_COMPUTE] = 2,
+                                 [GW_BOUND_WORKER_LINK] = 3,
+                                 [GW_BOUND_SERVER_LINK] = 1};
+    (void)state;
+    assert_int_equal(gw_bound_of(seconds), GW_BOUND_WORKER_LINK);
+    seconds[GW_BOUND_CORES] = 4;
+    assert_int_equal(gw_bound_of(seconds), GW_BOUND_CORES);
+    for (enum gw_bound i = GW_BOUND_COMPUTE; i < GW_BOUNDS; i++)
+        assert_non_null(gw_bound_name(i));
+}
+
+static void amounts_have_units(void **state)
+{
+    struct gw_error error;
+    double value = 7;
+    (void)state;
+    assert_int_equal(
+        gw_amount_parse("--x", "80GiB", GW_AMOUNT_BYTES, &value, &error),
+        GW_OK);
+    assert_true(value == 80 * 1073741824.0);
+    assert_int_equal(
+        gw_amount_parse("--x", "2.5 ms", GW_AMOUNT_SECONDS, &value, &error),
+        GW_OK);
+    assert_near(value, 2.5e-3, 1e-12);
+    static const char *const wrong[] = {"80",    "GiB",    "0 ms",
+                                        "-1 ms", "1 ms x", "1 GiB"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(
+            gw_amount_parse("--x", wrong[i], GW_AMOUNT_SECONDS, &value, &error),
+            GW_EUSAGE);
+    assert_near(value, 2.5e-3, 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fast_link_hides_the_exchange),
+        cmocka_unit_test(a_slow_link_shows_the_rest),
+        cmocka_unit_test(hosts_with_servers_shorten_the_exchange),
+        cmocka_unit_test(servers_are_as_many_as_links_ask_for),
+        cmocka_unit_test(rare_exchanges_need_little),
+        cmocka_unit_test(an_update_moves_its_bytes),
+        cmocka_unit_test(links_carry_what_leaves_a_host),
+        cmocka_unit_test(the_longest_part_bounds),
+        cmocka_unit_test(amounts_have_units),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/*
+ * What a job needs of memory: numbers that were worked out by hand, what the
+ * program itself takes, and what fits where it does not.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cli/available.h"
+#include "cli/needs.h"
+#include "server/regime.h"
+#include "server/shard.h"
+#include "tests/sim/cluster.h"
+#include "worker/model.h"
+
+#define PAGE 4096u
+
+static struct gw_dataset *train, *test;
+
+static int open_data(void **state)
+{
+    (void)state;
+    cluster_data_open(&train, &test);
+    return 0;
+}
+
+static int close_data(void **state)
+{
+    (void)state;
+    gw_dataset_close(train);
+    gw_dataset_close(test);
+    return 0;
+}
+
+struct job {
+    struct gw_config config;
+    struct gw_worker_case what;
+    struct gw_map *map;
+    struct gw_needs needs;
+};
+
+static struct job *open_job(const char *const *settings)
+{
+    struct job *job = calloc(1, sizeof *job);
+    struct gw_error error = {.text = ""};
+    uint64_t flop;
+    assert_non_null(job);
+    cluster_config(&job->config, settings);
+    job->what = (struct gw_worker_case){.config = &job->config,
+                                        .train = train,
+                                        .test = test,
+                                        .backend = gw_backends[0]};
+    if (gw_worker_map(&job->what, &job->map, &flop, &error) != GW_OK ||
+        gw_needs_count(&job->what, job->map, &job->needs, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    return job;
+}
+
+static void close_job(struct job *job)
+{
+    gw_map_destroy(job->map);
+    free(job);
+}
+
+/* ---- by hand ---- */
+
+/*
+ * 784-10: 31,360 bytes of weights and 40 of biases, in an arena of 31,424; an
+ * array of the one shard has 8 pages and one more. 250 samples of a test set:
+ * outputs and two gradients of 10,000 bytes, each to 64. Plain files, mapped.
+ */
+static void needs_are_as_worked_out_by_hand(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 10]",
+                              "cluster.workers=3",
+                              "cluster.servers=1",
+                              "optimizer.kind=adam",
+                              "train.batch=4",
+                              "train.clip=1",
+                              NULL};
+    struct job *job = open_job(settings);
+    const struct gw_worker_need *w = &job->needs.worker;
+    const struct gw_server_need *s = &job->needs.server;
+    (void)state;
+    assert_int_equal(w->weights, 31424);
+    assert_int_equal(w->gradients, 31424);
+    assert_int_equal(w->activations, 3 * 10048);
+    assert_int_equal(w->workspace, 0);
+    assert_int_equal(w->batch, 250 * (784 * 4 + 4));
+    assert_int_equal(w->data, 4 * 600);
+    assert_int_equal(w->mapped, 2 * (300 * 784 + 16 + 300 + 8));
+    assert_int_equal(w->local, 0);
+    assert_int_equal(s->weights, 2 * 9 * PAGE);
+    assert_int_equal(s->states, 2 * 9 * PAGE);
+    assert_int_equal(s->landing, 3 * 9 * PAGE);
+    assert_int_equal(s->sums, 9 * PAGE); /* clipping needs whole steps */
+    assert_int_equal(s->ranks, 0);
+    assert_int_equal(s->snapshot, 0);
+    close_job(job);
+}
+
+/* local, diloco: where the round began and the own optimizer's; checkpoints
+   with a copy; a plan of two words needs the most of each. */
+static void policies_need_what_they_keep(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 10]",
+                              "cluster.workers=2",
+                              "cluster.servers=1",
+                              "optimizer.kind=momentum",
+                              "cluster.policy=\"local:4\"",
+                              "checkpoint.dir=/tmp/x",
+                              "train.batch=4",
+                              NULL};
+    struct job *job = open_job(settings);
+    (void)state;
+    assert_int_equal(job->needs.worker.local, 2 * 31424);
+    assert_int_equal(job->needs.worker.snapshot, 31400);
+    assert_int_equal(job->needs.server.snapshot, 31400);
+    close_job(job);
+    settings[4] = "cluster.policy=\"sync until 5, easgd:2\"";
+    job = open_job(settings);
+    assert_int_equal(job->needs.worker.local, 31424);
+    assert_int_equal(job->needs.server.ranks, 2 * 9 * PAGE);
+    assert_int_equal(job->needs.server.states, 9 * PAGE);
+    close_job(job);
+    settings[4] = "cluster.policy=dc-async";
+    settings[5] = "policy.adaptive=true";
+    job = open_job(settings);
+    assert_int_equal(job->needs.server.ranks, 4 * 9 * PAGE);
+    assert_int_equal(job->needs.worker.local, 0);
+    close_job(job);
+}
+
+/* ---- what the program takes ---- */
+
+static void servers_take_what_they_are_said_to_need(void **state)
+{
+    static const char *const policies[] = {
+        "cluster.policy=sync", "cluster.policy=\"backup:1\"",
+        "cluster.policy=dc-async", "cluster.policy=\"easgd:2\"",
+        "cluster.policy=\"stale-lr:1\""};
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        const char *settings[] = {"model.layers=[784, 300, 10]",
+                                  policies[i],
+                                  "cluster.workers=3",
+                                  "cluster.servers=2",
+                                  "optimizer.kind=momentum",
+                                  "train.batch=4",
+                                  NULL};
+        struct job *job = open_job(settings);
+        struct gw_regime regime;
+        struct gw_server_need need;
+        struct gw_shard *shard;
+        struct gw_error error;
+        for (uint32_t number = 0; number < 2; number++) {
+            assert_int_equal(gw_regime_at(&job->config, 0, &regime, &error),
+                             GW_OK);
+            assert_int_equal(gw_shard_create(job->map, number, 3, regime.arrays,
+                                             regime.optimizer, &shard, &error),
+                             GW_OK);
+            assert_int_equal(
+                gw_server_need(&job->config, job->map, number, &need, &error),
+                GW_OK);
+            assert_int_equal(need.weights + need.states + need.landing +
+                                 need.sums + need.ranks,
+                             shard->memory_bytes);
+            gw_shard_destroy(shard);
+        }
+        close_job(job);
+    }
+}
+
+static void models_take_what_they_are_said_to_need(void **state)
+{
+    static const char *const models[][2] = {
+        {"model.kind=mlp", "model.layers=[784, 64, 32, 10]"},
+        {"model.kind=cnn",
+         "model.layers=[\"conv 4 5\", \"pool 2\", \"dropout 0.5\", \"conv 8 "
+         "3\", \"dense 20\"]"}};
+    const struct gw_device_options options = {.threads = 1};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const char *settings[] = {models[i][0],        models[i][1],
+                                  "train.batch=300",   "train.accumulate=1",
+                                  "cluster.workers=1", NULL};
+        struct job *job = open_job(settings);
+        struct gw_device *device;
+        struct gw_model *model;
+        struct gw_error error;
+        size_t n, elems = 0;
+        assert_int_equal(job->what.backend->open(&options, &device, &error),
+                         GW_OK);
+        assert_int_equal(gw_model_create(&job->config, gw_dataset_shape(train),
+                                         300, job->what.backend, device, &model,
+                                         &error),
+                         GW_OK);
+        assert_int_equal(job->needs.worker.activations +
+                             job->needs.worker.workspace,
+                         gw_model_bytes(model));
+        assert_int_equal(job->needs.worker.workspace,
+                         (gw_model_scratch_bytes(model)));
+        const struct gw_key *keys = gw_model_keys(model, &n);
+        for (size_t key = 0; key < n; key++)
+            elems += gw_key_elems(&keys[key]);
+        assert_int_equal(job->map->model_bytes, elems * sizeof(float));
+        gw_model_destroy(model);
+        job->what.backend->close(device);
+        close_job(job);
+    }
+}
+
+/* ---- what fits ---- */
+
+static enum gw_status
+check(struct job *job, const struct gw_needs_host *host, struct gw_error *error)
+{
+    return gw_needs_check(&job->what, host, error);
+}
+
+/* The number that a refusal advises, behind `key`. */
+static uint64_t advised(const struct gw_error *error, const char *key)
+{
+    const char *at = strstr(error->text, key);
+    if (!at || !strstr(error->text, "does not fit: "))
+        fail_msg("no %s: %s", key, error->text);
+    return strtoull(at + strlen(key), NULL, 10);
+}
+
+static void a_refusal_says_the_largest_batch(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 200, 10]", "train.batch=300",
+                              "cluster.workers=1", NULL};
+    struct gw_error error;
+    (void)state;
+    struct job *job = open_job(settings);
+    job->what.test = NULL; /* which is scored with 250 */
+    struct gw_needs_host host = {.name = "this host",
+                                 .what = "there",
+                                 .workers = 1,
+                                 .servers = 1,
+                                 .all = 1,
+                                 .bytes = UINT64_MAX,
+                                 .device_bytes = UINT64_MAX};
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    host.bytes = gw_needs_of_host(&job->needs, &host);
+    host.bytes -= 4 * 300; /* labels of the test set */
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    host.bytes -= 700000;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    uint64_t batch = advised(&error, "train.batch = ");
+    assert_in_range(batch, 1, 299);
+    job->config.train.batch = batch;
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    job->config.train.batch = batch + 1;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    /* the same of a device */
+    host.bytes = UINT64_MAX;
+    host.has_device = 1;
+    host.device_bytes = 2000000;
+    job->config.train.batch = 300;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    batch = advised(&error, "train.batch = ");
+    job->config.train.batch = batch;
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    close_job(job);
+}
+
+static void a_refusal_says_how_many_members(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 200, 10]", "train.batch=4",
+                              "cluster.workers=8", "cluster.servers=2", NULL};
+    struct gw_error error;
+    (void)state;
+    struct job *job = open_job(settings);
+    struct gw_needs_host host = {.name = "this host",
+                                 .what = "there",
+                                 .workers = 8,
+                                 .servers = 2,
+                                 .all = 1,
+                                 .device_bytes = UINT64_MAX};
+    host.bytes = gw_needs_of_host(&job->needs, &host) / 2;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    uint64_t workers = advised(&error, "cluster.workers = ");
+    assert_in_range(workers, 1, 7);
+    job->config.cluster.workers = host.workers = workers;
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    job->config.cluster.workers = host.workers = workers + 1;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    /* a server on a host of its own: more of them have less each */
+    host = (struct gw_needs_host){.name = "a host with servers",
+                                  .what = "there",
+                                  .servers = 1,
+                                  .device_bytes = UINT64_MAX};
+    job->config.cluster.workers = 8;
+    host.bytes = 2u << 20;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    uint64_t servers = advised(&error, "cluster.servers = ");
+    assert_in_range(servers, 3, 16);
+    job->config.cluster.servers = servers;
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    job->config.cluster.servers = servers - 1;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    host.bytes = 100;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_non_null(strstr(error.text, "take a smaller model"));
+    close_job(job);
+}
+
+/* ---- what there is ---- */
+
+static char root[] = "/tmp/gradweir-needs-XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+        *at = '\0';
+        mkdir(path, 0700);
+        *at = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void the_tightest_limit_holds(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    assert_true(gw_available_here(root).bytes == UINT64_MAX);
+    put("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n"
+                        "SwapFree:        1000 kB\n");
+    assert_int_equal(gw_available_here(root).bytes, 6000 * 1024);
+    put("proc/self/cgroup", "1:name=x:/\n0::/a/b\n");
+    put("sys/fs/cgroup/a/b/memory.max", "max\n");
+    assert_int_equal(gw_available_here(root).bytes, 6000 * 1024);
+    put("sys/fs/cgroup/a/memory.max", "3000000\n");
+    put("sys/fs/cgroup/a/memory.current", "2000000\n");
+    put("sys/fs/cgroup/a/memory.stat",
+        "anon 1\ninactive_file 400000\nactive_file 100000\n");
+    struct gw_available found = gw_available_here(root);
+    assert_int_equal(found.bytes, 1500000);
+    assert_non_null(strstr(found.what, "control group"));
+    put("sys/fs/cgroup/a/memory.current", "9000000\n");
+    assert_int_equal(gw_available_here(root).bytes, 0);
+    /* the first version of groups */
+    put("proc/self/cgroup", "4:memory:/c\n");
+    put("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "1000\n");
+    put("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "600\n");
+    put("sys/fs/cgroup/memory/c/memory.stat", "total_inactive_file 50\n");
+    assert_int_equal(gw_available_here(root).bytes, 450);
+    put("sys/fs/cgroup/memory/c/memory.limit_in_bytes",
+        "9223372036854771712\n");
+    assert_int_equal(gw_available_here(root).bytes, 6000 * 1024);
+}
+
+static int remove_root(void **state)
+{
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command) == 0 ? 0 : 1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(needs_are_as_worked_out_by_hand),
+        cmocka_unit_test(policies_need_what_they_keep),
+        cmocka_unit_test(servers_take_what_they_are_said_to_need),
+        cmocka_unit_test(models_take_what_they_are_said_to_need),
+        cmocka_unit_test(a_refusal_says_the_largest_batch),
+        cmocka_unit_test(a_refusal_says_how_many_members),
+        cmocka_unit_test_teardown(the_tightest_limit_holds, remove_root),
+    };
+    return cmocka_run_group_tests(tests, open_data, close_data);
+}
