@@ -9,6 +9,7 @@
 #define COLUMN "%-22s"
 #define MIB    (1024.0 * 1024)
 #define CLOSE  1.02 /* times; nearer than that is no difference */
+#define MORE   1.25 /* times; of a chunk more in one shard than in another */
 
 static size_t rows_of(const struct gw_planned *planned,
                       struct gw_need_row *sum,
@@ -201,6 +202,28 @@ static void print_parts(const struct gw_planned *planned, FILE *out)
                     i == planned->bound ? "  this bounds the step" : "");
 }
 
+/* Links that would not be waited for, and servers that others' links are not.
+ */
+static void print_remedies(const struct gw_planned *planned, FILE *out)
+{
+    const struct gw_estimate_link *link = &planned->worker_link;
+    if (planned->bound == GW_BOUND_WORKER_LINK ||
+        planned->bound == GW_BOUND_SERVER_LINK)
+        fprintf(out,
+                COLUMN "%12.0f Mbit/s of payload hide the exchange in "
+                       "backward\n",
+                "links that",
+                8e-6 * gw_estimate_hiding_rate(link->push + link->give,
+                                               planned->compute_s));
+    if (planned->seconds[GW_BOUND_SERVER_LINK] >
+        MORE * planned->seconds[GW_BOUND_WORKER_LINK])
+        fprintf(out,
+                COLUMN "%12" PRIu64 " on hosts of their own have links for "
+                       "what workers send\n",
+                "servers that",
+                gw_estimate_servers(planned->worker_hosts, 1, 1));
+}
+
 /* A parameter server beside what it competes with, also where it loses. */
 static void print_ring(const struct gw_planned *planned, FILE *out)
 {
@@ -242,6 +265,7 @@ static void print_time(const struct gw_planned *planned, FILE *out)
             "step", 1e3 * planned->step_s, rate,
             planned->step_s * (double)planned->steps_per_epoch,
             gw_bound_name(planned->bound));
+    print_remedies(planned, out);
     print_ring(planned, out);
 }
 

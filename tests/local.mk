@@ -271,6 +271,7 @@ endif
 
 # Measuring programs: run by hand, on a quiet machine.
 EXTRA_DIST += %D%/perf/ddp.py %D%/perf/jobs.py %D%/perf/netlab.py \
+	%D%/perf/planned.py \
 	%D%/perf/predicted.py %D%/perf/rdma.sh %D%/perf/slowed.py \
 	%D%/perf/straggled.py \
 	docs/studies/prediction.md
@@ -291,6 +292,9 @@ bench-summed: gradweir$(EXEEXT)
 # jobs on slow networks, beside a simulated study; needs python3 and root
 bench-predicted: gradweir$(EXEEXT)
 	python3 $(srcdir)/tests/perf/predicted.py --gradweir ./gradweir$(EXEEXT)
+# the example jobs on slow networks, beside their plans; needs python3 and root
+bench-planned: gradweir$(EXEEXT)
+	python3 $(srcdir)/tests/perf/planned.py --gradweir ./gradweir$(EXEEXT)
 # sync and backup:1 under stragglers, beside their simulation
 if HAVE_CMOCKA
 EXTRA_PROGRAMS += %D%/perf/straggled
@@ -304,8 +308,8 @@ bench-straggled: gradweir$(EXEEXT) %D%/perf/straggled$(EXEEXT)
 	  --gradweir ./gradweir$(EXEEXT) \
 	  --simulator %D%/perf/straggled$(EXEEXT)
 endif
-.PHONY: bench bench-rdma bench-predicted bench-programs bench-slowed
-.PHONY: bench-straggled bench-summed
+.PHONY: bench bench-rdma bench-planned bench-predicted bench-programs
+.PHONY: bench-slowed bench-straggled bench-summed
 CLEANFILES += $(EXTRA_PROGRAMS)
 
 # Parts of `make check`, and more than it. Sanitizers need a build of

@@ -65,10 +65,10 @@ def remove_left():
 class Lab:
     """`hosts` hosts, each with `bits_per_s` in each direction; None: as fast as the
     machine is. Host i has the address of index i. `congestion` is the control that
-    their connections use."""
+    their connections use; `burst` is what a line that was idle takes at once."""
 
-    def __init__(self, hosts, bits_per_s, congestion):
-        self.congestion = congestion
+    def __init__(self, hosts, bits_per_s, congestion, burst=BURST):
+        self.congestion, self.burst = congestion, burst
         self.switch = f"gw-{os.getpid()}-switch"
         self.names = [f"gw-{os.getpid()}-h{i}" for i in range(hosts)]
         self.addresses = [f"10.77.0.{i + 1}" for i in range(hosts)]
@@ -100,11 +100,10 @@ class Lab:
                 self.shape(name, "eth0", bits_per_s)
                 self.shape(self.switch, port, bits_per_s)
 
-    @staticmethod
-    def shape(name, device, bits_per_s):
+    def shape(self, name, device, bits_per_s):
         limit = max(QUEUE_LEAST, int(bits_per_s / 8 * QUEUE_S))
         sh("tc", "-n", name, "qdisc", "add", "dev", device, "root", "tbf", "rate",
-           f"{bits_per_s:.0f}bit", "burst", str(BURST), "limit", str(limit))
+           f"{bits_per_s:.0f}bit", "burst", str(self.burst), "limit", str(limit))
 
     def on(self, host):
         """What a command begins with to run on a host."""
