@@ -313,13 +313,25 @@ static void find_traffic(struct planning *planning)
     }
 }
 
+/* Seconds of cores for what servers do and for the bytes of a step, at both
+   ends. */
+static double handling_s(const struct planning *planning)
+{
+    const struct gw_planned *planned = planning->planned;
+    double workers = workers_of(planning), period = (double)planned->period;
+    double model = (double)planned->map->model_bytes;
+    double updates = gw_policy_is_together(planning->word.kind) ? 1 : workers;
+    return (2 * workers * model * planned->move_s_per_byte +
+            updates * model / 4 / planned->update_elems_per_s) /
+           period;
+}
+
 /* What each takes by itself. */
 static void find_parts(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
     double workers = workers_of(planning), period = (double)planned->period;
     int together = gw_policy_is_together(planning->word.kind);
-    double model = (double)planned->map->model_bytes;
     double *seconds = planned->seconds;
     seconds[GW_BOUND_COMPUTE] = planned->compute_s;
     if (planned->rate > 0) {
@@ -334,12 +346,9 @@ static void find_parts(struct planning *planning)
                                planned->update_elems_per_s *
                                (together ? 1 : workers) / period;
     if (planned->cores > 0) {
-        double threads = (double)planning->config->worker.threads;
-        double core_s =
-            workers * threads * planned->compute_s +
-            2 * workers * model * planned->move_s_per_byte / period +
-            model / 4 / planned->update_elems_per_s * (together ? 1 : workers) /
-                period;
+        double core_s = workers * (double)planning->config->worker.threads *
+                            planned->compute_s +
+                        handling_s(planning);
         seconds[GW_BOUND_CORES] = core_s / planned->cores;
     }
 }
@@ -383,6 +392,10 @@ static enum gw_status find_step(struct planning *planning)
         planned->step_s = gw_estimate_step_s(what.compute_s, net_s, 1);
         status = GW_OK;
     }
+    /* simulated hosts take no time for bytes; where cores are shared a line
+       waits for them as often as they wait for a line */
+    if (planned->cores > 0)
+        planned->step_s += handling_s(planning) / planned->cores;
     planned->step_s = fmax(planned->step_s, planned->seconds[planned->bound]);
     if (planned->rate > 0) {
         planned->ring_s = gw_estimate_ring_s(planned->worker_hosts,

@@ -266,7 +266,8 @@ static enum gw_status look_gzipped(const char *path,
     inflateEnd(&z.stream);
     if (status == GW_OK)
         status = size(path, head, got, &declared, error);
-    if (status == GW_OK && declared > LOOK_WHOLE && declared >= got)
+    if (status == GW_OK && declared > LOOK_WHOLE && declared >= got &&
+        declared / INFLATE_RATIO_MAX <= n)
         out = calloc(1, (size_t)declared); /* untouched it takes no memory */
     if (out) {
         memcpy(out, head, got);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <cmocka.h>
 
 #include "tests/unit/data_bytes.h"
@@ -350,6 +351,65 @@ static void fashion_mnist(void **state)
     }
 }
 
+/* 6000 images of 28 x 28 and their labels, gzipped: too large to be unpacked
+   for a look. */
+static void save_large(const char *prefix, uint32_t cut)
+{
+    static uint8_t images[16 + 6000 * 784], labels[8 + 6000];
+    const uint8_t heads[2][16] = {
+        {0, 0, 8, 3, 0, 0, 6000 >> 8, 6000 & 255, 0, 0, 0, 28, 0, 0, 0, 28},
+        {0, 0, 8, 1, 0, 0, 6000 >> 8, 6000 & 255}};
+    char path[GW_STRING_MAX + 64];
+    for (size_t i = 0; i < sizeof images; i++)
+        images[i] = (uint8_t)(i * i >> 7);
+    for (size_t i = 0; i < sizeof labels; i++)
+        labels[i] = (uint8_t)(i % 10);
+    memcpy(images, heads[0], 16);
+    memcpy(labels, heads[1], 8);
+    snprintf(path, sizeof path, "%s-images-idx3-ubyte.gz", path_of(prefix));
+    gzFile file = gzopen(path, "wb");
+    assert_int_equal(gzwrite(file, images, sizeof images - cut),
+                     sizeof images - cut);
+    gzclose(file);
+    snprintf(path, sizeof path, "%s-labels-idx1-ubyte.gz", path_of(prefix));
+    file = gzopen(path, "wb");
+    assert_int_equal(gzwrite(file, labels, sizeof labels), sizeof labels);
+    gzclose(file);
+}
+
+static void a_look_sees_what_opening_does(void **state)
+{
+    struct gw_config config = {.data.format = GW_DATA_IDX};
+    struct gw_dataset *seen = NULL, *set;
+    struct gw_error error;
+    (void)state;
+    save_large("large", 0);
+    add_name(&config.data.train, path_of("large"));
+    set = open_set(&config, GW_DATASET_TRAIN);
+    assert_int_equal(gw_dataset_look(&config, GW_DATASET_TRAIN, &seen, &error),
+                     GW_OK);
+    assert_memory_equal(gw_dataset_shape(seen), gw_dataset_shape(set),
+                        sizeof *gw_dataset_shape(set));
+    struct gw_dataset_bytes a = gw_dataset_bytes(seen);
+    struct gw_dataset_bytes b = gw_dataset_bytes(set);
+    assert_int_equal(a.held, b.held);
+    assert_int_equal(b.held, 16 + 6000 * 784 + 8 + 6000 + 4 * 6000);
+    assert_int_equal(b.mapped, 0);
+    assert_int_equal(a.opening, b.opening);
+    assert_true(b.opening > 16 + 6000 * 784);
+    gw_dataset_close(seen);
+    gw_dataset_close(set);
+    /* what is behind the head is not looked at, and told by who opens it */
+    save_large("cut", 100);
+    config.data.train.n = 0;
+    add_name(&config.data.train, path_of("cut"));
+    assert_int_equal(gw_dataset_look(&config, GW_DATASET_TRAIN, &seen, &error),
+                     GW_OK);
+    gw_dataset_close(seen);
+    assert_int_equal(gw_dataset_open(&config, GW_DATASET_TRAIN, &set, &error),
+                     GW_ECORRUPT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +418,7 @@ int main(void)
         cmocka_unit_test(cifar_by_files_and_by_directory),
         cmocka_unit_test(wrong_names_are_refused),
         cmocka_unit_test(a_pipe_is_refused_at_once),
+        cmocka_unit_test(a_look_sees_what_opening_does),
         cmocka_unit_test(numpy_files),
         cmocka_unit_test(fashion_mnist),
     };
