@@ -16,7 +16,6 @@
 #include "worker/plan.h"
 
 #define AT_ONCE_MAX 64
-#define STEPS_MAX   4096
 #define STEPS_LEAST 3
 #define SECONDS     0.8
 
@@ -65,7 +64,7 @@ struct trial {
     float *arena[2], *x; /* weights and gradients */
     int32_t *labels;
     float **view[2]; /* [keys] of each arena */
-    double took_s[STEPS_MAX];
+    double took_s;   /* all steps */
     size_t steps;
 };
 
@@ -121,7 +120,7 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
 static enum gw_status take_step(struct trial *trial)
 {
     const struct gw_plan *plan = &trial->plan;
-    const struct gw_plan_step step = gw_plan_step(plan, 0);
+    const struct gw_plan_step step = gw_plan_step(plan, trial->steps);
     const struct gw_plan_run part = gw_plan_part(
         step.run, plan->workers, plan->workers > 1 ? plan->workers - 1 : 0);
     uint64_t batches = gw_plan_batches(part, plan->max_batch);
@@ -129,7 +128,7 @@ static enum gw_status take_step(struct trial *trial)
     for (uint64_t i = 0; status == GW_OK && i < batches; i++) {
         const struct gw_plan_run run = gw_plan_batch(part, plan->max_batch, i);
         const struct gw_batch_site site = {
-            .first = run.first, .n = run.n, .train = 1};
+            .epoch = step.epoch, .first = run.first, .n = run.n, .train = 1};
         const struct gw_model_pass pass = {.x = trial->x,
                                            .labels = trial->labels,
                                            .n = run.n,
@@ -149,15 +148,14 @@ static enum gw_status take_step(struct trial *trial)
 static enum gw_status take_steps(struct trial *trial)
 {
     double begin_s = now_s(), before_s = begin_s;
-    while (trial->steps < STEPS_MAX &&
-           (trial->steps < STEPS_LEAST || before_s < begin_s + SECONDS)) {
+    while (trial->steps < STEPS_LEAST || before_s < begin_s + SECONDS) {
         enum gw_status status = take_step(trial);
         if (status != GW_OK)
             return status;
-        double after_s = now_s();
-        trial->took_s[trial->steps++] = after_s - before_s;
-        before_s = after_s;
+        before_s = now_s();
+        trial->steps++;
     }
+    trial->took_s = before_s - begin_s;
     return GW_OK;
 }
 
@@ -176,12 +174,6 @@ static enum gw_status score_batch(struct trial *trial)
     gw_dataset_batch(what->test, &site, trial->x, trial->labels);
     return gw_model_score(trial->model, &pass,
                           (const float *const *)trial->view[0], NULL, &result);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* ---- as many processes ---- */
@@ -236,8 +228,7 @@ static void become_trial(const struct gw_worker_case *what, int go, int said)
         _exit(1);
     if (report.status == GW_OK && take_step(trial) == GW_OK &&
         take_steps(trial) == GW_OK && score_batch(trial) == GW_OK) {
-        qsort(trial->took_s, trial->steps, sizeof *trial->took_s, by_size);
-        report.gauge.step_s = trial->took_s[trial->steps / 2];
+        report.gauge.step_s = trial->took_s / (double)trial->steps;
         what->backend->describe(trial->device, report.gauge.device,
                                 sizeof report.gauge.device);
         uint64_t after = own_bytes();

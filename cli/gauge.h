@@ -11,7 +11,7 @@
 #include "worker/need.h"
 
 struct gw_gauge_step {
-    double step_s;       /* of a worker's part of a step, the median */
+    double step_s;       /* of a worker's part of a step, the mean */
     uint64_t blas_bytes; /* that passes took beside what the model knows of */
     char device[128];    /* in words */
 };

@@ -31,8 +31,9 @@ STEP_WITHIN, MEMORY_WITHIN = 0.15, 0.10
 SERVERS, WORKERS = 2, 2
 WARM_UP = 10  # steps
 ROLES = ("worker", "server", "coordinator")
-# What a line that was idle takes at once: little, beside what a step sends.
-BURST_S, BURST_LEAST = 0.001, 32 << 10
+# What a line that was idle takes at once: little, beside what a step sends, but an
+# offloaded segment, which would be cut up else.
+BURST_S, BURST_LEAST = 0.001, 68 << 10
 QUIET = 0.05  # of the cores, what others may have
 NETWORKS = (("1 Gbit/s", 1e9, 150), ("200 Mbit/s", 2e8, 50))  # and steps
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
