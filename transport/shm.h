@@ -44,6 +44,10 @@
 #define GW_SHM_ENTRIES    256u
 #define GW_SHM_RING_BYTES (1u << 20)
 
+/* So much of the ring is used in any case, the rest while the other side is
+   behind. */
+#define GW_SHM_RING_LEAST (64u << 10)
+
 /* What goes through the ring at once: the other side takes it out meanwhile. */
 #define GW_SHM_PIECE_BYTES (64u << 10)
 

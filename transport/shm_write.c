@@ -63,6 +63,22 @@ static int has_room(struct gw_shm_link *link, size_t bytes)
     return look_at_taken(link) && fits(out, bytes);
 }
 
+/* Pages of the ring that were written to stay in memory, of both sides: where
+   the peer has taken all, the first ones are used again. 0: the link is over.
+ */
+static int begin_ring_anew(struct gw_shm_link *link)
+{
+    struct gw_shm_out *out = &link->out;
+    uint64_t used = out->ring_at % GW_SHM_RING_BYTES;
+    if (used < GW_SHM_RING_LEAST)
+        return 1;
+    if (!look_at_taken(link))
+        return 0;
+    if (out->taken == out->published)
+        out->ring_taken = out->ring_at += GW_SHM_RING_BYTES - used;
+    return 1;
+}
+
 /* There is room. What the entry's bytes are was written before. */
 static void publish(struct gw_shm_link *link,
                     enum gw_shm_type type,
@@ -256,7 +272,7 @@ static size_t write_piece(struct gw_shm_link *link)
     struct gw_send *send = out->send;
     uint8_t header[GW_FRAME_BYTES];
     size_t n = least(send->frame.length - out->send_bytes, GW_SHM_PIECE_BYTES);
-    if (!has_room(link, n))
+    if (!begin_ring_anew(link) || !has_room(link, n))
         return 0;
     int first = !out->began;
     if (first)
