@@ -48,11 +48,13 @@ double gw_estimate_update_bytes(double slots, double states)
     return 4 * (slots + 2 + 2 * states);
 }
 
-static int has_worker(const struct gw_estimate_hosts *hosts,
-                      uint32_t worker,
-                      uint32_t host)
+uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,
+                                uint32_t host)
 {
-    return worker / hosts->per_host == host;
+    uint32_t workers = 0;
+    for (uint32_t w = 0; w < hosts->workers; w++)
+        workers += w / hosts->per_host == host ? 1 : 0;
+    return workers;
 }
 
 struct gw_estimate_link
@@ -60,14 +62,12 @@ gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host)
 {
     struct gw_estimate_link link = {0};
     double here = 0, everywhere = 0;
-    uint32_t workers = 0;
+    uint32_t workers = gw_estimate_workers_on(hosts, host);
     for (uint32_t s = 0; s < hosts->servers; s++) {
         everywhere += hosts->server_bytes[s];
         if (hosts->server_host[s] == host)
             here += hosts->server_bytes[s];
     }
-    for (uint32_t w = 0; w < hosts->workers; w++)
-        workers += has_worker(hosts, w, host) ? 1 : 0;
     link.push = workers * (everywhere - here);
     link.give = (hosts->workers - workers) * here;
     return link;

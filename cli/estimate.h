@@ -60,6 +60,9 @@ struct gw_estimate_hosts {
     const double *server_bytes;  /* [servers] of the model that it has */
 };
 
+uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,
+                                uint32_t host);
+
 /* Of one host. */
 struct gw_estimate_link
 gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host);

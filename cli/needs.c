@@ -13,9 +13,24 @@
 
 /* ---- what there is ---- */
 
+static void add_need(struct gw_server_need *sum,
+                     const struct gw_server_need *one)
+{
+    sum->weights += one->weights;
+    sum->states += one->states;
+    sum->landing += one->landing;
+    sum->sums += one->sums;
+    sum->ranks += one->ranks;
+    sum->snapshot += one->snapshot;
+    sum->shared += one->shared;
+    sum->tables += one->tables;
+    sum->messages += one->messages;
+}
+
 /* Threads of a process add up; the process with most is what is planned for. */
 static enum gw_status count_servers(const struct gw_config *config,
                                     const struct gw_map *map,
+                                    const struct gw_estimate_hosts *hosts,
                                     struct gw_server_need *most,
                                     struct gw_error *error)
 {
@@ -23,22 +38,19 @@ static enum gw_status count_servers(const struct gw_config *config,
     for (uint64_t process = 0; process < config->cluster.servers; process++) {
         struct gw_server_need sum = {0}, one;
         uint64_t bytes = 0;
+        uint32_t near =
+            hosts ? gw_estimate_workers_on(hosts, hosts->server_host[process])
+                  : 0;
         for (uint64_t t = 0; t < threads; t++) {
             uint32_t number = (uint32_t)(process * threads + t);
             enum gw_status status =
-                gw_server_need(config, map, number, &one, error);
+                gw_server_need(config, map, number, near, &one, error);
             if (status != GW_OK)
                 return status;
-            sum.weights += one.weights;
-            sum.states += one.states;
-            sum.landing += one.landing;
-            sum.sums += one.sums;
-            sum.ranks += one.ranks;
-            sum.snapshot += one.snapshot;
-            sum.tables += one.tables;
-            sum.messages += one.messages;
+            add_need(&sum, &one);
             bytes += map->shard_bytes[number];
         }
+        bytes += sum.shared;
         if (process == 0 || bytes > bytes_most) {
             *most = sum;
             bytes_most = bytes;
@@ -47,16 +59,55 @@ static enum gw_status count_servers(const struct gw_config *config,
     return GW_OK;
 }
 
+/* The host with workers beside which servers have most of the model. */
+static uint32_t fullest_host(const struct gw_estimate_hosts *hosts)
+{
+    double here, most = -1;
+    uint32_t fullest = 0;
+    for (uint32_t host = 0; gw_estimate_workers_on(hosts, host) > 0; host++) {
+        here = 0;
+        for (uint32_t s = 0; s < hosts->servers; s++)
+            here += hosts->server_host[s] == host ? hosts->server_bytes[s] : 0;
+        if (here > most) {
+            most = here;
+            fullest = host;
+        }
+    }
+    return fullest;
+}
+
+/* A worker there is the one that has most. */
+static enum gw_status count_worker(const struct gw_worker_case *what,
+                                   const struct gw_map *map,
+                                   const struct gw_estimate_hosts *hosts,
+                                   struct gw_worker_need *most,
+                                   struct gw_error *error)
+{
+    uint64_t threads = what->config->server.threads;
+    if (!hosts)
+        return gw_worker_need(what, map, NULL, most, error);
+    uint8_t *near = calloc(map->shards, sizeof *near);
+    if (!near)
+        return gw_fail(error, GW_ENOMEM, "no memory for a plan");
+    uint32_t host = fullest_host(hosts);
+    for (size_t shard = 0; shard < map->shards; shard++)
+        near[shard] = hosts->server_host[shard / threads] == host;
+    enum gw_status status = gw_worker_need(what, map, near, most, error);
+    free(near);
+    return status;
+}
+
 enum gw_status gw_needs_count(const struct gw_worker_case *what,
                               const struct gw_map *map,
+                              const struct gw_estimate_hosts *near,
                               struct gw_needs *needs_p,
                               struct gw_error *error)
 {
     struct gw_needs needs = {.coordinator =
                                  gw_coordinator_need(what->config, map)};
-    enum gw_status status = gw_worker_need(what, map, &needs.worker, error);
+    enum gw_status status = count_worker(what, map, near, &needs.worker, error);
     if (status == GW_OK)
-        status = count_servers(what->config, map, &needs.server, error);
+        status = count_servers(what->config, map, near, &needs.server, error);
     if (status == GW_OK)
         *needs_p = needs;
     return status;
@@ -81,6 +132,7 @@ size_t gw_needs_rows(const struct gw_needs *needs,
         {"reduced copy", 0, s->sums, 0, 0},
         {"kept per worker", 0, s->ranks, 0, 0},
         {"checkpoint copy", w->snapshot, s->snapshot, 0, 0},
+        {"mapped of others", w->shared, s->shared, 0, 1},
         {"tables", w->tables, s->tables, 0, 1},
         {"messages, links", w->messages, s->messages, needs->coordinator, 1},
     };
@@ -169,8 +221,9 @@ fits_with(const struct search *search, const struct knob *knob, uint64_t value)
         *knob->on_host = value;
     int fine = gw_worker_map(&search->what, &map, &flop, &error) == GW_OK;
     if (fine) {
-        fine = gw_needs_count(&search->what, map, &needs, &error) == GW_OK &&
-               fits(&needs, &search->host);
+        fine =
+            gw_needs_count(&search->what, map, NULL, &needs, &error) == GW_OK &&
+            fits(&needs, &search->host);
         gw_map_destroy(map);
     }
     *knob->value = before;
@@ -328,7 +381,7 @@ enum gw_status gw_needs_check(const struct gw_worker_case *what,
     enum gw_status status = gw_worker_map(what, &map, &flop, error);
     if (status != GW_OK)
         return status;
-    status = gw_needs_count(what, map, &needs, error);
+    status = gw_needs_count(what, map, NULL, &needs, error);
     gw_map_destroy(map);
     if (status == GW_OK && !fits(&needs, host))
         status = refuse(what, host, &needs, error);

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "cli/estimate.h"
 #include "proto/map.h"
 #include "server/need.h"
 #include "worker/need.h"
@@ -26,9 +27,13 @@ struct gw_need_row {
 };
 #define GW_NEED_ROWS 20 /* and some of the caller's */
 
-/* `map` is that of the case's job. Errors of both rooms. */
+/*
+ * `map` is that of the case's job. `near`: who is on a host with whom, where
+ * their links are in shared memory; NULL: no link is. Errors of both rooms.
+ */
 enum gw_status gw_needs_count(const struct gw_worker_case *what,
                               const struct gw_map *map,
+                              const struct gw_estimate_hosts *near,
                               struct gw_needs *needs_p,
                               struct gw_error *error);
 
@@ -37,7 +42,8 @@ size_t gw_needs_rows(const struct gw_needs *needs,
                      struct gw_need_row row[GW_NEED_ROWS]);
 
 /* What a process must have and cannot share, without what is small beside it:
-   a limit below this is too small for certain. */
+   a limit below this is too small for certain. What another process has as well
+   is there once, and is that one's. */
 uint64_t gw_needs_worker(const struct gw_needs *needs);
 uint64_t gw_needs_server(const struct gw_needs *needs);
 /* Of them, what a device would have. */

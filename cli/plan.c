@@ -10,6 +10,7 @@
 
 #include "cli/forecast.h"
 #include "kernels/update.h"
+#include "transport/transport.h"
 #include "worker/plan.h"
 
 /*
@@ -166,11 +167,36 @@ static enum gw_status place(struct planning *planning)
     return GW_OK;
 }
 
+static struct gw_estimate_hosts hosts_of(const struct planning *planning)
+{
+    return (struct gw_estimate_hosts){
+        .workers = workers_of(planning),
+        .per_host = per_host(planning),
+        .servers = servers_of(planning),
+        .server_host = planning->server_host,
+        .server_bytes = planning->server_bytes,
+    };
+}
+
+/* Whether links within a host are in shared memory, as they are here. */
+static int has_shared_links(const struct gw_config *config)
+{
+    struct gw_ways ways;
+    struct gw_error other;
+    char why[256];
+    return gw_ways_find(config->cluster.transport, &ways, why, sizeof why,
+                        &other) == GW_OK &&
+           gw_ways_memory(ways.data) == GW_MEMORY_SHARED;
+}
+
 static enum gw_status check_memory(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
-    enum gw_status status = gw_needs_count(&planning->what, planned->map,
-                                           &planned->needs, planning->error);
+    const struct gw_estimate_hosts hosts = hosts_of(planning);
+    planned->shared_links = has_shared_links(planning->config);
+    enum gw_status status = gw_needs_count(
+        &planning->what, planned->map, planned->shared_links ? &hosts : NULL,
+        &planned->needs, planning->error);
     for (size_t i = 0; status == GW_OK && i < planned->hosts; i++)
         status =
             gw_needs_check(&planning->what, &planned->host[i], planning->error);
@@ -290,13 +316,7 @@ static enum gw_status find_figures(struct planning *planning)
 static void find_traffic(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
-    const struct gw_estimate_hosts hosts = {
-        .workers = workers_of(planning),
-        .per_host = per_host(planning),
-        .servers = servers_of(planning),
-        .server_host = planning->server_host,
-        .server_bytes = planning->server_bytes,
-    };
+    const struct gw_estimate_hosts hosts = hosts_of(planning);
     double period = (double)planned->period;
     if (!planning->options->has_link)
         return;

@@ -41,6 +41,7 @@ struct gw_planned {
     uint64_t sample_flop;
     uint64_t period; /* steps from one exchange to the next */
     /* memory */
+    int shared_links; /* within a host they are in shared memory */
     struct gw_needs needs;
     uint64_t program, blas; /* of each process; of a worker's passes */
     struct gw_needs_host host[GW_PLAN_HOSTS];

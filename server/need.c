@@ -9,6 +9,9 @@
 #define SHARD_MESSAGES       ((uint64_t)1200 << 10)
 #define COORDINATOR_MESSAGES ((uint64_t)700 << 10)
 #define PEER_MESSAGES        ((uint64_t)32 << 10)
+/* Of a link in shared memory: its entries, and what its ring is mostly used of.
+ */
+#define NEAR_LINK_MESSAGES ((uint64_t)200 << 10)
 
 static void keep_most(uint64_t *most, uint64_t bytes)
 {
@@ -60,13 +63,17 @@ static uint64_t table_bytes(const struct gw_config *config,
 enum gw_status gw_server_need(const struct gw_config *config,
                               const struct gw_map *map,
                               uint32_t number,
+                              uint32_t near,
                               struct gw_server_need *need_p,
                               struct gw_error *error)
 {
     struct gw_server_need need = {
         .tables = table_bytes(config, map, number),
-        .messages = SHARD_MESSAGES + config->cluster.workers * PEER_MESSAGES,
+        .messages = SHARD_MESSAGES + config->cluster.workers * PEER_MESSAGES +
+                    near * gw_config_connections(config) * NEAR_LINK_MESSAGES,
     };
+    if (config->train.arithmetic != GW_ARITHMETIC_NONE)
+        need.shared = near * map->shard_bytes[number];
     struct gw_policy_plan plan;
     enum gw_status status =
         gw_policy_plan_parse(config->cluster.policy, &plan, error);

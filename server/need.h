@@ -13,23 +13,26 @@
 
 /* In bytes. Where cluster.policy has several phases: the most of each. */
 struct gw_server_need {
-    uint64_t weights;  /* and their next version */
-    uint64_t states;   /* of the optimizer */
-    uint64_t landing;  /* a slot for each worker */
-    uint64_t sums;     /* of whole steps and of groups */
-    uint64_t ranks;    /* what a policy keeps for each worker */
+    uint64_t weights; /* and their next version */
+    uint64_t states;  /* of the optimizer */
+    uint64_t landing; /* a slot for each worker */
+    uint64_t sums;    /* of whole steps and of groups */
+    uint64_t ranks;   /* what a policy keeps for each worker */
+    uint64_t shared;  /* not its own: weights of near workers, that it writes */
     uint64_t snapshot; /* with checkpoint.dir, from the first one on */
     uint64_t tables;
     uint64_t messages; /* and connections; measured, not counted */
 };
 
 /*
- * Of the thread that has shard `number` of the map. A job without arithmetic
- * has no arrays. Errors of gw_regime_make.
+ * Of the thread that has shard `number` of the map. `near`: workers whose links
+ * with it are in shared memory. A job without arithmetic has no arrays. Errors
+ * of gw_regime_make.
  */
 enum gw_status gw_server_need(const struct gw_config *config,
                               const struct gw_map *map,
                               uint32_t number,
+                              uint32_t near,
                               struct gw_server_need *need_p,
                               struct gw_error *error);
 

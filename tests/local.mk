@@ -237,7 +237,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_estimate_SOURCES = %D%/unit/test_estimate.c \
 	cli/amount.c cli/amount.h cli/estimate.c cli/estimate.h
 %C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_CLUSTER) \
-	cli/available.c cli/available.h cli/needs.c cli/needs.h
+	cli/available.c cli/available.h cli/estimate.c cli/estimate.h \
+	cli/needs.c cli/needs.h
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
 	cli/network.h cli/network.c
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \

@@ -11,6 +11,9 @@
    bounds are higher. */
 #define WORKER_MESSAGES ((uint64_t)1200 << 10)
 #define LINK_MESSAGES   ((uint64_t)32 << 10)
+/* Of a link in shared memory: its entries, and what its ring is mostly used of.
+ */
+#define NEAR_LINK_MESSAGES ((uint64_t)200 << 10)
 
 static void keep_most(uint64_t *most, uint64_t bytes)
 {
@@ -94,17 +97,33 @@ static enum gw_status count_local(const struct gw_config *config,
     return status;
 }
 
+/* What is another's, and he has it as well. */
+static void count_near(const struct gw_config *config,
+                       const struct gw_map *map,
+                       const uint8_t *near,
+                       struct gw_worker_need *need)
+{
+    int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
+    for (size_t shard = 0; near && shard < map->shards; shard++) {
+        if (!near[shard])
+            continue;
+        need->messages += gw_config_connections(config) * NEAR_LINK_MESSAGES;
+        need->shared += hollow ? 0 : map->shard_bytes[shard];
+    }
+}
+
 static uint64_t table_bytes(const struct gw_config *config,
                             const struct gw_map *map)
 {
     return map->chunks * sizeof(struct gw_client_chunk) +
-           map->keys * map->shards * config->cluster.connections *
+           map->keys * map->shards * gw_config_connections(config) *
                sizeof(struct gw_client_want) +
            gw_map_bytes(map);
 }
 
 enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               const struct gw_map *map,
+                              const uint8_t *near,
                               struct gw_worker_need *need_p,
                               struct gw_error *error)
 {
@@ -113,7 +132,7 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
     struct gw_worker_need need = {
         .tables = table_bytes(config, map),
         .messages = WORKER_MESSAGES +
-                    map->shards * config->cluster.connections * LINK_MESSAGES,
+                    map->shards * gw_config_connections(config) * LINK_MESSAGES,
     };
     struct gw_plan plan;
     enum gw_status status =
@@ -121,6 +140,7 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
                      config->cluster.workers, &plan, error);
     if (status != GW_OK)
         return status;
+    count_near(config, map, near, &need);
     count_data(what->train, &need);
     if (what->test)
         count_data(what->test, &need);

@@ -78,25 +78,46 @@ ok 'what is wrong is named'
 
 # --- memory, beside a job's own ---
 layers='model.layers=(64,3500,3500,10)'
-rm -f "$scratch/json"
-run 0 train "$job" --set "$layers" --set train.steps=4 --set train.epochs=0 \
-  --set optimizer.kind=adam --workers 2 --servers 2 --json "$scratch/json"
-ok 'a model of 50 MB trains'
-small=$layers
-plan --workers 2 --servers 2 --set optimizer.kind=adam --step-time '1 s' \
-  --memory-rate '10 GB/s'
-ok 'and is planned'
-for role in coordinator server worker; do
-  is=$(tail -n 1 "$scratch/json" | sed "s/.*\"peak_rss_bytes\":{[^}]*\"$role\":\([0-9]*\).*/\1/")
-  told=$(sed "s/.*\"peak_rss_bytes\":{[^}]*\"$role\":\([0-9]*\).*/\1/" "$scratch/plan")
+# peak ROLE FILE: bytes.
+peak() {
+  tail -n 1 "$2" | sed "s/.*\"peak_rss_bytes\":{[^}]*\"$1\":\([0-9]*\).*/\1/"
+}
+
+# near_peak ROLE TEXT: what was planned beside what the job had.
+near_peak() {
   if grep -q '^#define GW_SANITIZED' "${GW_BUILDDIR:-.}/config.h"; then
     tests=$((tests + 1))
-    echo "ok $tests - memory of a $role # SKIP a sanitizer takes memory of its own"
-    continue
+    echo "ok $tests - memory of a $1 # SKIP a sanitizer takes memory of its own"
+    return
   fi
-  near "$told" "$is" 0.10
-  ok "memory of a $role is as planned, within 10 %"
+  near "$(peak "$1" "$scratch/plan")" "$(peak "$1" "$scratch/json")" 0.10
+  ok "memory of a $1 is as planned, $2, within 10 %"
+}
+
+small=$layers
+# over tcp each has its own; over shm servers write into workers' weights, and
+# workers into servers' slots, and what both have mapped both have
+for transport in tcp auto; do
+  rm -f "$scratch/json"
+  run 0 train "$job" --set "$layers" --set train.steps=4 --set train.epochs=0 \
+    --set optimizer.kind=adam --workers 2 --servers 2 --json "$scratch/json" \
+    --set cluster.transport=$transport
+  ok "a model of 50 MB trains, over $transport"
+  plan --workers 2 --servers 2 --set optimizer.kind=adam --step-time '1 s' \
+    --memory-rate '10 GB/s' --set cluster.transport=$transport
+  ok 'and is planned'
+  for role in coordinator server worker; do
+    near_peak $role "over $transport"
+  done
 done
+rm -f "$scratch/json"
+small='model.layers=(64,32,10)'
+run 0 train "$job" --set "$small" --set train.steps=3000 --set train.epochs=0 \
+  --set cluster.transport=auto --json "$scratch/json" &&
+  plan --step-time '1 ms' --memory-rate '10 GB/s' --set cluster.transport=auto
+ok 'a job of many steps with little to send'
+near_peak server 'after many steps'
+small=$layers
 
 # --- what does not fit ---
 huge='model.layers=(64,40000,40000,10)' # 6.4 GB, of 512 workers twice

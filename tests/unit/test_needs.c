@@ -60,7 +60,8 @@ static struct job *open_job(const char *const *settings)
                                         .test = test,
                                         .backend = gw_backends[0]};
     if (gw_worker_map(&job->what, &job->map, &flop, &error) != GW_OK ||
-        gw_needs_count(&job->what, job->map, &job->needs, &error) != GW_OK)
+        gw_needs_count(&job->what, job->map, NULL, &job->needs, &error) !=
+            GW_OK)
         fail_msg("%s", error.text);
     return job;
 }
@@ -105,6 +106,60 @@ static void needs_are_as_worked_out_by_hand(void **state)
     assert_int_equal(s->sums, 9 * PAGE); /* clipping needs whole steps */
     assert_int_equal(s->ranks, 0);
     assert_int_equal(s->snapshot, 0);
+    close_job(job);
+}
+
+static void open_near(struct job *job,
+                      const struct gw_estimate_hosts *near,
+                      struct gw_needs *needs)
+{
+    struct gw_error error = {.text = ""};
+    if (gw_needs_count(&job->what, job->map, near, needs, &error) != GW_OK)
+        fail_msg("%s", error.text);
+}
+
+/*
+ * The same job on one host, over links in shared memory: a server writes the
+ * weights of three workers, a worker the slot that is his. On a host each
+ * nobody writes another's; beside the second of two hosts' workers, one does.
+ */
+static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 10]", "cluster.workers=3",
+                              "cluster.servers=1", "train.batch=4", NULL};
+    const double bytes = 31424;
+    uint32_t host = 0;
+    struct gw_estimate_hosts near = {.workers = 3,
+                                     .per_host = 3,
+                                     .servers = 1,
+                                     .server_host = &host,
+                                     .server_bytes = &bytes};
+    const struct gw_needs_host all = {.workers = 3, .servers = 1};
+    struct job *job = open_job(settings);
+    struct gw_needs needs;
+    (void)state;
+    assert_int_equal(job->needs.worker.shared, 0);
+    assert_int_equal(job->needs.server.shared, 0);
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 31424);
+    assert_int_equal(needs.server.shared, 3 * 31424);
+    assert_int_equal(needs.worker.messages - job->needs.worker.messages,
+                     200 << 10);
+    assert_int_equal(needs.server.messages - job->needs.server.messages,
+                     3 * (200 << 10));
+    /* it is there once: a host needs no more for it */
+    assert_int_equal(gw_needs_of_host(&needs, &all),
+                     gw_needs_of_host(&job->needs, &all));
+    host = 3;
+    near.per_host = 1;
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 0);
+    assert_int_equal(needs.server.shared, 0);
+    host = 1;
+    near.per_host = 2;
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 31424);
+    assert_int_equal(needs.server.shared, 31424);
     close_job(job);
 }
 
@@ -168,9 +223,9 @@ static void servers_take_what_they_are_said_to_need(void **state)
             assert_int_equal(gw_shard_create(job->map, number, 3, regime.arrays,
                                              regime.optimizer, &shard, &error),
                              GW_OK);
-            assert_int_equal(
-                gw_server_need(&job->config, job->map, number, &need, &error),
-                GW_OK);
+            assert_int_equal(gw_server_need(&job->config, job->map, number, 0,
+                                            &need, &error),
+                             GW_OK);
             assert_int_equal(need.weights + need.states + need.landing +
                                  need.sums + need.ranks,
                              shard->memory_bytes);
@@ -378,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(needs_are_as_worked_out_by_hand),
+        cmocka_unit_test(what_is_mapped_of_others_counts_where_they_are_near),
         cmocka_unit_test(policies_need_what_they_keep),
         cmocka_unit_test(servers_take_what_they_are_said_to_need),
         cmocka_unit_test(models_take_what_they_are_said_to_need),
