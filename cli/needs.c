@@ -232,24 +232,48 @@ fits_with(const struct search *search, const struct knob *knob, uint64_t value)
     return fine;
 }
 
-/* The number nearest to what the job has with which it fits, 0: none. */
-static uint64_t nearest_fit(const struct search *search,
-                            const struct knob *knob)
+/* Halves what is between the two, so often as there are halves: whatever the
+   answers are, it ends. */
+uint64_t gw_needs_nearest(uint64_t bad,
+                          uint64_t good,
+                          gw_needs_fits_cb *fits_cb,
+                          const void *owner)
 {
-    uint64_t bad = *knob->value, good = knob->grows ? MEMBERS : knob->low;
-    if (knob->grows ? bad >= good : bad <= good)
-        return 0;
-    if (!fits_with(search, knob, good))
-        return 0;
-    while (good > bad ? good - bad > 1 : bad - good > 1) {
-        uint64_t middle =
-            good > bad ? bad + (good - bad) / 2 : good + (bad - good) / 2;
-        if (fits_with(search, knob, middle))
+    for (unsigned turn = 0; turn < GW_NEEDS_TURNS; turn++) {
+        uint64_t apart = good > bad ? good - bad : bad - good;
+        if (apart <= 1)
+            break;
+        uint64_t middle = good > bad ? bad + apart / 2 : bad - apart / 2;
+        if (fits_cb(owner, middle))
             good = middle;
         else
             bad = middle;
     }
     return good;
+}
+
+struct trial {
+    const struct search *search;
+    const struct knob *knob;
+};
+
+static int try_with(const void *owner, uint64_t value)
+{
+    const struct trial *trial = owner;
+    return fits_with(trial->search, trial->knob, value);
+}
+
+/* The number nearest to what the job has with which it fits, 0: none. */
+static uint64_t nearest_fit(const struct search *search,
+                            const struct knob *knob)
+{
+    const struct trial trial = {search, knob};
+    uint64_t bad = *knob->value, good = knob->grows ? MEMBERS : knob->low;
+    if (knob->grows ? bad >= good : bad <= good)
+        return 0;
+    if (!fits_with(search, knob, good))
+        return 0;
+    return gw_needs_nearest(bad, good, try_with, &trial);
 }
 
 /* The first of these with which it fits, in words. */

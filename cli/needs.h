@@ -64,6 +64,20 @@ struct gw_needs_host {
 uint64_t gw_needs_of_host(const struct gw_needs *needs,
                           const struct gw_needs_host *host);
 
+/* Whether it fits with that number. */
+typedef int gw_needs_fits_cb(const void *owner, uint64_t value);
+
+/*
+ * `bad` does not fit and `good` does, the smaller or the larger of the two: the
+ * number nearest to `bad` that fits, where all beyond it do. Asks at most
+ * GW_NEEDS_TURNS times, whatever the answers are.
+ */
+#define GW_NEEDS_TURNS 64
+uint64_t gw_needs_nearest(uint64_t bad,
+                          uint64_t good,
+                          gw_needs_fits_cb *fits_cb,
+                          const void *owner);
+
 /*
  * GW_ENOMEM with one line where it cannot fit: what needs how much, what is
  * there, and the largest batch, or number of workers, or the smallest number of

@@ -330,6 +330,52 @@ static void a_refusal_says_the_largest_batch(void **state)
     close_job(job);
 }
 
+/* What is asked, and how often: at most `most` fits, or at least `least`. */
+struct asked {
+    uint64_t least, most;
+    unsigned pattern; /* or answers that no job gives, by its bits */
+    unsigned *turns;
+};
+
+static int is_within(const void *owner, uint64_t value)
+{
+    const struct asked *asked = owner;
+    unsigned turn = (*asked->turns)++;
+    assert_in_range(turn, 0, GW_NEEDS_TURNS - 1);
+    if (asked->pattern)
+        return asked->pattern >> turn % 8 & 1;
+    return value >= asked->least && value <= asked->most;
+}
+
+static void the_search_ends_whatever_the_answers_are(void **state)
+{
+    static const uint64_t ends[][2] = {
+        {300, 1},        {2, 1},          {1, 1},
+        {1, 4096},       {7, 7},          {UINT64_MAX, 1},
+        {1, UINT64_MAX}, {0, UINT64_MAX}, {UINT64_MAX, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (unsigned pattern = 0; pattern < 256; pattern++) {
+            unsigned turns = 0;
+            const struct asked asked = {1, 0, pattern, &turns};
+            gw_needs_nearest(ends[i][0], ends[i][1], is_within, &asked);
+        }
+    for (uint64_t edge = 1; edge < 300; edge++) {
+        unsigned turns = 0;
+        const struct asked most = {1, edge, 0, &turns};
+        assert_int_equal(gw_needs_nearest(300, 1, is_within, &most), edge);
+        assert_in_range(turns, 0, 9);
+        turns = 0;
+        const struct asked least = {edge, 4096, 0, &turns};
+        assert_int_equal(gw_needs_nearest(0, 4096, is_within, &least), edge);
+        assert_in_range(turns, 0, 12);
+    }
+    unsigned turns = 0;
+    const struct asked far = {0, UINT64_MAX - 1, 0, &turns};
+    assert_true(gw_needs_nearest(UINT64_MAX, 0, is_within, &far) ==
+                UINT64_MAX - 1);
+}
+
 static void a_refusal_says_how_many_members(void **state)
 {
     const char *settings[] = {"model.layers=[784, 200, 10]", "train.batch=4",
@@ -438,6 +484,7 @@ int main(void)
         cmocka_unit_test(servers_take_what_they_are_said_to_need),
         cmocka_unit_test(models_take_what_they_are_said_to_need),
         cmocka_unit_test(a_refusal_says_the_largest_batch),
+        cmocka_unit_test(the_search_ends_whatever_the_answers_are),
         cmocka_unit_test(a_refusal_says_how_many_members),
         cmocka_unit_test_teardown(the_tightest_limit_holds, remove_root),
     };
