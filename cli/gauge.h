@@ -38,6 +38,15 @@ enum gw_status gw_gauge_update(const struct gw_config *config,
    process to another over TCP of this machine, checksums included. GW_EIO. */
 enum gw_status gw_gauge_move(double *core_s_per_byte_p, struct gw_error *error);
 
+/*
+ * The same where their links are in shared memory: the sender makes the
+ * checksum and copies, block by block, and the receiver makes it again. `bytes`
+ * of a model, which may be small enough to stay in cache. GW_ENOMEM.
+ */
+enum gw_status gw_gauge_copy(uint64_t bytes,
+                             double *core_s_per_byte_p,
+                             struct gw_error *error);
+
 /* Bytes of this process that are in memory. */
 uint64_t gw_gauge_resident(void);
 

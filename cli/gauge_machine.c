@@ -14,6 +14,7 @@
 
 #include "kernels/measure.h"
 #include "proto/wire.h"
+#include "transport/memory.h"
 
 /* ---- reduce and update ---- */
 
@@ -159,4 +160,47 @@ out:
         if (fd[i] >= 0)
             close(fd[i]);
     return status;
+}
+
+/* ---- and within shared memory ---- */
+
+#define COPY_MOST  ((uint64_t)64 << 20)
+#define COPY_BLOCK ((size_t)16 << 10) /* as the shm transport does */
+
+static uint32_t copy_once(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    uint32_t sent = 0;
+    for (size_t at = 0; at < bytes; at += COPY_BLOCK) {
+        size_t n = bytes - at < COPY_BLOCK ? bytes - at : COPY_BLOCK;
+        sent = gw_crc32c(sent, from + at, n);
+        memcpy(to + at, from + at, n);
+    }
+    return sent ^ gw_crc32c(0, to, bytes);
+}
+
+enum gw_status
+gw_gauge_copy(uint64_t bytes, double *core_s_per_byte_p, struct gw_error *error)
+{
+    size_t n = (size_t)(bytes < COPY_MOST ? bytes : COPY_MOST), moved = 0;
+    struct gw_memory from, to;
+    if (gw_memory_open(GW_MEMORY_HOST, n, &from) != GW_OK)
+        return gw_fail(error, GW_ENOMEM, "no memory to copy");
+    if (gw_memory_open(GW_MEMORY_SHARED, n, &to) != GW_OK) {
+        gw_memory_close(&from);
+        return gw_fail(error, GW_ENOMEM, "no memory to copy to");
+    }
+    memset(from.base, 1, n);
+    uint32_t differs = copy_once(to.base, from.base, n); /* pages come */
+    double before = core_s();
+    while (moved < MOVED_BYTES) {
+        differs |= copy_once(to.base, from.base, n);
+        moved += n;
+    }
+    double took_s = core_s() - before;
+    gw_memory_close(&to);
+    gw_memory_close(&from);
+    if (differs)
+        return gw_fail(error, GW_EIO, "what is copied within memory differs");
+    *core_s_per_byte_p = took_s / (double)moved;
+    return GW_OK;
 }

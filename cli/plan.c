@@ -306,9 +306,12 @@ static enum gw_status find_figures(struct planning *planning)
     enum gw_status status = find_compute(planning);
     if (status == GW_OK)
         status = find_update(planning);
-    if (status == GW_OK && planned->cores > 0)
-        status = gw_gauge_move(&planned->move_s_per_byte, planning->error);
-    return status;
+    if (status != GW_OK || planned->cores == 0)
+        return status;
+    if (planned->shared_links && !options->has_link)
+        return gw_gauge_copy(planned->map->model_bytes,
+                             &planned->move_s_per_byte, planning->error);
+    return gw_gauge_move(&planned->move_s_per_byte, planning->error);
 }
 
 /* ---- bytes and time ---- */

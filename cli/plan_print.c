@@ -107,7 +107,8 @@ static void print_figures(const struct gw_plan_options *options,
                 planned->worker_hosts + planned->server_hosts,
                 planned->rate / 1e6, 2 * options->link.latency_us);
     else
-        fprintf(out, COLUMN "none: all are on one machine\n", "links");
+        fprintf(out, COLUMN "none: all are on one machine%s\n", "links",
+                planned->shared_links ? ", over shm" : "");
     if (planned->cores > 0)
         fprintf(out,
                 COLUMN "%" PRIu32 ", shared by all; %.2f GB/s moved by one\n",

@@ -33,6 +33,15 @@ run 0 plan "$job" --set "$small" --link '1 Gbit/s, 0.2 ms' --workers 4 --servers
   grep -q '^a host with servers .*(--host-memory)' "$scratch/out"
 ok 'a plan for links'
 
+plan --step-time '1 ms' --set 'model.layers=(64,7000,10)' --set cluster.transport=tcp &&
+  over_tcp=$(number cores) && run 0 plan "$job" --step-time '1 ms' \
+    --set 'model.layers=(64,7000,10)' --set cluster.transport=tcp &&
+  grep -q '^links *none: all are on one machine$' "$scratch/out" &&
+  plan --step-time '1 ms' --set 'model.layers=(64,7000,10)' --set cluster.transport=shm &&
+  awk "BEGIN { exit !($(number cores) < $over_tcp) }" && run 0 plan "$job" --step-time '1 ms' \
+    --set cluster.transport=shm && grep -q '^links *none: .*, over shm$' "$scratch/out"
+ok 'bytes of a job within this machine cost less over shm'
+
 # --- 64-7000-10: 525,010 weights, 2.1 MB; on 100 Mbit/s it is all sending ---
 small='model.layers=(64,7000,10)'
 model=2100040
