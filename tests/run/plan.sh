@@ -25,7 +25,7 @@ run 0 plan "$job" --set "$small" &&
     'peak RSS' program 'this host ' computing 'reduce+update' 'step '; do
     grep -q "^$word" "$scratch/out" || echo "# no $word"
   done | tee "$scratch/missing" && [ ! -s "$scratch/missing" ] &&
-  [ ! -s "$scratch/err" ] && grep -q '^links *none: all are on one machine' "$scratch/out"
+  ! grep -qv 'ASan .* makecontext' "$scratch/err" && grep -q '^links *none: all are on one machine' "$scratch/out"
 ok 'a plan without anything given'
 run 0 plan "$job" --set "$small" --link '1 Gbit/s, 0.2 ms' --workers 4 --servers 2 &&
   grep -qE '^host with workers +0\.0[0-9]+' "$scratch/out" &&
