@@ -16,10 +16,12 @@ namespaces it says so, and measures nothing.
 """
 import argparse
 import contextlib
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import jobs
 import netlab
@@ -48,21 +50,32 @@ def sent(lab, host):
         text=True, stdout=subprocess.PIPE).stdout)
 
 
+def sent_a_step(job, lab, host):
+    """Bytes of a step, once the first weights are everywhere."""
+    marks = []
+    while len(marks) < 2 and any(one.poll() is None for one in job.processes):
+        with contextlib.suppress(FileNotFoundError, IndexError):
+            step = job.steps()[-1][1]
+            if step >= (marks[0][0] + STEPS // 2 if marks else WARM_UP):
+                marks.append((step, sent(lab, host)))
+        time.sleep(0.01)
+    return (marks[1][1] - marks[0][1]) / (marks[1][0] - marks[0][0])
+
+
 def run(options, scratch, lab, hosts, reduction):
     """Of a job: seconds of a step that are not computing, bytes of a step that leave
     the last host, and what its weights come to."""
     servers, workers = 2, len(hosts) - 3
-    before = sent(lab, hosts[-1])
     with contextlib.closing(jobs.Job(
             options.gradweir, scratch, reduction, workers,
             ["cluster.insecure=true", f"cluster.local_reduction={reduction}"],
             servers=servers, text=TEXT, lab=lab, hosts=hosts)) as job:
+        left = sent_a_step(job, lab, hosts[-1])
         final = job.wait(600)
         steps = [one for one in job.steps() if one[1] >= WARM_UP]
     begin, *_, end = steps
     computed = 1e-6 * final["workers"]["compute_us"] / final["workers"]["steps"]
     step = (end[0] - begin[0]) / (end[1] - begin[1])
-    left = (sent(lab, hosts[-1]) - before) / (WARM_UP + STEPS + 1)
     return step - computed, left, final["weights_sha256"]
 
 
@@ -114,9 +127,10 @@ def main():
     options = parser.parse_args()
     why = netlab.lacks()
     if why:
-        print(f"nothing is measured: {why}")
+        print(f"SKIP: {why}")
         return 0
     netlab.remove_left()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and clears up
     print(f"# model of {MODEL / 1e6:.1f} MB, lines of {BITS_PER_S / 1e9:.0f} Gbit/s, "
           f"medians of {options.rounds}")
     with tempfile.TemporaryDirectory() as scratch:
