@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "proto/groups.h"
+
 double gw_estimate_apart_s(double n, double k, double bytes, double rate)
 {
     return fmax(1, n / k) * bytes / rate;
@@ -57,19 +59,31 @@ uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,
     return workers;
 }
 
+/* What the workers of a host push, in gradients: each its own, or groups of
+   them theirs. */
+static uint32_t gradients_of(const struct gw_estimate_hosts *hosts,
+                             uint32_t host)
+{
+    uint32_t workers = gw_estimate_workers_on(hosts, host);
+    return hosts->sums ? gw_groups_blocks(host * hosts->per_host, workers)
+                       : workers;
+}
+
 struct gw_estimate_link
 gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host)
 {
     struct gw_estimate_link link = {0};
     double here = 0, everywhere = 0;
-    uint32_t workers = gw_estimate_workers_on(hosts, host);
+    uint32_t own = gradients_of(hosts, host), all = 0;
+    for (uint32_t w = 0; w < hosts->workers; w += hosts->per_host)
+        all += gradients_of(hosts, w / hosts->per_host);
     for (uint32_t s = 0; s < hosts->servers; s++) {
         everywhere += hosts->server_bytes[s];
         if (hosts->server_host[s] == host)
             here += hosts->server_bytes[s];
     }
-    link.push = workers * (everywhere - here);
-    link.give = (hosts->workers - workers) * here;
+    link.push = own * (everywhere - here);
+    link.give = (all - own) * here;
     return link;
 }
 

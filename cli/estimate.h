@@ -58,6 +58,8 @@ struct gw_estimate_hosts {
     uint32_t workers, per_host, servers;
     const uint32_t *server_host; /* [servers] */
     const double *server_bytes;  /* [servers] of the model that it has */
+    int sums; /* workers of a host push what they have together
+                 (proto/groups.h), as far as a server is elsewhere */
 };
 
 uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,

@@ -175,6 +175,8 @@ static struct gw_estimate_hosts hosts_of(const struct planning *planning)
         .servers = servers_of(planning),
         .server_host = planning->server_host,
         .server_bytes = planning->server_bytes,
+        .sums = planning->word.kind == GW_POLICY_SYNC &&
+                strcmp(planning->config->cluster.local_reduction, "off") != 0,
     };
 }
 

@@ -32,6 +32,14 @@ gw_groups_make(const char *const *place, uint32_t ranks, uint32_t *size)
     return blocks;
 }
 
+uint32_t gw_groups_blocks(uint32_t first, uint32_t n)
+{
+    uint32_t blocks = 0;
+    for (uint32_t at = 0; at < n; blocks++)
+        at += block_at(first + at, n - at);
+    return blocks;
+}
+
 int gw_groups_are_valid(const uint32_t *size, uint32_t blocks, uint32_t ranks)
 {
     uint64_t at = 0;

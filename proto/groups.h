@@ -32,6 +32,9 @@ struct gw_group {
 uint32_t
 gw_groups_make(const char *const *place, uint32_t ranks, uint32_t *size);
 
+/* How many blocks `n` ranks from `first` on are that share a place. */
+uint32_t gw_groups_blocks(uint32_t first, uint32_t n);
+
 /* Whether blocks, as they came from elsewhere, are groups of so many ranks. */
 int gw_groups_are_valid(const uint32_t *size, uint32_t blocks, uint32_t ranks);
 

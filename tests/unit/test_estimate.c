@@ -109,6 +109,30 @@ static void links_carry_what_leaves_a_host(void **state)
     assert_true(gw_estimate_link_of(&hosts, 0).give == 6);
 }
 
+/* Seven workers, four on host 0, which push one gradient, and three on host 1,
+   which are two groups: of two, and of one. */
+static void sums_leave_a_host_once(void **state)
+{
+    static const double bytes[] = {6, 3};
+    uint32_t at[] = {2, 2};
+    struct gw_estimate_hosts hosts = {.workers = 7,
+                                      .per_host = 4,
+                                      .servers = 2,
+                                      .server_host = at,
+                                      .server_bytes = bytes,
+                                      .sums = 1};
+    (void)state;
+    assert_true(gw_estimate_link_of(&hosts, 0).push == 9);
+    assert_true(gw_estimate_link_of(&hosts, 1).push == 18);
+    assert_true(gw_estimate_link_of(&hosts, 2).give == 27);
+    at[0] = 0;
+    assert_true(gw_estimate_link_of(&hosts, 0).push == 3);
+    assert_true(gw_estimate_link_of(&hosts, 0).give == 12);
+    hosts.sums = 0;
+    assert_true(gw_estimate_link_of(&hosts, 0).push == 12);
+    assert_true(gw_estimate_link_of(&hosts, 0).give == 18);
+}
+
 static void the_longest_part_bounds(void **state)
 {
     double seconds[GW_BOUNDS] = {[GW_BOUND_COMPUTE] = 2,
@@ -154,6 +178,7 @@ int main(void)
         cmocka_unit_test(rare_exchanges_need_little),
         cmocka_unit_test(an_update_moves_its_bytes),
         cmocka_unit_test(links_carry_what_leaves_a_host),
+        cmocka_unit_test(sums_leave_a_host_once),
         cmocka_unit_test(the_longest_part_bounds),
         cmocka_unit_test(amounts_have_units),
     };

@@ -30,6 +30,8 @@ static void blocks_of(const char *places, const char *wanted)
     for (uint32_t i = 0; i < blocks; i++)
         got[i] = (char)('0' + size[i]);
     assert_string_equal(got, wanted);
+    if (strspn(places, "a") == ranks)
+        assert_int_equal(gw_groups_blocks(0, ranks), blocks);
     assert_true(gw_groups_are_valid(size, blocks, ranks));
 }
 
