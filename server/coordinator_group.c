@@ -13,14 +13,12 @@
 
 #include "proto/groups.h"
 
-/* An address without its port: a place where processes meet. */
-static void place_of(const struct gw_roster *who, char place[GW_ADDRESSES_MAX])
+/* An address without its port: a host, or where in it processes meet. */
+static void cut_port(const char *address, char place[GW_ADDRESSES_MAX])
 {
-    const char *port = strrchr(who->address, ':');
-    place[0] = '\0';
-    if (who->shares && port)
-        snprintf(place, GW_ADDRESSES_MAX, "%.*s", (int)(port - who->address),
-                 who->address);
+    const char *port = strrchr(address, ':');
+    snprintf(place, GW_ADDRESSES_MAX, "%.*s", port ? (int)(port - address) : 0,
+             address);
 }
 
 /* Whether a member can be met there, at one of its addresses. */
@@ -30,16 +28,29 @@ static int is_at(const struct gw_roster *who, const char *place)
     const char *at = strstr(who->address, place);
     while (at && at[n] != ':')
         at = strstr(at + 1, place);
-    return at != NULL;
+    return n > 0 && at != NULL;
 }
 
-static int all_servers_are_at(const struct gw_coordinator *self,
-                              const char *place)
+/* Whether what a worker sends to a server leaves its host. Over tcp alone it
+   does not where both are of one kernel and of one address: a network namespace
+   is as good as a host. */
+static int is_elsewhere(const struct gw_roster *server,
+                        const struct gw_roster *worker)
+{
+    char place[GW_ADDRESSES_MAX], host[GW_ADDRESSES_MAX];
+    cut_port(worker->address, place);
+    cut_port(worker->peer->address, host);
+    return !is_at(server, place) &&
+           (server->machine != worker->machine || !is_at(server, host));
+}
+
+static int has_server_elsewhere(const struct gw_coordinator *self,
+                                const struct gw_roster *worker)
 {
     for (const struct gw_roster *one = self->roster; one; one = one->next)
-        if (one->role == GW_ROLE_SERVER && !is_at(one, place))
-            return 0;
-    return 1;
+        if (one->role == GW_ROLE_SERVER && is_elsewhere(one, worker))
+            return 1;
+    return 0;
 }
 
 static int plan_has_sync(const struct gw_config *config)
@@ -78,9 +89,8 @@ static void find_places(struct gw_coordinator *self,
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->role != GW_ROLE_WORKER)
             continue;
-        place_of(one, text[one->id]);
-        if (!always && all_servers_are_at(self, text[one->id]))
-            text[one->id][0] = '\0';
+        if (one->shares && (always || has_server_elsewhere(self, one)))
+            cut_port(one->address, text[one->id]);
         place[one->id] = text[one->id];
     }
 }
