@@ -40,6 +40,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct gw_uv_loop *self = timer->data;
     self->timer_due_us = UINT64_MAX;
+    self->look.fired = 1;
     gw_loop_fire_timers(&self->base);
 }
 

@@ -57,6 +57,8 @@ struct gw_uv_look {
     uint64_t spin_us;   /* how long to look for the next */
     uint64_t armed_us;  /* 0: it is not */
     uint64_t turned_us; /* when a caller last let libuv look */
+    int fired; /* timers have, in this turn: who waited for one is not to sleep
+                  with it */
 };
 
 struct gw_uv_loop {

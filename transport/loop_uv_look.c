@@ -123,10 +123,11 @@ static void on_prepare(uv_prepare_t *prepare)
         arm(look, now);
         n = look_once(look, now); /* what came before that tells nobody */
     }
-    if (n > 0 || is_busy(look, now))
+    if (n > 0 || is_busy(look, now) || look->fired)
         gw_uv_look_soon(&self->base);
     else
         uv_idle_stop(&look->spin);
+    look->fired = 0;
 }
 
 static void on_check(uv_check_t *check)

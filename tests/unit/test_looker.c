@@ -120,9 +120,36 @@ static void an_ended_one_is_left_alone(void **state)
     watched_close(&watched);
 }
 
+static void on_time(struct gw_timer *timer)
+{
+    (*(int *)timer->owner)++;
+}
+
+/* libuv calls timers that are due, and then sleeps in the same turn. */
+static void a_turn_ends_with_a_timer(void **state)
+{
+    struct watched watched;
+    int fired = 0;
+    struct gw_timer soon = {.fire = on_time, .owner = &fired};
+    struct gw_timer late = {.fire = on_time, .owner = &fired};
+    (void)state;
+    watched_open(&watched);
+    uint64_t before = gw_loop_now(watched.loop);
+    gw_timer_start(watched.loop, &soon, 1000);
+    gw_timer_start(watched.loop, &late, 3000000);
+    while (gw_loop_now(watched.loop) < before + 5000)
+        continue; /* so that it is due before the turn begins */
+    gw_loop_turn(watched.loop);
+    assert_int_equal(fired, 1);
+    assert_true(gw_loop_now(watched.loop) < before + 1000000);
+    gw_timer_stop(watched.loop, &late);
+    watched_close(&watched);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_turn_ends_with_a_timer),
         cmocka_unit_test(a_task_does_not_wait_for_lookers),
         cmocka_unit_test(an_idle_loop_sleeps),
         cmocka_unit_test(what_comes_is_followed),
