@@ -25,10 +25,10 @@ static void cut_port(const char *address, char place[GW_ADDRESSES_MAX])
 static int is_at(const struct gw_roster *who, const char *place)
 {
     size_t n = strlen(place);
-    const char *at = strstr(who->address, place);
-    while (at && at[n] != ':')
+    const char *at = n > 0 ? strstr(who->address, place) : NULL;
+    while (at && (at[n] != ':' || (at > who->address && !strchr(",/", at[-1]))))
         at = strstr(at + 1, place);
-    return n > 0 && at != NULL;
+    return at != NULL;
 }
 
 /* Whether what a worker sends to a server leaves its host. Over tcp alone it
