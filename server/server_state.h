@@ -216,11 +216,12 @@ void gw_sum_parts(struct gw_server *server,
                   const struct gw_frame *frame,
                   const uint8_t *payload);
 /* The parts of a push of a chunk (its local index) that is a sum, [n of the
-   group]; NULL: they are not known, or this policy has no sums. */
+   group]; NULL: they are not known or do not add up, or this policy has no
+   sums. */
 const struct gw_part *gw_sum_of(const struct gw_server *server,
                                 const struct gw_peer *peer,
                                 uint32_t index,
-                                uint64_t clock);
+                                const struct gw_frame *frame);
 
 /* quorum.c */
 enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);

@@ -383,14 +383,6 @@ static void got_push(struct gw_server *server,
         gw_peer_reject(peer, link, "push that fits no chunk of this shard");
         return;
     }
-    const struct gw_part alone = {.rank = rank, .samples = frame->count};
-    int summed = frame->flags & GW_FLAG_SUM;
-    const struct gw_part *part =
-        summed ? gw_sum_of(server, peer, index, frame->clock) : &alone;
-    if (!part) {
-        gw_peer_reject(peer, link, "sum of unknown parts");
-        return;
-    }
     const struct gw_policy_view view = view_of(server, rank, index);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED, frame->length);
     if (frame->decision < server->renumbered) {
@@ -415,9 +407,15 @@ static void got_push(struct gw_server *server,
     case GW_PUSH_HOLD:
         break;
     }
+    const struct gw_part alone = {.rank = rank, .samples = frame->count};
+    int summed = frame->flags & GW_FLAG_SUM;
     uint32_t n = summed ? session->group.n : 1;
-    if (!are_due(server, index, frame->clock, part, n)) {
-        gw_peer_reject(peer, link, "sum with a part that is here already");
+    const struct gw_part *part =
+        summed ? gw_sum_of(server, peer, index, frame) : &alone;
+    if (!part || !are_due(server, index, frame->clock, part, n)) {
+        gw_peer_reject(peer, link,
+                       part ? "sum with a part that is here already"
+                            : "sum of unknown parts");
         return;
     }
     for (uint32_t i = 0; i < n; i++)

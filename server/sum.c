@@ -28,12 +28,14 @@ enum gw_status gw_sum_admit(struct gw_server *server, struct gw_peer *peer)
 {
     struct gw_session *session = &server->session[peer->id];
     size_t chunks = server->shard->chunks;
-    if (session->group.n == 1 || session->parts.clock)
+    if (session->group.n == 1 || session->parts.part)
         return GW_OK;
-    session->parts.clock = calloc(chunks + 1, sizeof *session->parts.clock);
-    session->parts.part =
-        calloc(chunks * session->group.n + 1, sizeof *session->parts.part);
-    return session->parts.clock && session->parts.part ? GW_OK : GW_ENOMEM;
+    if (!session->parts.clock)
+        session->parts.clock = calloc(chunks + 1, sizeof *session->parts.clock);
+    if (session->parts.clock)
+        session->parts.part =
+            calloc(chunks * session->group.n + 1, sizeof *session->parts.part);
+    return session->parts.part ? GW_OK : GW_ENOMEM;
 }
 
 void gw_sum_close(struct gw_server *server)
@@ -53,7 +55,7 @@ void gw_sum_parts(struct gw_server *server,
     struct gw_session *session = &server->session[peer->id];
     const struct gw_group group = session->group;
     uint32_t index;
-    if (!gw_session_find(server, frame, &index) || !session->parts.clock ||
+    if (!gw_session_find(server, frame, &index) || !session->parts.part ||
         gw_group_owner(group, frame->chunk) != peer->id ||
         gw_parts_decode(payload, frame->length, group.first, group.n,
                         session->parts.part + (size_t)index * group.n) !=
@@ -67,11 +69,16 @@ void gw_sum_parts(struct gw_server *server,
 const struct gw_part *gw_sum_of(const struct gw_server *server,
                                 const struct gw_peer *peer,
                                 uint32_t index,
-                                uint64_t clock)
+                                const struct gw_frame *frame)
 {
     const struct gw_session *session = &server->session[peer->id];
-    return session->parts.clock && session->parts.clock[index] == clock + 1 &&
-                   server->regime.word.kind == GW_POLICY_SYNC
-               ? session->parts.part + (size_t)index * session->group.n
-               : NULL;
+    const struct gw_parts *parts = &session->parts;
+    uint64_t samples = 0;
+    if (!parts->part || parts->clock[index] != frame->clock + 1 ||
+        server->regime.word.kind != GW_POLICY_SYNC)
+        return NULL;
+    const struct gw_part *row = parts->part + (size_t)index * session->group.n;
+    for (uint32_t i = 0; i < session->group.n; i++)
+        samples += row[i].samples;
+    return samples == frame->count ? row : NULL;
 }

@@ -157,8 +157,8 @@ void gw_client_close(struct gw_client *client)
     gw_loop_unpost(client->loop, &client->runs_task);
     gw_loop_unpost(client->loop, &client->stop_task);
     gw_timer_stop(client->loop, &client->watch);
+    gw_member_close(client->member); /* gives back what the node has sent */
     gw_node_close(client->node);
-    gw_member_close(client->member);
     gw_client_files_close(client);
     gw_client_data_close(client);
     gw_client_split_close(client);
@@ -343,7 +343,8 @@ enum gw_status gw_client_push(struct gw_client *client,
                                .next = next,
                                .samples = samples,
                                .sums = client->word.kind == GW_POLICY_SYNC &&
-                                       gw_node_ranks(client->node) > 1};
+                                       gw_node_ranks(client->node) > 1,
+                               .apart = next >= client->until};
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;

@@ -151,7 +151,7 @@ static void post_want(struct gw_client_want *want, enum order order)
     what.offset = map->chunk[first].arena_offset;
     what.window = client->shard[want->shard].weights;
     what.priority = GW_CLIENT_PRIORITY;
-    if (lacking->via == GW_CHUNK_OWNED && !lacking->pull) {
+    if (lacking->via == GW_CHUNK_OWNED && !lacking->apart && !lacking->pull) {
         /* the others of the key come from those who push them */
         what.of = (uint8_t)gw_node_ranks(client->node);
         what.nth = (uint8_t)(client->rank % what.of);
@@ -218,8 +218,12 @@ static void want_key(struct gw_client *client,
     ask_for_key(client, key, order);
 }
 
+/* Not with a push: what others of this host have is not waited for. */
 void gw_client_want_key(struct gw_client *client, size_t key, uint64_t version)
 {
+    const struct gw_map *map = client->map;
+    for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++)
+        client->chunk[c].via = GW_CHUNK_ALONE;
     want_key(client, key, version, BEHIND_PUSHES);
 }
 
@@ -296,6 +300,7 @@ push_key(struct gw_client *client, size_t key, const struct gw_client_run *run)
         }
         chunk->pushed = run->clock + 1;
         chunk->samples = run->samples;
+        chunk->apart = run->apart != 0;
         if (run->sums) {
             gw_node_push(client->node, c);
         } else {
@@ -355,7 +360,7 @@ static int is_answer(const struct gw_client *client,
         &client->shard[client->map->chunk[frame->chunk].shard];
     return shard->peer == peer && frame->window == shard->weights &&
            (client->chunk[frame->chunk].via != GW_CHUNK_GIVEN ||
-            frame->flags & GW_FLAG_NOW) &&
+            client->chunk[frame->chunk].apart || frame->flags & GW_FLAG_NOW) &&
            fits_chunk(client, frame);
 }
 
@@ -397,8 +402,9 @@ void gw_client_frame(struct gw_client *client,
         gw_peer_reject(peer, link, "weights that nobody asked for");
         return;
     }
+    const struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
     arrived(client, frame);
-    if (client->chunk[frame->chunk].via == GW_CHUNK_OWNED &&
+    if (chunk->via == GW_CHUNK_OWNED && !chunk->apart &&
         !(frame->flags & GW_FLAG_NOW))
         gw_node_arrived(client->node, frame);
 }
@@ -407,9 +413,12 @@ void gw_client_given(struct gw_client *client,
                      struct gw_peer *peer,
                      const struct gw_frame *frame)
 {
-    if (frame->flags & GW_FLAG_NOW ||
-        client->chunk[frame->chunk].via != GW_CHUNK_GIVEN ||
-        !fits_chunk(client, frame))
+    const struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
+    if (frame->decision < client->voided ||
+        (chunk->via == GW_CHUNK_GIVEN && chunk->apart))
+        return; /* of a want that is void, or is the shard's to answer */
+    if (frame->flags & GW_FLAG_NOW || chunk->via != GW_CHUNK_GIVEN ||
+        frame->clock + 1 != chunk->want || !fits_chunk(client, frame))
         gw_peer_reject(peer, 0, "weights that nobody asked for");
     else
         arrived(client, frame);

@@ -50,6 +50,7 @@ struct gw_client_chunk {
     uint64_t pull;         /* name of the pull not yet answered, 0: none */
     uint32_t samples;
     uint8_t via;     /* enum gw_client_via, of what was pushed last */
+    uint8_t apart;   /* its weights come from the shard all the same */
     uint8_t seeding; /* seed sent and not yet answered */
     uint8_t sending; /* frames */
     uint8_t due;     /* to be sent, as soon as what is being sent has left */
@@ -76,7 +77,8 @@ struct gw_client_run {
     size_t first, n;
     uint64_t clock, next;
     uint32_t samples;
-    int sums; /* the policy is one under which groups push as one */
+    int sums;  /* the policy is one under which groups push as one */
+    int apart; /* with `next` another policy begins: nobody may be behind */
 };
 
 /* What the caller waits for, and is told of when it takes too long. Who has not
@@ -218,7 +220,8 @@ static inline unsigned gw_client_link_of(const struct gw_client *client,
 /* Whether a chunk lacks something that a shard has to send. */
 static inline int gw_client_asks_for(const struct gw_client_chunk *chunk)
 {
-    return chunk->pull || (chunk->want && chunk->via != GW_CHUNK_GIVEN);
+    return chunk->pull ||
+           (chunk->want && (chunk->via != GW_CHUNK_GIVEN || chunk->apart));
 }
 
 /* client.c */

@@ -145,11 +145,11 @@ static void on_told(struct gw_send *send, enum gw_status status)
 {
     struct gw_client *client = send->owner;
     struct gw_sum_chunk *chunk = &client->node->chunk[send->frame.chunk];
-    (void)status; /* a broken link has it told again */
+    int again = chunk->tell_again && status == GW_OK;
     chunk->telling = 0;
-    if (!chunk->tell_again)
-        return;
     chunk->tell_again = 0;
+    if (!again)
+        return; /* a broken link has it told again */
     tell_owner(client->node, send->frame.chunk);
 }
 
@@ -266,13 +266,18 @@ void gw_node_sum_parts(struct gw_client_node *node,
     }
     struct gw_sum_part *its =
         &node->chunk[frame->chunk].part[from->rank - node->group.first];
-    /* it has been told again, for it lacks what has come of it */
-    if (atomic_load(&client->chunk[frame->chunk].have) > frame->clock + 1) {
+    const struct gw_client_chunk *ours = &client->chunk[frame->chunk];
+    /* told again, for it lacks what has come of the sum; the number of what we
+       have may be of another policy, and tells nothing alone */
+    if (node->chunk[frame->chunk].summed == frame->clock + 1 &&
+        atomic_load(&ours->have) == frame->clock + 2 &&
+        ours->via == GW_CHUNK_OWNED && !ours->apart) {
         give(node, frame->chunk, from);
         return;
     }
-    *its = (struct gw_sum_part){.clock = frame->clock + 1,
-                                .samples = part.samples};
+    if (its->clock != frame->clock + 1) /* else the sum may be made */
+        *its = (struct gw_sum_part){.clock = frame->clock + 1,
+                                    .samples = part.samples};
     maybe_sum(node, frame->chunk);
 }
 
