@@ -68,6 +68,21 @@ enum gw_status gw_cli_job_set(struct gw_cli_job *job,
     return GW_OK;
 }
 
+enum gw_status gw_cli_job_count(struct gw_cli_job *job,
+                                const char *key,
+                                const char *value,
+                                char text[GW_CLI_COUNT_MAX],
+                                struct gw_error *error)
+{
+    char option[16];
+    uint64_t number;
+    snprintf(option, sizeof option, "--%s", key);
+    if (gw_cli_number(option, value, 1, 4096, &number, error) != GW_OK)
+        return error->status;
+    snprintf(text, GW_CLI_COUNT_MAX, "cluster.%s=%.40s", key, value);
+    return gw_cli_job_set(job, text, error);
+}
+
 /* The whole text of a file or pipe; the caller frees it. */
 static enum gw_status
 read_text(const char *file, char **text_p, struct gw_error *error)

@@ -80,6 +80,18 @@ enum gw_status gw_cli_job_set(struct gw_cli_job *job,
                               struct gw_error *error);
 
 /*
+ * --workers and --servers, which are --set of cluster.workers and the like:
+ * `key` is the option's name, `text` the caller's and kept as an assignment is.
+ * GW_EUSAGE.
+ */
+#define GW_CLI_COUNT_MAX 64
+enum gw_status gw_cli_job_count(struct gw_cli_job *job,
+                                const char *key,
+                                const char *value,
+                                char text[GW_CLI_COUNT_MAX],
+                                struct gw_error *error);
+
+/*
  * Defaults, then the job file, then --set in their order. GW_EUSAGE for what
  * cannot be read or is wrong. gw_config_check is left to the caller.
  */

@@ -2,11 +2,11 @@
 #include "config.h"
 
 #include "cli/cli.h"
+#include "cli/json.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,20 +124,15 @@ static enum gw_status evaluate(const char *path,
     return status;
 }
 
-/* JSON knows no infinity and no NaN. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static enum gw_status
 write_json(const char *file, const struct score *score, struct gw_error *error)
 {
     FILE *to = strcmp(file, "-") == 0 ? stdout : fopen(file, "ae");
-    json_t *object = json_pack(
-        "{s:I, s:o, s:f, s:I, s:s}", "step", (json_int_t)score->step,
-        "test_loss", number(score->loss), "test_accuracy", score->accuracy,
-        "samples", (json_int_t)score->samples, "weights_sha256", score->digest);
+    json_t *object =
+        json_pack("{s:I, s:o, s:f, s:I, s:s}", "step", (json_int_t)score->step,
+                  "test_loss", gw_json_number(score->loss), "test_accuracy",
+                  score->accuracy, "samples", (json_int_t)score->samples,
+                  "weights_sha256", score->digest);
     int failed =
         !to || !object ||
         json_dumpf(object, to, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0 ||

@@ -22,7 +22,7 @@ struct command {
     struct gw_plan_options plan;
     struct gw_config config;
     const char *json;
-    char workers[64], servers[64];
+    char workers[GW_CLI_COUNT_MAX], servers[GW_CLI_COUNT_MAX];
 };
 
 enum {
@@ -123,21 +123,6 @@ static enum gw_exit act(struct command *command)
 
 /* ---- options ---- */
 
-static enum gw_status set_count(struct command *command,
-                                const char *key,
-                                const char *value,
-                                char text[64],
-                                struct gw_error *error)
-{
-    char option[16];
-    uint64_t number;
-    snprintf(option, sizeof option, "--%s", key);
-    if (gw_cli_number(option, value, 1, 4096, &number, error) != GW_OK)
-        return error->status;
-    snprintf(text, 64, "cluster.%s=%.40s", key, value);
-    return gw_cli_job_set(&command->job, text, error);
-}
-
 static enum gw_status take_number(const char *option,
                                   const char *value,
                                   uint32_t *number_p,
@@ -199,9 +184,11 @@ static enum gw_status take(struct command *command,
     case SET:
         return gw_cli_job_set(&command->job, value, error);
     case WORKERS:
-        return set_count(command, "workers", value, command->workers, error);
+        return gw_cli_job_count(&command->job, "workers", value,
+                                command->workers, error);
     case SERVERS:
-        return set_count(command, "servers", value, command->servers, error);
+        return gw_cli_job_count(&command->job, "servers", value,
+                                command->servers, error);
     case LINK:
         return take_link(plan, value, error);
     case PLACEMENT:

@@ -17,7 +17,8 @@
 struct train {
     struct gw_order order;
     struct gw_config config;
-    char workers[64], servers[64]; /* --set of --workers and --servers */
+    char workers[GW_CLI_COUNT_MAX],
+        servers[GW_CLI_COUNT_MAX]; /* --set of --workers and --servers */
     int dry_run, overcommit;
 };
 
@@ -73,22 +74,6 @@ static enum gw_exit launch(struct train *train)
     return gw_launch(&options);
 }
 
-/* --workers and --servers are --set of their keys. */
-static enum gw_status set_count(struct train *train,
-                                const char *key,
-                                const char *value,
-                                char text[64],
-                                struct gw_error *error)
-{
-    char option[16];
-    uint64_t number;
-    snprintf(option, sizeof option, "--%s", key);
-    if (gw_cli_number(option, value, 1, 4096, &number, error) != GW_OK)
-        return error->status;
-    snprintf(text, 64, "cluster.%s=%.40s", key, value);
-    return gw_cli_job_set(&train->order.job, text, error);
-}
-
 static enum gw_exit start(int argc, char **argv, struct train *train)
 {
     enum {
@@ -116,11 +101,11 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
             return GW_EXIT_DONE;
         }
         if (option == WORKERS)
-            status =
-                set_count(train, "workers", optarg, train->workers, &error);
+            status = gw_cli_job_count(&train->order.job, "workers", optarg,
+                                      train->workers, &error);
         else if (option == SERVERS)
-            status =
-                set_count(train, "servers", optarg, train->servers, &error);
+            status = gw_cli_job_count(&train->order.job, "servers", optarg,
+                                      train->servers, &error);
         else if (option == DRY_RUN)
             train->dry_run = 1;
         else if (option == OVERCOMMIT)

@@ -58,6 +58,8 @@ gradweir_SOURCES = \
 	%D%/inspect.h \
 	%D%/join.c \
 	%D%/join.h \
+	%D%/json.c \
+	%D%/json.h \
 	%D%/launch.c \
 	%D%/launch.h \
 	%D%/leash.c \

@@ -2,26 +2,10 @@
 #include "config.h"
 
 #include "cli/plan.h"
+#include "cli/json.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
-
-/* Adds a member; on any failure the object is dropped and NULL returned. */
-static json_t *with(json_t *object, const char *name, json_t *value)
-{
-    if (object && value && json_object_set_new(object, name, value) == 0)
-        return object;
-    if (!object)
-        json_decref(value);
-    json_decref(object);
-    return NULL;
-}
-
-static json_t *count(uint64_t number)
-{
-    return json_integer((json_int_t)number);
-}
 
 /* "data files, mapped" is data_files_mapped. */
 static void name_row(const char *name, char text[32])
@@ -44,30 +28,33 @@ static json_t *memory_of(const struct gw_planned *planned)
     for (size_t i = 0; i < n; i++) {
         name_row(row[i].name, name);
         if (row[i].worker)
-            worker = with(worker, name, count(row[i].worker));
+            worker = gw_json_with(worker, name, gw_json_count(row[i].worker));
         if (row[i].server)
-            server = with(server, name, count(row[i].server));
+            server = gw_json_with(server, name, gw_json_count(row[i].server));
     }
-    worker = with(worker, "program", count(planned->program));
-    worker = with(worker, "blas", count(planned->blas));
-    server = with(server, "program", count(planned->program));
-    json_t *memory = with(json_object(), "worker", worker);
-    return with(memory, "server", server);
+    worker = gw_json_with(worker, "program", gw_json_count(planned->program));
+    worker = gw_json_with(worker, "blas", gw_json_count(planned->blas));
+    server = gw_json_with(server, "program", gw_json_count(planned->program));
+    json_t *memory = gw_json_with(json_object(), "worker", worker);
+    return gw_json_with(memory, "server", server);
 }
 
 static json_t *peaks_of(const struct gw_planned *planned)
 {
-    json_t *peak = with(json_object(), "coordinator",
-                        count(gw_plan_coordinator_bytes(planned)));
-    peak = with(peak, "server", count(gw_plan_server_bytes(planned)));
-    return with(peak, "worker", count(gw_plan_worker_bytes(planned)));
+    json_t *peak =
+        gw_json_with(json_object(), "coordinator",
+                     gw_json_count(gw_plan_coordinator_bytes(planned)));
+    peak = gw_json_with(peak, "server",
+                        gw_json_count(gw_plan_server_bytes(planned)));
+    return gw_json_with(peak, "worker",
+                        gw_json_count(gw_plan_worker_bytes(planned)));
 }
 
 static json_t *link_of(const struct gw_estimate_link *link)
 {
-    json_t *object =
-        with(json_object(), "bytes_out", json_real(link->push + link->give));
-    return with(object, "bytes_in", json_real(link->push + link->give));
+    json_t *object = gw_json_with(json_object(), "bytes_out",
+                                  json_real(link->push + link->give));
+    return gw_json_with(object, "bytes_in", json_real(link->push + link->give));
 }
 
 static json_t *parts_of(const struct gw_planned *planned)
@@ -81,8 +68,8 @@ static json_t *parts_of(const struct gw_planned *planned)
     };
     json_t *parts = json_object();
     for (enum gw_bound i = GW_BOUND_COMPUTE; i < GW_BOUNDS; i++)
-        parts = with(parts, names[i], json_real(planned->seconds[i]));
-    return with(parts, "bound", json_string(names[planned->bound]));
+        parts = gw_json_with(parts, names[i], json_real(planned->seconds[i]));
+    return gw_json_with(parts, "bound", json_string(names[planned->bound]));
 }
 
 enum gw_status gw_plan_write(const struct gw_plan_options *options,
@@ -90,29 +77,41 @@ enum gw_status gw_plan_write(const struct gw_plan_options *options,
                              FILE *out,
                              struct gw_error *error)
 {
-    json_t *object = with(json_object(), "job", json_string(options->file));
-    object = with(object, "workers", count(options->config->cluster.workers));
-    object = with(object, "servers", count(options->config->cluster.servers));
-    object =
-        with(object, "policy", json_string(options->config->cluster.policy));
-    object = with(object, "model_bytes", count(planned->map->model_bytes));
-    object = with(object, "global_batch", count(planned->global_batch));
-    object = with(object, "sample_flop", count(planned->sample_flop));
-    object = with(object, "memory_bytes", memory_of(planned));
-    object = with(object, "peak_rss_bytes", peaks_of(planned));
+    json_t *object =
+        gw_json_with(json_object(), "job", json_string(options->file));
+    object = gw_json_with(object, "workers",
+                          gw_json_count(options->config->cluster.workers));
+    object = gw_json_with(object, "servers",
+                          gw_json_count(options->config->cluster.servers));
+    object = gw_json_with(object, "policy",
+                          json_string(options->config->cluster.policy));
+    object = gw_json_with(object, "model_bytes",
+                          gw_json_count(planned->map->model_bytes));
+    object = gw_json_with(object, "global_batch",
+                          gw_json_count(planned->global_batch));
+    object = gw_json_with(object, "sample_flop",
+                          gw_json_count(planned->sample_flop));
+    object = gw_json_with(object, "memory_bytes", memory_of(planned));
+    object = gw_json_with(object, "peak_rss_bytes", peaks_of(planned));
     if (planned->rate > 0) {
-        object = with(object, "payload_bytes_per_s", json_real(planned->rate));
-        object = with(object, "worker_host", link_of(&planned->worker_link));
-        object = with(object, "server_host", link_of(&planned->server_link));
-        object = with(object, "all_reduce_s", json_real(planned->ring_s));
+        object = gw_json_with(object, "payload_bytes_per_s",
+                              json_real(planned->rate));
         object =
-            with(object, "all_reduce_step_s", json_real(planned->ring_step_s));
+            gw_json_with(object, "worker_host", link_of(&planned->worker_link));
+        object =
+            gw_json_with(object, "server_host", link_of(&planned->server_link));
+        object =
+            gw_json_with(object, "all_reduce_s", json_real(planned->ring_s));
+        object = gw_json_with(object, "all_reduce_step_s",
+                              json_real(planned->ring_step_s));
     }
-    object = with(object, "seconds", parts_of(planned));
-    object = with(object, "step_s", json_real(planned->step_s));
-    object = with(object, "samples_per_s",
-                  json_real((double)planned->global_batch / planned->step_s));
-    object = with(object, "simulated", json_boolean(planned->simulated));
+    object = gw_json_with(object, "seconds", parts_of(planned));
+    object = gw_json_with(object, "step_s", json_real(planned->step_s));
+    object = gw_json_with(
+        object, "samples_per_s",
+        json_real((double)planned->global_batch / planned->step_s));
+    object =
+        gw_json_with(object, "simulated", json_boolean(planned->simulated));
     if (!object)
         return gw_fail(error, GW_ENOMEM, "no memory for a plan as JSON");
     int failed = json_dumpf(object, out, JSON_COMPACT) != 0;

@@ -1,10 +1,10 @@
 #include "config.h"
 
 #include "cli/record.h"
+#include "cli/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,29 +64,6 @@ write_object(struct gw_record *record, json_t *object, struct gw_error *error)
                    written < 0 ? strerror(errno) : "some of it was lost");
 }
 
-/* Adds a member; on any failure the object is dropped and NULL returned. */
-static json_t *with(json_t *object, const char *name, json_t *value)
-{
-    if (object && value && json_object_set_new(object, name, value) == 0)
-        return object;
-    if (!object)
-        json_decref(value);
-    json_decref(object);
-    return NULL;
-}
-
-static json_t *count(uint64_t number)
-{
-    return json_integer((json_int_t)number);
-}
-
-/* JSON knows no infinity and no NaN. */
-static json_t *number(double value)
-{
-    json_t *real = json_real(value);
-    return real ? real : json_null();
-}
-
 /* One list per worker: how many chunks were 0, 1, 2, .. updates stale. */
 static json_t *staleness_of(const struct gw_step_report *report)
 {
@@ -96,7 +73,7 @@ static json_t *staleness_of(const struct gw_step_report *report)
         const struct gw_staleness *of = &report->staleness[rank];
         json_t *list = json_array();
         for (size_t i = 0; i < gw_staleness_used(of); i++)
-            failed |= json_array_append_new(list, count(of->chunks[i]));
+            failed |= json_array_append_new(list, gw_json_count(of->chunks[i]));
         failed |= json_array_append_new(workers, list);
     }
     if (!failed)
@@ -111,7 +88,8 @@ static json_t *split_of(const struct gw_step_report *report)
     json_t *list = json_array();
     int failed = 0;
     for (size_t rank = 0; rank < report->workers; rank++)
-        failed |= json_array_append_new(list, count(report->split[rank]));
+        failed |=
+            json_array_append_new(list, gw_json_count(report->split[rank]));
     if (!failed)
         return list;
     json_decref(list);
@@ -125,13 +103,15 @@ enum gw_status gw_record_split(struct gw_record *record,
     json_t *weights = json_array();
     int failed = 0;
     for (size_t rank = 0; rank < report->workers; rank++)
-        failed |= json_array_append_new(weights, count(report->weight[rank]));
+        failed |=
+            json_array_append_new(weights, gw_json_count(report->weight[rank]));
     if (failed) {
         json_decref(weights);
         weights = NULL;
     }
-    json_t *object = with(json_object(), "split_step", count(report->step));
-    object = with(object, "split_weights", weights);
+    json_t *object =
+        gw_json_with(json_object(), "split_step", gw_json_count(report->step));
+    object = gw_json_with(object, "split_weights", weights);
     return write_object(record, object, error);
 }
 
@@ -141,35 +121,43 @@ enum gw_status gw_record_step(struct gw_record *record,
 {
     const struct gw_step_report *report = step->report;
     json_t *object = json_object();
-    object = with(object, "step", count(report->step));
-    object = with(object, "epoch", count(report->epoch));
-    object = with(object, "wall_s", number(step->wall_s));
-    object = with(object, "loss", number(report->loss));
-    object = with(object, "lr", number(report->lr));
-    object = with(object, "samples_per_s", number(step->samples_per_s));
-    object = with(object, "bytes_pushed", count(report->bytes_pushed));
-    object = with(object, "bytes_pulled", count(report->bytes_pulled));
-    object =
-        with(object, "staleness",
-             report->staleness
-                 ? number(gw_staleness_mean(report->staleness, report->workers))
-                 : count(0));
+    object = gw_json_with(object, "step", gw_json_count(report->step));
+    object = gw_json_with(object, "epoch", gw_json_count(report->epoch));
+    object = gw_json_with(object, "wall_s", gw_json_number(step->wall_s));
+    object = gw_json_with(object, "loss", gw_json_number(report->loss));
+    object = gw_json_with(object, "lr", gw_json_number(report->lr));
+    object = gw_json_with(object, "samples_per_s",
+                          gw_json_number(step->samples_per_s));
+    object = gw_json_with(object, "bytes_pushed",
+                          gw_json_count(report->bytes_pushed));
+    object = gw_json_with(object, "bytes_pulled",
+                          gw_json_count(report->bytes_pulled));
+    object = gw_json_with(object, "staleness",
+                          report->staleness
+                              ? gw_json_number(gw_staleness_mean(
+                                    report->staleness, report->workers))
+                              : gw_json_count(0));
     if (report->staleness)
-        object = with(object, "staleness_by_worker", staleness_of(report));
+        object =
+            gw_json_with(object, "staleness_by_worker", staleness_of(report));
     if (report->split)
-        object = with(object, "split", split_of(report));
-    object = with(object, "policy", json_string(report->policy));
+        object = gw_json_with(object, "split", split_of(report));
+    object = gw_json_with(object, "policy", json_string(report->policy));
     if (step->has_accuracy)
-        object = with(object, "test_accuracy", number(step->accuracy));
+        object = gw_json_with(object, "test_accuracy",
+                              gw_json_number(step->accuracy));
     return write_object(record, object, error);
 }
 
 static json_t *rss_of(const struct gw_record_final *final)
 {
     json_t *object = json_object();
-    object = with(object, "coordinator", count(final->rss_coordinator));
-    object = with(object, "server", count(final->report->rss_server));
-    return with(object, "worker", count(final->report->rss_worker));
+    object = gw_json_with(object, "coordinator",
+                          gw_json_count(final->rss_coordinator));
+    object = gw_json_with(object, "server",
+                          gw_json_count(final->report->rss_server));
+    return gw_json_with(object, "worker",
+                        gw_json_count(final->report->rss_worker));
 }
 
 /* What all of one role counted, by the names of the counter table. */
@@ -177,8 +165,8 @@ static json_t *counters_of(const struct gw_metrics_snapshot *sum)
 {
     json_t *object = json_object();
     for (int i = 0; i < GW_METRICS; i++)
-        object = with(object, gw_metric_info((enum gw_metric)i)->name,
-                      count(sum->value[i]));
+        object = gw_json_with(object, gw_metric_info((enum gw_metric)i)->name,
+                              gw_json_count(sum->value[i]));
     return object;
 }
 
@@ -189,20 +177,23 @@ enum gw_status gw_record_final(struct gw_record *record,
     const struct gw_final_report *report = final->report;
     char hex[2 * GW_DIGEST_BYTES + 1];
     json_t *object = json_object();
-    object = with(object, "final", json_true());
+    object = gw_json_with(object, "final", json_true());
     if (report->has_score) {
-        object = with(object, "test_loss", number(report->score.loss));
-        object = with(object, "test_accuracy", number(report->score.accuracy));
+        object = gw_json_with(object, "test_loss",
+                              gw_json_number(report->score.loss));
+        object = gw_json_with(object, "test_accuracy",
+                              gw_json_number(report->score.accuracy));
     }
-    object = with(object, "samples_per_s", number(final->samples_per_s));
-    object = with(object, "wall_s", number(final->wall_s));
+    object = gw_json_with(object, "samples_per_s",
+                          gw_json_number(final->samples_per_s));
+    object = gw_json_with(object, "wall_s", gw_json_number(final->wall_s));
     if (report->has_weights) {
         gw_digest_hex(report->weights_sha256, hex);
-        object = with(object, "weights_sha256", json_string(hex));
+        object = gw_json_with(object, "weights_sha256", json_string(hex));
     }
-    object = with(object, "peak_rss_bytes", rss_of(final));
-    object = with(object, "workers", counters_of(&report->workers));
-    object = with(object, "servers", counters_of(&report->servers));
+    object = gw_json_with(object, "peak_rss_bytes", rss_of(final));
+    object = gw_json_with(object, "workers", counters_of(&report->workers));
+    object = gw_json_with(object, "servers", counters_of(&report->servers));
     return write_object(record, object, error);
 }
 

@@ -163,7 +163,7 @@ GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
 	cli/world.c cli/world.h
 GW_SIMULATE = cli/network.c cli/network.h cli/placement.c cli/placement.h \
-	cli/record.c cli/record.h cli/simulate.c cli/simulate.h \
+	cli/json.c cli/json.h cli/record.c cli/record.h cli/simulate.c cli/simulate.h \
 	cli/straggle.c cli/straggle.h
 GW_DOCTOR = cli/doctor.c cli/doctor.h cli/doctor_device.c \
 	cli/doctor_knock.c \
@@ -250,7 +250,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/placement.c cli/placement.h cli/straggle.c \
 	cli/straggle.h cli/study.c cli/study.h cli/study_file.c cli/study_grid.h
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
-	cli/record.h cli/record.c
+	cli/json.c cli/json.h cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_shm_hostile_SOURCES = %D%/unit/test_shm_hostile.c \
