@@ -383,24 +383,49 @@ static void let_in(struct victim *victim, struct shm_peer *peer)
     victim_await(victim, &victim->ups, ups + 1);
 }
 
+/* Memory of the peer's, as it gives or shows it. */
+struct its_memory {
+    int memory; /* of wrong_memory, 6: as it should be, 7: none */
+    uint32_t window;
+    uint64_t offset, bytes;
+};
+
+/* Says it, with the descriptor, and awaits the end of the link. */
+static void end_by(struct victim *victim,
+                   struct shm_peer *peer,
+                   uint32_t word,
+                   const struct its_memory *its)
+{
+    uint8_t bytes[GW_SHM_GRANT_BYTES];
+    int downs = victim->downs, fd = -1;
+    if (its->memory != 7)
+        fd = its->memory == 6 ? gw_memory_file("test", 16384)
+                              : wrong_memory(its->memory);
+    gw_put_u32(bytes, word);
+    gw_put_u32(bytes + 4, its->window);
+    gw_put_u64(bytes + 8, its->offset);
+    gw_put_u64(bytes + 16, its->bytes);
+    shm_peer_say(peer, bytes, sizeof bytes, fd, -1);
+    if (fd >= 0)
+        close(fd);
+    victim_await(victim, &victim->downs, downs + 1);
+    assert_int_equal(victim->status, GW_EPROTO);
+}
+
 /* What it is given to write into could kill it, or is not what it asked for. */
 static void bad_grants_close_the_link(void **state)
 {
     (void)state;
-    const struct {
-        int memory; /* of wrong_memory, 6: as it should be, 7: none */
-        uint32_t window;
-        uint64_t offset, bytes;
-    } bad[] = {{0, 9, 0, 8192},
-               {1, 9, 1 << 20, 8 << 20},
-               {3, 9, 0, 8192},
-               {4, 9, 0, 8192},
-               {6, 9, 0, 0},
-               {6, 9, UINT64_MAX - 8191, 8192},
-               {6, 9, 8192, UINT64_MAX},
-               {6, 10, 0, 8192},
-               {6, 0, 0, 8192},
-               {7, 9, 0, 0}};
+    const struct its_memory bad[] = {{0, 9, 0, 8192},
+                                     {1, 9, 1 << 20, 8 << 20},
+                                     {3, 9, 0, 8192},
+                                     {4, 9, 0, 8192},
+                                     {6, 9, 0, 0},
+                                     {6, 9, UINT64_MAX - 8191, 8192},
+                                     {6, 9, 8192, UINT64_MAX},
+                                     {6, 10, 0, 8192},
+                                     {6, 0, 0, 8192},
+                                     {7, 9, 0, 0}};
     struct victim victim;
     uint8_t payload[8192] = {1};
     victim_open(&victim, "shm", GW_MEMORY_SHARED);
@@ -408,7 +433,6 @@ static void bad_grants_close_the_link(void **state)
     int before = shm_descriptors(), given_back = 0;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct shm_peer peer;
-        uint8_t bytes[GW_SHM_GRANT_BYTES];
         let_in(&victim, &peer);
         struct gw_send send = {.frame = {.kind = GW_FRAME_PUSH,
                                          .window = 9,
@@ -418,17 +442,7 @@ static void bad_grants_close_the_link(void **state)
                                .owner = &given_back};
         gw_link_send(victim.link, &send);
         world_settle(&victim.world, 2000);
-        int fd = bad[i].memory == 6 ? gw_memory_file("test", 16384)
-                                    : wrong_memory(bad[i].memory);
-        gw_put_u32(bytes, GW_SHM_GRANT);
-        gw_put_u32(bytes + 4, bad[i].window);
-        gw_put_u64(bytes + 8, bad[i].offset);
-        gw_put_u64(bytes + 16, bad[i].bytes);
-        shm_peer_say(&peer, bytes, sizeof bytes, fd, -1);
-        if (fd >= 0)
-            close(fd);
-        victim_await(&victim, &victim.downs, (int)i + 1);
-        assert_int_equal(victim.status, GW_EPROTO);
+        end_by(&victim, &peer, GW_SHM_GRANT, &bad[i]);
         assert_int_equal(given_back, (int)i + 1);
         shm_peer_close(&peer);
     }
@@ -441,34 +455,19 @@ static void bad_grants_close_the_link(void **state)
 static void bad_shows_close_the_link(void **state)
 {
     (void)state;
-    const struct {
-        int memory; /* of wrong_memory, 6: as it should be, 7: none */
-        uint32_t window;
-        uint64_t offset, bytes;
-    } bad[] = {{0, 9, 0, 8192},     {1, 9, 1 << 20, 8 << 20},
-               {6, 9, 0, 0},        {6, 9, UINT64_MAX - 8191, 8192},
-               {6, 9, 8192, 16384}, {6, 0, 0, 8192},
-               {7, 9, 0, 8192}};
+    const struct its_memory bad[] = {
+        {0, 9, 0, 8192},     {1, 9, 1 << 20, 8 << 20},
+        {6, 9, 0, 0},        {6, 9, UINT64_MAX - 8191, 8192},
+        {6, 9, 8192, 16384}, {6, 0, 0, 8192},
+        {7, 9, 0, 8192}};
     struct victim victim;
     victim_open(&victim, "shm", GW_MEMORY_SHARED);
     world_settle(&victim.world, 2000);
     int before = shm_descriptors();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct shm_peer peer;
-        uint8_t bytes[GW_SHM_GRANT_BYTES];
         let_in(&victim, &peer);
-        int fd = bad[i].memory == 6   ? gw_memory_file("test", 16384)
-                 : bad[i].memory == 7 ? -1
-                                      : wrong_memory(bad[i].memory);
-        gw_put_u32(bytes, GW_SHM_SHOW);
-        gw_put_u32(bytes + 4, bad[i].window);
-        gw_put_u64(bytes + 8, bad[i].offset);
-        gw_put_u64(bytes + 16, bad[i].bytes);
-        shm_peer_say(&peer, bytes, sizeof bytes, fd, -1);
-        if (fd >= 0)
-            close(fd);
-        victim_await(&victim, &victim.downs, (int)i + 1);
-        assert_int_equal(victim.status, GW_EPROTO);
+        end_by(&victim, &peer, GW_SHM_SHOW, &bad[i]);
         shm_peer_close(&peer);
     }
     world_settle(&victim.world, 2000);
