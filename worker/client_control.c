@@ -383,8 +383,9 @@ const struct gw_member_handler gw_client_handler = {
 
 /* ---- stalls ---- */
 
-/* The shard that is waited for, and "key layer4.weight" or what else of it. */
-static uint32_t
+/* Who is waited for: a shard, or where a chunk is summed perhaps another worker
+   of this host; and "key layer4.weight" or what else of it. */
+static const struct gw_peer *
 waited_for(const struct gw_client *client, char *what, size_t room)
 {
     const struct gw_map *map = client->map;
@@ -400,7 +401,13 @@ waited_for(const struct gw_client *client, char *what, size_t room)
         snprintf(what, room, "%s",
                  client->waiting == GW_WAITING_SCORE ? "evaluation"
                                                      : "a decision");
-    return c != GW_CHUNK_NONE ? map->chunk[c].shard : 0;
+    const struct gw_peer *neighbour =
+        c != GW_CHUNK_NONE && client->waiting != GW_WAITING_PULL
+            ? gw_node_waits_for(client->node, c)
+            : NULL;
+    if (neighbour)
+        return neighbour;
+    return client->shard[c != GW_CHUNK_NONE ? map->chunk[c].shard : 0].peer;
 }
 
 static void report_stall(struct gw_client *client, double seconds)
@@ -411,7 +418,7 @@ static void report_stall(struct gw_client *client, double seconds)
     if (client->waiting == GW_WAITING_FILE)
         step = gw_client_file_name(client, what, sizeof what);
     else
-        peer = client->shard[waited_for(client, what, sizeof what)].peer;
+        peer = waited_for(client, what, sizeof what);
     if (client->waiting == GW_WAITING_SCORE)
         step = client->scored_clock;
     else if (client->waiting == GW_WAITING_PULL)

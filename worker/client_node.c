@@ -119,7 +119,9 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     struct gw_neighbour *who = peer->owner;
     enum gw_status status = gw_peer_show(peer, link, who->own_gradients);
     if (status == GW_EUNSUPPORTED && !client->hollow) {
-        gw_client_fail(client, status, "cannot show %s the gradients",
+        gw_client_fail(client, status,
+                       "cannot show %s the gradients, which are not in shared "
+                       "memory here; set cluster.local_reduction = \"off\"",
                        peer->name);
         return;
     }
@@ -239,7 +241,6 @@ void gw_node_view(struct gw_client_node *node,
     if (member->id / GW_GROUP_MAX != own / GW_GROUP_MAX)
         return;
     struct gw_neighbour *who = gw_node_neighbour(node, member->id);
-    who->node = node;
     who->rank = member->id;
     who->incarnation = member->incarnation;
     snprintf(who->address, sizeof who->address, "%s", member->address);

@@ -71,6 +71,11 @@ struct gw_send *gw_node_parts(struct gw_client_node *node,
 /* A shard has sent weights of a chunk that we own. */
 void gw_node_arrived(struct gw_client_node *node, const struct gw_frame *frame);
 
+/* Whose part of a chunk that was pushed, or whose weights of it, are waited
+   for; NULL: no neighbour's, also where there is no node. */
+const struct gw_peer *gw_node_waits_for(const struct gw_client_node *node,
+                                        uint32_t chunk);
+
 /* Who gives us the weights of a chunk. */
 const struct gw_peer *gw_node_giver(const struct gw_client_node *node,
                                     uint32_t chunk);

@@ -13,7 +13,6 @@
 #define GW_NODE_LINK 0
 
 struct gw_neighbour {
-    struct gw_client_node *node;
     uint32_t rank;
     uint64_t incarnation; /* 0: the view has not named it */
     char address[GW_ADDRESSES_MAX];

@@ -247,6 +247,23 @@ const struct gw_peer *gw_node_giver(const struct gw_client_node *node,
     return node->neighbour[owner % GW_GROUP_MAX].peer;
 }
 
+const struct gw_peer *gw_node_waits_for(const struct gw_client_node *node,
+                                        uint32_t index)
+{
+    if (gw_node_ranks(node) == 1)
+        return NULL;
+    const struct gw_client_chunk *ours = &node->client->chunk[index];
+    const struct gw_sum_chunk *chunk = &node->chunk[index];
+    if (!ours->pushed || ours->via == GW_CHUNK_ALONE)
+        return NULL;
+    if (ours->via == GW_CHUNK_GIVEN)
+        return ours->apart ? NULL : gw_node_giver(node, index);
+    for (uint32_t i = 0; i < node->group.n; i++)
+        if (chunk->part[i].clock != ours->pushed)
+            return node->neighbour[(node->group.first + i) % GW_GROUP_MAX].peer;
+    return NULL;
+}
+
 /* ---- in ---- */
 
 void gw_node_sum_parts(struct gw_client_node *node,

@@ -180,6 +180,41 @@ static void who_spoils_a_sum_is_named(void **state)
     }
 }
 
+/* ---- who is waited for ---- */
+
+/* Of the notes one, for a server knows only that the group is missing. */
+static int names_the_neighbour(void *owner)
+{
+    (void)owner;
+    return strstr(cluster.note, "waiting for worker 1 (w), last") &&
+           !strstr(cluster.note, "worker 0");
+}
+
+static uint64_t compute_us(void *owner, uint64_t samples)
+{
+    (void)samples;
+    return *(const uint64_t *)owner;
+}
+
+/* One computes for long: the other waits for its part of a sum, or for the
+   weights that it is to be given, and not for a server. */
+static void a_stall_names_the_neighbour(void **state)
+{
+    static const struct shape two = {
+        .name = "two",
+        .houses = "aa",
+        .setting = {"cluster.step_deadline=0.3", "cluster.servers=1"}};
+    uint64_t us[] = {1000, 60000000};
+    (void)state;
+    shape = &two;
+    open_job(&calm_lines, "on", 1);
+    for (size_t i = 0; i < 2; i++)
+        gw_sim_compute_model(cluster.worker[i].loop, compute_us, &us[i]);
+    if (!cluster_run_until(&cluster, names_the_neighbour, NULL, 4000000))
+        fail_msg("%s", cluster.note);
+    cluster_close(&cluster);
+}
+
 static const struct shape shapes[] = {
     {.name = "all at one host", .houses = "aaaa"},
     {.name = "whole step", .houses = "aaaa", .setting = {"train.commit=whole"}},
@@ -222,12 +257,13 @@ static const struct shape shapes[] = {
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
-    struct CMUnitTest tests[SHAPES + 2] = {
+    struct CMUnitTest tests[SHAPES + 3] = {
         cmocka_unit_test(a_host_pushes_one_gradient),
         cmocka_unit_test(who_spoils_a_sum_is_named),
+        cmocka_unit_test(a_stall_names_the_neighbour),
     };
     for (size_t i = 0; i < SHAPES; i++)
-        tests[2 + i] =
+        tests[3 + i] =
             (struct CMUnitTest){.name = shapes[i].name,
                                 .test_func = same_bits_together_and_apart,
                                 .initial_state = (void *)(uintptr_t)&shapes[i]};
