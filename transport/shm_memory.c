@@ -251,7 +251,12 @@ enum gw_status gw_shm_show(struct gw_link *base, uint32_t id)
     gw_put_u32(bytes + 4, id);
     gw_put_u64(bytes + 8, (uint64_t)(window->base - (uint8_t *)lent->base));
     gw_put_u64(bytes + 16, window->bytes);
-    return gw_shm_say(link, bytes, sizeof bytes, lent->fd) ? GW_OK : GW_ECLOSED;
+    if (gw_shm_say(link, bytes, sizeof bytes, lent->fd))
+        return GW_OK;
+    link->broken = 1; /* nothing else would have it shown again */
+    link->broken_why = "the peer takes no messages";
+    gw_shm_do_not_sleep(link->shm);
+    return GW_ECLOSED;
 }
 
 void gw_shm_got_show(struct gw_shm_link *link,
