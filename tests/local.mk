@@ -104,6 +104,7 @@ check_PROGRAMS += \
 	%D%/unit/test_metrics \
 	%D%/unit/test_mlp_rounds \
 	%D%/unit/test_mlp_rules \
+	%D%/unit/test_mirror \
 	%D%/unit/test_model \
 	%D%/unit/test_model_hooks \
 	%D%/unit/test_model_layers \
