@@ -76,13 +76,11 @@ static enum gw_status score(const struct gw_checkpoint *checkpoint,
         return gw_fail(error, GW_ENOMEM, "no memory for weights");
     for (size_t i = 0; i < n; i++)
         weights[i] = checkpoint->weights + map->key_offset[i] / sizeof(float);
-    enum gw_status status =
-        gw_inspect_score(inspect, (const float *const *)weights, &sum);
+    enum gw_status status = gw_inspect_score(inspect, weights, &sum, error);
     gw_digest_weights(weights, keys, n, digest);
     free(weights);
     if (status != GW_OK)
-        return gw_fail(error, status, "the model cannot be computed: %s",
-                       gw_status_text(status));
+        return status;
     score->step = checkpoint->clock;
     score->samples = gw_dataset_shape(inspect->data)->samples;
     score->loss = sum.loss / (double)score->samples;

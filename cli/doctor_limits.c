@@ -194,24 +194,18 @@ void gw_doctor_check_clock(struct gw_doctor *doctor)
 
 void gw_doctor_check_gpu(struct gw_doctor *doctor)
 {
-    char why[256];
-    size_t n = 0;
-    for (size_t i = 0; gw_backends[i]; i++) {
-        const struct gw_backend_ops *backend = gw_backends[i];
-        if (strcmp(backend->name, "cpu") == 0)
+    char why[GW_WHY_BYTES];
+    for (size_t i = 0; i < gw_backend_count(); i++) {
+        const char *name = gw_backend_name(i);
+        if (strcmp(name, gw_device_kind_name(GW_DEVICE_CPU)) == 0)
             continue;
-        n++;
-        if (backend->probe(why, sizeof why) == GW_OK)
-            gw_doctor_say(doctor, GW_VERDICT_OK, "%s works here",
-                          backend->name);
+        if (gw_backend_get(i, why, sizeof why))
+            gw_doctor_say(doctor, GW_VERDICT_OK, "%s works here", name);
         else
-            gw_doctor_say(doctor, GW_VERDICT_NOTE, "%s does not work here: %s",
-                          backend->name, why);
+            gw_doctor_say(doctor, GW_VERDICT_NOTE,
+                          "%s does not work here, workers compute on the cpu: "
+                          "%s",
+                          name, why);
     }
-    if (n == 0)
-        gw_doctor_say(doctor, GW_VERDICT_NOTE,
-                      "this program was built without CUDA: no GPU is used, "
-                      "and what stands between one and a NIC (ACS, IOMMU) is "
-                      "not looked at");
     gw_doctor_say_gpu_memory(doctor);
 }

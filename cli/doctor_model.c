@@ -50,20 +50,15 @@ static enum gw_status measure(const struct gw_config *config,
                               struct gw_doctor_memory *memory_p,
                               struct gw_error *error)
 {
-    const struct gw_device_options options = {.threads = 1};
-    const struct gw_backend_ops *backend =
-        gw_backend_find(config->worker.device, error);
-    struct gw_device *device;
+    const struct gw_backend_ops *cpu =
+        gw_backend_find(gw_device_kind_name(GW_DEVICE_CPU), error);
     struct gw_model *model = NULL;
     struct gw_map *map = NULL;
     size_t n, shards = config->cluster.servers * config->server.threads;
-    if (!backend)
+    if (!cpu)
         return error->status;
-    enum gw_status status = backend->open(&options, &device, error);
-    if (status != GW_OK)
-        return status;
-    status = gw_model_create(config, gw_dataset_shape(data), 1, backend, device,
-                             &model, error);
+    enum gw_status status =
+        gw_model_outline(config, gw_dataset_shape(data), 1, cpu, &model, error);
     if (status == GW_OK) {
         const struct gw_key *keys = gw_model_keys(model, &n);
         status = gw_map_create(keys, n, shards, &map, error);
@@ -73,7 +68,6 @@ static enum gw_status measure(const struct gw_config *config,
         gw_map_destroy(map);
     }
     gw_model_destroy(model);
-    backend->close(device);
     return status;
 }
 

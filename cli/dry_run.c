@@ -77,28 +77,24 @@ static enum gw_status print_model(const struct gw_config *config,
                                   const struct gw_begin *begin,
                                   struct gw_error *error)
 {
-    const struct gw_device_options options = {.threads =
-                                                  (int)config->worker.threads};
-    const struct gw_backend_ops *backend =
-        gw_backend_find(config->worker.device, error);
+    struct gw_backend_choice choice;
     struct gw_plan plan;
     struct gw_device *device;
     struct gw_model *model = NULL;
     char text[256];
     size_t n;
-    if (!backend)
-        return error->status;
     enum gw_status status =
         gw_plan_make(config, gw_dataset_shape(data)->samples,
                      config->cluster.workers, &plan, error);
     if (status == GW_OK)
-        status = backend->open(&options, &device, error);
+        status = gw_device_open(config, &choice, &device, error);
     if (status != GW_OK)
         return status;
-    backend->describe(device, text, sizeof text);
-    printf(COLUMN "%s: %s\n", "device", backend->name, text);
+    choice.ops->describe(device, text, sizeof text);
+    printf(COLUMN "%s: %s%s%s\n", "device", choice.ops->name, text,
+           choice.why[0] ? "; " : "", choice.why);
     status = gw_model_create(config, gw_dataset_shape(data), plan.max_batch,
-                             backend, device, &model, error);
+                             choice.ops, device, &model, error);
     if (status == GW_OK) {
         const struct gw_key *keys = gw_model_keys(model, &n);
         printf(COLUMN "%" PRIu64 " in all, %" PRIu64 " per epoch, %" PRIu64
@@ -112,7 +108,7 @@ static enum gw_status print_model(const struct gw_config *config,
             gw_begin_note_steps(begin, plan.steps, plan.steps_per_epoch);
     }
     gw_model_destroy(model);
-    backend->close(device);
+    choice.ops->close(device);
     return status;
 }
 

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/feed.h"
+#include "worker/mirror.h"
 #include "worker/model.h"
 #include "worker/plan.h"
 
@@ -61,33 +63,39 @@ struct trial {
     struct gw_map *map;
     struct gw_device *device;
     struct gw_model *model;
-    float *arena[2], *x; /* weights and gradients */
-    int32_t *labels;
+    float *arena[2]; /* weights and gradients */
     float **view[2]; /* [keys] of each arena */
-    double took_s;   /* all steps */
+    struct gw_mirror *mirror;
+    struct gw_feed feed;
+    double took_s; /* all steps */
     size_t steps;
 };
 
 static enum gw_status take_memory(struct trial *trial, struct gw_error *error)
 {
     const struct gw_backend_ops *ops = trial->what->backend;
-    const struct gw_dataset_shape *shape = gw_dataset_shape(trial->what->train);
     size_t batch = gw_plan_batch_max(&trial->plan, trial->what->test != NULL);
-    size_t elems = shape->channels * shape->height * shape->width;
+    struct gw_mirror_of of = {.ops = ops, .device = trial->device};
     int fine = 1;
-    trial->x = ops->alloc(trial->device, batch * elems * sizeof(float));
-    trial->labels = calloc(batch, sizeof *trial->labels);
     for (int i = 0; i < 2; i++) {
-        trial->arena[i] = ops->alloc(trial->device, trial->map->arena_bytes);
+        trial->arena[i] =
+            ops->alloc_host(trial->device, trial->map->arena_bytes);
         trial->view[i] = calloc(trial->map->keys, sizeof *trial->view[i]);
         fine &= trial->arena[i] && trial->view[i];
         for (size_t key = 0; fine && key < trial->map->keys; key++)
             trial->view[i][key] =
                 trial->arena[i] + trial->map->key_offset[key] / sizeof(float);
     }
-    if (fine && trial->x && trial->labels)
-        return GW_OK;
-    return gw_fail(error, GW_ENOMEM, "no memory for a step of the job");
+    if (!fine)
+        return gw_fail(error, GW_ENOMEM, "no memory for a step of the job");
+    of.key = gw_model_keys(trial->model, &of.keys);
+    of.weight = trial->view[0];
+    of.gradient = trial->view[1];
+    enum gw_status status = gw_mirror_open(&of, &trial->mirror, error);
+    if (status != GW_OK)
+        return status;
+    return gw_feed_open(&trial->feed, ops, trial->device,
+                        gw_dataset_shape(trial->what->train), batch, error);
 }
 
 /* What is taken is given back by the end of the process. */
@@ -96,15 +104,14 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
     const struct gw_worker_case *what = trial->what;
     const struct gw_config *config = what->config;
     const struct gw_dataset_shape *shape = gw_dataset_shape(what->train);
-    const struct gw_device_options options = {.threads =
-                                                  (int)config->worker.threads};
+    struct gw_backend_choice choice;
     uint64_t flop;
     enum gw_status status = gw_plan_make(
         config, shape->samples, config->cluster.workers, &trial->plan, error);
     if (status == GW_OK)
         status = gw_worker_map(what, &trial->map, &flop, error);
     if (status == GW_OK)
-        status = what->backend->open(&options, &trial->device, error);
+        status = gw_device_open(config, &choice, &trial->device, error);
     if (status == GW_OK)
         status = gw_model_create(
             config, shape, gw_plan_batch_max(&trial->plan, what->test != NULL),
@@ -116,40 +123,74 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
     return status;
 }
 
+static enum gw_status show_weights(void *context, size_t first, size_t n)
+{
+    struct trial *trial = context;
+    gw_mirror_show(trial->mirror, first, n);
+    return GW_OK;
+}
+
+static enum gw_status fetch_gradients(void *context, size_t first, size_t n)
+{
+    struct trial *trial = context;
+    gw_mirror_fetch(trial->mirror, first, n);
+    return GW_OK;
+}
+
+static void computed(void *context, uint64_t flop)
+{
+    (void)context, (void)flop;
+}
+
+static enum gw_status take_batch(struct trial *trial,
+                                 const struct gw_batch_site *site,
+                                 int first,
+                                 int last,
+                                 struct gw_error *error)
+{
+    const struct gw_model_hooks hooks = {.context = trial,
+                                         .need = show_weights,
+                                         .ready = fetch_gradients,
+                                         .computed = computed};
+    const struct gw_model_pass pass = {.x = trial->feed.x,
+                                       .labels = trial->feed.labels,
+                                       .n = site->n,
+                                       .scale = 1,
+                                       .accumulate = !first,
+                                       .last = last};
+    struct gw_model_result result;
+    size_t key, n;
+    gw_feed_load(&trial->feed, trial->what->train, site);
+    gw_model_train(trial->model, &pass, gw_mirror_weights(trial->mirror),
+                   gw_mirror_gradients(trial->mirror), &hooks);
+    while (gw_mirror_next(trial->mirror, 1, &key, &n, error) == GW_OK)
+        ;
+    return gw_model_result(trial->model, &result, error);
+}
+
 /* Rank 0's part of a step, which is no smaller than another's but by one. */
-static enum gw_status take_step(struct trial *trial)
+static enum gw_status take_step(struct trial *trial, struct gw_error *error)
 {
     const struct gw_plan *plan = &trial->plan;
     const struct gw_plan_step step = gw_plan_step(plan, trial->steps);
     const struct gw_plan_run part = gw_plan_part(
         step.run, plan->workers, plan->workers > 1 ? plan->workers - 1 : 0);
     uint64_t batches = gw_plan_batches(part, plan->max_batch);
-    enum gw_status status = GW_OK;
+    enum gw_status status = gw_mirror_begin(trial->mirror, error);
     for (uint64_t i = 0; status == GW_OK && i < batches; i++) {
         const struct gw_plan_run run = gw_plan_batch(part, plan->max_batch, i);
         const struct gw_batch_site site = {
             .epoch = step.epoch, .first = run.first, .n = run.n, .train = 1};
-        const struct gw_model_pass pass = {.x = trial->x,
-                                           .labels = trial->labels,
-                                           .n = run.n,
-                                           .scale = 1,
-                                           .accumulate = i > 0,
-                                           .last = i + 1 == batches};
-        struct gw_model_result result;
-        gw_dataset_batch(trial->what->train, &site, trial->x, trial->labels);
-        status = gw_model_train(trial->model, &pass,
-                                (const float *const *)trial->view[0],
-                                trial->view[1], NULL, &result);
+        status = take_batch(trial, &site, i == 0, i + 1 == batches, error);
     }
-    trial->what->backend->sync(trial->device);
     return status;
 }
 
-static enum gw_status take_steps(struct trial *trial)
+static enum gw_status take_steps(struct trial *trial, struct gw_error *error)
 {
     double begin_s = now_s(), before_s = begin_s;
     while (trial->steps < STEPS_LEAST || before_s < begin_s + SECONDS) {
-        enum gw_status status = take_step(trial);
+        enum gw_status status = take_step(trial, error);
         if (status != GW_OK)
             return status;
         before_s = now_s();
@@ -160,7 +201,7 @@ static enum gw_status take_steps(struct trial *trial)
 }
 
 /* The test set, which workers score in batches of their own. */
-static enum gw_status score_batch(struct trial *trial)
+static enum gw_status score_batch(struct trial *trial, struct gw_error *error)
 {
     const struct gw_worker_case *what = trial->what;
     size_t n = gw_plan_batch_max(&trial->plan, 1);
@@ -168,12 +209,14 @@ static enum gw_status score_batch(struct trial *trial)
     if (samples == 0)
         return GW_OK;
     const struct gw_batch_site site = {.n = n < samples ? n : samples};
-    const struct gw_model_pass pass = {
-        .x = trial->x, .labels = trial->labels, .n = site.n, .scale = 1};
+    const struct gw_model_pass pass = {.x = trial->feed.x,
+                                       .labels = trial->feed.labels,
+                                       .n = site.n,
+                                       .scale = 1};
     struct gw_model_result result;
-    gw_dataset_batch(what->test, &site, trial->x, trial->labels);
-    return gw_model_score(trial->model, &pass,
-                          (const float *const *)trial->view[0], NULL, &result);
+    gw_feed_load(&trial->feed, what->test, &site);
+    gw_model_score(trial->model, &pass, gw_mirror_weights(trial->mirror), NULL);
+    return gw_model_result(trial->model, &result, error);
 }
 
 /* ---- as many processes ---- */
@@ -226,8 +269,13 @@ static void become_trial(const struct gw_worker_case *what, int go, int said)
     write_all(said, &word, 1);
     if (!read_all(go, &word, 1))
         _exit(1);
-    if (report.status == GW_OK && take_step(trial) == GW_OK &&
-        take_steps(trial) == GW_OK && score_batch(trial) == GW_OK) {
+    if (report.status == GW_OK)
+        report.status = take_step(trial, &error);
+    if (report.status == GW_OK)
+        report.status = take_steps(trial, &error);
+    if (report.status == GW_OK)
+        report.status = score_batch(trial, &error);
+    if (report.status == GW_OK) {
         report.gauge.step_s = trial->took_s / (double)trial->steps;
         what->backend->describe(trial->device, report.gauge.device,
                                 sizeof report.gauge.device);

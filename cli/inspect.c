@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "worker/mirror.h"
+
 static void tell_refused(uint64_t clock, const char *why)
 {
     fprintf(stderr,
@@ -27,28 +29,21 @@ static enum gw_status open_model(const struct gw_config *config,
                                  struct gw_error *error)
 {
     struct gw_dataset_shape shape = *gw_dataset_shape(inspect->data);
-    struct gw_device_options options = {.threads = (int)config->worker.threads};
     /* a part of the data need not have every class */
     if (classes > shape.classes)
         shape.classes = classes;
-    inspect->backend = gw_backend_find(config->worker.device, error);
-    if (!inspect->backend)
-        return error->status;
+    struct gw_backend_choice choice;
     enum gw_status status =
-        inspect->backend->open(&options, &inspect->device, error);
-    if (status == GW_OK)
-        status =
-            gw_model_create(config, &shape, GW_INSPECT_BATCH, inspect->backend,
-                            inspect->device, &inspect->model, error);
+        gw_device_open(config, &choice, &inspect->device, error);
     if (status != GW_OK)
         return status;
-    size_t elems = shape.channels * shape.height * shape.width;
-    inspect->x = inspect->backend->alloc(
-        inspect->device, GW_INSPECT_BATCH * elems * sizeof(float));
-    inspect->labels = calloc(GW_INSPECT_BATCH, sizeof *inspect->labels);
-    if (!inspect->x || !inspect->labels)
-        return gw_fail(error, GW_ENOMEM, "no memory for a batch");
-    return GW_OK;
+    inspect->backend = choice.ops;
+    status = gw_model_create(config, &shape, GW_INSPECT_BATCH, inspect->backend,
+                             inspect->device, &inspect->model, error);
+    if (status != GW_OK)
+        return status;
+    return gw_feed_open(&inspect->feed, inspect->backend, inspect->device,
+                        &shape, GW_INSPECT_BATCH, error);
 }
 
 enum gw_status gw_inspect_open(const struct gw_config *config,
@@ -70,36 +65,53 @@ enum gw_status gw_inspect_open(const struct gw_config *config,
 void gw_inspect_close(struct gw_inspect *inspect)
 {
     gw_model_destroy(inspect->model);
-    if (inspect->device) {
-        inspect->backend->free(inspect->device, inspect->x);
+    gw_feed_close(&inspect->feed);
+    if (inspect->device)
         inspect->backend->close(inspect->device);
-    }
     gw_dataset_close(inspect->data);
-    free(inspect->labels);
     *inspect = (struct gw_inspect){0};
 }
 
-enum gw_status gw_inspect_score(struct gw_inspect *inspect,
-                                const float *const *weights,
-                                struct gw_model_result *sum)
+static enum gw_status score_batches(struct gw_inspect *inspect,
+                                    const float *const *weights,
+                                    struct gw_model_result *sum,
+                                    struct gw_error *error)
 {
     uint64_t samples = gw_dataset_shape(inspect->data)->samples;
-    *sum = (struct gw_model_result){0};
-    for (uint64_t at = 0; at < samples; at += GW_INSPECT_BATCH) {
+    enum gw_status status = GW_OK;
+    for (uint64_t at = 0; at < samples && status == GW_OK;
+         at += GW_INSPECT_BATCH) {
         uint64_t left = samples - at;
         struct gw_batch_site site = {
             .first = at,
             .n = (size_t)(left < GW_INSPECT_BATCH ? left : GW_INSPECT_BATCH)};
-        struct gw_model_result result;
-        gw_dataset_batch(inspect->data, &site, inspect->x, inspect->labels);
+        struct gw_model_result result = {0};
+        gw_feed_load(&inspect->feed, inspect->data, &site);
         struct gw_model_pass pass = {
-            .x = inspect->x, .labels = inspect->labels, .n = site.n};
-        enum gw_status status =
-            gw_model_score(inspect->model, &pass, weights, NULL, &result);
-        if (status != GW_OK)
-            return status;
+            .x = inspect->feed.x, .labels = inspect->feed.labels, .n = site.n};
+        gw_model_score(inspect->model, &pass, weights, NULL);
+        status = gw_model_result(inspect->model, &result, error);
         sum->loss += result.loss;
         sum->correct += result.correct;
     }
-    return GW_OK;
+    return status;
+}
+
+enum gw_status gw_inspect_score(struct gw_inspect *inspect,
+                                float *const *weights,
+                                struct gw_model_result *sum,
+                                struct gw_error *error)
+{
+    struct gw_mirror_of of = {
+        .ops = inspect->backend, .device = inspect->device, .weight = weights};
+    struct gw_mirror *mirror;
+    of.key = gw_model_keys(inspect->model, &of.keys);
+    *sum = (struct gw_model_result){0};
+    enum gw_status status = gw_mirror_open(&of, &mirror, error);
+    if (status != GW_OK)
+        return status;
+    gw_mirror_show(mirror, 0, of.keys);
+    status = score_batches(inspect, gw_mirror_weights(mirror), sum, error);
+    gw_mirror_close(mirror);
+    return status;
 }

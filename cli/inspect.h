@@ -6,6 +6,7 @@
 #include "proto/config.h"
 #include "server/checkpoint.h"
 #include "worker/dataset.h"
+#include "worker/feed.h"
 #include "worker/model.h"
 
 #define GW_INSPECT_BATCH 250 /* samples per pass */
@@ -15,8 +16,7 @@ struct gw_inspect {
     const struct gw_backend_ops *backend;
     struct gw_device *device;
     struct gw_model *model;
-    float *x;
-    int32_t *labels;
+    struct gw_feed feed;
 };
 
 /* gw_checkpoint_open; what it refuses is told on standard error. */
@@ -36,9 +36,12 @@ enum gw_status gw_inspect_open(const struct gw_config *config,
                                struct gw_error *error);
 void gw_inspect_close(struct gw_inspect *inspect);
 
-/* Loss and hits over the whole data set; weights[i] belongs to key i. */
+/* Loss and hits over the whole data set; weights[i], host memory that is
+   aligned to 64 bytes, belongs to key i. Errors of gw_mirror_open and of
+   gw_model_result. */
 enum gw_status gw_inspect_score(struct gw_inspect *inspect,
-                                const float *const *weights,
-                                struct gw_model_result *sum);
+                                float *const *weights,
+                                struct gw_model_result *sum,
+                                struct gw_error *error);
 
 #endif

@@ -42,29 +42,34 @@ static void print_transports(void)
     putchar('\n');
 }
 
-static void print_device(const struct gw_backend_ops *backend)
+static void print_device(const char *name, const struct gw_backend_ops *backend)
 {
     const struct gw_device_options options = {.threads = 1};
     struct gw_device *device;
     struct gw_error error;
     char text[256];
-    if (backend->probe(text, sizeof text)) {
-        printf("%s (not here: %s)", backend->name, text);
-    } else if (backend->open(&options, &device, &error)) {
-        printf("%s (not here: %s)", backend->name, error.text);
-    } else {
-        backend->describe(device, text, sizeof text);
-        printf("%s (%s)", backend->name, text);
-        backend->close(device);
+    if (backend->open(&options, &device, &error) != GW_OK) {
+        printf("%s (not here: %s)", name, error.text);
+        return;
     }
+    backend->describe(device, text, sizeof text);
+    printf("%s (%s)", name, text);
+    backend->close(device);
 }
 
 static void print_devices(void)
 {
+    char why[GW_WHY_BYTES];
     printf(COLUMN, "devices");
-    for (size_t i = 0; gw_backends[i]; i++) {
+    for (size_t i = 0; i < gw_backend_count(); i++) {
+        const char *name = gw_backend_name(i);
         printf("%s", i ? ", " : "");
-        print_device(gw_backends[i]);
+        const struct gw_backend_ops *backend =
+            gw_backend_get(i, why, sizeof why);
+        if (backend)
+            print_device(name, backend);
+        else
+            printf("%s (not here: %s)", name, why);
     }
     putchar('\n');
 }

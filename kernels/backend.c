@@ -6,41 +6,93 @@
 #include <string.h>
 
 #include "kernels/cpu.h"
+#include "kernels/module.h"
+#include "proto/config.h"
 
-const struct gw_backend_ops *const gw_backends[] = {
-    &gw_cpu_ops,
-    NULL,
-};
-
-static enum gw_status unknown(const char *name, struct gw_error *error)
+static const struct gw_backend_ops *cpu(char *why, size_t why_bytes)
 {
-    char names[128] = "auto";
-    for (size_t i = 0; gw_backends[i]; i++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, ", %s",
-                 gw_backends[i]->name);
+    return gw_cpu_ops.probe(why, why_bytes) == GW_OK ? &gw_cpu_ops : NULL;
+}
+
+/* In order of preference. */
+static const struct {
+    enum gw_device_kind kind;
+    const struct gw_backend_ops *(*get)(char *why, size_t why_bytes);
+} table[] = {
+    {GW_DEVICE_CUDA, gw_cuda_backend},
+    {GW_DEVICE_CPU, cpu},
+};
+#define BACKENDS (sizeof table / sizeof *table)
+
+size_t gw_backend_count(void)
+{
+    return BACKENDS;
+}
+
+const char *gw_backend_name(size_t i)
+{
+    return gw_device_kind_name(table[i].kind);
+}
+
+const struct gw_backend_ops *
+gw_backend_get(size_t i, char *why, size_t why_bytes)
+{
+    return table[i].get(why, why_bytes);
+}
+
+enum gw_status gw_backend_choose(const char *name,
+                                 struct gw_backend_choice *choice_p,
+                                 struct gw_error *error)
+{
+    struct gw_backend_choice choice = {.why = ""};
+    struct gw_device_name device;
+    char why[GW_WHY_BYTES] = "";
+    enum gw_status status = gw_device_parse(name, &device, error);
+    if (status != GW_OK)
+        return status;
+    choice.ordinal = device.number;
+    for (size_t i = 0; i < BACKENDS && !choice.ops; i++) {
+        if (device.kind != GW_DEVICE_AUTO && device.kind != table[i].kind)
+            continue;
+        choice.ops = table[i].get(why, sizeof why);
+        size_t used = strlen(choice.why);
+        if (!choice.ops)
+            snprintf(choice.why + used, sizeof choice.why - used, "%sno %s: %s",
+                     used ? "; " : "", gw_backend_name(i), why);
     }
-    return gw_fail(error, GW_ENOENT,
-                   "no device is called \"%s\": it is one of %s", name, names);
+    if (!choice.ops)
+        return gw_fail(error, GW_EUNSUPPORTED,
+                       "device \"%s\" is not available: %s", name, why);
+    *choice_p = choice;
+    return GW_OK;
 }
 
 const struct gw_backend_ops *gw_backend_find(const char *name,
                                              struct gw_error *error)
 {
-    char why[256] = "this build has no backend";
-    int any = !strcmp(name, "auto"), known = any;
-    for (size_t i = 0; gw_backends[i]; i++) {
-        const struct gw_backend_ops *backend = gw_backends[i];
-        if (!any && strcmp(name, backend->name))
-            continue;
-        known = 1;
-        if (backend->probe(why, sizeof why) == GW_OK)
-            return backend;
-    }
-    if (!known)
-        unknown(name, error);
-    else
-        gw_fail(error, GW_EUNSUPPORTED, "device \"%s\" is not available: %s",
-                name, why);
-    return NULL;
+    struct gw_backend_choice choice = {.ops = NULL};
+    return gw_backend_choose(name, &choice, error) == GW_OK ? choice.ops : NULL;
+}
+
+enum gw_status gw_device_open(const struct gw_config *config,
+                              struct gw_backend_choice *choice_p,
+                              struct gw_device **device_p,
+                              struct gw_error *error)
+{
+    struct gw_backend_choice choice;
+    enum gw_status status =
+        gw_backend_choose(config->worker.device, &choice, error);
+    if (status != GW_OK)
+        return status;
+    const struct gw_device_options options = {
+        .threads = (int)config->worker.threads,
+        .ordinal = choice.ordinal,
+        .precision = strcmp(config->train.precision, "tf32") == 0
+                         ? GW_PRECISION_TF32
+                         : GW_PRECISION_FP32,
+    };
+    status = choice.ops->open(&options, device_p, error);
+    if (status == GW_OK)
+        *choice_p = choice;
+    return status;
 }

@@ -93,7 +93,6 @@ void gw_cpu_softmax_loss(struct gw_device *device,
                          const int32_t *labels,
                          float scale,
                          float *dlogits,
-                         double *loss_p,
-                         uint64_t *correct_p);
+                         struct gw_loss *loss);
 
 #endif

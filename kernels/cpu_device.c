@@ -76,6 +76,27 @@ static void cpu_free(struct gw_device *device, void *memory)
     free(memory);
 }
 
+static void
+cpu_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
+{
+    (void)device;
+    *total_p = *free_p = 0;
+}
+
+static enum gw_status cpu_pin(struct gw_device *device,
+                              void *host,
+                              size_t bytes,
+                              struct gw_error *error)
+{
+    (void)device, (void)host, (void)bytes, (void)error;
+    return GW_OK;
+}
+
+static void cpu_unpin(struct gw_device *device, void *host)
+{
+    (void)device, (void)host;
+}
+
 static void *cpu_adopt(struct gw_device *device, void *host, size_t bytes)
 {
     (void)device, (void)bytes;
@@ -99,9 +120,26 @@ static void cpu_download(struct gw_device *device,
     memcpy(host, from, bytes);
 }
 
-static void cpu_sync(struct gw_device *device)
+static uint64_t
+cpu_fetch(struct gw_device *device, void *host, const void *from, size_t bytes)
 {
-    (void)device;
+    cpu_download(device, host, from, bytes);
+    return 0;
+}
+
+static enum gw_status cpu_reach(struct gw_device *device,
+                                uint64_t point,
+                                int wait,
+                                struct gw_error *error)
+{
+    (void)device, (void)point, (void)wait, (void)error;
+    return GW_OK;
+}
+
+static enum gw_status cpu_sync(struct gw_device *device, struct gw_error *error)
+{
+    (void)device, (void)error;
+    return GW_OK;
 }
 
 static int blas_size(size_t value)
@@ -131,10 +169,17 @@ const struct gw_backend_ops gw_cpu_ops = {
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,
+    .memory = cpu_memory,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .alloc_host = cpu_alloc,
+    .free_host = cpu_free,
+    .pin = cpu_pin,
+    .unpin = cpu_unpin,
     .adopt = cpu_adopt,
     .upload = cpu_upload,
+    .fetch = cpu_fetch,
+    .reach = cpu_reach,
     .download = cpu_download,
     .sync = cpu_sync,
     .dense_forward = gw_cpu_dense_forward,

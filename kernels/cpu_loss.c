@@ -48,19 +48,16 @@ void gw_cpu_softmax_loss(struct gw_device *device,
                          const int32_t *labels,
                          float scale,
                          float *dlogits,
-                         double *loss_p,
-                         uint64_t *correct_p)
+                         struct gw_loss *loss)
 {
     (void)device;
-    double loss = 0;
-    uint64_t correct = 0;
+    struct gw_loss made = {0};
     for (size_t r = 0; r < n; r++) {
         const float *x = logits + r * classes;
         float *dx = dlogits ? dlogits + r * classes : NULL;
         size_t label = (size_t)labels[r], best = first_maximum(x, classes);
-        correct += best == label;
-        loss += row_loss(x, classes, label, x[best], scale, dx);
+        made.correct += best == label;
+        made.sum += row_loss(x, classes, label, x[best], scale, dx);
     }
-    *loss_p = loss;
-    *correct_p = correct;
+    *loss = made;
 }

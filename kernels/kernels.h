@@ -8,7 +8,8 @@
  * Pointers are device memory from `alloc` unless said; buffers of one call must
  * not overlap unless said. A device is used by one thread at a time.
  * Operations on the cpu are finished when they return; other devices queue them
- * in order and `sync` waits.
+ * in order, and the host goes on. A device that fails on the way does nothing
+ * more, and says so where the host waits for it.
  */
 #ifndef GW_KERNELS_KERNELS_H
 #define GW_KERNELS_KERNELS_H
@@ -16,12 +17,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/device.h"
 #include "proto/status.h"
 
 struct gw_device;
 
+/* To what the factors of products may be rounded. A device that has no such
+   arithmetic takes them as they are. */
+enum gw_precision {
+    GW_PRECISION_FP32,
+    GW_PRECISION_TF32, /* 10 bits of mantissa, sums in fp32 */
+};
+
 struct gw_device_options {
-    int threads; /* of the BLAS, >= 1 */
+    int threads; /* of the BLAS, >= 1; of devices that compute on the host */
+    unsigned ordinal; /* which of several devices of this kind */
+    enum gw_precision precision;
+};
+
+/* Of one batch. */
+struct gw_loss {
+    double sum;       /* over its samples */
+    uint64_t correct; /* samples whose largest logit is their label's */
 };
 
 /* y[n][out] = x[n][in] w[out][in]^T + b[out], and max(y, 0) if relu; backward
@@ -62,7 +79,8 @@ struct gw_backend_ops {
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
 
-    /* GW_ENOMEM, GW_EUNSUPPORTED, GW_ERANGE (threads), each with a line. */
+    /* GW_ENOMEM, GW_EUNSUPPORTED, GW_ERANGE (threads, ordinal), each with a
+       line. */
     enum gw_status (*open)(const struct gw_device_options *options,
                            struct gw_device **device_p,
                            struct gw_error *error);
@@ -71,21 +89,64 @@ struct gw_backend_ops {
     /* "OpenBLAS 0.3.21, core SkylakeX, 1 thread": for the first log line. */
     void (*describe)(struct gw_device *device, char *text, size_t text_bytes);
 
+    /* Of its own memory, what there is and what nobody holds; zeros where that
+       is the host's. */
+    void (*memory)(struct gw_device *device,
+                   uint64_t *total_p,
+                   uint64_t *free_p);
+
     /* 64-byte aligned, zeroed; NULL when there is no memory. */
     void *(*alloc)(struct gw_device *device, size_t bytes);
     void (*free)(struct gw_device *device, void *memory);
-    /* Host memory that the caller brings and keeps, as device memory; NULL
-       where the device computes elsewhere. 64-byte aligned. */
+    /* The same of the host's memory, for bytes that go to the device or come
+       from there while both work. */
+    void *(*alloc_host)(struct gw_device *device, size_t bytes);
+    void (*free_host)(struct gw_device *device, void *memory);
+    /*
+     * Makes host memory that the caller brings and keeps (of whole pages) fit
+     * for that until `unpin`. GW_EUNSUPPORTED with a line: copies are slower,
+     * and the host waits for them.
+     */
+    enum gw_status (*pin)(struct gw_device *device,
+                          void *host,
+                          size_t bytes,
+                          struct gw_error *error);
+    void (*unpin)(struct gw_device *device, void *host);
+    /* Host memory of either kind as device memory: the same bytes; NULL where
+       the device computes elsewhere. 64-byte aligned. */
     void *(*adopt)(struct gw_device *device, void *host, size_t bytes);
+
+    /*
+     * What is queued from now on finds the bytes. Goes on beside what has been
+     * queued before, which must not use `to`. `host` is read until something
+     * that was queued later is reached, or until it returns where the memory is
+     * neither from alloc_host nor pinned.
+     */
     void (*upload)(struct gw_device *device,
                    void *to,
                    const void *host,
                    size_t bytes);
+    /* What has been queued before made the bytes; goes on beside what is queued
+       from now on, which must not write them. `host` has them when the point
+       that is returned is reached. Points are reached in their order. */
+    uint64_t (*fetch)(struct gw_device *device,
+                      void *host,
+                      const void *from,
+                      size_t bytes);
+    /* GW_OK: it has come so far. GW_EAGAIN: not yet, only without `wait`.
+       GW_EIO: the device has failed, with a line that says how. */
+    enum gw_status (*reach)(struct gw_device *device,
+                            uint64_t point,
+                            int wait,
+                            struct gw_error *error);
+    /* `fetch`, and waits; what `host` has is true if a later `sync` succeeds.
+     */
     void (*download)(struct gw_device *device,
                      void *host,
                      const void *from,
                      size_t bytes);
-    void (*sync)(struct gw_device *device);
+    /* Waits for all that is queued. Errors of `reach`. */
+    enum gw_status (*sync)(struct gw_device *device, struct gw_error *error);
 
     void (*dense_forward)(struct gw_device *device,
                           const struct gw_dense_shape *shape,
@@ -168,10 +229,9 @@ struct gw_backend_ops {
 
     /*
      * logits[n][classes], labels[n] in 0..classes-1 (checked by the caller).
-     * *loss_p = sum over samples of -log softmax(logits)[label] (host memory,
-     * summed in double in a fixed order), *correct_p = how many have their
-     * first maximum at the label (host memory). dlogits (may be NULL, may be
-     * logits) = scale (softmax - onehot).
+     * *loss gets the sum over samples of -log softmax(logits)[label] (in double
+     * and in a fixed order) and how many have their first maximum at the label.
+     * dlogits (may be NULL, may be logits) = scale (softmax - onehot).
      */
     void (*softmax_loss)(struct gw_device *device,
                          size_t n,
@@ -180,12 +240,8 @@ struct gw_backend_ops {
                          const int32_t *labels,
                          float scale,
                          float *dlogits,
-                         double *loss_p,
-                         uint64_t *correct_p);
+                         struct gw_loss *loss);
 };
-
-/* Every backend of this build in order of preference, ended by NULL. */
-extern const struct gw_backend_ops *const gw_backends[];
 
 /*
  * Computes nothing: what `alloc` gives are addresses without memory, which
@@ -194,11 +250,43 @@ extern const struct gw_backend_ops *const gw_backends[];
  */
 extern const struct gw_backend_ops gw_no_arithmetic;
 
+/* What can compute, in order of preference: each i below gw_backend_count() has
+   a name, "cuda" or "cpu". */
+size_t gw_backend_count(void);
+const char *gw_backend_name(size_t i);
+/* NULL with the reason in words where it does not work here. */
+const struct gw_backend_ops *
+gw_backend_get(size_t i, char *why, size_t why_bytes);
+
+#define GW_WHY_BYTES 400
+
+struct gw_backend_choice {
+    const struct gw_backend_ops *ops;
+    unsigned ordinal;       /* for gw_device_options */
+    char why[GW_WHY_BYTES]; /* not one before it: "no cuda: ..", or "" */
+};
+
 /*
- * The backend called `name`, or the first that works for "auto". NULL with a
- * line in *error: unknown name (lists them), or why it is not available here.
+ * What computes as worker.device says (proto/device.h), of "auto" the first
+ * that works here. GW_EUSAGE (no such name) and GW_EUNSUPPORTED (not here, and
+ * why), each with a line.
  */
+enum gw_status gw_backend_choose(const char *name,
+                                 struct gw_backend_choice *choice_p,
+                                 struct gw_error *error);
+
+/* Of that the operations alone; NULL with a line in *error. */
 const struct gw_backend_ops *gw_backend_find(const char *name,
                                              struct gw_error *error);
+
+/*
+ * A device as a job has it: worker.device, worker.threads, train.precision. The
+ * caller closes it. Errors of gw_backend_choose and of `open`.
+ */
+struct gw_config;
+enum gw_status gw_device_open(const struct gw_config *config,
+                              struct gw_backend_choice *choice_p,
+                              struct gw_device **device_p,
+                              struct gw_error *error);
 
 #endif

@@ -18,11 +18,15 @@ libkernels_a_SOURCES = \
 	%D%/cpu_loss.c \
 	%D%/cpu_pool.c \
 	%D%/cpu_relu.c \
+	%D%/driver.c \
+	%D%/driver.h \
 	%D%/finite.h \
 	%D%/isa.h \
 	%D%/kernels.h \
 	%D%/measure.c \
 	%D%/measure.h \
+	%D%/module.c \
+	%D%/module.h \
 	%D%/none.c \
 	%D%/update.c \
 	%D%/update.h \
@@ -33,6 +37,7 @@ libkernels_a_SOURCES += %D%/cpu_openblas.c
 else
 libkernels_a_SOURCES += %D%/cpu_anyblas.c
 endif
+%D%/module.$(OBJEXT): AM_CPPFLAGS += -DGW_MODULE_DIR='"$(pkglibdir)"'
 EXTRA_DIST += %D%/configure.m4
 
 # The module for GPUs, which the program loads: no library of CUDA's is its own.

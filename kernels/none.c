@@ -85,10 +85,31 @@ static void none_free(struct gw_device *device, void *memory)
         drop_range(at);
 }
 
+static void
+none_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
+{
+    (void)device;
+    *total_p = *free_p = 0;
+}
+
+static enum gw_status none_pin(struct gw_device *device,
+                               void *host,
+                               size_t bytes,
+                               struct gw_error *error)
+{
+    (void)device, (void)host, (void)bytes, (void)error;
+    return GW_OK;
+}
+
+static void none_unpin(struct gw_device *device, void *host)
+{
+    (void)device, (void)host;
+}
+
 static void *none_adopt(struct gw_device *device, void *host, size_t bytes)
 {
-    (void)device, (void)host, (void)bytes;
-    return NULL;
+    (void)device, (void)bytes;
+    return host;
 }
 
 static void
@@ -105,9 +126,27 @@ static void none_download(struct gw_device *device,
     (void)device, (void)host, (void)from, (void)bytes;
 }
 
-static void none_sync(struct gw_device *device)
+static uint64_t
+none_fetch(struct gw_device *device, void *host, const void *from, size_t bytes)
 {
-    (void)device;
+    (void)device, (void)host, (void)from, (void)bytes;
+    return 0;
+}
+
+static enum gw_status none_reach(struct gw_device *device,
+                                 uint64_t point,
+                                 int wait,
+                                 struct gw_error *error)
+{
+    (void)device, (void)point, (void)wait, (void)error;
+    return GW_OK;
+}
+
+static enum gw_status none_sync(struct gw_device *device,
+                                struct gw_error *error)
+{
+    (void)device, (void)error;
+    return GW_OK;
 }
 
 static void none_dense_forward(struct gw_device *device,
@@ -219,13 +258,10 @@ static void none_softmax_loss(struct gw_device *device,
                               const int32_t *labels,
                               float scale,
                               float *dlogits,
-                              double *loss_p,
-                              uint64_t *correct_p)
+                              struct gw_loss *loss)
 {
     (void)device, (void)n, (void)classes, (void)logits, (void)labels,
-        (void)scale, (void)dlogits;
-    *loss_p = 0;
-    *correct_p = 0;
+        (void)scale, (void)dlogits, (void)loss;
 }
 
 const struct gw_backend_ops gw_no_arithmetic = {
@@ -234,10 +270,17 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .open = none_open,
     .close = none_close,
     .describe = none_describe,
+    .memory = none_memory,
     .alloc = none_alloc,
     .free = none_free,
+    .alloc_host = none_alloc,
+    .free_host = none_free,
+    .pin = none_pin,
+    .unpin = none_unpin,
     .adopt = none_adopt,
     .upload = none_upload,
+    .fetch = none_fetch,
+    .reach = none_reach,
     .download = none_download,
     .sync = none_sync,
     .dense_forward = none_dense_forward,

@@ -109,7 +109,7 @@ struct gw_config {
         enum gw_nonfinite nonfinite;
         char split[GW_STRING_MAX];      /* even or speed */
         char split_from[GW_STRING_MAX]; /* a --json file, "": measure */
-        char precision[GW_STRING_MAX];  /* fp32 */
+        char precision[GW_STRING_MAX];  /* fp32, tf32 */
         enum gw_arithmetic arithmetic;
         char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
         enum gw_scale_lr scale_lr;
@@ -127,7 +127,7 @@ struct gw_config {
         double step_factor;
     } optimizer;
     struct {
-        char device[GW_STRING_MAX]; /* auto, cpu */
+        char device[GW_STRING_MAX]; /* see proto/device.h */
         uint64_t threads;
         int pin;
     } worker;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/config_value.h"
+#include "proto/device.h"
 #include "proto/distance.h"
 #include "proto/interfaces.h"
 #include "proto/policy.h"
@@ -14,6 +15,12 @@ static enum gw_status check_plan(const char *text, struct gw_error *error)
 {
     struct gw_policy_plan plan;
     return gw_policy_plan_parse(text, &plan, error);
+}
+
+static enum gw_status check_device(const char *text, struct gw_error *error)
+{
+    struct gw_device_name name;
+    return gw_device_parse(text, &name, error);
 }
 
 static enum gw_status check_interfaces(const char *text, struct gw_error *error)
@@ -97,7 +104,7 @@ static const struct gw_config_key keys[] = {
            "speed: a file of a run's --json, whose splits are taken instead of "
            "measuring, so that it is repeated bit for bit; read by the "
            "coordinator; empty: measure"),
-    LIMITED(train.precision, "fp32", "fp32",
+    LIMITED(train.precision, "fp32", "fp32|tf32",
             "arithmetic of forward and backward"),
     CHOICE(train.arithmetic, "full", "full|none",
            "none: nothing is computed and payloads are lengths without bytes, "
@@ -139,7 +146,8 @@ static const struct gw_config_key keys[] = {
          "step: factor on the learning rate at each decay"),
 
     {KEY(worker.device, GW_TYPE_STRING), .fallback = "auto", .local = 1,
-     .choices = "auto|cpu", .help = "what computes; auto: the fastest here"},
+     .check = check_device,
+     .help = "what computes: auto (the fastest here), cpu, cuda or cuda:I"},
     {KEY(worker.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
      .min = 1, .max = 1024, .help = "threads of a worker's matrix products"},
     {KEY(worker.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,

@@ -15,6 +15,8 @@ libproto_a_SOURCES = \
 	%D%/control_codec.h \
 	%D%/control_pack.c \
 	%D%/control_unpack.c \
+	%D%/device.c \
+	%D%/device.h \
 	%D%/digest.c \
 	%D%/digest.h \
 	%D%/distance.c \

@@ -17,8 +17,8 @@ transport/sim.h transport/socket.h
 kernels/blend.h kernels/kernels.h kernels/measure.h kernels/update.h
 server/server.h server/coordinator.h server/begin.h server/checkpoint.h
 server/need.h
-worker/worker.h worker/client.h worker/gradweir.h worker/dataset.h worker/model.h worker/plan.h
-worker/need.h
+worker/worker.h worker/client.h worker/gradweir.h worker/dataset.h
+worker/feed.h worker/mirror.h worker/model.h worker/need.h worker/plan.h
 '
 # Room: the rooms it may include besides itself.
 arrows='

@@ -83,6 +83,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config_set \
 	%D%/unit/test_control \
 	%D%/unit/test_dataset \
+	%D%/unit/test_device \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
 	%D%/unit/test_decision \

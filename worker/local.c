@@ -302,14 +302,14 @@ enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
 
 static float *take_arena(struct gw_worker *worker)
 {
-    return worker->backend->alloc(worker->device,
-                                  gw_client_arena_bytes(worker->client));
+    return worker->backend->alloc_host(worker->device,
+                                       gw_client_arena_bytes(worker->client));
 }
 
 static void drop_arena(struct gw_worker *worker, float **arena)
 {
     if (*arena)
-        worker->backend->free(worker->device, *arena);
+        worker->backend->free_host(worker->device, *arena);
     *arena = NULL;
 }
 

@@ -23,9 +23,13 @@ libworker_a_SOURCES = \
 	%D%/dataset_format.h \
 	%D%/dataset_idx.c \
 	%D%/dataset_npy.c \
+	%D%/feed.c \
+	%D%/feed.h \
 	%D%/inner.c \
 	%D%/inner.h \
 	%D%/local.c \
+	%D%/mirror.c \
+	%D%/mirror.h \
 	%D%/model.c \
 	%D%/model.h \
 	%D%/model_layers.c \

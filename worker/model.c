@@ -2,6 +2,7 @@
 
 #include "worker/model.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,7 @@ static size_t lay_out(struct gw_model *model)
             scratch = larger(scratch, model->ops->conv_scratch_bytes(&shape));
         }
     }
+    model->loss = carve(model, &used, sizeof *model->loss);
     model->scratch = carve(model, &used, scratch);
     model->scratch_bytes = scratch;
     return used;
@@ -155,6 +157,32 @@ enum gw_status gw_model_outline(const struct gw_config *config,
     return GW_OK;
 }
 
+/* Activations grow with the batch, all but the scratch: half of it needs about
+   half. */
+static enum gw_status no_memory(const struct gw_model *model,
+                                struct gw_error *error)
+{
+    size_t each =
+        (model->memory_bytes - model->scratch_bytes) / model->max_batch;
+    uint64_t total, left;
+    model->ops->memory(model->device, &total, &left);
+    if (total == 0)
+        return gw_fail(error, GW_ENOMEM,
+                       "no memory for %zu MiB of activations: lower "
+                       "train.batch = %zu",
+                       model->memory_bytes >> 20, model->max_batch);
+    uint64_t fits = left > model->scratch_bytes
+                        ? (left - model->scratch_bytes) / (each ? each : 1)
+                        : 0;
+    return gw_fail(
+        error, GW_ENOMEM,
+        "no memory on the device for activations of %zu samples: "
+        "%zu MiB, of which %zu for convolutions, are needed, %" PRIu64
+        " of %" PRIu64 " MiB are free; train.batch = %" PRIu64 " would fit",
+        model->max_batch, model->memory_bytes >> 20, model->scratch_bytes >> 20,
+        left >> 20, total >> 20, fits);
+}
+
 enum gw_status gw_model_create(const struct gw_config *config,
                                const struct gw_dataset_shape *shape,
                                size_t max_batch,
@@ -171,10 +199,7 @@ enum gw_status gw_model_create(const struct gw_config *config,
     model->device = device;
     model->memory = backend->alloc(device, model->memory_bytes);
     if (!model->memory) {
-        status = gw_fail(error, GW_ENOMEM,
-                         "no memory for %zu bytes of activations: lower "
-                         "train.batch = %zu",
-                         model->memory_bytes, max_batch);
+        status = no_memory(model, error);
         gw_model_destroy(model);
         return status;
     }

@@ -74,11 +74,12 @@ struct gw_model_hooks {
     void *context;
     /* before the layer that owns these keys is read for the first time */
     enum gw_status (*need)(void *context, size_t first, size_t n);
-    /* when their gradients are complete and their weights are read no more;
-       called in backward only */
+    /* when what makes their gradients is queued on the device, and with it what
+       reads their weights last; called in backward only */
     enum gw_status (*ready)(void *context, size_t first, size_t n);
-    /* when a layer's forward or backward is done, in training: its arithmetic.
-       All of a pass come to gw_model_flop for each of its samples. */
+    /* when a layer's forward or backward is queued, in training: its
+       arithmetic. All of a pass come to gw_model_flop for each of its samples.
+     */
     void (*computed)(void *context, uint64_t flop);
 };
 
@@ -97,20 +98,24 @@ struct gw_model_result {
     uint64_t correct;
 };
 
-/* Forward and backward; weights[i] and gradients[i] belong to key i. hooks may
-   be NULL. */
+/* Forward and backward, queued on the device; weights[i] and gradients[i], of
+   its memory, belong to key i. hooks may be NULL. */
 enum gw_status gw_model_train(struct gw_model *model,
                               const struct gw_model_pass *pass,
                               const float *const *weights,
                               float *const *gradients,
-                              const struct gw_model_hooks *hooks,
-                              struct gw_model_result *result);
+                              const struct gw_model_hooks *hooks);
 
 /* Forward only, dropout off. Of the hooks `need` is called. */
 enum gw_status gw_model_score(struct gw_model *model,
                               const struct gw_model_pass *pass,
                               const float *const *weights,
-                              const struct gw_model_hooks *hooks,
-                              struct gw_model_result *result);
+                              const struct gw_model_hooks *hooks);
+
+/* Of the last pass that returned GW_OK, when the device has done it: waits.
+   GW_EIO: the device has failed, with a line. */
+enum gw_status gw_model_result(struct gw_model *model,
+                               struct gw_model_result *result_p,
+                               struct gw_error *error);
 
 #endif

@@ -78,7 +78,8 @@ struct gw_model {
     size_t memory_bytes;
     float *gradient[2]; /* of the outputs of two neighbouring layers; the first
                            also holds what a pool that follows uses up */
-    void *scratch;      /* of convolutions */
+    struct gw_loss *loss; /* of the last pass */
+    void *scratch;        /* of convolutions */
     size_t scratch_bytes;
 };
 

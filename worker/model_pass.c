@@ -165,7 +165,6 @@ static enum gw_status backward(const struct pass *pass)
         dy = dx;
         if (!hooks || !pass->given->last)
             continue;
-        model->ops->sync(model->device);
         enum gw_status status = hooks->ready(hooks->context, layer->key, 2);
         if (status != GW_OK)
             return status;
@@ -173,50 +172,52 @@ static enum gw_status backward(const struct pass *pass)
     return GW_OK;
 }
 
-static void score_logits(const struct pass *pass,
-                         float *dlogits,
-                         struct gw_model_result *result)
+static void score_logits(const struct pass *pass, float *dlogits)
 {
     const struct gw_model *model = pass->model;
     const struct layer *last = &model->layers.layer[model->layers.n - 1];
     model->ops->softmax_loss(model->device, pass->given->n, last->out.c,
                              last->y, pass->given->labels, pass->given->scale,
-                             dlogits, &result->loss, &result->correct);
+                             dlogits, model->loss);
 }
 
 enum gw_status gw_model_train(struct gw_model *model,
                               const struct gw_model_pass *pass,
                               const float *const *weights,
                               float *const *gradients,
-                              const struct gw_model_hooks *hooks,
-                              struct gw_model_result *result)
+                              const struct gw_model_hooks *hooks)
 {
     assert(pass->n >= 1 && pass->n <= model->max_batch);
     const struct pass all = {model, pass, weights, gradients, hooks};
-    struct gw_model_result made;
     enum gw_status status = forward(&all, 1);
     if (status != GW_OK)
         return status;
-    score_logits(&all, model->layers.layer[model->layers.n - 1].y, &made);
-    status = backward(&all);
-    if (status != GW_OK)
-        return status;
-    model->ops->sync(model->device);
-    *result = made;
-    return GW_OK;
+    score_logits(&all, model->layers.layer[model->layers.n - 1].y);
+    return backward(&all);
 }
 
 enum gw_status gw_model_score(struct gw_model *model,
                               const struct gw_model_pass *pass,
                               const float *const *weights,
-                              const struct gw_model_hooks *hooks,
-                              struct gw_model_result *result)
+                              const struct gw_model_hooks *hooks)
 {
     assert(pass->n >= 1 && pass->n <= model->max_batch);
     const struct pass all = {model, pass, weights, NULL, hooks};
     enum gw_status status = forward(&all, 0);
-    if (status != GW_OK)
-        return status;
-    score_logits(&all, NULL, result);
-    return GW_OK;
+    if (status == GW_OK)
+        score_logits(&all, NULL);
+    return status;
+}
+
+enum gw_status gw_model_result(struct gw_model *model,
+                               struct gw_model_result *result_p,
+                               struct gw_error *error)
+{
+    struct gw_loss loss = {0};
+    model->ops->download(model->device, &loss, model->loss, sizeof loss);
+    enum gw_status status = model->ops->sync(model->device, error);
+    if (status == GW_OK)
+        *result_p =
+            (struct gw_model_result){.loss = loss.sum, .correct = loss.correct};
+    return status;
 }

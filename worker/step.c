@@ -45,9 +45,9 @@ static enum gw_status look_late(const struct gw_worker *worker)
     return gw_client_is_late(worker->client, worker->clock) ? GW_EAGAIN : GW_OK;
 }
 
-static enum gw_status need_weights(void *context, size_t first, size_t n)
+static enum gw_status
+await_weights(struct gw_worker *worker, size_t first, size_t n)
 {
-    struct gw_worker *worker = context;
     if (worker->whole)
         return GW_OK;
     if (worker->local)
@@ -57,15 +57,49 @@ static enum gw_status need_weights(void *context, size_t first, size_t n)
     return gw_client_wait(worker->client, first, n, worker->clock);
 }
 
-static enum gw_status gradients_ready(void *context, size_t first, size_t n)
+static enum gw_status need_weights(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
+    enum gw_status status = await_weights(worker, first, n);
+    if (status == GW_OK)
+        gw_mirror_show(worker->mirror, first, n);
+    return status;
+}
+
+static enum gw_status
+push_gradients(struct gw_worker *worker, size_t first, size_t n)
+{
     if (worker->local)
         return gw_local_ready(worker, first, n);
     if (look_late(worker) != GW_OK)
         return GW_EAGAIN;
     return gw_client_push(worker->client, first, n, worker->clock,
                           worker->clock + 1, worker->samples);
+}
+
+/* What of the gradients has come from the device; with `wait`, all of it. */
+static enum gw_status hand_over(struct gw_worker *worker, int wait)
+{
+    enum gw_status status = GW_OK;
+    size_t first, n;
+    while (status == GW_OK) {
+        status =
+            gw_mirror_next(worker->mirror, wait, &first, &n, worker->error);
+        if (status == GW_EAGAIN)
+            return GW_OK;
+        if (status == GW_EIO)
+            gw_client_fail_with(worker->client, worker->error);
+        if (status == GW_OK)
+            status = push_gradients(worker, first, n);
+    }
+    return status;
+}
+
+static enum gw_status gradients_ready(void *context, size_t first, size_t n)
+{
+    struct gw_worker *worker = context;
+    gw_mirror_fetch(worker->mirror, first, n);
+    return hand_over(worker, 0);
 }
 
 static void computed(void *context, uint64_t flop)
@@ -90,17 +124,35 @@ static struct gw_model_hooks hooks_of(struct gw_worker *worker)
 /* ---- one step ---- */
 
 static void load_batch(struct gw_worker *worker,
-                       struct gw_dataset *data,
+                       const struct gw_dataset *data,
                        const struct gw_batch_site *site)
 {
-    if (worker->hollow)
-        return;
-    const struct gw_dataset_shape *shape = gw_dataset_shape(data);
-    size_t elems = shape->channels * shape->height * shape->width;
-    gw_dataset_batch(data, site, worker->host_x, worker->labels);
-    if (worker->host_x != worker->x)
-        worker->backend->upload(worker->device, worker->x, worker->host_x,
-                                site->n * elems * sizeof(float));
+    if (!worker->hollow)
+        gw_feed_load(&worker->feed, data, site);
+}
+
+/* What the device makes of the pass that it was given; it fails for itself. */
+static enum gw_status add_result(struct gw_worker *worker,
+                                 struct gw_model_result *sum)
+{
+    struct gw_model_result result;
+    enum gw_status status =
+        gw_model_result(worker->model, &result, worker->error);
+    if (status != GW_OK) {
+        gw_client_fail_with(worker->client, worker->error);
+        return status;
+    }
+    sum->loss += result.loss;
+    sum->correct += result.correct;
+    return GW_OK;
+}
+
+static enum gw_status begin_weights(struct gw_worker *worker)
+{
+    enum gw_status status = gw_mirror_begin(worker->mirror, worker->error);
+    if (status != GW_OK)
+        gw_client_fail_with(worker->client, worker->error);
+    return status;
 }
 
 /* Forward and backward over this rank's part, in micro-batches. */
@@ -118,15 +170,14 @@ static enum gw_status train_part(struct gw_worker *worker,
                                      .first = run.first,
                                      .n = run.n,
                                      .train = 1};
-        struct gw_model_result result;
         load_batch(worker, worker->train, &site);
         /* the scale of this step is known when its first weights are */
         enum gw_status status = need_weights(worker, 0, 1);
         if (status != GW_OK)
             return status;
         struct gw_model_pass pass = {
-            .x = worker->x,
-            .labels = worker->labels,
+            .x = worker->feed.x,
+            .labels = worker->feed.labels,
             .n = run.n,
             .seed = site.seed,
             .step = worker->clock,
@@ -136,12 +187,14 @@ static enum gw_status train_part(struct gw_worker *worker,
             .last = i + 1 == batches,
         };
         status = gw_model_train(worker->model, &pass,
-                                (const float *const *)worker->weight,
-                                worker->gradient, &hooks, &result);
+                                gw_mirror_weights(worker->mirror),
+                                gw_mirror_gradients(worker->mirror), &hooks);
+        if (status == GW_OK)
+            status = hand_over(worker, 1);
+        if (status == GW_OK)
+            status = add_result(worker, sum);
         if (status != GW_OK)
             return status;
-        sum->loss += result.loss;
-        sum->correct += result.correct;
     }
     return GW_OK;
 }
@@ -235,8 +288,10 @@ static enum gw_status train_step(struct gw_worker *worker)
     worker->samples = (uint32_t)part.n;
     worker->flop = gw_model_flop(worker->model) * part.n;
     worker->flop_done = 0;
-    enum gw_status status =
-        part.n > 0 ? train_part(worker, &step, part, &sum) : sit_out(worker);
+    enum gw_status status = begin_weights(worker);
+    if (status == GW_OK)
+        status = part.n > 0 ? train_part(worker, &step, part, &sum)
+                            : sit_out(worker);
     int late = status == GW_EAGAIN && look_late(worker) != GW_OK;
     if (status != GW_OK && !late)
         return status;
@@ -292,28 +347,27 @@ static enum gw_status evaluate(struct gw_worker *worker)
     struct gw_plan_run part = gw_plan_part(all, worker->ranks, worker->rank);
     uint64_t batches = gw_plan_batches(part, worker->batch_max);
     struct gw_model_result sum = {0};
+    enum gw_status status = begin_weights(worker);
     worker->whole = 1;
-    for (uint64_t i = 0; i < batches; i++) {
+    for (uint64_t i = 0; status == GW_OK && i < batches; i++) {
         struct gw_plan_run run = gw_plan_batch(part, worker->batch_max, i);
         struct gw_batch_site site = {.first = run.first, .n = run.n};
-        struct gw_model_result result;
         load_batch(worker, worker->test, &site);
         struct gw_model_pass pass = {
-            .x = worker->x, .labels = worker->labels, .n = run.n};
-        enum gw_status status = gw_model_score(
-            worker->model, &pass, (const float *const *)worker->weight, &hooks,
-            &result);
-        if (status != GW_OK)
-            return status;
-        sum.loss += result.loss;
-        sum.correct += result.correct;
+            .x = worker->feed.x, .labels = worker->feed.labels, .n = run.n};
+        status = gw_model_score(worker->model, &pass,
+                                gw_mirror_weights(worker->mirror), &hooks);
+        if (status == GW_OK)
+            status = add_result(worker, &sum);
     }
+    if (status != GW_OK)
+        return status;
     struct gw_client_score score;
     worker->whole = 0;
     gw_client_computed(worker->client,
                        &(const struct gw_computed){.of = 1, .to = 1});
     /* the score may wait for checkpoints */
-    enum gw_status status = gw_local_cut(worker);
+    status = gw_local_cut(worker);
     if (status != GW_OK)
         return status;
     return gw_client_score(worker->client, worker->clock, sum.loss, sum.correct,

@@ -33,24 +33,23 @@ static enum gw_status open_data(struct gw_worker *worker)
     return GW_OK;
 }
 
-static enum gw_status open_device(struct gw_worker *worker)
+static enum gw_status find_device(struct gw_worker *worker)
 {
-    struct gw_device_options options = {.threads =
-                                            (int)worker->config.worker.threads};
-    worker->backend =
-        worker->hollow
-            ? &gw_no_arithmetic
-            : gw_backend_find(worker->config.worker.device, worker->error);
-    if (!worker->backend)
-        return worker->error->status;
+    struct gw_backend_choice choice = {.ops = &gw_no_arithmetic};
+    const struct gw_device_options options = {.threads = 1};
     enum gw_status status =
-        worker->backend->open(&options, &worker->device, worker->error);
+        worker->hollow
+            ? choice.ops->open(&options, &worker->device, worker->error)
+            : gw_device_open(&worker->config, &choice, &worker->device,
+                             worker->error);
     if (status != GW_OK)
         return status;
+    worker->backend = choice.ops;
     worker->backend->describe(worker->device, worker->description,
                               sizeof worker->description);
-    gw_log_info(worker->options->client.log, "device %s: %s",
-                worker->backend->name, worker->description);
+    gw_log_info(worker->options->client.log, "device %s: %s%s%s",
+                worker->backend->name, worker->description,
+                choice.why[0] ? "; " : "", choice.why);
     return GW_OK;
 }
 
@@ -68,16 +67,8 @@ static enum gw_status open_model(struct gw_worker *worker)
                              worker->error);
     if (status != GW_OK)
         return status;
-    size_t elems = shape->channels * shape->height * shape->width;
-    worker->x = worker->backend->alloc(
-        worker->device, worker->batch_max * elems * sizeof(float));
-    worker->labels = calloc(worker->batch_max, sizeof *worker->labels);
-    worker->host_x = worker->x; /* the cpu reads host memory */
-    if (!worker->x || !worker->labels)
-        return gw_fail(worker->error, GW_ENOMEM,
-                       "no memory for batches of %zu samples",
-                       worker->batch_max);
-    return GW_OK;
+    return gw_feed_open(&worker->feed, worker->backend, worker->device, shape,
+                        worker->batch_max, worker->error);
 }
 
 static enum gw_status declare(struct gw_worker *worker)
@@ -98,35 +89,51 @@ static enum gw_status declare(struct gw_worker *worker)
     return gw_client_declare(worker->client, &declaration);
 }
 
-/* An arena lies where others can best reach it, if the device can work there.
- */
+/* Whether an arena of shared memory was had: others of this host reach it. */
+static int open_shared(struct gw_worker *worker, struct gw_worker_arena *arena)
+{
+    size_t bytes = gw_client_arena_bytes(worker->client);
+    struct gw_error error;
+    if (gw_memory_open(GW_MEMORY_SHARED, bytes, &arena->memory) != GW_OK)
+        return 0;
+    if (worker->backend->pin(worker->device, arena->memory.base, bytes,
+                             &error) != GW_OK)
+        gw_log_warn(worker->options->client.log, "%s", error.text);
+    arena->shared = 1;
+    return 1;
+}
+
 static float *open_arena(struct gw_worker *worker,
                          enum gw_memory_kind kind,
                          struct gw_worker_arena *arena)
 {
-    const struct gw_backend_ops *backend = worker->backend;
     size_t bytes = gw_client_arena_bytes(worker->client);
-    void *own = NULL;
-    if (kind == GW_MEMORY_SHARED &&
-        gw_memory_open(kind, bytes, &arena->memory) == GW_OK) {
-        own = backend->adopt(worker->device, arena->memory.base, bytes);
-        arena->adopted = own != NULL;
-        if (!own)
-            gw_memory_close(&arena->memory);
-    }
-    if (!own) {
-        own = backend->alloc(worker->device, bytes);
-        arena->memory = gw_memory_host(own, bytes);
-    }
-    return own;
+    if (worker->hollow || kind != GW_MEMORY_SHARED ||
+        !open_shared(worker, arena))
+        arena->memory = gw_memory_host(
+            worker->backend->alloc_host(worker->device, bytes), bytes);
+    return arena->memory.base;
 }
 
 static void close_arena(struct gw_worker *worker, struct gw_worker_arena *arena)
 {
-    if (arena->adopted)
+    if (arena->shared) {
+        worker->backend->unpin(worker->device, arena->memory.base);
         gw_memory_close(&arena->memory);
-    else if (worker->device)
-        worker->backend->free(worker->device, arena->memory.base);
+    } else if (worker->device) {
+        worker->backend->free_host(worker->device, arena->memory.base);
+    }
+}
+
+static enum gw_status open_mirror(struct gw_worker *worker)
+{
+    const struct gw_mirror_of of = {.ops = worker->backend,
+                                    .device = worker->device,
+                                    .key = worker->key,
+                                    .keys = worker->keys,
+                                    .weight = worker->weight,
+                                    .gradient = worker->gradient};
+    return gw_mirror_open(&of, &worker->mirror, worker->error);
 }
 
 static enum gw_status open_arenas(struct gw_worker *worker)
@@ -151,7 +158,7 @@ static enum gw_status open_arenas(struct gw_worker *worker)
         worker->gradient[key] =
             (float *)(void *)((char *)worker->gradients + offset);
     }
-    return GW_OK;
+    return open_mirror(worker);
 }
 
 /* The job, with this host's own settings over it. */
@@ -174,7 +181,7 @@ static enum gw_status set_up(struct gw_worker *worker)
     if (status == GW_OK)
         status = open_data(worker);
     if (status == GW_OK)
-        status = open_device(worker);
+        status = find_device(worker);
     if (status == GW_OK)
         status = open_model(worker);
     if (status != GW_OK) {
@@ -219,18 +226,17 @@ static enum gw_status train(struct gw_worker *worker)
 static void tear_down(struct gw_worker *worker)
 {
     gw_local_close(worker);
+    gw_mirror_close(worker->mirror);
     gw_model_destroy(worker->model);
+    gw_feed_close(&worker->feed);
     close_arena(worker, &worker->weights_arena);
     close_arena(worker, &worker->gradients_arena);
-    if (worker->device) {
-        worker->backend->free(worker->device, worker->x);
+    if (worker->device)
         worker->backend->close(worker->device);
-    }
     if (worker->train != worker->options->train)
         gw_dataset_close(worker->train);
     if (worker->test != worker->options->test)
         gw_dataset_close(worker->test);
-    free(worker->labels);
     free(worker->weight);
     free(worker->gradient);
 }

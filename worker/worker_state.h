@@ -7,6 +7,8 @@
 #include "kernels/kernels.h"
 #include "worker/client.h"
 #include "worker/dataset.h"
+#include "worker/feed.h"
+#include "worker/mirror.h"
 #include "worker/model.h"
 #include "worker/pace.h"
 #include "worker/plan.h"
@@ -16,10 +18,10 @@ struct gw_local;
 struct gw_optimizer;
 struct gw_rounds;
 
-/* A float of each weight, in the order of the keys. */
+/* A float of each weight, in the order of the keys, in host memory. */
 struct gw_worker_arena {
     struct gw_memory memory;
-    int adopted; /* the memory is ours, and not the device's */
+    int shared; /* the memory is ours, and not of the device's alloc_host */
 };
 
 struct gw_worker {
@@ -41,9 +43,8 @@ struct gw_worker {
     struct gw_worker_arena weights_arena, gradients_arena;
     float *weights, *gradients; /* their first bytes */
     float **weight, **gradient; /* [keys] views of them */
-    float *x;                   /* a batch's input, on the device */
-    float *host_x;              /* the same, as the data set fills it */
-    int32_t *labels;
+    struct gw_mirror *mirror;   /* both, as the device has them */
+    struct gw_feed feed;        /* batches */
     size_t batch_max;
     int hollow; /* nothing is computed: arrays have no memory behind them */
 

@@ -214,12 +214,11 @@ static void timed_softmax_loss(struct gw_device *device,
                                const int32_t *labels,
                                float scale,
                                float *dlogits,
-                               double *loss_p,
-                               uint64_t *correct_p)
+                               struct gw_loss *loss)
 {
     double start = now_s();
     watch.ops->softmax_loss(device, n, classes, logits, labels, scale, dlogits,
-                            loss_p, correct_p);
+                            loss);
     note("softmax loss", 0, 2 * n * classes, start);
 }
 
@@ -299,10 +298,9 @@ static void train_once(struct bench *bench, size_t batch, int with_update)
         .scale = 1,
         .last = 1,
     };
-    struct gw_model_result result;
     watch.next = 0;
     gw_model_train(bench->model, &pass, (const float *const *)bench->weight,
-                   bench->gradient, NULL, &result);
+                   bench->gradient, NULL);
     struct gw_update update = {
         .scale = 1 / (float)batch, .lr = 0.01, .momentum = 0.9, .t = 1};
     const struct gw_optimizer *momentum = gw_optimizer_find("momentum");
@@ -351,7 +349,7 @@ static double gemm_rate(const struct gw_backend_ops *ops,
 static int bench_case(size_t which, int threads, size_t batch)
 {
     static struct gw_config config; /* large */
-    struct gw_backend_ops ops = timed(gw_backends[0]);
+    struct gw_backend_ops ops = timed(gw_backend_find("cpu", NULL));
     struct bench bench = {.ops = &ops};
     struct gw_device_options options = {.threads = threads};
     struct gw_error error;

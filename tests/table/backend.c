@@ -63,11 +63,18 @@ float *poisoned(size_t elems)
     return memory;
 }
 
+void finish(void)
+{
+    struct gw_error error;
+    if (ops->sync(device, &error) != GW_OK)
+        fail_msg("%s", error.text);
+}
+
 float *to_host(const float *memory, size_t elems)
 {
     float *host = malloc(elems * sizeof *host + 1);
-    ops->sync(device);
     ops->download(device, host, memory, elems * sizeof *host);
+    finish();
     return host;
 }
 
@@ -111,23 +118,24 @@ int run_on_backends(const char *group, const struct CMUnitTest *cases, size_t n)
     static struct CMUnitTest tests[BACKENDS_MAX * CASES_MAX];
     static char names[BACKENDS_MAX * CASES_MAX][64];
     size_t total = 0;
-    for (size_t b = 0; gw_backends[b]; b++) {
-        char why[256];
+    for (size_t b = 0; b < gw_backend_count(); b++) {
+        char why[GW_WHY_BYTES];
         if (b == BACKENDS_MAX || n > CASES_MAX)
             return 1;
-        if (gw_backends[b]->probe(why, sizeof why) != GW_OK) {
-            printf("# SKIP %s is not available: %s\n", gw_backends[b]->name,
-                   why);
+        const struct gw_backend_ops *backend =
+            gw_backend_get(b, why, sizeof why);
+        if (!backend) {
+            printf("# SKIP %s is not available: %s\n", gw_backend_name(b), why);
             continue;
         }
         for (size_t c = 0; c < n; c++, total++) {
-            snprintf(names[total], sizeof names[0], "%s %s",
-                     gw_backends[b]->name, cases[c].name);
+            snprintf(names[total], sizeof names[0], "%s %s", backend->name,
+                     cases[c].name);
             tests[total] = cases[c];
             tests[total].name = names[total];
             tests[total].setup_func = open_backend;
             tests[total].teardown_func = close_backend;
-            tests[total].initial_state = (void *)(uintptr_t)gw_backends[b];
+            tests[total].initial_state = (void *)(uintptr_t)backend;
         }
     }
     return _cmocka_run_group_tests(group, tests, total, NULL, NULL);

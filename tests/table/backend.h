@@ -31,6 +31,9 @@ int run_on_backends(const char *group,
 /* Host memory, filled with normal numbers that depend on `array`. */
 float *random_host(uint32_t array, size_t elems);
 
+/* Waits for the device; what failed on it fails the test. */
+void finish(void);
+
 /* Copies of host memory on the device, and back (waits for the device). */
 float *to_device(const float *host, size_t elems);
 float *to_host(const float *memory, size_t elems);

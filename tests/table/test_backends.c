@@ -38,6 +38,22 @@ static void relu(void **state)
     }
 }
 
+static struct gw_loss loss_of(size_t n,
+                              size_t classes,
+                              const float *logits,
+                              const int32_t *labels,
+                              float scale,
+                              float *dlogits)
+{
+    struct gw_loss *memory = ops->alloc(device, sizeof *memory), loss;
+    ops->softmax_loss(device, n, classes, logits, labels, scale, dlogits,
+                      memory);
+    ops->download(device, &loss, memory, sizeof loss);
+    finish();
+    ops->free(device, memory);
+    return loss;
+}
+
 /* A NaN in the activations must reach the loss: the finite guard relies on
    it. */
 static void nan_is_not_swallowed(void **state)
@@ -74,11 +90,8 @@ static void nan_is_not_swallowed(void **state)
 
         int32_t label = 0;
         int32_t *mlabel = ops->alloc(device, sizeof label);
-        double loss;
-        uint64_t correct;
         ops->upload(device, mlabel, &label, sizeof label);
-        ops->softmax_loss(device, 1, 4, mx, mlabel, 1, mx, &loss, &correct);
-        assert_true(isnan(loss));
+        assert_true(isnan(loss_of(1, 4, mx, mlabel, 1, mx).sum));
         y = to_host(mx, 4);
         for (size_t i = 0; i < 4; i++)
             assert_true(isnan(y[i]));
@@ -214,14 +227,12 @@ static void check_loss(const struct loss_case *c)
     float *mx = to_device(logits, elems), *mdx = poisoned(elems);
     int32_t *mlabels = ops->alloc(device, c->n * sizeof *labels);
     ops->upload(device, mlabels, labels, c->n * sizeof *labels);
-    double loss;
-    uint64_t correct;
     float *targets[] = {NULL, mdx, mx}; /* the last is in place */
     for (size_t i = 0; i < COUNT(targets); i++) {
-        ops->softmax_loss(device, c->n, c->classes, mx, mlabels, scale,
-                          targets[i], &loss, &correct);
-        assert_true(fabs(loss - expected) <= 1e-6 * fabs(expected) + 1e-9);
-        assert_int_equal(correct, hits);
+        const struct gw_loss loss =
+            loss_of(c->n, c->classes, mx, mlabels, scale, targets[i]);
+        assert_true(fabs(loss.sum - expected) <= 1e-6 * fabs(expected) + 1e-9);
+        assert_int_equal(loss.correct, hits);
         if (targets[i])
             assert_near(targets[i], gradient, 0, NULL, elems);
     }
@@ -248,11 +259,9 @@ static void ties_go_to_the_first(void **state)
     float *mx = to_device(logits, 4);
     int32_t *mlabel = ops->alloc(device, sizeof *mlabel);
     for (int32_t label = 0; label < 4; label++) {
-        double loss;
-        uint64_t correct;
         ops->upload(device, mlabel, &label, sizeof label);
-        ops->softmax_loss(device, 1, 4, mx, mlabel, 1, NULL, &loss, &correct);
-        assert_int_equal(correct, label == 1);
+        assert_int_equal(loss_of(1, 4, mx, mlabel, 1, NULL).correct,
+                         label == 1);
     }
     ops->free(device, mx), ops->free(device, mlabel);
 }
@@ -267,12 +276,13 @@ static void memory_is_aligned_and_zeroed(void **state)
         assert_non_null(memory);
         assert_int_equal((uintptr_t)memory % 64, 0);
         ops->download(device, host, memory, sizes[i]);
+        finish();
         for (size_t b = 0; b < sizes[i]; b++)
             assert_int_equal(host[b], 0);
         memset(host, 0x5a, sizes[i]);
         ops->upload(device, memory, host, sizes[i]);
-        ops->sync(device);
         ops->download(device, back, memory, sizes[i]);
+        finish();
         assert_memory_equal(host, back, sizes[i]);
         ops->free(device, memory);
         free(host), free(back);
@@ -312,9 +322,8 @@ static void is_found_by_name(void **state)
     assert_ptr_equal(gw_backend_find(ops->name, &error), ops);
     assert_non_null(gw_backend_find("auto", &error));
     assert_null(gw_backend_find("toaster", &error));
-    assert_int_equal(error.status, GW_ENOENT);
     assert_non_null(strstr(error.text, "\"toaster\""));
-    assert_non_null(strstr(error.text, "auto, cpu"));
+    assert_int_equal(error.status, GW_EUSAGE);
 }
 
 int main(void)

@@ -186,22 +186,21 @@ static enum gw_status train(struct gw_worker *worker)
 {
     const struct gw_model_hooks hooks = {worker, need, ready, computed};
     struct mlp_batch batch;
-    struct gw_model_result result;
     mlp_batch(worker->rank, worker->clock, &batch);
     worker->samples = (uint32_t)batch.n;
     if (batch.n == 0) {
         enum gw_status status = need(worker, 0, worker->keys);
         return status == GW_OK ? ready(worker, 0, worker->keys) : status;
     }
-    memcpy(worker->x, batch.x, sizeof batch.x);
-    const struct gw_model_pass pass = {.x = worker->x,
+    memcpy(worker->feed.x, batch.x, sizeof batch.x);
+    const struct gw_model_pass pass = {.x = worker->feed.x,
                                        .labels = batch.labels,
                                        .n = batch.n,
                                        .scale = 1,
                                        .last = 1};
     return gw_model_train(worker->model, &pass,
                           (const float *const *)worker->weight,
-                          worker->gradient, &hooks, &result);
+                          worker->gradient, &hooks);
 }
 
 void mlp_workers_step(struct mlp_workers *all, uint32_t rank)
@@ -272,8 +271,12 @@ open_worker(struct mlp_workers *all, uint32_t rank, const struct gw_key *keys)
         .gradients = cpu->alloc(all->device, map->arena_bytes),
         .weight = calloc(MLP_KEYS, sizeof(float *)),
         .gradient = calloc(MLP_KEYS, sizeof(float *)),
-        .x = cpu->alloc(all->device, sizeof(((struct mlp_batch *)0)->x)),
     };
+    const struct gw_dataset_shape row = {
+        .channels = 1, .height = 1, .width = MLP_IN};
+    assert_int_equal(gw_feed_open(&worker->feed, cpu, all->device, &row,
+                                  MLP_BATCH_MAX, &all->error),
+                     GW_OK);
     for (size_t key = 0; key < MLP_KEYS; key++) {
         size_t place = map->key_offset[key] / sizeof(float);
         worker->weight[key] = worker->weights + place;
@@ -287,7 +290,7 @@ static void close_worker(struct gw_worker *worker)
     gw_local_close(worker);
     worker->backend->free(worker->device, worker->weights);
     worker->backend->free(worker->device, worker->gradients);
-    worker->backend->free(worker->device, worker->x);
+    gw_feed_close(&worker->feed);
     free(worker->weight);
     free(worker->gradient);
 }

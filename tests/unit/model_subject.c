@@ -132,3 +132,11 @@ const float *const *subject_weights(const struct subject *s)
 {
     return (const float *const *)s->weight;
 }
+
+struct gw_model_result subject_result(const struct subject *s)
+{
+    struct gw_model_result result = {.loss = NAN};
+    struct gw_error error;
+    assert_int_equal(gw_model_result(s->model, &result, &error), GW_OK);
+    return result;
+}

@@ -52,4 +52,7 @@ struct gw_model_pass subject_pass(const struct subject *s, size_t at, size_t n);
 
 const float *const *subject_weights(const struct subject *s);
 
+/* Of the last pass. */
+struct gw_model_result subject_result(const struct subject *s);
+
 #endif

@@ -174,16 +174,17 @@ static void not_in_this_version(void **state)
         const char *text, *line;
     } later[] = {
         {offsetof(struct gw_config, train.precision), "bf16",
-         "train.precision: \"bf16\" is not in this version, it has fp32"},
+         "train.precision: \"bf16\" is not in this version, it has fp32 or "
+         "tf32"},
         {offsetof(struct gw_config, train.split), "fast",
          "train.split: \"fast\" is not in this version, it has even or "
          "speed"},
         {offsetof(struct gw_config, cluster.transport), "nvlink",
          "cluster.transport: \"nvlink\" is not in this version, it has auto, "
          "shm, rdma, tcp or sim"},
-        {offsetof(struct gw_config, worker.device), "cuda:0",
-         "worker.device: \"cuda:0\" is not in this version, it has auto or "
-         "cpu"},
+        {offsetof(struct gw_config, worker.device), "cuda:x",
+         "worker.device: \"cuda:x\" is no device: it is auto, cpu, cuda or "
+         "cuda:I (the I-th GPU of this machine, from 0)"},
         {offsetof(struct gw_config, train.loss_scale), "0",
          "train.loss_scale: 0 is out of range 1e-30..1e+30"},
     };

@@ -175,7 +175,6 @@ static void gradients_are_differences(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(model_cases); c++) {
         struct subject s;
-        struct gw_model_result result;
         double *w[KEYS_MAX], loss = 0;
         subject_open(&s, &model_cases[c]);
         copy_weights(&s, w);
@@ -183,9 +182,9 @@ static void gradients_are_differences(void **state)
             struct gw_model_pass pass =
                 subject_pass(&s, at, BATCH - at < 3 ? BATCH - at : 3);
             assert_int_equal(gw_model_train(s.model, &pass, subject_weights(&s),
-                                            s.gradient, NULL, &result),
+                                            s.gradient, NULL),
                              GW_OK);
-            loss += result.loss;
+            loss += subject_result(&s).loss;
         }
         assert_true(fabs(loss / slow_losses(&s, w, 1) - 1) < 1e-6);
         for (size_t k = 0; k < s.n_keys; k++)
@@ -193,9 +192,9 @@ static void gradients_are_differences(void **state)
 
         struct gw_model_pass pass = subject_pass(&s, 0, BATCH);
         assert_int_equal(
-            gw_model_score(s.model, &pass, subject_weights(&s), NULL, &result),
-            GW_OK);
-        assert_true(fabs(result.loss / slow_losses(&s, w, 0) - 1) < 1e-6);
+            gw_model_score(s.model, &pass, subject_weights(&s), NULL), GW_OK);
+        assert_true(fabs(subject_result(&s).loss / slow_losses(&s, w, 0) - 1) <
+                    1e-6);
         for (size_t k = 0; k < s.n_keys; k++)
             free(w[k]);
         subject_close(&s);

@@ -191,9 +191,10 @@ static double worker_step(uint64_t step, size_t rank)
             .last = at + MICRO_BATCH == end,
         };
         struct gw_model_result result;
+        struct gw_error error;
         assert_int_equal(
-            gw_model_train(job.model, &pass, weights, gradients, NULL, &result),
-            GW_OK);
+            gw_model_train(job.model, &pass, weights, gradients, NULL), GW_OK);
+        assert_int_equal(gw_model_result(job.model, &result, &error), GW_OK);
         loss += result.loss;
     }
     return loss;

@@ -1,0 +1,91 @@
+#include "config.h"
+
+#include "kernels/driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Of cuda.h: what a call returns, as far as it is told apart here. */
+#define NO_DEVICE 100
+
+/* The calls that are needed of it. */
+struct calls {
+    int (*init)(unsigned flags);
+    int (*version)(int *version);
+    int (*count)(int *count);
+    int (*name)(int result, const char **text);
+    int (*words)(int result, const char **text);
+};
+
+static int find(void *library, const char *symbol, void *call)
+{
+    void *at = dlsym(library, symbol);
+    *(void **)call = at;
+    return at != NULL;
+}
+
+static int find_calls(void *library, struct calls *calls)
+{
+    return find(library, "cuInit", &calls->init) &&
+           find(library, "cuDriverGetVersion", &calls->version) &&
+           find(library, "cuDeviceGetCount", &calls->count) &&
+           find(library, "cuGetErrorName", &calls->name) &&
+           find(library, "cuGetErrorString", &calls->words);
+}
+
+static enum gw_status
+fails(const struct calls *calls, int result, char *why, size_t why_bytes)
+{
+    const char *name = NULL, *words = NULL;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (result == NO_DEVICE && visible) {
+        snprintf(why, why_bytes,
+                 "CUDA_VISIBLE_DEVICES = \"%s\" leaves no GPU of this machine: "
+                 "correct or unset it (nvidia-smi -L lists what is there)",
+                 visible);
+        return GW_EUNSUPPORTED;
+    }
+    if (result == NO_DEVICE) {
+        snprintf(why, why_bytes,
+                 "the NVIDIA driver is here, but no GPU; in a container, start "
+                 "it with its GPUs");
+        return GW_EUNSUPPORTED;
+    }
+    calls->name(result, &name);
+    calls->words(result, &words);
+    snprintf(why, why_bytes,
+             "the NVIDIA driver does not start: %s (%s, %d); see what "
+             "nvidia-smi says",
+             words ? words : "an unknown error", name ? name : "?", result);
+    return GW_EUNSUPPORTED;
+}
+
+enum gw_status
+gw_driver_probe(struct gw_driver *driver_p, char *why, size_t why_bytes)
+{
+    struct calls calls;
+    int version = 0, devices = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        snprintf(why, why_bytes, "no NVIDIA driver is here (no libcuda.so.1)");
+        return GW_EUNSUPPORTED;
+    }
+    if (!find_calls(library, &calls)) {
+        snprintf(why, why_bytes, "libcuda.so.1 is no driver of CUDA");
+        dlclose(library);
+        return GW_EUNSUPPORTED;
+    }
+    int result = calls.init(0);
+    if (result == 0)
+        result = calls.version(&version);
+    if (result == 0)
+        result = calls.count(&devices);
+    if (result == 0 && devices <= 0)
+        result = NO_DEVICE;
+    if (result != 0)
+        return fails(&calls, result, why, why_bytes);
+    *driver_p = (struct gw_driver){.version = (unsigned)version,
+                                   .devices = (unsigned)devices};
+    return GW_OK;
+}

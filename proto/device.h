@@ -1,0 +1,27 @@
+/* How a device is called: "auto", "cpu", "cuda", "cuda:1". Pure, any thread. */
+#ifndef GW_PROTO_DEVICE_H
+#define GW_PROTO_DEVICE_H
+
+#include "proto/status.h"
+
+enum gw_device_kind {
+    GW_DEVICE_AUTO, /* the fastest that works here */
+    GW_DEVICE_CPU,
+    GW_DEVICE_CUDA
+};
+
+struct gw_device_name {
+    enum gw_device_kind kind;
+    int numbered; /* one of several was named: */
+    unsigned number;
+};
+
+/* "auto", "cpu" or "cuda". */
+const char *gw_device_kind_name(enum gw_device_kind kind);
+
+/* GW_EUSAGE with what may stand there. */
+enum gw_status gw_device_parse(const char *text,
+                               struct gw_device_name *name_p,
+                               struct gw_error *error);
+
+#endif

@@ -1,0 +1,163 @@
+#include "config.h"
+
+#include "worker/mirror.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Keys whose gradients are on their way. */
+struct run {
+    size_t first, n;
+    uint64_t point; /* of the device's queue, at which they have come */
+};
+
+struct gw_mirror {
+    struct gw_mirror_of of;
+    void *memory;     /* of the device; NULL: it computes in the host's */
+    float **weight;   /* [keys] views of it */
+    float **gradient; /* [keys] */
+    uint8_t *shown;   /* [keys] since the begin */
+    struct run *run;  /* [keys]: of this step, [handed, fetched) are due */
+    size_t handed, fetched;
+};
+
+static size_t key_bytes(const struct gw_mirror *mirror, size_t key)
+{
+    return gw_key_elems(&mirror->of.key[key]) * sizeof(float);
+}
+
+/* Each key begins at a cache line. */
+static size_t key_room(const struct gw_mirror *mirror, size_t key)
+{
+    return (key_bytes(mirror, key) + 63) / 64 * 64;
+}
+
+/* Weights, and behind them gradients. */
+static enum gw_status open_memory(struct gw_mirror *mirror,
+                                  struct gw_error *error)
+{
+    const struct gw_backend_ops *ops = mirror->of.ops;
+    size_t keys = mirror->of.keys, room = 0, at = 0;
+    size_t arrays = mirror->of.gradient ? 2 : 1;
+    uint64_t total, left;
+    for (size_t key = 0; key < keys; key++)
+        room += key_room(mirror, key);
+    mirror->memory = ops->alloc(mirror->of.device, arrays * room);
+    if (!mirror->memory) {
+        ops->memory(mirror->of.device, &total, &left);
+        return gw_fail(error, GW_ENOMEM,
+                       "no memory on the device for weights and gradients: %zu "
+                       "MiB are needed, %zu of %zu MiB are free",
+                       arrays * room >> 20, (size_t)(left >> 20),
+                       (size_t)(total >> 20));
+    }
+    for (size_t key = 0; key < keys; key++) {
+        char *place = (char *)mirror->memory + at;
+        mirror->weight[key] = (float *)(void *)place;
+        if (arrays > 1)
+            mirror->gradient[key] = (float *)(void *)(place + room);
+        at += key_room(mirror, key);
+    }
+    return GW_OK;
+}
+
+enum gw_status gw_mirror_open(const struct gw_mirror_of *of,
+                              struct gw_mirror **mirror_p,
+                              struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    struct gw_mirror *mirror = calloc(1, sizeof *mirror);
+    if (!mirror)
+        return gw_fail(error, GW_ENOMEM, "no memory for %zu keys", of->keys);
+    mirror->of = *of;
+    mirror->weight = calloc(of->keys, sizeof *mirror->weight);
+    mirror->gradient = calloc(of->keys, sizeof *mirror->gradient);
+    mirror->shown = calloc(of->keys, sizeof *mirror->shown);
+    mirror->run = calloc(of->keys, sizeof *mirror->run);
+    if (!mirror->weight || !mirror->gradient || !mirror->shown || !mirror->run)
+        status = gw_fail(error, GW_ENOMEM, "no memory for %zu keys", of->keys);
+    else if (!of->ops->adopt(of->device, of->weight[0], key_bytes(mirror, 0)))
+        status = open_memory(mirror, error);
+    if (status != GW_OK) {
+        gw_mirror_close(mirror);
+        return status;
+    }
+    *mirror_p = mirror;
+    return GW_OK;
+}
+
+void gw_mirror_close(struct gw_mirror *mirror)
+{
+    if (!mirror)
+        return;
+    if (mirror->memory)
+        mirror->of.ops->free(mirror->of.device, mirror->memory);
+    free(mirror->weight);
+    free(mirror->gradient);
+    free(mirror->shown);
+    free(mirror->run);
+    free(mirror);
+}
+
+const float *const *gw_mirror_weights(const struct gw_mirror *mirror)
+{
+    return (const float *const *)(mirror->memory ? mirror->weight
+                                                 : mirror->of.weight);
+}
+
+float *const *gw_mirror_gradients(const struct gw_mirror *mirror)
+{
+    return mirror->memory ? mirror->gradient : mirror->of.gradient;
+}
+
+enum gw_status gw_mirror_begin(struct gw_mirror *mirror, struct gw_error *error)
+{
+    memset(mirror->shown, 0, mirror->of.keys);
+    mirror->handed = mirror->fetched = 0;
+    return mirror->of.ops->sync(mirror->of.device, error);
+}
+
+void gw_mirror_show(struct gw_mirror *mirror, size_t first, size_t n)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    for (size_t key = first; key < first + n && mirror->memory; key++) {
+        if (mirror->shown[key])
+            continue;
+        of->ops->upload(of->device, mirror->weight[key], of->weight[key],
+                        key_bytes(mirror, key));
+        mirror->shown[key] = 1;
+    }
+}
+
+void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    struct run run = {.first = first, .n = n};
+    for (size_t key = first; key < first + n && mirror->memory; key++)
+        run.point =
+            of->ops->fetch(of->device, of->gradient[key], mirror->gradient[key],
+                           key_bytes(mirror, key));
+    mirror->run[mirror->fetched++] = run;
+}
+
+enum gw_status gw_mirror_next(struct gw_mirror *mirror,
+                              int wait,
+                              size_t *first_p,
+                              size_t *n_p,
+                              struct gw_error *error)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    if (mirror->handed == mirror->fetched)
+        return GW_EAGAIN;
+    const struct run *run = &mirror->run[mirror->handed];
+    if (mirror->memory) {
+        enum gw_status status =
+            of->ops->reach(of->device, run->point, wait, error);
+        if (status != GW_OK)
+            return status;
+    }
+    mirror->handed++;
+    *first_p = run->first;
+    *n_p = run->n;
+    return GW_OK;
+}

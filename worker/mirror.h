@@ -1,0 +1,67 @@
+/*
+ * Weights and gradients as a device has them, beside the arenas in host memory
+ * that the network writes and reads. Where the device computes in host memory
+ * there is nothing to copy, and a mirror gives back what it is given.
+ *
+ * Weights go to the device layer by layer, while it computes the layers before;
+ * gradients leave it layer by layer, while it computes those below. Used by one
+ * thread at a time.
+ */
+#ifndef GW_WORKER_MIRROR_H
+#define GW_WORKER_MIRROR_H
+
+#include "kernels/kernels.h"
+#include "proto/map.h"
+
+struct gw_mirror;
+
+/* What is mirrored. Views belong to the caller, and may be set to other places
+   between two steps; copies are fast where they are of alloc_host or pinned
+   memory. Aligned to 64 bytes. */
+struct gw_mirror_of {
+    const struct gw_backend_ops *ops;
+    struct gw_device *device;
+    const struct gw_key *key; /* [keys] */
+    size_t keys;
+    float *const *weight;   /* [keys] of host memory */
+    float *const *gradient; /* likewise; NULL: none are made */
+};
+
+/* The device must outlive it, and what `of` points to. GW_ENOMEM with what is
+   needed and what the device has. */
+enum gw_status gw_mirror_open(const struct gw_mirror_of *of,
+                              struct gw_mirror **mirror_p,
+                              struct gw_error *error);
+void gw_mirror_close(struct gw_mirror *mirror);
+
+/* Where the device finds weight i and makes gradient i. Valid until a view is
+   set to another place. */
+const float *const *gw_mirror_weights(const struct gw_mirror *mirror);
+float *const *gw_mirror_gradients(const struct gw_mirror *mirror);
+
+/* The host's weights will be others from here on; gradients that have not been
+   handed over never will be. Waits for the device to do what it was still told
+   to do. GW_EIO: it has failed, with a line. */
+enum gw_status gw_mirror_begin(struct gw_mirror *mirror,
+                               struct gw_error *error);
+
+/* Weights of keys [first, first + n) are true in host memory: queued for the
+   device, once after gw_mirror_begin. */
+void gw_mirror_show(struct gw_mirror *mirror, size_t first, size_t n);
+
+/* What the device has queued makes the gradients of these keys: they follow it
+   to the host. */
+void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n);
+
+/*
+ * The next run of keys that was fetched, in that order, whose gradients are in
+ * host memory now: GW_OK. GW_EAGAIN: none is, though some may be on their way;
+ * with `wait`, none is on its way. GW_EIO: the device has failed, with a line.
+ */
+enum gw_status gw_mirror_next(struct gw_mirror *mirror,
+                              int wait,
+                              size_t *first_p,
+                              size_t *n_p,
+                              struct gw_error *error);
+
+#endif
