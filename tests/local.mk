@@ -218,6 +218,7 @@ endif
 
 # what tests of one kind share
 GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
+	%D%/table/emulated.c %D%/table/emulated.h \
 	%D%/table/reference.c %D%/table/reference.h
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_VICTIM = %D%/table/victim.c %D%/table/victim.h $(GW_WORLD)
