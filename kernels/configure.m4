@@ -104,4 +104,5 @@ AC_DEFINE_UNQUOTED([GW_CUDA_LEAST], [${with_cuda_arch%% *}],
 AS_IF([test "x$gw_cuda" = xyes],
   [gw_cuda_version=$($NVCC --version | sed -n 's/^.*release \(@<:@0-9.@:>@*\).*$/\1/p')
    GW_REPORT([devices], [cpu, cuda (CUDA $gw_cuda_version, $gw_cuda_archs)])],
-  [GW_REPORT([devices], [cpu, no cuda ($gw_cuda_why)])])
+  [AS_IF([test "x$with_cuda" = xauto], [AC_MSG_WARN([no cuda ($gw_cuda_why)])])
+   GW_REPORT([devices], [cpu, no cuda ($gw_cuda_why)])])
