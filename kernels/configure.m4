@@ -51,7 +51,7 @@ AS_IF([test "x$gw_cuda" = xyes], [
   AS_CASE([$gw_cuda_lib], [""|/usr/lib*], [],
     [CUDA_LDFLAGS="-L$gw_cuda_lib -Wl,-rpath,$gw_cuda_lib"])
   CUDA_LIBS="-lcublasLt -lcudart_static -ldl -lrt -lpthread"
-  GW_NVCCFLAGS="-std=c++17 -O3"
+  GW_NVCCFLAGS="-std=c++17 -O3 -lineinfo"
   gw_cuda_archs=""
   for gw_arch in $with_cuda_arch; do
     GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_arch,code=sm_$gw_arch"

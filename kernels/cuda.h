@@ -99,8 +99,8 @@ void gw_cuda_row_sums(struct gw_device *device,
                       const float *x,
                       float *sums);
 
-/* Some samples of a convolution; `columns` is ld, the places of all samples and
-   a few more, which are zero. */
+/* Some samples of a convolution; `columns` are the places of all of them and a
+   few more, where unfold and gather write zeros. */
 struct gw_cuda_group {
     uint32_t samples, columns;
     uint32_t in, h, w, out, oh, ow, kh, kw, stride, pad;
