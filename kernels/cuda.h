@@ -1,7 +1,7 @@
 /*
  * Private to kernels/: the cuda backend, one file per group of operations. What
  * each does is said in kernels.h. Read by C and by C++, and includes nothing of
- * CUDA's, so it can be read where there is none: errors are cudaError_t as int.
+ * CUDA's, so it can be read where there is none: an error is a cudaError_t.
  *
  * Streams:  uploads --(uploaded)--> compute --(computed)--> fetches --> points
  *
@@ -39,7 +39,7 @@ struct gw_device {
 /* Every operation begins with it. 0: the device has failed. */
 int gw_cuda_enter(struct gw_device *device);
 /* Keeps the first error, if it is one. `what` is the operation. */
-void gw_cuda_note(struct gw_device *device, const char *what, int error);
+void gw_cuda_note(struct gw_device *device, const char *what, unsigned error);
 void gw_cuda_note_text(struct gw_device *device,
                        const char *what,
                        const char *text);

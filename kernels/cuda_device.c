@@ -101,7 +101,7 @@ void gw_cuda_note_text(struct gw_device *device,
             what, text);
 }
 
-void gw_cuda_note(struct gw_device *device, const char *what, int error)
+void gw_cuda_note(struct gw_device *device, const char *what, unsigned error)
 {
     if (error != cudaSuccess)
         gw_cuda_note_text(device, what, cudaGetErrorString((cudaError_t)error));
