@@ -32,17 +32,21 @@ struct gw_device {
     struct cublasLtContext *blas;
     struct gw_cuda_plan *plans; /* of products, a list */
     float *workspace;
+    const char *latest; /* operation that was queued */
     int failed; /* then `error` says how, and nothing is queued any more */
     struct gw_error error;
 };
 
 /* Every operation begins with it. 0: the device has failed. */
 int gw_cuda_enter(struct gw_device *device);
-/* Keeps the first error, if it is one. `what` is the operation. */
+/* Keeps the first error, if it is one. `what` is the operation that was to be
+   queued, a constant; what it waits for may have failed and not it. */
 void gw_cuda_note(struct gw_device *device, const char *what, unsigned error);
-void gw_cuda_note_text(struct gw_device *device,
-                       const char *what,
-                       const char *text);
+/* "GPU 0 failed in WHATBEFORE: TEXT", if it is the first. */
+void gw_cuda_fail(struct gw_device *device,
+                  const char *what,
+                  const char *before,
+                  const char *text);
 
 /* ---- products ---- */
 
