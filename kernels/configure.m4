@@ -51,7 +51,7 @@ AS_IF([test "x$gw_cuda" = xyes], [
   AS_CASE([$gw_cuda_lib], [""|/usr/lib*], [],
     [CUDA_LDFLAGS="-L$gw_cuda_lib -Wl,-rpath,$gw_cuda_lib"])
   CUDA_LIBS="-lcublasLt -lcudart_static -ldl -lrt -lpthread"
-  GW_NVCCFLAGS="-std=c++17 -O3"
+  GW_NVCCFLAGS="-std=c++17 -O3 -lineinfo"
   gw_cuda_archs=""
   for gw_arch in $with_cuda_arch; do
     GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_arch,code=sm_$gw_arch"
@@ -104,4 +104,5 @@ AC_DEFINE_UNQUOTED([GW_CUDA_LEAST], [${with_cuda_arch%% *}],
 AS_IF([test "x$gw_cuda" = xyes],
   [gw_cuda_version=$($NVCC --version | sed -n 's/^.*release \(@<:@0-9.@:>@*\).*$/\1/p')
    GW_REPORT([devices], [cpu, cuda (CUDA $gw_cuda_version, $gw_cuda_archs)])],
-  [GW_REPORT([devices], [cpu, no cuda ($gw_cuda_why)])])
+  [AS_IF([test "x$with_cuda" = xauto], [AC_MSG_WARN([no cuda ($gw_cuda_why)])])
+   GW_REPORT([devices], [cpu, no cuda ($gw_cuda_why)])])

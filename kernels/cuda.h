@@ -1,7 +1,7 @@
 /*
  * Private to kernels/: the cuda backend, one file per group of operations. What
  * each does is said in kernels.h. Read by C and by C++, and includes nothing of
- * CUDA's, so it can be read where there is none: errors are cudaError_t as int.
+ * CUDA's, so it can be read where there is none: an error is a cudaError_t.
  *
  * Streams:  uploads --(uploaded)--> compute --(computed)--> fetches --> points
  *
@@ -32,17 +32,21 @@ struct gw_device {
     struct cublasLtContext *blas;
     struct gw_cuda_plan *plans; /* of products, a list */
     float *workspace;
+    const char *latest; /* operation that was queued */
     int failed; /* then `error` says how, and nothing is queued any more */
     struct gw_error error;
 };
 
 /* Every operation begins with it. 0: the device has failed. */
 int gw_cuda_enter(struct gw_device *device);
-/* Keeps the first error, if it is one. `what` is the operation. */
-void gw_cuda_note(struct gw_device *device, const char *what, int error);
-void gw_cuda_note_text(struct gw_device *device,
-                       const char *what,
-                       const char *text);
+/* Keeps the first error, if it is one. `what` is the operation that was to be
+   queued, a constant; what it waits for may have failed and not it. */
+void gw_cuda_note(struct gw_device *device, const char *what, unsigned error);
+/* "GPU 0 failed in WHATBEFORE: TEXT", if it is the first. */
+void gw_cuda_fail(struct gw_device *device,
+                  const char *what,
+                  const char *before,
+                  const char *text);
 
 /* ---- products ---- */
 
@@ -99,8 +103,8 @@ void gw_cuda_row_sums(struct gw_device *device,
                       const float *x,
                       float *sums);
 
-/* Some samples of a convolution; `columns` is ld, the places of all samples and
-   a few more, which are zero. */
+/* Some samples of a convolution; `columns` are the places of all of them and a
+   few more, where unfold and gather write zeros. */
 struct gw_cuda_group {
     uint32_t samples, columns;
     uint32_t in, h, w, out, oh, ow, kh, kw, stride, pad;

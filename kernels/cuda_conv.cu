@@ -176,9 +176,9 @@ void gw_cuda_gather(struct gw_device *device,
 {
     size_t places = (size_t)group->oh * group->ow;
     if (gw_cuda_enter(device))
-        gw_cuda_note(
-            device, what,
-            gw_cuda_launch(device->compute, grid_of(group->columns, group->out),
-                           GW_CUDA_BLOCK, gather, *group,
-                           gw_divisor_of(places), dy, outputs));
+        gw_cuda_note(device, what,
+                     gw_cuda_launch(device->compute,
+                                    grid_of(group->columns, group->out),
+                                    GW_CUDA_BLOCK, gather, *group,
+                                    gw_divisor_of(places), dy, outputs));
 }

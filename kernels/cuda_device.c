@@ -85,26 +85,33 @@ static enum gw_status check_threads(int threads, struct gw_error *error)
 int gw_cuda_enter(struct gw_device *device)
 {
     /* threads may take turns, and each has a current device of its own */
-    if (!device->failed)
-        gw_cuda_note(device, "cudaSetDevice", cudaSetDevice(device->ordinal));
+    cudaError_t result =
+        device->failed ? cudaSuccess : cudaSetDevice(device->ordinal);
+    if (result != cudaSuccess)
+        gw_cuda_note(device, device->latest, result);
     return !device->failed;
 }
 
-void gw_cuda_note_text(struct gw_device *device,
-                       const char *what,
-                       const char *text)
+void gw_cuda_fail(struct gw_device *device,
+                  const char *what,
+                  const char *before,
+                  const char *text)
 {
     if (device->failed)
         return;
     device->failed = 1;
-    gw_fail(&device->error, GW_EIO, "GPU %d failed in %s: %s", device->ordinal,
-            what, text);
+    gw_fail(&device->error, GW_EIO, "GPU %d failed in %s%s: %s",
+            device->ordinal, what, before, text);
 }
 
-void gw_cuda_note(struct gw_device *device, const char *what, int error)
+void gw_cuda_note(struct gw_device *device, const char *what, unsigned error)
 {
-    if (error != cudaSuccess)
-        gw_cuda_note_text(device, what, cudaGetErrorString((cudaError_t)error));
+    if (error == cudaSuccess)
+        device->latest = what;
+    else
+        gw_cuda_fail(device, what,
+                     " or before it (CUDA_LAUNCH_BLOCKING=1 tells where)",
+                     cudaGetErrorString((cudaError_t)error));
 }
 
 /* ---- open and close ---- */
@@ -163,6 +170,7 @@ enum gw_status gw_cuda_open(const struct gw_device_options *options,
         return gw_fail(error, GW_ENOMEM, "no memory for a cuda device");
     device->ordinal = (int)options->ordinal;
     device->precision = options->precision;
+    device->latest = "open";
     status = set_up(device, error);
     if (status != GW_OK) {
         gw_cuda_close(device);

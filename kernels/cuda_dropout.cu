@@ -36,7 +36,7 @@ draw4(uint64_t seed, uint32_t a, uint64_t b)
     return draw;
 }
 
-/* Of one call; rows are `quads` draws long, elements four times that or less. */
+/* Of one call; a row is `quads` draws long. */
 struct job {
     uint64_t seed, first_sample;
     uint32_t a;
@@ -96,11 +96,10 @@ void gw_cuda_dropout(struct gw_device *device,
     while (n && gw_cuda_enter(device)) {
         size_t rows = n < most ? n : most; /* what 32 bits count */
         uint32_t draws = (uint32_t)(rows * quads);
-        gw_cuda_note(device, "dropout",
-                     gw_cuda_launch(device->compute, gw_blocks(draws),
-                                    GW_CUDA_BLOCK,
-                                    fours ? drop<true> : drop<false>, draws,
-                                    job, x, y));
+        gw_cuda_note(
+            device, "dropout",
+            gw_cuda_launch(device->compute, gw_blocks(draws), GW_CUDA_BLOCK,
+                           fours ? drop<true> : drop<false>, draws, job, x, y));
         x += rows * elems;
         y += rows * elems;
         job.first_sample += rows;

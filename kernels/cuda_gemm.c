@@ -281,7 +281,9 @@ void gw_cuda_multiply(struct gw_device *device,
     if (plan)
         status = plan->works ? run(device, plan, p, bias) : plan->why;
     if (status != CUBLAS_STATUS_SUCCESS)
-        gw_cuda_note_text(device, what, cublasLtGetStatusString(status));
-    else if (p->bias && !bias)
+        gw_cuda_fail(device, what, "", cublasLtGetStatusString(status));
+    else
+        device->latest = what;
+    if (p->bias && !bias)
         gw_cuda_add_bias(device, what, p->m, p->n, p->bias, 0, p->c);
 }

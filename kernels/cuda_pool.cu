@@ -32,8 +32,8 @@ static __global__ void forward(uint32_t elems,
         return;
     uint32_t plane = gw_divide(i, p.image), at = i - plane * p.image.by;
     uint32_t oy = gw_divide(at, p.row), ox = at - oy * p.row.by;
-    const float *window = x + plane * (size_t)image +
-                          (size_t)oy * p.stride * p.w + ox * p.stride;
+    const float *window =
+        x + plane * (size_t)image + (size_t)oy * p.stride * p.w + ox * p.stride;
     float best = window[0];
     uint32_t where = 0, place = 0;
     for (uint32_t ky = 0; ky < p.size; ky++, window += p.w)
@@ -121,12 +121,11 @@ void gw_cuda_pool_backward(struct gw_device *device,
     pool.row = gw_divisor_of(shape->w);
     while (planes && gw_cuda_enter(device)) {
         size_t n = planes < most ? planes : most;
-        gw_cuda_note(device, "pool_backward",
-                     gw_cuda_launch(device->compute, gw_blocks(n * image),
-                                    GW_CUDA_BLOCK, backward,
-                                    (uint32_t)(n * image), pool,
-                                    gw_divisor_of(shape->stride), dy, argmax,
-                                    dx));
+        gw_cuda_note(
+            device, "pool_backward",
+            gw_cuda_launch(device->compute, gw_blocks(n * image), GW_CUDA_BLOCK,
+                           backward, (uint32_t)(n * image), pool,
+                           gw_divisor_of(shape->stride), dy, argmax, dx));
         dy += n * out;
         argmax += n * out;
         dx += n * image;

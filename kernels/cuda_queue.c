@@ -69,7 +69,7 @@ enum gw_status gw_cuda_reach(struct gw_device *device,
         wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
     if (result == cudaErrorNotReady)
         return GW_EAGAIN;
-    gw_cuda_note(device, "what was queued", result);
+    gw_cuda_note(device, device->latest, result);
     if (device->failed)
         return failure_of(device, error);
     device->reached = latest;
@@ -89,10 +89,10 @@ enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error)
 {
     uint64_t last = device->last;
     if (gw_cuda_enter(device)) /* which waits for the uploads */
-        gw_cuda_note(device, "what was queued",
+        gw_cuda_note(device, device->latest,
                      cudaStreamSynchronize(device->compute));
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, "what was queued",
+        gw_cuda_note(device, device->latest,
                      cudaStreamSynchronize(device->fetches));
     if (device->failed)
         return failure_of(device, error);

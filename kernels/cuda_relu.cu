@@ -35,8 +35,8 @@ forward(size_t elems, size_t fours, const float *x, float *y)
         y[i] = rectified(x[i]);
 }
 
-static __global__ void backward(
-    size_t elems, size_t fours, const float *y, const float *dy, float *dx)
+static __global__ void
+backward(size_t elems, size_t fours, const float *y, const float *dy, float *dx)
 {
     size_t first = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     size_t step = (size_t)gridDim.x * blockDim.x;
@@ -64,7 +64,7 @@ void gw_cuda_relu_forward(struct gw_device *device,
                           float *y)
 {
     size_t fours = gw_fits_four(x) && gw_fits_four(y) ? elems / 4 : 0;
-    if (gw_cuda_enter(device) && elems)
+    if (gw_cuda_enter(device))
         gw_cuda_note(device, "relu_forward",
                      gw_cuda_launch(device->compute, blocks_of(elems),
                                     GW_CUDA_BLOCK, forward, elems, fours, x,
@@ -79,7 +79,7 @@ void gw_cuda_relu_backward(struct gw_device *device,
 {
     int fit = gw_fits_four(y) && gw_fits_four(dy) && gw_fits_four(dx);
     size_t fours = fit ? elems / 4 : 0;
-    if (gw_cuda_enter(device) && elems)
+    if (gw_cuda_enter(device))
         gw_cuda_note(device, "relu_backward",
                      gw_cuda_launch(device->compute, blocks_of(elems),
                                     GW_CUDA_BLOCK, backward, elems, fours, y,

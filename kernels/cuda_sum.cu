@@ -81,11 +81,8 @@ void gw_cuda_column_sums(struct gw_device *device,
 }
 
 /* A block per row and slice. */
-static __global__ void row_sums(unsigned rows,
-                                size_t columns,
-                                size_t slice,
-                                const float *x,
-                                float *sums)
+static __global__ void row_sums(
+    unsigned rows, size_t columns, size_t slice, const float *x, float *sums)
 {
     __shared__ float part[GW_CUDA_WARPS];
     unsigned row = blockIdx.x % rows;

@@ -75,7 +75,7 @@ cudamodule_PROGRAMS = %D%/gradweir-cuda.so
 SUFFIXES = .cu
 .cu.o:
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC) $(DEFS) $(DEFAULT_INCLUDES) \
-	  $(GW_NVCCFLAGS) $(NVCCFLAGS) -MD -MT $@ -MF $@.d -c -o $@ $<
+	  $(GW_NVCCFLAGS) $(NVCCFLAGS) -MD -MP -MT $@ -MF $@.d -c -o $@ $<
 -include %D%/cuda_conv.o.d
 -include %D%/cuda_dropout.o.d
 -include %D%/cuda_loss.o.d
