@@ -111,7 +111,7 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
     if (status == GW_OK)
         status = gw_worker_map(what, &trial->map, &flop, error);
     if (status == GW_OK)
-        status = gw_device_open(config, &choice, &trial->device, error);
+        status = gw_device_open(config, 0, &choice, &trial->device, error);
     if (status == GW_OK)
         status = gw_model_create(
             config, shape, gw_plan_batch_max(&trial->plan, what->test != NULL),
