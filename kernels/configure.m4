@@ -20,4 +20,89 @@ AC_DEFINE_UNQUOTED([GW_BLAS_NAME], ["$with_blas $gw_blas_version"], [The CBLAS, 
 AS_IF([test "x$gw_openblas" = xyes],
   [GW_REPORT([blas], [$with_blas $gw_blas_version])],
   [GW_REPORT([blas], [$with_blas $gw_blas_version (cannot set its threads: use its own variables)])])
-GW_REPORT([devices], [cpu])
+
+dnl The backend of GPUs is a module that the program loads where a driver is: the
+dnl program itself is linked with nothing of CUDA.
+AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
+  [the module for NVIDIA GPUs, with CUDA in DIR (default: auto, nvcc in PATH or in /usr/local/cuda)])],
+  [], [with_cuda=auto])
+AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=LIST],
+  [compute capabilities to compile for, the least first; the last one also for what comes after it (default: "80 90")])],
+  [], [with_cuda_arch="80 90"])
+AC_ARG_VAR([NVCC], [CUDA's compiler])
+AC_ARG_VAR([NVCCFLAGS], [flags of it, after our own])
+gw_cuda=no gw_cuda_why="not asked for"
+AS_CASE([$with_cuda],
+  [no], [],
+  [auto|yes], [gw_cuda=yes gw_cuda_where="PATH or /usr/local/cuda/bin"
+    AC_PATH_PROG([NVCC], [nvcc], [], [$PATH:/usr/local/cuda/bin])],
+  [gw_cuda=yes gw_cuda_where=$with_cuda/bin
+    AC_PATH_PROG([NVCC], [nvcc], [], [$with_cuda/bin])])
+AS_IF([test "x$gw_cuda" = xyes && test -z "$NVCC"],
+  [gw_cuda=no gw_cuda_why="no nvcc in $gw_cuda_where"])
+AS_IF([test "x$gw_cuda" = xyes], [
+  gw_cuda_root=$(dirname "$(dirname "$(readlink -f "$NVCC")")")
+  AS_IF([test -e "$gw_cuda_root/include/cublasLt.h" && test "x$gw_cuda_root" != x/usr],
+    [CUDA_CPPFLAGS="-isystem $gw_cuda_root/include"])
+  for gw_dir in lib64 targets/x86_64-linux/lib lib; do
+    AS_IF([test -z "$gw_cuda_lib" && test -e "$gw_cuda_root/$gw_dir/libcublasLt.so"],
+      [gw_cuda_lib=$gw_cuda_root/$gw_dir])
+  done
+  AS_CASE([$gw_cuda_lib], [""|/usr/lib*], [],
+    [CUDA_LDFLAGS="-L$gw_cuda_lib -Wl,-rpath,$gw_cuda_lib"])
+  CUDA_LIBS="-lcublasLt -lcudart_static -ldl -lrt -lpthread"
+  GW_NVCCFLAGS="-std=c++17 -O3 -lineinfo"
+  gw_cuda_archs=""
+  for gw_arch in $with_cuda_arch; do
+    GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_arch,code=sm_$gw_arch"
+    gw_cuda_archs="$gw_cuda_archs${gw_cuda_archs:+, }sm_$gw_arch"
+  done
+  GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_arch,code=compute_$gw_arch"
+  dnl Nothing of C++ is needed where it runs.
+  GW_NVCCFLAGS="$GW_NVCCFLAGS -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall,-Wextra,-Wshadow"
+  AS_IF([test "x$enable_werror" = xyes],
+    [GW_NVCCFLAGS="$GW_NVCCFLAGS,-Werror -Werror all-warnings"])
+  cat >conftest_cuda.cu <<'GW_END'
+#include <cuda_runtime.h>
+static __global__ void one(float *x) { *x = 1; }
+extern "C" int gw_launch(float *x)
+{
+    void *list@<:@@:>@ = {&x};
+    return cudaLaunchKernel((const void *)one, dim3(1), dim3(1), list, 0, 0);
+}
+GW_END
+  AC_MSG_CHECKING([whether $NVCC compiles for $gw_cuda_archs])
+  AS_IF([AC_TRY_COMMAND([$NVCC $GW_NVCCFLAGS $NVCCFLAGS -c -o conftest_cuda.o conftest_cuda.cu >&AS_MESSAGE_LOG_FD 2>&1])],
+    [AC_MSG_RESULT([yes])],
+    [AC_MSG_RESULT([no])
+     gw_cuda=no gw_cuda_why="$NVCC does not compile for $gw_cuda_archs: see config.log"])])
+AS_IF([test "x$gw_cuda" = xyes], [
+  gw_saved_CPPFLAGS=$CPPFLAGS gw_saved_LIBS=$LIBS
+  CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS" LIBS="conftest_cuda.o $CUDA_LDFLAGS $CUDA_LIBS $LIBS"
+  AC_MSG_CHECKING([whether programs link with cublasLt and cudart_static])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[
+#include <cublasLt.h>
+int gw_launch(float *x);
+]], [[return gw_launch(0) || cublasLtGetVersion() == 0;]])],
+    [AC_MSG_RESULT([yes])],
+    [AC_MSG_RESULT([no])
+     gw_cuda=no gw_cuda_why="cublasLt.h, libcublasLt or libcudart_static is not beside $NVCC: see config.log"])
+  CPPFLAGS=$gw_saved_CPPFLAGS LIBS=$gw_saved_LIBS])
+rm -f conftest_cuda.cu conftest_cuda.o
+AS_IF([test "x$gw_cuda" = xno && test "x$with_cuda" != xno && test "x$with_cuda" != xauto],
+  [AC_MSG_ERROR([--with-cuda was asked for, but $gw_cuda_why])])
+dnl A module that lacks a symbol should not link; sanitizers' come with the program.
+AS_IF([test "x$gw_sanitizers" = x && test "x$enable_fuzz" != xyes],
+  [CUDA_LDFLAGS="$CUDA_LDFLAGS -Wl,-z,defs"])
+AC_SUBST([GW_NVCCFLAGS])
+AC_SUBST([CUDA_CPPFLAGS])
+AC_SUBST([CUDA_LDFLAGS])
+AC_SUBST([CUDA_LIBS])
+AM_CONDITIONAL([HAVE_CUDA], [test "x$gw_cuda" = xyes])
+AC_DEFINE_UNQUOTED([GW_CUDA_LEAST], [${with_cuda_arch%% *}],
+  [The least compute capability that kernels are compiled for, times ten])
+AS_IF([test "x$gw_cuda" = xyes],
+  [gw_cuda_version=$($NVCC --version | sed -n 's/^.*release \(@<:@0-9.@:>@*\).*$/\1/p')
+   GW_REPORT([devices], [cpu, cuda (CUDA $gw_cuda_version, $gw_cuda_archs)])],
+  [AS_IF([test "x$with_cuda" = xauto], [AC_MSG_WARN([no cuda ($gw_cuda_why)])])
+   GW_REPORT([devices], [cpu, no cuda ($gw_cuda_why)])])

@@ -39,3 +39,48 @@ libkernels_a_SOURCES += %D%/cpu_anyblas.c
 endif
 %D%/module.$(OBJEXT): AM_CPPFLAGS += -DGW_MODULE_DIR='"$(pkglibdir)"'
 EXTRA_DIST += %D%/configure.m4
+
+# The module for GPUs, which the program loads: no library of CUDA's is its own.
+GW_CUDA_KERNELS = \
+	%D%/cuda_conv.cu \
+	%D%/cuda_dropout.cu \
+	%D%/cuda_loss.cu \
+	%D%/cuda_pool.cu \
+	%D%/cuda_relu.cu \
+	%D%/cuda_sum.cu
+GW_CUDA_HOST = \
+	%D%/cuda.h \
+	%D%/cuda_conv.c \
+	%D%/cuda_dense.c \
+	%D%/cuda_device.c \
+	%D%/cuda_gemm.c \
+	%D%/cuda_index.cuh \
+	%D%/cuda_launch.cuh \
+	%D%/cuda_module.c \
+	%D%/cuda_queue.c \
+	%D%/kernels.h \
+	%D%/module.h \
+	proto/random.h \
+	proto/status.c \
+	proto/status.h
+if HAVE_CUDA
+cudamoduledir = $(pkglibdir)
+cudamodule_PROGRAMS = %D%/gradweir-cuda.so
+%C%_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_CUDA_KERNELS)
+%C%_gradweir_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%C%_gradweir_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
+%C%_gradweir_cuda_so_LDFLAGS = -shared -Wl,--exclude-libs,ALL $(CUDA_LDFLAGS)
+%C%_gradweir_cuda_so_LDADD = $(CUDA_LIBS)
+
+SUFFIXES = .cu
+.cu.o:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC) $(DEFS) $(DEFAULT_INCLUDES) \
+	  $(GW_NVCCFLAGS) $(NVCCFLAGS) -MD -MP -MT $@ -MF $@.d -c -o $@ $<
+-include %D%/cuda_conv.o.d
+-include %D%/cuda_dropout.o.d
+-include %D%/cuda_loss.o.d
+-include %D%/cuda_pool.o.d
+-include %D%/cuda_relu.o.d
+-include %D%/cuda_sum.o.d
+CLEANFILES += $(GW_CUDA_KERNELS:.cu=.o.d)
+endif

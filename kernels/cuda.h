@@ -1,0 +1,254 @@
+/*
+ * Private to kernels/: the cuda backend, one file per group of operations. What
+ * each does is said in kernels.h. Read by C and by C++, and includes nothing of
+ * CUDA's, so it can be read where there is none: an error is a cudaError_t.
+ *
+ * Streams:  uploads --(uploaded)--> compute --(computed)--> fetches --> points
+ *
+ * Everything but copies is queued on `compute`, one after the other, so one
+ * workspace serves all.
+ */
+#ifndef GW_KERNELS_CUDA_H
+#define GW_KERNELS_CUDA_H
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GW_CUDA_POINTS    256
+#define GW_CUDA_WORKSPACE ((size_t)32 << 20) /* what Hopper's products want */
+#define GW_CUDA_INDEX_MAX 0x7fffffffu        /* of what kernels count in */
+
+struct gw_device {
+    int ordinal;
+    enum gw_precision precision;
+    struct CUstream_st *compute, *uploads, *fetches;
+    struct CUevent_st *uploaded, *computed;
+    /* Point p is the event p % GW_CUDA_POINTS until a later one takes it. */
+    struct CUevent_st *points[GW_CUDA_POINTS];
+    uint64_t last, reached;
+    struct cublasLtContext *blas;
+    struct gw_cuda_plan *plans; /* of products, a list */
+    float *workspace;
+    const char *latest; /* operation that was queued */
+    int failed; /* then `error` says how, and nothing is queued any more */
+    struct gw_error error;
+};
+
+/* Every operation begins with it. 0: the device has failed. */
+int gw_cuda_enter(struct gw_device *device);
+/* Keeps the first error, if it is one. `what` is the operation that was to be
+   queued, a constant; what it waits for may have failed and not it. */
+void gw_cuda_note(struct gw_device *device, const char *what, unsigned error);
+/* "GPU 0 failed in WHATBEFORE: TEXT", if it is the first. */
+void gw_cuda_fail(struct gw_device *device,
+                  const char *what,
+                  const char *before,
+                  const char *text);
+
+/* ---- products ---- */
+
+/* Row-major, ld and stride (from one of a batch to the next) in elements; "t"
+   means that the stored matrix is the transpose. */
+struct gw_cuda_matrix {
+    const float *at;
+    size_t ld;
+    int t;
+    size_t stride;
+};
+
+/* c[m][n] = a b + beta c + bias[n]; bias may be NULL, and is in batches. */
+struct gw_cuda_product {
+    size_t m, n, k, batch;
+    struct gw_cuda_matrix a, b;
+    float beta;
+    const float *bias;
+    float *c;
+    size_t ld, stride;
+};
+void gw_cuda_multiply(struct gw_device *device,
+                      const char *what,
+                      const struct gw_cuda_product *product);
+void gw_cuda_drop_plans(struct gw_device *device);
+
+/* ---- passes over memory ---- */
+
+/* y[rows][columns] += b[columns], and max(y, 0) if relu. */
+void gw_cuda_add_bias(struct gw_device *device,
+                      const char *what,
+                      size_t rows,
+                      size_t columns,
+                      const float *b,
+                      int relu,
+                      float *y);
+
+/* sums[columns] = columns of x[rows][columns] + beta sums, in a fixed order.
+   Uses the workspace. */
+void gw_cuda_column_sums(struct gw_device *device,
+                         const char *what,
+                         size_t rows,
+                         size_t columns,
+                         const float *x,
+                         float beta,
+                         float *sums);
+
+/* sums[slice][rows] of x[rows][columns], `slice` columns each. */
+void gw_cuda_row_sums(struct gw_device *device,
+                      const char *what,
+                      size_t rows,
+                      size_t columns,
+                      size_t slice,
+                      const float *x,
+                      float *sums);
+
+/* Some samples of a convolution; `columns` are the places of all of them and a
+   few more, where unfold and gather write zeros. */
+struct gw_cuda_group {
+    uint32_t samples, columns;
+    uint32_t in, h, w, out, oh, ow, kh, kw, stride, pad;
+};
+/* columns[in kh kw][columns] from x[samples][in][h][w] */
+void gw_cuda_unfold(struct gw_device *device,
+                    const char *what,
+                    const struct gw_cuda_group *group,
+                    const float *x,
+                    float *columns);
+/* and back: dx is the sum of all that came from there */
+void gw_cuda_fold(struct gw_device *device,
+                  const char *what,
+                  const struct gw_cuda_group *group,
+                  const float *columns,
+                  float *dx);
+/* y[samples][out][oh][ow] from outputs[out][columns], + b, ReLU if relu */
+void gw_cuda_scatter(struct gw_device *device,
+                     const char *what,
+                     const struct gw_cuda_group *group,
+                     const float *outputs,
+                     const float *b,
+                     int relu,
+                     float *y);
+/* and back */
+void gw_cuda_gather(struct gw_device *device,
+                    const char *what,
+                    const struct gw_cuda_group *group,
+                    const float *dy,
+                    float *outputs);
+
+/* ---- of the table ---- */
+
+void gw_cuda_upload(struct gw_device *device,
+                    void *to,
+                    const void *host,
+                    size_t bytes);
+uint64_t gw_cuda_fetch(struct gw_device *device,
+                       void *host,
+                       const void *from,
+                       size_t bytes);
+enum gw_status gw_cuda_reach(struct gw_device *device,
+                             uint64_t point,
+                             int wait,
+                             struct gw_error *error);
+void gw_cuda_download(struct gw_device *device,
+                      void *host,
+                      const void *from,
+                      size_t bytes);
+enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error);
+
+void gw_cuda_dense_forward(struct gw_device *device,
+                           const struct gw_dense_shape *shape,
+                           const float *x,
+                           const float *w,
+                           const float *b,
+                           float *y);
+void gw_cuda_dense_backward(struct gw_device *device,
+                            const struct gw_dense_shape *shape,
+                            const float *x,
+                            const float *w,
+                            const float *dy,
+                            float beta,
+                            float *dx,
+                            float *dw,
+                            float *db);
+
+size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape);
+void gw_cuda_conv_forward(struct gw_device *device,
+                          const struct gw_conv_shape *shape,
+                          const float *x,
+                          const float *k,
+                          const float *b,
+                          float *y,
+                          void *scratch);
+void gw_cuda_conv_backward(struct gw_device *device,
+                           const struct gw_conv_shape *shape,
+                           const float *x,
+                           const float *k,
+                           const float *dy,
+                           float beta,
+                           float *dx,
+                           float *dk,
+                           float *db,
+                           void *scratch);
+
+void gw_cuda_pool_forward(struct gw_device *device,
+                          const struct gw_pool_shape *shape,
+                          const float *x,
+                          float *y,
+                          uint8_t *argmax);
+void gw_cuda_pool_backward(struct gw_device *device,
+                           const struct gw_pool_shape *shape,
+                           const float *dy,
+                           const uint8_t *argmax,
+                           float *dx);
+
+void gw_cuda_relu_forward(struct gw_device *device,
+                          size_t elems,
+                          const float *x,
+                          float *y);
+void gw_cuda_relu_backward(struct gw_device *device,
+                           size_t elems,
+                           const float *y,
+                           const float *dy,
+                           float *dx);
+void gw_cuda_dropout(struct gw_device *device,
+                     const struct gw_dropout_site *site,
+                     size_t n,
+                     size_t elems,
+                     const float *x,
+                     float *y);
+void gw_cuda_softmax_loss(struct gw_device *device,
+                          size_t n,
+                          size_t classes,
+                          const float *logits,
+                          const int32_t *labels,
+                          float scale,
+                          float *dlogits,
+                          struct gw_loss *loss);
+
+/* The device's own part of the table, without what the module adds. */
+enum gw_status gw_cuda_probe(char *why, size_t why_bytes);
+enum gw_status gw_cuda_open(const struct gw_device_options *options,
+                            struct gw_device **device_p,
+                            struct gw_error *error);
+void gw_cuda_close(struct gw_device *device);
+void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes);
+void gw_cuda_memory(struct gw_device *device,
+                    uint64_t *total_p,
+                    uint64_t *free_p);
+void *gw_cuda_alloc(struct gw_device *device, size_t bytes);
+void gw_cuda_free(struct gw_device *device, void *memory);
+void *gw_cuda_alloc_host(struct gw_device *device, size_t bytes);
+void gw_cuda_free_host(struct gw_device *device, void *memory);
+enum gw_status gw_cuda_pin(struct gw_device *device,
+                           void *host,
+                           size_t bytes,
+                           struct gw_error *error);
+void gw_cuda_unpin(struct gw_device *device, void *host);
+void *gw_cuda_adopt(struct gw_device *device, void *host, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

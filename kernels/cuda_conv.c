@@ -1,0 +1,238 @@
+/*
+ * Convolution by unfolding: windows become columns, and all three products are
+ * of matrices. Columns of a whole group of samples lie side by side, so that
+ * small images make one large product and not many small ones:
+ *
+ *   columns[in kh kw][samples oh ow]    outputs[out][samples oh ow]
+ *
+ *   forward    outputs = k columns
+ *   dk         k = outputs columns^T, of slices, which are added in order
+ *   dx         columns = k^T outputs
+ *
+ * Outputs in that layout are not yet images: y[sample][out][oh][ow]. Making
+ * them so costs no more than the pass that adds bias and ReLU in place would
+ * (one read, one write), so it does both; dy goes the other way in one pass
+ * that also makes the sums for db short ones.
+ *
+ * A group is as many samples as make matrices of GROUP_ELEMS, which stay in the
+ * cache of a large GPU from one step to the next, and bound the scratch.
+ */
+#include "config.h"
+
+#include "kernels/cuda.h"
+
+#include <assert.h>
+
+#define ALIGN       256
+#define GROUP_ELEMS ((size_t)8 << 20)
+#define COLUMN_STEP 32  /* columns of a group are a multiple of it */
+#define TILE        64  /* of a product, about: what a block computes */
+#define BLOCKS      256 /* are enough for any GPU */
+#define SLICE_LEAST 512 /* columns */
+
+/* What depends on the shape alone, and for up to n samples. */
+struct plan {
+    size_t window, places, image; /* elements of in kh kw, oh ow, in h w */
+    size_t samples, columns;      /* of a group */
+    size_t slices;                /* at most */
+    float *unfolded, *outputs, *kernels, *biases;
+    size_t bytes;
+};
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t rounded_up(size_t n, size_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
+static float *carve(void *base, size_t *used, size_t elems)
+{
+    float *piece = base ? (float *)((char *)base + *used) : NULL;
+    *used += rounded_up(elems * sizeof(float), ALIGN);
+    return piece;
+}
+
+/* Grows with n, so that scratch for n serves what is smaller. */
+static struct plan plan_of(const struct gw_conv_shape *s, void *base)
+{
+    struct plan p = {.bytes = 0};
+    size_t oh = (s->h + 2 * s->pad - s->kh) / s->stride + 1;
+    size_t ow = (s->w + 2 * s->pad - s->kw) / s->stride + 1;
+    p.window = s->in * s->kh * s->kw;
+    p.places = oh * ow;
+    p.image = s->in * s->h * s->w;
+    assert(p.window <= INT32_MAX && p.places <= INT32_MAX - COLUMN_STEP &&
+           p.image <= INT32_MAX && s->out <= INT32_MAX);
+    size_t elems = larger(larger(p.window, s->out) * p.places, p.image);
+    p.samples = smaller(larger(GROUP_ELEMS / elems, 1), s->n);
+    p.columns = rounded_up(p.samples * p.places, COLUMN_STEP);
+    size_t tiles =
+        rounded_up(s->out, TILE) / TILE * (rounded_up(p.window, TILE) / TILE);
+    p.slices = larger(BLOCKS / tiles, 1);
+    p.unfolded = carve(base, &p.bytes, p.window * p.columns);
+    p.outputs = carve(base, &p.bytes, s->out * p.columns);
+    p.kernels = carve(base, &p.bytes, p.slices * s->out * p.window);
+    p.biases = carve(base, &p.bytes, p.slices * s->out);
+    return p;
+}
+
+size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape)
+{
+    return plan_of(shape, NULL).bytes;
+}
+
+static struct gw_cuda_group
+group_of(const struct gw_conv_shape *s, const struct plan *plan, size_t samples)
+{
+    return (struct gw_cuda_group){
+        .samples = (uint32_t)samples,
+        .columns = (uint32_t)rounded_up(samples * plan->places, COLUMN_STEP),
+        .in = (uint32_t)s->in,
+        .h = (uint32_t)s->h,
+        .w = (uint32_t)s->w,
+        .out = (uint32_t)s->out,
+        .oh = (uint32_t)((s->h + 2 * s->pad - s->kh) / s->stride + 1),
+        .ow = (uint32_t)((s->w + 2 * s->pad - s->kw) / s->stride + 1),
+        .kh = (uint32_t)s->kh,
+        .kw = (uint32_t)s->kw,
+        .stride = (uint32_t)s->stride,
+        .pad = (uint32_t)s->pad,
+    };
+}
+
+void gw_cuda_conv_forward(struct gw_device *device,
+                          const struct gw_conv_shape *shape,
+                          const float *x,
+                          const float *k,
+                          const float *b,
+                          float *y,
+                          void *scratch)
+{
+    const char *what = "conv_forward";
+    struct plan plan = plan_of(shape, scratch);
+    for (size_t first = 0; first < shape->n; first += plan.samples) {
+        struct gw_cuda_group group =
+            group_of(shape, &plan, smaller(plan.samples, shape->n - first));
+        const struct gw_cuda_product product = {
+            .m = shape->out,
+            .n = group.columns,
+            .k = plan.window,
+            .batch = 1,
+            .a = {.at = k, .ld = plan.window},
+            .b = {.at = plan.unfolded, .ld = group.columns},
+            .c = plan.outputs,
+            .ld = group.columns,
+        };
+        gw_cuda_unfold(device, what, &group, x + first * plan.image,
+                       plan.unfolded);
+        gw_cuda_multiply(device, what, &product);
+        gw_cuda_scatter(device, what, &group, plan.outputs, b, shape->relu,
+                        y + first * shape->out * plan.places);
+    }
+}
+
+/* ---- backward ---- */
+
+/*
+ * dk and db of a group, from `outputs` and `unfolded`. Both sums are as long as
+ * there are places and their results few: slices give every block work.
+ */
+static void sum_weights(struct gw_device *device,
+                        const char *what,
+                        const struct gw_conv_shape *shape,
+                        const struct plan *plan,
+                        const struct gw_cuda_group *group,
+                        float beta,
+                        float *dk,
+                        float *db)
+{
+    size_t columns = group->columns, elems = shape->out * plan->window;
+    size_t slice = (columns + plan->slices - 1) / plan->slices;
+    slice = larger(rounded_up(slice, COLUMN_STEP), SLICE_LEAST);
+    size_t whole = columns / slice, rest = columns % slice;
+    struct gw_cuda_product product = {
+        .m = shape->out,
+        .n = plan->window,
+        .k = slice,
+        .batch = whole,
+        .a = {.at = plan->outputs, .ld = columns, .stride = slice},
+        .b = {.at = plan->unfolded, .ld = columns, .t = 1, .stride = slice},
+        .c = plan->kernels,
+        .ld = plan->window,
+        .stride = elems,
+    };
+    if (whole)
+        gw_cuda_multiply(device, what, &product);
+    product.k = rest;
+    product.batch = 1;
+    product.a.at += whole * slice;
+    product.b.at += whole * slice;
+    product.c += whole * elems;
+    if (rest)
+        gw_cuda_multiply(device, what, &product);
+    size_t slices = whole + (rest > 0);
+    gw_cuda_row_sums(device, what, shape->out, columns, slice, plan->outputs,
+                     plan->biases);
+    gw_cuda_column_sums(device, what, slices, elems, plan->kernels, beta, dk);
+    gw_cuda_column_sums(device, what, slices, shape->out, plan->biases, beta,
+                        db);
+}
+
+static void send_back(struct gw_device *device,
+                      const char *what,
+                      const struct gw_conv_shape *shape,
+                      const struct plan *plan,
+                      const struct gw_cuda_group *group,
+                      const float *k,
+                      float *dx)
+{
+    const struct gw_cuda_product product = {
+        .m = plan->window,
+        .n = group->columns,
+        .k = shape->out,
+        .batch = 1,
+        .a = {.at = k, .ld = plan->window, .t = 1},
+        .b = {.at = plan->outputs, .ld = group->columns},
+        .c = plan->unfolded,
+        .ld = group->columns,
+    };
+    gw_cuda_multiply(device, what, &product);
+    gw_cuda_fold(device, what, group, plan->unfolded, dx);
+}
+
+void gw_cuda_conv_backward(struct gw_device *device,
+                           const struct gw_conv_shape *shape,
+                           const float *x,
+                           const float *k,
+                           const float *dy,
+                           float beta,
+                           float *dx,
+                           float *dk,
+                           float *db,
+                           void *scratch)
+{
+    const char *what = "conv_backward";
+    struct plan plan = plan_of(shape, scratch);
+    for (size_t first = 0; first < shape->n; first += plan.samples) {
+        struct gw_cuda_group group =
+            group_of(shape, &plan, smaller(plan.samples, shape->n - first));
+        gw_cuda_gather(device, what, &group,
+                       dy + first * shape->out * plan.places, plan.outputs);
+        gw_cuda_unfold(device, what, &group, x + first * plan.image,
+                       plan.unfolded);
+        sum_weights(device, what, shape, &plan, &group, first ? 1 : beta, dk,
+                    db);
+        if (dx)
+            send_back(device, what, shape, &plan, &group, k,
+                      dx + first * plan.image);
+    }
+}

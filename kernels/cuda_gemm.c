@@ -1,0 +1,289 @@
+/*
+ * Products by cublasLt, which counts columns first: its matrices are the
+ * transposes of ours, so c = a b is asked for as c^T = b^T a^T, and our b comes
+ * first. What it chooses for a product depends on what is in the key alone, and
+ * is chosen once; nothing is allocated when a key comes again.
+ *
+ * The same bits each time: parts of a sum may be computed apart only if they
+ * are written and added in a step of their own, and one workspace serves one
+ * stream.
+ */
+#include "config.h"
+
+#include "kernels/cuda.h"
+
+#include <cublasLt.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN_MAX 256 /* cublasLt asks for no more */
+
+/* All that the choice depends on; compared as bytes. */
+struct key {
+    size_t m, n, k, batch;
+    size_t a_ld, a_t, a_stride, a_align;
+    size_t b_ld, b_t, b_stride, b_align;
+    size_t c_ld, c_stride, c_align;
+    size_t bias_align; /* 0: none */
+};
+
+struct gw_cuda_plan {
+    struct gw_cuda_plan *next;
+    struct key key;
+    int works; /* else cublasLt cannot, and `why` says so */
+    cublasStatus_t why;
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t choice;
+};
+
+static size_t align_of(const void *at, size_t stride, size_t batch)
+{
+    size_t bits = (uintptr_t)at | ALIGN_MAX;
+    if (batch > 1)
+        bits |= stride * sizeof(float);
+    return bits & (~bits + 1); /* the lowest one */
+}
+
+static struct key key_of(const struct gw_cuda_product *p, const float *bias)
+{
+    return (struct key){
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .batch = p->batch,
+        .a_ld = p->a.ld,
+        .a_t = p->a.t != 0,
+        .a_stride = p->a.stride,
+        .a_align = align_of(p->a.at, p->a.stride, p->batch),
+        .b_ld = p->b.ld,
+        .b_t = p->b.t != 0,
+        .b_stride = p->b.stride,
+        .b_align = align_of(p->b.at, p->b.stride, p->batch),
+        .c_ld = p->ld,
+        .c_stride = p->stride,
+        .c_align = align_of(p->c, p->stride, p->batch),
+        .bias_align = bias ? align_of(bias, 0, 1) : 0,
+    };
+}
+
+/* ---- making a plan ---- */
+
+/* Of a matrix that is stored as rows x columns, rows after each other. */
+static cublasStatus_t describe_matrix(cublasLtMatrixLayout_t *layout_p,
+                                      size_t rows,
+                                      size_t columns,
+                                      size_t ld,
+                                      size_t batch,
+                                      size_t stride)
+{
+    int32_t count = (int32_t)batch;
+    int64_t offset = (int64_t)stride;
+    cublasStatus_t status = cublasLtMatrixLayoutCreate(
+        layout_p, CUDA_R_32F, columns, rows, (int64_t)ld);
+    if (status != CUBLAS_STATUS_SUCCESS || batch == 1)
+        return status;
+    status = cublasLtMatrixLayoutSetAttribute(
+        *layout_p, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    return cublasLtMatrixLayoutSetAttribute(
+        *layout_p, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset,
+        sizeof offset);
+}
+
+static cublasStatus_t describe_matrices(struct gw_cuda_plan *plan)
+{
+    const struct key *k = &plan->key;
+    size_t a_rows = k->a_t ? k->k : k->m, a_columns = k->a_t ? k->m : k->k;
+    size_t b_rows = k->b_t ? k->n : k->k, b_columns = k->b_t ? k->k : k->n;
+    cublasStatus_t status = describe_matrix(&plan->a, a_rows, a_columns,
+                                            k->a_ld, k->batch, k->a_stride);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = describe_matrix(&plan->b, b_rows, b_columns, k->b_ld, k->batch,
+                                 k->b_stride);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = describe_matrix(&plan->c, k->m, k->n, k->c_ld, k->batch,
+                                 k->c_stride);
+    return status;
+}
+
+static cublasStatus_t describe_product(const struct gw_device *device,
+                                       struct gw_cuda_plan *plan,
+                                       const float *bias)
+{
+    const struct key *key = &plan->key;
+    cublasOperation_t first = key->b_t ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = key->a_t ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    cublasComputeType_t compute = device->precision == GW_PRECISION_TF32
+                                      ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                      : CUBLAS_COMPUTE_32F;
+    const struct {
+        cublasLtMatmulDescAttributes_t name;
+        const void *value;
+        size_t bytes;
+    } attributes[] = {
+        {CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first},
+        {CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue},
+        {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias},
+    };
+    cublasStatus_t status =
+        cublasLtMatmulDescCreate(&plan->product, compute, CUDA_R_32F);
+    for (size_t i = 0; i < (bias ? 4 : 2) && status == CUBLAS_STATUS_SUCCESS;
+         i++)
+        status = cublasLtMatmulDescSetAttribute(
+            plan->product, attributes[i].name, attributes[i].value,
+            attributes[i].bytes);
+    return status;
+}
+
+static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
+                                     const struct key *key)
+{
+    uint64_t workspace = GW_CUDA_WORKSPACE;
+    uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    uint32_t a = (uint32_t)key->a_align, b = (uint32_t)key->b_align;
+    uint32_t c = (uint32_t)key->c_align, d = c;
+    if (key->bias_align && key->bias_align < d)
+        d = (uint32_t)key->bias_align; /* it is read along with d */
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t name;
+        const void *value;
+        size_t bytes;
+    } attributes[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+         sizeof workspace},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction,
+         sizeof reduction},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &b, sizeof b},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &a, sizeof a},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d},
+    };
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes &&
+                       status == CUBLAS_STATUS_SUCCESS;
+         i++)
+        status = cublasLtMatmulPreferenceSetAttribute(
+            preference, attributes[i].name, attributes[i].value,
+            attributes[i].bytes);
+    return status;
+}
+
+static cublasStatus_t choose(const struct gw_device *device,
+                             struct gw_cuda_plan *plan)
+{
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulHeuristicResult_t found;
+    int n = 0;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    status = set_preference(preference, &plan->key);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulAlgoGetHeuristic(
+            device->blas, plan->product, plan->b, plan->a, plan->c, plan->c,
+            preference, 1, &found, &n);
+    if (status == CUBLAS_STATUS_SUCCESS && n == 0)
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = found.state;
+    if (status == CUBLAS_STATUS_SUCCESS)
+        plan->choice = found.algo;
+    cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+static struct gw_cuda_plan *
+make_plan(struct gw_device *device, const struct key *key, const float *bias)
+{
+    struct gw_cuda_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    plan->key = *key;
+    plan->why = describe_product(device, plan, bias);
+    if (plan->why == CUBLAS_STATUS_SUCCESS)
+        plan->why = describe_matrices(plan);
+    if (plan->why == CUBLAS_STATUS_SUCCESS)
+        plan->why = choose(device, plan);
+    plan->works = plan->why == CUBLAS_STATUS_SUCCESS;
+    plan->next = device->plans;
+    device->plans = plan;
+    return plan;
+}
+
+void gw_cuda_drop_plans(struct gw_device *device)
+{
+    while (device->plans) {
+        struct gw_cuda_plan *plan = device->plans;
+        device->plans = plan->next;
+        if (plan->c)
+            cublasLtMatrixLayoutDestroy(plan->c);
+        if (plan->b)
+            cublasLtMatrixLayoutDestroy(plan->b);
+        if (plan->a)
+            cublasLtMatrixLayoutDestroy(plan->a);
+        if (plan->product)
+            cublasLtMatmulDescDestroy(plan->product);
+        free(plan);
+    }
+}
+
+/* ---- products ---- */
+
+/* A model has some dozens of them: a list will do. */
+static struct gw_cuda_plan *plan_of(struct gw_device *device,
+                                    const struct gw_cuda_product *p,
+                                    const float *bias)
+{
+    const struct key key = key_of(p, bias);
+    struct gw_cuda_plan *plan = device->plans;
+    while (plan && memcmp(&plan->key, &key, sizeof key) != 0)
+        plan = plan->next;
+    return plan ? plan : make_plan(device, &key, bias);
+}
+
+static cublasStatus_t run(struct gw_device *device,
+                          struct gw_cuda_plan *plan,
+                          const struct gw_cuda_product *p,
+                          const float *bias)
+{
+    const float one = 1;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (bias)
+        status = cublasLtMatmulDescSetAttribute(
+            plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+            sizeof bias);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    return cublasLtMatmul(device->blas, plan->product, &one, p->b.at, plan->b,
+                          p->a.at, plan->a, &p->beta, p->c, plan->c, p->c,
+                          plan->c, &plan->choice, device->workspace,
+                          GW_CUDA_WORKSPACE, device->compute);
+}
+
+void gw_cuda_multiply(struct gw_device *device,
+                      const char *what,
+                      const struct gw_cuda_product *p)
+{
+    if (!gw_cuda_enter(device))
+        return;
+    const float *bias = p->bias;
+    struct gw_cuda_plan *plan = plan_of(device, p, bias);
+    if (plan && !plan->works && bias) {
+        bias = NULL; /* then in a pass of its own */
+        plan = plan_of(device, p, NULL);
+    }
+    cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
+    if (plan)
+        status = plan->works ? run(device, plan, p, bias) : plan->why;
+    if (status != CUBLAS_STATUS_SUCCESS)
+        gw_cuda_fail(device, what, "", cublasLtGetStatusString(status));
+    else
+        device->latest = what;
+    if (p->bias && !bias)
+        gw_cuda_add_bias(device, what, p->m, p->n, p->bias, 0, p->c);
+}

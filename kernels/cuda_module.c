@@ -1,0 +1,49 @@
+#include "config.h"
+
+#include "kernels/module.h"
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda.h"
+
+static const struct gw_backend_ops cuda_ops = {
+    .name = "cuda",
+    .probe = gw_cuda_probe,
+    .open = gw_cuda_open,
+    .close = gw_cuda_close,
+    .describe = gw_cuda_describe,
+    .memory = gw_cuda_memory,
+    .alloc = gw_cuda_alloc,
+    .free = gw_cuda_free,
+    .alloc_host = gw_cuda_alloc_host,
+    .free_host = gw_cuda_free_host,
+    .pin = gw_cuda_pin,
+    .unpin = gw_cuda_unpin,
+    .adopt = gw_cuda_adopt,
+    .upload = gw_cuda_upload,
+    .fetch = gw_cuda_fetch,
+    .reach = gw_cuda_reach,
+    .download = gw_cuda_download,
+    .sync = gw_cuda_sync,
+    .dense_forward = gw_cuda_dense_forward,
+    .dense_backward = gw_cuda_dense_backward,
+    .conv_scratch_bytes = gw_cuda_conv_scratch_bytes,
+    .conv_forward = gw_cuda_conv_forward,
+    .conv_backward = gw_cuda_conv_backward,
+    .pool_forward = gw_cuda_pool_forward,
+    .pool_backward = gw_cuda_pool_backward,
+    .relu_forward = gw_cuda_relu_forward,
+    .relu_backward = gw_cuda_relu_backward,
+    .dropout = gw_cuda_dropout,
+    .softmax_loss = gw_cuda_softmax_loss,
+};
+
+/* The one symbol that is seen from outside. Any driver of the same major
+   version runs what this build's CUDA made. */
+extern const struct gw_module gw_module;
+__attribute__((visibility("default"))) const struct gw_module gw_module = {
+    .ops_bytes = sizeof(struct gw_backend_ops),
+    .version = PACKAGE_VERSION,
+    .driver = CUDART_VERSION / 1000 * 1000,
+    .ops = &cuda_ops,
+};

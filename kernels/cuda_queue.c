@@ -1,0 +1,101 @@
+/*
+ * Copies beside the computation, and how far the device has come. Everything
+ * that the host can wait for is a point on the stream of fetches.
+ */
+#include "config.h"
+
+#include "kernels/cuda.h"
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
+
+void gw_cuda_upload(struct gw_device *device,
+                    void *to,
+                    const void *host,
+                    size_t bytes)
+{
+    if (!gw_cuda_enter(device))
+        return;
+    gw_cuda_note(device, "upload",
+                 cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice,
+                                 device->uploads));
+    gw_cuda_note(device, "upload",
+                 cudaEventRecord(device->uploaded, device->uploads));
+    gw_cuda_note(device, "upload",
+                 cudaStreamWaitEvent(device->compute, device->uploaded, 0));
+}
+
+uint64_t gw_cuda_fetch(struct gw_device *device,
+                       void *host,
+                       const void *from,
+                       size_t bytes)
+{
+    uint64_t point = ++device->last;
+    if (!gw_cuda_enter(device))
+        return point;
+    gw_cuda_note(device, "fetch",
+                 cudaEventRecord(device->computed, device->compute));
+    gw_cuda_note(device, "fetch",
+                 cudaStreamWaitEvent(device->fetches, device->computed, 0));
+    gw_cuda_note(device, "fetch",
+                 cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost,
+                                 device->fetches));
+    gw_cuda_note(device, "fetch",
+                 cudaEventRecord(device->points[point % GW_CUDA_POINTS],
+                                 device->fetches));
+    return point;
+}
+
+static enum gw_status failure_of(const struct gw_device *device,
+                                 struct gw_error *error)
+{
+    return gw_fail(error, device->error.status, "%s", device->error.text);
+}
+
+enum gw_status gw_cuda_reach(struct gw_device *device,
+                             uint64_t point,
+                             int wait,
+                             struct gw_error *error)
+{
+    assert(point <= device->last);
+    if (!gw_cuda_enter(device))
+        return failure_of(device, error);
+    if (point <= device->reached)
+        return GW_OK;
+    /* whose event it is now: a later one's, if there were many since */
+    uint64_t latest = device->last - (device->last - point) % GW_CUDA_POINTS;
+    struct CUevent_st *event = device->points[latest % GW_CUDA_POINTS];
+    cudaError_t result =
+        wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+    if (result == cudaErrorNotReady)
+        return GW_EAGAIN;
+    gw_cuda_note(device, device->latest, result);
+    if (device->failed)
+        return failure_of(device, error);
+    device->reached = latest;
+    return GW_OK;
+}
+
+void gw_cuda_download(struct gw_device *device,
+                      void *host,
+                      const void *from,
+                      size_t bytes)
+{
+    uint64_t point = gw_cuda_fetch(device, host, from, bytes);
+    gw_cuda_reach(device, point, 1, NULL);
+}
+
+enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error)
+{
+    uint64_t last = device->last;
+    if (gw_cuda_enter(device)) /* which waits for the uploads */
+        gw_cuda_note(device, device->latest,
+                     cudaStreamSynchronize(device->compute));
+    if (gw_cuda_enter(device))
+        gw_cuda_note(device, device->latest,
+                     cudaStreamSynchronize(device->fetches));
+    if (device->failed)
+        return failure_of(device, error);
+    device->reached = last;
+    return GW_OK;
+}

@@ -1,0 +1,120 @@
+/*
+ * Sums that repeat bit for bit: every thread takes its terms in order, and
+ * threads are added in order. What is summed by several blocks is written, and
+ * summed again.
+ */
+#include "config.h"
+
+#include "kernels/cuda.h"
+
+#include "kernels/cuda_index.cuh"
+
+#define RUN       128 /* rows per block, at least, of what needs two stages */
+#define CHUNKS    64  /* of rows, at most */
+#define ONE_STAGE 256 /* rows */
+
+/* A lane per column, a warp per row: sums[chunk][columns]. */
+static __global__ void column_sums(size_t rows,
+                                   size_t columns,
+                                   size_t chunk,
+                                   const float *x,
+                                   float beta,
+                                   float *sums)
+{
+    __shared__ float part[GW_CUDA_WARPS][GW_CUDA_WARP];
+    unsigned lane = threadIdx.x % GW_CUDA_WARP;
+    unsigned warp = threadIdx.x / GW_CUDA_WARP;
+    size_t column = (size_t)blockIdx.x * GW_CUDA_WARP + lane;
+    size_t first = blockIdx.y * chunk, end = min(first + chunk, rows);
+    float sum = 0;
+    if (column < columns)
+        for (size_t row = first + warp; row < end; row += GW_CUDA_WARPS)
+            sum += x[row * columns + column];
+    part[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0 || column >= columns)
+        return;
+    for (unsigned i = 1; i < GW_CUDA_WARPS; i++)
+        sum += part[i][lane];
+    float *to = sums + blockIdx.y * columns + column;
+    *to = beta == 0 ? sum : sum + beta * *to;
+}
+
+static void launch_columns(struct gw_device *device,
+                           const char *what,
+                           size_t rows,
+                           size_t columns,
+                           size_t chunks,
+                           const float *x,
+                           float beta,
+                           float *sums)
+{
+    size_t chunk = (rows + chunks - 1) / chunks;
+    dim3 grid((unsigned)((columns + GW_CUDA_WARP - 1) / GW_CUDA_WARP),
+              (unsigned)chunks);
+    gw_cuda_note(device, what,
+                 gw_cuda_launch(device->compute, grid, GW_CUDA_BLOCK,
+                                column_sums, rows, columns, chunk, x, beta,
+                                sums));
+}
+
+void gw_cuda_column_sums(struct gw_device *device,
+                         const char *what,
+                         size_t rows,
+                         size_t columns,
+                         const float *x,
+                         float beta,
+                         float *sums)
+{
+    size_t room = GW_CUDA_WORKSPACE / sizeof(float) / columns;
+    size_t chunks = min(min(rows / RUN, room), (size_t)CHUNKS);
+    if (!gw_cuda_enter(device))
+        return;
+    if (rows <= ONE_STAGE || chunks <= 1) {
+        launch_columns(device, what, rows, columns, 1, x, beta, sums);
+        return;
+    }
+    launch_columns(device, what, rows, columns, chunks, x, 0,
+                   device->workspace);
+    launch_columns(device, what, chunks, columns, 1, device->workspace, beta,
+                   sums);
+}
+
+/* A block per row and slice. */
+static __global__ void row_sums(
+    unsigned rows, size_t columns, size_t slice, const float *x, float *sums)
+{
+    __shared__ float part[GW_CUDA_WARPS];
+    unsigned row = blockIdx.x % rows;
+    size_t first = blockIdx.x / rows * slice;
+    size_t end = min(first + slice, columns);
+    float sum = 0;
+    for (size_t i = first + threadIdx.x; i < end; i += GW_CUDA_BLOCK)
+        sum += x[row * columns + i];
+    for (int away = GW_CUDA_WARP / 2; away > 0; away /= 2)
+        sum += __shfl_down_sync(GW_CUDA_ALL, sum, away);
+    if (threadIdx.x % GW_CUDA_WARP == 0)
+        part[threadIdx.x / GW_CUDA_WARP] = sum;
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    for (unsigned i = 1; i < GW_CUDA_WARPS; i++)
+        sum += part[i];
+    sums[blockIdx.x] = sum;
+}
+
+void gw_cuda_row_sums(struct gw_device *device,
+                      const char *what,
+                      size_t rows,
+                      size_t columns,
+                      size_t slice,
+                      const float *x,
+                      float *sums)
+{
+    size_t slices = (columns + slice - 1) / slice;
+    if (gw_cuda_enter(device))
+        gw_cuda_note(device, what,
+                     gw_cuda_launch(device->compute, (unsigned)(slices * rows),
+                                    GW_CUDA_BLOCK, row_sums, (unsigned)rows,
+                                    columns, slice, x, sums));
+}
