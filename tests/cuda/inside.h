@@ -60,7 +60,8 @@ cudaError_t emulated_queue(cudaStream_t stream,
 /* Waits: for all that is queued in it, or everywhere. */
 void emulated_drain(cudaStream_t stream);
 void emulated_drain_all(void);
-int emulated_idle(void);
+/* What is queued is never done. */
+void emulated_forget(void);
 
 /* ---- fiber.c: what runs on a stack of its own ---- */
 
