@@ -75,6 +75,9 @@ struct gw_dropout_site {
 
 struct gw_backend_ops {
     const char *name;
+    /* It computes in the host's memory, so that `adopt` gives the same bytes,
+       and in processes that are forked from one that has used it. */
+    int on_host;
 
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
