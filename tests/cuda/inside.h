@@ -46,7 +46,7 @@ emulated_find(const char *who, const void *memory, size_t bytes);
 /* Nobody but an operation that runs may touch the device's memory. */
 void emulated_open_memory(void);
 void emulated_close_memory(void);
-/* Complains about bytes beside allocations that have changed. */
+/* Complains about bytes beside allocations that have changed; while open. */
 void emulated_check_memory(const char *who);
 
 /* ---- stream.c ---- */
