@@ -22,6 +22,7 @@ dist_check_SCRIPTS += \
 	%D%/run/disk.sh \
 	%D%/run/doctor.sh \
 	%D%/run/docs.sh \
+	%D%/run/gpu.sh \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \

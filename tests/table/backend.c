@@ -121,11 +121,6 @@ static uint64_t digests[CASES_MAX];
 static struct CMUnitTest tests[RUNS_MAX];
 static const struct subject *running;
 
-int is_emulated(void)
-{
-    return running->way != NULL;
-}
-
 static int open_backend(void **state)
 {
     struct gw_error error;

@@ -349,19 +349,6 @@ static void wrong_thread_counts_are_refused(void **state)
     }
 }
 
-static void is_found_by_name(void **state)
-{
-    (void)state;
-    struct gw_error error;
-    if (is_emulated())
-        skip();
-    assert_ptr_equal(gw_backend_find(ops->name, &error), ops);
-    assert_non_null(gw_backend_find("auto", &error));
-    assert_null(gw_backend_find("toaster", &error));
-    assert_non_null(strstr(error.text, "\"toaster\""));
-    assert_int_equal(error.status, GW_EUSAGE);
-}
-
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -375,7 +362,6 @@ int main(void)
         cmocka_unit_test(memory_is_aligned_and_zeroed),
         cmocka_unit_test(describes_itself),
         cmocka_unit_test(wrong_thread_counts_are_refused),
-        cmocka_unit_test(is_found_by_name),
     };
     return run_on_backends("backends", cases, COUNT(cases));
 }
