@@ -119,7 +119,6 @@ static size_t subject_count;
 static struct run runs[RUNS_MAX];
 static uint64_t digests[CASES_MAX];
 static struct CMUnitTest tests[RUNS_MAX];
-static const struct subject *running;
 
 static int open_backend(void **state)
 {
@@ -135,7 +134,6 @@ static int open_backend(void **state)
         emulated_control()->set(&settings);
         emulated_digest();
     }
-    running = run->subject;
     ops = run->subject->ops;
     return ops->open(&options, &device, &error) != GW_OK;
 }

@@ -54,6 +54,40 @@ static struct gw_loss loss_of(size_t n,
     return loss;
 }
 
+/* Arrays may begin anywhere in what was allocated. */
+static void views(void **state)
+{
+    (void)state;
+    enum {
+        ELEMS = 70,
+    };
+    const struct gw_dropout_site site = {.seed = 1, .p = 0.5f};
+    for (size_t at = 0; at < 5; at++) {
+        size_t n = ELEMS - at - 1; /* the last element is nobody's */
+        float *x = random_host(1, ELEMS), *dy = random_host(2, ELEMS);
+        float *mx = to_device(x, ELEMS), *mdy = to_device(dy, ELEMS);
+        float *my = poisoned(ELEMS), *mdx = poisoned(ELEMS);
+        ops->relu_forward(device, n, mx + at, my + at);
+        ops->relu_backward(device, n, my + at, mdy + at, mdx + at);
+        ops->dropout(device, &site, 1, n, mdx + at, mx + at);
+        float *y = to_host(my, ELEMS), *dx = to_host(mdx, ELEMS);
+        float *dropped = to_host(mx, ELEMS);
+        for (size_t e = 0; e < ELEMS; e++) {
+            int inside = e >= at && e + 1 < ELEMS;
+            if (!inside) {
+                assert_true(isnan(y[e]) && isnan(dx[e]) && dropped[e] == x[e]);
+                continue;
+            }
+            assert_true(y[e] == (x[e] > 0 ? x[e] : 0));
+            assert_true(dx[e] == (x[e] > 0 ? dy[e] : 0));
+            assert_true(dropped[e] == 0 || dropped[e] == 2 * dx[e]);
+        }
+        ops->free(device, mx), ops->free(device, mdy);
+        ops->free(device, my), ops->free(device, mdx);
+        free(x), free(dy), free(y), free(dx), free(dropped);
+    }
+}
+
 /* A NaN in the activations must reach the loss: the finite guard relies on
    it. */
 static void nan_is_not_swallowed(void **state)
@@ -319,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(relu),
+        cmocka_unit_test(views),
         cmocka_unit_test(nan_is_not_swallowed),
         cmocka_unit_test(dropout_draws_are_the_jobs),
         cmocka_unit_test(dropout_keeps_its_rate),
