@@ -205,12 +205,12 @@ uint64_t gw_needs_server(const struct gw_needs *needs)
            s->snapshot;
 }
 
-/* Beside a device: what leaves it and comes to it, pinned, and steps of its
-   own. */
+/* Beside a device: what leaves it and comes to it, pinned, the next batch, and
+   steps of its own. */
 static uint64_t mirror_bytes(const struct gw_needs *needs)
 {
     const struct gw_worker_need *w = &needs->worker;
-    return w->weights + w->gradients + w->batch + w->local + w->data +
+    return w->weights + w->gradients + 2 * w->batch + w->local + w->data +
            w->snapshot;
 }
 
