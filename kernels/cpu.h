@@ -86,6 +86,12 @@ void gw_cpu_dropout(struct gw_device *device,
                     size_t elems,
                     const float *x,
                     float *y);
+void gw_cpu_add_parts(struct gw_device *device,
+                      const float *const *parts,
+                      uint32_t n,
+                      size_t elems,
+                      float *sum,
+                      uint8_t *bad);
 void gw_cpu_softmax_loss(struct gw_device *device,
                          size_t n,
                          size_t classes,

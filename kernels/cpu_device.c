@@ -104,6 +104,28 @@ static void *cpu_adopt(struct gw_device *device, void *host, size_t bytes)
     return host;
 }
 
+static int cpu_show(struct gw_device *device,
+                    const void *memory,
+                    uint8_t words[GW_MEMORY_WORDS])
+{
+    (void)device, (void)memory, (void)words;
+    return 0;
+}
+
+static const void *cpu_see(struct gw_device *device,
+                           const uint8_t words[GW_MEMORY_WORDS],
+                           struct gw_error *error)
+{
+    (void)device, (void)words;
+    gw_fail(error, GW_EUNSUPPORTED, "the cpu shows no memory by words");
+    return NULL;
+}
+
+static void cpu_unsee(struct gw_device *device, const void *memory)
+{
+    (void)device, (void)memory;
+}
+
 static void
 cpu_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
 {
@@ -178,6 +200,9 @@ const struct gw_backend_ops gw_cpu_ops = {
     .pin = cpu_pin,
     .unpin = cpu_unpin,
     .adopt = cpu_adopt,
+    .show = cpu_show,
+    .see = cpu_see,
+    .unsee = cpu_unsee,
     .upload = cpu_upload,
     .fetch = cpu_fetch,
     .reach = cpu_reach,
@@ -193,5 +218,6 @@ const struct gw_backend_ops gw_cpu_ops = {
     .relu_forward = gw_cpu_relu_forward,
     .relu_backward = gw_cpu_relu_backward,
     .dropout = gw_cpu_dropout,
+    .add_parts = gw_cpu_add_parts,
     .softmax_loss = gw_cpu_softmax_loss,
 };

@@ -35,6 +35,9 @@ struct gw_device_options {
     enum gw_precision precision;
 };
 
+#define GW_MEMORY_WORDS 72
+#define GW_PARTS_MAX    64
+
 /* Of one batch. */
 struct gw_loss {
     double sum;       /* over its samples */
@@ -118,6 +121,22 @@ struct gw_backend_ops {
     /* Host memory of either kind as device memory: the same bytes; NULL where
        the device computes elsewhere. 64-byte aligned. */
     void *(*adopt)(struct gw_device *device, void *host, size_t bytes);
+
+    /*
+     * Words by which another process of this host finds memory of `alloc`, or
+     * of a part of it, on a device of its own: GW_MEMORY_WORDS bytes, for one
+     * that this process trusts. 0: it cannot be found, as on the cpu.
+     */
+    int (*show)(struct gw_device *device,
+                const void *memory,
+                uint8_t words[GW_MEMORY_WORDS]);
+    /* The memory that another process has shown, for this device to read, until
+       `unsee`; what it has when its owner is gone is undefined. NULL with a
+       line: this device does not reach it, or the words are none. */
+    const void *(*see)(struct gw_device *device,
+                       const uint8_t words[GW_MEMORY_WORDS],
+                       struct gw_error *error);
+    void (*unsee)(struct gw_device *device, const void *memory);
 
     /*
      * What is queued from now on finds the bytes. Goes on beside what has been
@@ -229,6 +248,21 @@ struct gw_backend_ops {
                     size_t elems,
                     const float *x,
                     float *y);
+
+    /*
+     * sum[i] = parts[0][i] + parts[1][i] + .. over i < elems, as the tree of
+     * gw_reduce_block (update.h) with the same bits. parts: [n] of device
+     * memory, also what was seen, and NULL for those that leave their place
+     * out; the array is read before it returns. sum may be one of them.
+     * bad[n], device memory: 1 where a part has something that is not finite,
+     * else 0. n <= GW_PARTS_MAX.
+     */
+    void (*add_parts)(struct gw_device *device,
+                      const float *const *parts,
+                      uint32_t n,
+                      size_t elems,
+                      float *sum,
+                      uint8_t *bad);
 
     /*
      * logits[n][classes], labels[n] in 0..classes-1 (checked by the caller).

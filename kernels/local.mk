@@ -16,6 +16,7 @@ libkernels_a_SOURCES = \
 	%D%/cpu_dropout.c \
 	%D%/cpu_four.h \
 	%D%/cpu_loss.c \
+	%D%/cpu_parts.c \
 	%D%/cpu_pool.c \
 	%D%/cpu_relu.c \
 	%D%/driver.c \

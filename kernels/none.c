@@ -112,6 +112,28 @@ static void *none_adopt(struct gw_device *device, void *host, size_t bytes)
     return host;
 }
 
+static int none_show(struct gw_device *device,
+                     const void *memory,
+                     uint8_t words[GW_MEMORY_WORDS])
+{
+    (void)device, (void)memory, (void)words;
+    return 0;
+}
+
+static const void *none_see(struct gw_device *device,
+                            const uint8_t words[GW_MEMORY_WORDS],
+                            struct gw_error *error)
+{
+    (void)device, (void)words;
+    gw_fail(error, GW_EUNSUPPORTED, "there is no memory");
+    return NULL;
+}
+
+static void none_unsee(struct gw_device *device, const void *memory)
+{
+    (void)device, (void)memory;
+}
+
 static void
 none_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
 {
@@ -251,6 +273,16 @@ static void none_dropout(struct gw_device *device,
     (void)device, (void)site, (void)n, (void)elems, (void)x, (void)y;
 }
 
+static void none_add_parts(struct gw_device *device,
+                           const float *const *parts,
+                           uint32_t n,
+                           size_t elems,
+                           float *sum,
+                           uint8_t *bad)
+{
+    (void)device, (void)parts, (void)n, (void)elems, (void)sum, (void)bad;
+}
+
 static void none_softmax_loss(struct gw_device *device,
                               size_t n,
                               size_t classes,
@@ -279,6 +311,9 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .pin = none_pin,
     .unpin = none_unpin,
     .adopt = none_adopt,
+    .show = none_show,
+    .see = none_see,
+    .unsee = none_unsee,
     .upload = none_upload,
     .fetch = none_fetch,
     .reach = none_reach,
@@ -294,5 +329,6 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .relu_forward = none_relu_forward,
     .relu_backward = none_relu_backward,
     .dropout = none_dropout,
+    .add_parts = none_add_parts,
     .softmax_loss = none_softmax_loss,
 };
