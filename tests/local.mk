@@ -167,6 +167,7 @@ GW_EMULATION = \
 	%D%/cuda/emulation.h \
 	%D%/cuda/fiber.c \
 	%D%/cuda/inside.h \
+	%D%/cuda/ipc.c \
 	%D%/cuda/launch.h \
 	%D%/cuda/lt.c \
 	%D%/cuda/memory.c \
