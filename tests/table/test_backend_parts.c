@@ -261,7 +261,7 @@ static void who_spoils_a_sum_is_named(void **state)
     for (size_t c = 0; c < COUNT(counts); c++)
         for (uint32_t p = 0; p < counts[c]; p++) {
             struct scene s = {counts[c], 1029, ALL, p % 4, 0, -1};
-            s.in_place = p % 2 ? (int)p : -1;
+            s.in_place = p % 2 ? (int)((p + p / 2) % s.n) : -1;
             struct stage stage;
             open_stage(&stage, &s);
             size_t at = place(&stage, p) + p * 37 % s.elems;
