@@ -103,13 +103,13 @@ static __global__ void add_parts(struct parts parts,
 }
 
 /* The nth is for up to 2^n parts. */
-static void (*const kernels[])(struct parts,
-                               unsigned,
-                               size_t,
-                               size_t,
-                               size_t,
-                               float *,
-                               uint8_t *) = {
+static void (*const add_parts_of[])(struct parts,
+                                    unsigned,
+                                    size_t,
+                                    size_t,
+                                    size_t,
+                                    float *,
+                                    uint8_t *) = {
     add_parts<1>,  add_parts<2>,  add_parts<4>,  add_parts<8>,
     add_parts<16>, add_parts<32>, add_parts<64>,
 };
@@ -145,8 +145,8 @@ static cudaError_t launch(struct gw_device *device,
     while (1u << level < n)
         level++;
     return gw_cuda_launch(device->compute, blocks_of(elems), GW_CUDA_BLOCK,
-                          kernels[level], *parts, n, elems, head, fours, sum,
-                          bad);
+                          add_parts_of[level], *parts, n, elems, head, fours,
+                          sum, bad);
 }
 
 void gw_cuda_add_parts(struct gw_device *device,

@@ -72,7 +72,7 @@ int gw_cuda_show(struct gw_device *device,
                  const void *memory,
                  uint8_t words[GW_MEMORY_WORDS])
 {
-    struct words shown;
+    struct words shown = {.offset = 0};
     const struct gw_cuda_block *block = block_of(device, memory);
     if (!block || !gw_cuda_enter(device))
         return 0;
