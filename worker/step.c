@@ -98,7 +98,8 @@ static enum gw_status hand_over(struct gw_worker *worker, int wait)
 static enum gw_status gradients_ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
-    gw_mirror_fetch(worker->mirror, first, n);
+    gw_mirror_fetch(worker->mirror, first, n,
+                    gw_client_sums_on_device(worker->client));
     return hand_over(worker, 0);
 }
 
