@@ -30,7 +30,9 @@ struct gw_device {
     struct CUevent_st *points[GW_CUDA_POINTS];
     uint64_t last, reached;
     struct cublasLtContext *blas;
-    struct gw_cuda_plan *plans; /* of products, a list */
+    struct gw_cuda_plan *plans;   /* of products, a list */
+    struct gw_cuda_block *blocks; /* of its memory, a list */
+    struct gw_cuda_view *views;   /* of others' memory, a list */
     float *workspace;
     const char *latest; /* operation that was queued */
     int failed; /* then `error` says how, and nothing is queued any more */
@@ -72,6 +74,16 @@ void gw_cuda_multiply(struct gw_device *device,
                       const char *what,
                       const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
+
+/* ---- what it has of its own and of others' memory ---- */
+
+/* 0: no memory to keep it in mind. */
+int gw_cuda_add_block(struct gw_device *device,
+                      const void *memory,
+                      size_t bytes);
+void gw_cuda_drop_block(struct gw_device *device, const void *memory);
+/* Lets go of what is still seen. */
+void gw_cuda_drop_shared(struct gw_device *device);
 
 /* ---- passes over memory ---- */
 
@@ -137,6 +149,14 @@ void gw_cuda_gather(struct gw_device *device,
                     float *outputs);
 
 /* ---- of the table ---- */
+
+int gw_cuda_show(struct gw_device *device,
+                 const void *memory,
+                 uint8_t words[GW_MEMORY_WORDS]);
+const void *gw_cuda_see(struct gw_device *device,
+                        const uint8_t words[GW_MEMORY_WORDS],
+                        struct gw_error *error);
+void gw_cuda_unsee(struct gw_device *device, const void *memory);
 
 void gw_cuda_upload(struct gw_device *device,
                     void *to,
@@ -217,6 +237,12 @@ void gw_cuda_dropout(struct gw_device *device,
                      size_t elems,
                      const float *x,
                      float *y);
+void gw_cuda_add_parts(struct gw_device *device,
+                       const float *const *parts,
+                       uint32_t n,
+                       size_t elems,
+                       float *sum,
+                       uint8_t *bad);
 void gw_cuda_softmax_loss(struct gw_device *device,
                           size_t n,
                           size_t classes,

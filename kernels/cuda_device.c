@@ -190,6 +190,7 @@ void gw_cuda_close(struct gw_device *device)
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         if (streams[i])
             cudaStreamSynchronize(streams[i]);
+    gw_cuda_drop_shared(device);
     gw_cuda_drop_plans(device);
     if (device->blas)
         cublasLtDestroy(device->blas);
@@ -259,6 +260,10 @@ void *gw_cuda_alloc(struct gw_device *device, size_t bytes)
         !got_memory(device, "cudaMalloc",
                     cudaMalloc(&memory, bytes ? bytes : 1)))
         return NULL;
+    if (!gw_cuda_add_block(device, memory, bytes ? bytes : 1)) {
+        cudaFree(memory);
+        return NULL;
+    }
     /* in the order of uploads, since one may be next, and before the rest */
     gw_cuda_note(device, "alloc",
                  cudaMemsetAsync(memory, 0, bytes, device->uploads));
@@ -272,6 +277,7 @@ void *gw_cuda_alloc(struct gw_device *device, size_t bytes)
 void gw_cuda_free(struct gw_device *device, void *memory)
 {
     cudaSetDevice(device->ordinal);
+    gw_cuda_drop_block(device, memory);
     if (memory)
         gw_cuda_note(device, "cudaFree", cudaFree(memory));
 }

@@ -20,6 +20,9 @@ static const struct gw_backend_ops cuda_ops = {
     .pin = gw_cuda_pin,
     .unpin = gw_cuda_unpin,
     .adopt = gw_cuda_adopt,
+    .show = gw_cuda_show,
+    .see = gw_cuda_see,
+    .unsee = gw_cuda_unsee,
     .upload = gw_cuda_upload,
     .fetch = gw_cuda_fetch,
     .reach = gw_cuda_reach,
@@ -35,6 +38,7 @@ static const struct gw_backend_ops cuda_ops = {
     .relu_forward = gw_cuda_relu_forward,
     .relu_backward = gw_cuda_relu_backward,
     .dropout = gw_cuda_dropout,
+    .add_parts = gw_cuda_add_parts,
     .softmax_loss = gw_cuda_softmax_loss,
 };
 

@@ -46,6 +46,7 @@ GW_CUDA_KERNELS = \
 	%D%/cuda_conv.cu \
 	%D%/cuda_dropout.cu \
 	%D%/cuda_loss.cu \
+	%D%/cuda_parts.cu \
 	%D%/cuda_pool.cu \
 	%D%/cuda_relu.cu \
 	%D%/cuda_sum.cu
@@ -59,6 +60,7 @@ GW_CUDA_HOST = \
 	%D%/cuda_launch.cuh \
 	%D%/cuda_module.c \
 	%D%/cuda_queue.c \
+	%D%/cuda_share.c \
 	%D%/kernels.h \
 	%D%/module.h \
 	proto/random.h \
@@ -80,6 +82,7 @@ SUFFIXES = .cu
 -include %D%/cuda_conv.o.d
 -include %D%/cuda_dropout.o.d
 -include %D%/cuda_loss.o.d
+-include %D%/cuda_parts.o.d
 -include %D%/cuda_pool.o.d
 -include %D%/cuda_relu.o.d
 -include %D%/cuda_sum.o.d

@@ -70,6 +70,7 @@ check_PROGRAMS += \
 	%D%/sim/test_workers \
 	%D%/table/test_backend_layers \
 	%D%/table/test_backend_shapes \
+	%D%/table/test_backend_parts \
 	%D%/table/test_backends \
 	%D%/table/test_loop \
 	%D%/table/test_member \
@@ -168,6 +169,7 @@ GW_EMULATION = \
 	%D%/cuda/emulation.h \
 	%D%/cuda/fiber.c \
 	%D%/cuda/inside.h \
+	%D%/cuda/ipc.c \
 	%D%/cuda/launch.h \
 	%D%/cuda/lt.c \
 	%D%/cuda/memory.c \
@@ -292,6 +294,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/table/test_backend_layers.c $(GW_BACKEND)
 %C%_table_test_backend_shapes_SOURCES = \
 	%D%/table/test_backend_shapes.c $(GW_BACKEND)
+%C%_table_test_backend_parts_SOURCES = \
+	%D%/table/test_backend_parts.c $(GW_BACKEND)
 %C%_table_test_backends_SOURCES = %D%/table/test_backends.c $(GW_BACKEND)
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_COUPLE)
 %C%_table_test_member_login_SOURCES = \

@@ -33,6 +33,7 @@ struct emulated_settings {
     int fail_with;       /* as cudaError_t */
     int no_fused_epilogue; /* of products: GetHeuristic knows none */
     int no_pinning;        /* cudaHostRegister is not supported */
+    int no_ipc;            /* memory of other processes cannot be reached */
 };
 
 /* Since the module was loaded; `live` ones are there now. */
@@ -42,13 +43,15 @@ struct emulated_counts {
     uint64_t waits;      /* calls that waited for the device */
     uint64_t heuristics; /* asked of cublasLt */
     size_t live_allocations, live_host_allocations, live_pinned;
+    size_t live_seen; /* allocations of other processes */
     size_t live_streams, live_events, live_handles;
     size_t live_bytes;
 };
 
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
-       fail_at=7 fail_with=700 fused=0 pinning=0", each may be missing. */
+       fail_at=7 fail_with=700 fused=0 pinning=0 ipc=0", each may be
+       missing. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -35,6 +35,7 @@ _Noreturn void emulated_wrong(const char *format, ...)
 enum emulated_kind {
     EMULATED_PAGEABLE,
     EMULATED_DEVICE,
+    EMULATED_SEEN,      /* of the device of another process; is only read */
     EMULATED_PINNED,    /* cudaHostAlloc */
     EMULATED_REGISTERED /* cudaHostRegister */
 };
@@ -43,6 +44,31 @@ enum emulated_kind {
    `who` is the operation, for that line. */
 enum emulated_kind
 emulated_find(const char *who, const void *memory, size_t bytes);
+
+struct emulated_allocation {
+    struct emulated_allocation *next;
+    enum emulated_kind kind;
+    char *memory;
+    size_t bytes;
+    char *pages; /* without the guards; NULL if registered */
+    size_t page_bytes;
+    int file; /* that has the pages, for other processes; -1: none */
+    cudaIpcMemHandle_t handle; /* by which it was seen, */
+    unsigned opened;           /* and how often */
+};
+/* The one that begins there; NULL: none of that kind. */
+struct emulated_allocation *emulated_allocation_at(enum emulated_kind kind,
+                                                   const char *memory);
+/* One that was seen by the handle; NULL: none. */
+struct emulated_allocation *
+emulated_allocation_of(const cudaIpcMemHandle_t *handle);
+/* Its pages are in the file from now on, which it closes. */
+void emulated_move_to_file(struct emulated_allocation *a, int file);
+/* What another process has in a file. */
+struct emulated_allocation *
+emulated_map_file(const cudaIpcMemHandle_t *handle, size_t bytes, int file);
+void emulated_release(struct emulated_allocation *a);
+
 /* Nobody but an operation that runs may touch the device's memory. */
 void emulated_open_memory(void);
 void emulated_close_memory(void);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define PAGE_BYTES  ((size_t)4096)
 #define GUARD_BYTES ((size_t)1 << 20) /* before and behind; only addresses */
@@ -22,25 +23,20 @@
 /* What lies before and behind it. */
 #define FENCE 0xa5
 
-static struct allocation {
-    struct allocation *next;
-    enum emulated_kind kind;
-    char *memory;
-    size_t bytes;
-    char *pages; /* without the guards; NULL if registered */
-    size_t page_bytes;
-} * allocations;
+static struct emulated_allocation *allocations;
 
 static int is_open = 1;
 
 /* ---- places ---- */
 
-static int touches(const struct allocation *a, const char *memory, size_t bytes)
+static int
+touches(const struct emulated_allocation *a, const char *memory, size_t bytes)
 {
     return memory < a->memory + a->bytes && memory + bytes > a->memory;
 }
 
-static int holds(const struct allocation *a, const char *memory, size_t bytes)
+static int
+holds(const struct emulated_allocation *a, const char *memory, size_t bytes)
 {
     return memory >= a->memory && memory + bytes <= a->memory + a->bytes;
 }
@@ -49,7 +45,7 @@ enum emulated_kind
 emulated_find(const char *who, const void *memory, size_t bytes)
 {
     const char *at = memory;
-    for (struct allocation *a = allocations; a; a = a->next) {
+    for (struct emulated_allocation *a = allocations; a; a = a->next) {
         if (holds(a, at, bytes))
             return a->kind;
         if (touches(a, at, bytes))
@@ -60,11 +56,21 @@ emulated_find(const char *who, const void *memory, size_t bytes)
     return EMULATED_PAGEABLE;
 }
 
+static int is_of_device(enum emulated_kind kind)
+{
+    return kind == EMULATED_DEVICE || kind == EMULATED_SEEN;
+}
+
+static int most_of(enum emulated_kind kind)
+{
+    return kind == EMULATED_SEEN ? PROT_READ : PROT_READ | PROT_WRITE;
+}
+
 static void protect_all(int rights)
 {
-    for (struct allocation *a = allocations; a; a = a->next)
-        if (a->kind == EMULATED_DEVICE)
-            mprotect(a->pages, a->page_bytes, rights);
+    for (struct emulated_allocation *a = allocations; a; a = a->next)
+        if (is_of_device(a->kind))
+            mprotect(a->pages, a->page_bytes, rights & most_of(a->kind));
 }
 
 void emulated_open_memory(void)
@@ -84,7 +90,7 @@ void emulated_close_memory(void)
     }
 }
 
-static void check_fence(const struct allocation *a,
+static void check_fence(const struct emulated_allocation *a,
                         const char *from,
                         const char *to,
                         const char *who)
@@ -98,7 +104,7 @@ static void check_fence(const struct allocation *a,
                        (void *)a->memory);
 }
 
-static void check_fences(const struct allocation *a, const char *who)
+static void check_fences(const struct emulated_allocation *a, const char *who)
 {
     check_fence(a, a->pages, a->memory, who);
     check_fence(a, a->memory + a->bytes, a->pages + a->page_bytes, who);
@@ -106,33 +112,48 @@ static void check_fences(const struct allocation *a, const char *who)
 
 void emulated_check_memory(const char *who)
 {
-    for (struct allocation *a = allocations; a; a = a->next)
+    for (struct emulated_allocation *a = allocations; a; a = a->next)
         if (a->pages)
             check_fences(a, who);
 }
 
 /* ---- allocations ---- */
 
-static void *allocate(enum emulated_kind kind, size_t bytes)
+static size_t used_by(size_t bytes)
 {
-    struct allocation *a = calloc(1, sizeof *a);
-    size_t used = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+/* Of addresses only. */
+static struct emulated_allocation *reserve(enum emulated_kind kind,
+                                           size_t bytes)
+{
+    struct emulated_allocation *a = calloc(1, sizeof *a);
+    size_t used = used_by(bytes);
     size_t pages = (used + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     char *map = mmap(NULL, pages + 2 * GUARD_BYTES, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (!a || map == MAP_FAILED)
         emulated_wrong("the host has no memory for %zu bytes", bytes);
-    *a = (struct allocation){
+    *a = (struct emulated_allocation){
         .next = allocations,
         .kind = kind,
         .bytes = bytes,
         .pages = map + GUARD_BYTES,
         .page_bytes = pages,
         .memory = map + GUARD_BYTES + pages - used,
+        .file = -1,
     };
-    mprotect(a->pages, pages, PROT_READ | PROT_WRITE);
-    memset(a->pages, FENCE, pages - used);
-    memset(a->memory + bytes, FENCE, used - bytes);
+    allocations = a;
+    return a;
+}
+
+static void *allocate(enum emulated_kind kind, size_t bytes)
+{
+    struct emulated_allocation *a = reserve(kind, bytes);
+    mprotect(a->pages, a->page_bytes, PROT_READ | PROT_WRITE);
+    memset(a->pages, FENCE, (size_t)(a->memory - a->pages));
+    memset(a->memory + bytes, FENCE, used_by(bytes) - bytes);
     if (bytes > 2 * GARBAGE_BYTES) {
         memset(a->memory, GARBAGE, GARBAGE_BYTES);
         memset(a->memory + bytes - GARBAGE_BYTES, GARBAGE, GARBAGE_BYTES);
@@ -140,29 +161,85 @@ static void *allocate(enum emulated_kind kind, size_t bytes)
         memset(a->memory, GARBAGE, bytes);
     }
     if (kind == EMULATED_DEVICE && !is_open)
-        mprotect(a->pages, pages, PROT_NONE);
-    allocations = a;
+        mprotect(a->pages, a->page_bytes, PROT_NONE);
     return a->memory;
 }
 
-static struct allocation **place_of(enum emulated_kind kind, const char *memory)
+struct emulated_allocation *emulated_allocation_at(enum emulated_kind kind,
+                                                   const char *memory)
 {
-    struct allocation **at = &allocations;
-    while (*at && ((*at)->kind != kind || (*at)->memory != memory))
-        at = &(*at)->next;
-    return *at ? at : NULL;
+    struct emulated_allocation *a = allocations;
+    while (a && (a->kind != kind || a->memory != memory))
+        a = a->next;
+    return a;
 }
 
-static void release(struct allocation **at)
+struct emulated_allocation *
+emulated_allocation_of(const cudaIpcMemHandle_t *handle)
 {
-    struct allocation *a = *at;
+    struct emulated_allocation *a = allocations;
+    while (a && (a->kind != EMULATED_SEEN ||
+                 memcmp(&a->handle, handle, sizeof *handle) != 0))
+        a = a->next;
+    return a;
+}
+
+void emulated_release(struct emulated_allocation *a)
+{
+    struct emulated_allocation **at = &allocations;
+    while (*at != a)
+        at = &(*at)->next;
+    *at = a->next;
     if (a->pages) {
-        mprotect(a->pages, a->page_bytes, PROT_READ | PROT_WRITE);
+        mprotect(a->pages, a->page_bytes, most_of(a->kind));
         check_fences(a, "when it was freed");
+        if (a->file >= 0) /* others may still see it */
+            memset(a->memory, GARBAGE, a->bytes);
         munmap(a->pages - GUARD_BYTES, a->page_bytes + 2 * GUARD_BYTES);
     }
-    *at = a->next;
+    if (a->file >= 0)
+        close(a->file);
     free(a);
+}
+
+/* ---- files ---- */
+
+/* Zeros cost nothing there. */
+static void copy_pages(char *to, const char *from, size_t bytes)
+{
+    static const char zeros[PAGE_BYTES];
+    for (size_t at = 0; at < bytes; at += PAGE_BYTES)
+        if (memcmp(from + at, zeros, PAGE_BYTES) != 0)
+            memcpy(to + at, from + at, PAGE_BYTES);
+}
+
+void emulated_move_to_file(struct emulated_allocation *a, int file)
+{
+    int was_open = is_open;
+    char *to =
+        mmap(NULL, a->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (to == MAP_FAILED)
+        emulated_wrong("%zu bytes cannot be mapped", a->page_bytes);
+    emulated_open_memory();
+    copy_pages(to, a->pages, a->page_bytes);
+    munmap(to, a->page_bytes);
+    if (mmap(a->pages, a->page_bytes, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+        emulated_wrong("%zu bytes cannot be mapped", a->page_bytes);
+    a->file = file;
+    if (!was_open)
+        emulated_close_memory();
+}
+
+struct emulated_allocation *
+emulated_map_file(const cudaIpcMemHandle_t *handle, size_t bytes, int file)
+{
+    struct emulated_allocation *a = reserve(EMULATED_SEEN, bytes);
+    if (mmap(a->pages, a->page_bytes, is_open ? PROT_READ : PROT_NONE,
+             MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+        emulated_wrong("%zu bytes cannot be mapped", a->page_bytes);
+    a->handle = *handle;
+    return a;
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
@@ -201,12 +278,13 @@ cudaError_t cudaFree(void *memory)
     if (!memory)
         return emulated_leave(error);
     emulated_drain_all();
-    struct allocation **at = place_of(EMULATED_DEVICE, memory);
-    if (!at)
+    struct emulated_allocation *a =
+        emulated_allocation_at(EMULATED_DEVICE, memory);
+    if (!a)
         emulated_wrong("cudaFree of %p, which is not there", memory);
     emulated_count.live_allocations--;
-    emulated_count.live_bytes -= (*at)->bytes;
-    release(at);
+    emulated_count.live_bytes -= a->bytes;
+    emulated_release(a);
     return emulated_leave(emulated_failure);
 }
 
@@ -227,11 +305,12 @@ cudaError_t cudaFreeHost(void *memory)
     cudaError_t error = emulated_enter_device();
     if (!memory)
         return emulated_leave(error);
-    struct allocation **at = place_of(EMULATED_PINNED, memory);
-    if (!at)
+    struct emulated_allocation *a =
+        emulated_allocation_at(EMULATED_PINNED, memory);
+    if (!a)
         emulated_wrong("cudaFreeHost of %p, which is not there", memory);
     emulated_count.live_host_allocations--;
-    release(at);
+    emulated_release(a);
     return emulated_leave(error);
 }
 
@@ -244,16 +323,17 @@ cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
         return emulated_leave(cudaErrorInvalidValue);
     if (emulated_now.no_pinning)
         return emulated_leave(cudaErrorNotSupported);
-    for (struct allocation *a = allocations; a; a = a->next)
+    for (struct emulated_allocation *a = allocations; a; a = a->next)
         if (touches(a, memory, bytes))
             return emulated_leave(cudaErrorHostMemoryAlreadyRegistered);
-    struct allocation *a = calloc(1, sizeof *a);
+    struct emulated_allocation *a = calloc(1, sizeof *a);
     if (!a)
         emulated_wrong("no memory");
-    *a = (struct allocation){.next = allocations,
-                             .kind = EMULATED_REGISTERED,
-                             .memory = memory,
-                             .bytes = bytes};
+    *a = (struct emulated_allocation){.next = allocations,
+                                      .kind = EMULATED_REGISTERED,
+                                      .memory = memory,
+                                      .bytes = bytes,
+                                      .file = -1};
     allocations = a;
     emulated_count.live_pinned++;
     return emulated_leave(cudaSuccess);
@@ -262,11 +342,12 @@ cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 cudaError_t cudaHostUnregister(void *memory)
 {
     cudaError_t error = emulated_enter_device();
-    struct allocation **at = place_of(EMULATED_REGISTERED, memory);
-    if (!at)
+    struct emulated_allocation *a =
+        emulated_allocation_at(EMULATED_REGISTERED, memory);
+    if (!a)
         return emulated_leave(cudaErrorHostMemoryNotRegistered);
     emulated_count.live_pinned--;
-    release(at);
+    emulated_release(a);
     return emulated_leave(error);
 }
 
@@ -377,8 +458,7 @@ cudaError_t cudaMemcpyAsync(void *to,
         .to_kind = emulated_find("where a copy goes", to, bytes),
         .from_kind = emulated_find("what is copied", from, bytes),
     };
-    if (!agrees(kind, plan.to_kind == EMULATED_DEVICE,
-                plan.from_kind == EMULATED_DEVICE))
+    if (!agrees(kind, is_of_device(plan.to_kind), is_of_device(plan.from_kind)))
         emulated_wrong("cudaMemcpyAsync of kind %d from %p to %p, which are "
                        "not what it says",
                        (int)kind, from, to);

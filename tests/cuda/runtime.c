@@ -40,6 +40,7 @@ static void defaults(struct emulated_settings *settings)
         .fail_with = (int)fake_number("fail_with", cudaErrorIllegalAddress),
         .no_fused_epilogue = !fake_number("fused", 1),
         .no_pinning = !fake_number("pinning", 1),
+        .no_ipc = !fake_number("ipc", 1),
     };
     for (unsigned i = 0; fake_word("order", text) && i < 3; i++)
         if (strcmp(text, orders[i]) == 0)
@@ -246,7 +247,10 @@ const char *cudaGetErrorString(cudaError_t error)
          "CUDA driver version is insufficient for CUDA runtime version"},
         {cudaErrorNoDevice, "no CUDA-capable device is detected"},
         {cudaErrorInvalidDevice, "invalid device ordinal"},
+        {cudaErrorDeviceUninitialized, "invalid device context"},
         {cudaErrorECCUncorrectable, "uncorrectable ECC error encountered"},
+        {cudaErrorPeerAccessUnsupported,
+         "peer access is not supported between these two devices"},
         {cudaErrorInvalidResourceHandle, "invalid resource handle"},
         {cudaErrorNotReady, "device not ready"},
         {cudaErrorIllegalAddress, "an illegal memory access was encountered"},

@@ -79,11 +79,12 @@ void emulated_assert_nothing_left(void)
     struct emulated_counts counts;
     control->counts(&counts);
     if (counts.live_allocations || counts.live_host_allocations ||
-        counts.live_pinned || counts.live_streams || counts.live_events ||
-        counts.live_handles)
-        fail_msg("left on the device: %zu allocations, %zu of the host, %zu "
-                 "pinned, %zu streams, %zu events, %zu of cublasLt",
-                 counts.live_allocations, counts.live_host_allocations,
-                 counts.live_pinned, counts.live_streams, counts.live_events,
-                 counts.live_handles);
+        counts.live_pinned || counts.live_seen || counts.live_streams ||
+        counts.live_events || counts.live_handles)
+        fail_msg(
+            "left on the device: %zu allocations, %zu of the host, %zu "
+            "pinned, %zu of others, %zu streams, %zu events, %zu of cublasLt",
+            counts.live_allocations, counts.live_host_allocations,
+            counts.live_pinned, counts.live_seen, counts.live_streams,
+            counts.live_events, counts.live_handles);
 }

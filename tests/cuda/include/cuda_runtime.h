@@ -27,8 +27,10 @@ typedef enum cudaError {
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
+    cudaErrorDeviceUninitialized = 201,
     cudaErrorNoKernelImageForDevice = 209,
     cudaErrorECCUncorrectable = 214,
+    cudaErrorPeerAccessUnsupported = 217,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
@@ -45,6 +47,10 @@ typedef enum cudaError {
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
+
+typedef struct cudaIpcMemHandle_st {
+    char reserved[64];
+} cudaIpcMemHandle_t;
 
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost = 0,
@@ -65,7 +71,8 @@ enum {
     cudaEventBlockingSync = 1,
     cudaEventDisableTiming = 2,
     cudaEventRecordDefault = 0,
-    cudaEventWaitDefault = 0
+    cudaEventWaitDefault = 0,
+    cudaIpcMemLazyEnablePeerAccess = 1
 };
 
 enum cudaDeviceAttr {
@@ -123,6 +130,11 @@ cudaError_t cudaMemcpyAsync(void *to,
                             size_t bytes,
                             enum cudaMemcpyKind kind,
                             cudaStream_t stream);
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory);
+cudaError_t
+cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags);
+cudaError_t cudaIpcCloseMemHandle(void *memory);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);

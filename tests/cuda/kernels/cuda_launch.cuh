@@ -24,14 +24,29 @@ template <typename... P> struct emulated_call {
     }
 };
 
+/* One of an argument; as many as there are in an array `pointers` of it. */
+template <typename T, typename = void> struct emulated_pointers {
+    static constexpr unsigned count = 1;
+
+    static void list(const T &value, const void **to)
+    {
+        if constexpr (std::is_pointer_v<T>)
+            *to = value;
+        else
+            *to = nullptr;
+    }
+};
+
 template <typename T>
-static inline const void *emulated_pointer(const T &value)
-{
-    if constexpr (std::is_pointer_v<T>)
-        return value;
-    else
-        return nullptr;
-}
+struct emulated_pointers<T, std::void_t<decltype(T::pointers)>> {
+    static constexpr unsigned count = std::extent_v<decltype(T::pointers)>;
+
+    static void list(const T &value, const void **to)
+    {
+        for (unsigned i = 0; i < count; i++)
+            to[i] = value.pointers[i];
+    }
+};
 
 template <typename... P, typename... A>
 static inline cudaError_t emulated_launch(const char *text,
@@ -44,7 +59,11 @@ static inline cudaError_t emulated_launch(const char *text,
                                           A... arguments)
 {
     emulated_call<P...> call = {kernel, {static_cast<P>(arguments)...}};
-    const void *pointers[] = {emulated_pointer<P>(arguments)..., nullptr};
+    const void *pointers[(emulated_pointers<P>::count + ... + 1)];
+    const void **end = pointers;
+    ((emulated_pointers<P>::list(arguments, end),
+      end += emulated_pointers<P>::count),
+     ...);
     struct emulated_launch launch = {};
     launch.text = text, launch.file = file, launch.line = line;
     launch.grid[0] = grid.x, launch.grid[1] = grid.y, launch.grid[2] = grid.z;
@@ -52,7 +71,8 @@ static inline cudaError_t emulated_launch(const char *text,
     launch.block[2] = block.z;
     launch.thread = emulated_call<P...>::thread;
     launch.call = &call, launch.call_bytes = sizeof call;
-    launch.pointers = pointers, launch.pointer_count = sizeof...(P);
+    launch.pointers = pointers;
+    launch.pointer_count = (unsigned)(end - pointers);
     static_assert((std::is_trivially_copyable_v<P> && ...), "kernel arguments");
     static_assert(sizeof(call) <= 4096, "kernel arguments");
     return emulated_queue_launch(&launch, stream);

@@ -1,0 +1,175 @@
+/*
+ * Memory that the processes of a host read of each other. The words are a
+ * handle of CUDA's, which stands for a whole allocation, and where in that the
+ * memory begins.
+ */
+#include "config.h"
+
+#include "kernels/cuda.h"
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct words {
+    cudaIpcMemHandle_t handle;
+    uint64_t offset;
+};
+static_assert(sizeof(struct words) == GW_MEMORY_WORDS, "all words");
+
+/* Of `alloc`, and not freed. */
+struct gw_cuda_block {
+    struct gw_cuda_block *next;
+    const char *memory;
+    size_t bytes;
+};
+
+/* What was seen. An allocation is opened once, for all that is seen of it. */
+struct gw_cuda_view {
+    struct gw_cuda_view *next;
+    const char *memory;
+    void *base;
+    cudaIpcMemHandle_t handle;
+};
+
+/* ---- of this process ---- */
+
+int gw_cuda_add_block(struct gw_device *device,
+                      const void *memory,
+                      size_t bytes)
+{
+    struct gw_cuda_block *block = malloc(sizeof *block);
+    if (!block)
+        return 0;
+    *block = (struct gw_cuda_block){device->blocks, memory, bytes};
+    device->blocks = block;
+    return 1;
+}
+
+void gw_cuda_drop_block(struct gw_device *device, const void *memory)
+{
+    struct gw_cuda_block **at = &device->blocks, *block;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    block = *at;
+    if (block)
+        *at = block->next;
+    free(block);
+}
+
+static const struct gw_cuda_block *block_of(const struct gw_device *device,
+                                            const char *memory)
+{
+    const struct gw_cuda_block *block = device->blocks;
+    while (block &&
+           (memory < block->memory || memory >= block->memory + block->bytes))
+        block = block->next;
+    return block;
+}
+
+int gw_cuda_show(struct gw_device *device,
+                 const void *memory,
+                 uint8_t words[GW_MEMORY_WORDS])
+{
+    struct words shown;
+    const struct gw_cuda_block *block = block_of(device, memory);
+    if (!block || !gw_cuda_enter(device))
+        return 0;
+    if (cudaIpcGetMemHandle(&shown.handle, (void *)(uintptr_t)block->memory) !=
+        cudaSuccess) {
+        cudaGetLastError(); /* the device works all the same */
+        return 0;
+    }
+    shown.offset = (uint64_t)((const char *)memory - block->memory);
+    memcpy(words, &shown, sizeof shown);
+    return 1;
+}
+
+/* ---- of others ---- */
+
+static const struct gw_cuda_view *view_of(const struct gw_device *device,
+                                          const cudaIpcMemHandle_t *handle)
+{
+    const struct gw_cuda_view *view = device->views;
+    while (view && memcmp(&view->handle, handle, sizeof *handle) != 0)
+        view = view->next;
+    return view;
+}
+
+/* NULL with a line. */
+static void *open_handle(struct gw_device *device,
+                         cudaIpcMemHandle_t handle,
+                         struct gw_error *error)
+{
+    const struct gw_cuda_view *other = view_of(device, &handle);
+    void *base = NULL;
+    if (other)
+        return other->base;
+    cudaError_t result =
+        cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess);
+    if (result == cudaSuccess)
+        return base;
+    cudaGetLastError(); /* the device works all the same */
+    gw_fail(error, GW_EUNSUPPORTED,
+            "GPU %d does not reach what another process of this host has in "
+            "its GPU's memory: %s",
+            device->ordinal, cudaGetErrorString(result));
+    return NULL;
+}
+
+const void *gw_cuda_see(struct gw_device *device,
+                        const uint8_t words[GW_MEMORY_WORDS],
+                        struct gw_error *error)
+{
+    struct words shown;
+    memcpy(&shown, words, sizeof shown);
+    if (!gw_cuda_enter(device)) {
+        gw_fail(error, GW_EIO, "%s", device->error.text);
+        return NULL;
+    }
+    struct gw_cuda_view *view = malloc(sizeof *view);
+    if (!view) {
+        gw_fail(error, GW_ENOMEM, "no memory for what another GPU shows");
+        return NULL;
+    }
+    void *base = open_handle(device, shown.handle, error);
+    if (!base) {
+        free(view);
+        return NULL;
+    }
+    *view = (struct gw_cuda_view){
+        .next = device->views,
+        .memory = (const char *)base + shown.offset,
+        .base = base,
+        .handle = shown.handle,
+    };
+    device->views = view;
+    return view->memory;
+}
+
+void gw_cuda_unsee(struct gw_device *device, const void *memory)
+{
+    struct gw_cuda_view **at = &device->views;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    struct gw_cuda_view view = **at;
+    free(*at);
+    *at = view.next;
+    if (view_of(device, &view.handle))
+        return;
+    gw_cuda_sync(device, NULL); /* what is queued may read there */
+    cudaSetDevice(device->ordinal);
+    gw_cuda_note(device, "cudaIpcCloseMemHandle",
+                 cudaIpcCloseMemHandle(view.base));
+}
+
+void gw_cuda_drop_shared(struct gw_device *device)
+{
+    while (device->views)
+        gw_cuda_unsee(device, device->views->memory);
+    while (device->blocks)
+        gw_cuda_drop_block(device, device->blocks->memory);
+}

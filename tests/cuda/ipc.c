@@ -1,0 +1,128 @@
+/*
+ * What processes see of each other's emulated memory. An allocation that is
+ * shown moves to a file without a name, which others open through its owner's
+ * descriptor: nothing stays when both are gone. Nothing here orders what two
+ * processes do.
+ */
+#include "config.h"
+
+#include "tests/cuda/inside.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC UINT64_C(0x6461636564756d65)
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* What a handle is. The file says whether the owner still has it there. */
+struct ticket {
+    uint64_t magic;
+    int32_t pid, file;
+    uint64_t device, inode;
+    uint64_t bytes;
+};
+_Static_assert(sizeof(struct ticket) <= sizeof(cudaIpcMemHandle_t), "too long");
+
+static void move(struct emulated_allocation *a)
+{
+    int file = memfd_create("emulated CUDA", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0 || ftruncate(file, (off_t)a->page_bytes) != 0 ||
+        fcntl(file, F_ADD_SEALS, SEALS) != 0)
+        emulated_wrong("no file of %zu bytes", a->page_bytes);
+    emulated_move_to_file(a, file);
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
+{
+    cudaError_t error = emulated_enter_device();
+    struct stat file;
+    if (error != cudaSuccess)
+        return emulated_leave(error);
+    struct emulated_allocation *a =
+        emulated_allocation_at(EMULATED_DEVICE, memory);
+    if (!a)
+        emulated_wrong("cudaIpcGetMemHandle of %p, where no allocation begins",
+                       memory);
+    if (a->file < 0)
+        move(a);
+    if (fstat(a->file, &file) != 0)
+        emulated_wrong("the file of %p is gone", memory);
+    struct ticket ticket = {
+        .magic = MAGIC,
+        .pid = (int32_t)getpid(),
+        .file = a->file,
+        .device = file.st_dev,
+        .inode = file.st_ino,
+        .bytes = a->bytes,
+    };
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle, &ticket, sizeof ticket);
+    return emulated_leave(cudaSuccess);
+}
+
+/* -1: its owner is gone, or has freed it. */
+static int open_file(const struct ticket *ticket)
+{
+    char path[64];
+    struct stat file;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)ticket->pid,
+             (int)ticket->file);
+    if (stat(path, &file) != 0 || file.st_dev != ticket->device ||
+        file.st_ino != ticket->inode)
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static cudaError_t see(void **memory, const cudaIpcMemHandle_t *handle)
+{
+    struct ticket ticket;
+    struct emulated_allocation *a = emulated_allocation_of(handle);
+    memcpy(&ticket, handle, sizeof ticket);
+    if (ticket.magic != MAGIC)
+        return cudaErrorInvalidValue;
+    if (ticket.pid == getpid())
+        return cudaErrorDeviceUninitialized;
+    if (emulated_now.no_ipc)
+        return cudaErrorPeerAccessUnsupported;
+    if (!a) {
+        int file = open_file(&ticket);
+        if (file < 0)
+            return cudaErrorInvalidResourceHandle;
+        a = emulated_map_file(handle, ticket.bytes, file);
+        close(file);
+        emulated_count.live_seen++;
+    }
+    a->opened++;
+    *memory = a->memory;
+    return cudaSuccess;
+}
+
+/* What is open already is the same again, and counted. */
+cudaError_t
+cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error == cudaSuccess && flags != cudaIpcMemLazyEnablePeerAccess)
+        error = cudaErrorInvalidValue;
+    return emulated_leave(error ? error : see(memory, &handle));
+}
+
+/* Does not wait: what is queued will not find it, and say so. */
+cudaError_t cudaIpcCloseMemHandle(void *memory)
+{
+    cudaError_t error = emulated_enter_device();
+    struct emulated_allocation *a =
+        emulated_allocation_at(EMULATED_SEEN, memory);
+    if (!a)
+        emulated_wrong("cudaIpcCloseMemHandle of %p, which is not open",
+                       memory);
+    if (--a->opened == 0) {
+        emulated_count.live_seen--;
+        emulated_release(a);
+    }
+    return emulated_leave(error);
+}
