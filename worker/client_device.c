@@ -58,8 +58,8 @@ static void look(struct gw_client_node *node,
     if (sight->words_n == GW_SIGHT_WORDS_MAX && node->sums) {
         from->seen = node->sums->see(node->sums->owner, sight->words, &error);
         if (!from->seen)
-            gw_log_info(node->client->log, "sums are made on the host: %s: %s",
-                        from->peer->name, error.text);
+            gw_log_info(node->client->log, "%s: %s", from->peer->name,
+                        error.text);
     }
     judge(node);
 }
@@ -75,6 +75,10 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
         look(node, from, sight);
     else
         from->verdict = sight->verdict;
+    if (gw_node_is_settled(node) && node->sums)
+        gw_log_info(node->client->log, "sums of %u workers are made on the %s",
+                    node->group.n,
+                    gw_node_is_on_device(node) ? "devices" : "host");
     return GW_OK;
 }
 
