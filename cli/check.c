@@ -152,6 +152,7 @@ static enum gw_status look_at_needs(const struct gw_worker_case *what,
         .all = 1,
         .bytes = available.bytes,
         .what = available.what,
+        .has_device = !what->backend->on_host,
         .device_bytes = UINT64_MAX,
     };
     return gw_needs_check(what, &host, error);

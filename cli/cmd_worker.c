@@ -114,6 +114,20 @@ static void take_slurm_rank(struct worker *worker)
     gw_log_info(&worker->process.log, "rank %" PRIu64 " is Slurm's", rank);
 }
 
+/* Of the tasks of a node, as Slurm and torchrun number them. */
+static uint32_t place_of(void)
+{
+    static const char *const names[] = {"LOCAL_RANK", "SLURM_LOCALID"};
+    uint64_t place;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = gw_cli_environment(names[i]);
+        if (text &&
+            gw_cli_number("", text, 0, GW_RANK_NONE - 1, &place, NULL) == GW_OK)
+            return (uint32_t)place;
+    }
+    return GW_RANK_NONE;
+}
+
 static enum gw_status run(void *owner, struct gw_error *error)
 {
     struct worker *worker = owner;
@@ -148,6 +162,7 @@ static enum gw_status run(void *owner, struct gw_error *error)
                    .log = &worker->process.log,
                    .metrics = &worker->metrics},
         .local = &worker->config,
+        .place = place_of(),
         .opened = on_opened,
         .owner = worker,
     };

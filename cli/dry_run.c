@@ -87,7 +87,7 @@ static enum gw_status print_model(const struct gw_config *config,
         gw_plan_make(config, gw_dataset_shape(data)->samples,
                      config->cluster.workers, &plan, error);
     if (status == GW_OK)
-        status = gw_device_open(config, &choice, &device, error);
+        status = gw_device_open(config, 0, &choice, &device, error);
     if (status != GW_OK)
         return status;
     choice.ops->describe(device, text, sizeof text);

@@ -98,7 +98,23 @@ static enum gw_status take_memory(struct trial *trial, struct gw_error *error)
                         gw_dataset_shape(trial->what->train), batch, error);
 }
 
-/* What is taken is given back by the end of the process. */
+static void tear_down(struct trial *trial)
+{
+    const struct gw_backend_ops *ops = trial->what->backend;
+    gw_mirror_close(trial->mirror);
+    gw_feed_close(&trial->feed);
+    gw_model_destroy(trial->model);
+    for (int i = 0; i < 2; i++) {
+        if (trial->device)
+            ops->free_host(trial->device, trial->arena[i]);
+        free(trial->view[i]);
+    }
+    if (trial->device)
+        ops->close(trial->device);
+    gw_map_destroy(trial->map);
+    free(trial);
+}
+
 static enum gw_status set_up(struct trial *trial, struct gw_error *error)
 {
     const struct gw_worker_case *what = trial->what;
@@ -111,7 +127,7 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
     if (status == GW_OK)
         status = gw_worker_map(what, &trial->map, &flop, error);
     if (status == GW_OK)
-        status = gw_device_open(config, &choice, &trial->device, error);
+        status = gw_device_open(config, 0, &choice, &trial->device, error);
     if (status == GW_OK)
         status = gw_model_create(
             config, shape, gw_plan_batch_max(&trial->plan, what->test != NULL),
@@ -219,6 +235,39 @@ static enum gw_status score_batch(struct trial *trial, struct gw_error *error)
     return gw_model_result(trial->model, &result, error);
 }
 
+static enum gw_status measure(struct trial *trial,
+                              struct gw_gauge_step *gauge,
+                              struct gw_error *error)
+{
+    enum gw_status status = take_step(trial, error);
+    if (status == GW_OK)
+        status = take_steps(trial, error);
+    if (status == GW_OK)
+        status = score_batch(trial, error);
+    if (status != GW_OK)
+        return status;
+    gauge->step_s = trial->took_s / (double)trial->steps;
+    trial->what->backend->describe(trial->device, gauge->device,
+                                   sizeof gauge->device);
+    return GW_OK;
+}
+
+/* In this process: a device does not follow into a fork. */
+static enum gw_status try_here(const struct gw_worker_case *what,
+                               struct gw_gauge_step *gauge,
+                               struct gw_error *error)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+    if (!trial)
+        return gw_fail(error, GW_ENOMEM, "no memory for a step");
+    trial->what = what;
+    enum gw_status status = set_up(trial, error);
+    if (status == GW_OK)
+        status = measure(trial, gauge, error);
+    tear_down(trial);
+    return status;
+}
+
 /* ---- as many processes ---- */
 
 /* What a process has to say. */
@@ -270,18 +319,10 @@ static void become_trial(const struct gw_worker_case *what, int go, int said)
     if (!read_all(go, &word, 1))
         _exit(1);
     if (report.status == GW_OK)
-        report.status = take_step(trial, &error);
-    if (report.status == GW_OK)
-        report.status = take_steps(trial, &error);
-    if (report.status == GW_OK)
-        report.status = score_batch(trial, &error);
-    if (report.status == GW_OK) {
-        report.gauge.step_s = trial->took_s / (double)trial->steps;
-        what->backend->describe(trial->device, report.gauge.device,
-                                sizeof report.gauge.device);
-        uint64_t after = own_bytes();
-        report.gauge.blas_bytes = after > before ? after - before : 0;
-    }
+        report.status = measure(trial, &report.gauge, &error);
+    uint64_t after = own_bytes();
+    report.gauge.blas_bytes = after > before ? after - before : 0;
+    tear_down(trial);
     snprintf(report.text, sizeof report.text, "%s", error.text);
     write_all(said, &report, sizeof report);
     _exit(0);
@@ -353,6 +394,8 @@ enum gw_status gw_gauge_step(const struct gw_worker_case *what,
     enum gw_status status = GW_OK;
     unsigned n = 0, most = at_once < AT_ONCE_MAX ? at_once : AT_ONCE_MAX;
     char word;
+    if (!what->backend->on_host)
+        return try_here(what, gauge_p, error);
     while (status == GW_OK && n < most) {
         status = start(what, &child[n], error);
         n++;

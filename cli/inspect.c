@@ -34,7 +34,7 @@ static enum gw_status open_model(const struct gw_config *config,
         shape.classes = classes;
     struct gw_backend_choice choice;
     enum gw_status status =
-        gw_device_open(config, &choice, &inspect->device, error);
+        gw_device_open(config, 0, &choice, &inspect->device, error);
     if (status != GW_OK)
         return status;
     inspect->backend = choice.ops;

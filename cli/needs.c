@@ -148,13 +148,13 @@ size_t gw_needs_rows(const struct gw_needs *needs,
 uint64_t gw_needs_device(const struct gw_needs *needs)
 {
     const struct gw_worker_need *w = &needs->worker;
-    return w->weights + w->gradients + w->activations + w->workspace +
-           w->batch + w->local;
+    return w->weights + w->gradients + w->activations + w->workspace + w->batch;
 }
 
 uint64_t gw_needs_worker(const struct gw_needs *needs)
 {
-    return gw_needs_device(needs) + needs->worker.data + needs->worker.snapshot;
+    const struct gw_worker_need *w = &needs->worker;
+    return gw_needs_device(needs) + w->local + w->data + w->snapshot;
 }
 
 uint64_t gw_needs_server(const struct gw_needs *needs)
@@ -164,11 +164,13 @@ uint64_t gw_needs_server(const struct gw_needs *needs)
            s->snapshot;
 }
 
-/* Beside a device: what leaves it and comes to it, pinned. */
+/* Beside a device: what leaves it and comes to it, pinned, and steps of its
+   own. */
 static uint64_t mirror_bytes(const struct gw_needs *needs)
 {
     const struct gw_worker_need *w = &needs->worker;
-    return w->weights + w->gradients + w->batch + w->data + w->snapshot;
+    return w->weights + w->gradients + w->batch + w->local + w->data +
+           w->snapshot;
 }
 
 static uint64_t worker_bytes(const struct gw_needs *needs,

@@ -116,7 +116,8 @@ static void add_host(struct planning *planning,
         .bytes = host_bytes(planning),
         .what = options->host_bytes > 0 ? "given"
                                         : planning->planned->available.what,
-        .has_device = options->device_bytes > 0,
+        .has_device =
+            options->device_bytes > 0 || !planning->what.backend->on_host,
         .device_bytes = options->device_bytes > 0
                             ? (uint64_t)options->device_bytes
                             : UINT64_MAX,
@@ -215,9 +216,12 @@ static uint32_t shared_cores(const struct planning *planning)
     return planning->options->has_link ? 0 : (uint32_t)(here > 0 ? here : 1);
 }
 
-/* Workers that compute at the same time where this one does. */
+/* Workers that compute at the same time where this one does; each on a device
+   of its own, if on one. */
 static unsigned at_once(const struct planning *planning)
 {
+    if (!planning->what.backend->on_host)
+        return 1;
     long here = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t n = planning->options->cores > 0 ? workers_of(planning)
                                               : per_host(planning);

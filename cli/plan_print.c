@@ -134,6 +134,22 @@ static void print_row(FILE *out, const struct gw_need_row *row)
     fputc('\n', out);
 }
 
+static void print_device(FILE *out,
+                         const struct gw_planned *planned,
+                         const struct gw_needs_host *host)
+{
+    fprintf(out, COLUMN "each %.2f", "GPU",
+            (double)gw_needs_device(&planned->needs) / MIB);
+    if (host->device_bytes != UINT64_MAX)
+        fprintf(out, " of %.2f", (double)host->device_bytes / MIB);
+    fprintf(out,
+            " MiB; its host has a pinned copy of weights, gradients and "
+            "batch%s\n",
+            host->device_bytes == UINT64_MAX
+                ? "; what it has is not known (--device-memory)"
+                : "");
+}
+
 static void print_hosts(const struct gw_planned *planned, FILE *out)
 {
     for (size_t i = 0; i < planned->hosts; i++) {
@@ -150,11 +166,7 @@ static void print_hosts(const struct gw_planned *planned, FILE *out)
             fprintf(out, " of %.2f, %s\n", (double)host->bytes / MIB,
                     host->what);
         if (host->has_device && host->workers > 0)
-            fprintf(out,
-                    COLUMN "each %.2f of %.2f MiB; its host has a pinned "
-                           "copy of weights, gradients and batch\n",
-                    "GPU", (double)gw_needs_device(&planned->needs) / MIB,
-                    (double)host->device_bytes / MIB);
+            print_device(out, planned, host);
     }
 }
 

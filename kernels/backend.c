@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu.h"
+#include "kernels/driver.h"
 #include "kernels/module.h"
 #include "proto/config.h"
 
@@ -50,6 +51,7 @@ enum gw_status gw_backend_choose(const char *name,
     enum gw_status status = gw_device_parse(name, &device, error);
     if (status != GW_OK)
         return status;
+    choice.numbered = device.numbered;
     choice.ordinal = device.number;
     for (size_t i = 0; i < BACKENDS && !choice.ops; i++) {
         if (device.kind != GW_DEVICE_AUTO && device.kind != table[i].kind)
@@ -74,7 +76,19 @@ const struct gw_backend_ops *gw_backend_find(const char *name,
     return gw_backend_choose(name, &choice, error) == GW_OK ? choice.ops : NULL;
 }
 
+/* Which of the devices of its kind, where that is not said. */
+static unsigned take_turns(const struct gw_backend_ops *ops, uint32_t place)
+{
+    struct gw_driver driver;
+    char why[GW_WHY_BYTES];
+    if (ops == &gw_cpu_ops ||
+        gw_driver_probe(&driver, why, sizeof why) != GW_OK)
+        return 0;
+    return place % driver.devices;
+}
+
 enum gw_status gw_device_open(const struct gw_config *config,
+                              uint32_t place,
                               struct gw_backend_choice *choice_p,
                               struct gw_device **device_p,
                               struct gw_error *error)
@@ -86,7 +100,8 @@ enum gw_status gw_device_open(const struct gw_config *config,
         return status;
     const struct gw_device_options options = {
         .threads = (int)config->worker.threads,
-        .ordinal = choice.ordinal,
+        .ordinal =
+            choice.numbered ? choice.ordinal : take_turns(choice.ops, place),
         .precision = strcmp(config->train.precision, "tf32") == 0
                          ? GW_PRECISION_TF32
                          : GW_PRECISION_FP32,

@@ -165,6 +165,7 @@ void gw_cpu_gemm(size_t m,
 
 const struct gw_backend_ops gw_cpu_ops = {
     .name = "cpu",
+    .on_host = 1,
     .probe = cpu_probe,
     .open = cpu_open,
     .close = cpu_close,

@@ -75,6 +75,9 @@ struct gw_dropout_site {
 
 struct gw_backend_ops {
     const char *name;
+    /* It computes in the host's memory, so that `adopt` gives the same bytes,
+       and in processes that are forked from one that has used it. */
+    int on_host;
 
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
@@ -262,7 +265,8 @@ gw_backend_get(size_t i, char *why, size_t why_bytes);
 
 struct gw_backend_choice {
     const struct gw_backend_ops *ops;
-    unsigned ordinal;       /* for gw_device_options */
+    int numbered; /* the name says which device: */
+    unsigned ordinal;
     char why[GW_WHY_BYTES]; /* not one before it: "no cuda: ..", or "" */
 };
 
@@ -280,11 +284,14 @@ const struct gw_backend_ops *gw_backend_find(const char *name,
                                              struct gw_error *error);
 
 /*
- * A device as a job has it: worker.device, worker.threads, train.precision. The
- * caller closes it. Errors of gw_backend_choose and of `open`.
+ * A device as a job has it: worker.device, worker.threads, train.precision;
+ * where the name does not say which, those who count `place` on this host go
+ * round its devices. The caller closes it. Errors of gw_backend_choose and of
+ * `open`.
  */
 struct gw_config;
 enum gw_status gw_device_open(const struct gw_config *config,
+                              uint32_t place,
                               struct gw_backend_choice *choice_p,
                               struct gw_device **device_p,
                               struct gw_error *error);

@@ -266,6 +266,7 @@ static void none_softmax_loss(struct gw_device *device,
 
 const struct gw_backend_ops gw_no_arithmetic = {
     .name = "none",
+    .on_host = 1,
     .probe = none_probe,
     .open = none_open,
     .close = none_close,

@@ -5,8 +5,10 @@
 /* Device memory for what the host fills: the same, where it can be. */
 static void *beside(const struct gw_feed *feed, void *host, size_t bytes)
 {
-    void *same = host ? feed->ops->adopt(feed->device, host, bytes) : NULL;
-    return same || !host ? same : feed->ops->alloc(feed->device, bytes);
+    if (!host)
+        return NULL;
+    return feed->ops->on_host ? feed->ops->adopt(feed->device, host, bytes)
+                              : feed->ops->alloc(feed->device, bytes);
 }
 
 enum gw_status gw_feed_open(struct gw_feed *feed,

@@ -76,7 +76,7 @@ enum gw_status gw_mirror_open(const struct gw_mirror_of *of,
     mirror->run = calloc(of->keys, sizeof *mirror->run);
     if (!mirror->weight || !mirror->gradient || !mirror->shown || !mirror->run)
         status = gw_fail(error, GW_ENOMEM, "no memory for %zu keys", of->keys);
-    else if (!of->ops->adopt(of->device, of->weight[0], key_bytes(mirror, 0)))
+    else if (!of->ops->on_host)
         status = open_memory(mirror, error);
     if (status != GW_OK) {
         gw_mirror_close(mirror);

@@ -35,13 +35,15 @@ static enum gw_status open_data(struct gw_worker *worker)
 
 static enum gw_status find_device(struct gw_worker *worker)
 {
+    uint32_t place = worker->options->place;
     struct gw_backend_choice choice = {.ops = &gw_no_arithmetic};
     const struct gw_device_options options = {.threads = 1};
     enum gw_status status =
         worker->hollow
             ? choice.ops->open(&options, &worker->device, worker->error)
-            : gw_device_open(&worker->config, &choice, &worker->device,
-                             worker->error);
+            : gw_device_open(&worker->config,
+                             place == GW_RANK_NONE ? worker->rank : place,
+                             &choice, &worker->device, worker->error);
     if (status != GW_OK)
         return status;
     worker->backend = choice.ops;

@@ -13,6 +13,9 @@ struct gw_worker_options {
     struct gw_client_options client;
     /* settings of this host, over those of the job; NULL: none */
     const struct gw_config *local;
+    /* the worker's number on this host, by which workers take different
+       devices; GW_RANK_NONE: its rank */
+    uint32_t place;
     /* data that is open already, shared by workers of one process that run one
        at a time; NULL: opened from the job's files */
     struct gw_dataset *train, *test;

@@ -1,0 +1,319 @@
+/*
+ * worker/mirror.h on a device that computes elsewhere and later: what is queued
+ * on it is only done when somebody waits, up to the point that is waited for.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "worker/mirror.h"
+
+#define KEYS  3
+#define QUEUE 64
+
+/* ---- the device: its memory is the host's, but copies are late ---- */
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+struct gw_device {
+    struct copy queue[QUEUE];
+    uint64_t queued, done;
+    size_t fits; /* bytes of its memory */
+    int broken;
+};
+
+static void run_until(struct gw_device *device, uint64_t point)
+{
+    for (; device->done < point; device->done++) {
+        const struct copy *copy = &device->queue[device->done % QUEUE];
+        memcpy(copy->to, copy->from, copy->bytes);
+    }
+}
+
+static uint64_t
+late_fetch(struct gw_device *device, void *host, const void *from, size_t bytes)
+{
+    device->queue[device->queued % QUEUE] = (struct copy){host, from, bytes};
+    return ++device->queued;
+}
+
+static void
+late_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
+{
+    late_fetch(device, to, host, bytes);
+}
+
+static enum gw_status late_reach(struct gw_device *device,
+                                 uint64_t point,
+                                 int wait,
+                                 struct gw_error *error)
+{
+    if (device->broken)
+        return gw_fail(error, GW_EIO, "the device is gone");
+    if (wait)
+        run_until(device, point);
+    return device->done >= point ? GW_OK : GW_EAGAIN;
+}
+
+static enum gw_status late_sync(struct gw_device *device,
+                                struct gw_error *error)
+{
+    return late_reach(device, device->queued, 1, error);
+}
+
+static void *late_alloc(struct gw_device *device, size_t bytes)
+{
+    return bytes <= device->fits ? calloc(1, bytes) : NULL;
+}
+
+static void late_free(struct gw_device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static void *late_adopt(struct gw_device *device, void *host, size_t bytes)
+{
+    (void)device, (void)host, (void)bytes;
+    return NULL;
+}
+
+static void
+late_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
+{
+    *total_p = (uint64_t)80 << 20;
+    *free_p = device->fits;
+}
+
+static const struct gw_backend_ops late = {
+    .name = "late",
+    .memory = late_memory,
+    .alloc = late_alloc,
+    .free = late_free,
+    .adopt = late_adopt,
+    .upload = late_upload,
+    .fetch = late_fetch,
+    .reach = late_reach,
+    .sync = late_sync,
+};
+
+/* ---- a model of three keys ---- */
+
+static const struct gw_key key[KEYS] = {
+    {.name = "a", .dims = 1, .shape = {5}},
+    {.name = "b", .dims = 2, .shape = {4, 16}},
+    {.name = "c", .dims = 1, .shape = {1}},
+};
+
+struct subject {
+    struct gw_device device;
+    float host[2][KEYS][64];
+    float *weight[KEYS], *gradient[KEYS];
+    struct gw_mirror *mirror;
+    struct gw_error error;
+};
+
+static struct gw_mirror_of of(struct subject *s)
+{
+    for (size_t k = 0; k < KEYS; k++) {
+        s->weight[k] = s->host[0][k];
+        s->gradient[k] = s->host[1][k];
+    }
+    return (struct gw_mirror_of){.ops = &late,
+                                 .device = &s->device,
+                                 .key = key,
+                                 .keys = KEYS,
+                                 .weight = s->weight,
+                                 .gradient = s->gradient};
+}
+
+static struct subject *open_subject(void)
+{
+    struct subject *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    s->device.fits = 1 << 20;
+    const struct gw_mirror_of what = of(s);
+    assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
+    return s;
+}
+
+static void close_subject(struct subject *s)
+{
+    gw_mirror_close(s->mirror);
+    free(s);
+}
+
+static float *made(struct subject *s, size_t k)
+{
+    return gw_mirror_gradients(s->mirror)[k];
+}
+
+static enum gw_status
+next(struct subject *s, int wait, size_t *first_p, size_t *n_p)
+{
+    return gw_mirror_next(s->mirror, wait, first_p, n_p, &s->error);
+}
+
+/* ---- cases ---- */
+
+static void weights_go_once_in_a_step(void **state)
+{
+    struct subject *s = open_subject();
+    const float *const *device = gw_mirror_weights(s->mirror);
+    (void)state;
+    for (float round = 1; round < 3; round++) {
+        assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
+        uint64_t before = s->device.queued;
+        for (size_t k = 0; k < KEYS; k++)
+            s->host[0][k][0] = round * 10 + (float)k;
+        gw_mirror_show(s->mirror, 1, 2);
+        gw_mirror_show(s->mirror, 0, KEYS);
+        assert_int_equal(s->device.queued - before, KEYS);
+        run_until(&s->device, s->device.queued);
+        for (size_t k = 0; k < KEYS; k++)
+            assert_true(device[k][0] == round * 10 + (float)k);
+    }
+    close_subject(s);
+}
+
+static void gradients_come_in_their_order_and_when_they_are_there(void **state)
+{
+    struct subject *s = open_subject();
+    size_t first, n;
+    (void)state;
+    assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
+    assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
+    made(s, 2)[0] = 7;
+    gw_mirror_fetch(s->mirror, 2, 1);
+    made(s, 0)[4] = 5, made(s, 1)[63] = 6;
+    gw_mirror_fetch(s->mirror, 0, 2);
+    assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
+    run_until(&s->device, 2); /* half of the second run */
+    assert_int_equal(next(s, 0, &first, &n), GW_OK);
+    assert_true(first == 2 && n == 1 && s->host[1][2][0] == 7);
+    assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
+    assert_int_equal(next(s, 1, &first, &n), GW_OK);
+    assert_true(first == 0 && n == 2);
+    assert_true(s->host[1][0][4] == 5 && s->host[1][1][63] == 6);
+    assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
+    close_subject(s);
+}
+
+/* A step that is given up: its device may still write what the next one does.
+ */
+static void a_new_step_waits_and_forgets(void **state)
+{
+    struct subject *s = open_subject();
+    size_t first, n;
+    (void)state;
+    gw_mirror_fetch(s->mirror, 0, KEYS);
+    assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
+    assert_int_equal(s->device.done, KEYS);
+    assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
+    close_subject(s);
+}
+
+static void views_may_move_between_steps(void **state)
+{
+    struct subject *s = open_subject();
+    float other[64] = {0};
+    size_t first, n;
+    (void)state;
+    s->gradient[1] = other;
+    made(s, 1)[3] = 9;
+    gw_mirror_fetch(s->mirror, 1, 1);
+    assert_int_equal(next(s, 1, &first, &n), GW_OK);
+    assert_true(other[3] == 9 && s->host[1][1][3] == 0);
+    close_subject(s);
+}
+
+static void a_device_that_fails_is_told(void **state)
+{
+    struct subject *s = open_subject();
+    size_t first, n;
+    (void)state;
+    gw_mirror_fetch(s->mirror, 0, 1);
+    s->device.broken = 1;
+    assert_int_equal(next(s, 1, &first, &n), GW_EIO);
+    assert_string_equal(s->error.text, "the device is gone");
+    assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_EIO);
+    close_subject(s);
+}
+
+static void too_little_memory_is_told_with_what_there_is(void **state)
+{
+    struct subject *s = calloc(1, sizeof *s);
+    (void)state;
+    assert_non_null(s);
+    s->device.fits = 3 << 20;
+    struct gw_key large[KEYS] = {key[0], key[1], key[2]};
+    large[0].shape[0] = 1 << 20;
+    struct gw_mirror_of what = of(s);
+    what.key = large;
+    assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_ENOMEM);
+    assert_string_equal(s->error.text,
+                        "no memory on the device for weights and gradients: 8 "
+                        "MiB are needed, 3 of 80 MiB are free");
+    what.gradient = NULL; /* half of it */
+    s->device.fits = 5 << 20;
+    assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
+    close_subject(s);
+}
+
+/* The cpu: what is given is what is used, and nothing is copied. */
+static void where_the_host_computes_nothing_moves(void **state)
+{
+    struct gw_error error;
+    const struct gw_device_options options = {.threads = 1};
+    const struct gw_backend_ops *cpu = gw_backend_find("cpu", &error);
+    struct gw_device *device;
+    (void)state;
+    assert_int_equal(cpu->open(&options, &device, &error), GW_OK);
+    float *memory = cpu->alloc_host(device, KEYS * 64 * sizeof *memory);
+    float *view[KEYS] = {memory, memory + 64, memory + 128};
+    const struct gw_mirror_of what = {.ops = cpu,
+                                      .device = device,
+                                      .key = key,
+                                      .keys = KEYS,
+                                      .weight = view,
+                                      .gradient = view};
+    struct gw_mirror *mirror;
+    size_t first, n;
+    assert_int_equal(gw_mirror_open(&what, &mirror, &error), GW_OK);
+    assert_int_equal(gw_mirror_begin(mirror, &error), GW_OK);
+    for (size_t k = 0; k < KEYS; k++) {
+        assert_ptr_equal(gw_mirror_weights(mirror)[k], view[k]);
+        assert_ptr_equal(gw_mirror_gradients(mirror)[k], view[k]);
+    }
+    gw_mirror_show(mirror, 0, KEYS);
+    gw_mirror_fetch(mirror, 1, 2);
+    assert_int_equal(gw_mirror_next(mirror, 0, &first, &n, &error), GW_OK);
+    assert_true(first == 1 && n == 2);
+    gw_mirror_close(mirror);
+    cpu->free_host(device, memory);
+    cpu->close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_go_once_in_a_step),
+        cmocka_unit_test(gradients_come_in_their_order_and_when_they_are_there),
+        cmocka_unit_test(a_new_step_waits_and_forgets),
+        cmocka_unit_test(views_may_move_between_steps),
+        cmocka_unit_test(a_device_that_fails_is_told),
+        cmocka_unit_test(too_little_memory_is_told_with_what_there_is),
+        cmocka_unit_test(where_the_host_computes_nothing_moves),
+    };
+    return cmocka_run_group_tests_name("mirror", tests, NULL, NULL);
+}
