@@ -103,7 +103,10 @@ static int open_backend(void **state)
     struct gw_error error;
     struct gw_device_options options = {.threads = 1};
     ops = *state;
-    return ops->open(&options, &device, &error) != GW_OK;
+    if (ops->open(&options, &device, &error) == GW_OK)
+        return 0;
+    print_message("# %s\n", error.text);
+    return 1;
 }
 
 static int close_backend(void **state)
@@ -118,6 +121,7 @@ int run_on_backends(const char *group, const struct CMUnitTest *cases, size_t n)
     static struct CMUnitTest tests[BACKENDS_MAX * CASES_MAX];
     static char names[BACKENDS_MAX * CASES_MAX][64];
     size_t total = 0;
+    cmocka_set_test_filter(getenv("GW_CASES"));
     for (size_t b = 0; b < gw_backend_count(); b++) {
         char why[GW_WHY_BYTES];
         if (b == BACKENDS_MAX || n > CASES_MAX)
