@@ -41,9 +41,6 @@ endif
 EXTRA_DIST += %D%/configure.m4
 
 # The module for GPUs, which the program loads: no library of CUDA's is its own.
-if HAVE_CUDA
-cudamoduledir = $(pkglibdir)
-cudamodule_PROGRAMS = %D%/gradweir-cuda.so
 GW_CUDA_KERNELS = \
 	%D%/cuda_conv.cu \
 	%D%/cuda_dropout.cu \
@@ -51,7 +48,7 @@ GW_CUDA_KERNELS = \
 	%D%/cuda_pool.cu \
 	%D%/cuda_relu.cu \
 	%D%/cuda_sum.cu
-%C%_gradweir_cuda_so_SOURCES = \
+GW_CUDA_HOST = \
 	%D%/cuda.h \
 	%D%/cuda_conv.c \
 	%D%/cuda_dense.c \
@@ -65,8 +62,11 @@ GW_CUDA_KERNELS = \
 	%D%/module.h \
 	proto/random.h \
 	proto/status.c \
-	proto/status.h \
-	$(GW_CUDA_KERNELS)
+	proto/status.h
+if HAVE_CUDA
+cudamoduledir = $(pkglibdir)
+cudamodule_PROGRAMS = %D%/gradweir-cuda.so
+%C%_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_CUDA_KERNELS)
 %C%_gradweir_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_gradweir_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 %C%_gradweir_cuda_so_LDFLAGS = -shared -Wl,--exclude-libs,ALL $(CUDA_LDFLAGS)

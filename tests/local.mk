@@ -156,8 +156,70 @@ GW_ATTACK = %D%/rdma/attack.c %D%/rdma/attack.h \
 %C%_rdma_test_rdma_SOURCES = %D%/rdma/test_rdma.c $(GW_COUPLE)
 endif
 
+# The module for GPUs as it is built for CUDA, with an emulated CUDA in it. In
+# one directory with a driver that pretends: as LD_LIBRARY_PATH and as
+# GRADWEIR_MODULES that gives any program a GPU.
+GW_EMULATION = \
+	%D%/cuda/answers.c \
+	%D%/cuda/answers.h \
+	%D%/cuda/block.c \
+	%D%/cuda/emulation.h \
+	%D%/cuda/fiber.c \
+	%D%/cuda/inside.h \
+	%D%/cuda/launch.h \
+	%D%/cuda/lt.c \
+	%D%/cuda/memory.c \
+	%D%/cuda/product.c \
+	%D%/cuda/product.h \
+	%D%/cuda/runtime.c \
+	%D%/cuda/stream.c
+GW_EMULATED_INCLUDES = \
+	%D%/cuda/include/cublasLt.h \
+	%D%/cuda/include/cuda_kernel.cuh \
+	%D%/cuda/include/cuda_runtime.h \
+	%D%/cuda/include/cuda_runtime_api.h \
+	%D%/cuda/kernels/cuda_launch.cuh
+EXTRA_DIST += $(GW_EMULATED_INCLUDES) %D%/cuda/try/try.cu $(GW_CUDA_KERNELS)
+if HAVE_EMULATED_CUDA
+GW_EMULATED_CUDA = %D%/cuda/gradweir-cuda.so %D%/cuda/libcuda.so.1
+EXTRA_PROGRAMS += $(GW_EMULATED_CUDA)
+check_DATA += $(GW_EMULATED_CUDA)
+GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
+%C%_cuda_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_EMULATION)
+%C%_cuda_gradweir_cuda_so_CPPFLAGS = -I$(srcdir)/%D%/cuda/include \
+	$(AM_CPPFLAGS)
+%C%_cuda_gradweir_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
+%C%_cuda_gradweir_cuda_so_LDFLAGS = -shared
+%C%_cuda_gradweir_cuda_so_LDADD = $(GW_EMULATED_KERNELS) -lpthread -lm
+%C%_cuda_libcuda_so_1_SOURCES = \
+	%D%/cuda/answers.c %D%/cuda/answers.h %D%/cuda/driver.c
+%C%_cuda_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
+%C%_cuda_libcuda_so_1_LDFLAGS = -shared
+%C%_cuda_libcuda_so_1_LDADD =
+.cu.emulated:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(CXX) $(GW_EMULATED_CXXFLAGS) \
+	  -I$(srcdir)/tests/cuda/include -I$(srcdir)/tests/cuda $(DEFS) \
+	  $(DEFAULT_INCLUDES) $(CXXFLAGS) -x c++ -c -o $@ $<
+$(GW_EMULATED_KERNELS) %D%/cuda/try/try.emulated: $(GW_EMULATED_INCLUDES) \
+	%D%/cuda/launch.h %D%/cuda/try/try.h kernels/cuda.h \
+	kernels/cuda_index.cuh kernels/kernels.h proto/random.h
+CLEANFILES += $(GW_EMULATED_KERNELS) %D%/cuda/try/try.emulated
+if HAVE_CMOCKA
+check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_products
+%C%_unit_test_cuda_emulation_SOURCES = \
+	%D%/unit/test_cuda_emulation.c %D%/cuda/try/try.h $(GW_EMULATION)
+%C%_unit_test_cuda_emulation_CFLAGS = $(AM_CFLAGS) -fPIC
+%C%_unit_test_cuda_emulation_LDADD = %D%/cuda/try/try.emulated \
+	$(CMOCKA_LIBS) -lpthread -lm
+%C%_unit_test_cuda_products_SOURCES = \
+	%D%/unit/test_cuda_products.c $(GW_EMULATION)
+%C%_unit_test_cuda_products_LDADD = $(CMOCKA_LIBS) -lpthread -lm
+endif
+endif
+
 # what tests of one kind share
 GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
+	%D%/table/emulated.c %D%/table/emulated.h \
 	%D%/table/reference.c %D%/table/reference.h
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_VICTIM = %D%/table/victim.c %D%/table/victim.h $(GW_WORLD)

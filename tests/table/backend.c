@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "proto/random.h"
+#include "tests/table/emulated.h"
 
 /* Rounding of fp32 sums, relative to the sum of the terms' sizes. */
 #define TOLERANCE 2e-6
 
-#define BACKENDS_MAX 8
+#define SUBJECTS_MAX 8
 #define CASES_MAX    32
+#define RUNS_MAX     (SUBJECTS_MAX * CASES_MAX)
 
 const struct gw_backend_ops *ops;
 struct gw_device *device;
@@ -98,11 +100,48 @@ void assert_near(const float *memory,
     free(host);
 }
 
+/* A backend, or one of the ways of the emulated one. */
+struct subject {
+    const char *name;
+    const struct gw_backend_ops *ops;
+    const struct emulated_way *way; /* NULL: not emulated */
+};
+
+/* One case on one of them. */
+struct run {
+    const struct subject *subject;
+    uint64_t *digest; /* of the case, the same in all ways; 0: not known yet */
+    char name[64];
+};
+
+static struct subject subjects[SUBJECTS_MAX];
+static size_t subject_count;
+static struct run runs[RUNS_MAX];
+static uint64_t digests[CASES_MAX];
+static struct CMUnitTest tests[RUNS_MAX];
+static const struct subject *running;
+
+int is_emulated(void)
+{
+    return running->way != NULL;
+}
+
 static int open_backend(void **state)
 {
     struct gw_error error;
     struct gw_device_options options = {.threads = 1};
-    ops = *state;
+    const struct run *run = *state;
+    const struct emulated_way *way = run->subject->way;
+    if (way) {
+        struct emulated_settings settings;
+        emulated_control()->defaults(&settings);
+        settings.order = way->order;
+        settings.pace = way->pace;
+        emulated_control()->set(&settings);
+        emulated_digest();
+    }
+    running = run->subject;
+    ops = run->subject->ops;
     if (ops->open(&options, &device, &error) == GW_OK)
         return 0;
     print_message("# %s\n", error.text);
@@ -111,36 +150,62 @@ static int open_backend(void **state)
 
 static int close_backend(void **state)
 {
-    (void)state;
+    const struct run *run = *state;
     ops->close(device);
+    if (!run->subject->way)
+        return 0;
+    emulated_assert_nothing_left();
+    uint64_t digest = emulated_digest();
+    if (*run->digest && *run->digest != digest)
+        fail_msg("the bits depend on the order of execution");
+    *run->digest = digest;
     return 0;
+}
+
+static void add_subject(const char *name,
+                        const struct gw_backend_ops *backend,
+                        const struct emulated_way *way)
+{
+    assert_true(subject_count < SUBJECTS_MAX);
+    subjects[subject_count++] = (struct subject){name, backend, way};
+}
+
+static void find_subjects(void)
+{
+    char why[GW_WHY_BYTES];
+    const struct gw_backend_ops *backend;
+    for (size_t b = 0; b < gw_backend_count(); b++) {
+        backend = gw_backend_get(b, why, sizeof why);
+        if (backend)
+            add_subject(backend->name, backend, NULL);
+        else
+            printf("# SKIP %s is not available: %s\n", gw_backend_name(b), why);
+    }
+    backend = emulated_backend(why, sizeof why);
+    for (size_t i = 0; backend && i < EMULATED_WAYS; i++)
+        add_subject(emulated_ways[i].name, backend, &emulated_ways[i]);
+    if (!backend)
+        printf("# SKIP cuda-emulated is not available: %s\n", why);
 }
 
 int run_on_backends(const char *group, const struct CMUnitTest *cases, size_t n)
 {
-    static struct CMUnitTest tests[BACKENDS_MAX * CASES_MAX];
-    static char names[BACKENDS_MAX * CASES_MAX][64];
     size_t total = 0;
     cmocka_set_test_filter(getenv("GW_CASES"));
-    for (size_t b = 0; b < gw_backend_count(); b++) {
-        char why[GW_WHY_BYTES];
-        if (b == BACKENDS_MAX || n > CASES_MAX)
-            return 1;
-        const struct gw_backend_ops *backend =
-            gw_backend_get(b, why, sizeof why);
-        if (!backend) {
-            printf("# SKIP %s is not available: %s\n", gw_backend_name(b), why);
-            continue;
-        }
+    find_subjects();
+    for (size_t s = 0; s < subject_count && n <= CASES_MAX; s++)
         for (size_t c = 0; c < n; c++, total++) {
-            snprintf(names[total], sizeof names[0], "%s %s", backend->name,
+            struct run *run = &runs[total];
+            run->subject = &subjects[s];
+            run->digest = &digests[c];
+            snprintf(run->name, sizeof run->name, "%s %s", subjects[s].name,
                      cases[c].name);
             tests[total] = cases[c];
-            tests[total].name = names[total];
+            tests[total].name = run->name;
             tests[total].setup_func = open_backend;
             tests[total].teardown_func = close_backend;
-            tests[total].initial_state = (void *)(uintptr_t)backend;
+            tests[total].initial_state = run;
         }
-    }
-    return _cmocka_run_group_tests(group, tests, total, NULL, NULL);
+    return _cmocka_run_group_tests(group, tests, total, NULL, NULL) ||
+           n > CASES_MAX;
 }

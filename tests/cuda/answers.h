@@ -1,0 +1,14 @@
+/*
+ * GW_FAKE_CUDA tells the emulated driver and runtime how to behave: words
+ * "name=value" with spaces between them; a part passes over what is another's.
+ */
+#ifndef GW_TESTS_CUDA_ANSWERS_H
+#define GW_TESTS_CUDA_ANSWERS_H
+
+/* What stands behind "name=", up to the next space, in text[64]; 0 if the
+   variable does not say. */
+int fake_word(const char *name, char *text);
+/* The same as a number. */
+long long fake_number(const char *name, long long otherwise);
+
+#endif

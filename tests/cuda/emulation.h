@@ -1,0 +1,63 @@
+/*
+ * What tests may ask of the emulated CUDA in a module or in themselves. What is
+ * queued runs late: when something waits for it, in an order among streams that
+ * only events restrict.
+ */
+#ifndef GW_TESTS_CUDA_EMULATION_H
+#define GW_TESTS_CUDA_EMULATION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* In which order the threads of a block run between two barriers, and the
+   blocks of a grid. */
+enum emulated_order {
+    EMULATED_FORWARD,
+    EMULATED_REVERSE,
+    EMULATED_RANDOM,
+};
+
+/* When an operation runs. */
+enum emulated_pace {
+    EMULATED_LATE,      /* when what is waited for cannot do without it */
+    EMULATED_EARLY,     /* at once, if its stream can */
+    EMULATED_SOMETIMES, /* drawn */
+};
+
+struct emulated_settings {
+    uint64_t seed;
+    enum emulated_order order;
+    enum emulated_pace pace;
+    size_t memory_bytes; /* of the device */
+    uint64_t fail_at;    /* the operation that fails, counted from 1; 0: none */
+    int fail_with;       /* as cudaError_t */
+    int no_fused_epilogue; /* of products: GetHeuristic knows none */
+    int no_pinning;        /* cudaHostRegister is not supported */
+};
+
+/* Since the module was loaded; `live` ones are there now. */
+struct emulated_counts {
+    uint64_t operations; /* queued: kernels, copies, products */
+    uint64_t allocations, host_allocations;
+    uint64_t waits;      /* calls that waited for the device */
+    uint64_t heuristics; /* asked of cublasLt */
+    size_t live_allocations, live_host_allocations, live_pinned;
+    size_t live_streams, live_events, live_handles;
+    size_t live_bytes;
+};
+
+struct emulated_cuda {
+    /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
+       fail_at=7 fail_with=700 fused=0 pinning=0", each may be missing. */
+    void (*defaults)(struct emulated_settings *settings);
+    /* Nothing may be queued. A failure that has happened is forgotten, and
+       operations are counted from 1 again. */
+    void (*set)(const struct emulated_settings *settings);
+    void (*counts)(struct emulated_counts *counts);
+};
+
+/* A module exports one under this name. */
+#define EMULATED_SYMBOL "emulated_cuda"
+extern const struct emulated_cuda emulated_cuda;
+
+#endif

@@ -1,0 +1,7 @@
+/* The same without kernels: here they are one. */
+#ifndef GW_TESTS_CUDA_RUNTIME_API_H
+#define GW_TESTS_CUDA_RUNTIME_API_H
+
+#include <tests/cuda/include/cuda_runtime.h>
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * What the parts of the emulated CUDA know of each other. One process has one
+ * emulated device; one thread at a time is inside (emulated_enter).
+ */
+#ifndef GW_TESTS_CUDA_INSIDE_H
+#define GW_TESTS_CUDA_INSIDE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tests/cuda/include/cuda_runtime.h>
+
+#include "tests/cuda/emulation.h"
+
+/* ---- runtime.c ---- */
+
+extern struct emulated_settings emulated_now;
+extern struct emulated_counts emulated_count;
+/* The failure that has happened: nothing works any more. */
+extern cudaError_t emulated_failure;
+
+void emulated_enter(void);
+/* Returns the error, and keeps it for cudaGetLastError. */
+cudaError_t emulated_leave(cudaError_t error);
+/* The same for a call that a failed device refuses: 0 when it may go on. */
+cudaError_t emulated_enter_device(void);
+/* A number below n. */
+uint32_t emulated_draw(uint32_t n);
+/* What CUDA would leave undefined, or a test must not do: one line, abort. */
+_Noreturn void emulated_wrong(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* ---- memory.c ---- */
+
+enum emulated_kind {
+    EMULATED_PAGEABLE,
+    EMULATED_DEVICE,
+    EMULATED_PINNED,    /* cudaHostAlloc */
+    EMULATED_REGISTERED /* cudaHostRegister */
+};
+
+/* Where [memory, memory + bytes) lies; complains if it lies there in part.
+   `who` is the operation, for that line. */
+enum emulated_kind
+emulated_find(const char *who, const void *memory, size_t bytes);
+/* Nobody but an operation that runs may touch the device's memory. */
+void emulated_open_memory(void);
+void emulated_close_memory(void);
+/* Complains about bytes beside allocations that have changed. */
+void emulated_check_memory(const char *who);
+
+/* ---- stream.c ---- */
+
+/* Copies the argument; `what` lives for ever. */
+cudaError_t emulated_queue(cudaStream_t stream,
+                           const char *what,
+                           void (*run)(const void *argument),
+                           const void *argument,
+                           size_t bytes);
+/* Waits: for all that is queued in it, or everywhere. */
+void emulated_drain(cudaStream_t stream);
+void emulated_drain_all(void);
+int emulated_idle(void);
+
+/* ---- fiber.c: what runs on a stack of its own ---- */
+
+struct emulated_fiber;
+/* Calls `main` again and again; each time it is resumed after `main` ended. */
+struct emulated_fiber *emulated_fiber_new(void (*main)(void));
+void emulated_fiber_resume(struct emulated_fiber *fiber);
+/* From inside: back to who resumed it. */
+void emulated_fiber_yield(struct emulated_fiber *fiber);
+
+/* ---- block.c ---- */
+
+/* "gw_relu, block (0, 0, 0), thread 5" while a kernel runs, else "". */
+void emulated_where(char *text, size_t bytes);
+
+#endif

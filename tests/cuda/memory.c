@@ -1,0 +1,391 @@
+/*
+ * The emulated memories. An allocation lies between pages that nobody may
+ * touch, filled with garbage; what is over at its end is looked at again. The
+ * device's can be touched only while an operation runs.
+ */
+#include "config.h"
+
+#include "tests/cuda/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES  ((size_t)4096)
+#define GUARD_BYTES ((size_t)1 << 20) /* before and behind; only addresses */
+#define ALIGN_BYTES ((size_t)256)     /* as CUDA promises */
+/* What device memory holds at first: NaN, -1, 255. */
+#define GARBAGE 0xff
+/* Of a large allocation only its two ends hold that: pages that nobody has
+   touched cost nothing. */
+#define GARBAGE_BYTES ((size_t)1 << 20)
+/* What lies before and behind it. */
+#define FENCE 0xa5
+
+static struct allocation {
+    struct allocation *next;
+    enum emulated_kind kind;
+    char *memory;
+    size_t bytes;
+    char *pages; /* without the guards; NULL if registered */
+    size_t page_bytes;
+} * allocations;
+
+static int is_open;
+
+/* ---- places ---- */
+
+static int touches(const struct allocation *a, const char *memory, size_t bytes)
+{
+    return memory < a->memory + a->bytes && memory + bytes > a->memory;
+}
+
+static int holds(const struct allocation *a, const char *memory, size_t bytes)
+{
+    return memory >= a->memory && memory + bytes <= a->memory + a->bytes;
+}
+
+enum emulated_kind
+emulated_find(const char *who, const void *memory, size_t bytes)
+{
+    const char *at = memory;
+    for (struct allocation *a = allocations; a; a = a->next) {
+        if (holds(a, at, bytes))
+            return a->kind;
+        if (touches(a, at, bytes))
+            emulated_wrong("%s at %p of %zu bytes is only in part in %p of "
+                           "%zu bytes",
+                           who, memory, bytes, (void *)a->memory, a->bytes);
+    }
+    return EMULATED_PAGEABLE;
+}
+
+static void protect_all(int rights)
+{
+    for (struct allocation *a = allocations; a; a = a->next)
+        if (a->kind == EMULATED_DEVICE)
+            mprotect(a->pages, a->page_bytes, rights);
+}
+
+void emulated_open_memory(void)
+{
+    if (is_open++ == 0)
+        protect_all(PROT_READ | PROT_WRITE);
+}
+
+void emulated_close_memory(void)
+{
+    if (--is_open == 0)
+        protect_all(PROT_NONE);
+}
+
+static void check_fence(const struct allocation *a,
+                        const char *from,
+                        const char *to,
+                        const char *who)
+{
+    int changed = 0;
+    for (const char *p = from; p < to; p++)
+        changed |= *p ^ (char)FENCE;
+    if (changed)
+        emulated_wrong("%s: something was written right %s the %zu bytes at %p",
+                       who, from < a->memory ? "before" : "behind", a->bytes,
+                       (void *)a->memory);
+}
+
+static void check_fences(const struct allocation *a, const char *who)
+{
+    check_fence(a, a->pages, a->memory, who);
+    check_fence(a, a->memory + a->bytes, a->pages + a->page_bytes, who);
+}
+
+void emulated_check_memory(const char *who)
+{
+    emulated_open_memory();
+    for (struct allocation *a = allocations; a; a = a->next)
+        if (a->pages)
+            check_fences(a, who);
+    emulated_close_memory();
+}
+
+/* ---- allocations ---- */
+
+static void *allocate(enum emulated_kind kind, size_t bytes)
+{
+    struct allocation *a = calloc(1, sizeof *a);
+    size_t used = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    size_t pages = (used + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    char *map = mmap(NULL, pages + 2 * GUARD_BYTES, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!a || map == MAP_FAILED)
+        emulated_wrong("the host has no memory for %zu bytes", bytes);
+    *a = (struct allocation){
+        .next = allocations,
+        .kind = kind,
+        .bytes = bytes,
+        .pages = map + GUARD_BYTES,
+        .page_bytes = pages,
+        .memory = map + GUARD_BYTES + pages - used,
+    };
+    mprotect(a->pages, pages, PROT_READ | PROT_WRITE);
+    memset(a->pages, FENCE, pages - used);
+    memset(a->memory + bytes, FENCE, used - bytes);
+    if (bytes > 2 * GARBAGE_BYTES) {
+        memset(a->memory, GARBAGE, GARBAGE_BYTES);
+        memset(a->memory + bytes - GARBAGE_BYTES, GARBAGE, GARBAGE_BYTES);
+    } else {
+        memset(a->memory, GARBAGE, bytes);
+    }
+    if (kind == EMULATED_DEVICE && !is_open)
+        mprotect(a->pages, pages, PROT_NONE);
+    allocations = a;
+    return a->memory;
+}
+
+static struct allocation **place_of(enum emulated_kind kind, const char *memory)
+{
+    struct allocation **at = &allocations;
+    while (*at && ((*at)->kind != kind || (*at)->memory != memory))
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+static void release(struct allocation **at)
+{
+    struct allocation *a = *at;
+    if (a->pages) {
+        mprotect(a->pages, a->page_bytes, PROT_READ | PROT_WRITE);
+        check_fences(a, "when it was freed");
+        munmap(a->pages - GUARD_BYTES, a->page_bytes + 2 * GUARD_BYTES);
+    }
+    *at = a->next;
+    free(a);
+}
+
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error != cudaSuccess)
+        return emulated_leave(error);
+    *total = emulated_now.memory_bytes;
+    *available = *total - emulated_count.live_bytes;
+    return emulated_leave(cudaSuccess);
+}
+
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error != cudaSuccess)
+        return emulated_leave(error);
+    if (bytes == 0) {
+        *memory = NULL;
+        return emulated_leave(cudaSuccess);
+    }
+    emulated_count.allocations++;
+    if (bytes > emulated_now.memory_bytes - emulated_count.live_bytes)
+        return emulated_leave(cudaErrorMemoryAllocation);
+    *memory = allocate(EMULATED_DEVICE, bytes);
+    emulated_count.live_allocations++;
+    emulated_count.live_bytes += bytes;
+    return emulated_leave(cudaSuccess);
+}
+
+/* Waits, as the real one does, so that nothing queued finds it gone. */
+cudaError_t cudaFree(void *memory)
+{
+    cudaError_t error = emulated_enter_device();
+    if (!memory)
+        return emulated_leave(error);
+    emulated_drain_all();
+    struct allocation **at = place_of(EMULATED_DEVICE, memory);
+    if (!at)
+        emulated_wrong("cudaFree of %p, which is not there", memory);
+    emulated_count.live_allocations--;
+    emulated_count.live_bytes -= (*at)->bytes;
+    release(at);
+    return emulated_leave(emulated_failure);
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error != cudaSuccess || flags > cudaHostAllocPortable)
+        return emulated_leave(error ? error : cudaErrorInvalidValue);
+    emulated_count.host_allocations++;
+    emulated_count.live_host_allocations++;
+    *memory = allocate(EMULATED_PINNED, bytes);
+    return emulated_leave(cudaSuccess);
+}
+
+/* Does not wait: a copy that is queued will not find it, and say so. */
+cudaError_t cudaFreeHost(void *memory)
+{
+    cudaError_t error = emulated_enter_device();
+    if (!memory)
+        return emulated_leave(error);
+    struct allocation **at = place_of(EMULATED_PINNED, memory);
+    if (!at)
+        emulated_wrong("cudaFreeHost of %p, which is not there", memory);
+    emulated_count.live_host_allocations--;
+    release(at);
+    return emulated_leave(error);
+}
+
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error != cudaSuccess)
+        return emulated_leave(error);
+    if (!memory || bytes == 0 || flags > cudaHostRegisterPortable)
+        return emulated_leave(cudaErrorInvalidValue);
+    if (emulated_now.no_pinning)
+        return emulated_leave(cudaErrorNotSupported);
+    for (struct allocation *a = allocations; a; a = a->next)
+        if (touches(a, memory, bytes))
+            return emulated_leave(cudaErrorHostMemoryAlreadyRegistered);
+    struct allocation *a = calloc(1, sizeof *a);
+    if (!a)
+        emulated_wrong("no memory");
+    *a = (struct allocation){.next = allocations,
+                             .kind = EMULATED_REGISTERED,
+                             .memory = memory,
+                             .bytes = bytes};
+    allocations = a;
+    emulated_count.live_pinned++;
+    return emulated_leave(cudaSuccess);
+}
+
+cudaError_t cudaHostUnregister(void *memory)
+{
+    cudaError_t error = emulated_enter_device();
+    struct allocation **at = place_of(EMULATED_REGISTERED, memory);
+    if (!at)
+        return emulated_leave(cudaErrorHostMemoryNotRegistered);
+    emulated_count.live_pinned--;
+    release(at);
+    return emulated_leave(error);
+}
+
+/* ---- copies ---- */
+
+struct fill {
+    char *to;
+    int value;
+    size_t bytes;
+};
+
+static void run_fill(const void *argument)
+{
+    const struct fill *f = argument;
+    if (emulated_find("cudaMemsetAsync", f->to, f->bytes) != EMULATED_DEVICE)
+        emulated_wrong("cudaMemsetAsync of %p, which is not on the device",
+                       (void *)f->to);
+    memset(f->to, f->value, f->bytes);
+}
+
+cudaError_t
+cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    cudaError_t error = emulated_enter_device();
+    struct fill fill = {memory, value, bytes};
+    if (error == cudaSuccess && bytes > 0)
+        error = emulated_queue(stream, "cudaMemsetAsync", run_fill, &fill,
+                               sizeof fill);
+    return emulated_leave(error);
+}
+
+struct copy {
+    char *to;
+    const char *from; /* NULL: what follows */
+    size_t bytes;
+    enum emulated_kind to_kind, from_kind;
+    char staged[];
+};
+
+static void run_copy(const void *argument)
+{
+    const struct copy *c = argument;
+    const char *from = c->from ? c->from : c->staged;
+    if (emulated_find("where a copy goes", c->to, c->bytes) != c->to_kind)
+        emulated_wrong("a copy to %p, which has been freed or unpinned since",
+                       (void *)c->to);
+    if (c->from &&
+        emulated_find("what is copied", from, c->bytes) != c->from_kind)
+        emulated_wrong("a copy from %p, which has been freed or unpinned since",
+                       (const void *)from);
+    if (from < c->to + c->bytes && c->to < from + c->bytes)
+        emulated_wrong("a copy onto itself");
+    memcpy(c->to, from, c->bytes);
+}
+
+static cudaError_t
+queue_copy(const struct copy *plan, int staged, cudaStream_t stream)
+{
+    size_t bytes = sizeof *plan + (staged ? plan->bytes : 0);
+    struct copy *copy = malloc(bytes);
+    if (!copy)
+        emulated_wrong("no memory for a copy");
+    *copy = *plan;
+    if (staged) {
+        memcpy(copy->staged, plan->from, plan->bytes);
+        copy->from = NULL;
+    }
+    cudaError_t error =
+        emulated_queue(stream, "cudaMemcpyAsync", run_copy, copy, bytes);
+    free(copy);
+    return error;
+}
+
+static int agrees(enum cudaMemcpyKind kind, int to_device, int from_device)
+{
+    switch (kind) {
+    case cudaMemcpyHostToHost:
+        return !to_device && !from_device;
+    case cudaMemcpyHostToDevice:
+        return to_device && !from_device;
+    case cudaMemcpyDeviceToHost:
+        return !to_device && from_device;
+    case cudaMemcpyDeviceToDevice:
+        return to_device && from_device;
+    case cudaMemcpyDefault:
+        return 1;
+    }
+    return 0;
+}
+
+/*
+ * From memory that is not pinned the bytes are taken before it returns (staged,
+ * or after all before it); to such memory the host waits until they are there.
+ */
+cudaError_t cudaMemcpyAsync(void *to,
+                            const void *from,
+                            size_t bytes,
+                            enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error != cudaSuccess || bytes == 0)
+        return emulated_leave(error);
+    struct copy plan = {
+        .to = to,
+        .from = from,
+        .bytes = bytes,
+        .to_kind = emulated_find("where a copy goes", to, bytes),
+        .from_kind = emulated_find("what is copied", from, bytes),
+    };
+    if (!agrees(kind, plan.to_kind == EMULATED_DEVICE,
+                plan.from_kind == EMULATED_DEVICE))
+        emulated_wrong("cudaMemcpyAsync of kind %d from %p to %p, which are "
+                       "not what it says",
+                       (int)kind, from, to);
+    int waits = plan.to_kind == EMULATED_PAGEABLE;
+    int staged = plan.from_kind == EMULATED_PAGEABLE && !waits;
+    if (staged && emulated_draw(2))
+        emulated_drain(stream);
+    error = queue_copy(&plan, staged, stream);
+    if (error == cudaSuccess && waits) {
+        emulated_drain(stream);
+        error = emulated_failure;
+    }
+    return emulated_leave(error);
+}

@@ -1,0 +1,155 @@
+/*
+ * The arithmetic of tests/cuda/lt.c. A sum is taken in double in the order of k
+ * and rounded once. ReLU is max(x, 0) and makes 0 of NaN, as the real one may.
+ */
+#include "config.h"
+
+#include "tests/cuda/product.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/inside.h"
+
+/* Rows of D that are computed at a time, from a copy of their part of A. */
+#define ROWS 64
+/* What an algorithm leaves in its workspace. */
+#define GARBAGE 0xff
+
+/* To nearest, ties to even, with 10 bits behind the point. */
+static float tf32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7f800000) == 0x7f800000)
+        return value;
+    bits += 0xfff + (bits >> 13 & 1);
+    bits &= ~(uint32_t)0x1fff;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double factor(const struct emulated_product *p, float value)
+{
+    return (double)(p->tf32 ? tf32(value) : value);
+}
+
+/* to[k][ROWS] = op(A) from row `first` on */
+static void pack(const struct emulated_product *p,
+                 const float *a,
+                 uint64_t first,
+                 uint64_t rows,
+                 double *to)
+{
+    uint64_t ld = p->matrix[0].ld;
+    for (uint64_t l = 0; l < p->k; l++)
+        for (uint64_t r = 0; r < rows; r++) {
+            uint64_t row = first + r;
+            float value = p->trans_a ? a[l + row * ld] : a[row + l * ld];
+            to[l * ROWS + r] = factor(p, value);
+        }
+}
+
+static float finish(const struct emulated_product *p,
+                    double sum,
+                    const float *c,
+                    uint64_t row)
+{
+    double y = (double)p->alpha * sum;
+    if (p->beta != 0) /* else C is not read */
+        y += (double)p->beta * (double)*c;
+    if (p->with_bias)
+        y += (double)p->bias[row];
+    if (p->with_relu)
+        y = y > 0 ? y : 0;
+    return (float)y;
+}
+
+static void rows_of(const struct emulated_product *p,
+                    const double *a,
+                    uint64_t first,
+                    uint64_t rows,
+                    uint64_t batch)
+{
+    const float *b = (const float *)p->at[1] + batch * p->matrix[1].stride;
+    const float *c = (const float *)p->at[2] + batch * p->matrix[2].stride;
+    float *d = (float *)(uintptr_t)p->at[3] + batch * p->matrix[3].stride;
+    uint64_t ld = p->matrix[1].ld;
+    for (uint64_t j = 0; j < p->n; j++) {
+        double sums[ROWS] = {0};
+        for (uint64_t l = 0; l < p->k; l++) {
+            double with = factor(p, p->trans_b ? b[j + l * ld] : b[l + j * ld]);
+            for (int r = 0; r < ROWS; r++)
+                sums[r] += a[l * ROWS + (uint64_t)r] * with;
+        }
+        for (uint64_t r = 0; r < rows; r++)
+            d[first + r + j * p->matrix[3].ld] = finish(
+                p, sums[r], c + first + r + j * p->matrix[2].ld, first + r);
+    }
+}
+
+static size_t bytes_of(const struct emulated_product *p, int i)
+{
+    uint64_t elems = (p->batches - 1) * p->matrix[i].stride +
+                     (p->matrix[i].cols - 1) * p->matrix[i].ld +
+                     p->matrix[i].rows;
+    return elems * sizeof(float);
+}
+
+static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return x < y + b_bytes && y < x + a_bytes;
+}
+
+static void must_be_device(const char *who, const void *memory, size_t bytes)
+{
+    if (emulated_find(who, memory, bytes) != EMULATED_DEVICE)
+        emulated_wrong("%s: %p is not on the device, or has been freed", who,
+                       memory);
+}
+
+static void check(const struct emulated_product *p)
+{
+    static const char *const names[] = {"A of a product", "B of a product",
+                                        "C of a product", "D of a product"};
+    size_t d_bytes = bytes_of(p, 3);
+    for (int i = 0; i < 4; i++) {
+        if (i == 2 && p->beta == 0)
+            continue;
+        must_be_device(names[i], p->at[i], bytes_of(p, i));
+        int same =
+            i == 2 && p->at[2] == p->at[3] &&
+            memcmp(&p->matrix[2], &p->matrix[3], sizeof p->matrix[3]) == 0;
+        if (i < 3 && !same &&
+            overlap(p->at[i], bytes_of(p, i), p->at[3], d_bytes))
+            emulated_wrong("%s overlaps the result", names[i]);
+    }
+    if (p->with_bias) {
+        must_be_device("the bias of a product", p->bias, p->m * sizeof(float));
+        if (overlap(p->bias, p->m * sizeof(float), p->at[3], d_bytes))
+            emulated_wrong("the bias of a product overlaps the result");
+    }
+    if (p->workspace_bytes > 0)
+        must_be_device("the workspace of a product", p->workspace,
+                       p->workspace_bytes);
+}
+
+void emulated_multiply(const void *product)
+{
+    const struct emulated_product *p = product;
+    check(p);
+    if (p->workspace_bytes > 0)
+        memset(p->workspace, GARBAGE, p->workspace_bytes);
+    double *a = calloc(p->k * ROWS, sizeof *a);
+    if (!a)
+        emulated_wrong("no memory for a product");
+    for (uint64_t batch = 0; batch < p->batches; batch++)
+        for (uint64_t first = 0; first < p->m; first += ROWS) {
+            uint64_t rows = p->m - first < ROWS ? p->m - first : ROWS;
+            const float *from = p->at[0];
+            pack(p, from + batch * p->matrix[0].stride, first, rows, a);
+            rows_of(p, a, first, rows, batch);
+        }
+    free(a);
+}

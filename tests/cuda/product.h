@@ -1,0 +1,25 @@
+/* A product that cublasLtMatmul has accepted, and what computes it later. */
+#ifndef GW_TESTS_CUDA_PRODUCT_H
+#define GW_TESTS_CUDA_PRODUCT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of A, B, C and D in this order, column-major; no padding: it is compared. */
+struct emulated_product {
+    struct {
+        uint64_t rows, cols, ld, stride;
+    } matrix[4];
+    uint64_t m, n, k, batches;
+    int32_t trans_a, trans_b, with_bias, with_relu, tf32;
+    float alpha, beta;
+    uint32_t unused;
+    const void *at[4];
+    const float *bias; /* one for each row of D */
+    void *workspace;
+    size_t workspace_bytes;
+};
+
+void emulated_multiply(const void *product);
+
+#endif
