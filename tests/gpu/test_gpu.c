@@ -5,6 +5,8 @@
  * memory that runs out. Skipped, with the reason, where no GPU is.
  *
  *   test_gpu [GFLOP]    leaves out what is more arithmetic than that
+ *
+ * $GW_CASES is a pattern of the cases that alone are run.
  */
 #include "config.h"
 
@@ -440,6 +442,7 @@ int main(int argc, char **argv)
     struct gw_error error;
     if (argc > 1)
         most_flop = strtod(argv[1], NULL) * 1e9;
+    cmocka_set_test_filter(getenv("GW_CASES"));
     cuda = gw_backend_find("cuda", &error);
     cpu = gw_backend_find("cpu", NULL);
     if (!cuda) {
