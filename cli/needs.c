@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/groups.h"
+
 #define MIB     (1024.0 * 1024)
 #define GIB     (1024 * MIB)
 #define MEMBERS 4096 /* most workers, and most servers */
@@ -76,6 +78,41 @@ static uint32_t fullest_host(const struct gw_estimate_hosts *hosts)
     return fullest;
 }
 
+/* Of a worker with most of them there; 0: each pushes what is its own. */
+static enum gw_status count_neighbours(const struct gw_config *config,
+                                       const struct gw_estimate_hosts *hosts,
+                                       uint32_t host,
+                                       uint32_t *most_p,
+                                       struct gw_error *error)
+{
+    int apart = strcmp(config->cluster.local_reduction, "on") == 0;
+    uint32_t first = host * hosts->per_host, most = 1;
+    for (uint32_t s = 0; s < hosts->servers; s++)
+        apart |= hosts->server_host[s] != host;
+    *most_p = 0;
+    if (!hosts->sums || !apart)
+        return GW_OK;
+    const char **place = calloc(hosts->workers, sizeof *place);
+    uint32_t *size = calloc(hosts->workers, sizeof *size);
+    if (!place || !size) {
+        free(place);
+        free(size);
+        return gw_fail(error, GW_ENOMEM, "no memory for a plan");
+    }
+    for (uint32_t w = 0; w < hosts->workers; w++)
+        place[w] = w / hosts->per_host == host ? "here" : "";
+    uint32_t blocks = gw_groups_make(place, hosts->workers, size);
+    for (uint32_t w = first; w < first + hosts->per_host && w < hosts->workers;
+         w++) {
+        uint32_t n = gw_group_of(size, blocks, w).n;
+        most = n > most ? n : most;
+    }
+    *most_p = most - 1;
+    free(place);
+    free(size);
+    return GW_OK;
+}
+
 /* A worker there is the one that has most. */
 static enum gw_status count_worker(const struct gw_worker_case *what,
                                    const struct gw_map *map,
@@ -92,7 +129,11 @@ static enum gw_status count_worker(const struct gw_worker_case *what,
     uint32_t host = fullest_host(hosts);
     for (size_t shard = 0; shard < map->shards; shard++)
         near[shard] = hosts->server_host[shard / threads] == host;
-    enum gw_status status = gw_worker_need(what, map, near, most, error);
+    struct gw_worker_near beside = {.shard = near};
+    enum gw_status status =
+        count_neighbours(what->config, hosts, host, &beside.neighbours, error);
+    if (status == GW_OK)
+        status = gw_worker_need(what, map, &beside, most, error);
     free(near);
     return status;
 }
@@ -164,12 +205,12 @@ uint64_t gw_needs_server(const struct gw_needs *needs)
            s->snapshot;
 }
 
-/* Beside a device: what leaves it and comes to it, pinned, and steps of its
-   own. */
+/* Beside a device: what leaves it and comes to it, pinned, the next batch, and
+   steps of its own. */
 static uint64_t mirror_bytes(const struct gw_needs *needs)
 {
     const struct gw_worker_need *w = &needs->worker;
-    return w->weights + w->gradients + w->batch + w->local + w->data +
+    return w->weights + w->gradients + 2 * w->batch + w->local + w->data +
            w->snapshot;
 }
 

@@ -41,6 +41,14 @@ gw_backend_get(size_t i, char *why, size_t why_bytes)
     return table[i].get(why, why_bytes);
 }
 
+static void
+add_why(struct gw_backend_choice *choice, const char *name, const char *why)
+{
+    size_t used = strlen(choice->why);
+    snprintf(choice->why + used, sizeof choice->why - used, "%sno %s: %s",
+             used ? "; " : "", name, why);
+}
+
 enum gw_status gw_backend_choose(const char *name,
                                  struct gw_backend_choice *choice_p,
                                  struct gw_error *error)
@@ -57,10 +65,8 @@ enum gw_status gw_backend_choose(const char *name,
         if (device.kind != GW_DEVICE_AUTO && device.kind != table[i].kind)
             continue;
         choice.ops = table[i].get(why, sizeof why);
-        size_t used = strlen(choice.why);
         if (!choice.ops)
-            snprintf(choice.why + used, sizeof choice.why - used, "%sno %s: %s",
-                     used ? "; " : "", gw_backend_name(i), why);
+            add_why(&choice, gw_backend_name(i), why);
     }
     if (!choice.ops)
         return gw_fail(error, GW_EUNSUPPORTED,

@@ -13,6 +13,7 @@
 #include "kernels/cuda.h"
 
 #include <cublasLt.h>
+#include <cuda_runtime_api.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,6 +266,18 @@ static cublasStatus_t run(struct gw_device *device,
                           GW_CUDA_WORKSPACE, device->compute);
 }
 
+/* What failed before it, cublasLt only says it could not start after. */
+static void
+note_status(struct gw_device *device, const char *what, cublasStatus_t status)
+{
+    cudaError_t before = cudaSuccess;
+    if (status != CUBLAS_STATUS_SUCCESS)
+        before = cudaDeviceSynchronize();
+    gw_cuda_note(device, what, before);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        gw_cuda_fail(device, what, "", cublasLtGetStatusString(status));
+}
+
 void gw_cuda_multiply(struct gw_device *device,
                       const char *what,
                       const struct gw_cuda_product *p)
@@ -280,10 +293,7 @@ void gw_cuda_multiply(struct gw_device *device,
     cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
     if (plan)
         status = plan->works ? run(device, plan, p, bias) : plan->why;
-    if (status != CUBLAS_STATUS_SUCCESS)
-        gw_cuda_fail(device, what, "", cublasLtGetStatusString(status));
-    else
-        device->latest = what;
+    note_status(device, what, status);
     if (p->bias && !bias)
         gw_cuda_add_bias(device, what, p->m, p->n, p->bias, 0, p->c);
 }

@@ -267,7 +267,7 @@ struct gw_backend_choice {
     const struct gw_backend_ops *ops;
     int numbered; /* the name says which device: */
     unsigned ordinal;
-    char why[GW_WHY_BYTES]; /* not one before it: "no cuda: ..", or "" */
+    char why[2 * GW_WHY_BYTES]; /* not those before: "no cuda: ..", or "" */
 };
 
 /*

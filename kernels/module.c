@@ -18,12 +18,15 @@ check(const char *file, const struct gw_module *module, char *why, size_t bytes)
 {
     if (!module)
         snprintf(why, bytes, "%s is no module of gradweir", file);
-    else if (module->ops_bytes != sizeof(struct gw_backend_ops) ||
-             strcmp(module->version, PACKAGE_VERSION) != 0)
+    else if (strcmp(module->version, PACKAGE_VERSION) != 0)
         snprintf(why, bytes,
-                 "%s is of gradweir %s, this is %s: build or install both "
-                 "together",
+                 "%s is of gradweir %s, this is %s: install both together",
                  file, module->version, PACKAGE_VERSION);
+    else if (module->ops_bytes != sizeof(struct gw_backend_ops))
+        snprintf(why, bytes,
+                 "%s was not built together with this program: build or "
+                 "install both",
+                 file);
     else
         return module;
     return NULL;

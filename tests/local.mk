@@ -22,6 +22,7 @@ dist_check_SCRIPTS += \
 	%D%/run/disk.sh \
 	%D%/run/doctor.sh \
 	%D%/run/docs.sh \
+	%D%/run/gpu.sh \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
@@ -184,7 +185,8 @@ GW_EMULATED_INCLUDES = \
 	%D%/cuda/include/cuda_runtime.h \
 	%D%/cuda/include/cuda_runtime_api.h \
 	%D%/cuda/kernels/cuda_launch.cuh
-EXTRA_DIST += $(GW_EMULATED_INCLUDES) %D%/cuda/try/try.cu $(GW_CUDA_KERNELS)
+EXTRA_DIST += $(GW_EMULATED_INCLUDES) $(GW_CUDA_KERNELS) \
+	%D%/cuda/try/divide.cu %D%/cuda/try/try.cu
 if HAVE_EMULATED_CUDA
 GW_EMULATED_CUDA = %D%/cuda/gradweir-cuda.so %D%/cuda/libcuda.so.1
 EXTRA_PROGRAMS += $(GW_EMULATED_CUDA)
@@ -205,17 +207,22 @@ GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(CXX) $(GW_EMULATED_CXXFLAGS) \
 	  -I$(srcdir)/tests/cuda/include -I$(srcdir)/tests/cuda $(DEFS) \
 	  $(DEFAULT_INCLUDES) $(CXXFLAGS) -x c++ -c -o $@ $<
-$(GW_EMULATED_KERNELS) %D%/cuda/try/try.emulated: $(GW_EMULATED_INCLUDES) \
-	%D%/cuda/launch.h %D%/cuda/try/try.h kernels/cuda.h \
-	kernels/cuda_index.cuh kernels/kernels.h proto/random.h
-CLEANFILES += $(GW_EMULATED_KERNELS) %D%/cuda/try/try.emulated
+GW_TRIED = %D%/cuda/try/divide.emulated %D%/cuda/try/try.emulated
+$(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
+	%D%/cuda/launch.h %D%/cuda/try/divide.h %D%/cuda/try/try.h \
+	kernels/cuda.h kernels/cuda_index.cuh kernels/kernels.h proto/random.h
+CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
-check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_products
+check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \
+	%D%/unit/test_cuda_products
 %C%_unit_test_cuda_emulation_SOURCES = \
 	%D%/unit/test_cuda_emulation.c %D%/cuda/try/try.h $(GW_EMULATION)
 %C%_unit_test_cuda_emulation_CFLAGS = $(AM_CFLAGS) -fPIC
 %C%_unit_test_cuda_emulation_LDADD = %D%/cuda/try/try.emulated \
 	$(CMOCKA_LIBS) -lpthread -lm
+%C%_unit_test_cuda_module_SOURCES = %D%/unit/test_cuda_module.c \
+	%D%/cuda/try/divide.h %D%/table/emulated.c %D%/table/emulated.h
+%C%_unit_test_cuda_module_LDADD = %D%/cuda/try/divide.emulated $(LDADD)
 %C%_unit_test_cuda_products_SOURCES = \
 	%D%/unit/test_cuda_products.c $(GW_EMULATION)
 %C%_unit_test_cuda_products_LDADD = $(CMOCKA_LIBS) -lpthread -lm

@@ -2,11 +2,21 @@
 
 #include "worker/feed.h"
 
+static int open_sides(struct gw_feed *feed, size_t bytes, size_t label_bytes)
+{
+    unsigned sides = feed->ops->on_host ? 1 : 2;
+    for (unsigned i = 0; i < sides; i++) {
+        feed->side[i].x = feed->ops->alloc_host(feed->device, bytes);
+        feed->side[i].labels = feed->ops->alloc_host(feed->device, label_bytes);
+        if (!feed->side[i].x || !feed->side[i].labels)
+            return 0;
+    }
+    return 1;
+}
+
 /* Device memory for what the host fills: the same, where it can be. */
 static void *beside(const struct gw_feed *feed, void *host, size_t bytes)
 {
-    if (!host)
-        return NULL;
     return feed->ops->on_host ? feed->ops->adopt(feed->device, host, bytes)
                               : feed->ops->alloc(feed->device, bytes);
 }
@@ -22,10 +32,10 @@ enum gw_status gw_feed_open(struct gw_feed *feed,
     size_t bytes = max_batch * elems * sizeof(float);
     size_t label_bytes = max_batch * sizeof(int32_t);
     *feed = (struct gw_feed){.ops = ops, .device = device, .elems = elems};
-    feed->host_x = ops->alloc_host(device, bytes);
-    feed->host_labels = ops->alloc_host(device, label_bytes);
-    feed->x = beside(feed, feed->host_x, bytes);
-    feed->labels = beside(feed, feed->host_labels, label_bytes);
+    if (open_sides(feed, bytes, label_bytes)) {
+        feed->x = beside(feed, feed->side[0].x, bytes);
+        feed->labels = beside(feed, feed->side[0].labels, label_bytes);
+    }
     if (feed->x && feed->labels)
         return GW_OK;
     gw_feed_close(feed);
@@ -38,24 +48,59 @@ void gw_feed_close(struct gw_feed *feed)
 {
     if (!feed->ops)
         return;
-    if (feed->x != feed->host_x)
+    if (!feed->ops->on_host) {
         feed->ops->free(feed->device, feed->x);
-    if (feed->labels != feed->host_labels)
         feed->ops->free(feed->device, feed->labels);
-    feed->ops->free_host(feed->device, feed->host_x);
-    feed->ops->free_host(feed->device, feed->host_labels);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        feed->ops->free_host(feed->device, feed->side[i].x);
+        feed->ops->free_host(feed->device, feed->side[i].labels);
+    }
     *feed = (struct gw_feed){0};
+}
+
+static int has(const struct gw_feed_side *side,
+               const struct gw_dataset *data,
+               const struct gw_batch_site *site)
+{
+    const struct gw_batch_site *its = &side->site;
+    return side->data == data && its->seed == site->seed &&
+           its->epoch == site->epoch && its->first == site->first &&
+           its->n == site->n && its->train == site->train;
+}
+
+static void fill(struct gw_feed_side *side,
+                 const struct gw_dataset *data,
+                 const struct gw_batch_site *site)
+{
+    gw_dataset_batch(data, site, side->x, side->labels);
+    side->data = data;
+    side->site = *site;
 }
 
 void gw_feed_load(struct gw_feed *feed,
                   const struct gw_dataset *data,
                   const struct gw_batch_site *site)
 {
-    gw_dataset_batch(data, site, feed->host_x, feed->host_labels);
-    if (feed->x != feed->host_x)
-        feed->ops->upload(feed->device, feed->x, feed->host_x,
-                          site->n * feed->elems * sizeof(float));
-    if (feed->labels != feed->host_labels)
-        feed->ops->upload(feed->device, feed->labels, feed->host_labels,
-                          site->n * sizeof(int32_t));
+    if (feed->ops->on_host) {
+        gw_dataset_batch(data, site, feed->x, feed->labels);
+        return;
+    }
+    if (has(&feed->side[!feed->front], data, site))
+        feed->front = !feed->front;
+    else
+        fill(&feed->side[feed->front], data, site);
+    const struct gw_feed_side *side = &feed->side[feed->front];
+    feed->ops->upload(feed->device, feed->x, side->x,
+                      site->n * feed->elems * sizeof(float));
+    feed->ops->upload(feed->device, feed->labels, side->labels,
+                      site->n * sizeof(int32_t));
+}
+
+void gw_feed_ahead(struct gw_feed *feed,
+                   const struct gw_dataset *data,
+                   const struct gw_batch_site *site)
+{
+    if (!feed->ops->on_host && !has(&feed->side[!feed->front], data, site))
+        fill(&feed->side[!feed->front], data, site);
 }

@@ -1,7 +1,8 @@
 /*
  * Batches on their way from a data set to a device: host memory that the data
  * set fills, and the device's that a model reads; on the cpu these are one.
- * Used by one thread at a time.
+ * Elsewhere the next batch can be filled in while the device computes. Used by
+ * one thread at a time.
  */
 #ifndef GW_WORKER_FEED_H
 #define GW_WORKER_FEED_H
@@ -13,8 +14,15 @@ struct gw_feed {
     const struct gw_backend_ops *ops;
     struct gw_device *device;
     size_t elems; /* of a sample */
-    float *host_x, *x;
-    int32_t *host_labels, *labels;
+    float *x;
+    int32_t *labels;
+    struct gw_feed_side {
+        float *x;
+        int32_t *labels;
+        const struct gw_dataset *data; /* of what it has; NULL: nothing */
+        struct gw_batch_site site;
+    } side[2];      /* in host memory; on the cpu one, which is the above */
+    unsigned front; /* the side that was loaded last */
 };
 
 /* For up to max_batch samples; the device must outlive the feed. GW_ENOMEM. */
@@ -28,9 +36,15 @@ enum gw_status gw_feed_open(struct gw_feed *feed,
 void gw_feed_close(struct gw_feed *feed);
 
 /* Samples as gw_dataset_batch gives them, into feed->x and feed->labels. The
-   device must have done what was to be done with those before. */
+   device must have done what it was told to do with those before. */
 void gw_feed_load(struct gw_feed *feed,
                   const struct gw_dataset *data,
                   const struct gw_batch_site *site);
+
+/* What gw_feed_load will probably be asked for next, into host memory alone:
+   for when the device is busy. Does nothing on the cpu. */
+void gw_feed_ahead(struct gw_feed *feed,
+                   const struct gw_dataset *data,
+                   const struct gw_batch_site *site);
 
 #endif

@@ -174,13 +174,13 @@ static enum gw_status no_memory(const struct gw_model *model,
     uint64_t fits = left > model->scratch_bytes
                         ? (left - model->scratch_bytes) / (each ? each : 1)
                         : 0;
-    return gw_fail(
-        error, GW_ENOMEM,
-        "no memory on the device for activations of %zu samples: "
-        "%zu MiB, of which %zu for convolutions, are needed, %" PRIu64
-        " of %" PRIu64 " MiB are free; train.batch = %" PRIu64 " would fit",
-        model->max_batch, model->memory_bytes >> 20, model->scratch_bytes >> 20,
-        left >> 20, total >> 20, fits);
+    return gw_fail(error, GW_ENOMEM,
+                   "no memory on the device for activations of %zu samples: "
+                   "%zu MiB, of which %zu for convolutions, are needed, "
+                   "%" PRIu64 " of %" PRIu64 " MiB are free; %" PRIu64
+                   " samples at a time would fit: lower train.batch",
+                   model->max_batch, model->memory_bytes >> 20,
+                   model->scratch_bytes >> 20, left >> 20, total >> 20, fits);
 }
 
 enum gw_status gw_model_create(const struct gw_config *config,

@@ -100,16 +100,20 @@ static enum gw_status count_local(const struct gw_config *config,
 /* What is another's, and he has it as well. */
 static void count_near(const struct gw_config *config,
                        const struct gw_map *map,
-                       const uint8_t *near,
+                       const struct gw_worker_near *near,
                        struct gw_worker_need *need)
 {
     int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
     for (size_t shard = 0; near && shard < map->shards; shard++) {
-        if (!near[shard])
+        if (!near->shard[shard])
             continue;
         need->messages += gw_config_connections(config) * NEAR_LINK_MESSAGES;
         need->shared += hollow ? 0 : map->shard_bytes[shard];
     }
+    /* of each, the gradients and weights of the chunks that this one owns */
+    if (near && near->neighbours > 0 && !hollow)
+        need->shared +=
+            2 * map->arena_bytes * near->neighbours / (near->neighbours + 1);
 }
 
 static uint64_t table_bytes(const struct gw_config *config,
@@ -123,7 +127,7 @@ static uint64_t table_bytes(const struct gw_config *config,
 
 enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               const struct gw_map *map,
-                              const uint8_t *near,
+                              const struct gw_worker_near *near,
                               struct gw_worker_need *need_p,
                               struct gw_error *error)
 {

@@ -22,7 +22,8 @@ struct gw_worker_need {
     uint64_t data;        /* unpacked files, labels */
     uint64_t local;       /* what steps of the worker's own need */
     uint64_t snapshot;    /* with checkpoint.dir, from the first one on */
-    uint64_t shared;      /* not its own: landing slots of near shards */
+    uint64_t shared;      /* not its own: landing slots of near shards, what it
+                             sums of neighbours' and gives them */
     uint64_t tables;
     uint64_t messages; /* and connections; measured, not counted */
     uint64_t mapped;   /* files: the system may drop them and read them again */
@@ -45,11 +46,16 @@ enum gw_status gw_worker_map(const struct gw_worker_case *what,
                              uint64_t *sample_flop_p,
                              struct gw_error *error);
 
-/* `near`: for each shard of the map, whether its links with the worker are in
-   shared memory; NULL: none. Errors of gw_plan_make and gw_model_outline. */
+/* Who is on the worker's host, where links within it are in shared memory. */
+struct gw_worker_near {
+    const uint8_t *shard; /* [shards of the map], whether it is */
+    uint32_t neighbours;  /* workers that push one sum with it */
+};
+
+/* `near`: NULL: nobody. Errors of gw_plan_make and gw_model_outline. */
 enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               const struct gw_map *map,
-                              const uint8_t *near,
+                              const struct gw_worker_near *near,
                               struct gw_worker_need *need_p,
                               struct gw_error *error);
 

@@ -131,6 +131,42 @@ static void load_batch(struct gw_worker *worker,
         gw_feed_load(&worker->feed, data, site);
 }
 
+static struct gw_batch_site site_of(const struct gw_worker *worker,
+                                    const struct gw_plan_step *step,
+                                    struct gw_plan_run run)
+{
+    return (struct gw_batch_site){.seed = worker->config.train.seed,
+                                  .epoch = step->epoch,
+                                  .first = run.first,
+                                  .n = run.n,
+                                  .train = 1};
+}
+
+/* While the device computes: the next batch of this step, or the first of the
+   next one, if it can be known. */
+static void look_ahead(struct gw_worker *worker,
+                       const struct gw_plan_step *step,
+                       struct gw_plan_run part,
+                       uint64_t next)
+{
+    const struct gw_plan *plan = &worker->plan;
+    struct gw_plan_step from = *step;
+    if (worker->hollow)
+        return;
+    if (next == gw_plan_batches(part, plan->max_batch)) {
+        if (gw_config_splits_by_speed(&worker->config))
+            return;
+        from = gw_plan_step(plan, worker->clock + 1);
+        part = gw_plan_part(from.run, worker->ranks, worker->rank);
+        next = 0;
+    }
+    if (part.n == 0)
+        return;
+    const struct gw_batch_site site =
+        site_of(worker, &from, gw_plan_batch(part, plan->max_batch, next));
+    gw_feed_ahead(&worker->feed, worker->train, &site);
+}
+
 /* What the device makes of the pass that it was given; it fails for itself. */
 static enum gw_status add_result(struct gw_worker *worker,
                                  struct gw_model_result *sum)
@@ -165,11 +201,7 @@ static enum gw_status train_part(struct gw_worker *worker,
     uint64_t batches = gw_plan_batches(part, worker->plan.max_batch);
     for (uint64_t i = 0; i < batches; i++) {
         struct gw_plan_run run = gw_plan_batch(part, worker->plan.max_batch, i);
-        struct gw_batch_site site = {.seed = worker->config.train.seed,
-                                     .epoch = step->epoch,
-                                     .first = run.first,
-                                     .n = run.n,
-                                     .train = 1};
+        const struct gw_batch_site site = site_of(worker, step, run);
         load_batch(worker, worker->train, &site);
         /* the scale of this step is known when its first weights are */
         enum gw_status status = need_weights(worker, 0, 1);
@@ -189,8 +221,10 @@ static enum gw_status train_part(struct gw_worker *worker,
         status = gw_model_train(worker->model, &pass,
                                 gw_mirror_weights(worker->mirror),
                                 gw_mirror_gradients(worker->mirror), &hooks);
-        if (status == GW_OK)
+        if (status == GW_OK) {
+            look_ahead(worker, step, part, i + 1);
             status = hand_over(worker, 1);
+        }
         if (status == GW_OK)
             status = add_result(worker, sum);
         if (status != GW_OK)

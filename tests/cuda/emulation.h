@@ -50,8 +50,8 @@ struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
        fail_at=7 fail_with=700 fused=0 pinning=0", each may be missing. */
     void (*defaults)(struct emulated_settings *settings);
-    /* Nothing may be queued. A failure that has happened is forgotten, and
-       operations are counted from 1 again. */
+    /* Forgets what is queued and a failure that has happened, and counts
+       operations from 1 again. */
     void (*set)(const struct emulated_settings *settings);
     void (*counts)(struct emulated_counts *counts);
 };

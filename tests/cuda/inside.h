@@ -46,7 +46,7 @@ emulated_find(const char *who, const void *memory, size_t bytes);
 /* Nobody but an operation that runs may touch the device's memory. */
 void emulated_open_memory(void);
 void emulated_close_memory(void);
-/* Complains about bytes beside allocations that have changed. */
+/* Complains about bytes beside allocations that have changed; while open. */
 void emulated_check_memory(const char *who);
 
 /* ---- stream.c ---- */
@@ -60,7 +60,8 @@ cudaError_t emulated_queue(cudaStream_t stream,
 /* Waits: for all that is queued in it, or everywhere. */
 void emulated_drain(cudaStream_t stream);
 void emulated_drain_all(void);
-int emulated_idle(void);
+/* What is queued is never done. */
+void emulated_forget(void);
 
 /* ---- fiber.c: what runs on a stack of its own ---- */
 

@@ -31,7 +31,7 @@ static struct allocation {
     size_t page_bytes;
 } * allocations;
 
-static int is_open;
+static int is_open = 1;
 
 /* ---- places ---- */
 
@@ -69,14 +69,19 @@ static void protect_all(int rights)
 
 void emulated_open_memory(void)
 {
-    if (is_open++ == 0)
+    if (!is_open)
         protect_all(PROT_READ | PROT_WRITE);
+    is_open = 1;
 }
 
+/* What runs at once opens it again and again, which takes long: such runs
+   leave it open. */
 void emulated_close_memory(void)
 {
-    if (--is_open == 0)
+    if (is_open && emulated_now.pace == EMULATED_LATE) {
         protect_all(PROT_NONE);
+        is_open = 0;
+    }
 }
 
 static void check_fence(const struct allocation *a,
@@ -101,11 +106,9 @@ static void check_fences(const struct allocation *a, const char *who)
 
 void emulated_check_memory(const char *who)
 {
-    emulated_open_memory();
     for (struct allocation *a = allocations; a; a = a->next)
         if (a->pages)
             check_fences(a, who);
-    emulated_close_memory();
 }
 
 /* ---- allocations ---- */
@@ -185,6 +188,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     if (bytes > emulated_now.memory_bytes - emulated_count.live_bytes)
         return emulated_leave(cudaErrorMemoryAllocation);
     *memory = allocate(EMULATED_DEVICE, bytes);
+    emulated_close_memory();
     emulated_count.live_allocations++;
     emulated_count.live_bytes += bytes;
     return emulated_leave(cudaSuccess);

@@ -213,7 +213,20 @@ void emulated_drain_all(void)
         reach(s, s->queued);
 }
 
-int emulated_idle(void)
+void emulated_forget(void)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        while (s->first) {
+            struct operation *operation = s->first;
+            s->first = operation->next;
+            s->done++;
+            free(operation);
+        }
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        s->last = &s->first;
+}
+
+static int is_idle(void)
 {
     for (struct CUstream_st *s = streams; s; s = s->next)
         if (s->first)
@@ -234,7 +247,7 @@ static int is_recorded(const struct CUstream_st *stream)
 static void forget_streams(void)
 {
     struct CUstream_st **at = &streams, *stream;
-    while (emulated_idle() && (stream = *at)) {
+    while (is_idle() && (stream = *at)) {
         if (stream->destroyed && !is_recorded(stream)) {
             *at = stream->next;
             free(stream);

@@ -119,12 +119,6 @@ static size_t subject_count;
 static struct run runs[RUNS_MAX];
 static uint64_t digests[CASES_MAX];
 static struct CMUnitTest tests[RUNS_MAX];
-static const struct subject *running;
-
-int is_emulated(void)
-{
-    return running->way != NULL;
-}
 
 static int open_backend(void **state)
 {
@@ -140,7 +134,6 @@ static int open_backend(void **state)
         emulated_control()->set(&settings);
         emulated_digest();
     }
-    running = run->subject;
     ops = run->subject->ops;
     if (ops->open(&options, &device, &error) == GW_OK)
         return 0;

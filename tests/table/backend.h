@@ -29,9 +29,6 @@ int run_on_backends(const char *group,
                     const struct CMUnitTest *cases,
                     size_t n);
 
-/* The case runs on the emulated CUDA, which no program would find. */
-int is_emulated(void);
-
 /* Host memory, filled with normal numbers that depend on `array`. */
 float *random_host(uint32_t array, size_t elems);
 

@@ -99,6 +99,7 @@ static const struct gw_conv_shape conv_shapes[] = {
     {70, 2, 3, 3, 4, 2, 2, 1, 0, 0},   /* several images per tile */
     {19, 3, 6, 6, 5, 3, 3, 1, 0, 1},   /* and an incomplete last one */
     {4, 8, 12, 12, 16, 1, 1, 1, 0, 0},
+    {3, 32, 74, 74, 1, 5, 5, 1, 0, 1}, /* more than a GPU unfolds at once */
 };
 
 static void check_conv_forward(const struct gw_conv_shape *s)

@@ -152,8 +152,17 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     /* it is there once: a host needs no more for it */
     assert_int_equal(gw_needs_of_host(&needs, &all),
                      gw_needs_of_host(&job->needs, &all));
+    /* sums, where a server is elsewhere: of two workers each has half */
+    near.sums = 1;
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 31424);
     host = 3;
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 31424);
     near.per_host = 1;
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 0);
+    near.sums = 0;
     open_near(job, &near, &needs);
     assert_int_equal(needs.worker.shared, 0);
     assert_int_equal(needs.server.shared, 0);

@@ -2,6 +2,8 @@
 
 #include "kernels/cuda_launch.cuh"
 
+#include <stdint.h>
+
 #define THREADS 256
 
 __device__ static float sum_of_warp(float value)
@@ -39,6 +41,8 @@ sums(enum try_mistake mistake, const float *__restrict__ x, float *y)
     __shared__ float warps[THREADS / 32];
     __shared__ float all[THREADS];
     unsigned t = threadIdx.x;
+    if ((uintptr_t)__builtin_frame_address(0) % 16 != 0)
+        y[gridDim.x] = 0; /* a stack that compilers do not expect */
     mistake_before(mistake, x, y);
     if (mistake == TRY_EARLY_RETURN && t == 3)
         return;

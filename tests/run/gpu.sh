@@ -1,0 +1,122 @@
+#!/bin/sh
+# Workers on a GPU, which is emulated: the module's own sources on a CUDA of the
+# tests, behind a driver of the tests that says what it is told. Prints TAP.
+modules=${GW_BUILDDIR:-.}/tests/cuda
+if [ ! -e "$modules/gradweir-cuda.so" ]; then
+  echo '1..0 # SKIP the emulated CUDA is not built (configure says why)'
+  exit 0
+fi
+. "${GW_SRCDIR:-..}/tests/run/lib.sh"
+make_data
+unset CUDA_VISIBLE_DEVICES LOCAL_RANK SLURM_LOCALID
+
+# on_gpu CODE ARGUMENTS...: run, where there is a GPU.
+on_gpu() {
+  GRADWEIR_MODULES=$modules LD_LIBRARY_PATH=$modules \
+    GW_FAKE_CUDA="$fake" run "$@"
+}
+fake=
+
+# What a job says of its end, up to what rounding may change.
+scores() { sed -n 's/^accuracy *\([0-9.]*\) of the test set, loss \([0-9.]*\),.*/\1 \2/p' "$scratch/out"; }
+# near A B: each number of A is within 2 in 10,000 of B's.
+near() {
+  echo "$1 $2" | awk 'NF == 4 { bad = 0
+    for (i = 1; i <= 2; i++) { d = $i - $(i + 2); if (d < 0) d = -d
+      if (d > 0.0002 * $(i + 2) + 0.0001) bad = 1 }
+    exit bad } { exit 1 }' && return 0
+  echo "# $1 is not near $2"
+  return 1
+}
+
+# --- the program itself ---
+! ldd "$program" | grep -iE 'cuda|cublas'
+ok 'the program links no CUDA'
+run 1 train "$job" --set worker.device=cuda &&
+  ! says '.*device "cuda" is not available: no NVIDIA driver is here (no libcuda.so.1)'
+run 1 train "$job" --set worker.device=cuda
+sed -i '/did not leave in time/d' "$scratch/err"
+says '.*device "cuda" is not available: '
+ok 'cuda where there is none'
+
+# --- models, commits, workers ---
+small='--set train.steps=6 --set train.batch=4'
+mlp=$job
+cnn=$scratch/cnn
+sed 's/^model = .*/model = { kind = "cnn"; layers = ("conv 4 3", "pool 2", "dense 16", "dropout 0.3"); };/' \
+  "$job" >"$cnn"
+for model in mlp cnn; do
+  eval "of=\$$model"
+  # shellcheck disable=SC2086,SC2154
+  run 0 train "$of" $small --set worker.device=cpu
+  expected=$(scores)
+  first=
+  for how in '' '--set train.commit=whole' '--set cluster.servers=1' \
+    '--set cluster.local_reduction=on'; do
+    # shellcheck disable=SC2086
+    on_gpu 0 train "$of" $small $how --set worker.device=cuda &&
+      near "$(scores)" "$expected" &&
+      [ "$(digest)" = "${first:=$(digest)}" ]
+    ok "a GPU's job is the cpu's: $model $how"
+  done
+done
+# shellcheck disable=SC2086
+run 0 train "$job" $small --set worker.device=cpu
+expected=$(scores)
+# shellcheck disable=SC2086
+on_gpu 0 train "$job" $small --set worker.device=cuda --set train.batch=2 \
+  --set train.accumulate=2
+near "$(scores)" "$expected"
+ok 'micro-batches'
+for policy in async ssp:1 local:3 'diloco:4' easgd:2; do
+  # shellcheck disable=SC2086
+  on_gpu 0 train "$job" $small \
+    --set worker.device=cuda --set cluster.policy=$policy --set optimizer.lr=0.01
+  ok "a GPU under $policy"
+done
+
+# --- which ---
+# shellcheck disable=SC2086
+fake='devices=2' on_gpu 0 train "$job" $small --set log.dir="$scratch/two" \
+  --set worker.device=cuda
+ok 'two devices'
+# shellcheck disable=SC2086
+on_gpu 0 train "$job" $small --set log.dir="$scratch/auto"
+grep -q 'device cuda: Emulated' "$scratch"/auto/worker-*
+ok 'auto takes the GPU and says so'
+# shellcheck disable=SC2086
+fake='init=100' on_gpu 0 train "$job" $small --set log.dir="$scratch/none"
+grep -q 'device cpu: .*no cuda: the NVIDIA driver is here, but no GPU' "$scratch"/none/worker-*
+ok 'auto takes the cpu and says why'
+on_gpu 0 --version && grep -q 'cuda (Emulated' "$scratch/out"
+ok '--version'
+
+# --- what goes wrong: one clear line ---
+# fails WORDS ARGUMENTS...
+fails() {
+  words=$1
+  shift
+  on_gpu 1 train "$job" --set worker.device=cuda "$@"
+  sed -i '/did not leave in time/d' "$scratch/err"
+  says "$words"
+}
+fake='init=100' fails '.*the NVIDIA driver is here, but no GPU'
+ok 'a driver without a device'
+CUDA_VISIBLE_DEVICES=9 fake='init=100' fails '.*CUDA_VISIBLE_DEVICES = "9" leaves no GPU'
+ok 'a device that is hidden'
+fake='init=999' fails '.*the NVIDIA driver does not start: '
+ok 'a driver that does not start'
+fake='version=12040' fails '.*the NVIDIA driver is for CUDA 12.4, 1.\.[0-9]* is needed: install a newer driver'
+ok 'a driver that is too old'
+fails '.*cuda:7' --set worker.device=cuda:7
+ok 'a device that is not there'
+fake='memory=50331648' fails '.*no memory on the device for activations of [0-9]* samples: .* are free; [1-9][0-9]* samples at a time would fit: lower train.batch' \
+  --set train.batch=100 --set 'model.layers=[64,32768,10]'
+ok 'too little memory'
+fake='fail_at=60' fails '.*illegal memory access'
+ok 'a device that fails on the way'
+run 2 train "$job" --set worker.device=gpu && says '.*worker.device: "gpu" is no device'
+ok 'a device of no name'
+nobody_left
+ok 'nobody is left'
+echo "1..$tests"

@@ -1,0 +1,534 @@
+/*
+ * The module for GPUs on the emulated CUDA: what it promises besides right
+ * results, which tests/table sees. No waiting, nothing allocated twice, what is
+ * true when a GPU fails, has no memory or cannot do a thing.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/kernels.h"
+#include "tests/cuda/try/divide.h"
+#include "tests/table/emulated.h"
+
+#define WORKSPACE                                                              \
+    ((size_t)32 << 20) /* of the module, in the device's memory                \
+                        */
+#define N       12     /* samples */
+#define CLASSES 10
+
+static const struct gw_backend_ops *ops;
+static const struct gw_conv_shape conv = {N, 3, 9, 9, 5, 3, 3, 1, 1, 1};
+static const struct gw_pool_shape pool = {N, 5, 9, 9, 3, 3};
+static const struct gw_dense_shape dense = {N, 45, CLASSES, 0};
+#define X_ELEMS ((size_t)N * 3 * 81)
+#define C_ELEMS ((size_t)N * 5 * 81) /* convolved */
+#define P_ELEMS ((size_t)N * 45)     /* and pooled */
+#define K_ELEMS ((size_t)5 * 27)
+#define W_ELEMS ((size_t)CLASSES * 45)
+
+/* A small model on a device, with all of its memory. */
+struct model {
+    struct gw_device *device;
+    float *x, *k, *kb, *c, *p, *w, *wb, *y; /* forward */
+    float *dk, *dkb, *dc, *dp, *dw, *dwb, *dy;
+    uint8_t *argmax;
+    int32_t *labels;
+    struct gw_loss *loss;
+    void *scratch;
+    float *host;     /* pinned, for x, then for dw */
+    float *gradient; /* pinned, for dw */
+};
+
+static void set_way(const struct emulated_way *way, uint64_t fail_at)
+{
+    struct emulated_settings settings;
+    emulated_control()->defaults(&settings);
+    if (way) {
+        settings.order = way->order;
+        settings.pace = way->pace;
+    }
+    settings.fail_at = fail_at;
+    emulated_control()->set(&settings);
+}
+
+static struct emulated_counts counts(void)
+{
+    struct emulated_counts now;
+    emulated_control()->counts(&now);
+    return now;
+}
+
+static struct gw_device *open_device(enum gw_precision precision)
+{
+    struct gw_device_options options = {.threads = 1, .precision = precision};
+    struct gw_device *device;
+    struct gw_error error;
+    if (ops->open(&options, &device, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    return device;
+}
+
+static void fill(float *host, size_t elems, unsigned from)
+{
+    for (size_t i = 0; i < elems; i++)
+        host[i] = (float)((i * 29 + from) % 31) / 16 - 1;
+}
+
+static void *filled(struct gw_device *device, size_t elems, unsigned from)
+{
+    float *host = test_malloc(elems * sizeof *host);
+    float *memory = ops->alloc(device, elems * sizeof *host);
+    fill(host, elems, from);
+    ops->upload(device, memory, host, elems * sizeof *host);
+    test_free(host);
+    return memory;
+}
+
+/* The memory may be none, where the device has failed. */
+static void open_model(struct model *m)
+{
+    struct gw_device *d = m->device = open_device(GW_PRECISION_FP32);
+    int32_t labels[N];
+    for (int32_t i = 0; i < N; i++)
+        labels[i] = i % CLASSES;
+    m->x = filled(d, X_ELEMS, 1), m->k = filled(d, K_ELEMS, 2);
+    m->kb = filled(d, 5, 3), m->c = filled(d, C_ELEMS, 4);
+    m->p = filled(d, P_ELEMS, 5), m->w = filled(d, W_ELEMS, 6);
+    m->wb = filled(d, CLASSES, 7), m->y = filled(d, N * CLASSES, 8);
+    m->dk = filled(d, K_ELEMS, 9), m->dkb = filled(d, 5, 10);
+    m->dc = filled(d, C_ELEMS, 11), m->dp = filled(d, P_ELEMS, 12);
+    m->dw = filled(d, W_ELEMS, 13), m->dwb = filled(d, CLASSES, 14);
+    m->dy = filled(d, N * CLASSES, 15);
+    m->argmax = ops->alloc(d, P_ELEMS);
+    m->labels = ops->alloc(d, sizeof labels);
+    m->loss = ops->alloc(d, sizeof *m->loss);
+    m->scratch = ops->alloc(d, ops->conv_scratch_bytes(&conv));
+    m->host = ops->alloc_host(d, X_ELEMS * sizeof *m->host);
+    m->gradient = ops->alloc_host(d, W_ELEMS * sizeof *m->gradient);
+    ops->upload(d, m->labels, labels, sizeof labels);
+}
+
+static void close_model(struct model *m)
+{
+    void *device[] = {m->x,    m->k,       m->kb,     m->c,     m->p,
+                      m->w,    m->wb,      m->y,      m->dk,    m->dkb,
+                      m->dc,   m->dp,      m->dw,     m->dwb,   m->dy,
+                      m->loss, m->scratch, m->argmax, m->labels};
+    for (size_t i = 0; i < sizeof device / sizeof *device; i++)
+        ops->free(m->device, device[i]);
+    ops->free_host(m->device, m->host);
+    ops->free_host(m->device, m->gradient);
+    ops->close(m->device);
+    emulated_assert_nothing_left();
+}
+
+/* A step as a worker makes it; the point at which `gradient` has dw. */
+static uint64_t step(struct model *m, uint64_t number)
+{
+    struct gw_device *d = m->device;
+    const struct gw_dropout_site site = {3, number, 1, 0, 0.3f};
+    ops->upload(d, m->x, m->host, X_ELEMS * sizeof *m->host);
+    ops->conv_forward(d, &conv, m->x, m->k, m->kb, m->c, m->scratch);
+    ops->pool_forward(d, &pool, m->c, m->p, m->argmax);
+    ops->dropout(d, &site, N, 45, m->p, m->p);
+    ops->dense_forward(d, &dense, m->p, m->w, m->wb, m->y);
+    ops->softmax_loss(d, N, CLASSES, m->y, m->labels, 1, m->dy, m->loss);
+    ops->dense_backward(d, &dense, m->p, m->w, m->dy, 0, m->dp, m->dw, m->dwb);
+    uint64_t point = ops->fetch(d, m->gradient, m->dw, W_ELEMS * sizeof(float));
+    ops->dropout(d, &site, N, 45, m->dp, m->dp);
+    ops->pool_backward(d, &pool, m->dp, m->argmax, m->dc);
+    ops->relu_backward(d, C_ELEMS, m->c, m->dc, m->dc);
+    ops->conv_backward(d, &conv, m->x, m->k, m->dc, 0, NULL, m->dk, m->dkb,
+                       m->scratch);
+    return point;
+}
+
+static enum gw_status wait_for(struct model *m, uint64_t point)
+{
+    struct gw_error error;
+    return ops->reach(m->device, point, 1, &error);
+}
+
+/* ---- promises ---- */
+
+static void steps_do_not_wait(void **state)
+{
+    (void)state;
+    struct model m;
+    set_way(NULL, 0);
+    open_model(&m);
+    fill(m.host, X_ELEMS, 1);
+    assert_int_equal(wait_for(&m, step(&m, 1)), GW_OK);
+    struct emulated_counts before = counts();
+    uint64_t point = step(&m, 2);
+    assert_int_equal(counts().waits, before.waits);
+    assert_int_equal(counts().operations, before.operations);
+    assert_int_equal(wait_for(&m, point), GW_OK);
+    assert_true(counts().operations > before.operations);
+    close_model(&m);
+}
+
+static void nothing_is_made_twice(void **state)
+{
+    (void)state;
+    struct model m;
+    set_way(NULL, 0);
+    open_model(&m);
+    fill(m.host, X_ELEMS, 1);
+    assert_int_equal(wait_for(&m, step(&m, 1)), GW_OK);
+    struct emulated_counts first = counts();
+    assert_true(first.heuristics > 0);
+    for (uint64_t i = 2; i < 5; i++)
+        assert_int_equal(wait_for(&m, step(&m, i)), GW_OK);
+    assert_int_equal(counts().allocations, first.allocations);
+    assert_int_equal(counts().host_allocations, first.host_allocations);
+    assert_int_equal(counts().heuristics, first.heuristics);
+    assert_int_equal(counts().live_handles, first.live_handles);
+    assert_int_equal(counts().live_events, first.live_events);
+    close_model(&m);
+}
+
+/* The host fills its buffer again as soon as it may, and reads what it has
+   reached, while the device is anywhere. */
+static void buffers_are_used_in_time(void **state)
+{
+    (void)state;
+    enum {
+        STEPS = 4,
+    };
+    static float expected[STEPS][W_ELEMS];
+    for (size_t way = 0; way < EMULATED_WAYS; way++) {
+        struct model m;
+        set_way(&emulated_ways[way], 0);
+        open_model(&m);
+        for (uint64_t i = 0; i < STEPS; i++) {
+            fill(m.host, X_ELEMS, (unsigned)(100 * i));
+            assert_int_equal(wait_for(&m, step(&m, i)), GW_OK);
+            if (way == 0)
+                memcpy(expected[i], m.gradient, sizeof expected[i]);
+            assert_memory_equal(expected[i], m.gradient, sizeof expected[i]);
+            if (i > 0)
+                assert_memory_not_equal(expected[i], expected[i - 1],
+                                        sizeof expected[i]);
+            memset(m.host, 0xff, X_ELEMS * sizeof *m.host);
+        }
+        close_model(&m);
+    }
+}
+
+/* More points than the device has places for. */
+static void points_are_reached_in_order(void **state)
+{
+    (void)state;
+    enum {
+        POINTS = 700,
+    };
+    for (size_t way = 0; way < EMULATED_WAYS; way++) {
+        set_way(&emulated_ways[way], 0);
+        struct gw_device *d = open_device(GW_PRECISION_FP32);
+        struct gw_error error;
+        uint64_t points[POINTS];
+        int32_t *host = ops->alloc_host(d, 2 * POINTS * sizeof *host);
+        int32_t *memory = ops->alloc(d, POINTS * sizeof *memory);
+        for (int32_t i = 0; i < POINTS; i++) {
+            host[i] = i + 1;
+            ops->upload(d, memory + i, host + i, sizeof *host);
+            points[i] =
+                ops->fetch(d, host + POINTS + i, memory + i, sizeof *host);
+            assert_true(i == 0 || points[i] > points[i - 1]);
+        }
+        assert_int_equal(ops->reach(d, points[3], 1, &error), GW_OK);
+        assert_int_equal(host[POINTS + 3], 4);
+        int done = 4;
+        for (int asked = 0; done < POINTS && asked < 100000; asked++) {
+            enum gw_status status = ops->reach(d, points[done], 0, &error);
+            assert_true(status == GW_OK || status == GW_EAGAIN);
+            if (status == GW_OK) {
+                assert_int_equal(host[POINTS + done], done + 1);
+                done++;
+            }
+        }
+        assert_int_equal(done, POINTS);
+        ops->free(d, memory);
+        ops->free_host(d, host);
+        ops->close(d);
+        emulated_assert_nothing_left();
+    }
+}
+
+/* Memory that is not pinned is free when the call returns. */
+static void pageable_memory_is_free_at_once(void **state)
+{
+    (void)state;
+    for (size_t way = 0; way < EMULATED_WAYS; way++) {
+        set_way(&emulated_ways[way], 0);
+        struct gw_device *d = open_device(GW_PRECISION_FP32);
+        struct gw_error error;
+        float host[64], back[64], *memory = ops->alloc(d, sizeof host);
+        for (unsigned i = 0; i < 8; i++) {
+            fill(host, 64, i);
+            ops->upload(d, memory, host, sizeof host);
+            memset(host, 0xff, sizeof host);
+            ops->relu_forward(d, 64, memory, memory);
+            ops->download(d, back, memory, sizeof back);
+            assert_int_equal(ops->sync(d, &error), GW_OK);
+            fill(host, 64, i);
+            for (size_t e = 0; e < 64; e++)
+                assert_true(back[e] == (host[e] > 0 ? host[e] : 0));
+        }
+        ops->free(d, memory);
+        ops->close(d);
+        emulated_assert_nothing_left();
+    }
+}
+
+static void pins_are_taken_and_given_back(void **state)
+{
+    (void)state;
+    struct emulated_settings settings;
+    struct gw_error error;
+    for (int refused = 0; refused < 2; refused++) {
+        emulated_control()->defaults(&settings);
+        settings.no_pinning = refused;
+        emulated_control()->set(&settings);
+        struct gw_device *d = open_device(GW_PRECISION_FP32);
+        void *host = aligned_alloc(4096, 8192);
+        void *memory = ops->alloc(d, 8192);
+        enum gw_status status = ops->pin(d, host, 8192, &error);
+        assert_int_equal(status, refused ? GW_EUNSUPPORTED : GW_OK);
+        if (refused)
+            assert_non_null(strstr(error.text, "operation not supported"));
+        memset(host, 7, 8192);
+        ops->upload(d, memory, host, 8192);
+        assert_int_equal(ops->sync(d, &error), GW_OK);
+        memset(host, 0, 8192);
+        ops->download(d, host, memory, 8192);
+        assert_int_equal(((char *)host)[8191], 7);
+        if (!refused)
+            ops->unpin(d, host);
+        ops->free(d, memory);
+        ops->close(d);
+        free(host);
+        emulated_assert_nothing_left();
+    }
+}
+
+/* ---- what a device cannot do ---- */
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    struct gw_device_options options = {.threads = 1};
+    struct gw_device *d = NULL;
+    struct gw_error error;
+    struct emulated_settings settings;
+    uint64_t total, unused;
+    emulated_control()->defaults(&settings);
+    settings.memory_bytes = WORKSPACE / 2;
+    emulated_control()->set(&settings);
+    assert_int_equal(ops->open(&options, &d, &error), GW_ENOMEM);
+    assert_non_null(strstr(error.text, "GPU 0"));
+    emulated_assert_nothing_left();
+
+    settings.memory_bytes = WORKSPACE + 100000;
+    emulated_control()->set(&settings);
+    d = open_device(GW_PRECISION_FP32);
+    void *most = ops->alloc(d, 90000);
+    assert_non_null(most);
+    assert_null(ops->alloc(d, 20000));
+    ops->memory(d, &total, &unused);
+    assert_int_equal(total, WORKSPACE + 100000);
+    assert_true(unused <= 10000);
+    ops->free(d, most);
+    /* and the device works on */
+    most = ops->alloc(d, 20000);
+    assert_non_null(most);
+    ops->relu_forward(d, 5000, most, most);
+    assert_int_equal(ops->sync(d, &error), GW_OK);
+    ops->free(d, most);
+    ops->close(d);
+    emulated_assert_nothing_left();
+}
+
+/* Whatever fails, in set-up or in a step, is said once it is waited for, and
+   stays; the host never hangs nor dies of it. */
+static void failures_are_said(void **state)
+{
+    (void)state;
+    uint64_t fail_at = 1, last = 0;
+    for (int ended = 0; !ended; fail_at += last < 30 ? 1 : 7) {
+        struct model m;
+        struct gw_error error = {.text = ""};
+        set_way(&emulated_ways[fail_at % EMULATED_WAYS], fail_at);
+        last = fail_at;
+        open_model(&m);
+        if (m.host)
+            fill(m.host, X_ELEMS, 1);
+        for (uint64_t i = 0; i < 2; i++)
+            wait_for(&m, step(&m, i));
+        ended = ops->sync(m.device, &error) == GW_OK;
+        if (!ended) {
+            assert_int_equal(error.status, GW_EIO);
+            assert_non_null(strstr(error.text, "GPU 0 failed in "));
+            assert_non_null(strstr(error.text, "an illegal memory access"));
+            assert_null(strchr(error.text, '\n'));
+            assert_int_equal(wait_for(&m, step(&m, 3)), GW_EIO);
+            assert_null(ops->alloc(m.device, 10));
+        }
+        close_model(&m);
+    }
+    assert_true(fail_at > 60);
+}
+
+static void ordinals_are_those_that_are_there(void **state)
+{
+    (void)state;
+    struct gw_device_options options = {.threads = 1, .ordinal = 1};
+    struct gw_device *d = NULL;
+    struct gw_error error;
+    set_way(NULL, 0);
+    assert_int_equal(ops->open(&options, &d, &error), GW_ERANGE);
+    assert_non_null(strstr(error.text, "cuda:1"));
+    assert_null(d);
+}
+
+/* ---- products ---- */
+
+/* y = x w^T + b, as floats on the host. */
+static void multiply(enum gw_precision precision, float y[N * CLASSES])
+{
+    struct gw_device *d = open_device(precision);
+    float *x = filled(d, P_ELEMS, 3), *w = filled(d, W_ELEMS, 4);
+    float *b = filled(d, CLASSES, 5), *my = filled(d, (size_t)N * CLASSES, 6);
+    float *scaled = filled(d, P_ELEMS, 3);
+    const struct gw_dropout_site site = {.p = 0.1f}; /* for all of the bits */
+    ops->dropout(d, &site, 1, P_ELEMS, x, scaled);
+    ops->dense_forward(d, &dense, scaled, w, b, my);
+    ops->download(d, y, my, N * CLASSES * sizeof *y);
+    float *all[] = {x, w, b, my, scaled};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ops->free(d, all[i]);
+    ops->close(d);
+}
+
+static double largest_difference(const float *a, const float *b)
+{
+    double most = 0;
+    for (size_t i = 0; i < (size_t)N * CLASSES; i++)
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+/* Layers of one shape share how they are multiplied, not what. */
+static void every_layer_has_its_own_bias(void **state)
+{
+    (void)state;
+    const struct gw_dense_shape shape = {1, 2, 2, 0};
+    const float in[2] = {0, 0}, biases[4] = {1, 2, 3, 4};
+    set_way(NULL, 0);
+    struct gw_device *d = open_device(GW_PRECISION_FP32);
+    float *x = ops->alloc(d, sizeof in), *w = ops->alloc(d, 4 * sizeof *w);
+    float *b[2], *y = ops->alloc(d, sizeof in), out[2];
+    ops->upload(d, x, in, sizeof in);
+    for (size_t i = 0; i < 2; i++) {
+        b[i] = ops->alloc(d, sizeof in);
+        ops->upload(d, b[i], biases + 2 * i, sizeof in);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ops->dense_forward(d, &shape, x, w, b[i], y);
+        ops->download(d, out, y, sizeof out);
+        assert_true(out[0] == biases[2 * i] && out[1] == biases[2 * i + 1]);
+    }
+    float *all[] = {x, w, y, b[0], b[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ops->free(d, all[i]);
+    ops->close(d);
+    emulated_assert_nothing_left();
+}
+
+/* Where cublasLt cannot add the bias, a kernel of ours does. */
+static void epilogues_may_be_missing(void **state)
+{
+    (void)state;
+    struct emulated_settings settings;
+    float fused[N * CLASSES], apart[N * CLASSES];
+    set_way(NULL, 0);
+    multiply(GW_PRECISION_FP32, fused);
+    emulated_control()->defaults(&settings);
+    settings.no_fused_epilogue = 1;
+    emulated_control()->set(&settings);
+    multiply(GW_PRECISION_FP32, apart);
+    assert_true(largest_difference(fused, apart) < 1e-5);
+}
+
+static void tf32_rounds_factors(void **state)
+{
+    (void)state;
+    float exact[N * CLASSES], rounded[N * CLASSES];
+    set_way(NULL, 0);
+    multiply(GW_PRECISION_FP32, exact);
+    multiply(GW_PRECISION_TF32, rounded);
+    double most = largest_difference(exact, rounded);
+    assert_true(most > 1e-5 && most < 2e-2);
+}
+
+/* ---- indices ---- */
+
+static void indices_divide_exactly(void **state)
+{
+    (void)state;
+    const unsigned most = INT32_MAX;
+    uint64_t draw = 1;
+    for (int i = 0; i < 200000; i++) {
+        draw = draw * 6364136223846793005u + 1442695040888963407u;
+        size_t by = (size_t)(draw >> 33) >> i % 31;
+        by = by > 0 ? by : 1;
+        unsigned multiple = (unsigned)(most / by * by);
+        assert_int_equal(try_divide(most, by), most / by);
+        assert_int_equal(try_divide(multiple, by), multiple / by);
+        assert_int_equal(try_divide(multiple - 1, by), (multiple - 1) / by);
+        unsigned any = (unsigned)(draw >> 20) & most;
+        assert_int_equal(try_divide(any, by), any / by);
+    }
+    assert_int_equal(try_divide(most, (size_t)1 << 31), 0);
+}
+
+static int find_module(void **state)
+{
+    char why[GW_WHY_BYTES];
+    (void)state;
+    ops = emulated_backend(why, sizeof why);
+    if (!ops)
+        print_error("%s\n", why);
+    return ops == NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_do_not_wait),
+        cmocka_unit_test(nothing_is_made_twice),
+        cmocka_unit_test(buffers_are_used_in_time),
+        cmocka_unit_test(points_are_reached_in_order),
+        cmocka_unit_test(pageable_memory_is_free_at_once),
+        cmocka_unit_test(pins_are_taken_and_given_back),
+        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(failures_are_said),
+        cmocka_unit_test(ordinals_are_those_that_are_there),
+        cmocka_unit_test(every_layer_has_its_own_bias),
+        cmocka_unit_test(epilogues_may_be_missing),
+        cmocka_unit_test(tf32_rounds_factors),
+        cmocka_unit_test(indices_divide_exactly),
+    };
+    return cmocka_run_group_tests_name("module for GPUs", tests, find_module,
+                                       NULL);
+}
