@@ -69,6 +69,7 @@ check_PROGRAMS += \
 	%D%/sim/test_switch_seeds \
 	%D%/sim/test_workers \
 	%D%/table/test_backend_layers \
+	%D%/table/test_backend_shapes \
 	%D%/table/test_backends \
 	%D%/table/test_loop \
 	%D%/table/test_member \
@@ -294,6 +295,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_workers_SOURCES = %D%/sim/test_workers.c $(GW_CLUSTER)
 %C%_table_test_backend_layers_SOURCES = \
 	%D%/table/test_backend_layers.c $(GW_BACKEND)
+%C%_table_test_backend_shapes_SOURCES = \
+	%D%/table/test_backend_shapes.c $(GW_BACKEND)
 %C%_table_test_backends_SOURCES = %D%/table/test_backends.c $(GW_BACKEND)
 %C%_table_test_member_SOURCES = %D%/table/test_member.c $(GW_COUPLE)
 %C%_table_test_member_login_SOURCES = \
