@@ -416,7 +416,8 @@ check-rdma:
 # all that a machine with a GPU must show
 if HAVE_CMOCKA
 GW_GPU_NEEDS = gradweir$(EXEEXT) %D%/table/test_backends$(EXEEXT) \
-	%D%/table/test_backend_layers$(EXEEXT) $(GW_GPU_TESTS)
+	%D%/table/test_backend_layers$(EXEEXT) \
+	%D%/table/test_backend_shapes$(EXEEXT) $(GW_GPU_TESTS)
 check-gpu: $(GW_GPU_NEEDS)
 	@test ! '$(cudamodule_PROGRAMS)' || $(MAKE) $(cudamodule_PROGRAMS)
 	@$(AM_TESTS_ENVIRONMENT) $(SHELL) '$(srcdir)/tests/gpu/check.sh'
