@@ -425,7 +425,7 @@ endif
 # and what is carried to one that has nothing of ours
 EXTRA_DIST += %D%/gpu/check.sh %D%/gpu/pack.sh %D%/gpu/run.sh
 pack-gpu:
-	$(SHELL) '$(abs_top_srcdir)/tests/gpu/pack.sh' build-gpu
+	$(SHELL) '$(abs_top_srcdir)/tests/gpu/pack.sh' '$(abs_top_srcdir)/build-gpu'
 .PHONY: check-gpu pack-gpu
 check-includes:
 	$(MAKE) check TESTS="`$(GW_SELECT) style $(TESTS) | xargs`"

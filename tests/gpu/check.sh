@@ -148,6 +148,12 @@ sanitize() {
   tool=$1 limit=$2 cases=$3 file=$4
   shift 4
   name="$tool: $file, $cases" strict=
+  left=$((GW_TEST_SECONDS - ($(now_ms) - begun) / 1000 - 10))
+  [ "$limit" -le $left ] || limit=$left
+  if [ "$limit" -lt 5 ]; then
+    skip "$name" "no time left of $GW_TEST_SECONDS s"
+    return
+  fi
   # what a call refuses is ours to see, and seen
   [ "$tool" != memcheck ] || strict='--report-api-errors no --leak-check full'
   # shellcheck disable=SC2086
@@ -392,8 +398,8 @@ wrongs() {
 }
 
 operations
-sanitizers
 jobs
 wrongs
+sanitizers # in what time is left
 part 'the end'
 finished=yes
