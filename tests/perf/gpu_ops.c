@@ -342,10 +342,11 @@ answer(const struct operation *operation, struct request *r, double seconds)
     char why[128] = "";
     double each = 0;
     if (get_memory(operation, r, why)) {
-        if (time_calls(operation, r, seconds, &each, &error))
-            printf("%.9g\n", each);
-        else
+        if (!time_calls(operation, r, seconds, &each, &error)) {
             printf("no %s\n", error.text);
+            exit(1); /* from then on all calls fail */
+        }
+        printf("%.9g\n", each);
     } else {
         printf("no %s\n", why);
     }

@@ -248,6 +248,8 @@ def main():
             text = str(error).strip().splitlines() or [type(error).__name__]
             print("no", text[0][:200], file=answers, flush=True)
             training.subject = None
+            if "CUDA error" in text[0]:  # from then on all calls fail
+                sys.exit(1)
         if DEVICE == "cuda":
             torch.cuda.empty_cache()
 
