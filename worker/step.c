@@ -476,7 +476,8 @@ static enum gw_status end_job(struct gw_worker *worker)
 {
     int reason = gw_client_end_reason(worker->client);
     uint8_t digest[GW_DIGEST_BYTES] = {0};
-    /* the others may have ended it under a policy that this one never came to */
+    /* the others may have ended it under a policy that this one never came to
+     */
     enum gw_status status = take_policy(worker);
     worker->clock = gw_client_end_clock(worker->client);
     if (status == GW_OK)

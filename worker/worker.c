@@ -102,10 +102,11 @@ static int open_shared(struct gw_worker *worker, struct gw_worker_arena *arena)
     struct gw_error error;
     if (gw_memory_open(GW_MEMORY_SHARED, bytes, &arena->memory) != GW_OK)
         return 0;
-    if (worker->backend->pin(worker->device, arena->memory.base, bytes,
-                             &error) != GW_OK)
-        gw_log_warn(worker->options->client.log, "%s", error.text);
     arena->shared = 1;
+    arena->pinned = worker->backend->pin(worker->device, arena->memory.base,
+                                         bytes, &error) == GW_OK;
+    if (!arena->pinned)
+        gw_log_warn(worker->options->client.log, "%s", error.text);
     return 1;
 }
 
@@ -123,12 +124,12 @@ static float *open_arena(struct gw_worker *worker,
 
 static void close_arena(struct gw_worker *worker, struct gw_worker_arena *arena)
 {
-    if (arena->shared) {
+    if (arena->pinned)
         worker->backend->unpin(worker->device, arena->memory.base);
+    if (arena->shared)
         gw_memory_close(&arena->memory);
-    } else if (worker->device) {
+    else if (worker->device)
         worker->backend->free_host(worker->device, arena->memory.base);
-    }
 }
 
 static enum gw_status open_mirror(struct gw_worker *worker)

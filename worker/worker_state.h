@@ -22,7 +22,8 @@ struct gw_rounds;
 /* A float of each weight, in the order of the keys, in host memory. */
 struct gw_worker_arena {
     struct gw_memory memory;
-    int shared; /* the memory is ours, and not of the device's alloc_host */
+    int shared; /* the memory is ours, and not of the device's alloc_host, */
+    int pinned; /* and the device knows of it */
 };
 
 struct gw_worker {

@@ -105,6 +105,9 @@ summed devices --set cluster.local_reduction=on --set 'cluster.policy=sync until
     --set policy.outer_lr=1 && [ "$(digest)" = "$switched" ]
 ok 'until another policy'
 
+fake='pinning=0' summed devices --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
+ok 'memory that cannot be pinned is only slower'
+
 # --- which ---
 # shellcheck disable=SC2086
 fake='devices=2' on_gpu 0 train "$job" $small --set log.dir="$scratch/two" \
