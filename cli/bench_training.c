@@ -249,7 +249,7 @@ static enum gw_status attach(struct worker *worker, struct gw_error *error)
     const struct gw_memory gradients =
         gw_memory_host(worker->gradients, what->map->arena_bytes);
     enum gw_status status =
-        gw_client_attach(worker->client, &worker->arena, &gradients, 1);
+        gw_client_attach(worker->client, &worker->arena, &gradients, NULL, 1);
     if (status == GW_OK)
         status = gw_client_wait(worker->client, 0, 1, 0);
     if (status != GW_OK)

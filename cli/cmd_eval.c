@@ -76,7 +76,8 @@ static enum gw_status score(const struct gw_checkpoint *checkpoint,
         return gw_fail(error, GW_ENOMEM, "no memory for weights");
     for (size_t i = 0; i < n; i++)
         weights[i] = checkpoint->weights + map->key_offset[i] / sizeof(float);
-    enum gw_status status = gw_inspect_score(inspect, weights, &sum, error);
+    enum gw_status status = gw_inspect_score(inspect, map, checkpoint->weights,
+                                             weights, &sum, error);
     gw_digest_weights(weights, keys, n, digest);
     free(weights);
     if (status != GW_OK)

@@ -45,7 +45,7 @@ static void print_usage(void)
          "                    MASTER_PORT\n"
          "  --rank N          the rank to ask for; default: RANK, or Slurm's,\n"
          "                    or one that is free\n"
-         "  --device NAME     what computes: auto or cpu\n"
+         "  --device NAME     what computes: auto, cpu, cuda or cuda:I\n"
          "  --set KEY=VALUE   a key that may differ per host\n"
          "  --wait SECONDS    for the coordinator to be there; default 60\n"
          "  --help            this text");

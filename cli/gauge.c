@@ -89,6 +89,8 @@ static enum gw_status take_memory(struct trial *trial, struct gw_error *error)
     if (!fine)
         return gw_fail(error, GW_ENOMEM, "no memory for a step of the job");
     of.key = gw_model_keys(trial->model, &of.keys);
+    of.arena = trial->arena[0];
+    of.bytes = trial->map->arena_bytes;
     of.weight = trial->view[0];
     of.gradient = trial->view[1];
     enum gw_status status = gw_mirror_open(&of, &trial->mirror, error);
@@ -149,7 +151,7 @@ static enum gw_status show_weights(void *context, size_t first, size_t n)
 static enum gw_status fetch_gradients(void *context, size_t first, size_t n)
 {
     struct trial *trial = context;
-    gw_mirror_fetch(trial->mirror, first, n);
+    gw_mirror_fetch(trial->mirror, first, n, 0);
     return GW_OK;
 }
 

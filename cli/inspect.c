@@ -98,12 +98,17 @@ static enum gw_status score_batches(struct gw_inspect *inspect,
 }
 
 enum gw_status gw_inspect_score(struct gw_inspect *inspect,
+                                const struct gw_map *map,
+                                const float *arena,
                                 float *const *weights,
                                 struct gw_model_result *sum,
                                 struct gw_error *error)
 {
-    struct gw_mirror_of of = {
-        .ops = inspect->backend, .device = inspect->device, .weight = weights};
+    struct gw_mirror_of of = {.ops = inspect->backend,
+                              .device = inspect->device,
+                              .arena = arena,
+                              .bytes = map->arena_bytes,
+                              .weight = weights};
     struct gw_mirror *mirror;
     of.key = gw_model_keys(inspect->model, &of.keys);
     *sum = (struct gw_model_result){0};

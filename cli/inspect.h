@@ -37,9 +37,11 @@ enum gw_status gw_inspect_open(const struct gw_config *config,
 void gw_inspect_close(struct gw_inspect *inspect);
 
 /* Loss and hits over the whole data set; weights[i], host memory that is
-   aligned to 64 bytes, belongs to key i. Errors of gw_mirror_open and of
-   gw_model_result. */
+   aligned to 64 bytes, belongs to key i; all lie in `arena` as `map` says.
+   Errors of gw_mirror_open and of gw_model_result. */
 enum gw_status gw_inspect_score(struct gw_inspect *inspect,
+                                const struct gw_map *map,
+                                const float *arena,
                                 float *const *weights,
                                 struct gw_model_result *sum,
                                 struct gw_error *error);

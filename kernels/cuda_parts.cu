@@ -74,8 +74,8 @@ template <typename T> struct tree<T, 1> {
 /* A sum is finite only if all of its parts are, so they are looked at again
    where it is not; before it is written, since it may be over one of them. */
 template <typename T, unsigned N>
-static __device__ inline void take(
-    const struct parts &parts, unsigned n, size_t at, float *to, uint8_t *bad)
+static __device__ inline void
+take(const struct parts &parts, unsigned n, size_t at, float *to, uint8_t *bad)
 {
     T sum = tree<T, N>::sum(parts, 0, at);
     for (unsigned i = 0; !is_finite(sum) && i < n; i++)
@@ -103,13 +103,8 @@ static __global__ void add_parts(struct parts parts,
 }
 
 /* The nth is for up to 2^n parts. */
-static void (*const add_parts_of[])(struct parts,
-                                    unsigned,
-                                    size_t,
-                                    size_t,
-                                    size_t,
-                                    float *,
-                                    uint8_t *) = {
+static void (*const add_parts_of[])(
+    struct parts, unsigned, size_t, size_t, size_t, float *, uint8_t *) = {
     add_parts<1>,  add_parts<2>,  add_parts<4>,  add_parts<8>,
     add_parts<16>, add_parts<32>, add_parts<64>,
 };
@@ -169,8 +164,8 @@ void gw_cuda_add_parts(struct gw_device *device,
                  cudaMemsetAsync(bad, 0, n, device->compute));
     if (elems == 0)
         return;
-    gw_cuda_note(device, "add_parts",
-                 end ? launch(device, &present, end, elems, sum, bad)
-                     : cudaMemsetAsync(sum, 0, elems * sizeof *sum,
-                                       device->compute));
+    gw_cuda_note(
+        device, "add_parts",
+        end ? launch(device, &present, end, elems, sum, bad)
+            : cudaMemsetAsync(sum, 0, elems * sizeof *sum, device->compute));
 }

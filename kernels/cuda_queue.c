@@ -37,9 +37,10 @@ uint64_t gw_cuda_fetch(struct gw_device *device,
                  cudaEventRecord(device->computed, device->compute));
     gw_cuda_note(device, "fetch",
                  cudaStreamWaitEvent(device->fetches, device->computed, 0));
-    gw_cuda_note(device, "fetch",
-                 cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost,
-                                 device->fetches));
+    if (bytes > 0)
+        gw_cuda_note(device, "fetch",
+                     cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost,
+                                     device->fetches));
     gw_cuda_note(device, "fetch",
                  cudaEventRecord(device->points[point % GW_CUDA_POINTS],
                                  device->fetches));

@@ -150,7 +150,8 @@ struct gw_backend_ops {
                    size_t bytes);
     /* What has been queued before made the bytes; goes on beside what is queued
        from now on, which must not write them. `host` has them when the point
-       that is returned is reached. Points are reached in their order. */
+       that is returned is reached; of 0 bytes that is the point alone. Points
+       are reached in their order. */
     uint64_t (*fetch)(struct gw_device *device,
                       void *host,
                       const void *from,

@@ -62,6 +62,7 @@ enum gw_message_kind {
     GW_MESSAGE_ARRIVED,
     GW_MESSAGE_REQUEST,
     GW_MESSAGE_SPEED,
+    GW_MESSAGE_SIGHT,
     GW_MESSAGE_KINDS,
 };
 
@@ -217,6 +218,23 @@ struct gw_settled {
 struct gw_arrived {
     uint64_t clock;
     uint32_t rank;
+};
+
+/*
+ * Between workers of a host: first the words by which the other's device finds
+ * the gradients of the sender's (kernels.h, show; none: it has no such device),
+ * then, when all have said them, whether the sender's finds all of theirs.
+ */
+#define GW_SIGHT_WORDS_MAX 72
+enum gw_sees {
+    GW_SIGHT_WORDS, /* not yet: here are words */
+    GW_SIGHT_BLIND,
+    GW_SIGHT_SEES
+};
+struct gw_sight {
+    enum gw_sees verdict;
+    uint8_t words[GW_SIGHT_WORDS_MAX];
+    uint32_t words_n;
 };
 
 /* speed: how fast a worker computes, as far as it has not waited. */
@@ -393,6 +411,7 @@ struct gw_message {
         struct gw_arrived arrived;
         struct gw_request request;
         struct gw_speed speed;
+        struct gw_sight sight;
     };
 };
 

@@ -263,6 +263,20 @@ static PACK(pack_speed)
     return GW_OK;
 }
 
+static PACK(pack_sight)
+{
+    const struct gw_sight *from = &message->sight;
+    Gwpb__Sight *to = gw_arena_take(arena, sizeof *to);
+    if (!to || from->words_n > GW_SIGHT_WORDS_MAX)
+        return GW_ERANGE;
+    gwpb__sight__init(to);
+    to->verdict = from->verdict;
+    to->words.len = from->words_n;
+    to->words.data = (uint8_t *)(uintptr_t)from->words;
+    out->sight = to;
+    return GW_OK;
+}
+
 static PACK(pack_vote)
 {
     const struct gw_vote *from = &message->vote;
@@ -506,4 +520,5 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_ARRIVED] = pack_arrived,
     [GW_MESSAGE_REQUEST] = pack_request,
     [GW_MESSAGE_SPEED] = pack_speed,
+    [GW_MESSAGE_SIGHT] = pack_sight,
 };

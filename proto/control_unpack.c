@@ -250,6 +250,21 @@ static UNPACK(unpack_speed)
     return GW_OK;
 }
 
+static UNPACK(unpack_sight)
+{
+    const Gwpb__Sight *from = in->sight;
+    struct gw_sight *to = &message->sight;
+    (void)arena;
+    if (from->verdict > GW_SIGHT_SEES || from->words.len > GW_SIGHT_WORDS_MAX)
+        return GW_EPROTO;
+    to->verdict = (enum gw_sees)from->verdict;
+    to->words_n = (uint32_t)from->words.len;
+    memset(to->words, 0, sizeof to->words);
+    if (to->words_n > 0)
+        memcpy(to->words, from->words.data, to->words_n);
+    return GW_OK;
+}
+
 static UNPACK(unpack_vote)
 {
     const Gwpb__Vote *from = in->vote;
@@ -469,4 +484,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_ARRIVED] = unpack_arrived,
     [GW_MESSAGE_REQUEST] = unpack_request,
     [GW_MESSAGE_SPEED] = unpack_speed,
+    [GW_MESSAGE_SIGHT] = unpack_sight,
 };

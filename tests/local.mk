@@ -69,6 +69,7 @@ check_PROGRAMS += \
 	%D%/sim/test_switch_seeds \
 	%D%/sim/test_workers \
 	%D%/table/test_backend_layers \
+	%D%/table/test_backend_shapes \
 	%D%/table/test_backend_parts \
 	%D%/table/test_backends \
 	%D%/table/test_loop \
@@ -157,6 +158,11 @@ GW_ATTACK = %D%/rdma/attack.c %D%/rdma/attack.h \
 	%D%/rdma/test_stranger_rdma.c $(GW_ATTACK)
 %C%_rdma_test_rdma_SOURCES = %D%/rdma/test_rdma.c $(GW_COUPLE)
 endif
+
+# those that need a GPU: tests/gpu/check.sh runs them
+GW_GPU_TESTS = %D%/gpu/test_gpu
+EXTRA_PROGRAMS += $(GW_GPU_TESTS)
+%C%_gpu_test_gpu_SOURCES = %D%/gpu/test_gpu.c $(GW_BACKEND)
 
 # The module for GPUs as it is built for CUDA, with an emulated CUDA in it. In
 # one directory with a driver that pretends: as LD_LIBRARY_PATH and as
@@ -293,6 +299,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_workers_SOURCES = %D%/sim/test_workers.c $(GW_CLUSTER)
 %C%_table_test_backend_layers_SOURCES = \
 	%D%/table/test_backend_layers.c $(GW_BACKEND)
+%C%_table_test_backend_shapes_SOURCES = \
+	%D%/table/test_backend_shapes.c $(GW_BACKEND)
 %C%_table_test_backend_parts_SOURCES = \
 	%D%/table/test_backend_parts.c $(GW_BACKEND)
 %C%_table_test_backends_SOURCES = %D%/table/test_backends.c $(GW_BACKEND)
@@ -348,7 +356,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 endif
 
 # Measuring programs: run by hand, on a quiet machine.
-EXTRA_DIST += %D%/perf/ddp.py %D%/perf/jobs.py %D%/perf/netlab.py \
+EXTRA_DIST += %D%/perf/ddp.py %D%/perf/gpu.py %D%/perf/gpu_torch.py \
+	%D%/perf/jobs.py %D%/perf/netlab.py \
 	%D%/perf/planned.py \
 	%D%/perf/predicted.py %D%/perf/rdma.sh %D%/perf/slowed.py \
 	%D%/perf/straggled.py \
@@ -386,6 +395,14 @@ bench-straggled: gradweir$(EXEEXT) %D%/perf/straggled$(EXEEXT)
 	  --gradweir ./gradweir$(EXEEXT) \
 	  --simulator %D%/perf/straggled$(EXEEXT)
 endif
+# a GPU beside PyTorch on the same one; needs python3, and torch for most of it
+GW_GPU_BENCHES = %D%/perf/gpu_ops %D%/perf/gpu_overlap
+EXTRA_PROGRAMS += $(GW_GPU_BENCHES)
+bench-gpu: gradweir$(EXEEXT) $(GW_GPU_BENCHES)
+	@test ! '$(cudamodule_PROGRAMS)' || $(MAKE) $(cudamodule_PROGRAMS)
+	GW_BUILDDIR='$(abs_top_builddir)' \
+	  python3 $(srcdir)/tests/perf/gpu.py
+.PHONY: bench-gpu
 .PHONY: bench bench-rdma bench-planned bench-predicted bench-programs
 .PHONY: bench-slowed bench-straggled bench-summed
 CLEANFILES += $(EXTRA_PROGRAMS)
@@ -402,6 +419,20 @@ check-run:
 	$(MAKE) check TESTS="`$(GW_SELECT) run $(TESTS) | xargs`"
 check-rdma:
 	$(MAKE) check TESTS="`echo $(TESTS) | tr ' ' '\n' | grep rdma/check.sh`"
+# all that a machine with a GPU must show
+if HAVE_CMOCKA
+GW_GPU_NEEDS = gradweir$(EXEEXT) %D%/table/test_backends$(EXEEXT) \
+	%D%/table/test_backend_layers$(EXEEXT) \
+	%D%/table/test_backend_shapes$(EXEEXT) $(GW_GPU_TESTS)
+check-gpu: $(GW_GPU_NEEDS)
+	@test ! '$(cudamodule_PROGRAMS)' || $(MAKE) $(cudamodule_PROGRAMS)
+	@$(AM_TESTS_ENVIRONMENT) $(SHELL) '$(srcdir)/tests/gpu/check.sh'
+endif
+# and what is carried to one that has nothing of ours
+EXTRA_DIST += %D%/gpu/check.sh %D%/gpu/pack.sh %D%/gpu/run.sh
+pack-gpu:
+	$(SHELL) '$(abs_top_srcdir)/tests/gpu/pack.sh' '$(abs_top_srcdir)/build-gpu'
+.PHONY: check-gpu pack-gpu
 check-includes:
 	$(MAKE) check TESTS="`$(GW_SELECT) style $(TESTS) | xargs`"
 

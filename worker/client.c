@@ -272,6 +272,7 @@ enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client)
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_memory *weights,
                                 const struct gw_memory *gradients,
+                                const struct gw_device_sums *sums,
                                 int seed)
 {
     struct gw_error error;
@@ -284,7 +285,8 @@ enum gw_status gw_client_attach(struct gw_client *client,
         gw_member_lend(client->member, weights);
     gw_client_connect(client);
     if (gw_node_ranks(client->node) > 1 &&
-        gw_node_connect(client->node, weights, gradients, &error) != GW_OK)
+        gw_node_connect(client->node, weights, gradients, sums, &error) !=
+            GW_OK)
         gw_client_fail(client, error.status, "a worker of this host: %s",
                        error.text);
     gw_loop_leave(client->loop);
@@ -321,6 +323,17 @@ static int has_room(const struct gw_client *client)
            GW_CLIENT_RUNS;
 }
 
+static int pushes_sums(const struct gw_client *client)
+{
+    return client->word.kind == GW_POLICY_SYNC &&
+           gw_node_ranks(client->node) > 1;
+}
+
+int gw_client_sums_on_device(const struct gw_client *client)
+{
+    return pushes_sums(client) && gw_node_is_on_device(client->node);
+}
+
 enum gw_status gw_client_push(struct gw_client *client,
                               size_t first,
                               size_t n,
@@ -342,8 +355,7 @@ enum gw_status gw_client_push(struct gw_client *client,
                                .clock = clock,
                                .next = next,
                                .samples = samples,
-                               .sums = client->word.kind == GW_POLICY_SYNC &&
-                                       gw_node_ranks(client->node) > 1,
+                               .sums = pushes_sums(client),
                                .apart = next >= client->until};
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);

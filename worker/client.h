@@ -98,18 +98,52 @@ enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client);
 enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client);
 
 /*
+ * Gradients that a device has: how those of this host's workers are summed
+ * where they lie, if each device finds all of them. What `own` says is of the
+ * arena's layout. Calls come from the loop's thread, but for `sum`, which comes
+ * from others, one at a time, while none of the others does.
+ */
+struct gw_device_sums {
+    void *owner;
+    uint8_t own[GW_SIGHT_WORDS_MAX];
+    /* another worker's, by its words, until `unsee`; NULL with a line */
+    const float *(*see)(void *owner,
+                        const uint8_t words[GW_SIGHT_WORDS_MAX],
+                        struct gw_error *error);
+    void (*unsee)(void *owner, const float *gradients);
+    /* Elements [first, first + elems) of n ranks in the servers' tree, to the
+       same place in the client's gradients. part[i]: NULL leaves its place out,
+       that of rank `self` is the device's own. bad[i]: it is not finite. GW_EIO
+       with a line. */
+    enum gw_status (*sum)(void *owner,
+                          const float *const *part,
+                          uint32_t n,
+                          uint32_t self,
+                          size_t first,
+                          size_t elems,
+                          uint8_t *bad,
+                          struct gw_error *error);
+};
+
+/*
  * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned; each as the
  * memory which it begins), connects to every shard and asks for
  * all weights of the first clock. Weights are written by the client between a
  * want and its answer; gradients are read, also by others of this host, and
  * may become those of several ranks, between a push and the arrival of the next
  * version of the same key. With `seed`, rank 0 sends its weights as the
- * first version.
+ * first version. `sums` is the caller's until the client is closed; NULL:
+ * gradients are made in the arena.
  */
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_memory *weights,
                                 const struct gw_memory *gradients,
+                                const struct gw_device_sums *sums,
                                 int seed);
+
+/* After that: whether gradients that are pushed now are read on the device and
+   not in the arena. Of the caller's thread; another policy changes it. */
+int gw_client_sums_on_device(const struct gw_client *client);
 
 /*
  * Waits until the weights of keys [first, first + n) have at least `version`.

@@ -45,15 +45,17 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     struct gw_client_node *node = owner;
     struct gw_neighbour *from = peer->owner;
     const struct gw_window_open *window = &message->window;
-    if (message->kind != GW_MESSAGE_WINDOW ||
-        window->bytes != node->client->map->arena_bytes) {
+    int sight = message->kind == GW_MESSAGE_SIGHT &&
+                gw_node_sight(node, from, &message->sight) == GW_OK;
+    if (!sight && (message->kind != GW_MESSAGE_WINDOW ||
+                   window->bytes != node->client->map->arena_bytes)) {
         gw_peer_reject(peer, GW_NODE_LINK,
                        "message that a neighbour does not send");
         return;
     }
-    if (window->kind == GW_FRAME_PARTS)
+    if (!sight && window->kind == GW_FRAME_PARTS)
         from->gradients = window->id;
-    else if (window->kind == GW_FRAME_WEIGHTS)
+    else if (!sight && window->kind == GW_FRAME_WEIGHTS)
         from->weights = window->id;
     if (gw_node_is_whole(node))
         gw_node_sum_recheck(node);
@@ -87,6 +89,7 @@ static enum gw_status open_windows(struct gw_client_node *node,
     message.window =
         (struct gw_window_open){GW_FRAME_WEIGHTS, who->own_weights, bytes};
     gw_client_tell(client, peer, &message);
+    gw_node_tell_words(node, who);
     return GW_OK;
 }
 
@@ -177,7 +180,7 @@ int gw_node_is_whole(const struct gw_client_node *node)
              who->weights == GW_WINDOW_NONE))
             return 0;
     }
-    return 1;
+    return !node || node->group.n == 1 || gw_node_is_settled(node);
 }
 
 /* ---- opening and closing ---- */
@@ -225,6 +228,7 @@ void gw_node_close(struct gw_client_node *node)
         return;
     if (node->member)
         gw_member_close(node->member);
+    gw_node_device_close(node);
     gw_node_sum_close(node);
     free(node);
 }
@@ -281,9 +285,11 @@ static enum gw_status dial(struct gw_client_node *node,
 enum gw_status gw_node_connect(struct gw_client_node *node,
                                const struct gw_memory *weights,
                                const struct gw_memory *gradients,
+                               const struct gw_device_sums *sums,
                                struct gw_error *error)
 {
     enum gw_status status = GW_OK;
+    node->sums = sums;
     if (gw_node_sum_open(node) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
     gw_member_lend(node->member, weights);

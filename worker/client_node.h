@@ -47,14 +47,20 @@ enum gw_status gw_node_start(struct gw_client_node *node,
 /* How many ranks push as one with us, at least 1. */
 uint32_t gw_node_ranks(const struct gw_client_node *node);
 
-/* Connects; the arenas are the client's. Errors of gw_member_dial. */
+/* Connects; the arenas and what makes sums on a device (NULL: none) are the
+   client's. Errors of gw_member_dial. */
+struct gw_device_sums;
 enum gw_status gw_node_connect(struct gw_client_node *node,
                                const struct gw_memory *weights,
                                const struct gw_memory *gradients,
+                               const struct gw_device_sums *sums,
                                struct gw_error *error);
 
 /* Non-zero when all of them are there, and have said what they show. */
 int gw_node_is_whole(const struct gw_client_node *node);
+
+/* When all are there: whether the device of each finds the gradients of all. */
+int gw_node_is_on_device(const struct gw_client_node *node);
 
 /* Ours of a chunk of the clock that is pushed now is made. */
 void gw_node_push(struct gw_client_node *node, uint32_t chunk);

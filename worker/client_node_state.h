@@ -1,8 +1,10 @@
 /*
- * Inside a client's node: what its two files share.
+ * Inside a client's node: what its files share.
  *
- *   client_node.c   neighbours come, show what they have, and go
- *   client_sum.c    the sum of a chunk, and its weights to the others
+ *   client_node.c    neighbours come, show what they have, and go
+ *   client_sum.c     the sum of a chunk, and its weights to the others
+ *   client_device.c  sums on a device, where each finds all that is to be
+ * summed
  */
 #ifndef GW_WORKER_CLIENT_NODE_STATE_H
 #define GW_WORKER_CLIENT_NODE_STATE_H
@@ -20,6 +22,9 @@ struct gw_neighbour {
     struct gw_peer *peer;                /* NULL: not yet there, or it is us */
     uint32_t gradients, weights;         /* windows that it gave us */
     uint32_t own_gradients, own_weights; /* that we gave it */
+    const float *seen; /* its gradients on our device; NULL: not there */
+    int has_words; /* it has told where they are, or that they are nowhere, */
+    enum gw_sees verdict; /* and whether it finds all others' */
 };
 
 /* What one rank has for the sum of a chunk that we own. */
@@ -46,6 +51,7 @@ struct gw_sum_chunk {
     struct gw_gift *gift;     /* [group.n] */
     uint8_t *parts;           /* [group.n * GW_PART_BYTES] */
     uint64_t summed;          /* clock + 1 */
+    uint64_t summing;         /* the same, of a sum that a device makes */
     struct gw_frame had;      /* the weights that came last */
 };
 
@@ -61,6 +67,12 @@ struct gw_client_node {
     uint8_t *parts;
     const float **source; /* scratch of the sum, [group.n] */
     int attached;
+    const struct gw_device_sums *sums; /* NULL: no device */
+    enum gw_sees verdict;              /* ours */
+    struct gw_work work;               /* sums of [0, working) of the list */
+    uint32_t *list;                    /* [chunks that we own] */
+    uint32_t working, waiting;         /* of the list; waiting ones are last */
+    struct gw_error failure;           /* of that work */
 };
 
 static inline struct gw_neighbour *
@@ -75,7 +87,22 @@ static inline int gw_node_owns(const struct gw_client_node *node,
     return gw_group_owner(node->group, chunk) == node->client->rank;
 }
 
-/* client_sum.c: tables for the chunks of the map. GW_ENOMEM. */
+/* client_device.c: what the neighbour is told when its link is ours. */
+void gw_node_tell_words(struct gw_client_node *node,
+                        const struct gw_neighbour *to);
+/* What it tells. GW_EPROTO: nothing that it could say now. */
+enum gw_status gw_node_sight(struct gw_client_node *node,
+                             struct gw_neighbour *from,
+                             const struct gw_sight *sight);
+/* Whether all have told all. */
+int gw_node_is_settled(const struct gw_client_node *node);
+/* All parts of a chunk are there: gw_node_summed follows. */
+void gw_node_sum_on_device(struct gw_client_node *node, uint32_t chunk);
+void gw_node_device_close(struct gw_client_node *node);
+
+/* client_sum.c: the sum of a chunk lies in our gradients. */
+void gw_node_summed(struct gw_client_node *node, uint32_t chunk);
+/* Tables for the chunks of the map. GW_ENOMEM. */
 enum gw_status gw_node_sum_open(struct gw_client_node *node);
 void gw_node_sum_close(struct gw_client_node *node);
 /* What a neighbour has made of a chunk that we own. */

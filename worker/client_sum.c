@@ -73,27 +73,43 @@ static void sum(struct gw_client_node *node,
     }
 }
 
+static uint64_t samples_of(const struct gw_client_node *node, uint32_t index)
+{
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < node->group.n; i++)
+        samples += node->chunk[index].part[i].samples;
+    return samples;
+}
+
+void gw_node_summed(struct gw_client_node *node, uint32_t index)
+{
+    struct gw_client_chunk *ours = &node->client->chunk[index];
+    ours->samples = (uint32_t)samples_of(node, index);
+    node->chunk[index].summed = ours->pushed;
+    gw_client_send_chunk(node->client, index);
+}
+
 static void maybe_sum(struct gw_client_node *node, uint32_t index)
 {
     struct gw_client *client = node->client;
     struct gw_client_chunk *ours = &client->chunk[index];
     struct gw_sum_chunk *chunk = &node->chunk[index];
-    uint64_t samples = 0;
     if (!ours->pushed || ours->via != GW_CHUNK_OWNED ||
         chunk->summed == ours->pushed)
         return;
-    for (uint32_t i = 0; i < node->group.n; i++) {
+    for (uint32_t i = 0; i < node->group.n; i++)
         if (chunk->part[i].clock != ours->pushed)
             return;
-        samples += chunk->part[i].samples;
+    int empty = samples_of(node, index) == 0 || client->hollow;
+    if (!empty && gw_node_is_on_device(node)) {
+        gw_node_sum_on_device(node, index);
+        return;
     }
     if (!find_sources(node, chunk))
         return;
-    if (samples > 0 && !client->hollow)
+    if (!empty)
         sum(node, chunk, &client->map->chunk[index]);
-    ours->samples = (uint32_t)samples;
-    chunk->summed = ours->pushed;
-    gw_client_send_chunk(client, index);
+    gw_node_summed(node, index);
 }
 
 int gw_node_has_sum(const struct gw_client_node *node, uint32_t index)
@@ -333,8 +349,9 @@ enum gw_status gw_node_sum_open(struct gw_client_node *node)
     node->gift = calloc(most * n, sizeof *node->gift);
     node->parts = calloc(most * n, GW_PART_BYTES);
     node->source = calloc(n, sizeof *node->source);
+    node->list = calloc(most, sizeof *node->list);
     if (!node->chunk || !node->part || !node->gift || !node->parts ||
-        !node->source)
+        !node->source || !node->list)
         return GW_ENOMEM;
     for (uint32_t c = 0; c < chunks; c++) {
         if (!gw_node_owns(node, c))
@@ -354,4 +371,5 @@ void gw_node_sum_close(struct gw_client_node *node)
     free(node->gift);
     free(node->parts);
     free(node->source);
+    free(node->list);
 }

@@ -1,10 +1,13 @@
 noinst_LIBRARIES += libworker.a
 libworker_a_SOURCES = \
+	%D%/adder.c \
+	%D%/adder.h \
 	%D%/client.c \
 	%D%/client.h \
 	%D%/client_connect.c \
 	%D%/client_control.c \
 	%D%/client_data.c \
+	%D%/client_device.c \
 	%D%/client_even.c \
 	%D%/client_files.c \
 	%D%/client_node.c \

@@ -2,8 +2,11 @@
 
 #include "worker/mirror.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ALIGN 256
 
 /* Keys whose gradients are on their way. */
 struct run {
@@ -13,7 +16,8 @@ struct run {
 
 struct gw_mirror {
     struct gw_mirror_of of;
-    void *memory;     /* of the device; NULL: it computes in the host's */
+    float *memory;    /* of the device; NULL: it computes in the host's */
+    float *gradients; /* in it */
     float **weight;   /* [keys] views of it */
     float **gradient; /* [keys] */
     uint8_t *shown;   /* [keys] since the begin */
@@ -26,37 +30,29 @@ static size_t key_bytes(const struct gw_mirror *mirror, size_t key)
     return gw_key_elems(&mirror->of.key[key]) * sizeof(float);
 }
 
-/* Each key begins at a cache line. */
-static size_t key_room(const struct gw_mirror *mirror, size_t key)
-{
-    return (key_bytes(mirror, key) + 63) / 64 * 64;
-}
-
 /* Weights, and behind them gradients. */
 static enum gw_status open_memory(struct gw_mirror *mirror,
                                   struct gw_error *error)
 {
-    const struct gw_backend_ops *ops = mirror->of.ops;
-    size_t keys = mirror->of.keys, room = 0, at = 0;
-    size_t arrays = mirror->of.gradient ? 2 : 1;
+    const struct gw_mirror_of *of = &mirror->of;
+    size_t room = (of->bytes + ALIGN - 1) / ALIGN * ALIGN;
+    size_t all = of->gradient ? 2 * room : room;
     uint64_t total, left;
-    for (size_t key = 0; key < keys; key++)
-        room += key_room(mirror, key);
-    mirror->memory = ops->alloc(mirror->of.device, arrays * room);
+    mirror->memory = of->ops->alloc(of->device, all);
     if (!mirror->memory) {
-        ops->memory(mirror->of.device, &total, &left);
+        of->ops->memory(of->device, &total, &left);
         return gw_fail(error, GW_ENOMEM,
                        "no memory on the device for weights and gradients: %zu "
                        "MiB are needed, %zu of %zu MiB are free",
-                       arrays * room >> 20, (size_t)(left >> 20),
-                       (size_t)(total >> 20));
+                       all >> 20, (size_t)(left >> 20), (size_t)(total >> 20));
     }
-    for (size_t key = 0; key < keys; key++) {
-        char *place = (char *)mirror->memory + at;
-        mirror->weight[key] = (float *)(void *)place;
-        if (arrays > 1)
-            mirror->gradient[key] = (float *)(void *)(place + room);
-        at += key_room(mirror, key);
+    if (of->gradient)
+        mirror->gradients = mirror->memory + room / sizeof(float);
+    for (size_t key = 0; key < of->keys; key++) {
+        ptrdiff_t place = of->weight[key] - of->arena;
+        mirror->weight[key] = mirror->memory + place;
+        if (of->gradient)
+            mirror->gradient[key] = mirror->gradients + place;
     }
     return GW_OK;
 }
@@ -129,14 +125,19 @@ void gw_mirror_show(struct gw_mirror *mirror, size_t first, size_t n)
     }
 }
 
-void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n)
+float *gw_mirror_arena(const struct gw_mirror *mirror)
+{
+    return mirror->gradients;
+}
+
+void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n, int stay)
 {
     const struct gw_mirror_of *of = &mirror->of;
     struct run run = {.first = first, .n = n};
     for (size_t key = first; key < first + n && mirror->memory; key++)
         run.point =
             of->ops->fetch(of->device, of->gradient[key], mirror->gradient[key],
-                           key_bytes(mirror, key));
+                           stay ? 0 : key_bytes(mirror, key));
     mirror->run[mirror->fetched++] = run;
 }
 

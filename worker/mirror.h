@@ -23,6 +23,9 @@ struct gw_mirror_of {
     struct gw_device *device;
     const struct gw_key *key; /* [keys] */
     size_t keys;
+    const float *arena; /* where the first weights lie, in so many bytes; the
+                           device's, and gradients, lie alike */
+    size_t bytes;
     float *const *weight;   /* [keys] of host memory */
     float *const *gradient; /* likewise; NULL: none are made */
 };
@@ -50,12 +53,19 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror,
 void gw_mirror_show(struct gw_mirror *mirror, size_t first, size_t n);
 
 /* What the device has queued makes the gradients of these keys: they follow it
-   to the host. */
-void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n);
+   to the host. With `stay` they do not, and are handed over where they are. */
+void gw_mirror_fetch(struct gw_mirror *mirror,
+                     size_t first,
+                     size_t n,
+                     int stay);
+
+/* All gradients as the device has them, as the arena is; NULL: in the host's
+   memory. */
+float *gw_mirror_arena(const struct gw_mirror *mirror);
 
 /*
- * The next run of keys that was fetched, in that order, whose gradients are in
- * host memory now: GW_OK. GW_EAGAIN: none is, though some may be on their way;
+ * The next run of keys that was fetched, in that order, whose gradients have
+ * come: GW_OK. GW_EAGAIN: none is, though some may be on their way;
  * with `wait`, none is on its way. GW_EIO: the device has failed, with a line.
  */
 enum gw_status gw_mirror_next(struct gw_mirror *mirror,

@@ -98,7 +98,8 @@ static enum gw_status hand_over(struct gw_worker *worker, int wait)
 static enum gw_status gradients_ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
-    gw_mirror_fetch(worker->mirror, first, n);
+    gw_mirror_fetch(worker->mirror, first, n,
+                    gw_client_sums_on_device(worker->client));
     return hand_over(worker, 0);
 }
 
@@ -355,6 +356,14 @@ static enum gw_status change_policy(struct gw_worker *worker)
     return gw_local_switch(worker);
 }
 
+/* The policy that holds by now. */
+static enum gw_status take_policy(struct gw_worker *worker)
+{
+    return gw_client_switch(worker->client, &worker->clock)
+               ? change_policy(worker)
+               : GW_OK;
+}
+
 /* To the next clock, which may be further on where others did not wait, and is
    another one where clocks are numbered anew. */
 static enum gw_status next_clock(struct gw_worker *worker)
@@ -367,9 +376,7 @@ static enum gw_status next_clock(struct gw_worker *worker)
         status = gw_local_meet(worker);
     if (status == GW_EAGAIN && !gw_client_is_scored(worker->client))
         status = GW_OK; /* clocks are numbered anew: what is missing is void */
-    if (status == GW_OK && gw_client_switch(worker->client, &worker->clock))
-        status = change_policy(worker);
-    return status;
+    return status == GW_OK ? take_policy(worker) : status;
 }
 
 /* ---- evaluation ---- */
@@ -439,13 +446,16 @@ static enum gw_status maybe_evaluate(struct gw_worker *worker)
  * Where ranks are at clocks of their own, an evaluation or another policy is
  * decided while they wait for weights, perhaps for those of the last layer
  * only. Nothing of the step has left by then: it is given up, and taken after
- * that.
+ * that. Who still waits for the last weights of pushes together meets them
+ * there, and scores as they do.
  */
 static enum gw_status meet(struct gw_worker *worker)
 {
     if (!gw_client_is_scored(worker->client))
         return GW_OK; /* next_clock */
-    enum gw_status status = gw_client_pull(worker->client);
+    enum gw_status status = take_policy(worker);
+    if (status == GW_OK)
+        status = gw_client_pull(worker->client);
     if (status == GW_OK && worker->test)
         status = evaluate(worker);
     if (status == GW_OK)
@@ -466,8 +476,12 @@ static enum gw_status end_job(struct gw_worker *worker)
 {
     int reason = gw_client_end_reason(worker->client);
     uint8_t digest[GW_DIGEST_BYTES] = {0};
+    /* the others may have ended it under a policy that this one never came to
+     */
+    enum gw_status status = take_policy(worker);
     worker->clock = gw_client_end_clock(worker->client);
-    enum gw_status status = gw_client_wait_end(worker->client);
+    if (status == GW_OK)
+        status = gw_client_wait_end(worker->client);
     if (status == GW_OK)
         status = gw_local_cut(worker);
     gw_local_end(worker);

@@ -33,17 +33,21 @@ static enum gw_status open_data(struct gw_worker *worker)
     return GW_OK;
 }
 
-static enum gw_status find_device(struct gw_worker *worker)
+static uint32_t place_of(const struct gw_worker *worker)
 {
     uint32_t place = worker->options->place;
+    return place == GW_RANK_NONE ? worker->rank : place;
+}
+
+static enum gw_status find_device(struct gw_worker *worker)
+{
     struct gw_backend_choice choice = {.ops = &gw_no_arithmetic};
     const struct gw_device_options options = {.threads = 1};
     enum gw_status status =
         worker->hollow
             ? choice.ops->open(&options, &worker->device, worker->error)
-            : gw_device_open(&worker->config,
-                             place == GW_RANK_NONE ? worker->rank : place,
-                             &choice, &worker->device, worker->error);
+            : gw_device_open(&worker->config, place_of(worker), &choice,
+                             &worker->device, worker->error);
     if (status != GW_OK)
         return status;
     worker->backend = choice.ops;
@@ -98,10 +102,11 @@ static int open_shared(struct gw_worker *worker, struct gw_worker_arena *arena)
     struct gw_error error;
     if (gw_memory_open(GW_MEMORY_SHARED, bytes, &arena->memory) != GW_OK)
         return 0;
-    if (worker->backend->pin(worker->device, arena->memory.base, bytes,
-                             &error) != GW_OK)
-        gw_log_warn(worker->options->client.log, "%s", error.text);
     arena->shared = 1;
+    arena->pinned = worker->backend->pin(worker->device, arena->memory.base,
+                                         bytes, &error) == GW_OK;
+    if (!arena->pinned)
+        gw_log_warn(worker->options->client.log, "%s", error.text);
     return 1;
 }
 
@@ -119,12 +124,12 @@ static float *open_arena(struct gw_worker *worker,
 
 static void close_arena(struct gw_worker *worker, struct gw_worker_arena *arena)
 {
-    if (arena->shared) {
+    if (arena->pinned)
         worker->backend->unpin(worker->device, arena->memory.base);
+    if (arena->shared)
         gw_memory_close(&arena->memory);
-    } else if (worker->device) {
+    else if (worker->device)
         worker->backend->free_host(worker->device, arena->memory.base);
-    }
 }
 
 static enum gw_status open_mirror(struct gw_worker *worker)
@@ -133,9 +138,32 @@ static enum gw_status open_mirror(struct gw_worker *worker)
                                     .device = worker->device,
                                     .key = worker->key,
                                     .keys = worker->keys,
+                                    .arena = worker->weights,
+                                    .bytes =
+                                        gw_client_arena_bytes(worker->client),
                                     .weight = worker->weight,
                                     .gradient = worker->gradient};
     return gw_mirror_open(&of, &worker->mirror, worker->error);
+}
+
+/* Workers of this host may be able to sum where their devices have it all. */
+static void open_adder(struct gw_worker *worker)
+{
+    const struct gw_adder_options options = {
+        .config = &worker->config,
+        .place = place_of(worker),
+        .ops = worker->backend,
+        .device = worker->device,
+        .on_device = gw_mirror_arena(worker->mirror),
+        .on_host = worker->gradients,
+    };
+    struct gw_error error;
+    if (!options.on_device ||
+        gw_client_gradients_kind(worker->client) != GW_MEMORY_SHARED)
+        return;
+    if (gw_adder_open(&options, &worker->adder, &error) != GW_OK)
+        gw_log_info(worker->options->client.log,
+                    "sums of this host are made on the host: %s", error.text);
 }
 
 static enum gw_status open_arenas(struct gw_worker *worker)
@@ -160,7 +188,10 @@ static enum gw_status open_arenas(struct gw_worker *worker)
         worker->gradient[key] =
             (float *)(void *)((char *)worker->gradients + offset);
     }
-    return open_mirror(worker);
+    enum gw_status status = open_mirror(worker);
+    if (status == GW_OK)
+        open_adder(worker);
+    return status;
 }
 
 /* The job, with this host's own settings over it. */
@@ -219,7 +250,8 @@ static enum gw_status train(struct gw_worker *worker)
         status = load(worker);
     if (status == GW_OK)
         status = gw_client_attach(worker->client, &worker->weights_arena.memory,
-                                  &worker->gradients_arena.memory, seed);
+                                  &worker->gradients_arena.memory,
+                                  gw_adder_sums(worker->adder), seed);
     if (status == GW_OK)
         status = gw_step_run(worker);
     return status;
@@ -228,6 +260,7 @@ static enum gw_status train(struct gw_worker *worker)
 static void tear_down(struct gw_worker *worker)
 {
     gw_local_close(worker);
+    gw_adder_close(worker->adder);
     gw_mirror_close(worker->mirror);
     gw_model_destroy(worker->model);
     gw_feed_close(&worker->feed);

@@ -5,6 +5,7 @@
 #define GW_WORKER_WORKER_STATE_H
 
 #include "kernels/kernels.h"
+#include "worker/adder.h"
 #include "worker/client.h"
 #include "worker/dataset.h"
 #include "worker/feed.h"
@@ -21,7 +22,8 @@ struct gw_rounds;
 /* A float of each weight, in the order of the keys, in host memory. */
 struct gw_worker_arena {
     struct gw_memory memory;
-    int shared; /* the memory is ours, and not of the device's alloc_host */
+    int shared; /* the memory is ours, and not of the device's alloc_host, */
+    int pinned; /* and the device knows of it */
 };
 
 struct gw_worker {
@@ -44,6 +46,7 @@ struct gw_worker {
     float *weights, *gradients; /* their first bytes */
     float **weight, **gradient; /* [keys] views of them */
     struct gw_mirror *mirror;   /* both, as the device has them */
+    struct gw_adder *adder;     /* NULL: sums of a host are made on the host */
     struct gw_feed feed;        /* batches */
     size_t batch_max;
     int hollow; /* nothing is computed: arrays have no memory behind them */

@@ -7,6 +7,7 @@
 
 #include "tests/cuda/inside.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,9 @@ static unsigned thread_count, barrier_count;
 
 /* Threads that may run: taken from the front, the back or anywhere. */
 static unsigned ready[THREADS_MAX], ready_first, ready_count;
+/* One that was taken, but has a fiber of its own; or NOBODY. */
+static unsigned taken;
+#define NOBODY UINT_MAX
 
 /* Fibers that no thread is in. */
 static struct emulated_fiber *idle[THREADS_MAX];
@@ -149,6 +153,11 @@ static void make_all_ready(unsigned first, unsigned count)
 
 static unsigned take_ready(void)
 {
+    if (taken != NOBODY) {
+        unsigned thread = taken;
+        taken = NOBODY;
+        return thread;
+    }
     unsigned at = 0, last = (ready_first + --ready_count) % THREADS_MAX;
     switch (emulated_now.order) {
     case EMULATED_REVERSE:
@@ -177,15 +186,15 @@ static void run_threads(void)
         launch->thread(launch->call);
         self->state = RETURNED;
         self->file = NULL, self->line = 0;
-        if (emulated_now.order == EMULATED_RANDOM || ready_count == 0)
+        if (ready_count == 0)
             return;
-        unsigned at = ready_first;
-        if (emulated_now.order == EMULATED_REVERSE)
-            at = (ready_first + ready_count - 1) % THREADS_MAX;
-        if (threads[ready[at]].state != FRESH)
+        unsigned next = take_ready();
+        if (threads[next].state != FRESH) {
+            taken = next;
             return;
-        emulated_thread.x = take_ready();
-        threads[emulated_thread.x].fiber = self->fiber;
+        }
+        emulated_thread.x = next;
+        threads[next].fiber = self->fiber;
     }
 }
 
@@ -274,13 +283,14 @@ static void run_block(void)
         memset(__start_emulated_shared, GARBAGE,
                (size_t)(__stop_emulated_shared - __start_emulated_shared));
     barrier_count = ready_first = ready_count = 0;
+    taken = NOBODY;
     for (unsigned t = 0; t < thread_count; t++) {
         threads[t] = (struct thread){.state = FRESH};
         warps[t / WARP].waiting = 0;
     }
     make_all_ready(0, thread_count);
     for (;;) {
-        while (ready_count > 0)
+        while (ready_count > 0 || taken != NOBODY)
             resume(take_ready());
         if (barrier_count == thread_count) {
             open_barrier();

@@ -75,6 +75,39 @@ for policy in async ssp:1 local:3 'diloco:4' easgd:2; do
   ok "a GPU under $policy"
 done
 
+# --- sums of a host, where devices have what is to be summed ---
+# summed WHERE OPTION..: such a job of four workers, and where it is said so.
+summed() {
+  where=$1
+  shift
+  rm -rf "$scratch/sums"
+  # shellcheck disable=SC2086
+  on_gpu 0 train "$cnn" $small --workers 4 --set worker.device=cuda \
+    --set log.dir="$scratch/sums" "$@" || return 1
+  [ -z "$where" ] ||
+    [ "$(grep -l "sums of 4 workers are made on the $where\$" "$scratch"/sums/worker-* | wc -l)" -eq 4 ]
+}
+summed '' --set cluster.local_reduction=off
+apart=$(digest)
+summed devices --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
+ok 'sums on devices: the same bits'
+summed devices --set cluster.local_reduction=on --set train.commit=whole \
+  --set train.clip=0.5
+clipped=$(digest)
+summed '' --set cluster.local_reduction=off --set train.commit=whole --set train.clip=0.5 &&
+  [ "$(digest)" = "$clipped" ]
+ok 'clipped as well'
+fake='ipc=0' summed host --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
+ok 'where a device does not reach another, on the host'
+summed devices --set cluster.local_reduction=on --set 'cluster.policy=sync until 3, local:2' \
+  --set policy.outer_lr=1 && switched=$(digest) &&
+  summed '' --set cluster.local_reduction=off --set 'cluster.policy=sync until 3, local:2' \
+    --set policy.outer_lr=1 && [ "$(digest)" = "$switched" ]
+ok 'until another policy'
+
+fake='pinning=0' summed devices --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
+ok 'memory that cannot be pinned is only slower'
+
 # --- which ---
 # shellcheck disable=SC2086
 fake='devices=2' on_gpu 0 train "$job" $small --set log.dir="$scratch/two" \

@@ -196,6 +196,15 @@ static void hear_early(const struct gw_decision *cut)
 }
 
 /* Between the leader and its server. */
+/* Of a cut: an end may cut where the next policy is to begin, and not begin it.
+ */
+static void note_word(const struct gw_leader *leader, uint64_t clock)
+{
+    const struct gw_regime *regime =
+        leader->next_clock <= clock ? &leader->next : &leader->regime;
+    gw_policy_word_print(&regime->word, trial.cut_word);
+}
+
 static void tapped(void *owner, const struct gw_decision *decision)
 {
     if (decision->kind == GW_DECIDE_COUNT)
@@ -204,7 +213,7 @@ static void tapped(void *owner, const struct gw_decision *decision)
         trial.skipped++;
     if (decision->kind == GW_DECIDE_CUT) {
         trial.cut_clock = decision->clock;
-        gw_policy_word_print(&leading()->leader->regime.word, trial.cut_word);
+        note_word(leading()->leader, decision->clock);
         hear_early(decision);
     }
     if (decision->kind == GW_DECIDE_SWITCH) {
@@ -432,11 +441,27 @@ static void every_step_counts_once(void **state)
     sweep_all("policies one after the other", SEEDS, one, happened);
 }
 
+/* Once wrong, and too rare for the seeds that are always tried: a worker that
+   waits for the last weights of pushes together, while the others have gone on
+   to single pushes and score, or end. */
+static void seeds_that_failed_once(void **state)
+{
+    static const uint64_t seeds[] = {15073, 47086};
+    (void)state;
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        struct sweep_outcome outcome = {.why = ""};
+        one(seeds[i], &outcome);
+        if (outcome.why[0])
+            fail_msg("seed %u: %s", (unsigned)seeds[i], outcome.why);
+    }
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_counts_once),
+        cmocka_unit_test(seeds_that_failed_once),
     };
     int failed = cmocka_run_group_tests_name("switch seeds", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

@@ -135,7 +135,10 @@ static int open_backend(void **state)
         emulated_digest();
     }
     ops = run->subject->ops;
-    return ops->open(&options, &device, &error) != GW_OK;
+    if (ops->open(&options, &device, &error) == GW_OK)
+        return 0;
+    print_message("# %s\n", error.text);
+    return 1;
 }
 
 static int close_backend(void **state)
@@ -181,6 +184,7 @@ static void find_subjects(void)
 int run_on_backends(const char *group, const struct CMUnitTest *cases, size_t n)
 {
     size_t total = 0;
+    cmocka_set_test_filter(getenv("GW_CASES"));
     find_subjects();
     for (size_t s = 0; s < subject_count && n <= CASES_MAX; s++)
         for (size_t c = 0; c < n; c++, total++) {

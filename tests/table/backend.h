@@ -22,7 +22,8 @@ extern struct gw_device *device;
 
 /*
  * Runs the cases on every backend, as "cpu NAME"; one that is not available
- * gets a line that says why. For main to return.
+ * gets a line that says why. For main to return. $GW_CASES is a pattern of the
+ * cases that alone are run: "cuda *".
  */
 int run_on_backends(const char *group,
                     const struct CMUnitTest *cases,

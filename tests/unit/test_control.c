@@ -83,6 +83,7 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, 7}},
     {.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, "ssp:4"}},
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
+    {.kind = GW_MESSAGE_SIGHT, .sight = {GW_SIGHT_WORDS, {1, 0, 3}, 3}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
@@ -229,6 +230,12 @@ static void same_deciding(const struct gw_message *one,
     case GW_MESSAGE_SPEED:
         SAME(speed, clock);
         SAME(speed, samples_per_s);
+        break;
+    case GW_MESSAGE_SIGHT:
+        SAME(sight, verdict);
+        SAME(sight, words_n);
+        assert_memory_equal(one->sight.words, other->sight.words,
+                            GW_SIGHT_WORDS_MAX);
         break;
     case GW_MESSAGE_VOTE:
         SAME(vote, clock);

@@ -133,6 +133,8 @@ static struct gw_mirror_of of(struct subject *s)
                                  .device = &s->device,
                                  .key = key,
                                  .keys = KEYS,
+                                 .arena = s->host[0][0],
+                                 .bytes = sizeof s->host[0],
                                  .weight = s->weight,
                                  .gradient = s->gradient};
 }
@@ -194,9 +196,9 @@ static void gradients_come_in_their_order_and_when_they_are_there(void **state)
     assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
     assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
     made(s, 2)[0] = 7;
-    gw_mirror_fetch(s->mirror, 2, 1);
+    gw_mirror_fetch(s->mirror, 2, 1, 0);
     made(s, 0)[4] = 5, made(s, 1)[63] = 6;
-    gw_mirror_fetch(s->mirror, 0, 2);
+    gw_mirror_fetch(s->mirror, 0, 2, 0);
     assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
     run_until(&s->device, 2); /* half of the second run */
     assert_int_equal(next(s, 0, &first, &n), GW_OK);
@@ -216,7 +218,7 @@ static void a_new_step_waits_and_forgets(void **state)
     struct subject *s = open_subject();
     size_t first, n;
     (void)state;
-    gw_mirror_fetch(s->mirror, 0, KEYS);
+    gw_mirror_fetch(s->mirror, 0, KEYS, 0);
     assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
     assert_int_equal(s->device.done, KEYS);
     assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
@@ -231,7 +233,7 @@ static void views_may_move_between_steps(void **state)
     (void)state;
     s->gradient[1] = other;
     made(s, 1)[3] = 9;
-    gw_mirror_fetch(s->mirror, 1, 1);
+    gw_mirror_fetch(s->mirror, 1, 1, 0);
     assert_int_equal(next(s, 1, &first, &n), GW_OK);
     assert_true(other[3] == 9 && s->host[1][1][3] == 0);
     close_subject(s);
@@ -242,7 +244,7 @@ static void a_device_that_fails_is_told(void **state)
     struct subject *s = open_subject();
     size_t first, n;
     (void)state;
-    gw_mirror_fetch(s->mirror, 0, 1);
+    gw_mirror_fetch(s->mirror, 0, 1, 0);
     s->device.broken = 1;
     assert_int_equal(next(s, 1, &first, &n), GW_EIO);
     assert_string_equal(s->error.text, "the device is gone");
@@ -260,6 +262,7 @@ static void too_little_memory_is_told_with_what_there_is(void **state)
     large[0].shape[0] = 1 << 20;
     struct gw_mirror_of what = of(s);
     what.key = large;
+    what.bytes = (4 << 20) + 8192;
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_ENOMEM);
     assert_string_equal(s->error.text,
                         "no memory on the device for weights and gradients: 8 "
@@ -296,7 +299,7 @@ static void where_the_host_computes_nothing_moves(void **state)
         assert_ptr_equal(gw_mirror_gradients(mirror)[k], view[k]);
     }
     gw_mirror_show(mirror, 0, KEYS);
-    gw_mirror_fetch(mirror, 1, 2);
+    gw_mirror_fetch(mirror, 1, 2, 0);
     assert_int_equal(gw_mirror_next(mirror, 0, &first, &n, &error), GW_OK);
     assert_true(first == 1 && n == 2);
     gw_mirror_close(mirror);

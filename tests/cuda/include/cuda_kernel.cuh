@@ -32,19 +32,21 @@ struct dim3 {
 };
 
 #define EMULATED_VECTORS(type, name, size2, size4)                             \
-    struct alignas(size2) name##2 {                                            \
+    struct alignas(size2) name##2                                              \
+    {                                                                          \
         type x, y;                                                             \
     };                                                                         \
-    struct alignas(size4) name##4 {                                            \
+    struct alignas(size4) name##4                                              \
+    {                                                                          \
         type x, y, z, w;                                                       \
     };                                                                         \
     static inline name##2 make_##name##2(type x, type y)                       \
     {                                                                          \
-        return name##2{x, y};                                                  \
+        return name##2 {x, y};                                                 \
     }                                                                          \
     static inline name##4 make_##name##4(type x, type y, type z, type w)       \
     {                                                                          \
-        return name##4{x, y, z, w};                                            \
+        return name##4 {x, y, z, w};                                           \
     }
 EMULATED_VECTORS(float, float, 8, 16)
 EMULATED_VECTORS(int, int, 8, 16)
@@ -64,11 +66,8 @@ extern struct uint3 emulated_thread, emulated_block;
 extern struct uint3 emulated_block_dim, emulated_grid_dim;
 void emulated_barrier(const char *file, int line);
 /* The 64 bits that lane `source` of this warp has brought to the same call. */
-uint64_t emulated_shuffle(const char *file,
-                          int line,
-                          unsigned mask,
-                          uint64_t bits,
-                          unsigned source);
+uint64_t emulated_shuffle(
+    const char *file, int line, unsigned mask, uint64_t bits, unsigned source);
 }
 
 #define threadIdx (::emulated_thread)

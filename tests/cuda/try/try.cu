@@ -81,8 +81,8 @@ cudaError_t try_sums(cudaStream_t stream,
     return gw_cuda_launch(stream, dim3(blocks), THREADS, sums, mistake, x, y);
 }
 
-cudaError_t try_axpy(
-    cudaStream_t stream, size_t elems, float a, const float *x, float *y)
+cudaError_t
+try_axpy(cudaStream_t stream, size_t elems, float a, const float *x, float *y)
 {
     return gw_cuda_launch(stream, 7, 64, axpy, elems, a, x, y);
 }

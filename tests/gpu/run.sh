@@ -1,0 +1,95 @@
+#!/bin/sh
+# Shows a GPU with what tests/gpu/pack.sh has put beside this file: the checks,
+# then the benches. What they say also goes to $OUT (./out): check-gpu.txt,
+# bench-gpu.txt, machine.txt. Under 8 minutes.
+#
+#   run.sh [check | bench]    both
+#
+# PYTHON: that which has PyTorch, python3. CUBLASLT: the directory of libcublasLt.
+set -u
+unset CDPATH OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+here=$(cd "$(dirname "$0")" && pwd)
+out=${OUT:-./out}
+python=${PYTHON:-python3}
+mkdir -p "$out" || exit 1
+PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
+PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
+export PATH
+
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+for file in "$here"/lib/*.gz; do
+  gzip -dc "$file" >"$scratch/$(basename "$file" .gz)" || exit 1
+done
+
+# The module asks for this one by name.
+library=libcublasLt.so.13
+
+# Where Python has what it imports.
+site() {
+  command -v "$python" >/dev/null &&
+    "$python" -c 'import sys; print("\n".join(p for p in sys.path if p))' 2>/dev/null
+}
+
+# candidates: directories that may have the library, the machine's own first.
+candidates() {
+  [ -z "${CUBLASLT-}" ] || echo "$CUBLASLT"
+  { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null |
+    sed -n "s|.*$library .*=> \(/.*\)/[^/]*\$|\1|p"
+  for cuda in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda-13* /opt/cuda; do
+    for lib in lib64 lib targets/x86_64-linux/lib; do echo "$cuda/$lib"; done
+  done
+  site | while read -r path; do
+    find "$path/nvidia" -name "$library" 2>/dev/null | sed 's|/[^/]*$||'
+  done
+}
+
+blas=$(candidates | while read -r at; do
+  if [ -e "$at/$library" ]; then echo "$at" && break; fi
+done)
+driver=
+for at in /usr/local/nvidia/lib64 /usr/lib/wsl/lib; do
+  [ ! -e "$at/libcuda.so.1" ] || driver=:$at
+done
+LD_LIBRARY_PATH=$scratch${blas:+:$blas}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}$driver
+GRADWEIR_MODULES=${GRADWEIR_MODULES:-$here/kernels}
+GW_BUILDDIR=$here GW_SRCDIR=$here
+GW_DATA_DIR=${GW_DATA_DIR:-$here/data}
+export LD_LIBRARY_PATH GRADWEIR_MODULES GW_BUILDDIR GW_SRCDIR GW_DATA_DIR
+
+{
+  echo "# $library: ${blas:-not found (ldconfig, CUDA, python): the module will not load}"
+  "$here/gradweir" --version
+  uname -a
+  lscpu 2>/dev/null | grep -E '^(Model name|CPU\(s\)|NUMA node\(s\))'
+  nvidia-smi 2>&1 || echo 'nvidia-smi: not here, or it fails'
+  nvidia-smi -q -d CLOCK,POWER,ECC 2>/dev/null
+} >"$out/machine.txt" 2>&1
+head -n 1 "$out/machine.txt"
+
+# keep FILE COMMAND..: what it says is shown and kept; its status.
+keep() {
+  file=$1
+  shift
+  { "$@" 2>&1; echo $? >"$out/status"; } | tee "$out/$file"
+  read -r status <"$out/status"
+  rm -f "$out/status"
+  return "$status"
+}
+
+worst=0
+if [ "${1:-check}" = check ]; then
+  keep check-gpu.txt env GW_TEST_SECONDS="${GW_TEST_SECONDS:-250}" \
+    timeout -k 10 "$((${GW_TEST_SECONDS:-250} + 20))" sh "$here/tests/gpu/check.sh" || worst=1
+fi
+if [ "${1:-bench}" = bench ]; then
+  if command -v "$python" >/dev/null; then
+    keep bench-gpu.txt timeout -k 10 240 "$python" "$here/tests/perf/gpu.py" \
+      --build "$here" --limit 205 || worst=1
+  else
+    echo "SKIP: bench-gpu needs $python" | tee "$out/bench-gpu.txt"
+  fi
+fi
+nvidia-smi >>"$out/machine.txt" 2>&1
+exit $worst
