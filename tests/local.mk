@@ -423,6 +423,7 @@ check-rdma:
 if HAVE_CMOCKA
 GW_GPU_NEEDS = gradweir$(EXEEXT) %D%/table/test_backends$(EXEEXT) \
 	%D%/table/test_backend_layers$(EXEEXT) \
+	%D%/table/test_backend_parts$(EXEEXT) \
 	%D%/table/test_backend_shapes$(EXEEXT) $(GW_GPU_TESTS)
 check-gpu: $(GW_GPU_NEEDS)
 	@test ! '$(cudamodule_PROGRAMS)' || $(MAKE) $(cudamodule_PROGRAMS)

@@ -114,6 +114,7 @@ operations() {
   part 'every operation against its definition'
   GW_CASES='cuda *' points_of 60 tests/table/test_backends
   GW_CASES='cuda *' points_of 60 tests/table/test_backend_layers
+  GW_CASES='cuda *' points_of 60 tests/table/test_backend_parts
   GW_CASES='cuda *' points_of 60 tests/table/test_backend_shapes
   part 'sizes of models, TF32, copies, memory'
   points_of 90 tests/gpu/test_gpu ${GW_GPU_GFLOP:+"$GW_GPU_GFLOP"}
@@ -192,6 +193,7 @@ sanitizers() {
   fi
   sanitize memcheck 60 'cuda *' tests/table/test_backends
   sanitize memcheck 60 'cuda *' tests/table/test_backend_layers
+  sanitize memcheck 30 'cuda parts*' tests/table/test_backend_parts
   sanitize memcheck 40 'cuda *' tests/table/test_backend_shapes
   sanitize memcheck 30 'copies*' tests/gpu/test_gpu
   sanitize racecheck 25 'cuda losses' tests/table/test_backends

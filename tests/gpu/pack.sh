@@ -53,7 +53,8 @@ openblas() {
 }
 
 programs='gradweir tests/table/test_backends tests/table/test_backend_layers
-tests/table/test_backend_shapes tests/gpu/test_gpu tests/perf/gpu_ops tests/perf/gpu_overlap'
+tests/table/test_backend_parts tests/table/test_backend_shapes tests/gpu/test_gpu
+tests/perf/gpu_ops tests/perf/gpu_overlap'
 module=kernels/gradweir-cuda.so
 
 build() {
