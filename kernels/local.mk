@@ -24,6 +24,8 @@ libkernels_a_SOURCES = \
 	%D%/measure.c \
 	%D%/measure.h \
 	%D%/none.c \
+	%D%/reduce.c \
+	%D%/reduce.h \
 	%D%/update.c \
 	%D%/update.h \
 	%D%/update_isa.c \

@@ -117,6 +117,7 @@ check_PROGRAMS += \
 	%D%/unit/test_rdma_choose \
 	%D%/unit/test_remote \
 	%D%/unit/test_record \
+	%D%/unit/test_reduce \
 	%D%/unit/test_rounds \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
