@@ -100,6 +100,7 @@ check_PROGRAMS += \
 	%D%/unit/test_login \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
+	%D%/unit/test_memory \
 	%D%/unit/test_metrics \
 	%D%/unit/test_mlp_rounds \
 	%D%/unit/test_mlp_rules \
