@@ -283,7 +283,7 @@ GW_BENCHES = \
 EXTRA_PROGRAMS += $(GW_BENCHES)
 bench-programs: $(GW_BENCHES)
 bench: bench-programs gradweir$(EXEEXT)
-	./gradweir$(EXEEXT) bench
+	./gradweir$(EXEEXT) bench && ./gradweir$(EXEEXT) bench sum
 	@for program in $(GW_BENCHES); do \
 	  echo "# $$program" && ./$$program || exit 1; done
 # what policies keep of two unlike workers' speeds; needs python3
