@@ -9,6 +9,7 @@
  *   bench_values.c     values that show a wrong or misplaced byte
  *   bench_rows.c       times to percentiles, rates and ratios; table and JSON
  *   bench_update.c     reduce and update against a += b
+ *   bench_sum.c        the sum inside a node against the traffic that it is
  *
  * Every contestant of a size is set up at once and sleeps until it is ordered
  * to run; the parent lets them run in turn, so that all meet the same weather.
@@ -55,13 +56,13 @@ struct gw_bench_options {
     const struct gw_transport_ops *transport;
     struct gw_ways ways; /* of the training path, with that transport */
     const struct gw_optimizer *optimizer;
-    uint32_t workers, servers, connections;
+    uint32_t workers, servers, connections; /* 0 workers: not given */
     uint32_t rounds;
-    size_t sizes, size[GW_BENCH_SIZES_MAX];
-    int network, put, update; /* what to measure */
-    int busy;                 /* the transport never sleeps */
-    int only_op;              /* enum gw_bench_op, or -1: all */
-    FILE *table, *json;       /* NULL: not asked for */
+    size_t sizes, size[GW_BENCH_SIZES_MAX]; /* 0: not given */
+    int network, put, update, sum;          /* what to measure */
+    int busy;                               /* the transport never sleeps */
+    int only_op;                            /* enum gw_bench_op, or -1: all */
+    FILE *table, *json;                     /* NULL: not asked for */
 };
 
 /* One size. Made before the processes start, so they all have it. */
@@ -131,8 +132,9 @@ enum gw_status gw_bench_hear(struct gw_bench_process *process,
                              struct gw_bench_message *message,
                              struct gw_error *error);
 
-/* Tells processes [first, first + n) of a group to run; waits for all of them.
- *errors_p grows by the wrong values that they found. */
+/* Tells processes [first, first + n) of a group to run; waits for all of them,
+   and ends with the first that fails. *errors_p grows by the wrong values that
+   they found. */
 enum gw_status gw_bench_order(struct gw_bench_group *group,
                               size_t first,
                               size_t n,
@@ -140,6 +142,11 @@ enum gw_status gw_bench_order(struct gw_bench_group *group,
                               enum gw_bench_op op,
                               uint64_t *errors_p,
                               struct gw_error *error);
+
+/* The same for a whole group that has but one thing to do. */
+enum gw_status gw_bench_order_all(struct gw_bench_group *group,
+                                  uint64_t *errors_p,
+                                  struct gw_error *error);
 
 /* Ends what is left of a group. */
 void gw_bench_end(struct gw_bench_group *group);
@@ -195,6 +202,17 @@ uint64_t gw_bench_wrong(const struct gw_bench_pattern *pattern,
                         size_t elems,
                         const float *array);
 
+/* The same of an array that begins `at` elements after the pattern. */
+uint64_t gw_bench_wrong_from(const struct gw_bench_pattern *pattern,
+                             size_t at,
+                             size_t elems,
+                             const float *array);
+
+/* What a rank adds to a sum, and the plain tree over the first n ranks, number
+   by number: nearly every addition rounds, so that its bits tell the order. */
+void gw_bench_summand(uint32_t rank, struct gw_bench_pattern *pattern);
+void gw_bench_summed(uint32_t n, struct gw_bench_pattern *pattern);
+
 /* Arrays like a shard's: huge pages where the system gives them, and staggered.
    NULL: no memory. Never given back before the process ends. */
 float *gw_bench_array(size_t bytes, unsigned number);
@@ -240,5 +258,13 @@ enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
 
 enum gw_status gw_bench_update(const struct gw_bench_options *options,
                                struct gw_error *error);
+
+/* ---- the sum inside a node ---- */
+
+/* GW_EUSAGE: so many workers are no group. */
+enum gw_status gw_bench_sum_check(const struct gw_bench_options *options,
+                                  struct gw_error *error);
+enum gw_status gw_bench_sum(const struct gw_bench_options *options,
+                            struct gw_error *error);
 
 #endif

@@ -76,25 +76,70 @@ enum gw_status gw_bench_start(struct gw_bench_group *group,
     return GW_OK;
 }
 
-enum gw_status gw_bench_hear(struct gw_bench_process *process,
-                             struct gw_bench_message *message,
-                             struct gw_error *error)
+/* Until one of them has said something, or is gone. `quiet` is still to. */
+static enum gw_status wait_for_word(struct pollfd *wait,
+                                    size_t n,
+                                    const struct gw_bench_process *quiet,
+                                    struct gw_error *error)
 {
-    struct pollfd wait = {.fd = process->fd, .events = POLLIN};
-    int ready = poll(&wait, 1, PATIENCE_MS);
+    int ready = poll(wait, n, PATIENCE_MS);
     if (ready < 0)
         return gw_fail(error, GW_EIO, "bench: cannot wait for the %s: %s",
-                       process->name, strerror(errno));
+                       quiet->name, strerror(errno));
     if (ready == 0)
         return gw_fail(error, GW_ETIMEOUT,
-                       "bench: the %s has not answered for %d s", process->name,
+                       "bench: the %s has not answered for %d s", quiet->name,
                        PATIENCE_MS / 1000);
+    return GW_OK;
+}
+
+static enum gw_status take_word(struct gw_bench_process *process,
+                                struct gw_bench_message *message,
+                                struct gw_error *error)
+{
     ssize_t got = recv(process->fd, message, sizeof *message, 0);
     if (got != (ssize_t)sizeof *message)
         return gw_fail(error, GW_EDEAD, "bench: the %s is gone", process->name);
     if (message->word == GW_BENCH_FAILED)
         return gw_fail(error, message->status, "bench: %s: %s", process->name,
                        message->text);
+    return GW_OK;
+}
+
+enum gw_status gw_bench_hear(struct gw_bench_process *process,
+                             struct gw_bench_message *message,
+                             struct gw_error *error)
+{
+    struct pollfd wait = {.fd = process->fd, .events = POLLIN};
+    enum gw_status status = wait_for_word(&wait, 1, process, error);
+    return status == GW_OK ? take_word(process, message, error) : status;
+}
+
+/* In any order: one that is gone may be what another one waits for. */
+static enum gw_status hear_all(struct gw_bench_process *process,
+                               size_t n,
+                               uint64_t *errors_p,
+                               struct gw_error *error)
+{
+    struct pollfd wait[2 * GW_BENCH_MEMBERS_MAX + 1];
+    for (size_t i = 0; i < n; i++)
+        wait[i] = (struct pollfd){.fd = process[i].fd, .events = POLLIN};
+    for (size_t quiet = 0; quiet < n;) {
+        enum gw_status status = wait_for_word(wait, n, &process[quiet], error);
+        for (size_t i = 0; i < n && status == GW_OK; i++) {
+            struct gw_bench_message answer;
+            if (wait[i].fd < 0 || !wait[i].revents)
+                continue;
+            status = take_word(&process[i], &answer, error);
+            if (status == GW_OK)
+                *errors_p += answer.errors;
+            wait[i].fd = -1; /* which poll passes over */
+        }
+        if (status != GW_OK)
+            return status;
+        while (quiet < n && wait[quiet].fd < 0)
+            quiet++;
+    }
     return GW_OK;
 }
 
@@ -113,15 +158,15 @@ enum gw_status gw_bench_order(struct gw_bench_group *group,
             0)
             return gw_fail(error, GW_EDEAD, "bench: the %s is gone",
                            group->process[i].name);
-    for (size_t i = first; i < first + n; i++) {
-        struct gw_bench_message answer;
-        enum gw_status status =
-            gw_bench_hear(&group->process[i], &answer, error);
-        if (status != GW_OK)
-            return status;
-        *errors_p += answer.errors;
-    }
-    return GW_OK;
+    return hear_all(group->process + first, n, errors_p, error);
+}
+
+enum gw_status gw_bench_order_all(struct gw_bench_group *group,
+                                  uint64_t *errors_p,
+                                  struct gw_error *error)
+{
+    return gw_bench_order(group, 0, group->n, (enum gw_bench_path)0,
+                          (enum gw_bench_op)0, errors_p, error);
 }
 
 /* Non-zero if it is there still. */

@@ -27,20 +27,57 @@ void gw_bench_fill(const struct gw_bench_pattern *pattern,
     }
 }
 
+uint64_t gw_bench_wrong_from(const struct gw_bench_pattern *pattern,
+                             size_t at,
+                             size_t elems,
+                             const float *array)
+{
+    uint64_t wrong = 0;
+    for (size_t i = 0, n; i < elems; i += n) {
+        size_t from = (at + i) % GW_BENCH_PERIOD;
+        const float *right = pattern->value + from;
+        n = elems - i < GW_BENCH_PERIOD - from ? elems - i
+                                               : GW_BENCH_PERIOD - from;
+        if (memcmp(array + i, right, n * sizeof *array) == 0)
+            continue;
+        for (size_t k = 0; k < n; k++)
+            wrong += memcmp(&array[i + k], &right[k], sizeof *array) != 0;
+    }
+    return wrong;
+}
+
 uint64_t gw_bench_wrong(const struct gw_bench_pattern *pattern,
                         size_t elems,
                         const float *array)
 {
-    uint64_t wrong = 0;
-    for (size_t at = 0; at < elems; at += GW_BENCH_PERIOD) {
-        size_t n = elems - at < GW_BENCH_PERIOD ? elems - at : GW_BENCH_PERIOD;
-        if (memcmp(array + at, pattern->value, n * sizeof *array) == 0)
-            continue;
-        for (size_t i = 0; i < n; i++)
-            wrong +=
-                memcmp(&array[at + i], &pattern->value[i], sizeof *array) != 0;
-    }
-    return wrong;
+    return gw_bench_wrong_from(pattern, 0, elems, array);
+}
+
+/* Thirds have no last bit to spare. */
+void gw_bench_summand(uint32_t rank, struct gw_bench_pattern *pattern)
+{
+    gw_bench_pattern(rank, pattern);
+    for (size_t i = 0; i < GW_BENCH_PERIOD; i++)
+        pattern->value[i] /= 3;
+}
+
+static float tree(const struct gw_bench_pattern *patterns, uint32_t n, size_t i)
+{
+    uint32_t half = 1;
+    if (n == 1)
+        return patterns->value[i];
+    while (2 * half < n)
+        half *= 2;
+    return tree(patterns, half, i) + tree(patterns + half, n - half, i);
+}
+
+void gw_bench_summed(uint32_t n, struct gw_bench_pattern *pattern)
+{
+    struct gw_bench_pattern summand[GW_BENCH_MEMBERS_MAX];
+    for (uint32_t rank = 0; rank < n; rank++)
+        gw_bench_summand(rank, &summand[rank]);
+    for (size_t i = 0; i < GW_BENCH_PERIOD; i++)
+        pattern->value[i] = tree(summand, n, i);
 }
 
 float *gw_bench_window(size_t bytes,

@@ -24,17 +24,19 @@ static const size_t usual_sizes[] = {
 
 static void print_usage(void)
 {
-    puts("Usage: gradweir bench [network] [put] [update] [OPTIONS]\n\n"
+    puts("Usage: gradweir bench [network] [put] [update] [sum] [OPTIONS]\n\n"
          "network: push, pull and push+pull between processes on this machine, "
          "beside\n"
          "plain sockets. put: of those the transport's rows alone, to set "
          "beside "
          "other\n"
          "programs. update: a server's reduce and update, beside a += b. "
-         "Without a\n"
-         "word: network and update.\n\n"
+         "sum: the sum of\n"
+         "the workers of one host, beside the memory traffic that it is. "
+         "Without a word:\n"
+         "network and update.\n\n"
          "  --sizes LIST        bytes per worker, such as 4KiB,64MiB\n"
-         "  --workers N         1\n"
+         "  --workers N         1; of sum 2, 4, 8 or 16, and 4\n"
          "  --servers N         1\n"
          "  --connections N     between two processes, 1\n"
          "  --transport NAME    auto\n"
@@ -479,14 +481,36 @@ static enum gw_status read_words(int argc,
             options->put = 1;
         else if (strcmp(argv[i], "update") == 0)
             options->update = 1;
+        else if (strcmp(argv[i], "sum") == 0)
+            options->sum = 1;
         else
             return gw_fail(error, GW_EUSAGE,
-                           "bench: measures network, put or update, not %s",
+                           "bench: measures network, put, update or sum, not "
+                           "%s",
                            argv[i]);
     }
-    if (!options->network && !options->put && !options->update)
+    if (!options->network && !options->put && !options->update && !options->sum)
         options->network = options->update = 1;
-    return GW_OK;
+    return gw_bench_sum_check(options, error);
+}
+
+/* Of all but the sum, which has other sizes and workers. */
+static enum gw_status run_usual(struct gw_bench_options options,
+                                struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    if (options.workers == 0)
+        options.workers = 1;
+    if (options.sizes == 0) {
+        options.sizes = sizeof usual_sizes / sizeof *usual_sizes;
+        memcpy(options.size, usual_sizes, sizeof usual_sizes);
+    }
+    gw_bench_print_head(&options);
+    if (options.network || options.put)
+        status = run_network(&options, error);
+    if (status == GW_OK && options.update)
+        status = gw_bench_update(&options, error);
+    return status;
 }
 
 static enum gw_status
@@ -504,11 +528,10 @@ run(struct gw_bench_options *options, const char *json, struct gw_error *error)
         status = open_json(json, options, error);
     if (status != GW_OK)
         return status;
-    gw_bench_print_head(options);
-    if (options->network || options->put)
-        status = run_network(options, error);
-    if (status == GW_OK && options->update)
-        status = gw_bench_update(options, error);
+    if (options->network || options->put || options->update)
+        status = run_usual(*options, error);
+    if (status == GW_OK && options->sum)
+        status = gw_bench_sum(options, error);
     if (options->json && options->json != stdout &&
         fclose(options->json) != 0 && status == GW_OK)
         status = gw_fail(error, GW_EIO, "bench: cannot write %s: %s", json,
@@ -534,18 +557,15 @@ enum gw_exit gw_cmd_bench(int argc, char **argv)
     };
     struct gw_bench_options what = {
         .optimizer = gw_optimizer_find("momentum"),
-        .workers = 1,
         .servers = 1,
         .connections = 1,
         .only_op = -1,
         .rounds = ROUNDS,
-        .sizes = sizeof usual_sizes / sizeof *usual_sizes,
         .table = stdout,
     };
     struct gw_error error;
     const char *json = NULL;
     int option;
-    memcpy(what.size, usual_sizes, sizeof usual_sizes);
     while ((option = gw_cli_option(argc, argv, options)) != -1) {
         if (option == HELP) {
             print_usage();

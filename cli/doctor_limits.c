@@ -11,6 +11,7 @@
 #include <sys/timex.h>
 
 #include "kernels/kernels.h"
+#include "transport/memory.h"
 #include "transport/transport.h"
 
 #define KIB(bytes) (((bytes) + 1023) >> 10)
@@ -109,6 +110,17 @@ void gw_doctor_check_open(struct gw_doctor *doctor)
 
 /* ---- shared memory ---- */
 
+/* A kernel that gives none by itself may do so when it is asked for each. */
+static int gives_when_asked(void)
+{
+    struct gw_memory memory;
+    if (gw_memory_open(GW_MEMORY_SHARED, (size_t)4 << 20, &memory) != GW_OK)
+        return 0;
+    int gives = memory.kind == GW_MEMORY_SHARED && gw_memory_settle(&memory);
+    gw_memory_close(&memory);
+    return gives;
+}
+
 /* What shm shares is no file, so that no limit of /dev/shm is one for it. */
 void gw_doctor_check_shared(struct gw_doctor *doctor)
 {
@@ -121,6 +133,10 @@ void gw_doctor_check_shared(struct gw_doctor *doctor)
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
                       "this kernel has no huge pages for shared memory: shm "
                       "goes without");
+    else if (strstr(word, "[never]") && gives_when_asked())
+        gw_doctor_say(doctor, GW_VERDICT_OK,
+                      "shared memory gets huge pages, each because a process "
+                      "asks for it");
     else if (strstr(word, "[never]") || strstr(word, "[deny]"))
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
                       "shared memory gets no huge pages: for large models echo "

@@ -20,7 +20,7 @@ static const struct gw_command commands[] = {
     {"eval", "score a checkpoint on its test set", gw_cmd_eval},
     {"export", "write a checkpoint as one safetensors file", gw_cmd_export},
     {"import", "make a checkpoint out of a safetensors file", gw_cmd_import},
-    {"bench", "measure push, pull and update beside the machine's limits",
+    {"bench", "measure push, pull, update and sum beside the machine's limits",
      gw_cmd_bench},
     {"study", "run a grid of jobs, and compare what they come to",
      gw_cmd_study},

@@ -52,6 +52,8 @@ static enum gw_status count_servers(const struct gw_config *config,
             add_need(&sum, &one);
             bytes += map->shard_bytes[number];
         }
+        if (sum.shared > near * map->arena_bytes) /* threads see the same */
+            sum.shared = near * map->arena_bytes;
         bytes += sum.shared;
         if (process == 0 || bytes > bytes_most) {
             *most = sum;

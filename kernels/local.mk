@@ -29,6 +29,8 @@ libkernels_a_SOURCES = \
 	%D%/module.c \
 	%D%/module.h \
 	%D%/none.c \
+	%D%/reduce.c \
+	%D%/reduce.h \
 	%D%/update.c \
 	%D%/update.h \
 	%D%/update_isa.c \

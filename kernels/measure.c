@@ -2,6 +2,7 @@
 
 #include "kernels/measure.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,6 +40,69 @@ GW_FOR_EACH_ISA(VARIANT)
 static void (*const add_table[])(float *,
                                  const float *,
                                  size_t) = GW_ISA_TABLE(add);
+
+typedef uint32_t __attribute__((may_alias)) word;
+
+GW_INLINE word bits_of_four(word *const *in, size_t i)
+{
+    return in[0][i] ^ in[1][i] ^ in[2][i] ^ in[3][i];
+}
+
+/* All of them into in[0]; n is a constant of the caller. */
+GW_INLINE void mingle(word *const *from, unsigned n, size_t elems)
+{
+    word *in[SLOTS_MAX]; /* which no store can change */
+    memcpy(in, from, n * sizeof *in);
+    GW_SAME_INDEX_ONLY
+    for (size_t i = 0; i < elems; i++) {
+        word bits = n == 2 ? in[0][i] ^ in[1][i] : bits_of_four(in, i);
+        if (n >= 8)
+            bits ^= bits_of_four(in + 4, i);
+        if (n == 16)
+            bits ^= bits_of_four(in + 8, i) ^ bits_of_four(in + 12, i);
+        in[0][i] = bits;
+    }
+}
+
+GW_INLINE void mingle_some(word *const *in, unsigned n, size_t elems)
+{
+    switch (n) {
+    case 2:
+        mingle(in, 2, elems);
+        break;
+    case 4:
+        mingle(in, 4, elems);
+        break;
+    case 8:
+        mingle(in, 8, elems);
+        break;
+    default:
+        mingle(in, 16, elems);
+    }
+}
+
+/* clang-format off */
+#define MINGLE(isa, target)                                                    \
+    target static void mingle_##isa(word *const *in, unsigned n, size_t elems) \
+    {                                                                          \
+        mingle_some(in, n, elems);                                             \
+    }
+/* clang-format on */
+GW_FOR_EACH_ISA(MINGLE)
+
+static void (*const mingle_table[])(word *const *,
+                                    unsigned,
+                                    size_t) = GW_ISA_TABLE(mingle);
+
+void gw_measure_stream(
+    float *const *arrays, uint32_t n, uint32_t own, size_t offset, size_t elems)
+{
+    word *in[SLOTS_MAX];
+    assert(n == 2 || n == 4 || n == 8 || n == 16);
+    for (uint32_t i = 0; i < n; i++)
+        in[i] = (word *)(arrays[(own + i) % n] + offset);
+    mingle_table[gw_isa_here()](in, n, elems);
+}
 
 static double now_ns(void)
 {

@@ -40,4 +40,15 @@ enum gw_status gw_measure_update(const struct gw_update_case *what,
                                  struct gw_update_rate *rate_p,
                                  struct gw_error *error);
 
+/*
+ * The traffic of a sum of n arrays over one of them (2, 4, 8 or 16, asserted),
+ * and hardly any arithmetic: elements [offset, offset + elems) of each are read
+ * at the same time, and their bits mingled into those of arrays[own].
+ */
+void gw_measure_stream(float *const *arrays,
+                       uint32_t n,
+                       uint32_t own,
+                       size_t offset,
+                       size_t elems);
+
 #endif

@@ -34,39 +34,45 @@ GW_INLINE float tree_at(const float *const *in, unsigned n, size_t i)
     return left + right;
 }
 
-GW_INLINE int
-reduce_fixed(const float *const *in, unsigned n, size_t elems, float *sum)
+/* `over`: also whether what is written over was finite. */
+GW_INLINE int reduce_fixed(
+    const float *const *in, unsigned n, size_t elems, float *sum, int over)
 {
-    int32_t largest = 0;
+    int32_t largest = 0, largest_before = 0;
     GW_SAME_INDEX_ONLY
     for (size_t i = 0; i < elems; i++) {
         float s = tree_at(in, n, i);
+        if (over)
+            largest_before = gw_larger(largest_before, sum[i]);
         largest = gw_larger(largest, s);
         sum[i] = s;
     }
-    return gw_is_finite(largest);
+    int finite = gw_is_finite(largest) ? GW_REDUCE_FINITE : 0;
+    if (over && gw_is_finite(largest_before))
+        finite |= GW_REDUCE_WAS_FINITE;
+    return finite;
 }
 
 GW_INLINE int
-reduce(const float *const *in, unsigned n, size_t elems, float *sum)
+reduce(const float *const *in, unsigned n, size_t elems, float *sum, int over)
 {
     switch (n) {
     case 1:
-        return reduce_fixed(in, 1, elems, sum);
+        return reduce_fixed(in, 1, elems, sum, over);
     case 2:
-        return reduce_fixed(in, 2, elems, sum);
+        return reduce_fixed(in, 2, elems, sum, over);
     case 3:
-        return reduce_fixed(in, 3, elems, sum);
+        return reduce_fixed(in, 3, elems, sum, over);
     case 4:
-        return reduce_fixed(in, 4, elems, sum);
+        return reduce_fixed(in, 4, elems, sum, over);
     case 5:
-        return reduce_fixed(in, 5, elems, sum);
+        return reduce_fixed(in, 5, elems, sum, over);
     case 6:
-        return reduce_fixed(in, 6, elems, sum);
+        return reduce_fixed(in, 6, elems, sum, over);
     case 7:
-        return reduce_fixed(in, 7, elems, sum);
+        return reduce_fixed(in, 7, elems, sum, over);
     default:
-        return reduce_fixed(in, 8, elems, sum);
+        return reduce_fixed(in, 8, elems, sum, over);
     }
 }
 
@@ -198,7 +204,12 @@ GW_INLINE int walk(rule_fn *rule,
     target static int reduce_##isa(const float *const *in, unsigned n,         \
                                    size_t elems, float *sum)                   \
     {                                                                          \
-        return reduce(in, n, elems, sum);                                      \
+        return reduce(in, n, elems, sum, 0);                                   \
+    }                                                                          \
+    target static int reduce_over_##isa(const float *const *in, unsigned n,    \
+                                        size_t elems, float *sum)              \
+    {                                                                          \
+        return reduce(in, n, elems, sum, 1);                                   \
     }                                                                          \
     target static double square_sum_##isa(const float *x, size_t elems)        \
     {                                                                          \
@@ -220,6 +231,7 @@ GW_INLINE int walk(rule_fn *rule,
     {                                                                          \
         .name = #isa,                                                          \
         .reduce = reduce_##isa,                                                \
+        .reduce_over = reduce_over_##isa,                                      \
         .square_sum = square_sum_##isa,                                        \
         .rule = {                                                              \
             [GW_RULE_SGD] = ROW(sgd, isa),                                     \

@@ -47,10 +47,20 @@ struct gw_rule_arrays {
     float *out, *m, *v;
 };
 
+enum gw_reduce_found {
+    GW_REDUCE_FINITE = 1,     /* all sums are */
+    GW_REDUCE_WAS_FINITE = 2, /* and all that they were written over */
+};
+
 struct gw_update_loops {
     const char *name;
-    /* 1..GW_REDUCE_FAN_IN arrays in tree order; 0 where not all are finite */
+    /* 1..GW_REDUCE_FAN_IN arrays in tree order; GW_REDUCE_FINITE or 0 */
     int (*reduce)(const float *const *in, unsigned n, size_t elems, float *sum);
+    /* the same, and whether sum, which may be one of them, was finite before */
+    int (*reduce_over)(const float *const *in,
+                       unsigned n,
+                       size_t elems,
+                       float *sum);
     double (*square_sum)(const float *x, size_t elems);
     /* n - 1 is the second index; 0 where not all sums are finite */
     int (*rule[GW_RULES][GW_FUSED_FAN_IN])(const struct gw_factors *factors,

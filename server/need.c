@@ -3,6 +3,7 @@
 #include "server/need.h"
 
 #include "server/server_state.h"
+#include "transport/memory.h"
 
 /* What is mostly seen of a shard, a coordinator and of each peer over TCP; the
    manual's bounds are higher. */
@@ -60,6 +61,18 @@ static uint64_t table_bytes(const struct gw_config *config,
            ranks * sizeof(struct gw_session) + gw_map_bytes(map);
 }
 
+/* Of the weights of a worker that a shard writes: the chunks of others in the
+   same huge page count with its own. */
+static uint64_t seen_bytes(const struct gw_map *map, uint32_t number)
+{
+    uint64_t own = map->shard_bytes[number];
+    uint64_t pages = map->shard_chunks[number] * GW_MEMORY_HUGE_BYTES;
+    if (map->arena_bytes < GW_MEMORY_HUGE_BYTES)
+        return own;
+    uint64_t seen = pages < map->arena_bytes ? pages : map->arena_bytes;
+    return seen > own ? seen : own;
+}
+
 enum gw_status gw_server_need(const struct gw_config *config,
                               const struct gw_map *map,
                               uint32_t number,
@@ -73,7 +86,7 @@ enum gw_status gw_server_need(const struct gw_config *config,
                     near * gw_config_connections(config) * NEAR_LINK_MESSAGES,
     };
     if (config->train.arithmetic != GW_ARITHMETIC_NONE)
-        need.shared = near * map->shard_bytes[number];
+        need.shared = near * seen_bytes(map, number);
     struct gw_policy_plan plan;
     enum gw_status status =
         gw_policy_plan_parse(config->cluster.policy, &plan, error);

@@ -14,7 +14,8 @@ front_doors='
 transport/loop.h transport/transport.h transport/member.h transport/window.h
 transport/local.h transport/memory.h transport/rdma_port.h transport/remote.h
 transport/sim.h transport/socket.h
-kernels/blend.h kernels/kernels.h kernels/measure.h kernels/update.h
+kernels/blend.h kernels/kernels.h kernels/measure.h kernels/reduce.h
+kernels/update.h
 server/server.h server/coordinator.h server/begin.h server/checkpoint.h
 server/need.h
 worker/worker.h worker/client.h worker/gradweir.h worker/dataset.h

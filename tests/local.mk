@@ -104,6 +104,7 @@ check_PROGRAMS += \
 	%D%/unit/test_login \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
+	%D%/unit/test_memory \
 	%D%/unit/test_metrics \
 	%D%/unit/test_mlp_rounds \
 	%D%/unit/test_mlp_rules \
@@ -122,6 +123,7 @@ check_PROGRAMS += \
 	%D%/unit/test_rdma_choose \
 	%D%/unit/test_remote \
 	%D%/unit/test_record \
+	%D%/unit/test_reduce \
 	%D%/unit/test_rounds \
 	%D%/unit/test_safetensors \
 	%D%/unit/test_server_parts \
@@ -367,7 +369,7 @@ GW_BENCHES = \
 EXTRA_PROGRAMS += $(GW_BENCHES)
 bench-programs: $(GW_BENCHES)
 bench: bench-programs gradweir$(EXEEXT)
-	./gradweir$(EXEEXT) bench
+	./gradweir$(EXEEXT) bench && ./gradweir$(EXEEXT) bench sum
 	@for program in $(GW_BENCHES); do \
 	  echo "# $$program" && ./$$program || exit 1; done
 # what policies keep of two unlike workers' speeds; needs python3

@@ -12,6 +12,11 @@
 
 /* Newer than some C libraries: no descriptor of ours is a program. */
 #define NO_PROGRAM 0x0008U
+/* Newer, too: pages, with an answer where there are none; huge ones, now. */
+#define POPULATE_WRITE 23
+#define COLLAPSE       25
+
+#define HUGE_PAGE GW_MEMORY_HUGE_BYTES
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -38,13 +43,61 @@ int gw_memory_is_safe(int fd, size_t bytes)
            file.st_size > 0 && (uint64_t)file.st_size >= bytes;
 }
 
+/* A file's huge page is mapped as one where its address is a multiple too. */
+void *gw_memory_map(int fd, size_t bytes)
+{
+    const int both = PROT_READ | PROT_WRITE;
+    if (bytes < HUGE_PAGE || bytes > SIZE_MAX - HUGE_PAGE) {
+        void *base = mmap(NULL, bytes, both, MAP_SHARED, fd, 0);
+        return base == MAP_FAILED ? NULL : base;
+    }
+    char *room = mmap(NULL, bytes + HUGE_PAGE, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return NULL;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = -(uintptr_t)room % HUGE_PAGE;
+    size_t whole = (bytes + page - 1) / page * page;
+    char *base = room + before, *end = base + whole;
+    if (mmap(base, bytes, both, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        int number = errno;
+        munmap(room, bytes + HUGE_PAGE);
+        errno = number;
+        return NULL;
+    }
+    if (before > 0)
+        munmap(room, before);
+    if (before + whole < bytes + HUGE_PAGE)
+        munmap(end, bytes + HUGE_PAGE - before - whole);
+    return base;
+}
+
+/*
+ * A kernel that gives shared memory no huge pages by itself makes them of small
+ * ones where it is asked to: of each that is to be, one small page must be
+ * there. It stops at the first for which it has no memory.
+ */
+int gw_memory_settle(const struct gw_memory *memory)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = -(uintptr_t)memory->base % HUGE_PAGE;
+    if (memory->bytes < before + HUGE_PAGE)
+        return 0;
+    char *first = (char *)memory->base + before;
+    size_t bytes = (memory->bytes - before) / HUGE_PAGE * HUGE_PAGE;
+    for (size_t at = 0; at < bytes; at += HUGE_PAGE)
+        if (madvise(first + at, page, POPULATE_WRITE) != 0)
+            return 0;
+    return madvise(first, bytes, COLLAPSE) == 0;
+}
+
 static enum gw_status open_shared(size_t bytes, struct gw_memory *memory)
 {
     int fd = gw_memory_file("gradweir", bytes);
     if (fd < 0)
         return GW_EIO;
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
+    void *base = gw_memory_map(fd, bytes);
+    if (!base) {
         close(fd);
         return GW_EIO;
     }
@@ -69,6 +122,8 @@ enum gw_status gw_memory_open(enum gw_memory_kind kind,
     }
     /* only advice: spares misses, and not every kernel has them for both */
     madvise(memory_p->base, bytes, MADV_HUGEPAGE);
+    if (memory_p->kind == GW_MEMORY_SHARED)
+        gw_memory_settle(memory_p);
     return GW_OK;
 }
 

@@ -12,6 +12,9 @@
 
 #include "proto/status.h"
 
+/* Of a huge page. Whoever touches a byte of one has all of it. */
+#define GW_MEMORY_HUGE_BYTES ((size_t)2 << 20)
+
 enum gw_memory_kind {
     GW_MEMORY_HOST,   /* of this process alone, as malloc and mmap give it */
     GW_MEMORY_SHARED, /* a mapping of `fd`, which another process may map too */
@@ -47,7 +50,8 @@ static inline struct gw_memory gw_memory_host(void *base, size_t bytes)
 /*
  * Takes memory, zeros, whole pages of it. Of GW_MEMORY_SHARED where it is asked
  * for and the system gives it, else of GW_MEMORY_HOST. No name and no file is
- * left of it when the last process that has it is gone. GW_ENOMEM.
+ * left of it when the last process that has it is gone. Shared memory is there
+ * at once, and near the caller; other memory when it is touched. GW_ENOMEM.
  */
 enum gw_status gw_memory_open(enum gw_memory_kind kind,
                               size_t bytes,
@@ -62,6 +66,15 @@ void gw_memory_close(struct gw_memory *memory);
  * who maps it is safe whatever another process does to it. -1 with errno.
  */
 int gw_memory_file(const char *name, size_t bytes);
+
+/* All of such a descriptor, where huge pages of it are mapped as such; munmap
+   ends it. NULL with errno. */
+void *gw_memory_map(int fd, size_t bytes);
+
+/* Gives shared memory its pages, by its owner and before it is used: huge ones,
+   without which a sum over many arrays takes twice as long. 0: not all of it
+   has such, which stops nothing. */
+int gw_memory_settle(const struct gw_memory *memory);
 
 /* Whether a descriptor that another process has sent is such a one, of `bytes`
    at least. */

@@ -177,9 +177,8 @@ static struct gw_shm_map *map_get(struct gw_shm *shm, int fd)
     if (!map)
         return NULL;
     map->bytes = (size_t)file.st_size;
-    map->base =
-        mmap(NULL, map->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map->base == MAP_FAILED) {
+    map->base = gw_memory_map(fd, map->bytes);
+    if (!map->base) {
         free(map);
         return NULL;
     }

@@ -8,13 +8,13 @@
 
 #include "worker/client_node_state.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "kernels/update.h"
+#include "kernels/reduce.h"
 
 /* ---- the sum ---- */
+
+_Static_assert(GW_GROUP_MAX <= GW_REDUCE_OVER_MAX, "a group is one sum");
 
 /* Where the gradient of a member's part begins; NULL: it is not seen now. */
 static const float *arena_of(struct gw_client_node *node, uint32_t rank)
@@ -44,33 +44,18 @@ static int find_sources(struct gw_client_node *node,
     return 1;
 }
 
-static int is_finite(const float *x, size_t elems)
-{
-    size_t i = 0;
-    while (i < elems && isfinite(x[i]))
-        i++;
-    return i == elems;
-}
-
-/* Over our own part; who spoils it is known before. Block by block, in cache,
-   and the tree of the servers: the same bits. */
+/* Over our own part, by the tree of the servers: the same bits. */
 static void sum(struct gw_client_node *node,
                 struct gw_sum_chunk *chunk,
                 const struct gw_chunk *place)
 {
-    size_t first = place->arena_offset / sizeof(float), n = 0;
-    float *own = node->client->gradients + first;
-    for (size_t at = 0; at < place->elems; at += n) {
-        n = place->elems - at < GW_BLOCK_ELEMS ? place->elems - at
-                                               : GW_BLOCK_ELEMS;
-        float block[GW_BLOCK_ELEMS] __attribute__((aligned(64)));
-        int finite =
-            gw_reduce_block(node->source, node->group.n, first + at, n, block);
-        for (uint32_t i = 0; !finite && i < node->group.n; i++)
-            if (node->source[i] && !is_finite(node->source[i] + first + at, n))
-                chunk->part[i].bad = 1;
-        memcpy(own + at, block, n * sizeof *own);
-    }
+    size_t first = place->arena_offset / sizeof(float);
+    uint64_t spoilers =
+        gw_reduce_over(node->source, node->group.n, first, place->elems,
+                       node->client->gradients + first);
+    for (uint32_t i = 0; i < node->group.n; i++)
+        if (spoilers >> i & 1)
+            chunk->part[i].bad = 1;
 }
 
 static uint64_t samples_of(const struct gw_client_node *node, uint32_t index)

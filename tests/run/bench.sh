@@ -77,16 +77,35 @@ update() {
     [ "$(grep -c '"op":"reduce+update"' "$scratch/update")" -eq 8 ]
 }
 
-# Children end with the parent, even when it cannot tell them to.
-killed() {
-  "$gradweir" bench network --sizes 4MiB --rounds 1000 >"$scratch/out" &
+# 256 KiB has chunks of 64 KiB, 4 bytes leave all but one without any
+sums() {
+  timeout 120 "$gradweir" bench sum --sizes 4,256KiB,4MiB --rounds 2 \
+    --json "$scratch/sums" >"$scratch/table3" &&
+    timeout 120 "$gradweir" bench sum --workers 16 --sizes 256KiB --rounds 1 \
+      --json - >>"$scratch/sums" || return 1
+  cat "$scratch/sums"
+  [ "$(wc -l <"$scratch/sums")" -eq 4 ] &&
+    [ "$(grep -c '^ *[0-9]' "$scratch/table3")" -eq 3 ] &&
+    [ "$(grep -c '"op":"reduce-scatter".*"errors":0}' "$scratch/sums")" -eq 4 ] &&
+    [ "$(grep -c '"workers":4,"cores":[1-9].*"iterations":32,' "$scratch/sums")" -eq 3 ] &&
+    [ "$(grep -c '"workers":16,' "$scratch/sums")" -eq 1 ] &&
+    ! grep -q '"ratio":0\.0*[,}]' "$scratch/sums"
+}
+
+# begin N ARGUMENTS..: a run with that many children, all in it: $parent,
+# $children
+begin() {
+  wanted=$1
+  shift
+  "$gradweir" bench "$@" >"$scratch/out" 2>"$scratch/err" &
   parent=$!
   until children=$(ps -o pid= --ppid $parent) &&
-    [ "$(echo "$children" | wc -w)" -ge 7 ]; do
+    [ "$(echo "$children" | wc -w)" -ge "$wanted" ]; do
     kill -0 $parent || return 1
   done
-  kill -9 $parent
-  wait $parent 2>"$scratch/killed"
+}
+
+gone() {
   deadline=$(($(date +%s) + 10))
   for child in $children; do
     while kill -0 "$child" 2>/dev/null; do
@@ -95,14 +114,47 @@ killed() {
   done
 }
 
+# The others wait for it in a barrier.
+one_dies() {
+  begin 4 sum --sizes 4MiB --rounds 1000 || return 1
+  kill -9 "$(echo $children | cut -d ' ' -f 3)"
+  wait $parent
+  code=$?
+  cat "$scratch/err"
+  [ $code -eq 1 ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] &&
+    grep -q 'the worker [0-3] is gone' "$scratch/err" && gone
+}
+
+# a shell has its background jobs ignore ^C: that of a terminal is for all
+interrupted() {
+  begin 4 sum --sizes 4MiB --rounds 1000 || return 1
+  kill -TERM $parent
+  wait $parent 2>"$scratch/killed"
+  code=$?
+  [ $code -eq 143 ] && [ ! -s "$scratch/err" ] && gone
+}
+
+# Children end with the parent, even when it cannot tell them to.
+killed() {
+  begin 7 network --sizes 4MiB --rounds 1000 || return 1
+  kill -9 $parent
+  wait $parent 2>"$scratch/killed"
+  gone
+}
+
 check 'a run with two workers and two servers' run
 check 'says nothing beside its table' silent
 check 'has every row, and no wrong value' rows
 check 'has every path' every_path
 check 'measures reduce and update' update
+check 'measures the sum inside a node, to the bit' sums
+check 'ends when a process of a sum dies, and says which' one_dies
+check 'leaves no process behind when a sum is ended' interrupted
 check 'leaves no process behind when it is killed' killed
 check 'refuses a size that is not one' refused --sizes 5
 check 'refuses no workers' refused --workers 0
+check 'refuses workers that are no group' refused sum --workers 3
+check 'refuses to sum one gradient' refused sum --workers 1
 check 'refuses an optimizer of two phases' refused --optimizer lamb
 check 'refuses a word that it does not know' refused latency
 echo "1..$tests"

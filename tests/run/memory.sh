@@ -14,6 +14,9 @@ layers='model.layers=(64,7000,7000,10)'
 set -- --set "$layers" --set train.steps=4 --set train.epochs=0 \
   --set optimizer.kind=momentum --json "$scratch/json"
 
+huge=1
+"$program" doctor | grep -q '^ok  *shm .*huge pages' || huge=0
+
 rss() { tail -n 1 "$scratch/json" | sed "s/.*\"$1\":\([0-9]*\).*/\1/"; }
 
 # within ROLE FORMULA: bytes, 10 % either way
@@ -26,12 +29,14 @@ within() {
 
 # server: A (2 + s + W), tables of C = 199 chunks, messages, program
 # worker: 2 M, tables, messages, program and the buffers of OpenBLAS
-# over shm: what each of them writes of the other's counts for both
+# over shm: what each of them writes of the other's counts for both; of weights
+# in huge pages a server has those of other servers too, chunks of 1 MiB
 formula() {
-  awk -v M=$model -v W="$1" -v N="$2" -v C=199 -v whole="$3" -v both="$4" 'BEGIN {
+  awk -v M=$model -v W="$1" -v N="$2" -v C=199 -v whole="$3" -v both="$4" -v huge="$huge" 'BEGIN {
     A = M / N
+    seen = huge && N > 1 ? 2 * A : A
     tables = C / N * (57 + 196 * W) + 212 * C
-    printf "server=%.0f\n", A * (3 + W + whole + W * both) + tables + 9.6e6 + W * 170e3
+    printf "server=%.0f\n", A * (3 + W + whole) + seen * W * both + tables + 9.6e6 + W * 170e3
     printf "worker=%.0f\n", (2 + both) * M + C * 216 + 25.6e6 + N * 170e3 }'
 }
 

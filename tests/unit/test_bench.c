@@ -42,6 +42,43 @@ static void a_misplaced_value_is_counted(void **state)
     assert_true(gw_bench_wrong(&pattern, ELEMS, array) > ELEMS * 9 / 10);
 }
 
+/* The tree of four is (0 + 1) + (2 + 3), which is not 0 + 1 + 2 + 3. */
+static void bits_of_a_sum_tell_the_order(void **state)
+{
+    struct gw_bench_pattern part[4], sum;
+    size_t other = 0;
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        gw_bench_summand(rank, &part[rank]);
+    gw_bench_summed(4, &sum);
+    for (size_t i = 0; i < GW_BENCH_PERIOD; i++) {
+        float left = part[0].value[i] + part[1].value[i];
+        float tree = left + (part[2].value[i] + part[3].value[i]);
+        float line = left + part[2].value[i] + part[3].value[i];
+        assert_memory_equal(&sum.value[i], &tree, sizeof tree);
+        other += memcmp(&line, &tree, sizeof tree) != 0;
+    }
+    assert_true(other > GW_BENCH_PERIOD / 8);
+}
+
+static void an_array_may_begin_within_the_pattern(void **state)
+{
+    struct gw_bench_pattern pattern;
+    float *array = gw_bench_array(ELEMS * sizeof *array, 1);
+    const size_t begins[] = {0, 1, GW_BENCH_PERIOD - 1, GW_BENCH_PERIOD, 5000};
+    (void)state;
+    assert_non_null(array);
+    gw_bench_pattern(5, &pattern);
+    gw_bench_fill(&pattern, ELEMS, array);
+    for (size_t b = 0; b < sizeof begins / sizeof *begins; b++) {
+        size_t at = begins[b];
+        assert_int_equal(
+            gw_bench_wrong_from(&pattern, at, ELEMS - at, array + at), 0);
+        assert_true(gw_bench_wrong_from(&pattern, at + 1, ELEMS - at,
+                                        array + at) > 1000);
+    }
+}
+
 static void percentiles_are_of_the_nearest_rank(void **state)
 {
     double us[200];
@@ -68,6 +105,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_value_is_counted),
         cmocka_unit_test(a_misplaced_value_is_counted),
+        cmocka_unit_test(bits_of_a_sum_tell_the_order),
+        cmocka_unit_test(an_array_may_begin_within_the_pattern),
         cmocka_unit_test(percentiles_are_of_the_nearest_rank),
     };
     return cmocka_run_group_tests_name("bench", tests, NULL, NULL);

@@ -174,6 +174,32 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     close_job(job);
 }
 
+/* Chunks of four shards take turns, so that each has some in every huge page:
+   of all weights, and once for the two threads of a process. */
+static void chunks_of_others_in_huge_pages_count(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 4096, 10]",
+                              "cluster.workers=1",
+                              "cluster.servers=2",
+                              "server.threads=2",
+                              "train.batch=4",
+                              NULL};
+    const double bytes[] = {6500000, 6500000};
+    const uint32_t host[] = {0, 0};
+    struct gw_estimate_hosts near = {.workers = 1,
+                                     .per_host = 1,
+                                     .servers = 2,
+                                     .server_host = host,
+                                     .server_bytes = bytes};
+    struct job *job = open_job(settings);
+    struct gw_needs needs;
+    (void)state;
+    open_near(job, &near, &needs);
+    assert_int_equal(job->map->shards, 4);
+    assert_int_equal(needs.server.shared, job->map->arena_bytes);
+    close_job(job);
+}
+
 /* local, diloco: where the round began and the own optimizer's; checkpoints
    with a copy; a plan of two words needs the most of each. */
 static void policies_need_what_they_keep(void **state)
@@ -491,6 +517,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(needs_are_as_worked_out_by_hand),
         cmocka_unit_test(what_is_mapped_of_others_counts_where_they_are_near),
+        cmocka_unit_test(chunks_of_others_in_huge_pages_count),
         cmocka_unit_test(policies_need_what_they_keep),
         cmocka_unit_test(servers_take_what_they_are_said_to_need),
         cmocka_unit_test(models_take_what_they_are_said_to_need),

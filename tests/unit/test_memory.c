@@ -1,0 +1,125 @@
+/* transport/memory: mappings of one descriptor, their place, their pages. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "transport/memory.h"
+
+#define HUGE GW_MEMORY_HUGE_BYTES
+
+static const size_t sizes[] = {1, 4096, HUGE - 1, HUGE, 3 * HUGE + 5000};
+#define SIZES (sizeof sizes / sizeof *sizes)
+
+/* Bytes that this process has mapped, of everything. */
+static size_t mapped(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void two_mappings_are_one_memory(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < SIZES; s++) {
+        int fd = gw_memory_file("test", sizes[s]);
+        assert_true(fd >= 0);
+        char *one = gw_memory_map(fd, sizes[s]);
+        char *other = gw_memory_map(fd, sizes[s]);
+        assert_non_null(one);
+        assert_non_null(other);
+        one[0] = 1;
+        one[sizes[s] - 1] = 2;
+        assert_int_equal(other[sizes[s] - 1], 2);
+        assert_int_equal(other[0], sizes[s] == 1 ? 2 : 1);
+        if (sizes[s] >= HUGE)
+            assert_true((uintptr_t)one % HUGE == 0 &&
+                        (uintptr_t)other % HUGE == 0);
+        munmap(one, sizes[s]);
+        munmap(other, sizes[s]);
+        close(fd);
+    }
+}
+
+static void nothing_is_left_of_a_mapping(void **state)
+{
+    (void)state;
+    size_t before = mapped();
+    for (int i = 0; i < 20; i++)
+        for (size_t s = 0; s < SIZES; s++) {
+            struct gw_memory memory;
+            assert_int_equal(
+                gw_memory_open(GW_MEMORY_SHARED, sizes[s], &memory), GW_OK);
+            gw_memory_close(&memory);
+        }
+    assert_true(mapped() < before + HUGE);
+}
+
+static void what_cannot_be_mapped_leaves_nothing(void **state)
+{
+    (void)state;
+    size_t before = mapped();
+    for (int i = 0; i < 20; i++) {
+        assert_null(gw_memory_map(-1, 4096));
+        assert_null(gw_memory_map(-1, 3 * HUGE));
+    }
+    assert_true(mapped() < before + HUGE);
+}
+
+/* KiB of a field, over all of our mappings; -1: this kernel does not say. */
+static long smaps(const char *field)
+{
+    char line[512];
+    long all = -1, kib;
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, field, strlen(field)) == 0 &&
+            sscanf(line + strlen(field), " %ld", &kib) == 1)
+            all = kib;
+    if (file)
+        fclose(file);
+    return all;
+}
+
+static void settled_memory_is_zeros_in_huge_pages(void **state)
+{
+    struct gw_memory memory;
+    (void)state;
+    long before = smaps("ShmemPmdMapped:");
+    assert_int_equal(gw_memory_open(GW_MEMORY_SHARED, 4 * HUGE, &memory),
+                     GW_OK);
+    const char *bytes = memory.base;
+    for (size_t i = 0; i < memory.bytes; i++)
+        assert_int_equal(bytes[i], 0);
+    if (memory.kind != GW_MEMORY_SHARED || before < 0 ||
+        !gw_memory_settle(&memory)) {
+        gw_memory_close(&memory);
+        print_message("no huge pages for shared memory here\n");
+        skip();
+    }
+    long now = smaps("ShmemPmdMapped:") - before;
+    gw_memory_close(&memory);
+    assert_int_equal(now, 4 * HUGE / 1024);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_mappings_are_one_memory),
+        cmocka_unit_test(nothing_is_left_of_a_mapping),
+        cmocka_unit_test(what_cannot_be_mapped_leaves_nothing),
+        cmocka_unit_test(settled_memory_is_zeros_in_huge_pages),
+    };
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
