@@ -126,8 +126,10 @@ static enum gw_status make_device_side(struct gw_rdma_link *link,
         return status;
     }
     if (make_memory(link) != 0) {
+        /* a limit: it would be no other when the peer is dialled again */
         gw_rdma_register_why(GW_RDMA_RECEIVES * GW_RDMA_SLOT_BYTES, errno,
                              error);
+        error->status = GW_EUNSUPPORTED;
         return error->status;
     }
     if (make_queue_pair(link) != 0 || move_to(link, IBV_QPS_INIT) != 0 ||
@@ -388,6 +390,7 @@ static void accept_request(struct gw_rdma_listener *listener,
                     link->base.remote);
     if (accept_id(link, gw_get_u64(greeting->bytes + 8)) != 0) {
         rdma_reject(id, ours, sizeof ours);
+        gw_transport_refused(&rdma->base, link->base.remote, link->error.text);
         gw_rdma_fail(link, GW_EIO, link->error.text);
     }
 }

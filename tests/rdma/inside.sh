@@ -10,7 +10,7 @@ job_keys="--set cluster.insecure=true --set cluster.interface=$address"
 cases() {
   name=$(basename "$1")
   CMOCKA_MESSAGE_OUTPUT=TAP GW_TRANSPORT=rdma \
-    timeout 120 "${GW_BUILDDIR:-.}/$1" >"$scratch/tap" 2>"$scratch/words"
+    timeout -k 10 120 "${GW_BUILDDIR:-.}/$1" >"$scratch/tap" 2>"$scratch/words"
   code=$?
   grep '^#' "$scratch/tap"
   [ $code -eq 0 ] || sed 's/^/# /' "$scratch/words"
@@ -52,6 +52,20 @@ over auto && [ "$plain" ] && [ "$(digest)" = "$plain" ] && grep -q '^transport  
 ok 'and with auto, which says that it is rdma'
 run 2 train "$job" --set cluster.transport=rdma && says '.*is not loopback'
 ok 'leaving loopback is asked for'
+
+# poor KEYS..: such a job of somebody who is nobody, and may lock 64 KiB.
+# shellcheck disable=SC2086,SC3045
+poor() {
+  chmod 755 "$scratch" && mkdir -p -m 777 "$scratch/poor" &&
+    (ulimit -l 64 && GW_TEST_MARK=$scratch GRADWEIR_SOCKET_DIR=$scratch/poor \
+      timeout -s KILL 40 setpriv --reuid 65534 --regid 65534 --clear-groups \
+      "$program" train "$job" $job_keys "$@" >"$scratch/out" 2>"$scratch/err")
+}
+poor --set cluster.transport=rdma
+[ $? -eq 1 ] && grep -q 'cannot register .* may lock 64 KiB of memory; raise it' "$scratch/err"
+ok 'memory that may not be locked ends an rdma job, with the limit'
+poor && grep -q 'goes over tcp instead of rdma: cannot register .* may lock 64 KiB' "$scratch/err"
+ok 'and sends an auto job over tcp, with a line'
 
 # ---- deaths ----
 
