@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/device.h"
+
 static uint64_t log_clock(void *clock)
 {
     return gw_sim_now(clock);
@@ -129,6 +131,7 @@ static enum gw_status open_worker(struct gw_world *world,
                    .rank = (uint32_t)i,
                    .log = &world->log,
                    .metrics = &worker->metrics},
+        .local = &world->local,
         .train = options->train,
         .test = options->test,
     };
@@ -161,6 +164,16 @@ static enum gw_status open_members(struct gw_world *world,
     return status;
 }
 
+/* All workers are in this process, which a study forks: no device of theirs
+   would bear it, and time is virtual anyway. */
+static void set_local(struct gw_world *world, const struct gw_config *config)
+{
+    char *device = world->local.worker.device;
+    world->local = *config;
+    if (strcmp(device, gw_device_kind_name(GW_DEVICE_AUTO)) == 0)
+        strcpy(device, gw_device_kind_name(GW_DEVICE_CPU));
+}
+
 enum gw_status gw_world_open(const struct gw_world_options *options,
                              struct gw_world *world,
                              struct gw_error *error)
@@ -173,6 +186,7 @@ enum gw_status gw_world_open(const struct gw_world_options *options,
     world->log.clock = world->sim;
     world->log.sink = options->sink;
     world->log.context = options->owner;
+    set_local(world, options->config);
     enum gw_status status = open_coordinator(world, options, error);
     if (status == GW_OK)
         status = open_members(world, options, error);

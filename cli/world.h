@@ -44,7 +44,8 @@ struct gw_world_server {
 
 struct gw_world_options {
     struct gw_sim *sim; /* the caller's, which gives hosts their networks */
-    const struct gw_config *config;  /* checked */
+    /* checked; what computes is the cpu where it says "auto" */
+    const struct gw_config *config;
     struct gw_dataset *train, *test; /* shared by all workers */
     const char *resume;              /* see gw_coordinator_options, or NULL */
     /* Writes the name of the host on which a member lives. */
@@ -63,6 +64,7 @@ struct gw_world {
     struct gw_world_worker *worker; /* [workers] */
     struct gw_world_server *server; /* [servers] */
     size_t workers, servers;
+    struct gw_config local; /* what holds on every host */
     struct gw_log log;
 };
 

@@ -150,6 +150,20 @@ fake='fail_at=60' fails '.*illegal memory access'
 ok 'a device that fails on the way'
 run 2 train "$job" --set worker.device=gpu && says '.*worker.device: "gpu" is no device'
 ok 'a device of no name'
+
+# --- simulated workers ---
+cat >"$scratch/sim.study" <<STUDY
+job = "job";
+set = [ "train.steps=4", "log.every=1" ];
+compute = { step_us = 1000.0; sample_us = 10.0; };
+target = { loss = 2.0; };
+grid = { policy = [ "sync", "async" ]; workers = 2; };
+STUDY
+runs() { cat "$scratch/sim.results/runs"/*.jsonl | cksum; }
+run 0 study "$scratch/sim.study" && expected=$(runs) &&
+  rm -r "$scratch/sim.results" && on_gpu 0 study "$scratch/sim.study" &&
+  [ "$(runs)" = "$expected" ]
+ok 'simulated workers compute on the cpu where there is a GPU'
 nobody_left
 ok 'nobody is left'
 echo "1..$tests"
