@@ -97,6 +97,7 @@ check_PROGRAMS += \
 	%D%/unit/test_each \
 	%D%/unit/test_estimate \
 	%D%/unit/test_exchange \
+	%D%/unit/test_feed \
 	%D%/unit/test_group_shapes \
 	%D%/unit/test_interfaces \
 	%D%/unit/test_log \
@@ -351,6 +352,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_model_hooks_SOURCES = \
 	%D%/unit/test_model_hooks.c $(GW_MODEL_SUBJECT)
 %C%_unit_test_dataset_SOURCES = %D%/unit/test_dataset.c $(GW_DATA_BYTES)
+%C%_unit_test_feed_SOURCES = \
+	%D%/unit/test_feed.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_batch_SOURCES = \
 	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_hostile_SOURCES = \

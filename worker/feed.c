@@ -2,6 +2,8 @@
 
 #include "worker/feed.h"
 
+#define PIECE_BYTES ((size_t)256 << 10)
+
 static int open_sides(struct gw_feed *feed, size_t bytes, size_t label_bytes)
 {
     unsigned sides = feed->ops->on_host ? 1 : 2;
@@ -59,9 +61,9 @@ void gw_feed_close(struct gw_feed *feed)
     *feed = (struct gw_feed){0};
 }
 
-static int has(const struct gw_feed_side *side,
-               const struct gw_dataset *data,
-               const struct gw_batch_site *site)
+static int is_of(const struct gw_feed_side *side,
+                 const struct gw_dataset *data,
+                 const struct gw_batch_site *site)
 {
     const struct gw_batch_site *its = &side->site;
     return side->data == data && its->seed == site->seed &&
@@ -69,13 +71,28 @@ static int has(const struct gw_feed_side *side,
            its->n == site->n && its->train == site->train;
 }
 
-static void fill(struct gw_feed_side *side,
-                 const struct gw_dataset *data,
-                 const struct gw_batch_site *site)
+/* Up to `most` samples more of a batch; what the side had of another is gone.
+   Returns 0 when it has all of it. */
+static int fill(const struct gw_feed *feed,
+                struct gw_feed_side *side,
+                const struct gw_dataset *data,
+                const struct gw_batch_site *site,
+                size_t most)
 {
-    gw_dataset_batch(data, site, side->x, side->labels);
-    side->data = data;
-    side->site = *site;
+    struct gw_batch_site piece = *site;
+    if (!is_of(side, data, site)) {
+        side->data = data;
+        side->site = *site;
+        side->filled = 0;
+    }
+    piece.first += side->filled;
+    piece.n -= side->filled;
+    if (piece.n > most)
+        piece.n = most;
+    gw_dataset_batch(data, &piece, side->x + side->filled * feed->elems,
+                     side->labels + side->filled);
+    side->filled += piece.n;
+    return side->filled < site->n;
 }
 
 void gw_feed_load(struct gw_feed *feed,
@@ -86,21 +103,21 @@ void gw_feed_load(struct gw_feed *feed,
         gw_dataset_batch(data, site, feed->x, feed->labels);
         return;
     }
-    if (has(&feed->side[!feed->front], data, site))
+    if (is_of(&feed->side[!feed->front], data, site))
         feed->front = !feed->front;
-    else
-        fill(&feed->side[feed->front], data, site);
-    const struct gw_feed_side *side = &feed->side[feed->front];
+    struct gw_feed_side *side = &feed->side[feed->front];
+    fill(feed, side, data, site, site->n);
     feed->ops->upload(feed->device, feed->x, side->x,
                       site->n * feed->elems * sizeof(float));
     feed->ops->upload(feed->device, feed->labels, side->labels,
                       site->n * sizeof(int32_t));
 }
 
-void gw_feed_ahead(struct gw_feed *feed,
-                   const struct gw_dataset *data,
-                   const struct gw_batch_site *site)
+int gw_feed_ahead(struct gw_feed *feed,
+                  const struct gw_dataset *data,
+                  const struct gw_batch_site *site)
 {
-    if (!feed->ops->on_host && !has(&feed->side[!feed->front], data, site))
-        fill(&feed->side[!feed->front], data, site);
+    size_t piece = PIECE_BYTES / (feed->elems * sizeof(float));
+    return !feed->ops->on_host && fill(feed, &feed->side[!feed->front], data,
+                                       site, piece > 0 ? piece : 1);
 }

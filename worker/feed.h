@@ -21,8 +21,9 @@ struct gw_feed {
         int32_t *labels;
         const struct gw_dataset *data; /* of what it has; NULL: nothing */
         struct gw_batch_site site;
-    } side[2];      /* in host memory; on the cpu one, which is the above */
-    unsigned front; /* the side that was loaded last */
+        size_t filled; /* samples of it */
+    } side[2];         /* in host memory; on the cpu one, which is the above */
+    unsigned front;    /* the side that was loaded last */
 };
 
 /* For up to max_batch samples; the device must outlive the feed. GW_ENOMEM. */
@@ -41,10 +42,13 @@ void gw_feed_load(struct gw_feed *feed,
                   const struct gw_dataset *data,
                   const struct gw_batch_site *site);
 
-/* What gw_feed_load will probably be asked for next, into host memory alone:
-   for when the device is busy. Does nothing on the cpu. */
-void gw_feed_ahead(struct gw_feed *feed,
-                   const struct gw_dataset *data,
-                   const struct gw_batch_site *site);
+/*
+ * A piece, of about a quarter of a MiB, of what gw_feed_load will probably be
+ * asked for next, into host memory alone: for when the device is busy and the
+ * host has little to do. 0: there is no more to fill, as always on the cpu.
+ */
+int gw_feed_ahead(struct gw_feed *feed,
+                  const struct gw_dataset *data,
+                  const struct gw_batch_site *site);
 
 #endif

@@ -143,29 +143,45 @@ static struct gw_batch_site site_of(const struct gw_worker *worker,
                                   .train = 1};
 }
 
-/* While the device computes: the next batch of this step, or the first of the
-   next one, if it can be known. */
-static void look_ahead(struct gw_worker *worker,
-                       const struct gw_plan_step *step,
-                       struct gw_plan_run part,
-                       uint64_t next)
+/* The next batch of this step, or the first of the next one; returns 0 where
+   there is none, or none that can be known. */
+static int next_batch(const struct gw_worker *worker,
+                      const struct gw_plan_step *step,
+                      struct gw_plan_run part,
+                      uint64_t next,
+                      struct gw_batch_site *site_p)
 {
     const struct gw_plan *plan = &worker->plan;
     struct gw_plan_step from = *step;
-    if (worker->hollow)
-        return;
     if (next == gw_plan_batches(part, plan->max_batch)) {
         if (gw_config_splits_by_speed(&worker->config))
-            return;
+            return 0;
         from = gw_plan_step(plan, worker->clock + 1);
         part = gw_plan_part(from.run, worker->ranks, worker->rank);
         next = 0;
     }
     if (part.n == 0)
-        return;
-    const struct gw_batch_site site =
+        return 0;
+    *site_p =
         site_of(worker, &from, gw_plan_batch(part, plan->max_batch, next));
-    gw_feed_ahead(&worker->feed, worker->train, &site);
+    return 1;
+}
+
+/* While the device computes: gradients as they come from it, and in between
+   the next batch, piece by piece, so that neither waits for the other. */
+static enum gw_status finish_pass(struct gw_worker *worker,
+                                  const struct gw_plan_step *step,
+                                  struct gw_plan_run part,
+                                  uint64_t next)
+{
+    struct gw_batch_site site;
+    enum gw_status status = GW_OK;
+    int more = !worker->hollow && next_batch(worker, step, part, next, &site);
+    while (status == GW_OK && more) {
+        more = gw_feed_ahead(&worker->feed, worker->train, &site);
+        status = hand_over(worker, 0);
+    }
+    return status == GW_OK ? hand_over(worker, 1) : status;
 }
 
 /* What the device makes of the pass that it was given; it fails for itself. */
@@ -222,10 +238,8 @@ static enum gw_status train_part(struct gw_worker *worker,
         status = gw_model_train(worker->model, &pass,
                                 gw_mirror_weights(worker->mirror),
                                 gw_mirror_gradients(worker->mirror), &hooks);
-        if (status == GW_OK) {
-            look_ahead(worker, step, part, i + 1);
-            status = hand_over(worker, 1);
-        }
+        if (status == GW_OK)
+            status = finish_pass(worker, step, part, i + 1);
         if (status == GW_OK)
             status = add_result(worker, sum);
         if (status != GW_OK)
