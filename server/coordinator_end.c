@@ -117,8 +117,12 @@ how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
     case GW_END_NONFINITE:
         snprintf(text, room,
                  "stopped at step %" PRIu64 ": the gradient was not finite in "
-                 "several steps in a row; lower optimizer.lr",
-                 self->end_clock);
+                 "several steps in a row; lower %s",
+                 self->end_clock,
+                 strcmp(self->options.config->train.loss_scale, "none") == 0
+                     ? "optimizer.lr"
+                     : "train.loss_scale (\"dynamic\" finds one that fits) or "
+                       "optimizer.lr");
         return GW_ENONFINITE;
     case GW_END_EARLY:
         snprintf(text, room, "stopped early at step %" PRIu64 ": no progress",
