@@ -93,6 +93,19 @@ static unsigned take_turns(const struct gw_backend_ops *ops, uint32_t place)
     return place % driver.devices;
 }
 
+enum gw_precision gw_precision_of(const struct gw_config *config)
+{
+    static const char *const names[] = {
+        [GW_PRECISION_TF32] = "tf32",
+        [GW_PRECISION_BF16] = "bf16",
+        [GW_PRECISION_FP16] = "fp16",
+    };
+    for (size_t i = GW_PRECISION_TF32; i < sizeof names / sizeof *names; i++)
+        if (strcmp(config->train.precision, names[i]) == 0)
+            return (enum gw_precision)i;
+    return GW_PRECISION_FP32;
+}
+
 enum gw_status gw_device_open(const struct gw_config *config,
                               uint32_t place,
                               struct gw_backend_choice *choice_p,
@@ -108,9 +121,7 @@ enum gw_status gw_device_open(const struct gw_config *config,
         .threads = (int)config->worker.threads,
         .ordinal =
             choice.numbered ? choice.ordinal : take_turns(choice.ops, place),
-        .precision = strcmp(config->train.precision, "tf32") == 0
-                         ? GW_PRECISION_TF32
-                         : GW_PRECISION_FP32,
+        .precision = gw_precision_of(config),
     };
     status = choice.ops->open(&options, device_p, error);
     if (status == GW_OK)

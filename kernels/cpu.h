@@ -25,12 +25,15 @@ void gw_cpu_gemm(size_t m,
                  float *c,
                  size_t ld);
 
+size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
+                                  enum gw_precision precision);
 void gw_cpu_dense_forward(struct gw_device *device,
                           const struct gw_dense_shape *shape,
                           const float *x,
                           const float *w,
                           const float *b,
-                          float *y);
+                          float *y,
+                          void *scratch);
 void gw_cpu_dense_backward(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
@@ -39,9 +42,11 @@ void gw_cpu_dense_backward(struct gw_device *device,
                            float beta,
                            float *dx,
                            float *dw,
-                           float *db);
+                           float *db,
+                           void *scratch);
 
-size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape);
+size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape,
+                                 enum gw_precision precision);
 void gw_cpu_conv_forward(struct gw_device *device,
                          const struct gw_conv_shape *shape,
                          const float *x,

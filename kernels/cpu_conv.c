@@ -149,8 +149,10 @@ static struct scratch lay_out(const struct gw_conv_shape *s, void *base)
     return scratch;
 }
 
-size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape)
+size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape,
+                                 enum gw_precision precision)
 {
+    (void)precision;
     return lay_out(shape, NULL).bytes;
 }
 

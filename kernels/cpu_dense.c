@@ -51,14 +51,22 @@ static void (*const column_sums_table[])(const struct gw_dense_shape *,
                                          const float *,
                                          float *) = GW_ISA_TABLE(column_sums);
 
+size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
+                                  enum gw_precision precision)
+{
+    (void)shape, (void)precision;
+    return 0;
+}
+
 void gw_cpu_dense_forward(struct gw_device *device,
                           const struct gw_dense_shape *shape,
                           const float *x,
                           const float *w,
                           const float *b,
-                          float *y)
+                          float *y,
+                          void *scratch)
 {
-    (void)device;
+    (void)device, (void)scratch;
     gw_cpu_gemm(shape->n, shape->out, shape->in,
                 (struct gw_matrix){x, shape->in, 0},
                 (struct gw_matrix){w, shape->in, 1}, 0, y, shape->out);
@@ -73,9 +81,10 @@ void gw_cpu_dense_backward(struct gw_device *device,
                            float beta,
                            float *dx,
                            float *dw,
-                           float *db)
+                           float *db,
+                           void *scratch)
 {
-    (void)device;
+    (void)device, (void)scratch;
     gw_cpu_gemm(shape->out, shape->in, shape->n,
                 (struct gw_matrix){dy, shape->out, 1},
                 (struct gw_matrix){x, shape->in, 0}, beta, dw, shape->in);

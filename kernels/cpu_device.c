@@ -208,6 +208,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .reach = cpu_reach,
     .download = cpu_download,
     .sync = cpu_sync,
+    .dense_scratch_bytes = gw_cpu_dense_scratch_bytes,
     .dense_forward = gw_cpu_dense_forward,
     .dense_backward = gw_cpu_dense_backward,
     .conv_scratch_bytes = gw_cpu_conv_scratch_bytes,

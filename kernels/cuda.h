@@ -52,10 +52,11 @@ void gw_cuda_fail(struct gw_device *device,
 
 /* ---- products ---- */
 
-/* Row-major, ld and stride (from one of a batch to the next) in elements; "t"
-   means that the stored matrix is the transpose. */
+/* A factor of a product. Row-major, ld and stride (from one of a batch to the
+   next) in elements, each as the device's precision has them; "t" means that
+   the stored matrix is the transpose. */
 struct gw_cuda_matrix {
-    const float *at;
+    const void *at;
     size_t ld;
     int t;
     size_t stride;
@@ -74,6 +75,29 @@ void gw_cuda_multiply(struct gw_device *device,
                       const char *what,
                       const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
+
+/* Factors that are narrower than fp32 are copies. */
+static inline int gw_cuda_narrows(enum gw_precision precision)
+{
+    return precision == GW_PRECISION_BF16 || precision == GW_PRECISION_FP16;
+}
+static inline size_t gw_cuda_factor_bytes(enum gw_precision precision)
+{
+    return gw_cuda_narrows(precision) ? sizeof(uint16_t) : sizeof(float);
+}
+/* Of the copy of so many elements, if one is made. */
+size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems);
+/* `from` as a factor: itself, or a copy at *room, which goes on behind it. */
+const void *gw_cuda_factor(struct gw_device *device,
+                           const char *what,
+                           const float *from,
+                           size_t elems,
+                           char **room);
+void gw_cuda_narrow(struct gw_device *device,
+                    const char *what,
+                    const float *from,
+                    size_t elems,
+                    void *to);
 
 /* ---- what it has of its own and of others' memory ---- */
 
@@ -106,13 +130,13 @@ void gw_cuda_column_sums(struct gw_device *device,
                          float beta,
                          float *sums);
 
-/* sums[slice][rows] of x[rows][columns], `slice` columns each. */
+/* sums[slice][rows] of a factor x[rows][columns], `slice` columns each. */
 void gw_cuda_row_sums(struct gw_device *device,
                       const char *what,
                       size_t rows,
                       size_t columns,
                       size_t slice,
-                      const float *x,
+                      const void *x,
                       float *sums);
 
 /* Some samples of a convolution; `columns` are the places of all of them and a
@@ -121,19 +145,20 @@ struct gw_cuda_group {
     uint32_t samples, columns;
     uint32_t in, h, w, out, oh, ow, kh, kw, stride, pad;
 };
-/* columns[in kh kw][columns] from x[samples][in][h][w] */
+/* A factor columns[in kh kw][columns] from x[samples][in][h][w] */
 void gw_cuda_unfold(struct gw_device *device,
                     const char *what,
                     const struct gw_cuda_group *group,
                     const float *x,
-                    float *columns);
-/* and back: dx is the sum of all that came from there */
+                    void *columns);
+/* and back, of a result: dx is the sum of all that came from there */
 void gw_cuda_fold(struct gw_device *device,
                   const char *what,
                   const struct gw_cuda_group *group,
                   const float *columns,
                   float *dx);
-/* y[samples][out][oh][ow] from outputs[out][columns], + b, ReLU if relu */
+/* y[samples][out][oh][ow] from a result outputs[out][columns], + b, ReLU if
+   relu */
 void gw_cuda_scatter(struct gw_device *device,
                      const char *what,
                      const struct gw_cuda_group *group,
@@ -141,12 +166,12 @@ void gw_cuda_scatter(struct gw_device *device,
                      const float *b,
                      int relu,
                      float *y);
-/* and back */
+/* and back, as a factor */
 void gw_cuda_gather(struct gw_device *device,
                     const char *what,
                     const struct gw_cuda_group *group,
                     const float *dy,
-                    float *outputs);
+                    void *outputs);
 
 /* ---- of the table ---- */
 
@@ -176,12 +201,15 @@ void gw_cuda_download(struct gw_device *device,
                       size_t bytes);
 enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error);
 
+size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
+                                   enum gw_precision precision);
 void gw_cuda_dense_forward(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
                            const float *w,
                            const float *b,
-                           float *y);
+                           float *y,
+                           void *scratch);
 void gw_cuda_dense_backward(struct gw_device *device,
                             const struct gw_dense_shape *shape,
                             const float *x,
@@ -190,9 +218,11 @@ void gw_cuda_dense_backward(struct gw_device *device,
                             float beta,
                             float *dx,
                             float *dw,
-                            float *db);
+                            float *db,
+                            void *scratch);
 
-size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape);
+size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape,
+                                  enum gw_precision precision);
 void gw_cuda_conv_forward(struct gw_device *device,
                           const struct gw_conv_shape *shape,
                           const float *x,

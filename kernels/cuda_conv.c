@@ -36,6 +36,7 @@ struct plan {
     size_t samples, columns;      /* of a group */
     size_t slices;                /* at most */
     float *unfolded, *outputs, *kernels, *biases;
+    char *narrow; /* the kernel as a factor, where that is a copy */
     size_t bytes;
 };
 
@@ -62,7 +63,8 @@ static float *carve(void *base, size_t *used, size_t elems)
 }
 
 /* Grows with n, so that scratch for n serves what is smaller. */
-static struct plan plan_of(const struct gw_conv_shape *s, void *base)
+static struct plan
+plan_of(const struct gw_conv_shape *s, enum gw_precision precision, void *base)
 {
     struct plan p = {.bytes = 0};
     size_t oh = (s->h + 2 * s->pad - s->kh) / s->stride + 1;
@@ -82,12 +84,15 @@ static struct plan plan_of(const struct gw_conv_shape *s, void *base)
     p.outputs = carve(base, &p.bytes, s->out * p.columns);
     p.kernels = carve(base, &p.bytes, p.slices * s->out * p.window);
     p.biases = carve(base, &p.bytes, p.slices * s->out);
+    p.narrow = base ? (char *)base + p.bytes : NULL;
+    p.bytes += gw_cuda_copy_bytes(precision, s->out * p.window);
     return p;
 }
 
-size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape)
+size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape,
+                                  enum gw_precision precision)
 {
-    return plan_of(shape, NULL).bytes;
+    return plan_of(shape, precision, NULL).bytes;
 }
 
 static struct gw_cuda_group
@@ -118,7 +123,9 @@ void gw_cuda_conv_forward(struct gw_device *device,
                           void *scratch)
 {
     const char *what = "conv_forward";
-    struct plan plan = plan_of(shape, scratch);
+    struct plan plan = plan_of(shape, device->precision, scratch);
+    const void *factor =
+        gw_cuda_factor(device, what, k, shape->out * plan.window, &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
             group_of(shape, &plan, smaller(plan.samples, shape->n - first));
@@ -127,7 +134,7 @@ void gw_cuda_conv_forward(struct gw_device *device,
             .n = group.columns,
             .k = plan.window,
             .batch = 1,
-            .a = {.at = k, .ld = plan.window},
+            .a = {.at = factor, .ld = plan.window},
             .b = {.at = plan.unfolded, .ld = group.columns},
             .c = plan.outputs,
             .ld = group.columns,
@@ -159,6 +166,7 @@ static void sum_weights(struct gw_device *device,
     size_t slice = (columns + plan->slices - 1) / plan->slices;
     slice = larger(rounded_up(slice, COLUMN_STEP), SLICE_LEAST);
     size_t whole = columns / slice, rest = columns % slice;
+    size_t done = whole * slice * gw_cuda_factor_bytes(device->precision);
     struct gw_cuda_product product = {
         .m = shape->out,
         .n = plan->window,
@@ -174,8 +182,8 @@ static void sum_weights(struct gw_device *device,
         gw_cuda_multiply(device, what, &product);
     product.k = rest;
     product.batch = 1;
-    product.a.at += whole * slice;
-    product.b.at += whole * slice;
+    product.a.at = (const char *)plan->outputs + done;
+    product.b.at = (const char *)plan->unfolded + done;
     product.c += whole * elems;
     if (rest)
         gw_cuda_multiply(device, what, &product);
@@ -192,7 +200,7 @@ static void send_back(struct gw_device *device,
                       const struct gw_conv_shape *shape,
                       const struct plan *plan,
                       const struct gw_cuda_group *group,
-                      const float *k,
+                      const void *k,
                       float *dx)
 {
     const struct gw_cuda_product product = {
@@ -221,7 +229,11 @@ void gw_cuda_conv_backward(struct gw_device *device,
                            void *scratch)
 {
     const char *what = "conv_backward";
-    struct plan plan = plan_of(shape, scratch);
+    struct plan plan = plan_of(shape, device->precision, scratch);
+    const void *factor = NULL;
+    if (dx)
+        factor = gw_cuda_factor(device, what, k, shape->out * plan.window,
+                                &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
             group_of(shape, &plan, smaller(plan.samples, shape->n - first));
@@ -232,7 +244,7 @@ void gw_cuda_conv_backward(struct gw_device *device,
         sum_weights(device, what, shape, &plan, &group, first ? 1 : beta, dk,
                     db);
         if (dx)
-            send_back(device, what, shape, &plan, &group, k,
+            send_back(device, what, shape, &plan, &group, factor,
                       dx + first * plan.image);
     }
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda.h"
 
+#include "kernels/cuda_half.cuh"
 #include "kernels/cuda_index.cuh"
 
 #define GRID_Y_MAX 65535
@@ -16,11 +17,12 @@ static dim3 grid_of(size_t elems, size_t planes)
                 (unsigned)(planes < GRID_Y_MAX ? planes : GRID_Y_MAX));
 }
 
+template <typename T>
 static __global__ void unfold(struct gw_cuda_group g,
                               struct gw_divisor places,
                               struct gw_divisor width,
                               const float *x,
-                              float *columns)
+                              T *columns)
 {
     uint32_t column = gw_thread_index();
     if (column >= g.columns)
@@ -32,12 +34,12 @@ static __global__ void unfold(struct gw_cuda_group g,
     uint32_t y = oy * g.stride - g.pad, left = ox * g.stride - g.pad;
     for (size_t c = blockIdx.y; c < g.in; c += gridDim.y) {
         const float *image = x + (sample * (size_t)g.in + c) * g.h * g.w;
-        float *to = columns + c * g.kh * g.kw * g.columns + column;
+        T *to = columns + c * g.kh * g.kw * g.columns + column;
         for (uint32_t ky = 0; ky < g.kh; ky++)
             for (uint32_t kx = 0; kx < g.kw; kx++, to += g.columns) {
                 uint32_t iy = y + ky, ix = left + kx;
                 int inside = sample < g.samples && iy < g.h && ix < g.w;
-                *to = inside ? image[(size_t)iy * g.w + ix] : 0;
+                gw_store(inside ? image[(size_t)iy * g.w + ix] : 0, to);
             }
     }
 }
@@ -46,15 +48,17 @@ void gw_cuda_unfold(struct gw_device *device,
                     const char *what,
                     const struct gw_cuda_group *group,
                     const float *x,
-                    float *columns)
+                    void *columns)
 {
+    auto launch = [&](auto factor) {
+        typedef typename decltype(factor)::type T;
+        return gw_cuda_launch(
+            device->compute, grid_of(group->columns, group->in), GW_CUDA_BLOCK,
+            unfold<T>, *group, gw_divisor_of((size_t)group->oh * group->ow),
+            gw_divisor_of(group->ow), x, (T *)columns);
+    };
     if (gw_cuda_enter(device))
-        gw_cuda_note(
-            device, what,
-            gw_cuda_launch(device->compute, grid_of(group->columns, group->in),
-                           GW_CUDA_BLOCK, unfold, *group,
-                           gw_divisor_of((size_t)group->oh * group->ow),
-                           gw_divisor_of(group->ow), x, columns));
+        gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
 }
 
 /*
@@ -151,10 +155,11 @@ void gw_cuda_scatter(struct gw_device *device,
                                     outputs, b, relu, y));
 }
 
+template <typename T>
 static __global__ void gather(struct gw_cuda_group g,
                               struct gw_divisor places,
                               const float *dy,
-                              float *outputs)
+                              T *outputs)
 {
     uint32_t column = gw_thread_index();
     if (column >= g.columns)
@@ -162,23 +167,25 @@ static __global__ void gather(struct gw_cuda_group g,
     uint32_t sample = gw_divide(column, places);
     uint32_t place = column - sample * places.by;
     for (size_t o = blockIdx.y; o < g.out; o += gridDim.y)
-        outputs[o * g.columns + column] =
-            sample < g.samples
-                ? dy[(sample * (size_t)g.out + o) * places.by + place]
-                : 0;
+        gw_store(sample < g.samples
+                     ? dy[(sample * (size_t)g.out + o) * places.by + place]
+                     : 0,
+                 &outputs[o * g.columns + column]);
 }
 
 void gw_cuda_gather(struct gw_device *device,
                     const char *what,
                     const struct gw_cuda_group *group,
                     const float *dy,
-                    float *outputs)
+                    void *outputs)
 {
     size_t places = (size_t)group->oh * group->ow;
+    auto launch = [&](auto factor) {
+        typedef typename decltype(factor)::type T;
+        return gw_cuda_launch(
+            device->compute, grid_of(group->columns, group->out), GW_CUDA_BLOCK,
+            gather<T>, *group, gw_divisor_of(places), dy, (T *)outputs);
+    };
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what,
-                     gw_cuda_launch(device->compute,
-                                    grid_of(group->columns, group->out),
-                                    GW_CUDA_BLOCK, gather, *group,
-                                    gw_divisor_of(places), dy, outputs));
+        gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
 }

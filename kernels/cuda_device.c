@@ -212,8 +212,12 @@ void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes)
 {
     struct cudaDeviceProp card;
     int runtime = 0, blas = (int)cublasLtGetVersion();
-    const char *factors =
-        device->precision == GW_PRECISION_TF32 ? "tf32" : "fp32";
+    static const char *const factors[] = {
+        [GW_PRECISION_FP32] = "fp32",
+        [GW_PRECISION_TF32] = "tf32",
+        [GW_PRECISION_BF16] = "bf16",
+        [GW_PRECISION_FP16] = "fp16",
+    };
     memset(&card, 0, sizeof card);
     if (gw_cuda_enter(device))
         gw_cuda_note(device, "cudaGetDeviceProperties",
@@ -224,7 +228,7 @@ void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes)
              card.name[0] ? card.name : "a GPU that has failed",
              card.multiProcessorCount, (double)card.totalGlobalMem / GIB,
              runtime / 1000, runtime % 1000 / 10, blas / 10000,
-             blas / 100 % 100, blas % 100, factors);
+             blas / 100 % 100, blas % 100, factors[device->precision]);
 }
 
 /* ---- memory ---- */

@@ -39,16 +39,20 @@ struct gw_cuda_plan {
     cublasLtMatmulAlgo_t choice;
 };
 
+/* stride: in bytes */
 static size_t align_of(const void *at, size_t stride, size_t batch)
 {
     size_t bits = (uintptr_t)at | ALIGN_MAX;
     if (batch > 1)
-        bits |= stride * sizeof(float);
+        bits |= stride;
     return bits & (~bits + 1); /* the lowest one */
 }
 
-static struct key key_of(const struct gw_cuda_product *p, const float *bias)
+static struct key key_of(const struct gw_device *device,
+                         const struct gw_cuda_product *p,
+                         const float *bias)
 {
+    size_t bytes = gw_cuda_factor_bytes(device->precision);
     return (struct key){
         .m = p->m,
         .n = p->n,
@@ -57,22 +61,37 @@ static struct key key_of(const struct gw_cuda_product *p, const float *bias)
         .a_ld = p->a.ld,
         .a_t = p->a.t != 0,
         .a_stride = p->a.stride,
-        .a_align = align_of(p->a.at, p->a.stride, p->batch),
+        .a_align = align_of(p->a.at, p->a.stride * bytes, p->batch),
         .b_ld = p->b.ld,
         .b_t = p->b.t != 0,
         .b_stride = p->b.stride,
-        .b_align = align_of(p->b.at, p->b.stride, p->batch),
+        .b_align = align_of(p->b.at, p->b.stride * bytes, p->batch),
         .c_ld = p->ld,
         .c_stride = p->stride,
-        .c_align = align_of(p->c, p->stride, p->batch),
+        .c_align = align_of(p->c, p->stride * sizeof(float), p->batch),
         .bias_align = bias ? align_of(bias, 0, 1) : 0,
     };
 }
 
 /* ---- making a plan ---- */
 
+static cudaDataType_t type_of_factors(const struct gw_device *device)
+{
+    switch (device->precision) {
+    case GW_PRECISION_BF16:
+        return CUDA_R_16BF;
+    case GW_PRECISION_FP16:
+        return CUDA_R_16F;
+    case GW_PRECISION_FP32:
+    case GW_PRECISION_TF32:
+        break;
+    }
+    return CUDA_R_32F;
+}
+
 /* Of a matrix that is stored as rows x columns, rows after each other. */
 static cublasStatus_t describe_matrix(cublasLtMatrixLayout_t *layout_p,
+                                      cudaDataType_t type,
                                       size_t rows,
                                       size_t columns,
                                       size_t ld,
@@ -81,8 +100,8 @@ static cublasStatus_t describe_matrix(cublasLtMatrixLayout_t *layout_p,
 {
     int32_t count = (int32_t)batch;
     int64_t offset = (int64_t)stride;
-    cublasStatus_t status = cublasLtMatrixLayoutCreate(
-        layout_p, CUDA_R_32F, columns, rows, (int64_t)ld);
+    cublasStatus_t status =
+        cublasLtMatrixLayoutCreate(layout_p, type, columns, rows, (int64_t)ld);
     if (status != CUBLAS_STATUS_SUCCESS || batch == 1)
         return status;
     status = cublasLtMatrixLayoutSetAttribute(
@@ -94,19 +113,21 @@ static cublasStatus_t describe_matrix(cublasLtMatrixLayout_t *layout_p,
         sizeof offset);
 }
 
-static cublasStatus_t describe_matrices(struct gw_cuda_plan *plan)
+static cublasStatus_t describe_matrices(const struct gw_device *device,
+                                        struct gw_cuda_plan *plan)
 {
     const struct key *k = &plan->key;
+    cudaDataType_t type = type_of_factors(device);
     size_t a_rows = k->a_t ? k->k : k->m, a_columns = k->a_t ? k->m : k->k;
     size_t b_rows = k->b_t ? k->n : k->k, b_columns = k->b_t ? k->k : k->n;
-    cublasStatus_t status = describe_matrix(&plan->a, a_rows, a_columns,
+    cublasStatus_t status = describe_matrix(&plan->a, type, a_rows, a_columns,
                                             k->a_ld, k->batch, k->a_stride);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = describe_matrix(&plan->b, b_rows, b_columns, k->b_ld, k->batch,
-                                 k->b_stride);
+        status = describe_matrix(&plan->b, type, b_rows, b_columns, k->b_ld,
+                                 k->batch, k->b_stride);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = describe_matrix(&plan->c, k->m, k->n, k->c_ld, k->batch,
-                                 k->c_stride);
+        status = describe_matrix(&plan->c, CUDA_R_32F, k->m, k->n, k->c_ld,
+                                 k->batch, k->c_stride);
     return status;
 }
 
@@ -207,7 +228,7 @@ make_plan(struct gw_device *device, const struct key *key, const float *bias)
     plan->key = *key;
     plan->why = describe_product(device, plan, bias);
     if (plan->why == CUBLAS_STATUS_SUCCESS)
-        plan->why = describe_matrices(plan);
+        plan->why = describe_matrices(device, plan);
     if (plan->why == CUBLAS_STATUS_SUCCESS)
         plan->why = choose(device, plan);
     plan->works = plan->why == CUBLAS_STATUS_SUCCESS;
@@ -233,6 +254,30 @@ void gw_cuda_drop_plans(struct gw_device *device)
     }
 }
 
+/* ---- factors ---- */
+
+size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems)
+{
+    size_t bytes = elems * gw_cuda_factor_bytes(precision);
+    return gw_cuda_narrows(precision)
+               ? (bytes + ALIGN_MAX - 1) / ALIGN_MAX * ALIGN_MAX
+               : 0;
+}
+
+const void *gw_cuda_factor(struct gw_device *device,
+                           const char *what,
+                           const float *from,
+                           size_t elems,
+                           char **room)
+{
+    char *copy = *room;
+    if (!gw_cuda_narrows(device->precision))
+        return from;
+    gw_cuda_narrow(device, what, from, elems, copy);
+    *room = copy + gw_cuda_copy_bytes(device->precision, elems);
+    return copy;
+}
+
 /* ---- products ---- */
 
 /* A model has some dozens of them: a list will do. */
@@ -240,7 +285,7 @@ static struct gw_cuda_plan *plan_of(struct gw_device *device,
                                     const struct gw_cuda_product *p,
                                     const float *bias)
 {
-    const struct key key = key_of(p, bias);
+    const struct key key = key_of(device, p, bias);
     struct gw_cuda_plan *plan = device->plans;
     while (plan && memcmp(&plan->key, &key, sizeof key) != 0)
         plan = plan->next;

@@ -28,6 +28,7 @@ static const struct gw_backend_ops cuda_ops = {
     .reach = gw_cuda_reach,
     .download = gw_cuda_download,
     .sync = gw_cuda_sync,
+    .dense_scratch_bytes = gw_cuda_dense_scratch_bytes,
     .dense_forward = gw_cuda_dense_forward,
     .dense_backward = gw_cuda_dense_backward,
     .conv_scratch_bytes = gw_cuda_conv_scratch_bytes,

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda.h"
 
+#include "kernels/cuda_half.cuh"
 #include "kernels/cuda_index.cuh"
 
 #define RUN       128 /* rows per block, at least, of what needs two stages */
@@ -81,8 +82,9 @@ void gw_cuda_column_sums(struct gw_device *device,
 }
 
 /* A block per row and slice. */
-static __global__ void row_sums(
-    unsigned rows, size_t columns, size_t slice, const float *x, float *sums)
+template <typename T>
+static __global__ void
+row_sums(unsigned rows, size_t columns, size_t slice, const T *x, float *sums)
 {
     __shared__ float part[GW_CUDA_WARPS];
     unsigned row = blockIdx.x % rows;
@@ -90,7 +92,7 @@ static __global__ void row_sums(
     size_t end = min(first + slice, columns);
     float sum = 0;
     for (size_t i = first + threadIdx.x; i < end; i += GW_CUDA_BLOCK)
-        sum += x[row * columns + i];
+        sum += gw_load(&x[row * columns + i]);
     for (int away = GW_CUDA_WARP / 2; away > 0; away /= 2)
         sum += __shfl_down_sync(GW_CUDA_ALL, sum, away);
     if (threadIdx.x % GW_CUDA_WARP == 0)
@@ -108,13 +110,16 @@ void gw_cuda_row_sums(struct gw_device *device,
                       size_t rows,
                       size_t columns,
                       size_t slice,
-                      const float *x,
+                      const void *x,
                       float *sums)
 {
     size_t slices = (columns + slice - 1) / slice;
+    auto launch = [&](auto factor) {
+        typedef typename decltype(factor)::type T;
+        return gw_cuda_launch(device->compute, (unsigned)(slices * rows),
+                              GW_CUDA_BLOCK, row_sums<T>, (unsigned)rows,
+                              columns, slice, (const T *)x, sums);
+    };
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what,
-                     gw_cuda_launch(device->compute, (unsigned)(slices * rows),
-                                    GW_CUDA_BLOCK, row_sums, (unsigned)rows,
-                                    columns, slice, x, sums));
+        gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
 }

@@ -26,7 +26,11 @@ struct gw_device;
    arithmetic takes them as they are. */
 enum gw_precision {
     GW_PRECISION_FP32,
-    GW_PRECISION_TF32, /* 10 bits of mantissa, sums in fp32 */
+    /* 10, 7 and 10 bits of mantissa, the last with a range that ends at 65504;
+       sums in fp32 */
+    GW_PRECISION_TF32,
+    GW_PRECISION_BF16,
+    GW_PRECISION_FP16,
 };
 
 struct gw_device_options {
@@ -171,12 +175,17 @@ struct gw_backend_ops {
     /* Waits for all that is queued. Errors of `reach`. */
     enum gw_status (*sync)(struct gw_device *device, struct gw_error *error);
 
+    /* Bytes of scratch that the two dense calls of a device with that precision
+       need for up to shape->n; it may be NULL where that is 0. */
+    size_t (*dense_scratch_bytes)(const struct gw_dense_shape *shape,
+                                  enum gw_precision precision);
     void (*dense_forward)(struct gw_device *device,
                           const struct gw_dense_shape *shape,
                           const float *x,
                           const float *w,
                           const float *b,
-                          float *y);
+                          float *y,
+                          void *scratch);
     /*
      * dw = dy^T x + beta dw, db = column sums of dy + beta db, dx = dy w.
      * dx may be NULL (first layer). beta is 0 or 1; with 0 the old dw and db
@@ -190,10 +199,12 @@ struct gw_backend_ops {
                            float beta,
                            float *dx,
                            float *dw,
-                           float *db);
+                           float *db,
+                           void *scratch);
 
-    /* Bytes of scratch that the two conv calls need for up to shape->n. */
-    size_t (*conv_scratch_bytes)(const struct gw_conv_shape *shape);
+    /* As dense_scratch_bytes, for the two conv calls. */
+    size_t (*conv_scratch_bytes)(const struct gw_conv_shape *shape,
+                                 enum gw_precision precision);
     void (*conv_forward)(struct gw_device *device,
                          const struct gw_conv_shape *shape,
                          const float *x,
@@ -325,6 +336,7 @@ const struct gw_backend_ops *gw_backend_find(const char *name,
  * `open`.
  */
 struct gw_config;
+enum gw_precision gw_precision_of(const struct gw_config *config);
 enum gw_status gw_device_open(const struct gw_config *config,
                               uint32_t place,
                               struct gw_backend_choice *choice_p,

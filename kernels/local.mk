@@ -48,6 +48,7 @@ GW_CUDA_KERNELS = \
 	%D%/cuda_conv.cu \
 	%D%/cuda_dropout.cu \
 	%D%/cuda_loss.cu \
+	%D%/cuda_narrow.cu \
 	%D%/cuda_parts.cu \
 	%D%/cuda_pool.cu \
 	%D%/cuda_relu.cu \
@@ -58,6 +59,7 @@ GW_CUDA_HOST = \
 	%D%/cuda_dense.c \
 	%D%/cuda_device.c \
 	%D%/cuda_gemm.c \
+	%D%/cuda_half.cuh \
 	%D%/cuda_index.cuh \
 	%D%/cuda_launch.cuh \
 	%D%/cuda_module.c \
@@ -84,6 +86,7 @@ SUFFIXES = .cu
 -include %D%/cuda_conv.o.d
 -include %D%/cuda_dropout.o.d
 -include %D%/cuda_loss.o.d
+-include %D%/cuda_narrow.o.d
 -include %D%/cuda_parts.o.d
 -include %D%/cuda_pool.o.d
 -include %D%/cuda_relu.o.d

@@ -171,14 +171,23 @@ static enum gw_status none_sync(struct gw_device *device,
     return GW_OK;
 }
 
+static size_t none_dense_scratch_bytes(const struct gw_dense_shape *shape,
+                                       enum gw_precision precision)
+{
+    (void)shape, (void)precision;
+    return 0;
+}
+
 static void none_dense_forward(struct gw_device *device,
                                const struct gw_dense_shape *shape,
                                const float *x,
                                const float *w,
                                const float *b,
-                               float *y)
+                               float *y,
+                               void *scratch)
 {
-    (void)device, (void)shape, (void)x, (void)w, (void)b, (void)y;
+    (void)device, (void)shape, (void)x, (void)w, (void)b, (void)y,
+        (void)scratch;
 }
 
 static void none_dense_backward(struct gw_device *device,
@@ -189,15 +198,17 @@ static void none_dense_backward(struct gw_device *device,
                                 float beta,
                                 float *dx,
                                 float *dw,
-                                float *db)
+                                float *db,
+                                void *scratch)
 {
     (void)device, (void)shape, (void)x, (void)w, (void)dy, (void)beta, (void)dx,
-        (void)dw, (void)db;
+        (void)dw, (void)db, (void)scratch;
 }
 
-static size_t none_conv_scratch_bytes(const struct gw_conv_shape *shape)
+static size_t none_conv_scratch_bytes(const struct gw_conv_shape *shape,
+                                      enum gw_precision precision)
 {
-    (void)shape;
+    (void)shape, (void)precision;
     return 0;
 }
 
@@ -319,6 +330,7 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .reach = none_reach,
     .download = none_download,
     .sync = none_sync,
+    .dense_scratch_bytes = none_dense_scratch_bytes,
     .dense_forward = none_dense_forward,
     .dense_backward = none_dense_backward,
     .conv_scratch_bytes = none_conv_scratch_bytes,

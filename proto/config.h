@@ -109,7 +109,7 @@ struct gw_config {
         enum gw_nonfinite nonfinite;
         char split[GW_STRING_MAX];      /* even or speed */
         char split_from[GW_STRING_MAX]; /* a --json file, "": measure */
-        char precision[GW_STRING_MAX];  /* fp32, tf32 */
+        char precision[GW_STRING_MAX];  /* fp32, tf32, bf16, fp16 */
         enum gw_arithmetic arithmetic;
         char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
         enum gw_scale_lr scale_lr;

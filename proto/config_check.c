@@ -112,6 +112,19 @@ static enum gw_status check_arithmetic(const struct gw_config *config,
     return GW_OK;
 }
 
+/* Gradients that fp16 makes zeros of are lost without a word. */
+static enum gw_status check_precision(const struct gw_config *config,
+                                      struct gw_error *error)
+{
+    if (strcmp(config->train.precision, "fp16") != 0 ||
+        strcmp(config->train.loss_scale, "none") != 0)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "train.precision: fp16 loses small gradients unless the "
+                   "loss is scaled; set train.loss_scale to \"dynamic\" or a "
+                   "number, or take bf16");
+}
+
 /* There is something to divide, and it is divided like that. */
 static enum gw_status check_shares(const struct gw_config *config,
                                    struct gw_error *error)
@@ -168,6 +181,8 @@ enum gw_status gw_config_check(const struct gw_config *config,
         status = check_evaluation(config, error);
     if (!status)
         status = check_arithmetic(config, error);
+    if (!status)
+        status = check_precision(config, error);
     if (!status)
         status = check_shares(config, error);
     if (!status)

@@ -104,8 +104,9 @@ static const struct gw_config_key keys[] = {
            "speed: a file of a run's --json, whose splits are taken instead of "
            "measuring, so that it is repeated bit for bit; read by the "
            "coordinator; empty: measure"),
-    LIMITED(train.precision, "fp32", "fp32|tf32",
-            "arithmetic of forward and backward"),
+    LIMITED(train.precision, "fp32", "fp32|tf32|bf16|fp16",
+            "to what a GPU rounds the factors of products; sums, weights and "
+            "gradients stay fp32"),
     CHOICE(train.arithmetic, "full", "full|none",
            "none: nothing is computed and payloads are lengths without bytes, "
            "so that a simulation may be of any size; only there"),

@@ -181,12 +181,15 @@ GW_EMULATION = \
 	%D%/cuda/launch.h \
 	%D%/cuda/lt.c \
 	%D%/cuda/memory.c \
+	%D%/cuda/narrow.h \
 	%D%/cuda/product.c \
 	%D%/cuda/product.h \
 	%D%/cuda/runtime.c \
 	%D%/cuda/stream.c
 GW_EMULATED_INCLUDES = \
 	%D%/cuda/include/cublasLt.h \
+	%D%/cuda/include/cuda_bf16.h \
+	%D%/cuda/include/cuda_fp16.h \
 	%D%/cuda/include/cuda_kernel.cuh \
 	%D%/cuda/include/cuda_runtime.h \
 	%D%/cuda/include/cuda_runtime_api.h \
@@ -216,7 +219,8 @@ GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 GW_TRIED = %D%/cuda/try/divide.emulated %D%/cuda/try/try.emulated
 $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	%D%/cuda/launch.h %D%/cuda/try/divide.h %D%/cuda/try/try.h \
-	kernels/cuda.h kernels/cuda_index.cuh kernels/kernels.h proto/random.h
+	%D%/cuda/narrow.h kernels/cuda.h kernels/cuda_half.cuh \
+	kernels/cuda_index.cuh kernels/kernels.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \

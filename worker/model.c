@@ -41,6 +41,19 @@ static int is_used_up(const struct layer_list *list, size_t i)
     return i < list->n && list->layer[i].kind == LAYER_POOL;
 }
 
+static size_t scratch_of(const struct gw_model *model,
+                         const struct layer *layer)
+{
+    struct gw_conv_shape conv = layer->conv;
+    struct gw_dense_shape dense = layer->dense;
+    conv.n = dense.n = model->max_batch;
+    if (layer->kind == LAYER_CONV)
+        return model->ops->conv_scratch_bytes(&conv, model->precision);
+    if (layer->kind == LAYER_DENSE)
+        return model->ops->dense_scratch_bytes(&dense, model->precision);
+    return 0;
+}
+
 /* Lays everything out; returns the bytes needed. */
 static size_t lay_out(struct gw_model *model)
 {
@@ -64,11 +77,7 @@ static size_t lay_out(struct gw_model *model)
             layer->y = carve(model, &used, elems * sizeof(float));
         if (layer->kind == LAYER_POOL)
             layer->argmax = carve(model, &used, elems);
-        if (layer->kind == LAYER_CONV) {
-            struct gw_conv_shape shape = layer->conv;
-            shape.n = n;
-            scratch = larger(scratch, model->ops->conv_scratch_bytes(&shape));
-        }
+        scratch = larger(scratch, scratch_of(model, layer));
     }
     model->loss = carve(model, &used, sizeof *model->loss);
     model->scratch = carve(model, &used, scratch);
@@ -144,6 +153,7 @@ enum gw_status gw_model_outline(const struct gw_config *config,
     model->ops = backend;
     model->max_batch = max_batch;
     model->init = config->model.init;
+    model->precision = gw_precision_of(config);
     enum gw_status status =
         gw_model_layers(config, shape, &model->layers, error);
     if (status == GW_OK)
@@ -176,7 +186,7 @@ static enum gw_status no_memory(const struct gw_model *model,
                         : 0;
     return gw_fail(error, GW_ENOMEM,
                    "no memory on the device for activations of %zu samples: "
-                   "%zu MiB, of which %zu for convolutions, are needed, "
+                   "%zu MiB, of which %zu for products, are needed, "
                    "%" PRIu64 " of %" PRIu64 " MiB are free; %" PRIu64
                    " samples at a time would fit: lower train.batch",
                    model->max_batch, model->memory_bytes >> 20,

@@ -58,7 +58,7 @@ void gw_model_init(const struct gw_model *model,
 
 /* Bytes of activations and scratch that the model holds. */
 size_t gw_model_bytes(const struct gw_model *model);
-/* Of them, those of scratch: what the largest convolution needs. */
+/* Of them, those of scratch: what the largest layer's products need. */
 size_t gw_model_scratch_bytes(const struct gw_model *model);
 
 /* Arithmetic of forward and backward for one sample, in FLOP: of the products,

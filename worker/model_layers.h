@@ -69,6 +69,7 @@ struct gw_model {
     struct gw_device *device;
     size_t max_batch;
     enum gw_init init;
+    enum gw_precision precision;
     struct layer_list layers;
     size_t first_keyed; /* the first layer with keys: no gradient below it */
     size_t n_keys;
@@ -79,7 +80,7 @@ struct gw_model {
     float *gradient[2]; /* of the outputs of two neighbouring layers; the first
                            also holds what a pool that follows uses up */
     struct gw_loss *loss; /* of the last pass */
-    void *scratch;        /* of convolutions */
+    void *scratch;        /* of products */
     size_t scratch_bytes;
 };
 

@@ -52,7 +52,7 @@ forward_layer(const struct pass *pass, size_t i, const float *x, int training)
         struct gw_dense_shape shape = layer->dense;
         shape.n = n;
         model->ops->dense_forward(model->device, &shape, x, w[0], w[1],
-                                  layer->y);
+                                  layer->y, model->scratch);
         break;
     }
     case LAYER_CONV: {
@@ -126,7 +126,7 @@ backward_keyed(const struct pass *pass, size_t i, const float *dy, float *dx)
         struct gw_dense_shape shape = layer->dense;
         shape.n = n;
         model->ops->dense_backward(model->device, &shape, x, w, dy, beta, dx,
-                                   dw, db);
+                                   dw, db, model->scratch);
     } else {
         struct gw_conv_shape shape = layer->conv;
         shape.n = n;

@@ -1,7 +1,8 @@
 /*
- * cublasLt, emulated: D = epilogue(alpha op(A) op(B) + beta C), column-major
- * floats. Each element is summed in double in the order of k and rounded once.
- * Strict about what the real one would refuse, or would only refuse at times.
+ * cublasLt, emulated: D = epilogue(alpha op(A) op(B) + beta C), column-major,
+ * of floats or, A and B, of 16 bits. Each element is summed in double in the
+ * order of k and rounded once. Strict about what the real one would refuse, or
+ * would only refuse at times.
  */
 #include "config.h"
 
@@ -26,6 +27,7 @@ struct cublasLtContext {
 };
 
 struct emulated_layout {
+    cudaDataType type;
     uint64_t rows, cols;
     int64_t ld;
     int32_t batches;
@@ -194,11 +196,11 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
                                           uint64_t cols,
                                           int64_t ld)
 {
-    if (type != CUDA_R_32F)
+    if (type != CUDA_R_32F && type != CUDA_R_16F && type != CUDA_R_16BF)
         return CUBLAS_STATUS_INVALID_VALUE;
     *layout = calloc(1, sizeof **layout);
     if (*layout)
-        **layout = (struct emulated_layout){rows, cols, ld, 1, 0};
+        **layout = (struct emulated_layout){type, rows, cols, ld, 1, 0};
     return created(*layout);
 }
 
@@ -282,6 +284,15 @@ static int overwrites_itself(const struct emulated_layout *l)
            (l->stride < rows || l->ld < others * l->stride + rows);
 }
 
+/* Factors of one type; sums are floats. */
+static int are_types(const struct emulated_matmul *desc,
+                     const struct emulated_layout *const l[4])
+{
+    return l[0]->type == l[1]->type && l[2]->type == CUDA_R_32F &&
+           l[3]->type == CUDA_R_32F &&
+           (l[0]->type == CUDA_R_32F || desc->compute == CUBLAS_COMPUTE_32F);
+}
+
 /* Fills in what does not depend on pointers; 0 if it does not fit together. */
 static int describe(const struct emulated_matmul *desc,
                     const struct emulated_layout *const l[4],
@@ -296,8 +307,9 @@ static int describe(const struct emulated_matmul *desc,
         p->matrix[i].ld = (uint64_t)l[i]->ld;
         p->matrix[i].stride = (uint64_t)l[i]->stride;
     }
-    if (overwrites_itself(l[3]))
+    if (overwrites_itself(l[3]) || !are_types(desc, l))
         return 0;
+    p->factors = (int32_t)l[0]->type;
     p->trans_a = desc->trans_a == CUBLAS_OP_T;
     p->trans_b = desc->trans_b == CUBLAS_OP_T;
     p->m = p->trans_a ? l[0]->cols : l[0]->rows;

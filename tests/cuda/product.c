@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tests/cuda/include/cublasLt.h>
+
 #include "tests/cuda/inside.h"
+#include "tests/cuda/narrow.h"
 
 /* Rows of D that are computed at a time, from a copy of their part of A. */
 #define ROWS 64
@@ -33,14 +36,35 @@ static float tf32(float value)
     return value;
 }
 
-static double factor(const struct emulated_product *p, float value)
+/* Element i of a factor. */
+UNSANITIZED static double
+factor(const struct emulated_product *p, const void *from, uint64_t i)
 {
+    if (p->factors == CUDA_R_16F)
+        return (double)narrow_of_half(((const uint16_t *)from)[i]);
+    if (p->factors == CUDA_R_16BF)
+        return (double)narrow_of_bf16(((const uint16_t *)from)[i]);
+    float value = ((const float *)from)[i];
     return (double)(p->tf32 ? tf32(value) : value);
+}
+
+static size_t elem_bytes(const struct emulated_product *p, int matrix)
+{
+    return matrix < 2 && p->factors != CUDA_R_32F ? sizeof(uint16_t)
+                                                  : sizeof(float);
+}
+
+/* Of one of a batch. */
+static const void *
+start_of(const struct emulated_product *p, int matrix, uint64_t batch)
+{
+    return (const char *)p->at[matrix] +
+           batch * p->matrix[matrix].stride * elem_bytes(p, matrix);
 }
 
 /* to[k][ROWS] = op(A) from row `first` on */
 UNSANITIZED static void pack(const struct emulated_product *p,
-                             const float *a,
+                             const void *a,
                              uint64_t first,
                              uint64_t rows,
                              double *to)
@@ -49,8 +73,8 @@ UNSANITIZED static void pack(const struct emulated_product *p,
     for (uint64_t l = 0; l < p->k; l++)
         for (uint64_t r = 0; r < rows; r++) {
             uint64_t row = first + r;
-            float value = p->trans_a ? a[l + row * ld] : a[row + l * ld];
-            to[l * ROWS + r] = factor(p, value);
+            to[l * ROWS + r] =
+                factor(p, a, p->trans_a ? l + row * ld : row + l * ld);
         }
 }
 
@@ -75,14 +99,14 @@ UNSANITIZED static void rows_of(const struct emulated_product *p,
                                 uint64_t rows,
                                 uint64_t batch)
 {
-    const float *b = (const float *)p->at[1] + batch * p->matrix[1].stride;
-    const float *c = (const float *)p->at[2] + batch * p->matrix[2].stride;
-    float *d = (float *)(uintptr_t)p->at[3] + batch * p->matrix[3].stride;
+    const void *b = start_of(p, 1, batch);
+    const float *c = start_of(p, 2, batch);
+    float *d = (float *)(uintptr_t)start_of(p, 3, batch);
     uint64_t ld = p->matrix[1].ld;
     for (uint64_t j = 0; j < p->n; j++) {
         double sums[ROWS] = {0};
         for (uint64_t l = 0; l < p->k; l++) {
-            double with = factor(p, p->trans_b ? b[j + l * ld] : b[l + j * ld]);
+            double with = factor(p, b, p->trans_b ? j + l * ld : l + j * ld);
             for (int r = 0; r < ROWS; r++)
                 sums[r] += a[l * ROWS + (uint64_t)r] * with;
         }
@@ -97,7 +121,7 @@ static size_t bytes_of(const struct emulated_product *p, int i)
     uint64_t elems = (p->batches - 1) * p->matrix[i].stride +
                      (p->matrix[i].cols - 1) * p->matrix[i].ld +
                      p->matrix[i].rows;
-    return elems * sizeof(float);
+    return elems * elem_bytes(p, i);
 }
 
 static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
@@ -151,8 +175,7 @@ void emulated_multiply(const void *product)
     for (uint64_t batch = 0; batch < p->batches; batch++)
         for (uint64_t first = 0; first < p->m; first += ROWS) {
             uint64_t rows = p->m - first < ROWS ? p->m - first : ROWS;
-            const float *from = p->at[0];
-            pack(p, from + batch * p->matrix[0].stride, first, rows, a);
+            pack(p, start_of(p, 0, batch), first, rows, a);
             rows_of(p, a, first, rows, batch);
         }
     free(a);

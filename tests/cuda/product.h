@@ -13,7 +13,7 @@ struct emulated_product {
     uint64_t m, n, k, batches;
     int32_t trans_a, trans_b, with_bias, with_relu, tf32;
     float alpha, beta;
-    uint32_t unused;
+    int32_t factors; /* cudaDataType_t of A and B, which C and D are not */
     const void *at[4];
     const float *bias; /* one for each row of D */
     void *workspace;

@@ -285,6 +285,13 @@ examples() {
   job tf32 cnn --set train.precision=tf32 && on_gpu tf32 &&
     grep -q 'tf32 products' "$scratch/tf32.out" && reaches tf32 0.9
   point 'cnn with TF32: to its accuracy'
+  job bf16 cnn --set train.precision=bf16 && on_gpu bf16 &&
+    grep -q 'bf16 products' "$scratch/bf16.out" && reaches bf16 0.9
+  point 'cnn in bf16: to its accuracy'
+  job fp16 cnn --set train.precision=fp16 --set train.loss_scale=dynamic &&
+    on_gpu fp16 && grep -q 'fp16 products' "$scratch/fp16.out" &&
+    reaches fp16 0.9
+  point 'cnn in fp16 with a dynamic loss scale: to its accuracy'
   job mlp mlp --workers 1 --servers 1 && on_gpu mlp && reaches mlp 0.88
   point 'mlp, 1 worker: to its accuracy'
   job mlp_two mlp && on_gpu mlp_two && reaches mlp_two 0.88

@@ -25,10 +25,12 @@
 
 #define GIB ((size_t)1 << 30)
 
-/* Of fp32 sums, and of factors with 10 bits of mantissa, relative to the sum of
-   the terms' sizes. */
+/* Of fp32 sums, of sums that tensor cores take, which do not round but cut off,
+   and of factors with 10 bits of mantissa, relative to the sum of the terms'
+   sizes. */
 #define CLOSE      2e-6
-#define CLOSE_TF32 (1.0 / 1024 + CLOSE)
+#define CLOSE_CUT  1e-5
+#define CLOSE_TF32 (1.0 / 1024 + CLOSE_CUT)
 
 static const struct gw_backend_ops *cuda, *cpu;
 static double most_flop = 100e9;
@@ -48,20 +50,36 @@ static struct gw_device *open_on(const struct gw_backend_ops *on,
     return opened;
 }
 
+static int open_in(enum gw_precision its)
+{
+    ops = cuda;
+    precision = its;
+    device = open_on(cuda, its);
+    return 0;
+}
+
 static int open_fp32(void **state)
 {
     (void)state;
-    ops = cuda;
-    device = open_on(cuda, GW_PRECISION_FP32);
-    return 0;
+    return open_in(GW_PRECISION_FP32);
 }
 
 static int open_tf32(void **state)
 {
     (void)state;
-    ops = cuda;
-    device = open_on(cuda, GW_PRECISION_TF32);
-    return 0;
+    return open_in(GW_PRECISION_TF32);
+}
+
+static int open_bf16(void **state)
+{
+    (void)state;
+    return open_in(GW_PRECISION_BF16);
+}
+
+static int open_fp16(void **state)
+{
+    (void)state;
+    return open_in(GW_PRECISION_FP16);
 }
 
 static int close_device(void **state)
@@ -141,17 +159,19 @@ static void compute(const struct gw_backend_ops *on,
                     float *const a[ARRAYS])
 {
     const struct gw_conv_shape *c = &l->conv;
-    if (!c->n) {
-        on->dense_forward(at, &l->dense, a[X], a[W], a[B], a[Y]);
-        on->dense_backward(at, &l->dense, a[X], a[W], a[DY], 0, a[DX], a[DW],
-                           a[DB]);
-        return;
-    }
-    void *scratch = on->alloc(at, on->conv_scratch_bytes(c));
+    size_t bytes = c->n ? on->conv_scratch_bytes(c, precision)
+                        : on->dense_scratch_bytes(&l->dense, precision);
+    void *scratch = on->alloc(at, bytes);
     assert_non_null(scratch);
-    on->conv_forward(at, c, a[X], a[W], a[B], a[Y], scratch);
-    on->conv_backward(at, c, a[X], a[W], a[DY], 0, a[DX], a[DW], a[DB],
-                      scratch);
+    if (c->n) {
+        on->conv_forward(at, c, a[X], a[W], a[B], a[Y], scratch);
+        on->conv_backward(at, c, a[X], a[W], a[DY], 0, a[DX], a[DW], a[DB],
+                          scratch);
+    } else {
+        on->dense_forward(at, &l->dense, a[X], a[W], a[B], a[Y], scratch);
+        on->dense_backward(at, &l->dense, a[X], a[W], a[DY], 0, a[DX], a[DW],
+                           a[DB], scratch);
+    }
     struct gw_error error;
     if (on->sync(at, &error) != GW_OK)
         fail_msg("%s", error.text);
@@ -252,6 +272,15 @@ static void layers_of_models_are_the_cpus(void **state)
             compare(&layers[i], CLOSE);
 }
 
+/* Of factors that need not be rounded. */
+static void layers_in_16_bits_are_the_cpus(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(layers); i++)
+        if (flop_of(&layers[i]) <= most_flop)
+            compare(&layers[i], CLOSE_CUT);
+}
+
 /* And that it is on is seen. */
 static void tf32_is_as_near_as_it_says(void **state)
 {
@@ -331,12 +360,12 @@ static void copies_keep_their_order(void **state)
         size_t s = round % SLOTS;
         if (round >= SLOTS) {
             assert_int_equal(ops->reach(device, point[s], 1, &error), GW_OK);
-            cpu->dense_forward(at, &shape, in[s], w, zeros, should);
+            cpu->dense_forward(at, &shape, in[s], w, zeros, should, NULL);
             assert_memory_equal(out[s], should, bytes);
         }
         whole_numbers(in[s], elems, round);
         ops->upload(device, x[s], in[s], bytes);
-        ops->dense_forward(device, &shape, x[s], mw, b, y[s]);
+        ops->dense_forward(device, &shape, x[s], mw, b, y[s], NULL);
         point[s] = ops->fetch(device, out[s], y[s], bytes);
     }
     finish();
@@ -431,8 +460,14 @@ int main(int argc, char **argv)
     const struct CMUnitTest cases[] = {
         CASE(layers_of_models_are_the_cpus, open_fp32),
         CASE(tf32_is_as_near_as_it_says, open_tf32),
+        {"layers_in_bf16_are_the_cpus", layers_in_16_bits_are_the_cpus,
+         open_bf16, close_device, NULL},
+        {"layers_in_fp16_are_the_cpus", layers_in_16_bits_are_the_cpus,
+         open_fp16, close_device, NULL},
         CASE(bits_are_the_same_again, open_fp32),
         {"bits_are_the_same_again_tf32", bits_are_the_same_again, open_tf32,
+         close_device, NULL},
+        {"bits_are_the_same_again_bf16", bits_are_the_same_again, open_bf16,
          close_device, NULL},
         CASE(copies_keep_their_order, open_fp32),
         CASE(memory_runs_out_in_order, open_fp32),

@@ -107,10 +107,11 @@ static void timed_dense_forward(struct gw_device *device,
                                 const float *x,
                                 const float *w,
                                 const float *b,
-                                float *y)
+                                float *y,
+                                void *scratch)
 {
     double start = now_s();
-    watch.ops->dense_forward(device, s, x, w, b, y);
+    watch.ops->dense_forward(device, s, x, w, b, y, scratch);
     note("dense forward", 2 * (double)(s->n * s->in * s->out),
          s->n * (s->in + s->out) + s->in * s->out, start);
 }
@@ -123,10 +124,11 @@ static void timed_dense_backward(struct gw_device *device,
                                  float beta,
                                  float *dx,
                                  float *dw,
-                                 float *db)
+                                 float *db,
+                                 void *scratch)
 {
     double start = now_s();
-    watch.ops->dense_backward(device, s, x, w, dy, beta, dx, dw, db);
+    watch.ops->dense_backward(device, s, x, w, dy, beta, dx, dw, db, scratch);
     note("dense backward", (dx ? 4 : 2) * (double)(s->n * s->in * s->out),
          2 * (s->n * (s->in + s->out) + s->in * s->out), start);
 }
@@ -337,7 +339,7 @@ static double gemm_rate(const struct gw_backend_ops *ops,
     double best = 0;
     for (int i = 0; i < 30; i++) {
         double start = now_s();
-        ops->dense_forward(device, &s, x, w, b, y);
+        ops->dense_forward(device, &s, x, w, b, y, NULL);
         double rate = 2.0 * 768 * 768 * 768 / (now_s() - start);
         best = rate > best ? rate : best;
     }

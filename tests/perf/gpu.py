@@ -165,7 +165,7 @@ def shapes_of_products(bench):
 
 def products(bench):
     head("products: dense layers with their bias, of n x in x out", "torch")
-    for precision in ("fp32", "tf32"):
+    for precision in ("fp32", "tf32", "bf16"):
         for shape in shapes_of_products(bench):
             n, inputs, outputs, _ = shape
             for what, times in (("dense_forward", 2), ("dense_backward", 4)):
@@ -183,7 +183,7 @@ def convolutions(bench):
     shapes = [(4, 1, 12, 12, 8, 3, 1, 0, 1)] if bench.options.small else [
         (128, 1, 28, 28, 16, 5, 1, 0, 1), (128, 16, 12, 12, 32, 5, 1, 0, 1),
         (1024, 16, 12, 12, 32, 5, 1, 0, 1), (256, 32, 28, 28, 64, 3, 1, 1, 1)]
-    for precision in ("fp32", "tf32"):
+    for precision in ("fp32", "tf32", "bf16"):
         for shape in shapes:
             n, inputs, h, w, outputs, size, _, pad, _ = shape
             places = (h + 2 * pad - size + 1) * (w + 2 * pad - size + 1)
@@ -259,7 +259,8 @@ def overlap(bench):
 SMALL = "conv 16 5,pool 2,conv 32 5,pool 2,dense 128,dense 10"
 LARGE = "conv 32 5,pool 2,conv 64 5,pool 2,dense 128,dense 10"
 MODELS = [("cnn", 128, SMALL, "tf32"), ("cnn", 1024, LARGE, "tf32"),
-          ("cnn", 128, SMALL, "fp32"), ("mlp", 256, "784,512,512,10", "tf32")]
+          ("cnn", 1024, LARGE, "bf16"), ("cnn", 128, SMALL, "fp32"),
+          ("mlp", 256, "784,512,512,10", "tf32")]
 
 
 def rate_of_rows(path, batch):

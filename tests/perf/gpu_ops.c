@@ -2,7 +2,7 @@
  * Times single operations of a compute backend. Asked by lines on its standard
  * input, so that gpu.py can take turns with another program on the same GPU:
  *
- *   OPERATION fp32|tf32 SECONDS NUMBER..
+ *   OPERATION fp32|tf32|bf16|fp16 SECONDS NUMBER..
  *
  * each answered by a line: the seconds that a call takes, in a row of as many
  * as fill SECONDS, or "no" and why not. The numbers are those of the shape in
@@ -23,13 +23,20 @@
 #include "kernels/kernels.h"
 
 #define NUMBERS_MAX 9
-#define BUFFERS_MAX 6
+#define BUFFERS_MAX 7
 #define NOISE_BYTES ((size_t)16 << 20)
 #define WARM_UP     3
 
 static const struct gw_backend_ops *ops;
-static struct gw_device *devices[2]; /* by precision */
-static char *noise;                  /* of the host, pinned; normal numbers */
+static const char *const precisions[] = {
+    [GW_PRECISION_FP32] = "fp32",
+    [GW_PRECISION_TF32] = "tf32",
+    [GW_PRECISION_BF16] = "bf16",
+    [GW_PRECISION_FP16] = "fp16",
+};
+#define PRECISIONS (sizeof precisions / sizeof *precisions)
+static struct gw_device *devices[PRECISIONS];
+static char *noise; /* of the host, pinned; normal numbers */
 
 /* Of the driver, what a backend has no operation for; NULL: not there. */
 static struct {
@@ -39,6 +46,7 @@ static struct {
 
 /* What is being timed. */
 struct request {
+    enum gw_precision precision;
     struct gw_device *device;
     size_t number[NUMBERS_MAX];
     void *buffer[BUFFERS_MAX];
@@ -74,7 +82,8 @@ enum {
     B,
     Y,
     DX,
-    DW
+    DW,
+    SCRATCH
 };
 
 static void dense_room(const struct request *r, size_t bytes[BUFFERS_MAX])
@@ -84,6 +93,7 @@ static void dense_room(const struct request *r, size_t bytes[BUFFERS_MAX])
     bytes[W] = s.in * s.out * sizeof(float);
     bytes[B] = s.out * sizeof(float);
     bytes[Y] = s.n * s.out * sizeof(float);
+    bytes[SCRATCH] = ops->dense_scratch_bytes(&s, r->precision);
 }
 
 static void dense_backward_room(const struct request *r,
@@ -98,14 +108,15 @@ static void dense_forward(const struct request *r)
 {
     const struct gw_dense_shape s = dense_of(r);
     ops->dense_forward(r->device, &s, r->buffer[X], r->buffer[W], r->buffer[B],
-                       r->buffer[Y]);
+                       r->buffer[Y], r->buffer[SCRATCH]);
 }
 
 static void dense_backward(const struct request *r)
 {
     const struct gw_dense_shape s = dense_of(r);
     ops->dense_backward(r->device, &s, r->buffer[X], r->buffer[W], r->buffer[Y],
-                        0, r->buffer[DX], r->buffer[DW], r->buffer[B]);
+                        0, r->buffer[DX], r->buffer[DW], r->buffer[B],
+                        r->buffer[SCRATCH]);
 }
 
 static struct gw_conv_shape conv_of(const struct request *r)
@@ -126,14 +137,14 @@ static void conv_room(const struct request *r, size_t bytes[BUFFERS_MAX])
     bytes[B] = s.out * sizeof(float);
     bytes[Y] = s.n * s.out * oh * ow * sizeof(float);
     bytes[DX] = bytes[X];
-    bytes[DW] = ops->conv_scratch_bytes(&s);
+    bytes[SCRATCH] = ops->conv_scratch_bytes(&s, r->precision);
 }
 
 static void conv_forward(const struct request *r)
 {
     const struct gw_conv_shape s = conv_of(r);
     ops->conv_forward(r->device, &s, r->buffer[X], r->buffer[W], r->buffer[B],
-                      r->buffer[Y], r->buffer[DW]);
+                      r->buffer[Y], r->buffer[SCRATCH]);
 }
 
 static void conv_backward(const struct request *r)
@@ -142,7 +153,7 @@ static void conv_backward(const struct request *r)
     float *w = r->buffer[W];
     ops->conv_backward(r->device, &s, r->buffer[X], w, r->buffer[Y], 0,
                        r->buffer[DX], w + s.out * s.in * s.kh * s.kw,
-                       r->buffer[B], r->buffer[DW]);
+                       r->buffer[B], r->buffer[SCRATCH]);
 }
 
 static struct gw_pool_shape pool_of(const struct request *r)
@@ -318,7 +329,9 @@ get_memory(const struct operation *operation, struct request *r, char *why)
     operation->room(r, bytes);
     int labels = operation->call == softmax_loss;
     int argmax = operation->call == pool_backward;
-    for (size_t i = 0; i < BUFFERS_MAX && bytes[i]; i++) {
+    for (size_t i = 0; i < BUFFERS_MAX; i++) {
+        if (bytes[i] == 0)
+            continue;
         r->buffer[i] = ops->alloc(r->device, bytes[i]);
         if (!r->buffer[i]) {
             sprintf(why, "%zu MiB of the device are not free", bytes[i] >> 20);
@@ -369,12 +382,15 @@ static void take(char *line)
     size_t numbers = 0;
     while (numbers < NUMBERS_MAX && (word = strtok_r(NULL, " \n", &rest)))
         r.number[numbers++] = strtoul(word, NULL, 10);
-    if (!name || !precision || !seconds) {
-        puts("no OPERATION fp32|tf32 SECONDS NUMBER..");
+    while (precision && r.precision < PRECISIONS &&
+           strcmp(precisions[r.precision], precision) != 0)
+        r.precision++;
+    if (!name || !precision || !seconds || r.precision == PRECISIONS) {
+        puts("no OPERATION fp32|tf32|bf16|fp16 SECONDS NUMBER..");
         fflush(stdout);
         return;
     }
-    r.device = devices[strcmp(precision, "tf32") == 0];
+    r.device = devices[r.precision];
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (strcmp(operations[i].name, name) == 0 &&
             operations[i].numbers == numbers) {
@@ -418,10 +434,9 @@ int main(int argc, char **argv)
         printf("no %s\n", error.text);
         return 0;
     }
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < PRECISIONS; i++) {
         const struct gw_device_options options = {
-            .threads = 1,
-            .precision = i ? GW_PRECISION_TF32 : GW_PRECISION_FP32};
+            .threads = 1, .precision = (enum gw_precision)i};
         if (ops->open(&options, &devices[i], &error) != GW_OK) {
             printf("no %s\n", error.text);
             return 0;
@@ -440,7 +455,7 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof line, stdin))
         take(line);
     ops->free_host(devices[0], noise);
-    ops->close(devices[0]);
-    ops->close(devices[1]);
+    for (size_t i = 0; i < PRECISIONS; i++)
+        ops->close(devices[i]);
     return 0;
 }

@@ -4,12 +4,13 @@
 Asked by lines on its standard input, as tests/perf/gpu_ops.c is, and answers in the
 same way: the seconds that a call takes, or "no" and why not. Besides
 
-    train eager|compile|graphs fp32|tf32 SECONDS BATCH LAYERS..
+    train eager|compile|graphs fp32|tf32|bf16 SECONDS BATCH LAYERS..
 
 with the layers as in a job, separated by commas, is answered by samples per second.
 Models are those of ddp.py. Of what PyTorch offers it takes what is fast: the data are
 on the GPU already, momentum is fused, cuDNN tries its kernels, a cnn has the memory
-format that is faster here; "graphs" is torch.compile(mode="reduce-overhead").
+format that is faster here; "graphs" is torch.compile(mode="reduce-overhead"). In 16
+bits it computes as under torch.autocast, from fp32.
 
     gpu_torch.py [DEVICE]    cuda
 """
@@ -47,6 +48,18 @@ def set_precision(word):
     torch.backends.cudnn.benchmark = True
 
 
+def autocast(word):
+    kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(word)
+    return torch.autocast(DEVICE, kind or torch.bfloat16, enabled=kind is not None)
+
+
+def narrow(*tensors):
+    """For what autocast does not know."""
+    if not torch.is_autocast_enabled(DEVICE):
+        return tensors
+    return [tensor.to(torch.get_autocast_dtype(DEVICE)) for tensor in tensors]
+
+
 # ---- operations: what is called again and again ----
 
 def dense_forward(n, inputs, outputs, relu):
@@ -73,7 +86,7 @@ def conv_backward(n, inputs, h, w, outputs, size, stride, pad, _):
     x, k = normal(n, inputs, h, w), normal(outputs, inputs, size, size)
     dy = torch.randn_like(functional.conv2d(x, k, None, stride, pad))
     return lambda: torch.ops.aten.convolution_backward(
-        dy, x, k, [outputs], [stride, stride], [pad, pad], [1, 1], False, [0, 0], 1,
+        *narrow(dy, x, k), [outputs], [stride, stride], [pad, pad], [1, 1], False, [0, 0], 1,
         [True, True, True])
 
 
@@ -156,10 +169,10 @@ def time_calls(call, seconds):
 # ---- training ----
 
 class Trainer:
-    def __init__(self, layers, batch, channels_last, mode=None):
+    def __init__(self, precision, layers, batch, channels_last, mode=None):
         torch.manual_seed(1)
         kind = torch.channels_last if channels_last else torch.contiguous_format
-        self.batch = batch
+        self.precision, self.batch = precision, batch
         self.images = normal(SAMPLES, 1, 28, 28).contiguous(memory_format=kind)
         self.labels = torch.randint(10, (SAMPLES,), device=DEVICE)
         self.model = ddp.build(layers).to(DEVICE, memory_format=kind)
@@ -173,7 +186,8 @@ class Trainer:
             self.forward = torch.compile(self.of_batch, mode="reduce-overhead")
 
     def of_batch(self, x, labels):
-        return self.loss(self.model(x), labels)
+        with autocast(self.precision):
+            return self.loss(self.model(x), labels)
 
     def step(self):
         picked = torch.randint(SAMPLES, (self.batch,), device=DEVICE)
@@ -204,9 +218,10 @@ class Training:
         """Compilers forget the models before: they keep few of one function."""
         self.kept, self.subject = {}, subject
         torch._dynamo.reset()
-        _, batch, layers = subject
+        precision, batch, layers = subject
         rates = [0, 0] if layers[0].isdigit() else [
-            Trainer(layers, batch, last).rate(PROBE_S) for last in (False, True)]
+            Trainer(precision, layers, batch, last).rate(PROBE_S)
+            for last in (False, True)]
         self.channels_last = rates[1] > rates[0]
 
     def rate(self, mode, precision, seconds, batch, layers):
@@ -214,7 +229,8 @@ class Training:
         if self.subject != (precision, batch, layers):
             self.begin((precision, batch, layers))
         if mode not in self.kept:
-            self.kept[mode] = Trainer(layers, batch, self.channels_last, mode)
+            self.kept[mode] = Trainer(precision, layers, batch, self.channels_last,
+                                      mode)
         return self.kept[mode].rate(seconds)
 
 
@@ -227,9 +243,10 @@ def answer(training, line):
         return training.rate(mode, precision, float(seconds), int(batch),
                              " ".join(words[5:]))
     set_precision(words[1])
-    call = OPERATIONS[words[0]](*map(int, words[3:]))
     with torch.enable_grad() if words[0] == "softmax_loss" else torch.no_grad():
-        return time_calls(call, float(words[2]))
+        call = OPERATIONS[words[0]](*map(int, words[3:]))
+        with autocast(words[1]):
+            return time_calls(call, float(words[2]))
 
 
 def main():

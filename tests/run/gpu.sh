@@ -19,11 +19,11 @@ fake=
 
 # What a job says of its end, up to what rounding may change.
 scores() { sed -n 's/^accuracy *\([0-9.]*\) of the test set, loss \([0-9.]*\),.*/\1 \2/p' "$scratch/out"; }
-# near A B: each number of A is within 2 in 10,000 of B's.
+# near A B [PART]: each number of A is within such a part of B's.
 near() {
-  echo "$1 $2" | awk 'NF == 4 { bad = 0
+  echo "$1 $2" | awk -v part="${3:-0.0002}" 'NF == 4 { bad = 0
     for (i = 1; i <= 2; i++) { d = $i - $(i + 2); if (d < 0) d = -d
-      if (d > 0.0002 * $(i + 2) + 0.0001) bad = 1 }
+      if (d > part * $(i + 2) + 0.0001) bad = 1 }
     exit bad } { exit 1 }' && return 0
   echo "# $1 is not near $2"
   return 1
@@ -68,6 +68,33 @@ on_gpu 0 train "$job" $small --set worker.device=cuda --set train.batch=2 \
   --set train.accumulate=2
 near "$(scores)" "$expected"
 ok 'micro-batches'
+# in_16_bits PRECISION SCALE OPTION..: such a job comes near the cpu's, to
+# weights that are not those of fp32.
+in_16_bits() {
+  word=$1 scale=$2
+  shift 2
+  # shellcheck disable=SC2086,SC2154
+  on_gpu 0 train "$of" $small --set worker.device=cuda \
+    --set "train.precision=$word" --set "train.loss_scale=$scale" "$@" &&
+    near "$(scores)" "$expected" 0.03 && [ "$(digest)" != "$exact" ]
+}
+for model in mlp cnn; do
+  eval "of=\$$model"
+  # shellcheck disable=SC2086
+  on_gpu 0 train "$of" $small --set worker.device=cuda
+  expected=$(scores) exact=$(digest)
+  in_16_bits bf16 none && first=$(digest) &&
+    in_16_bits bf16 none --set cluster.servers=1 && [ "$(digest)" = "$first" ]
+  ok "bf16 is near fp32, and the same with one server: $model"
+  in_16_bits fp16 4096 && in_16_bits fp16 4096 --set train.accumulate=2 \
+    --set train.batch=2 && in_16_bits fp16 dynamic
+  ok "fp16 with its loss scaled is near fp32: $model"
+done
+# shellcheck disable=SC2086
+on_gpu 1 train "$mlp" $small --set worker.device=cuda \
+  --set train.precision=fp16 --set train.loss_scale=1e30 &&
+  says 'stopped at step [0-9]*: the gradient was not finite in several steps in a row; lower train.loss_scale ("dynamic" finds one that fits) or optimizer.lr'
+ok 'a scale that overflows in every step ends the job'
 for policy in async ssp:1 local:3 'diloco:4' easgd:2; do
   # shellcheck disable=SC2086
   on_gpu 0 train "$job" $small \

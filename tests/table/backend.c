@@ -10,17 +10,28 @@
 #include <string.h>
 
 #include "proto/random.h"
+#include "tests/cuda/narrow.h"
 #include "tests/table/emulated.h"
 
 /* Rounding of fp32 sums, relative to the sum of the terms' sizes. */
 #define TOLERANCE 2e-6
 
-#define SUBJECTS_MAX 8
+#define SUBJECTS_MAX 12
 #define CASES_MAX    32
 #define RUNS_MAX     (SUBJECTS_MAX * CASES_MAX)
 
 const struct gw_backend_ops *ops;
 struct gw_device *device;
+enum gw_precision precision;
+
+float rounded(float value)
+{
+    if (precision == GW_PRECISION_BF16)
+        return narrow_of_bf16(narrow_bf16(value));
+    if (precision == GW_PRECISION_FP16)
+        return narrow_of_half(narrow_half(value));
+    return value;
+}
 
 static float normal(uint32_t array, size_t i)
 {
@@ -35,7 +46,7 @@ float *random_host(uint32_t array, size_t elems)
 {
     float *host = malloc(elems * sizeof *host + 1);
     for (size_t i = 0; i < elems; i++)
-        host[i] = normal(array, i);
+        host[i] = rounded(normal(array, i));
     return host;
 }
 
@@ -100,9 +111,10 @@ void assert_near(const float *memory,
     free(host);
 }
 
-/* A backend, or one of the ways of the emulated one. */
+/* A backend, or one of the ways of the emulated one, in one precision. */
 struct subject {
-    const char *name;
+    char name[32];
+    enum gw_precision precision;
     const struct gw_backend_ops *ops;
     const struct emulated_way *way; /* NULL: not emulated */
 };
@@ -110,21 +122,23 @@ struct subject {
 /* One case on one of them. */
 struct run {
     const struct subject *subject;
-    uint64_t *digest; /* of the case, the same in all ways; 0: not known yet */
-    char name[64];
+    uint64_t *digest; /* of the case in that precision, the same in all ways; 0:
+                         not known yet */
+    char name[96];
 };
 
 static struct subject subjects[SUBJECTS_MAX];
 static size_t subject_count;
 static struct run runs[RUNS_MAX];
-static uint64_t digests[CASES_MAX];
+static uint64_t digests[GW_PRECISION_FP16 + 1][CASES_MAX];
 static struct CMUnitTest tests[RUNS_MAX];
 
 static int open_backend(void **state)
 {
     struct gw_error error;
-    struct gw_device_options options = {.threads = 1};
     const struct run *run = *state;
+    const struct gw_device_options options = {
+        .threads = 1, .precision = run->subject->precision};
     const struct emulated_way *way = run->subject->way;
     if (way) {
         struct emulated_settings settings;
@@ -135,6 +149,7 @@ static int open_backend(void **state)
         emulated_digest();
     }
     ops = run->subject->ops;
+    precision = run->subject->precision;
     if (ops->open(&options, &device, &error) == GW_OK)
         return 0;
     print_message("# %s\n", error.text);
@@ -156,11 +171,28 @@ static int close_backend(void **state)
 }
 
 static void add_subject(const char *name,
+                        enum gw_precision its,
                         const struct gw_backend_ops *backend,
                         const struct emulated_way *way)
 {
+    static const char *const endings[] = {
+        [GW_PRECISION_FP32] = "",
+        [GW_PRECISION_BF16] = " bf16",
+        [GW_PRECISION_FP16] = " fp16",
+    };
     assert_true(subject_count < SUBJECTS_MAX);
-    subjects[subject_count++] = (struct subject){name, backend, way};
+    struct subject *subject = &subjects[subject_count++];
+    *subject = (struct subject){.precision = its, .ops = backend, .way = way};
+    snprintf(subject->name, sizeof subject->name, "%s%s", name, endings[its]);
+}
+
+/* TF32 rounds as it likes: tests/gpu compares it. */
+static void add_precisions(const char *name,
+                           const struct gw_backend_ops *backend,
+                           const struct emulated_way *way)
+{
+    add_subject(name, GW_PRECISION_BF16, backend, way);
+    add_subject(name, GW_PRECISION_FP16, backend, way);
 }
 
 static void find_subjects(void)
@@ -170,13 +202,19 @@ static void find_subjects(void)
     for (size_t b = 0; b < gw_backend_count(); b++) {
         backend = gw_backend_get(b, why, sizeof why);
         if (backend)
-            add_subject(backend->name, backend, NULL);
-        else
+            add_subject(backend->name, GW_PRECISION_FP32, backend, NULL);
+        if (backend && !backend->on_host)
+            add_precisions(backend->name, backend, NULL);
+        if (!backend)
             printf("# SKIP %s is not available: %s\n", gw_backend_name(b), why);
     }
     backend = emulated_backend(why, sizeof why);
     for (size_t i = 0; backend && i < EMULATED_WAYS; i++)
-        add_subject(emulated_ways[i].name, backend, &emulated_ways[i]);
+        add_subject(emulated_ways[i].name, GW_PRECISION_FP32, backend,
+                    &emulated_ways[i]);
+    if (backend)
+        add_precisions(emulated_ways[0].name, backend,
+                       &emulated_ways[EMULATED_WAYS - 1]);
     if (!backend)
         printf("# SKIP cuda-emulated is not available: %s\n", why);
 }
@@ -190,9 +228,9 @@ int run_on_backends(const char *group, const struct CMUnitTest *cases, size_t n)
         for (size_t c = 0; c < n; c++, total++) {
             struct run *run = &runs[total];
             run->subject = &subjects[s];
-            run->digest = &digests[c];
-            snprintf(run->name, sizeof run->name, "%s %s", subjects[s].name,
-                     cases[c].name);
+            run->digest = &digests[subjects[s].precision][c];
+            snprintf(run->name, sizeof run->name, "%.31s %.60s",
+                     subjects[s].name, cases[c].name);
             tests[total] = cases[c];
             tests[total].name = run->name;
             tests[total].setup_func = open_backend;

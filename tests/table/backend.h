@@ -19,17 +19,22 @@
 /* Of the case that is running. */
 extern const struct gw_backend_ops *ops;
 extern struct gw_device *device;
+extern enum gw_precision precision;
 
 /*
- * Runs the cases on every backend, as "cpu NAME"; one that is not available
- * gets a line that says why. For main to return. $GW_CASES is a pattern of the
- * cases that alone are run: "cuda *".
+ * Runs the cases on every backend, as "cpu NAME", and in each precision that it
+ * has; one that is not available gets a line that says why. For main to return.
+ * $GW_CASES is a pattern of the cases that alone are run: "cuda *".
  */
 int run_on_backends(const char *group,
                     const struct CMUnitTest *cases,
                     size_t n);
 
-/* Host memory, filled with normal numbers that depend on `array`. */
+/* What the device makes of a factor. */
+float rounded(float value);
+
+/* Host memory, filled with normal numbers that depend on `array`, and are such
+   that the device need not round them. */
 float *random_host(uint32_t array, size_t elems);
 
 /* Waits for the device; what failed on it fails the test. */

@@ -21,6 +21,11 @@ static const struct gw_dense_shape dense_shapes[] = {
     {17, 300, 5, 1}, {64, 784, 32, 1}, {3, 1, 129, 1},
 };
 
+static void *dense_scratch(const struct gw_dense_shape *s)
+{
+    return poisoned(ops->dense_scratch_bytes(s, precision) / sizeof(float));
+}
+
 static void check_dense_forward(const struct gw_dense_shape *s)
 {
     size_t nx = s->n * s->in, nw = s->out * s->in, ny = s->n * s->out;
@@ -30,9 +35,10 @@ static void check_dense_forward(const struct gw_dense_shape *s)
     reference_dense(s, x, w, b, y);
     float *dx = to_device(x, nx), *dw = to_device(w, nw);
     float *db = to_device(b, s->out), *dy = poisoned(ny);
-    ops->dense_forward(device, s, dx, dw, db, dy);
+    void *scratch = dense_scratch(s);
+    ops->dense_forward(device, s, dx, dw, db, dy, scratch);
     assert_near(dy, y, 0, NULL, ny);
-    ops->free(device, dx), ops->free(device, dw);
+    ops->free(device, dx), ops->free(device, dw), ops->free(device, scratch);
     ops->free(device, db), ops->free(device, dy);
     free(x), free(w), free(b), free(y);
 }
@@ -58,13 +64,15 @@ check_dense_backward(const struct gw_dense_shape *s, float beta, int with_dx)
     float *mdy = to_device(dy, ny), *mdx = with_dx ? poisoned(nx) : NULL;
     float *mdw = beta > 0 ? to_device(base_w, nw) : poisoned(nw);
     float *mdb = beta > 0 ? to_device(base_b, s->out) : poisoned(s->out);
-    ops->dense_backward(device, s, mx, mw, mdy, beta, mdx, mdw, mdb);
+    void *scratch = dense_scratch(s);
+    ops->dense_backward(device, s, mx, mw, mdy, beta, mdx, mdw, mdb, scratch);
     if (with_dx)
         assert_near(mdx, rx, 0, NULL, nx);
     assert_near(mdw, rw, beta, base_w, nw);
     assert_near(mdb, rb, beta, base_b, s->out);
     ops->free(device, mx), ops->free(device, mw), ops->free(device, mdy);
     ops->free(device, mdx), ops->free(device, mdw), ops->free(device, mdb);
+    ops->free(device, scratch);
     free(x), free(w), free(dy), free(base_w), free(base_b);
     free(rx), free(rw), free(rb);
 }
@@ -113,7 +121,8 @@ static void check_conv_forward(const struct gw_conv_shape *s)
     reference_conv(s, x, k, b, y);
     float *mx = to_device(x, nx), *mk = to_device(k, nk);
     float *mb = to_device(b, s->out), *my = poisoned(ny);
-    float *scratch = poisoned(ops->conv_scratch_bytes(s) / sizeof *scratch);
+    float *scratch =
+        poisoned(ops->conv_scratch_bytes(s, precision) / sizeof *scratch);
     ops->conv_forward(device, s, mx, mk, mb, my, scratch);
     assert_near(my, y, 0, NULL, ny);
     ops->free(device, mx), ops->free(device, mk), ops->free(device, mb);
@@ -144,7 +153,8 @@ check_conv_backward(const struct gw_conv_shape *s, float beta, int with_dx)
     float *mdy = to_device(dy, ny), *mdx = with_dx ? poisoned(nx) : NULL;
     float *mdk = beta > 0 ? to_device(base_k, nk) : poisoned(nk);
     float *mdb = beta > 0 ? to_device(base_b, s->out) : poisoned(s->out);
-    float *scratch = poisoned(ops->conv_scratch_bytes(s) / sizeof *scratch);
+    float *scratch =
+        poisoned(ops->conv_scratch_bytes(s, precision) / sizeof *scratch);
     ops->conv_backward(device, s, mx, mk, mdy, beta, mdx, mdk, mdb, scratch);
     if (with_dx)
         assert_near(mdx, rx, 0, NULL, nx);
@@ -173,9 +183,9 @@ static void conv_scratch_serves_smaller_batches(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(conv_shapes); i++) {
         struct gw_conv_shape s = conv_shapes[i];
-        size_t bytes = ops->conv_scratch_bytes(&s);
+        size_t bytes = ops->conv_scratch_bytes(&s, precision);
         for (s.n = 1; s.n <= conv_shapes[i].n; s.n++)
-            assert_true(ops->conv_scratch_bytes(&s) <= bytes);
+            assert_true(ops->conv_scratch_bytes(&s, precision) <= bytes);
     }
 }
 
@@ -204,7 +214,8 @@ static void gradients_are_differences(void **state)
     float *mx = to_device(x, nx), *mk = to_device(k, nk);
     float *mr = to_device(r, ny), *mdx = poisoned(nx), *mdk = poisoned(nk);
     float *mdb = poisoned(s.out);
-    float *scratch = poisoned(ops->conv_scratch_bytes(&s) / sizeof *scratch);
+    float *scratch =
+        poisoned(ops->conv_scratch_bytes(&s, precision) / sizeof *scratch);
     ops->conv_backward(device, &s, mx, mk, mr, 0, mdx, mdk, mdb, scratch);
 
     float *at[] = {x, k, b}, *gradient[] = {mdx, mdk, mdb};
@@ -286,7 +297,7 @@ static void bits_repeat(void **state)
     float *mx = random_device(1, nx), *mdy = random_device(2, ny);
     float *mk = random_device(3, nk), *mdx = poisoned(nx), *mdk = poisoned(nk);
     float *mdb = poisoned(s.out), *first = NULL;
-    void *scratch = ops->alloc(device, ops->conv_scratch_bytes(&s));
+    void *scratch = ops->alloc(device, ops->conv_scratch_bytes(&s, precision));
     for (int round = 0; round < 20; round++) {
         ops->conv_backward(device, &s, mx, mk, mdy, 0, mdx, mdk, mdb, scratch);
         float *dk = to_host(mdk, nk);

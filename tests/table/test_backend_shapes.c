@@ -45,7 +45,7 @@ static float value_of(enum values values)
         return (float)draw(5) - 2;
     if (values == NANS && draw(40) == 0)
         return NAN;
-    return (float)draw(100000) / 50000 - 1;
+    return rounded((float)draw(100000) / 50000 - 1);
 }
 
 /* ---- the same array on both devices ---- */
@@ -126,17 +126,19 @@ static void dense(void)
         pair_for(s.n * s.out),           pair_for(s.n * s.in),
         pair_to_add(s.in * s.out, beta), pair_to_add(s.out, beta),
     };
+    void *scratch = ops->alloc(device, ops->dense_scratch_bytes(&s, precision));
     gw_cpu_ops.dense_forward(cpu, &s, p[0].here, p[1].here, p[2].here,
-                             p[4].here);
+                             p[4].here, NULL);
     ops->dense_forward(device, &s, p[0].there, p[1].there, p[2].there,
-                       p[4].there);
+                       p[4].there, scratch);
     gw_cpu_ops.dense_backward(cpu, &s, p[0].here, p[1].here, p[3].here, beta,
-                              p[5].here, p[6].here, p[7].here);
+                              p[5].here, p[6].here, p[7].here, NULL);
     ops->dense_backward(device, &s, p[0].there, p[1].there, p[3].there, beta,
-                        p[5].there, p[6].there, p[7].there);
+                        p[5].there, p[6].there, p[7].there, scratch);
     for (size_t i = 4; i < COUNT(p); i++)
         assert_alike(text, p[i], 100);
     drop(p, COUNT(p));
+    ops->free(device, scratch);
 }
 
 static struct gw_conv_shape draw_conv(void)
@@ -162,8 +164,10 @@ static void conv(void)
              "pad %zu",
              s.n, s.in, s.h, s.w, s.out, s.kh, s.kw, s.stride, s.pad);
     larger.n += draw(4);
-    void *here = gw_cpu_ops.alloc(cpu, gw_cpu_ops.conv_scratch_bytes(&larger));
-    void *there = ops->alloc(device, ops->conv_scratch_bytes(&larger));
+    void *here = gw_cpu_ops.alloc(
+        cpu, gw_cpu_ops.conv_scratch_bytes(&larger, precision));
+    void *there =
+        ops->alloc(device, ops->conv_scratch_bytes(&larger, precision));
     size_t window = s.in * s.kh * s.kw;
     struct pair p[] = {
         pair_of(s.n * s.in * s.h * s.w, SMOOTH),

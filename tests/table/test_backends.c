@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,14 +110,16 @@ static void nan_is_not_swallowed(void **state)
         free(y);
 
         const struct gw_dense_shape d = {1, 4, 1, 1};
+        const struct gw_conv_shape c = {1, 1, 2, 2, 1, 2, 2, 1, 0, 1};
         float *one = random_device(1, 4), *zero = random_device(2, 1);
-        ops->dense_forward(device, &d, mx, one, zero, my);
+        size_t room = ops->conv_scratch_bytes(&c, precision) +
+                      ops->dense_scratch_bytes(&d, precision);
+        void *scratch = ops->alloc(device, room);
+        ops->dense_forward(device, &d, mx, one, zero, my, scratch);
         y = to_host(my, 1);
         assert_true(isnan(y[0]));
         free(y);
 
-        const struct gw_conv_shape c = {1, 1, 2, 2, 1, 2, 2, 1, 0, 1};
-        float *scratch = ops->alloc(device, ops->conv_scratch_bytes(&c));
         ops->conv_forward(device, &c, mx, one, zero, my, scratch);
         y = to_host(my, 1);
         assert_true(isnan(y[0]));
@@ -135,6 +138,75 @@ static void nan_is_not_swallowed(void **state)
         ops->free(device, one), ops->free(device, zero);
         ops->free(device, scratch);
     }
+}
+
+/* Ties, the ends of the ranges, what is below them and beyond. */
+static const float edges[] = {
+    0,
+    -0.0f,
+    1,
+    -1,
+    0x1.01p0f,
+    -0x1.03p0f,
+    0x1.018p0f,
+    0x1.fefp0f,
+    0x1.fffp0f,
+    0x1.002p0f,
+    0x1.006p0f,
+    0x1.003p0f,
+    -0x1.0021p0f,
+    65504,
+    65519,
+    65520,
+    -70000,
+    3e38f,
+    FLT_MAX,
+    0x1p-14f,
+    0x1.ffcp-15f,
+    0x1.004p-15f,
+    0x1p-24f,
+    0x1.8p-24f,
+    -0x1p-25f,
+    0x1.1p-25f,
+    0x1p-126f,
+    INFINITY,
+    -INFINITY,
+    NAN,
+};
+
+/* Products of 1 and a factor are the factor, as a dense layer and a convolution
+   read it in either direction. */
+static void factors_are_rounded_to_nearest(void **state)
+{
+    (void)state;
+    enum {
+        N = COUNT(edges)
+    };
+    const struct gw_dense_shape d = {N, 1, 1, 0};
+    const struct gw_conv_shape c = {N, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+    const float one = 1, none = 0;
+    float *x = to_device(edges, N), *w = to_device(&one, 1);
+    float *b = to_device(&none, 1), *dw = poisoned(2);
+    float *to[] = {poisoned(N), poisoned(N), poisoned(N), poisoned(N)};
+    size_t room = ops->conv_scratch_bytes(&c, precision) +
+                  ops->dense_scratch_bytes(&d, precision);
+    void *scratch = ops->alloc(device, room);
+    ops->dense_forward(device, &d, x, w, b, to[0], scratch);
+    ops->dense_backward(device, &d, x, w, x, 0, to[1], dw, dw + 1, scratch);
+    ops->conv_forward(device, &c, x, w, b, to[2], scratch);
+    ops->conv_backward(device, &c, x, w, x, 0, to[3], dw, dw + 1, scratch);
+    for (size_t k = 0; k < COUNT(to); k++) {
+        float *is = to_host(to[k], N);
+        for (size_t i = 0; i < N; i++)
+            if (is[i] != rounded(edges[i]) &&
+                !(isnan(is[i]) && isnan(edges[i])))
+                fail_msg("call %zu: %a becomes %a, not %a", k, (double)edges[i],
+                         (double)is[i], (double)rounded(edges[i]));
+        free(is);
+        ops->free(device, to[k]);
+    }
+    ops->free(device, x), ops->free(device, w), ops->free(device, b);
+    ops->free(device, dw), ops->free(device, scratch);
 }
 
 static void dropout_draws_are_the_jobs(void **state)
@@ -355,6 +427,7 @@ int main(void)
         cmocka_unit_test(relu),
         cmocka_unit_test(views),
         cmocka_unit_test(nan_is_not_swallowed),
+        cmocka_unit_test(factors_are_rounded_to_nearest),
         cmocka_unit_test(dropout_draws_are_the_jobs),
         cmocka_unit_test(dropout_keeps_its_rate),
         cmocka_unit_test(losses),

@@ -260,9 +260,9 @@ static void exact_lines(void **state)
             "model.dropout (gradweir config lists all)");
     refused("data = { format = \"idxx\"; };",
             "job.cfg:1: data.format: \"idxx\" is not idx, cifar10 or npy");
-    refused("train = { precision = \"bf16\"; };",
-            "job.cfg:1: train.precision: \"bf16\" is not in this version, it "
-            "has fp32 or tf32");
+    refused("train = { precision = \"fp8\"; };",
+            "job.cfg:1: train.precision: \"fp8\" is not in this version, it "
+            "has fp32, tf32, bf16 or fp16");
     refused("train = { loss_scale = -2; };",
             "job.cfg:1: train.loss_scale: -2 is out of range 1e-30..1e+30");
     refused("cluster = { insecure = 1; };",

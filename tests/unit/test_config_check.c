@@ -164,6 +164,20 @@ static void streaming_says_why_not(void **state)
                   "first; set it to auto or whole");
 }
 
+static void fp16_asks_for_a_loss_scale(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    check_refuses(SETTINGS("train.precision=fp16"),
+                  "train.precision: fp16 loses small gradients unless the loss "
+                  "is scaled; set train.loss_scale to \"dynamic\" or a number, "
+                  "or take bf16");
+    good_job(SETTINGS("train.precision=fp16", "train.loss_scale=dynamic"));
+    assert_int_equal(gw_config_check(&config, &error), GW_OK);
+    good_job(SETTINGS("train.precision=bf16"));
+    assert_int_equal(gw_config_check(&config, &error), GW_OK);
+}
+
 /* The struct may come from elsewhere than the parser. */
 static void not_in_this_version(void **state)
 {
@@ -173,9 +187,9 @@ static void not_in_this_version(void **state)
         size_t offset;
         const char *text, *line;
     } later[] = {
-        {offsetof(struct gw_config, train.precision), "bf16",
-         "train.precision: \"bf16\" is not in this version, it has fp32 or "
-         "tf32"},
+        {offsetof(struct gw_config, train.precision), "fp8",
+         "train.precision: \"fp8\" is not in this version, it has fp32, tf32, "
+         "bf16 or fp16"},
         {offsetof(struct gw_config, train.split), "fast",
          "train.split: \"fast\" is not in this version, it has even or "
          "speed"},
@@ -222,6 +236,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(what_is_not_computed_is_refused),
         cmocka_unit_test(streaming_says_why_not),
+        cmocka_unit_test(fp16_asks_for_a_loss_scale),
         cmocka_unit_test(not_in_this_version),
         cmocka_unit_test(jobs_too_long_to_send_are_refused),
     };

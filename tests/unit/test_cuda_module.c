@@ -111,7 +111,8 @@ static void open_model(struct model *m)
     m->argmax = ops->alloc(d, P_ELEMS);
     m->labels = ops->alloc(d, sizeof labels);
     m->loss = ops->alloc(d, sizeof *m->loss);
-    m->scratch = ops->alloc(d, ops->conv_scratch_bytes(&conv));
+    m->scratch =
+        ops->alloc(d, ops->conv_scratch_bytes(&conv, GW_PRECISION_FP32));
     m->host = ops->alloc_host(d, X_ELEMS * sizeof *m->host);
     m->gradient = ops->alloc_host(d, W_ELEMS * sizeof *m->gradient);
     ops->upload(d, m->labels, labels, sizeof labels);
@@ -140,9 +141,10 @@ static uint64_t step(struct model *m, uint64_t number)
     ops->conv_forward(d, &conv, m->x, m->k, m->kb, m->c, m->scratch);
     ops->pool_forward(d, &pool, m->c, m->p, m->argmax);
     ops->dropout(d, &site, N, 45, m->p, m->p);
-    ops->dense_forward(d, &dense, m->p, m->w, m->wb, m->y);
+    ops->dense_forward(d, &dense, m->p, m->w, m->wb, m->y, NULL);
     ops->softmax_loss(d, N, CLASSES, m->y, m->labels, 1, m->dy, m->loss);
-    ops->dense_backward(d, &dense, m->p, m->w, m->dy, 0, m->dp, m->dw, m->dwb);
+    ops->dense_backward(d, &dense, m->p, m->w, m->dy, 0, m->dp, m->dw, m->dwb,
+                        NULL);
     uint64_t point = ops->fetch(d, m->gradient, m->dw, W_ELEMS * sizeof(float));
     ops->dropout(d, &site, N, 45, m->dp, m->dp);
     ops->pool_backward(d, &pool, m->dp, m->argmax, m->dc);
@@ -410,11 +412,12 @@ static void multiply(enum gw_precision precision, float y[N * CLASSES])
     float *x = filled(d, P_ELEMS, 3), *w = filled(d, W_ELEMS, 4);
     float *b = filled(d, CLASSES, 5), *my = filled(d, (size_t)N * CLASSES, 6);
     float *scaled = filled(d, P_ELEMS, 3);
+    void *scratch = ops->alloc(d, ops->dense_scratch_bytes(&dense, precision));
     const struct gw_dropout_site site = {.p = 0.1f}; /* for all of the bits */
     ops->dropout(d, &site, 1, P_ELEMS, x, scaled);
-    ops->dense_forward(d, &dense, scaled, w, b, my);
+    ops->dense_forward(d, &dense, scaled, w, b, my, scratch);
     ops->download(d, y, my, N * CLASSES * sizeof *y);
-    float *all[] = {x, w, b, my, scaled};
+    void *all[] = {x, w, b, my, scaled, scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         ops->free(d, all[i]);
     ops->close(d);
@@ -444,7 +447,7 @@ static void every_layer_has_its_own_bias(void **state)
         ops->upload(d, b[i], biases + 2 * i, sizeof in);
     }
     for (size_t i = 0; i < 2; i++) {
-        ops->dense_forward(d, &shape, x, w, b[i], y);
+        ops->dense_forward(d, &shape, x, w, b[i], y, NULL);
         ops->download(d, out, y, sizeof out);
         assert_true(out[0] == biases[2 * i] && out[1] == biases[2 * i + 1]);
     }

@@ -10,6 +10,7 @@
 #include <tests/cuda/include/cublasLt.h>
 
 #include "tests/cuda/emulation.h"
+#include "tests/cuda/narrow.h"
 
 static void ok(cudaError_t error)
 {
@@ -250,9 +251,61 @@ static void wrong_products_are_refused(void **state)
     ok(cudaFree(workspace));
 }
 
+/* As IEEE 754 has them, and its first 16 bits. */
+static void numbers_of_16_bits_are_rounded_to_nearest(void **state)
+{
+    (void)state;
+    static const struct {
+        float value;
+        unsigned half, bf16;
+    } known[] = {
+        {0, 0, 0},
+        {-0.0f, 0x8000, 0x8000},
+        {1, 0x3c00, 0x3f80},
+        {-2, 0xc000, 0xc000},
+        {0x1.01p0f, 0x3c04, 0x3f80}, /* ties of bf16, to even */
+        {0x1.03p0f, 0x3c0c, 0x3f82},
+        {0x1.011p0f, 0x3c04, 0x3f81},
+        {0x1.002p0f, 0x3c00, 0x3f80}, /* and of halves */
+        {0x1.006p0f, 0x3c02, 0x3f80},
+        {0x1.0021p0f, 0x3c01, 0x3f80},
+        {0x1.ffep0f, 0x4000, 0x4000},
+        {65504, 0x7bff, 0x4780},
+        {65519, 0x7bff, 0x4780},
+        {65520, 0x7c00, 0x4780},
+        {-70000, 0xfc00, 0xc789},
+        {0x1p-14f, 0x0400, 0x3880},
+        {0x1.ffcp-15f, 0x0400, 0x3880},
+        {0x1.ff8p-15f, 0x03ff, 0x3880},
+        {0x1p-24f, 0x0001, 0x3380},
+        {0x1p-25f, 0x0000, 0x3300},
+        {0x1.1p-25f, 0x0001, 0x3308},
+        {0x1.fffffep127f, 0x7c00, 0x7f80},
+        {INFINITY, 0x7c00, 0x7f80},
+        {-INFINITY, 0xfc00, 0xff80},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        assert_int_equal(narrow_half(known[i].value), known[i].half);
+        assert_int_equal(narrow_bf16(known[i].value), known[i].bf16);
+    }
+    for (uint32_t bits = 0; bits < 0x10000; bits++) {
+        float half = narrow_of_half((uint16_t)bits);
+        float bf16 = narrow_of_bf16((uint16_t)bits);
+        if (isnan(half))
+            assert_true((bits & 0x7fff) > 0x7c00);
+        else
+            assert_int_equal(narrow_half(half), bits);
+        if (isnan(bf16))
+            assert_true((bits & 0x7fff) > 0x7f80);
+        else
+            assert_int_equal(narrow_bf16(bf16), bits);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_of_16_bits_are_rounded_to_nearest),
         cmocka_unit_test(products),
         cmocka_unit_test(tf32_is_visible),
         cmocka_unit_test(wrong_products_are_refused),

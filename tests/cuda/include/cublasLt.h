@@ -1,6 +1,7 @@
 /*
  * The part of cublasLt that kernels/cuda_* may use, for the emulation in
- * tests/cuda: plain column-major products of floats. Whatever is missing here
+ * tests/cuda: plain column-major products, of floats
+ * or of 16 bits, into floats. Whatever is missing here
  * does not compile, on purpose.
  */
 #ifndef GW_TESTS_CUBLASLT_H
@@ -37,7 +38,9 @@ typedef enum {
 } cublasComputeType_t;
 
 typedef enum cudaDataType_t {
-    CUDA_R_32F = 0
+    CUDA_R_32F = 0,
+    CUDA_R_16F = 2,
+    CUDA_R_16BF = 14
 } cudaDataType;
 typedef enum cudaDataType_t cudaDataType_t;
 
