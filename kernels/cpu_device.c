@@ -142,6 +142,17 @@ static void cpu_download(struct gw_device *device,
     memcpy(host, from, bytes);
 }
 
+static void cpu_tune(struct gw_device *device, const char *known)
+{
+    (void)device, (void)known;
+}
+
+static void cpu_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])
+{
+    (void)device;
+    text[0] = '\0';
+}
+
 static uint64_t
 cpu_fetch(struct gw_device *device, void *host, const void *from, size_t bytes)
 {
@@ -208,6 +219,8 @@ const struct gw_backend_ops gw_cpu_ops = {
     .reach = cpu_reach,
     .download = cpu_download,
     .sync = cpu_sync,
+    .tune = cpu_tune,
+    .tuned = cpu_tuned,
     .dense_scratch_bytes = gw_cpu_dense_scratch_bytes,
     .dense_forward = gw_cpu_dense_forward,
     .dense_backward = gw_cpu_dense_backward,

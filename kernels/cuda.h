@@ -19,7 +19,16 @@ extern "C" {
 
 #define GW_CUDA_POINTS    256
 #define GW_CUDA_WORKSPACE ((size_t)32 << 20) /* what Hopper's products want */
+#define GW_CUDA_WAYS      8                  /* of a product, at most */
 #define GW_CUDA_INDEX_MAX 0x7fffffffu        /* of what kernels count in */
+
+/* Which of several ways each product takes, in the order in which they come:
+   "cublasLt 130100, NVIDIA H100, bf16: 0 3 1". */
+struct gw_cuda_tuning {
+    int on;
+    char text[GW_TUNED_BYTES];  /* what was chosen; "" before the first time */
+    char known[GW_TUNED_BYTES]; /* as far as it is still to come */
+};
 
 struct gw_device {
     int ordinal;
@@ -34,6 +43,7 @@ struct gw_device {
     struct gw_cuda_block *blocks; /* of its memory, a list */
     struct gw_cuda_view *views;   /* of others' memory, a list */
     float *workspace;
+    struct gw_cuda_tuning tuning;
     const char *latest; /* operation that was queued */
     int failed; /* then `error` says how, and nothing is queued any more */
     struct gw_error error;
@@ -98,6 +108,13 @@ void gw_cuda_narrow(struct gw_device *device,
                     const float *from,
                     size_t elems,
                     void *to);
+
+/* Which of n > 0 ways of a new product is taken. queue(context, i), which may
+   be called many times, queues way i of it; 0: it does not work. */
+int gw_cuda_choose_way(struct gw_device *device,
+                       int n,
+                       int (*queue)(void *context, int way),
+                       void *context);
 
 /* ---- what it has of its own and of others' memory ---- */
 
@@ -182,6 +199,9 @@ const void *gw_cuda_see(struct gw_device *device,
                         const uint8_t words[GW_MEMORY_WORDS],
                         struct gw_error *error);
 void gw_cuda_unsee(struct gw_device *device, const void *memory);
+
+void gw_cuda_tune(struct gw_device *device, const char *known);
+void gw_cuda_tuned(struct gw_device *device, char text[GW_TUNED_BYTES]);
 
 void gw_cuda_upload(struct gw_device *device,
                     void *to,

@@ -1,8 +1,8 @@
 /*
  * Products by cublasLt, which counts columns first: its matrices are the
  * transposes of ours, so c = a b is asked for as c^T = b^T a^T, and our b comes
- * first. What it chooses for a product depends on what is in the key alone, and
- * is chosen once; nothing is allocated when a key comes again.
+ * first. What is chosen for a product depends on what is in the key alone, and
+ * on tuning, and is chosen once; nothing is allocated when a key comes again.
  *
  * The same bits each time: parts of a sum may be computed apart only if they
  * are written and added in a step of their own, and one workspace serves one
@@ -195,12 +195,34 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
     return status;
 }
 
-static cublasStatus_t choose(const struct gw_device *device,
-                             struct gw_cuda_plan *plan)
+static cublasStatus_t run(struct gw_device *device,
+                          struct gw_cuda_plan *plan,
+                          const struct gw_cuda_product *p,
+                          const float *bias)
+{
+    const float one = 1;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (bias)
+        status = cublasLtMatmulDescSetAttribute(
+            plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+            sizeof bias);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    return cublasLtMatmul(device->blas, plan->product, &one, p->b.at, plan->b,
+                          p->a.at, plan->a, &p->beta, p->c, plan->c, p->c,
+                          plan->c, &plan->choice, device->workspace,
+                          GW_CUDA_WORKSPACE, device->compute);
+}
+
+/* The ways of a product that work; the first is thought best. */
+static cublasStatus_t find_ways(const struct gw_device *device,
+                                struct gw_cuda_plan *plan,
+                                cublasLtMatmulAlgo_t ways[GW_CUDA_WAYS],
+                                int *n_p)
 {
     cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found;
-    int n = 0;
+    cublasLtMatmulHeuristicResult_t found[GW_CUDA_WAYS];
+    int n = 0, all = 0;
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
@@ -208,19 +230,52 @@ static cublasStatus_t choose(const struct gw_device *device,
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulAlgoGetHeuristic(
             device->blas, plan->product, plan->b, plan->a, plan->c, plan->c,
-            preference, 1, &found, &n);
+            preference, device->tuning.on ? GW_CUDA_WAYS : 1, found, &all);
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < all; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS)
+            ways[n++] = found[i].algo;
     if (status == CUBLAS_STATUS_SUCCESS && n == 0)
-        status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = found.state;
-    if (status == CUBLAS_STATUS_SUCCESS)
-        plan->choice = found.algo;
+        status = all ? found[0].state : CUBLAS_STATUS_NOT_SUPPORTED;
+    *n_p = n;
     cublasLtMatmulPreferenceDestroy(preference);
     return status;
 }
 
-static struct gw_cuda_plan *
-make_plan(struct gw_device *device, const struct key *key, const float *bias)
+/* A product, in any of its ways. */
+struct attempt {
+    struct gw_device *device;
+    struct gw_cuda_plan *plan;
+    const struct gw_cuda_product *product;
+    const float *bias;
+    cublasLtMatmulAlgo_t ways[GW_CUDA_WAYS];
+};
+
+static int attempt(void *context, int way)
+{
+    const struct attempt *a = context;
+    a->plan->choice = a->ways[way];
+    return run(a->device, a->plan, a->product, a->bias) ==
+           CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t choose(struct gw_device *device,
+                             struct gw_cuda_plan *plan,
+                             const struct gw_cuda_product *p,
+                             const float *bias)
+{
+    struct attempt all = {
+        .device = device, .plan = plan, .product = p, .bias = bias};
+    int n;
+    cublasStatus_t status = find_ways(device, plan, all.ways, &n);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        plan->choice = all.ways[gw_cuda_choose_way(device, n, attempt, &all)];
+    return status;
+}
+
+static struct gw_cuda_plan *make_plan(struct gw_device *device,
+                                      const struct key *key,
+                                      const struct gw_cuda_product *p,
+                                      const float *bias)
 {
     struct gw_cuda_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
@@ -230,7 +285,7 @@ make_plan(struct gw_device *device, const struct key *key, const float *bias)
     if (plan->why == CUBLAS_STATUS_SUCCESS)
         plan->why = describe_matrices(device, plan);
     if (plan->why == CUBLAS_STATUS_SUCCESS)
-        plan->why = choose(device, plan);
+        plan->why = choose(device, plan, p, bias);
     plan->works = plan->why == CUBLAS_STATUS_SUCCESS;
     plan->next = device->plans;
     device->plans = plan;
@@ -289,26 +344,7 @@ static struct gw_cuda_plan *plan_of(struct gw_device *device,
     struct gw_cuda_plan *plan = device->plans;
     while (plan && memcmp(&plan->key, &key, sizeof key) != 0)
         plan = plan->next;
-    return plan ? plan : make_plan(device, &key, bias);
-}
-
-static cublasStatus_t run(struct gw_device *device,
-                          struct gw_cuda_plan *plan,
-                          const struct gw_cuda_product *p,
-                          const float *bias)
-{
-    const float one = 1;
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (bias)
-        status = cublasLtMatmulDescSetAttribute(
-            plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-            sizeof bias);
-    if (status != CUBLAS_STATUS_SUCCESS)
-        return status;
-    return cublasLtMatmul(device->blas, plan->product, &one, p->b.at, plan->b,
-                          p->a.at, plan->a, &p->beta, p->c, plan->c, p->c,
-                          plan->c, &plan->choice, device->workspace,
-                          GW_CUDA_WORKSPACE, device->compute);
+    return plan ? plan : make_plan(device, &key, p, bias);
 }
 
 /* What failed before it, cublasLt only says it could not start after. */

@@ -41,6 +41,7 @@ struct gw_device_options {
 
 #define GW_MEMORY_WORDS 72
 #define GW_PARTS_MAX    64
+#define GW_TUNED_BYTES  512
 
 /* Of one batch. */
 struct gw_loss {
@@ -174,6 +175,19 @@ struct gw_backend_ops {
                      size_t bytes);
     /* Waits for all that is queued. Errors of `reach`. */
     enum gw_status (*sync)(struct gw_device *device, struct gw_error *error);
+
+    /*
+     * Until `tuned`: a product of a shape that is new is computed in each way
+     * that there is, some times, and in the fastest from then on; what layers
+     * give meanwhile is void. `known` is what `tuned` once said of the same
+     * calls on such a device: its ways are taken instead of being timed; NULL,
+     * or of another device: there are none. Where the ways of a shape are not
+     * known, it is computed in the one that the library thinks best.
+     */
+    void (*tune)(struct gw_device *device, const char *known);
+    /* The ways that were taken, in words, of GW_TUNED_BYTES at most; "": there
+       is no choice. What came after those that have room is not tuned. */
+    void (*tuned)(struct gw_device *device, char text[GW_TUNED_BYTES]);
 
     /* Bytes of scratch that the two dense calls of a device with that precision
        need for up to shape->n; it may be NULL where that is 0. */

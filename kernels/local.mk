@@ -65,6 +65,7 @@ GW_CUDA_HOST = \
 	%D%/cuda_module.c \
 	%D%/cuda_queue.c \
 	%D%/cuda_share.c \
+	%D%/cuda_tune.c \
 	%D%/kernels.h \
 	%D%/module.h \
 	proto/random.h \

@@ -171,6 +171,17 @@ static enum gw_status none_sync(struct gw_device *device,
     return GW_OK;
 }
 
+static void none_tune(struct gw_device *device, const char *known)
+{
+    (void)device, (void)known;
+}
+
+static void none_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])
+{
+    (void)device;
+    text[0] = '\0';
+}
+
 static size_t none_dense_scratch_bytes(const struct gw_dense_shape *shape,
                                        enum gw_precision precision)
 {
@@ -330,6 +341,8 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .reach = none_reach,
     .download = none_download,
     .sync = none_sync,
+    .tune = none_tune,
+    .tuned = none_tuned,
     .dense_scratch_bytes = none_dense_scratch_bytes,
     .dense_forward = none_dense_forward,
     .dense_backward = none_dense_backward,

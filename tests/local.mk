@@ -224,7 +224,8 @@ $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \
-	%D%/unit/test_cuda_products %D%/unit/test_cuda_share
+	%D%/unit/test_cuda_products %D%/unit/test_cuda_share \
+	%D%/unit/test_cuda_tune
 %C%_unit_test_cuda_emulation_SOURCES = \
 	%D%/unit/test_cuda_emulation.c %D%/cuda/try/try.h $(GW_EMULATION)
 %C%_unit_test_cuda_emulation_CFLAGS = $(AM_CFLAGS) -fPIC
@@ -236,6 +237,8 @@ check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \
 %C%_unit_test_cuda_products_SOURCES = \
 	%D%/unit/test_cuda_products.c $(GW_EMULATION)
 %C%_unit_test_cuda_products_LDADD = $(CMOCKA_LIBS) -lpthread -lm
+%C%_unit_test_cuda_tune_SOURCES = %D%/unit/test_cuda_tune.c \
+	%D%/table/emulated.c %D%/table/emulated.h
 %C%_unit_test_cuda_share_SOURCES = %D%/unit/test_cuda_share.c \
 	%D%/table/emulated.c %D%/table/emulated.h
 endif

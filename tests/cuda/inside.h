@@ -83,6 +83,8 @@ cudaError_t emulated_queue(cudaStream_t stream,
                            void (*run)(const void *argument),
                            const void *argument,
                            size_t bytes);
+/* What is queued next costs so much, to those who measure it. */
+void emulated_spend(cudaStream_t stream, uint64_t cost);
 /* Waits: for all that is queued in it, or everywhere. */
 void emulated_drain(cudaStream_t stream);
 void emulated_drain_all(void);

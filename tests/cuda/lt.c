@@ -51,6 +51,7 @@ struct emulated_preference {
 struct algo {
     uint64_t mark, problem;
     uint32_t aligned[5]; /* of A, B, C, D and the bias */
+    uint32_t number;     /* below EMULATED_ALGORITHMS */
     uint64_t workspace_bytes;
 };
 _Static_assert(sizeof(struct algo) <= sizeof(cublasLtMatmulAlgo_t), "algo");
@@ -344,11 +345,13 @@ static uint32_t alignment_of(const void *memory)
 static void propose(const struct emulated_product *p,
                     const struct emulated_matmul *desc,
                     const struct emulated_preference *preference,
-                    uint64_t workspace_bytes,
+                    uint32_t number,
                     cublasLtMatmulHeuristicResult_t *result)
 {
+    uint64_t workspace_bytes = number == 0 ? WORKSPACE_BYTES : 0;
     struct algo algo = {.mark = ALGO_MARK,
                         .problem = number_of(p),
+                        .number = number,
                         .workspace_bytes = workspace_bytes};
     memcpy(algo.aligned, preference->aligned, sizeof preference->aligned);
     algo.aligned[4] = alignment_of(desc->bias);
@@ -384,11 +387,12 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     if (emulated_now.no_fused_epilogue &&
         desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
         return leave(CUBLAS_STATUS_NOT_SUPPORTED);
-    if (preference->reductions & CUBLASLT_REDUCTION_SCHEME_MASK &&
-        p.k >= WORKSPACE_K && preference->workspace_bytes >= WORKSPACE_BYTES)
-        propose(&p, desc, preference, WORKSPACE_BYTES, &results[(*found)++]);
-    if (*found < wanted)
-        propose(&p, desc, preference, 0, &results[(*found)++]);
+    int divides = preference->reductions & CUBLASLT_REDUCTION_SCHEME_MASK &&
+                  p.k >= WORKSPACE_K &&
+                  preference->workspace_bytes >= WORKSPACE_BYTES;
+    for (uint32_t i = divides ? 0 : 1; i < EMULATED_ALGORITHMS; i++)
+        if (*found < wanted)
+            propose(&p, desc, preference, i, &results[(*found)++]);
     return leave(CUBLAS_STATUS_SUCCESS);
 }
 
@@ -455,6 +459,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
         return leave(CUBLAS_STATUS_INVALID_VALUE);
     p.workspace = workspace;
     p.workspace_bytes = chosen.workspace_bytes;
+    p.parts = chosen.number < 2 ? 1 : (int32_t)chosen.number;
+    emulated_spend(stream, chosen.number == emulated_now.fastest ? 1 : 3);
     emulated_queue(stream, "cublasLtMatmul", emulated_multiply, &p, sizeof p);
     return leave(CUBLAS_STATUS_SUCCESS);
 }

@@ -1,6 +1,7 @@
 /*
  * The arithmetic of tests/cuda/lt.c. A sum is taken in double in the order of k
- * and rounded once. ReLU is max(x, 0) and makes 0 of NaN, as the real one may.
+ * and rounded once, or once for each part. ReLU is max(x, 0) and makes 0 of
+ * NaN, as the real one may.
  */
 #include "config.h"
 
@@ -93,6 +94,15 @@ static float finish(const struct emulated_product *p,
     return (float)y;
 }
 
+/* As floats; what is added is 0 then. */
+UNSANITIZED static void end_part(double sums[ROWS], double part[ROWS])
+{
+    for (int r = 0; r < ROWS; r++) {
+        sums[r] = (double)((float)sums[r] + (float)part[r]);
+        part[r] = 0;
+    }
+}
+
 UNSANITIZED static void rows_of(const struct emulated_product *p,
                                 const double *a,
                                 uint64_t first,
@@ -103,13 +113,18 @@ UNSANITIZED static void rows_of(const struct emulated_product *p,
     const float *c = start_of(p, 2, batch);
     float *d = (float *)(uintptr_t)start_of(p, 3, batch);
     uint64_t ld = p->matrix[1].ld;
+    uint64_t span = (p->k + (uint64_t)p->parts - 1) / (uint64_t)p->parts;
     for (uint64_t j = 0; j < p->n; j++) {
-        double sums[ROWS] = {0};
+        double sums[ROWS] = {0}, before[ROWS] = {0};
         for (uint64_t l = 0; l < p->k; l++) {
+            if (l > 0 && l % span == 0)
+                end_part(before, sums);
             double with = factor(p, b, p->trans_b ? j + l * ld : l + j * ld);
             for (int r = 0; r < ROWS; r++)
                 sums[r] += a[l * ROWS + (uint64_t)r] * with;
         }
+        if (p->parts > 1)
+            end_part(sums, before);
         for (uint64_t r = 0; r < rows; r++)
             d[first + r + j * p->matrix[3].ld] = finish(
                 p, sums[r], c + first + r + j * p->matrix[2].ld, first + r);

@@ -14,6 +14,7 @@ struct emulated_product {
     int32_t trans_a, trans_b, with_bias, with_relu, tf32;
     float alpha, beta;
     int32_t factors; /* cudaDataType_t of A and B, which C and D are not */
+    int32_t parts, unused; /* in which a sum is computed */
     const void *at[4];
     const float *bias; /* one for each row of D */
     void *workspace;

@@ -25,13 +25,15 @@ struct CUstream_st {
     struct CUstream_st *next;
     struct operation *first, **last;
     uint64_t queued, done;
+    uint64_t cost; /* of what is queued, in microseconds that are made up */
     int destroyed;
 };
 
 struct CUevent_st {
     struct CUevent_st *next;
     struct CUstream_st *stream; /* NULL: not recorded yet */
-    uint64_t place;
+    uint64_t place, cost;
+    int timed;
 };
 
 static struct CUstream_st default_stream = {.last = &default_stream.first};
@@ -183,6 +185,11 @@ static struct operation *push(struct CUstream_st *stream, size_t bytes)
     return operation;
 }
 
+void emulated_spend(cudaStream_t stream, uint64_t cost)
+{
+    known(stream)->cost += cost;
+}
+
 cudaError_t emulated_queue(cudaStream_t stream,
                            const char *what,
                            void (*run)(const void *argument),
@@ -329,6 +336,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
     struct CUevent_st *made = calloc(1, sizeof *made);
     if (!made)
         emulated_wrong("no memory for an event");
+    made->timed = !(flags & cudaEventDisableTiming);
     made->next = events;
     *event = events = made;
     emulated_count.live_events++;
@@ -360,6 +368,24 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     event->stream = known(stream);
     push(event->stream, 0);
     event->place = event->stream->queued;
+    event->cost = event->stream->cost;
+    return emulated_leave(cudaSuccess);
+}
+
+/* Of two of one stream: what lies between them costs what it says. */
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    emulated_enter();
+    start = known_event(start);
+    end = known_event(end);
+    if (!start->timed || !end->timed || !start->stream ||
+        start->stream != end->stream)
+        return emulated_leave(cudaErrorInvalidResourceHandle);
+    if (emulated_failure)
+        return emulated_leave(emulated_failure);
+    if (end->stream->done < end->place)
+        return emulated_leave(cudaErrorNotReady);
+    *ms = (float)(end->cost - start->cost) / 1e3f;
     return emulated_leave(cudaSuccess);
 }
 
