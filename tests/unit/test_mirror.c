@@ -82,12 +82,6 @@ static void late_free(struct gw_device *device, void *memory)
     free(memory);
 }
 
-static void *late_adopt(struct gw_device *device, void *host, size_t bytes)
-{
-    (void)device, (void)host, (void)bytes;
-    return NULL;
-}
-
 static void
 late_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
 {
@@ -100,7 +94,6 @@ static const struct gw_backend_ops late = {
     .memory = late_memory,
     .alloc = late_alloc,
     .free = late_free,
-    .adopt = late_adopt,
     .upload = late_upload,
     .fetch = late_fetch,
     .reach = late_reach,
