@@ -65,6 +65,7 @@ GW_CUDA_HOST = \
 	%D%/cuda_share.c \
 	%D%/kernels.h \
 	%D%/module.h \
+	proto/philox.h \
 	proto/random.h \
 	proto/status.c \
 	proto/status.h

@@ -215,7 +215,8 @@ GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 GW_TRIED = %D%/cuda/try/divide.emulated %D%/cuda/try/try.emulated
 $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	%D%/cuda/launch.h %D%/cuda/try/divide.h %D%/cuda/try/try.h \
-	kernels/cuda.h kernels/cuda_index.cuh kernels/kernels.h proto/random.h
+	kernels/cuda.h kernels/cuda_index.cuh kernels/kernels.h \
+	proto/philox.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \
