@@ -17,6 +17,7 @@
 #ifndef GW_CLI_BENCH_H
 #define GW_CLI_BENCH_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -253,6 +254,12 @@ void gw_bench_print_head(const struct gw_bench_options *options);
 enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
                                   const struct gw_bench_row *row,
                                   struct gw_error *error);
+
+/* An object as a line of options->json; takes it. GW_EIO, also of NULL, for
+   which there was no memory. */
+enum gw_status gw_bench_print_json(const struct gw_bench_options *options,
+                                   json_t *object,
+                                   struct gw_error *error);
 
 /* ---- reduce and update ---- */
 

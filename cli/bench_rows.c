@@ -3,7 +3,6 @@
 
 #include "cli/bench.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -146,6 +145,20 @@ static void print_table(const struct gw_bench_options *options,
     fflush(options->table);
 }
 
+enum gw_status gw_bench_print_json(const struct gw_bench_options *options,
+                                   json_t *object,
+                                   struct gw_error *error)
+{
+    int failed = !object ||
+                 json_dumpf(object, options->json,
+                            JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
+                 fputc('\n', options->json) == EOF;
+    json_decref(object);
+    if (failed)
+        return gw_fail(error, GW_EIO, "bench: cannot write to the JSON file");
+    return GW_OK;
+}
+
 enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
                                   const struct gw_bench_row *row,
                                   struct gw_error *error)
@@ -167,12 +180,5 @@ enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
         gb_per_s(row, row->wire_bytes), "ratio",
         row->ratio > 0 ? json_real(row->ratio) : json_null(), "errors",
         (json_int_t)row->errors);
-    int failed = !object ||
-                 json_dumpf(object, options->json,
-                            JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
-                 fputc('\n', options->json) == EOF;
-    json_decref(object);
-    if (failed)
-        return gw_fail(error, GW_EIO, "bench: cannot write to the JSON file");
-    return GW_OK;
+    return gw_bench_print_json(options, object, error);
 }

@@ -10,7 +10,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "cli/json.h"
 #include "transport/memory.h"
 
 #define WORKERS     4
@@ -112,14 +111,7 @@ static enum gw_status print_json(const struct gw_bench_options *options,
         result->ratio[GW_SUM_BOUND], "alone_best_us", alone->best_us,
         "alone_gb_per_s", gb_per_s(alone, workers), "alone_ratio",
         result->ratio[GW_SUM_ALONE], "errors", (json_int_t)result->wrong);
-    int failed = !object ||
-                 json_dumpf(object, options->json,
-                            JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
-                 fputc('\n', options->json) == EOF;
-    json_decref(object);
-    if (failed)
-        return gw_fail(error, GW_EIO, "bench: cannot write to the JSON file");
-    return GW_OK;
+    return gw_bench_print_json(options, object, error);
 }
 
 /* ---- one size ---- */

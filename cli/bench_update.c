@@ -3,8 +3,6 @@
 
 #include "cli/bench.h"
 
-#include <jansson.h>
-
 #include "kernels/measure.h"
 
 #define SLOTS 4
@@ -34,14 +32,7 @@ static enum gw_status print(const struct gw_bench_options *options,
         "elements_per_s", rate->update_elems_per_s, "gb_per_s",
         rate->update_bytes_per_s * 1e-9, "add_gb_per_s",
         rate->add_bytes_per_s * 1e-9, "ratio", rate->ratio);
-    int failed = !object ||
-                 json_dumpf(object, options->json,
-                            JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
-                 fputc('\n', options->json) == EOF;
-    json_decref(object);
-    if (failed)
-        return gw_fail(error, GW_EIO, "bench: cannot write to the JSON file");
-    return GW_OK;
+    return gw_bench_print_json(options, object, error);
 }
 
 enum gw_status gw_bench_update(const struct gw_bench_options *options,

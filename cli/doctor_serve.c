@@ -316,13 +316,13 @@ static enum gw_status open_door(struct door *door, const char *address)
     return GW_OK;
 }
 
-/* Only tcp must work: the others are told there. */
 /* The others lead to nobody elsewhere. */
 static int is_between_hosts(const struct gw_transport_ops *ops)
 {
     return strcmp(ops->name, "sim") != 0 && strcmp(ops->name, "shm") != 0;
 }
 
+/* Only tcp must work: the others are told there. */
 static enum gw_status open_doors(struct serve *serve, struct gw_error *error)
 {
     enum gw_status status = GW_OK;

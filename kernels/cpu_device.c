@@ -97,13 +97,6 @@ static void cpu_unpin(struct gw_device *device, void *host)
     (void)device, (void)host;
 }
 
-static void *cpu_adopt(struct gw_device *device, void *host, size_t bytes)
-{
-    (void)device, (void)bytes;
-    assert((uintptr_t)host % CACHE_LINE == 0);
-    return host;
-}
-
 static int cpu_show(struct gw_device *device,
                     const void *memory,
                     uint8_t words[GW_MEMORY_WORDS])
@@ -210,7 +203,6 @@ const struct gw_backend_ops gw_cpu_ops = {
     .free_host = cpu_free,
     .pin = cpu_pin,
     .unpin = cpu_unpin,
-    .adopt = cpu_adopt,
     .show = cpu_show,
     .see = cpu_see,
     .unsee = cpu_unsee,

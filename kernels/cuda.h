@@ -321,7 +321,6 @@ enum gw_status gw_cuda_pin(struct gw_device *device,
                            size_t bytes,
                            struct gw_error *error);
 void gw_cuda_unpin(struct gw_device *device, void *host);
-void *gw_cuda_adopt(struct gw_device *device, void *host, size_t bytes);
 
 #ifdef __cplusplus
 }

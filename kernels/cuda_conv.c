@@ -32,6 +32,7 @@
 
 /* What depends on the shape alone, and for up to n samples. */
 struct plan {
+    size_t oh, ow;                /* of an output */
     size_t window, places, image; /* elements of in kh kw, oh ow, in h w */
     size_t samples, columns;      /* of a group */
     size_t slices;                /* at most */
@@ -67,10 +68,10 @@ static struct plan
 plan_of(const struct gw_conv_shape *s, enum gw_precision precision, void *base)
 {
     struct plan p = {.bytes = 0};
-    size_t oh = (s->h + 2 * s->pad - s->kh) / s->stride + 1;
-    size_t ow = (s->w + 2 * s->pad - s->kw) / s->stride + 1;
+    p.oh = (s->h + 2 * s->pad - s->kh) / s->stride + 1;
+    p.ow = (s->w + 2 * s->pad - s->kw) / s->stride + 1;
     p.window = s->in * s->kh * s->kw;
-    p.places = oh * ow;
+    p.places = p.oh * p.ow;
     p.image = s->in * s->h * s->w;
     assert(p.window <= INT32_MAX && p.places <= INT32_MAX - COLUMN_STEP &&
            p.image <= INT32_MAX && s->out <= INT32_MAX);
@@ -105,8 +106,8 @@ group_of(const struct gw_conv_shape *s, const struct plan *plan, size_t samples)
         .h = (uint32_t)s->h,
         .w = (uint32_t)s->w,
         .out = (uint32_t)s->out,
-        .oh = (uint32_t)((s->h + 2 * s->pad - s->kh) / s->stride + 1),
-        .ow = (uint32_t)((s->w + 2 * s->pad - s->kw) / s->stride + 1),
+        .oh = (uint32_t)plan->oh,
+        .ow = (uint32_t)plan->ow,
         .kh = (uint32_t)s->kh,
         .kw = (uint32_t)s->kw,
         .stride = (uint32_t)s->stride,

@@ -326,9 +326,3 @@ void gw_cuda_unpin(struct gw_device *device, void *host)
     cudaSetDevice(device->ordinal);
     gw_cuda_note(device, "cudaHostUnregister", cudaHostUnregister(host));
 }
-
-void *gw_cuda_adopt(struct gw_device *device, void *host, size_t bytes)
-{
-    (void)device, (void)host, (void)bytes;
-    return NULL;
-}

@@ -3,38 +3,10 @@
 #include "kernels/cuda.h"
 
 #include "kernels/cuda_index.cuh"
+
+#define GW_PHILOX __device__
+#include "proto/philox.h"
 #include "proto/random.h"
-
-/* The generator of proto/random.c, number for number. */
-#define PHILOX_M0     0xD2511F53u
-#define PHILOX_M1     0xCD9E8D57u
-#define PHILOX_W0     0x9E3779B9u
-#define PHILOX_W1     0xBB67AE85u
-#define PHILOX_ROUNDS 10
-
-struct draw {
-    uint32_t u[4];
-};
-
-static __device__ inline struct draw
-draw4(uint64_t seed, uint32_t a, uint64_t b)
-{
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    uint32_t c0 = (uint32_t)b, c1 = (uint32_t)(b >> 32);
-    uint32_t c2 = a, c3 = GW_RANDOM_DROPOUT;
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        uint64_t p0 = (uint64_t)PHILOX_M0 * c0;
-        uint64_t p1 = (uint64_t)PHILOX_M1 * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        k0 += PHILOX_W0;
-        k1 += PHILOX_W1;
-    }
-    struct draw draw = {{c0, c1, c2, c3}};
-    return draw;
-}
 
 /* Of one call; a row is `quads` draws long. */
 struct job {
@@ -61,19 +33,21 @@ drop(uint32_t draws, struct job j, const float *x, float *y)
     if (i >= draws)
         return;
     uint32_t row = gw_divide(i, j.quads), quad = i - row * j.quads.by;
-    struct draw draw = draw4(j.seed, j.a, (j.first_sample + row) << 32 | quad);
+    uint32_t u[4];
+    gw_philox(j.seed, GW_RANDOM_DROPOUT, j.a,
+              (j.first_sample + row) << 32 | quad, u);
     if (Fours) {
         float4 v = ((const float4 *)x)[i];
-        v.x = kept(v.x, draw.u[0], j);
-        v.y = kept(v.y, draw.u[1], j);
-        v.z = kept(v.z, draw.u[2], j);
-        v.w = kept(v.w, draw.u[3], j);
+        v.x = kept(v.x, u[0], j);
+        v.y = kept(v.y, u[1], j);
+        v.z = kept(v.z, u[2], j);
+        v.w = kept(v.w, u[3], j);
         ((float4 *)y)[i] = v;
         return;
     }
     size_t first = row * j.elems + (size_t)quad * 4;
     for (size_t l = 0; l < 4 && (size_t)quad * 4 + l < j.elems; l++)
-        y[first + l] = kept(x[first + l], draw.u[l], j);
+        y[first + l] = kept(x[first + l], u[l], j);
 }
 
 void gw_cuda_dropout(struct gw_device *device,

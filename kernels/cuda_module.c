@@ -19,7 +19,6 @@ static const struct gw_backend_ops cuda_ops = {
     .free_host = gw_cuda_free_host,
     .pin = gw_cuda_pin,
     .unpin = gw_cuda_unpin,
-    .adopt = gw_cuda_adopt,
     .show = gw_cuda_show,
     .see = gw_cuda_see,
     .unsee = gw_cuda_unsee,

@@ -83,7 +83,7 @@ struct gw_dropout_site {
 
 struct gw_backend_ops {
     const char *name;
-    /* It computes in the host's memory, so that `adopt` gives the same bytes,
+    /* It computes in the host's memory, so that this is device memory as well,
        and in processes that are forked from one that has used it. */
     int on_host;
 
@@ -123,9 +123,6 @@ struct gw_backend_ops {
                           size_t bytes,
                           struct gw_error *error);
     void (*unpin)(struct gw_device *device, void *host);
-    /* Host memory of either kind as device memory: the same bytes; NULL where
-       the device computes elsewhere. 64-byte aligned. */
-    void *(*adopt)(struct gw_device *device, void *host, size_t bytes);
 
     /*
      * Words by which another process of this host finds memory of `alloc`, or

@@ -68,6 +68,7 @@ GW_CUDA_HOST = \
 	%D%/cuda_tune.c \
 	%D%/kernels.h \
 	%D%/module.h \
+	proto/philox.h \
 	proto/random.h \
 	proto/status.c \
 	proto/status.h

@@ -106,12 +106,6 @@ static void none_unpin(struct gw_device *device, void *host)
     (void)device, (void)host;
 }
 
-static void *none_adopt(struct gw_device *device, void *host, size_t bytes)
-{
-    (void)device, (void)bytes;
-    return host;
-}
-
 static int none_show(struct gw_device *device,
                      const void *memory,
                      uint8_t words[GW_MEMORY_WORDS])
@@ -332,7 +326,6 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .free_host = none_free,
     .pin = none_pin,
     .unpin = none_unpin,
-    .adopt = none_adopt,
     .show = none_show,
     .see = none_see,
     .unsee = none_unsee,

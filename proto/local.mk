@@ -37,6 +37,7 @@ libproto_a_SOURCES = \
 	%D%/map.h \
 	%D%/metrics.c \
 	%D%/metrics.h \
+	%D%/philox.h \
 	%D%/policy.c \
 	%D%/policy.h \
 	%D%/rounds.c \

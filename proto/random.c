@@ -4,12 +4,7 @@
 
 #include <math.h>
 
-/* Constants of Philox4x32, Salmon et al., SC'11, table 2. */
-#define PHILOX_M0     0xD2511F53u
-#define PHILOX_M1     0xCD9E8D57u
-#define PHILOX_W0     0x9E3779B9u
-#define PHILOX_W1     0xBB67AE85u
-#define PHILOX_ROUNDS 10
+#include "proto/philox.h"
 
 #define FEISTEL_ROUNDS 4
 
@@ -19,23 +14,7 @@ void gw_random4(uint64_t seed,
                 uint64_t b,
                 uint32_t out[4])
 {
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    uint32_t c0 = (uint32_t)b, c1 = (uint32_t)(b >> 32);
-    uint32_t c2 = a, c3 = (uint32_t)stream;
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        uint64_t p0 = (uint64_t)PHILOX_M0 * c0;
-        uint64_t p1 = (uint64_t)PHILOX_M1 * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        k0 += PHILOX_W0;
-        k1 += PHILOX_W1;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
+    gw_philox(seed, (uint32_t)stream, a, b, out);
 }
 
 float gw_random_uniform(uint32_t bits)

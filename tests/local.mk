@@ -76,6 +76,7 @@ check_PROGRAMS += \
 	%D%/table/test_member \
 	%D%/table/test_member_login \
 	%D%/table/test_transport \
+	%D%/table/test_transport_windows \
 	%D%/unit/test_bench \
 	%D%/unit/test_blend \
 	%D%/unit/test_blend_reference \
@@ -220,7 +221,7 @@ GW_TRIED = %D%/cuda/try/divide.emulated %D%/cuda/try/try.emulated
 $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	%D%/cuda/launch.h %D%/cuda/try/divide.h %D%/cuda/try/try.h \
 	%D%/cuda/narrow.h kernels/cuda.h kernels/cuda_half.cuh \
-	kernels/cuda_index.cuh kernels/kernels.h proto/random.h
+	kernels/cuda_index.cuh kernels/kernels.h proto/philox.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \
@@ -250,6 +251,7 @@ GW_BACKEND = %D%/table/backend.c %D%/table/backend.h \
 	%D%/table/reference.c %D%/table/reference.h
 GW_WORLD = %D%/table/world.c %D%/table/world.h
 GW_VICTIM = %D%/table/victim.c %D%/table/victim.h $(GW_WORLD)
+GW_PAIR = %D%/table/pair.c %D%/table/pair.h $(GW_WORLD)
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
 	cli/world.c cli/world.h
@@ -318,7 +320,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_table_test_member_login_SOURCES = \
 	%D%/table/test_member_login.c $(GW_COUPLE)
 %C%_table_test_loop_SOURCES = %D%/table/test_loop.c $(GW_WORLD)
-%C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_WORLD)
+%C%_table_test_transport_SOURCES = %D%/table/test_transport.c $(GW_PAIR)
+%C%_table_test_transport_windows_SOURCES = \
+	%D%/table/test_transport_windows.c $(GW_PAIR)
 %C%_unit_test_each_SOURCES = %D%/unit/test_each.c $(GW_SINGLE) $(GW_PLAIN)
 %C%_unit_test_mlp_rounds_SOURCES = %D%/unit/test_mlp_rounds.c $(GW_MLP_BENCH)
 %C%_unit_test_mlp_rules_SOURCES = %D%/unit/test_mlp_rules.c $(GW_MLP_BENCH)

@@ -7,6 +7,7 @@ libtransport_a_SOURCES = \
 	%D%/disk_posix.c \
 	%D%/door.c \
 	%D%/door.h \
+	%D%/fiber_tell.h \
 	%D%/heap.c \
 	%D%/heap.h \
 	%D%/interface.c \

@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "transport/fiber_tell.h"
+
 /* Below a stack lies a guard: what overflows it faults, and changes nothing. */
 #define STACK_BYTES ((size_t)1 << 20)
 #define GUARD_BYTES ((size_t)64 << 10)
@@ -21,87 +23,18 @@ struct gw_sim_fiber {
     void *argument;
     int finished;
     void *stack;
-    /* what the sanitizers keep for a stack that is not running */
-    void *inside_fake, *outside_fake;
-    const void *outside_stack;
-    size_t outside_bytes;
-    void *inside_thread, *outside_thread;
+    struct gw_fiber_told told;
 };
-
-/* ---- what the sanitizers are told ---- */
-
-/* The linker takes those that the sanitizer at hand has; mostly none. */
-__attribute__((weak)) void
-__sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t bytes);
-__attribute__((weak)) void
-__sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *bytes);
-__attribute__((weak)) void *__tsan_get_current_fiber(void);
-__attribute__((weak)) void *__tsan_create_fiber(unsigned flags);
-__attribute__((weak)) void __tsan_destroy_fiber(void *fiber);
-__attribute__((weak)) void __tsan_switch_to_fiber(void *fiber, unsigned flags);
-
-/* The thread sanitizer counts calls and returns per fiber, so whatever switches
-   must not be a call of its own. */
-#define SWITCHES __attribute__((always_inline)) static inline
-
-static void tell_new(struct gw_sim_fiber *fiber)
-{
-    if (__tsan_create_fiber)
-        fiber->inside_thread = __tsan_create_fiber(0);
-}
-
-static void tell_free(struct gw_sim_fiber *fiber)
-{
-    if (__tsan_destroy_fiber)
-        __tsan_destroy_fiber(fiber->inside_thread);
-}
-
-SWITCHES void tell_going_in(struct gw_sim_fiber *fiber)
-{
-    if (__sanitizer_start_switch_fiber)
-        __sanitizer_start_switch_fiber(&fiber->outside_fake, fiber->stack,
-                                       STACK_BYTES);
-    if (__tsan_switch_to_fiber) {
-        fiber->outside_thread = __tsan_get_current_fiber();
-        __tsan_switch_to_fiber(fiber->inside_thread, 0);
-    }
-}
-
-static void tell_is_in(struct gw_sim_fiber *fiber)
-{
-    if (__sanitizer_finish_switch_fiber)
-        __sanitizer_finish_switch_fiber(
-            fiber->inside_fake, &fiber->outside_stack, &fiber->outside_bytes);
-}
-
-/* A fiber that has finished gives its fake stack up (NULL). */
-SWITCHES void tell_going_out(struct gw_sim_fiber *fiber)
-{
-    if (__sanitizer_start_switch_fiber)
-        __sanitizer_start_switch_fiber(
-            fiber->finished ? NULL : &fiber->inside_fake, fiber->outside_stack,
-            fiber->outside_bytes);
-    if (__tsan_switch_to_fiber)
-        __tsan_switch_to_fiber(fiber->outside_thread, 0);
-}
-
-static void tell_is_out(struct gw_sim_fiber *fiber)
-{
-    if (__sanitizer_finish_switch_fiber)
-        __sanitizer_finish_switch_fiber(fiber->outside_fake, NULL, NULL);
-}
-
-/* ---- fibers ---- */
 
 /* makecontext passes ints only: a pointer comes in two halves. */
 static void enter(unsigned high, unsigned low)
 {
     struct gw_sim_fiber *fiber =
         (struct gw_sim_fiber *)((uintptr_t)high << 32 | low);
-    tell_is_in(fiber);
+    gw_fiber_tell_is_in(&fiber->told);
     fiber->main(fiber->argument);
     fiber->finished = 1;
-    tell_going_out(fiber);
+    gw_fiber_tell_going_out(&fiber->told, 1);
     swapcontext(&fiber->inside, &fiber->outside);
 }
 
@@ -130,7 +63,7 @@ enum gw_status gw_sim_fiber_new(void (*main)(void *argument),
     uintptr_t self = (uintptr_t)fiber;
     makecontext(&fiber->inside, (void (*)(void))enter, 2,
                 (unsigned)(self >> 32), (unsigned)self);
-    tell_new(fiber);
+    gw_fiber_tell_new(&fiber->told, fiber->stack, STACK_BYTES);
     *fiber_p = fiber;
     return GW_OK;
 }
@@ -139,22 +72,22 @@ void gw_sim_fiber_free(struct gw_sim_fiber *fiber)
 {
     if (!fiber)
         return;
-    tell_free(fiber);
+    gw_fiber_tell_free(&fiber->told);
     munmap((char *)fiber->stack - GUARD_BYTES, GUARD_BYTES + STACK_BYTES);
     free(fiber);
 }
 
 int gw_sim_fiber_resume(struct gw_sim_fiber *fiber)
 {
-    tell_going_in(fiber);
+    gw_fiber_tell_going_in(&fiber->told);
     swapcontext(&fiber->outside, &fiber->inside);
-    tell_is_out(fiber);
+    gw_fiber_tell_is_out(&fiber->told);
     return !fiber->finished;
 }
 
 void gw_sim_fiber_yield(struct gw_sim_fiber *fiber)
 {
-    tell_going_out(fiber);
+    gw_fiber_tell_going_out(&fiber->told, 0);
     swapcontext(&fiber->inside, &fiber->outside);
-    tell_is_in(fiber);
+    gw_fiber_tell_is_in(&fiber->told);
 }

@@ -82,28 +82,28 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
     return GW_OK;
 }
 
-int gw_node_is_settled(const struct gw_client_node *node)
+/* Of those of all, our own too, the one that is least far: enum gw_sees has
+   them in that order. */
+static enum gw_sees least_verdict(const struct gw_client_node *node)
 {
+    enum gw_sees least = node->verdict;
     for (uint32_t i = 0; i < node->group.n; i++) {
         uint32_t rank = node->group.first + i;
-        if (rank != node->client->rank &&
-            node->neighbour[rank % GW_GROUP_MAX].verdict == GW_SIGHT_WORDS)
-            return 0;
+        const struct gw_neighbour *who = &node->neighbour[rank % GW_GROUP_MAX];
+        if (rank != node->client->rank && who->verdict < least)
+            least = who->verdict;
     }
-    return node->verdict != GW_SIGHT_WORDS;
+    return least;
+}
+
+int gw_node_is_settled(const struct gw_client_node *node)
+{
+    return least_verdict(node) != GW_SIGHT_WORDS;
 }
 
 int gw_node_is_on_device(const struct gw_client_node *node)
 {
-    if (node->verdict != GW_SIGHT_SEES)
-        return 0;
-    for (uint32_t i = 0; i < node->group.n; i++) {
-        uint32_t rank = node->group.first + i;
-        if (rank != node->client->rank &&
-            node->neighbour[rank % GW_GROUP_MAX].verdict != GW_SIGHT_SEES)
-            return 0;
-    }
-    return 1;
+    return least_verdict(node) == GW_SIGHT_SEES;
 }
 
 /* ---- sums ---- */

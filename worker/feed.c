@@ -19,8 +19,7 @@ static int open_sides(struct gw_feed *feed, size_t bytes, size_t label_bytes)
 /* Device memory for what the host fills: the same, where it can be. */
 static void *beside(const struct gw_feed *feed, void *host, size_t bytes)
 {
-    return feed->ops->on_host ? feed->ops->adopt(feed->device, host, bytes)
-                              : feed->ops->alloc(feed->device, bytes);
+    return feed->ops->on_host ? host : feed->ops->alloc(feed->device, bytes);
 }
 
 enum gw_status gw_feed_open(struct gw_feed *feed,

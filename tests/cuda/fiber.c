@@ -1,7 +1,7 @@
 /*
  * Fibers for the threads of a block: millions of switches, so without the
  * system calls of swapcontext where we know the machine. The sanitizers are
- * told about every switch, as in transport/sim_fiber.c.
+ * told about every switch (transport/fiber_tell.h).
  */
 #include "config.h"
 
@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+
+#include "transport/fiber_tell.h"
 
 /* Below a stack lies a guard: what overflows it faults, and changes nothing. */
 #define STACK_BYTES ((size_t)128 << 10)
@@ -20,59 +22,8 @@ struct emulated_fiber {
     ucontext_t inside_context, outside_context; /* where there is no fast way */
     void (*main)(void);
     char *stack;
-    /* what the sanitizers keep for a stack that is not running */
-    void *inside_fake, *outside_fake;
-    const void *outside_stack;
-    size_t outside_bytes;
-    void *inside_thread, *outside_thread;
+    struct gw_fiber_told told;
 };
-
-/* ---- what the sanitizers are told ---- */
-
-__attribute__((weak)) void
-__sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t bytes);
-__attribute__((weak)) void
-__sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *bytes);
-__attribute__((weak)) void *__tsan_get_current_fiber(void);
-__attribute__((weak)) void *__tsan_create_fiber(unsigned flags);
-__attribute__((weak)) void __tsan_switch_to_fiber(void *fiber, unsigned flags);
-
-/* The thread sanitizer counts calls and returns per fiber, so whatever switches
-   must not be a call of its own. */
-#define SWITCHES __attribute__((always_inline)) static inline
-
-SWITCHES void tell_going_in(struct emulated_fiber *fiber)
-{
-    if (__sanitizer_start_switch_fiber)
-        __sanitizer_start_switch_fiber(&fiber->outside_fake, fiber->stack,
-                                       STACK_BYTES);
-    if (__tsan_switch_to_fiber) {
-        fiber->outside_thread = __tsan_get_current_fiber();
-        __tsan_switch_to_fiber(fiber->inside_thread, 0);
-    }
-}
-
-static void tell_is_in(struct emulated_fiber *fiber)
-{
-    if (__sanitizer_finish_switch_fiber)
-        __sanitizer_finish_switch_fiber(
-            fiber->inside_fake, &fiber->outside_stack, &fiber->outside_bytes);
-}
-
-SWITCHES void tell_going_out(struct emulated_fiber *fiber)
-{
-    if (__sanitizer_start_switch_fiber)
-        __sanitizer_start_switch_fiber(
-            &fiber->inside_fake, fiber->outside_stack, fiber->outside_bytes);
-    if (__tsan_switch_to_fiber)
-        __tsan_switch_to_fiber(fiber->outside_thread, 0);
-}
-
-static void tell_is_out(struct emulated_fiber *fiber)
-{
-    if (__sanitizer_finish_switch_fiber)
-        __sanitizer_finish_switch_fiber(fiber->outside_fake, NULL, NULL);
-}
 
 /* ---- switching ---- */
 
@@ -95,12 +46,12 @@ __asm__(".text\n"
         "    ret\n"
         ".size emulated_switch, . - emulated_switch\n");
 
-SWITCHES void go_in(struct emulated_fiber *fiber)
+GW_SWITCHES void go_in(struct emulated_fiber *fiber)
 {
     emulated_switch(&fiber->outside, fiber->inside);
 }
 
-SWITCHES void go_out(struct emulated_fiber *fiber)
+GW_SWITCHES void go_out(struct emulated_fiber *fiber)
 {
     emulated_switch(&fiber->inside, fiber->outside);
 }
@@ -119,12 +70,12 @@ static void prepare(struct emulated_fiber *fiber, void (*enter)(void))
 
 #else
 
-SWITCHES void go_in(struct emulated_fiber *fiber)
+GW_SWITCHES void go_in(struct emulated_fiber *fiber)
 {
     swapcontext(&fiber->outside_context, &fiber->inside_context);
 }
 
-SWITCHES void go_out(struct emulated_fiber *fiber)
+GW_SWITCHES void go_out(struct emulated_fiber *fiber)
 {
     swapcontext(&fiber->inside_context, &fiber->outside_context);
 }
@@ -147,7 +98,7 @@ static struct emulated_fiber *entered;
 static void enter(void)
 {
     struct emulated_fiber *fiber = entered;
-    tell_is_in(fiber);
+    gw_fiber_tell_is_in(&fiber->told);
     for (;;) {
         fiber->main();
         emulated_fiber_yield(fiber);
@@ -164,8 +115,7 @@ struct emulated_fiber *emulated_fiber_new(void (*main)(void))
     mprotect(memory, GUARD_BYTES, PROT_NONE);
     fiber->stack = memory + GUARD_BYTES;
     fiber->main = main;
-    if (__tsan_create_fiber)
-        fiber->inside_thread = __tsan_create_fiber(0);
+    gw_fiber_tell_new(&fiber->told, fiber->stack, STACK_BYTES);
     prepare(fiber, enter);
     return fiber;
 }
@@ -173,14 +123,14 @@ struct emulated_fiber *emulated_fiber_new(void (*main)(void))
 void emulated_fiber_resume(struct emulated_fiber *fiber)
 {
     entered = fiber;
-    tell_going_in(fiber);
+    gw_fiber_tell_going_in(&fiber->told);
     go_in(fiber);
-    tell_is_out(fiber);
+    gw_fiber_tell_is_out(&fiber->told);
 }
 
 void emulated_fiber_yield(struct emulated_fiber *fiber)
 {
-    tell_going_out(fiber);
+    gw_fiber_tell_going_out(&fiber->told, 0);
     go_out(fiber);
-    tell_is_in(fiber);
+    gw_fiber_tell_is_in(&fiber->told);
 }

@@ -24,9 +24,9 @@ cases() {
 }
 
 # ---- the transport ----
-for cmocka in tests/table/test_transport tests/table/test_member \
-  tests/table/test_member_login tests/rdma/test_hostile_rdma \
-  tests/rdma/test_stranger_rdma; do
+for cmocka in tests/table/test_transport tests/table/test_transport_windows \
+  tests/table/test_member tests/table/test_member_login \
+  tests/rdma/test_hostile_rdma tests/rdma/test_stranger_rdma; do
   cases $cmocka
 done
 

@@ -109,7 +109,9 @@ gone() {
   deadline=$(($(date +%s) + 10))
   for child in $children; do
     while kill -0 "$child" 2>/dev/null; do
-      [ "$(date +%s)" -lt $deadline ] || return 1
+      [ "$(date +%s)" -lt $deadline ] && continue
+      kill -9 $children
+      return 1
     done
   done
 }
@@ -125,9 +127,11 @@ one_dies() {
     grep -q 'the worker [0-3] is gone' "$scratch/err" && gone
 }
 
-# a shell has its background jobs ignore ^C: that of a terminal is for all
+# a shell has its background jobs ignore ^C: that of a terminal is for all. One
+# stands still, so that the others wait for it and notice nothing themselves.
 interrupted() {
   begin 4 sum --sizes 4MiB --rounds 1000 || return 1
+  kill -STOP "$(echo $children | cut -d ' ' -f 3)"
   kill -TERM $parent
   wait $parent 2>"$scratch/killed"
   code=$?

@@ -260,6 +260,9 @@ if [ "$inside" ] &&
   finds ok firewall '10.99.0.2:7171 reached 10.99.0.1:7199 here over tcp' &&
     finds ok clock 'that of 10.99.0.2:7171 is 0[.]'
   ok 'a port that the other host reaches'
+  grep -qE '^(also|not) over rdma' "$scratch/there" && ! grep -i shm "$scratch/there" &&
+    finds '(ok|note|fix)' peer '10.99.0.2.* over rdma' && ! grep -E '^[a-z]+ +peer .*shm' "$scratch/out"
+  ok 'shm, which no other host has, is not offered to one'
   cp "$scratch/guarded" "$scratch/out"
   finds ok peer '10.99.0.2:7171 over tcp' &&
     finds unknown firewall '10.99.0.2:7171 was not asked to knock here: 10.99.0.1:0 is not loopback'
@@ -270,6 +273,7 @@ if [ "$inside" ] &&
   ok 'a port that it does not reach'
 else
   for name in 'a port that the other host reaches' \
+    'shm, which no other host has, is not offered to one' \
     'nobody knocks where the job may not listen' 'a port that it does not reach'; do
     skip "$name" "no two networks can be made: $(head -n 1 "$scratch/err")"
   done

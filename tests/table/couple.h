@@ -51,10 +51,4 @@ int all_told(void *owner); /* `wanted` messages, both of them */
 int a_lost(void *owner);
 int b_lost(void *owner);
 
-/* A case of a table: the test on a transport, by name. */
-#define ON(transport, test)                                                    \
-    {                                                                          \
-        transport "/" #test, test, NULL, NULL, (void *)(uintptr_t)transport    \
-    }
-
 #endif

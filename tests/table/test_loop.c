@@ -68,10 +68,6 @@ static void a_task_that_is_taken_back_does_not_run(void **state)
     }
 }
 
-#define ON(transport, test)                                                    \
-    {                                                                          \
-        transport "/" #test, test, NULL, NULL, (void *)(uintptr_t)transport    \
-    }
 #define ALL(transport)                                                         \
     ON(transport, a_task_that_is_queued_is_not_queued_twice),                  \
         ON(transport, a_task_that_is_taken_back_does_not_run)

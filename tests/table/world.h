@@ -29,6 +29,12 @@ struct world {
 struct CMUnitTest;
 int world_run_tests(const char *name, const struct CMUnitTest *tests, size_t n);
 
+/* A case of a table: the test on a transport, by name. */
+#define ON(transport, test)                                                    \
+    {                                                                          \
+        transport "/" #test, test, NULL, NULL, (void *)(uintptr_t)transport    \
+    }
+
 void world_open(struct world *world, const char *transport);
 void world_close(struct world *world);
 

@@ -23,7 +23,7 @@ static void a_wrong_value_is_counted(void **state)
     gw_bench_fill(&pattern, ELEMS, array);
     assert_int_equal(gw_bench_wrong(&pattern, ELEMS, array), 0);
     array[ELEMS - 1] += 1;
-    array[0] = -array[0] - 1;
+    array[0] = -array[0]; /* any bit */
     assert_int_equal(gw_bench_wrong(&pattern, ELEMS, array), 2);
 }
 
@@ -42,20 +42,24 @@ static void a_misplaced_value_is_counted(void **state)
     assert_true(gw_bench_wrong(&pattern, ELEMS, array) > ELEMS * 9 / 10);
 }
 
-/* The tree of four is (0 + 1) + (2 + 3), which is not 0 + 1 + 2 + 3. */
+/* The tree of four is (0 + 1) + (2 + 3), which is not 0 + 1 + 2 + 3; of three
+   the last one stands alone. */
 static void bits_of_a_sum_tell_the_order(void **state)
 {
-    struct gw_bench_pattern part[4], sum;
+    struct gw_bench_pattern part[4], sum, three;
     size_t other = 0;
     (void)state;
     for (uint32_t rank = 0; rank < 4; rank++)
         gw_bench_summand(rank, &part[rank]);
     gw_bench_summed(4, &sum);
+    gw_bench_summed(3, &three);
     for (size_t i = 0; i < GW_BENCH_PERIOD; i++) {
         float left = part[0].value[i] + part[1].value[i];
         float tree = left + (part[2].value[i] + part[3].value[i]);
-        float line = left + part[2].value[i] + part[3].value[i];
+        float first = left + part[2].value[i];
+        float line = first + part[3].value[i];
         assert_memory_equal(&sum.value[i], &tree, sizeof tree);
+        assert_memory_equal(&three.value[i], &first, sizeof first);
         other += memcmp(&line, &tree, sizeof tree) != 0;
     }
     assert_true(other > GW_BENCH_PERIOD / 8);
@@ -98,6 +102,19 @@ static void percentiles_are_of_the_nearest_rank(void **state)
                 gw_bench_ratio(&row, &limit) < 0.801);
     row.bytes = limit.bytes = GW_BENCH_STREAM_BYTES;
     assert_true(gw_bench_ratio(&row, &limit) > 1.99);
+    limit.payload_bytes = 8192; /* as fast with half of the bytes */
+    assert_true(gw_bench_ratio(&row, &limit) > 0.999 &&
+                gw_bench_ratio(&row, &limit) < 1.001);
+}
+
+/* Of three, the second and the third. */
+static void a_rank_is_rounded_up(void **state)
+{
+    double us[] = {30, 10, 20};
+    struct gw_bench_row row = {.iterations = 3, .us = us};
+    (void)state;
+    gw_bench_sum_up(&row);
+    assert_true(row.p50_us == 20 && row.p99_us == 30);
 }
 
 int main(void)
@@ -108,6 +125,7 @@ int main(void)
         cmocka_unit_test(bits_of_a_sum_tell_the_order),
         cmocka_unit_test(an_array_may_begin_within_the_pattern),
         cmocka_unit_test(percentiles_are_of_the_nearest_rank),
+        cmocka_unit_test(a_rank_is_rounded_up),
     };
     return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
 }

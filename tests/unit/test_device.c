@@ -37,9 +37,11 @@ static void names_are_read(void **state)
 
 static void what_is_no_name_is_refused(void **state)
 {
-    static const char *const bad[] = {
-        "",        "CPU",     "cpu:0",     "auto:1",  "cuda:", "cuda:x",
-        "cuda:1x", "cuda:-1", "cuda:1000", "cuda: 1", "cuda0", "gpu"};
+    static const char *const bad[] = {"",        "CPU",     "cpu:0",
+                                      "auto:1",  "cuda:",   "cuda:x",
+                                      "cuda:1x", "cuda:-1", "cuda:1000",
+                                      "cuda: 1", "cuda0",   "cuda01",
+                                      "gpu"};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct gw_device_name name;

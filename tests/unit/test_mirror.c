@@ -82,12 +82,6 @@ static void late_free(struct gw_device *device, void *memory)
     free(memory);
 }
 
-static void *late_adopt(struct gw_device *device, void *host, size_t bytes)
-{
-    (void)device, (void)host, (void)bytes;
-    return NULL;
-}
-
 static void
 late_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
 {
@@ -100,7 +94,6 @@ static const struct gw_backend_ops late = {
     .memory = late_memory,
     .alloc = late_alloc,
     .free = late_free,
-    .adopt = late_adopt,
     .upload = late_upload,
     .fetch = late_fetch,
     .reach = late_reach,
@@ -183,7 +176,8 @@ static void weights_go_once_in_a_step(void **state)
         assert_int_equal(s->device.queued - before, KEYS);
         run_until(&s->device, s->device.queued);
         for (size_t k = 0; k < KEYS; k++)
-            assert_true(device[k][0] == round * 10 + (float)k);
+            assert_true(device[k][0] == round * 10 + (float)k &&
+                        made(s, k)[0] == 0);
     }
     close_subject(s);
 }
@@ -198,6 +192,7 @@ static void gradients_come_in_their_order_and_when_they_are_there(void **state)
     made(s, 2)[0] = 7;
     gw_mirror_fetch(s->mirror, 2, 1, 0);
     made(s, 0)[4] = 5, made(s, 1)[63] = 6;
+    made(s, 0)[0] = 8, made(s, 1)[0] = 9; /* each has a place of its own */
     gw_mirror_fetch(s->mirror, 0, 2, 0);
     assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
     run_until(&s->device, 2); /* half of the second run */
@@ -207,7 +202,27 @@ static void gradients_come_in_their_order_and_when_they_are_there(void **state)
     assert_int_equal(next(s, 1, &first, &n), GW_OK);
     assert_true(first == 0 && n == 2);
     assert_true(s->host[1][0][4] == 5 && s->host[1][1][63] == 6);
+    assert_true(s->host[1][0][0] == 8 && s->host[1][1][0] == 9);
     assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
+    close_subject(s);
+}
+
+/* For sums that devices make: handed over when they are made, and not copied.
+ */
+static void gradients_may_stay_where_they_are(void **state)
+{
+    struct subject *s = open_subject();
+    float *arena = gw_mirror_arena(s->mirror);
+    size_t first, n;
+    (void)state;
+    for (size_t k = 0; k < KEYS; k++)
+        assert_ptr_equal(made(s, k), arena + 64 * k);
+    arena[64] = 3;
+    gw_mirror_fetch(s->mirror, 1, 2, 1);
+    assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
+    assert_int_equal(next(s, 1, &first, &n), GW_OK);
+    assert_true(first == 1 && n == 2);
+    assert_true(s->host[1][1][0] == 0 && made(s, 1)[0] == 3);
     close_subject(s);
 }
 
@@ -312,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_go_once_in_a_step),
         cmocka_unit_test(gradients_come_in_their_order_and_when_they_are_there),
+        cmocka_unit_test(gradients_may_stay_where_they_are),
         cmocka_unit_test(a_new_step_waits_and_forgets),
         cmocka_unit_test(views_may_move_between_steps),
         cmocka_unit_test(a_device_that_fails_is_told),

@@ -156,9 +156,17 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     near.sums = 1;
     open_near(job, &near, &needs);
     assert_int_equal(needs.worker.shared, 31424);
+    strcpy(job->config.cluster.local_reduction, "on");
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 2 * 31424);
+    strcpy(job->config.cluster.local_reduction, "auto");
     host = 3;
     open_near(job, &near, &needs);
     assert_int_equal(needs.worker.shared, 31424);
+    near.sums = 0;
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 0);
+    near.sums = 1;
     near.per_host = 1;
     open_near(job, &near, &needs);
     assert_int_equal(needs.worker.shared, 0);
@@ -175,7 +183,8 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
 }
 
 /* Chunks of four shards take turns, so that each has some in every huge page:
-   of all weights, and once for the two threads of a process. */
+   of all weights, and once for the two threads of a process. What is smaller
+   than such a page has none. */
 static void chunks_of_others_in_huge_pages_count(void **state)
 {
     const char *settings[] = {"model.layers=[784, 4096, 10]",
@@ -197,6 +206,14 @@ static void chunks_of_others_in_huge_pages_count(void **state)
     open_near(job, &near, &needs);
     assert_int_equal(job->map->shards, 4);
     assert_int_equal(needs.server.shared, job->map->arena_bytes);
+    close_job(job);
+    settings[0] = "model.layers=[784, 200, 10]";
+    settings[3] = "server.threads=1";
+    job = open_job(settings);
+    open_near(job, &near, &needs);
+    const uint64_t *of = job->map->shard_bytes;
+    assert_int_equal(needs.server.shared, of[0] > of[1] ? of[0] : of[1]);
+    assert_true(needs.server.shared < job->map->arena_bytes);
     close_job(job);
 }
 
@@ -229,6 +246,34 @@ static void policies_need_what_they_keep(void **state)
     job = open_job(settings);
     assert_int_equal(job->needs.server.ranks, 4 * 9 * PAGE);
     assert_int_equal(job->needs.worker.local, 0);
+    close_job(job);
+}
+
+/* What is computed with is on the device; of it on the host what goes there and
+   comes from there, the next batch too, and what no device is needed for. */
+static void a_device_has_its_part(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 10]",
+                              "cluster.workers=2",
+                              "cluster.servers=1",
+                              "optimizer.kind=momentum",
+                              "cluster.policy=\"local:4\"",
+                              "checkpoint.dir=/tmp/x",
+                              "train.batch=4",
+                              NULL};
+    const uint64_t arenas = 2 * 31424, batch = 250 * (784 * 4 + 4);
+    const uint64_t computes = arenas + 3 * 10048 + 64 + batch;
+    const uint64_t rest = 2 * 31424 + 4 * 600 + 31400;
+    struct gw_needs_host host = {.workers = 2};
+    struct job *job = open_job(settings);
+    (void)state;
+    assert_int_equal(gw_needs_device(&job->needs), computes);
+    assert_int_equal(gw_needs_worker(&job->needs), computes + rest);
+    assert_int_equal(gw_needs_of_host(&job->needs, &host),
+                     2 * (computes + rest));
+    host.has_device = 1;
+    assert_int_equal(gw_needs_of_host(&job->needs, &host),
+                     2 * (arenas + 2 * batch + rest));
     close_job(job);
 }
 
@@ -358,11 +403,19 @@ static void a_refusal_says_the_largest_batch(void **state)
     /* the same of a device */
     host.bytes = UINT64_MAX;
     host.has_device = 1;
-    host.device_bytes = 2000000;
+    host.device_bytes = gw_needs_device(&job->needs);
     job->config.train.batch = 300;
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    host.device_bytes = 2000000;
     assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_non_null(strstr(error.text, "of its GPU, which has 1.9 MiB"));
     batch = advised(&error, "train.batch = ");
     job->config.train.batch = batch;
+    assert_int_equal(check(job, &host, &error), GW_OK);
+    job->config.train.batch = batch + 1;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    host.all = 0;
+    host.workers = 0; /* servers have none to fill */
     assert_int_equal(check(job, &host, &error), GW_OK);
     close_job(job);
 }
@@ -519,6 +572,7 @@ int main(void)
         cmocka_unit_test(what_is_mapped_of_others_counts_where_they_are_near),
         cmocka_unit_test(chunks_of_others_in_huge_pages_count),
         cmocka_unit_test(policies_need_what_they_keep),
+        cmocka_unit_test(a_device_has_its_part),
         cmocka_unit_test(servers_take_what_they_are_said_to_need),
         cmocka_unit_test(models_take_what_they_are_said_to_need),
         cmocka_unit_test(a_refusal_says_the_largest_batch),
