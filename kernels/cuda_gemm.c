@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN_MAX 256 /* cublasLt asks for no more */
+#define ALIGN_MAX 64 /* what weights and activations have; 16 is asked for */
 
 /* All that the choice depends on; compared as bytes. */
 struct key {

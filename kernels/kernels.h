@@ -41,7 +41,6 @@ struct gw_device_options {
 
 #define GW_MEMORY_WORDS 72
 #define GW_PARTS_MAX    64
-#define GW_TUNED_BYTES  512
 
 /* Of one batch. */
 struct gw_loss {

@@ -129,6 +129,7 @@ struct gw_config {
     struct {
         char device[GW_STRING_MAX]; /* see proto/device.h */
         uint64_t threads;
+        int autotune;
         int pin;
     } worker;
     struct {

@@ -151,6 +151,9 @@ static const struct gw_config_key keys[] = {
      .help = "what computes: auto (the fastest here), cpu, cuda or cuda:I"},
     {KEY(worker.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
      .min = 1, .max = 1024, .help = "threads of a worker's matrix products"},
+    {KEY(worker.autotune, GW_TYPE_BOOL), .fallback = "false", .local = 1,
+     .help = "time the ways in which a GPU can compute each product, before the "
+             "first step, and take the fastest"},
     {KEY(worker.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
      .help = "bind a worker's threads to cores; not in this version"},
 

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/device.h"
 #include "proto/map.h"
 #include "proto/status.h"
 
@@ -80,8 +81,10 @@ struct gw_join {
 };
 
 struct gw_welcome {
-    uint32_t rank;   /* worker: given; server: GW_RANK_NONE */
-    const char *job; /* text of the job file, defaults filled in */
+    uint32_t rank;     /* worker: given; server: GW_RANK_NONE */
+    const char *job;   /* text of the job file, defaults filled in */
+    const char *tuned; /* worker: of the checkpoint from which the job goes on,
+                          shorter than GW_TUNED_BYTES; "": none */
 };
 
 /*
@@ -95,7 +98,8 @@ struct gw_declare {
     const char *device; /* what computes, in words: bits depend on it */
     uint32_t keys_total, keys_first, keys_n;
     const struct gw_key *keys;
-    uint8_t shares; /* others of its host can see its gradients */
+    uint8_t shares;    /* others of its host can see its gradients */
+    const char *tuned; /* what it has chosen, to be kept; likewise */
 };
 
 struct gw_view_member {

@@ -53,6 +53,7 @@ static PACK(pack_declare)
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
     to->shares = from->shares;
+    to->tuned = text_out(from->tuned);
     to->n_keys = from->keys_n;
     to->keys = keys_out(from, arena);
     if (!to->keys)
@@ -168,6 +169,7 @@ static PACK(pack_welcome)
     gwpb__welcome__init(to);
     to->rank = from->rank;
     to->job = text_out(from->job);
+    to->tuned = text_out(from->tuned);
     out->welcome = to;
     return GW_OK;
 }

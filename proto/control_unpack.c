@@ -48,7 +48,8 @@ static UNPACK(unpack_declare)
     struct gw_key *keys = gw_arena_take(arena, from->n_keys * sizeof *keys);
     if (!keys || !digest_in(&from->data_digest, to->data_digest) ||
         from->keys_total > GW_KEYS_MAX || from->keys_first > from->keys_total ||
-        from->n_keys > from->keys_total - from->keys_first)
+        from->n_keys > from->keys_total - from->keys_first ||
+        strlen(from->tuned) >= GW_TUNED_BYTES)
         return GW_EPROTO;
     for (size_t i = 0; i < from->n_keys; i++)
         if (!key_in(from->keys[i], &keys[i]))
@@ -59,6 +60,7 @@ static UNPACK(unpack_declare)
     to->total_steps = from->total_steps;
     to->device = from->device;
     to->shares = from->shares != 0;
+    to->tuned = from->tuned;
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
     to->keys_n = (uint32_t)from->n_keys;
@@ -162,8 +164,11 @@ static UNPACK(unpack_welcome)
     const Gwpb__Welcome *from = in->welcome;
     struct gw_welcome *to = &message->welcome;
     (void)arena;
+    if (strlen(from->tuned) >= GW_TUNED_BYTES)
+        return GW_EPROTO;
     to->rank = from->rank;
     to->job = from->job;
+    to->tuned = from->tuned;
     return GW_OK;
 }
 

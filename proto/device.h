@@ -1,8 +1,14 @@
-/* How a device is called: "auto", "cpu", "cuda", "cuda:1". Pure, any thread. */
+/*
+ * How a device is called: "auto", "cpu", "cuda", "cuda:1", and what is kept of
+ * one that has been tuned. Pure, any thread.
+ */
 #ifndef GW_PROTO_DEVICE_H
 #define GW_PROTO_DEVICE_H
 
 #include "proto/status.h"
+
+/* Of what says which ways a device's products take (kernels.h, tuned). */
+#define GW_TUNED_BYTES 512
 
 enum gw_device_kind {
     GW_DEVICE_AUTO, /* the fastest that works here */

@@ -368,7 +368,9 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     self->workers += join->role == GW_ROLE_WORKER;
     struct gw_message message = {
         .kind = GW_MESSAGE_WELCOME,
-        .welcome = {.rank = id, .job = self->job_text}};
+        .welcome = {.rank = id,
+                    .job = self->job_text,
+                    .tuned = gw_origin_tuned(self, who)}};
     gw_coordinator_tell(self, peer, &message);
     gw_log_info(self->log,
                 "%s has joined: %u of %" PRIu64 " worker%s and %u of %" PRIu64
@@ -441,6 +443,8 @@ void gw_coordinator_declared(struct gw_coordinator *self,
     }
     snprintf(who->device, sizeof who->device, "%s", declare->device);
     gw_text_clean(who->device);
+    snprintf(who->tuned, sizeof who->tuned, "%s", declare->tuned);
+    gw_text_clean(who->tuned);
     who->shares = declare->shares;
     self->declared += !who->declared;
     who->declared = 1;

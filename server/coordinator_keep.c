@@ -179,9 +179,10 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
     for (size_t i = 0; i < manifest->n_ranks; i++) {
         const struct gw_roster *who =
             gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
-        if (who)
-            snprintf(manifest->ranks[i].device,
-                     sizeof manifest->ranks[i].device, "%s", who->device);
+        if (!who)
+            continue;
+        strcpy(manifest->ranks[i].device, who->device);
+        strcpy(manifest->ranks[i].tuned, who->tuned);
     }
     return GW_OK;
 }

@@ -155,6 +155,16 @@ enum gw_status gw_origin_check(struct gw_coordinator *self,
     return GW_OK;
 }
 
+const char *gw_origin_tuned(const struct gw_coordinator *self,
+                            const struct gw_roster *who)
+{
+    const struct gw_begin *begin = &self->origin->begin;
+    if (who->role != GW_ROLE_WORKER || !begin->is_resumed ||
+        who->id >= begin->from.n_ranks)
+        return "";
+    return begin->from.ranks[who->id].tuned;
+}
+
 void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start)
 {
     const struct gw_begin *begin = &self->origin->begin;

@@ -47,7 +47,8 @@ struct gw_roster {
     char address[GW_ADDRESSES_MAX];
     uint64_t process, machine, incarnation;
     uint32_t pid, threads, thread;
-    char device[128]; /* worker: what computes */
+    char device[128];           /* worker: what computes, */
+    char tuned[GW_TUNED_BYTES]; /* and which ways its products take */
     int declared, ready, bye;
     int shares; /* worker: others of its host can see its gradients */
     uint64_t rss_bytes;
@@ -267,6 +268,9 @@ void gw_origin_close(struct gw_coordinator *self);
 /* Before the start: does the checkpoint fit what the workers declare? */
 enum gw_status gw_origin_check(struct gw_coordinator *self,
                                struct gw_error *error);
+/* What a worker had tuned, where the job goes on; "": nothing. */
+const char *gw_origin_tuned(const struct gw_coordinator *self,
+                            const struct gw_roster *who);
 void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start);
 uint64_t gw_origin_first_clock(const struct gw_coordinator *self,
                                uint32_t rank);

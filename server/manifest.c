@@ -119,6 +119,9 @@ static json_t *print_ranks(const struct gw_manifest *manifest)
         if (rank->inner[0])
             failed |=
                 json_object_set_new(one, "inner", json_string(rank->inner));
+        if (rank->tuned[0])
+            failed |=
+                json_object_set_new(one, "tuned", json_string(rank->tuned));
         failed |= json_array_append_new(ranks, one);
     }
     return whole_or_none(ranks, failed);
@@ -295,21 +298,23 @@ static enum gw_status parse_files(json_t *from, struct gw_manifest *manifest)
 
 static enum gw_status parse_rank(json_t *from, struct gw_manifest_rank *rank)
 {
-    const char *device, *inner = "";
+    const char *device, *inner = "", *tuned = "";
     json_int_t cursor, split = 0;
     /* earlier versions divided evenly, and did not say so */
-    enum gw_status status =
-        unpack(from, "{s:I, s:s, s?:s, s?:I}", "data_cursor", &cursor, "device",
-               &device, "inner", &inner, "split", &split);
+    enum gw_status status = unpack(
+        from, "{s:I, s:s, s?:s, s?:s, s?:I}", "data_cursor", &cursor, "device",
+        &device, "inner", &inner, "tuned", &tuned, "split", &split);
     if (status != GW_OK)
         return status;
     if (cursor < 0 || split < 0 || split > UINT32_MAX ||
-        strlen(inner) >= sizeof rank->inner)
+        strlen(inner) >= sizeof rank->inner ||
+        strlen(tuned) >= sizeof rank->tuned)
         return GW_ECORRUPT;
     rank->data_cursor = (uint64_t)cursor;
     rank->split = (uint32_t)split;
     snprintf(rank->device, sizeof rank->device, "%s", device);
     strcpy(rank->inner, inner);
+    strcpy(rank->tuned, tuned);
     return GW_OK;
 }
 

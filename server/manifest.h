@@ -30,10 +30,11 @@ struct gw_manifest_file {
 
 /* What is kept per rank; later kinds of state get fields of their own. */
 struct gw_manifest_rank {
-    uint64_t data_cursor; /* steps whose samples are used up */
-    char device[128];     /* what computed: bits depend on it */
-    char inner[32];       /* its own optimizer, whose state is in its file */
-    uint32_t split;       /* speed: its weight (proto/split.h), else 0 */
+    uint64_t data_cursor;       /* steps whose samples are used up */
+    char device[128];           /* what computed: bits depend on it, */
+    char tuned[GW_TUNED_BYTES]; /* and on this, if it was tuned */
+    char inner[32]; /* its own optimizer, whose state is in its file */
+    uint32_t split; /* speed: its weight (proto/split.h), else 0 */
 };
 
 struct gw_manifest {

@@ -178,6 +178,11 @@ uint32_t gw_client_rank(const struct gw_client *client)
     return client->rank;
 }
 
+const char *gw_client_tuned(const struct gw_client *client)
+{
+    return client->tuned;
+}
+
 static void declare(struct gw_client *client,
                     const struct gw_client_declaration *from)
 {
@@ -188,6 +193,7 @@ static void declare(struct gw_client *client,
                     .steps_per_epoch = from->steps_per_epoch,
                     .total_steps = from->total_steps,
                     .device = from->device,
+                    .tuned = from->tuned,
                     .shares = client->node != NULL,
                     .keys_total = (uint32_t)from->n_keys}};
     memcpy(message.declare.data_digest, from->data_digest, GW_DIGEST_BYTES);

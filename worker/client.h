@@ -61,6 +61,9 @@ void gw_client_close(struct gw_client *client);
 /* The job file's text, our rank, and how many workers there are. */
 const char *gw_client_job(const struct gw_client *client);
 uint32_t gw_client_rank(const struct gw_client *client);
+/* What `tuned` of the declaration was when the checkpoint was made from which
+   the job goes on; "": nothing, or it does not. */
+const char *gw_client_tuned(const struct gw_client *client);
 
 /* What every worker says of itself before the job starts; must be equal. */
 struct gw_client_declaration {
@@ -68,7 +71,8 @@ struct gw_client_declaration {
     size_t n_keys;
     uint8_t data_digest[GW_DIGEST_BYTES];
     uint64_t samples, steps_per_epoch, total_steps;
-    const char *device;   /* what computes, in words */
+    const char *device;   /* what computes, in words, */
+    const char *tuned;    /* and which ways its products take; "": no others */
     uint32_t workers;     /* cluster.workers */
     unsigned connections; /* per shard */
 };

@@ -30,6 +30,7 @@ static void got_welcome(struct gw_client *client,
         return;
     }
     memcpy(client->job, welcome->job, bytes);
+    strcpy(client->tuned, welcome->tuned);
     if (gw_config_parse(&client->config, "job", client->job, &error) != GW_OK) {
         gw_client_fail(client, error.status, "the coordinator's job: %s",
                        error.text);

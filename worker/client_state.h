@@ -159,6 +159,7 @@ struct gw_client {
     struct gw_log_limit limit;
 
     char *job;
+    char tuned[GW_TUNED_BYTES];
     uint32_t rank, ranks;
     struct gw_config config;
 

@@ -45,6 +45,7 @@ libworker_a_SOURCES = \
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/step.c \
+	%D%/tune.c \
 	%D%/worker.c \
 	%D%/worker.h \
 	%D%/worker_state.h

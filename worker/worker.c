@@ -73,13 +73,13 @@ static enum gw_status open_model(struct gw_worker *worker)
                              worker->error);
     if (status != GW_OK)
         return status;
+    worker->key = gw_model_keys(worker->model, &worker->keys);
     return gw_feed_open(&worker->feed, worker->backend, worker->device, shape,
                         worker->batch_max, worker->error);
 }
 
 static enum gw_status declare(struct gw_worker *worker)
 {
-    worker->key = gw_model_keys(worker->model, &worker->keys);
     struct gw_client_declaration declaration = {
         .keys = worker->key,
         .n_keys = worker->keys,
@@ -87,6 +87,7 @@ static enum gw_status declare(struct gw_worker *worker)
         .steps_per_epoch = worker->plan.steps_per_epoch,
         .total_steps = worker->plan.steps,
         .device = worker->description,
+        .tuned = worker->tuned,
         .workers = worker->ranks,
         .connections = (unsigned)gw_config_connections(&worker->config),
     };
@@ -217,6 +218,8 @@ static enum gw_status set_up(struct gw_worker *worker)
         status = find_device(worker);
     if (status == GW_OK)
         status = open_model(worker);
+    if (status == GW_OK)
+        status = gw_worker_tune(worker);
     if (status != GW_OK) {
         gw_client_fail_with(worker->client, worker->error);
         return status;

@@ -36,6 +36,8 @@ struct gw_worker {
     const struct gw_backend_ops *backend;
     struct gw_device *device;
     char description[128]; /* of the device */
+    char
+        tuned[GW_TUNED_BYTES]; /* which ways its products take; "": the usual */
     struct gw_model *model;
     struct gw_plan plan;
     uint32_t rank, ranks;
@@ -69,6 +71,10 @@ struct gw_worker {
     uint64_t unreported_samples;
     uint64_t uncounted_samples; /* of the last step, which may be late */
 };
+
+/* tune.c: worker.autotune, between the model and the declaration. GW_ENOMEM,
+   GW_EIO (the device fails). */
+enum gw_status gw_worker_tune(struct gw_worker *worker);
 
 /*
  * local.c: policies under which workers take steps of their own. Taken up where

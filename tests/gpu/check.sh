@@ -292,6 +292,9 @@ examples() {
     on_gpu fp16 && grep -q 'fp16 products' "$scratch/fp16.out" &&
     reaches fp16 0.9
   point 'cnn in fp16 with a dynamic loss scale: to its accuracy'
+  job tuned cnn --set worker.autotune=true --set "checkpoint.dir=$scratch/ck" &&
+    on_gpu tuned && reaches tuned 0.905
+  point 'cnn, its products timed: to its accuracy'
   job mlp mlp --workers 1 --servers 1 && on_gpu mlp && reaches mlp 0.88
   point 'mlp, 1 worker: to its accuracy'
   job mlp_two mlp && on_gpu mlp_two && reaches mlp_two 0.88

@@ -102,6 +102,24 @@ for policy in async ssp:1 local:3 'diloco:4' easgd:2; do
   ok "a GPU under $policy"
 done
 
+# --- products that are timed ---
+# shellcheck disable=SC2086
+tuned() { on_gpu 0 train "$mlp" $small --set worker.autotune=true "$@"; }
+fake='fastest=0' && tuned --set worker.device=cuda && first=$(digest) &&
+  fake='fastest=3' && tuned --set worker.device=cuda &&
+  other=$(digest) && [ "$first" != "$other" ]
+ok 'the fastest way of a product is taken'
+fake='fastest=3'
+tuned --set worker.device=cuda --set train.steps=4 \
+  --set checkpoint.dir="$scratch/tuned"
+fake='fastest=0'
+tuned --set worker.device=cuda --set checkpoint.dir="$scratch/tuned" --resume &&
+  [ "$(digest)" = "$other" ]
+ok 'a job that goes on takes the ways of its checkpoint'
+fake=
+run 0 train "$mlp" --set worker.device=cpu --set worker.autotune=true
+ok 'the cpu has nothing to time'
+
 # --- sums of a host, where devices have what is to be summed ---
 # summed WHERE OPTION..: such a job of four workers, and where it is said so.
 summed() {

@@ -40,9 +40,10 @@ static const uint64_t counters[] = {0, 7, UINT64_MAX};
 static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_JOIN,
      .join = {3, "host", 11, 12, 13, 14, 15, "a:1", 16}},
-    {.kind = GW_MESSAGE_WELCOME, .welcome = {UINT32_MAX, "train = { };"}},
+    {.kind = GW_MESSAGE_WELCOME,
+     .welcome = {UINT32_MAX, "train = { };", "gpu: 1"}},
     {.kind = GW_MESSAGE_DECLARE,
-     .declare = {1, DIGEST, 2, 3, 4, "cpu: x", 9, 2, 2, keys}},
+     .declare = {1, DIGEST, 2, 3, 4, "cpu: x", 9, 2, 2, keys, 1, "gpu: 0 3"}},
     {.kind = GW_MESSAGE_VIEW, .view = {1, 9, 4, 2, members}},
     {.kind = GW_MESSAGE_START,
      .start = {1,
@@ -114,6 +115,8 @@ static void same_declare(const struct gw_message *one,
     SAME(declare, steps_per_epoch);
     SAME(declare, total_steps);
     SAME_TEXT(declare, device);
+    SAME_TEXT(declare, tuned);
+    SAME(declare, shares);
     SAME(declare, keys_total);
     SAME(declare, keys_first);
     SAME(declare, keys_n);
@@ -160,6 +163,7 @@ static void same_joining(const struct gw_message *one,
     case GW_MESSAGE_WELCOME:
         SAME(welcome, rank);
         SAME_TEXT(welcome, job);
+        SAME_TEXT(welcome, tuned);
         break;
     case GW_MESSAGE_DECLARE:
         same_declare(one, other);
@@ -412,10 +416,15 @@ static void what_is_no_message_is_refused(void **state)
 static void counts_have_to_agree(void **state)
 {
     (void)state;
-    struct gw_message again, wrong[] = {samples[2], samples[2], samples[3]};
+    struct gw_message again,
+        wrong[] = {samples[2], samples[2], samples[3], samples[1], samples[2]};
+    char text[GW_TUNED_BYTES + 1] = "";
+    memset(text, '0', GW_TUNED_BYTES);
     wrong[0].declare.keys_first = 8; /* 8 + 2 of 9 */
     wrong[1].declare.keys_total = GW_KEYS_MAX + 1;
     wrong[2].view.members_first = 10;
+    wrong[3].welcome.tuned = text;
+    wrong[4].declare.tuned = text;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         size_t n = 0;
         assert_int_equal(encode(&wrong[i], &n), GW_OK);

@@ -25,7 +25,7 @@ static struct gw_manifest_file files[] = {
 };
 static struct gw_manifest_rank ranks[] = {
     {.data_cursor = 7, .device = "cpu Haswell, 1 thread", .inner = "adamw"},
-    {.data_cursor = 8, .device = "", .split = 1048576},
+    {.data_cursor = 8, .device = "", .tuned = "H100: 0 3", .split = 1048576},
 };
 
 static struct gw_manifest some_manifest(void)
@@ -164,6 +164,27 @@ static void damage_is_named(void **state)
         "m.json: \"ranks\" is damaged");
 }
 
+static void what_was_tuned_is_text_of_no_more_than_it_may_be(void **state)
+{
+    (void)state;
+    char text[GW_TUNED_BYTES + 1] = "";
+    memset(text, '1', GW_TUNED_BYTES - 1);
+    json_t *ranks_of = json_pack("[{s:i, s:s, s:s}]", "data_cursor", 1,
+                                 "device", "", "tuned", text);
+    struct gw_manifest read;
+    struct gw_error error;
+    char *good = with("ranks", ranks_of);
+    assert_int_equal(
+        gw_manifest_parse("m.json", good, strlen(good), &read, &error), GW_OK);
+    assert_string_equal(read.ranks[0].tuned, text);
+    gw_manifest_free(&read);
+    free(good);
+    text[GW_TUNED_BYTES - 1] = '1';
+    is_damaged(with("ranks", json_pack("[{s:i, s:s, s:s}]", "data_cursor", 1,
+                                       "device", "", "tuned", text)),
+               "m.json: \"ranks\" is damaged");
+}
+
 /* Nothing is written of workers that keep nothing, and nothing need be there.
  */
 static void a_worker_may_keep_nothing(void **state)
@@ -262,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_manifest_comes_back),
         cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(what_was_tuned_is_text_of_no_more_than_it_may_be),
         cmocka_unit_test(a_worker_may_keep_nothing),
         cmocka_unit_test(files_say_whose_they_are),
         cmocka_unit_test(a_lack_of_memory_loses_nothing),
