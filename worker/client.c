@@ -475,6 +475,7 @@ enum gw_status gw_client_finish(struct gw_client *client,
                                          .counters_n = GW_METRICS}};
     memcpy(message.bye.sha256, digest, GW_DIGEST_BYTES);
     gw_loop_enter(client->loop);
+    gw_node_let_go(client->node);
     client->said_bye = 1;
     gw_client_tell(client, client->coordinator, &message);
     gw_loop_leave(client->loop);

@@ -176,13 +176,18 @@ void gw_node_sum_on_device(struct gw_client_node *node, uint32_t index)
     begin_sums(node);
 }
 
-void gw_node_device_close(struct gw_client_node *node)
+void gw_node_let_go(struct gw_client_node *node)
 {
+    if (!node || !node->sums)
+        return;
     if (node->working > 0)
         gw_loop_cancel(node->client->loop, &node->work);
-    for (uint32_t i = 0; node->sums && i < node->group.n; i++) {
-        const struct gw_neighbour *who = neighbour_at(node, i);
+    node->working = 0;
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        struct gw_neighbour *who = neighbour_at(node, i);
         if (who && who->seen)
             node->sums->unsee(node->sums->owner, who->seen);
+        if (who)
+            who->seen = NULL;
     }
 }

@@ -228,7 +228,7 @@ void gw_node_close(struct gw_client_node *node)
         return;
     if (node->member)
         gw_member_close(node->member);
-    gw_node_device_close(node);
+    gw_node_let_go(node);
     gw_node_sum_close(node);
     free(node);
 }

@@ -32,6 +32,10 @@ enum gw_status gw_node_open(struct gw_client *client,
                             struct gw_error *error);
 void gw_node_close(struct gw_client_node *node);
 
+/* client_device.c: what is seen of others' devices is seen no longer. Before
+   the job may end: they free it then. NULL: nothing. */
+void gw_node_let_go(struct gw_client_node *node);
+
 /* Where others meet us, "" for nowhere. */
 const char *gw_node_address(const struct gw_client_node *node);
 

@@ -98,7 +98,6 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
 int gw_node_is_settled(const struct gw_client_node *node);
 /* All parts of a chunk are there: gw_node_summed follows. */
 void gw_node_sum_on_device(struct gw_client_node *node, uint32_t chunk);
-void gw_node_device_close(struct gw_client_node *node);
 
 /* client_sum.c: the sum of a chunk lies in our gradients. */
 void gw_node_summed(struct gw_client_node *node, uint32_t chunk);

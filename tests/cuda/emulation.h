@@ -34,6 +34,7 @@ struct emulated_settings {
     int no_fused_epilogue; /* of products: GetHeuristic knows none */
     int no_pinning;        /* cudaHostRegister is not supported */
     int no_ipc;            /* memory of other processes cannot be reached */
+    int orderly;           /* nothing may be freed that others have open */
     unsigned fastest;      /* of EMULATED_ALGORITHMS of a product */
 };
 
@@ -55,8 +56,8 @@ struct emulated_counts {
 
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
-       fail_at=7 fail_with=700 fused=0 pinning=0 ipc=0 fastest=2", each may
-       be missing. */
+       fail_at=7 fail_with=700 fused=0 pinning=0 ipc=0 orderly=1 fastest=2",
+       each may be missing. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -52,7 +52,8 @@ struct emulated_allocation {
     size_t bytes;
     char *pages; /* without the guards; NULL if registered */
     size_t page_bytes;
-    int file; /* that has the pages, for other processes; -1: none */
+    int file; /* that has the pages, for other processes; -1: none. Of what is
+                 seen it is the other's, which is locked while it is open */
     cudaIpcMemHandle_t handle; /* by which it was seen, */
     unsigned opened;           /* and how often */
 };

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -92,8 +93,8 @@ static cudaError_t see(void **memory, const cudaIpcMemHandle_t *handle)
         int file = open_file(&ticket);
         if (file < 0)
             return cudaErrorInvalidResourceHandle;
+        flock(file, LOCK_SH); /* until it is closed, or this process ends */
         a = emulated_map_file(handle, ticket.bytes, file);
-        close(file);
         emulated_count.live_seen++;
     }
     a->opened++;

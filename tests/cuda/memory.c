@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -184,6 +185,16 @@ emulated_allocation_of(const cudaIpcMemHandle_t *handle)
     return a;
 }
 
+/* Others may still see it: CUDA does not say what happens then. Where a job
+   fails, nobody can see to it that they do not. */
+static void end_sight(const struct emulated_allocation *a)
+{
+    if (emulated_now.orderly && flock(a->file, LOCK_EX | LOCK_NB) != 0)
+        emulated_wrong("%p is freed while another process has it open",
+                       (void *)a->memory);
+    memset(a->memory, GARBAGE, a->bytes);
+}
+
 void emulated_release(struct emulated_allocation *a)
 {
     struct emulated_allocation **at = &allocations;
@@ -193,8 +204,8 @@ void emulated_release(struct emulated_allocation *a)
     if (a->pages) {
         mprotect(a->pages, a->page_bytes, most_of(a->kind));
         check_fences(a, "when it was freed");
-        if (a->file >= 0) /* others may still see it */
-            memset(a->memory, GARBAGE, a->bytes);
+        if (a->file >= 0 && a->kind == EMULATED_DEVICE)
+            end_sight(a);
         munmap(a->pages - GUARD_BYTES, a->page_bytes + 2 * GUARD_BYTES);
     }
     if (a->file >= 0)
@@ -239,6 +250,7 @@ emulated_map_file(const cudaIpcMemHandle_t *handle, size_t bytes, int file)
              MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
         emulated_wrong("%zu bytes cannot be mapped", a->page_bytes);
     a->handle = *handle;
+    a->file = file;
     return a;
 }
 

@@ -41,6 +41,7 @@ static void defaults(struct emulated_settings *settings)
         .no_fused_epilogue = !fake_number("fused", 1),
         .no_pinning = !fake_number("pinning", 1),
         .no_ipc = !fake_number("ipc", 1),
+        .orderly = (int)fake_number("orderly", 0),
         .fastest = (unsigned)fake_number("fastest", 0),
     };
     for (unsigned i = 0; fake_word("order", text) && i < 3; i++)

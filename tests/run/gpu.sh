@@ -129,9 +129,11 @@ summed() {
   # shellcheck disable=SC2086
   on_gpu 0 train "$cnn" $small --workers 4 --set worker.device=cuda \
     --set log.dir="$scratch/sums" "$@" || return 1
+  ! grep -h '^emulated CUDA: ' "$scratch"/sums/* || return 1
   [ -z "$where" ] ||
     [ "$(grep -l "sums of 4 workers are made on the $where\$" "$scratch"/sums/worker-* | wc -l)" -eq 4 ]
 }
+fake='orderly=1'
 summed '' --set cluster.local_reduction=off
 apart=$(digest)
 summed devices --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
@@ -142,16 +144,19 @@ clipped=$(digest)
 summed '' --set cluster.local_reduction=off --set train.commit=whole --set train.clip=0.5 &&
   [ "$(digest)" = "$clipped" ]
 ok 'clipped as well'
-fake='ipc=0' summed host --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
+fake='orderly=1 ipc=0'
+summed host --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
 ok 'where a device does not reach another, on the host'
+fake='orderly=1'
 summed devices --set cluster.local_reduction=on --set 'cluster.policy=sync until 3, local:2' \
   --set policy.outer_lr=1 && switched=$(digest) &&
   summed '' --set cluster.local_reduction=off --set 'cluster.policy=sync until 3, local:2' \
     --set policy.outer_lr=1 && [ "$(digest)" = "$switched" ]
 ok 'until another policy'
-
-fake='pinning=0' summed devices --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
+fake='orderly=1 pinning=0'
+summed devices --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
 ok 'memory that cannot be pinned is only slower'
+fake=
 
 # --- which ---
 # shellcheck disable=SC2086
