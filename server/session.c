@@ -71,8 +71,10 @@ static int is_answerable(const struct gw_server *server,
     return !server->draining && server->regime.policy->answerable(want, view);
 }
 
-/* What the answer brings: its clock, its count, and the weights. */
-static void fill_answer(struct gw_server *server, struct gw_want_slot *slot)
+/* What the answer brings: its clock, its count, and the weights; their checksum
+   too where it is looked at. */
+static void
+fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
 {
     struct gw_shard *shard = server->shard;
     const struct gw_shard_slot *push =
@@ -93,7 +95,8 @@ static void fill_answer(struct gw_server *server, struct gw_want_slot *slot)
     send->payload = !pulls && gives_copies(server)
                         ? gw_shard_give(shard, slot->rank, slot->chunk)
                         : gw_shard_weights(shard, slot->chunk);
-    send->crc_known = pulls || !shard->own; /* the rank's are not the shard's */
+    /* the rank's are not the shard's */
+    send->crc_known = checked && (pulls || !shard->own);
     if (send->crc_known)
         frame->payload_crc = gw_shard_crc(shard, slot->chunk);
 }
@@ -118,6 +121,7 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
         !server->all_present || !is_answerable(server, &slot->want, &view) ||
         is_ahead(server, slot))
         return;
+    unsigned link = chunk->global % peer->links;
     if (server->leader)
         gw_leader_before(server->leader, server->regime.each
                                              ? server->base_clock
@@ -136,13 +140,13 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
         .done = on_answered,
         .owner = slot,
     };
-    fill_answer(server, slot);
+    fill_answer(server, slot, !gw_peer_is_within_host(peer, link));
     if (chunk->fragment == 0)
         gw_divide_answered(server, rank, chunk->version);
     gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
                    slot->answer.frame.length);
-    gw_peer_send(peer, chunk->global % peer->links, &slot->answer);
+    gw_peer_send(peer, link, &slot->answer);
 }
 
 /* A thousand peers do not fit into a cache: those that are next are asked for,

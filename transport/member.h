@@ -265,6 +265,10 @@ const void *gw_peer_see(const struct gw_peer *peer,
 /* Non-zero when link `link` is up. */
 int gw_peer_is_up(const struct gw_peer *peer, unsigned link);
 
+/* Non-zero when what goes over it does not leave this host's memory, so that
+   checksums of payloads are nobody's business. */
+int gw_peer_is_within_host(const struct gw_peer *peer, unsigned link);
+
 /* Microseconds since anything was heard from the peer. */
 uint64_t gw_peer_silent_us(const struct gw_peer *peer);
 

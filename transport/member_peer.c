@@ -557,6 +557,11 @@ int gw_peer_is_up(const struct gw_peer *peer, unsigned link)
     return peer->link[link].link && peer->link[link].link->up;
 }
 
+int gw_peer_is_within_host(const struct gw_peer *peer, unsigned link)
+{
+    return gw_peer_is_up(peer, link) && peer->link[link].link->ops->within_host;
+}
+
 uint64_t gw_peer_silent_us(const struct gw_peer *peer)
 {
     uint64_t now = gw_loop_now(peer->member->loop);

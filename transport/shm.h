@@ -169,7 +169,6 @@ struct gw_shm_out {
     struct gw_send *send;              /* of which a part has left */
     struct gw_shm_target *target;      /* that it goes into, or NULL */
     size_t send_bytes;
-    uint32_t crc;
     int began;      /* its first piece is published */
     uint32_t asked; /* the window that it waits for */
     struct gw_shm_target window[GW_WINDOWS_MAX];

@@ -196,7 +196,6 @@ static int begin(struct gw_shm_link *link)
     out->send = send;
     out->target = target;
     out->send_bytes = 0;
-    out->crc = 0;
     out->began = 0;
     return 1;
 }
@@ -218,16 +217,19 @@ static int begin_writing(struct gw_shm_out *out, uint32_t window)
     return 0;
 }
 
-static void copy(struct gw_shm_out *out, uint8_t *to, size_t n, int checked)
+static void copy(struct gw_shm_out *out, uint8_t *to, size_t n)
 {
-    const uint8_t *from = (const uint8_t *)out->send->payload + out->send_bytes;
+    memcpy(to, (const uint8_t *)out->send->payload + out->send_bytes, n);
     out->send_bytes += n;
-    for (size_t at = 0; at < n; at += GW_SHM_BLOCK_BYTES) {
-        size_t block = least(n - at, GW_SHM_BLOCK_BYTES);
-        if (checked)
-            out->crc = gw_crc32c(out->crc, from + at, block);
-        memcpy(to + at, from + at, block);
-    }
+}
+
+/* What lies in this host's memory all the way needs no checksum there either.
+   The send may yet go over another link: it does not know. */
+static void seal(const struct gw_send *send, uint8_t header[GW_FRAME_BYTES])
+{
+    struct gw_frame frame = send->frame;
+    frame.flags |= GW_FLAG_NO_CRC;
+    gw_frame_encode(&frame, header);
 }
 
 /* Writes the next part of a put into its window; how many bytes. */
@@ -235,9 +237,8 @@ static size_t write_directly(struct gw_shm_link *link)
 {
     struct gw_shm_out *out = &link->out;
     struct gw_send *send = out->send;
-    struct gw_frame *frame = &send->frame;
+    const struct gw_frame *frame = &send->frame;
     const struct gw_shm_target *target = out->target;
-    int checked = !(frame->flags & GW_FLAG_NO_CRC) && !send->crc_known;
     size_t n = least(frame->length - out->send_bytes, GW_SHM_TURN_BYTES);
     if (!has_room(link, 0))
         return 0;
@@ -245,21 +246,15 @@ static size_t write_directly(struct gw_shm_link *link)
         /* it has closed: the other side is to say so */
         gw_shm_target_close(link->shm, out->target);
         out->send_bytes = 0;
-        out->crc = 0;
         ask(link, send);
         return 0;
     }
-    copy(out, target->base + frame->offset + out->send_bytes, n, checked);
+    copy(out, target->base + frame->offset + out->send_bytes, n);
     atomic_store(&out->queue->writing, GW_WINDOW_NONE);
     if (out->send_bytes < frame->length)
         return n;
     uint8_t header[GW_FRAME_BYTES];
-    int known = send->crc_known;
-    if (checked)
-        frame->payload_crc = out->crc;
-    send->crc_known = 1;
-    gw_send_seal(send, header);
-    send->crc_known = known;
+    seal(send, header);
     publish(link, GW_SHM_PUT, header, 0);
     finish(link);
     return n;
@@ -276,10 +271,10 @@ static size_t write_piece(struct gw_shm_link *link)
         return 0;
     int first = !out->began;
     if (first)
-        gw_send_seal(send, header);
+        seal(send, header);
     if (n > 0)
         copy(out, out->queue->ring + place_in_ring(out, n) % GW_SHM_RING_BYTES,
-             n, 0);
+             n);
     out->began = 1;
     publish(link, first ? GW_SHM_FRAME : GW_SHM_MORE, first ? header : NULL, n);
     if (out->send_bytes == send->frame.length)

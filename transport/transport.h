@@ -129,7 +129,9 @@ struct gw_transport_config {
 
 struct gw_transport_ops {
     const char *name;
-    int within_host; /* its addresses are of one host: they name no interface */
+    /* Its addresses are of one host, and name no interface; payloads do not
+       leave that host's memory, and carry GW_FLAG_NO_CRC. */
+    int within_host;
 
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
