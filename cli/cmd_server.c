@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/join.h"
+#include "cli/pin_member.h"
 #include "cli/place.h"
 #include "server/server.h"
 #include "transport/loop.h"
@@ -45,6 +46,7 @@ struct server {
     const char *listen, *advertise; /* hosts, or NULL */
     struct gw_config config;
     struct gw_ways ways;
+    struct gw_pin_member pin;
     char hosts[GW_ADDRESSES_MAX]; /* to listen on */
     uint64_t number;              /* equal for all threads */
     struct shard *shard;
@@ -93,6 +95,13 @@ static void stop_shard(struct gw_task *task)
     gw_server_stop(shard->shard, "a server got a signal");
 }
 
+/* Before the shard's arrays are there: they are touched by this thread. */
+static void on_met(void *owner, const struct gw_mates *mates)
+{
+    struct shard *shard = owner;
+    gw_pin_member_shard(&shard->server->pin, mates, &shard->log);
+}
+
 static void on_finished(void *owner, enum gw_status status, const char *text)
 {
     struct shard *shard = owner;
@@ -137,6 +146,7 @@ static enum gw_status open_port(struct shard *shard,
         .join_us = server->options.wait_s * 1000000,
         .log = &shard->log,
         .metrics = &shard->metrics,
+        .met = server->pin.view ? on_met : NULL,
         .finished = on_finished,
         .owner = shard,
     };
@@ -196,6 +206,20 @@ static enum gw_status check_ports(const struct server *server,
                    "%u, give a range such as %" PRIu64 "-%" PRIu64,
                    ports, ports == 1 ? " is" : "s are", server->shards,
                    server->port_first, server->port_first + server->shards - 1);
+}
+
+/* What shards have others do, such as reading files, is near as well. */
+static enum gw_status look_at_cores(struct server *server,
+                                    struct gw_error *error)
+{
+    if (!server->config.server.pin)
+        return GW_OK;
+    enum gw_status status =
+        gw_pin_member_start(&server->pin, &server->config, server->hosts,
+                            "server.pin", &server->process.log, error);
+    if (status == GW_OK)
+        gw_pin_member_near(&server->pin, &server->process.log);
+    return status;
 }
 
 static enum gw_status open_shards(struct server *server, struct gw_error *error)
@@ -265,6 +289,8 @@ static enum gw_status run(void *owner, struct gw_error *error)
     if (status == GW_OK)
         status = choose_hosts(server, error);
     if (status == GW_OK)
+        status = look_at_cores(server, error);
+    if (status == GW_OK)
         status = open_shards(server, error);
     if (status == GW_OK)
         status = run_shards(server, error);
@@ -274,6 +300,7 @@ static enum gw_status run(void *owner, struct gw_error *error)
             gw_loop_close(server->shard[i].loop);
     }
     free(server->shard);
+    gw_pin_member_close(&server->pin);
     return status;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/launch.h"
 #include "cli/order.h"
 #include "cli/dry_run.h"
+#include "cli/pin_member.h"
 
 struct train {
     struct gw_order order;
@@ -48,6 +49,8 @@ static enum gw_exit launch(struct train *train)
     char text[GW_ERROR_TEXT_BYTES];
     struct gw_error error;
     if (gw_order_load(&train->order, &train->config, &error) != GW_OK)
+        return gw_cli_fail(&error);
+    if (gw_pin_check(&train->config, &error) != GW_OK)
         return gw_cli_fail(&error);
     if (train->dry_run) {
         const struct gw_dry_run_options dry = {

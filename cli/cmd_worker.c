@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/join.h"
+#include "cli/pin_member.h"
 #include "cli/place.h"
 #include "proto/login.h"
 #include "transport/loop.h"
@@ -29,6 +30,7 @@ struct worker {
     char device_set[GW_STRING_MAX + 32];
     struct gw_config config;
     struct gw_metrics metrics;
+    struct gw_pin_member pin;
     struct gw_loop *loop;
     const char *way; /* the transport that is best here, and why it is */
     char why[256];
@@ -128,6 +130,34 @@ static uint32_t place_of(void)
     return GW_RANK_NONE;
 }
 
+static void on_met(void *owner, const struct gw_mates *mates)
+{
+    struct worker *worker = owner;
+    uint32_t place = place_of();
+    if (place == GW_RANK_NONE)
+        place = gw_client_rank(worker->client);
+    gw_pin_member_worker(&worker->pin, mates, place, worker->loop,
+                         &worker->process.log);
+}
+
+/* Whoever names no interface uses the one that faces the coordinator. */
+static enum gw_status look_at_cores(struct worker *worker,
+                                    struct gw_error *error)
+{
+    const struct gw_config *config = &worker->config;
+    char host[GW_HOST_ADDRESS_MAX] = "";
+    struct gw_error why;
+    if (!config->worker.pin)
+        return GW_OK;
+    if (!config->cluster.interface[0] &&
+        gw_host_towards(worker->options.join, host, &why) != GW_OK)
+        host[0] = '\0'; /* the join will tell */
+    return gw_pin_member_start(
+        &worker->pin, config,
+        config->cluster.interface[0] ? config->cluster.interface : host,
+        "worker.pin", &worker->process.log, error);
+}
+
 static enum gw_status run(void *owner, struct gw_error *error)
 {
     struct worker *worker = owner;
@@ -143,7 +173,9 @@ static enum gw_status run(void *owner, struct gw_error *error)
     worker->way = ways.data[0]->name;
     warn_of_environment(worker);
     take_slurm_rank(worker);
-    status = gw_loop_open_uv(&worker->loop, error);
+    status = look_at_cores(worker, error);
+    if (status == GW_OK)
+        status = gw_loop_open_uv(&worker->loop, error);
     if (status != GW_OK)
         return status;
     worker->loop->log = &worker->process.log;
@@ -164,11 +196,13 @@ static enum gw_status run(void *owner, struct gw_error *error)
         .local = &worker->config,
         .place = place_of(),
         .opened = on_opened,
+        .met = worker->pin.view ? on_met : NULL,
         .owner = worker,
     };
     worker->process.told = 1; /* what fails from here on */
     status = gw_worker_run(&options, error);
     gw_loop_close(worker->loop);
+    gw_pin_member_close(&worker->pin);
     return status;
 }
 

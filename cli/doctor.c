@@ -34,6 +34,7 @@ static const struct {
     {"nofile", gw_doctor_check_open},
     {"shm", gw_doctor_check_shared},
     {"gpu", gw_doctor_check_gpu},
+    {"pin", gw_doctor_check_pin},
     {"route", gw_doctor_check_route},
     {"peer", gw_doctor_check_peers},
     /* what was seen with peers is theirs to tell */

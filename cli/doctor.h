@@ -7,6 +7,7 @@
  *   doctor_device.c   RDMA devices: ports, MTU, GIDs, their files
  *   doctor_limits.c   locked memory, open files, shared memory, clock, GPUs
  *   doctor_network.c  transports, interfaces, ports, firewall, routes
+ *   doctor_pin.c      which cores a job's threads would get
  *   doctor_owner.c    who has a port
  *   doctor_model.c    what a job will register
  *   doctor_peer.c     latency and bandwidth to another host
@@ -150,6 +151,8 @@ void gw_doctor_check_open(struct gw_doctor *doctor);
 void gw_doctor_check_shared(struct gw_doctor *doctor);
 void gw_doctor_check_clock(struct gw_doctor *doctor);
 void gw_doctor_check_gpu(struct gw_doctor *doctor);
+
+void gw_doctor_check_pin(struct gw_doctor *doctor);
 
 void gw_doctor_check_transports(struct gw_doctor *doctor);
 void gw_doctor_check_interface(struct gw_doctor *doctor);

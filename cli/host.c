@@ -53,6 +53,22 @@ static int print_address(const struct sockaddr *address,
     return 1;
 }
 
+/* Whether an address is that of an interface which is given by its name or by
+   one of its addresses, with brackets or without; its text is in `found`. */
+static int is_named(const struct ifaddrs *one,
+                    const char *interface,
+                    char found[GW_HOST_ADDRESS_MAX])
+{
+    char bracketed[GW_HOST_ADDRESS_MAX + 2];
+    int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+    if ((family != AF_INET && family != AF_INET6) ||
+        !print_address(one->ifa_addr, found))
+        return 0;
+    snprintf(bracketed, sizeof bracketed, "[%s]", interface);
+    return strcmp(one->ifa_name, interface) == 0 ||
+           strcmp(found, interface) == 0 || strcmp(found, bracketed) == 0;
+}
+
 enum gw_status gw_host_interface(const char *interface,
                                  char host[GW_HOST_ADDRESS_MAX],
                                  struct gw_error *error)
@@ -63,17 +79,10 @@ enum gw_status gw_host_interface(const char *interface,
         return gw_fail(error, GW_EIO, "cannot list network interfaces: %s",
                        strerror(errno));
     for (struct ifaddrs *one = all; one; one = one->ifa_next) {
-        char found[GW_HOST_ADDRESS_MAX], bracketed[GW_HOST_ADDRESS_MAX + 2];
-        int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
-        if ((family != AF_INET && family != AF_INET6) ||
-            !print_address(one->ifa_addr, found))
-            continue;
-        snprintf(bracketed, sizeof bracketed, "[%s]", interface);
-        int same = strcmp(one->ifa_name, interface) == 0 ||
-                   strcmp(found, interface) == 0 ||
-                   strcmp(found, bracketed) == 0;
-        if (same && (best == AF_UNSPEC || family == AF_INET)) {
-            best = family;
+        char found[GW_HOST_ADDRESS_MAX];
+        if (is_named(one, interface, found) &&
+            (best == AF_UNSPEC || one->ifa_addr->sa_family == AF_INET)) {
+            best = one->ifa_addr->sa_family;
             strcpy(host, found);
         }
     }
@@ -85,6 +94,23 @@ enum gw_status gw_host_interface(const char *interface,
                        "addr)",
                        interface);
     return GW_OK;
+}
+
+int gw_host_interface_name(const char *interface,
+                           char name[GW_HOST_INTERFACE_MAX])
+{
+    struct ifaddrs *all;
+    char found[GW_HOST_ADDRESS_MAX];
+    int is_there = 0;
+    if (getifaddrs(&all) != 0)
+        return 0;
+    for (struct ifaddrs *one = all; one && !is_there; one = one->ifa_next) {
+        is_there = is_named(one, interface, found);
+        if (is_there)
+            snprintf(name, GW_HOST_INTERFACE_MAX, "%s", one->ifa_name);
+    }
+    freeifaddrs(all);
+    return is_there;
 }
 
 /* NULL where `address` is none, or stands for nothing. */

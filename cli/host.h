@@ -10,8 +10,9 @@
 
 #include "proto/status.h"
 
-#define GW_HOST_NAME_MAX    64
-#define GW_HOST_ADDRESS_MAX 64
+#define GW_HOST_NAME_MAX      64
+#define GW_HOST_ADDRESS_MAX   64
+#define GW_HOST_INTERFACE_MAX 16
 
 /* For people; "unknown" where it has none. */
 void gw_host_name(char name[GW_HOST_NAME_MAX]);
@@ -26,6 +27,10 @@ uint64_t gw_host_machine(void);
 enum gw_status gw_host_interface(const char *interface,
                                  char host[GW_HOST_ADDRESS_MAX],
                                  struct gw_error *error);
+
+/* The name of such an interface; 0: this host has none such. */
+int gw_host_interface_name(const char *interface,
+                           char name[GW_HOST_INTERFACE_MAX]);
 
 /*
  * The own address from which packets to `address` (HOST:PORT) leave. Sends

@@ -43,6 +43,7 @@ gradweir_SOURCES = \
 	%D%/doctor_network.c \
 	%D%/doctor_owner.c \
 	%D%/doctor_peer.c \
+	%D%/doctor_pin.c \
 	%D%/doctor_serve.c \
 	%D%/doctor_wire.c \
 	%D%/doctor_wire.h \
@@ -74,6 +75,13 @@ gradweir_SOURCES = \
 	%D%/needs.h \
 	%D%/network.c \
 	%D%/network.h \
+	%D%/pin.c \
+	%D%/pin.h \
+	%D%/pin_host.h \
+	%D%/pin_member.c \
+	%D%/pin_member.h \
+	%D%/pin_print.c \
+	%D%/pin_print.h \
 	%D%/placement.c \
 	%D%/placement.h \
 	%D%/order.c \
@@ -122,6 +130,13 @@ gradweir_SOURCES = \
 	%D%/watch.h \
 	%D%/world.c \
 	%D%/world.h
+gradweir_LDADD = $(LDADD) $(HWLOC_LIBS)
+if HAVE_HWLOC
+gradweir_SOURCES += %D%/pin_hwloc.c %D%/pin_hwloc.h
+else
+gradweir_SOURCES += %D%/pin_absent.c
+endif
+EXTRA_DIST += %D%/configure.m4
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = %D%/gradweir.bash

@@ -12,6 +12,7 @@
 #include <uv.h>
 #include <zlib.h>
 
+#include "cli/pin_host.h"
 #include "kernels/kernels.h"
 #include "kernels/update.h"
 #include "proto/wire.h"
@@ -74,6 +75,11 @@ static void print_devices(void)
     putchar('\n');
 }
 
+static void print_cores(void)
+{
+    printf(COLUMN "%s\n", "cores", gw_pin_library);
+}
+
 static void print_optimizers(void)
 {
     printf(COLUMN, "optimizers");
@@ -88,6 +94,7 @@ void gw_cli_print_version(void)
     printf(COLUMN "%d\n", "wire protocol", GW_WIRE_VERSION);
     print_transports();
     print_devices();
+    print_cores();
     print_optimizers();
     print_libraries();
     printf(COLUMN "%s\n", "compiler", __VERSION__);

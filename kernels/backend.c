@@ -106,6 +106,12 @@ enum gw_precision gw_precision_of(const struct gw_config *config)
     return GW_PRECISION_FP32;
 }
 
+static unsigned ordinal_of(const struct gw_backend_choice *choice,
+                           uint32_t place)
+{
+    return choice->numbered ? choice->ordinal : take_turns(choice->ops, place);
+}
+
 enum gw_status gw_device_open(const struct gw_config *config,
                               uint32_t place,
                               struct gw_backend_choice *choice_p,
@@ -119,12 +125,22 @@ enum gw_status gw_device_open(const struct gw_config *config,
         return status;
     const struct gw_device_options options = {
         .threads = (int)config->worker.threads,
-        .ordinal =
-            choice.numbered ? choice.ordinal : take_turns(choice.ops, place),
+        .ordinal = ordinal_of(&choice, place),
         .precision = gw_precision_of(config),
     };
     status = choice.ops->open(&options, device_p, error);
     if (status == GW_OK)
         *choice_p = choice;
     return status;
+}
+
+void gw_device_locate(const struct gw_config *config,
+                      uint32_t place,
+                      char address[GW_PCI_ADDRESS_BYTES])
+{
+    struct gw_backend_choice choice;
+    struct gw_error error;
+    address[0] = '\0';
+    if (gw_backend_choose(config->worker.device, &choice, &error) == GW_OK)
+        choice.ops->locate(ordinal_of(&choice, place), address);
 }

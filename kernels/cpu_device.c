@@ -76,6 +76,12 @@ static void cpu_free(struct gw_device *device, void *memory)
     free(memory);
 }
 
+static void cpu_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
+{
+    (void)ordinal;
+    address[0] = '\0';
+}
+
 static void
 cpu_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
 {
@@ -196,6 +202,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,
+    .locate = cpu_locate,
     .memory = cpu_memory,
     .alloc = cpu_alloc,
     .free = cpu_free,

@@ -309,6 +309,7 @@ enum gw_status gw_cuda_open(const struct gw_device_options *options,
                             struct gw_error *error);
 void gw_cuda_close(struct gw_device *device);
 void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes);
+void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES]);
 void gw_cuda_memory(struct gw_device *device,
                     uint64_t *total_p,
                     uint64_t *free_p);

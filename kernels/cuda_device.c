@@ -2,6 +2,7 @@
 
 #include "kernels/cuda.h"
 
+#include <ctype.h>
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -229,6 +230,17 @@ void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes)
              card.multiProcessorCount, (double)card.totalGlobalMem / GIB,
              runtime / 1000, runtime % 1000 / 10, blas / 10000,
              blas / 100 % 100, blas % 100, factors[device->precision]);
+}
+
+void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
+{
+    if (cudaDeviceGetPCIBusId(address, GW_PCI_ADDRESS_BYTES, (int)ordinal) !=
+        cudaSuccess) {
+        cudaGetLastError(); /* no failure of what is opened */
+        address[0] = '\0';
+    }
+    for (char *at = address; *at; at++)
+        *at = (char)tolower((unsigned char)*at);
 }
 
 /* ---- memory ---- */

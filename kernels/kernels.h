@@ -39,8 +39,9 @@ struct gw_device_options {
     enum gw_precision precision;
 };
 
-#define GW_MEMORY_WORDS 72
-#define GW_PARTS_MAX    64
+#define GW_MEMORY_WORDS      72
+#define GW_PARTS_MAX         64
+#define GW_PCI_ADDRESS_BYTES 16
 
 /* Of one batch. */
 struct gw_loss {
@@ -98,6 +99,10 @@ struct gw_backend_ops {
 
     /* "OpenBLAS 0.3.21, core SkylakeX, 1 thread": for the first log line. */
     void (*describe)(struct gw_device *device, char *text, size_t text_bytes);
+
+    /* Where a device of this kind is, by its ordinal: "0000:81:00.0", as the
+       system has it; "" where it is none of PCI's, or cannot be asked. */
+    void (*locate)(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES]);
 
     /* Of its own memory, what there is and what nobody holds; zeros where that
        is the host's. */
@@ -352,5 +357,11 @@ enum gw_status gw_device_open(const struct gw_config *config,
                               struct gw_backend_choice *choice_p,
                               struct gw_device **device_p,
                               struct gw_error *error);
+
+/* Where that device is, without opening it: `locate`; "" also where there is
+   none. */
+void gw_device_locate(const struct gw_config *config,
+                      uint32_t place,
+                      char address[GW_PCI_ADDRESS_BYTES]);
 
 #endif

@@ -85,6 +85,12 @@ static void none_free(struct gw_device *device, void *memory)
         drop_range(at);
 }
 
+static void none_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
+{
+    (void)ordinal;
+    address[0] = '\0';
+}
+
 static void
 none_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
 {
@@ -319,6 +325,7 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .open = none_open,
     .close = none_close,
     .describe = none_describe,
+    .locate = none_locate,
     .memory = none_memory,
     .alloc = none_alloc,
     .free = none_free,

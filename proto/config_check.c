@@ -143,18 +143,6 @@ static enum gw_status check_shares(const struct gw_config *config,
     return GW_OK;
 }
 
-/* A key that did nothing would be worse than one that is refused. */
-static enum gw_status check_pins(const struct gw_config *config,
-                                 struct gw_error *error)
-{
-    if (!config->worker.pin && !config->server.pin)
-        return GW_OK;
-    return gw_fail(error, GW_EUSAGE,
-                   "%s: this version binds no threads to cores; leave it "
-                   "false, and start the process with taskset",
-                   config->worker.pin ? "worker.pin" : "server.pin");
-}
-
 uint64_t gw_config_connections(const struct gw_config *config)
 {
     size_t interfaces = gw_interfaces_count(config->cluster.interface);
@@ -187,8 +175,6 @@ enum gw_status gw_config_check(const struct gw_config *config,
         status = check_shares(config, error);
     if (!status)
         status = gw_config_check_policy(config, error);
-    if (!status)
-        status = check_pins(config, error);
     if (!status && gw_config_print(config, 0, NULL, 0) > GW_JOB_TEXT_MAX)
         status = gw_fail(error, GW_EUSAGE,
                          "the job is longer than %u bytes as text, members "

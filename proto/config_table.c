@@ -155,12 +155,14 @@ static const struct gw_config_key keys[] = {
      .help = "time the ways in which a GPU can compute each product, before the "
              "first step, and take the fastest"},
     {KEY(worker.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
-     .help = "bind a worker's threads to cores; not in this version"},
+     .help = "bind a worker's threads to cores of their own, near its GPU or "
+             "the network"},
 
     {KEY(server.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
      .min = 1, .max = 1024, .help = "shards of a server, a thread each"},
     {KEY(server.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
-     .help = "bind a server's threads to cores; not in this version"},
+     .help = "bind a server's threads to cores of their own, near the "
+             "network"},
 
     COUNT(cluster.workers, "2", 1, 4096, "workers in all"),
     COUNT(cluster.servers, "2", 1, 4096, "servers in all"),

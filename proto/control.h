@@ -109,6 +109,14 @@ struct gw_view_member {
     uint64_t incarnation;
     const char *address;
     const char *host;
+    uint64_t machine; /* as of Join */
+};
+
+/* Of the members of one host, which of them a member is: in the order of ranks,
+   and of the numbers of shards. */
+struct gw_mates {
+    uint32_t workers, shards; /* in all, with itself */
+    uint32_t place;           /* so many of its own role come before it */
 };
 
 struct gw_view {

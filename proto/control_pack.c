@@ -79,6 +79,7 @@ static Gwpb__Member **members_out(const struct gw_view *from,
         members[i].incarnation = member->incarnation;
         members[i].address = text_out(member->address);
         members[i].host = text_out(member->host);
+        members[i].machine = member->machine;
         list[i] = &members[i];
     }
     return list;

@@ -88,6 +88,7 @@ static UNPACK(unpack_view)
             .incarnation = member->incarnation,
             .address = member->address,
             .host = member->host,
+            .machine = member->machine,
         };
     }
     to->epoch = from->epoch;

@@ -209,6 +209,7 @@ static void send_view(struct gw_coordinator *self, struct gw_peer *peer)
             .incarnation = one->incarnation,
             .address = one->address,
             .host = one->host,
+            .machine = one->machine,
         };
         if (view->members_n < GW_MEMBERS_PER_PART && bytes < VIEW_BYTES &&
             one->next)

@@ -64,6 +64,7 @@ libserver_a_SOURCES = \
 	%D%/store_write.c \
 	%D%/tensors.c \
 	%D%/tensors.h \
+	%D%/view.c \
 	%D%/want.c \
 	%D%/want.h
 EXTRA_DIST += %D%/configure.m4

@@ -129,59 +129,6 @@ static void got_welcome(struct gw_server *server,
                     server->options.coordinator);
 }
 
-static void got_member(struct gw_server *server,
-                       const struct gw_view_member *member)
-{
-    if (member->role == GW_ROLE_WORKER && member->id < server->ranks) {
-        struct gw_session *session = &server->session[member->id];
-        session->incarnation = member->incarnation;
-        snprintf(session->host, sizeof session->host, "%s", member->host);
-    } else if (member->role == GW_ROLE_SERVER) {
-        server->shards++;
-        if (member->id < server->members_total)
-            server->shard_incarnation[member->id] = member->incarnation;
-        if (member->incarnation == gw_member_incarnation(server->member))
-            server->number = member->id;
-        if (member->id == 0) {
-            server->leader_incarnation = member->incarnation;
-            snprintf(server->leader_address, sizeof server->leader_address,
-                     "%s", member->address);
-        }
-    }
-}
-
-static void got_view(struct gw_server *server, const struct gw_view *view)
-{
-    if (server->has_config && !server->shard_incarnation) {
-        server->members_total = view->members_total;
-        server->shard_incarnation = calloc((size_t)view->members_total + 1,
-                                           sizeof *server->shard_incarnation);
-    }
-    if (!server->shard_incarnation ||
-        view->members_total != server->members_total ||
-        view->members_first != server->members_seen) {
-        gw_server_finish(server, GW_EPROTO, "a view came out of order");
-        return;
-    }
-    if (view->members_first == 0) {
-        server->shards = 0;
-        server->number = GW_RANK_NONE;
-    }
-    for (uint32_t i = 0; i < view->members_n; i++)
-        got_member(server, &view->members[i]);
-    server->members_seen += view->members_n;
-    gw_member_set_epoch(server->member, view->epoch);
-    if (server->members_seen < view->members_total)
-        return;
-    if (server->number == GW_RANK_NONE || server->number >= server->shards) {
-        gw_server_finish(server, GW_EPROTO, "the view does not name us");
-        return;
-    }
-    gw_member_set_rank(server->member, server->number);
-    if (server->log)
-        atomic_store(&server->log->rank, (int)server->number);
-}
-
 static void got_keys(struct gw_server *server, const struct gw_declare *declare)
 {
     if (!server->keys) {
@@ -425,7 +372,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     if (from_coordinator && message->kind == GW_MESSAGE_WELCOME)
         got_welcome(server, &message->welcome);
     else if (from_coordinator && message->kind == GW_MESSAGE_VIEW)
-        got_view(server, &message->view);
+        gw_server_view(server, &message->view);
     else if (from_coordinator && message->kind == GW_MESSAGE_DECLARE)
         got_keys(server, &message->declare);
     else if (from_coordinator && message->kind == GW_MESSAGE_START)
@@ -586,6 +533,7 @@ void gw_server_close(struct gw_server *server)
     gw_map_destroy(server->map);
     free(server->keys);
     free(server->shard_incarnation);
+    free(server->shard_is_here);
     gw_sum_close(server);
     free(server->session);
     free(server->clocks);

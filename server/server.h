@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "proto/control.h"
 #include "proto/log.h"
 #include "proto/metrics.h"
 #include "proto/status.h"
@@ -34,6 +35,9 @@ struct gw_server_options {
     uint64_t join_us; /* 0: the default */
     struct gw_log *log;
     struct gw_metrics *metrics; /* of this thread */
+    /* Called once, on the loop, when all members have joined and before the
+       shard has memory; may be NULL. */
+    void (*met)(void *owner, const struct gw_mates *mates);
     /* Called once, on the loop, when the job is over: why, in one line. */
     void (*finished)(void *owner, enum gw_status status, const char *text);
     void *owner;

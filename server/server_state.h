@@ -113,6 +113,8 @@ struct gw_server {
     char leader_address[GW_ADDRESSES_MAX];
     uint64_t leader_incarnation;
     uint64_t *shard_incarnation; /* [members_total], of shards, by number */
+    uint8_t *shard_is_here;      /* [members_total] on this host, likewise */
+    struct gw_mates mates;       /* place: not before all are known */
     struct gw_key *keys;
     uint32_t keys_seen, keys_total;
     struct gw_map *map;
@@ -327,6 +329,9 @@ void gw_save_cut(struct gw_server *server, uint64_t clock, uint64_t version);
 /* Before a chunk leaves its version. Returns 0 when it must wait. */
 int gw_save_before_update(struct gw_server *server, uint32_t chunk);
 void gw_save_reached(struct gw_server *server, uint32_t chunk);
+
+/* view.c */
+void gw_server_view(struct gw_server *server, const struct gw_view *view);
 
 /* load.c: calls gw_server_loaded when the weights are there */
 enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error);

@@ -27,6 +27,7 @@ dist_check_SCRIPTS += \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
 	%D%/run/node.sh \
+	%D%/run/pin.sh \
 	%D%/run/plan.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
@@ -117,6 +118,8 @@ check_PROGRAMS += \
 	%D%/unit/test_model_reference \
 	%D%/unit/test_needs \
 	%D%/unit/test_network \
+	%D%/unit/test_pin \
+	%D%/unit/test_pin_absent \
 	%D%/unit/test_placement \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
@@ -261,8 +264,17 @@ GW_SIMULATE = cli/network.c cli/network.h cli/placement.c cli/placement.h \
 GW_DOCTOR = cli/doctor.c cli/doctor.h cli/doctor_device.c \
 	cli/doctor_knock.c \
 	cli/doctor_limits.c cli/doctor_model.c cli/doctor_network.c \
-	cli/doctor_owner.c cli/doctor_peer.c cli/doctor_serve.c \
-	cli/doctor_wire.c cli/doctor_wire.h
+	cli/doctor_owner.c cli/doctor_peer.c cli/doctor_pin.c \
+	cli/doctor_serve.c cli/doctor_wire.c cli/doctor_wire.h
+GW_PIN = cli/pin.c cli/pin.h cli/pin_host.h cli/pin_print.c cli/pin_print.h
+if HAVE_HWLOC
+GW_PIN += cli/pin_hwloc.c cli/pin_hwloc.h
+check_PROGRAMS += %D%/unit/test_pin_hwloc
+%C%_unit_test_pin_hwloc_SOURCES = %D%/unit/test_pin_hwloc.c $(GW_PIN)
+%C%_unit_test_pin_hwloc_LDADD = $(LDADD) $(HWLOC_LIBS)
+else
+GW_PIN += cli/pin_absent.c
+endif
 GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
@@ -332,7 +344,15 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
-	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/place.c cli/place.h
+	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/pin_member.c \
+	cli/pin_member.h cli/place.c cli/place.h $(GW_PIN)
+%C%_unit_test_doctor_LDADD = $(LDADD) $(HWLOC_LIBS)
+%C%_unit_test_pin_absent_SOURCES = %D%/unit/test_pin_absent.c \
+	cli/host.c cli/host.h cli/pin.c cli/pin.h cli/pin_absent.c \
+	cli/pin_host.h cli/pin_member.c cli/pin_member.h cli/pin_print.c \
+	cli/pin_print.h
+%C%_unit_test_pin_SOURCES = %D%/unit/test_pin.c cli/pin.c cli/pin.h \
+	cli/pin_print.c cli/pin_print.h
 %C%_unit_test_estimate_SOURCES = %D%/unit/test_estimate.c \
 	cli/amount.c cli/amount.h cli/estimate.c cli/estimate.h
 %C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_CLUSTER) \

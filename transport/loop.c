@@ -132,6 +132,11 @@ void gw_loop_unshare(struct gw_loop *loop)
     loop->ops->unshare(loop);
 }
 
+int gw_loop_thread(struct gw_loop *loop, pthread_t *thread_p)
+{
+    return loop->ops->thread(loop, thread_p);
+}
+
 void gw_loop_enter(struct gw_loop *loop)
 {
     loop->ops->enter(loop);

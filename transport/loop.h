@@ -13,6 +13,7 @@
 #ifndef GW_TRANSPORT_LOOP_H
 #define GW_TRANSPORT_LOOP_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -155,6 +156,7 @@ struct gw_loop_ops {
     void (*stop)(struct gw_loop *loop);
     enum gw_status (*share)(struct gw_loop *loop, struct gw_error *error);
     void (*unshare)(struct gw_loop *loop);
+    int (*thread)(struct gw_loop *loop, pthread_t *thread_p);
     void (*enter)(struct gw_loop *loop);
     /* where `done` is given, what happens before it holds need not be told */
     void (*turn)(struct gw_loop *loop, int (*done)(void *owner), void *owner);
@@ -243,12 +245,15 @@ void gw_loop_stop(struct gw_loop *loop);
  * gw_loop_computed says, outside of the two, that a part of a computation is
  * done; the parts of one come in order, from 0 on, and it may be left before
  * its end. In simulation a part's time passes here, for it took none.
+ * gw_loop_thread is the communication thread of a loop that is shared; 0: it
+ * has none, as in simulation.
  * gw_loop_interrupt says, on the loop, that what the caller computes is not
  * needed any more: in simulation its time ends now; a real caller looks by
  * itself whether it is.
  */
 enum gw_status gw_loop_share(struct gw_loop *loop, struct gw_error *error);
 void gw_loop_unshare(struct gw_loop *loop);
+int gw_loop_thread(struct gw_loop *loop, pthread_t *thread_p);
 void gw_loop_enter(struct gw_loop *loop);
 void gw_loop_turn(struct gw_loop *loop);
 void gw_loop_await(struct gw_loop *loop, int (*done)(void *owner), void *owner);

@@ -189,6 +189,7 @@ static const struct gw_loop_ops uv_ops = {
     .stop = stop,
     .share = gw_uv_share,
     .unshare = gw_uv_unshare,
+    .thread = gw_uv_thread,
     .enter = gw_uv_enter,
     .turn = gw_uv_turn,
     .leave = gw_uv_leave,

@@ -93,6 +93,7 @@ void gw_uv_look_close(struct gw_uv_loop *self);
 
 enum gw_status gw_uv_share(struct gw_loop *loop, struct gw_error *error);
 void gw_uv_unshare(struct gw_loop *loop);
+int gw_uv_thread(struct gw_loop *loop, pthread_t *thread_p);
 void gw_uv_enter(struct gw_loop *loop);
 void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner);
 void gw_uv_leave(struct gw_loop *loop);

@@ -128,6 +128,14 @@ void gw_uv_unshare(struct gw_loop *loop)
     pthread_mutex_destroy(&share->mutex);
 }
 
+int gw_uv_thread(struct gw_loop *loop, pthread_t *thread_p)
+{
+    const struct gw_uv_share *share = &gw_uv_loop_of(loop)->share;
+    if (share->started)
+        *thread_p = share->thread;
+    return share->started;
+}
+
 void gw_uv_enter(struct gw_loop *loop)
 {
     struct gw_uv_loop *self = gw_uv_loop_of(loop);

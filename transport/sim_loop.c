@@ -238,9 +238,15 @@ static enum gw_status share(struct gw_loop *loop, struct gw_error *error)
     return GW_OK;
 }
 
-static void unshare(struct gw_loop *loop)
+static void share_no_more(struct gw_loop *loop)
 {
     (void)loop;
+}
+
+static int has_no_thread(struct gw_loop *loop, pthread_t *thread_p)
+{
+    (void)loop, (void)thread_p;
+    return 0;
 }
 
 static void enter(struct gw_loop *loop)
@@ -372,7 +378,8 @@ static const struct gw_loop_ops sim_loop_ops = {
     .run = run,
     .stop = stop,
     .share = share,
-    .unshare = unshare,
+    .unshare = share_no_more,
+    .thread = has_no_thread,
     .enter = enter,
     .turn = turn,
     .leave = leave,

@@ -183,6 +183,21 @@ const char *gw_client_tuned(const struct gw_client *client)
     return client->tuned;
 }
 
+static int has_view(const struct gw_client *client)
+{
+    return client->view_complete;
+}
+
+enum gw_status gw_client_meet(struct gw_client *client,
+                              struct gw_mates *mates_p)
+{
+    enum gw_status status =
+        gw_client_wait_for(client, has_view, GW_WAITING_UNWATCHED);
+    if (status == GW_OK)
+        *mates_p = client->mates;
+    return status;
+}
+
 static void declare(struct gw_client *client,
                     const struct gw_client_declaration *from)
 {

@@ -65,6 +65,11 @@ uint32_t gw_client_rank(const struct gw_client *client);
    the job goes on; "": nothing, or it does not. */
 const char *gw_client_tuned(const struct gw_client *client);
 
+/* Waits until all members have joined, which they do before any of them
+   declares anything: who of them is on this host. */
+enum gw_status gw_client_meet(struct gw_client *client,
+                              struct gw_mates *mates_p);
+
 /* What every worker says of itself before the job starts; must be equal. */
 struct gw_client_declaration {
     const struct gw_key *keys; /* in the order of the arenas */

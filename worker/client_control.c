@@ -59,6 +59,18 @@ static int view_is_whole(const struct gw_client *client)
     return client->shards > 0;
 }
 
+static void count_mate(struct gw_client *client,
+                       const struct gw_view_member *member)
+{
+    struct gw_mates *mates = &client->mates;
+    uint32_t is_worker = member->role == GW_ROLE_WORKER;
+    if (member->machine != client->options.machine)
+        return;
+    mates->workers += is_worker;
+    mates->shards += member->role == GW_ROLE_SERVER;
+    mates->place += is_worker && member->id < client->rank;
+}
+
 static void got_view(struct gw_client *client, const struct gw_view *view)
 {
     const struct gw_config *config = &client->config;
@@ -83,6 +95,7 @@ static void got_view(struct gw_client *client, const struct gw_view *view)
     }
     for (uint32_t i = 0; i < view->members_n; i++) {
         const struct gw_view_member *member = &view->members[i];
+        count_mate(client, member);
         if (member->role == GW_ROLE_WORKER && client->node)
             gw_node_view(client->node, member);
         if (member->role != GW_ROLE_SERVER || member->id >= view->members_total)

@@ -208,10 +208,25 @@ static enum gw_status read_job(struct gw_worker *worker)
     return status;
 }
 
+static enum gw_status meet(struct gw_worker *worker)
+{
+    const struct gw_worker_options *options = worker->options;
+    struct gw_mates mates;
+    if (!options->met)
+        return GW_OK;
+    enum gw_status status = gw_client_meet(worker->client, &mates);
+    if (status == GW_OK)
+        options->met(options->owner, &mates);
+    return status;
+}
+
 /* What fails here is this worker's own fault: the job is told. */
 static enum gw_status set_up(struct gw_worker *worker)
 {
-    enum gw_status status = read_job(worker);
+    enum gw_status status = meet(worker);
+    if (status != GW_OK)
+        return status;
+    status = read_job(worker);
     if (status == GW_OK)
         status = open_data(worker);
     if (status == GW_OK)

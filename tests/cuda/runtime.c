@@ -153,6 +153,19 @@ cudaError_t cudaSetDevice(int device)
                               : cudaErrorInvalidDevice);
 }
 
+/* The first on bus "bus", each next one on the next; in capitals, as CUDA. */
+cudaError_t cudaDeviceGetPCIBusId(char *address, int bytes, int device)
+{
+    emulated_enter();
+    if (device < 0 || device >= devices())
+        return emulated_leave(cudaErrorInvalidDevice);
+    if (bytes < 13)
+        return emulated_leave(cudaErrorInvalidValue);
+    unsigned bus = (unsigned)fake_number("bus", 0xc1) + (unsigned)device;
+    snprintf(address, (size_t)bytes, "0000:%02X:00.0", bus & 0xff);
+    return emulated_leave(cudaSuccess);
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
     emulated_enter();

@@ -59,8 +59,8 @@ module=kernels/gradweir-cuda.so
 
 build() {
   [ -e "$source/configure" ] || (cd "$source" && autoreconf -fi)
-  (cd "$tree" && "$source/configure" --with-rdma=no --with-cuda=yes \
-    LDFLAGS="-L$tree/archives" "$@")
+  (cd "$tree" && "$source/configure" --with-rdma=no --with-hwloc=no \
+    --with-cuda=yes LDFLAGS="-L$tree/archives" "$@")
   # shellcheck disable=SC2086
   make -C "$tree" -j "$(nproc)" $programs $module
 }

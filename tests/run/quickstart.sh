@@ -10,7 +10,7 @@ tree="$scratch/a b" # a space in the path
 bin=$scratch/bin
 out=$scratch/out
 modules='libuv libprotobuf-c openblas libconfig jansson libisal libcrypto zlib
-cmocka librdmacm libibverbs'
+cmocka librdmacm libibverbs hwloc'
 commands='autoreconf automake cc protoc-c clang-format-14 ctags gnuplot
 qemu-system-x86_64 busybox cpio modprobe rdma ib_write_bw'
 GW_DATA_DIR=$scratch/data

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -407,6 +408,27 @@ static void describes_itself(void **state)
     assert_true(strlen(text) < 8);
 }
 
+/* A device of PCI's is at an address as sysfs has it; where there is none, and
+   on the cpu, it is empty. */
+static void says_where_it_is(void **state)
+{
+    (void)state;
+    char address[GW_PCI_ADDRESS_BYTES];
+    unsigned domain, bus, slot, function;
+    char end;
+    ops->locate(0, address);
+    if (ops->on_host)
+        assert_string_equal(address, "");
+    else
+        assert_int_equal(sscanf(address, "%4x:%2x:%2x.%1x%c", &domain, &bus,
+                                &slot, &function, &end),
+                         4);
+    for (const char *at = address; *at; at++)
+        assert_false(*at >= 'A' && *at <= 'Z');
+    ops->locate(1000, address);
+    assert_string_equal(address, "");
+}
+
 static void wrong_thread_counts_are_refused(void **state)
 {
     (void)state;
@@ -434,6 +456,7 @@ int main(void)
         cmocka_unit_test(ties_go_to_the_first),
         cmocka_unit_test(memory_is_aligned_and_zeroed),
         cmocka_unit_test(describes_itself),
+        cmocka_unit_test(says_where_it_is),
         cmocka_unit_test(wrong_thread_counts_are_refused),
     };
     return run_on_backends("backends", cases, COUNT(cases));

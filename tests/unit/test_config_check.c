@@ -112,12 +112,6 @@ static void contradictions_are_refused(void **state)
                   "train.split_from: repeats how a run with train.split = "
                   "speed divided its samples; set train.split to \"speed\" "
                   "too, or leave this empty");
-    check_refuses(SETTINGS("worker.pin=true"),
-                  "worker.pin: this version binds no threads to cores; leave "
-                  "it false, and start the process with taskset");
-    check_refuses(SETTINGS("server.pin=true"),
-                  "server.pin: this version binds no threads to cores; leave "
-                  "it false, and start the process with taskset");
 }
 
 #define NOTHING "train.arithmetic=none"

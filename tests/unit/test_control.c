@@ -24,8 +24,8 @@ static const struct gw_key keys[] = {
     {.name = "fc1.bias", .dtype = 1, .dims = 1, .shape = {32}},
 };
 static const struct gw_view_member members[] = {
-    {GW_ROLE_WORKER, 3, 4, 5, "", "w5"},
-    {GW_ROLE_SERVER, 6, 7, UINT64_MAX, "[::1]:9000", "s"},
+    {GW_ROLE_WORKER, 3, 4, 5, "", "w5", 8},
+    {GW_ROLE_SERVER, 6, 7, UINT64_MAX, "[::1]:9000", "s", UINT64_MAX - 1},
 };
 static const double values[] = {0.5, -1, 1e300};
 static const uint32_t ranks[] = {1, UINT32_MAX};
@@ -142,6 +142,7 @@ static void same_view(const struct gw_message *one,
         SAME(view, members[i].incarnation);
         SAME_TEXT(view, members[i].address);
         SAME_TEXT(view, members[i].host);
+        SAME(view, members[i].machine);
     }
 }
 

@@ -505,6 +505,26 @@ static void indices_divide_exactly(void **state)
     assert_int_equal(try_divide(most, (size_t)1 << 31), 0);
 }
 
+/* Asking for one that is not there is no failure of one that is open. */
+static void places_are_those_of_ordinals(void **state)
+{
+    (void)state;
+    char address[GW_PCI_ADDRESS_BYTES];
+    struct gw_error error;
+    set_way(NULL, 0);
+    setenv("GW_FAKE_CUDA", "devices=2 bus=175", 1);
+    struct gw_device *d = open_device(GW_PRECISION_FP32);
+    ops->locate(0, address);
+    assert_string_equal(address, "0000:af:00.0");
+    ops->locate(1, address);
+    assert_string_equal(address, "0000:b0:00.0");
+    ops->locate(2, address);
+    assert_string_equal(address, "");
+    assert_int_equal(ops->sync(d, &error), GW_OK);
+    ops->close(d);
+    unsetenv("GW_FAKE_CUDA");
+}
+
 static int find_module(void **state)
 {
     char why[GW_WHY_BYTES];
@@ -527,6 +547,7 @@ int main(void)
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(failures_are_said),
         cmocka_unit_test(ordinals_are_those_that_are_there),
+        cmocka_unit_test(places_are_those_of_ordinals),
         cmocka_unit_test(every_layer_has_its_own_bias),
         cmocka_unit_test(epilogues_may_be_missing),
         cmocka_unit_test(tf32_rounds_factors),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/kernels.h"
+#include "proto/config.h"
 #include "proto/device.h"
 
 static void names_are_read(void **state)
@@ -79,12 +80,28 @@ static void a_choice_says_why(void **state)
     }
 }
 
+static void the_cpu_is_nowhere(void **state)
+{
+    static struct gw_config config; /* large */
+    char address[GW_PCI_ADDRESS_BYTES] = "?";
+    (void)state;
+    gw_config_default(&config);
+    strcpy(config.worker.device, "cpu");
+    gw_device_locate(&config, 3, address);
+    assert_string_equal(address, "");
+    strcpy(config.worker.device, "none such");
+    strcpy(address, "?");
+    gw_device_locate(&config, 3, address);
+    assert_string_equal(address, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_read),
         cmocka_unit_test(what_is_no_name_is_refused),
         cmocka_unit_test(a_choice_says_why),
+        cmocka_unit_test(the_cpu_is_nowhere),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }

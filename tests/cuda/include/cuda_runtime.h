@@ -106,6 +106,7 @@ struct cudaDeviceProp {
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device);
+cudaError_t cudaDeviceGetPCIBusId(char *address, int bytes, int device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t
 cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device);

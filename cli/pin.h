@@ -1,0 +1,106 @@
+/*
+ * Which cores the threads of a job's members get on one host. Pure: what the
+ * host has comes in as numbers (pin_host.h looks), and so does who is there.
+ * Every member works out the same layout by itself, with its own place in it:
+ *
+ *   shards   if cores are left beside the workers': one each, the last ones of
+ *            the nodes near the network
+ *   workers  whole cores for the threads that compute, all of one node: near
+ *            its GPU, else of the node that has the least of them
+ *   and for the thread that communicates, of what is left: a core near the
+ *            network, a sibling of its own cores, a core elsewhere, or none
+ *
+ * A thread that gets no core is not bound to somebody else's: it floats over
+ * all that is near the network. Cpus are numbered as the system does, hardware
+ * threads of one core are several.
+ */
+#ifndef GW_CLI_PIN_H
+#define GW_CLI_PIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GW_PIN_CPUS_MAX  4096
+#define GW_PIN_CORES_MAX 2048
+#define GW_PIN_NODES_MAX 64 /* a bit each in a mask of nodes */
+#define GW_PIN_SIBLINGS  8
+
+struct gw_cpus {
+    uint64_t word[GW_PIN_CPUS_MAX / 64];
+};
+
+struct gw_pin_core {
+    uint16_t cpu[GW_PIN_SIBLINGS]; /* that the process may use, at least one */
+    uint8_t cpus;
+    uint8_t node;     /* index */
+    uint8_t strength; /* of unlike cores the greater is the faster */
+};
+
+/* What a process may use of its host. */
+struct gw_pin_host {
+    uint32_t cores, nodes;
+    uint32_t number[GW_PIN_NODES_MAX]; /* of the nodes, as the system has it */
+    struct gw_pin_core core[GW_PIN_CORES_MAX];
+};
+
+/* Who is there. Masks are of nodes; 0: nothing is known to be near. */
+struct gw_pin_members {
+    uint32_t workers, shards;
+    uint32_t threads;    /* of each worker that compute, at least 1 */
+    uint64_t network;    /* near the interfaces */
+    const uint64_t *gpu; /* [workers] near each one's; NULL: they have none */
+};
+
+enum gw_pin_how {
+    GW_PIN_CORE, /* on cores of its own */
+    GW_PIN_NEAR, /* floats over the cores of some nodes */
+    GW_PIN_LEFT, /* as it is, over all that the process may use */
+};
+
+enum gw_pin_talk {
+    GW_PIN_TALK_NEAR,    /* a core of its own near the network, or the worker */
+    GW_PIN_TALK_SIBLING, /* the other hardware threads of the worker's cores */
+    GW_PIN_TALK_FAR,     /* a core of its own */
+    GW_PIN_TALK_FLOATS,  /* none is left */
+};
+
+struct gw_pin_worker {
+    enum gw_pin_how how;
+    struct gw_cpus compute; /* the first hardware thread of each core */
+    struct gw_cpus rest;    /* of its threads that do neither */
+    int node;               /* index of compute's; -1: several */
+    enum gw_pin_talk talk;
+    struct gw_cpus talks;
+    int talk_node; /* -1: several */
+};
+
+struct gw_pin_shard {
+    enum gw_pin_how how;
+    struct gw_cpus cpus;
+    int node; /* -1: several */
+};
+
+/* Of the worker that is number `place` below members->workers; thread: any. */
+void gw_pin_worker(const struct gw_pin_host *host,
+                   const struct gw_pin_members *members,
+                   uint32_t place,
+                   struct gw_pin_worker *pin_p);
+
+void gw_pin_shard(const struct gw_pin_host *host,
+                  const struct gw_pin_members *members,
+                  uint32_t place,
+                  struct gw_pin_shard *pin_p);
+
+/* All cpus of the nodes in a mask; of none of them: all. */
+void gw_pin_near(const struct gw_pin_host *host,
+                 uint64_t nodes,
+                 struct gw_cpus *cpus_p);
+
+void gw_cpus_add(struct gw_cpus *cpus, uint32_t cpu);
+int gw_cpus_has(const struct gw_cpus *cpus, uint32_t cpu);
+uint32_t gw_cpus_count(const struct gw_cpus *cpus);
+
+/* "0-3,8", as in /proc/PID/status; cut where there is no room. */
+void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes);
+
+#endif

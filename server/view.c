@@ -1,0 +1,80 @@
+/* Who is in the job: what the coordinator tells a server when all have joined.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void got_member(struct gw_server *server,
+                       const struct gw_view_member *member)
+{
+    int is_here = member->machine == server->options.machine;
+    server->mates.workers += is_here && member->role == GW_ROLE_WORKER;
+    server->mates.shards += is_here && member->role == GW_ROLE_SERVER;
+    if (member->role == GW_ROLE_WORKER && member->id < server->ranks) {
+        struct gw_session *session = &server->session[member->id];
+        session->incarnation = member->incarnation;
+        snprintf(session->host, sizeof session->host, "%s", member->host);
+    } else if (member->role == GW_ROLE_SERVER) {
+        server->shards++;
+        if (member->id < server->members_total) {
+            server->shard_incarnation[member->id] = member->incarnation;
+            server->shard_is_here[member->id] = (uint8_t)is_here;
+        }
+        if (member->incarnation == gw_member_incarnation(server->member))
+            server->number = member->id;
+        if (member->id == 0) {
+            server->leader_incarnation = member->incarnation;
+            snprintf(server->leader_address, sizeof server->leader_address,
+                     "%s", member->address);
+        }
+    }
+}
+
+static void tell_mates(struct gw_server *server)
+{
+    if (!server->options.met)
+        return;
+    for (uint32_t i = 0; i < server->number; i++)
+        server->mates.place += server->shard_is_here[i];
+    server->options.met(server->options.owner, &server->mates);
+}
+
+void gw_server_view(struct gw_server *server, const struct gw_view *view)
+{
+    if (server->has_config && !server->shard_incarnation) {
+        size_t most = (size_t)view->members_total + 1;
+        server->members_total = view->members_total;
+        server->shard_incarnation =
+            calloc(most, sizeof *server->shard_incarnation);
+        server->shard_is_here = calloc(most, sizeof *server->shard_is_here);
+    }
+    if (!server->shard_incarnation || !server->shard_is_here ||
+        view->members_total != server->members_total ||
+        view->members_first != server->members_seen) {
+        gw_server_finish(server, GW_EPROTO, "a view came out of order");
+        return;
+    }
+    if (view->members_first == 0) {
+        server->shards = 0;
+        server->number = GW_RANK_NONE;
+        server->mates = (struct gw_mates){0};
+    }
+    for (uint32_t i = 0; i < view->members_n; i++)
+        got_member(server, &view->members[i]);
+    server->members_seen += view->members_n;
+    gw_member_set_epoch(server->member, view->epoch);
+    if (server->members_seen < view->members_total)
+        return;
+    if (server->number == GW_RANK_NONE || server->number >= server->shards) {
+        gw_server_finish(server, GW_EPROTO, "the view does not name us");
+        return;
+    }
+    gw_member_set_rank(server->member, server->number);
+    if (server->log)
+        atomic_store(&server->log->rank, (int)server->number);
+    if (view->members_n > 0) /* now, and not once more */
+        tell_mates(server);
+}
