@@ -412,6 +412,24 @@ static const char *difference(const struct gw_declare *a,
     return "another number of steps";
 }
 
+/* What all must have said alike, which shards are told too; no pointer into the
+   message outlives it. */
+static void keep_declare(struct gw_coordinator *self,
+                         const struct gw_declare *first)
+{
+    self->declare = (struct gw_declare){
+        .keys_hash = first->keys_hash,
+        .samples = first->samples,
+        .steps_per_epoch = first->steps_per_epoch,
+        .total_steps = first->total_steps,
+        .keys_total = first->keys_total,
+        .device = "",
+        .tuned = "",
+    };
+    memcpy(self->declare.data_digest, first->data_digest, GW_DIGEST_BYTES);
+    self->has_declare = 1;
+}
+
 void gw_coordinator_declared(struct gw_coordinator *self,
                              struct gw_roster *who,
                              const struct gw_declare *declare)
@@ -420,12 +438,8 @@ void gw_coordinator_declared(struct gw_coordinator *self,
         gw_peer_reject(who->peer, 0, "a declaration that nobody waits for");
         return;
     }
-    if (!self->has_declare) {
-        self->declare = *declare;
-        self->declare.keys = NULL;
-        self->declare.device = "";
-        self->has_declare = 1;
-    }
+    if (!self->has_declare)
+        keep_declare(self, declare);
     const struct gw_declare *known = &self->declare;
     if (declare->keys_hash != known->keys_hash ||
         declare->keys_total != known->keys_total ||

@@ -331,15 +331,24 @@ static void late_members_are_turned_away(void **state)
     cluster_close(&cluster);
 }
 
+static int is_declared(void *owner)
+{
+    (void)owner;
+    return cluster.coordinator->has_declare;
+}
+
 /* A second part that speaks of more keys than the first made room for. */
 static void more_keys_than_declared_end_the_job(void **state)
 {
     (void)state;
     struct stranger stranger;
     struct gw_key keys[64] = {{.name = ""}};
-    struct gw_message part = {
-        .kind = GW_MESSAGE_DECLARE,
-        .declare = {.device = "", .keys_total = 2, .keys_n = 1, .keys = keys}};
+    struct gw_message part = {.kind = GW_MESSAGE_DECLARE,
+                              .declare = {.device = "a device",
+                                          .tuned = "a way",
+                                          .keys_total = 2,
+                                          .keys_n = 1,
+                                          .keys = keys}};
     const char *settings[] = {"cluster.workers=2", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
     /* before the real workers come */
@@ -356,6 +365,10 @@ static void more_keys_than_declared_end_the_job(void **state)
     gw_sim_kill(cluster.worker[0].loop);
     gw_sim_kill(cluster.worker[1].loop);
     stranger_tell(&stranger, &part);
+    /* nothing is kept of a message, whose memory is used again */
+    assert_true(cluster_run_until(&cluster, is_declared, NULL, LIMIT_US));
+    assert_string_equal(cluster.coordinator->declare.device, "");
+    assert_string_equal(cluster.coordinator->declare.tuned, "");
     part.declare.keys_total = 8000;
     part.declare.keys_first = 1;
     part.declare.keys_n = 64;
