@@ -112,6 +112,18 @@ static enum gw_status check_arithmetic(const struct gw_config *config,
     return GW_OK;
 }
 
+/* Whether all steps are of all ranks, and their gradients the servers'. */
+static int has_whole_steps(const struct gw_config *config)
+{
+    struct gw_policy_plan plan = {.n = 0};
+    int all = 1;
+    gw_policy_plan_parse(config->cluster.policy, &plan, NULL);
+    for (size_t i = 0; i < plan.n; i++)
+        all &= gw_policy_is_together(plan.phase[i].word.kind) &&
+               !gw_policy_is_local(plan.phase[i].word.kind);
+    return all;
+}
+
 /* Gradients that fp16 makes zeros of are lost without a word. */
 static enum gw_status check_precision(const struct gw_config *config,
                                       struct gw_error *error)
@@ -119,6 +131,12 @@ static enum gw_status check_precision(const struct gw_config *config,
     if (strcmp(config->train.precision, "fp16") != 0 ||
         strcmp(config->train.loss_scale, "none") != 0)
         return GW_OK;
+    if (!has_whole_steps(config))
+        return gw_fail(error, GW_EUSAGE,
+                       "train.precision: fp16 loses small gradients unless the "
+                       "loss is scaled, for which cluster.policy = \"%s\" has "
+                       "no common steps; take bf16",
+                       config->cluster.policy);
     return gw_fail(error, GW_EUSAGE,
                    "train.precision: fp16 loses small gradients unless the "
                    "loss is scaled; set train.loss_scale to \"dynamic\" or a "

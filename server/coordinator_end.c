@@ -106,23 +106,36 @@ nothing_to_do(const struct gw_coordinator *self, char *text, size_t room)
                  at, config->train.epochs, steps, gw_plural(steps));
 }
 
+static int is_scaled_by_number(const struct gw_config *config)
+{
+    return strcmp(config->train.loss_scale, "none") != 0 &&
+           strcmp(config->train.loss_scale, "dynamic") != 0;
+}
+
 /* "all 10 steps done" and the like, and the status that goes with it. */
 static enum gw_status
 how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
 {
+    const struct gw_config *config = self->options.config;
     switch (self->end_reason) {
     case GW_END_STOPPED:
         snprintf(text, room, "stopped at step %" PRIu64, self->end_clock);
         return GW_EINTERRUPTED;
     case GW_END_NONFINITE:
         snprintf(text, room,
-                 "stopped at step %" PRIu64 ": the gradient was not finite in "
-                 "several steps in a row; lower %s",
+                 "stopped at step %" PRIu64 ": the gradient was not finite%s; "
+                 "lower %s%s",
                  self->end_clock,
-                 strcmp(self->options.config->train.loss_scale, "none") == 0
-                     ? "optimizer.lr"
-                     : "train.loss_scale (\"dynamic\" finds one that fits) or "
-                       "optimizer.lr");
+                 config->train.nonfinite == GW_NONFINITE_SKIP
+                     ? " in several steps in a row"
+                     : "",
+                 is_scaled_by_number(config)
+                     ? "train.loss_scale (\"dynamic\" finds one that fits) or "
+                       "optimizer.lr"
+                     : "optimizer.lr",
+                 strcmp(config->train.precision, "fp16") == 0
+                     ? ", or take train.precision = \"bf16\""
+                     : "");
         return GW_ENONFINITE;
     case GW_END_EARLY:
         snprintf(text, room, "stopped early at step %" PRIu64 ": no progress",

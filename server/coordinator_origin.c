@@ -124,6 +124,25 @@ void gw_origin_close(struct gw_coordinator *self)
     self->origin = NULL;
 }
 
+static void note_device(struct gw_coordinator *self,
+                        const struct gw_roster *who,
+                        const struct gw_manifest_rank *from)
+{
+    if (who && strcmp(who->device, from->device) != 0)
+        gw_coordinator_note(self,
+                            "worker %u computed on \"%s\", now on \"%s\": the "
+                            "bits may differ",
+                            who->id, from->device, who->device);
+    else if (who && strcmp(who->tuned, from->tuned) != 0)
+        gw_coordinator_note(self,
+                            "worker %u computes its products in other ways "
+                            "than before (%s): the bits may differ",
+                            who->id,
+                            !who->tuned[0]    ? "worker.autotune is off now"
+                            : !from->tuned[0] ? "worker.autotune was off"
+                                              : "they have been timed anew");
+}
+
 /* Same keys, and a word where something else would change the bits. */
 enum gw_status gw_origin_check(struct gw_coordinator *self,
                                struct gw_error *error)
@@ -142,15 +161,9 @@ enum gw_status gw_origin_check(struct gw_coordinator *self,
                             "job has %" PRIu64 ": the bits will differ",
                             from->n_ranks, gw_plural(from->n_ranks),
                             self->config->cluster.workers);
-    for (size_t i = 0; i < from->n_ranks; i++) {
-        const struct gw_roster *who =
-            gw_roster_find(self, GW_ROLE_WORKER, (uint32_t)i);
-        if (who && strcmp(who->device, from->ranks[i].device) != 0)
-            gw_coordinator_note(self,
-                                "worker %zu computed on \"%s\", now on "
-                                "\"%s\": the bits may differ",
-                                i, from->ranks[i].device, who->device);
-    }
+    for (uint32_t i = 0; i < from->n_ranks; i++)
+        note_device(self, gw_roster_find(self, GW_ROLE_WORKER, i),
+                    &from->ranks[i]);
     gw_inner_note(self, from);
     return GW_OK;
 }

@@ -166,6 +166,15 @@ static void fp16_asks_for_a_loss_scale(void **state)
                   "train.precision: fp16 loses small gradients unless the loss "
                   "is scaled; set train.loss_scale to \"dynamic\" or a number, "
                   "or take bf16");
+    check_refuses(SETTINGS("train.precision=fp16", "cluster.policy=async"),
+                  "train.precision: fp16 loses small gradients unless the loss "
+                  "is scaled, for which cluster.policy = \"async\" has no "
+                  "common steps; take bf16");
+    check_refuses(SETTINGS("train.precision=fp16",
+                           "cluster.policy=sync until 5, local:2"),
+                  "train.precision: fp16 loses small gradients unless the loss "
+                  "is scaled, for which cluster.policy = \"sync until 5, "
+                  "local:2\" has no common steps; take bf16");
     good_job(SETTINGS("train.precision=fp16", "train.loss_scale=dynamic"));
     assert_int_equal(gw_config_check(&config, &error), GW_OK);
     good_job(SETTINGS("train.precision=bf16"));
