@@ -95,15 +95,12 @@ static unsigned take_turns(const struct gw_backend_ops *ops, uint32_t place)
 
 enum gw_precision gw_precision_of(const struct gw_config *config)
 {
-    static const char *const names[] = {
-        [GW_PRECISION_TF32] = "tf32",
-        [GW_PRECISION_BF16] = "bf16",
-        [GW_PRECISION_FP16] = "fp16",
-    };
-    for (size_t i = GW_PRECISION_TF32; i < sizeof names / sizeof *names; i++)
-        if (strcmp(config->train.precision, names[i]) == 0)
-            return (enum gw_precision)i;
-    return GW_PRECISION_FP32;
+    int i = GW_PRECISION_FP16;
+    while (i > GW_PRECISION_FP32 &&
+           strcmp(config->train.precision,
+                  gw_precision_name((enum gw_precision)i)) != 0)
+        i--;
+    return (enum gw_precision)i;
 }
 
 static unsigned ordinal_of(const struct gw_backend_choice *choice,

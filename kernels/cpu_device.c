@@ -141,9 +141,10 @@ static void cpu_download(struct gw_device *device,
     memcpy(host, from, bytes);
 }
 
-static void cpu_tune(struct gw_device *device, const char *known)
+static void
+cpu_tune(struct gw_device *device, const char *of, const char *known)
 {
-    (void)device, (void)known;
+    (void)device, (void)of, (void)known;
 }
 
 static void cpu_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])

@@ -23,7 +23,7 @@ extern "C" {
 #define GW_CUDA_INDEX_MAX 0x7fffffffu        /* of what kernels count in */
 
 /* Which of several ways each product takes, in the order in which they come:
-   "cublasLt 130100, NVIDIA H100, bf16: 0 3 1". */
+   "batches of 128, NVIDIA H100, bf16: 0 3 1". */
 struct gw_cuda_tuning {
     int on;
     char text[GW_TUNED_BYTES];  /* what was chosen; "" before the first time */
@@ -200,7 +200,7 @@ const void *gw_cuda_see(struct gw_device *device,
                         struct gw_error *error);
 void gw_cuda_unsee(struct gw_device *device, const void *memory);
 
-void gw_cuda_tune(struct gw_device *device, const char *known);
+void gw_cuda_tune(struct gw_device *device, const char *of, const char *known);
 void gw_cuda_tuned(struct gw_device *device, char text[GW_TUNED_BYTES]);
 
 void gw_cuda_upload(struct gw_device *device,

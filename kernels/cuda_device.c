@@ -213,12 +213,6 @@ void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes)
 {
     struct cudaDeviceProp card;
     int runtime = 0, blas = (int)cublasLtGetVersion();
-    static const char *const factors[] = {
-        [GW_PRECISION_FP32] = "fp32",
-        [GW_PRECISION_TF32] = "tf32",
-        [GW_PRECISION_BF16] = "bf16",
-        [GW_PRECISION_FP16] = "fp16",
-    };
     memset(&card, 0, sizeof card);
     if (gw_cuda_enter(device))
         gw_cuda_note(device, "cudaGetDeviceProperties",
@@ -229,7 +223,8 @@ void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes)
              card.name[0] ? card.name : "a GPU that has failed",
              card.multiProcessorCount, (double)card.totalGlobalMem / GIB,
              runtime / 1000, runtime % 1000 / 10, blas / 10000,
-             blas / 100 % 100, blas % 100, factors[device->precision]);
+             blas / 100 % 100, blas % 100,
+             gw_precision_name(device->precision));
 }
 
 void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])

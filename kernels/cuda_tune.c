@@ -20,17 +20,18 @@
 #define CALLS  5
 
 /* What the ways depend on, besides the calls. */
-static void head_of(struct gw_device *device, char text[GW_TUNED_BYTES])
+static void
+head_of(struct gw_device *device, const char *of, char text[GW_TUNED_BYTES])
 {
-    char words[GW_TUNED_BYTES / 2];
+    char words[GW_TUNED_BYTES / 4];
     gw_cuda_describe(device, words, sizeof words);
-    snprintf(text, GW_TUNED_BYTES, "%s:", words);
+    snprintf(text, GW_TUNED_BYTES, "%.128s, %s:", of, words);
 }
 
-void gw_cuda_tune(struct gw_device *device, const char *known)
+void gw_cuda_tune(struct gw_device *device, const char *of, const char *known)
 {
     struct gw_cuda_tuning *tuning = &device->tuning;
-    head_of(device, tuning->text);
+    head_of(device, of, tuning->text);
     size_t head = strlen(tuning->text);
     int fits = known && strncmp(known, tuning->text, head) == 0;
     snprintf(tuning->known, sizeof tuning->known, "%s",

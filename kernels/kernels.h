@@ -33,6 +33,13 @@ enum gw_precision {
     GW_PRECISION_FP16,
 };
 
+/* As train.precision has it. */
+static inline const char *gw_precision_name(enum gw_precision precision)
+{
+    static const char *const names[] = {"fp32", "tf32", "bf16", "fp16"};
+    return names[precision];
+}
+
 struct gw_device_options {
     int threads; /* of the BLAS, >= 1; of devices that compute on the host */
     unsigned ordinal; /* which of several devices of this kind */
@@ -180,12 +187,13 @@ struct gw_backend_ops {
     /*
      * Until `tuned`: a product of a shape that is new is computed in each way
      * that there is, some times, and in the fastest from then on; what layers
-     * give meanwhile is void. `known` is what `tuned` once said of the same
-     * calls on such a device: its ways are taken instead of being timed; NULL,
-     * or of another device: there are none. Where the ways of a shape are not
-     * known, it is computed in the one that the library thinks best.
+     * give meanwhile is void. `of` says in words, without a colon, what the
+     * calls depend on. `known` is what `tuned` once said: if it was of the
+     * same, on such a device, its ways are taken instead of being timed; NULL:
+     * there are none. Where the ways of a shape are not known, it is computed
+     * in the one that the library thinks best.
      */
-    void (*tune)(struct gw_device *device, const char *known);
+    void (*tune)(struct gw_device *device, const char *of, const char *known);
     /* The ways that were taken, in words, of GW_TUNED_BYTES at most; "": there
        is no choice. What came after those that have room is not tuned. */
     void (*tuned)(struct gw_device *device, char text[GW_TUNED_BYTES]);

@@ -171,9 +171,10 @@ static enum gw_status none_sync(struct gw_device *device,
     return GW_OK;
 }
 
-static void none_tune(struct gw_device *device, const char *known)
+static void
+none_tune(struct gw_device *device, const char *of, const char *known)
 {
-    (void)device, (void)known;
+    (void)device, (void)of, (void)known;
 }
 
 static void none_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])

@@ -1,7 +1,7 @@
 /*
  * Frames in. An entry is copied out of the shared memory before it is judged,
  * and a message before it is read: the peer may change both at any time. What
- * it changes in a window after its checksum is its own gradient.
+ * it changes in a window after its header is its own gradient.
  */
 #include "config.h"
 

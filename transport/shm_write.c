@@ -2,9 +2,8 @@
  * Frames out. A large put goes straight into the peer's window, where that is
  * memory which this process may map; its header follows when the bytes are
  * there. Everything else goes through the ring in pieces, which the other side
- * takes out while the next ones are put in. The checksum is made block by block
- * while the bytes are in cache. What has begun stays ahead of what comes later;
- * so much is copied in a turn as others can wait for.
+ * takes out while the next ones are put in. What has begun stays ahead of what
+ * comes later; so much is copied in a turn as others can wait for.
  */
 #include "config.h"
 

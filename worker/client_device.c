@@ -169,7 +169,7 @@ void gw_node_sum_on_device(struct gw_client_node *node, uint32_t index)
 {
     struct gw_sum_chunk *chunk = &node->chunk[index];
     uint64_t pushed = node->client->chunk[index].pushed;
-    if (chunk->summing == pushed)
+    if (chunk->summing == pushed || node->let_go)
         return;
     chunk->summing = pushed;
     node->list[node->working + node->waiting++] = index;
@@ -182,7 +182,8 @@ void gw_node_let_go(struct gw_client_node *node)
         return;
     if (node->working > 0)
         gw_loop_cancel(node->client->loop, &node->work);
-    node->working = 0;
+    node->working = node->waiting = 0;
+    node->let_go = 1;
     for (uint32_t i = 0; i < node->group.n; i++) {
         struct gw_neighbour *who = neighbour_at(node, i);
         if (who && who->seen)

@@ -70,6 +70,7 @@ struct gw_client_node {
     const struct gw_device_sums *sums; /* NULL: no device */
     enum gw_sees verdict;              /* ours */
     struct gw_work work;               /* sums of [0, working) of the list */
+    int let_go;                        /* nothing of others' is seen any more */
     uint32_t *list;                    /* [chunks that we own] */
     uint32_t working, waiting;         /* of the list; waiting ones are last */
     struct gw_error failure;           /* of that work */

@@ -7,6 +7,8 @@
 
 #include "worker/worker_state.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +17,8 @@
 struct trial {
     size_t bytes; /* of either */
     char *host, *memory;
-    float **first, **weight,
-        **gradient; /* [keys]; of the host, of the device */
+    float **first;              /* [keys] of the host */
+    float **weight, **gradient; /* [keys] of the device */
 };
 
 static size_t key_room(const struct gw_key *key)
@@ -61,7 +63,8 @@ static enum gw_status open_trial(struct gw_worker *worker, struct trial *trial)
         !trial->gradient) {
         close_trial(worker, trial);
         return gw_fail(worker->error, GW_ENOMEM,
-                       "no memory for weights and gradients of %zu MiB each",
+                       "worker.autotune: no memory for weights and gradients "
+                       "of %zu MiB each; set it to false, or lower train.batch",
                        trial->bytes >> 20);
     }
     lay_out(worker, trial);
@@ -71,13 +74,14 @@ static enum gw_status open_trial(struct gw_worker *worker, struct trial *trial)
     return GW_OK;
 }
 
-/* The first n samples of a set, forward, and backward if it trains. */
-static void pass_over(struct gw_worker *worker,
-                      const struct trial *trial,
-                      const struct gw_dataset *data,
-                      size_t n,
-                      int train)
+/* The first n samples of a set, forward, and backward if it trains. GW_EIO. */
+static enum gw_status pass_over(struct gw_worker *worker,
+                                const struct trial *trial,
+                                const struct gw_dataset *data,
+                                size_t n,
+                                int train)
 {
+    struct gw_model_result void_result;
     const float *const *weights = (const float *const *)trial->weight;
     size_t samples = gw_dataset_shape(data)->samples;
     const struct gw_batch_site site = {.seed = worker->config.train.seed,
@@ -94,12 +98,13 @@ static void pass_over(struct gw_worker *worker,
         gw_model_train(worker->model, &pass, weights, trial->gradient, NULL);
     else
         gw_model_score(worker->model, &pass, weights, NULL);
+    return gw_model_result(worker->model, &void_result, worker->error);
 }
 
 enum gw_status gw_worker_tune(struct gw_worker *worker)
 {
+    char of[128];
     struct trial trial;
-    struct gw_model_result void_result;
     const struct gw_backend_ops *ops = worker->backend;
     const char *known = gw_client_tuned(worker->client);
     if (!worker->config.worker.autotune || ops->on_host)
@@ -107,12 +112,15 @@ enum gw_status gw_worker_tune(struct gw_worker *worker)
     enum gw_status status = open_trial(worker, &trial);
     if (status != GW_OK)
         return status;
-    ops->tune(worker->device, known);
-    pass_over(worker, &trial, worker->train, worker->plan.max_batch, 1);
-    if (worker->test)
-        pass_over(worker, &trial, worker->test, worker->batch_max, 0);
+    snprintf(of, sizeof of, "batches of %zu and %zu, keys %016" PRIx64,
+             worker->plan.max_batch, worker->batch_max,
+             gw_keys_hash(worker->key, worker->keys));
+    ops->tune(worker->device, of, known);
+    status =
+        pass_over(worker, &trial, worker->train, worker->plan.max_batch, 1);
+    if (status == GW_OK && worker->test)
+        status = pass_over(worker, &trial, worker->test, worker->batch_max, 0);
     ops->tuned(worker->device, worker->tuned);
-    status = gw_model_result(worker->model, &void_result, worker->error);
     close_trial(worker, &trial);
     if (status == GW_OK)
         gw_log_info(worker->options->client.log, "%s: %s",

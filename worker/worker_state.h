@@ -35,9 +35,9 @@ struct gw_worker {
     struct gw_dataset *train, *test;
     const struct gw_backend_ops *backend;
     struct gw_device *device;
-    char description[128]; /* of the device */
-    char
-        tuned[GW_TUNED_BYTES]; /* which ways its products take; "": the usual */
+    char description[128]; /* of the device, */
+    /* and which ways its products take; "": the usual ones */
+    char tuned[GW_TUNED_BYTES];
     struct gw_model *model;
     struct gw_plan plan;
     uint32_t rank, ranks;

@@ -28,13 +28,7 @@
 #define WARM_UP     3
 
 static const struct gw_backend_ops *ops;
-static const char *const precisions[] = {
-    [GW_PRECISION_FP32] = "fp32",
-    [GW_PRECISION_TF32] = "tf32",
-    [GW_PRECISION_BF16] = "bf16",
-    [GW_PRECISION_FP16] = "fp16",
-};
-#define PRECISIONS (sizeof precisions / sizeof *precisions)
+#define PRECISIONS (GW_PRECISION_FP16 + 1)
 static struct gw_device *devices[PRECISIONS];
 static char *noise; /* of the host, pinned; normal numbers */
 
@@ -383,7 +377,7 @@ static void take(char *line)
     while (numbers < NUMBERS_MAX && (word = strtok_r(NULL, " \n", &rest)))
         r.number[numbers++] = strtoul(word, NULL, 10);
     while (precision && r.precision < PRECISIONS &&
-           strcmp(precisions[r.precision], precision) != 0)
+           strcmp(gw_precision_name(r.precision), precision) != 0)
         r.precision++;
     if (!name || !precision || !seconds || r.precision == PRECISIONS) {
         puts("no OPERATION fp32|tf32|bf16|fp16 SECONDS NUMBER..");

@@ -93,7 +93,7 @@ done
 # shellcheck disable=SC2086
 on_gpu 1 train "$mlp" $small --set worker.device=cuda \
   --set train.precision=fp16 --set train.loss_scale=1e30 &&
-  says 'stopped at step [0-9]*: the gradient was not finite in several steps in a row; lower train.loss_scale ("dynamic" finds one that fits) or optimizer.lr'
+  says 'stopped at step [0-9]*: the gradient was not finite; lower train.loss_scale ("dynamic" finds one that fits) or optimizer.lr, or take train.precision = "bf16"'
 ok 'a scale that overflows in every step ends the job'
 for policy in async ssp:1 local:3 'diloco:4' easgd:2; do
   # shellcheck disable=SC2086
@@ -116,6 +116,18 @@ fake='fastest=0'
 tuned --set worker.device=cuda --set checkpoint.dir="$scratch/tuned" --resume &&
   [ "$(digest)" = "$other" ]
 ok 'a job that goes on takes the ways of its checkpoint'
+! grep 'the bits may differ' "$scratch/out" "$scratch/err"
+ok 'of which nothing need be said'
+# shellcheck disable=SC2086
+on_gpu 0 train "$mlp" $small --set worker.device=cuda --set train.steps=9 \
+  --set checkpoint.dir="$scratch/tuned" --resume
+grep -q 'worker 1 computes its products in other ways than before (worker.autotune is off now): the bits may differ' \
+  "$scratch/out" "$scratch/err"
+ok 'one that is not tuned any more says so'
+tuned --set worker.device=cuda --set train.steps=14 --set train.batch=3 \
+  --set checkpoint.dir="$scratch/tuned" --set log.dir="$scratch/tuned.log" --resume
+grep -q 'products have been timed, and take these ways: batches of 3 and ' "$scratch"/tuned.log/worker-*
+ok 'ways are of a batch and a model'
 fake=
 run 0 train "$mlp" --set worker.device=cpu --set worker.autotune=true
 ok 'the cpu has nothing to time'

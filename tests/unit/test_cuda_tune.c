@@ -29,6 +29,8 @@ struct subject {
     uint64_t operations; /* of both passes */
 };
 
+static const char *of = "a job";
+
 static struct emulated_counts counts(void)
 {
     struct emulated_counts now;
@@ -77,7 +79,7 @@ static void open_subject(struct subject *s,
     assert_int_equal(ops->sync(s->device, &error), GW_OK);
     uint64_t before = counts().operations;
     if (tunes) {
-        ops->tune(s->device, known);
+        ops->tune(s->device, of, known);
         for (size_t i = 0; i < LAYERS; i++)
             forward(s, i);
     }
@@ -157,6 +159,10 @@ static void what_is_known_of_others_is_not_taken(void **state)
     open_subject(&again, GW_PRECISION_TF32, 1, first.text);
     close_subject(&again);
     assert_true(again.operations > 2 * plain.operations);
+    of = "another job";
+    run(&again, 1, first.text);
+    assert_true(again.operations > 2 * plain.operations);
+    of = "a job";
     /* as far as it goes */
     size_t head = (size_t)(strrchr(first.text, ':') - first.text);
     static const char *const ends[] = {": 1", ": 1 7 0", ": 1 -1", ": 1 x",
@@ -198,7 +204,7 @@ static void there_may_be_too_many(void **state)
     if (ops->open(&options, &device, &error) != GW_OK)
         fail_msg("%s", error.text);
     float *x = noise(device, 1), *w = noise(device, 2), *y = noise(device, 3);
-    ops->tune(device, NULL);
+    ops->tune(device, "many", NULL);
     for (size_t i = 1; i < GW_TUNED_BYTES; i++) {
         const struct gw_dense_shape many = {1, i, 1, 0};
         ops->dense_forward(device, &many, x, w, x, y, NULL);
@@ -227,7 +233,7 @@ static void a_device_may_fail_meanwhile(void **state)
             fail_msg("%s", error.text);
         s.x = noise(s.device, 1), s.w = noise(s.device, 2);
         s.b = noise(s.device, 3), s.y = noise(s.device, 4);
-        ops->tune(s.device, NULL);
+        ops->tune(s.device, "a job", NULL);
         for (size_t i = 0; i < LAYERS; i++)
             forward(&s, i);
         ops->tuned(s.device, s.text);
