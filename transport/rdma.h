@@ -392,6 +392,8 @@ void gw_rdma_end(struct gw_rdma_link *link);
 /* ---- rdma_host.c ---- */
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
+/* That librdmacm could not be opened, errno, and what to do. */
+void gw_rdma_say_closed(char *why, size_t why_bytes);
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
 enum gw_status gw_rdma_takes(struct gw_transport *transport,
                              enum gw_memory_kind kind,

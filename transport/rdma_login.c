@@ -211,7 +211,9 @@ static void try_rest(struct gw_rdma_link *link, const char *why)
             gw_life_connect(&link->life);
             return;
         }
-        snprintf(text, sizeof text, "no RDMA device leads there: %s",
+        snprintf(text, sizeof text,
+                 "no RDMA device leads there: %s; set cluster.interface to "
+                 "that of one which does",
                  strerror(errno));
     }
     gw_rdma_fail(link, GW_EUNREACHABLE, text);

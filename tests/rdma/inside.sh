@@ -66,6 +66,15 @@ poor --set cluster.transport=rdma
 ok 'memory that may not be locked ends an rdma job, with the limit'
 poor && grep -q 'goes over tcp instead of rdma: cannot register .* may lock 64 KiB' "$scratch/err"
 ok 'and sends an auto job over tcp, with a line'
+for file in uverbs0 rdma_cm; do
+  chmod 600 /dev/infiniband/$file
+  poor --set cluster.transport=rdma
+  [ $? -eq 1 ] && says "cluster.transport rdma: /dev/infiniband/$file may not be opened by this user: chmod 666 /dev/infiniband/$file.*; gradweir doctor"
+  ok "$file that is for root alone ends an rdma job, with what to do"
+  poor && grep -q "^transport .*tcp (auto: not rdma, /dev/infiniband/$file may not be opened" "$scratch/out"
+  ok 'and an auto job goes over tcp, and says why'
+  chmod 666 /dev/infiniband/$file
+done
 
 # ---- deaths ----
 
@@ -178,7 +187,7 @@ run 0 train "$job" --set train.steps=1000 --set train.eval_every=never &&
   [ "$(digest)" = "$moved" ]
 ok 'to the same weights'
 run 1 train "$job" --set cluster.transport=rdma --set cluster.insecure=true &&
-  says 'cluster.transport rdma: there is no RDMA device here'
+  says 'cluster.transport rdma: there is no RDMA device here; gradweir doctor .* says what to do, "auto"'
 ok 'without a device rdma is refused, with why'
 back
 cases tests/rdma/test_rdma
