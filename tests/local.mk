@@ -123,6 +123,7 @@ check_PROGRAMS += \
 	%D%/unit/test_random \
 	%D%/unit/test_rdma_absent \
 	%D%/unit/test_rdma_choose \
+	%D%/unit/test_rdma_flight \
 	%D%/unit/test_remote \
 	%D%/unit/test_record \
 	%D%/unit/test_reduce \
