@@ -37,7 +37,7 @@ dist_check_SCRIPTS += \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh \
 	%D%/rdma/doctor.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
-	%D%/rdma/rails.sh %D%/rdma/two.sh
+	%D%/rdma/rails.sh %D%/rdma/timely.sh %D%/rdma/two.sh
 
 # what a test of whole programs needs beside the program
 EXTRA_PROGRAMS = %D%/run/junk
