@@ -38,7 +38,7 @@ dist_check_SCRIPTS += \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh \
 	%D%/rdma/doctor.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
-	%D%/rdma/rails.sh %D%/rdma/two.sh
+	%D%/rdma/rails.sh %D%/rdma/timely.sh %D%/rdma/two.sh
 
 # what a test of whole programs needs beside the program
 EXTRA_PROGRAMS = %D%/run/junk
@@ -126,6 +126,7 @@ check_PROGRAMS += \
 	%D%/unit/test_random \
 	%D%/unit/test_rdma_absent \
 	%D%/unit/test_rdma_choose \
+	%D%/unit/test_rdma_flight \
 	%D%/unit/test_remote \
 	%D%/unit/test_record \
 	%D%/unit/test_reduce \

@@ -29,6 +29,8 @@ libtransport_a_SOURCES = \
 	%D%/memory.c \
 	%D%/memory.h \
 	%D%/rdma_choose.c \
+	%D%/rdma_flight.c \
+	%D%/rdma_flight.h \
 	%D%/rdma_memory.h \
 	%D%/rdma_port.h \
 	%D%/remote.c \

@@ -8,6 +8,7 @@
  *   rdma_device.c  devices: completion queues, what goes wrong with them
  *   rdma_domain.c  what of a peer's: protection domain, registered memory
  *   rdma_end.c     queue pairs that are not needed any more
+ *   rdma_flight.c  how much of payloads is on its way at once
  *   rdma_host.c    what this host has
  *   rdma_login.c   from an address to a link that is up
  *   rdma_memory.c  how a device is told of memory, by its kind; rdma_choose.c
@@ -49,6 +50,7 @@
 #include "transport/interface.h"
 #include "transport/life.h"
 #include "transport/loop_uv.h"
+#include "transport/rdma_flight.h"
 #include "transport/transport.h"
 
 #define GW_RDMA_VERSION 2
@@ -67,10 +69,6 @@
 
 /* Work requests of a send queue: a put takes two. */
 #define GW_RDMA_SENDS (2 * GW_RDMA_DEPTH + GW_RDMA_SPARE)
-
-/* Payloads handed to the device, one at least: what is posted cannot be
-   overtaken by what is more urgent. */
-#define GW_RDMA_FLIGHT_BYTES ((size_t)2 << 20)
 
 /* Post at most so many requests in one call, and ask for a completion after
    so many. */
@@ -202,7 +200,7 @@ struct gw_rdma_out {
     struct gw_rdma_posted posted[GW_RDMA_SENDS];
     uint32_t first, next; /* of posted, counted on and on */
     uint32_t requests, unsignalled;
-    size_t bytes;            /* of payloads on their way */
+    struct gw_rdma_flight flight;
     struct gw_send *message; /* of which some pieces are sent */
     size_t message_at;
     int stalled; /* waits for a grant, or for memory to be registered */
@@ -392,6 +390,8 @@ void gw_rdma_end(struct gw_rdma_link *link);
 /* ---- rdma_host.c ---- */
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
+/* That librdmacm could not be opened, errno, and what to do. */
+void gw_rdma_say_closed(char *why, size_t why_bytes);
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
 enum gw_status gw_rdma_takes(struct gw_transport *transport,
                              enum gw_memory_kind kind,

@@ -290,7 +290,8 @@ void gw_rdma_domain_put(struct gw_rdma_link *link)
     if (!domain)
         return;
     link->domain = NULL;
-    gw_rdma_device_release(domain->device);
+    if (!link->left) /* else completions of its queue pair may still come */
+        gw_rdma_device_release(domain->device);
     struct gw_rdma_link **at = &domain->links;
     while (*at != link)
         at = &(*at)->beside;

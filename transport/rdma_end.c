@@ -2,11 +2,15 @@
  * The end of queue pairs and of their ids. A device may take its time to let go
  * of them: for soft-RoCE each packet on its way holds what it came from, and
  * those that an interface kept when it went down are waited for for 50 s, in
- * ibv_destroy_qp and in rdma_destroy_id. So a queue pair is only reset here,
- * after which it sends nothing and nobody writes through it; another thread
- * destroys both, one link after the other, and has no more than one thread of
- * the loop's pool at a time. The link, which nobody knows any more, is buried
- * after that.
+ * ibv_destroy_qp and in rdma_destroy_id. So a queue pair is only made to fail
+ * here, after which it sends nothing and nobody writes through it; another
+ * thread destroys both, one link after the other, and has no more than one
+ * thread of the loop's pool at a time. The link, which nobody knows any more,
+ * is buried after that; what was posted completes until then, to nobody.
+ *
+ * Made to fail, and not reset: soft-RoCE of Linux 6.1 resets a queue pair
+ * beside what handles its packets on another processor. Both then let go of the
+ * same packet, the device is counted as gone, and it carries nothing any more.
  */
 #include "config.h"
 
@@ -31,6 +35,7 @@ static void done_ends(struct gw_work *work)
         rdma->ending = link->later;
         link->qp = NULL; /* the next turn buries it */
         link->id = NULL;
+        gw_rdma_device_release(link->left->device);
         gw_rdma_domain_release(link->left);
     }
     begin_ends(rdma);
@@ -62,7 +67,7 @@ static void end_here(struct gw_rdma_link *link)
 void gw_rdma_end(struct gw_rdma_link *link)
 {
     struct gw_rdma *rdma = link->rdma;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     if (!link->qp || ibv_modify_qp(link->qp, &attr, IBV_QP_STATE) != 0) {
         end_here(link); /* nothing else stops it, or there is nothing */
         return;

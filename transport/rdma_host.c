@@ -4,24 +4,61 @@
 
 #include "transport/rdma.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "transport/rdma_memory.h"
 #include "transport/rdma_port.h"
 
-/* Whether a port of the device can carry anything. */
-static int has_active_port(struct ibv_device *device)
+/* What to do where a library could not open a file: it is opened again, since
+   they say of each that it is not there. */
+static void
+say_closed(char *why, size_t why_bytes, const char *name, const char *module)
+{
+    char file[64];
+    snprintf(file, sizeof file, "/dev/infiniband/%.31s", name);
+    int number = errno, fd = open(file, O_RDWR | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    else
+        number = errno;
+    if (number == EACCES || number == EPERM)
+        snprintf(why, why_bytes,
+                 "%s may not be opened by this user: chmod 666 %s, or a rule "
+                 "of udev that does so",
+                 file, file);
+    else if (fd < 0 && (number == ENOENT || number == ENXIO))
+        snprintf(why, why_bytes,
+                 "%s is not there: modprobe %s; in a container, pass it on",
+                 file, module);
+    else
+        snprintf(why, why_bytes, "%s cannot be opened: %s", file,
+                 strerror(number));
+}
+
+void gw_rdma_say_closed(char *why, size_t why_bytes)
+{
+    say_closed(why, why_bytes, "rdma_cm", "rdma_ucm");
+}
+
+/* Whether a port of the device can carry anything, or why not. */
+static int
+has_active_port(struct ibv_device *device, char *why, size_t why_bytes)
 {
     struct ibv_context *verbs = ibv_open_device(device);
     struct ibv_device_attr limits;
     int active = 0;
-    if (!verbs)
+    if (!verbs) {
+        say_closed(why, why_bytes, device->dev_name, "ib_uverbs");
         return 0;
+    }
     if (ibv_query_device(verbs, &limits) == 0)
         for (uint8_t port = 1; port <= limits.phys_port_cnt && !active;
              port++) {
@@ -30,30 +67,39 @@ static int has_active_port(struct ibv_device *device)
                      state.state == IBV_PORT_ACTIVE;
         }
     ibv_close_device(verbs);
+    if (!active)
+        snprintf(why, why_bytes, "RDMA device %s has no port that is active",
+                 ibv_get_device_name(device));
     return active;
+}
+
+/* Whether connections can be made at all; no device is opened for it. */
+static int has_connections(char *why, size_t why_bytes)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    if (!channel) {
+        gw_rdma_say_closed(why, why_bytes);
+        return 0;
+    }
+    rdma_destroy_event_channel(channel);
+    return 1;
 }
 
 enum gw_status gw_rdma_probe(char *why, size_t why_bytes)
 {
     int n = 0, active = 0;
     struct ibv_device **devices = ibv_get_device_list(&n);
+    snprintf(why, why_bytes, "there is no RDMA device here");
     for (int i = 0; devices && i < n && !active; i++) {
-        active = has_active_port(devices[i]);
+        active = has_active_port(devices[i], why, why_bytes) &&
+                 has_connections(why, why_bytes);
         if (active)
             snprintf(why, why_bytes, "device %s",
                      ibv_get_device_name(devices[i]));
     }
     if (devices)
         ibv_free_device_list(devices);
-    if (active)
-        return GW_OK;
-    if (n > 0)
-        snprintf(why, why_bytes,
-                 "no RDMA device here has a port that is active and may be "
-                 "opened by this user (gradweir doctor says more)");
-    else
-        snprintf(why, why_bytes, "there is no RDMA device here");
-    return GW_EUNSUPPORTED;
+    return active ? GW_OK : GW_EUNSUPPORTED;
 }
 
 /* ---- whose an address is ---- */
@@ -169,8 +215,9 @@ enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
     if (found)
         return GW_OK;
     return gw_fail(error, GW_EUNSUPPORTED,
-                   "no RDMA device here has an address of its own (rdma link "
-                   "shows their interfaces, ip addr their addresses)");
+                   "no RDMA device here has an address of its own: ip addr "
+                   "add ADDRESS/PREFIX dev INTERFACE (rdma link shows their "
+                   "interfaces)");
 }
 
 /* ---- what its devices reach ---- */
@@ -193,7 +240,8 @@ static int is_at(struct gw_rdma *rdma,
 /* Whether the transport may come to a device: to all, if it was not told. */
 static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
 {
-    int may = rdma->own.n == 0 && has_active_port(device);
+    char why[256];
+    int may = rdma->own.n == 0 && has_active_port(device, why, sizeof why);
     for (size_t i = 0; i < rdma->own.n && !may; i++)
         may = is_at(rdma, &rdma->own.own[i].place, device);
     return may;

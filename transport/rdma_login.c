@@ -104,6 +104,23 @@ static int make_queue_pair(struct gw_rdma_link *link)
     return link->qp ? 0 : -1;
 }
 
+/* What its port carries decides what may be on its way, at the most. */
+static void ask_line(struct gw_rdma_link *link)
+{
+    struct ibv_port_attr port;
+    uint32_t mbit = 0;
+    if (ibv_query_port(link->id->verbs, link->id->port_num, &port) == 0)
+        mbit = gw_rdma_line_mbit(port.active_speed, port.active_width);
+    gw_rdma_flight_begin(&link->out.flight, mbit);
+    gw_log_debug(link->rdma->base.loop->log,
+                 "%s: over %s port %u, which says %u Mbit/s: up to %zu KiB are "
+                 "on their way, %zu where it needs more",
+                 link->base.remote,
+                 ibv_get_device_name(link->id->verbs->device),
+                 (unsigned)link->id->port_num, (unsigned)mbit,
+                 link->out.flight.room >> 10, link->out.flight.most >> 10);
+}
+
 /*
  * Everything that a link needs of its device, with the receives posted and the
  * queue pair ready to be connected. What was made until it failed goes with the
@@ -136,6 +153,7 @@ static enum gw_status make_device_side(struct gw_rdma_link *link,
         gw_rdma_read_open(link) != GW_OK)
         return gw_fail(error, GW_EIO, "cannot make a queue pair on %s: %s",
                        ibv_get_device_name(device->device), strerror(errno));
+    ask_line(link);
     return GW_OK;
 }
 
@@ -211,7 +229,9 @@ static void try_rest(struct gw_rdma_link *link, const char *why)
             gw_life_connect(&link->life);
             return;
         }
-        snprintf(text, sizeof text, "no RDMA device leads there: %s",
+        snprintf(text, sizeof text,
+                 "no RDMA device leads there: %s; set cluster.interface to "
+                 "that of one which does",
                  strerror(errno));
     }
     gw_rdma_fail(link, GW_EUNREACHABLE, text);

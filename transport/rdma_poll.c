@@ -67,12 +67,12 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 enum gw_status gw_rdma_poll_open(struct gw_rdma *rdma, struct gw_error *error)
 {
+    char why[256];
     rdma->channel = rdma_create_event_channel();
-    if (!rdma->channel)
-        return gw_fail(error, GW_EIO,
-                       "cannot open /dev/infiniband/rdma_cm: %s (is the module "
-                       "rdma_ucm loaded?)",
-                       strerror(errno));
+    if (!rdma->channel) {
+        gw_rdma_say_closed(why, sizeof why);
+        return gw_fail(error, GW_EIO, "%s", why);
+    }
     int fd = rdma->channel->fd;
     rdma->uv = &gw_uv_loop_of(rdma->base.loop)->uv;
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||

@@ -101,7 +101,7 @@ close_entry(struct list *list, struct gw_send *send, struct gw_rdma_posted what)
     out->posted[out->next % GW_RDMA_SENDS] = what;
     out->next++;
     out->requests += what.requests;
-    out->bytes += what.bytes;
+    out->flight.bytes += what.bytes;
     out->unsignalled += what.requests;
     /* a put is told as soon as it has left: the answer to it may come at once
      */
@@ -488,8 +488,7 @@ static int add_next(struct list *list)
     if (is_brief(list->link, send))
         return add_brief(list);
     if (send->frame.window != GW_WINDOW_NONE) {
-        if (out->bytes > 0 &&
-            out->bytes + send->frame.length > GW_RDMA_FLIGHT_BYTES)
+        if (!gw_rdma_flight_takes(&out->flight, send->frame.length))
             return 0;
         return add_put(list, send);
     }
@@ -498,9 +497,19 @@ static int add_next(struct list *list)
     return add_piece(list);
 }
 
+static void look_at_flight(struct gw_rdma_link *link)
+{
+    if (gw_rdma_flight_look(&link->out.flight))
+        gw_log_debug(link->rdma->base.loop->log,
+                     "%s: the device had nothing left to send, up to %zu KiB "
+                     "are on their way from now on",
+                     link->base.remote, link->out.flight.room >> 10);
+}
+
 void gw_rdma_write(struct gw_rdma_link *link)
 {
     struct list list;
+    look_at_flight(link);
     begin(&list, link);
     do {
         if (!add_grants(&list))
@@ -531,7 +540,7 @@ static void finish_first(struct gw_rdma_link *link, enum gw_status status)
     struct gw_send *send = first->send;
     forget(first);
     out->requests -= first->requests;
-    out->bytes -= first->bytes;
+    out->flight.bytes -= first->bytes;
     *first = (struct gw_rdma_posted){.send = NULL};
     out->first++;
     if (send)

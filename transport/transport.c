@@ -259,7 +259,7 @@ const struct gw_transport_ops *gw_transport_find(const char *name,
                                                  struct gw_error *error)
 {
     int automatic = strcmp(name, "auto") == 0;
-    char why[256] = "no transport of that name";
+    char why[256] = "";
     for (size_t i = 0; gw_transports[i]; i++) {
         const struct gw_transport_ops *ops = gw_transports[i];
         int wanted = automatic ? strcmp(ops->name, "sim") != 0
@@ -267,7 +267,17 @@ const struct gw_transport_ops *gw_transport_find(const char *name,
         if (wanted && ops->probe(why, sizeof why) == GW_OK)
             return ops;
     }
-    gw_fail(error, GW_EUNSUPPORTED, "cluster.transport %s: %s", name, why);
+    if (why[0])
+        gw_fail(error, GW_EUNSUPPORTED,
+                "cluster.transport %s: %s; gradweir doctor --set "
+                "cluster.transport=%s says what to do, \"auto\" takes what is "
+                "here",
+                name, why, name);
+    else
+        gw_fail(error, GW_EUNSUPPORTED,
+                "cluster.transport %s: no transport of that name; it is auto, "
+                "shm, rdma or tcp",
+                name);
     return NULL;
 }
 

@@ -76,13 +76,13 @@ int hostile_connect(struct hostile *peer,
     return rdma_connect(peer->id, &param) == 0 ? 0 : errno;
 }
 
-/* Reset first: what is on its way holds a queue pair of soft-RoCE, and its end
-   may wait for that for most of a minute. */
+/* Made to fail first: what is on its way holds a queue pair of soft-RoCE, and
+   its end may wait for that for most of a minute. Not reset: rdma_end.c. */
 void hostile_close(struct hostile *peer)
 {
-    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    struct ibv_qp_attr fail = {.qp_state = IBV_QPS_ERR};
     if (peer->id && peer->id->qp)
-        ibv_modify_qp(peer->id->qp, &reset, IBV_QP_STATE);
+        ibv_modify_qp(peer->id->qp, &fail, IBV_QP_STATE);
     if (peer->id)
         rdma_destroy_ep(peer->id);
     if (peer->mr)

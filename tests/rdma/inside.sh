@@ -3,6 +3,7 @@
 # 10.77.0.1, which is theirs to take away. Prints TAP. By hand: tests/rdma/check.sh
 GW_TEST_SECONDS=400 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
+. "${GW_SRCDIR:-..}/tests/rdma/timely.sh"
 address=10.77.0.1
 job_keys="--set cluster.insecure=true --set cluster.interface=$address"
 
@@ -29,6 +30,13 @@ for cmocka in tests/table/test_transport tests/table/test_transport_windows \
   tests/rdma/test_hostile_rdma tests/rdma/test_stranger_rdma; do
   cases $cmocka
 done
+# Soft-RoCE may count wrongly where queue pairs end under load, and carries
+# nothing any more (transport/rdma_end.c).
+if dmesg | grep 'refcount_t\|WARNING: .*rdma_rxe' >"$scratch/kernel"; then
+  sed 's/^/# /' "$scratch/kernel"
+  false
+fi
+ok 'of all this the kernel has nothing to say'
 
 # ---- whole jobs ----
 make_data
@@ -66,6 +74,15 @@ poor --set cluster.transport=rdma
 ok 'memory that may not be locked ends an rdma job, with the limit'
 poor && grep -q 'goes over tcp instead of rdma: cannot register .* may lock 64 KiB' "$scratch/err"
 ok 'and sends an auto job over tcp, with a line'
+for file in uverbs0 rdma_cm; do
+  chmod 600 /dev/infiniband/$file
+  poor --set cluster.transport=rdma
+  [ $? -eq 1 ] && says "cluster.transport rdma: /dev/infiniband/$file may not be opened by this user: chmod 666 /dev/infiniband/$file.*; gradweir doctor"
+  ok "$file that is for root alone ends an rdma job, with what to do"
+  poor && grep -q "^transport .*tcp (auto: .*not rdma, /dev/infiniband/$file may not be opened" "$scratch/out"
+  ok 'and an auto job goes over tcp, and says why'
+  chmod 666 /dev/infiniband/$file
+done
 
 # ---- deaths ----
 
@@ -83,14 +100,12 @@ ended() { [ -s "$scratch/code" ]; }
 # dies ROLE: killed, named within 2 s, and nobody is left.
 dies() {
   begin --set cluster.transport=rdma && victim=$(pid_of "$1") &&
-    kill -9 "$victim" && killed=$(now_ms) && await 6 ended
+    since=$(now_ms) && kill -9 "$victim" &&
+    looks grep -q "$1 .*\(died\|silent\|gone\|ended\|exit\|signal\)" "$scratch/err" &&
+    timely 2 && await 6 ended && [ "$(cat "$scratch/code")" = 1 ] && await 3 nobody_left
   result=$?
-  took=$(($(now_ms) - killed))
   sed 's/^/# /' "$scratch/err"
-  echo "# over after $took ms"
-  [ $result -eq 0 ] && [ "$(cat "$scratch/code")" = 1 ] && [ $took -lt 5000 ] &&
-    grep -q "$1 .*\(died\|silent\|gone\|ended\|exit\|signal\)" "$scratch/err" &&
-    await 3 nobody_left
+  return $result
 }
 dies server
 ok 'kill -9 of a server: named'
@@ -119,23 +134,28 @@ met=$address:$(ports coordinator | head -n 1)
 for name in $joined; do
   start "$name" "${name%?}" --join "$met" --wait 10 --set cluster.interface="$address"
 done
-await 20 grep -q '^step [0-9]*0/' "$scratch/coordinator.out" && kill -9 "$victim" &&
-  killed=$(now_ms) && await 6 nobody_left
-result=$?
-took=$(($(now_ms) - killed))
-echo "# over after $took ms"
-[ $result -eq 0 ] && [ $took -lt 3000 ]
-ok 'kill -9 of the coordinator: every process ends within 3 s'
+died="^gradweir: the coordinator ($met) died at step [0-9]*: "
+# all_say PATTERN: each of them, in a line.
+all_say() {
+  for name in $joined; do
+    grep -q "$1" "$scratch/$name.err" || return 1
+  done
+}
+await 20 grep -q '^step [0-9]*0/' "$scratch/coordinator.out" && since=$(now_ms) &&
+  kill -9 "$victim" && looks all_say "$died" && timely 2
+ok 'kill -9 of the coordinator: every process names it within 2 s'
+looks nobody_left && timely 3
+ok 'and ends within 3 s'
 for name in $joined; do
   [ "$(grep '^gradweir: ' "$scratch/$name.err")" ] &&
     [ -z "$(grep '^gradweir: ' "$scratch/$name.err" |
-      grep -v "^gradweir: the coordinator ($met) died at step [0-9]*: ")" ] &&
+      grep -v "$died")" ] &&
     [ "$(grep -c '^gradweir: ' "$scratch/$name.err")" -eq 1 ] && continue
   sed "s/^/# $name: /" "$scratch/$name.err"
   false
   break
 done
-ok 'each with one line, which names it'
+ok 'each with that one line'
 nothing_on_device
 ok 'and nothing of it is left on the device'
 end_all
@@ -143,31 +163,15 @@ end_all
 # ---- the device goes ----
 
 back() { rdma link add rxe0 type rxe netdev "${GW_LINK:-d0}"; }
-# deleted: rdma link delete, and $took, its ms
-deleted() {
-  before=$(now_ms)
-  timeout 20 rdma link delete rxe0
-  result=$?
-  took=$(($(now_ms) - before))
-  return $result
-}
-# removed: the same within a second, or where the emulated machine is slow for
-# want of processors, within some times what it takes when nobody uses it.
-removed() {
-  deleted
-  result=$?
-  echo "# deleted in $took ms, unused in $unused ms"
-  [ $result -eq 0 ] && { [ $took -lt 1000 ] || [ $took -lt $((10 * unused)) ]; }
-}
-deleted && unused=$took && back
+deleted rxe0 && unused=$took && back
 ok 'an unused device is taken away'
-begin --set cluster.transport=rdma && removed && await 10 ended &&
+begin --set cluster.transport=rdma && removed rxe0 && await 10 ended &&
   [ "$(cat "$scratch/code")" = 1 ] && await 3 nobody_left
 ok 'the device is taken away: a job over rdma ends'
 sed 's/^/# /' "$scratch/err"
 end_all
 back
-begin --set cluster.transport=auto --set train.steps=1000 && removed &&
+begin --set cluster.transport=auto --set train.steps=1000 && removed rxe0 &&
   await 60 ended && [ "$(cat "$scratch/code")" = 0 ] &&
   grep -q 'goes over tcp instead of rdma' "$scratch/err"
 ok 'with auto it moves to tcp, and says so'
@@ -178,7 +182,7 @@ run 0 train "$job" --set train.steps=1000 --set train.eval_every=never &&
   [ "$(digest)" = "$moved" ]
 ok 'to the same weights'
 run 1 train "$job" --set cluster.transport=rdma --set cluster.insecure=true &&
-  says 'cluster.transport rdma: there is no RDMA device here'
+  says 'cluster.transport rdma: there is no RDMA device here; gradweir doctor .* says what to do, "auto"'
 ok 'without a device rdma is refused, with why'
 back
 cases tests/rdma/test_rdma

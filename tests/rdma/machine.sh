@@ -14,7 +14,8 @@
 # /run/out, which the guests share, and which is a directory of the host that
 # goes with this script. The commands' output comes in the order of the guests;
 # the exit status is the first that is not 0. 77: it cannot be done here, and
-# why is said.
+# why is said. Of a guest that does not finish it is said what it did then: its
+# processes, where in the kernel each of their threads is, and its console.
 set -u
 guests=1 limit=240
 while getopts n:t: option; do
@@ -28,6 +29,8 @@ shift $((OPTIND - 1))
 [ $# -gt 0 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 cache=${GW_MACHINE_CACHE:-${GW_BUILDDIR:-$PWD}/rdma-machine}
 memory=2560 # MiB of a guest
+telling=30  # seconds that a guest has to say what it does, at the end
+[ "$limit" -gt $((2 * telling)) ] || telling=$((limit / 2))
 
 cannot() { echo "$*"; exit 77; }
 
@@ -92,7 +95,28 @@ mount -t tmpfs tmp /root/tmp
 mount -t tmpfs tmp /root/run
 mkdir -p /root/run/out
 mount -t 9p -o "$share" out /root/run/out
-number=$(sed 's/.*gw_guest=\([0-9]\).*/\1/' /proc/cmdline)
+number=$(sed 's/.*gw_guest=\([0-9]*\).*/\1/' /proc/cmdline)
+tell=$(sed 's/.*gw_tell=\([0-9]*\).*/\1/' /proc/cmdline)
+# of each thread that is a program's, or that is not asleep: where it is; with
+# no process of its own, which may take a second each
+does() {
+  read -r up </proc/uptime
+  read -r load </proc/loadavg
+  echo "after ${up% *} s, load $load"
+  for task in /proc/[0-9]*/task/[0-9]*; do
+    read -r stat <"$task/stat" || continue
+    state=${stat##*) }
+    state=${state%% *}
+    line=
+    read -r line <"$task/cmdline"
+    [ "$line" ] || case $state in S | I) continue ;; esac
+    echo "${stat%)*}) $state $line"
+    while read -r line; do echo "  $line"; done <"$task/stack"
+  done
+  dmesg | tail -n 40
+}
+read -r up </proc/uptime # it counts from there
+{ sleep $((tell - ${up%%.*})) && does >/root/run/out/does$number 2>/dev/null; } &
 ip link set lo up
 link=eth0
 [ -e /sys/class/net/eth0 ] || { link=d0; ip link add d0 type dummy; }
@@ -153,9 +177,10 @@ boot() {
       -device "virtio-net-pci,netdev=wire,mac=52:54:00:77:00:0$1")
   fi
   exec qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m $memory -smp 2 \
-    -display none -monitor none -serial none -no-reboot \
+    -display none -monitor none -serial "file:$out/console$1" -no-reboot \
     -kernel "$cache/vmlinuz" -initrd "$cache/initrd" \
-    -append "quiet panic=-1 tsc=reliable clocksource=tsc gw_guest=$1" "${nic[@]}" \
+    -append "quiet console=ttyS0 panic=-1 tsc=reliable clocksource=tsc \
+      gw_guest=$1 gw_tell=$((until - SECONDS - telling))" "${nic[@]}" \
     -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
     -virtfs local,path="$out",mount_tag=out,security_model=none \
     </dev/null >"$out/qemu$1" 2>&1
@@ -179,12 +204,12 @@ exec 9>&-
   printf '%q ' "$@"
   echo
 } >"$out/command"
+until=$((SECONDS + limit))
 for guest in $(seq "$guests"); do
   boot "$guest" &
   pids="$pids $!"
   while [ "$guests" -eq 2 ] && [ ! -S "$out/wire" ]; do sleep 0.05; done
 done
-until=$((SECONDS + limit))
 for pid in $pids; do
   while kill -0 "$pid" 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.1; done
 done
@@ -195,6 +220,9 @@ for guest in $(seq "$guests"); do
   if [ -z "$code" ]; then
     echo "# guest $guest did not finish within $limit s"
     sed 's/^/# qemu: /' "$out/qemu$guest"
+    sed 's/^/# does: /' "$out/does$guest" 2>/dev/null ||
+      echo '# does: it could not say so any more'
+    tr -d '\r' <"$out/console$guest" | tail -n 40 | sed 's/^/# console: /'
     code=1
   fi
   [ $result -ne 0 ] || result=$code

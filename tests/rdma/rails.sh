@@ -4,6 +4,7 @@
 # with nobody else there. Leaves one device, as it was. Prints TAP.
 GW_TEST_SECONDS=400 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
+. "${GW_SRCDIR:-..}/tests/rdma/timely.sh"
 make_data
 link=$(cat /sys/class/infiniband/rxe0/parent)
 six=fd77::1
@@ -86,12 +87,15 @@ ended() { [ -s "$scratch/code" ]; }
 steps() { grep -c '^step ' "$scratch/out"; }
 # loses DEVICE: under load; the job comes to its end over the other one.
 loses() {
-  timeout 20 rdma link delete "$1" && at=$(steps) && await 60 ended &&
+  removed "$1" && at=$(steps) && await 60 ended &&
     [ "$(cat "$scratch/code")" = 0 ] && echo "# $1 went after $at lines, the job has $(steps)"
   result=$?
   grep -h 'goes over' "$scratch/err" | head -n 8 | sed 's/^/# /'
   return $result
 }
+deleted rxe1 && unused=$took
+rdma link add rxe1 type rxe netdev d1
+await 10 grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state
 run 0 train "$job" --set train.steps=600 --set train.eval_every=never && plain=$(digest)
 begin --set cluster.transport=rdma --set train.steps=600 && loses rxe1 &&
   [ "$plain" ] && [ "$(digest)" = "$plain" ] &&
@@ -107,8 +111,8 @@ ok 'the first device goes, the job goes on over the second'
 end_all
 rdma link add rxe0 type rxe netdev "$link"
 await 10 grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state
-begin --set cluster.transport=auto --set train.steps=1000 && timeout 20 rdma link delete rxe0 &&
-  timeout 20 rdma link delete rxe1 && await 90 ended && [ "$(cat "$scratch/code")" = 0 ] &&
+begin --set cluster.transport=auto --set train.steps=1000 && removed rxe0 &&
+  removed rxe1 && await 90 ended && [ "$(cat "$scratch/code")" = 0 ] &&
   logged 'goes over tcp instead of rdma'
 ok 'with auto both may go, and it moves to tcp'
 end_all
