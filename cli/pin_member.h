@@ -10,7 +10,7 @@
 
 #include "cli/pin_print.h"
 #include "proto/config.h"
-#include "proto/control.h"
+#include "proto/mates.h"
 #include "proto/status.h"
 #include "transport/loop.h"
 
