@@ -11,6 +11,14 @@
 #include "cli/pin.h"
 #include "cli/pin_print.h"
 
+/* Members that are alike but for their GPUs. */
+struct members {
+    uint32_t workers, shards;
+    uint32_t threads;
+    uint64_t network;
+    const uint64_t *gpu; /* [workers]; NULL: they have none */
+};
+
 #define FIRST_NODE  UINT64_C(1)
 #define SECOND_NODE UINT64_C(2)
 #define WORKERS_MAX 16
@@ -42,26 +50,63 @@ static void check_cpus(const struct gw_cpus *cpus, const char *wanted)
     assert_string_equal(text, wanted);
 }
 
+static struct gw_mates mates_of(const struct members *members, uint32_t place)
+{
+    static struct gw_need worker[WORKERS_MAX], shard[WORKERS_MAX];
+    assert_true(members->workers <= WORKERS_MAX);
+    assert_true(members->shards <= WORKERS_MAX);
+    for (uint32_t i = 0; i < members->workers; i++)
+        worker[i] =
+            (struct gw_need){.threads = members->threads,
+                             .device = members->gpu ? members->gpu[i] : 0,
+                             .network = members->network};
+    for (uint32_t i = 0; i < members->shards; i++)
+        shard[i] = (struct gw_need){.network = members->network};
+    return (struct gw_mates){.workers = members->workers,
+                             .shards = members->shards,
+                             .place = place,
+                             .worker = worker,
+                             .shard = shard};
+}
+
+static void decide_worker(const struct gw_pin_host *host,
+                          const struct members *members,
+                          uint32_t place,
+                          struct gw_pin_worker *pin)
+{
+    const struct gw_mates mates = mates_of(members, place);
+    gw_pin_worker(host, &mates, pin);
+}
+
+static void decide_shard(const struct gw_pin_host *host,
+                         const struct members *members,
+                         uint32_t place,
+                         struct gw_pin_shard *pin)
+{
+    const struct gw_mates mates = mates_of(members, place);
+    gw_pin_shard(host, &mates, pin);
+}
+
 static void check_worker(const struct gw_pin_host *host,
-                         const struct gw_pin_members *members,
+                         const struct members *members,
                          uint32_t place,
                          const char *compute,
                          const char *talks)
 {
     struct gw_pin_worker pin;
-    gw_pin_worker(host, members, place, &pin);
+    decide_worker(host, members, place, &pin);
     check_cpus(&pin.compute, compute);
     check_cpus(&pin.talks, talks);
 }
 
 static void check_shard(const struct gw_pin_host *host,
-                        const struct gw_pin_members *members,
+                        const struct members *members,
                         uint32_t place,
                         enum gw_pin_how how,
                         const char *cpus)
 {
     struct gw_pin_shard pin;
-    gw_pin_shard(host, members, place, &pin);
+    decide_shard(host, members, place, &pin);
     assert_int_equal(pin.how, how);
     check_cpus(&pin.cpus, cpus);
 }
@@ -92,10 +137,10 @@ static void workers_are_spread_over_nodes(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(2, 4, 2);
-    const struct gw_pin_members members = {.workers = 2, .threads = 2};
+    const struct members members = {.workers = 2, .threads = 2};
     check_worker(host, &members, 0, "0-1", "3,11");
     check_worker(host, &members, 1, "4-5", "7,15");
-    const struct gw_pin_members four = {.workers = 4, .threads = 1};
+    const struct members four = {.workers = 4, .threads = 1};
     check_worker(host, &four, 0, "0", "3,11");
     check_worker(host, &four, 1, "4", "7,15");
     check_worker(host, &four, 2, "1", "2,10");
@@ -107,11 +152,11 @@ static void the_rest_is_near(void **state)
 {
     (void)state;
     struct gw_pin_worker pin;
-    struct gw_pin_members members = {.workers = 2, .threads = 2};
-    gw_pin_worker(host_of(2, 4, 2), &members, 1, &pin);
+    struct members members = {.workers = 2, .threads = 2};
+    decide_worker(host_of(2, 4, 2), &members, 1, &pin);
     check_cpus(&pin.rest, "4-5");
     members.threads = 1;
-    gw_pin_worker(host_of(2, 4, 2), &members, 1, &pin);
+    decide_worker(host_of(2, 4, 2), &members, 1, &pin);
     check_cpus(&pin.rest, "4-7,12-15");
 }
 
@@ -119,7 +164,7 @@ static void one_worker_is_near_the_network(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(2, 4, 1);
-    const struct gw_pin_members members = {
+    const struct members members = {
         .workers = 1, .threads = 2, .network = SECOND_NODE};
     check_worker(host, &members, 0, "4-5", "7");
 }
@@ -128,11 +173,11 @@ static void siblings_communicate_where_no_core_is_left(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(1, 4, 2);
-    const struct gw_pin_members members = {.workers = 2, .threads = 2};
+    const struct members members = {.workers = 2, .threads = 2};
     check_worker(host, &members, 0, "0-1", "4-5");
     check_worker(host, &members, 1, "2-3", "6-7");
     /* one core is left: it is the first one's */
-    const struct gw_pin_members three = {.workers = 3, .threads = 1};
+    const struct members three = {.workers = 3, .threads = 1};
     check_worker(host, &three, 0, "0", "3,7");
     check_worker(host, &three, 1, "1", "5");
 }
@@ -141,16 +186,16 @@ static void who_gets_no_core_floats(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(1, 2, 1);
-    const struct gw_pin_members members = {.workers = 2, .threads = 1};
+    const struct members members = {.workers = 2, .threads = 1};
     struct gw_pin_worker pin;
     check_worker(host, &members, 0, "0", "0-1");
     check_worker(host, &members, 1, "1", "0-1");
-    gw_pin_worker(host, &members, 1, &pin);
+    decide_worker(host, &members, 1, &pin);
     assert_int_equal(pin.talk, GW_PIN_TALK_FLOATS);
     assert_int_equal(pin.how, GW_PIN_CORE);
     /* over all that is near the network */
     host = host_of(2, 2, 1);
-    const struct gw_pin_members four = {
+    const struct members four = {
         .workers = 4, .threads = 1, .network = SECOND_NODE};
     check_worker(host, &four, 0, "2", "2-3");
     check_worker(host, &four, 1, "0", "2-3");
@@ -162,24 +207,23 @@ static void workers_are_near_their_gpus(void **state)
     const struct gw_pin_host *host = host_of(2, 4, 1);
     const uint64_t gpu[] = {SECOND_NODE, SECOND_NODE, FIRST_NODE,
                             SECOND_NODE, SECOND_NODE, SECOND_NODE};
-    const struct gw_pin_members members = {
-        .workers = 6, .threads = 1, .gpu = gpu};
+    const struct members members = {.workers = 6, .threads = 1, .gpu = gpu};
     check_worker(host, &members, 0, "4", "3");
     check_worker(host, &members, 1, "5", "2");
     check_worker(host, &members, 2, "0", "0-7");
     check_worker(host, &members, 4, "7", "0-7");
     check_worker(host, &members, 5, "1", "0-7"); /* its node is full */
-    const struct gw_pin_members one = {
+    const struct members one = {
         .workers = 1, .threads = 1, .network = FIRST_NODE, .gpu = gpu};
     check_worker(host, &one, 0, "4", "3");
     /* both are near the network, and its own is full */
-    const struct gw_pin_members both = {.workers = 4,
-                                        .threads = 1,
-                                        .network = FIRST_NODE | SECOND_NODE,
-                                        .gpu = (const uint64_t[]){2, 2, 2, 2}};
+    const struct members both = {.workers = 4,
+                                 .threads = 1,
+                                 .network = FIRST_NODE | SECOND_NODE,
+                                 .gpu = (const uint64_t[]){2, 2, 2, 2}};
     check_worker(host_of(2, 4, 2), &both, 3, "7", "0,8");
     struct gw_pin_worker pin;
-    gw_pin_worker(host_of(2, 4, 1), &one, 0, &pin);
+    decide_worker(host_of(2, 4, 1), &one, 0, &pin);
     assert_int_equal(pin.node, 1);
     assert_int_equal(pin.talk_node, 0);
 }
@@ -188,8 +232,8 @@ static void large_workers_span_nodes(void **state)
 {
     (void)state;
     struct gw_pin_worker pin;
-    const struct gw_pin_members members = {.workers = 1, .threads = 6};
-    gw_pin_worker(host_of(2, 4, 1), &members, 0, &pin);
+    const struct members members = {.workers = 1, .threads = 6};
+    decide_worker(host_of(2, 4, 1), &members, 0, &pin);
     assert_int_equal(pin.node, -1);
     check_cpus(&pin.compute, "0-2,4-6");
     check_cpus(&pin.talks, "3");
@@ -201,9 +245,190 @@ static void fast_cores_compute(void **state)
     struct gw_pin_host host = *host_of(1, 6, 1);
     for (uint32_t i = 3; i < 6; i++)
         host.core[i].strength = 1;
-    const struct gw_pin_members members = {.workers = 2, .threads = 1};
+    const struct members members = {.workers = 2, .threads = 1};
     check_worker(&host, &members, 0, "3", "5");
     check_worker(&host, &members, 1, "4", "2");
+}
+
+/* What computes on cores has the fast ones: shards take what is left of them.
+ */
+static void shards_leave_the_fast_cores(void **state)
+{
+    (void)state;
+    struct gw_pin_host host = *host_of(1, 16, 1);
+    for (uint32_t i = 0; i < 8; i++)
+        host.core[i].strength = 1;
+    struct members members = {.workers = 1, .threads = 8, .shards = 2};
+    check_worker(&host, &members, 0, "0-7", "13");
+    check_shard(&host, &members, 0, GW_PIN_CORE, "15");
+    check_shard(&host, &members, 1, GW_PIN_CORE, "14");
+    members.threads = 7; /* one is to spare */
+    check_worker(&host, &members, 0, "0-6", "14");
+    check_shard(&host, &members, 0, GW_PIN_CORE, "7");
+    check_shard(&host, &members, 1, GW_PIN_CORE, "15");
+    /* where the network is near none that can be spared, near it */
+    struct gw_pin_host two = *host_of(2, 4, 1);
+    for (uint32_t i = 4; i < 8; i++)
+        two.core[i].strength = 2;
+    two.core[6].strength = 1;
+    members.threads = 4;
+    members.network = SECOND_NODE;
+    check_shard(&two, &members, 0, GW_PIN_CORE, "6");
+}
+
+/* ---- members that are unlike ---- */
+
+/* What one host's members say that they need, each with a copy of its own. */
+struct host_of_members {
+    const char *name;
+    uint32_t workers, shards;
+    struct gw_need worker[4], shard[4];
+};
+
+static const struct host_of_members unlike[] = {
+    /* ranks 0 and 2 of a job, a GPU at each node: those between are elsewhere
+     */
+    {"ranks in turns over hosts", 2, 0, {{1, 1, 0}, {1, 2, 0}}, {{0}}},
+    {"all at one GPU", 3, 0, {{1, 2, 0}, {1, 2, 0}, {1, 2, 0}}, {{0}}},
+    {"two that were given the same GPU, in another order",
+     3,
+     1,
+     {{1, 2, 0}, {1, 1, 0}, {1, 2, 0}},
+     {{0}}},
+    {"a cpu beside a GPU", 2, 1, {{4, 0, 0}, {1, 1, 0}}, {{0}}},
+    {"a GPU beside a cpu", 2, 1, {{1, 1, 0}, {4, 0, 0}}, {{0}}},
+    {"all of 8, but a shard", 2, 1, {{1, 2, 0}, {6, 0, 0}}, {{0}}},
+    {"shards that do not fit", 2, 2, {{1, 2, 0}, {6, 0, 0}}, {{0}}},
+    {"shards beside workers of a GPU with many threads on cores",
+     2,
+     4,
+     {{1, 1, 0}, {1, 2, 0}},
+     {{0}}},
+    {"networks of their own",
+     3,
+     3,
+     {{1, 1, 2}, {1, 0, 1}, {1, 0, 0}},
+     {{0, 0, 2}, {0, 0, 1}, {0, 0, 0}}},
+    {"networks that nobody shares", 2, 2, {{2, 2, 1}, {2, 2, 2}}, {{0, 0, 2}}},
+};
+
+static void take_cores(const struct gw_pin_host *host,
+                       const struct gw_cpus *cpus,
+                       uint32_t owner[],
+                       uint32_t mine)
+{
+    for (uint32_t i = 0; i < host->cores; i++)
+        for (uint32_t s = 0; s < host->core[i].cpus; s++) {
+            if (!gw_cpus_has(cpus, host->core[i].cpu[s]))
+                continue;
+            assert_true(owner[i] == 0 || owner[i] == mine);
+            owner[i] = mine;
+        }
+}
+
+/* Each member decides by itself. */
+static void check_members(const struct gw_pin_host *host,
+                          const struct host_of_members *all)
+{
+    uint32_t owner[64] = {0};
+    assert_true(host->cores <= 64);
+    for (uint32_t i = 0; i < all->workers + all->shards; i++) {
+        struct host_of_members own = *all;
+        int is_worker = i < all->workers;
+        const struct gw_mates mates = {.workers = own.workers,
+                                       .shards = own.shards,
+                                       .place =
+                                           is_worker ? i : i - all->workers,
+                                       .worker = own.worker,
+                                       .shard = own.shard};
+        struct gw_pin_worker worker;
+        struct gw_pin_shard shard;
+        if (is_worker)
+            gw_pin_worker(host, &mates, &worker);
+        else
+            gw_pin_shard(host, &mates, &shard);
+        if (is_worker && worker.how == GW_PIN_CORE) {
+            assert_int_equal(gw_cpus_count(&worker.compute),
+                             own.worker[i].threads);
+            take_cores(host, &worker.compute, owner, i + 1);
+            if (worker.talk != GW_PIN_TALK_FLOATS)
+                take_cores(host, &worker.talks, owner, i + 1);
+        } else if (!is_worker && shard.how == GW_PIN_CORE) {
+            take_cores(host, &shard.cpus, owner, i + 1);
+        }
+    }
+}
+
+static void unlike_members_do_not_meet(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++)
+        for (uint32_t siblings = 1; siblings <= 2; siblings++) {
+            struct gw_pin_host host = *host_of(2, 4, siblings);
+            check_members(&host, &unlike[i]);
+            host.core[0].cpus = 1; /* of unlike cores */
+            host.core[0].strength = 2;
+            host.core[6].strength = 1;
+            check_members(&host, &unlike[i]);
+            host.number[1] = 70; /* that no mask has */
+            check_members(&host, &unlike[i]);
+        }
+}
+
+/* Which of a node's cores have siblings counts, not that some do. */
+static void unlike_cores_are_told_apart(void **state)
+{
+    (void)state;
+    struct gw_pin_host host = *host_of(2, 2, 1);
+    static const struct host_of_members all = {
+        "", 3, 0, {{1, 1, 0}, {1, 2, 0}, {1, 1, 0}}, {{0}}};
+    host.core[0].cpu[1] = 4;
+    host.core[0].cpus = 2;
+    host.core[1].strength = 1;
+    check_members(&host, &all);
+}
+
+/* Each is near its own GPU, whichever the others have. */
+static void unlike_members_are_where_they_need(void **state)
+{
+    (void)state;
+    const struct gw_pin_host *host = host_of(2, 4, 1);
+    struct gw_pin_worker pin;
+    const struct gw_need worker[] = {{4, 0, 0}, {1, 1, 0}, {1, 2, 0}};
+    struct gw_mates mates = {.workers = 3, .worker = worker};
+    static const char *const wanted[] = {"0-3", "4", "5"};
+    for (mates.place = 0; mates.place < 3; mates.place++) {
+        gw_pin_worker(host, &mates, &pin);
+        check_cpus(&pin.compute, wanted[mates.place]);
+    }
+    /* all of the host but a core: a shard of it floats */
+    const struct gw_need full[] = {{4, 0, 0}, {4, 0, 0}};
+    const struct gw_need shard = {.network = FIRST_NODE};
+    struct gw_pin_shard near;
+    mates = (struct gw_mates){
+        .workers = 2, .shards = 1, .worker = full, .shard = &shard};
+    gw_pin_shard(host, &mates, &near);
+    assert_int_equal(near.how, GW_PIN_NEAR);
+    gw_pin_worker(host, &mates, &pin);
+    check_cpus(&pin.compute, "0-3");
+}
+
+/* A view that does not name its reader has no core for it. */
+static void who_is_not_there_gets_none(void **state)
+{
+    (void)state;
+    const struct gw_mates none = {.workers = 0};
+    struct gw_pin_worker worker;
+    struct gw_pin_shard shard;
+    char text[GW_PIN_TEXT_MAX];
+    const struct gw_pin_names names = {"", ""};
+    gw_pin_worker(host_of(2, 4, 1), &none, &worker);
+    assert_int_equal(worker.how, GW_PIN_LEFT);
+    gw_pin_print_worker(host_of(2, 4, 1), &none, &names, &worker, text);
+    gw_pin_shard(host_of(2, 4, 1), &none, &shard);
+    assert_int_equal(shard.how, GW_PIN_LEFT);
+    check_cpus(&shard.cpus, "0-7");
+    gw_pin_print_shard(host_of(2, 4, 1), &none, &names, &shard, text);
 }
 
 /* ---- too little ---- */
@@ -212,20 +437,20 @@ static void too_many_workers_are_left_alone(void **state)
 {
     (void)state;
     struct gw_pin_worker pin;
-    const struct gw_pin_members three = {.workers = 3, .threads = 1};
-    gw_pin_worker(host_of(1, 2, 2), &three, 1, &pin);
+    const struct members three = {.workers = 3, .threads = 1};
+    decide_worker(host_of(1, 2, 2), &three, 1, &pin);
     assert_int_equal(pin.how, GW_PIN_LEFT);
     check_cpus(&pin.compute, "0-3");
     /* but each in its node */
     const struct gw_pin_host *host = host_of(2, 2, 1);
-    const struct gw_pin_members six = {.workers = 6, .threads = 1};
+    const struct members six = {.workers = 6, .threads = 1};
     check_worker(host, &six, 0, "0-1", "0-1");
     check_worker(host, &six, 1, "2-3", "2-3");
     check_worker(host, &six, 5, "2-3", "2-3");
-    gw_pin_worker(host, &six, 5, &pin);
+    decide_worker(host, &six, 5, &pin);
     assert_int_equal(pin.how, GW_PIN_NEAR);
     const uint64_t gpu[6] = {1, 1, 1, 1, 1, 1};
-    const struct gw_pin_members near = {.workers = 6, .threads = 1, .gpu = gpu};
+    const struct members near = {.workers = 6, .threads = 1, .gpu = gpu};
     check_worker(host, &near, 5, "0-1", "0-1");
 }
 
@@ -235,10 +460,10 @@ static void who_needs_all_is_left_alone(void **state)
     struct gw_pin_worker pin;
     for (uint32_t workers = 1; workers < 4; workers++)
         for (uint32_t threads = 1; threads < 5; threads++) {
-            const struct gw_pin_members members = {.workers = workers,
-                                                   .threads = threads};
+            const struct members members = {.workers = workers,
+                                            .threads = threads};
             const struct gw_pin_host *host = host_of(1, threads, 1);
-            gw_pin_worker(host, &members, workers - 1, &pin);
+            decide_worker(host, &members, workers - 1, &pin);
             assert_int_equal(pin.how, GW_PIN_LEFT);
         }
 }
@@ -249,16 +474,16 @@ static void shards_have_the_last_cores_near_the_network(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(2, 4, 2);
-    const struct gw_pin_members members = {
+    const struct members members = {
         .workers = 2, .shards = 3, .threads = 1, .network = FIRST_NODE};
     check_shard(host, &members, 0, GW_PIN_CORE, "3,11");
     check_shard(host, &members, 1, GW_PIN_CORE, "2,10");
     check_shard(host, &members, 2, GW_PIN_CORE, "1,9");
     check_worker(host, &members, 0, "0", "8"); /* its own sibling */
     check_worker(host, &members, 1, "4", "12");
-    const struct gw_pin_members many = {.shards = 5, .network = FIRST_NODE};
+    const struct members many = {.shards = 5, .network = FIRST_NODE};
     check_shard(host, &many, 4, GW_PIN_CORE, "7,15");
-    const struct gw_pin_members apart = {.shards = 4};
+    const struct members apart = {.shards = 4};
     check_shard(host, &apart, 0, GW_PIN_CORE, "3,11");
     check_shard(host, &apart, 1, GW_PIN_CORE, "7,15");
 }
@@ -266,10 +491,9 @@ static void shards_have_the_last_cores_near_the_network(void **state)
 static void shards_without_cores_float(void **state)
 {
     (void)state;
-    const struct gw_pin_members members = {
-        .workers = 2, .shards = 1, .threads = 1};
+    const struct members members = {.workers = 2, .shards = 1, .threads = 1};
     check_shard(host_of(1, 2, 1), &members, 0, GW_PIN_LEFT, "0-1");
-    const struct gw_pin_members near = {
+    const struct members near = {
         .workers = 4, .shards = 1, .threads = 1, .network = SECOND_NODE};
     check_shard(host_of(2, 2, 1), &near, 0, GW_PIN_NEAR, "2-3");
 }
@@ -318,19 +542,19 @@ static void check_talk(const struct gw_pin_host *host,
 }
 
 static void check_layout(const struct gw_pin_host *host,
-                         const struct gw_pin_members *members)
+                         const struct members *members)
 {
     struct gw_pin_worker worker[WORKERS_MAX];
     uint64_t taken = 0;
     uint32_t bound = 0;
     for (uint32_t i = 0; i < members->shards; i++) {
         struct gw_pin_shard pin;
-        gw_pin_shard(host, members, i, &pin);
+        decide_shard(host, members, i, &pin);
         if (pin.how == GW_PIN_CORE)
             take(&taken, cores_of(host, &pin.cpus));
     }
     for (uint32_t i = 0; i < members->workers; i++) {
-        gw_pin_worker(host, members, i, &worker[i]);
+        decide_worker(host, members, i, &worker[i]);
         if (worker[i].how != GW_PIN_CORE)
             continue;
         bound++;
@@ -356,9 +580,9 @@ static void nobody_has_anothers_core(void **state)
         uint32_t nodes = 1 + rest % 3, cores = 1 + (rest /= 3) % 5;
         uint32_t siblings = 1 + (rest /= 5) % 2;
         const struct gw_pin_host *host = host_of(nodes, cores, siblings);
-        struct gw_pin_members members = {.workers = 1 + (rest /= 2) % 8,
-                                         .threads = 1 + (rest /= 8) % 3,
-                                         .shards = (rest /= 3) % 4};
+        struct members members = {.workers = 1 + (rest /= 2) % 8,
+                                  .threads = 1 + (rest /= 8) % 3,
+                                  .shards = (rest /= 3) % 4};
         uint32_t near = rest / 4;
         members.network = near % 2 ? UINT64_C(1) << nodes / 2 : 0;
         for (uint32_t i = 0; i < members.workers; i++)
@@ -371,15 +595,16 @@ static void nobody_has_anothers_core(void **state)
 /* ---- words ---- */
 
 static void check_words(const struct gw_pin_host *host,
-                        const struct gw_pin_members *members,
+                        const struct members *members,
                         const char *gpu,
                         const char *wanted)
 {
     struct gw_pin_worker pin;
     char text[GW_PIN_TEXT_MAX];
     const struct gw_pin_names names = {gpu, "mlx5_0"};
-    gw_pin_worker(host, members, 0, &pin);
-    gw_pin_print_worker(host, members, 0, &names, &pin, text);
+    const struct gw_mates mates = mates_of(members, 0);
+    gw_pin_worker(host, &mates, &pin);
+    gw_pin_print_worker(host, &mates, &names, &pin, text);
     assert_string_equal(text, wanted);
 }
 
@@ -387,7 +612,7 @@ static void workers_say_where_and_why(void **state)
 {
     (void)state;
     const uint64_t gpu = SECOND_NODE;
-    struct gw_pin_members members = {
+    struct members members = {
         .workers = 1, .threads = 4, .network = FIRST_NODE, .gpu = &gpu};
     check_words(host_of(2, 4, 1), &members, "0000:81:00.0",
                 "compute on cpu 4-7 (node 1, near GPU 0000:81:00.0), "
@@ -399,16 +624,16 @@ static void workers_say_where_and_why(void **state)
         "compute on cpu 0-3 (node 0, too few cores are left near GPU "
         "0000:81:00.0), communication anywhere on cpu 4-7 (node 1, near "
         "mlx5_0), no core is left for it");
-    const struct gw_pin_members one = {.workers = 1, .threads = 1};
+    const struct members one = {.workers = 1, .threads = 1};
     check_words(host_of(1, 1, 2), &one, "",
                 "left on cpu 0-1, all that it may use, and no more than "
                 "worker.threads = 1 are to have");
     check_words(host_of(1, 2, 1), &one, "",
                 "compute on cpu 0, communication on cpu 1");
-    const struct gw_pin_members two = {.workers = 2, .threads = 1};
+    const struct members two = {.workers = 2, .threads = 1};
     check_words(host_of(1, 2, 2), &two, "",
                 "compute on cpu 0, communication on cpu 2 (siblings of these)");
-    const struct gw_pin_members nine = {.workers = 9, .threads = 1};
+    const struct members nine = {.workers = 9, .threads = 1};
     check_words(host_of(2, 4, 1), &nine, "",
                 "anywhere on cpu 0-3 (node 0): 9 workers of 1 thread are more "
                 "than the 8 cores here, which the kernel shares out better");
@@ -418,17 +643,20 @@ static void shards_say_where_and_why(void **state)
 {
     (void)state;
     struct gw_pin_shard pin;
+    struct gw_mates mates;
     char text[GW_PIN_TEXT_MAX];
     const struct gw_pin_names names = {"", "eth0"};
-    struct gw_pin_members members = {
+    struct members members = {
         .workers = 2, .shards = 1, .threads = 2, .network = SECOND_NODE};
     const struct gw_pin_host *host = host_of(2, 4, 1);
-    gw_pin_shard(host, &members, 0, &pin);
-    gw_pin_print_shard(host, &members, &names, &pin, text);
+    decide_shard(host, &members, 0, &pin);
+    mates = mates_of(&members, 0);
+    gw_pin_print_shard(host, &mates, &names, &pin, text);
     assert_string_equal(text, "on cpu 7 (node 1, near eth0)");
     members.workers = 4;
-    gw_pin_shard(host, &members, 0, &pin);
-    gw_pin_print_shard(host, &members, &names, &pin, text);
+    decide_shard(host, &members, 0, &pin);
+    mates = mates_of(&members, 0);
+    gw_pin_print_shard(host, &mates, &names, &pin, text);
     assert_string_equal(
         text, "anywhere on cpu 4-7 (node 1, near eth0): 1 shard and 4 "
               "workers of 2 threads are more than the 8 cores here");
@@ -446,6 +674,11 @@ int main(void)
         cmocka_unit_test(workers_are_near_their_gpus),
         cmocka_unit_test(large_workers_span_nodes),
         cmocka_unit_test(fast_cores_compute),
+        cmocka_unit_test(shards_leave_the_fast_cores),
+        cmocka_unit_test(unlike_members_do_not_meet),
+        cmocka_unit_test(unlike_cores_are_told_apart),
+        cmocka_unit_test(unlike_members_are_where_they_need),
+        cmocka_unit_test(who_is_not_there_gets_none),
         cmocka_unit_test(too_many_workers_are_left_alone),
         cmocka_unit_test(who_needs_all_is_left_alone),
         cmocka_unit_test(shards_have_the_last_cores_near_the_network),
