@@ -31,7 +31,8 @@ uint32_t gw_cpus_count(const struct gw_cpus *cpus)
 
 void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes)
 {
-    size_t used = 0;
+    static const char more[] = ",..";
+    size_t used = 0, cut = 0; /* up to where there is room for `more` as well */
     text[0] = '\0';
     for (uint32_t cpu = 0; cpu < GW_PIN_CPUS_MAX; cpu++) {
         uint32_t last = cpu;
@@ -44,9 +45,14 @@ void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes)
                                       comma, cpu, last)
                            : snprintf(text + used, text_bytes - used, "%s%u",
                                       comma, cpu);
-        if (n < 0 || (size_t)n >= text_bytes - used)
+        if (n < 0 || (size_t)n >= text_bytes - used) {
+            snprintf(text + cut, text_bytes - cut, "%s",
+                     cut > 0 ? more : more + 1);
             return;
+        }
         used += (size_t)n;
+        if (used + sizeof more <= text_bytes)
+            cut = used;
         cpu = last;
     }
 }
