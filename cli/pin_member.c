@@ -214,8 +214,7 @@ void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log)
     if (!member->view || member->network == 0)
         return;
     gw_pin_near(gw_pin_view_host(member->view), member->network, &cpus);
-    if (gw_pin_bind_thread(member->view, pthread_self(), &cpus, &error) !=
-        GW_OK)
+    if (gw_pin_bind_process(member->view, &cpus, &error) != GW_OK)
         gw_log_warn(log, "server.pin: threads cannot be bound near %s: %s",
                     member->names, error.text);
 }

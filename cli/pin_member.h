@@ -80,8 +80,8 @@ void gw_pin_member_worker(const struct gw_pin_member *member,
                           struct gw_loop *loop,
                           struct gw_log *log);
 
-/* Binds the calling thread to all that is near the network, and so the threads
-   that it starts, which read files. */
+/* Binds all threads of the process, those that read files are there already, to
+   all that is near the network, and so those that are started later. */
 void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log);
 
 /* Binds the calling thread, which is a shard's. */
