@@ -143,6 +143,7 @@ static enum gw_status open_port(struct shard *shard,
         .pid = server->process.pid,
         .threads = server->shards,
         .thread = shard->number,
+        .need = {.network = server->pin.network},
         .join_us = server->options.wait_s * 1000000,
         .log = &shard->log,
         .metrics = &shard->metrics,
@@ -214,9 +215,8 @@ static enum gw_status look_at_cores(struct server *server,
 {
     if (!server->config.server.pin)
         return GW_OK;
-    enum gw_status status =
-        gw_pin_member_start(&server->pin, &server->config, server->hosts,
-                            "server.pin", &server->process.log, error);
+    enum gw_status status = gw_pin_member_start(
+        &server->pin, server->hosts, "server.pin", &server->process.log, error);
     if (status == GW_OK)
         gw_pin_member_near(&server->pin, &server->process.log);
     return status;

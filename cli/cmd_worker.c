@@ -31,6 +31,9 @@ struct worker {
     struct gw_config config;
     struct gw_metrics metrics;
     struct gw_pin_member pin;
+    struct gw_need need;
+    char address[GW_PCI_ADDRESS_BYTES]; /* of the device, "" if that is not
+                                           known */
     struct gw_loop *loop;
     const char *way; /* the transport that is best here, and why it is */
     char why[256];
@@ -116,8 +119,9 @@ static void take_slurm_rank(struct worker *worker)
     gw_log_info(&worker->process.log, "rank %" PRIu64 " is Slurm's", rank);
 }
 
-/* Of the tasks of a node, as Slurm and torchrun number them. */
-static uint32_t place_of(void)
+/* Of the tasks of a node, as Slurm and torchrun number them, else of all
+   workers; GW_RANK_NONE: the coordinator is to say. */
+static uint32_t place_of(const struct worker *worker)
 {
     static const char *const names[] = {"LOCAL_RANK", "SLURM_LOCALID"};
     uint64_t place;
@@ -127,16 +131,13 @@ static uint32_t place_of(void)
             gw_cli_number("", text, 0, GW_RANK_NONE - 1, &place, NULL) == GW_OK)
             return (uint32_t)place;
     }
-    return GW_RANK_NONE;
+    return (uint32_t)worker->rank;
 }
 
 static void on_met(void *owner, const struct gw_mates *mates)
 {
     struct worker *worker = owner;
-    uint32_t place = place_of();
-    if (place == GW_RANK_NONE)
-        place = gw_client_rank(worker->client);
-    gw_pin_member_worker(&worker->pin, mates, place, worker->loop,
+    gw_pin_member_worker(&worker->pin, mates, worker->address, worker->loop,
                          &worker->process.log);
 }
 
@@ -147,15 +148,20 @@ static enum gw_status look_at_cores(struct worker *worker,
     const struct gw_config *config = &worker->config;
     char host[GW_HOST_ADDRESS_MAX] = "";
     struct gw_error why;
-    if (!config->worker.pin)
-        return GW_OK;
-    if (!config->cluster.interface[0] &&
+    enum gw_status status = GW_OK;
+    if (config->worker.pin && !config->cluster.interface[0] &&
         gw_host_towards(worker->options.join, host, &why) != GW_OK)
         host[0] = '\0'; /* the join will tell */
-    return gw_pin_member_start(
-        &worker->pin, config,
-        config->cluster.interface[0] ? config->cluster.interface : host,
-        "worker.pin", &worker->process.log, error);
+    if (config->worker.pin)
+        status = gw_pin_member_start(
+            &worker->pin,
+            config->cluster.interface[0] ? config->cluster.interface : host,
+            "worker.pin", &worker->process.log, error);
+    worker->need.threads = (uint32_t)config->worker.threads;
+    if (config->worker.pin || config->server.pin)
+        gw_pin_member_need(&worker->pin, config, place_of(worker),
+                           &worker->need, worker->address);
+    return status;
 }
 
 static enum gw_status run(void *owner, struct gw_error *error)
@@ -176,8 +182,10 @@ static enum gw_status run(void *owner, struct gw_error *error)
     status = look_at_cores(worker, error);
     if (status == GW_OK)
         status = gw_loop_open_uv(&worker->loop, error);
-    if (status != GW_OK)
+    if (status != GW_OK) {
+        gw_pin_member_close(&worker->pin);
         return status;
+    }
     worker->loop->log = &worker->process.log;
     const struct gw_worker_options options = {
         .client = {.loop = worker->loop,
@@ -190,11 +198,12 @@ static enum gw_status run(void *owner, struct gw_error *error)
                    .machine = worker->process.machine,
                    .pid = worker->process.pid,
                    .rank = (uint32_t)worker->rank,
+                   .need = worker->need,
                    .join_us = worker->options.wait_s * 1000000,
                    .log = &worker->process.log,
                    .metrics = &worker->metrics},
         .local = &worker->config,
-        .place = place_of(),
+        .place = place_of(worker),
         .opened = on_opened,
         .met = worker->pin.view ? on_met : NULL,
         .owner = worker,

@@ -1,6 +1,8 @@
 dnl cli: hwloc says where cores, GPUs and NICs are, for worker.pin and server.pin.
 AC_ARG_WITH([hwloc], [AS_HELP_STRING([--with-hwloc=auto|yes|no],
   [binding threads to cores, over hwloc (default: auto)])], [], [with_hwloc=auto])
+dnl a folder, or a slip, is asked for as well
+AS_CASE([$with_hwloc], [auto|no], [], [with_hwloc=yes])
 gw_hwloc=no gw_hwloc_why="not asked for"
 AS_IF([test "x$with_hwloc" != xno], [
   PKG_CHECK_MODULES([HWLOC], [hwloc], [gw_hwloc=yes],

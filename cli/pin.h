@@ -1,7 +1,8 @@
 /*
  * Which cores the threads of a job's members get on one host. Pure: what the
- * host has comes in as numbers (pin_host.h looks), and so does who is there.
- * Every member works out the same layout by itself, with its own place in it:
+ * host has comes in as numbers (pin_host.h looks), and so does who is there
+ * (mates.h). Every member works out the same layout by itself, out of what each
+ * has said that it needs, with its own place in it:
  *
  *   shards   if cores are left beside the workers': one each, the last ones of
  *            the nodes near the network
@@ -20,9 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/mates.h"
+
 #define GW_PIN_CPUS_MAX  4096
 #define GW_PIN_CORES_MAX 2048
-#define GW_PIN_NODES_MAX 64 /* a bit each in a mask of nodes */
+#define GW_PIN_NODES_MAX 64
 #define GW_PIN_SIBLINGS  8
 
 struct gw_cpus {
@@ -41,14 +44,6 @@ struct gw_pin_host {
     uint32_t cores, nodes;
     uint32_t number[GW_PIN_NODES_MAX]; /* of the nodes, as the system has it */
     struct gw_pin_core core[GW_PIN_CORES_MAX];
-};
-
-/* Who is there. Masks are of nodes; 0: nothing is known to be near. */
-struct gw_pin_members {
-    uint32_t workers, shards;
-    uint32_t threads;    /* of each worker that compute, at least 1 */
-    uint64_t network;    /* near the interfaces */
-    const uint64_t *gpu; /* [workers] near each one's; NULL: they have none */
 };
 
 enum gw_pin_how {
@@ -80,18 +75,23 @@ struct gw_pin_shard {
     int node; /* -1: several */
 };
 
-/* Of the worker that is number `place` below members->workers; thread: any. */
+/* Of mates->worker[mates->place], or shard; whoever is not among them has no
+   core. Thread: any. */
 void gw_pin_worker(const struct gw_pin_host *host,
-                   const struct gw_pin_members *members,
-                   uint32_t place,
+                   const struct gw_mates *mates,
                    struct gw_pin_worker *pin_p);
 
 void gw_pin_shard(const struct gw_pin_host *host,
-                  const struct gw_pin_members *members,
-                  uint32_t place,
+                  const struct gw_mates *mates,
                   struct gw_pin_shard *pin_p);
 
-/* All cpus of the nodes in a mask; of none of them: all. */
+/* How many threads of workers are to compute. */
+uint64_t gw_pin_threads(const struct gw_mates *mates);
+
+/* Whether a node, by its index, is in a mask such as gw_need has. */
+int gw_pin_is_in(const struct gw_pin_host *host, uint64_t nodes, int node);
+
+/* All cpus of the nodes in such a mask; of none of them: all. */
 void gw_pin_near(const struct gw_pin_host *host,
                  uint64_t nodes,
                  struct gw_cpus *cpus_p);
@@ -100,7 +100,7 @@ void gw_cpus_add(struct gw_cpus *cpus, uint32_t cpu);
 int gw_cpus_has(const struct gw_cpus *cpus, uint32_t cpu);
 uint32_t gw_cpus_count(const struct gw_cpus *cpus);
 
-/* "0-3,8", as in /proc/PID/status; cut where there is no room. */
+/* "0-3,8", as in /proc/PID/status; "0-3,.." where there is no room. */
 void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes);
 
 #endif

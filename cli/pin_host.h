@@ -20,7 +20,7 @@ struct gw_pin_view;
  * Looks at the host; until gw_pin_view_close. What this thread may run on by
  * then is what is counted. GW_EUNSUPPORTED: this program has no hwloc; GW_EIO:
  * hwloc does not find out, GW_ERANGE: the host is larger than pin.h has room
- * for; each with a line.
+ * for, GW_ENOMEM; each with a line, and *view_p as it was.
  */
 enum gw_status gw_pin_view_open(struct gw_pin_view **view_p,
                                 struct gw_error *error);
@@ -33,8 +33,9 @@ const struct gw_pin_host *gw_pin_view_host(const struct gw_pin_view *view);
    can be bound. */
 int gw_pin_view_is_here(const struct gw_pin_view *view);
 
-/* Masks of the nodes (pin.h) near a device, by its PCI address, and near a
-   network interface, by its name; 0: it is as near to all, or nobody knows. */
+/* Masks of the nodes (as of gw_need) near a device, by its PCI address, and
+   near a network interface, by its name; 0: it is as near to all, or nobody
+   knows. */
 uint64_t gw_pin_view_device(const struct gw_pin_view *view,
                             const char *address);
 uint64_t gw_pin_view_interface(const struct gw_pin_view *view,

@@ -103,7 +103,8 @@ static uint64_t nodes_near(hwloc_topology_t topology,
     for (uint32_t i = 0; near && near->nodeset && i < host->nodes; i++) {
         if (!hwloc_bitmap_isset(near->nodeset, host->number[i]))
             continue;
-        nodes |= UINT64_C(1) << i;
+        if (host->number[i] < 64)
+            nodes |= UINT64_C(1) << host->number[i];
         n++;
     }
     return n < host->nodes ? nodes : 0;

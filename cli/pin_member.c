@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/host.h"
@@ -30,17 +29,14 @@ static void add_interface(struct gw_pin_member *member, const char *host)
 }
 
 enum gw_status gw_pin_member_open(struct gw_pin_member *member,
-                                  const struct gw_config *config,
                                   const char *hosts,
                                   struct gw_error *error)
 {
     char list[GW_ADDRESSES_MAX], *rest = list;
-    *member = (struct gw_pin_member){.config = config};
+    *member = (struct gw_pin_member){.view = NULL};
     enum gw_status status = gw_pin_view_open(&member->view, error);
-    if (status != GW_OK) {
-        member->view = NULL;
+    if (status != GW_OK)
         return status;
-    }
     snprintf(list, sizeof list, "%s", hosts);
     while (rest)
         add_interface(member, strsep(&rest, ","));
@@ -54,13 +50,12 @@ void gw_pin_member_close(struct gw_pin_member *member)
 }
 
 enum gw_status gw_pin_member_start(struct gw_pin_member *member,
-                                   const struct gw_config *config,
                                    const char *hosts,
                                    const char *key,
                                    struct gw_log *log,
                                    struct gw_error *error)
 {
-    enum gw_status status = gw_pin_member_open(member, config, hosts, error);
+    enum gw_status status = gw_pin_member_open(member, hosts, error);
     if (status == GW_EUNSUPPORTED)
         return gw_fail_in(error, "%s", key);
     if (status != GW_OK)
@@ -84,67 +79,46 @@ enum gw_status gw_pin_check(const struct gw_config *config,
                       config->worker.pin ? "worker.pin" : "server.pin");
 }
 
-/* ---- workers ---- */
+/* ---- what is needed ---- */
 
-struct worker {
-    struct gw_pin_members members;
-    struct gw_pin_worker pin;
-    uint64_t *gpu;
-    char text[GW_PIN_TEXT_MAX];
-};
-
-/* Where the GPUs of all workers of the host are, and this one's address. */
-static void find_gpus(const struct gw_pin_member *member,
-                      const struct gw_mates *mates,
-                      uint32_t device,
-                      struct worker *worker,
-                      char address[GW_PCI_ADDRESS_BYTES])
+void gw_pin_member_need(const struct gw_pin_member *member,
+                        const struct gw_config *config,
+                        uint32_t place,
+                        struct gw_need *need_p,
+                        char device[GW_PCI_ADDRESS_BYTES])
 {
-    address[0] = '\0';
-    for (uint32_t i = 0; i < worker->members.workers; i++) {
-        char at[GW_PCI_ADDRESS_BYTES];
-        gw_device_locate(member->config, device - mates->place + i, at);
-        if (worker->gpu && at[0])
-            worker->gpu[i] = gw_pin_view_device(member->view, at);
-        if (i == mates->place)
-            memcpy(address, at, sizeof at);
+    struct gw_need need = {.threads = 1};
+    device[0] = '\0';
+    if (config->train.arithmetic != GW_ARITHMETIC_NONE)
+        need.threads = gw_device_locate(config, place, device);
+    if (member->view) {
+        need.device = device[0] ? gw_pin_view_device(member->view, device) : 0;
+        need.network = member->network;
     }
+    *need_p = need;
 }
+
+/* ---- workers ---- */
 
 static void decide_worker(const struct gw_pin_member *member,
                           const struct gw_mates *mates,
-                          uint32_t device,
-                          struct worker *worker)
+                          const char *device,
+                          struct gw_pin_worker *pin,
+                          char text[GW_PIN_TEXT_MAX])
 {
     const struct gw_pin_host *host = gw_pin_view_host(member->view);
-    char address[GW_PCI_ADDRESS_BYTES];
-    uint32_t workers =
-        mates->workers > mates->place ? mates->workers : mates->place + 1;
-    *worker = (struct worker){
-        .members = {.workers = workers,
-                    .shards = mates->shards,
-                    .threads = (uint32_t)member->config->worker.threads,
-                    .network = member->network},
-        .gpu = calloc(workers, sizeof *worker->gpu)};
-    worker->members.gpu = worker->gpu;
-    find_gpus(member, mates, device, worker, address);
-    if (address[0]) /* worker.threads are for those that compute on cores */
-        worker->members.threads = 1;
-    gw_pin_worker(host, &worker->members, mates->place, &worker->pin);
-    const struct gw_pin_names names = {address, member->names};
-    gw_pin_print_worker(host, &worker->members, mates->place, &names,
-                        &worker->pin, worker->text);
-    free(worker->gpu);
+    const struct gw_pin_names names = {device, member->names};
+    gw_pin_worker(host, mates, pin);
+    gw_pin_print_worker(host, mates, &names, pin, text);
 }
 
 void gw_pin_member_say_worker(const struct gw_pin_member *member,
                               const struct gw_mates *mates,
-                              uint32_t device,
+                              const char *device,
                               char text[GW_PIN_TEXT_MAX])
 {
-    struct worker worker;
-    decide_worker(member, mates, device, &worker);
-    memcpy(text, worker.text, sizeof worker.text);
+    struct gw_pin_worker pin;
+    decide_worker(member, mates, device, &pin, text);
 }
 
 /* One line in any case; 0: nothing is bound. */
@@ -197,20 +171,19 @@ bind_memory(const struct gw_pin_view *view, int node, struct gw_log *log)
 
 void gw_pin_member_worker(const struct gw_pin_member *member,
                           const struct gw_mates *mates,
-                          uint32_t device,
+                          const char *device,
                           struct gw_loop *loop,
                           struct gw_log *log)
 {
-    struct worker worker;
+    struct gw_pin_worker pin;
     struct gw_error error;
+    char text[GW_PIN_TEXT_MAX];
     if (!member->view)
         return;
-    decide_worker(member, mates, device, &worker);
-    enum gw_status status =
-        bind_threads(member->view, &worker.pin, loop, &error);
-    if (tell("worker.pin", status, &error, worker.text, log) &&
-        worker.pin.how != GW_PIN_LEFT)
-        bind_memory(member->view, worker.pin.node, log);
+    decide_worker(member, mates, device, &pin, text);
+    enum gw_status status = bind_threads(member->view, &pin, loop, &error);
+    if (tell("worker.pin", status, &error, text, log) && pin.how != GW_PIN_LEFT)
+        bind_memory(member->view, pin.node, log);
 }
 
 /* ---- servers ---- */
@@ -222,14 +195,8 @@ static void decide_shard(const struct gw_pin_member *member,
 {
     const struct gw_pin_host *host = gw_pin_view_host(member->view);
     const struct gw_pin_names names = {"", member->names};
-    const struct gw_pin_members members = {
-        .workers = mates->workers,
-        .shards = mates->shards,
-        .threads = (uint32_t)member->config->worker.threads,
-        .network = member->network,
-    };
-    gw_pin_shard(host, &members, mates->place, pin);
-    gw_pin_print_shard(host, &members, &names, pin, text);
+    gw_pin_shard(host, mates, pin);
+    gw_pin_print_shard(host, mates, &names, pin, text);
 }
 
 void gw_pin_member_say_shard(const struct gw_pin_member *member,
@@ -247,8 +214,7 @@ void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log)
     if (!member->view || member->network == 0)
         return;
     gw_pin_near(gw_pin_view_host(member->view), member->network, &cpus);
-    if (gw_pin_bind_thread(member->view, pthread_self(), &cpus, &error) !=
-        GW_OK)
+    if (gw_pin_bind_process(member->view, &cpus, &error) != GW_OK)
         gw_log_warn(log, "server.pin: threads cannot be bound near %s: %s",
                     member->names, error.text);
 }

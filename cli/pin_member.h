@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 #include "cli/pin_print.h"
+#include "kernels/kernels.h"
 #include "proto/config.h"
-#include "proto/control.h"
+#include "proto/mates.h"
 #include "proto/status.h"
 #include "transport/loop.h"
 
@@ -19,9 +20,8 @@ struct gw_pin_view;
 
 struct gw_pin_member {
     struct gw_pin_view *view; /* NULL: nothing is bound */
-    const struct gw_config *config;
-    uint64_t network; /* nodes near the interfaces */
-    char names[256];  /* of the interfaces that are near to some */
+    uint64_t network;         /* nodes near the interfaces, as of gw_need */
+    char names[256];          /* of the interfaces that are near to some */
 };
 
 /*
@@ -30,7 +30,6 @@ struct gw_pin_member {
  * commas. Errors of gw_pin_view_open; the member is all zeros then.
  */
 enum gw_status gw_pin_member_open(struct gw_pin_member *member,
-                                  const struct gw_config *config,
                                   const char *hosts,
                                   struct gw_error *error);
 void gw_pin_member_close(struct gw_pin_member *member);
@@ -41,7 +40,6 @@ void gw_pin_member_close(struct gw_pin_member *member);
  * program was built without hwloc.
  */
 enum gw_status gw_pin_member_start(struct gw_pin_member *member,
-                                   const struct gw_config *config,
                                    const char *hosts,
                                    const char *key,
                                    struct gw_log *log,
@@ -51,10 +49,21 @@ enum gw_status gw_pin_member_start(struct gw_pin_member *member,
 enum gw_status gw_pin_check(const struct gw_config *config,
                             struct gw_error *error);
 
+/*
+ * What a worker has to tell others of its host when it joins, whether it is to
+ * be bound itself or not, and the PCI address of its device. `place`: as for
+ * gw_device_locate. A shard tells of its network.
+ */
+void gw_pin_member_need(const struct gw_pin_member *member,
+                        const struct gw_config *config,
+                        uint32_t place,
+                        struct gw_need *need_p,
+                        char device[GW_PCI_ADDRESS_BYTES]);
+
 /* What would be bound to what, in words. `device` as below. */
 void gw_pin_member_say_worker(const struct gw_pin_member *member,
                               const struct gw_mates *mates,
-                              uint32_t device,
+                              const char *device,
                               char text[GW_PIN_TEXT_MAX]);
 void gw_pin_member_say_shard(const struct gw_pin_member *member,
                              const struct gw_mates *mates,
@@ -62,17 +71,17 @@ void gw_pin_member_say_shard(const struct gw_pin_member *member,
 
 /*
  * Binds the process' threads: the caller's, which computes, the loop's, which
- * communicates, and the others. `device`: as for gw_device_open, of this
- * worker; that of the others of the host is taken to follow.
+ * communicates, and the others. `device`: the PCI address, "" for none or where
+ * it is not known. Threads that are started later are where the caller's is.
  */
 void gw_pin_member_worker(const struct gw_pin_member *member,
                           const struct gw_mates *mates,
-                          uint32_t device,
+                          const char *device,
                           struct gw_loop *loop,
                           struct gw_log *log);
 
-/* Binds the calling thread to all that is near the network, and so the threads
-   that it starts, which read files. */
+/* Binds all threads of the process, those that read files are there already, to
+   all that is near the network, and so those that are started later. */
 void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log);
 
 /* Binds the calling thread, which is a shard's. */

@@ -13,14 +13,13 @@ struct gw_pin_names {
 };
 
 void gw_pin_print_worker(const struct gw_pin_host *host,
-                         const struct gw_pin_members *members,
-                         uint32_t place,
+                         const struct gw_mates *mates,
                          const struct gw_pin_names *names,
                          const struct gw_pin_worker *pin,
                          char text[GW_PIN_TEXT_MAX]);
 
 void gw_pin_print_shard(const struct gw_pin_host *host,
-                        const struct gw_pin_members *members,
+                        const struct gw_mates *mates,
                         const struct gw_pin_names *names,
                         const struct gw_pin_shard *pin,
                         char text[GW_PIN_TEXT_MAX]);

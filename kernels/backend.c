@@ -9,6 +9,7 @@
 #include "kernels/driver.h"
 #include "kernels/module.h"
 #include "proto/config.h"
+#include "proto/login.h"
 
 static const struct gw_backend_ops *cpu(char *why, size_t why_bytes)
 {
@@ -82,15 +83,15 @@ const struct gw_backend_ops *gw_backend_find(const char *name,
     return gw_backend_choose(name, &choice, error) == GW_OK ? choice.ops : NULL;
 }
 
-/* Which of the devices of its kind, where that is not said. */
-static unsigned take_turns(const struct gw_backend_ops *ops, uint32_t place)
+/* Of its kind. */
+static unsigned devices_of(const struct gw_backend_ops *ops)
 {
     struct gw_driver driver;
     char why[GW_WHY_BYTES];
     if (ops == &gw_cpu_ops ||
         gw_driver_probe(&driver, why, sizeof why) != GW_OK)
-        return 0;
-    return place % driver.devices;
+        return 1;
+    return driver.devices;
 }
 
 enum gw_precision gw_precision_of(const struct gw_config *config)
@@ -106,7 +107,7 @@ enum gw_precision gw_precision_of(const struct gw_config *config)
 static unsigned ordinal_of(const struct gw_backend_choice *choice,
                            uint32_t place)
 {
-    return choice->numbered ? choice->ordinal : take_turns(choice->ops, place);
+    return choice->numbered ? choice->ordinal : place % devices_of(choice->ops);
 }
 
 enum gw_status gw_device_open(const struct gw_config *config,
@@ -131,13 +132,17 @@ enum gw_status gw_device_open(const struct gw_config *config,
     return status;
 }
 
-void gw_device_locate(const struct gw_config *config,
-                      uint32_t place,
-                      char address[GW_PCI_ADDRESS_BYTES])
+uint32_t gw_device_locate(const struct gw_config *config,
+                          uint32_t place,
+                          char address[GW_PCI_ADDRESS_BYTES])
 {
     struct gw_backend_choice choice;
     struct gw_error error;
     address[0] = '\0';
-    if (gw_backend_choose(config->worker.device, &choice, &error) == GW_OK)
+    if (gw_backend_choose(config->worker.device, &choice, &error) != GW_OK ||
+        choice.ops == &gw_cpu_ops)
+        return (uint32_t)config->worker.threads;
+    if (choice.numbered || place != GW_RANK_NONE || devices_of(choice.ops) == 1)
         choice.ops->locate(ordinal_of(&choice, place), address);
+    return 1;
 }

@@ -367,9 +367,10 @@ enum gw_status gw_device_open(const struct gw_config *config,
                               struct gw_error *error);
 
 /* Where that device is, without opening it: `locate`; "" also where there is
-   none. */
-void gw_device_locate(const struct gw_config *config,
-                      uint32_t place,
-                      char address[GW_PCI_ADDRESS_BYTES]);
+   none, and where it takes a `place` of GW_RANK_NONE, which is not known yet,
+   to say which. Returns how many threads compute on the host's cores. */
+uint32_t gw_device_locate(const struct gw_config *config,
+                          uint32_t place,
+                          char address[GW_PCI_ADDRESS_BYTES]);
 
 #endif

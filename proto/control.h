@@ -67,17 +67,30 @@ enum gw_message_kind {
     GW_MESSAGE_KINDS,
 };
 
+/*
+ * What a member needs of its host's cores. Masks are of NUMA nodes, bit n of
+ * the one that the system calls n; 0: nothing is known to be near.
+ */
+struct gw_need {
+    uint32_t threads; /* worker: that compute on cores; 0: it does not say */
+    uint64_t device;  /* near the device that computes for it */
+    uint64_t network; /* near its interfaces */
+};
+#define GW_NEED_THREADS_MAX 1024 /* the range of worker.threads */
+
 /* "Here I am." From every worker and every shard. */
 struct gw_join {
     uint8_t role;
     const char *host;
-    uint64_t machine; /* equal for processes that share a kernel */
+    uint64_t machine; /* equal for processes that share a kernel; 0: it does
+                         not say, and shares a host with nobody */
     uint32_t pid;
     uint64_t process; /* server: equal for the threads of one process */
     uint32_t threads, thread;
     const char *address; /* server: where this shard listens; worker: where
                             others of its host meet it, "" for nowhere */
     uint32_t rank;       /* worker: wanted, or GW_RANK_NONE */
+    struct gw_need need;
 };
 
 struct gw_welcome {
@@ -109,14 +122,8 @@ struct gw_view_member {
     uint64_t incarnation;
     const char *address;
     const char *host;
-    uint64_t machine; /* as of Join */
-};
-
-/* Of the members of one host, which of them a member is: in the order of ranks,
-   and of the numbers of shards. */
-struct gw_mates {
-    uint32_t workers, shards; /* in all, with itself */
-    uint32_t place;           /* so many of its own role come before it */
+    uint64_t machine; /* as of Join, */
+    struct gw_need need;
 };
 
 struct gw_view {

@@ -62,13 +62,22 @@ static PACK(pack_declare)
     return GW_OK;
 }
 
+static void need_out(const struct gw_need *from, Gwpb__Need *to)
+{
+    gwpb__need__init(to);
+    to->threads = from->threads;
+    to->device = from->device;
+    to->network = from->network;
+}
+
 static Gwpb__Member **members_out(const struct gw_view *from,
                                   struct gw_control_arena *arena)
 {
     Gwpb__Member **list = gw_arena_take(arena, from->members_n * sizeof *list);
     Gwpb__Member *members =
         gw_arena_take(arena, from->members_n * sizeof *members);
-    if (!list || !members)
+    Gwpb__Need *needs = gw_arena_take(arena, from->members_n * sizeof *needs);
+    if (!list || !members || !needs)
         return NULL;
     for (uint32_t i = 0; i < from->members_n; i++) {
         const struct gw_view_member *member = &from->members[i];
@@ -80,6 +89,8 @@ static Gwpb__Member **members_out(const struct gw_view *from,
         members[i].address = text_out(member->address);
         members[i].host = text_out(member->host);
         members[i].machine = member->machine;
+        need_out(&member->need, &needs[i]);
+        members[i].need = &needs[i];
         list[i] = &members[i];
     }
     return list;
@@ -145,7 +156,8 @@ static PACK(pack_join)
 {
     const struct gw_join *from = &message->join;
     Gwpb__Join *to = gw_arena_take(arena, sizeof *to);
-    if (!to)
+    Gwpb__Need *need = gw_arena_take(arena, sizeof *need);
+    if (!to || !need)
         return GW_ERANGE;
     gwpb__join__init(to);
     to->role = from->role;
@@ -157,6 +169,8 @@ static PACK(pack_join)
     to->thread = from->thread;
     to->address = text_out(from->address);
     to->rank = from->rank;
+    need_out(&from->need, need);
+    to->need = need;
     out->join = to;
     return GW_OK;
 }

@@ -68,6 +68,18 @@ static UNPACK(unpack_declare)
     return GW_OK;
 }
 
+/* Whoever says nothing of it has none. */
+static int need_in(const Gwpb__Need *from, struct gw_need *to)
+{
+    *to = (struct gw_need){0};
+    if (!from)
+        return 1;
+    to->threads = from->threads;
+    to->device = from->device;
+    to->network = from->network;
+    return from->threads <= GW_NEED_THREADS_MAX;
+}
+
 static UNPACK(unpack_view)
 {
     const Gwpb__View *from = in->view;
@@ -90,6 +102,8 @@ static UNPACK(unpack_view)
             .host = member->host,
             .machine = member->machine,
         };
+        if (!need_in(member->need, &members[i].need))
+            return GW_EPROTO;
     }
     to->epoch = from->epoch;
     to->members_total = from->members_total;
@@ -157,7 +171,7 @@ static UNPACK(unpack_join)
     to->thread = from->thread;
     to->address = from->address;
     to->rank = from->rank;
-    return GW_OK;
+    return need_in(from->need, &to->need) ? GW_OK : GW_EPROTO;
 }
 
 static UNPACK(unpack_welcome)

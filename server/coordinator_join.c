@@ -210,6 +210,7 @@ static void send_view(struct gw_coordinator *self, struct gw_peer *peer)
             .address = one->address,
             .host = one->host,
             .machine = one->machine,
+            .need = one->need,
         };
         if (view->members_n < GW_MEMBERS_PER_PART && bytes < VIEW_BYTES &&
             one->next)
@@ -355,6 +356,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->server = server;
     who->process = join->process;
     who->machine = join->machine;
+    who->need = join->need;
     who->pid = join->pid;
     who->threads = join->threads;
     who->thread = join->thread;

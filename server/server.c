@@ -92,7 +92,8 @@ static void join(struct gw_server *server)
                  .threads = options->threads,
                  .thread = options->thread,
                  .address = address,
-                 .rank = GW_RANK_NONE},
+                 .rank = GW_RANK_NONE,
+                 .need = options->need},
     };
     gw_server_tell(server, server->coordinator, &message);
 }
@@ -533,7 +534,7 @@ void gw_server_close(struct gw_server *server)
     gw_map_destroy(server->map);
     free(server->keys);
     free(server->shard_incarnation);
-    free(server->shard_is_here);
+    gw_met_close(&server->met);
     gw_sum_close(server);
     free(server->session);
     free(server->clocks);

@@ -12,6 +12,7 @@
 
 #include "proto/control.h"
 #include "proto/log.h"
+#include "proto/mates.h"
 #include "proto/metrics.h"
 #include "proto/status.h"
 #include "transport/loop.h"
@@ -32,11 +33,12 @@ struct gw_server_options {
     uint64_t process;        /* equal for the threads of one process */
     uint32_t pid;
     uint32_t threads, thread;
+    struct gw_need need;
     uint64_t join_us; /* 0: the default */
     struct gw_log *log;
     struct gw_metrics *metrics; /* of this thread */
     /* Called once, on the loop, when all members have joined and before the
-       shard has memory; may be NULL. */
+       shard has memory; may be NULL. The mates are the server's. */
     void (*met)(void *owner, const struct gw_mates *mates);
     /* Called once, on the loop, when the job is over: why, in one line. */
     void (*finished)(void *owner, enum gw_status status, const char *text);

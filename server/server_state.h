@@ -113,8 +113,7 @@ struct gw_server {
     char leader_address[GW_ADDRESSES_MAX];
     uint64_t leader_incarnation;
     uint64_t *shard_incarnation; /* [members_total], of shards, by number */
-    uint8_t *shard_is_here;      /* [members_total] on this host, likewise */
-    struct gw_mates mates;       /* place: not before all are known */
+    struct gw_met met;           /* on this host */
     struct gw_key *keys;
     uint32_t keys_seen, keys_total;
     struct gw_map *map;

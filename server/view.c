@@ -10,20 +10,18 @@
 static void got_member(struct gw_server *server,
                        const struct gw_view_member *member)
 {
-    int is_here = member->machine == server->options.machine;
-    server->mates.workers += is_here && member->role == GW_ROLE_WORKER;
-    server->mates.shards += is_here && member->role == GW_ROLE_SERVER;
+    int is_self = member->role == GW_ROLE_SERVER &&
+                  member->incarnation == gw_member_incarnation(server->member);
+    gw_met_add(&server->met, server->options.machine, is_self, member);
     if (member->role == GW_ROLE_WORKER && member->id < server->ranks) {
         struct gw_session *session = &server->session[member->id];
         session->incarnation = member->incarnation;
         snprintf(session->host, sizeof session->host, "%s", member->host);
     } else if (member->role == GW_ROLE_SERVER) {
         server->shards++;
-        if (member->id < server->members_total) {
+        if (member->id < server->members_total)
             server->shard_incarnation[member->id] = member->incarnation;
-            server->shard_is_here[member->id] = (uint8_t)is_here;
-        }
-        if (member->incarnation == gw_member_incarnation(server->member))
+        if (is_self)
             server->number = member->id;
         if (member->id == 0) {
             server->leader_incarnation = member->incarnation;
@@ -35,23 +33,36 @@ static void got_member(struct gw_server *server,
 
 static void tell_mates(struct gw_server *server)
 {
+    struct gw_mates mates;
     if (!server->options.met)
         return;
-    for (uint32_t i = 0; i < server->number; i++)
-        server->mates.place += server->shard_is_here[i];
-    server->options.met(server->options.owner, &server->mates);
+    gw_met_mates(&server->met, GW_ROLE_SERVER, server->number, &mates);
+    server->options.met(server->options.owner, &mates);
+}
+
+static enum gw_status begin(struct gw_server *server, uint32_t members)
+{
+    uint64_t *incarnation =
+        calloc((size_t)members + 1, sizeof *server->shard_incarnation);
+    if (!incarnation || gw_met_open(&server->met, members) != GW_OK) {
+        free(incarnation);
+        return GW_ENOMEM;
+    }
+    server->members_total = members;
+    server->shard_incarnation = incarnation;
+    return GW_OK;
 }
 
 void gw_server_view(struct gw_server *server, const struct gw_view *view)
 {
-    if (server->has_config && !server->shard_incarnation) {
-        size_t most = (size_t)view->members_total + 1;
-        server->members_total = view->members_total;
-        server->shard_incarnation =
-            calloc(most, sizeof *server->shard_incarnation);
-        server->shard_is_here = calloc(most, sizeof *server->shard_is_here);
+    if (server->has_config && !server->shard_incarnation &&
+        begin(server, view->members_total) != GW_OK) {
+        gw_server_finish(server, GW_ENOMEM,
+                         "no memory for a view of %u members",
+                         view->members_total);
+        return;
     }
-    if (!server->shard_incarnation || !server->shard_is_here ||
+    if (!server->shard_incarnation ||
         view->members_total != server->members_total ||
         view->members_first != server->members_seen) {
         gw_server_finish(server, GW_EPROTO, "a view came out of order");
@@ -60,7 +71,7 @@ void gw_server_view(struct gw_server *server, const struct gw_view *view)
     if (view->members_first == 0) {
         server->shards = 0;
         server->number = GW_RANK_NONE;
-        server->mates = (struct gw_mates){0};
+        server->met.n = 0;
     }
     for (uint32_t i = 0; i < view->members_n; i++)
         got_member(server, &view->members[i]);

@@ -107,6 +107,7 @@ check_PROGRAMS += \
 	%D%/unit/test_login \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
+	%D%/unit/test_mates \
 	%D%/unit/test_memory \
 	%D%/unit/test_metrics \
 	%D%/unit/test_mlp_rounds \
@@ -120,6 +121,7 @@ check_PROGRAMS += \
 	%D%/unit/test_network \
 	%D%/unit/test_pin \
 	%D%/unit/test_pin_absent \
+	%D%/unit/test_pin_members \
 	%D%/unit/test_placement \
 	%D%/unit/test_plan \
 	%D%/unit/test_policy \
@@ -352,8 +354,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/host.c cli/host.h cli/pin.c cli/pin.h cli/pin_absent.c \
 	cli/pin_host.h cli/pin_member.c cli/pin_member.h cli/pin_print.c \
 	cli/pin_print.h
-%C%_unit_test_pin_SOURCES = %D%/unit/test_pin.c cli/pin.c cli/pin.h \
-	cli/pin_print.c cli/pin_print.h
+GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
+	%D%/unit/pin_hosts.c %D%/unit/pin_hosts.h
+%C%_unit_test_pin_SOURCES = %D%/unit/test_pin.c $(GW_PIN_PURE)
+%C%_unit_test_pin_members_SOURCES = %D%/unit/test_pin_members.c $(GW_PIN_PURE)
 %C%_unit_test_estimate_SOURCES = %D%/unit/test_estimate.c \
 	cli/amount.c cli/amount.h cli/estimate.c cli/estimate.h
 %C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_CLUSTER) \

@@ -163,6 +163,7 @@ void gw_client_close(struct gw_client *client)
     gw_client_data_close(client);
     gw_client_split_close(client);
     gw_map_destroy(client->map);
+    gw_met_close(&client->met);
     free(client->shard);
     free(client->job);
     free(client);
@@ -194,7 +195,7 @@ enum gw_status gw_client_meet(struct gw_client *client,
     enum gw_status status =
         gw_client_wait_for(client, has_view, GW_WAITING_UNWATCHED);
     if (status == GW_OK)
-        *mates_p = client->mates;
+        gw_met_mates(&client->met, GW_ROLE_WORKER, client->rank, mates_p);
     return status;
 }
 

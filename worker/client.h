@@ -22,6 +22,7 @@
 #include "proto/control.h"
 #include "proto/log.h"
 #include "proto/map.h"
+#include "proto/mates.h"
 #include "proto/metrics.h"
 #include "proto/split.h"
 #include "proto/status.h"
@@ -41,7 +42,8 @@ struct gw_client_options {
     const char *host;                    /* name of this host, for people */
     uint64_t machine; /* equal for processes that share a kernel */
     uint32_t pid;
-    uint32_t rank;    /* wanted, or GW_RANK_NONE */
+    uint32_t rank; /* wanted, or GW_RANK_NONE */
+    struct gw_need need;
     uint64_t join_us; /* 0: the default */
     struct gw_log *log;
     struct gw_metrics *metrics;
@@ -66,7 +68,8 @@ uint32_t gw_client_rank(const struct gw_client *client);
 const char *gw_client_tuned(const struct gw_client *client);
 
 /* Waits until all members have joined, which they do before any of them
-   declares anything: who of them is on this host. */
+   declares anything: who of them is on this host. Until the client is closed.
+ */
 enum gw_status gw_client_meet(struct gw_client *client,
                               struct gw_mates *mates_p);
 

@@ -59,16 +59,11 @@ static int view_is_whole(const struct gw_client *client)
     return client->shards > 0;
 }
 
-static void count_mate(struct gw_client *client,
-                       const struct gw_view_member *member)
+static enum gw_status begin_view(struct gw_client *client, uint32_t members)
 {
-    struct gw_mates *mates = &client->mates;
-    uint32_t is_worker = member->role == GW_ROLE_WORKER;
-    if (member->machine != client->options.machine)
-        return;
-    mates->workers += is_worker;
-    mates->shards += member->role == GW_ROLE_SERVER;
-    mates->place += is_worker && member->id < client->rank;
+    client->members_total = members;
+    client->shard = calloc((size_t)members + 1, sizeof *client->shard);
+    return client->shard ? gw_met_open(&client->met, members) : GW_ENOMEM;
 }
 
 static void got_view(struct gw_client *client, const struct gw_view *view)
@@ -84,18 +79,15 @@ static void got_view(struct gw_client *client, const struct gw_view *view)
                        "the job has");
         return;
     }
-    if (!client->shard) {
-        client->members_total = view->members_total;
-        client->shard =
-            calloc((size_t)view->members_total + 1, sizeof *client->shard);
-    }
-    if (!client->shard) {
+    if (!client->shard && begin_view(client, view->members_total) != GW_OK) {
         gw_client_fail(client, GW_ENOMEM, "no memory for the view");
         return;
     }
     for (uint32_t i = 0; i < view->members_n; i++) {
         const struct gw_view_member *member = &view->members[i];
-        count_mate(client, member);
+        gw_met_add(&client->met, client->options.machine,
+                   member->role == GW_ROLE_WORKER && member->id == client->rank,
+                   member);
         if (member->role == GW_ROLE_WORKER && client->node)
             gw_node_view(client->node, member);
         if (member->role != GW_ROLE_SERVER || member->id >= view->members_total)
@@ -320,7 +312,8 @@ static void join(struct gw_client *client)
                  .pid = options->pid,
                  .threads = 1,
                  .address = gw_node_address(client->node),
-                 .rank = options->rank},
+                 .rank = options->rank,
+                 .need = options->need},
     };
     gw_client_tell(client, client->coordinator, &message);
 }

@@ -172,7 +172,7 @@ struct gw_client {
 
     uint32_t members_seen, members_total, shards;
     int view_complete, started;
-    struct gw_mates mates;
+    struct gw_met met; /* on this host */
     struct gw_start start;
     uint64_t first_clock;
     int needs_seed;

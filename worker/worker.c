@@ -221,30 +221,44 @@ static enum gw_status meet(struct gw_worker *worker)
 }
 
 /* What fails here is this worker's own fault: the job is told. */
-static enum gw_status set_up(struct gw_worker *worker)
+static enum gw_status tell(struct gw_worker *worker, enum gw_status status)
 {
-    enum gw_status status = meet(worker);
     if (status != GW_OK)
-        return status;
-    status = read_job(worker);
-    if (status == GW_OK)
-        status = open_data(worker);
+        gw_client_fail_with(worker->client, worker->error);
+    return status;
+}
+
+static enum gw_status open_device(struct gw_worker *worker)
+{
+    enum gw_status status = read_job(worker);
     if (status == GW_OK)
         status = find_device(worker);
+    return tell(worker, status);
+}
+
+static enum gw_status open_all(struct gw_worker *worker)
+{
+    enum gw_status status = open_data(worker);
     if (status == GW_OK)
         status = open_model(worker);
     if (status == GW_OK)
         status = gw_worker_tune(worker);
-    if (status != GW_OK) {
-        gw_client_fail_with(worker->client, worker->error);
-        return status;
-    }
-    status = declare(worker);
-    if (status != GW_OK)
-        return status;
-    status = open_arenas(worker);
-    if (status != GW_OK)
-        gw_client_fail_with(worker->client, worker->error);
+    return tell(worker, status);
+}
+
+/* A device's threads are not to stay where this one is bound to when it has
+   met the others, data is. */
+static enum gw_status set_up(struct gw_worker *worker)
+{
+    enum gw_status status = open_device(worker);
+    if (status == GW_OK)
+        status = meet(worker);
+    if (status == GW_OK)
+        status = open_all(worker);
+    if (status == GW_OK)
+        status = declare(worker);
+    if (status == GW_OK)
+        status = tell(worker, open_arenas(worker));
     return status;
 }
 

@@ -21,8 +21,9 @@ struct gw_worker_options {
     struct gw_dataset *train, *test;
     /* told once, when the client is there: for stopping it from a signal */
     void (*opened)(void *owner, struct gw_client *client);
-    /* told once, on the worker's thread, when all members have joined and
-       before it has a device, data or memory; NULL: that is not waited for */
+    /* told once, on the worker's thread, when all members have joined and it
+       has a device, before it has data or memory; NULL: that is not waited for
+     */
     void (*met)(void *owner, const struct gw_mates *mates);
     void *owner;
 };

@@ -57,7 +57,7 @@ struct emulated_counts {
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
        fail_at=7 fail_with=700 fused=0 pinning=0 ipc=0 orderly=1 fastest=2",
-       each may be missing. */
+       each may be missing; and helper=1: a thread of its own. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -7,6 +7,7 @@
 #include "tests/cuda/inside.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ struct emulated_counts emulated_count;
 cudaError_t emulated_failure;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int is_set;
+static int is_set, has_helper;
 static uint64_t draws;
 static _Thread_local cudaError_t last_error;
 
@@ -145,9 +146,34 @@ cudaError_t cudaGetDeviceCount(int *count)
     return emulated_leave(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 
+/* CUDA has threads of its own from the first device on. */
+static void *help(void *nothing)
+{
+    for (;;)
+        pause();
+    return nothing;
+}
+
+static void start_helper(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    if (has_helper || !fake_number("helper", 0))
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    has_helper = pthread_create(&thread, NULL, help, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (has_helper) {
+        pthread_setname_np(thread, "cuda-helper");
+        pthread_detach(thread);
+    }
+}
+
 cudaError_t cudaSetDevice(int device)
 {
     emulated_enter();
+    start_helper();
     return emulated_leave(device >= 0 && device < devices()
                               ? cudaSuccess
                               : cudaErrorInvalidDevice);

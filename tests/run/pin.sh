@@ -72,11 +72,15 @@ worker_is_bound() {
     echo "# computes on $(allowed "$1" "$1"), says ${compute:-$left}"
     return 1
   }
-  for task in /proc/"$1"/task/*; do
-    [ "$(allowed "$1" "${task##*/}")" = "${talks:-$left}" ] && return 0
-  done
+  [ "$(threads_on "$1" "${talks:-$left}")" -ge 1 ] && return 0
   echo "# no thread of worker $1 is on ${talks:-$left}"
   return 1
+}
+
+# threads_on PID CPUS: how many of its threads may run there, and only there.
+threads_on() {
+  for task in /proc/"$1"/task/*; do allowed "$1" "${task##*/}"; done |
+    grep -cxF "$2"
 }
 
 # shards_are_bound PID: each shard has a thread where it says.
@@ -101,7 +105,12 @@ worker_is_bound "$(pid_of worker 1)" && worker_is_bound "$(pid_of worker 2)" &&
 ok 'its threads are where it says'
 one=$(said "$(pid_of worker 1)" 'worker.pin: compute on cpu \([0-9,-]*[0-9]\)')
 other=$(said "$(pid_of worker 2)" 'worker.pin: compute on cpu \([0-9,-]*[0-9]\)')
-[ -z "$one" ] || [ "$one" != "$other" ]
+shared='worker.pin: \([a-z]*\) on cpu '
+case ${one:+bound}-${other:+bound} in
+  bound-bound) [ "$one" != "$other" ] ;;
+  -) [ "$(said "$(pid_of worker 1)" "$shared")" ] && [ "$(said "$(pid_of worker 2)" "$shared")" ] ;;
+  *) false ;;
+esac
 ok 'two workers compute on different cores'
 end
 
@@ -116,6 +125,64 @@ if [ "$(nproc)" -ge 2 ]; then
   ok 'which do not meet'
 fi
 end
+
+# --- this host, as if it had two nodes, the network at the second ---
+# two_nodes FIRST SECOND CORES DEVICE DEVICE: packages of so many cores, which
+# are the cpus from FIRST and SECOND on, with such devices.
+two_nodes() {
+  awk -v first="$1" -v second="$2" -v cores="$3" -v one="$4" -v other="$5" 'BEGIN {
+    at[0] = first; at[1] = second
+    device[0] = one; device[1] = other
+    every = (2 ^ cores - 1) * 2 ^ first + (2 ^ cores - 1) * 2 ^ second
+    print "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
+    print "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
+    set("Machine", 0, every, 3, 1)
+    for (p = 0; p < 2; p++) {
+      all = (2 ^ cores - 1) * 2 ^ at[p]
+      set("Package", p, all, 2 ^ p, 10 + p)
+      set("NUMANode", p, all, 2 ^ p, 20 + p)
+      print "</object>"
+      for (c = at[p]; c < at[p] + cores; c++) {
+        set("Core", c, 2 ^ c, 2 ^ p, 100 + c)
+        set("PU", c, 2 ^ c, 2 ^ p, 200 + c)
+        print "</object></object>"
+      }
+      bus = "c" 2 - p
+      printf "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[%s-%s]\">", 50 + p, bus, bus
+      printf "<object type=\"PCIDev\" gp_index=\"%d\" pci_busid=\"0000:%s:00.0\" pci_type=\"%s [10de:2330] [10de:1626] a1\" pci_link_speed=\"63.0\">\n", 60 + p, bus, device[p] == "gpu" ? "0302" : "0200"
+      if (device[p] != "gpu")
+        printf "<object type=\"OSDev\" gp_index=\"%d\" name=\"%s\" osdev_type=\"2\"/>", 70 + p, device[p]
+      print "</object></object></object>"
+    }
+    print "</object></topology>"
+  }
+  function set(type, number, cpus, nodes, index_) {
+    printf "<object type=\"%s\" os_index=\"%d\" cpuset=\"0x%08x\" complete_cpuset=\"0x%08x\" allowed_cpuset=\"0x%08x\" nodeset=\"0x%08x\" complete_nodeset=\"0x%08x\" allowed_nodeset=\"0x%08x\" gp_index=\"%d\">\n", type, number, cpus, cpus, cpus, nodes, nodes, nodes, index_
+  }' >"$scratch/two.xml"
+}
+
+# cpus: those that we may use, one a line.
+cpus() {
+  allowed $$ $$ | tr , '\n' |
+    awk -F- '{ for (c = $1; c <= ($2 == "" ? $1 : $2); c++) print c }'
+}
+first=$(cpus | sed -n 1p) second=$(cpus | sed -n 2p)
+if [ "$second" ] && [ "$second" -lt 31 ]; then
+  two_nodes "$first" "$second" 1 gpu lo
+  begin env HWLOC_XMLFILE="$scratch/two.xml" HWLOC_THISSYSTEM=1
+  pid=$(pid_of worker)
+  [ "$(said "$pid" 'worker.pin: \(.*\)')" = "compute on cpu $first (node 0), communication anywhere on cpu $second (node 1, near lo), no core is left for it" ] &&
+    [ "$(allowed "$pid" "$pid")" = "$first" ] &&
+    [ "$(threads_on "$pid" "$second")" -eq 1 ] &&
+    [ "$(threads_on "$pid" "$first")" -eq $(($(ls "/proc/$pid/task" | wc -l) - 1)) ]
+  ok 'one thread communicates near the network, the others are with the worker'
+  pid=$(pid_of server)
+  [ "$(said "$pid" 'server.pin: \(.*\)')" = "on cpu $second (node 1, near lo)" ] &&
+    [ "$(ls "/proc/$pid/task" | wc -l)" -gt 2 ] &&
+    [ "$(threads_on "$pid" "$second")" -eq "$(ls "/proc/$pid/task" | wc -l)" ]
+  ok 'all of a server is near the network, also what was there before'
+  end
+fi
 
 # --- inside what a launcher has left ---
 if command -v taskset >/dev/null; then
@@ -171,37 +238,44 @@ ok 'or that nothing is bound'
 modules=${GW_BUILDDIR:-.}/tests/cuda
 name='workers are near their GPUs'
 if [ -e "$modules/gradweir-cuda.so" ]; then
-  # two packages of two cores, a GPU at each
-  awk 'BEGIN {
-    print "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
-    print "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
-    set("Machine", 0, 15, 3, 1)
-    for (p = 0; p < 2; p++) {
-      set("Package", p, 3 * 4 ^ p, 2 ^ p, 10 + p)
-      set("NUMANode", p, 3 * 4 ^ p, 2 ^ p, 20 + p)
-      print "</object>"
-      for (c = 2 * p; c < 2 * p + 2; c++) {
-        set("Core", c, 2 ^ c, 2 ^ p, 30 + c)
-        set("PU", c, 2 ^ c, 2 ^ p, 40 + c)
-        print "</object></object>"
-      }
-      printf "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[c%d-c%d]\">", 50 + p, 2 - p, 2 - p
-      printf "<object type=\"PCIDev\" gp_index=\"%d\" pci_busid=\"0000:c%d:00.0\" pci_type=\"0302 [10de:2330] [10de:1626] a1\" pci_link_speed=\"63.0\"/></object>\n", 60 + p, 2 - p
-      print "</object>"
-    }
-    print "</object></topology>"
-  }
-  function set(type, number, cpus, nodes, index_) {
-    printf "<object type=\"%s\" os_index=\"%d\" cpuset=\"0x%08x\" complete_cpuset=\"0x%08x\" allowed_cpuset=\"0x%08x\" nodeset=\"0x%08x\" complete_nodeset=\"0x%08x\" allowed_nodeset=\"0x%08x\" gp_index=\"%d\">\n", type, number, cpus, cpus, cpus, nodes, nodes, nodes, index_
-  }' >"$scratch/two.xml"
+  two_nodes 0 3 3 gpu gpu
   export HWLOC_XMLFILE="$scratch/two.xml" HWLOC_THISSYSTEM=0
-  GRADWEIR_MODULES=$modules LD_LIBRARY_PATH=$modules GW_FAKE_CUDA='devices=2' \
-    gradweir doctor "$job" $pins --set cluster.servers=1 --set worker.device=cuda \
-    >"$scratch/out" 2>"$scratch/err"
-  unset HWLOC_XMLFILE HWLOC_THISSYSTEM
-  finds 'worker 0 of 2 here: compute on cpu 2 \(node 1, near GPU 0000:c1:00.0\)' &&
+  # on_gpus COMMAND..: where there are two
+  on_gpus() {
+    GRADWEIR_MODULES=$modules LD_LIBRARY_PATH=$modules \
+      GW_FAKE_CUDA='devices=2 helper=1' "$@"
+  }
+  gpus='--set cluster.servers=1 --set worker.device=cuda'
+  on_gpus run 1 doctor "$job" $pins $gpus
+  finds 'worker 0 of 2 here: compute on cpu 3 \(node 1, near GPU 0000:c1:00.0\)' &&
     finds 'worker 1 of 2 here: compute on cpu 0 \(node 0, near GPU 0000:c2:00.0\)'
   ok "$name"
+  # near_gpus CPU: where each of two workers is to be, and where it is not.
+  near_gpus() {
+    on_gpus run 0 train "$job" $pins $gpus --set train.steps=2 &&
+      for wanted in "$@"; do
+        grep -q "worker . warn worker.pin: .* to be: compute on cpu $wanted" "$scratch/err" ||
+          { echo "# not found: $wanted"; sed 's/^/# /' "$scratch/err"; return 1; }
+      done
+  }
+  near_gpus '3 (node 1, near GPU 0000:c1:00.0)' '0 (node 0, near GPU 0000:c2:00.0)'
+  ok 'in a job each says which GPU it has'
+  LOCAL_RANK=1
+  export LOCAL_RANK
+  near_gpus '0 (node 0, near GPU 0000:c2:00.0)' '1 (node 0, near GPU 0000:c2:00.0)'
+  ok 'and two at one GPU are on different cores'
+  unset HWLOC_XMLFILE HWLOC_THISSYSTEM LOCAL_RANK
+  more="$gpus --set cluster.workers=1"
+  if [ "$second" ]; then
+    on_gpus begin env
+    pid=$(pid_of worker)
+    compute=$(said "$pid" 'worker.pin: compute on cpu \([0-9,-]*[0-9]\)')
+    helper=$(grep -lx cuda-helper /proc/"$pid"/task/*/comm | cut -d/ -f5)
+    echo "# computes on ${compute:-what is left}, the helper is on $(allowed "$pid" "$helper")"
+    [ "$helper" ] && [ "$(allowed "$pid" "$helper")" != "$compute" ]
+    ok "CUDA's own threads are not on the core that computes"
+    end
+  fi
 else
   tests=$((tests + 1))
   echo "ok $tests - $name # SKIP the emulated CUDA is not built"

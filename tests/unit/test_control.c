@@ -24,8 +24,8 @@ static const struct gw_key keys[] = {
     {.name = "fc1.bias", .dtype = 1, .dims = 1, .shape = {32}},
 };
 static const struct gw_view_member members[] = {
-    {GW_ROLE_WORKER, 3, 4, 5, "", "w5", 8},
-    {GW_ROLE_SERVER, 6, 7, UINT64_MAX, "[::1]:9000", "s", UINT64_MAX - 1},
+    {GW_ROLE_WORKER, 3, 4, 5, "", "w5", 8, {9, 10, 11}},
+    {GW_ROLE_SERVER, 6, 7, UINT64_MAX, "[::1]:9000", "s", UINT64_MAX - 1, {0}},
 };
 static const double values[] = {0.5, -1, 1e300};
 static const uint32_t ranks[] = {1, UINT32_MAX};
@@ -39,7 +39,7 @@ static const uint64_t counters[] = {0, 7, UINT64_MAX};
 /* One of each kind, every field with a value of its own. */
 static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_JOIN,
-     .join = {3, "host", 11, 12, 13, 14, 15, "a:1", 16}},
+     .join = {3, "host", 11, 12, 13, 14, 15, "a:1", 16, {17, UINT64_MAX, 19}}},
     {.kind = GW_MESSAGE_WELCOME,
      .welcome = {UINT32_MAX, "train = { };", "gpu: 1"}},
     {.kind = GW_MESSAGE_DECLARE,
@@ -143,6 +143,9 @@ static void same_view(const struct gw_message *one,
         SAME_TEXT(view, members[i].address);
         SAME_TEXT(view, members[i].host);
         SAME(view, members[i].machine);
+        SAME(view, members[i].need.threads);
+        SAME(view, members[i].need.device);
+        SAME(view, members[i].need.network);
     }
 }
 
@@ -160,6 +163,9 @@ static void same_joining(const struct gw_message *one,
         SAME(join, thread);
         SAME_TEXT(join, address);
         SAME(join, rank);
+        SAME(join, need.threads);
+        SAME(join, need.device);
+        SAME(join, need.network);
         break;
     case GW_MESSAGE_WELCOME:
         SAME(welcome, rank);
@@ -418,7 +424,9 @@ static void counts_have_to_agree(void **state)
 {
     (void)state;
     struct gw_message again,
-        wrong[] = {samples[2], samples[2], samples[3], samples[1], samples[2]};
+        wrong[] = {samples[2], samples[2], samples[3], samples[1],
+                   samples[2], samples[0], samples[3]};
+    struct gw_view_member greedy = members[0];
     char text[GW_TUNED_BYTES + 1] = "";
     memset(text, '0', GW_TUNED_BYTES);
     wrong[0].declare.keys_first = 8; /* 8 + 2 of 9 */
@@ -426,6 +434,10 @@ static void counts_have_to_agree(void **state)
     wrong[2].view.members_first = 10;
     wrong[3].welcome.tuned = text;
     wrong[4].declare.tuned = text;
+    wrong[5].join.need.threads = GW_NEED_THREADS_MAX + 1;
+    greedy.need.threads = GW_NEED_THREADS_MAX + 1;
+    wrong[6].view.members = &greedy;
+    wrong[6].view.members_n = 1;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         size_t n = 0;
         assert_int_equal(encode(&wrong[i], &n), GW_OK);

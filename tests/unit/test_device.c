@@ -87,11 +87,12 @@ static void the_cpu_is_nowhere(void **state)
     (void)state;
     gw_config_default(&config);
     strcpy(config.worker.device, "cpu");
-    gw_device_locate(&config, 3, address);
+    config.worker.threads = 5;
+    assert_int_equal(gw_device_locate(&config, 3, address), 5);
     assert_string_equal(address, "");
     strcpy(config.worker.device, "none such");
     strcpy(address, "?");
-    gw_device_locate(&config, 3, address);
+    assert_int_equal(gw_device_locate(&config, 3, address), 5);
     assert_string_equal(address, "");
 }
 

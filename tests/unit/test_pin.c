@@ -10,58 +10,77 @@
 
 #include "cli/pin.h"
 #include "cli/pin_print.h"
+#include "tests/unit/pin_hosts.h"
+
+/* Members that are alike but for their GPUs. */
+struct members {
+    uint32_t workers, shards;
+    uint32_t threads;
+    uint64_t network;
+    const uint64_t *gpu; /* [workers]; NULL: they have none */
+};
 
 #define FIRST_NODE  UINT64_C(1)
 #define SECOND_NODE UINT64_C(2)
 #define WORKERS_MAX 16
 
-/* Cpus as Linux numbers them: first every core's first, then the siblings. */
-static const struct gw_pin_host *
-host_of(uint32_t nodes, uint32_t cores, uint32_t siblings)
+static struct gw_mates mates_of(const struct members *members, uint32_t place)
 {
-    static struct gw_pin_host host;
-    uint32_t all = nodes * cores;
-    memset(&host, 0, sizeof host);
-    host.nodes = nodes;
-    host.cores = all;
-    for (uint32_t i = 0; i < nodes; i++)
-        host.number[i] = i;
-    for (uint32_t i = 0; i < all; i++) {
-        host.core[i].node = (uint8_t)(i / cores);
-        host.core[i].cpus = (uint8_t)siblings;
-        for (uint32_t s = 0; s < siblings; s++)
-            host.core[i].cpu[s] = (uint16_t)(i + s * all);
-    }
-    return &host;
+    static struct gw_need worker[WORKERS_MAX], shard[WORKERS_MAX];
+    assert_true(members->workers <= WORKERS_MAX);
+    assert_true(members->shards <= WORKERS_MAX);
+    for (uint32_t i = 0; i < members->workers; i++)
+        worker[i] =
+            (struct gw_need){.threads = members->threads,
+                             .device = members->gpu ? members->gpu[i] : 0,
+                             .network = members->network};
+    for (uint32_t i = 0; i < members->shards; i++)
+        shard[i] = (struct gw_need){.network = members->network};
+    return (struct gw_mates){.workers = members->workers,
+                             .shards = members->shards,
+                             .place = place,
+                             .worker = worker,
+                             .shard = shard};
 }
 
-static void check_cpus(const struct gw_cpus *cpus, const char *wanted)
+static void decide_worker(const struct gw_pin_host *host,
+                          const struct members *members,
+                          uint32_t place,
+                          struct gw_pin_worker *pin)
 {
-    char text[128];
-    gw_cpus_print(cpus, text, sizeof text);
-    assert_string_equal(text, wanted);
+    const struct gw_mates mates = mates_of(members, place);
+    gw_pin_worker(host, &mates, pin);
+}
+
+static void decide_shard(const struct gw_pin_host *host,
+                         const struct members *members,
+                         uint32_t place,
+                         struct gw_pin_shard *pin)
+{
+    const struct gw_mates mates = mates_of(members, place);
+    gw_pin_shard(host, &mates, pin);
 }
 
 static void check_worker(const struct gw_pin_host *host,
-                         const struct gw_pin_members *members,
+                         const struct members *members,
                          uint32_t place,
                          const char *compute,
                          const char *talks)
 {
     struct gw_pin_worker pin;
-    gw_pin_worker(host, members, place, &pin);
+    decide_worker(host, members, place, &pin);
     check_cpus(&pin.compute, compute);
     check_cpus(&pin.talks, talks);
 }
 
 static void check_shard(const struct gw_pin_host *host,
-                        const struct gw_pin_members *members,
+                        const struct members *members,
                         uint32_t place,
                         enum gw_pin_how how,
                         const char *cpus)
 {
     struct gw_pin_shard pin;
-    gw_pin_shard(host, members, place, &pin);
+    decide_shard(host, members, place, &pin);
     assert_int_equal(pin.how, how);
     check_cpus(&pin.cpus, cpus);
 }
@@ -72,7 +91,7 @@ static void sets_are_printed(void **state)
 {
     (void)state;
     struct gw_cpus cpus = {{0}};
-    char text[8];
+    char text[8], whole[sizeof "3,63-65,4095"];
     check_cpus(&cpus, "");
     gw_cpus_add(&cpus, 3);
     check_cpus(&cpus, "3");
@@ -82,8 +101,13 @@ static void sets_are_printed(void **state)
     check_cpus(&cpus, "3,63-65,4095");
     assert_int_equal(gw_cpus_count(&cpus), 5);
     gw_cpus_print(&cpus, text, sizeof text);
-    assert_true(strlen(text) < sizeof text);
-    assert_memory_equal(text, "3,63-", 5);
+    assert_string_equal(text, "3,.."); /* and it shows that it is cut */
+    gw_cpus_print(&cpus, text, 5);
+    assert_string_equal(text, "3,..");
+    gw_cpus_print(&cpus, text, 3);
+    assert_string_equal(text, "..");
+    gw_cpus_print(&cpus, whole, sizeof whole);
+    assert_string_equal(whole, "3,63-65,4095");
 }
 
 /* ---- workers ---- */
@@ -92,10 +116,10 @@ static void workers_are_spread_over_nodes(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(2, 4, 2);
-    const struct gw_pin_members members = {.workers = 2, .threads = 2};
+    const struct members members = {.workers = 2, .threads = 2};
     check_worker(host, &members, 0, "0-1", "3,11");
     check_worker(host, &members, 1, "4-5", "7,15");
-    const struct gw_pin_members four = {.workers = 4, .threads = 1};
+    const struct members four = {.workers = 4, .threads = 1};
     check_worker(host, &four, 0, "0", "3,11");
     check_worker(host, &four, 1, "4", "7,15");
     check_worker(host, &four, 2, "1", "2,10");
@@ -107,11 +131,11 @@ static void the_rest_is_near(void **state)
 {
     (void)state;
     struct gw_pin_worker pin;
-    struct gw_pin_members members = {.workers = 2, .threads = 2};
-    gw_pin_worker(host_of(2, 4, 2), &members, 1, &pin);
+    struct members members = {.workers = 2, .threads = 2};
+    decide_worker(host_of(2, 4, 2), &members, 1, &pin);
     check_cpus(&pin.rest, "4-5");
     members.threads = 1;
-    gw_pin_worker(host_of(2, 4, 2), &members, 1, &pin);
+    decide_worker(host_of(2, 4, 2), &members, 1, &pin);
     check_cpus(&pin.rest, "4-7,12-15");
 }
 
@@ -119,7 +143,7 @@ static void one_worker_is_near_the_network(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(2, 4, 1);
-    const struct gw_pin_members members = {
+    const struct members members = {
         .workers = 1, .threads = 2, .network = SECOND_NODE};
     check_worker(host, &members, 0, "4-5", "7");
 }
@@ -128,11 +152,11 @@ static void siblings_communicate_where_no_core_is_left(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(1, 4, 2);
-    const struct gw_pin_members members = {.workers = 2, .threads = 2};
+    const struct members members = {.workers = 2, .threads = 2};
     check_worker(host, &members, 0, "0-1", "4-5");
     check_worker(host, &members, 1, "2-3", "6-7");
     /* one core is left: it is the first one's */
-    const struct gw_pin_members three = {.workers = 3, .threads = 1};
+    const struct members three = {.workers = 3, .threads = 1};
     check_worker(host, &three, 0, "0", "3,7");
     check_worker(host, &three, 1, "1", "5");
 }
@@ -141,16 +165,16 @@ static void who_gets_no_core_floats(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(1, 2, 1);
-    const struct gw_pin_members members = {.workers = 2, .threads = 1};
+    const struct members members = {.workers = 2, .threads = 1};
     struct gw_pin_worker pin;
     check_worker(host, &members, 0, "0", "0-1");
     check_worker(host, &members, 1, "1", "0-1");
-    gw_pin_worker(host, &members, 1, &pin);
+    decide_worker(host, &members, 1, &pin);
     assert_int_equal(pin.talk, GW_PIN_TALK_FLOATS);
     assert_int_equal(pin.how, GW_PIN_CORE);
     /* over all that is near the network */
     host = host_of(2, 2, 1);
-    const struct gw_pin_members four = {
+    const struct members four = {
         .workers = 4, .threads = 1, .network = SECOND_NODE};
     check_worker(host, &four, 0, "2", "2-3");
     check_worker(host, &four, 1, "0", "2-3");
@@ -162,24 +186,23 @@ static void workers_are_near_their_gpus(void **state)
     const struct gw_pin_host *host = host_of(2, 4, 1);
     const uint64_t gpu[] = {SECOND_NODE, SECOND_NODE, FIRST_NODE,
                             SECOND_NODE, SECOND_NODE, SECOND_NODE};
-    const struct gw_pin_members members = {
-        .workers = 6, .threads = 1, .gpu = gpu};
+    const struct members members = {.workers = 6, .threads = 1, .gpu = gpu};
     check_worker(host, &members, 0, "4", "3");
     check_worker(host, &members, 1, "5", "2");
     check_worker(host, &members, 2, "0", "0-7");
     check_worker(host, &members, 4, "7", "0-7");
     check_worker(host, &members, 5, "1", "0-7"); /* its node is full */
-    const struct gw_pin_members one = {
+    const struct members one = {
         .workers = 1, .threads = 1, .network = FIRST_NODE, .gpu = gpu};
     check_worker(host, &one, 0, "4", "3");
     /* both are near the network, and its own is full */
-    const struct gw_pin_members both = {.workers = 4,
-                                        .threads = 1,
-                                        .network = FIRST_NODE | SECOND_NODE,
-                                        .gpu = (const uint64_t[]){2, 2, 2, 2}};
+    const struct members both = {.workers = 4,
+                                 .threads = 1,
+                                 .network = FIRST_NODE | SECOND_NODE,
+                                 .gpu = (const uint64_t[]){2, 2, 2, 2}};
     check_worker(host_of(2, 4, 2), &both, 3, "7", "0,8");
     struct gw_pin_worker pin;
-    gw_pin_worker(host_of(2, 4, 1), &one, 0, &pin);
+    decide_worker(host_of(2, 4, 1), &one, 0, &pin);
     assert_int_equal(pin.node, 1);
     assert_int_equal(pin.talk_node, 0);
 }
@@ -188,8 +211,8 @@ static void large_workers_span_nodes(void **state)
 {
     (void)state;
     struct gw_pin_worker pin;
-    const struct gw_pin_members members = {.workers = 1, .threads = 6};
-    gw_pin_worker(host_of(2, 4, 1), &members, 0, &pin);
+    const struct members members = {.workers = 1, .threads = 6};
+    decide_worker(host_of(2, 4, 1), &members, 0, &pin);
     assert_int_equal(pin.node, -1);
     check_cpus(&pin.compute, "0-2,4-6");
     check_cpus(&pin.talks, "3");
@@ -201,9 +224,35 @@ static void fast_cores_compute(void **state)
     struct gw_pin_host host = *host_of(1, 6, 1);
     for (uint32_t i = 3; i < 6; i++)
         host.core[i].strength = 1;
-    const struct gw_pin_members members = {.workers = 2, .threads = 1};
+    const struct members members = {.workers = 2, .threads = 1};
     check_worker(&host, &members, 0, "3", "5");
     check_worker(&host, &members, 1, "4", "2");
+}
+
+/* What computes on cores has the fast ones: shards take what is left of them.
+ */
+static void shards_leave_the_fast_cores(void **state)
+{
+    (void)state;
+    struct gw_pin_host host = *host_of(1, 16, 1);
+    for (uint32_t i = 0; i < 8; i++)
+        host.core[i].strength = 1;
+    struct members members = {.workers = 1, .threads = 8, .shards = 2};
+    check_worker(&host, &members, 0, "0-7", "13");
+    check_shard(&host, &members, 0, GW_PIN_CORE, "15");
+    check_shard(&host, &members, 1, GW_PIN_CORE, "14");
+    members.threads = 7; /* one is to spare */
+    check_worker(&host, &members, 0, "0-6", "14");
+    check_shard(&host, &members, 0, GW_PIN_CORE, "7");
+    check_shard(&host, &members, 1, GW_PIN_CORE, "15");
+    /* where the network is near none that can be spared, near it */
+    struct gw_pin_host two = *host_of(2, 4, 1);
+    for (uint32_t i = 4; i < 8; i++)
+        two.core[i].strength = 2;
+    two.core[6].strength = 1;
+    members.threads = 4;
+    members.network = SECOND_NODE;
+    check_shard(&two, &members, 0, GW_PIN_CORE, "6");
 }
 
 /* ---- too little ---- */
@@ -212,20 +261,20 @@ static void too_many_workers_are_left_alone(void **state)
 {
     (void)state;
     struct gw_pin_worker pin;
-    const struct gw_pin_members three = {.workers = 3, .threads = 1};
-    gw_pin_worker(host_of(1, 2, 2), &three, 1, &pin);
+    const struct members three = {.workers = 3, .threads = 1};
+    decide_worker(host_of(1, 2, 2), &three, 1, &pin);
     assert_int_equal(pin.how, GW_PIN_LEFT);
     check_cpus(&pin.compute, "0-3");
     /* but each in its node */
     const struct gw_pin_host *host = host_of(2, 2, 1);
-    const struct gw_pin_members six = {.workers = 6, .threads = 1};
+    const struct members six = {.workers = 6, .threads = 1};
     check_worker(host, &six, 0, "0-1", "0-1");
     check_worker(host, &six, 1, "2-3", "2-3");
     check_worker(host, &six, 5, "2-3", "2-3");
-    gw_pin_worker(host, &six, 5, &pin);
+    decide_worker(host, &six, 5, &pin);
     assert_int_equal(pin.how, GW_PIN_NEAR);
     const uint64_t gpu[6] = {1, 1, 1, 1, 1, 1};
-    const struct gw_pin_members near = {.workers = 6, .threads = 1, .gpu = gpu};
+    const struct members near = {.workers = 6, .threads = 1, .gpu = gpu};
     check_worker(host, &near, 5, "0-1", "0-1");
 }
 
@@ -235,10 +284,10 @@ static void who_needs_all_is_left_alone(void **state)
     struct gw_pin_worker pin;
     for (uint32_t workers = 1; workers < 4; workers++)
         for (uint32_t threads = 1; threads < 5; threads++) {
-            const struct gw_pin_members members = {.workers = workers,
-                                                   .threads = threads};
+            const struct members members = {.workers = workers,
+                                            .threads = threads};
             const struct gw_pin_host *host = host_of(1, threads, 1);
-            gw_pin_worker(host, &members, workers - 1, &pin);
+            decide_worker(host, &members, workers - 1, &pin);
             assert_int_equal(pin.how, GW_PIN_LEFT);
         }
 }
@@ -249,16 +298,16 @@ static void shards_have_the_last_cores_near_the_network(void **state)
 {
     (void)state;
     const struct gw_pin_host *host = host_of(2, 4, 2);
-    const struct gw_pin_members members = {
+    const struct members members = {
         .workers = 2, .shards = 3, .threads = 1, .network = FIRST_NODE};
     check_shard(host, &members, 0, GW_PIN_CORE, "3,11");
     check_shard(host, &members, 1, GW_PIN_CORE, "2,10");
     check_shard(host, &members, 2, GW_PIN_CORE, "1,9");
     check_worker(host, &members, 0, "0", "8"); /* its own sibling */
     check_worker(host, &members, 1, "4", "12");
-    const struct gw_pin_members many = {.shards = 5, .network = FIRST_NODE};
+    const struct members many = {.shards = 5, .network = FIRST_NODE};
     check_shard(host, &many, 4, GW_PIN_CORE, "7,15");
-    const struct gw_pin_members apart = {.shards = 4};
+    const struct members apart = {.shards = 4};
     check_shard(host, &apart, 0, GW_PIN_CORE, "3,11");
     check_shard(host, &apart, 1, GW_PIN_CORE, "7,15");
 }
@@ -266,10 +315,9 @@ static void shards_have_the_last_cores_near_the_network(void **state)
 static void shards_without_cores_float(void **state)
 {
     (void)state;
-    const struct gw_pin_members members = {
-        .workers = 2, .shards = 1, .threads = 1};
+    const struct members members = {.workers = 2, .shards = 1, .threads = 1};
     check_shard(host_of(1, 2, 1), &members, 0, GW_PIN_LEFT, "0-1");
-    const struct gw_pin_members near = {
+    const struct members near = {
         .workers = 4, .shards = 1, .threads = 1, .network = SECOND_NODE};
     check_shard(host_of(2, 2, 1), &near, 0, GW_PIN_NEAR, "2-3");
 }
@@ -318,19 +366,19 @@ static void check_talk(const struct gw_pin_host *host,
 }
 
 static void check_layout(const struct gw_pin_host *host,
-                         const struct gw_pin_members *members)
+                         const struct members *members)
 {
     struct gw_pin_worker worker[WORKERS_MAX];
     uint64_t taken = 0;
     uint32_t bound = 0;
     for (uint32_t i = 0; i < members->shards; i++) {
         struct gw_pin_shard pin;
-        gw_pin_shard(host, members, i, &pin);
+        decide_shard(host, members, i, &pin);
         if (pin.how == GW_PIN_CORE)
             take(&taken, cores_of(host, &pin.cpus));
     }
     for (uint32_t i = 0; i < members->workers; i++) {
-        gw_pin_worker(host, members, i, &worker[i]);
+        decide_worker(host, members, i, &worker[i]);
         if (worker[i].how != GW_PIN_CORE)
             continue;
         bound++;
@@ -356,9 +404,9 @@ static void nobody_has_anothers_core(void **state)
         uint32_t nodes = 1 + rest % 3, cores = 1 + (rest /= 3) % 5;
         uint32_t siblings = 1 + (rest /= 5) % 2;
         const struct gw_pin_host *host = host_of(nodes, cores, siblings);
-        struct gw_pin_members members = {.workers = 1 + (rest /= 2) % 8,
-                                         .threads = 1 + (rest /= 8) % 3,
-                                         .shards = (rest /= 3) % 4};
+        struct members members = {.workers = 1 + (rest /= 2) % 8,
+                                  .threads = 1 + (rest /= 8) % 3,
+                                  .shards = (rest /= 3) % 4};
         uint32_t near = rest / 4;
         members.network = near % 2 ? UINT64_C(1) << nodes / 2 : 0;
         for (uint32_t i = 0; i < members.workers; i++)
@@ -371,15 +419,16 @@ static void nobody_has_anothers_core(void **state)
 /* ---- words ---- */
 
 static void check_words(const struct gw_pin_host *host,
-                        const struct gw_pin_members *members,
+                        const struct members *members,
                         const char *gpu,
                         const char *wanted)
 {
     struct gw_pin_worker pin;
     char text[GW_PIN_TEXT_MAX];
     const struct gw_pin_names names = {gpu, "mlx5_0"};
-    gw_pin_worker(host, members, 0, &pin);
-    gw_pin_print_worker(host, members, 0, &names, &pin, text);
+    const struct gw_mates mates = mates_of(members, 0);
+    gw_pin_worker(host, &mates, &pin);
+    gw_pin_print_worker(host, &mates, &names, &pin, text);
     assert_string_equal(text, wanted);
 }
 
@@ -387,7 +436,7 @@ static void workers_say_where_and_why(void **state)
 {
     (void)state;
     const uint64_t gpu = SECOND_NODE;
-    struct gw_pin_members members = {
+    struct members members = {
         .workers = 1, .threads = 4, .network = FIRST_NODE, .gpu = &gpu};
     check_words(host_of(2, 4, 1), &members, "0000:81:00.0",
                 "compute on cpu 4-7 (node 1, near GPU 0000:81:00.0), "
@@ -399,16 +448,16 @@ static void workers_say_where_and_why(void **state)
         "compute on cpu 0-3 (node 0, too few cores are left near GPU "
         "0000:81:00.0), communication anywhere on cpu 4-7 (node 1, near "
         "mlx5_0), no core is left for it");
-    const struct gw_pin_members one = {.workers = 1, .threads = 1};
+    const struct members one = {.workers = 1, .threads = 1};
     check_words(host_of(1, 1, 2), &one, "",
                 "left on cpu 0-1, all that it may use, and no more than "
                 "worker.threads = 1 are to have");
     check_words(host_of(1, 2, 1), &one, "",
                 "compute on cpu 0, communication on cpu 1");
-    const struct gw_pin_members two = {.workers = 2, .threads = 1};
+    const struct members two = {.workers = 2, .threads = 1};
     check_words(host_of(1, 2, 2), &two, "",
                 "compute on cpu 0, communication on cpu 2 (siblings of these)");
-    const struct gw_pin_members nine = {.workers = 9, .threads = 1};
+    const struct members nine = {.workers = 9, .threads = 1};
     check_words(host_of(2, 4, 1), &nine, "",
                 "anywhere on cpu 0-3 (node 0): 9 workers of 1 thread are more "
                 "than the 8 cores here, which the kernel shares out better");
@@ -418,17 +467,20 @@ static void shards_say_where_and_why(void **state)
 {
     (void)state;
     struct gw_pin_shard pin;
+    struct gw_mates mates;
     char text[GW_PIN_TEXT_MAX];
     const struct gw_pin_names names = {"", "eth0"};
-    struct gw_pin_members members = {
+    struct members members = {
         .workers = 2, .shards = 1, .threads = 2, .network = SECOND_NODE};
     const struct gw_pin_host *host = host_of(2, 4, 1);
-    gw_pin_shard(host, &members, 0, &pin);
-    gw_pin_print_shard(host, &members, &names, &pin, text);
+    decide_shard(host, &members, 0, &pin);
+    mates = mates_of(&members, 0);
+    gw_pin_print_shard(host, &mates, &names, &pin, text);
     assert_string_equal(text, "on cpu 7 (node 1, near eth0)");
     members.workers = 4;
-    gw_pin_shard(host, &members, 0, &pin);
-    gw_pin_print_shard(host, &members, &names, &pin, text);
+    decide_shard(host, &members, 0, &pin);
+    mates = mates_of(&members, 0);
+    gw_pin_print_shard(host, &mates, &names, &pin, text);
     assert_string_equal(
         text, "anywhere on cpu 4-7 (node 1, near eth0): 1 shard and 4 "
               "workers of 2 threads are more than the 8 cores here");
@@ -446,6 +498,7 @@ int main(void)
         cmocka_unit_test(workers_are_near_their_gpus),
         cmocka_unit_test(large_workers_span_nodes),
         cmocka_unit_test(fast_cores_compute),
+        cmocka_unit_test(shards_leave_the_fast_cores),
         cmocka_unit_test(too_many_workers_are_left_alone),
         cmocka_unit_test(who_needs_all_is_left_alone),
         cmocka_unit_test(shards_have_the_last_cores_near_the_network),

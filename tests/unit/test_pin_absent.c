@@ -34,7 +34,7 @@ static void who_asks_is_refused(void **state)
     assert_int_equal(gw_pin_check(&config, &error), GW_EUNSUPPORTED);
     assert_string_equal(error.text, "worker.pin: " ABSENT);
     assert_int_equal(
-        gw_pin_member_start(&member, &config, "lo", "worker.pin", NULL, &error),
+        gw_pin_member_start(&member, "lo", "worker.pin", NULL, &error),
         GW_EUNSUPPORTED);
     assert_string_equal(error.text, "worker.pin: " ABSENT);
     assert_null(member.view);
@@ -44,11 +44,11 @@ static void who_asks_is_refused(void **state)
 static void nothing_is_bound(void **state)
 {
     (void)state;
-    struct gw_pin_member member = {.config = &config};
+    struct gw_pin_member member = {.view = NULL};
     const struct gw_mates mates = {.workers = 1, .shards = 1};
     struct gw_cpus cpus = {{0}};
     struct gw_error error;
-    gw_pin_member_worker(&member, &mates, 0, NULL, NULL);
+    gw_pin_member_worker(&member, &mates, "", NULL, NULL);
     gw_pin_member_near(&member, NULL);
     gw_pin_member_shard(&member, &mates, NULL);
     assert_int_equal(gw_pin_bind_thread(NULL, pthread_self(), &cpus, &error),

@@ -14,7 +14,8 @@
 
 #include "cli/pin_hwloc.h"
 
-#define TWO_NODES "pack:2 [numa] core:4 pu:2"
+#define WORKERS_MAX 8
+#define TWO_NODES   "pack:2 [numa] core:4 pu:2"
 
 struct made {
     hwloc_topology_t topology;
@@ -63,13 +64,19 @@ static void check_core(const struct gw_pin_host *host,
 }
 
 static void check_compute(const struct gw_pin_host *host,
-                          const struct gw_pin_members *members,
+                          uint32_t workers,
+                          struct gw_need each,
                           uint32_t place,
                           const char *wanted)
 {
     struct gw_pin_worker pin;
+    struct gw_need worker[WORKERS_MAX];
     char text[128];
-    gw_pin_worker(host, members, place, &pin);
+    const struct gw_mates mates = {
+        .workers = workers, .place = place, .worker = worker};
+    for (uint32_t i = 0; i < WORKERS_MAX; i++)
+        worker[i] = each;
+    gw_pin_worker(host, &mates, &pin);
     gw_cpus_print(&pin.compute, text, sizeof text);
     assert_string_equal(text, wanted);
 }
@@ -85,9 +92,9 @@ static void two_packages(void **state)
     check_core(&made.host, 0, 0, 2, 0);
     check_core(&made.host, 3, 0, 2, 6);
     check_core(&made.host, 4, 1, 2, 8);
-    const struct gw_pin_members members = {.workers = 2, .threads = 2};
-    check_compute(&made.host, &members, 0, "0,2");
-    check_compute(&made.host, &members, 1, "8,10");
+    const struct gw_need need = {.threads = 2};
+    check_compute(&made.host, 2, need, 0, "0,2");
+    check_compute(&made.host, 2, need, 1, "8,10");
     end_host(&made);
 }
 
@@ -98,8 +105,8 @@ static void one_node(void **state)
     make_host(&made, "numa:1 core:3 pu:1", NULL);
     assert_int_equal(made.host.cores, 3);
     assert_int_equal(made.host.nodes, 1);
-    const struct gw_pin_members members = {.workers = 3, .threads = 1};
-    check_compute(&made.host, &members, 2, "2");
+    const struct gw_need need = {.threads = 1};
+    check_compute(&made.host, 3, need, 2, "2");
     end_host(&made);
 }
 
@@ -116,13 +123,17 @@ static void what_is_not_allowed_is_not_there(void **state)
     check_core(&made.host, 0, 0, 1, 9);
     check_core(&made.host, 1, 0, 2, 10);
     check_core(&made.host, 2, 0, 1, 12);
-    const struct gw_pin_members members = {.workers = 2, .threads = 1};
-    check_compute(&made.host, &members, 0, "9");
-    check_compute(&made.host, &members, 1, "10");
+    const struct gw_need need = {.threads = 1};
+    check_compute(&made.host, 2, need, 0, "9");
+    check_compute(&made.host, 2, need, 1, "10");
     end_host(&made);
     make_host(&made, TWO_NODES, "5");
     struct gw_pin_worker pin;
-    gw_pin_worker(&made.host, &members, 1, &pin);
+    const struct gw_mates mates = {
+        .workers = 2,
+        .place = 1,
+        .worker = (const struct gw_need[]){{.threads = 1}, {.threads = 1}}};
+    gw_pin_worker(&made.host, &mates, &pin);
     assert_int_equal(pin.how, GW_PIN_LEFT);
     end_host(&made);
 }
@@ -132,9 +143,9 @@ static void more_workers_than_cores(void **state)
     (void)state;
     struct made made;
     make_host(&made, TWO_NODES, "0-3,8-11");
-    const struct gw_pin_members members = {.workers = 5, .threads = 1};
-    check_compute(&made.host, &members, 3, "8-11");
-    check_compute(&made.host, &members, 4, "0-3");
+    const struct gw_need need = {.threads = 1};
+    check_compute(&made.host, 5, need, 3, "8-11");
+    check_compute(&made.host, 5, need, 4, "0-3");
     end_host(&made);
 }
 
@@ -225,10 +236,10 @@ static void devices_are_near_nodes(void **state)
     assert_int_equal(gw_pin_hwloc_interface(topology, host, "net7"), 2);
     assert_int_equal(gw_pin_hwloc_interface(topology, host, "net8"), 0);
     assert_int_equal(gw_pin_hwloc_interface(topology, host, "net9"), 0);
-    const uint64_t gpu = gw_pin_hwloc_device(topology, host, "0000:81:00.0");
-    const struct gw_pin_members members = {
-        .workers = 1, .threads = 1, .gpu = &gpu};
-    check_compute(host, &members, 0, "8");
+    const struct gw_need need = {
+        .threads = 1,
+        .device = gw_pin_hwloc_device(topology, host, "0000:81:00.0")};
+    check_compute(host, 1, need, 0, "8");
     /* where all that is allowed is of one node, nothing is nearer */
     read_host(&made, "0-7");
     assert_int_equal(gw_pin_hwloc_device(topology, host, "0000:81:00.0"), 0);
