@@ -33,6 +33,7 @@ if [ "$GW_GUEST" -eq 2 ]; then
     if [ $round = cut ]; then
       await 60 said cut || exit 1
       ip link set "$GW_LINK" down
+      say down
     fi
     await 60 has_left $round || exit 1
     [ $round = cut ] || say "end.$round"
@@ -77,7 +78,8 @@ done
 # --- the link goes down ---
 begin cut --set cluster.transport=rdma --set train.steps=100000000 \
   --set train.eval_every=never --set log.every=10 &&
-  await 30 grep -q '^step [0-9]*0/' "$scratch/cut.job" && since=$(now_ms) && say cut &&
+  await 30 grep -q '^step [0-9]*0/' "$scratch/cut.job" && say cut &&
+  await 30 said down && since=$(now_ms) &&
   looks grep -q 'gradweir: .*\(server\|worker\) .*\(died\|silent\)' "$scratch/cut.said" &&
   timely 2
 ok 'the link goes down: who is gone is named within 2 s'
