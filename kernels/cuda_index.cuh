@@ -47,6 +47,16 @@ static inline unsigned gw_blocks(size_t elems)
     return (unsigned)((elems + GW_CUDA_BLOCK - 1) / GW_CUDA_BLOCK);
 }
 
+#define GW_CUDA_BLOCKS_MAX 16384 /* then threads take several elements */
+
+/* Of one whose threads take four elements, and go on by its size. */
+static inline unsigned gw_blocks_of_fours(size_t elems)
+{
+    size_t blocks = elems / 4 / GW_CUDA_BLOCK + 1;
+    return (unsigned)(blocks < GW_CUDA_BLOCKS_MAX ? blocks
+                                                  : GW_CUDA_BLOCKS_MAX);
+}
+
 static __device__ inline uint32_t gw_thread_index(void)
 {
     return blockIdx.x * blockDim.x + threadIdx.x;

@@ -6,8 +6,6 @@
 #include "kernels/cuda_half.cuh"
 #include "kernels/cuda_index.cuh"
 
-#define BLOCKS_MAX 16384 /* then threads take several elements */
-
 template <typename T> struct alignas(4 * sizeof(T)) four_of {
     T x, y, z, w;
 };
@@ -39,13 +37,11 @@ void gw_cuda_narrow(struct gw_device *device,
                     void *to)
 {
     size_t fours = gw_fits_four(from) && (uintptr_t)to % 8 == 0 ? elems / 4 : 0;
-    size_t blocks = elems / 4 / GW_CUDA_BLOCK + 1;
     auto launch = [&](auto factor) {
         typedef typename decltype(factor)::type T;
-        return gw_cuda_launch(
-            device->compute,
-            (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX),
-            GW_CUDA_BLOCK, narrow<T>, elems, fours, from, (T *)to);
+        return gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
+                              GW_CUDA_BLOCK, narrow<T>, elems, fours, from,
+                              (T *)to);
     };
     if (gw_cuda_enter(device))
         gw_cuda_note(device, what, gw_with_factors(device->precision, launch));

@@ -10,8 +10,6 @@
 
 #include "kernels/cuda_index.cuh"
 
-#define BLOCKS_MAX 16384 /* then threads take several elements */
-
 /* What a kernel takes by value. NULL: leaves its place out. */
 struct parts {
     const float *pointers[GW_PARTS_MAX];
@@ -109,12 +107,6 @@ static void (*const add_parts_of[])(
     add_parts<16>, add_parts<32>, add_parts<64>,
 };
 
-static unsigned blocks_of(size_t elems)
-{
-    size_t blocks = elems / 4 / GW_CUDA_BLOCK + 1;
-    return (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
-}
-
 /* How far behind a place for four they all begin; -1: not all alike. */
 static int phase_of(const struct parts *parts, unsigned n, const float *sum)
 {
@@ -139,9 +131,9 @@ static cudaError_t launch(struct gw_device *device,
     unsigned level = 0;
     while (1u << level < n)
         level++;
-    return gw_cuda_launch(device->compute, blocks_of(elems), GW_CUDA_BLOCK,
-                          add_parts_of[level], *parts, n, elems, head, fours,
-                          sum, bad);
+    return gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
+                          GW_CUDA_BLOCK, add_parts_of[level], *parts, n, elems,
+                          head, fours, sum, bad);
 }
 
 void gw_cuda_add_parts(struct gw_device *device,

@@ -4,8 +4,6 @@
 
 #include "kernels/cuda_index.cuh"
 
-#define BLOCKS_MAX 16384 /* then threads take several elements */
-
 /* Written so that NaN stays NaN. */
 static __device__ inline float rectified(float x)
 {
@@ -52,12 +50,6 @@ backward(size_t elems, size_t fours, const float *y, const float *dy, float *dx)
         dx[i] = masked(y[i], dy[i]);
 }
 
-static unsigned blocks_of(size_t elems)
-{
-    size_t blocks = elems / 4 / GW_CUDA_BLOCK + 1;
-    return (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
-}
-
 void gw_cuda_relu_forward(struct gw_device *device,
                           size_t elems,
                           const float *x,
@@ -66,7 +58,7 @@ void gw_cuda_relu_forward(struct gw_device *device,
     size_t fours = gw_fits_four(x) && gw_fits_four(y) ? elems / 4 : 0;
     if (gw_cuda_enter(device))
         gw_cuda_note(device, "relu_forward",
-                     gw_cuda_launch(device->compute, blocks_of(elems),
+                     gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
                                     GW_CUDA_BLOCK, forward, elems, fours, x,
                                     y));
 }
@@ -81,7 +73,7 @@ void gw_cuda_relu_backward(struct gw_device *device,
     size_t fours = fit ? elems / 4 : 0;
     if (gw_cuda_enter(device))
         gw_cuda_note(device, "relu_backward",
-                     gw_cuda_launch(device->compute, blocks_of(elems),
+                     gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
                                     GW_CUDA_BLOCK, backward, elems, fours, y,
                                     dy, dx));
 }

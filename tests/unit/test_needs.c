@@ -217,18 +217,18 @@ static void chunks_of_others_in_huge_pages_count(void **state)
     close_job(job);
 }
 
+#define LOCAL_JOB                                                              \
+    {                                                                          \
+        "model.layers=[784, 10]", "cluster.workers=2", "cluster.servers=1",    \
+            "optimizer.kind=momentum", "cluster.policy=\"local:4\"",           \
+            "checkpoint.dir=/tmp/x", "train.batch=4", NULL                     \
+    }
+
 /* local, diloco: where the round began and the own optimizer's; checkpoints
    with a copy; a plan of two words needs the most of each. */
 static void policies_need_what_they_keep(void **state)
 {
-    const char *settings[] = {"model.layers=[784, 10]",
-                              "cluster.workers=2",
-                              "cluster.servers=1",
-                              "optimizer.kind=momentum",
-                              "cluster.policy=\"local:4\"",
-                              "checkpoint.dir=/tmp/x",
-                              "train.batch=4",
-                              NULL};
+    const char *settings[] = LOCAL_JOB;
     struct job *job = open_job(settings);
     (void)state;
     assert_int_equal(job->needs.worker.local, 2 * 31424);
@@ -253,14 +253,7 @@ static void policies_need_what_they_keep(void **state)
    comes from there, the next batch too, and what no device is needed for. */
 static void a_device_has_its_part(void **state)
 {
-    const char *settings[] = {"model.layers=[784, 10]",
-                              "cluster.workers=2",
-                              "cluster.servers=1",
-                              "optimizer.kind=momentum",
-                              "cluster.policy=\"local:4\"",
-                              "checkpoint.dir=/tmp/x",
-                              "train.batch=4",
-                              NULL};
+    const char *settings[] = LOCAL_JOB;
     const uint64_t arenas = 2 * 31424, batch = 250 * (784 * 4 + 4);
     const uint64_t computes = arenas + 3 * 10048 + 64 + batch;
     const uint64_t rest = 2 * 31424 + 4 * 600 + 31400;
