@@ -6,6 +6,10 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+/* Whole pages, and the timestamp that Linux puts into every segment. */
+#define SEGMENT_BYTES (3 * 4096 + 12)
 
 static int is_same_host(const struct sockaddr_storage *a,
                         const struct sockaddr_storage *b)
@@ -35,6 +39,40 @@ static void do_not_pace(int fd)
         getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
         is_same_host(&here, &there))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
+}
+
+/* Whether an address is one of this host, which the route to it tells: no
+   packet is sent. */
+static int is_own(const struct sockaddr *to, socklen_t bytes)
+{
+    struct sockaddr_storage here, there = {0};
+    socklen_t here_bytes = sizeof here;
+    if (to->sa_family != AF_INET && to->sa_family != AF_INET6)
+        return 0;
+    int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    memcpy(&there, to, bytes);
+    int own = connect(fd, to, bytes) == 0 &&
+              getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+              is_same_host(&here, &there);
+    close(fd);
+    return own;
+}
+
+/*
+ * Inside a host a segment is by default as long as a packet may be, 65,483
+ * bytes, and the stream's second one begins at an address to which a processor
+ * copies slowly. A chunk of whole pages alone would bring the stream back to a
+ * page; the frame header before it shifts all that follows. Segments of pages,
+ * of which the loopback device carries several at a time, save a tenth of the
+ * time of a large model. What a real line carries stays as it is.
+ */
+void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes)
+{
+    int segment = SEGMENT_BYTES;
+    if (is_own(to, bytes))
+        setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
 }
 
 void gw_socket_suit(int fd)

@@ -5,6 +5,16 @@
 #ifndef GW_TRANSPORT_SOCKET_H
 #define GW_TRANSPORT_SOCKET_H
 
+#include <sys/socket.h>
+
+/*
+ * Sets a TCP socket that is not connected yet, and will be to `to`, an address
+ * of `bytes` bytes: between two processes of one host its segments are whole
+ * pages, in both directions. Sends nothing, does not wait. A socket that
+ * refuses works all the same, so there is no status. Thread: any.
+ */
+void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes);
+
 /*
  * Sets a connected TCP socket: what is written leaves at once, and between two
  * processes of one host nothing paces it. A socket that refuses works all the

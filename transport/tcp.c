@@ -27,25 +27,16 @@ static enum gw_status meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
     return GW_OK;
 }
 
-/* A turn for both directions, and again; what then remains waits for the poll,
-   which comes back at once. */
-static void take_turns(struct gw_tcp_link *link, int readable)
+/* A turn for both directions; what then remains waits for the poll, which comes
+   back at once. */
+static void take_turn(struct gw_tcp_link *link, int readable)
 {
-    int more = 0;
-    for (int turn = 0; turn < GW_TCP_TURNS; turn++) {
-        more = 0;
-        if (link->base.up && !link->out.blocked)
-            more = gw_tcp_write(link);
-        if (link->base.up && readable)
-            readable = gw_tcp_read(link);
-        if (!link->base.up || (!more && !readable))
-            break;
-    }
-    if (!link->base.up)
-        return;
-    if (more)
+    if (!link->out.blocked && gw_tcp_write(link))
         link->out.blocked = 1;
-    gw_tcp_watch(link);
+    if (link->base.up && readable)
+        gw_tcp_read(link);
+    if (link->base.up)
+        gw_tcp_watch(link);
 }
 
 /* Links that got something to send are written together, once per turn. */
@@ -56,7 +47,7 @@ static void flush_dirty(struct gw_tcp *tcp)
         tcp->dirty = link->next_dirty;
         link->dirty = 0;
         if (link->base.up && !link->out.blocked)
-            take_turns(link, 0);
+            take_turn(link, 0);
     }
 }
 
@@ -189,7 +180,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (events & UV_WRITABLE)
         link->out.blocked = 0;
     if (link->base.up)
-        take_turns(link, events & UV_READABLE);
+        take_turn(link, events & UV_READABLE);
 }
 
 /* Asks libuv for what this link waits for; a call only where that changed. */

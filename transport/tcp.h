@@ -35,12 +35,10 @@
  */
 #define GW_TCP_AHEAD_BYTES ((size_t)8 << 10)
 
-/* Written, or read, before the other direction has its turn: so little that the
-   checksum, and the peer, find it in cache. */
-#define GW_TCP_TURN_BYTES ((size_t)256 << 10)
-
-/* So often, before other links and timers have theirs. */
-#define GW_TCP_TURNS 4
+/* Written, and read, before other links and timers have their turn: a chunk. In
+   smaller pieces a checksum would find more of it in cache, but every call ends
+   a segment early or acknowledges one, and that costs more. */
+#define GW_TCP_TURN_BYTES ((size_t)1 << 20)
 
 struct gw_tcp;
 
@@ -191,8 +189,9 @@ void gw_tcp_accept(struct gw_door *door, int fd);
 void gw_tcp_greet(struct gw_tcp_link *link);
 
 /* tcp_read.c and tcp_write.c */
-/* Both return non-zero when there may be more, but the turn is over. */
-int gw_tcp_read(struct gw_tcp_link *link);
+/* A turn; of what is left to read the poll tells. */
+void gw_tcp_read(struct gw_tcp_link *link);
+/* A turn; non-zero when there is more to write. */
 int gw_tcp_write(struct gw_tcp_link *link);
 void gw_tcp_give_back(struct gw_tcp_link *link);
 

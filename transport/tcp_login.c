@@ -51,10 +51,12 @@ static int open_socket(struct gw_tcp_link *link, const struct gw_place *to)
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    if (bind_own(link, fd, (const struct sockaddr *)&to->at) == 0)
-        return fd;
-    close(fd);
-    return -1;
+    if (bind_own(link, fd, (const struct sockaddr *)&to->at) != 0) {
+        close(fd);
+        return -1;
+    }
+    gw_socket_suit_to(fd, (const struct sockaddr *)&to->at, to->bytes);
+    return fd;
 }
 
 /* Tries an address after the other; the last failure is the one told. */

@@ -139,7 +139,7 @@ static void consume(struct gw_tcp_link *link, size_t got)
     take_ahead(link);
 }
 
-int gw_tcp_read(struct gw_tcp_link *link)
+void gw_tcp_read(struct gw_tcp_link *link)
 {
     size_t turn = 0;
     while (link->base.up && turn < GW_TCP_TURN_BYTES) {
@@ -152,17 +152,16 @@ int gw_tcp_read(struct gw_tcp_link *link)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && errno == EAGAIN)
-            return 0;
+            return;
         if (got <= 0) {
             gw_tcp_fail(link, GW_ECLOSED,
                         got == 0 ? "closed by the peer" : strerror(errno));
-            return 0;
+            return;
         }
         link->base.heard_us = gw_loop_now(link->tcp->base.loop);
         turn += (size_t)got;
         consume(link, (size_t)got);
         if ((size_t)got < asked)
-            return 0; /* the socket is empty; more will be told */
+            return; /* the socket is empty */
     }
-    return link->base.up;
 }

@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "proto/random.h"
@@ -233,19 +234,28 @@ static void numbers_come_once_and_in_order(void **state)
 
 /* ---- sockets ---- */
 
+/* A listener of this host, and where it is. */
+static int listen_at(struct sockaddr_in *address)
+{
+    socklen_t bytes = sizeof *address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    *address = (struct sockaddr_in){.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(bind(listener, (const struct sockaddr *)address, bytes),
+                     0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)address, &bytes),
+                     0);
+    return listener;
+}
+
 static void sockets_of_one_host_are_not_paced(void **state)
 {
     (void)state;
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address;
     socklen_t bytes = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int listener = listen_at(&address);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(listener, (const struct sockaddr *)&address, bytes),
-                     0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes),
-                     0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, bytes), 0);
     gw_socket_suit(fd);
     char name[16] = "";
@@ -261,6 +271,52 @@ static void sockets_of_one_host_are_not_paced(void **state)
     close(listener);
 }
 
+/* What a connected socket puts into one segment. */
+static int segment_of(int fd)
+{
+    int segment = 0;
+    socklen_t bytes = sizeof segment;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &bytes),
+                     0);
+    return segment;
+}
+
+static void segments_inside_a_host_are_pages(void **state)
+{
+    (void)state;
+    struct sockaddr_in address;
+    struct tcp_info info;
+    socklen_t bytes = sizeof address, info_bytes = sizeof info;
+    int listener = listen_at(&address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    gw_socket_suit_to(fd, (const struct sockaddr *)&address, bytes);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, bytes), 0);
+    int other = accept(listener, NULL, NULL);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_bytes),
+                     0);
+    int stamp = info.tcpi_options & TCPI_OPT_TIMESTAMPS ? 12 : 0;
+    assert_int_equal(segment_of(fd) + stamp, 3 * 4096 + 12);
+    assert_int_equal(segment_of(other) + stamp, 3 * 4096 + 12);
+    close(other);
+    close(fd);
+    close(listener);
+}
+
+static void segments_of_a_line_are_as_they_were(void **state)
+{
+    (void)state;
+    struct sockaddr_in far = {.sin_family = AF_INET,
+                              .sin_port = htons(9),
+                              .sin_addr.s_addr = htonl(0xc0000201)};
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), before = segment_of(fd);
+    gw_socket_suit_to(fd, (const struct sockaddr *)&far, sizeof far);
+    assert_int_equal(segment_of(fd), before);
+    gw_socket_suit_to(fd, (const struct sockaddr *)&local, sizeof local);
+    assert_int_equal(segment_of(fd), before);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +329,8 @@ int main(void)
         cmocka_unit_test(a_message_that_is_too_large_says_so),
         cmocka_unit_test(numbers_come_once_and_in_order),
         cmocka_unit_test(sockets_of_one_host_are_not_paced),
+        cmocka_unit_test(segments_inside_a_host_are_pages),
+        cmocka_unit_test(segments_of_a_line_are_as_they_were),
     };
     return cmocka_run_group_tests_name("transport parts", tests, NULL, NULL);
 }
