@@ -37,6 +37,7 @@ struct child {
     uv_process_t process;
     uv_pipe_t leash;
     int alive;
+    int killed; /* by us */
 };
 
 struct launcher {
@@ -143,22 +144,43 @@ coordinator_ended(struct launcher *launcher, int64_t code, int number)
             child->process.pid, launcher->step, code);
 }
 
+/* Whether somebody wanted a child to end, and did not wait for it to. */
+static int was_ended(const struct child *child, int number)
+{
+    return child->killed || number == SIGINT || number == SIGTERM;
+}
+
+/* The coordinator says what it means for the job, while it is there. */
+static void member_ended(const struct child *child, int64_t code, int number)
+{
+    struct launcher *launcher = child->launcher;
+    struct child *coordinator = coordinator_of(launcher);
+    int pid = child->process.pid;
+    if (coordinator->alive && number) {
+        tell(coordinator, "gone %d killed by signal %d (%s)", pid, number,
+             strsignal(number));
+    } else if (coordinator->alive) {
+        tell(coordinator, "gone %d exit code %" PRId64, pid, code);
+    } else if (number && !was_ended(child, number)) {
+        say("%s %u (pid %d) died after the job's end: killed by signal %d (%s)",
+            child->role, child->index, pid, number, strsignal(number));
+        if (launcher->code == GW_EXIT_DONE)
+            launcher->code = GW_EXIT_FAILED;
+    }
+}
+
 static void on_exit_of(uv_process_t *process, int64_t code, int number)
 {
     struct child *child = process->data;
     struct launcher *launcher = child->launcher;
-    struct child *coordinator = coordinator_of(launcher);
     child->alive = 0;
     launcher->alive--;
     uv_close((uv_handle_t *)&child->leash, on_closed);
     uv_close((uv_handle_t *)process, on_closed);
-    if (child == coordinator)
+    if (child == coordinator_of(launcher))
         coordinator_ended(launcher, code, number);
-    else if (number)
-        tell(coordinator, "gone %d killed by signal %d (%s)", process->pid,
-             number, strsignal(number));
     else
-        tell(coordinator, "gone %d exit code %" PRId64, process->pid, code);
+        member_ended(child, code, number);
     if (launcher->alive == 0)
         uv_stop(&launcher->uv);
 }
@@ -295,6 +317,7 @@ static void on_tick(uv_timer_t *timer)
         if (!launcher->now)
             say("%s %u (pid %d) did not leave in time and is killed",
                 child->role, child->index, child->process.pid);
+        child->killed = 1;
         uv_process_kill(&child->process, SIGKILL);
     }
     if (!launcher->over)

@@ -88,6 +88,18 @@ done
 [ $i -eq $((2 * kills)) ] && await 3 nobody_left
 ok 'who comes too late leaves, without a word'
 
+# --- one that dies when nobody is left to whom it matters ---
+start l train "$job" --set train.steps=400000 --set train.eval_every=never \
+  --set log.every=50
+launcher=$started
+await 10 grep -qs '^step ' "$scratch/l.out" && worker=$(pid_of worker) &&
+  kill -STOP "$worker" && await 5 eval '[ -z "$(pid_of coordinator)" ]' &&
+  kill -9 "$worker"
+wait "$launcher"
+[ $? -eq 1 ] && await 3 nobody_left &&
+  grep -q "^gradweir: worker [01] (pid $worker) died after the job's end: killed by signal 9" "$scratch/l.err"
+ok 'kill -9 of a worker after its job has ended'
+
 for role in worker server coordinator train; do
   i=0
   while [ $i -lt "$kills" ]; do
