@@ -135,7 +135,9 @@ two_nodes() {
     device[0] = one; device[1] = other
     every = (2 ^ cores - 1) * 2 ^ first + (2 ^ cores - 1) * 2 ^ second
     print "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
-    print "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
+    # hwloc without its libxml2 plugin wants the two on lines of their own
+    print "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">"
+    print "<topology version=\"2.0\">"
     set("Machine", 0, every, 3, 1)
     for (p = 0; p < 2; p++) {
       all = (2 ^ cores - 1) * 2 ^ at[p]
