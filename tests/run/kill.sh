@@ -88,17 +88,26 @@ done
 [ $i -eq $((2 * kills)) ] && await 3 nobody_left
 ok 'who comes too late leaves, without a word'
 
-# --- one that dies when nobody is left to whom it matters ---
-start l train "$job" --set train.steps=400000 --set train.eval_every=never \
-  --set log.every=50
-launcher=$started
-await 10 grep -qs '^step ' "$scratch/l.out" && worker=$(pid_of worker) &&
-  kill -STOP "$worker" && await 5 eval '[ -z "$(pid_of coordinator)" ]' &&
-  kill -9 "$worker"
+# --- a worker that is still there when its job has ended ---
+# left_behind: stops a worker; its job ends without it.
+left_behind() {
+  start l train "$job" --set train.steps=400000 --set train.eval_every=never \
+    --set log.every=50
+  launcher=$started
+  await 10 grep -qs '^step ' "$scratch/l.out" && worker=$(pid_of worker) &&
+    kill -STOP "$worker" && await 5 eval '[ -z "$(pid_of coordinator)" ]'
+}
+late="died after the job's end"
+left_behind && kill -9 "$worker"
 wait "$launcher"
 [ $? -eq 1 ] && await 3 nobody_left &&
-  grep -q "^gradweir: worker [01] (pid $worker) died after the job's end: killed by signal 9" "$scratch/l.err"
+  grep -q "^gradweir: worker [01] (pid $worker) $late: killed by signal 9" "$scratch/l.err"
 ok 'kill -9 of a worker after its job has ended'
+left_behind && await 5 nobody_left
+wait "$launcher"
+[ $? -eq 1 ] && ! grep -q "$late" "$scratch/l.err" &&
+  grep -q "^gradweir: worker [01] (pid $worker) did not leave in time and is killed" "$scratch/l.err"
+ok 'whom the launcher kills did not die of something else'
 
 for role in worker server coordinator train; do
   i=0
