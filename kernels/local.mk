@@ -1,6 +1,8 @@
 noinst_LIBRARIES += libkernels.a
 libkernels_a_SOURCES = \
 	%D%/backend.c \
+	%D%/bf16.c \
+	%D%/bf16.h \
 	%D%/blend.c \
 	%D%/blend.h \
 	%D%/blend_isa.c \

@@ -14,7 +14,7 @@ front_doors='
 transport/loop.h transport/transport.h transport/member.h transport/window.h
 transport/local.h transport/memory.h transport/rdma_port.h transport/remote.h
 transport/sim.h transport/socket.h
-kernels/blend.h kernels/kernels.h kernels/measure.h kernels/reduce.h
+kernels/bf16.h kernels/blend.h kernels/kernels.h kernels/measure.h kernels/reduce.h
 kernels/update.h
 server/server.h server/coordinator.h server/begin.h server/checkpoint.h
 server/need.h

@@ -79,6 +79,7 @@ check_PROGRAMS += \
 	%D%/table/test_transport \
 	%D%/table/test_transport_windows \
 	%D%/unit/test_bench \
+	%D%/unit/test_bf16 \
 	%D%/unit/test_blend \
 	%D%/unit/test_blend_reference \
 	%D%/unit/test_config \
