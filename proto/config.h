@@ -14,6 +14,7 @@
 
 #include "proto/policy.h"
 #include "proto/status.h"
+#include "proto/wire.h"
 
 #define GW_STRING_MAX   256 /* bytes of a string value, with its end */
 #define GW_LIST_MAX     64  /* entries of a list */
@@ -110,6 +111,7 @@ struct gw_config {
         char split[GW_STRING_MAX];      /* even or speed */
         char split_from[GW_STRING_MAX]; /* a --json file, "": measure */
         char precision[GW_STRING_MAX];  /* fp32, tf32, bf16, fp16 */
+        enum gw_encoding weights;       /* as workers get them; fp32: raw */
         enum gw_arithmetic arithmetic;
         char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
         enum gw_scale_lr scale_lr;

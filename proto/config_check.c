@@ -143,6 +143,19 @@ static enum gw_status check_precision(const struct gw_config *config,
                    "number, or take bf16");
 }
 
+/* A worker that changes weights by itself goes on from all of their bits. */
+static enum gw_status check_weights(const struct gw_config *config,
+                                    struct gw_error *error)
+{
+    if (config->train.weights == GW_ENCODING_RAW || !has_local_steps(config))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "train.weights: bf16 is for policies that push gradients, "
+                   "cluster.policy = \"%s\" has steps of the workers' own; "
+                   "leave it at fp32",
+                   config->cluster.policy);
+}
+
 /* There is something to divide, and it is divided like that. */
 static enum gw_status check_shares(const struct gw_config *config,
                                    struct gw_error *error)
@@ -189,6 +202,8 @@ enum gw_status gw_config_check(const struct gw_config *config,
         status = check_arithmetic(config, error);
     if (!status)
         status = check_precision(config, error);
+    if (!status)
+        status = check_weights(config, error);
     if (!status)
         status = check_shares(config, error);
     if (!status)

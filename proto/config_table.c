@@ -107,6 +107,9 @@ static const struct gw_config_key keys[] = {
     LIMITED(train.precision, "fp32", "fp32|tf32|bf16|fp16",
             "to what a GPU rounds the factors of products; sums, weights and "
             "gradients stay fp32"),
+    CHOICE(train.weights, "fp32", "fp32|bf16",
+           "as what workers get weights from the servers, which keep fp32: "
+           "bf16 is half the bytes, and what is computed with is rounded"),
     CHOICE(train.arithmetic, "full", "full|none",
            "none: nothing is computed and payloads are lengths without bytes, "
            "so that a simulation may be of any size; only there"),

@@ -64,9 +64,27 @@ enum gw_dtype {
     GW_DTYPE_F32 = 1
 };
 
+/* How numbers are written: as their dtype has them, or fp32 as bf16. */
 enum gw_encoding {
-    GW_ENCODING_RAW = 0
+    GW_ENCODING_RAW = 0,
+    GW_ENCODING_BF16 = 1,
+    GW_ENCODINGS
 };
+
+/* Bytes of so many fp32 numbers. */
+static inline uint32_t gw_encoded_bytes(enum gw_encoding encoding,
+                                        uint32_t elems)
+{
+    return elems * (encoding == GW_ENCODING_BF16 ? (uint32_t)sizeof(uint16_t)
+                                                 : (uint32_t)sizeof(float));
+}
+
+/* Where a window has what an arena has at `offset`, a multiple of 64. */
+static inline uint64_t gw_encoded_offset(enum gw_encoding encoding,
+                                         uint64_t offset)
+{
+    return encoding == GW_ENCODING_BF16 ? offset / 2 : offset;
+}
 
 /* A header, decoded. Field meanings by kind: docs/PROTOCOL.md. */
 struct gw_frame {

@@ -20,11 +20,15 @@ static void each_copy(struct gw_server *server,
     each_rank(server, server->shard->own, call);
 }
 
+static void lend_bytes(struct gw_server *server, void *array, size_t bytes)
+{
+    const struct gw_memory memory = gw_memory_host(array, bytes);
+    gw_member_lend(server->member, &memory);
+}
+
 static void lend(struct gw_server *server, float *array)
 {
-    const struct gw_memory memory =
-        gw_memory_host(array, server->shard->elems * sizeof *array);
-    gw_member_lend(server->member, &memory);
+    lend_bytes(server, array, server->shard->elems * sizeof *array);
 }
 
 static void take_back(struct gw_server *server, float *array)
@@ -38,6 +42,9 @@ void gw_lend_arrays(struct gw_server *server)
         return;
     lend(server, server->shard->weights[0]);
     lend(server, server->shard->weights[1]);
+    if (server->shard->bf16)
+        lend_bytes(server, server->shard->bf16,
+                   server->shard->elems * sizeof *server->shard->bf16);
     each_copy(server, lend);
     for (uint32_t rank = 0; server->shard->shared && rank < server->ranks;
          rank++)

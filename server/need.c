@@ -40,7 +40,7 @@ static void count_arrays(const struct gw_config *config,
     uint64_t saved = 1 + n.states + n.squares + n.own;
     if (regime->arrays & GW_SHARD_HOLLOW)
         return;
-    keep_most(&need->weights, n.weights * n.array_bytes);
+    keep_most(&need->weights, n.weights * n.array_bytes + n.bf16_bytes);
     keep_most(&need->states, n.states * n.array_bytes);
     keep_most(&need->landing, n.landing * n.array_bytes);
     keep_most(&need->sums, n.sum * n.array_bytes);
@@ -63,14 +63,27 @@ static uint64_t table_bytes(const struct gw_config *config,
 
 /* Of the weights of a worker that a shard writes: the chunks of others in the
    same huge page count with its own. */
-static uint64_t seen_bytes(const struct gw_map *map, uint32_t number)
+static uint64_t
+seen_as(const struct gw_map *map, uint32_t number, enum gw_encoding encoding)
 {
-    uint64_t own = map->shard_bytes[number];
+    uint64_t own = gw_encoded_offset(encoding, map->shard_bytes[number]);
+    uint64_t all = gw_encoded_offset(encoding, map->arena_bytes);
     uint64_t pages = map->shard_chunks[number] * GW_MEMORY_HUGE_BYTES;
-    if (map->arena_bytes < GW_MEMORY_HUGE_BYTES)
+    if (all < GW_MEMORY_HUGE_BYTES)
         return own;
-    uint64_t seen = pages < map->arena_bytes ? pages : map->arena_bytes;
+    uint64_t seen = pages < all ? pages : all;
     return seen > own ? seen : own;
+}
+
+/* Those with which the job ends come raw in any case. */
+static uint64_t seen_bytes(const struct gw_config *config,
+                           const struct gw_map *map,
+                           uint32_t number)
+{
+    uint64_t seen = seen_as(map, number, GW_ENCODING_RAW);
+    if (config->train.weights != GW_ENCODING_RAW)
+        seen += seen_as(map, number, config->train.weights);
+    return seen;
 }
 
 enum gw_status gw_server_need(const struct gw_config *config,
@@ -86,7 +99,7 @@ enum gw_status gw_server_need(const struct gw_config *config,
                     near * gw_config_connections(config) * NEAR_LINK_MESSAGES,
     };
     if (config->train.arithmetic != GW_ARITHMETIC_NONE)
-        need.shared = near * seen_bytes(map, number);
+        need.shared = near * seen_bytes(config, map, number);
     struct gw_policy_plan plan;
     enum gw_status status =
         gw_policy_plan_parse(config->cluster.policy, &plan, error);

@@ -10,6 +10,8 @@ static unsigned arrays_of(const struct gw_config *config,
 {
     unsigned arrays =
         config->train.arithmetic == GW_ARITHMETIC_NONE ? GW_SHARD_HOLLOW : 0;
+    if (config->train.weights == GW_ENCODING_BF16)
+        arrays |= GW_SHARD_BF16;
     if (regime->whole_step || regime->group > 1)
         arrays |= GW_SHARD_SUM;
     if (regime->word.kind == GW_POLICY_EASGD)

@@ -81,6 +81,7 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
         gw_shard_slot(shard, slot->rank, slot->chunk);
     struct gw_send *send = &slot->answer;
     struct gw_frame *frame = &send->frame;
+    enum gw_encoding encoding = (enum gw_encoding)slot->want.encoding;
     uint64_t version = shard->chunk[slot->chunk].version;
     int pulls = slot->want.condition == GW_WANT_NOW;
     frame->clock = version;
@@ -92,13 +93,14 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
         frame->clock = push->mark;
         frame->count = push->staleness;
     }
-    send->payload = !pulls && gives_copies(server)
-                        ? gw_shard_give(shard, slot->rank, slot->chunk)
-                        : gw_shard_weights(shard, slot->chunk);
+    send->payload =
+        !pulls && gives_copies(server)
+            ? gw_shard_give(shard, slot->rank, slot->chunk, encoding)
+            : gw_shard_encoded(shard, slot->chunk, encoding);
     /* the rank's are not the shard's */
     send->crc_known = checked && (pulls || !shard->own);
     if (send->crc_known)
-        frame->payload_crc = gw_shard_crc(shard, slot->chunk);
+        frame->payload_crc = gw_shard_crc(shard, slot->chunk, encoding);
 }
 
 /* Whoever posted it knows a decision that has not come here: weights may yet
@@ -133,7 +135,8 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
                   .offset = slot->want.offset,
                   .window = slot->want.window,
                   .chunk = chunk->global,
-                  .length = chunk->elems * (uint32_t)sizeof(float),
+                  .length = gw_encoded_bytes(slot->want.encoding, chunk->elems),
+                  .encoding = slot->want.encoding,
                   .dtype = GW_DTYPE_F32,
                   .decision = server->decision},
         .priority = slot->want.priority,
@@ -450,6 +453,8 @@ static void got_want(struct gw_server *server,
         enum gw_status status = gw_want_decode(payload + at, &want);
         if (status == GW_OK && is_void(server, frame, &want))
             continue;
+        if (status == GW_OK && !gw_shard_encodes(server->shard, want.encoding))
+            status = GW_EPROTO;
         if (status == GW_OK)
             status = gw_wants_post(server->wants, peer->id, link, peer->links,
                                    &want, frame->decision, want_opened, server);

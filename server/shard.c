@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/bf16.h"
 #include "proto/wire.h"
 
 /* The tables beside the arrays. */
@@ -97,15 +98,43 @@ const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk)
     return shard->hollow ? NULL : current(shard, &shard->chunk[chunk]);
 }
 
-uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t index)
+int gw_shard_encodes(const struct gw_shard *shard, enum gw_encoding encoding)
+{
+    return encoding == GW_ENCODING_RAW || shard->bf16;
+}
+
+const void *gw_shard_encoded(struct gw_shard *shard,
+                             uint32_t index,
+                             enum gw_encoding encoding)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
-    if (!chunk->crc_known) {
-        chunk->crc =
-            gw_crc32c(0, current(shard, chunk), chunk->stored * sizeof(float));
-        chunk->crc_known = 1;
+    if (encoding == GW_ENCODING_RAW || shard->hollow)
+        return gw_shard_weights(shard, index);
+    uint16_t *rounded = shard->bf16 + chunk->first;
+    if (!chunk->rounded)
+        gw_bf16_round(chunk->stored, current(shard, chunk), rounded);
+    chunk->rounded = 1;
+    return rounded;
+}
+
+uint32_t
+gw_shard_crc(struct gw_shard *shard, uint32_t index, enum gw_encoding encoding)
+{
+    struct gw_shard_chunk *chunk = &shard->chunk[index];
+    if (!chunk->crc_known[encoding]) {
+        chunk->crc[encoding] =
+            gw_crc32c(0, gw_shard_encoded(shard, index, encoding),
+                      gw_encoded_bytes(encoding, chunk->stored));
+        chunk->crc_known[encoding] = 1;
     }
-    return chunk->crc;
+    return chunk->crc[encoding];
+}
+
+/* What was made of a chunk's weights is not of those that it has now. */
+static void forget_encoded(struct gw_shard_chunk *chunk)
+{
+    chunk->rounded = 0;
+    memset(chunk->crc_known, 0, sizeof chunk->crc_known);
 }
 
 static uint64_t least_mark(const struct gw_shard *shard, uint32_t index)
@@ -165,7 +194,7 @@ void gw_shard_seed(struct gw_shard *shard, uint32_t index)
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     chunk->ready = 1;
     chunk->current = 0;
-    chunk->crc_known = 0;
+    forget_encoded(chunk);
     memcpy(current(shard, chunk), shard->landing[0] + chunk->first,
            chunk->stored * sizeof(float));
     for (uint32_t rank = 0; rank < shard->ranks && shard->own; rank++)
@@ -178,7 +207,7 @@ void gw_shard_loaded(struct gw_shard *shard)
     for (uint32_t i = 0; i < shard->chunks; i++) {
         shard->chunk[i].ready = 1;
         shard->chunk[i].current = 0;
-        shard->chunk[i].crc_known = 0;
+        forget_encoded(&shard->chunk[i]);
     }
 }
 
@@ -237,7 +266,7 @@ static const float *const *sources(struct gw_shard *shard, uint32_t index)
 static void new_weights(struct gw_shard_chunk *chunk)
 {
     chunk->current = !chunk->current;
-    chunk->crc_known = 0;
+    forget_encoded(chunk);
     chunk->updates++;
 }
 
@@ -413,18 +442,35 @@ void gw_shard_update_group(struct gw_shard *shard,
     chunk->group = 0;
 }
 
-const float *
-gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t index)
+/* The landing slot is free for the bf16, so that `given` has what it is. */
+static const void *
+give_bf16(struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &shard->chunk[index];
+    uint16_t *copy = (uint16_t *)(void *)(shard->landing[rank] + chunk->first);
+    memcpy(copy, gw_shard_encoded(shard, index, GW_ENCODING_BF16),
+           chunk->stored * sizeof *copy);
+    if (shard->given)
+        gw_bf16_widen(chunk->stored, copy, shard->given[rank] + chunk->first);
+    return copy;
+}
+
+const void *gw_shard_give(struct gw_shard *shard,
+                          uint32_t rank,
+                          uint32_t index,
+                          enum gw_encoding encoding)
 {
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     float *const *copies = shard->given ? shard->given : shard->landing;
-    float *copy = copies[rank] + chunk->first;
     gw_shard_slot(shard, rank, index)->given = chunk->updates;
     if (shard->hollow)
         return NULL;
     if (shard->own)
         return shard->own[rank] + chunk->first;
-    memcpy(copy, current(shard, chunk), chunk->stored * sizeof(float));
+    if (encoding == GW_ENCODING_BF16)
+        return give_bf16(shard, rank, index);
+    float *copy = copies[rank] + chunk->first;
+    memcpy(copy, current(shard, chunk), chunk->stored * sizeof *copy);
     return copy;
 }
 

@@ -26,6 +26,7 @@
 #include "proto/map.h"
 #include "proto/rounds.h"
 #include "proto/status.h"
+#include "proto/wire.h"
 #include "transport/memory.h"
 
 struct gw_shard_chunk {
@@ -42,8 +43,9 @@ struct gw_shard_chunk {
     uint8_t ready;    /* it has weights */
     uint8_t current;  /* which of weights[] holds `version` */
     uint8_t reduced;  /* whole step: the sum of this clock is made */
-    uint8_t crc_known;
-    uint32_t crc;      /* of the current weights */
+    uint8_t rounded;  /* `bf16` holds the current weights */
+    uint8_t crc_known[GW_ENCODINGS]; /* of the current weights */
+    uint32_t crc[GW_ENCODINGS];
     double square_sum; /* whole step: of the unscaled sum */
     uint32_t fragment; /* of the model: when it is exchanged */
     /* each push, in groups: what `reduced` holds, 0 pushes: nothing */
@@ -78,6 +80,7 @@ struct gw_shard {
     struct gw_shard_chunk *chunk;
     struct gw_shard_slot *slot; /* [chunks][ranks] */
     float *weights[2];
+    uint16_t *bf16; /* current weights, rounded; NULL without GW_SHARD_BF16 */
     float *state[GW_STATE_MAX];
     float **landing;          /* [ranks] */
     struct gw_memory *landed; /* [ranks], below them; NULL unless `shared` */
@@ -101,6 +104,7 @@ enum gw_shard_array {
     GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
     GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of
                              nothing; what is given out is a length */
+    GW_SHARD_BF16 = 64,   /* current weights as bf16, for who wants them so */
     GW_SHARD_SHARED = 32, /* not an array: landing slots lie in memory that
                              other processes of this host can map */
 };
@@ -135,6 +139,7 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
 struct gw_shard_counts {
     size_t array_bytes;
     size_t weights, states, landing, sum, given, squares, own;
+    size_t bf16_bytes;
 };
 struct gw_shard_counts gw_shard_count(const struct gw_map *map,
                                       uint32_t number,
@@ -152,10 +157,20 @@ size_t gw_shard_bytes(const struct gw_map *map,
 struct gw_shard_slot *
 gw_shard_slot(const struct gw_shard *shard, uint32_t rank, uint32_t chunk);
 
-/* The current weights of a chunk, NULL in a hollow shard, and their checksum
-   (made when first asked). */
+/* The current weights of a chunk, NULL in a hollow shard. */
 const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
-uint32_t gw_shard_crc(struct gw_shard *shard, uint32_t chunk);
+
+/*
+ * The same in an encoding that the shard has (gw_shard_encodes), and their
+ * checksum, both made when first asked. As bf16 they stay until those of
+ * another version are asked for.
+ */
+int gw_shard_encodes(const struct gw_shard *shard, enum gw_encoding encoding);
+const void *gw_shard_encoded(struct gw_shard *shard,
+                             uint32_t chunk,
+                             enum gw_encoding encoding);
+uint32_t
+gw_shard_crc(struct gw_shard *shard, uint32_t chunk, enum gw_encoding encoding);
 
 /* Where all chunks stand before the first push, and at which clock each of the
    ranks does. */
@@ -263,11 +278,14 @@ void gw_shard_update_group(struct gw_shard *shard,
  * Each push by itself, and backup: the current weights for one rank, in a copy
  * that stays as it is until that rank's next push, however many updates others
  * make meanwhile. It lies in the rank's landing slot, which is free for as
- * long, or where the shard keeps what it gave. With GW_SHARD_OWN it is not the
- * current weights but that rank's own. NULL in a hollow shard.
+ * long, or where the shard keeps what it gave: fp32, as the rank has it. With
+ * GW_SHARD_OWN it is not the current weights but that rank's own, raw. NULL in
+ * a hollow shard.
  */
-const float *
-gw_shard_give(struct gw_shard *shard, uint32_t rank, uint32_t chunk);
+const void *gw_shard_give(struct gw_shard *shard,
+                          uint32_t rank,
+                          uint32_t chunk,
+                          enum gw_encoding encoding);
 
 /*
  * Whole step, in three parts. Reduce: the sum and its square sum are kept;

@@ -9,10 +9,20 @@
 
 #define PAGE ((size_t)4096)
 
+/* Whole pages, and one for the array's place in its first. */
+static size_t in_pages(size_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
+}
+
 static size_t array_bytes(const struct gw_map *map, uint32_t number)
 {
-    size_t bytes = map->shard_bytes[number];
-    return (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
+    return in_pages(map->shard_bytes[number]);
+}
+
+static size_t bf16_bytes(const struct gw_map *map, uint32_t number)
+{
+    return in_pages(map->shard_bytes[number] / 2);
 }
 
 struct gw_shard_counts gw_shard_count(const struct gw_map *map,
@@ -30,6 +40,7 @@ struct gw_shard_counts gw_shard_count(const struct gw_map *map,
         .given = arrays & GW_SHARD_GIVEN ? ranks : 0,
         .squares = arrays & GW_SHARD_SQUARES ? ranks : 0,
         .own = arrays & GW_SHARD_OWN ? ranks : 0,
+        .bf16_bytes = arrays & GW_SHARD_BF16 ? bf16_bytes(map, number) : 0,
     };
 }
 
@@ -43,22 +54,22 @@ size_t gw_shard_bytes(const struct gw_map *map,
         gw_shard_count(map, number, ranks, arrays, optimizer);
     return (n.weights + n.states + n.landing + n.sum + n.given + n.squares +
             n.own) *
-           n.array_bytes;
+               n.array_bytes +
+           n.bf16_bytes;
 }
 
 /* ---- arrays: as large as the shard, zeros at first ---- */
 
 /* Where the next array begins in its pages; it counts from now on. */
-static size_t stagger_next(struct gw_shard *shard)
+static size_t stagger_next(struct gw_shard *shard, size_t bytes)
 {
-    shard->memory_bytes += array_bytes(shard->map, shard->number);
+    shard->memory_bytes += bytes;
     return shard->taken++ * GW_STAGGER_BYTES % PAGE;
 }
 
 /* NULL where there is no memory. */
-static float *take_array(struct gw_shard *shard)
+static void *take_pages(struct gw_shard *shard, size_t bytes)
 {
-    size_t bytes = array_bytes(shard->map, shard->number);
     uint8_t *memory =
         mmap(NULL, bytes, shard->hollow ? PROT_NONE : PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -66,16 +77,20 @@ static float *take_array(struct gw_shard *shard)
         return NULL;
     if (!shard->hollow)
         madvise(memory, bytes, MADV_HUGEPAGE);
-    return (float *)(void *)(memory + stagger_next(shard));
+    return memory + stagger_next(shard, bytes);
+}
+
+static void drop_pages(struct gw_shard *shard, void *array, size_t bytes)
+{
+    if (!array)
+        return;
+    munmap((void *)((uintptr_t)array & ~(uintptr_t)(PAGE - 1)), bytes);
+    shard->memory_bytes -= bytes;
 }
 
 static void drop_array(struct gw_shard *shard, float **array)
 {
-    size_t bytes = array_bytes(shard->map, shard->number);
-    if (!*array)
-        return;
-    munmap((void *)((uintptr_t)*array & ~(uintptr_t)(PAGE - 1)), bytes);
-    shard->memory_bytes -= bytes;
+    drop_pages(shard, *array, array_bytes(shard->map, shard->number));
     *array = NULL;
 }
 
@@ -84,8 +99,16 @@ static int keep_array(struct gw_shard *shard, int keeps, float **array)
     if (!keeps)
         drop_array(shard, array);
     else if (!*array)
-        *array = take_array(shard);
+        *array = take_pages(shard, array_bytes(shard->map, shard->number));
     return !keeps || *array;
+}
+
+/* All words of a job's policy keep it, or none. */
+static int keep_bf16(struct gw_shard *shard, int keeps)
+{
+    if (keeps && !shard->bf16)
+        shard->bf16 = take_pages(shard, bf16_bytes(shard->map, shard->number));
+    return !keeps || shard->bf16;
 }
 
 /* One for each rank, filled from `from` where they are new. Returns 0 where
@@ -127,7 +150,7 @@ static int take_shared(struct gw_shard *shard)
             return 0;
         shard->landing[rank] =
             (float *)(void *)((uint8_t *)shard->landed[rank].base +
-                              stagger_next(shard));
+                              stagger_next(shard, bytes));
     }
     return 1;
 }
@@ -197,6 +220,7 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                   &shard->own);
     int kept = keep_array(shard, 1, &shard->weights[0]) &&
                keep_array(shard, 1, &shard->weights[1]) &&
+               keep_bf16(shard, !!(arrays & GW_SHARD_BF16)) &&
                keep_states(shard, optimizer) && keep_landing(shard) &&
                keep_array(shard, !!(arrays & GW_SHARD_SUM), &shard->reduced);
     int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0;
@@ -223,6 +247,8 @@ void gw_shard_drop(struct gw_shard *shard)
         drop_array(shard, &shard->weights[i]);
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
         drop_array(shard, &shard->state[s]);
+    drop_pages(shard, shard->bf16, bf16_bytes(shard->map, shard->number));
+    shard->bf16 = NULL;
     drop_array(shard, &shard->reduced);
     if (shard->shared)
         drop_shared(shard);

@@ -78,6 +78,7 @@ gw_wants_post(struct gw_wants *wants,
     if (want->chunk >= map->chunks || want->count > map->chunks - want->chunk)
         return GW_EPROTO;
     uint64_t base = map->chunk[want->chunk].arena_offset;
+    enum gw_encoding encoding = (enum gw_encoding)want->encoding;
     for (uint32_t local = first_local(wants, want->chunk);
          local < wants->chunks; local++) {
         uint32_t global = map->shard_chunk[wants->shard][local];
@@ -90,7 +91,8 @@ gw_wants_post(struct gw_wants *wants,
         slot->want = *want;
         slot->want.chunk = global;
         slot->want.count = 1;
-        slot->want.offset += map->chunk[global].arena_offset - base;
+        slot->want.offset +=
+            gw_encoded_offset(encoding, map->chunk[global].arena_offset - base);
         slot->decision = decision;
         slot->open = 1;
         opened(owner, rank, local);

@@ -48,6 +48,7 @@ if HAVE_CMOCKA
 check_PROGRAMS += \
 	%D%/run/test_malloc \
 	%D%/sim/test_backup \
+	%D%/sim/test_bf16 \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
 	%D%/sim/test_false_coordinator \
@@ -295,6 +296,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	transport/rdma_absent.c
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_bf16_SOURCES = %D%/sim/test_bf16.c $(GW_CLUSTER)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_false_coordinator_SOURCES = \

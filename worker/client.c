@@ -161,6 +161,7 @@ void gw_client_close(struct gw_client *client)
     gw_node_close(client->node);
     gw_client_files_close(client);
     gw_client_data_close(client);
+    gw_client_landing_close(client);
     gw_client_split_close(client);
     gw_map_destroy(client->map);
     gw_met_close(&client->met);
@@ -301,13 +302,19 @@ enum gw_status gw_client_attach(struct gw_client *client,
     client->weights = weights->base;
     client->gradients = gradients->base;
     gw_loop_enter(client->loop);
+    if (gw_client_landing_open(client, weights->kind) != GW_OK)
+        gw_client_fail(client, GW_ENOMEM, "no memory for weights as bf16");
+    const struct gw_memory *landing =
+        client->bf16.base ? &client->bf16 : weights;
     if (!client->hollow)
         gw_member_lend(client->member, gradients);
     if (!client->hollow && weights->kind == GW_MEMORY_SHARED)
         gw_member_lend(client->member, weights);
+    if (client->bf16.kind == GW_MEMORY_SHARED)
+        gw_member_lend(client->member, &client->bf16);
     gw_client_connect(client);
     if (gw_node_ranks(client->node) > 1 &&
-        gw_node_connect(client->node, weights, gradients, sums, &error) !=
+        gw_node_connect(client->node, landing, gradients, sums, &error) !=
             GW_OK)
         gw_client_fail(client, error.status, "a worker of this host: %s",
                        error.text);

@@ -62,12 +62,8 @@ static uint32_t missing_wants(struct gw_client *client,
         if (!gw_client_asks_for(&client->chunk[c]) ||
             gw_client_link_of(client, c) != link)
             continue;
-        struct gw_want what = gw_client_condition(client, &client->chunk[c]);
-        what.chunk = c;
-        what.count = 1;
-        what.offset = map->chunk[c].arena_offset;
-        what.window = client->shard[shard].weights;
-        what.priority = GW_CLIENT_PRIORITY;
+        const struct gw_want what =
+            gw_client_want_for(client, &client->chunk[c], c, 1);
         gw_want_encode(&what, bytes + (size_t)n++ * GW_WANT_BYTES);
     }
     return n;
@@ -157,9 +153,7 @@ void gw_client_connect(struct gw_client *client)
             client->member, shard->address, GW_ROLE_SERVER, shard->incarnation,
             client->connections, NULL, &shard->peer, &error);
         if (status == GW_OK)
-            status = gw_window_open(&shard->peer->windows, GW_FRAME_WEIGHTS,
-                                    client->weights, client->map->arena_bytes,
-                                    &shard->weights);
+            status = gw_client_landing_windows(client, shard);
         if (status != GW_OK) {
             gw_client_fail(client, status, "server %u (%s): %s", s, shard->host,
                            error.text);

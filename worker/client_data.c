@@ -100,20 +100,39 @@ static void on_want_sent(struct gw_send *send, enum gw_status status)
         post_want(want, BEHIND_PUSHES);
 }
 
-struct gw_want gw_client_condition(const struct gw_client *client,
-                                   const struct gw_client_chunk *chunk)
+static struct gw_want condition_for(const struct gw_client *client,
+                                    const struct gw_client_chunk *lacking)
 {
-    struct gw_want want = {.value = chunk->want - 1,
-                           .condition = GW_WANT_VERSION};
-    if (chunk->pull) {
+    struct gw_want want = {.value = lacking->want - 1,
+                           .condition = GW_WANT_VERSION,
+                           .encoding = (uint8_t)gw_client_encoding(client)};
+    if (lacking->pull) {
         want.condition = GW_WANT_NOW;
-        want.value = chunk->pull;
+        want.value = lacking->pull;
+        want.encoding = GW_ENCODING_RAW;
     } else if (client->word.kind == GW_POLICY_SSP) {
         want.condition = GW_WANT_MINIMUM;
         want.slack = (uint32_t)client->word.n;
     } else if (client->each) {
         want.condition = GW_WANT_HELD;
     }
+    return want;
+}
+
+struct gw_want gw_client_want_for(const struct gw_client *client,
+                                  const struct gw_client_chunk *lacking,
+                                  uint32_t first,
+                                  uint32_t count)
+{
+    const struct gw_chunk *at = &client->map->chunk[first];
+    uint32_t shard = client->map->chunk[lacking - client->chunk].shard;
+    struct gw_want want = condition_for(client, lacking);
+    enum gw_encoding encoding = (enum gw_encoding)want.encoding;
+    want.chunk = first;
+    want.count = count;
+    want.offset = gw_encoded_offset(encoding, at->arena_offset);
+    want.window = client->shard[shard].weights[encoding];
+    want.priority = GW_CLIENT_PRIORITY;
     return want;
 }
 
@@ -145,12 +164,8 @@ static void post_want(struct gw_client_want *want, enum order order)
     want->again = want->sending;
     if (want->sending)
         return;
-    struct gw_want what = gw_client_condition(client, lacking);
-    what.chunk = first;
-    what.count = map->key_chunk[want->key + 1] - first;
-    what.offset = map->chunk[first].arena_offset;
-    what.window = client->shard[want->shard].weights;
-    what.priority = GW_CLIENT_PRIORITY;
+    struct gw_want what = gw_client_want_for(
+        client, lacking, first, map->key_chunk[want->key + 1] - first);
     if (lacking->via == GW_CHUNK_OWNED && !lacking->apart && !lacking->pull) {
         /* the others of the key come from those who push them */
         what.of = (uint8_t)gw_node_ranks(client->node);
@@ -344,9 +359,12 @@ static int fits_chunk(const struct gw_client *client,
                       const struct gw_frame *frame)
 {
     const struct gw_chunk *place = &client->map->chunk[frame->chunk];
-    return frame->offset == place->arena_offset &&
-           frame->length == place->elems * sizeof(float) &&
-           frame->dtype == GW_DTYPE_F32 && frame->encoding == GW_ENCODING_RAW &&
+    enum gw_encoding encoding = frame->flags & GW_FLAG_NOW
+                                    ? GW_ENCODING_RAW
+                                    : gw_client_encoding(client);
+    return frame->encoding == encoding && frame->dtype == GW_DTYPE_F32 &&
+           frame->offset == gw_encoded_offset(encoding, place->arena_offset) &&
+           frame->length == gw_encoded_bytes(encoding, place->elems) &&
            answers_chunk(&client->chunk[frame->chunk], frame);
 }
 
@@ -358,10 +376,10 @@ static int is_answer(const struct gw_client *client,
         return 0;
     const struct gw_client_shard *shard =
         &client->shard[client->map->chunk[frame->chunk].shard];
-    return shard->peer == peer && frame->window == shard->weights &&
+    return shard->peer == peer && fits_chunk(client, frame) &&
+           frame->window == shard->weights[frame->encoding] &&
            (client->chunk[frame->chunk].via != GW_CHUNK_GIVEN ||
-            client->chunk[frame->chunk].apart || frame->flags & GW_FLAG_NOW) &&
-           fits_chunk(client, frame);
+            client->chunk[frame->chunk].apart || frame->flags & GW_FLAG_NOW);
 }
 
 static void count_staleness(struct gw_client *client, uint32_t staleness)
@@ -371,11 +389,12 @@ static void count_staleness(struct gw_client *client, uint32_t staleness)
         memory_order_relaxed);
 }
 
-/* The weights of a chunk are in the arena, whoever wrote them. */
+/* The weights of a chunk have arrived, whoever wrote them. */
 static void arrived(struct gw_client *client, const struct gw_frame *frame)
 {
     struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
     client->progress_us = gw_loop_now(client->loop);
+    gw_client_landed(client, frame);
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, frame->length);
     if (frame->decision > atomic_load(&client->decision_needed))
         atomic_store(&client->decision_needed, frame->decision);

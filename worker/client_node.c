@@ -45,10 +45,14 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     struct gw_client_node *node = owner;
     struct gw_neighbour *from = peer->owner;
     const struct gw_window_open *window = &message->window;
+    uint64_t bytes = window->kind == GW_FRAME_WEIGHTS
+                         ? gw_client_landing_bytes(
+                               node->client, gw_client_encoding(node->client))
+                         : node->client->map->arena_bytes;
     int sight = message->kind == GW_MESSAGE_SIGHT &&
                 gw_node_sight(node, from, &message->sight) == GW_OK;
-    if (!sight && (message->kind != GW_MESSAGE_WINDOW ||
-                   window->bytes != node->client->map->arena_bytes)) {
+    if (!sight &&
+        (message->kind != GW_MESSAGE_WINDOW || window->bytes != bytes)) {
         gw_peer_reject(peer, GW_NODE_LINK,
                        "message that a neighbour does not send");
         return;
@@ -68,13 +72,16 @@ static enum gw_status open_windows(struct gw_client_node *node,
                                    struct gw_peer *peer)
 {
     struct gw_client *client = node->client;
+    enum gw_encoding encoding = gw_client_encoding(client);
     uint64_t bytes = client->map->arena_bytes;
+    uint64_t landing = gw_client_landing_bytes(client, encoding);
     enum gw_status status =
         gw_window_open(&peer->windows, GW_FRAME_PARTS, client->gradients, bytes,
                        &who->own_gradients);
     if (status == GW_OK)
         status = gw_window_open(&peer->windows, GW_FRAME_WEIGHTS,
-                                client->weights, bytes, &who->own_weights);
+                                gw_client_landing(client, encoding, 0), landing,
+                                &who->own_weights);
     if (status != GW_OK)
         return status;
     who->peer = peer;
@@ -87,7 +94,7 @@ static enum gw_status open_windows(struct gw_client_node *node,
         .window = {GW_FRAME_PARTS, who->own_gradients, bytes}};
     gw_client_tell(client, peer, &message);
     message.window =
-        (struct gw_window_open){GW_FRAME_WEIGHTS, who->own_weights, bytes};
+        (struct gw_window_open){GW_FRAME_WEIGHTS, who->own_weights, landing};
     gw_client_tell(client, peer, &message);
     gw_node_tell_words(node, who);
     return GW_OK;

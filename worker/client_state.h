@@ -6,6 +6,7 @@
  *   client_connect.c  connections to the shards, and what they lose
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
+ *   client_landing.c  where weights arrive
  *   client_node.c     other workers of this host,
  *   client_sum.c      and what they push together
  *   client_split.c    which part of a step is this rank's
@@ -32,7 +33,8 @@ struct gw_client_shard {
     uint64_t incarnation;
     uint32_t server;
     uint32_t landing, seeds; /* windows it gave us; GW_WINDOW_NONE: not yet */
-    uint32_t weights;        /* window we gave it */
+    uint32_t weights[GW_ENCODINGS]; /* windows we gave it, for weights as the
+                                       job has them sent, and raw */
 };
 
 /* By whom a chunk is pushed, and its weights come. */
@@ -180,6 +182,8 @@ struct gw_client {
 
     struct gw_client_node *node; /* NULL: no others of this host */
     float *weights, *gradients;
+    struct gw_memory bf16; /* weights on their way to the arena; base NULL: they
+                              arrive there */
     int hollow; /* the job's payloads are lengths: neither has memory */
     struct gw_client_want *want; /* [keys][shards][connections] */
 
@@ -224,6 +228,13 @@ static inline int gw_client_asks_for(const struct gw_client_chunk *chunk)
 {
     return chunk->pull ||
            (chunk->want && (chunk->via != GW_CHUNK_GIVEN || chunk->apart));
+}
+
+/* As what weights are wanted, but for plain pulls. */
+static inline enum gw_encoding
+gw_client_encoding(const struct gw_client *client)
+{
+    return client->config.train.weights;
 }
 
 /* client.c */
@@ -275,9 +286,12 @@ void gw_client_frame(struct gw_client *client,
                      struct gw_peer *peer,
                      unsigned link,
                      const struct gw_frame *frame);
-/* What the policy makes of the weights that a chunk lacks. */
-struct gw_want gw_client_condition(const struct gw_client *client,
-                                   const struct gw_client_chunk *chunk);
+/* A want for what a chunk lacks, under the condition that the policy makes of
+   it, for `count` chunks from `first` on. */
+struct gw_want gw_client_want_for(const struct gw_client *client,
+                                  const struct gw_client_chunk *lacking,
+                                  uint32_t first,
+                                  uint32_t count);
 /* Sends what there is of a chunk; whole, and as often as it takes. */
 void gw_client_send_chunk(struct gw_client *client, uint32_t index);
 /* Weights that a neighbour gives. */
@@ -310,6 +324,22 @@ uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t first,
                                  size_t n,
                                  uint64_t version);
+
+/* client_landing.c. Open: GW_ENOMEM; windows: of gw_window_open. */
+enum gw_status gw_client_landing_open(struct gw_client *client,
+                                      enum gw_memory_kind kind);
+void gw_client_landing_close(struct gw_client *client);
+enum gw_status gw_client_landing_windows(struct gw_client *client,
+                                         struct gw_client_shard *shard);
+/* Where what the arena has at `offset` arrives, NULL where nothing has memory;
+   and how much room all has. */
+void *gw_client_landing(const struct gw_client *client,
+                        enum gw_encoding encoding,
+                        uint64_t offset);
+uint64_t gw_client_landing_bytes(const struct gw_client *client,
+                                 enum gw_encoding encoding);
+/* A chunk has arrived: it is in the arena after that. */
+void gw_client_landed(struct gw_client *client, const struct gw_frame *frame);
 
 /* client_files.c */
 void gw_client_files_close(struct gw_client *client);

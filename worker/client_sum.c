@@ -202,6 +202,7 @@ give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
 {
     const struct gw_client *client = node->client;
     const struct gw_chunk *place = &client->map->chunk[index];
+    enum gw_encoding encoding = gw_client_encoding(client);
     struct gw_sum_chunk *chunk = &node->chunk[index];
     struct gw_gift *gift = &chunk->gift[to->rank - node->group.first];
     uint64_t version = atomic_load(&client->chunk[index].have);
@@ -213,17 +214,16 @@ give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
     gift->send = (struct gw_send){
         .frame = {.kind = GW_FRAME_WEIGHTS,
                   .clock = version - 1,
-                  .offset = place->arena_offset,
+                  .offset = gw_encoded_offset(encoding, place->arena_offset),
                   .window = to->weights,
                   .chunk = index,
                   .count = (uint32_t)(version - 1),
-                  .length = place->elems * (uint32_t)sizeof(float),
+                  .length = gw_encoded_bytes(encoding, place->elems),
+                  .encoding = (uint8_t)encoding,
                   .dtype = GW_DTYPE_F32,
                   .decision = chunk->had.decision,
                   .payload_crc = chunk->had.payload_crc},
-        .payload = client->hollow
-                       ? NULL
-                       : (const uint8_t *)client->weights + place->arena_offset,
+        .payload = gw_client_landing(client, encoding, place->arena_offset),
         .crc_known = !(chunk->had.flags & GW_FLAG_NO_CRC),
         .priority = GW_CLIENT_PRIORITY,
         .done = on_given,

@@ -108,27 +108,38 @@ enum gw_status gw_client_wait(struct gw_client *client,
     return status;
 }
 
+/* All weights as the servers have them; the name tells this pull from older
+   ones. */
+static enum gw_status pull(struct gw_client *client, uint64_t name)
+{
+    gw_loop_enter(client->loop);
+    client->scores = 0;
+    atomic_store(&client->called, 0);
+    gw_client_pull_all(client, name);
+    gw_loop_leave(client->loop);
+    return gw_client_wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
+}
+
+enum gw_status gw_client_pull(struct gw_client *client)
+{
+    return pull(client, client->meeting.name);
+}
+
 /* What came for a first step of single pushes, where the job ends instead, may
-   be weights of this rank alone (easgd). */
+   be weights of this rank alone (easgd); what comes as bf16 is rounded. */
 enum gw_status gw_client_wait_end(struct gw_client *client)
 {
     uint64_t clock = atomic_load(&client->end_clock);
     if (!gw_client_ends_standing(client)) {
         enum gw_status status = wait_last(client, 0, client->map->keys, clock);
-        if (status != GW_OK || !(client->each || atomic_load(&client->called)))
+        int stands = client->each || atomic_load(&client->called);
+        if (status != GW_OK ||
+            (!stands && gw_client_encoding(client) == GW_ENCODING_RAW))
             return status;
+        if (!stands) /* the end is a decision, so it has a number */
+            return pull(client, atomic_load(&client->decision));
     }
     return gw_client_pull(client);
-}
-
-enum gw_status gw_client_pull(struct gw_client *client)
-{
-    gw_loop_enter(client->loop);
-    client->scores = 0;
-    atomic_store(&client->called, 0);
-    gw_client_pull_all(client, client->meeting.name);
-    gw_loop_leave(client->loop);
-    return gw_client_wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
 }
 
 enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)

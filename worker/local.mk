@@ -10,6 +10,7 @@ libworker_a_SOURCES = \
 	%D%/client_device.c \
 	%D%/client_even.c \
 	%D%/client_files.c \
+	%D%/client_landing.c \
 	%D%/client_node.c \
 	%D%/client_node.h \
 	%D%/client_node_state.h \

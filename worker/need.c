@@ -104,6 +104,7 @@ static void count_near(const struct gw_config *config,
                        struct gw_worker_need *need)
 {
     int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
+    uint64_t others = near ? near->neighbours : 0;
     for (size_t shard = 0; near && shard < map->shards; shard++) {
         if (!near->shard[shard])
             continue;
@@ -111,9 +112,11 @@ static void count_near(const struct gw_config *config,
         need->shared += hollow ? 0 : map->shard_bytes[shard];
     }
     /* of each, the gradients and weights of the chunks that this one owns */
-    if (near && near->neighbours > 0 && !hollow)
+    if (others > 0 && !hollow)
         need->shared +=
-            2 * map->arena_bytes * near->neighbours / (near->neighbours + 1);
+            (map->arena_bytes +
+             gw_encoded_offset(config->train.weights, map->arena_bytes)) *
+            others / (others + 1);
 }
 
 static uint64_t table_bytes(const struct gw_config *config,
@@ -150,6 +153,8 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
         count_data(what->test, &need);
     if (!hollow) {
         need.weights = need.gradients = map->arena_bytes;
+        if (config->train.weights == GW_ENCODING_BF16)
+            need.weights += map->arena_bytes / 2; /* as they arrive */
         status = count_batch(what, &plan, &need, error);
         if (status == GW_OK)
             status = count_local(config, &plan, map, &need, error);

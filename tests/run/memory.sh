@@ -57,6 +57,17 @@ END
   ok 'a worker has the memory that the manual says'
 done
 
+# Weights that come as bf16: half an array more at both ends.
+eval "$(formula 1 1 0 0)"
+rm -f "$scratch/json"
+run 0 train "$job" "$@" --workers 1 --servers 1 --set train.weights=bf16 \
+  --set cluster.transport=tcp
+ok 'a model of 198 MB trains with weights as bf16'
+within server $((server + model / 2))
+ok 'a server of bf16 weights has the memory that the manual says'
+within worker $((worker + model / 2))
+ok 'a worker of bf16 weights has the memory that the manual says'
+
 # A worker with momentum of its own, and a copy of it for checkpoints: weights,
 # gradients, where the round began, state, copy; 64-3500-3500-10, C = 67 chunks
 own=50064040

@@ -44,6 +44,21 @@ for transport in tcp shm; do
   ok "the same weights over $transport"
 done
 
+# --- weights as bf16: other bits, and always the same ones ---
+pulled() { sed -n 's/.*"bytes_pulled":\([0-9]*\).*/\1/p' "$1" | sed -n '$p'; }
+rm -f "$scratch/whole.json" "$scratch/half.json"
+run 0 train "$job" --json "$scratch/whole.json"
+run 0 train "$job" --set train.weights=bf16 --json "$scratch/half.json" &&
+  half=$(digest) && [ "$half" != "$first" ] &&
+  [ "$(pulled "$scratch/half.json")" -lt $(($(pulled "$scratch/whole.json") * 6 / 10)) ]
+ok 'half the bytes come back with train.weights = bf16'
+for setting in cluster.transport=tcp cluster.transport=shm cluster.servers=3 \
+  train.commit=whole server.threads=2 cluster.local_reduction=on; do
+  run 0 train "$job" --set train.weights=bf16 --set $setting &&
+    [ "$(digest)" = "$half" ] && [ ! -s "$scratch/err" ]
+  ok "the same weights as bf16 with $setting"
+done
+
 # --- by hand ---
 at() { sed -n 's/^members join at \([^:]*:[0-9]*\): .*/\1/p' "$scratch/$1.out" 2>/dev/null; }
 listens() { [ "$(at "$1")" ]; }

@@ -283,14 +283,14 @@ uint64_t cluster_at_workers(const struct cluster *cluster, enum gw_metric which)
     return sum;
 }
 
-/* All that the shards have, in the arena of a worker. */
-static void gather(const struct cluster *cluster, uint8_t *arena)
+void cluster_gather(const struct cluster *cluster, void *arena)
 {
     const struct gw_map *map = cluster->server[0].server->map;
     for (size_t i = 0; i < cluster->servers; i++) {
         const struct gw_shard *shard = cluster->server[i].server->shard;
         for (uint32_t c = 0; c < shard->chunks; c++)
-            memcpy(arena + map->chunk[shard->chunk[c].global].arena_offset,
+            memcpy((uint8_t *)arena +
+                       map->chunk[shard->chunk[c].global].arena_offset,
                    gw_shard_weights(shard, c),
                    shard->chunk[c].elems * sizeof(float));
     }
@@ -303,7 +303,7 @@ int cluster_agrees(const struct cluster *cluster)
     uint8_t *arena = malloc(map->arena_bytes);
     float **weight = malloc(map->keys * sizeof *weight);
     assert_true(arena && weight);
-    gather(cluster, arena);
+    cluster_gather(cluster, arena);
     for (size_t k = 0; k < map->keys; k++)
         weight[k] = (float *)(void *)(arena + map->key_offset[k]);
     gw_digest_weights(weight, map->key, map->keys, digest);

@@ -98,6 +98,9 @@ uint64_t cluster_at_servers(const struct cluster *cluster,
 uint64_t cluster_at_workers(const struct cluster *cluster,
                             enum gw_metric which);
 
+/* All weights that the shards have, as they lie in the arena of a worker. */
+void cluster_gather(const struct cluster *cluster, void *arena);
+
 /* Whether the weights that the job ended with, which rank 0 pulled, are those
    that the shards then had. */
 int cluster_agrees(const struct cluster *cluster);

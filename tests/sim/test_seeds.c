@@ -123,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         COMMIT("streaming"),
         COMMIT("whole"),
+        WEATHER("weights as bf16", "train.weights=bf16"),
         POLICY("local:3"),
         POLICY("diloco:4"),
     };

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -181,6 +182,29 @@ static void fp16_asks_for_a_loss_scale(void **state)
     assert_int_equal(gw_config_check(&config, &error), GW_OK);
 }
 
+/* Who changes weights by himself needs all of their bits. */
+static void bf16_weights_are_for_gradients(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    static const char *const local[] = {
+        "cluster.policy=easgd:4", "cluster.policy=local:2",
+        "cluster.policy=diloco:4", "cluster.policy=sync until 5, local:2"};
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++) {
+        char line[256];
+        snprintf(line, sizeof line,
+                 "train.weights: bf16 is for policies that push gradients, "
+                 "cluster.policy = \"%s\" has steps of the workers' own; leave "
+                 "it at fp32",
+                 strchr(local[i], '=') + 1);
+        check_refuses(SETTINGS("train.weights=bf16", local[i]), line);
+    }
+    good_job(SETTINGS("train.weights=bf16", "cluster.policy=backup:1"));
+    assert_int_equal(gw_config_check(&config, &error), GW_OK);
+    good_job(SETTINGS("train.weights=bf16", "cluster.policy=dc-async"));
+    assert_int_equal(gw_config_check(&config, &error), GW_OK);
+}
+
 /* The struct may come from elsewhere than the parser. */
 static void not_in_this_version(void **state)
 {
@@ -240,6 +264,7 @@ int main(void)
         cmocka_unit_test(what_is_not_computed_is_refused),
         cmocka_unit_test(streaming_says_why_not),
         cmocka_unit_test(fp16_asks_for_a_loss_scale),
+        cmocka_unit_test(bf16_weights_are_for_gradients),
         cmocka_unit_test(not_in_this_version),
         cmocka_unit_test(jobs_too_long_to_send_are_refused),
     };

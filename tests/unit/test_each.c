@@ -77,7 +77,8 @@ static float held[RANKS][N];
 
 static void give(uint32_t rank)
 {
-    memcpy(held[rank], gw_shard_give(one.server.shard, rank, 0),
+    memcpy(held[rank],
+           gw_shard_give(one.server.shard, rank, 0, GW_ENCODING_RAW),
            sizeof held[rank]);
 }
 

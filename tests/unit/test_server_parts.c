@@ -280,48 +280,62 @@ static void on_opened(void *owner, uint32_t rank, uint32_t chunk)
     opened->count[chunk]++;
 }
 
-/* A run over the whole model opens every chunk once, at the shard and on the
-   link that it belongs to, with the place it has in the arena. */
+/* What link 0 or 1 of a shard has opened of a run over the whole model: its
+   chunks, with the place that they have in the arena, or in half of it. */
+static unsigned
+assert_opened(struct gw_wants *wants, unsigned link, enum gw_encoding encoding)
+{
+    const struct gw_map *map = wants->map;
+    const uint64_t part = encoding == GW_ENCODING_BF16 ? 2 : 1;
+    const struct gw_want want = {.count = (uint32_t)map->chunks,
+                                 .value = 7,
+                                 .offset = 1000,
+                                 .condition = GW_WANT_VERSION,
+                                 .encoding = (uint8_t)encoding};
+    struct opened opened = {.rank = 0};
+    unsigned total = 0;
+    assert_int_equal(
+        gw_wants_post(wants, 1, link, 2, &want, 0, on_opened, &opened), GW_OK);
+    for (uint32_t i = 0; i < wants->chunks; i++) {
+        uint32_t chunk = map->shard_chunk[wants->shard][i];
+        assert_int_equal(opened.count[i], chunk % 2 == link);
+        total += opened.count[i];
+        if (!opened.count[i])
+            continue;
+        const struct gw_want_slot *slot = gw_wants_slot(wants, 1, i);
+        assert_int_equal(opened.rank, 1);
+        assert_true(slot->open);
+        assert_int_equal(slot->want.chunk, chunk);
+        assert_int_equal(slot->want.count, 1);
+        assert_int_equal(slot->want.value, 7);
+        assert_int_equal(slot->want.encoding, encoding);
+        assert_int_equal(slot->want.offset,
+                         1000 + map->chunk[chunk].arena_offset / part);
+        assert_false(gw_wants_slot(wants, 0, i)->open);
+    }
+    return total;
+}
+
+/* Every chunk once, at the shard and on the link that it belongs to. */
 static void a_run_opens_each_chunk_where_it_belongs(void **state)
 {
     (void)state;
     struct gw_map *map = make_map();
-    unsigned total = 0;
     assert_true(map->chunks > 6);
-    for (uint32_t shard = 0; shard < SHARDS; shard++) {
-        struct gw_wants *wants;
-        struct gw_error error;
-        assert_int_equal(
-            gw_wants_create(map, shard, RANKS, NULL, &wants, &error), GW_OK);
-        for (unsigned link = 0; link < 2; link++) {
-            struct opened opened = {.rank = 0};
-            struct gw_want want = {.count = (uint32_t)map->chunks,
-                                   .value = 7,
-                                   .offset = 1000,
-                                   .condition = GW_WANT_VERSION};
+    for (enum gw_encoding e = GW_ENCODING_RAW; e < GW_ENCODINGS; e++) {
+        unsigned total = 0;
+        for (uint32_t shard = 0; shard < SHARDS; shard++) {
+            struct gw_wants *wants;
+            struct gw_error error;
             assert_int_equal(
-                gw_wants_post(wants, 1, link, 2, &want, 0, on_opened, &opened),
+                gw_wants_create(map, shard, RANKS, NULL, &wants, &error),
                 GW_OK);
-            for (uint32_t i = 0; i < map->shard_chunks[shard]; i++) {
-                uint32_t chunk = map->shard_chunk[shard][i];
-                assert_int_equal(opened.count[i], chunk % 2 == link);
-                total += opened.count[i];
-                if (!opened.count[i])
-                    continue;
-                const struct gw_want_slot *slot = gw_wants_slot(wants, 1, i);
-                assert_int_equal(opened.rank, 1);
-                assert_true(slot->open);
-                assert_int_equal(slot->want.chunk, chunk);
-                assert_int_equal(slot->want.count, 1);
-                assert_int_equal(slot->want.value, 7);
-                assert_int_equal(slot->want.offset,
-                                 1000 + map->chunk[chunk].arena_offset);
-                assert_false(gw_wants_slot(wants, 0, i)->open);
-            }
+            for (unsigned link = 0; link < 2; link++)
+                total += assert_opened(wants, link, e);
+            gw_wants_destroy(wants);
         }
-        gw_wants_destroy(wants);
+        assert_int_equal(total, map->chunks);
     }
-    assert_int_equal(total, map->chunks);
     gw_map_destroy(map);
 }
 

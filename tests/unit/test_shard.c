@@ -13,6 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kernels/bf16.h"
 #include "proto/random.h"
 #include "server/shard.h"
 
@@ -151,8 +152,8 @@ static void both_commits_agree(void **state)
                                     gw_shard_weights(whole.shard, c),
                                     whole.shard->chunk[c].elems *
                                         sizeof(float));
-                assert_int_equal(gw_shard_crc(stream.shard, c),
-                                 gw_shard_crc(whole.shard, c));
+                assert_int_equal(gw_shard_crc(stream.shard, c, GW_ENCODING_RAW),
+                                 gw_shard_crc(whole.shard, c, GW_ENCODING_RAW));
             }
             assert_int_equal(whole.shard->chunks_reduced, 0);
         }
@@ -172,7 +173,7 @@ static void the_version_before_stays_whole(void **state)
     size_t bytes = shard->chunk[0].elems * sizeof(float);
     float *copy = malloc(bytes);
     const float *before = gw_shard_weights(shard, 0);
-    uint32_t crc = gw_shard_crc(shard, 0);
+    uint32_t crc = gw_shard_crc(shard, 0, GW_ENCODING_RAW);
     memcpy(copy, before, bytes);
     for (uint32_t r = 0; r < RANKS; r++) {
         land(shard, r, 0);
@@ -183,7 +184,7 @@ static void the_version_before_stays_whole(void **state)
     assert_int_equal(shard->chunk[1].version, 0);
     assert_ptr_not_equal(gw_shard_weights(shard, 0), before);
     assert_memory_equal(before, copy, bytes);
-    assert_int_not_equal(gw_shard_crc(shard, 0), crc);
+    assert_int_not_equal(gw_shard_crc(shard, 0, GW_ENCODING_RAW), crc);
     free(copy);
     close_bench(&bench);
 }
@@ -296,15 +297,66 @@ static void what_is_not_finite_is_found_and_named(void **state)
         assert_false(gw_shard_reduce(shard, 0));
         for (uint32_t r = 0; r < RANKS; r++)
             assert_int_equal(gw_shard_is_bad(shard, r, 0), r == 3);
-        uint32_t crc = gw_shard_crc(shard, 0);
+        uint32_t crc = gw_shard_crc(shard, 0, GW_ENCODING_RAW);
         gw_shard_skip(shard, 0);
-        assert_int_equal(gw_shard_crc(shard, 0), crc);
+        assert_int_equal(gw_shard_crc(shard, 0, GW_ENCODING_RAW), crc);
         close_bench(&bench);
     }
 }
 
-/* Two weights, the states, a slot per rank, the sum where it is kept, and what
-   is kept for each rank. */
+static void assert_rounds(const uint16_t *bf16, const float *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t rounded;
+        gw_bf16_round(1, w + i, &rounded);
+        assert_int_equal(bf16[i], rounded);
+    }
+}
+
+/* As bf16: of the version that there is, with a checksum of its own; a copy
+   that others do not change; and what was given is what the rank has. */
+static void weights_are_given_as_bf16(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench, "sgd", GW_SHARD_BF16 | GW_SHARD_GIVEN);
+    struct gw_shard *shard = bench.shard;
+    uint32_t n = shard->chunk[0].elems;
+    uint32_t crc[2];
+    seed_all(shard);
+    assert_true(gw_shard_encodes(shard, GW_ENCODING_BF16));
+    for (uint32_t step = 0; step < 2; step++) {
+        const float *w = gw_shard_weights(shard, 0);
+        const uint16_t *bf16 = gw_shard_encoded(shard, 0, GW_ENCODING_BF16);
+        assert_ptr_equal(gw_shard_encoded(shard, 0, GW_ENCODING_RAW), w);
+        assert_rounds(bf16, w, n);
+        crc[step] = gw_shard_crc(shard, 0, GW_ENCODING_BF16);
+        assert_int_equal(crc[step], gw_crc32c(0, bf16, n * sizeof *bf16));
+        assert_int_equal(gw_shard_crc(shard, 0, GW_ENCODING_RAW),
+                         gw_crc32c(0, w, n * sizeof *w));
+        const uint16_t *copy = gw_shard_give(shard, 3, 0, GW_ENCODING_BF16);
+        assert_ptr_not_equal(copy, bf16);
+        assert_memory_equal(copy, bf16, n * sizeof *bf16);
+        for (uint32_t i = 0; i < n; i++) {
+            float wide;
+            gw_bf16_widen(1, copy + i, &wide);
+            assert_true(shard->given[3][shard->chunk[0].first + i] == wide);
+        }
+        for (uint32_t r = 0; r < RANKS; r++) {
+            land(shard, r, 0);
+            gw_shard_hold(shard, r, 0, 1, 0);
+        }
+        assert_int_equal(gw_shard_update(shard, 0, &bench.update), GW_OK);
+    }
+    assert_int_not_equal(crc[0], crc[1]);
+    close_bench(&bench);
+    open_bench(&bench, "sgd", 0);
+    assert_false(gw_shard_encodes(bench.shard, GW_ENCODING_BF16));
+    close_bench(&bench);
+}
+
+/* Two weights, the states, a slot per rank, the sum where it is kept, what is
+   kept for each rank, and half an array as bf16. */
 static void memory_is_what_the_formula_says(void **state)
 {
     (void)state;
@@ -313,16 +365,19 @@ static void memory_is_what_the_formula_says(void **state)
         size_t states;
     } rows[] = {{"sgd", 0}, {"momentum", 1}, {"adam", 2}};
     for (size_t i = 0; i < 3; i++) {
-        for (unsigned which = 0; which < 8; which++) {
+        for (unsigned which = 0; which < 16; which++) {
             struct bench bench;
-            open_bench(&bench, rows[i].kind, which);
+            unsigned kept = which < 8 ? which : GW_SHARD_BF16 | (which & 7);
+            open_bench(&bench, rows[i].kind, kept);
             size_t arrays = 2 + rows[i].states + RANKS + (which & 1) +
-                            RANKS * (which >> 1 & 1) + RANKS * (which >> 2);
-            size_t least = arrays * bench.map->shard_bytes[0];
+                            RANKS * (which >> 1 & 1) + RANKS * (which >> 2 & 1);
+            size_t least = arrays * bench.map->shard_bytes[0] +
+                           (which >> 3) * bench.map->shard_bytes[0] / 2;
             assert_true(bench.shard->memory_bytes >= least);
-            assert_true(bench.shard->memory_bytes <= least + arrays * 8192);
+            assert_true(bench.shard->memory_bytes <=
+                        least + (arrays + 1) * 8192);
             assert_int_equal(bench.shard->memory_bytes,
-                             gw_shard_bytes(bench.map, 0, RANKS, which,
+                             gw_shard_bytes(bench.map, 0, RANKS, kept,
                                             bench.shard->optimizer));
             close_bench(&bench);
         }
@@ -379,6 +434,7 @@ int main(void)
         cmocka_unit_test(empty_pushes_add_nothing),
         cmocka_unit_test(who_is_left_out_adds_nothing),
         cmocka_unit_test(what_is_not_finite_is_found_and_named),
+        cmocka_unit_test(weights_are_given_as_bf16),
         cmocka_unit_test(memory_is_what_the_formula_says),
         cmocka_unit_test(arrays_follow_the_policy),
     };

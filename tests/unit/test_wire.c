@@ -166,7 +166,7 @@ static void wants_round_trip(void **state)
                            .window = 9,
                            .priority = 2,
                            .condition = GW_WANT_MINIMUM,
-                           .encoding = GW_ENCODING_RAW,
+                           .encoding = GW_ENCODING_BF16,
                            .slack = 5};
     struct gw_want back;
     uint8_t bytes[GW_WANT_BYTES];
@@ -179,7 +179,11 @@ static void wants_round_trip(void **state)
     assert_int_equal(back.window, 9);
     assert_int_equal(back.priority, 2);
     assert_int_equal(back.condition, GW_WANT_MINIMUM);
+    assert_int_equal(back.encoding, GW_ENCODING_BF16);
     assert_int_equal(back.slack, 5);
+    bytes[33] = GW_ENCODINGS;
+    assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
+    bytes[33] = GW_ENCODING_RAW;
     bytes[32] = GW_WANT_NOW + 1;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
     bytes[32] = 0;
