@@ -28,6 +28,14 @@
    with every policy, as plans go from one to another. */
 #define SERVER_ARRAYS 4
 
+/* What comes on top of an array or an arena where weights are sent as bf16. */
+static uint64_t bf16_of(const struct gw_config *config, uint64_t bytes)
+{
+    return config->train.weights == GW_ENCODING_RAW
+               ? 0
+               : gw_encoded_offset(config->train.weights, bytes);
+}
+
 static struct gw_doctor_memory count(const struct gw_config *config,
                                      const struct gw_map *map)
 {
@@ -37,9 +45,11 @@ static struct gw_doctor_memory count(const struct gw_config *config,
     for (size_t s = 0; s < map->shards; s++)
         if (map->shard_bytes[s] > largest)
             largest = map->shard_bytes[s];
-    uint64_t rank = SERVER_ARRAYS * largest * devices + links;
+    uint64_t arrays = SERVER_ARRAYS * largest + bf16_of(config, largest);
+    uint64_t arenas = 2 * map->arena_bytes + bf16_of(config, map->arena_bytes);
+    uint64_t rank = arrays * devices + links;
     return (struct gw_doctor_memory){
-        .worker = map->shards * (2 * map->arena_bytes * devices + links),
+        .worker = map->shards * (arenas * devices + links),
         .server = config->server.threads *
                   (config->cluster.workers * rank + largest * devices),
     };

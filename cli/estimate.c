@@ -82,9 +82,17 @@ gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host)
         if (hosts->server_host[s] == host)
             here += hosts->server_bytes[s];
     }
+    double share = gw_encoded_bytes(hosts->weights, 1) / (double)sizeof(float);
     link.push = own * (everywhere - here);
-    link.give = (all - own) * here;
+    link.take = (all - own) * here;
+    link.give = share * link.take;
+    link.get = share * link.push;
     return link;
+}
+
+double gw_estimate_link_bytes(const struct gw_estimate_link *link)
+{
+    return fmax(link->push + link->give, link->take + link->get);
 }
 
 const char *gw_bound_name(enum gw_bound bound)

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "proto/status.h"
+#include "proto/wire.h"
 
 double gw_estimate_apart_s(double n, double k, double bytes, double rate);
 double gw_estimate_spare_s(double n, double k, double bytes, double rate);
@@ -47,19 +48,25 @@ double gw_estimate_rounds_rate(double bytes, double steps, double step_s);
  */
 double gw_estimate_update_bytes(double slots, double states);
 
-/* What one host sends in an exchange; it gets as much. */
+/* Bytes that one host sends in an exchange, and gets. */
 struct gw_estimate_link {
-    double push; /* of its workers, to servers elsewhere */
-    double give; /* of its servers, to workers elsewhere */
+    double push; /* gradients of its workers, to servers elsewhere */
+    double give; /* weights of its servers, to workers elsewhere */
+    double take; /* gradients from those, */
+    double get;  /* and weights from servers elsewhere */
 };
+
+/* What passes in the direction in which more does. */
+double gw_estimate_link_bytes(const struct gw_estimate_link *link);
 
 /* Who is where. Worker w is on host w / per_host. */
 struct gw_estimate_hosts {
     uint32_t workers, per_host, servers;
     const uint32_t *server_host; /* [servers] */
     const double *server_bytes;  /* [servers] of the model that it has */
-    int sums; /* workers of a host push what they have together
-                 (proto/groups.h), as far as a server is elsewhere */
+    int sums;                 /* workers of a host push what they have together
+                                 (proto/groups.h), as far as a server is elsewhere */
+    enum gw_encoding weights; /* as they are sent */
 };
 
 uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,

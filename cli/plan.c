@@ -178,6 +178,7 @@ static struct gw_estimate_hosts hosts_of(const struct planning *planning)
         .server_bytes = planning->server_bytes,
         .sums = planning->word.kind == GW_POLICY_SYNC &&
                 strcmp(planning->config->cluster.local_reduction, "off") != 0,
+        .weights = planning->config->train.weights,
     };
 }
 
@@ -337,7 +338,9 @@ static void find_traffic(struct planning *planning)
                                             : &planned->server_link;
         link.push /= period;
         link.give /= period;
-        if (link.push + link.give > most->push + most->give)
+        link.take /= period;
+        link.get /= period;
+        if (gw_estimate_link_bytes(&link) > gw_estimate_link_bytes(most))
             *most = link;
     }
 }
@@ -350,7 +353,10 @@ static double handling_s(const struct planning *planning)
     double workers = workers_of(planning), period = (double)planned->period;
     double model = (double)planned->map->model_bytes;
     double updates = gw_policy_is_together(planning->word.kind) ? 1 : workers;
-    return (2 * workers * model * planned->move_s_per_byte +
+    /* of each number: as a gradient, and as a weight */
+    double moved =
+        sizeof(float) + gw_encoded_bytes(planning->config->train.weights, 1);
+    return (workers * model / sizeof(float) * moved * planned->move_s_per_byte +
             updates * model / 4 / planned->update_elems_per_s) /
            period;
 }
@@ -365,11 +371,9 @@ static void find_parts(struct planning *planning)
     seconds[GW_BOUND_COMPUTE] = planned->compute_s;
     if (planned->rate > 0) {
         seconds[GW_BOUND_WORKER_LINK] =
-            (planned->worker_link.push + planned->worker_link.give) /
-            planned->rate;
+            gw_estimate_link_bytes(&planned->worker_link) / planned->rate;
         seconds[GW_BOUND_SERVER_LINK] =
-            (planned->server_link.push + planned->server_link.give) /
-            planned->rate;
+            gw_estimate_link_bytes(&planned->server_link) / planned->rate;
     }
     seconds[GW_BOUND_UPDATE] = most_bytes(planning) / 4 /
                                planned->update_elems_per_s *

@@ -188,7 +188,7 @@ static void
 print_link(FILE *out, const char *name, const struct gw_estimate_link *link)
 {
     fprintf(out, COLUMN "%12.3f%12.3f%12.3f%12.3f\n", name, link->push / 1e6,
-            link->give / 1e6, link->give / 1e6, link->push / 1e6);
+            link->give / 1e6, link->take / 1e6, link->get / 1e6);
 }
 
 static void print_traffic(const struct gw_planned *planned, FILE *out)
@@ -226,7 +226,7 @@ static void print_remedies(const struct gw_planned *planned, FILE *out)
                 COLUMN "%12.0f Mbit/s of payload hide the exchange in "
                        "backward\n",
                 "links that",
-                8e-6 * gw_estimate_hiding_rate(link->push + link->give,
+                8e-6 * gw_estimate_hiding_rate(gw_estimate_link_bytes(link),
                                                planned->compute_s));
     if (planned->seconds[GW_BOUND_SERVER_LINK] >
         MORE * planned->seconds[GW_BOUND_WORKER_LINK])

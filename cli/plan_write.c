@@ -54,7 +54,7 @@ static json_t *link_of(const struct gw_estimate_link *link)
 {
     json_t *object = gw_json_with(json_object(), "bytes_out",
                                   json_real(link->push + link->give));
-    return gw_json_with(object, "bytes_in", json_real(link->push + link->give));
+    return gw_json_with(object, "bytes_in", json_real(link->take + link->get));
 }
 
 static json_t *parts_of(const struct gw_planned *planned)

@@ -107,6 +107,31 @@ static void links_carry_what_leaves_a_host(void **state)
     at[0] = 0;
     assert_true(gw_estimate_link_of(&hosts, 0).push == 12);
     assert_true(gw_estimate_link_of(&hosts, 0).give == 6);
+    struct gw_estimate_link link = gw_estimate_link_of(&hosts, 0);
+    assert_true(link.take == link.give && link.get == link.push);
+    assert_true(gw_estimate_link_bytes(&link) == 18);
+}
+
+/* Weights as bf16 are half of what gradients are: the direction in which these
+   go is the longer one. */
+static void weights_may_be_half_of_gradients(void **state)
+{
+    static const double bytes[] = {6, 4};
+    static const uint32_t at[] = {0, 2};
+    const struct gw_estimate_hosts hosts = {.workers = 4,
+                                            .per_host = 2,
+                                            .servers = 2,
+                                            .server_host = at,
+                                            .server_bytes = bytes,
+                                            .weights = GW_ENCODING_BF16};
+    (void)state;
+    struct gw_estimate_link link = gw_estimate_link_of(&hosts, 0);
+    assert_true(link.push == 8 && link.get == 4);
+    assert_true(link.take == 12 && link.give == 6);
+    assert_true(gw_estimate_link_bytes(&link) == 16);
+    link = gw_estimate_link_of(&hosts, 1);
+    assert_true(link.push == 20 && link.get == 10 && link.take == 0);
+    assert_true(gw_estimate_link_bytes(&link) == 20);
 }
 
 /* Seven workers, four on host 0, which push one gradient, and three on host 1,
@@ -178,6 +203,7 @@ int main(void)
         cmocka_unit_test(rare_exchanges_need_little),
         cmocka_unit_test(an_update_moves_its_bytes),
         cmocka_unit_test(links_carry_what_leaves_a_host),
+        cmocka_unit_test(weights_may_be_half_of_gradients),
         cmocka_unit_test(sums_leave_a_host_once),
         cmocka_unit_test(the_longest_part_bounds),
         cmocka_unit_test(amounts_have_units),
