@@ -246,10 +246,11 @@ static enum gw_status attach(struct worker *worker, struct gw_error *error)
     gw_bench_pattern(1, &worker->weight[0]);
     gw_bench_fill(&worker->weight[0], elems, worker->weights);
     gw_bench_fill(&worker->pushed[worker->rank], elems, worker->gradients);
-    const struct gw_memory gradients =
-        gw_memory_host(worker->gradients, what->map->arena_bytes);
-    enum gw_status status =
-        gw_client_attach(worker->client, &worker->arena, &gradients, NULL, 1);
+    const struct gw_client_arenas arenas = {
+        .weights = worker->arena,
+        .gradients = gw_memory_host(worker->gradients, what->map->arena_bytes),
+    };
+    enum gw_status status = gw_client_attach(worker->client, &arenas, NULL, 1);
     if (status == GW_OK)
         status = gw_client_wait(worker->client, 0, 1, 0);
     if (status != GW_OK)

@@ -144,7 +144,7 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
 static enum gw_status show_weights(void *context, size_t first, size_t n)
 {
     struct trial *trial = context;
-    gw_mirror_show(trial->mirror, first, n);
+    gw_mirror_show(trial->mirror, first, n, GW_ENCODING_RAW);
     return GW_OK;
 }
 

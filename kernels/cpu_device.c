@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "kernels/bf16.h"
 #include "kernels/cpu_blas.h"
 
 #define HUGE_PAGE  ((size_t)2 << 20)
@@ -196,6 +197,13 @@ void gw_cpu_gemm(size_t m,
                 beta, c, blas_size(ld));
 }
 
+static void
+widen(struct gw_device *device, size_t elems, const uint16_t *x, float *out)
+{
+    (void)device;
+    gw_bf16_widen(elems, x, out);
+}
+
 const struct gw_backend_ops gw_cpu_ops = {
     .name = "cpu",
     .on_host = 1,
@@ -233,5 +241,6 @@ const struct gw_backend_ops gw_cpu_ops = {
     .relu_backward = gw_cpu_relu_backward,
     .dropout = gw_cpu_dropout,
     .add_parts = gw_cpu_add_parts,
+    .widen = widen,
     .softmax_loss = gw_cpu_softmax_loss,
 };

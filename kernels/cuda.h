@@ -293,6 +293,10 @@ void gw_cuda_add_parts(struct gw_device *device,
                        size_t elems,
                        float *sum,
                        uint8_t *bad);
+void gw_cuda_widen(struct gw_device *device,
+                   size_t elems,
+                   const uint16_t *x,
+                   float *out);
 void gw_cuda_softmax_loss(struct gw_device *device,
                           size_t n,
                           size_t classes,

@@ -42,6 +42,7 @@ static const struct gw_backend_ops cuda_ops = {
     .relu_backward = gw_cuda_relu_backward,
     .dropout = gw_cuda_dropout,
     .add_parts = gw_cuda_add_parts,
+    .widen = gw_cuda_widen,
     .softmax_loss = gw_cuda_softmax_loss,
 };
 

@@ -1,4 +1,4 @@
-/* fp32 to the 16 bits of factors. */
+/* fp32 to the 16 bits of factors, and what comes in 16 bits to fp32. */
 #include "config.h"
 
 #include "kernels/cuda.h"
@@ -45,4 +45,31 @@ void gw_cuda_narrow(struct gw_device *device,
     };
     if (gw_cuda_enter(device))
         gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
+}
+
+static __global__ void
+widen(size_t elems, size_t fours, const __nv_bfloat16 *x, float *out)
+{
+    size_t first = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = first; i < fours; i += step) {
+        four_of<__nv_bfloat16> n = ((const four_of<__nv_bfloat16> *)x)[i];
+        ((float4 *)out)[i] = make_float4(gw_load(&n.x), gw_load(&n.y),
+                                         gw_load(&n.z), gw_load(&n.w));
+    }
+    for (size_t i = 4 * fours + first; i < elems; i += step)
+        out[i] = gw_load(&x[i]);
+}
+
+void gw_cuda_widen(struct gw_device *device,
+                   size_t elems,
+                   const uint16_t *x,
+                   float *out)
+{
+    size_t fours = gw_fits_four(out) && (uintptr_t)x % 8 == 0 ? elems / 4 : 0;
+    if (gw_cuda_enter(device))
+        gw_cuda_note(device, "widen",
+                     gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
+                                    GW_CUDA_BLOCK, widen, elems, fours,
+                                    (const __nv_bfloat16 *)x, out));
 }

@@ -299,6 +299,13 @@ struct gw_backend_ops {
                       float *sum,
                       uint8_t *bad);
 
+    /* out[i] = x[i], bf16 numbers (bf16.h) in device memory, as fp32: exactly,
+       but for the bits of a NaN. */
+    void (*widen)(struct gw_device *device,
+                  size_t elems,
+                  const uint16_t *x,
+                  float *out);
+
     /*
      * logits[n][classes], labels[n] in 0..classes-1 (checked by the caller).
      * *loss gets the sum over samples of -log softmax(logits)[label] (in double

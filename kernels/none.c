@@ -306,6 +306,14 @@ static void none_add_parts(struct gw_device *device,
     (void)device, (void)parts, (void)n, (void)elems, (void)sum, (void)bad;
 }
 
+static void none_widen(struct gw_device *device,
+                       size_t elems,
+                       const uint16_t *x,
+                       float *out)
+{
+    (void)device, (void)elems, (void)x, (void)out;
+}
+
 static void none_softmax_loss(struct gw_device *device,
                               size_t n,
                               size_t classes,
@@ -356,5 +364,6 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .relu_backward = none_relu_backward,
     .dropout = none_dropout,
     .add_parts = none_add_parts,
+    .widen = none_widen,
     .softmax_loss = none_softmax_loss,
 };

@@ -161,7 +161,6 @@ void gw_client_close(struct gw_client *client)
     gw_node_close(client->node);
     gw_client_files_close(client);
     gw_client_data_close(client);
-    gw_client_landing_close(client);
     gw_client_split_close(client);
     gw_map_destroy(client->map);
     gw_met_close(&client->met);
@@ -292,30 +291,36 @@ enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client)
                : GW_MEMORY_SHARED;
 }
 
+/* Memory that others of this host write, and see, by themselves. */
+static void lend(struct gw_client *client,
+                 const struct gw_client_arenas *arenas)
+{
+    if (client->hollow)
+        return;
+    gw_member_lend(client->member, &arenas->gradients);
+    if (arenas->weights.kind == GW_MEMORY_SHARED)
+        gw_member_lend(client->member, &arenas->weights);
+    if (client->bf16 && arenas->bf16.kind == GW_MEMORY_SHARED)
+        gw_member_lend(client->member, &arenas->bf16);
+}
+
 enum gw_status gw_client_attach(struct gw_client *client,
-                                const struct gw_memory *weights,
-                                const struct gw_memory *gradients,
+                                const struct gw_client_arenas *arenas,
                                 const struct gw_device_sums *sums,
                                 int seed)
 {
     struct gw_error error;
-    client->weights = weights->base;
-    client->gradients = gradients->base;
+    client->weights = arenas->weights.base;
+    client->gradients = arenas->gradients.base;
+    if (gw_client_bf16_bytes(client) > 0) {
+        client->bf16 = arenas->bf16.base;
+        client->bf16_stays = arenas->bf16_stays;
+    }
     gw_loop_enter(client->loop);
-    if (gw_client_landing_open(client, weights->kind) != GW_OK)
-        gw_client_fail(client, GW_ENOMEM, "no memory for weights as bf16");
-    const struct gw_memory *landing =
-        client->bf16.base ? &client->bf16 : weights;
-    if (!client->hollow)
-        gw_member_lend(client->member, gradients);
-    if (!client->hollow && weights->kind == GW_MEMORY_SHARED)
-        gw_member_lend(client->member, weights);
-    if (client->bf16.kind == GW_MEMORY_SHARED)
-        gw_member_lend(client->member, &client->bf16);
+    lend(client, arenas);
     gw_client_connect(client);
     if (gw_node_ranks(client->node) > 1 &&
-        gw_node_connect(client->node, landing, gradients, sums, &error) !=
-            GW_OK)
+        gw_node_connect(client->node, arenas, sums, &error) != GW_OK)
         gw_client_fail(client, error.status, "a worker of this host: %s",
                        error.text);
     gw_loop_leave(client->loop);

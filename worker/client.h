@@ -26,6 +26,7 @@
 #include "proto/metrics.h"
 #include "proto/split.h"
 #include "proto/status.h"
+#include "proto/wire.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
 
@@ -138,9 +139,23 @@ struct gw_device_sums {
 };
 
 /*
- * Brings the arenas (gw_client_arena_bytes each, 64-byte aligned; each as the
- * memory which it begins), connects to every shard and asks for
- * all weights of the first clock. Weights are written by the client between a
+ * Arenas of gw_client_arena_bytes each, 64-byte aligned; each as the memory
+ * which it begins. Where gw_client_bf16_bytes is not 0, weights arrive as bf16
+ * in an arena of so many bytes, at half their place in the other one. There
+ * they are `weights` as soon as they are waited for; unless they are to stay,
+ * for a device that makes fp32 of them by itself.
+ */
+struct gw_client_arenas {
+    struct gw_memory weights, gradients;
+    struct gw_memory bf16;
+    int bf16_stays;
+};
+uint64_t gw_client_bf16_bytes(const struct gw_client *client);
+
+/*
+ * Brings the arenas, whose memory stays where it is until the client is closed;
+ * connects to every shard and asks for all weights of the first clock. Weights
+ * are written by the client between a
  * want and its answer; gradients are read, also by others of this host, and
  * may become those of several ranks, between a push and the arrival of the next
  * version of the same key. With `seed`, rank 0 sends its weights as the
@@ -148,10 +163,13 @@ struct gw_device_sums {
  * gradients are made in the arena.
  */
 enum gw_status gw_client_attach(struct gw_client *client,
-                                const struct gw_memory *weights,
-                                const struct gw_memory *gradients,
+                                const struct gw_client_arenas *arenas,
                                 const struct gw_device_sums *sums,
                                 int seed);
+
+/* As what the weights that were waited for last are there, of those that stay
+   as bf16: pulled ones, which are scored or those of the end, are raw. */
+enum gw_encoding gw_client_weights_as(const struct gw_client *client);
 
 /* After that: whether gradients that are pushed now are read on the device and
    not in the arena. Of the caller's thread; another policy changes it. */

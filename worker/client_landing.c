@@ -1,6 +1,6 @@
 /*
- * Where weights arrive: in the caller's arena or, where they come as bf16, in
- * memory of the client's own, from which they are widened into the arena. A
+ * Where weights arrive: in their arena or, where they come as bf16, in one of
+ * half the size, from which they are widened, here or by the caller's device. A
  * plain pull brings them as the servers have them, whatever else is wanted.
  */
 #include "config.h"
@@ -9,18 +9,17 @@
 
 #include "kernels/bf16.h"
 
-enum gw_status gw_client_landing_open(struct gw_client *client,
-                                      enum gw_memory_kind kind)
+uint64_t gw_client_bf16_bytes(const struct gw_client *client)
 {
-    size_t bytes = (size_t)gw_client_landing_bytes(client, GW_ENCODING_BF16);
-    if (client->hollow || gw_client_encoding(client) == GW_ENCODING_RAW)
-        return GW_OK;
-    return gw_memory_open(kind, bytes, &client->bf16);
+    return client->hollow || gw_client_encoding(client) == GW_ENCODING_RAW
+               ? 0
+               : gw_client_landing_bytes(client, GW_ENCODING_BF16);
 }
 
-void gw_client_landing_close(struct gw_client *client)
+enum gw_encoding gw_client_weights_as(const struct gw_client *client)
 {
-    gw_memory_close(&client->bf16);
+    return client->bf16_stays && !client->pulled ? GW_ENCODING_BF16
+                                                 : GW_ENCODING_RAW;
 }
 
 void *gw_client_landing(const struct gw_client *client,
@@ -28,7 +27,7 @@ void *gw_client_landing(const struct gw_client *client,
                         uint64_t offset)
 {
     uint8_t *base = encoding == GW_ENCODING_RAW ? (uint8_t *)client->weights
-                                                : client->bf16.base;
+                                                : (uint8_t *)client->bf16;
     return base ? base + gw_encoded_offset(encoding, offset) : NULL;
 }
 
@@ -54,7 +53,8 @@ enum gw_status gw_client_landing_windows(struct gw_client *client,
 void gw_client_landed(struct gw_client *client, const struct gw_frame *frame)
 {
     const struct gw_chunk *place = &client->map->chunk[frame->chunk];
-    if (frame->encoding == GW_ENCODING_BF16 && !client->hollow)
+    if (frame->encoding == GW_ENCODING_BF16 && client->bf16 &&
+        !client->bf16_stays)
         gw_bf16_widen(
             place->elems,
             gw_client_landing(client, GW_ENCODING_BF16, place->arena_offset),

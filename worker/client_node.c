@@ -290,8 +290,7 @@ static enum gw_status dial(struct gw_client_node *node,
 }
 
 enum gw_status gw_node_connect(struct gw_client_node *node,
-                               const struct gw_memory *weights,
-                               const struct gw_memory *gradients,
+                               const struct gw_client_arenas *arenas,
                                const struct gw_device_sums *sums,
                                struct gw_error *error)
 {
@@ -299,8 +298,9 @@ enum gw_status gw_node_connect(struct gw_client_node *node,
     node->sums = sums;
     if (gw_node_sum_open(node) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
-    gw_member_lend(node->member, weights);
-    gw_member_lend(node->member, gradients);
+    gw_member_lend(node->member,
+                   node->client->bf16 ? &arenas->bf16 : &arenas->weights);
+    gw_member_lend(node->member, &arenas->gradients);
     node->attached = 1;
     for (uint32_t rank = node->group.first;
          status == GW_OK && rank < node->client->rank; rank++)

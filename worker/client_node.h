@@ -53,10 +53,10 @@ uint32_t gw_node_ranks(const struct gw_client_node *node);
 
 /* Connects; the arenas and what makes sums on a device (NULL: none) are the
    client's. Errors of gw_member_dial. */
+struct gw_client_arenas;
 struct gw_device_sums;
 enum gw_status gw_node_connect(struct gw_client_node *node,
-                               const struct gw_memory *weights,
-                               const struct gw_memory *gradients,
+                               const struct gw_client_arenas *arenas,
                                const struct gw_device_sums *sums,
                                struct gw_error *error);
 

@@ -182,9 +182,10 @@ struct gw_client {
 
     struct gw_client_node *node; /* NULL: no others of this host */
     float *weights, *gradients;
-    struct gw_memory bf16; /* weights on their way to the arena; base NULL: they
-                              arrive there */
-    int hollow; /* the job's payloads are lengths: neither has memory */
+    uint16_t *bf16; /* where weights arrive; NULL: in their arena */
+    int bf16_stays; /* and is not widened into that */
+    int pulled;     /* the caller's: weights are raw, whatever arrives else */
+    int hollow;     /* the job's payloads are lengths: neither has memory */
     struct gw_client_want *want; /* [keys][shards][connections] */
 
     /* from the caller to the loop */
@@ -325,10 +326,7 @@ uint32_t gw_client_first_missing(const struct gw_client *client,
                                  size_t n,
                                  uint64_t version);
 
-/* client_landing.c. Open: GW_ENOMEM; windows: of gw_window_open. */
-enum gw_status gw_client_landing_open(struct gw_client *client,
-                                      enum gw_memory_kind kind);
-void gw_client_landing_close(struct gw_client *client);
+/* client_landing.c. Of gw_window_open. */
 enum gw_status gw_client_landing_windows(struct gw_client *client,
                                          struct gw_client_shard *shard);
 /* Where what the arena has at `offset` arrives, NULL where nothing has memory;
@@ -338,7 +336,7 @@ void *gw_client_landing(const struct gw_client *client,
                         uint64_t offset);
 uint64_t gw_client_landing_bytes(const struct gw_client *client,
                                  enum gw_encoding encoding);
-/* A chunk has arrived: it is in the arena after that. */
+/* A chunk has arrived: it is where the caller looks for it after that. */
 void gw_client_landed(struct gw_client *client, const struct gw_frame *frame);
 
 /* client_files.c */

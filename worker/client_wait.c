@@ -117,6 +117,7 @@ static enum gw_status pull(struct gw_client *client, uint64_t name)
     atomic_store(&client->called, 0);
     gw_client_pull_all(client, name);
     gw_loop_leave(client->loop);
+    client->pulled = 1;
     return gw_client_wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
 }
 
@@ -148,6 +149,7 @@ enum gw_status gw_client_go_on(struct gw_client *client, uint64_t clock)
     gw_client_forget(client);
     gw_client_want_all(client, clock, 0);
     gw_loop_leave(client->loop);
+    client->pulled = 0;
     return atomic_load(&client->failed) ? client->error.status : GW_OK;
 }
 

@@ -17,7 +17,8 @@ struct run {
 struct gw_mirror {
     struct gw_mirror_of of;
     float *memory;    /* of the device; NULL: it computes in the host's */
-    float *gradients; /* in it */
+    float *gradients; /* in it, */
+    uint16_t *bf16;   /* and weights on their way */
     float **weight;   /* [keys] views of it */
     float **gradient; /* [keys] */
     uint8_t *shown;   /* [keys] since the begin */
@@ -30,13 +31,14 @@ static size_t key_bytes(const struct gw_mirror *mirror, size_t key)
     return gw_key_elems(&mirror->of.key[key]) * sizeof(float);
 }
 
-/* Weights, and behind them gradients. */
+/* Weights, behind them gradients, and behind these weights as bf16. */
 static enum gw_status open_memory(struct gw_mirror *mirror,
                                   struct gw_error *error)
 {
     const struct gw_mirror_of *of = &mirror->of;
     size_t room = (of->bytes + ALIGN - 1) / ALIGN * ALIGN;
-    size_t all = of->gradient ? 2 * room : room;
+    size_t made = of->gradient ? room : 0, half = of->bf16 ? room / 2 : 0;
+    size_t all = room + made + half;
     uint64_t total, left;
     mirror->memory = of->ops->alloc(of->device, all);
     if (!mirror->memory) {
@@ -48,6 +50,9 @@ static enum gw_status open_memory(struct gw_mirror *mirror,
     }
     if (of->gradient)
         mirror->gradients = mirror->memory + room / sizeof(float);
+    if (of->bf16)
+        mirror->bf16 = (uint16_t *)(void *)mirror->memory +
+                       (room + made) / sizeof *mirror->bf16;
     for (size_t key = 0; key < of->keys; key++) {
         ptrdiff_t place = of->weight[key] - of->arena;
         mirror->weight[key] = mirror->memory + place;
@@ -113,14 +118,32 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror, struct gw_error *error)
     return mirror->of.ops->sync(mirror->of.device, error);
 }
 
-void gw_mirror_show(struct gw_mirror *mirror, size_t first, size_t n)
+/* Half as many bytes on the way to the device. */
+static void show_bf16(struct gw_mirror *mirror, size_t key)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    size_t elems = gw_key_elems(&of->key[key]);
+    ptrdiff_t place = mirror->weight[key] - mirror->memory;
+    of->ops->upload(of->device, mirror->bf16 + place, of->bf16 + place,
+                    elems * sizeof *of->bf16);
+    of->ops->widen(of->device, elems, mirror->bf16 + place,
+                   mirror->weight[key]);
+}
+
+void gw_mirror_show(struct gw_mirror *mirror,
+                    size_t first,
+                    size_t n,
+                    enum gw_encoding encoding)
 {
     const struct gw_mirror_of *of = &mirror->of;
     for (size_t key = first; key < first + n && mirror->memory; key++) {
         if (mirror->shown[key])
             continue;
-        of->ops->upload(of->device, mirror->weight[key], of->weight[key],
-                        key_bytes(mirror, key));
+        if (encoding == GW_ENCODING_BF16)
+            show_bf16(mirror, key);
+        else
+            of->ops->upload(of->device, mirror->weight[key], of->weight[key],
+                            key_bytes(mirror, key));
         mirror->shown[key] = 1;
     }
 }

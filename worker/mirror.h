@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "proto/map.h"
+#include "proto/wire.h"
 
 struct gw_mirror;
 
@@ -28,6 +29,9 @@ struct gw_mirror_of {
     size_t bytes;
     float *const *weight;   /* [keys] of host memory */
     float *const *gradient; /* likewise; NULL: none are made */
+    /* where weights may be as bf16 instead: an arena of half the size, in which
+       they lie at half the place; NULL: nowhere */
+    const uint16_t *bf16;
 };
 
 /* The device must outlive it, and what `of` points to. GW_ENOMEM with what is
@@ -48,9 +52,12 @@ float *const *gw_mirror_gradients(const struct gw_mirror *mirror);
 enum gw_status gw_mirror_begin(struct gw_mirror *mirror,
                                struct gw_error *error);
 
-/* Weights of keys [first, first + n) are true in host memory: queued for the
-   device, once after gw_mirror_begin. */
-void gw_mirror_show(struct gw_mirror *mirror, size_t first, size_t n);
+/* Weights of keys [first, first + n) are true in host memory, as bf16 or whole
+   (GW_ENCODING_RAW): queued for the device, once after gw_mirror_begin. */
+void gw_mirror_show(struct gw_mirror *mirror,
+                    size_t first,
+                    size_t n,
+                    enum gw_encoding encoding);
 
 /* What the device has queued makes the gradients of these keys: they follow it
    to the host. With `stay` they do not, and are handed over where they are. */

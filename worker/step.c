@@ -62,7 +62,8 @@ static enum gw_status need_weights(void *context, size_t first, size_t n)
     struct gw_worker *worker = context;
     enum gw_status status = await_weights(worker, first, n);
     if (status == GW_OK)
-        gw_mirror_show(worker->mirror, first, n);
+        gw_mirror_show(worker->mirror, first, n,
+                       gw_client_weights_as(worker->client));
     return status;
 }
 

@@ -97,9 +97,10 @@ static enum gw_status declare(struct gw_worker *worker)
 }
 
 /* Whether an arena of shared memory was had: others of this host reach it. */
-static int open_shared(struct gw_worker *worker, struct gw_worker_arena *arena)
+static int open_shared(struct gw_worker *worker,
+                       size_t bytes,
+                       struct gw_worker_arena *arena)
 {
-    size_t bytes = gw_client_arena_bytes(worker->client);
     struct gw_error error;
     if (gw_memory_open(GW_MEMORY_SHARED, bytes, &arena->memory) != GW_OK)
         return 0;
@@ -111,13 +112,13 @@ static int open_shared(struct gw_worker *worker, struct gw_worker_arena *arena)
     return 1;
 }
 
-static float *open_arena(struct gw_worker *worker,
-                         enum gw_memory_kind kind,
-                         struct gw_worker_arena *arena)
+static void *open_arena(struct gw_worker *worker,
+                        enum gw_memory_kind kind,
+                        size_t bytes,
+                        struct gw_worker_arena *arena)
 {
-    size_t bytes = gw_client_arena_bytes(worker->client);
     if (worker->hollow || kind != GW_MEMORY_SHARED ||
-        !open_shared(worker, arena))
+        !open_shared(worker, bytes, arena))
         arena->memory = gw_memory_host(
             worker->backend->alloc_host(worker->device, bytes), bytes);
     return arena->memory.base;
@@ -143,7 +144,8 @@ static enum gw_status open_mirror(struct gw_worker *worker)
                                     .bytes =
                                         gw_client_arena_bytes(worker->client),
                                     .weight = worker->weight,
-                                    .gradient = worker->gradient};
+                                    .gradient = worker->gradient,
+                                    .bf16 = worker->bf16_arena.memory.base};
     return gw_mirror_open(&of, &worker->mirror, worker->error);
 }
 
@@ -170,14 +172,17 @@ static void open_adder(struct gw_worker *worker)
 static enum gw_status open_arenas(struct gw_worker *worker)
 {
     size_t bytes = gw_client_arena_bytes(worker->client);
-    worker->weights = open_arena(worker, gw_client_memory_kind(worker->client),
-                                 &worker->weights_arena);
+    size_t bf16 = gw_client_bf16_bytes(worker->client);
+    enum gw_memory_kind kind = gw_client_memory_kind(worker->client);
+    worker->weights = open_arena(worker, kind, bytes, &worker->weights_arena);
     worker->gradients =
-        open_arena(worker, gw_client_gradients_kind(worker->client),
+        open_arena(worker, gw_client_gradients_kind(worker->client), bytes,
                    &worker->gradients_arena);
+    int opened = bf16 == 0 ||
+                 open_arena(worker, kind, bf16, &worker->bf16_arena) != NULL;
     worker->weight = calloc(worker->keys, sizeof *worker->weight);
     worker->gradient = calloc(worker->keys, sizeof *worker->gradient);
-    if (!worker->weights || !worker->gradients || !worker->weight ||
+    if (!opened || !worker->weights || !worker->gradients || !worker->weight ||
         !worker->gradient)
         return gw_fail(worker->error, GW_ENOMEM,
                        "no memory for weights and gradients of %zu MiB each",
@@ -271,6 +276,18 @@ static enum gw_status load(struct gw_worker *worker)
     return status;
 }
 
+static enum gw_status attach(struct gw_worker *worker, int seed)
+{
+    const struct gw_client_arenas arenas = {
+        .weights = worker->weights_arena.memory,
+        .gradients = worker->gradients_arena.memory,
+        .bf16 = worker->bf16_arena.memory,
+        .bf16_stays = !worker->backend->on_host,
+    };
+    return gw_client_attach(worker->client, &arenas,
+                            gw_adder_sums(worker->adder), seed);
+}
+
 static enum gw_status train(struct gw_worker *worker)
 {
     int seed = worker->rank == 0 && gw_client_needs_seed(worker->client);
@@ -281,9 +298,7 @@ static enum gw_status train(struct gw_worker *worker)
     if (status == GW_OK)
         status = load(worker);
     if (status == GW_OK)
-        status = gw_client_attach(worker->client, &worker->weights_arena.memory,
-                                  &worker->gradients_arena.memory,
-                                  gw_adder_sums(worker->adder), seed);
+        status = attach(worker, seed);
     if (status == GW_OK)
         status = gw_step_run(worker);
     return status;
@@ -298,6 +313,7 @@ static void tear_down(struct gw_worker *worker)
     gw_feed_close(&worker->feed);
     close_arena(worker, &worker->weights_arena);
     close_arena(worker, &worker->gradients_arena);
+    close_arena(worker, &worker->bf16_arena);
     if (worker->device)
         worker->backend->close(worker->device);
     if (worker->train != worker->options->train)

@@ -19,7 +19,7 @@ struct gw_local;
 struct gw_optimizer;
 struct gw_rounds;
 
-/* A float of each weight, in the order of the keys, in host memory. */
+/* A number of each weight, in the order of the keys, in host memory. */
 struct gw_worker_arena {
     struct gw_memory memory;
     int shared; /* the memory is ours, and not of the device's alloc_host, */
@@ -45,11 +45,12 @@ struct gw_worker {
     size_t keys;
 
     struct gw_worker_arena weights_arena, gradients_arena;
-    float *weights, *gradients; /* their first bytes */
-    float **weight, **gradient; /* [keys] views of them */
-    struct gw_mirror *mirror;   /* both, as the device has them */
-    struct gw_adder *adder;     /* NULL: sums of a host are made on the host */
-    struct gw_feed feed;        /* batches */
+    struct gw_worker_arena bf16_arena; /* of weights as they arrive, if any */
+    float *weights, *gradients;        /* their first bytes */
+    float **weight, **gradient;        /* [keys] views of them */
+    struct gw_mirror *mirror;          /* both, as the device has them */
+    struct gw_adder *adder; /* NULL: sums of a host are made on the host */
+    struct gw_feed feed;    /* batches */
     size_t batch_max;
     int hollow; /* nothing is computed: arrays have no memory behind them */
 

@@ -68,6 +68,36 @@ on_gpu 0 train "$job" $small --set worker.device=cuda --set train.batch=2 \
   --set train.accumulate=2
 near "$(scores)" "$expected"
 ok 'micro-batches'
+# as_bf16 RUN DEVICE OPTION..: such a job on a device; what it scores at its
+# end, of whole weights, to all digits that it writes.
+as_bf16() {
+  with=$1 device=$2
+  shift 2
+  rm -f "$scratch/json"
+  # shellcheck disable=SC2086
+  $with 0 train "$job" $small --set train.weights=bf16 --json "$scratch/json" \
+    --set worker.device="$device" "$@" &&
+    lost=$(sed -n 's/^{"final":true,"test_loss":\([0-9.]*\),.*/\1/p' "$scratch/json")
+}
+# as_on_cpu OPTION..: both score the same, but for what sums round to, which is
+# far less than bf16 does.
+as_on_cpu() {
+  as_bf16 run cpu "$@" && on_cpu=$lost && as_bf16 on_gpu cuda "$@" &&
+    here=$(digest) &&
+    awk -v a="$on_cpu" -v b="$lost" 'BEGIN { d = (a - b) / a
+      exit !(a > 0 && d * d < 4e-12) }' && return 0
+  echo "# $on_cpu on the cpu, $lost here"
+  return 1
+}
+first=
+for how in '' '--set train.commit=whole' '--set cluster.transport=tcp' \
+  '--set cluster.local_reduction=on' '--set train.eval_every=never'; do
+  # shellcheck disable=SC2086
+  as_on_cpu $how && [ "$here" = "${first:=$here}" ]
+  ok "a GPU makes fp32 of weights that come as bf16 $how"
+done
+as_on_cpu --workers 1 --set cluster.policy=async --set 'train.eval_every=2 steps'
+ok 'and takes them whole where all stand still to be scored'
 # in_16_bits PRECISION SCALE OPTION..: such a job comes near the cpu's, to
 # weights that are not those of fp32.
 in_16_bits() {

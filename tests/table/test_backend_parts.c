@@ -295,9 +295,47 @@ static void others_are_not_named(void **state)
     }
 }
 
+/* All that there are, from each place of a vector on, and nothing beside. */
+static void bf16_is_widened(void **state)
+{
+    enum {
+        N = 65536
+    };
+    static uint16_t half[N + MARGIN];
+    static float back[N + 2 * MARGIN];
+    uint16_t *x = ops->alloc(device, sizeof half);
+    float *out = ops->alloc(device, sizeof back);
+    (void)state;
+    for (uint32_t i = 0; i < N; i++)
+        half[i] = (uint16_t)i;
+    ops->upload(device, x, half, sizeof half);
+    for (size_t at = 0; at < 5; at++) {
+        size_t n = N - 7 * at;
+        for (size_t i = 0; i < N + 2 * MARGIN; i++)
+            back[i] = -7;
+        ops->upload(device, out, back, sizeof back);
+        ops->widen(device, n, x + at, out + at);
+        ops->download(device, back, out, sizeof back);
+        struct gw_error error;
+        assert_int_equal(ops->sync(device, &error), GW_OK);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits, is = (uint32_t)(at + i) << 16;
+            memcpy(&bits, &back[at + i], sizeof bits);
+            if ((is & 0x7fffffff) > 0x7f800000)
+                assert_true(isnan(back[at + i]));
+            else
+                assert_int_equal(bits, is);
+        }
+        assert_true(back[at + n] == -7 && (at == 0 || back[at - 1] == -7));
+    }
+    ops->free(device, x);
+    ops->free(device, out);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
+        cmocka_unit_test(bf16_is_widened),
         cmocka_unit_test(sums_are_the_servers),
         cmocka_unit_test(who_is_left_out_leaves_the_place),
         cmocka_unit_test(parts_may_lie_anywhere),

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kernels/bf16.h"
 #include "worker/mirror.h"
 
 #define KEYS  3
@@ -22,7 +23,8 @@
 struct copy {
     void *to;
     const void *from;
-    size_t bytes;
+    size_t bytes; /* at `from` */
+    int widens;   /* from bf16 */
 };
 
 struct gw_device {
@@ -36,15 +38,27 @@ static void run_until(struct gw_device *device, uint64_t point)
 {
     for (; device->done < point; device->done++) {
         const struct copy *copy = &device->queue[device->done % QUEUE];
-        memcpy(copy->to, copy->from, copy->bytes);
+        if (copy->widens)
+            gw_bf16_widen(copy->bytes / sizeof(uint16_t), copy->from, copy->to);
+        else
+            memcpy(copy->to, copy->from, copy->bytes);
     }
 }
 
 static uint64_t
 late_fetch(struct gw_device *device, void *host, const void *from, size_t bytes)
 {
-    device->queue[device->queued % QUEUE] = (struct copy){host, from, bytes};
+    device->queue[device->queued % QUEUE] = (struct copy){host, from, bytes, 0};
     return ++device->queued;
+}
+
+static void late_widen(struct gw_device *device,
+                       size_t elems,
+                       const uint16_t *x,
+                       float *out)
+{
+    device->queue[device->queued++ % QUEUE] =
+        (struct copy){out, x, elems * sizeof *x, 1};
 }
 
 static void
@@ -98,6 +112,7 @@ static const struct gw_backend_ops late = {
     .fetch = late_fetch,
     .reach = late_reach,
     .sync = late_sync,
+    .widen = late_widen,
 };
 
 /* ---- a model of three keys ---- */
@@ -171,13 +186,53 @@ static void weights_go_once_in_a_step(void **state)
         uint64_t before = s->device.queued;
         for (size_t k = 0; k < KEYS; k++)
             s->host[0][k][0] = round * 10 + (float)k;
-        gw_mirror_show(s->mirror, 1, 2);
-        gw_mirror_show(s->mirror, 0, KEYS);
+        gw_mirror_show(s->mirror, 1, 2, GW_ENCODING_RAW);
+        gw_mirror_show(s->mirror, 0, KEYS, GW_ENCODING_RAW);
         assert_int_equal(s->device.queued - before, KEYS);
         run_until(&s->device, s->device.queued);
         for (size_t k = 0; k < KEYS; k++)
             assert_true(device[k][0] == round * 10 + (float)k &&
                         made(s, k)[0] == 0);
+    }
+    close_subject(s);
+}
+
+/* As bf16 in one step, whole in the next one, and as bf16 again: each number
+   where it belongs, and gradients left alone. */
+static void weights_may_come_as_bf16(void **state)
+{
+    static const enum gw_encoding as[] = {GW_ENCODING_BF16, GW_ENCODING_RAW,
+                                          GW_ENCODING_BF16};
+    uint16_t arena[KEYS * 64];
+    struct subject *s = calloc(1, sizeof *s);
+    (void)state;
+    assert_non_null(s);
+    struct gw_mirror_of what = of(s);
+    what.bf16 = arena;
+    s->device.fits = 2 * 768 + 768 / 2; /* of 256 bytes each */
+    assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
+    const float *const *device = gw_mirror_weights(s->mirror);
+    for (size_t i = 0; i < KEYS * 64; i++)
+        gw_mirror_arena(s->mirror)[i] = 9;
+    for (size_t round = 0; round < 3; round++) {
+        assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
+        for (size_t i = 0; i < KEYS * 64; i++) {
+            float whole = (float)(i + 1000 * round), rounded = -whole;
+            s->host[0][i / 64][i % 64] = whole;
+            gw_bf16_round(1, &rounded, &arena[i]);
+        }
+        gw_mirror_show(s->mirror, 1, 2, as[round]);
+        gw_mirror_show(s->mirror, 0, KEYS, as[round]);
+        run_until(&s->device, s->device.queued);
+        for (size_t k = 0; k < KEYS; k++)
+            for (size_t i = 0; i < gw_key_elems(&key[k]); i++) {
+                float rounded;
+                gw_bf16_widen(1, &arena[64 * k + i], &rounded);
+                assert_true(device[k][i] == (as[round] == GW_ENCODING_BF16
+                                                 ? rounded
+                                                 : s->host[0][k][i]));
+                assert_true(made(s, k)[i] == 9);
+            }
     }
     close_subject(s);
 }
@@ -313,7 +368,7 @@ static void where_the_host_computes_nothing_moves(void **state)
         assert_ptr_equal(gw_mirror_weights(mirror)[k], view[k]);
         assert_ptr_equal(gw_mirror_gradients(mirror)[k], view[k]);
     }
-    gw_mirror_show(mirror, 0, KEYS);
+    gw_mirror_show(mirror, 0, KEYS, GW_ENCODING_RAW);
     gw_mirror_fetch(mirror, 1, 2, 0);
     assert_int_equal(gw_mirror_next(mirror, 0, &first, &n, &error), GW_OK);
     assert_true(first == 1 && n == 2);
@@ -326,6 +381,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_go_once_in_a_step),
+        cmocka_unit_test(weights_may_come_as_bf16),
         cmocka_unit_test(gradients_come_in_their_order_and_when_they_are_there),
         cmocka_unit_test(gradients_may_stay_where_they_are),
         cmocka_unit_test(a_new_step_waits_and_forgets),
