@@ -189,6 +189,7 @@ gw_gauge_copy(uint64_t bytes, double *core_s_per_byte_p, struct gw_error *error)
         gw_memory_close(&from);
         return gw_fail(error, GW_ENOMEM, "no memory to copy to");
     }
+    gw_memory_settle(&to);
     memset(from.base, 1, n);
     uint32_t differs = copy_once(to.base, from.base, n); /* pages come */
     double before = core_s();

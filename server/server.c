@@ -48,6 +48,7 @@ void gw_server_finish(struct gw_server *server,
     server->running = 0;
     gw_timer_stop(server->loop, &server->watch);
     gw_timer_stop(server->loop, &server->settle_timer);
+    gw_settling_stop(&server->pages);
     va_start(args, format);
     vsnprintf(server->end_text, sizeof server->end_text, format, args);
     va_end(args);
@@ -190,6 +191,33 @@ static enum gw_status build(struct gw_server *server, struct gw_error *error)
     return status;
 }
 
+/* All memory that others may have mapped has its pages. */
+static void has_pages(void *owner)
+{
+    struct gw_server *server = owner;
+    struct gw_error error;
+    enum gw_status status = GW_OK;
+    if (server->resume[0])
+        status = gw_load_begin(server, &error);
+    else
+        ready(server);
+    if (status != GW_OK)
+        gw_server_finish(server, status, "%s", error.text);
+}
+
+static void take_pages(struct gw_server *server)
+{
+    const struct gw_shard *shard = server->shard;
+    server->pages = (struct gw_settling){
+        .loop = server->loop,
+        .memory = shard->landed,
+        .n = shard->landed ? server->ranks : 0,
+        .done = has_pages,
+        .owner = server,
+    };
+    gw_settling_begin(&server->pages);
+}
+
 static void got_start(struct gw_server *server, const struct gw_start *start)
 {
     struct gw_error error;
@@ -219,11 +247,9 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
         status = gw_sum_start(server, start, &error);
     if (status == GW_OK)
         status = build(server, &error);
-    if (status == GW_OK && server->resume[0])
-        status = gw_load_begin(server, &error);
-    else if (status == GW_OK)
-        ready(server);
-    if (status != GW_OK)
+    if (status == GW_OK)
+        take_pages(server);
+    else
         gw_server_finish(server, status, "%s", error.text);
 }
 
@@ -523,6 +549,7 @@ void gw_server_close(struct gw_server *server)
     server->running = 0;
     gw_timer_stop(server->loop, &server->watch);
     gw_timer_stop(server->loop, &server->settle_timer);
+    gw_settling_stop(&server->pages);
     gw_timer_stop(server->loop, &server->linger);
     gw_member_close(server->member);
     gw_save_close(server);

@@ -28,6 +28,7 @@
 #include "server/shard.h"
 #include "server/want.h"
 #include "transport/member.h"
+#include "transport/settle.h"
 
 /* What the next sums of a group's member are made of, a row for each chunk of
    the shard. */
@@ -132,6 +133,7 @@ struct gw_server {
     uint32_t voided;     /* wants of before this decision are void; 0: none */
     struct gw_quorum quorum;
     struct gw_shard *shard;
+    struct gw_settling pages; /* of its landing slots, before it is ready */
     struct gw_wants *wants;
     struct gw_session *session; /* [ranks] */
     uint32_t shards_present;    /* shard 0: the others that are connected */

@@ -223,7 +223,9 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                keep_bf16(shard, !!(arrays & GW_SHARD_BF16)) &&
                keep_states(shard, optimizer) && keep_landing(shard) &&
                keep_array(shard, !!(arrays & GW_SHARD_SUM), &shard->reduced);
-    int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0;
+    /* where there are no weights yet they are copied when they come */
+    int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0 &&
+                 shard->chunks > 0 && shard->chunk[0].ready;
     const float *weights = kept && copies ? gather_weights(shard) : NULL;
     kept =
         kept &&

@@ -28,6 +28,8 @@ libtransport_a_SOURCES = \
 	%D%/member_way.c \
 	%D%/memory.c \
 	%D%/memory.h \
+	%D%/settle.c \
+	%D%/settle.h \
 	%D%/rdma_choose.c \
 	%D%/rdma_flight.c \
 	%D%/rdma_flight.h \

@@ -77,18 +77,35 @@ void *gw_memory_map(int fd, size_t bytes)
  * ones where it is asked to: of each that is to be, one small page must be
  * there. It stops at the first for which it has no memory.
  */
-int gw_memory_settle(const struct gw_memory *memory)
+static int settle_pages(char *first, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t before = -(uintptr_t)memory->base % HUGE_PAGE;
-    if (memory->bytes < before + HUGE_PAGE)
-        return 0;
-    char *first = (char *)memory->base + before;
-    size_t bytes = (memory->bytes - before) / HUGE_PAGE * HUGE_PAGE;
     for (size_t at = 0; at < bytes; at += HUGE_PAGE)
         if (madvise(first + at, page, POPULATE_WRITE) != 0)
             return 0;
     return madvise(first, bytes, COLLAPSE) == 0;
+}
+
+int gw_memory_settle_part(const struct gw_memory *memory,
+                          size_t *at,
+                          size_t most)
+{
+    size_t before = -(uintptr_t)memory->base % HUGE_PAGE;
+    size_t room = memory->bytes > before ? memory->bytes - before : 0;
+    size_t end = before + room / HUGE_PAGE * HUGE_PAGE;
+    size_t from = *at > before ? *at : before;
+    size_t n = most < HUGE_PAGE ? HUGE_PAGE : most / HUGE_PAGE * HUGE_PAGE;
+    if (from < end && n > end - from)
+        n = end - from;
+    int settled = from < end && settle_pages((char *)memory->base + from, n);
+    *at = settled && n < end - from ? from + n : memory->bytes;
+    return settled;
+}
+
+int gw_memory_settle(const struct gw_memory *memory)
+{
+    size_t at = 0;
+    return gw_memory_settle_part(memory, &at, SIZE_MAX);
 }
 
 static enum gw_status open_shared(size_t bytes, struct gw_memory *memory)
@@ -122,8 +139,6 @@ enum gw_status gw_memory_open(enum gw_memory_kind kind,
     }
     /* only advice: spares misses, and not every kernel has them for both */
     madvise(memory_p->base, bytes, MADV_HUGEPAGE);
-    if (memory_p->kind == GW_MEMORY_SHARED)
-        gw_memory_settle(memory_p);
     return GW_OK;
 }
 

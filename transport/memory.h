@@ -50,8 +50,8 @@ static inline struct gw_memory gw_memory_host(void *base, size_t bytes)
 /*
  * Takes memory, zeros, whole pages of it. Of GW_MEMORY_SHARED where it is asked
  * for and the system gives it, else of GW_MEMORY_HOST. No name and no file is
- * left of it when the last process that has it is gone. Shared memory is there
- * at once, and near the caller; other memory when it is touched. GW_ENOMEM.
+ * left of it when the last process that has it is gone. Its pages are there
+ * when they are touched, or settled. GW_ENOMEM.
  */
 enum gw_status gw_memory_open(enum gw_memory_kind kind,
                               size_t bytes,
@@ -71,10 +71,17 @@ int gw_memory_file(const char *name, size_t bytes);
    ends it. NULL with errno. */
 void *gw_memory_map(int fd, size_t bytes);
 
-/* Gives shared memory its pages, by its owner and before it is used: huge ones,
-   without which a sum over many arrays takes twice as long. 0: not all of it
-   has such, which stops nothing. */
+/* Gives shared memory its pages, by its owner and before it is used, near the
+   caller: huge ones, without which a sum over many arrays takes twice as long.
+   0: not all of it has such, which stops nothing. It takes about a second for 2
+   GiB; who must be heard meanwhile takes settle.h. */
 int gw_memory_settle(const struct gw_memory *memory);
+
+/* The same for `most` bytes, or a huge page, from *at on, at first 0. *at
+   becomes where the next part begins; `bytes` where none does. */
+int gw_memory_settle_part(const struct gw_memory *memory,
+                          size_t *at,
+                          size_t most);
 
 /* Whether a descriptor that another process has sent is such a one, of `bytes`
    at least. */

@@ -105,6 +105,7 @@ static int open_shared(struct gw_worker *worker,
     if (gw_memory_open(GW_MEMORY_SHARED, bytes, &arena->memory) != GW_OK)
         return 0;
     arena->shared = 1;
+    gw_memory_settle(&arena->memory); /* the loop's thread is heard meanwhile */
     arena->pinned = worker->backend->pin(worker->device, arena->memory.base,
                                          bytes, &error) == GW_OK;
     if (!arena->pinned)

@@ -396,8 +396,10 @@ static void arrays_follow_the_policy(void **state)
     const struct gw_optimizer *momentum = gw_optimizer_find("momentum");
     const struct gw_optimizer *adam = gw_optimizer_find("adam");
     size_t first = shard->chunk[1].first;
-    for (uint32_t i = 0; i < shard->chunks; i++)
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        shard->chunk[i].ready = 1;
         shard->chunk[i].updates = 7;
+    }
     shard->chunk[1].current = 1;
     shard->weights[1][first] = 3;
     shard->state[0][first] = 2;
