@@ -33,7 +33,7 @@ static uint64_t bf16_of(const struct gw_config *config, uint64_t bytes)
 {
     return config->train.weights == GW_ENCODING_RAW
                ? 0
-               : gw_encoded_offset(config->train.weights, bytes);
+               : gw_encoded_size(config->train.weights, bytes);
 }
 
 static struct gw_doctor_memory count(const struct gw_config *config,

@@ -64,9 +64,11 @@ static enum gw_status print_shards(const struct gw_config *config,
     enum gw_status status = gw_map_create(keys, n, shards, &map, error);
     if (status != GW_OK)
         return status;
-    printf(COLUMN "%zu key%s, %" PRIu64 " KiB of weights in %zu chunk%s on %u "
+    printf(COLUMN "%zu key%s, %" PRIu64
+                  " KiB of weights%s in %zu chunk%s on %u "
                   "shard%s\n",
-           "weights", n, gw_plural(n), map->arena_bytes >> 10, map->chunks,
+           "weights", n, gw_plural(n), map->arena_bytes >> 10,
+           gw_encoding_word(config->train.weights), map->chunks,
            gw_plural(map->chunks), shards, gw_plural(shards));
     gw_map_destroy(map);
     return GW_OK;

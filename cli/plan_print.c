@@ -78,10 +78,11 @@ static void print_job(const struct gw_plan_options *options,
             gw_plural(config->cluster.workers), config->cluster.servers,
             gw_plural(config->cluster.servers));
     fprintf(out,
-            COLUMN "%" PRIu64 " weights, %.2f MB, in %zu chunks of %zu keys\n",
+            COLUMN "%" PRIu64
+                   " weights, %.2f MB, in %zu chunks of %zu keys%s\n",
             "model", planned->map->model_bytes / 4,
             (double)planned->map->model_bytes / 1e6, planned->map->chunks,
-            planned->map->keys);
+            planned->map->keys, gw_encoding_word(config->train.weights));
     fprintf(out,
             COLUMN "%" PRIu64 " samples, %" PRIu64 " of a worker, %.2f GFLOP\n",
             "step", planned->global_batch, planned->batch,

@@ -105,8 +105,8 @@ static const struct gw_config_key keys[] = {
            "measuring, so that it is repeated bit for bit; read by the "
            "coordinator; empty: measure"),
     LIMITED(train.precision, "fp32", "fp32|tf32|bf16|fp16",
-            "to what a GPU rounds the factors of products; sums, weights and "
-            "gradients stay fp32"),
+            "to what a GPU rounds the factors of products; sums and gradients "
+            "stay fp32"),
     CHOICE(train.weights, "fp32", "fp32|bf16",
            "as what workers get weights from the servers, which keep fp32: "
            "bf16 is half the bytes, and what is computed with is rounded"),

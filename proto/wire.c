@@ -221,8 +221,9 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want)
 {
     if (in[32] < GW_WANT_VERSION || in[32] > GW_WANT_NOW ||
-        in[33] >= GW_ENCODINGS || gw_get_u32(in + 4) == 0 ||
-        (in[34] > 0 && in[34] >= in[35]))
+        in[33] >= GW_ENCODINGS ||
+        (in[32] == GW_WANT_NOW && in[33] != GW_ENCODING_RAW) ||
+        gw_get_u32(in + 4) == 0 || (in[34] > 0 && in[34] >= in[35]))
         return GW_EPROTO;
     *want = (struct gw_want){
         .chunk = gw_get_u32(in),

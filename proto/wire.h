@@ -71,6 +71,12 @@ enum gw_encoding {
     GW_ENCODINGS
 };
 
+/* For people, behind what is said of weights; "" for raw. */
+static inline const char *gw_encoding_word(enum gw_encoding encoding)
+{
+    return encoding == GW_ENCODING_BF16 ? " (sent as bf16)" : "";
+}
+
 /* Bytes of so many fp32 numbers. */
 static inline uint32_t gw_encoded_bytes(enum gw_encoding encoding,
                                         uint32_t elems)
@@ -79,11 +85,12 @@ static inline uint32_t gw_encoded_bytes(enum gw_encoding encoding,
                                                  : (uint32_t)sizeof(float));
 }
 
-/* Where a window has what an arena has at `offset`, a multiple of 64. */
-static inline uint64_t gw_encoded_offset(enum gw_encoding encoding,
-                                         uint64_t offset)
+/* What of an arena of fp32 takes so many bytes, or begins behind so many: a
+   multiple of 64. */
+static inline uint64_t gw_encoded_size(enum gw_encoding encoding,
+                                       uint64_t bytes)
 {
-    return encoding == GW_ENCODING_BF16 ? offset / 2 : offset;
+    return encoding == GW_ENCODING_BF16 ? bytes / 2 : bytes;
 }
 
 /* A header, decoded. Field meanings by kind: docs/PROTOCOL.md. */
@@ -168,7 +175,8 @@ struct gw_want {
 
 void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES]);
 
-/* GW_EPROTO: unknown condition or encoding, or an empty run. */
+/* GW_EPROTO: unknown condition or encoding, a plain pull that is not to be raw,
+   or an empty run. */
 enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want);
 

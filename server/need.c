@@ -66,8 +66,8 @@ static uint64_t table_bytes(const struct gw_config *config,
 static uint64_t
 seen_as(const struct gw_map *map, uint32_t number, enum gw_encoding encoding)
 {
-    uint64_t own = gw_encoded_offset(encoding, map->shard_bytes[number]);
-    uint64_t all = gw_encoded_offset(encoding, map->arena_bytes);
+    uint64_t own = gw_encoded_size(encoding, map->shard_bytes[number]);
+    uint64_t all = gw_encoded_size(encoding, map->arena_bytes);
     uint64_t pages = map->shard_chunks[number] * GW_MEMORY_HUGE_BYTES;
     if (all < GW_MEMORY_HUGE_BYTES)
         return own;

@@ -156,10 +156,11 @@ static void ready(struct gw_server *server)
     server->progress_us = gw_loop_now(server->loop);
     gw_server_tell(server, server->coordinator, &message);
     gw_log_info(server->log,
-                "shard %u of %u: %u chunk%s of %zu, %zu MiB, %s commit, %s "
+                "shard %u of %u: %u chunk%s of %zu%s, %zu MiB, %s commit, %s "
                 "kernels",
                 server->number, server->shards, server->shard->chunks,
                 gw_plural(server->shard->chunks), server->map->chunks,
+                gw_encoding_word(server->config.train.weights),
                 server->shard->memory_bytes >> 20,
                 server->regime.whole_step ? "whole-step" : "streaming",
                 gw_update_isa());

@@ -53,7 +53,7 @@ static void on_answered(struct gw_send *send, enum gw_status status)
 
 /*
  * Whether an answer is a copy, since others do not wait for it to have left:
- * they may make two versions more of the chunk before.
+ * they may make two versions more of the chunk before, and as bf16 one.
  */
 static int gives_copies(const struct gw_server *server)
 {

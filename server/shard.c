@@ -442,16 +442,20 @@ void gw_shard_update_group(struct gw_shard *shard,
     chunk->group = 0;
 }
 
-/* The landing slot is free for the bf16, so that `given` has what it is. */
+/* Into the landing slot, so that `given` has what it is: fp32 of our own bf16,
+   since others may write what lies there. */
 static const void *
 give_bf16(struct gw_shard *shard, uint32_t rank, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     uint16_t *copy = (uint16_t *)(void *)(shard->landing[rank] + chunk->first);
-    memcpy(copy, gw_shard_encoded(shard, index, GW_ENCODING_BF16),
-           chunk->stored * sizeof *copy);
-    if (shard->given)
-        gw_bf16_widen(chunk->stored, copy, shard->given[rank] + chunk->first);
+    if (!shard->given) {
+        gw_bf16_round(chunk->stored, current(shard, chunk), copy);
+        return copy;
+    }
+    const uint16_t *own = gw_shard_encoded(shard, index, GW_ENCODING_BF16);
+    memcpy(copy, own, chunk->stored * sizeof *copy);
+    gw_bf16_widen(chunk->stored, own, shard->given[rank] + chunk->first);
     return copy;
 }
 

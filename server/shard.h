@@ -80,7 +80,10 @@ struct gw_shard {
     struct gw_shard_chunk *chunk;
     struct gw_shard_slot *slot; /* [chunks][ranks] */
     float *weights[2];
-    uint16_t *bf16; /* current weights, rounded; NULL without GW_SHARD_BF16 */
+    /* current weights, rounded; NULL without GW_SHARD_BF16. One array where
+       weights have two: a version's answers are all in before the next one is
+       made, or they are copies. */
+    uint16_t *bf16;
     float *state[GW_STATE_MAX];
     float **landing;          /* [ranks] */
     struct gw_memory *landed; /* [ranks], below them; NULL unless `shared` */
@@ -104,9 +107,9 @@ enum gw_shard_array {
     GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
     GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of
                              nothing; what is given out is a length */
-    GW_SHARD_BF16 = 64,   /* current weights as bf16, for who wants them so */
     GW_SHARD_SHARED = 32, /* not an array: landing slots lie in memory that
                              other processes of this host can map */
+    GW_SHARD_BF16 = 64,   /* current weights as bf16, for who wants them so */
 };
 
 /* `arrays`: of enum gw_shard_array. `map` stays the caller's and outlives the
@@ -163,7 +166,8 @@ const float *gw_shard_weights(const struct gw_shard *shard, uint32_t chunk);
 /*
  * The same in an encoding that the shard has (gw_shard_encodes), and their
  * checksum, both made when first asked. As bf16 they stay until those of
- * another version are asked for.
+ * another version are asked for: whoever may be sending them then needs a copy
+ * (gw_shard_give).
  */
 int gw_shard_encodes(const struct gw_shard *shard, enum gw_encoding encoding);
 const void *gw_shard_encoded(struct gw_shard *shard,

@@ -3,6 +3,8 @@
 
 #include "server/shard.h"
 
+#include "kernels/bf16.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -206,6 +208,18 @@ static int keep_states(struct gw_shard *shard,
     return kept;
 }
 
+/* What ranks have, who got it as bf16. */
+static void round_given(struct gw_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->chunks; i++) {
+        const struct gw_shard_chunk *chunk = &shard->chunk[i];
+        const uint16_t *rounded = gw_shard_encoded(shard, i, GW_ENCODING_BF16);
+        for (uint32_t rank = 0; rank < shard->ranks && !shard->hollow; rank++)
+            gw_bf16_widen(chunk->stored, rounded,
+                          shard->given[rank] + chunk->first);
+    }
+}
+
 enum gw_status gw_shard_keep(struct gw_shard *shard,
                              unsigned arrays,
                              const struct gw_optimizer *optimizer,
@@ -226,6 +240,7 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
     /* where there are no weights yet they are copied when they come */
     int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0 &&
                  shard->chunks > 0 && shard->chunk[0].ready;
+    int gives = !shard->given && arrays & GW_SHARD_GIVEN;
     const float *weights = kept && copies ? gather_weights(shard) : NULL;
     kept =
         kept &&
@@ -234,6 +249,8 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
         keep_per_rank(shard, !!(arrays & GW_SHARD_SQUARES), NULL,
                       &shard->squares) &&
         keep_per_rank(shard, !!(arrays & GW_SHARD_OWN), weights, &shard->own);
+    if (kept && gives && weights && shard->bf16)
+        round_given(shard);
     if (kept)
         return GW_OK;
     return gw_fail(error, GW_ENOMEM, "no memory for shard %u: it needs %zu MiB",

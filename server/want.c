@@ -92,7 +92,7 @@ gw_wants_post(struct gw_wants *wants,
         slot->want.chunk = global;
         slot->want.count = 1;
         slot->want.offset +=
-            gw_encoded_offset(encoding, map->chunk[global].arena_offset - base);
+            gw_encoded_size(encoding, map->chunk[global].arena_offset - base);
         slot->decision = decision;
         slot->open = 1;
         opened(owner, rank, local);

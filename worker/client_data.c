@@ -130,7 +130,7 @@ struct gw_want gw_client_want_for(const struct gw_client *client,
     enum gw_encoding encoding = (enum gw_encoding)want.encoding;
     want.chunk = first;
     want.count = count;
-    want.offset = gw_encoded_offset(encoding, at->arena_offset);
+    want.offset = gw_encoded_size(encoding, at->arena_offset);
     want.window = client->shard[shard].weights[encoding];
     want.priority = GW_CLIENT_PRIORITY;
     return want;
@@ -363,7 +363,7 @@ static int fits_chunk(const struct gw_client *client,
                                     ? GW_ENCODING_RAW
                                     : gw_client_encoding(client);
     return frame->encoding == encoding && frame->dtype == GW_DTYPE_F32 &&
-           frame->offset == gw_encoded_offset(encoding, place->arena_offset) &&
+           frame->offset == gw_encoded_size(encoding, place->arena_offset) &&
            frame->length == gw_encoded_bytes(encoding, place->elems) &&
            answers_chunk(&client->chunk[frame->chunk], frame);
 }

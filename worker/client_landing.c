@@ -11,7 +11,7 @@
 
 uint64_t gw_client_bf16_bytes(const struct gw_client *client)
 {
-    return client->hollow || gw_client_encoding(client) == GW_ENCODING_RAW
+    return gw_client_encoding(client) == GW_ENCODING_RAW
                ? 0
                : gw_client_landing_bytes(client, GW_ENCODING_BF16);
 }
@@ -22,39 +22,47 @@ enum gw_encoding gw_client_weights_as(const struct gw_client *client)
                                                  : GW_ENCODING_RAW;
 }
 
+/* In a hollow job an address, and nothing behind it. */
 void *gw_client_landing(const struct gw_client *client,
                         enum gw_encoding encoding,
                         uint64_t offset)
 {
     uint8_t *base = encoding == GW_ENCODING_RAW ? (uint8_t *)client->weights
                                                 : (uint8_t *)client->bf16;
-    return base ? base + gw_encoded_offset(encoding, offset) : NULL;
+    return base + gw_encoded_size(encoding, offset);
 }
 
 uint64_t gw_client_landing_bytes(const struct gw_client *client,
                                  enum gw_encoding encoding)
 {
-    return gw_encoded_offset(encoding, client->map->arena_bytes);
+    return gw_encoded_size(encoding, client->map->arena_bytes);
+}
+
+static enum gw_status open_window(struct gw_client *client,
+                                  struct gw_client_shard *shard,
+                                  enum gw_encoding encoding)
+{
+    return gw_window_open(&shard->peer->windows, GW_FRAME_WEIGHTS,
+                          gw_client_landing(client, encoding, 0),
+                          gw_client_landing_bytes(client, encoding),
+                          &shard->weights[encoding]);
 }
 
 enum gw_status gw_client_landing_windows(struct gw_client *client,
                                          struct gw_client_shard *shard)
 {
-    enum gw_status status = GW_OK;
-    for (enum gw_encoding encoding = GW_ENCODING_RAW;
-         status == GW_OK && encoding <= gw_client_encoding(client); encoding++)
-        status = gw_window_open(&shard->peer->windows, GW_FRAME_WEIGHTS,
-                                gw_client_landing(client, encoding, 0),
-                                gw_client_landing_bytes(client, encoding),
-                                &shard->weights[encoding]);
+    enum gw_encoding encoding = gw_client_encoding(client);
+    enum gw_status status = open_window(client, shard, GW_ENCODING_RAW);
+    if (status == GW_OK && encoding != GW_ENCODING_RAW)
+        status = open_window(client, shard, encoding);
     return status;
 }
 
 void gw_client_landed(struct gw_client *client, const struct gw_frame *frame)
 {
     const struct gw_chunk *place = &client->map->chunk[frame->chunk];
-    if (frame->encoding == GW_ENCODING_BF16 && client->bf16 &&
-        !client->bf16_stays)
+    if (frame->encoding == GW_ENCODING_BF16 && !client->bf16_stays &&
+        !client->hollow)
         gw_bf16_widen(
             place->elems,
             gw_client_landing(client, GW_ENCODING_BF16, place->arena_offset),

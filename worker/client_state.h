@@ -329,8 +329,7 @@ uint32_t gw_client_first_missing(const struct gw_client *client,
 /* client_landing.c. Of gw_window_open. */
 enum gw_status gw_client_landing_windows(struct gw_client *client,
                                          struct gw_client_shard *shard);
-/* Where what the arena has at `offset` arrives, NULL where nothing has memory;
-   and how much room all has. */
+/* Where what the arena has at `offset` arrives, and how much room all has. */
 void *gw_client_landing(const struct gw_client *client,
                         enum gw_encoding encoding,
                         uint64_t offset);

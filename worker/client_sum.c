@@ -214,7 +214,7 @@ give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
     gift->send = (struct gw_send){
         .frame = {.kind = GW_FRAME_WEIGHTS,
                   .clock = version - 1,
-                  .offset = gw_encoded_offset(encoding, place->arena_offset),
+                  .offset = gw_encoded_size(encoding, place->arena_offset),
                   .window = to->weights,
                   .chunk = index,
                   .count = (uint32_t)(version - 1),
@@ -223,7 +223,9 @@ give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
                   .dtype = GW_DTYPE_F32,
                   .decision = chunk->had.decision,
                   .payload_crc = chunk->had.payload_crc},
-        .payload = gw_client_landing(client, encoding, place->arena_offset),
+        .payload = client->hollow ? NULL
+                                  : gw_client_landing(client, encoding,
+                                                      place->arena_offset),
         .crc_known = !(chunk->had.flags & GW_FLAG_NO_CRC),
         .priority = GW_CLIENT_PRIORITY,
         .done = on_given,

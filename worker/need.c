@@ -115,7 +115,7 @@ static void count_near(const struct gw_config *config,
     if (others > 0 && !hollow)
         need->shared +=
             (map->arena_bytes +
-             gw_encoded_offset(config->train.weights, map->arena_bytes)) *
+             gw_encoded_size(config->train.weights, map->arena_bytes)) *
             others / (others + 1);
 }
 

@@ -64,6 +64,17 @@ plan --link 100Mbit --workers 2 --servers 1 --step-time '1 ms' \
   near "$(number worker_link)" "$(awk "BEGIN { print 0.1 * $model / 11.77e6 }")" 0.05 &&
   near "$(number step_s)" "$(awk "BEGIN { print 0.2 * $model / 11.77e6 + 1e-3 }")" 0.5
 ok 'workers with steps of their own send less'
+plan --link 1Gbit --workers 4 --servers 2 --per-host 2 --step-time '10 ms' &&
+  whole=$(number worker_link) &&
+  near "$whole" "$(awk "BEGIN { print $model / 117.7e6 }")" 0.05 &&
+  plan --link 1Gbit --workers 4 --servers 2 --per-host 2 --step-time '10 ms' \
+    --set train.weights=bf16 && near "$(number worker_link)" "$whole" 0.01 &&
+  plan --link 1Gbit --workers 2 --servers 2 --placement together \
+    --step-time '10 ms' && whole=$(number worker_link) &&
+  plan --link 1Gbit --workers 2 --servers 2 --placement together \
+    --step-time '10 ms' --set train.weights=bf16 &&
+  near "$(number worker_link)" "$(awk "BEGIN { print 0.75 * $whole }")" 0.01
+ok 'hosts of several workers, and weights as bf16'
 plan --flops '1 GFLOP/s' --link 10Gbit &&
   near "$(number compute)" \
     "$(awk -v f="$(number sample_flop)" -v b="$(number global_batch)" \

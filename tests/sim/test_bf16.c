@@ -184,8 +184,8 @@ static void a_job_ends_with_what_its_servers_have(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
-        const char *settings[] = {jobs[i][0] ? jobs[i][0] : NULL,
-                                  "train.weights=bf16", jobs[i][1], NULL};
+        const char *settings[] = {jobs[i][0], "train.weights=bf16", jobs[i][1],
+                                  NULL};
         run(settings);
         uint64_t pulled = cluster_at_workers(&cluster, GW_METRIC_BYTES_PULLED);
         uint64_t pushed = cluster_at_workers(&cluster, GW_METRIC_BYTES_PUSHED);
@@ -194,6 +194,56 @@ static void a_job_ends_with_what_its_servers_have(void **state)
         assert_true(pulled < pushed);
         cluster_close(&cluster);
     }
+}
+
+/* Payloads that are lengths, where each pushes alone and where hosts do. */
+static void nothing_is_rounded_where_nothing_is_computed(void **state)
+{
+    static const char *const houses[] = {NULL, "aab"};
+    const char *settings[] = {"train.arithmetic=none", "train.weights=bf16",
+                              "cluster.local_reduction=on", NULL};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        cluster.houses = houses[i];
+        cluster_open(&cluster, &calm, settings, NULL);
+        assert_true(cluster_run(&cluster, LIMIT_US));
+        assert_int_equal(cluster.final.status, GW_OK);
+        assert_int_equal(cluster_refused(&cluster), 0);
+        assert_true(cluster_at_workers(&cluster, GW_METRIC_BYTES_PULLED) <
+                    cluster_at_workers(&cluster, GW_METRIC_BYTES_PUSHED));
+        cluster_close(&cluster);
+    }
+    cluster.houses = NULL;
+}
+
+static int keeps_given(void *owner)
+{
+    (void)owner;
+    return cluster.server[0].server->shard &&
+           cluster.server[0].server->shard->given;
+}
+
+/* What ranks had before is rounded too. */
+static void what_was_given_before_a_switch_is_what_ranks_have(void **state)
+{
+    const char *settings[] = {"train.weights=bf16",
+                              "cluster.policy=\"sync until 4, dc-async\"",
+                              NULL};
+    (void)state;
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(cluster_run_until(&cluster, keeps_given, NULL, LIMIT_US));
+    const struct gw_shard *shard = cluster.server[0].server->shard;
+    for (uint32_t rank = 0; rank < shard->ranks; rank++)
+        for (uint32_t c = 0; c < shard->chunks; c++)
+            for (uint32_t i = 0; i < shard->chunk[c].elems; i++) {
+                uint32_t bits;
+                const float *given = shard->given[rank] + shard->chunk[c].first;
+                memcpy(&bits, &given[i], sizeof bits);
+                assert_int_equal(bits & 0xffff, 0);
+            }
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
 }
 
 /* Half of the way, a want that this job has no weights for: it costs the
@@ -227,6 +277,8 @@ int main(void)
         cmocka_unit_test(steps_are_taken_at_rounded_weights),
         cmocka_unit_test(half_the_bytes_come_back),
         cmocka_unit_test(a_job_ends_with_what_its_servers_have),
+        cmocka_unit_test(nothing_is_rounded_where_nothing_is_computed),
+        cmocka_unit_test(what_was_given_before_a_switch_is_what_ranks_have),
         cmocka_unit_test(who_wants_them_elsewhere_is_rejected),
     };
     int failed = cmocka_run_group_tests_name("bf16", tests, NULL, NULL);

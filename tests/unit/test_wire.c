@@ -183,7 +183,11 @@ static void wants_round_trip(void **state)
     assert_int_equal(back.slack, 5);
     bytes[33] = GW_ENCODINGS;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
+    bytes[33] = GW_ENCODING_BF16;
+    bytes[32] = GW_WANT_NOW;
+    assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
     bytes[33] = GW_ENCODING_RAW;
+    assert_int_equal(gw_want_decode(bytes, &back), GW_OK);
     bytes[32] = GW_WANT_NOW + 1;
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
     bytes[32] = 0;
