@@ -108,6 +108,8 @@ static int hear_one(struct gw_shm_link *link)
         link->ended = 1;
         return 0;
     }
+    /* for the peer it has been sent: nothing else may come for long */
+    link->base.heard_us = gw_loop_now(link->shm->base.loop);
     int fd = descriptor_of(&message);
     if (fd == -2 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
         gw_shm_fail(link, GW_EPROTO, "a message of another length");

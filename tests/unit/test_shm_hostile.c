@@ -475,6 +475,33 @@ static void bad_shows_close_the_link(void **state)
     victim_close(&victim);
 }
 
+static int was_heard(void *owner)
+{
+    const struct victim *victim = owner;
+    return victim->link->heard_us > victim->link->sent_us;
+}
+
+/* A side that is asked to wake, and does so each time, sends no heartbeat
+   besides: what it says is its sign of life. */
+static void a_word_is_a_sign_of_life(void **state)
+{
+    (void)state;
+    struct victim victim;
+    struct shm_peer peer;
+    uint8_t word[GW_SHM_WORD_BYTES];
+    gw_put_u32(word, GW_SHM_WAKE);
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
+    let_in(&victim, &peer);
+    world_settle(&victim.world, 2000);
+    victim.link->sent_us = victim.link->heard_us + 1000; /* later than that */
+    assert_false(was_heard(&victim));
+    shm_peer_say(&peer, word, sizeof word, -1, -1);
+    world_run(&victim.world, was_heard, &victim);
+    assert_true(victim.link->up);
+    shm_peer_close(&peer);
+    victim_close(&victim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +509,7 @@ int main(void)
         cmocka_unit_test(lies_close_the_link),
         cmocka_unit_test(bad_grants_close_the_link),
         cmocka_unit_test(bad_shows_close_the_link),
+        cmocka_unit_test(a_word_is_a_sign_of_life),
     };
     return cmocka_run_group_tests_name("shm hostile", tests, NULL, NULL);
 }
