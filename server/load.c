@@ -201,6 +201,10 @@ static void complete(struct gw_load *load)
         give_up(load);
         return;
     }
+    /* an import has nothing of any worker's */
+    for (uint32_t array = load->arrays; array <= gw_shard_saved(shard); array++)
+        if (array > shard->optimizer->states)
+            gw_shard_begin_saved(server->shard, array - 1);
     if (anew > 0)
         gw_log_info(server->log,
                     "the checkpoint of step %" PRIu64 " has nothing of its own "

@@ -113,23 +113,16 @@ static int keep_bf16(struct gw_shard *shard, int keeps)
     return !keeps || shard->bf16;
 }
 
-/* One for each rank, filled from `from` where they are new. Returns 0 where
-   there is no memory. */
-static int keep_per_rank(struct gw_shard *shard,
-                         int keeps,
-                         const float *from,
-                         float ***arrays)
+/* One for each rank. Returns 0 where there is no memory. */
+static int keep_per_rank(struct gw_shard *shard, int keeps, float ***arrays)
 {
     if (keeps == (*arrays != NULL))
         return 1;
     if (keeps)
         *arrays = calloc(shard->ranks, sizeof **arrays);
-    for (uint32_t rank = 0; *arrays && rank < shard->ranks; rank++) {
+    for (uint32_t rank = 0; *arrays && rank < shard->ranks; rank++)
         if (!keep_array(shard, keeps, &(*arrays)[rank]))
             return 0;
-        if (keeps && from && !shard->hollow)
-            memcpy((*arrays)[rank], from, shard->elems * sizeof *from);
-    }
     if (keeps)
         return *arrays != NULL;
     free(*arrays);
@@ -173,21 +166,7 @@ static void drop_shared(struct gw_shard *shard)
 static int keep_landing(struct gw_shard *shard)
 {
     return shard->shared ? take_shared(shard)
-                         : keep_per_rank(shard, 1, NULL, &shard->landing);
-}
-
-/* The current weights of all chunks, in one array. */
-static const float *gather_weights(struct gw_shard *shard)
-{
-    for (uint32_t i = 0; i < shard->chunks; i++) {
-        struct gw_shard_chunk *chunk = &shard->chunk[i];
-        if (chunk->current == 1)
-            memcpy(shard->weights[0] + chunk->first,
-                   shard->weights[1] + chunk->first,
-                   chunk->stored * sizeof(float));
-        chunk->current = 0;
-    }
-    return shard->weights[0];
+                         : keep_per_rank(shard, 1, &shard->landing);
 }
 
 static int keep_states(struct gw_shard *shard,
@@ -208,15 +187,24 @@ static int keep_states(struct gw_shard *shard,
     return kept;
 }
 
-/* What ranks have, who got it as bf16. */
-static void round_given(struct gw_shard *shard)
+/* Of an array that is new: the weights of those chunks that have some, or what
+   bf16 has of them; the others' are copied when they come. */
+static void begin_copies(struct gw_shard *shard, float **arrays, int rounded)
 {
     for (uint32_t i = 0; i < shard->chunks; i++) {
         const struct gw_shard_chunk *chunk = &shard->chunk[i];
-        const uint16_t *rounded = gw_shard_encoded(shard, i, GW_ENCODING_BF16);
-        for (uint32_t rank = 0; rank < shard->ranks && !shard->hollow; rank++)
-            gw_bf16_widen(chunk->stored, rounded,
-                          shard->given[rank] + chunk->first);
+        if (!chunk->ready)
+            continue;
+        const float *weights = shard->weights[chunk->current] + chunk->first;
+        const uint16_t *bf16 =
+            rounded ? gw_shard_encoded(shard, i, GW_ENCODING_BF16) : NULL;
+        for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+            float *copy = arrays[rank] + chunk->first;
+            if (rounded)
+                gw_bf16_widen(chunk->stored, bf16, copy);
+            else
+                memcpy(copy, weights, chunk->stored * sizeof *copy);
+        }
     }
 }
 
@@ -225,32 +213,25 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                              const struct gw_optimizer *optimizer,
                              struct gw_error *error)
 {
+    int given = !!(arrays & GW_SHARD_GIVEN), had_given = shard->given != NULL;
+    int squares = !!(arrays & GW_SHARD_SQUARES);
+    int own = !!(arrays & GW_SHARD_OWN), had_own = shard->own != NULL;
     /* what is not needed goes first, so that there is never more than that */
-    keep_per_rank(shard, shard->given && arrays & GW_SHARD_GIVEN, NULL,
-                  &shard->given);
-    keep_per_rank(shard, shard->squares && arrays & GW_SHARD_SQUARES, NULL,
-                  &shard->squares);
-    keep_per_rank(shard, shard->own && arrays & GW_SHARD_OWN, NULL,
-                  &shard->own);
+    keep_per_rank(shard, shard->given && given, &shard->given);
+    keep_per_rank(shard, shard->squares && squares, &shard->squares);
+    keep_per_rank(shard, shard->own && own, &shard->own);
     int kept = keep_array(shard, 1, &shard->weights[0]) &&
                keep_array(shard, 1, &shard->weights[1]) &&
                keep_bf16(shard, !!(arrays & GW_SHARD_BF16)) &&
                keep_states(shard, optimizer) && keep_landing(shard) &&
-               keep_array(shard, !!(arrays & GW_SHARD_SUM), &shard->reduced);
-    /* where there are no weights yet they are copied when they come */
-    int copies = (arrays & (GW_SHARD_GIVEN | GW_SHARD_OWN)) != 0 &&
-                 shard->chunks > 0 && shard->chunk[0].ready;
-    int gives = !shard->given && arrays & GW_SHARD_GIVEN;
-    const float *weights = kept && copies ? gather_weights(shard) : NULL;
-    kept =
-        kept &&
-        keep_per_rank(shard, !!(arrays & GW_SHARD_GIVEN), weights,
-                      &shard->given) &&
-        keep_per_rank(shard, !!(arrays & GW_SHARD_SQUARES), NULL,
-                      &shard->squares) &&
-        keep_per_rank(shard, !!(arrays & GW_SHARD_OWN), weights, &shard->own);
-    if (kept && gives && weights && shard->bf16)
-        round_given(shard);
+               keep_array(shard, !!(arrays & GW_SHARD_SUM), &shard->reduced) &&
+               keep_per_rank(shard, given, &shard->given) &&
+               keep_per_rank(shard, squares, &shard->squares) &&
+               keep_per_rank(shard, own, &shard->own);
+    if (kept && given && !had_given)
+        begin_copies(shard, shard->given, shard->bf16 != NULL);
+    if (kept && own && !had_own)
+        begin_copies(shard, shard->own, 0);
     if (kept)
         return GW_OK;
     return gw_fail(error, GW_ENOMEM, "no memory for shard %u: it needs %zu MiB",
@@ -272,8 +253,8 @@ void gw_shard_drop(struct gw_shard *shard)
     if (shard->shared)
         drop_shared(shard);
     else
-        keep_per_rank(shard, 0, NULL, &shard->landing);
-    keep_per_rank(shard, 0, NULL, &shard->given);
-    keep_per_rank(shard, 0, NULL, &shard->squares);
-    keep_per_rank(shard, 0, NULL, &shard->own);
+        keep_per_rank(shard, 0, &shard->landing);
+    keep_per_rank(shard, 0, &shard->given);
+    keep_per_rank(shard, 0, &shard->squares);
+    keep_per_rank(shard, 0, &shard->own);
 }

@@ -61,6 +61,14 @@ run 0 export "$scratch/new" "$scratch/again" &&
   [ "$(sed -n 's/.*"step":0,.*"loss":\([^,]*\),.*/\1/p' "$scratch/json" | head -n 1)" != \
     "$(sed -n 's/.*"step":0,.*"loss":\([^,]*\),.*/\1/p' "$scratch/json2" | head -n 1)" ]
 ok 'train --resume begins with it, also under another optimizer'
+# what it scores before and after a few steps that change next to nothing
+run 0 import "$scratch/model.safetensors" --job "$job" --to "$scratch/apart" &&
+  run 0 eval "$scratch/apart" --json - && before=$(field test_loss "$scratch/out") &&
+  run 0 train "$job" --set checkpoint.dir="$scratch/apart" --resume \
+    --set cluster.policy=easgd:2 --set optimizer.lr=1e-6 --json "$scratch/json3" &&
+  awk -v a="$before" -v b="$(field test_loss "$scratch/json3")" \
+    'BEGIN { d = (a - b) / a; exit !(a > 0 && d < 0.01 && d > -0.01) }'
+ok 'and workers with weights of their own begin with it'
 run 1 import "$scratch/model.safetensors" --job "$job" --to "$dir" &&
   says ".*$dir holds a checkpoint of step 40 already"
 ok 'import does not write where checkpoints are'

@@ -426,6 +426,29 @@ static void arrays_follow_the_policy(void **state)
     close_bench(&bench);
 }
 
+/* What has its weights already has copies of them, the rest when it gets some.
+ */
+static void copies_begin_with_what_there_is(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct gw_error error;
+    open_bench(&bench, "sgd", 0);
+    struct gw_shard *shard = bench.shard;
+    const size_t first[] = {shard->chunk[0].first, shard->chunk[1].first};
+    shard->landing[0][first[0]] = 5;
+    shard->landing[0][first[1]] = 7;
+    gw_shard_seed(shard, 1);
+    assert_int_equal(
+        gw_shard_keep(shard, GW_SHARD_OWN, shard->optimizer, &error), GW_OK);
+    assert_true(shard->own[2][first[1]] == 7 && shard->own[2][first[0]] == 0);
+    gw_shard_seed(shard, 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_true(shard->own[rank][first[0]] == 5 &&
+                    shard->own[rank][first[1]] == 7);
+    close_bench(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +462,7 @@ int main(void)
         cmocka_unit_test(weights_are_given_as_bf16),
         cmocka_unit_test(memory_is_what_the_formula_says),
         cmocka_unit_test(arrays_follow_the_policy),
+        cmocka_unit_test(copies_begin_with_what_there_is),
     };
     return cmocka_run_group_tests_name("shard", tests, NULL, NULL);
 }
