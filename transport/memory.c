@@ -77,13 +77,16 @@ void *gw_memory_map(int fd, size_t bytes)
  * ones where it is asked to: of each that is to be, one small page must be
  * there. It stops at the first for which it has no memory.
  */
+/* 0: not all of them, for something holds some; -1: there are none such. */
 static int settle_pages(char *first, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t at = 0; at < bytes; at += HUGE_PAGE)
         if (madvise(first + at, page, POPULATE_WRITE) != 0)
-            return 0;
-    return madvise(first, bytes, COLLAPSE) == 0;
+            return -1;
+    if (madvise(first, bytes, COLLAPSE) == 0)
+        return 1;
+    return errno == EAGAIN || errno == EBUSY ? 0 : -1;
 }
 
 int gw_memory_settle_part(const struct gw_memory *memory,
@@ -95,11 +98,13 @@ int gw_memory_settle_part(const struct gw_memory *memory,
     size_t end = before + room / HUGE_PAGE * HUGE_PAGE;
     size_t from = *at > before ? *at : before;
     size_t n = most < HUGE_PAGE ? HUGE_PAGE : most / HUGE_PAGE * HUGE_PAGE;
+    int settled = -1;
     if (from < end && n > end - from)
         n = end - from;
-    int settled = from < end && settle_pages((char *)memory->base + from, n);
-    *at = settled && n < end - from ? from + n : memory->bytes;
-    return settled;
+    if (from < end && memory->kind == GW_MEMORY_SHARED)
+        settled = settle_pages((char *)memory->base + from, n);
+    *at = settled >= 0 && n < end - from ? from + n : memory->bytes;
+    return settled > 0;
 }
 
 int gw_memory_settle(const struct gw_memory *memory)

@@ -73,8 +73,9 @@ void *gw_memory_map(int fd, size_t bytes);
 
 /* Gives shared memory its pages, by its owner and before it is used, near the
    caller: huge ones, without which a sum over many arrays takes twice as long.
-   0: not all of it has such, which stops nothing. It takes about a second for 2
-   GiB; who must be heard meanwhile takes settle.h. */
+   0: not all of it has such, which stops nothing, or it is not shared. A
+   gigabyte takes a second or several; who must be heard meanwhile takes
+   settle.h. */
 int gw_memory_settle(const struct gw_memory *memory);
 
 /* The same for `most` bytes, or a huge page, from *at on, at first 0. *at

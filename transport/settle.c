@@ -2,24 +2,31 @@
 
 #include "transport/settle.h"
 
-/* Of a turn: some 20 ms, where whoever is silent for a second is dead. */
-#define PART_BYTES ((size_t)32 << 20)
+/* Of a turn, whose end is looked for after each huge page: whoever is silent
+   for a second is dead, and threads of a process wait for each other here. */
+#define TURN_US 10000
 /* Between two of them; of no time at all the loop would take the next one
    without a look at its sockets. */
 #define REST_US 1000
 
 /* What has no huge pages here gets small ones when it is touched. */
-static void settle_part(struct gw_timer *timer)
+static void settle_page(struct gw_settling *settling)
+{
+    const struct gw_memory *memory = &settling->memory[settling->next];
+    gw_memory_settle_part(memory, &settling->at, GW_MEMORY_HUGE_BYTES);
+    if (settling->at < memory->bytes)
+        return;
+    settling->next++;
+    settling->at = 0;
+}
+
+static void settle_some(struct gw_timer *timer)
 {
     struct gw_settling *settling = timer->owner;
-    const struct gw_memory *memory = &settling->memory[settling->next];
-    int shared = memory->kind == GW_MEMORY_SHARED;
-    if (shared)
-        gw_memory_settle_part(memory, &settling->at, PART_BYTES);
-    if (!shared || settling->at >= memory->bytes) {
-        settling->next++;
-        settling->at = 0;
-    }
+    uint64_t end = gw_loop_now(settling->loop) + TURN_US;
+    do
+        settle_page(settling);
+    while (settling->next < settling->n && gw_loop_now(settling->loop) < end);
     if (settling->next < settling->n)
         gw_timer_start(settling->loop, timer, REST_US);
     else
@@ -28,7 +35,7 @@ static void settle_part(struct gw_timer *timer)
 
 void gw_settling_begin(struct gw_settling *settling)
 {
-    settling->timer = (struct gw_timer){.fire = settle_part, .owner = settling};
+    settling->timer = (struct gw_timer){.fire = settle_some, .owner = settling};
     settling->next = 0;
     settling->at = 0;
     if (settling->n > 0)
