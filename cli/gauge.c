@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kernels/bf16.h"
 #include "worker/feed.h"
 #include "worker/mirror.h"
 #include "worker/model.h"
@@ -65,6 +66,7 @@ struct trial {
     struct gw_model *model;
     float *arena[2]; /* weights and gradients */
     float **view[2]; /* [keys] of each arena */
+    uint16_t *bf16;  /* weights as a device gets them, if it does so */
     struct gw_mirror *mirror;
     struct gw_feed feed;
     double took_s; /* all steps */
@@ -86,8 +88,15 @@ static enum gw_status take_memory(struct trial *trial, struct gw_error *error)
             trial->view[i][key] =
                 trial->arena[i] + trial->map->key_offset[key] / sizeof(float);
     }
+    if (trial->what->config->train.weights == GW_ENCODING_BF16 &&
+        !ops->on_host) {
+        trial->bf16 =
+            ops->alloc_host(trial->device, trial->map->arena_bytes / 2);
+        fine &= trial->bf16 != NULL;
+    }
     if (!fine)
         return gw_fail(error, GW_ENOMEM, "no memory for a step of the job");
+    of.bf16 = trial->bf16;
     of.key = gw_model_keys(trial->model, &of.keys);
     of.arena = trial->arena[0];
     of.bytes = trial->map->arena_bytes;
@@ -111,8 +120,10 @@ static void tear_down(struct trial *trial)
             ops->free_host(trial->device, trial->arena[i]);
         free(trial->view[i]);
     }
-    if (trial->device)
+    if (trial->device) {
+        ops->free_host(trial->device, trial->bf16);
         ops->close(trial->device);
+    }
     gw_map_destroy(trial->map);
     free(trial);
 }
@@ -138,13 +149,17 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
         status = take_memory(trial, error);
     if (status == GW_OK)
         gw_model_init(trial->model, config->train.seed, trial->view[0]);
+    if (status == GW_OK && trial->bf16)
+        gw_bf16_round(trial->map->arena_bytes / sizeof(float), trial->arena[0],
+                      trial->bf16);
     return status;
 }
 
 static enum gw_status show_weights(void *context, size_t first, size_t n)
 {
     struct trial *trial = context;
-    gw_mirror_show(trial->mirror, first, n, GW_ENCODING_RAW);
+    gw_mirror_show(trial->mirror, first, n,
+                   trial->bf16 ? GW_ENCODING_BF16 : GW_ENCODING_RAW);
     return GW_OK;
 }
 

@@ -37,6 +37,9 @@ static enum gw_status count_servers(const struct gw_config *config,
                                     struct gw_error *error)
 {
     uint64_t threads = config->server.threads, bytes_most = 0;
+    uint64_t seen = map->arena_bytes; /* of a worker */
+    if (config->train.weights != GW_ENCODING_RAW)
+        seen += gw_encoded_size(config->train.weights, map->arena_bytes);
     for (uint64_t process = 0; process < config->cluster.servers; process++) {
         struct gw_server_need sum = {0}, one;
         uint64_t bytes = 0;
@@ -52,8 +55,8 @@ static enum gw_status count_servers(const struct gw_config *config,
             add_need(&sum, &one);
             bytes += map->shard_bytes[number];
         }
-        if (sum.shared > near * map->arena_bytes) /* threads see the same */
-            sum.shared = near * map->arena_bytes;
+        if (sum.shared > near * seen) /* threads see the same */
+            sum.shared = near * seen;
         bytes += sum.shared;
         if (process == 0 || bytes > bytes_most) {
             *most = sum;

@@ -2,7 +2,8 @@
  * The life of a server thread.
  *
  *   dial the coordinator, JOIN > WELCOME (the job) > VIEW (who is who) >
- *   DECLARE (the keys) > START > [load a checkpoint] > READY > run > END > BYE
+ *   DECLARE (the keys) > START > pages >
+ *   [load a checkpoint] > READY > run > END > BYE
  */
 #include "config.h"
 

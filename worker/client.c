@@ -6,6 +6,7 @@
 
 #include "worker/client_state.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,6 +314,8 @@ enum gw_status gw_client_attach(struct gw_client *client,
     client->weights = arenas->weights.base;
     client->gradients = arenas->gradients.base;
     if (gw_client_bf16_bytes(client) > 0) {
+        assert(arenas->bf16.base &&
+               arenas->bf16.bytes >= gw_client_bf16_bytes(client));
         client->bf16 = arenas->bf16.base;
         client->bf16_stays = arenas->bf16_stays;
     }

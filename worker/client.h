@@ -168,7 +168,8 @@ enum gw_status gw_client_attach(struct gw_client *client,
                                 int seed);
 
 /* As what the weights that were waited for last are there, of those that stay
-   as bf16: pulled ones, which are scored or those of the end, are raw. */
+   as bf16: pulled ones, which are scored or those of the end, are raw. Of the
+   caller's thread. */
 enum gw_encoding gw_client_weights_as(const struct gw_client *client);
 
 /* After that: whether gradients that are pushed now are read on the device and

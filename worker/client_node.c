@@ -299,7 +299,9 @@ enum gw_status gw_node_connect(struct gw_client_node *node,
     if (gw_node_sum_open(node) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
     gw_member_lend(node->member,
-                   node->client->bf16 ? &arenas->bf16 : &arenas->weights);
+                   gw_client_encoding(node->client) == GW_ENCODING_RAW
+                       ? &arenas->weights
+                       : &arenas->bf16);
     gw_member_lend(node->member, &arenas->gradients);
     node->attached = 1;
     for (uint32_t rank = node->group.first;

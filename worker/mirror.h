@@ -53,7 +53,8 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror,
                                struct gw_error *error);
 
 /* Weights of keys [first, first + n) are true in host memory, as bf16 or whole
-   (GW_ENCODING_RAW): queued for the device, once after gw_mirror_begin. */
+   (GW_ENCODING_RAW): queued for the device, once after gw_mirror_begin, and
+   not to be changed before the next one. */
 void gw_mirror_show(struct gw_mirror *mirror,
                     size_t first,
                     size_t n,
