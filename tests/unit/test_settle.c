@@ -33,8 +33,8 @@ static void beat(struct gw_timer *timer)
 static void end(void *owner)
 {
     struct bench *bench = owner;
-    bench->ends++;
-    gw_loop_stop(bench->loop);
+    if (bench->ends++ == 0) /* what does not run is not stopped */
+        gw_loop_stop(bench->loop);
 }
 
 static void
