@@ -77,20 +77,18 @@ static inline const char *gw_encoding_word(enum gw_encoding encoding)
     return encoding == GW_ENCODING_BF16 ? " (sent as bf16)" : "";
 }
 
-/* Bytes of so many fp32 numbers. */
-static inline uint32_t gw_encoded_bytes(enum gw_encoding encoding,
-                                        uint32_t elems)
-{
-    return elems * (encoding == GW_ENCODING_BF16 ? (uint32_t)sizeof(uint16_t)
-                                                 : (uint32_t)sizeof(float));
-}
-
-/* What of an arena of fp32 takes so many bytes, or begins behind so many: a
-   multiple of 64. */
+/* What of an arena of fp32 takes so many bytes, or begins behind so many. */
 static inline uint64_t gw_encoded_size(enum gw_encoding encoding,
                                        uint64_t bytes)
 {
     return encoding == GW_ENCODING_BF16 ? bytes / 2 : bytes;
+}
+
+/* Bytes of so many fp32 numbers, of a chunk. */
+static inline uint32_t gw_encoded_bytes(enum gw_encoding encoding,
+                                        uint32_t elems)
+{
+    return (uint32_t)gw_encoded_size(encoding, elems * sizeof(float));
 }
 
 /* A header, decoded. Field meanings by kind: docs/PROTOCOL.md. */

@@ -198,11 +198,11 @@ static void has_pages(void *owner)
 {
     struct gw_server *server = owner;
     struct gw_error error;
-    enum gw_status status = GW_OK;
-    if (server->resume[0])
-        status = gw_load_begin(server, &error);
-    else
+    if (!server->resume[0]) {
         ready(server);
+        return;
+    }
+    enum gw_status status = gw_load_begin(server, &error);
     if (status != GW_OK)
         gw_server_finish(server, status, "%s", error.text);
 }

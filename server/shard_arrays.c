@@ -3,11 +3,11 @@
 
 #include "server/shard.h"
 
-#include "kernels/bf16.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "kernels/bf16.h"
 
 #define PAGE ((size_t)4096)
 

@@ -28,8 +28,6 @@ libtransport_a_SOURCES = \
 	%D%/member_way.c \
 	%D%/memory.c \
 	%D%/memory.h \
-	%D%/settle.c \
-	%D%/settle.h \
 	%D%/rdma_choose.c \
 	%D%/rdma_flight.c \
 	%D%/rdma_flight.h \
@@ -37,6 +35,8 @@ libtransport_a_SOURCES = \
 	%D%/rdma_port.h \
 	%D%/remote.c \
 	%D%/remote.h \
+	%D%/settle.c \
+	%D%/settle.h \
 	%D%/shm.c \
 	%D%/shm.h \
 	%D%/shm_host.c \

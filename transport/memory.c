@@ -75,9 +75,9 @@ void *gw_memory_map(int fd, size_t bytes)
 /*
  * A kernel that gives shared memory no huge pages by itself makes them of small
  * ones where it is asked to: of each that is to be, one small page must be
- * there. It stops at the first for which it has no memory.
+ * there. 0: not of all, for something holds some; -1: there are none such, or
+ * no more.
  */
-/* 0: not all of them, for something holds some; -1: there are none such. */
 static int settle_pages(char *first, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

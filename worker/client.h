@@ -155,12 +155,11 @@ uint64_t gw_client_bf16_bytes(const struct gw_client *client);
 /*
  * Brings the arenas, whose memory stays where it is until the client is closed;
  * connects to every shard and asks for all weights of the first clock. Weights
- * are written by the client between a
- * want and its answer; gradients are read, also by others of this host, and
- * may become those of several ranks, between a push and the arrival of the next
- * version of the same key. With `seed`, rank 0 sends its weights as the
- * first version. `sums` is the caller's until the client is closed; NULL:
- * gradients are made in the arena.
+ * are written by the client between a want and its answer; gradients are read,
+ * also by others of this host, and may become those of several ranks, between a
+ * push and the arrival of the next version of the same key. With `seed`, rank 0
+ * sends its weights as the first version. `sums` is the caller's until the
+ * client is closed; NULL: gradients are made in the arena.
  */
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_client_arenas *arenas,

@@ -108,22 +108,25 @@ enum gw_status gw_client_wait(struct gw_client *client,
     return status;
 }
 
-/* All weights as the servers have them; the name tells this pull from older
-   ones. */
-static enum gw_status pull(struct gw_client *client, uint64_t name)
+enum gw_status gw_client_pull(struct gw_client *client)
 {
     gw_loop_enter(client->loop);
     client->scores = 0;
     atomic_store(&client->called, 0);
-    gw_client_pull_all(client, name);
+    gw_client_pull_all(client, client->meeting.name);
     gw_loop_leave(client->loop);
     client->pulled = 1;
     return gw_client_wait_for(client, gw_client_has_pulled, GW_WAITING_PULL);
 }
 
-enum gw_status gw_client_pull(struct gw_client *client)
+/* All are at the last clock, of which a decision tells, so it has a number: as
+   where single pushes stand still. */
+static void meet_at_end(struct gw_client *client, uint64_t clock)
 {
-    return pull(client, client->meeting.name);
+    gw_loop_enter(client->loop);
+    client->meeting = (struct gw_client_meeting){
+        .step = clock, .name = atomic_load(&client->decision)};
+    gw_loop_leave(client->loop);
 }
 
 /* What came for a first step of single pushes, where the job ends instead, may
@@ -137,8 +140,8 @@ enum gw_status gw_client_wait_end(struct gw_client *client)
         if (status != GW_OK ||
             (!stands && gw_client_encoding(client) == GW_ENCODING_RAW))
             return status;
-        if (!stands) /* the end is a decision, so it has a number */
-            return pull(client, atomic_load(&client->decision));
+        if (!stands)
+            meet_at_end(client, clock);
     }
     return gw_client_pull(client);
 }
