@@ -126,6 +126,15 @@ static void cpu_unsee(struct gw_device *device, const void *memory)
     (void)device, (void)memory;
 }
 
+static void cpu_pages(struct gw_device *device,
+                      const void *memory,
+                      size_t bytes,
+                      struct gw_pages *pages_p)
+{
+    (void)device, (void)memory, (void)bytes;
+    *pages_p = (struct gw_pages){.fd = -1};
+}
+
 static void
 cpu_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
 {
@@ -222,6 +231,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .show = cpu_show,
     .see = cpu_see,
     .unsee = cpu_unsee,
+    .pages = cpu_pages,
     .upload = cpu_upload,
     .fetch = cpu_fetch,
     .reach = cpu_reach,

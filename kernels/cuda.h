@@ -199,6 +199,10 @@ const void *gw_cuda_see(struct gw_device *device,
                         const uint8_t words[GW_MEMORY_WORDS],
                         struct gw_error *error);
 void gw_cuda_unsee(struct gw_device *device, const void *memory);
+void gw_cuda_pages(struct gw_device *device,
+                   const void *memory,
+                   size_t bytes,
+                   struct gw_pages *pages_p);
 
 void gw_cuda_tune(struct gw_device *device, const char *of, const char *known);
 void gw_cuda_tuned(struct gw_device *device, char text[GW_TUNED_BYTES]);

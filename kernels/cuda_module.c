@@ -23,6 +23,7 @@ static const struct gw_backend_ops cuda_ops = {
     .show = gw_cuda_show,
     .see = gw_cuda_see,
     .unsee = gw_cuda_unsee,
+    .pages = gw_cuda_pages,
     .upload = gw_cuda_upload,
     .fetch = gw_cuda_fetch,
     .reach = gw_cuda_reach,

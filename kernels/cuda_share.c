@@ -1,7 +1,7 @@
 /*
- * Memory that the processes of a host read of each other. The words are a
- * handle of CUDA's, which stands for a whole allocation, and where in that the
- * memory begins.
+ * Memory that others read: the processes of a host each other's, and devices of
+ * the network. Words are a handle of CUDA's, which stands for a whole
+ * allocation, and where in that the memory begins; devices take pages.
  */
 #include "config.h"
 
@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct words {
     cudaIpcMemHandle_t handle;
@@ -164,6 +165,51 @@ void gw_cuda_unsee(struct gw_device *device, const void *memory)
     cudaSetDevice(device->ordinal);
     gw_cuda_note(device, "cudaIpcCloseMemHandle",
                  cudaIpcCloseMemHandle(view.base));
+}
+
+/* ---- of devices ---- */
+
+/* cuMemGetHandleForAddressRange, with CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
+typedef int
+get_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);
+#define DMA_BUF_FD      1
+#define DMA_BUF_VERSION 11070 /* of CUDA, whose drivers have it */
+
+/* -1: this driver or device has none. */
+static int dma_buf_of(const struct gw_pages *pages)
+{
+    int fd = -1;
+    void *call = NULL;
+    get_range *get;
+    enum cudaDriverEntryPointQueryResult found;
+    cudaError_t result = cudaGetDriverEntryPointByVersion(
+        "cuMemGetHandleForAddressRange", &call, DMA_BUF_VERSION,
+        cudaEnableDefault, &found);
+    if (result != cudaSuccess || !call) {
+        cudaGetLastError(); /* the device works all the same */
+        return -1;
+    }
+    memcpy(&get, &call, sizeof get);
+    return get(&fd, (uintptr_t)pages->base, pages->bytes, DMA_BUF_FD, 0) ==
+                   cudaSuccess
+               ? fd
+               : -1;
+}
+
+void gw_cuda_pages(struct gw_device *device,
+                   const void *memory,
+                   size_t bytes,
+                   struct gw_pages *pages_p)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = (uintptr_t)memory, first = at / page * page;
+    *pages_p = (struct gw_pages){
+        .base = (void *)first,
+        .bytes = (at + bytes - first + page - 1) / page * page,
+        .fd = -1,
+    };
+    if (gw_cuda_enter(device))
+        pages_p->fd = dma_buf_of(pages_p);
 }
 
 void gw_cuda_drop_shared(struct gw_device *device)

@@ -50,6 +50,14 @@ struct gw_device_options {
 #define GW_PARTS_MAX         64
 #define GW_PCI_ADDRESS_BYTES 16
 
+/* Whole pages of a device's memory, as other devices of this machine take it.
+ */
+struct gw_pages {
+    void *base;
+    size_t bytes; /* 0: there are none, it is the host's */
+    int fd;       /* their dma-buf, which the caller closes; -1: none */
+};
+
 /* Of one batch. */
 struct gw_loss {
     double sum;       /* over its samples */
@@ -150,6 +158,16 @@ struct gw_backend_ops {
                        const uint8_t words[GW_MEMORY_WORDS],
                        struct gw_error *error);
     void (*unsee)(struct gw_device *device, const void *memory);
+
+    /*
+     * The pages that have memory of `alloc`, or a part of it, for a device of
+     * the network to read until it is freed. What has been queued is there for
+     * it when the host has seen a point behind that (`fetch`, `reach`).
+     */
+    void (*pages)(struct gw_device *device,
+                  const void *memory,
+                  size_t bytes,
+                  struct gw_pages *pages_p);
 
     /*
      * What is queued from now on finds the bytes. Goes on beside what has been

@@ -134,6 +134,15 @@ static void none_unsee(struct gw_device *device, const void *memory)
     (void)device, (void)memory;
 }
 
+static void none_pages(struct gw_device *device,
+                       const void *memory,
+                       size_t bytes,
+                       struct gw_pages *pages_p)
+{
+    (void)device, (void)memory, (void)bytes;
+    *pages_p = (struct gw_pages){.fd = -1};
+}
+
 static void
 none_upload(struct gw_device *device, void *to, const void *host, size_t bytes)
 {
@@ -345,6 +354,7 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .show = none_show,
     .see = none_see,
     .unsee = none_unsee,
+    .pages = none_pages,
     .upload = none_upload,
     .fetch = none_fetch,
     .reach = none_reach,

@@ -34,6 +34,7 @@ struct emulated_settings {
     int no_fused_epilogue; /* of products: GetHeuristic knows none */
     int no_pinning;        /* cudaHostRegister is not supported */
     int no_ipc;            /* memory of other processes cannot be reached */
+    int no_dma_buf;        /* nor by devices of the network */
     int orderly;           /* nothing may be freed that others have open */
     unsigned fastest;      /* of EMULATED_ALGORITHMS of a product */
 };
@@ -56,8 +57,8 @@ struct emulated_counts {
 
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
-       fail_at=7 fail_with=700 fused=0 pinning=0 ipc=0 orderly=1 fastest=2",
-       each may be missing; and helper=1: a thread of its own. */
+       fail_at=7 fail_with=700 fused=0 pinning=0 ipc=0 dmabuf=0 orderly=1
+       fastest=2", each may be missing; and helper=1: a thread of its own. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

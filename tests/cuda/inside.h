@@ -63,6 +63,9 @@ struct emulated_allocation *emulated_allocation_at(enum emulated_kind kind,
 /* One that was seen by the handle; NULL: none. */
 struct emulated_allocation *
 emulated_allocation_of(const cudaIpcMemHandle_t *handle);
+/* The device's, whose pages have such a range; NULL: none. */
+struct emulated_allocation *emulated_allocation_with(uintptr_t at,
+                                                     size_t bytes);
 /* Its pages are in the file from now on, which it closes. */
 void emulated_move_to_file(struct emulated_allocation *a, int file);
 /* What another process has in a file. */

@@ -1,8 +1,9 @@
 /*
- * What processes see of each other's emulated memory. An allocation that is
- * shown moves to a file without a name, which others open through its owner's
- * descriptor: nothing stays when both are gone. Nothing here orders what two
- * processes do.
+ * What processes see of each other's emulated memory, and devices of the
+ * network of this one's. An allocation that is shown moves to a file without a
+ * name, which others open through its owner's descriptor, and which is the
+ * dma-buf as well: nothing stays when all are gone. Nothing here orders what
+ * they do.
  */
 #include "config.h"
 
@@ -126,4 +127,46 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
         emulated_release(a);
     }
     return emulated_leave(error);
+}
+
+/* ---- dma-buf ---- */
+
+/* As the driver has it: whole pages of one allocation. */
+static int
+get_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (type != 1 || flags != 0 || at % page || bytes == 0 || bytes % page)
+        return cudaErrorInvalidValue;
+    emulated_enter();
+    struct emulated_allocation *a = emulated_allocation_with(at, bytes);
+    int *fd = handle, result = cudaErrorInvalidValue;
+    if (emulated_now.no_dma_buf) {
+        result = cudaErrorNotSupported;
+    } else if (a && at == (uintptr_t)a->pages) {
+        if (a->file < 0)
+            move(a);
+        *fd = fcntl(a->file, F_DUPFD_CLOEXEC, 0);
+        result = *fd < 0 ? cudaErrorUnknown : cudaSuccess;
+    }
+    emulated_leave(cudaSuccess);
+    return result;
+}
+
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol,
+                                 void **function,
+                                 unsigned version,
+                                 unsigned long long flags,
+                                 enum cudaDriverEntryPointQueryResult *result)
+{
+    int (*call)(void *, uintptr_t, size_t, int, uint64_t) = get_range;
+    emulated_enter();
+    if (strcmp(symbol, "cuMemGetHandleForAddressRange") != 0 ||
+        version < 11070 || flags != cudaEnableDefault)
+        emulated_wrong("the driver is asked for %s of version %u", symbol,
+                       version);
+    memcpy(function, &call, sizeof call);
+    *result = cudaDriverEntryPointSuccess;
+    return emulated_leave(cudaSuccess);
 }

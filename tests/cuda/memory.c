@@ -175,6 +175,15 @@ struct emulated_allocation *emulated_allocation_at(enum emulated_kind kind,
     return a;
 }
 
+struct emulated_allocation *emulated_allocation_with(uintptr_t at, size_t bytes)
+{
+    struct emulated_allocation *a = allocations;
+    while (a && (a->kind != EMULATED_DEVICE || at < (uintptr_t)a->pages ||
+                 at + bytes > (uintptr_t)a->pages + a->page_bytes))
+        a = a->next;
+    return a;
+}
+
 struct emulated_allocation *
 emulated_allocation_of(const cudaIpcMemHandle_t *handle)
 {

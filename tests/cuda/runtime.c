@@ -42,6 +42,7 @@ static void defaults(struct emulated_settings *settings)
         .no_fused_epilogue = !fake_number("fused", 1),
         .no_pinning = !fake_number("pinning", 1),
         .no_ipc = !fake_number("ipc", 1),
+        .no_dma_buf = !fake_number("dmabuf", 1),
         .orderly = (int)fake_number("orderly", 0),
         .fastest = (unsigned)fake_number("fastest", 0),
     };

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -325,6 +326,54 @@ static void devices_see_for_themselves(void **state)
     close_device(two);
 }
 
+/* What a device of the network finds there is what kernels have left, and
+   nothing that belongs to somebody else. */
+static void devices_of_the_network_take_pages(void **state)
+{
+    struct gw_pages pages;
+    (void)state;
+    for (size_t way = 0; way < EMULATED_WAYS; way++) {
+        set_way(&emulated_ways[way], 0);
+        struct gw_device *d = open_device();
+        float *memory = ops->alloc(d, ELEMS * sizeof *memory);
+        assert_true(fill(d, memory, 70));
+        ops->pages(d, memory + 1, (ELEMS - 1) * sizeof *memory, &pages);
+        size_t first = (size_t)((char *)memory - (char *)pages.base);
+        assert_true(pages.fd >= 0 && pages.bytes % 4096 == 0);
+        assert_true(first + ELEMS * sizeof *memory <= pages.bytes);
+        char *seen =
+            mmap(NULL, pages.bytes, PROT_READ, MAP_SHARED, pages.fd, 0);
+        assert_true(seen != MAP_FAILED);
+        assert_memory_equal(seen + first, &(float){70}, sizeof(float));
+        assert_true(fill(d, memory, 800));
+        assert_memory_equal(seen + first, &(float){800}, sizeof(float));
+        munmap(seen, pages.bytes);
+        close(pages.fd);
+        ops->free(d, memory);
+        close_device(d);
+    }
+}
+
+static void without_a_dma_buf_pages_are_addresses(void **state)
+{
+    struct emulated_settings settings;
+    struct gw_pages pages;
+    (void)state;
+    set_way(&emulated_ways[0], 0);
+    emulated_control()->defaults(&settings);
+    settings.no_dma_buf = 1;
+    emulated_control()->set(&settings);
+    struct gw_device *d = open_device();
+    float *memory = ops->alloc(d, ELEMS * sizeof *memory);
+    ops->pages(d, memory, ELEMS * sizeof *memory, &pages);
+    assert_int_equal(pages.fd, -1);
+    assert_true((char *)pages.base <= (char *)memory);
+    assert_true((char *)pages.base + pages.bytes >= (char *)(memory + ELEMS));
+    assert_int_equal(ops->sync(d, NULL), GW_OK); /* it works all the same */
+    ops->free(d, memory);
+    close_device(d);
+}
+
 /* ---- what does not ---- */
 
 static void only_memory_of_the_device_is_shown(void **state)
@@ -524,6 +573,8 @@ int main(void)
         cmocka_unit_test(allocations_are_opened_once),
         cmocka_unit_test(queued_work_still_sees),
         cmocka_unit_test(devices_see_for_themselves),
+        cmocka_unit_test(devices_of_the_network_take_pages),
+        cmocka_unit_test(without_a_dma_buf_pages_are_addresses),
         cmocka_unit_test(only_memory_of_the_device_is_shown),
         cmocka_unit_test(what_cannot_be_reached_is_said),
         cmocka_unit_test(what_is_freed_is_gone),
