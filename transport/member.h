@@ -205,15 +205,24 @@ void gw_member_lend(struct gw_member *member, const struct gw_memory *memory);
 void gw_member_take_back(struct gw_member *member, void *base);
 
 /*
- * Whether every transport that tensors go over takes memory of that kind (see
- * struct gw_transport_ops, which says what the owner does in either case): a
- * link may move from one to the next. GW_EUNSUPPORTED names the first that does
- * not, with its reason.
+ * Whether one of the transports that tensors may go over takes memory of that
+ * kind (see struct gw_transport_ops, which says what the owner does in either
+ * case). GW_EUNSUPPORTED: none does; names the best, with its reason.
  */
 enum gw_status gw_member_takes(const struct gw_member *member,
                                enum gw_memory_kind kind,
                                char *why,
                                size_t why_bytes);
+
+/*
+ * The same of all links to a peer that are up now. One that comes back may take
+ * another way: whoever sends from such memory asks again at link_up, before it
+ * sends again. GW_EUNSUPPORTED names the first that does not.
+ */
+enum gw_status gw_peer_takes(const struct gw_peer *peer,
+                             enum gw_memory_kind kind,
+                             char *why,
+                             size_t why_bytes);
 
 /* All peers: first, then next until NULL. */
 struct gw_peer *gw_member_peers(const struct gw_member *member);

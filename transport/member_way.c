@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define REASON_MAX 400 /* a transport's name goes before it */
+
 /* Writes a way as others are to read it; a host that is not "" replaces its
    own, where there can be others. Returns its length, also where there is no
    room. */
@@ -197,19 +199,40 @@ void gw_member_take_back(struct gw_member *member, void *base)
                                                  base);
 }
 
+static enum gw_status takes(struct gw_transport *transport,
+                            enum gw_memory_kind kind,
+                            char *why,
+                            size_t why_bytes)
+{
+    char reason[REASON_MAX];
+    if (transport->ops->takes(transport, kind, reason, sizeof reason) == GW_OK)
+        return GW_OK;
+    snprintf(why, why_bytes, "%s does not reach it: %s", transport->ops->name,
+             reason);
+    return GW_EUNSUPPORTED;
+}
+
 enum gw_status gw_member_takes(const struct gw_member *member,
                                enum gw_memory_kind kind,
                                char *why,
                                size_t why_bytes)
 {
-    char reason[GW_ERROR_TEXT_BYTES];
-    for (unsigned i = 0; i < member->ways; i++) {
-        struct gw_transport *one = member->way[i].transport;
-        if (one->ops->takes(one, kind, reason, sizeof reason) == GW_OK)
-            continue;
-        snprintf(why, why_bytes, "%s does not reach it: %s", one->ops->name,
-                 reason);
-        return GW_EUNSUPPORTED;
-    }
-    return GW_OK;
+    char other[GW_ERROR_TEXT_BYTES];
+    for (unsigned i = member->ways; i-- > 0;)
+        if (takes(member->way[i].transport, kind, i ? other : why,
+                  i ? sizeof other : why_bytes) == GW_OK)
+            return GW_OK;
+    return GW_EUNSUPPORTED;
+}
+
+enum gw_status gw_peer_takes(const struct gw_peer *peer,
+                             enum gw_memory_kind kind,
+                             char *why,
+                             size_t why_bytes)
+{
+    enum gw_status status = GW_OK;
+    for (unsigned i = 0; i < peer->links && status == GW_OK; i++)
+        if (gw_peer_is_up(peer, i))
+            status = takes(peer->link[i].link->transport, kind, why, why_bytes);
+    return status;
 }

@@ -31,13 +31,14 @@
  *
  * GPU memory is registered like any other, where the device can
  * (rdma_memory.h), and then never touched by this process's code: what is in it
- * has no checksum, and is not small. What is not here yet, since nothing could
- * test it: a put that has completed may still be on its way from the NIC to the
- * GPU, behind the completion. got_put (rdma_read.c) has to end that before it
- * calls the handler, by reading a byte of the window back through a queue pair
- * that this device has with itself, in a domain that has the window as well;
- * the put's handler is called when that read has completed, and those behind it
- * wait. Until then kernels must not be started from the handler's call.
+ * has no checksum, and is not small. Sends come from there, and windows do not
+ * lie there yet, since nothing could test it: a put that has completed may
+ * still be on its way from the NIC to the GPU, behind the completion. got_put
+ * (rdma_read.c) has to end that before it calls the handler, by reading a byte
+ * of the window back through a queue pair that this device has with itself, in
+ * a domain that has the window as well; the put's handler is called when that
+ * read has completed, and those behind it wait. Until then kernels must not be
+ * started from the handler's call.
  */
 #ifndef GW_TRANSPORT_RDMA_H
 #define GW_TRANSPORT_RDMA_H
@@ -245,6 +246,16 @@ struct gw_rdma_listener {
 
 #define GW_RDMA_BUCKETS 256
 
+/* What its devices have said of a GPU's memory; asked once, and again where it
+   has come to more of them. */
+struct gw_rdma_reach {
+    int asked;
+    int refused; /* by one that had said that it takes it */
+    size_t own;  /* of gw_own_places, then */
+    enum gw_status status;
+    char why[GW_ERROR_TEXT_BYTES];
+};
+
 struct gw_rdma {
     struct gw_transport base;
     int busy;                 /* as the config says */
@@ -265,6 +276,7 @@ struct gw_rdma {
     struct gw_listener *listeners;
     struct gw_lent *lent; /* sends come from it */
     unsigned far;         /* of those, out of this process's code's reach */
+    struct gw_rdma_reach reach;
 };
 
 static inline struct gw_rdma *gw_rdma_of(struct gw_transport *transport)

@@ -247,32 +247,46 @@ static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
     return may;
 }
 
+static void ask_devices(struct gw_rdma *rdma, struct gw_rdma_reach *reach)
+{
+    char reason[2 * GW_RDMA_PROBE_WHY_MAX];
+    int n = 0, asked = 0;
+    struct ibv_device **devices = ibv_get_device_list(&n);
+    *reach =
+        (struct gw_rdma_reach){.asked = 1, .own = rdma->own.n, .status = GW_OK};
+    for (int i = 0; devices && i < n && reach->status == GW_OK; i++) {
+        const char *name = ibv_get_device_name(devices[i]);
+        if (!may_come_to(rdma, devices[i]))
+            continue;
+        asked++;
+        reach->status = gw_rdma_gpu_memory(name, reason, sizeof reason);
+        if (reach->status != GW_OK)
+            snprintf(reach->why, sizeof reach->why, "device %s: %s", name,
+                     reason);
+    }
+    if (devices)
+        ibv_free_device_list(devices);
+    if (asked > 0)
+        return;
+    reach->status = GW_EUNSUPPORTED;
+    snprintf(reach->why, sizeof reach->why, "no RDMA device here can be asked");
+}
+
 enum gw_status gw_rdma_takes(struct gw_transport *transport,
                              enum gw_memory_kind kind,
                              char *why,
                              size_t why_bytes)
 {
-    struct gw_rdma *rdma = GW_CONTAINER(transport, struct gw_rdma, base);
-    char reason[2 * GW_RDMA_PROBE_WHY_MAX];
-    enum gw_status status = GW_OK;
-    int n = 0, asked = 0;
+    struct gw_rdma *rdma = gw_rdma_of(transport);
+    struct gw_rdma_reach *reach = &rdma->reach;
     if (gw_memory_is_near(kind))
         return GW_OK;
-    struct ibv_device **devices = ibv_get_device_list(&n);
-    for (int i = 0; devices && i < n && status == GW_OK; i++) {
-        const char *name = ibv_get_device_name(devices[i]);
-        if (!may_come_to(rdma, devices[i]))
-            continue;
-        asked++;
-        status = gw_rdma_gpu_memory(name, reason, sizeof reason);
-        if (status != GW_OK)
-            snprintf(why, why_bytes, "device %s: %s", name, reason);
-    }
-    if (devices)
-        ibv_free_device_list(devices);
-    if (asked == 0)
-        snprintf(why, why_bytes, "no RDMA device here can be asked");
-    return status == GW_OK && asked > 0 ? GW_OK : GW_EUNSUPPORTED;
+    if (!reach->asked || (!reach->refused && reach->own != rdma->own.n))
+        ask_devices(rdma, reach);
+    if (reach->status == GW_OK)
+        return GW_OK;
+    snprintf(why, why_bytes, "%s", reach->why);
+    return GW_EUNSUPPORTED;
 }
 
 /* ---- its ports ---- */

@@ -221,7 +221,9 @@ struct gw_transport_ops {
      * dma-buf, before it opens a window there or sends from it; sends those
      * payloads with GW_FLAG_NO_CRC, as the peer does that puts into such a
      * window, for nobody here could compute a checksum; and chunks of at most
-     * GW_SMALL_PUT_MAX bytes go through a mirror all the same.
+     * GW_SMALL_PUT_MAX bytes go through a mirror all the same. A device may
+     * find out later that it cannot: the link fails with GW_EIO, and from then
+     * on the answer is the other one.
      */
     enum gw_status (*takes)(struct gw_transport *transport,
                             enum gw_memory_kind kind,

@@ -106,6 +106,16 @@ static void what_is_not_reached_is_told(void **state)
         assert_string_equal(name, "rdma");
     else
         assert_ptr_equal(strstr(why, name), why);
+    dial(couple, 0, 2);
+    world_run(&couple->world, all_up, couple);
+    why[0] = '\0';
+    assert_int_equal(
+        gw_peer_takes(couple->b.peer, GW_MEMORY_SHARED, why, sizeof why),
+        GW_OK);
+    assert_string_equal(why, "");
+    assert_int_equal(
+        gw_peer_takes(couple->b.peer, GW_MEMORY_CUDA, why, sizeof why),
+        gw_member_takes(couple->b.member, GW_MEMORY_CUDA, why, sizeof why));
     couple_free(couple);
 }
 
