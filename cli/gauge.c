@@ -166,7 +166,7 @@ static enum gw_status show_weights(void *context, size_t first, size_t n)
 static enum gw_status fetch_gradients(void *context, size_t first, size_t n)
 {
     struct trial *trial = context;
-    gw_mirror_fetch(trial->mirror, first, n, 0);
+    gw_mirror_fetch(trial->mirror, first, n);
     return GW_OK;
 }
 

@@ -132,6 +132,7 @@ struct gw_config {
         char device[GW_STRING_MAX]; /* see proto/device.h */
         uint64_t threads;
         int autotune;
+        int gpudirect;
         int pin;
     } worker;
     struct {

@@ -157,6 +157,8 @@ static const struct gw_config_key keys[] = {
     {KEY(worker.autotune, GW_TYPE_BOOL), .fallback = "false", .local = 1,
      .help = "time the ways in which a GPU can compute each product, before the "
              "first step, and take the fastest"},
+    {KEY(worker.gpudirect, GW_TYPE_BOOL), .fallback = "true", .local = 1,
+     .help = "let RDMA devices read gradients in a GPU's memory, where they can"},
     {KEY(worker.pin, GW_TYPE_BOOL), .fallback = "false", .local = 1,
      .help = "bind a worker's threads to cores of their own, near its GPU or "
              "the network"},

@@ -37,7 +37,7 @@ dist_check_SCRIPTS += \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/run/lib.sh \
-	%D%/rdma/doctor.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
+	%D%/rdma/doctor.sh %D%/rdma/far.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
 	%D%/rdma/rails.sh %D%/rdma/timely.sh %D%/rdma/two.sh
 
 # what a test of whole programs needs beside the program
@@ -170,6 +170,13 @@ GW_ATTACK = %D%/rdma/attack.c %D%/rdma/attack.h \
 %C%_rdma_test_stranger_rdma_SOURCES = \
 	%D%/rdma/test_stranger_rdma.c $(GW_ATTACK)
 %C%_rdma_test_rdma_SOURCES = %D%/rdma/test_rdma.c $(GW_COUPLE)
+# what makes soft-RoCE take emulated GPUs' memory
+EXTRA_PROGRAMS += %D%/rdma/dma_buf.so
+check_DATA += %D%/rdma/dma_buf.so
+%C%_rdma_dma_buf_so_SOURCES = %D%/rdma/dma_buf.c
+%C%_rdma_dma_buf_so_CFLAGS = $(AM_CFLAGS) -fPIC
+%C%_rdma_dma_buf_so_LDFLAGS = -shared
+%C%_rdma_dma_buf_so_LDADD = $(RDMA_LIBS)
 endif
 
 # those that need a GPU: tests/gpu/check.sh runs them

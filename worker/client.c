@@ -299,6 +299,8 @@ static void lend(struct gw_client *client,
     if (client->hollow)
         return;
     gw_member_lend(client->member, &arenas->gradients);
+    if (client->device && client->device->pages.bytes > 0)
+        gw_member_lend(client->member, &client->device->pages);
     if (arenas->weights.kind == GW_MEMORY_SHARED)
         gw_member_lend(client->member, &arenas->weights);
     if (client->bf16 && arenas->bf16.kind == GW_MEMORY_SHARED)
@@ -307,12 +309,13 @@ static void lend(struct gw_client *client,
 
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_client_arenas *arenas,
-                                const struct gw_device_sums *sums,
+                                const struct gw_device_gradients *device,
                                 int seed)
 {
     struct gw_error error;
     client->weights = arenas->weights.base;
     client->gradients = arenas->gradients.base;
+    client->device = device;
     if (gw_client_bf16_bytes(client) > 0) {
         assert(arenas->bf16.base &&
                arenas->bf16.bytes >= gw_client_bf16_bytes(client));
@@ -323,7 +326,7 @@ enum gw_status gw_client_attach(struct gw_client *client,
     lend(client, arenas);
     gw_client_connect(client);
     if (gw_node_ranks(client->node) > 1 &&
-        gw_node_connect(client->node, arenas, sums, &error) != GW_OK)
+        gw_node_connect(client->node, arenas, device, &error) != GW_OK)
         gw_client_fail(client, error.status, "a worker of this host: %s",
                        error.text);
     gw_loop_leave(client->loop);
@@ -332,6 +335,7 @@ enum gw_status gw_client_attach(struct gw_client *client,
     if (status != GW_OK)
         return status;
     gw_loop_enter(client->loop);
+    gw_client_tell_far(client);
     gw_client_want_all(client, client->first_clock, seed && client->rank == 0);
     gw_loop_leave(client->loop);
     return GW_OK;
@@ -360,15 +364,10 @@ static int has_room(const struct gw_client *client)
            GW_CLIENT_RUNS;
 }
 
-static int pushes_sums(const struct gw_client *client)
+int gw_client_pushes_sums(const struct gw_client *client)
 {
     return client->word.kind == GW_POLICY_SYNC &&
            gw_node_ranks(client->node) > 1;
-}
-
-int gw_client_sums_on_device(const struct gw_client *client)
-{
-    return pushes_sums(client) && gw_node_is_on_device(client->node);
 }
 
 enum gw_status gw_client_push(struct gw_client *client,
@@ -392,7 +391,7 @@ enum gw_status gw_client_push(struct gw_client *client,
                                .clock = clock,
                                .next = next,
                                .samples = samples,
-                               .sums = pushes_sums(client),
+                               .sums = gw_client_pushes_sums(client),
                                .apart = next >= client->until};
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);

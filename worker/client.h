@@ -110,33 +110,53 @@ uint64_t gw_client_evaluations(const struct gw_client *client);
 enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client);
 enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client);
 
+/* Elements [first, first + elems) of n ranks, summed in the servers' tree.
+   part[i]: NULL leaves its place out; that of rank `self` is the device's own.
+   The sum is on the device, over its own; unless it stays, on the host too. */
+struct gw_device_sum {
+    const float *const *part;
+    uint32_t n, self;
+    size_t first, elems;
+    int stays;
+};
+
 /*
- * Gradients that a device has: how those of this host's workers are summed
- * where they lie, if each device finds all of them. What `own` says is of the
- * arena's layout. Calls come from the loop's thread, but for `sum`, which comes
- * from others, one at a time, while none of the others does.
+ * Gradients that a device has, in an arena alike the client's: how those of
+ * this host's workers are summed where they lie, if each device finds all of
+ * them, and how they leave it. Calls come from the loop's thread, but for
+ * `sum`, which comes from others, one at a time, while nobody sees or unsees.
  */
-struct gw_device_sums {
+struct gw_device_gradients {
     void *owner;
+    const float *arena;
+    struct gw_memory pages; /* that have it, for devices of the network; of 0
+                               bytes where it is not for those */
+    int shown;              /* to other workers, by these words: */
     uint8_t own[GW_SIGHT_WORDS_MAX];
     /* another worker's, by its words, until `unsee`; NULL with a line */
     const float *(*see)(void *owner,
                         const uint8_t words[GW_SIGHT_WORDS_MAX],
                         struct gw_error *error);
     void (*unsee)(void *owner, const float *gradients);
-    /* Elements [first, first + elems) of n ranks in the servers' tree, to the
-       same place in the client's gradients. part[i]: NULL leaves its place out,
-       that of rank `self` is the device's own. bad[i]: it is not finite. GW_EIO
-       with a line. */
+    /* bad[i]: part i is not finite. GW_EIO with a line. */
     enum gw_status (*sum)(void *owner,
-                          const float *const *part,
-                          uint32_t n,
-                          uint32_t self,
-                          size_t first,
-                          size_t elems,
+                          const struct gw_device_sum *what,
                           uint8_t *bad,
                           struct gw_error *error);
+    /* To the same place in the client's gradients, from where nothing is
+       queued any more that makes them; waits, for a sum that is being made as
+       well. GW_EIO with a line. */
+    enum gw_status (*bring)(void *owner,
+                            size_t first,
+                            size_t elems,
+                            struct gw_error *error);
 };
+
+/* After declare: whether some way over which tensors may go takes gradients
+   from a device's memory. 0: *why says why not. */
+int gw_client_takes_device(struct gw_client *client,
+                           char *why,
+                           size_t why_bytes);
 
 /*
  * Arenas of gw_client_arena_bytes each, 64-byte aligned; each as the memory
@@ -158,12 +178,12 @@ uint64_t gw_client_bf16_bytes(const struct gw_client *client);
  * are written by the client between a want and its answer; gradients are read,
  * also by others of this host, and may become those of several ranks, between a
  * push and the arrival of the next version of the same key. With `seed`, rank 0
- * sends its weights as the first version. `sums` is the caller's until the
+ * sends its weights as the first version. `device` is the caller's until the
  * client is closed; NULL: gradients are made in the arena.
  */
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_client_arenas *arenas,
-                                const struct gw_device_sums *sums,
+                                const struct gw_device_gradients *device,
                                 int seed);
 
 /* As what the weights that were waited for last are there, of those that stay
@@ -171,9 +191,18 @@ enum gw_status gw_client_attach(struct gw_client *client,
    caller's thread. */
 enum gw_encoding gw_client_weights_as(const struct gw_client *client);
 
-/* After that: whether gradients that are pushed now are read on the device and
-   not in the arena. Of the caller's thread; another policy changes it. */
-int gw_client_sums_on_device(const struct gw_client *client);
+/*
+ * Of a key's gradients that are made on a device and pushed next, what is read
+ * in the arena: the first run of it from byte part->at on, which becomes *part;
+ * the rest is read on the device. 0: there is none. Of the caller's thread,
+ * from at = 0 to the end, before each push of the key.
+ */
+struct gw_client_part {
+    size_t at, bytes;
+};
+int gw_client_next_on_host(struct gw_client *client,
+                           size_t key,
+                           struct gw_client_part *part);
 
 /*
  * Waits until the weights of keys [first, first + n) have at least `version`.

@@ -101,6 +101,9 @@ void gw_client_link_up(struct gw_client *client,
                        struct gw_peer *peer,
                        unsigned link)
 {
+    for (uint32_t s = 0; s < client->shards; s++)
+        if (client->shard[s].peer == peer)
+            gw_client_ask_links(client, s);
     if (!client->chunk || !gw_client_windows_open(client))
         return;
     for (uint32_t s = 0; s < client->shards; s++) {

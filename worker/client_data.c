@@ -35,47 +35,73 @@ static void on_sent(struct gw_send *send, enum gw_status status)
     gw_client_send_chunk(client, send->frame.chunk);
 }
 
+/* Where what is to be sent of a chunk is: NULL for what has no bytes or, in a
+   hollow job, no memory. 0: it cannot be had, and the client has failed. */
+static int
+find_payload(struct gw_client *client, uint32_t index, const void **payload_p)
+{
+    const struct gw_chunk *place = &client->map->chunk[index];
+    const struct gw_client_chunk *chunk = &client->chunk[index];
+    *payload_p = NULL;
+    if (client->hollow || (!chunk->seeding && chunk->samples == 0))
+        return 1;
+    *payload_p = chunk->seeding
+                     ? client->weights + place->arena_offset / sizeof(float)
+                     : gw_client_gradient(client, index);
+    return *payload_p != NULL;
+}
+
+static struct gw_frame frame_of(struct gw_client *client, uint32_t index)
+{
+    const struct gw_chunk *place = &client->map->chunk[index];
+    const struct gw_client_chunk *chunk = &client->chunk[index];
+    const struct gw_client_shard *shard = shard_of(client, index);
+    int seed = chunk->seeding, empty = !seed && chunk->samples == 0;
+    int sum = !seed && chunk->via == GW_CHUNK_OWNED;
+    int far = !seed && !empty && chunk->stays;
+    return (struct gw_frame){
+        .kind = seed ? GW_FRAME_SEED : GW_FRAME_PUSH,
+        .flags =
+            (uint16_t)((sum ? GW_FLAG_SUM : 0) | (far ? GW_FLAG_NO_CRC : 0)),
+        .clock = seed ? 0 : chunk->pushed - 1,
+        .offset = empty ? 0 : place->shard_offset,
+        .window = empty  ? GW_WINDOW_NONE
+                  : seed ? shard->seeds
+                         : shard->landing,
+        .chunk = index,
+        .count = chunk->samples,
+        .length = empty ? 0 : place->elems * (uint32_t)sizeof(float),
+        .dtype = GW_DTYPE_F32,
+        .decision = atomic_load(&client->decision),
+    };
+}
+
 /* A chunk's gradient, the sum of several, or its seed. */
 void gw_client_send_chunk(struct gw_client *client, uint32_t index)
 {
-    const struct gw_chunk *place = &client->map->chunk[index];
     struct gw_client_chunk *chunk = &client->chunk[index];
-    struct gw_client_shard *shard = shard_of(client, index);
-    int seed = chunk->seeding, empty = !seed && chunk->samples == 0;
-    int sum = !seed && chunk->via == GW_CHUNK_OWNED;
-    const float *arena = seed ? client->weights : client->gradients;
+    struct gw_peer *peer = shard_of(client, index)->peer;
+    unsigned link = gw_client_link_of(client, index);
+    int sum = !chunk->seeding && chunk->via == GW_CHUNK_OWNED;
+    const void *payload;
     /* an answer may be here before the news that what it answers has left */
     chunk->due = chunk->sending > 0;
-    if (chunk->sending ||
-        !gw_peer_is_up(shard->peer, gw_client_link_of(client, index)))
+    if (chunk->sending || !gw_peer_is_up(peer, link) ||
+        !find_payload(client, index, &payload))
         return;
     chunk->sending = sum ? 2 : 1;
     if (sum)
-        gw_peer_send(shard->peer, gw_client_link_of(client, index),
-                     gw_node_parts(client->node, index, on_sent));
+        gw_peer_send(peer, link, gw_node_parts(client->node, index, on_sent));
     chunk->send = (struct gw_send){
-        .frame = {.kind = seed ? GW_FRAME_SEED : GW_FRAME_PUSH,
-                  .flags = sum ? GW_FLAG_SUM : 0,
-                  .clock = seed ? 0 : chunk->pushed - 1,
-                  .offset = empty ? 0 : place->shard_offset,
-                  .window = empty  ? GW_WINDOW_NONE
-                            : seed ? shard->seeds
-                                   : shard->landing,
-                  .chunk = index,
-                  .count = chunk->samples,
-                  .length = empty ? 0 : place->elems * (uint32_t)sizeof(float),
-                  .dtype = GW_DTYPE_F32,
-                  .decision = atomic_load(&client->decision)},
-        .payload = client->hollow
-                       ? NULL
-                       : (const uint8_t *)arena + place->arena_offset,
+        .frame = frame_of(client, index),
+        .payload = payload,
         .priority = GW_CLIENT_PRIORITY,
         .done = on_sent,
         .owner = client,
     };
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PUSHED,
                    chunk->send.frame.length);
-    gw_peer_send(shard->peer, gw_client_link_of(client, index), &chunk->send);
+    gw_peer_send(peer, link, &chunk->send);
 }
 
 /* Where a want leaves among the pushes of its key. The answer lies where those

@@ -24,9 +24,9 @@ void gw_node_tell_words(struct gw_client_node *node,
                         const struct gw_neighbour *to)
 {
     struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
-    if (node->sums) {
+    if (node->device) {
         message.sight.words_n = GW_SIGHT_WORDS_MAX;
-        memcpy(message.sight.words, node->sums->own, GW_SIGHT_WORDS_MAX);
+        memcpy(message.sight.words, node->device->own, GW_SIGHT_WORDS_MAX);
     }
     gw_client_tell(node->client, to->peer, &message);
 }
@@ -35,7 +35,7 @@ void gw_node_tell_words(struct gw_client_node *node,
 static void judge(struct gw_client_node *node)
 {
     struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
-    int all = node->sums != NULL;
+    int all = node->device != NULL;
     for (uint32_t i = 0; i < node->group.n; i++) {
         const struct gw_neighbour *who = neighbour_at(node, i);
         if (who && !who->has_words)
@@ -55,8 +55,9 @@ static void look(struct gw_client_node *node,
 {
     struct gw_error error;
     from->has_words = 1;
-    if (sight->words_n == GW_SIGHT_WORDS_MAX && node->sums) {
-        from->seen = node->sums->see(node->sums->owner, sight->words, &error);
+    if (sight->words_n == GW_SIGHT_WORDS_MAX && node->device) {
+        from->seen =
+            node->device->see(node->device->owner, sight->words, &error);
         if (!from->seen)
             gw_log_info(node->client->log, "%s: %s", from->peer->name,
                         error.text);
@@ -75,7 +76,7 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
         look(node, from, sight);
     else
         from->verdict = sight->verdict;
-    if (gw_node_is_settled(node) && node->sums)
+    if (gw_node_is_settled(node) && node->device)
         gw_log_info(node->client->log, "sums of %u workers are made on the %s",
                     node->group.n,
                     gw_node_is_on_device(node) ? "devices" : "host");
@@ -119,9 +120,16 @@ static enum gw_status sum_chunk(struct gw_client_node *node, uint32_t index)
         part[i] = chunk->part[i].samples == 0 ? NULL
                   : i == self                 ? node->client->gradients
                                               : neighbour_at(node, i)->seen;
-    enum gw_status status = node->sums->sum(
-        node->sums->owner, part, node->group.n, self,
-        place->arena_offset / sizeof(float), place->elems, bad, &node->failure);
+    const struct gw_device_sum what = {
+        .part = part,
+        .n = node->group.n,
+        .self = self,
+        .first = place->arena_offset / sizeof(float),
+        .elems = place->elems,
+        .stays = node->client->chunk[index].stays,
+    };
+    enum gw_status status =
+        node->device->sum(node->device->owner, &what, bad, &node->failure);
     for (uint32_t i = 0; i < node->group.n; i++)
         chunk->part[i].bad = bad[i];
     return status;
@@ -172,13 +180,15 @@ void gw_node_sum_on_device(struct gw_client_node *node, uint32_t index)
     if (chunk->summing == pushed || node->let_go)
         return;
     chunk->summing = pushed;
+    node->client->chunk[index].stays =
+        gw_client_is_far(node->client, index) != 0;
     node->list[node->working + node->waiting++] = index;
     begin_sums(node);
 }
 
 void gw_node_let_go(struct gw_client_node *node)
 {
-    if (!node || !node->sums)
+    if (!node || !node->device)
         return;
     if (node->working > 0)
         gw_loop_cancel(node->client->loop, &node->work);
@@ -187,7 +197,7 @@ void gw_node_let_go(struct gw_client_node *node)
     for (uint32_t i = 0; i < node->group.n; i++) {
         struct gw_neighbour *who = neighbour_at(node, i);
         if (who && who->seen)
-            node->sums->unsee(node->sums->owner, who->seen);
+            node->device->unsee(node->device->owner, who->seen);
         if (who)
             who->seen = NULL;
     }

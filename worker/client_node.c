@@ -291,11 +291,11 @@ static enum gw_status dial(struct gw_client_node *node,
 
 enum gw_status gw_node_connect(struct gw_client_node *node,
                                const struct gw_client_arenas *arenas,
-                               const struct gw_device_sums *sums,
+                               const struct gw_device_gradients *device,
                                struct gw_error *error)
 {
     enum gw_status status = GW_OK;
-    node->sums = sums;
+    node->device = device && device->shown ? device : NULL;
     if (gw_node_sum_open(node) != GW_OK)
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
     gw_member_lend(node->member,

@@ -51,13 +51,13 @@ enum gw_status gw_node_start(struct gw_client_node *node,
 /* How many ranks push as one with us, at least 1. */
 uint32_t gw_node_ranks(const struct gw_client_node *node);
 
-/* Connects; the arenas and what makes sums on a device (NULL: none) are the
+/* Connects; the arenas and what a device has (NULL: nothing) are the
    client's. Errors of gw_member_dial. */
 struct gw_client_arenas;
-struct gw_device_sums;
+struct gw_device_gradients;
 enum gw_status gw_node_connect(struct gw_client_node *node,
                                const struct gw_client_arenas *arenas,
-                               const struct gw_device_sums *sums,
+                               const struct gw_device_gradients *device,
                                struct gw_error *error);
 
 /* Non-zero when all of them are there, and have said what they show. */

@@ -67,13 +67,14 @@ struct gw_client_node {
     uint8_t *parts;
     const float **source; /* scratch of the sum, [group.n] */
     int attached;
-    const struct gw_device_sums *sums; /* NULL: no device */
-    enum gw_sees verdict;              /* ours */
-    struct gw_work work;               /* sums of [0, working) of the list */
-    int let_go;                        /* nothing of others' is seen any more */
-    uint32_t *list;                    /* [chunks that we own] */
-    uint32_t working, waiting;         /* of the list; waiting ones are last */
-    struct gw_error failure;           /* of that work */
+    /* what one shows the others; NULL: there is none, or it does not */
+    const struct gw_device_gradients *device;
+    enum gw_sees verdict;      /* ours */
+    struct gw_work work;       /* sums of [0, working) of the list */
+    int let_go;                /* nothing of others' is seen any more */
+    uint32_t *list;            /* [chunks that we own] */
+    uint32_t working, waiting; /* of the list; waiting ones are last */
+    struct gw_error failure;   /* of that work */
 };
 
 static inline struct gw_neighbour *

@@ -7,6 +7,7 @@
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
  *   client_landing.c  where weights arrive
+ *   client_far.c      gradients that leave from a device's memory
  *   client_node.c     other workers of this host,
  *   client_sum.c      and what they push together
  *   client_split.c    which part of a step is this rank's
@@ -35,6 +36,7 @@ struct gw_client_shard {
     uint32_t landing, seeds; /* windows it gave us; GW_WINDOW_NONE: not yet */
     uint32_t weights[GW_ENCODINGS]; /* windows we gave it, for weights as the
                                        job has them sent, and raw */
+    _Atomic int takes_device;       /* payloads, from a device's memory */
 };
 
 /* By whom a chunk is pushed, and its weights come. */
@@ -54,6 +56,8 @@ struct gw_client_chunk {
     uint8_t via;     /* enum gw_client_via, of what was pushed last */
     uint8_t apart;   /* its weights come from the shard all the same */
     uint8_t seeding; /* seed sent and not yet answered */
+    uint8_t stays;   /* its gradient is on the device and not in the arena; of
+                        the caller's until it is pushed */
     uint8_t sending; /* frames */
     uint8_t due;     /* to be sent, as soon as what is being sent has left */
     struct gw_send send; /* of the push or the seed */
@@ -182,6 +186,7 @@ struct gw_client {
 
     struct gw_client_node *node; /* NULL: no others of this host */
     float *weights, *gradients;
+    const struct gw_device_gradients *device; /* NULL: they are made there */
     uint16_t *bf16; /* where weights arrive; NULL: in their arena */
     int bf16_stays; /* and is not widened into that */
     int pulled;     /* the caller's: weights are raw, whatever arrives else */
@@ -246,6 +251,9 @@ void gw_client_fail(struct gw_client *client,
 void gw_client_tell(struct gw_client *client,
                     struct gw_peer *peer,
                     const struct gw_message *message);
+
+/* Whether what is pushed now is the sum of those of this host. */
+int gw_client_pushes_sums(const struct gw_client *client);
 
 enum gw_status gw_client_wait_for(struct gw_client *client,
                                   int (*done)(const struct gw_client *client),
@@ -337,6 +345,16 @@ uint64_t gw_client_landing_bytes(const struct gw_client *client,
                                  enum gw_encoding encoding);
 /* A chunk has arrived: it is where the caller looks for it after that. */
 void gw_client_landed(struct gw_client *client, const struct gw_frame *frame);
+
+/* client_far.c: whether a chunk is sent from a device's memory, if it is made
+   there. Any thread. */
+int gw_client_is_far(const struct gw_client *client, uint32_t chunk);
+/* Whether every link to a shard takes that; asked when one comes. */
+void gw_client_ask_links(struct gw_client *client, uint32_t shard);
+void gw_client_tell_far(const struct gw_client *client);
+/* Where the gradient of a chunk is that is to be sent now. NULL: the device has
+   failed, and with it the client. */
+const float *gw_client_gradient(struct gw_client *client, uint32_t chunk);
 
 /* client_files.c */
 void gw_client_files_close(struct gw_client *client);

@@ -1,7 +1,5 @@
 noinst_LIBRARIES += libworker.a
 libworker_a_SOURCES = \
-	%D%/adder.c \
-	%D%/adder.h \
 	%D%/client.c \
 	%D%/client.h \
 	%D%/client_connect.c \
@@ -9,6 +7,7 @@ libworker_a_SOURCES = \
 	%D%/client_data.c \
 	%D%/client_device.c \
 	%D%/client_even.c \
+	%D%/client_far.c \
 	%D%/client_files.c \
 	%D%/client_landing.c \
 	%D%/client_node.c \
@@ -31,6 +30,8 @@ libworker_a_SOURCES = \
 	%D%/feed.h \
 	%D%/inner.c \
 	%D%/inner.h \
+	%D%/lender.c \
+	%D%/lender.h \
 	%D%/local.c \
 	%D%/mirror.c \
 	%D%/mirror.h \

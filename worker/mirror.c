@@ -17,13 +17,14 @@ struct run {
 struct gw_mirror {
     struct gw_mirror_of of;
     float *memory;    /* of the device; NULL: it computes in the host's */
-    float *gradients; /* in it, */
-    uint16_t *bf16;   /* and weights on their way */
+    float *gradients; /* likewise */
+    uint16_t *bf16;   /* in `memory`: weights on their way */
     float **weight;   /* [keys] views of it */
     float **gradient; /* [keys] */
     uint8_t *shown;   /* [keys] since the begin */
     struct run *run;  /* [keys]: of this step, [handed, fetched) are due */
     size_t handed, fetched;
+    uint64_t point; /* of the last part since the last run; 0: there is none */
 };
 
 static size_t key_bytes(const struct gw_mirror *mirror, size_t key)
@@ -31,32 +32,44 @@ static size_t key_bytes(const struct gw_mirror *mirror, size_t key)
     return gw_key_elems(&mirror->of.key[key]) * sizeof(float);
 }
 
-/* Weights, behind them gradients, and behind these weights as bf16. */
+static void free_memory(struct gw_mirror *mirror)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    if (mirror->memory)
+        of->ops->free(of->device, mirror->memory);
+    if (mirror->gradients)
+        of->ops->free(of->device, mirror->gradients);
+    mirror->memory = mirror->gradients = NULL;
+}
+
+/* Weights, and behind them weights as bf16; gradients apart from both, since
+   other devices may be let read all that is allocated with them. */
 static enum gw_status open_memory(struct gw_mirror *mirror,
                                   struct gw_error *error)
 {
     const struct gw_mirror_of *of = &mirror->of;
     size_t room = (of->bytes + ALIGN - 1) / ALIGN * ALIGN;
     size_t made = of->gradient ? room : 0, half = of->bf16 ? room / 2 : 0;
-    size_t all = room + made + half;
     uint64_t total, left;
-    mirror->memory = of->ops->alloc(of->device, all);
-    if (!mirror->memory) {
+    mirror->memory = of->ops->alloc(of->device, room + half);
+    if (mirror->memory && made > 0)
+        mirror->gradients = of->ops->alloc(of->device, made);
+    if (!mirror->memory || (made > 0 && !mirror->gradients)) {
+        free_memory(mirror);
         of->ops->memory(of->device, &total, &left);
         return gw_fail(error, GW_ENOMEM,
                        "no memory on the device for weights and gradients: %zu "
                        "MiB are needed, %zu of %zu MiB are free",
-                       all >> 20, (size_t)(left >> 20), (size_t)(total >> 20));
+                       (room + made + half) >> 20, (size_t)(left >> 20),
+                       (size_t)(total >> 20));
     }
-    if (of->gradient)
-        mirror->gradients = mirror->memory + room / sizeof(float);
     if (of->bf16)
-        mirror->bf16 = (uint16_t *)(void *)mirror->memory +
-                       (room + made) / sizeof *mirror->bf16;
+        mirror->bf16 =
+            (uint16_t *)(void *)(mirror->memory + room / sizeof(float));
     for (size_t key = 0; key < of->keys; key++) {
         ptrdiff_t place = of->weight[key] - of->arena;
         mirror->weight[key] = mirror->memory + place;
-        if (of->gradient)
+        if (made > 0)
             mirror->gradient[key] = mirror->gradients + place;
     }
     return GW_OK;
@@ -91,8 +104,7 @@ void gw_mirror_close(struct gw_mirror *mirror)
 {
     if (!mirror)
         return;
-    if (mirror->memory)
-        mirror->of.ops->free(mirror->of.device, mirror->memory);
+    free_memory(mirror);
     free(mirror->weight);
     free(mirror->gradient);
     free(mirror->shown);
@@ -115,6 +127,7 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror, struct gw_error *error)
 {
     memset(mirror->shown, 0, mirror->of.keys);
     mirror->handed = mirror->fetched = 0;
+    mirror->point = 0;
     return mirror->of.ops->sync(mirror->of.device, error);
 }
 
@@ -153,15 +166,34 @@ float *gw_mirror_arena(const struct gw_mirror *mirror)
     return mirror->gradients;
 }
 
-void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n, int stay)
+void gw_mirror_fetch_part(struct gw_mirror *mirror,
+                          size_t key,
+                          size_t at,
+                          size_t bytes)
 {
     const struct gw_mirror_of *of = &mirror->of;
-    struct run run = {.first = first, .n = n};
-    for (size_t key = first; key < first + n && mirror->memory; key++)
-        run.point =
-            of->ops->fetch(of->device, of->gradient[key], mirror->gradient[key],
-                           stay ? 0 : key_bytes(mirror, key));
+    if (mirror->memory)
+        mirror->point =
+            of->ops->fetch(of->device, (char *)of->gradient[key] + at,
+                           (const char *)mirror->gradient[key] + at, bytes);
+}
+
+void gw_mirror_hand_over(struct gw_mirror *mirror, size_t first, size_t n)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    struct run run = {.first = first, .n = n, .point = mirror->point};
+    if (mirror->memory && run.point == 0) /* when they are made */
+        run.point = of->ops->fetch(of->device, of->gradient[first],
+                                   mirror->gradient[first], 0);
+    mirror->point = 0;
     mirror->run[mirror->fetched++] = run;
+}
+
+void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n)
+{
+    for (size_t key = first; key < first + n; key++)
+        gw_mirror_fetch_part(mirror, key, 0, key_bytes(mirror, key));
+    gw_mirror_hand_over(mirror, first, n);
 }
 
 enum gw_status gw_mirror_next(struct gw_mirror *mirror,

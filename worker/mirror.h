@@ -60,21 +60,30 @@ void gw_mirror_show(struct gw_mirror *mirror,
                     size_t n,
                     enum gw_encoding encoding);
 
-/* What the device has queued makes the gradients of these keys: they follow it
-   to the host. With `stay` they do not, and are handed over where they are. */
-void gw_mirror_fetch(struct gw_mirror *mirror,
-                     size_t first,
-                     size_t n,
-                     int stay);
+/*
+ * What the device has queued makes a key's gradients: `bytes` of them, from
+ * byte `at` on, follow it to the host.
+ */
+void gw_mirror_fetch_part(struct gw_mirror *mirror,
+                          size_t key,
+                          size_t at,
+                          size_t bytes);
+/* The same makes the gradients of these keys: gw_mirror_next tells of them when
+   they are made, and what is fetched of them has come; the rest stays where it
+   is. */
+void gw_mirror_hand_over(struct gw_mirror *mirror, size_t first, size_t n);
+/* Both, of all that these keys have. */
+void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n);
 
-/* All gradients as the device has them, as the arena is; NULL: in the host's
-   memory. */
+/* All gradients as the device has them, as the arena is, in an allocation of
+   their own; NULL: in the host's memory. */
 float *gw_mirror_arena(const struct gw_mirror *mirror);
 
 /*
- * The next run of keys that was fetched, in that order, whose gradients have
- * come: GW_OK. GW_EAGAIN: none is, though some may be on their way;
- * with `wait`, none is on its way. GW_EIO: the device has failed, with a line.
+ * The next run of keys that was to be handed over, in that order, whose
+ * gradients have come: GW_OK. GW_EAGAIN: none is, though some may be on their
+ * way; with `wait`, none is on its way. GW_EIO: the device has failed, with a
+ * line.
  */
 enum gw_status gw_mirror_next(struct gw_mirror *mirror,
                               int wait,

@@ -96,11 +96,16 @@ static enum gw_status hand_over(struct gw_worker *worker, int wait)
     return status;
 }
 
+/* To the host goes what is read there, and the rest stays on the device. */
 static enum gw_status gradients_ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
-    gw_mirror_fetch(worker->mirror, first, n,
-                    gw_client_sums_on_device(worker->client));
+    for (size_t key = first; key < first + n; key++)
+        for (struct gw_client_part part = {0};
+             gw_client_next_on_host(worker->client, key, &part);
+             part.at += part.bytes)
+            gw_mirror_fetch_part(worker->mirror, key, part.at, part.bytes);
+    gw_mirror_hand_over(worker->mirror, first, n);
     return hand_over(worker, 0);
 }
 

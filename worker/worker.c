@@ -150,24 +150,47 @@ static enum gw_status open_mirror(struct gw_worker *worker)
     return gw_mirror_open(&of, &worker->mirror, worker->error);
 }
 
-/* Workers of this host may be able to sum where their devices have it all. */
-static void open_adder(struct gw_worker *worker)
+/* Whether devices of the network may read gradients on the worker's. */
+static int goes_to_network(struct gw_worker *worker)
 {
-    const struct gw_adder_options options = {
+    char why[GW_ERROR_TEXT_BYTES] = "worker.gpudirect is off";
+    if (worker->config.worker.gpudirect &&
+        gw_client_takes_device(worker->client, why, sizeof why))
+        return 1;
+    gw_log_info(worker->options->client.log,
+                "gradients leave through host memory: %s", why);
+    return 0;
+}
+
+/* What others than this worker's own computation may take where it is. */
+static void open_lender(struct gw_worker *worker)
+{
+    struct gw_lender_options options = {
         .config = &worker->config,
         .place = place_of(worker),
         .ops = worker->backend,
         .device = worker->device,
         .on_device = gw_mirror_arena(worker->mirror),
+        .bytes = gw_client_arena_bytes(worker->client),
         .on_host = worker->gradients,
+        .shows = gw_client_gradients_kind(worker->client) == GW_MEMORY_SHARED,
     };
     struct gw_error error;
-    if (!options.on_device ||
-        gw_client_gradients_kind(worker->client) != GW_MEMORY_SHARED)
+    if (!options.on_device)
         return;
-    if (gw_adder_open(&options, &worker->adder, &error) != GW_OK)
+    options.to_network = goes_to_network(worker);
+    if (!options.shows && !options.to_network)
+        return;
+    if (gw_lender_open(&options, &worker->lender, &error) != GW_OK)
         gw_log_info(worker->options->client.log,
-                    "sums of this host are made on the host: %s", error.text);
+                    "gradients are summed on the host, and leave through its "
+                    "memory: %s",
+                    error.text);
+    else if (options.shows && !gw_lender_gradients(worker->lender)->shown)
+        gw_log_info(worker->options->client.log,
+                    "sums of this host are made on the host: %s shows its "
+                    "memory to no other process",
+                    options.ops->name);
 }
 
 static enum gw_status open_arenas(struct gw_worker *worker)
@@ -197,7 +220,7 @@ static enum gw_status open_arenas(struct gw_worker *worker)
     }
     enum gw_status status = open_mirror(worker);
     if (status == GW_OK)
-        open_adder(worker);
+        open_lender(worker);
     return status;
 }
 
@@ -286,7 +309,7 @@ static enum gw_status attach(struct gw_worker *worker, int seed)
         .bf16_stays = !worker->backend->on_host,
     };
     return gw_client_attach(worker->client, &arenas,
-                            gw_adder_sums(worker->adder), seed);
+                            gw_lender_gradients(worker->lender), seed);
 }
 
 static enum gw_status train(struct gw_worker *worker)
@@ -308,7 +331,7 @@ static enum gw_status train(struct gw_worker *worker)
 static void tear_down(struct gw_worker *worker)
 {
     gw_local_close(worker);
-    gw_adder_close(worker->adder);
+    gw_lender_close(worker->lender);
     gw_mirror_close(worker->mirror);
     gw_model_destroy(worker->model);
     gw_feed_close(&worker->feed);

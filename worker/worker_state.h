@@ -5,10 +5,10 @@
 #define GW_WORKER_WORKER_STATE_H
 
 #include "kernels/kernels.h"
-#include "worker/adder.h"
 #include "worker/client.h"
 #include "worker/dataset.h"
 #include "worker/feed.h"
+#include "worker/lender.h"
 #include "worker/mirror.h"
 #include "worker/model.h"
 #include "worker/pace.h"
@@ -49,8 +49,8 @@ struct gw_worker {
     float *weights, *gradients;        /* their first bytes */
     float **weight, **gradient;        /* [keys] views of them */
     struct gw_mirror *mirror;          /* both, as the device has them */
-    struct gw_adder *adder; /* NULL: sums of a host are made on the host */
-    struct gw_feed feed;    /* batches */
+    struct gw_lender *lender; /* NULL: nobody else takes them from there */
+    struct gw_feed feed;      /* batches */
     size_t batch_max;
     int hollow; /* nothing is computed: arrays have no memory behind them */
 

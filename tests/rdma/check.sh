@@ -76,7 +76,7 @@ fi
 # each second, have the processors for themselves, and so have two machines.
 in_machines one 'inside rails' -t 600 &
 one=$!
-in_machines doctor doctor -t 300 &
+in_machines doctor 'doctor far' -t 400 &
 rest=$!
 wait $rest
 rest=
@@ -87,6 +87,6 @@ rest=$!
 wait $rest
 rest=
 has_come one 'inside rails'
-has_come doctor doctor
+has_come doctor 'doctor far'
 has_come two two
 echo "1..$points"

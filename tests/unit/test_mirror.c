@@ -15,8 +15,9 @@
 #include "kernels/bf16.h"
 #include "worker/mirror.h"
 
-#define KEYS  3
-#define QUEUE 64
+#define KEYS   3
+#define QUEUE  64
+#define BLOCKS 2
 
 /* ---- the device: its memory is the host's, but copies are late ---- */
 
@@ -30,7 +31,11 @@ struct copy {
 struct gw_device {
     struct copy queue[QUEUE];
     uint64_t queued, done;
-    size_t fits; /* bytes of its memory */
+    size_t fits; /* bytes of its memory, */
+    struct {
+        void *memory;
+        size_t bytes;
+    } block[BLOCKS]; /* and what is taken of it */
     int broken;
 };
 
@@ -87,12 +92,22 @@ static enum gw_status late_sync(struct gw_device *device,
 
 static void *late_alloc(struct gw_device *device, size_t bytes)
 {
-    return bytes <= device->fits ? calloc(1, bytes) : NULL;
+    size_t i = device->block[0].memory != NULL;
+    if (bytes > device->fits)
+        return NULL;
+    assert_null(device->block[i].memory);
+    device->block[i].memory = calloc(1, bytes);
+    device->block[i].bytes = bytes;
+    device->fits -= bytes;
+    return device->block[i].memory;
 }
 
 static void late_free(struct gw_device *device, void *memory)
 {
-    (void)device;
+    size_t i = device->block[0].memory != memory;
+    assert_ptr_equal(device->block[i].memory, memory);
+    device->fits += device->block[i].bytes;
+    device->block[i].memory = NULL;
     free(memory);
 }
 
@@ -245,10 +260,10 @@ static void gradients_come_in_their_order_and_when_they_are_there(void **state)
     assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
     assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
     made(s, 2)[0] = 7;
-    gw_mirror_fetch(s->mirror, 2, 1, 0);
+    gw_mirror_fetch(s->mirror, 2, 1);
     made(s, 0)[4] = 5, made(s, 1)[63] = 6;
     made(s, 0)[0] = 8, made(s, 1)[0] = 9; /* each has a place of its own */
-    gw_mirror_fetch(s->mirror, 0, 2, 0);
+    gw_mirror_fetch(s->mirror, 0, 2);
     assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
     run_until(&s->device, 2); /* half of the second run */
     assert_int_equal(next(s, 0, &first, &n), GW_OK);
@@ -273,11 +288,39 @@ static void gradients_may_stay_where_they_are(void **state)
     for (size_t k = 0; k < KEYS; k++)
         assert_ptr_equal(made(s, k), arena + 64 * k);
     arena[64] = 3;
-    gw_mirror_fetch(s->mirror, 1, 2, 1);
+    gw_mirror_hand_over(s->mirror, 1, 2);
     assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
     assert_int_equal(next(s, 1, &first, &n), GW_OK);
     assert_true(first == 1 && n == 2);
     assert_true(s->host[1][1][0] == 0 && made(s, 1)[0] == 3);
+    close_subject(s);
+}
+
+/* What the host sends follows, the rest stays; told of when all of it is there.
+ */
+static void a_part_may_follow_and_the_rest_stay(void **state)
+{
+    struct subject *s = open_subject();
+    size_t first, n;
+    (void)state;
+    for (size_t i = 0; i < 64; i++)
+        made(s, 1)[i] = (float)i;
+    gw_mirror_fetch_part(s->mirror, 1, 8 * sizeof(float), 2 * sizeof(float));
+    gw_mirror_fetch_part(s->mirror, 1, 60 * sizeof(float), 4 * sizeof(float));
+    assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
+    gw_mirror_hand_over(s->mirror, 0, 2);
+    gw_mirror_hand_over(s->mirror, 2, 1);
+    run_until(&s->device, 1);
+    assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
+    run_until(&s->device, 2);
+    assert_int_equal(next(s, 0, &first, &n), GW_OK);
+    assert_true(first == 0 && n == 2);
+    assert_int_equal(next(s, 0, &first, &n), GW_EAGAIN);
+    assert_int_equal(next(s, 1, &first, &n), GW_OK);
+    assert_true(first == 2 && n == 1);
+    for (size_t i = 0; i < 64; i++)
+        assert_true(s->host[1][1][i] ==
+                    ((i >= 8 && i < 10) || i >= 60 ? (float)i : 0));
     close_subject(s);
 }
 
@@ -288,7 +331,7 @@ static void a_new_step_waits_and_forgets(void **state)
     struct subject *s = open_subject();
     size_t first, n;
     (void)state;
-    gw_mirror_fetch(s->mirror, 0, KEYS, 0);
+    gw_mirror_fetch(s->mirror, 0, KEYS);
     assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
     assert_int_equal(s->device.done, KEYS);
     assert_int_equal(next(s, 1, &first, &n), GW_EAGAIN);
@@ -303,7 +346,7 @@ static void views_may_move_between_steps(void **state)
     (void)state;
     s->gradient[1] = other;
     made(s, 1)[3] = 9;
-    gw_mirror_fetch(s->mirror, 1, 1, 0);
+    gw_mirror_fetch(s->mirror, 1, 1);
     assert_int_equal(next(s, 1, &first, &n), GW_OK);
     assert_true(other[3] == 9 && s->host[1][1][3] == 0);
     close_subject(s);
@@ -314,7 +357,7 @@ static void a_device_that_fails_is_told(void **state)
     struct subject *s = open_subject();
     size_t first, n;
     (void)state;
-    gw_mirror_fetch(s->mirror, 0, 1, 0);
+    gw_mirror_fetch(s->mirror, 0, 1);
     s->device.broken = 1;
     assert_int_equal(next(s, 1, &first, &n), GW_EIO);
     assert_string_equal(s->error.text, "the device is gone");
@@ -327,7 +370,7 @@ static void too_little_memory_is_told_with_what_there_is(void **state)
     struct subject *s = calloc(1, sizeof *s);
     (void)state;
     assert_non_null(s);
-    s->device.fits = 3 << 20;
+    s->device.fits = 5 << 20; /* one of the two arenas */
     struct gw_key large[KEYS] = {key[0], key[1], key[2]};
     large[0].shape[0] = 1 << 20;
     struct gw_mirror_of what = of(s);
@@ -336,9 +379,8 @@ static void too_little_memory_is_told_with_what_there_is(void **state)
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_ENOMEM);
     assert_string_equal(s->error.text,
                         "no memory on the device for weights and gradients: 8 "
-                        "MiB are needed, 3 of 80 MiB are free");
+                        "MiB are needed, 5 of 80 MiB are free");
     what.gradient = NULL; /* half of it */
-    s->device.fits = 5 << 20;
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
     close_subject(s);
 }
@@ -369,7 +411,7 @@ static void where_the_host_computes_nothing_moves(void **state)
         assert_ptr_equal(gw_mirror_gradients(mirror)[k], view[k]);
     }
     gw_mirror_show(mirror, 0, KEYS, GW_ENCODING_RAW);
-    gw_mirror_fetch(mirror, 1, 2, 0);
+    gw_mirror_fetch(mirror, 1, 2);
     assert_int_equal(gw_mirror_next(mirror, 0, &first, &n, &error), GW_OK);
     assert_true(first == 1 && n == 2);
     gw_mirror_close(mirror);
@@ -384,6 +426,7 @@ int main(void)
         cmocka_unit_test(weights_may_come_as_bf16),
         cmocka_unit_test(gradients_come_in_their_order_and_when_they_are_there),
         cmocka_unit_test(gradients_may_stay_where_they_are),
+        cmocka_unit_test(a_part_may_follow_and_the_rest_stay),
         cmocka_unit_test(a_new_step_waits_and_forgets),
         cmocka_unit_test(views_may_move_between_steps),
         cmocka_unit_test(a_device_that_fails_is_told),

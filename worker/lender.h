@@ -1,0 +1,40 @@
+/*
+ * Gradients on a device, for others than the thread that computes them. Other
+ * workers' devices are shown where they lie, and this one sums what it sees of
+ * theirs with its own, over NVLink or whatever lies between them; devices of
+ * the network are told of their pages; and what neither takes from there is
+ * brought to the host. It works with a second one of the same device, so that
+ * all this goes on beside the training.
+ */
+#ifndef GW_WORKER_LENDER_H
+#define GW_WORKER_LENDER_H
+
+#include "kernels/kernels.h"
+#include "worker/client.h"
+
+struct gw_config;
+struct gw_lender;
+
+struct gw_lender_options {
+    const struct gw_config *config; /* and place: as gw_device_open has them */
+    uint32_t place;
+    const struct gw_backend_ops *ops;
+    struct gw_device *device; /* that has the gradients, */
+    float *on_device;         /* in an arena of so many bytes, */
+    size_t bytes;
+    float *on_host; /* which the client has alike on the host */
+    int shows;      /* other workers may see them, */
+    int to_network; /* and devices of the network */
+};
+
+/* The device must outlive it. Errors of gw_device_open, and GW_ENOMEM. */
+enum gw_status gw_lender_open(const struct gw_lender_options *options,
+                              struct gw_lender **lender_p,
+                              struct gw_error *error);
+void gw_lender_close(struct gw_lender *lender);
+
+/* For gw_client_attach; the lender's. NULL of NULL. */
+const struct gw_device_gradients *
+gw_lender_gradients(const struct gw_lender *lender);
+
+#endif
