@@ -27,16 +27,19 @@ void gw_cpu_gemm(size_t m,
 
 size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
                                   enum gw_precision precision);
+size_t gw_cpu_dense_mask_bytes(const struct gw_dense_shape *shape);
 void gw_cpu_dense_forward(struct gw_device *device,
                           const struct gw_dense_shape *shape,
                           const float *x,
                           const float *w,
                           const float *b,
                           float *y,
+                          void *mask,
                           void *scratch);
 void gw_cpu_dense_backward(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
+                           const void *mask,
                            const float *w,
                            const float *dy,
                            float beta,

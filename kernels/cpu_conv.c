@@ -561,10 +561,12 @@ void gw_cpu_conv_backward(struct gw_device *device,
                           float *db,
                           void *scratch)
 {
-    (void)device;
     const struct gw_conv_loops *loops = &gw_conv_loops[gw_isa_here()];
     struct scratch s = lay_out(shape, scratch);
     backward_kernel(loops, shape, &s, x, dy, beta, dk, db);
     if (dx)
         backward_input(loops, shape, &s, k, dy, dx);
+    if (dx && shape->masks)
+        gw_cpu_relu_backward(device, shape->n * shape->in * shape->h * shape->w,
+                             x, dx, dx);
 }

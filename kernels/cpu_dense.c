@@ -58,15 +58,23 @@ size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
     return 0;
 }
 
+/* The output itself, in cache, says what ReLU let through. */
+size_t gw_cpu_dense_mask_bytes(const struct gw_dense_shape *shape)
+{
+    (void)shape;
+    return 0;
+}
+
 void gw_cpu_dense_forward(struct gw_device *device,
                           const struct gw_dense_shape *shape,
                           const float *x,
                           const float *w,
                           const float *b,
                           float *y,
+                          void *mask,
                           void *scratch)
 {
-    (void)device, (void)scratch;
+    (void)device, (void)mask, (void)scratch;
     gw_cpu_gemm(shape->n, shape->out, shape->in,
                 (struct gw_matrix){x, shape->in, 0},
                 (struct gw_matrix){w, shape->in, 1}, 0, y, shape->out);
@@ -76,6 +84,7 @@ void gw_cpu_dense_forward(struct gw_device *device,
 void gw_cpu_dense_backward(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
+                           const void *mask,
                            const float *w,
                            const float *dy,
                            float beta,
@@ -84,7 +93,7 @@ void gw_cpu_dense_backward(struct gw_device *device,
                            float *db,
                            void *scratch)
 {
-    (void)device, (void)scratch;
+    (void)mask, (void)scratch;
     gw_cpu_gemm(shape->out, shape->in, shape->n,
                 (struct gw_matrix){dy, shape->out, 1},
                 (struct gw_matrix){x, shape->in, 0}, beta, dw, shape->in);
@@ -95,4 +104,6 @@ void gw_cpu_dense_backward(struct gw_device *device,
         gw_cpu_gemm(shape->n, shape->in, shape->out,
                     (struct gw_matrix){dy, shape->out, 0},
                     (struct gw_matrix){w, shape->in, 0}, 0, dx, shape->in);
+    if (dx && shape->masks)
+        gw_cpu_relu_backward(device, shape->n * shape->in, x, dx, dx);
 }

@@ -240,6 +240,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .tune = cpu_tune,
     .tuned = cpu_tuned,
     .dense_scratch_bytes = gw_cpu_dense_scratch_bytes,
+    .dense_mask_bytes = gw_cpu_dense_mask_bytes,
     .dense_forward = gw_cpu_dense_forward,
     .dense_backward = gw_cpu_dense_backward,
     .conv_scratch_bytes = gw_cpu_conv_scratch_bytes,

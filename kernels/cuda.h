@@ -40,6 +40,7 @@ struct gw_device {
     uint64_t last, reached;
     struct cublasLtContext *blas;
     struct gw_cuda_plan *plans;   /* of products, a list */
+    struct gw_cuda_mask *masks;   /* of dense layers, a list */
     struct gw_cuda_block *blocks; /* of its memory, a list */
     struct gw_cuda_view *views;   /* of others' memory, a list */
     float *workspace;
@@ -72,18 +73,36 @@ struct gw_cuda_matrix {
     size_t stride;
 };
 
-/* c[m][n] = a b + beta c + bias[n]; bias may be NULL, and is in batches. */
+/* What is done to c = a b + beta c before it is written. */
+enum gw_cuda_epilogue {
+    GW_CUDA_PLAIN,
+    GW_CUDA_BIAS, /* + bias[n] */
+    GW_CUDA_RELU, /* + bias[n], and max(.., 0); NaN stays NaN. With a mask: and
+                     what is above 0 is noted there */
+    GW_CUDA_MASK, /* 0 where the mask has not noted it */
+};
+
+/* c[m][n] */
 struct gw_cuda_product {
     size_t m, n, k, batch;
     struct gw_cuda_matrix a, b;
     float beta;
+    enum gw_cuda_epilogue epilogue;
     const float *bias;
+    void *mask; /* gw_cuda_mask_bytes(m, n), of one, not of batches */
     float *c;
     size_t ld, stride;
 };
+size_t gw_cuda_mask_bytes(size_t m, size_t n);
 void gw_cuda_multiply(struct gw_device *device,
                       const char *what,
                       const struct gw_cuda_product *product);
+/* The same if cublasLt can do all of it at once; 0: nothing is queued, the
+   caller does it in several steps. A bias alone is always done by the former.
+ */
+int gw_cuda_multiply_fused(struct gw_device *device,
+                           const char *what,
+                           const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
 
 /* Factors that are narrower than fp32 are copies. */
@@ -168,11 +187,13 @@ void gw_cuda_unfold(struct gw_device *device,
                     const struct gw_cuda_group *group,
                     const float *x,
                     void *columns);
-/* and back, of a result: dx is the sum of all that came from there */
+/* and back, of a result: dx is the sum of all that came from there; where x,
+   unless NULL, is not above 0 it is 0 */
 void gw_cuda_fold(struct gw_device *device,
                   const char *what,
                   const struct gw_cuda_group *group,
                   const float *columns,
+                  const float *x,
                   float *dx);
 /* y[samples][out][oh][ow] from a result outputs[out][columns], + b, ReLU if
    relu */
@@ -189,6 +210,8 @@ void gw_cuda_gather(struct gw_device *device,
                     const struct gw_cuda_group *group,
                     const float *dy,
                     void *outputs);
+
+void gw_cuda_drop_masks(struct gw_device *device);
 
 /* ---- of the table ---- */
 
@@ -227,16 +250,19 @@ enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error);
 
 size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
                                    enum gw_precision precision);
+size_t gw_cuda_dense_mask_bytes(const struct gw_dense_shape *shape);
 void gw_cuda_dense_forward(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
                            const float *w,
                            const float *b,
                            float *y,
+                           void *mask,
                            void *scratch);
 void gw_cuda_dense_backward(struct gw_device *device,
                             const struct gw_dense_shape *shape,
                             const float *x,
+                            const void *mask,
                             const float *w,
                             const float *dy,
                             float beta,

@@ -202,6 +202,7 @@ static void send_back(struct gw_device *device,
                       const struct plan *plan,
                       const struct gw_cuda_group *group,
                       const void *k,
+                      const float *x,
                       float *dx)
 {
     const struct gw_cuda_product product = {
@@ -215,7 +216,8 @@ static void send_back(struct gw_device *device,
         .ld = group->columns,
     };
     gw_cuda_multiply(device, what, &product);
-    gw_cuda_fold(device, what, group, plan->unfolded, dx);
+    gw_cuda_fold(device, what, group, plan->unfolded, shape->masks ? x : NULL,
+                 dx);
 }
 
 void gw_cuda_conv_backward(struct gw_device *device,
@@ -246,6 +248,6 @@ void gw_cuda_conv_backward(struct gw_device *device,
                     db);
         if (dx)
             send_back(device, what, shape, &plan, &group, factor,
-                      dx + first * plan.image);
+                      x + first * plan.image, dx + first * plan.image);
     }
 }

@@ -71,6 +71,7 @@ static __global__ void fold(struct gw_cuda_group g,
                             struct gw_divisor width,
                             struct gw_divisor stride,
                             const float *columns,
+                            const float *mask,
                             float *dx)
 {
     uint32_t i = gw_thread_index();
@@ -97,7 +98,8 @@ static __global__ void fold(struct gw_cuda_group g,
             }
             oy--;
         }
-        dx[(sample * (size_t)g.in + c) * image.by + at] = sum;
+        size_t to = (sample * (size_t)g.in + c) * image.by + at;
+        dx[to] = !mask || mask[to] > 0 ? sum : 0;
     }
 }
 
@@ -105,16 +107,17 @@ void gw_cuda_fold(struct gw_device *device,
                   const char *what,
                   const struct gw_cuda_group *group,
                   const float *columns,
+                  const float *x,
                   float *dx)
 {
     size_t image = (size_t)group->h * group->w, elems = group->samples * image;
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what,
-                     gw_cuda_launch(device->compute, grid_of(elems, group->in),
-                                    GW_CUDA_BLOCK, fold, *group,
-                                    (uint32_t)elems, gw_divisor_of(image),
-                                    gw_divisor_of(group->w),
-                                    gw_divisor_of(group->stride), columns, dx));
+        gw_cuda_note(
+            device, what,
+            gw_cuda_launch(device->compute, grid_of(elems, group->in),
+                           GW_CUDA_BLOCK, fold, *group, (uint32_t)elems,
+                           gw_divisor_of(image), gw_divisor_of(group->w),
+                           gw_divisor_of(group->stride), columns, x, dx));
 }
 
 static __global__ void scatter(struct gw_cuda_group g,

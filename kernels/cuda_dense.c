@@ -2,6 +2,53 @@
 
 #include "kernels/cuda.h"
 
+#include <stdlib.h>
+
+/* Whether what ReLU let through in a forward pass was noted there. */
+struct gw_cuda_mask {
+    struct gw_cuda_mask *next;
+    const void *at;
+    int is_noted;
+};
+
+static struct gw_cuda_mask *mask_at(const struct gw_device *device,
+                                    const void *at)
+{
+    struct gw_cuda_mask *mask = device->masks;
+    while (mask && mask->at != at)
+        mask = mask->next;
+    return mask;
+}
+
+/* Without memory for it: as if it were not. */
+static void note_mask(struct gw_device *device, const void *at, int is_noted)
+{
+    struct gw_cuda_mask *mask = mask_at(device, at);
+    if (!mask && is_noted) {
+        mask = malloc(sizeof *mask);
+        if (!mask)
+            return;
+        *mask = (struct gw_cuda_mask){.next = device->masks, .at = at};
+        device->masks = mask;
+    }
+    if (mask)
+        mask->is_noted = is_noted;
+}
+
+void gw_cuda_drop_masks(struct gw_device *device)
+{
+    while (device->masks) {
+        struct gw_cuda_mask *mask = device->masks;
+        device->masks = mask->next;
+        free(mask);
+    }
+}
+
+size_t gw_cuda_dense_mask_bytes(const struct gw_dense_shape *shape)
+{
+    return shape->relu ? gw_cuda_mask_bytes(shape->n, shape->out) : 0;
+}
+
 size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
                                    enum gw_precision precision)
 {
@@ -10,14 +57,32 @@ size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
            gw_cuda_copy_bytes(precision, shape->out * shape->in);
 }
 
-/* With ReLU the bias comes in a pass of our own: cublasLt's max(x, 0) may lose
-   a NaN, which the finite guard relies on. */
+/* All at once, or with ReLU and the bias in a pass of our own. */
+static void rectify(struct gw_device *device,
+                    const char *what,
+                    struct gw_cuda_product *product,
+                    const float *b,
+                    void *mask)
+{
+    product->epilogue = GW_CUDA_RELU;
+    product->mask = mask;
+    int fused = gw_cuda_multiply_fused(device, what, product);
+    if (mask)
+        note_mask(device, mask, fused);
+    if (fused)
+        return;
+    product->epilogue = GW_CUDA_PLAIN;
+    gw_cuda_multiply(device, what, product);
+    gw_cuda_add_bias(device, what, product->m, product->n, b, 1, product->c);
+}
+
 void gw_cuda_dense_forward(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
                            const float *w,
                            const float *b,
                            float *y,
+                           void *mask,
                            void *scratch)
 {
     const char *what = "dense_forward";
@@ -26,25 +91,49 @@ void gw_cuda_dense_forward(struct gw_device *device,
         gw_cuda_factor(device, what, x, shape->n * shape->in, &room);
     const void *weights =
         gw_cuda_factor(device, what, w, shape->out * shape->in, &room);
-    const struct gw_cuda_product product = {
+    struct gw_cuda_product product = {
         .m = shape->n,
         .n = shape->out,
         .k = shape->in,
         .batch = 1,
         .a = {.at = inputs, .ld = shape->in},
         .b = {.at = weights, .ld = shape->in, .t = 1},
-        .bias = shape->relu ? NULL : b,
+        .epilogue = GW_CUDA_BIAS,
+        .bias = b,
         .c = y,
         .ld = shape->out,
     };
-    gw_cuda_multiply(device, what, &product);
     if (shape->relu)
-        gw_cuda_add_bias(device, what, shape->n, shape->out, b, 1, y);
+        rectify(device, what, &product, b, mask);
+    else
+        gw_cuda_multiply(device, what, &product);
+}
+
+/* dx, masked at once where what ReLU let through was noted. */
+static void send_back(struct gw_device *device,
+                      const char *what,
+                      const struct gw_dense_shape *shape,
+                      struct gw_cuda_product *product,
+                      const float *x,
+                      const void *mask)
+{
+    const struct gw_cuda_mask *noted = mask ? mask_at(device, mask) : NULL;
+    product->epilogue = GW_CUDA_MASK;
+    product->mask = (void *)(uintptr_t)mask;
+    if (shape->masks && noted && noted->is_noted &&
+        gw_cuda_multiply_fused(device, what, product))
+        return;
+    product->epilogue = GW_CUDA_PLAIN;
+    gw_cuda_multiply(device, what, product);
+    if (shape->masks)
+        gw_cuda_relu_backward(device, shape->n * shape->in, x, product->c,
+                              product->c);
 }
 
 void gw_cuda_dense_backward(struct gw_device *device,
                             const struct gw_dense_shape *shape,
                             const float *x,
+                            const void *mask,
                             const float *w,
                             const float *dy,
                             float beta,
@@ -73,7 +162,7 @@ void gw_cuda_dense_backward(struct gw_device *device,
         .c = dw,
         .ld = shape->in,
     };
-    const struct gw_cuda_product of_inputs = {
+    struct gw_cuda_product of_inputs = {
         .m = shape->n,
         .n = shape->in,
         .k = shape->out,
@@ -86,5 +175,5 @@ void gw_cuda_dense_backward(struct gw_device *device,
     gw_cuda_multiply(device, what, &of_weights);
     gw_cuda_column_sums(device, what, shape->n, shape->out, dy, beta, db);
     if (dx)
-        gw_cuda_multiply(device, what, &of_inputs);
+        send_back(device, what, shape, &of_inputs, x, mask);
 }

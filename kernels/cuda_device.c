@@ -193,6 +193,7 @@ void gw_cuda_close(struct gw_device *device)
             cudaStreamSynchronize(streams[i]);
     gw_cuda_drop_shared(device);
     gw_cuda_drop_plans(device);
+    gw_cuda_drop_masks(device);
     if (device->blas)
         cublasLtDestroy(device->blas);
     if (device->workspace)

@@ -14,11 +14,14 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <limits.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN_MAX 64 /* what weights and activations have; 16 is asked for */
+#define MASK_STEP 128 /* bits */
+#define ALIGN_MAX 64  /* what weights and activations have; 16 is asked for */
 
 /* All that the choice depends on; compared as bytes. */
 struct key {
@@ -27,6 +30,7 @@ struct key {
     size_t b_ld, b_t, b_stride, b_align;
     size_t c_ld, c_stride, c_align;
     size_t bias_align; /* 0: none */
+    size_t epilogue, has_mask;
 };
 
 struct gw_cuda_plan {
@@ -39,6 +43,28 @@ struct gw_cuda_plan {
     cublasLtMatmulAlgo_t choice;
 };
 
+static int has_bias(enum gw_cuda_epilogue epilogue)
+{
+    return epilogue == GW_CUDA_BIAS || epilogue == GW_CUDA_RELU;
+}
+
+static int has_mask(const struct gw_cuda_product *p)
+{
+    return p->epilogue == GW_CUDA_MASK ||
+           (p->epilogue == GW_CUDA_RELU && p->mask);
+}
+
+/* A bit for each element, in rows of whole MASK_STEP, as cublasLt wants it. */
+static size_t mask_row(size_t n)
+{
+    return (n + MASK_STEP - 1) / MASK_STEP * MASK_STEP;
+}
+
+size_t gw_cuda_mask_bytes(size_t m, size_t n)
+{
+    return m * mask_row(n) / CHAR_BIT;
+}
+
 /* stride: in bytes */
 static size_t align_of(const void *at, size_t stride, size_t batch)
 {
@@ -49,8 +75,7 @@ static size_t align_of(const void *at, size_t stride, size_t batch)
 }
 
 static struct key key_of(const struct gw_device *device,
-                         const struct gw_cuda_product *p,
-                         const float *bias)
+                         const struct gw_cuda_product *p)
 {
     size_t bytes = gw_cuda_factor_bytes(device->precision);
     return (struct key){
@@ -69,7 +94,9 @@ static struct key key_of(const struct gw_device *device,
         .c_ld = p->ld,
         .c_stride = p->stride,
         .c_align = align_of(p->c, p->stride * sizeof(float), p->batch),
-        .bias_align = bias ? align_of(bias, 0, 1) : 0,
+        .bias_align = has_bias(p->epilogue) ? align_of(p->bias, 0, 1) : 0,
+        .epilogue = p->epilogue,
+        .has_mask = has_mask(p) != 0,
     };
 }
 
@@ -131,14 +158,47 @@ static cublasStatus_t describe_matrices(const struct gw_device *device,
     return status;
 }
 
+static cublasLtEpilogue_t name_of(const struct key *key)
+{
+    switch ((enum gw_cuda_epilogue)key->epilogue) {
+    case GW_CUDA_PLAIN:
+        break;
+    case GW_CUDA_BIAS:
+        return CUBLASLT_EPILOGUE_BIAS;
+    case GW_CUDA_RELU:
+        return key->has_mask ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS
+                             : CUBLASLT_EPILOGUE_RELU_BIAS;
+    case GW_CUDA_MASK:
+        return CUBLASLT_EPILOGUE_DRELU;
+    }
+    return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* What a product has beside its matrices, which may lie elsewhere each time. */
+static cublasStatus_t
+set_pointers(struct gw_cuda_plan *plan, const float *bias, const void *mask)
+{
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (plan->key.bias_align)
+        status = cublasLtMatmulDescSetAttribute(
+            plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+            sizeof bias);
+    if (plan->key.has_mask && status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulDescSetAttribute(
+            plan->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &mask,
+            sizeof mask);
+    return status;
+}
+
 static cublasStatus_t describe_product(const struct gw_device *device,
                                        struct gw_cuda_plan *plan,
-                                       const float *bias)
+                                       const struct gw_cuda_product *p)
 {
     const struct key *key = &plan->key;
     cublasOperation_t first = key->b_t ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = key->a_t ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    cublasLtEpilogue_t epilogue = name_of(key);
+    int64_t row = (int64_t)mask_row(key->n);
     cublasComputeType_t compute = device->precision == GW_PRECISION_TF32
                                       ? CUBLAS_COMPUTE_32F_FAST_TF32
                                       : CUBLAS_COMPUTE_32F;
@@ -150,16 +210,18 @@ static cublasStatus_t describe_product(const struct gw_device *device,
         {CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first},
         {CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second},
         {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue},
-        {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &row, sizeof row},
     };
     cublasStatus_t status =
         cublasLtMatmulDescCreate(&plan->product, compute, CUDA_R_32F);
-    for (size_t i = 0; i < (bias ? 4 : 2) && status == CUBLAS_STATUS_SUCCESS;
-         i++)
+    for (size_t i = 0;
+         i < (key->has_mask ? 4 : 3) && status == CUBLAS_STATUS_SUCCESS; i++)
         status = cublasLtMatmulDescSetAttribute(
             plan->product, attributes[i].name, attributes[i].value,
             attributes[i].bytes);
-    return status;
+    return status == CUBLAS_STATUS_SUCCESS
+               ? set_pointers(plan, p->bias, p->mask)
+               : status;
 }
 
 static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
@@ -197,15 +259,10 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
 
 static cublasStatus_t run(struct gw_device *device,
                           struct gw_cuda_plan *plan,
-                          const struct gw_cuda_product *p,
-                          const float *bias)
+                          const struct gw_cuda_product *p)
 {
     const float one = 1;
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (bias)
-        status = cublasLtMatmulDescSetAttribute(
-            plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-            sizeof bias);
+    cublasStatus_t status = set_pointers(plan, p->bias, p->mask);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     return cublasLtMatmul(device->blas, plan->product, &one, p->b.at, plan->b,
@@ -246,7 +303,6 @@ struct attempt {
     struct gw_device *device;
     struct gw_cuda_plan *plan;
     const struct gw_cuda_product *product;
-    const float *bias;
     cublasLtMatmulAlgo_t ways[GW_CUDA_WAYS];
 };
 
@@ -254,17 +310,14 @@ static int attempt(void *context, int way)
 {
     const struct attempt *a = context;
     a->plan->choice = a->ways[way];
-    return run(a->device, a->plan, a->product, a->bias) ==
-           CUBLAS_STATUS_SUCCESS;
+    return run(a->device, a->plan, a->product) == CUBLAS_STATUS_SUCCESS;
 }
 
 static cublasStatus_t choose(struct gw_device *device,
                              struct gw_cuda_plan *plan,
-                             const struct gw_cuda_product *p,
-                             const float *bias)
+                             const struct gw_cuda_product *p)
 {
-    struct attempt all = {
-        .device = device, .plan = plan, .product = p, .bias = bias};
+    struct attempt all = {.device = device, .plan = plan, .product = p};
     int n;
     cublasStatus_t status = find_ways(device, plan, all.ways, &n);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -272,20 +325,54 @@ static cublasStatus_t choose(struct gw_device *device,
     return status;
 }
 
+/*
+ * Whether ReLU keeps a NaN, which the finite guard relies on: max(x, 0) of the
+ * library may make 0 of it. It is asked with a bias of nothing else, once, over
+ * what the product is to write; the only time that products wait.
+ */
+static cublasStatus_t try_nan(struct gw_device *device,
+                              struct gw_cuda_plan *plan,
+                              const struct gw_cuda_product *p)
+{
+    struct gw_cuda_product nan = *p;
+    size_t bytes = p->n * sizeof(float);
+    float *row = malloc(bytes);
+    void *bias = NULL;
+    cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
+    if (row && cudaMalloc(&bias, bytes) == cudaSuccess) {
+        cudaMemsetAsync(bias, 0xff, bytes, device->compute);
+        nan.bias = bias;
+        status = run(device, plan, &nan);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS &&
+        (cudaMemcpyAsync(row, p->c, bytes, cudaMemcpyDeviceToHost,
+                         device->compute) != cudaSuccess ||
+         cudaStreamSynchronize(device->compute) != cudaSuccess))
+        status = CUBLAS_STATUS_EXECUTION_FAILED;
+    for (size_t i = 0; status == CUBLAS_STATUS_SUCCESS && i < p->n; i++)
+        if (!isnan(row[i]))
+            status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (bias)
+        cudaFree(bias);
+    free(row);
+    return status;
+}
+
 static struct gw_cuda_plan *make_plan(struct gw_device *device,
                                       const struct key *key,
-                                      const struct gw_cuda_product *p,
-                                      const float *bias)
+                                      const struct gw_cuda_product *p)
 {
     struct gw_cuda_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return NULL;
     plan->key = *key;
-    plan->why = describe_product(device, plan, bias);
+    plan->why = describe_product(device, plan, p);
     if (plan->why == CUBLAS_STATUS_SUCCESS)
         plan->why = describe_matrices(device, plan);
     if (plan->why == CUBLAS_STATUS_SUCCESS)
-        plan->why = choose(device, plan, p, bias);
+        plan->why = choose(device, plan, p);
+    if (plan->why == CUBLAS_STATUS_SUCCESS && p->epilogue == GW_CUDA_RELU)
+        plan->why = try_nan(device, plan, p);
     plan->works = plan->why == CUBLAS_STATUS_SUCCESS;
     plan->next = device->plans;
     device->plans = plan;
@@ -337,14 +424,13 @@ const void *gw_cuda_factor(struct gw_device *device,
 
 /* A model has some dozens of them: a list will do. */
 static struct gw_cuda_plan *plan_of(struct gw_device *device,
-                                    const struct gw_cuda_product *p,
-                                    const float *bias)
+                                    const struct gw_cuda_product *p)
 {
-    const struct key key = key_of(device, p, bias);
+    const struct key key = key_of(device, p);
     struct gw_cuda_plan *plan = device->plans;
     while (plan && memcmp(&plan->key, &key, sizeof key) != 0)
         plan = plan->next;
-    return plan ? plan : make_plan(device, &key, p, bias);
+    return plan ? plan : make_plan(device, &key, p);
 }
 
 /* What failed before it, cublasLt only says it could not start after. */
@@ -359,22 +445,34 @@ note_status(struct gw_device *device, const char *what, cublasStatus_t status)
         gw_cuda_fail(device, what, "", cublasLtGetStatusString(status));
 }
 
+int gw_cuda_multiply_fused(struct gw_device *device,
+                           const char *what,
+                           const struct gw_cuda_product *p)
+{
+    if (!gw_cuda_enter(device))
+        return 1; /* nothing is done any more */
+    struct gw_cuda_plan *plan = plan_of(device, p);
+    if (!plan || !plan->works)
+        return 0;
+    note_status(device, what, run(device, plan, p));
+    return 1;
+}
+
 void gw_cuda_multiply(struct gw_device *device,
                       const char *what,
                       const struct gw_cuda_product *p)
 {
+    struct gw_cuda_product plain = *p;
+    plain.epilogue = GW_CUDA_PLAIN;
+    if (p->epilogue == GW_CUDA_BIAS && gw_cuda_multiply_fused(device, what, p))
+        return;
     if (!gw_cuda_enter(device))
         return;
-    const float *bias = p->bias;
-    struct gw_cuda_plan *plan = plan_of(device, p, bias);
-    if (plan && !plan->works && bias) {
-        bias = NULL; /* then in a pass of its own */
-        plan = plan_of(device, p, NULL);
-    }
+    struct gw_cuda_plan *plan = plan_of(device, &plain);
     cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
     if (plan)
-        status = plan->works ? run(device, plan, p, bias) : plan->why;
+        status = plan->works ? run(device, plan, &plain) : plan->why;
     note_status(device, what, status);
-    if (p->bias && !bias)
+    if (p->epilogue == GW_CUDA_BIAS)
         gw_cuda_add_bias(device, what, p->m, p->n, p->bias, 0, p->c);
 }

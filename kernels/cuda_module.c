@@ -32,6 +32,7 @@ static const struct gw_backend_ops cuda_ops = {
     .tune = gw_cuda_tune,
     .tuned = gw_cuda_tuned,
     .dense_scratch_bytes = gw_cuda_dense_scratch_bytes,
+    .dense_mask_bytes = gw_cuda_dense_mask_bytes,
     .dense_forward = gw_cuda_dense_forward,
     .dense_backward = gw_cuda_dense_backward,
     .conv_scratch_bytes = gw_cuda_conv_scratch_bytes,

@@ -64,22 +64,26 @@ struct gw_loss {
     uint64_t correct; /* samples whose largest logit is their label's */
 };
 
-/* y[n][out] = x[n][in] w[out][in]^T + b[out], and max(y, 0) if relu; backward
-   does not look at relu: mask dy with relu_backward first. */
+/*
+ * y[n][out] = x[n][in] w[out][in]^T + b[out], and max(y, 0) if relu. Backward
+ * does not look at relu, so dy is to be masked before; with `masks` it masks
+ * what it gives: x came out of a ReLU, and dx is 0 where x is not above 0.
+ */
 struct gw_dense_shape {
     size_t n, in, out;
-    int relu;
+    int relu, masks;
 };
 
 /*
  * y[n][out][oh][ow] = x[n][in][h][w] * k[out][in][kh][kw] + b[out] with
- * oh = (h + 2 pad - kh) / stride + 1, likewise ow; relu as for dense. An image
+ * oh = (h + 2 pad - kh) / stride + 1, likewise ow; relu and masks as for dense.
+ * An image
  * with its padding, an output with as much around it as windows reach over, and
  * a window of all channels have fewer than 2^31 elements each (asserted).
  */
 struct gw_conv_shape {
     size_t n, in, h, w, out, kh, kw, stride, pad;
-    int relu;
+    int relu, masks;
 };
 
 /* Max over windows of size x size, NaN above all; edges that do not fill one
@@ -220,21 +224,30 @@ struct gw_backend_ops {
        need for up to shape->n; it may be NULL where that is 0. */
     size_t (*dense_scratch_bytes)(const struct gw_dense_shape *shape,
                                   enum gw_precision precision);
+    /* Bytes in which the device keeps what ReLU lets through of y, for up to
+       shape->n; 0: it keeps nothing. */
+    size_t (*dense_mask_bytes)(const struct gw_dense_shape *shape);
+    /* mask: dense_mask_bytes of the same device, aligned like `alloc`, for the
+       backward pass of a dense layer that reads y as it is; NULL: there is
+       none. */
     void (*dense_forward)(struct gw_device *device,
                           const struct gw_dense_shape *shape,
                           const float *x,
                           const float *w,
                           const float *b,
                           float *y,
+                          void *mask,
                           void *scratch);
     /*
      * dw = dy^T x + beta dw, db = column sums of dy + beta db, dx = dy w.
      * dx may be NULL (first layer). beta is 0 or 1; with 0 the old dw and db
-     * are not read.
+     * are not read. mask: that of the dense layer with relu whose y is x, from
+     * its last forward pass; NULL: x came from elsewhere.
      */
     void (*dense_backward)(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
+                           const void *mask,
                            const float *w,
                            const float *dy,
                            float beta,

@@ -199,21 +199,29 @@ static size_t none_dense_scratch_bytes(const struct gw_dense_shape *shape,
     return 0;
 }
 
+static size_t none_dense_mask_bytes(const struct gw_dense_shape *shape)
+{
+    (void)shape;
+    return 0;
+}
+
 static void none_dense_forward(struct gw_device *device,
                                const struct gw_dense_shape *shape,
                                const float *x,
                                const float *w,
                                const float *b,
                                float *y,
+                               void *mask,
                                void *scratch)
 {
-    (void)device, (void)shape, (void)x, (void)w, (void)b, (void)y,
+    (void)device, (void)shape, (void)x, (void)w, (void)b, (void)y, (void)mask,
         (void)scratch;
 }
 
 static void none_dense_backward(struct gw_device *device,
                                 const struct gw_dense_shape *shape,
                                 const float *x,
+                                const void *mask,
                                 const float *w,
                                 const float *dy,
                                 float beta,
@@ -222,8 +230,8 @@ static void none_dense_backward(struct gw_device *device,
                                 float *db,
                                 void *scratch)
 {
-    (void)device, (void)shape, (void)x, (void)w, (void)dy, (void)beta, (void)dx,
-        (void)dw, (void)db, (void)scratch;
+    (void)device, (void)shape, (void)x, (void)mask, (void)w, (void)dy,
+        (void)beta, (void)dx, (void)dw, (void)db, (void)scratch;
 }
 
 static size_t none_conv_scratch_bytes(const struct gw_conv_shape *shape,
@@ -363,6 +371,7 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .tune = none_tune,
     .tuned = none_tuned,
     .dense_scratch_bytes = none_dense_scratch_bytes,
+    .dense_mask_bytes = none_dense_mask_bytes,
     .dense_forward = none_dense_forward,
     .dense_backward = none_dense_backward,
     .conv_scratch_bytes = none_conv_scratch_bytes,

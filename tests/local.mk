@@ -240,7 +240,8 @@ $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	kernels/cuda_index.cuh kernels/kernels.h proto/philox.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
-check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \
+check_PROGRAMS += %D%/unit/test_cuda_emulation \
+	%D%/unit/test_cuda_epilogues %D%/unit/test_cuda_module \
 	%D%/unit/test_cuda_products %D%/unit/test_cuda_share \
 	%D%/unit/test_cuda_tune
 %C%_unit_test_cuda_emulation_SOURCES = \
@@ -254,6 +255,8 @@ check_PROGRAMS += %D%/unit/test_cuda_emulation %D%/unit/test_cuda_module \
 %C%_unit_test_cuda_products_SOURCES = \
 	%D%/unit/test_cuda_products.c $(GW_EMULATION)
 %C%_unit_test_cuda_products_LDADD = $(CMOCKA_LIBS) -lpthread -lm
+%C%_unit_test_cuda_epilogues_SOURCES = %D%/unit/test_cuda_epilogues.c \
+	%D%/table/emulated.c %D%/table/emulated.h
 %C%_unit_test_cuda_tune_SOURCES = %D%/unit/test_cuda_tune.c \
 	%D%/table/emulated.c %D%/table/emulated.h
 %C%_unit_test_cuda_share_SOURCES = %D%/unit/test_cuda_share.c \

@@ -41,6 +41,22 @@ static int is_used_up(const struct layer_list *list, size_t i)
     return i < list->n && list->layer[i].kind == LAYER_POOL;
 }
 
+/* Whether a dense layer is read, as it is, by another one. */
+static int is_read_by_dense(const struct layer_list *list, size_t i)
+{
+    return i + 1 < list->n && list->layer[i].kind == LAYER_DENSE &&
+           list->layer[i + 1].kind == LAYER_DENSE;
+}
+
+static size_t mask_of(const struct gw_model *model, size_t i)
+{
+    struct gw_dense_shape dense = model->layers.layer[i].dense;
+    dense.n = model->max_batch;
+    return is_read_by_dense(&model->layers, i)
+               ? model->ops->dense_mask_bytes(&dense)
+               : 0;
+}
+
 static size_t scratch_of(const struct gw_model *model,
                          const struct layer *layer)
 {
@@ -78,6 +94,8 @@ static size_t lay_out(struct gw_model *model)
         if (layer->kind == LAYER_POOL)
             layer->argmax = carve(model, &used, elems);
         scratch = larger(scratch, scratch_of(model, layer));
+        size_t mask = mask_of(model, i);
+        layer->mask = mask > 0 ? carve(model, &used, mask) : NULL;
     }
     model->loss = carve(model, &used, sizeof *model->loss);
     model->scratch = carve(model, &used, scratch);

@@ -32,6 +32,8 @@ struct layer {
     /* views into the model's one allocation */
     float *y;        /* [max_batch][out]; a dropout's is its input's */
     uint8_t *argmax; /* [max_batch][out], pool only */
+    void *mask; /* what ReLU let through, as the device keeps it for the next
+                   layer; dense only, NULL: not at all */
 };
 
 /* As many as a list can name, and the output layer that is added. */

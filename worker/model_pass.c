@@ -52,7 +52,8 @@ forward_layer(const struct pass *pass, size_t i, const float *x, int training)
         struct gw_dense_shape shape = layer->dense;
         shape.n = n;
         model->ops->dense_forward(model->device, &shape, x, w[0], w[1],
-                                  layer->y, model->scratch);
+                                  layer->y, training ? layer->mask : NULL,
+                                  model->scratch);
         break;
     }
     case LAYER_CONV: {
@@ -109,8 +110,8 @@ static enum gw_status forward(const struct pass *pass, int training)
 
 /*
  * Gradients of one layer's keys; dx, unless NULL, gets the gradient of its
- * input. Whatever lies between that input and the ReLU before it keeps the sign
- * (a pool, dropout), so the input itself is the mask.
+ * input before the ReLU that it came from. Whatever lies between the two keeps
+ * the sign (a pool, dropout), so the input itself is the mask.
  */
 static void
 backward_keyed(const struct pass *pass, size_t i, const float *dy, float *dx)
@@ -125,17 +126,17 @@ backward_keyed(const struct pass *pass, size_t i, const float *dy, float *dx)
     if (layer->kind == LAYER_DENSE) {
         struct gw_dense_shape shape = layer->dense;
         shape.n = n;
-        model->ops->dense_backward(model->device, &shape, x, w, dy, beta, dx,
-                                   dw, db, model->scratch);
+        shape.masks = 1;
+        model->ops->dense_backward(model->device, &shape, x,
+                                   i > 0 ? layer[-1].mask : NULL, w, dy, beta,
+                                   dx, dw, db, model->scratch);
     } else {
         struct gw_conv_shape shape = layer->conv;
         shape.n = n;
+        shape.masks = 1;
         model->ops->conv_backward(model->device, &shape, x, w, dy, beta, dx, dw,
                                   db, model->scratch);
     }
-    if (dx)
-        model->ops->relu_backward(model->device, n * extent_elems(layer->in), x,
-                                  dx, dx);
 }
 
 /* From the gradient of the logits down to the lowest layer with keys. */

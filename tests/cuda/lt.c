@@ -39,6 +39,8 @@ struct emulated_matmul {
     int32_t trans_a, trans_b;
     uint32_t epilogue;
     const float *bias;
+    uint8_t *bits;
+    int64_t bits_ld;
 };
 
 struct emulated_preference {
@@ -187,6 +189,10 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
         return take(&desc->epilogue, sizeof desc->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
         return take((void *)&desc->bias, sizeof desc->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        return take((void *)&desc->bits, sizeof desc->bits, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        return take(&desc->bits_ld, sizeof desc->bits_ld, value, bytes);
     }
     return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -319,7 +325,14 @@ static int describe(const struct emulated_matmul *desc,
     p->batches = (uint64_t)l[3]->batches;
     p->with_bias = (desc->epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
     p->with_relu = (desc->epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
+    p->notes = desc->epilogue == CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+    p->masks = desc->epilogue == CUBLASLT_EPILOGUE_DRELU;
+    p->keeps_nan = emulated_now.keeps_nan;
+    p->bits_ld = p->notes || p->masks ? (uint64_t)desc->bits_ld : 0;
     p->tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    if ((p->notes || p->masks) &&
+        (p->bits_ld < p->m || p->bits_ld % 128 || p->batches > 1))
+        return 0;
     return (p->trans_b ? l[1]->cols : l[1]->rows) == p->k &&
            l[2]->rows == p->m && l[2]->cols == p->n && l[3]->rows == p->m &&
            l[3]->cols == p->n;
@@ -446,7 +459,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
     memcpy(&p.beta, beta, sizeof p.beta);
     p.at[0] = a, p.at[1] = b, p.at[2] = c, p.at[3] = d;
     p.bias = desc->bias;
-    if (p.with_bias && !p.bias)
+    p.bits = desc->bits;
+    if ((p.with_bias && !p.bias) ||
+        ((p.notes || p.masks) && (!p.bits || !is_aligned(p.bits, 16))))
         return leave(CUBLAS_STATUS_INVALID_VALUE);
     if (algo) {
         memcpy(&chosen, algo, sizeof chosen);

@@ -1,12 +1,13 @@
 /*
  * The arithmetic of tests/cuda/lt.c. A sum is taken in double in the order of k
  * and rounded once, or once for each part. ReLU is max(x, 0) and makes 0 of
- * NaN, as the real one may.
+ * NaN, as the real one may, unless it is told to keep it.
  */
 #include "config.h"
 
 #include "tests/cuda/product.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,18 +80,39 @@ UNSANITIZED static void pack(const struct emulated_product *p,
         }
 }
 
+/* In an order of its own: nobody but products may know it. */
+static int bit(const struct emulated_product *p, uint64_t row, uint64_t column)
+{
+    uint64_t i = column * p->bits_ld + row;
+    return p->bits[i / 8] >> (7 - i % 8) & 1;
+}
+
+static void
+note(const struct emulated_product *p, uint64_t row, uint64_t column, int is)
+{
+    uint64_t i = column * p->bits_ld + row;
+    uint8_t one = (uint8_t)(1u << (7 - i % 8));
+    p->bits[i / 8] =
+        (uint8_t)(is ? p->bits[i / 8] | one : p->bits[i / 8] & ~one);
+}
+
 static float finish(const struct emulated_product *p,
                     double sum,
                     const float *c,
-                    uint64_t row)
+                    uint64_t row,
+                    uint64_t column)
 {
     double y = (double)p->alpha * sum;
     if (p->beta != 0) /* else C is not read */
         y += (double)p->beta * (double)*c;
     if (p->with_bias)
         y += (double)p->bias[row];
+    if (p->notes)
+        note(p, row, column, y > 0);
     if (p->with_relu)
-        y = y > 0 ? y : 0;
+        y = y > 0 || (isnan(y) && p->keeps_nan) ? y : 0;
+    if (p->masks && !bit(p, row, column))
+        y = 0;
     return (float)y;
 }
 
@@ -127,7 +149,7 @@ UNSANITIZED static void rows_of(const struct emulated_product *p,
             end_part(sums, before);
         for (uint64_t r = 0; r < rows; r++)
             d[first + r + j * p->matrix[3].ld] = finish(
-                p, sums[r], c + first + r + j * p->matrix[2].ld, first + r);
+                p, sums[r], c + first + r + j * p->matrix[2].ld, first + r, j);
     }
 }
 
@@ -173,6 +195,8 @@ static void check(const struct emulated_product *p)
         if (overlap(p->bias, p->m * sizeof(float), p->at[3], d_bytes))
             emulated_wrong("the bias of a product overlaps the result");
     }
+    if (p->notes || p->masks)
+        must_be_device("the mask of a product", p->bits, p->n * p->bits_ld / 8);
     if (p->workspace_bytes > 0)
         must_be_device("the workspace of a product", p->workspace,
                        p->workspace_bytes);

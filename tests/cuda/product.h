@@ -14,9 +14,13 @@ struct emulated_product {
     int32_t trans_a, trans_b, with_bias, with_relu, tf32;
     float alpha, beta;
     int32_t factors; /* cudaDataType_t of A and B, which C and D are not */
-    int32_t parts, unused; /* in which a sum is computed */
+    int32_t parts;   /* in which a sum is computed */
+    int32_t keeps_nan;
+    int32_t notes, masks; /* bits of D that are above 0; all others are 0 */
+    uint64_t bits_ld;
     const void *at[4];
     const float *bias; /* one for each row of D */
+    uint8_t *bits;     /* one for each element of D */
     void *workspace;
     size_t workspace_bytes;
 };

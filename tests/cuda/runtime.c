@@ -40,6 +40,7 @@ static void defaults(struct emulated_settings *settings)
         .fail_at = (uint64_t)fake_number("fail_at", 0),
         .fail_with = (int)fake_number("fail_with", cudaErrorIllegalAddress),
         .no_fused_epilogue = !fake_number("fused", 1),
+        .keeps_nan = (int)fake_number("nan", 0),
         .no_pinning = !fake_number("pinning", 1),
         .no_ipc = !fake_number("ipc", 1),
         .no_dma_buf = !fake_number("dmabuf", 1),

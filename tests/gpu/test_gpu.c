@@ -111,18 +111,18 @@ struct layer {
 };
 
 static const struct layer layers[] = {
-    {.dense = {256, 784, 512, 1}},
-    {.dense = {256, 512, 512, 1}},
-    {.dense = {256, 512, 10, 0}},
-    {.dense = {1000, 769, 1031, 1}},
-    {.dense = {20000, 64, 64, 0}}, /* dw is a long sum */
-    {.dense = {1024, 768, 2304, 0}},
-    {.dense = {4096, 768, 3072, 1}},
-    {.dense = {2048, 3072, 768, 0}},
-    {.conv = {128, 1, 28, 28, 16, 5, 5, 1, 0, 1}},
-    {.conv = {128, 16, 12, 12, 32, 5, 5, 1, 0, 1}},
-    {.conv = {61, 3, 33, 31, 24, 3, 3, 2, 1, 0}},
-    {.conv = {32, 64, 28, 28, 128, 3, 3, 1, 1, 1}},
+    {.dense = {256, 784, 512, 1, 0}},
+    {.dense = {256, 512, 512, 1, 1}},
+    {.dense = {256, 512, 10, 0, 1}},
+    {.dense = {1000, 769, 1031, 1, 0}},
+    {.dense = {20000, 64, 64, 0, 0}}, /* dw is a long sum */
+    {.dense = {1024, 768, 2304, 0, 0}},
+    {.dense = {4096, 768, 3072, 1, 0}},
+    {.dense = {2048, 3072, 768, 0, 0}},
+    {.conv = {128, 1, 28, 28, 16, 5, 5, 1, 0, 1, 0}},
+    {.conv = {128, 16, 12, 12, 32, 5, 5, 1, 0, 1, 1}},
+    {.conv = {61, 3, 33, 31, 24, 3, 3, 2, 1, 0, 0}},
+    {.conv = {32, 64, 28, 28, 128, 3, 3, 1, 1, 1, 0}},
 };
 
 static void sizes_of(const struct layer *l, size_t elems[ARRAYS])
@@ -168,9 +168,9 @@ static void compute(const struct gw_backend_ops *on,
         on->conv_backward(at, c, a[X], a[W], a[DY], 0, a[DX], a[DW], a[DB],
                           scratch);
     } else {
-        on->dense_forward(at, &l->dense, a[X], a[W], a[B], a[Y], scratch);
-        on->dense_backward(at, &l->dense, a[X], a[W], a[DY], 0, a[DX], a[DW],
-                           a[DB], scratch);
+        on->dense_forward(at, &l->dense, a[X], a[W], a[B], a[Y], NULL, scratch);
+        on->dense_backward(at, &l->dense, a[X], NULL, a[W], a[DY], 0, a[DX],
+                           a[DW], a[DB], scratch);
     }
     struct gw_error error;
     if (on->sync(at, &error) != GW_OK)
@@ -340,7 +340,7 @@ static void whole_numbers(float *x, size_t elems, unsigned seed)
 static void copies_keep_their_order(void **state)
 {
     (void)state;
-    const struct gw_dense_shape shape = {SIDE, SIDE, SIDE, 0};
+    const struct gw_dense_shape shape = {SIDE, SIDE, SIDE, 0, 0};
     const size_t elems = SIDE * SIDE, bytes = elems * sizeof(float);
     float *in[SLOTS], *out[SLOTS], *x[SLOTS], *y[SLOTS], zeros[SIDE] = {0};
     float *w = random_host(1, elems), *b = to_device(zeros, SIDE);
@@ -360,12 +360,12 @@ static void copies_keep_their_order(void **state)
         size_t s = round % SLOTS;
         if (round >= SLOTS) {
             assert_int_equal(ops->reach(device, point[s], 1, &error), GW_OK);
-            cpu->dense_forward(at, &shape, in[s], w, zeros, should, NULL);
+            cpu->dense_forward(at, &shape, in[s], w, zeros, should, NULL, NULL);
             assert_memory_equal(out[s], should, bytes);
         }
         whole_numbers(in[s], elems, round);
         ops->upload(device, x[s], in[s], bytes);
-        ops->dense_forward(device, &shape, x[s], mw, b, y[s], NULL);
+        ops->dense_forward(device, &shape, x[s], mw, b, y[s], NULL, NULL);
         point[s] = ops->fetch(device, out[s], y[s], bytes);
     }
     finish();

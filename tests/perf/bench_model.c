@@ -108,10 +108,11 @@ static void timed_dense_forward(struct gw_device *device,
                                 const float *w,
                                 const float *b,
                                 float *y,
+                                void *mask,
                                 void *scratch)
 {
     double start = now_s();
-    watch.ops->dense_forward(device, s, x, w, b, y, scratch);
+    watch.ops->dense_forward(device, s, x, w, b, y, mask, scratch);
     note("dense forward", 2 * (double)(s->n * s->in * s->out),
          s->n * (s->in + s->out) + s->in * s->out, start);
 }
@@ -119,6 +120,7 @@ static void timed_dense_forward(struct gw_device *device,
 static void timed_dense_backward(struct gw_device *device,
                                  const struct gw_dense_shape *s,
                                  const float *x,
+                                 const void *mask,
                                  const float *w,
                                  const float *dy,
                                  float beta,
@@ -128,7 +130,8 @@ static void timed_dense_backward(struct gw_device *device,
                                  void *scratch)
 {
     double start = now_s();
-    watch.ops->dense_backward(device, s, x, w, dy, beta, dx, dw, db, scratch);
+    watch.ops->dense_backward(device, s, x, mask, w, dy, beta, dx, dw, db,
+                              scratch);
     note("dense backward", (dx ? 4 : 2) * (double)(s->n * s->in * s->out),
          2 * (s->n * (s->in + s->out) + s->in * s->out), start);
 }
@@ -332,14 +335,14 @@ static double best_rate(struct bench *bench, size_t batch, int with_update)
 static double gemm_rate(const struct gw_backend_ops *ops,
                         struct gw_device *device)
 {
-    const struct gw_dense_shape s = {768, 768, 768, 0};
+    const struct gw_dense_shape s = {768, 768, 768, 0, 0};
     const size_t bytes = 768 * 768 * sizeof(float);
     float *x = ops->alloc(device, bytes), *w = ops->alloc(device, bytes);
     float *y = ops->alloc(device, bytes), *b = ops->alloc(device, bytes);
     double best = 0;
     for (int i = 0; i < 30; i++) {
         double start = now_s();
-        ops->dense_forward(device, &s, x, w, b, y, NULL);
+        ops->dense_forward(device, &s, x, w, b, y, NULL, NULL);
         double rate = 2.0 * 768 * 768 * 768 / (now_s() - start);
         best = rate > best ? rate : best;
     }

@@ -67,7 +67,7 @@ struct operation {
 static struct gw_dense_shape dense_of(const struct request *r)
 {
     return (struct gw_dense_shape){r->number[0], r->number[1], r->number[2],
-                                   r->number[3] != 0};
+                                   r->number[3] != 0, 0};
 }
 
 enum {
@@ -102,22 +102,22 @@ static void dense_forward(const struct request *r)
 {
     const struct gw_dense_shape s = dense_of(r);
     ops->dense_forward(r->device, &s, r->buffer[X], r->buffer[W], r->buffer[B],
-                       r->buffer[Y], r->buffer[SCRATCH]);
+                       r->buffer[Y], NULL, r->buffer[SCRATCH]);
 }
 
 static void dense_backward(const struct request *r)
 {
     const struct gw_dense_shape s = dense_of(r);
-    ops->dense_backward(r->device, &s, r->buffer[X], r->buffer[W], r->buffer[Y],
-                        0, r->buffer[DX], r->buffer[DW], r->buffer[B],
-                        r->buffer[SCRATCH]);
+    ops->dense_backward(r->device, &s, r->buffer[X], NULL, r->buffer[W],
+                        r->buffer[Y], 0, r->buffer[DX], r->buffer[DW],
+                        r->buffer[B], r->buffer[SCRATCH]);
 }
 
 static struct gw_conv_shape conv_of(const struct request *r)
 {
     const size_t *n = r->number;
-    return (struct gw_conv_shape){n[0], n[1], n[2], n[3], n[4],
-                                  n[5], n[5], n[6], n[7], n[8] != 0};
+    return (struct gw_conv_shape){n[0], n[1], n[2], n[3],      n[4], n[5],
+                                  n[5], n[6], n[7], n[8] != 0, 0};
 }
 
 static void conv_room(const struct request *r, size_t bytes[BUFFERS_MAX])

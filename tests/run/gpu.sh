@@ -63,6 +63,13 @@ done
 # shellcheck disable=SC2086
 run 0 train "$job" $small --set worker.device=cpu
 expected=$(scores)
+fake=nan=1
+for how in '' '--set train.commit=whole' '--set train.accumulate=2 --set train.batch=2'; do
+  # shellcheck disable=SC2086
+  on_gpu 0 train "$mlp" $small --set worker.device=cuda $how && near "$(scores)" "$expected"
+  ok "products that do ReLU and its backward: mlp $how"
+done
+fake=
 # shellcheck disable=SC2086
 on_gpu 0 train "$job" $small --set worker.device=cuda --set train.batch=2 \
   --set train.accumulate=2

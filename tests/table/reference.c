@@ -17,6 +17,14 @@ static void finish(struct value *y, int relu)
         y->sum = 0;
 }
 
+/* Of the ReLU that x came from. */
+static void mask(const float *x, size_t elems, struct value *dx)
+{
+    for (size_t i = 0; i < elems; i++)
+        if (!(x[i] > 0))
+            dx[i] = (struct value){0, 0};
+}
+
 void reference_dense(const struct gw_dense_shape *s,
                      const float *x,
                      const float *w,
@@ -53,6 +61,8 @@ void reference_dense_backward(const struct gw_dense_shape *s,
                 add(&dx[r * s->in + i], d * (double)w[o * s->in + i]);
             }
         }
+    if (s->masks)
+        mask(x, s->n * s->in, dx);
 }
 
 size_t reference_conv_oh(const struct gw_conv_shape *s)
@@ -144,6 +154,8 @@ void reference_conv_backward(const struct gw_conv_shape *s,
     visit(s, visit_backward, &arrays);
     for (size_t i = 0; i < s->n * s->out * places; i++)
         add(&db[i / places % s->out], (double)dy[i]);
+    if (s->masks)
+        mask(x, s->n * s->in * s->h * s->w, dx);
 }
 
 size_t reference_pool_elems(const struct gw_pool_shape *s)

@@ -16,9 +16,9 @@
 #include "tests/table/backend.h"
 
 static const struct gw_dense_shape dense_shapes[] = {
-    {1, 1, 1, 0},    {1, 7, 3, 1},     {5, 3, 1, 0},
-    {2, 64, 16, 1},  {33, 70, 41, 0},  {64, 128, 10, 0},
-    {17, 300, 5, 1}, {64, 784, 32, 1}, {3, 1, 129, 1},
+    {1, 1, 1, 0, 1},    {1, 7, 3, 1, 0},     {5, 3, 1, 0, 1},
+    {2, 64, 16, 1, 0},  {33, 70, 41, 0, 1},  {64, 128, 10, 0, 0},
+    {17, 300, 5, 1, 1}, {64, 784, 32, 1, 0}, {3, 1, 129, 1, 1},
 };
 
 static void *dense_scratch(const struct gw_dense_shape *s)
@@ -36,7 +36,7 @@ static void check_dense_forward(const struct gw_dense_shape *s)
     float *dx = to_device(x, nx), *dw = to_device(w, nw);
     float *db = to_device(b, s->out), *dy = poisoned(ny);
     void *scratch = dense_scratch(s);
-    ops->dense_forward(device, s, dx, dw, db, dy, scratch);
+    ops->dense_forward(device, s, dx, dw, db, dy, NULL, scratch);
     assert_near(dy, y, 0, NULL, ny);
     ops->free(device, dx), ops->free(device, dw), ops->free(device, scratch);
     ops->free(device, db), ops->free(device, dy);
@@ -65,7 +65,8 @@ check_dense_backward(const struct gw_dense_shape *s, float beta, int with_dx)
     float *mdw = beta > 0 ? to_device(base_w, nw) : poisoned(nw);
     float *mdb = beta > 0 ? to_device(base_b, s->out) : poisoned(s->out);
     void *scratch = dense_scratch(s);
-    ops->dense_backward(device, s, mx, mw, mdy, beta, mdx, mdw, mdb, scratch);
+    ops->dense_backward(device, s, mx, NULL, mw, mdy, beta, mdx, mdw, mdb,
+                        scratch);
     if (with_dx)
         assert_near(mdx, rx, 0, NULL, nx);
     assert_near(mdw, rw, beta, base_w, nw);
@@ -88,26 +89,26 @@ static void dense_backward(void **state)
 }
 
 static const struct gw_conv_shape conv_shapes[] = {
-    /* n, in, h, w, out, kh, kw, stride, pad, relu */
-    {1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
-    {2, 1, 28, 28, 4, 5, 5, 1, 0, 1},
-    {3, 2, 7, 5, 3, 3, 2, 1, 0, 0},
-    {2, 3, 9, 9, 4, 3, 3, 2, 0, 0},
-    {2, 3, 10, 9, 4, 3, 3, 2, 0, 1}, /* a row of the input is not reached */
-    {2, 3, 8, 8, 4, 3, 3, 1, 1, 0},
-    {5, 2, 6, 6, 3, 3, 3, 2, 1, 0},
-    {7, 3, 4, 4, 5, 4, 4, 1, 0, 1}, /* one place per image */
-    {2, 2, 5, 5, 3, 5, 5, 1, 2, 0},
-    {1, 2, 3, 3, 2, 3, 3, 1, 3, 0}, /* windows that see only padding */
-    {2, 1, 1, 1, 2, 5, 5, 1, 2, 0}, /* a window wider than the input */
-    {3, 4, 40, 40, 6, 5, 5, 1, 2, 1},
-    {2, 40, 33, 37, 3, 5, 5, 1, 0, 0}, /* several tiles per image */
-    {1, 70, 64, 64, 2, 5, 5, 2, 2, 0}, /* and with stride and padding */
-    {2, 24, 3, 900, 3, 3, 3, 1, 1, 0}, /* a row per tile */
-    {70, 2, 3, 3, 4, 2, 2, 1, 0, 0},   /* several images per tile */
-    {19, 3, 6, 6, 5, 3, 3, 1, 0, 1},   /* and an incomplete last one */
-    {4, 8, 12, 12, 16, 1, 1, 1, 0, 0},
-    {3, 32, 74, 74, 1, 5, 5, 1, 0, 1}, /* more than a GPU unfolds at once */
+    /* n, in, h, w, out, kh, kw, stride, pad, relu, masks */
+    {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0},
+    {2, 1, 28, 28, 4, 5, 5, 1, 0, 1, 1},
+    {3, 2, 7, 5, 3, 3, 2, 1, 0, 0, 0},
+    {2, 3, 9, 9, 4, 3, 3, 2, 0, 0, 1},
+    {2, 3, 10, 9, 4, 3, 3, 2, 0, 1, 0}, /* a row of the input is not reached */
+    {2, 3, 8, 8, 4, 3, 3, 1, 1, 0, 1},
+    {5, 2, 6, 6, 3, 3, 3, 2, 1, 0, 0},
+    {7, 3, 4, 4, 5, 4, 4, 1, 0, 1, 1}, /* one place per image */
+    {2, 2, 5, 5, 3, 5, 5, 1, 2, 0, 0},
+    {1, 2, 3, 3, 2, 3, 3, 1, 3, 0, 1}, /* windows that see only padding */
+    {2, 1, 1, 1, 2, 5, 5, 1, 2, 0, 0}, /* a window wider than the input */
+    {3, 4, 40, 40, 6, 5, 5, 1, 2, 1, 1},
+    {2, 40, 33, 37, 3, 5, 5, 1, 0, 0, 0}, /* several tiles per image */
+    {1, 70, 64, 64, 2, 5, 5, 2, 2, 0, 1}, /* and with stride and padding */
+    {2, 24, 3, 900, 3, 3, 3, 1, 1, 0, 0}, /* a row per tile */
+    {70, 2, 3, 3, 4, 2, 2, 1, 0, 0, 1},   /* several images per tile */
+    {19, 3, 6, 6, 5, 3, 3, 1, 0, 1, 0},   /* and an incomplete last one */
+    {4, 8, 12, 12, 16, 1, 1, 1, 0, 0, 1},
+    {3, 32, 74, 74, 1, 5, 5, 1, 0, 1, 0}, /* more than a GPU unfolds at once */
 };
 
 static void check_conv_forward(const struct gw_conv_shape *s)
@@ -204,7 +205,7 @@ static double weighted(const struct value *y, const float *r, size_t elems)
 static void gradients_are_differences(void **state)
 {
     (void)state;
-    const struct gw_conv_shape s = {2, 2, 6, 5, 3, 3, 2, 2, 1, 0};
+    const struct gw_conv_shape s = {2, 2, 6, 5, 3, 3, 2, 2, 1, 0, 0};
     size_t places = reference_conv_oh(&s) * reference_conv_ow(&s);
     size_t nx = s.n * s.in * s.h * s.w, ny = s.n * s.out * places;
     size_t nk = s.out * s.in * s.kh * s.kw;
@@ -292,7 +293,7 @@ static void pools(void **state)
 static void bits_repeat(void **state)
 {
     (void)state;
-    const struct gw_conv_shape s = {8, 4, 12, 12, 8, 5, 5, 1, 0, 0};
+    const struct gw_conv_shape s = {8, 4, 12, 12, 8, 5, 5, 1, 0, 0, 0};
     size_t nx = s.n * s.in * s.h * s.w, ny = s.n * s.out * 64, nk = 800;
     float *mx = random_device(1, nx), *mdy = random_device(2, ny);
     float *mk = random_device(3, nk), *mdx = poisoned(nx), *mdk = poisoned(nk);

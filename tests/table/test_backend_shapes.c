@@ -114,7 +114,7 @@ static void assert_alike(const char *shape, struct pair pair, size_t terms)
 static void dense(void)
 {
     struct gw_dense_shape s = {from_one(70), from_one(80), from_one(70),
-                               (int)draw(2)};
+                               (int)draw(2), (int)draw(2)};
     float beta = (float)draw(2);
     char text[128];
     snprintf(text, sizeof text, "dense %zu x %zu to %zu, relu %d", s.n, s.in,
@@ -128,13 +128,13 @@ static void dense(void)
     };
     void *scratch = ops->alloc(device, ops->dense_scratch_bytes(&s, precision));
     gw_cpu_ops.dense_forward(cpu, &s, p[0].here, p[1].here, p[2].here,
-                             p[4].here, NULL);
+                             p[4].here, NULL, NULL);
     ops->dense_forward(device, &s, p[0].there, p[1].there, p[2].there,
-                       p[4].there, scratch);
-    gw_cpu_ops.dense_backward(cpu, &s, p[0].here, p[1].here, p[3].here, beta,
-                              p[5].here, p[6].here, p[7].here, NULL);
-    ops->dense_backward(device, &s, p[0].there, p[1].there, p[3].there, beta,
-                        p[5].there, p[6].there, p[7].there, scratch);
+                       p[4].there, NULL, scratch);
+    gw_cpu_ops.dense_backward(cpu, &s, p[0].here, NULL, p[1].here, p[3].here,
+                              beta, p[5].here, p[6].here, p[7].here, NULL);
+    ops->dense_backward(device, &s, p[0].there, NULL, p[1].there, p[3].there,
+                        beta, p[5].there, p[6].there, p[7].there, scratch);
     for (size_t i = 4; i < COUNT(p); i++)
         assert_alike(text, p[i], 100);
     drop(p, COUNT(p));
@@ -145,9 +145,10 @@ static struct gw_conv_shape draw_conv(void)
 {
     struct gw_conv_shape s;
     do {
-        s = (struct gw_conv_shape){
-            from_one(9), from_one(5), from_one(14), from_one(14), from_one(9),
-            from_one(5), from_one(5), from_one(3),  draw(3),      (int)draw(2)};
+        s = (struct gw_conv_shape){from_one(9),  from_one(5), from_one(14),
+                                   from_one(14), from_one(9), from_one(5),
+                                   from_one(5),  from_one(3), draw(3),
+                                   (int)draw(2), (int)draw(2)};
     } while (s.h + 2 * s.pad < s.kh || s.w + 2 * s.pad < s.kw ||
              s.pad >= s.kh || s.pad >= s.kw);
     return s;

@@ -110,13 +110,13 @@ static void nan_is_not_swallowed(void **state)
         assert_true(isnan(y[0]));
         free(y);
 
-        const struct gw_dense_shape d = {1, 4, 1, 1};
-        const struct gw_conv_shape c = {1, 1, 2, 2, 1, 2, 2, 1, 0, 1};
+        const struct gw_dense_shape d = {1, 4, 1, 1, 0};
+        const struct gw_conv_shape c = {1, 1, 2, 2, 1, 2, 2, 1, 0, 1, 0};
         float *one = random_device(1, 4), *zero = random_device(2, 1);
         size_t room = ops->conv_scratch_bytes(&c, precision) +
                       ops->dense_scratch_bytes(&d, precision);
         void *scratch = ops->alloc(device, room);
-        ops->dense_forward(device, &d, mx, one, zero, my, scratch);
+        ops->dense_forward(device, &d, mx, one, zero, my, NULL, scratch);
         y = to_host(my, 1);
         assert_true(isnan(y[0]));
         free(y);
@@ -183,8 +183,8 @@ static void factors_are_rounded_to_nearest(void **state)
     enum {
         N = COUNT(edges)
     };
-    const struct gw_dense_shape d = {N, 1, 1, 0};
-    const struct gw_conv_shape c = {N, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+    const struct gw_dense_shape d = {N, 1, 1, 0, 0};
+    const struct gw_conv_shape c = {N, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0};
     const float one = 1, none = 0;
     float *x = to_device(edges, N), *w = to_device(&one, 1);
     float *b = to_device(&none, 1), *dw = poisoned(2);
@@ -192,8 +192,9 @@ static void factors_are_rounded_to_nearest(void **state)
     size_t room = ops->conv_scratch_bytes(&c, precision) +
                   ops->dense_scratch_bytes(&d, precision);
     void *scratch = ops->alloc(device, room);
-    ops->dense_forward(device, &d, x, w, b, to[0], scratch);
-    ops->dense_backward(device, &d, x, w, x, 0, to[1], dw, dw + 1, scratch);
+    ops->dense_forward(device, &d, x, w, b, to[0], NULL, scratch);
+    ops->dense_backward(device, &d, x, NULL, w, x, 0, to[1], dw, dw + 1,
+                        scratch);
     ops->conv_forward(device, &c, x, w, b, to[2], scratch);
     ops->conv_backward(device, &c, x, w, x, 0, to[3], dw, dw + 1, scratch);
     for (size_t k = 0; k < COUNT(to); k++) {

@@ -26,9 +26,9 @@
 #define CLASSES 10
 
 static const struct gw_backend_ops *ops;
-static const struct gw_conv_shape conv = {N, 3, 9, 9, 5, 3, 3, 1, 1, 1};
+static const struct gw_conv_shape conv = {N, 3, 9, 9, 5, 3, 3, 1, 1, 1, 0};
 static const struct gw_pool_shape pool = {N, 5, 9, 9, 3, 3};
-static const struct gw_dense_shape dense = {N, 45, CLASSES, 0};
+static const struct gw_dense_shape dense = {N, 45, CLASSES, 0, 0};
 #define X_ELEMS ((size_t)N * 3 * 81)
 #define C_ELEMS ((size_t)N * 5 * 81) /* convolved */
 #define P_ELEMS ((size_t)N * 45)     /* and pooled */
@@ -141,10 +141,10 @@ static uint64_t step(struct model *m, uint64_t number)
     ops->conv_forward(d, &conv, m->x, m->k, m->kb, m->c, m->scratch);
     ops->pool_forward(d, &pool, m->c, m->p, m->argmax);
     ops->dropout(d, &site, N, 45, m->p, m->p);
-    ops->dense_forward(d, &dense, m->p, m->w, m->wb, m->y, NULL);
+    ops->dense_forward(d, &dense, m->p, m->w, m->wb, m->y, NULL, NULL);
     ops->softmax_loss(d, N, CLASSES, m->y, m->labels, 1, m->dy, m->loss);
-    ops->dense_backward(d, &dense, m->p, m->w, m->dy, 0, m->dp, m->dw, m->dwb,
-                        NULL);
+    ops->dense_backward(d, &dense, m->p, NULL, m->w, m->dy, 0, m->dp, m->dw,
+                        m->dwb, NULL);
     uint64_t point = ops->fetch(d, m->gradient, m->dw, W_ELEMS * sizeof(float));
     ops->dropout(d, &site, N, 45, m->dp, m->dp);
     ops->pool_backward(d, &pool, m->dp, m->argmax, m->dc);
@@ -415,7 +415,7 @@ static void multiply(enum gw_precision precision, float y[N * CLASSES])
     void *scratch = ops->alloc(d, ops->dense_scratch_bytes(&dense, precision));
     const struct gw_dropout_site site = {.p = 0.1f}; /* for all of the bits */
     ops->dropout(d, &site, 1, P_ELEMS, x, scaled);
-    ops->dense_forward(d, &dense, scaled, w, b, my, scratch);
+    ops->dense_forward(d, &dense, scaled, w, b, my, NULL, scratch);
     ops->download(d, y, my, N * CLASSES * sizeof *y);
     void *all[] = {x, w, b, my, scaled, scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -435,7 +435,7 @@ static double largest_difference(const float *a, const float *b)
 static void every_layer_has_its_own_bias(void **state)
 {
     (void)state;
-    const struct gw_dense_shape shape = {1, 2, 2, 0};
+    const struct gw_dense_shape shape = {1, 2, 2, 0, 0};
     const float in[2] = {0, 0}, biases[4] = {1, 2, 3, 4};
     set_way(NULL, 0);
     struct gw_device *d = open_device(GW_PRECISION_FP32);
@@ -447,7 +447,7 @@ static void every_layer_has_its_own_bias(void **state)
         ops->upload(d, b[i], biases + 2 * i, sizeof in);
     }
     for (size_t i = 0; i < 2; i++) {
-        ops->dense_forward(d, &shape, x, w, b[i], y, NULL);
+        ops->dense_forward(d, &shape, x, w, b[i], y, NULL, NULL);
         ops->download(d, out, y, sizeof out);
         assert_true(out[0] == biases[2 * i] && out[1] == biases[2 * i + 1]);
     }

@@ -17,7 +17,7 @@
 
 /* The last one has sums that are too short to be divided by cublasLt. */
 static const struct gw_dense_shape shape[LAYERS] = {
-    {40, 200, 30, 0}, {40, 100, 30, 0}, {40, 20, 30, 0}};
+    {40, 200, 30, 0, 0}, {40, 100, 30, 0, 0}, {40, 20, 30, 0, 0}};
 
 static const struct gw_backend_ops *ops;
 
@@ -60,7 +60,8 @@ static void *noise(struct gw_device *device, unsigned seed)
 
 static void forward(struct subject *s, size_t i)
 {
-    ops->dense_forward(s->device, &shape[i], s->x, s->w, s->b, s->y, NULL);
+    ops->dense_forward(s->device, &shape[i], s->x, s->w, s->b, s->y, NULL,
+                       NULL);
 }
 
 /* Every layer once while tuning, and once after it; `tunes`: or only that. */
@@ -177,14 +178,14 @@ static void what_is_known_of_others_is_not_taken(void **state)
 static void what_comes_later_is_not_timed(void **state)
 {
     (void)state;
-    const struct gw_dense_shape later = {7, 11, 5, 0};
+    const struct gw_dense_shape later = {7, 11, 5, 0, 0};
     struct gw_error error;
     char text[GW_TUNED_BYTES];
     set_fastest(2);
     open_subject(&again, GW_PRECISION_FP32, 1, NULL);
     uint64_t before = counts().operations;
     ops->dense_forward(again.device, &later, again.x, again.w, again.b, again.y,
-                       NULL);
+                       NULL, NULL);
     assert_int_equal(ops->sync(again.device, &error), GW_OK);
     assert_true(counts().operations - before <= 2);
     ops->tuned(again.device, text);
@@ -206,8 +207,8 @@ static void there_may_be_too_many(void **state)
     float *x = noise(device, 1), *w = noise(device, 2), *y = noise(device, 3);
     ops->tune(device, "many", NULL);
     for (size_t i = 1; i < GW_TUNED_BYTES; i++) {
-        const struct gw_dense_shape many = {1, i, 1, 0};
-        ops->dense_forward(device, &many, x, w, x, y, NULL);
+        const struct gw_dense_shape many = {1, i, 1, 0, 0};
+        ops->dense_forward(device, &many, x, w, x, y, NULL, NULL);
     }
     ops->tuned(device, text);
     assert_in_range(strlen(text), GW_TUNED_BYTES - 4, GW_TUNED_BYTES - 1);

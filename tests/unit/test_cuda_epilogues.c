@@ -1,0 +1,240 @@
+/*
+ * kernels/cuda_dense: two dense layers on the emulated CUDA, whose products can
+ * do more than multiply or cannot, and keep a NaN or lose it. What is computed
+ * is the cpu's in any case; what it takes is counted.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/cpu.h"
+#include "tests/table/emulated.h"
+
+/* Rows of the mask are not whole; the inner one is no multiple of anything. */
+#define N     19
+#define IN    40
+#define INNER 150
+#define OUT   7
+
+static const struct gw_dense_shape lower = {N, IN, INNER, 1, 0};
+static const struct gw_dense_shape upper = {N, INNER, OUT, 0, 1};
+
+static const struct gw_backend_ops *ops;
+
+enum array {
+    X,
+    W,
+    B,
+    Y,
+    UPPER_W,
+    DY,
+    DX,
+    DW,
+    DB,
+    ARRAYS
+};
+static const size_t elems[ARRAYS] = {N * IN,   INNER *IN,  INNER,
+                                     N *INNER, OUT *INNER, N *OUT,
+                                     N *INNER, OUT *INNER, OUT};
+
+struct subject {
+    const struct gw_backend_ops *on;
+    struct gw_device *device;
+    float *at[ARRAYS];
+    void *mask, *scratch;
+    uint64_t forward, backward; /* operations */
+};
+
+static uint64_t operations(void)
+{
+    struct emulated_counts now;
+    emulated_control()->counts(&now);
+    return now.operations;
+}
+
+static void fill(struct subject *s, enum array array)
+{
+    float host[N * INNER + INNER * IN];
+    unsigned seed = 77 * (unsigned)array + 1;
+    for (size_t i = 0; i < elems[array]; i++) {
+        seed = seed * 1664525 + 1013904223;
+        host[i] = (float)(seed >> 25) * 0x1p-6f - 1; /* fits bf16 and fp16 */
+    }
+    s->on->upload(s->device, s->at[array], host, elems[array] * sizeof *host);
+    assert_int_equal(s->on->sync(s->device, NULL), GW_OK);
+}
+
+static void open_subject(struct subject *s,
+                         const struct gw_backend_ops *on,
+                         enum gw_precision precision)
+{
+    const struct gw_device_options options = {.threads = 1,
+                                              .precision = precision};
+    struct gw_error error;
+    *s = (struct subject){.on = on};
+    if (on->open(&options, &s->device, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    for (enum array i = 0; i < ARRAYS; i++) {
+        s->at[i] = on->alloc(s->device, elems[i] * sizeof(float));
+        fill(s, i);
+    }
+    if (on->dense_mask_bytes(&lower) > 0)
+        s->mask = on->alloc(s->device, on->dense_mask_bytes(&lower));
+    s->scratch =
+        on->alloc(s->device, on->dense_scratch_bytes(&lower, precision) +
+                                 on->dense_scratch_bytes(&upper, precision));
+}
+
+static void close_subject(struct subject *s)
+{
+    for (enum array i = 0; i < ARRAYS; i++)
+        s->on->free(s->device, s->at[i]);
+    s->on->free(s->device, s->mask);
+    s->on->free(s->device, s->scratch);
+    s->on->close(s->device);
+}
+
+/* The first `n` samples; what makes plans is not counted. */
+static void pass(struct subject *s, size_t n)
+{
+    struct gw_dense_shape low = lower, up = upper;
+    float **a = s->at;
+    low.n = up.n = n;
+    for (int again = 0; again < 2; again++) {
+        uint64_t before = operations();
+        s->on->dense_forward(s->device, &low, a[X], a[W], a[B], a[Y], s->mask,
+                             s->scratch);
+        assert_int_equal(s->on->sync(s->device, NULL), GW_OK);
+        s->forward = operations() - before;
+        s->on->dense_backward(s->device, &up, a[Y], s->mask, a[UPPER_W], a[DY],
+                              0, a[DX], a[DW], a[DB], s->scratch);
+        assert_int_equal(s->on->sync(s->device, NULL), GW_OK);
+        s->backward = operations() - before - s->forward;
+    }
+}
+
+static void get(struct subject *s, enum array array, size_t n, float *host)
+{
+    s->on->download(s->device, host, s->at[array], n * sizeof *host);
+    assert_int_equal(s->on->sync(s->device, NULL), GW_OK);
+}
+
+/* As the cpu has computed it. What layers give is a factor of DW, which may be
+   rounded. */
+static void
+assert_same(struct subject *s, struct subject *cpu, size_t n, float rounds)
+{
+    static const enum array arrays[] = {Y, DX, DW, DB};
+    static float here[N * INNER], there[N * INNER];
+    for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++) {
+        size_t part = k < 2 ? n * INNER : elems[arrays[k]];
+        float most = arrays[k] == DW ? 2e-4f + rounds : 2e-4f;
+        get(cpu, arrays[k], part, here), get(s, arrays[k], part, there);
+        for (size_t i = 0; i < part; i++)
+            if (isnan(here[i])   ? !isnan(there[i])
+                : here[i] == 0.f ? there[i] != 0.f
+                                 : !(fabsf(here[i] - there[i]) <= most))
+                fail_msg("array %zu, element %zu: %g, on the cpu %g", k, i,
+                         (double)there[i], (double)here[i]);
+    }
+}
+
+static void set(int fuses, int keeps_nan)
+{
+    struct emulated_settings settings;
+    emulated_control()->defaults(&settings);
+    settings.no_fused_epilogue = !fuses;
+    settings.keeps_nan = keeps_nan;
+    emulated_control()->set(&settings);
+}
+
+static void compare(enum gw_precision precision, uint64_t narrow, int nan)
+{
+    struct subject s, cpu;
+    for (int way = 0; way < 4; way++) {
+        int fuses = way & 1, keeps = way >> 1, fused = fuses && keeps;
+        set(fuses, keeps);
+        open_subject(&s, ops, precision);
+        open_subject(&cpu, &gw_cpu_ops, GW_PRECISION_FP32);
+        if (nan) {
+            float none = NAN;
+            ops->upload(s.device, s.at[X] + 3 * IN + 1, &none, sizeof none);
+            cpu.at[X][3 * IN + 1] = NAN;
+        }
+        pass(&s, N), pass(&cpu, N);
+        assert_same(&s, &cpu, N, narrow ? 0.3f : 0);
+        /* product, bias and ReLU */
+        assert_int_equal(s.forward, 2 * narrow + (fused ? 1 : 2));
+        /* two products, bias, ReLU */
+        assert_int_equal(s.backward, 3 * narrow + (fused ? 3 : 4));
+        close_subject(&s), close_subject(&cpu);
+        emulated_assert_nothing_left();
+    }
+}
+
+static void relu_costs_no_pass_where_products_do_it(void **state)
+{
+    (void)state;
+    compare(GW_PRECISION_FP32, 0, 0);
+    compare(GW_PRECISION_BF16, 1, 0);
+    compare(GW_PRECISION_FP16, 1, 0);
+}
+
+static void nan_is_never_lost(void **state)
+{
+    (void)state;
+    compare(GW_PRECISION_FP32, 0, 1);
+    compare(GW_PRECISION_FP16, 1, 1);
+}
+
+/* What was noted of a batch is not taken for another one's. */
+static void masks_are_of_the_last_pass(void **state)
+{
+    static const size_t batches[] = {N, 5, N, 1, 6};
+    struct subject s, cpu;
+    (void)state;
+    set(1, 1);
+    open_subject(&s, ops, GW_PRECISION_FP32);
+    open_subject(&cpu, &gw_cpu_ops, GW_PRECISION_FP32);
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        if (i == 3)
+            set(0, 1); /* a batch that is new from here on is not fused */
+        /* other signs each time */
+        fill(&s, i % 2 ? X : Y), fill(&cpu, i % 2 ? X : Y);
+        float *x = cpu.at[X];
+        for (size_t k = 0; k < elems[X]; k++)
+            x[k] =
+                (float)((k * (i + 3) * 2654435761u) >> 22 & 1023) * 0x1p-9f - 1;
+        ops->upload(s.device, s.at[X], x, elems[X] * sizeof *x);
+        pass(&s, batches[i]), pass(&cpu, batches[i]);
+        assert_same(&s, &cpu, batches[i], 0);
+        assert_int_equal(s.forward, i < 3 ? 1 : 2);
+        assert_int_equal(s.backward, i < 3 ? 3 : 4);
+    }
+    close_subject(&s), close_subject(&cpu);
+    emulated_assert_nothing_left();
+}
+
+int main(void)
+{
+    char why[GW_WHY_BYTES];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(relu_costs_no_pass_where_products_do_it),
+        cmocka_unit_test(nan_is_never_lost),
+        cmocka_unit_test(masks_are_of_the_last_pass),
+    };
+    ops = emulated_backend(why, sizeof why);
+    if (!ops) {
+        printf("1..0 # SKIP %s\n", why);
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
