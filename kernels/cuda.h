@@ -41,10 +41,13 @@ struct gw_device {
     struct cublasLtContext *blas;
     struct gw_cuda_plan *plans;   /* of products, a list */
     struct gw_cuda_mask *masks;   /* of dense layers, a list */
+    struct gw_cuda_graph *graphs; /* of operations, a list, */
+    size_t graphs_n;              /* of so many */
     struct gw_cuda_block *blocks; /* of its memory, a list */
     struct gw_cuda_view *views;   /* of others' memory, a list */
     float *workspace;
     struct gw_cuda_tuning tuning;
+    uint64_t launches;  /* noted so far */
     const char *latest; /* operation that was queued */
     int failed; /* then `error` says how, and nothing is queued any more */
     struct gw_error error;
@@ -60,6 +63,27 @@ void gw_cuda_fail(struct gw_device *device,
                   const char *what,
                   const char *before,
                   const char *text);
+
+/* ---- operations of several launches ---- */
+
+/* An operation and all that it is told: equal ones, byte for byte, queue the
+   same. Set to zeros before it is filled in. */
+struct gw_cuda_call {
+    const float *x;
+    void (*queue)(struct gw_device *device, const struct gw_cuda_call *call);
+    const char *what;
+    union {
+        struct gw_dense_shape dense;
+        struct gw_conv_shape conv;
+    } shape;
+    const float *w, *b, *dy;
+    float *y, *dx, *dw, *db;
+    void *mask, *scratch;
+    float beta;
+};
+/* Queues it, or does the same in one launch. */
+void gw_cuda_do(struct gw_device *device, const struct gw_cuda_call *call);
+void gw_cuda_drop_graphs(struct gw_device *device);
 
 /* ---- products ---- */
 

@@ -21,6 +21,8 @@
 
 #include "kernels/cuda.h"
 
+#include <string.h>
+
 #include <assert.h>
 
 #define ALIGN       256
@@ -115,18 +117,14 @@ group_of(const struct gw_conv_shape *s, const struct plan *plan, size_t samples)
     };
 }
 
-void gw_cuda_conv_forward(struct gw_device *device,
-                          const struct gw_conv_shape *shape,
-                          const float *x,
-                          const float *k,
-                          const float *b,
-                          float *y,
-                          void *scratch)
+static void queue_forward(struct gw_device *device,
+                          const struct gw_cuda_call *call)
 {
-    const char *what = "conv_forward";
-    struct plan plan = plan_of(shape, device->precision, scratch);
-    const void *factor =
-        gw_cuda_factor(device, what, k, shape->out * plan.window, &plan.narrow);
+    const char *what = call->what;
+    const struct gw_conv_shape *shape = &call->shape.conv;
+    struct plan plan = plan_of(shape, device->precision, call->scratch);
+    const void *factor = gw_cuda_factor(device, what, call->w,
+                                        shape->out * plan.window, &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
             group_of(shape, &plan, smaller(plan.samples, shape->n - first));
@@ -140,12 +138,31 @@ void gw_cuda_conv_forward(struct gw_device *device,
             .c = plan.outputs,
             .ld = group.columns,
         };
-        gw_cuda_unfold(device, what, &group, x + first * plan.image,
+        gw_cuda_unfold(device, what, &group, call->x + first * plan.image,
                        plan.unfolded);
         gw_cuda_multiply(device, what, &product);
-        gw_cuda_scatter(device, what, &group, plan.outputs, b, shape->relu,
-                        y + first * shape->out * plan.places);
+        gw_cuda_scatter(device, what, &group, plan.outputs, call->b,
+                        shape->relu,
+                        call->y + first * shape->out * plan.places);
     }
+}
+
+void gw_cuda_conv_forward(struct gw_device *device,
+                          const struct gw_conv_shape *shape,
+                          const float *x,
+                          const float *k,
+                          const float *b,
+                          float *y,
+                          void *scratch)
+{
+    struct gw_cuda_call call;
+    memset(&call, 0, sizeof call);
+    call.what = "conv_forward";
+    call.queue = queue_forward;
+    call.shape.conv = *shape;
+    call.x = x, call.w = k, call.b = b, call.y = y;
+    call.scratch = scratch;
+    gw_cuda_do(device, &call);
 }
 
 /* ---- backward ---- */
@@ -220,6 +237,32 @@ static void send_back(struct gw_device *device,
                  dx);
 }
 
+static void queue_backward(struct gw_device *device,
+                           const struct gw_cuda_call *call)
+{
+    const char *what = call->what;
+    const struct gw_conv_shape *shape = &call->shape.conv;
+    struct plan plan = plan_of(shape, device->precision, call->scratch);
+    const void *factor = NULL;
+    if (call->dx)
+        factor = gw_cuda_factor(device, what, call->w, shape->out * plan.window,
+                                &plan.narrow);
+    for (size_t first = 0; first < shape->n; first += plan.samples) {
+        struct gw_cuda_group group =
+            group_of(shape, &plan, smaller(plan.samples, shape->n - first));
+        const float *x = call->x + first * plan.image;
+        gw_cuda_gather(device, what, &group,
+                       call->dy + first * shape->out * plan.places,
+                       plan.outputs);
+        gw_cuda_unfold(device, what, &group, x, plan.unfolded);
+        sum_weights(device, what, shape, &plan, &group, first ? 1 : call->beta,
+                    call->dw, call->db);
+        if (call->dx)
+            send_back(device, what, shape, &plan, &group, factor, x,
+                      call->dx + first * plan.image);
+    }
+}
+
 void gw_cuda_conv_backward(struct gw_device *device,
                            const struct gw_conv_shape *shape,
                            const float *x,
@@ -231,23 +274,14 @@ void gw_cuda_conv_backward(struct gw_device *device,
                            float *db,
                            void *scratch)
 {
-    const char *what = "conv_backward";
-    struct plan plan = plan_of(shape, device->precision, scratch);
-    const void *factor = NULL;
-    if (dx)
-        factor = gw_cuda_factor(device, what, k, shape->out * plan.window,
-                                &plan.narrow);
-    for (size_t first = 0; first < shape->n; first += plan.samples) {
-        struct gw_cuda_group group =
-            group_of(shape, &plan, smaller(plan.samples, shape->n - first));
-        gw_cuda_gather(device, what, &group,
-                       dy + first * shape->out * plan.places, plan.outputs);
-        gw_cuda_unfold(device, what, &group, x + first * plan.image,
-                       plan.unfolded);
-        sum_weights(device, what, shape, &plan, &group, first ? 1 : beta, dk,
-                    db);
-        if (dx)
-            send_back(device, what, shape, &plan, &group, factor,
-                      x + first * plan.image, dx + first * plan.image);
-    }
+    struct gw_cuda_call call;
+    memset(&call, 0, sizeof call);
+    call.what = "conv_backward";
+    call.queue = queue_backward;
+    call.shape.conv = *shape;
+    call.x = x, call.w = k, call.dy = dy;
+    call.beta = beta;
+    call.dx = dx, call.dw = dk, call.db = db;
+    call.scratch = scratch;
+    gw_cuda_do(device, &call);
 }

@@ -3,6 +3,7 @@
 #include "kernels/cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Whether what ReLU let through in a forward pass was noted there. */
 struct gw_cuda_mask {
@@ -111,23 +112,61 @@ void gw_cuda_dense_forward(struct gw_device *device,
 
 /* dx, masked at once where what ReLU let through was noted. */
 static void send_back(struct gw_device *device,
-                      const char *what,
-                      const struct gw_dense_shape *shape,
-                      struct gw_cuda_product *product,
-                      const float *x,
-                      const void *mask)
+                      const struct gw_cuda_call *call,
+                      struct gw_cuda_product *product)
 {
-    const struct gw_cuda_mask *noted = mask ? mask_at(device, mask) : NULL;
+    const struct gw_dense_shape *shape = &call->shape.dense;
     product->epilogue = GW_CUDA_MASK;
-    product->mask = (void *)(uintptr_t)mask;
-    if (shape->masks && noted && noted->is_noted &&
-        gw_cuda_multiply_fused(device, what, product))
+    product->mask = call->mask;
+    if (call->mask && gw_cuda_multiply_fused(device, call->what, product))
         return;
     product->epilogue = GW_CUDA_PLAIN;
-    gw_cuda_multiply(device, what, product);
+    gw_cuda_multiply(device, call->what, product);
     if (shape->masks)
-        gw_cuda_relu_backward(device, shape->n * shape->in, x, product->c,
+        gw_cuda_relu_backward(device, shape->n * shape->in, call->x, product->c,
                               product->c);
+}
+
+static void queue_backward(struct gw_device *device,
+                           const struct gw_cuda_call *call)
+{
+    const char *what = call->what;
+    const struct gw_dense_shape *shape = &call->shape.dense;
+    char *room = call->scratch;
+    const void *inputs =
+        gw_cuda_factor(device, what, call->x, shape->n * shape->in, &room);
+    const void *errors =
+        gw_cuda_factor(device, what, call->dy, shape->n * shape->out, &room);
+    const void *weights = call->dx
+                              ? gw_cuda_factor(device, what, call->w,
+                                               shape->out * shape->in, &room)
+                              : NULL;
+    const struct gw_cuda_product of_weights = {
+        .m = shape->out,
+        .n = shape->in,
+        .k = shape->n,
+        .batch = 1,
+        .a = {.at = errors, .ld = shape->out, .t = 1},
+        .b = {.at = inputs, .ld = shape->in},
+        .beta = call->beta,
+        .c = call->dw,
+        .ld = shape->in,
+    };
+    struct gw_cuda_product of_inputs = {
+        .m = shape->n,
+        .n = shape->in,
+        .k = shape->out,
+        .batch = 1,
+        .a = {.at = errors, .ld = shape->out},
+        .b = {.at = weights, .ld = shape->in},
+        .c = call->dx,
+        .ld = shape->in,
+    };
+    gw_cuda_multiply(device, what, &of_weights);
+    gw_cuda_column_sums(device, what, shape->n, shape->out, call->dy,
+                        call->beta, call->db);
+    if (call->dx)
+        send_back(device, call, &of_inputs);
 }
 
 void gw_cuda_dense_backward(struct gw_device *device,
@@ -142,38 +181,18 @@ void gw_cuda_dense_backward(struct gw_device *device,
                             float *db,
                             void *scratch)
 {
-    const char *what = "dense_backward";
-    char *room = scratch;
-    const void *inputs =
-        gw_cuda_factor(device, what, x, shape->n * shape->in, &room);
-    const void *errors =
-        gw_cuda_factor(device, what, dy, shape->n * shape->out, &room);
-    const void *weights =
-        dx ? gw_cuda_factor(device, what, w, shape->out * shape->in, &room)
-           : NULL;
-    const struct gw_cuda_product of_weights = {
-        .m = shape->out,
-        .n = shape->in,
-        .k = shape->n,
-        .batch = 1,
-        .a = {.at = errors, .ld = shape->out, .t = 1},
-        .b = {.at = inputs, .ld = shape->in},
-        .beta = beta,
-        .c = dw,
-        .ld = shape->in,
-    };
-    struct gw_cuda_product of_inputs = {
-        .m = shape->n,
-        .n = shape->in,
-        .k = shape->out,
-        .batch = 1,
-        .a = {.at = errors, .ld = shape->out},
-        .b = {.at = weights, .ld = shape->in},
-        .c = dx,
-        .ld = shape->in,
-    };
-    gw_cuda_multiply(device, what, &of_weights);
-    gw_cuda_column_sums(device, what, shape->n, shape->out, dy, beta, db);
-    if (dx)
-        send_back(device, what, shape, &of_inputs, x, mask);
+    const struct gw_cuda_mask *noted = mask ? mask_at(device, mask) : NULL;
+    struct gw_cuda_call call;
+    memset(&call, 0, sizeof call);
+    call.what = "dense_backward";
+    call.queue = queue_backward;
+    call.shape.dense = *shape;
+    call.x = x, call.w = w, call.dy = dy;
+    call.beta = beta;
+    call.dx = dx, call.dw = dw, call.db = db;
+    call.mask = shape->masks && noted && noted->is_noted
+                    ? (void *)(uintptr_t)mask
+                    : NULL;
+    call.scratch = scratch;
+    gw_cuda_do(device, &call);
 }

@@ -107,12 +107,14 @@ void gw_cuda_fail(struct gw_device *device,
 
 void gw_cuda_note(struct gw_device *device, const char *what, unsigned error)
 {
-    if (error == cudaSuccess)
-        device->latest = what;
-    else
+    if (error != cudaSuccess) {
         gw_cuda_fail(device, what,
                      " or before it (CUDA_LAUNCH_BLOCKING=1 tells where)",
                      cudaGetErrorString((cudaError_t)error));
+        return;
+    }
+    device->latest = what;
+    device->launches++;
 }
 
 /* ---- open and close ---- */
@@ -192,6 +194,7 @@ void gw_cuda_close(struct gw_device *device)
         if (streams[i])
             cudaStreamSynchronize(streams[i]);
     gw_cuda_drop_shared(device);
+    gw_cuda_drop_graphs(device);
     gw_cuda_drop_plans(device);
     gw_cuda_drop_masks(device);
     if (device->blas)

@@ -61,6 +61,7 @@ GW_CUDA_HOST = \
 	%D%/cuda_dense.c \
 	%D%/cuda_device.c \
 	%D%/cuda_gemm.c \
+	%D%/cuda_graph.c \
 	%D%/cuda_half.cuh \
 	%D%/cuda_index.cuh \
 	%D%/cuda_launch.cuh \

@@ -36,6 +36,8 @@ struct emulated_settings {
     int no_pinning;        /* cudaHostRegister is not supported */
     int no_ipc;            /* memory of other processes cannot be reached */
     int no_dma_buf;        /* nor by devices of the network */
+    int no_graphs;         /* streams cannot be recorded, */
+    int broken_graphs;     /* or what is becomes void */
     int orderly;           /* nothing may be freed that others have open */
     unsigned fastest;      /* of EMULATED_ALGORITHMS of a product */
 };
@@ -48,6 +50,7 @@ struct emulated_settings {
 struct emulated_counts {
     uint64_t operations; /* queued: kernels, copies, products */
     uint64_t allocations, host_allocations;
+    uint64_t graphs;     /* launched */
     uint64_t waits;      /* calls that waited for the device */
     uint64_t heuristics; /* asked of cublasLt */
     size_t live_allocations, live_host_allocations, live_pinned;
@@ -58,8 +61,9 @@ struct emulated_counts {
 
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
-       fail_at=7 fail_with=700 fused=0 nan=1 pinning=0 ipc=0 dmabuf=0 orderly=1
-       fastest=2", each may be missing; and helper=1: a thread of its own. */
+       fail_at=7 fail_with=700 fused=0 nan=1 pinning=0 ipc=0 dmabuf=0 graphs=0
+       orderly=1 fastest=2", each may be missing; and helper=1: a thread of its
+       own. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -89,6 +89,8 @@ cudaError_t emulated_queue(cudaStream_t stream,
                            size_t bytes);
 /* What is queued next costs so much, to those who measure it. */
 void emulated_spend(cudaStream_t stream, uint64_t cost);
+/* What the real one refuses to whoever records. */
+void emulated_must_not_record(const char *who);
 /* Waits: for all that is queued in it, or everywhere. */
 void emulated_drain(cudaStream_t stream);
 void emulated_drain_all(void);

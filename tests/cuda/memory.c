@@ -276,6 +276,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     cudaError_t error = emulated_enter_device();
+    emulated_must_not_record("cudaMalloc");
     if (error != cudaSuccess)
         return emulated_leave(error);
     if (bytes == 0) {
@@ -296,6 +297,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 cudaError_t cudaFree(void *memory)
 {
     cudaError_t error = emulated_enter_device();
+    emulated_must_not_record("cudaFree");
     if (!memory)
         return emulated_leave(error);
     emulated_drain_all();
@@ -312,6 +314,7 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     cudaError_t error = emulated_enter_device();
+    emulated_must_not_record("cudaHostAlloc");
     if (error != cudaSuccess || flags > cudaHostAllocPortable)
         return emulated_leave(error ? error : cudaErrorInvalidValue);
     emulated_count.host_allocations++;
@@ -324,6 +327,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 cudaError_t cudaFreeHost(void *memory)
 {
     cudaError_t error = emulated_enter_device();
+    emulated_must_not_record("cudaFreeHost");
     if (!memory)
         return emulated_leave(error);
     struct emulated_allocation *a =
@@ -338,6 +342,7 @@ cudaError_t cudaFreeHost(void *memory)
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
     cudaError_t error = emulated_enter_device();
+    emulated_must_not_record("cudaHostRegister");
     if (error != cudaSuccess)
         return emulated_leave(error);
     if (!memory || bytes == 0 || flags > cudaHostRegisterPortable)

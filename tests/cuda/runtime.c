@@ -44,6 +44,7 @@ static void defaults(struct emulated_settings *settings)
         .no_pinning = !fake_number("pinning", 1),
         .no_ipc = !fake_number("ipc", 1),
         .no_dma_buf = !fake_number("dmabuf", 1),
+        .no_graphs = !fake_number("graphs", 1),
         .orderly = (int)fake_number("orderly", 0),
         .fastest = (unsigned)fake_number("fastest", 0),
     };
@@ -305,6 +306,8 @@ const char *cudaGetErrorString(cudaError_t error)
         {cudaErrorMisalignedAddress, "misaligned address"},
         {cudaErrorLaunchFailure, "unspecified launch failure"},
         {cudaErrorNotSupported, "operation not supported"},
+        {cudaErrorStreamCaptureInvalidated,
+         "operation failed due to a previous error during capture"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].error == error)

@@ -1,11 +1,13 @@
 /*
  * Streams and events: a stream is a queue, an event a place in one. Nothing
- * orders two streams but an event that one of them waits for.
+ * orders two streams but an event that one of them waits for. While a stream is
+ * recorded what is queued in it becomes a graph, whose launch queues it.
  */
 #include "config.h"
 
 #include "tests/cuda/inside.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@ struct operation {
     void (*run)(const void *argument); /* NULL: waits for a place, or nothing */
     struct CUstream_st *awaited;
     uint64_t place;
+    size_t argument_bytes;
     _Alignas(16) char argument[];
 };
 
@@ -27,6 +30,17 @@ struct CUstream_st {
     uint64_t queued, done;
     uint64_t cost; /* of what is queued, in microseconds that are made up */
     int destroyed;
+    struct CUgraph_st *recorded; /* NULL: it is not; else by: */
+    pthread_t recorder;
+};
+
+/* What it queues; and the same made ready. */
+struct CUgraph_st {
+    struct operation *first, **last;
+    uint64_t cost;
+};
+struct CUgraphExec_st {
+    struct CUgraph_st *graph;
 };
 
 struct CUevent_st {
@@ -174,20 +188,57 @@ static struct CUevent_st *known_event(struct CUevent_st *event)
     emulated_wrong("an event that does not exist");
 }
 
-static struct operation *push(struct CUstream_st *stream, size_t bytes)
+static struct operation *append(struct operation ***last,
+                                const struct operation *like)
 {
-    struct operation *operation = calloc(1, sizeof *operation + bytes);
+    struct operation *operation =
+        calloc(1, sizeof *operation + like->argument_bytes);
     if (!operation)
         emulated_wrong("no memory for an operation");
-    *stream->last = operation;
-    stream->last = &operation->next;
-    stream->queued++;
+    *operation = *like;
+    operation->next = NULL;
+    **last = operation;
+    *last = &operation->next;
     return operation;
+}
+
+static struct operation *push(struct CUstream_st *stream,
+                              const struct operation *like)
+{
+    stream->queued++;
+    return append(&stream->last, like);
 }
 
 void emulated_spend(cudaStream_t stream, uint64_t cost)
 {
-    known(stream)->cost += cost;
+    stream = known(stream);
+    if (stream->recorded)
+        stream->recorded->cost += cost;
+    else
+        stream->cost += cost;
+}
+
+/* The real one fails here, and all that was recorded is void. */
+static void must_not_be_recorded(const struct CUstream_st *stream,
+                                 const char *who)
+{
+    if (stream->recorded)
+        emulated_wrong("%s on a stream that is being recorded", who);
+}
+
+void emulated_must_not_record(const char *who)
+{
+    for (const struct CUstream_st *s = streams; s; s = s->next)
+        if (s->recorded && pthread_equal(s->recorder, pthread_self()))
+            emulated_wrong("%s by a thread that records a stream", who);
+}
+
+static void may_go_on(void)
+{
+    if (emulated_now.pace == EMULATED_EARLY)
+        go_on(UINT32_MAX - 1);
+    else if (emulated_now.pace == EMULATED_SOMETIMES && emulated_draw(4) == 0)
+        go_on(3);
 }
 
 cudaError_t emulated_queue(cudaStream_t stream,
@@ -196,21 +247,24 @@ cudaError_t emulated_queue(cudaStream_t stream,
                            const void *argument,
                            size_t bytes)
 {
+    const struct operation like = {
+        .what = what, .run = run, .argument_bytes = bytes};
     stream = known(stream);
-    struct operation *operation = push(stream, bytes);
-    operation->what = what;
-    operation->run = run;
+    if (stream->recorded && emulated_now.broken_graphs)
+        return cudaErrorStreamCaptureInvalidated;
+    struct operation *operation = stream->recorded
+                                      ? append(&stream->recorded->last, &like)
+                                      : push(stream, &like);
     memcpy(operation->argument, argument, bytes);
-    if (emulated_now.pace == EMULATED_EARLY)
-        go_on(UINT32_MAX - 1);
-    else if (emulated_now.pace == EMULATED_SOMETIMES && emulated_draw(4) == 0)
-        go_on(3);
+    if (!stream->recorded)
+        may_go_on();
     return cudaSuccess;
 }
 
 void emulated_drain(cudaStream_t stream)
 {
     stream = known(stream);
+    must_not_be_recorded(stream, "waiting");
     reach(stream, stream->queued);
 }
 
@@ -287,6 +341,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     cudaError_t error = emulated_enter_device();
     if (!stream)
         return emulated_leave(cudaErrorInvalidResourceHandle);
+    must_not_be_recorded(known(stream), "cudaStreamDestroy");
     known(stream)->destroyed = 1;
     emulated_count.live_streams--;
     forget_streams();
@@ -318,10 +373,115 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
     if (error != cudaSuccess || flags != cudaEventWaitDefault)
         return emulated_leave(error ? error : cudaErrorInvalidValue);
     if (event->stream && event->stream != stream) {
-        struct operation *operation = push(stream, 0);
-        operation->awaited = event->stream;
-        operation->place = event->place;
+        const struct operation wait = {.awaited = event->stream,
+                                       .place = event->place};
+        must_not_be_recorded(stream, "cudaStreamWaitEvent");
+        push(stream, &wait);
     }
+    return emulated_leave(cudaSuccess);
+}
+
+/* ---- graphs ---- */
+
+static struct CUgraph_st *graph_new(void)
+{
+    struct CUgraph_st *graph = calloc(1, sizeof *graph);
+    if (!graph)
+        emulated_wrong("no memory for a graph");
+    graph->last = &graph->first;
+    emulated_count.live_handles++;
+    return graph;
+}
+
+static void graph_free(struct CUgraph_st *graph)
+{
+    while (graph->first) {
+        struct operation *operation = graph->first;
+        graph->first = operation->next;
+        free(operation);
+    }
+    free(graph);
+    emulated_count.live_handles--;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+                                   enum cudaStreamCaptureMode mode)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error == cudaSuccess && emulated_now.no_graphs)
+        error = cudaErrorNotSupported;
+    if (error != cudaSuccess || mode != cudaStreamCaptureModeThreadLocal)
+        return emulated_leave(error ? error : cudaErrorInvalidValue);
+    stream = known(stream);
+    must_not_be_recorded(stream, "cudaStreamBeginCapture");
+    stream->recorded = graph_new();
+    stream->recorder = pthread_self();
+    return emulated_leave(cudaSuccess);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    emulated_enter();
+    stream = known(stream);
+    if (!stream->recorded)
+        emulated_wrong("cudaStreamEndCapture of what is not recorded");
+    *graph = stream->recorded;
+    stream->recorded = NULL;
+    if (emulated_now.broken_graphs) {
+        graph_free(*graph);
+        *graph = NULL;
+        return emulated_leave(cudaErrorStreamCaptureInvalidated);
+    }
+    return emulated_leave(emulated_failure);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    emulated_enter();
+    graph_free(graph);
+    return emulated_leave(cudaSuccess);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready,
+                                 cudaGraph_t graph,
+                                 unsigned long long flags)
+{
+    cudaError_t error = emulated_enter_device();
+    if (error != cudaSuccess || flags != 0)
+        return emulated_leave(error ? error : cudaErrorInvalidValue);
+    struct CUgraphExec_st *made = calloc(1, sizeof *made);
+    if (!made)
+        emulated_wrong("no memory for a graph");
+    made->graph = graph_new();
+    made->graph->cost = graph->cost;
+    for (const struct operation *o = graph->first; o; o = o->next)
+        memcpy(append(&made->graph->last, o)->argument, o->argument,
+               o->argument_bytes);
+    *ready = made;
+    return emulated_leave(cudaSuccess);
+}
+
+/* Not while it is on its way: CUDA keeps it so long. */
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready)
+{
+    emulated_enter();
+    graph_free(ready->graph);
+    free(ready);
+    return emulated_leave(cudaSuccess);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream)
+{
+    cudaError_t error = emulated_enter_device();
+    stream = known(stream);
+    must_not_be_recorded(stream, "cudaGraphLaunch");
+    if (error != cudaSuccess)
+        return emulated_leave(error);
+    for (const struct operation *o = ready->graph->first; o; o = o->next)
+        memcpy(push(stream, o)->argument, o->argument, o->argument_bytes);
+    stream->cost += ready->graph->cost;
+    emulated_count.graphs++;
+    may_go_on();
     return emulated_leave(cudaSuccess);
 }
 
@@ -366,7 +526,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         return emulated_leave(error);
     event = known_event(event);
     event->stream = known(stream);
-    push(event->stream, 0);
+    must_not_be_recorded(event->stream, "cudaEventRecord");
+    push(event->stream, &(const struct operation){.run = NULL});
     event->place = event->stream->queued;
     event->cost = event->stream->cost;
     return emulated_leave(cudaSuccess);

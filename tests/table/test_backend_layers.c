@@ -315,6 +315,111 @@ static void bits_repeat(void **state)
     ops->free(device, scratch);
 }
 
+/* ---- the same again ---- */
+
+#define RESULTS 4
+
+/* What a layer gives: y, dx, dw, db. */
+struct results {
+    float *at[RESULTS];
+    size_t elems[RESULTS];
+};
+
+static void spoil(const struct results *results)
+{
+    for (size_t i = 0; i < RESULTS; i++) {
+        float *none = malloc(results->elems[i] * sizeof *none);
+        for (size_t e = 0; e < results->elems[i]; e++)
+            none[e] = NAN;
+        ops->upload(device, results->at[i], none,
+                    results->elems[i] * sizeof *none);
+        finish();
+        free(none);
+    }
+}
+
+/* Keeps what there is the first time, and compares it from then on. */
+static void
+assert_repeated(const struct results *results, float *first[RESULTS], int times)
+{
+    for (size_t i = 0; i < RESULTS; i++) {
+        float *host = to_host(results->at[i], results->elems[i]);
+        if (times == 0) {
+            first[i] = host;
+            continue;
+        }
+        assert_memory_equal(host, first[i], results->elems[i] * sizeof *host);
+        free(host);
+    }
+}
+
+static struct results results_of(size_t ny, size_t nx, size_t nw, size_t nb)
+{
+    return (struct results){
+        {poisoned(ny), poisoned(nx), poisoned(nw), poisoned(nb)},
+        {ny, nx, nw, nb}};
+}
+
+static void drop_results(struct results *results, float *first[RESULTS])
+{
+    for (size_t i = 0; i < RESULTS; i++) {
+        ops->free(device, results->at[i]);
+        free(first[i]);
+    }
+}
+
+static void check_dense_again(const struct gw_dense_shape *s)
+{
+    size_t nx = s->n * s->in, nw = s->out * s->in, ny = s->n * s->out;
+    struct results to = results_of(ny, nx, nw, s->out);
+    float *x = random_device(1, nx), *w = random_device(2, nw);
+    float *b = random_device(3, s->out), *dy = random_device(4, ny);
+    float *first[RESULTS];
+    void *scratch = dense_scratch(s);
+    for (int times = 0; times < 3; times++) {
+        spoil(&to);
+        ops->dense_forward(device, s, x, w, b, to.at[0], NULL, scratch);
+        ops->dense_backward(device, s, x, NULL, w, dy, 0, to.at[1], to.at[2],
+                            to.at[3], scratch);
+        assert_repeated(&to, first, times);
+    }
+    drop_results(&to, first);
+    ops->free(device, x), ops->free(device, w), ops->free(device, b);
+    ops->free(device, dy), ops->free(device, scratch);
+}
+
+static void check_conv_again(const struct gw_conv_shape *s)
+{
+    size_t nx = s->n * s->in * s->h * s->w;
+    size_t nw = s->out * s->in * s->kh * s->kw;
+    size_t ny = s->n * s->out * reference_conv_oh(s) * reference_conv_ow(s);
+    struct results to = results_of(ny, nx, nw, s->out);
+    float *x = random_device(1, nx), *k = random_device(2, nw);
+    float *b = random_device(3, s->out), *dy = random_device(4, ny);
+    float *first[RESULTS];
+    void *scratch = ops->alloc(device, ops->conv_scratch_bytes(s, precision));
+    for (int times = 0; times < 3; times++) {
+        spoil(&to);
+        ops->conv_forward(device, s, x, k, b, to.at[0], scratch);
+        ops->conv_backward(device, s, x, k, dy, 0, to.at[1], to.at[2], to.at[3],
+                           scratch);
+        assert_repeated(&to, first, times);
+    }
+    drop_results(&to, first);
+    ops->free(device, x), ops->free(device, k), ops->free(device, b);
+    ops->free(device, dy), ops->free(device, scratch);
+}
+
+/* A device may do what it has done before in another way. */
+static void the_same_again_has_the_same_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(dense_shapes); i++)
+        check_dense_again(&dense_shapes[i]);
+    for (size_t i = 0; i < COUNT(conv_shapes); i += 3)
+        check_conv_again(&conv_shapes[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -322,6 +427,7 @@ int main(void)
         cmocka_unit_test(dense_backward),
         cmocka_unit_test(conv_forward),
         cmocka_unit_test(conv_backward),
+        cmocka_unit_test(the_same_again_has_the_same_bits),
         cmocka_unit_test(conv_scratch_serves_smaller_batches),
         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(pools),

@@ -199,6 +199,76 @@ static void nothing_is_made_twice(void **state)
     close_model(&m);
 }
 
+/* Of a step: a convolution both ways, and a dense layer's backward. */
+#define GRAPHS 3
+
+static void set_graphs(const struct emulated_way *way, int graphs)
+{
+    struct emulated_settings settings;
+    emulated_control()->defaults(&settings);
+    settings.order = way->order;
+    settings.pace = way->pace;
+    settings.no_graphs = !graphs;
+    settings.broken_graphs = graphs == 2;
+    emulated_control()->set(&settings);
+}
+
+/* From its second time on; with the same bits, also where streams cannot be
+   recorded, or what was recorded is void. */
+static void what_is_asked_again_is_one_launch(void **state)
+{
+    (void)state;
+    static float expected[4][W_ELEMS];
+    for (int graphs = 0; graphs < 3; graphs++)
+        for (size_t way = 0; way < EMULATED_WAYS; way++) {
+            struct model m;
+            set_graphs(&emulated_ways[way], graphs);
+            open_model(&m);
+            for (unsigned i = 0; i < 4; i++) {
+                uint64_t before = counts().graphs;
+                fill(m.host, X_ELEMS, 100 * i);
+                assert_int_equal(wait_for(&m, step(&m, i)), GW_OK);
+                assert_int_equal(counts().graphs - before,
+                                 graphs == 1 && i > 0 ? GRAPHS : 0);
+                if (graphs == 0 && way == 0)
+                    memcpy(expected[i], m.gradient, sizeof expected[i]);
+                assert_memory_equal(expected[i], m.gradient,
+                                    sizeof expected[i]);
+            }
+            close_model(&m);
+        }
+}
+
+/* Each by itself, also where there are more than it keeps in mind: db is the
+   sum of rows of i, on top of the call before where beta is 1. */
+static void what_is_asked_otherwise_is_not_taken_for_it(void **state)
+{
+    (void)state;
+    enum {
+        CALLS = 300,
+        ROWS = 45 * N, /* of one number */
+    };
+    struct model m;
+    float rows[ROWS], db = 0, found;
+    set_way(NULL, 0);
+    open_model(&m);
+    for (int times = 0; times < 3; times++)
+        for (size_t i = 0; i < CALLS; i++) {
+            const struct gw_dense_shape s = {1 + i % ROWS, 1, 1, 0, 0};
+            float beta = (float)((i + i / ROWS) % 2);
+            for (size_t e = 0; e < s.n; e++)
+                rows[e] = (float)i;
+            ops->upload(m.device, m.p, rows, s.n * sizeof *rows);
+            ops->dense_backward(m.device, &s, m.p, NULL, m.w, m.p, beta, m.dp,
+                                m.dw, m.dwb, NULL);
+            ops->download(m.device, &found, m.dwb, sizeof found);
+            assert_int_equal(ops->sync(m.device, NULL), GW_OK);
+            db = (float)(i * s.n) + beta * db;
+            assert_true(found == db);
+        }
+    close_model(&m);
+}
+
 /* The host fills its buffer again as soon as it may, and reads what it has
    reached, while the device is anywhere. */
 static void buffers_are_used_in_time(void **state)
@@ -540,6 +610,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_do_not_wait),
         cmocka_unit_test(nothing_is_made_twice),
+        cmocka_unit_test(what_is_asked_again_is_one_launch),
+        cmocka_unit_test(what_is_asked_otherwise_is_not_taken_for_it),
         cmocka_unit_test(buffers_are_used_in_time),
         cmocka_unit_test(points_are_reached_in_order),
         cmocka_unit_test(pageable_memory_is_free_at_once),

@@ -1,0 +1,101 @@
+/*
+ * Operations of several launches. The host takes some microseconds for each,
+ * which is as long as a small kernel runs; a CUDA graph of them takes it once.
+ * What an operation is told alone decides what it queues, so the first call of
+ * its kind is queued, for plans to be made and tried, and recorded behind that;
+ * each that is told the same launches the record.
+ */
+#include "config.h"
+
+#include "kernels/cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* It pays from so many launches on. */
+#define LEAST 3
+/* A model has a few calls for each of its layers and sizes of batches; what
+   comes after so many is queued each time. */
+#define MOST 256
+
+struct gw_cuda_graph {
+    struct gw_cuda_graph *next;
+    struct gw_cuda_call call;
+    struct CUgraphExec_st *ready; /* NULL: it does not pay, or cannot be made */
+};
+
+static const struct gw_cuda_graph *graph_of(const struct gw_device *device,
+                                            const struct gw_cuda_call *call)
+{
+    const struct gw_cuda_graph *graph = device->graphs;
+    while (graph && memcmp(&graph->call, call, sizeof *call) != 0)
+        graph = graph->next;
+    return graph;
+}
+
+/* Queues nothing: what the call would queue becomes a graph. What cannot be
+   recorded says so in many ways, and none of them is the device's failure. */
+static struct CUgraphExec_st *record(struct gw_device *device,
+                                     const struct gw_cuda_call *call)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t ready = NULL;
+    /* other threads, which have devices of their own, go on meanwhile */
+    cudaError_t result = cudaStreamBeginCapture(
+        device->compute, cudaStreamCaptureModeThreadLocal);
+    if (result == cudaSuccess) {
+        call->queue(device, call);
+        result = cudaStreamEndCapture(device->compute, &graph);
+    }
+    if (result == cudaSuccess && !device->failed &&
+        cudaGraphInstantiate(&ready, graph, 0) != cudaSuccess)
+        ready = NULL;
+    if (graph)
+        cudaGraphDestroy(graph);
+    device->failed = 0;
+    cudaGetLastError();
+    return ready;
+}
+
+static void keep(struct gw_device *device,
+                 const struct gw_cuda_call *call,
+                 uint64_t launches)
+{
+    struct gw_cuda_graph *graph = malloc(sizeof *graph);
+    if (!graph)
+        return;
+    graph->call = *call;
+    graph->ready = launches >= LEAST ? record(device, call) : NULL;
+    graph->next = device->graphs;
+    device->graphs = graph;
+    device->graphs_n++;
+}
+
+void gw_cuda_do(struct gw_device *device, const struct gw_cuda_call *call)
+{
+    if (!gw_cuda_enter(device))
+        return;
+    const struct gw_cuda_graph *graph = graph_of(device, call);
+    if (graph && graph->ready) {
+        gw_cuda_note(device, call->what,
+                     cudaGraphLaunch(graph->ready, device->compute));
+        return;
+    }
+    uint64_t before = device->launches;
+    call->queue(device, call);
+    if (!graph && !device->failed && !device->tuning.on &&
+        device->graphs_n < MOST)
+        keep(device, call, device->launches - before);
+}
+
+void gw_cuda_drop_graphs(struct gw_device *device)
+{
+    while (device->graphs) {
+        struct gw_cuda_graph *graph = device->graphs;
+        device->graphs = graph->next;
+        if (graph->ready)
+            cudaGraphExecDestroy(graph->ready);
+        free(graph);
+    }
+}
