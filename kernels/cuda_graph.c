@@ -49,8 +49,8 @@ static struct CUgraphExec_st *record(struct gw_device *device,
         result = cudaStreamEndCapture(device->compute, &graph);
     }
     if (result == cudaSuccess && !device->failed &&
-        cudaGraphInstantiate(&ready, graph, 0) != cudaSuccess)
-        ready = NULL;
+        cudaGraphInstantiate(&ready, graph, 0) == cudaSuccess)
+        cudaGraphUpload(ready, device->compute); /* what it takes, at once */
     if (graph)
         cudaGraphDestroy(graph);
     device->failed = 0;

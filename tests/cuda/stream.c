@@ -461,6 +461,14 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready,
     return emulated_leave(cudaSuccess);
 }
 
+cudaError_t cudaGraphUpload(cudaGraphExec_t ready, cudaStream_t stream)
+{
+    cudaError_t error = emulated_enter_device();
+    must_not_be_recorded(known(stream), "cudaGraphUpload");
+    (void)ready;
+    return emulated_leave(error);
+}
+
 /* Not while it is on its way: CUDA keeps it so long. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready)
 {

@@ -36,12 +36,12 @@ static const struct gw_backend_ops *cuda, *cpu;
 static double most_flop = 100e9;
 
 static struct gw_device *open_on(const struct gw_backend_ops *on,
-                                 enum gw_precision precision)
+                                 enum gw_precision rounds)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     struct gw_device_options options = {
         .threads = processors < 8 ? (int)processors : 8,
-        .precision = precision,
+        .precision = rounds,
     };
     struct gw_device *opened = NULL;
     struct gw_error error;
@@ -296,6 +296,118 @@ static void tf32_is_as_near_as_it_says(void **state)
     assert_true(most > CLOSE);
 }
 
+/* ---- two layers ---- */
+
+static const struct gw_dense_shape below = {256, 784, 1000, 1, 0};
+static const struct gw_dense_shape above = {256, 1000, 300, 0, 1};
+
+enum two {
+    TWO_X,
+    TWO_W,
+    TWO_B,
+    TWO_V, /* weights of the upper one, */
+    TWO_E, /* and what comes back to it */
+    TWO_GIVEN,
+    TWO_Y = TWO_GIVEN,
+    TWO_DX,
+    TWO_DW,
+    TWO_DB,
+    TWO_ARRAYS
+};
+static const size_t two_elems[TWO_ARRAYS] = {256 * 784,  784 * 1000, 1000,
+                                             1000 * 300, 256 * 300,  256 * 1000,
+                                             256 * 1000, 300 * 1000, 300};
+
+/* Again and again, into the same arrays. */
+static void compute_two(const struct gw_backend_ops *on,
+                        struct gw_device *at,
+                        int sizes,
+                        float *const a[TWO_ARRAYS])
+{
+    struct gw_dense_shape low = below, up = above;
+    size_t mask_bytes = on->dense_mask_bytes(&below);
+    low.relu = up.masks = !sizes;
+    void *mask = mask_bytes > 0 ? on->alloc(at, mask_bytes) : NULL;
+    void *scratch =
+        on->alloc(at, on->dense_scratch_bytes(&below, precision) +
+                          on->dense_scratch_bytes(&above, precision));
+    for (int time = 0; time < 3; time++) {
+        on->dense_forward(at, &low, a[TWO_X], a[TWO_W], a[TWO_B], a[TWO_Y],
+                          mask, scratch);
+        on->dense_backward(at, &up, a[TWO_Y], mask, a[TWO_V], a[TWO_E], 0,
+                           a[TWO_DX], a[TWO_DW], a[TWO_DB], scratch);
+    }
+    assert_int_equal(on->sync(at, NULL), GW_OK);
+    on->free(at, mask), on->free(at, scratch);
+}
+
+static void
+two_on_cpu(float *const given[TWO_GIVEN], int sizes, float *results[TWO_ARRAYS])
+{
+    struct gw_device *at = open_on(cpu, GW_PRECISION_FP32);
+    for (size_t i = 0; i < TWO_ARRAYS; i++) {
+        results[i] =
+            aligned_alloc(64, (two_elems[i] * sizeof(float) + 63) / 64 * 64);
+        for (size_t e = 0; i < TWO_GIVEN && e < two_elems[i]; e++)
+            results[i][e] = sizes ? fabsf(given[i][e]) : given[i][e];
+    }
+    compute_two(cpu, at, sizes, results);
+    cpu->close(at);
+}
+
+/* What a product does beside itself, and notes for the next one. A sum near 0
+   may be on its other side on the device: then dx is not compared there. */
+static void layers_in_a_row_are_the_cpus(void **state)
+{
+    float *given[TWO_GIVEN], *should[TWO_ARRAYS], *size[TWO_ARRAYS];
+    float *a[TWO_ARRAYS];
+    (void)state;
+    for (uint32_t i = 0; i < TWO_GIVEN; i++)
+        given[i] = random_host(i + 1, two_elems[i]);
+    two_on_cpu(given, 0, should);
+    two_on_cpu(given, 1, size);
+    for (size_t i = 0; i < TWO_ARRAYS; i++)
+        a[i] = i < TWO_GIVEN ? to_device(given[i], two_elems[i])
+                             : poisoned(two_elems[i]);
+    compute_two(ops, device, 0, a);
+    float *y = to_host(a[TWO_Y], two_elems[TWO_Y]);
+    for (size_t i = TWO_GIVEN; i < TWO_ARRAYS; i++) {
+        float *is = to_host(a[i], two_elems[i]);
+        for (size_t e = 0; i == TWO_DX && e < two_elems[i]; e++) {
+            assert_true((y[e] > 0) || is[e] == 0.f);
+            if ((y[e] > 0) != (should[TWO_Y][e] > 0))
+                is[e] = should[i][e];
+        }
+        double off = farthest(is, should[i], size[i], two_elems[i]);
+        if (!(off <= CLOSE))
+            fail_msg("array %zu: off by %.3g of the terms", i, off);
+        free(is);
+    }
+    free(y);
+    for (size_t i = 0; i < TWO_ARRAYS; i++) {
+        ops->free(device, a[i]);
+        free(should[i]), free(size[i]);
+        if (i < TWO_GIVEN)
+            free(given[i]);
+    }
+}
+
+/* What a device of the network would be told; that it is none is no failure. */
+static void memory_may_have_a_dma_buf(void **state)
+{
+    struct gw_pages pages;
+    (void)state;
+    char *memory = ops->alloc(device, 8 << 20);
+    ops->pages(device, memory, 8 << 20, &pages);
+    print_message("# dma-buf: %s\n", pages.fd >= 0 ? "yes" : "no");
+    assert_true((char *)pages.base <= memory);
+    assert_true((char *)pages.base + pages.bytes >= memory + (8 << 20));
+    if (pages.fd >= 0)
+        assert_int_equal(close(pages.fd), 0);
+    finish(); /* asking has broken nothing */
+    ops->free(device, memory);
+}
+
 /* However the device was used in between. */
 static void bits_are_the_same_again(void **state)
 {
@@ -464,6 +576,8 @@ int main(int argc, char **argv)
          open_bf16, close_device, NULL},
         {"layers_in_fp16_are_the_cpus", layers_in_16_bits_are_the_cpus,
          open_fp16, close_device, NULL},
+        CASE(layers_in_a_row_are_the_cpus, open_fp32),
+        CASE(memory_may_have_a_dma_buf, open_fp32),
         CASE(bits_are_the_same_again, open_fp32),
         {"bits_are_the_same_again_tf32", bits_are_the_same_again, open_tf32,
          close_device, NULL},

@@ -145,6 +145,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready,
                                  cudaGraph_t graph,
                                  unsigned long long flags);
+cudaError_t cudaGraphUpload(cudaGraphExec_t ready, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream);
 
