@@ -85,7 +85,10 @@ struct gw_doctor {
     /* gw_rdma_port_mtu */
     unsigned (*port_mtu)(const char *device, unsigned port, unsigned *most_p);
     /* gw_rdma_gpu_memory */
-    enum gw_status (*gpu_memory)(const char *device, char *text, size_t room);
+    enum gw_status (*gpu_memory)(const char *device,
+                                 int has_dma_buf,
+                                 char *text,
+                                 size_t room);
     /* A finding: one line. */
     void (*found)(void *owner,
                   enum gw_verdict verdict,

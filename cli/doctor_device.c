@@ -415,7 +415,7 @@ void gw_doctor_check_gids(struct gw_doctor *doctor)
 static void say_gpu_memory(struct gw_doctor *doctor, const char *device)
 {
     char text[512];
-    enum gw_status status = doctor->gpu_memory(device, text, sizeof text);
+    enum gw_status status = doctor->gpu_memory(device, 1, text, sizeof text);
     if (status == GW_OK)
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
                       "%s takes GPU memory by %s: so say device and kernel, no "

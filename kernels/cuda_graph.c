@@ -65,7 +65,7 @@ static void keep(struct gw_device *device,
     struct gw_cuda_graph *graph = malloc(sizeof *graph);
     if (!graph)
         return;
-    graph->call = *call;
+    memcpy(&graph->call, call, sizeof *call);
     graph->ready = launches >= LEAST ? record(device, call) : NULL;
     graph->next = device->graphs;
     device->graphs = graph;

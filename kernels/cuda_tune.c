@@ -18,6 +18,8 @@
 /* The fastest of so many rounds counts, each of so many calls. */
 #define ROUNDS 3
 #define CALLS  5
+/* Changes with which products there are and in which order. */
+#define LIST 2
 
 /* What the ways depend on, besides the calls. */
 static void
@@ -25,7 +27,7 @@ head_of(struct gw_device *device, const char *of, char text[GW_TUNED_BYTES])
 {
     char words[GW_TUNED_BYTES / 4];
     gw_cuda_describe(device, words, sizeof words);
-    snprintf(text, GW_TUNED_BYTES, "%.128s, %s:", of, words);
+    snprintf(text, GW_TUNED_BYTES, "%.128s, %s, list %d:", of, words, LIST);
 }
 
 void gw_cuda_tune(struct gw_device *device, const char *of, const char *known)

@@ -210,7 +210,7 @@ void gw_member_take_back(struct gw_member *member, void *base);
  * case). GW_EUNSUPPORTED: none does; names the best, with its reason.
  */
 enum gw_status gw_member_takes(const struct gw_member *member,
-                               enum gw_memory_kind kind,
+                               const struct gw_memory *memory,
                                char *why,
                                size_t why_bytes);
 
@@ -220,7 +220,7 @@ enum gw_status gw_member_takes(const struct gw_member *member,
  * sends again. GW_EUNSUPPORTED names the first that does not.
  */
 enum gw_status gw_peer_takes(const struct gw_peer *peer,
-                             enum gw_memory_kind kind,
+                             const struct gw_memory *memory,
                              char *why,
                              size_t why_bytes);
 

@@ -200,12 +200,13 @@ void gw_member_take_back(struct gw_member *member, void *base)
 }
 
 static enum gw_status takes(struct gw_transport *transport,
-                            enum gw_memory_kind kind,
+                            const struct gw_memory *memory,
                             char *why,
                             size_t why_bytes)
 {
     char reason[REASON_MAX];
-    if (transport->ops->takes(transport, kind, reason, sizeof reason) == GW_OK)
+    if (transport->ops->takes(transport, memory, reason, sizeof reason) ==
+        GW_OK)
         return GW_OK;
     snprintf(why, why_bytes, "%s does not reach it: %s", transport->ops->name,
              reason);
@@ -213,26 +214,27 @@ static enum gw_status takes(struct gw_transport *transport,
 }
 
 enum gw_status gw_member_takes(const struct gw_member *member,
-                               enum gw_memory_kind kind,
+                               const struct gw_memory *memory,
                                char *why,
                                size_t why_bytes)
 {
     char other[GW_ERROR_TEXT_BYTES];
     for (unsigned i = member->ways; i-- > 0;)
-        if (takes(member->way[i].transport, kind, i ? other : why,
+        if (takes(member->way[i].transport, memory, i ? other : why,
                   i ? sizeof other : why_bytes) == GW_OK)
             return GW_OK;
     return GW_EUNSUPPORTED;
 }
 
 enum gw_status gw_peer_takes(const struct gw_peer *peer,
-                             enum gw_memory_kind kind,
+                             const struct gw_memory *memory,
                              char *why,
                              size_t why_bytes)
 {
     enum gw_status status = GW_OK;
     for (unsigned i = 0; i < peer->links && status == GW_OK; i++)
         if (gw_peer_is_up(peer, i))
-            status = takes(peer->link[i].link->transport, kind, why, why_bytes);
+            status =
+                takes(peer->link[i].link->transport, memory, why, why_bytes);
     return status;
 }

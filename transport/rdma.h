@@ -246,12 +246,11 @@ struct gw_rdma_listener {
 
 #define GW_RDMA_BUCKETS 256
 
-/* What its devices have said of a GPU's memory; asked once, and again where it
-   has come to more of them. */
+/* What its devices have said of a GPU's memory, with a descriptor or without;
+   asked once. */
 struct gw_rdma_reach {
-    int asked;
+    int asked, has_fd;
     int refused; /* by one that had said that it takes it */
-    size_t own;  /* of gw_own_places, then */
     enum gw_status status;
     char why[GW_ERROR_TEXT_BYTES];
 };
@@ -406,7 +405,7 @@ enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
 void gw_rdma_say_closed(char *why, size_t why_bytes);
 enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
 enum gw_status gw_rdma_takes(struct gw_transport *transport,
-                             enum gw_memory_kind kind,
+                             const struct gw_memory *memory,
                              char *why,
                              size_t why_bytes);
 

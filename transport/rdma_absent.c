@@ -89,9 +89,12 @@ const struct gw_transport_ops gw_rdma_transport = {
     .takes = gw_transport_takes_host,
 };
 
-enum gw_status
-gw_rdma_gpu_memory(const char *device, char *text, size_t text_bytes)
+enum gw_status gw_rdma_gpu_memory(const char *device,
+                                  int has_dma_buf,
+                                  char *text,
+                                  size_t text_bytes)
 {
+    (void)has_dma_buf;
     (void)device;
     snprintf(text, text_bytes, "this program was built without rdma-core");
     return GW_EIO;

@@ -247,19 +247,20 @@ static int may_come_to(struct gw_rdma *rdma, struct ibv_device *device)
     return may;
 }
 
-static void ask_devices(struct gw_rdma *rdma, struct gw_rdma_reach *reach)
+static void
+ask_devices(struct gw_rdma *rdma, int has_fd, struct gw_rdma_reach *reach)
 {
     char reason[2 * GW_RDMA_PROBE_WHY_MAX];
     int n = 0, asked = 0;
     struct ibv_device **devices = ibv_get_device_list(&n);
     *reach =
-        (struct gw_rdma_reach){.asked = 1, .own = rdma->own.n, .status = GW_OK};
+        (struct gw_rdma_reach){.asked = 1, .has_fd = has_fd, .status = GW_OK};
     for (int i = 0; devices && i < n && reach->status == GW_OK; i++) {
         const char *name = ibv_get_device_name(devices[i]);
         if (!may_come_to(rdma, devices[i]))
             continue;
         asked++;
-        reach->status = gw_rdma_gpu_memory(name, reason, sizeof reason);
+        reach->status = gw_rdma_gpu_memory(name, has_fd, reason, sizeof reason);
         if (reach->status != GW_OK)
             snprintf(reach->why, sizeof reach->why, "device %s: %s", name,
                      reason);
@@ -273,16 +274,17 @@ static void ask_devices(struct gw_rdma *rdma, struct gw_rdma_reach *reach)
 }
 
 enum gw_status gw_rdma_takes(struct gw_transport *transport,
-                             enum gw_memory_kind kind,
+                             const struct gw_memory *memory,
                              char *why,
                              size_t why_bytes)
 {
     struct gw_rdma *rdma = gw_rdma_of(transport);
     struct gw_rdma_reach *reach = &rdma->reach;
-    if (gw_memory_is_near(kind))
+    if (gw_memory_is_near(memory->kind))
         return GW_OK;
-    if (!reach->asked || (!reach->refused && reach->own != rdma->own.n))
-        ask_devices(rdma, reach);
+    int has_fd = memory->fd >= 0;
+    if (!reach->asked || (!reach->refused && reach->has_fd != has_fd))
+        ask_devices(rdma, has_fd, reach);
     if (reach->status == GW_OK)
         return GW_OK;
     snprintf(why, why_bytes, "%s", reach->why);

@@ -145,7 +145,8 @@ struct ibv_mr *gw_rdma_register(struct ibv_context *verbs,
 
 /* ---- asking ---- */
 
-static enum gw_status ask(struct ibv_context *verbs, char *text, size_t room)
+static enum gw_status
+ask(struct ibv_context *verbs, int has_fd, char *text, size_t room)
 {
     struct ibv_pd *pd = ibv_alloc_pd(verbs);
     if (!pd) {
@@ -153,7 +154,7 @@ static enum gw_status ask(struct ibv_context *verbs, char *text, size_t room)
         return GW_EIO;
     }
     const struct gw_rdma_registrar *way =
-        gw_rdma_registrar(verbs, pd, GW_MEMORY_CUDA, 1, text, room);
+        gw_rdma_registrar(verbs, pd, GW_MEMORY_CUDA, has_fd, text, room);
     ibv_dealloc_pd(pd);
     if (!way)
         return GW_EUNSUPPORTED;
@@ -162,20 +163,22 @@ static enum gw_status ask(struct ibv_context *verbs, char *text, size_t room)
 }
 
 static enum gw_status
-open_and_ask(struct ibv_device *device, char *text, size_t room)
+open_and_ask(struct ibv_device *device, int has_fd, char *text, size_t room)
 {
     struct ibv_context *verbs = ibv_open_device(device);
     if (!verbs) {
         snprintf(text, room, "it cannot be opened: %s", strerror(errno));
         return GW_EIO;
     }
-    enum gw_status status = ask(verbs, text, room);
+    enum gw_status status = ask(verbs, has_fd, text, room);
     ibv_close_device(verbs);
     return status;
 }
 
-enum gw_status
-gw_rdma_gpu_memory(const char *device, char *text, size_t text_bytes)
+enum gw_status gw_rdma_gpu_memory(const char *device,
+                                  int has_dma_buf,
+                                  char *text,
+                                  size_t text_bytes)
 {
     int n = 0;
     enum gw_status status = GW_EIO;
@@ -183,7 +186,7 @@ gw_rdma_gpu_memory(const char *device, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "libibverbs does not know the device");
     for (int i = 0; devices && i < n; i++)
         if (strcmp(ibv_get_device_name(devices[i]), device) == 0)
-            status = open_and_ask(devices[i], text, text_bytes);
+            status = open_and_ask(devices[i], has_dma_buf, text, text_bytes);
     if (devices)
         ibv_free_device_list(devices);
     return status;

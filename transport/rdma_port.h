@@ -17,12 +17,15 @@ unsigned
 gw_rdma_port_mtu(const char *device, unsigned number, unsigned *most_p);
 
 /*
- * How a device takes a GPU's memory by itself. GW_OK: `text` is the way's name
+ * How a device takes a GPU's memory by itself, where that has a dma-buf, or has
+ * none. GW_OK: `text` is the way's name
  * (rdma_memory.h); the device and the kernel were asked, no GPU was.
  * GW_EUNSUPPORTED: it does not, and why. GW_EIO: it cannot be asked, and why.
  * Thread: any.
  */
-enum gw_status
-gw_rdma_gpu_memory(const char *device, char *text, size_t text_bytes);
+enum gw_status gw_rdma_gpu_memory(const char *device,
+                                  int has_dma_buf,
+                                  char *text,
+                                  size_t text_bytes);
 
 #endif

@@ -388,7 +388,7 @@ static int refuse_far(struct gw_rdma_link *link,
     *reach = (struct gw_rdma_reach){
         .asked = 1, .refused = 1, .status = GW_EUNSUPPORTED};
     snprintf(reach->why, sizeof reach->why, "%s", error.text);
-    gw_rdma_fail(link, GW_EIO, error.text);
+    gw_rdma_fail(link, GW_EAGAIN, error.text); /* the same way will do */
     return 0;
 }
 

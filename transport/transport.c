@@ -158,12 +158,12 @@ gw_transport_sees_nothing(struct gw_link *link, uint32_t window, size_t bytes)
 }
 
 enum gw_status gw_transport_takes_host(struct gw_transport *transport,
-                                       enum gw_memory_kind kind,
+                                       const struct gw_memory *memory,
                                        char *why,
                                        size_t why_bytes)
 {
     (void)transport;
-    if (gw_memory_is_near(kind))
+    if (gw_memory_is_near(memory->kind))
         return GW_OK;
     snprintf(why, why_bytes, "it moves bytes that are in host memory alone");
     return GW_EUNSUPPORTED;

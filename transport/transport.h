@@ -222,11 +222,12 @@ struct gw_transport_ops {
      * payloads with GW_FLAG_NO_CRC, as the peer does that puts into such a
      * window, for nobody here could compute a checksum; and chunks of at most
      * GW_SMALL_PUT_MAX bytes go through a mirror all the same. A device may
-     * find out later that it cannot: the link fails with GW_EIO, and from then
-     * on the answer is the other one.
+     * find out later that it cannot: the link fails with GW_EAGAIN, for another
+     * one on the same way does, and from then on the answer is the other one.
+     * Of `memory` only its kind is looked at, and whether it has a descriptor.
      */
     enum gw_status (*takes)(struct gw_transport *transport,
-                            enum gw_memory_kind kind,
+                            const struct gw_memory *memory,
                             char *why,
                             size_t why_bytes);
 };
@@ -335,7 +336,7 @@ gw_transport_sees_nothing(struct gw_link *link, uint32_t window, size_t bytes);
 
 /* For transports that move bytes by this process's code, or the kernel's. */
 enum gw_status gw_transport_takes_host(struct gw_transport *transport,
-                                       enum gw_memory_kind kind,
+                                       const struct gw_memory *memory,
                                        char *why,
                                        size_t why_bytes);
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/policy.h"
+
 /* Time for the last words to leave before the links are closed. */
 #define LINGER_US 500000
 
@@ -384,6 +386,8 @@ enum gw_status gw_client_push(struct gw_client *client,
         if (status != GW_OK)
             return status;
     }
+    if (gw_policy_is_local(client->word.kind))
+        gw_client_made_on_host(client, first, n);
     uint32_t in = atomic_load(&client->runs_in);
     client->run[in % GW_CLIENT_RUNS] =
         (struct gw_client_run){.first = first,

@@ -153,8 +153,9 @@ struct gw_device_gradients {
 };
 
 /* After declare: whether some way over which tensors may go takes gradients
-   from a device's memory. 0: *why says why not. */
+   from such pages of a device. 0: *why says why not. */
 int gw_client_takes_device(struct gw_client *client,
+                           const struct gw_memory *pages,
                            char *why,
                            size_t why_bytes);
 

@@ -86,8 +86,8 @@ void gw_client_send_chunk(struct gw_client *client, uint32_t index)
     const void *payload;
     /* an answer may be here before the news that what it answers has left */
     chunk->due = chunk->sending > 0;
-    if (chunk->sending || !gw_peer_is_up(peer, link) ||
-        !find_payload(client, index, &payload))
+    if ((!chunk->pushed && !chunk->seeding) || chunk->sending ||
+        !gw_peer_is_up(peer, link) || !find_payload(client, index, &payload))
         return;
     chunk->sending = sum ? 2 : 1;
     if (sum)

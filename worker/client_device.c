@@ -180,8 +180,8 @@ void gw_node_sum_on_device(struct gw_client_node *node, uint32_t index)
     if (chunk->summing == pushed || node->let_go)
         return;
     chunk->summing = pushed;
-    node->client->chunk[index].stays =
-        gw_client_is_far(node->client, index) != 0;
+    gw_client_set_stays(node->client, index,
+                        gw_client_is_far(node->client, index));
     node->list[node->working + node->waiting++] = index;
     begin_sums(node);
 }

@@ -21,12 +21,13 @@ int gw_client_is_far(const struct gw_client *client, uint32_t chunk)
 }
 
 int gw_client_takes_device(struct gw_client *client,
+                           const struct gw_memory *pages,
                            char *why,
                            size_t why_bytes)
 {
     gw_loop_enter(client->loop);
     enum gw_status status =
-        gw_member_takes(client->member, GW_MEMORY_CUDA, why, why_bytes);
+        gw_member_takes(client->member, pages, why, why_bytes);
     gw_loop_leave(client->loop);
     return status == GW_OK;
 }
@@ -38,8 +39,8 @@ void gw_client_ask_links(struct gw_client *client, uint32_t shard)
     if (!client->device || client->device->pages.bytes == 0)
         return;
     int did = atomic_load(&which->takes_device);
-    int does =
-        gw_peer_takes(which->peer, GW_MEMORY_CUDA, why, sizeof why) == GW_OK;
+    int does = gw_peer_takes(which->peer, &client->device->pages, why,
+                             sizeof why) == GW_OK;
     atomic_store(&which->takes_device, does);
     if (did && !does)
         gw_log_warn(client->log,
@@ -61,6 +62,22 @@ void gw_client_tell_far(const struct gw_client *client)
 
 /* ---- where a gradient is ---- */
 
+/* Of the caller's until the push is posted, and of the loop's until that is
+   answered: where it is as it was, nothing is written. */
+void gw_client_set_stays(struct gw_client *client, uint32_t chunk, int stays)
+{
+    uint8_t is = stays != 0;
+    if (client->chunk[chunk].stays != is)
+        client->chunk[chunk].stays = is;
+}
+
+void gw_client_made_on_host(struct gw_client *client, size_t first, size_t n)
+{
+    const struct gw_map *map = client->map;
+    for (uint32_t c = map->key_chunk[first]; c < map->key_chunk[first + n]; c++)
+        gw_client_set_stays(client, c, 0);
+}
+
 /* Who takes steps of its own makes what it pushes on the host. */
 static int stays(const struct gw_client *client, uint32_t chunk)
 {
@@ -81,7 +98,7 @@ int gw_client_next_on_host(struct gw_client *client,
         if (at < part->at)
             continue;
         /* asked once: links come and go */
-        client->chunk[c].stays = stays(client, c) != 0;
+        gw_client_set_stays(client, c, stays(client, c));
         if (client->chunk[c].stays && bytes > 0)
             break;
         if (client->chunk[c].stays)
@@ -107,6 +124,6 @@ const float *gw_client_gradient(struct gw_client *client, uint32_t chunk)
         gw_client_fail(client, error.status, "%s", error.text);
         return NULL;
     }
-    what->stays = 0;
+    gw_client_set_stays(client, chunk, 0);
     return client->gradients + first;
 }

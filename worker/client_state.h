@@ -352,6 +352,9 @@ int gw_client_is_far(const struct gw_client *client, uint32_t chunk);
 /* Whether every link to a shard takes that; asked when one comes. */
 void gw_client_ask_links(struct gw_client *client, uint32_t shard);
 void gw_client_tell_far(const struct gw_client *client);
+/* Where what is pushed of a chunk is; of keys that the caller makes itself. */
+void gw_client_set_stays(struct gw_client *client, uint32_t chunk, int stays);
+void gw_client_made_on_host(struct gw_client *client, size_t first, size_t n);
 /* Where the gradient of a chunk is that is to be sent now. NULL: the device has
    failed, and with it the client. */
 const float *gw_client_gradient(struct gw_client *client, uint32_t chunk);

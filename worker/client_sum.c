@@ -92,7 +92,7 @@ static void maybe_sum(struct gw_client_node *node, uint32_t index)
     }
     if (!find_sources(node, chunk))
         return;
-    ours->stays = 0;
+    gw_client_set_stays(client, index, 0);
     if (!empty)
         sum(node, chunk, &client->map->chunk[index]);
     gw_node_summed(node, index);

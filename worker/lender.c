@@ -78,10 +78,10 @@ static void introduce(struct gw_lender *lender)
 {
     const struct gw_lender_options *options = &lender->options;
     struct gw_device_gradients *gradients = &lender->gradients;
-    struct gw_pages pages = {.fd = -1};
     *gradients = (struct gw_device_gradients){
         .owner = lender,
         .arena = options->on_device,
+        .pages = options->pages,
         .see = see,
         .unsee = unsee,
         .sum = sum,
@@ -90,13 +90,6 @@ static void introduce(struct gw_lender *lender)
     gradients->shown =
         options->shows &&
         options->ops->show(options->device, options->on_device, gradients->own);
-    if (options->to_network)
-        options->ops->pages(options->device, options->on_device, options->bytes,
-                            &pages);
-    gradients->pages = (struct gw_memory){.kind = GW_MEMORY_CUDA,
-                                          .base = pages.base,
-                                          .bytes = pages.bytes,
-                                          .fd = pages.fd};
 }
 
 enum gw_status gw_lender_open(const struct gw_lender_options *options,
@@ -109,7 +102,6 @@ enum gw_status gw_lender_open(const struct gw_lender_options *options,
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
     lender->options = *options;
     pthread_mutex_init(&lender->lock, NULL);
-    introduce(lender);
     enum gw_status status = gw_device_open(options->config, options->place,
                                            &choice, &lender->device, error);
     if (status == GW_OK) {
@@ -121,6 +113,7 @@ enum gw_status gw_lender_open(const struct gw_lender_options *options,
         gw_lender_close(lender);
         return status;
     }
+    introduce(lender);
     *lender_p = lender;
     return GW_OK;
 }
@@ -133,7 +126,7 @@ void gw_lender_close(struct gw_lender *lender)
         lender->options.ops->free(lender->device, lender->bad);
         lender->options.ops->close(lender->device);
     }
-    if (lender->gradients.pages.fd >= 0)
+    if (lender->gradients.pages.bytes > 0 && lender->gradients.pages.fd >= 0)
         close(lender->gradients.pages.fd);
     pthread_mutex_destroy(&lender->lock);
     free(lender);

@@ -20,11 +20,12 @@ struct gw_lender_options {
     uint32_t place;
     const struct gw_backend_ops *ops;
     struct gw_device *device; /* that has the gradients, */
-    float *on_device;         /* in an arena of so many bytes, */
-    size_t bytes;
-    float *on_host; /* which the client has alike on the host */
-    int shows;      /* other workers may see them, */
-    int to_network; /* and devices of the network */
+    float *on_device;         /* in an arena */
+    float *on_host;           /* which the client has alike on the host */
+    int shows;                /* other workers may see them */
+    /* For devices of the network, whose descriptor is the lender's as soon as
+       it is open; of 0 bytes: not for them. */
+    struct gw_memory pages;
 };
 
 /* The device must outlive it. Errors of gw_device_open, and GW_ENOMEM. */

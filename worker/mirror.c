@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define ALIGN 256
+/* What is as large shares its pages with nothing else. */
+#define APART ((size_t)2 << 20)
 
 /* Keys whose gradients are on their way. */
 struct run {
@@ -49,7 +51,8 @@ static enum gw_status open_memory(struct gw_mirror *mirror,
 {
     const struct gw_mirror_of *of = &mirror->of;
     size_t room = (of->bytes + ALIGN - 1) / ALIGN * ALIGN;
-    size_t made = of->gradient ? room : 0, half = of->bf16 ? room / 2 : 0;
+    size_t apart = (of->bytes + APART - 1) / APART * APART;
+    size_t made = of->gradient ? apart : 0, half = of->bf16 ? room / 2 : 0;
     uint64_t total, left;
     mirror->memory = of->ops->alloc(of->device, room + half);
     if (mirror->memory && made > 0)

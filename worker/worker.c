@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum gw_status open_data(struct gw_worker *worker)
 {
@@ -150,16 +151,27 @@ static enum gw_status open_mirror(struct gw_worker *worker)
     return gw_mirror_open(&of, &worker->mirror, worker->error);
 }
 
-/* Whether devices of the network may read gradients on the worker's. */
-static int goes_to_network(struct gw_worker *worker)
+/* What devices of the network may read of its gradients; the descriptor is the
+   caller's. */
+static struct gw_memory pages_for_network(struct gw_worker *worker)
 {
     char why[GW_ERROR_TEXT_BYTES] = "worker.gpudirect is off";
-    if (worker->config.worker.gpudirect &&
-        gw_client_takes_device(worker->client, why, sizeof why))
-        return 1;
+    struct gw_pages pages = {.fd = -1};
+    if (worker->config.worker.gpudirect)
+        worker->backend->pages(worker->device, gw_mirror_arena(worker->mirror),
+                               gw_client_arena_bytes(worker->client), &pages);
+    const struct gw_memory memory = {.kind = GW_MEMORY_CUDA,
+                                     .base = pages.base,
+                                     .bytes = pages.bytes,
+                                     .fd = pages.fd};
+    if (pages.bytes > 0 &&
+        gw_client_takes_device(worker->client, &memory, why, sizeof why))
+        return memory;
+    if (pages.fd >= 0)
+        close(pages.fd);
     gw_log_info(worker->options->client.log,
                 "gradients leave through host memory: %s", why);
-    return 0;
+    return (struct gw_memory){.fd = -1};
 }
 
 /* What others than this worker's own computation may take where it is. */
@@ -171,26 +183,28 @@ static void open_lender(struct gw_worker *worker)
         .ops = worker->backend,
         .device = worker->device,
         .on_device = gw_mirror_arena(worker->mirror),
-        .bytes = gw_client_arena_bytes(worker->client),
         .on_host = worker->gradients,
         .shows = gw_client_gradients_kind(worker->client) == GW_MEMORY_SHARED,
     };
     struct gw_error error;
     if (!options.on_device)
         return;
-    options.to_network = goes_to_network(worker);
-    if (!options.shows && !options.to_network)
+    options.pages = pages_for_network(worker);
+    if (!options.shows && options.pages.bytes == 0)
         return;
-    if (gw_lender_open(&options, &worker->lender, &error) != GW_OK)
+    if (gw_lender_open(&options, &worker->lender, &error) != GW_OK) {
+        if (options.pages.fd >= 0)
+            close(options.pages.fd);
         gw_log_info(worker->options->client.log,
                     "gradients are summed on the host, and leave through its "
                     "memory: %s",
                     error.text);
-    else if (options.shows && !gw_lender_gradients(worker->lender)->shown)
+    } else if (options.shows && !gw_lender_gradients(worker->lender)->shown) {
         gw_log_info(worker->options->client.log,
                     "sums of this host are made on the host: %s shows its "
                     "memory to no other process",
                     options.ops->name);
+    }
 }
 
 static enum gw_status open_arenas(struct gw_worker *worker)

@@ -49,7 +49,8 @@ ok 'or not, as the job says'
 GW_FAKE_DMA_BUF=late trains rdma && logged "$from_device" &&
   logged 'server [01] .*: gradients go through host memory from here on: rdma does not reach it: cannot register .*: No space left on device'
 ok 'a device that cannot after all: through host memory, with a line'
-GW_FAKE_CUDA=dmabuf=0 trains rdma && logged 'cannot register'
+GW_FAKE_CUDA=dmabuf=0 trains rdma &&
+  logged 'gradients leave through host memory: rdma does not reach it: .*nvidia_peermem'
 ok 'a GPU without dma-buf, where there is no peermem'
 trains rdma --set train.weights=fp32 --set cluster.connections=2 --set train.commit=whole &&
   logged "$from_device"
@@ -76,11 +77,18 @@ for policy in async ssp:1 local:3 'sync until 3, local:2'; do
   ok "the same under $policy"
 done
 
-# the device goes, and a job goes on
-plain= steps='--set train.steps=300 --set train.batch=4 --set log.every=10'
+# where tcp is a way too
 # Processes of one host would take shm: so nobody can tell which host this is.
 echo none >"$scratch/boot_id"
 mount --bind "$scratch/boot_id" /proc/sys/kernel/random/boot_id
+plain=
+trains tcp && GW_FAKE_DMA_BUF=late trains auto && logged "$from_device" &&
+  logged 'gradients go through host memory from here on: rdma does not reach it' &&
+  ! grep -rh 'goes over tcp' "$scratch/logs" "$scratch/err"
+ok 'a device that cannot after all still sends the rest over rdma'
+
+# the device goes, and a job goes on
+plain= steps='--set train.steps=300 --set train.batch=4 --set log.every=10'
 trains tcp
 ok 'a longer job over tcp'
 : >"$scratch/out"

@@ -239,7 +239,7 @@ static void far_memory_is_not_touched(void **state)
 {
     char text[512];
     (void)state;
-    if (gw_rdma_gpu_memory("rxe0", text, sizeof text) != GW_EUNSUPPORTED)
+    if (gw_rdma_gpu_memory("rxe0", 1, text, sizeof text) != GW_EUNSUPPORTED)
         skip();
     print_message("rxe0: %s\n", text);
     put_far(100000, 0, "cannot register");

@@ -96,26 +96,25 @@ static void what_is_not_reached_is_told(void **state)
     struct couple *couple = couple_new(*state);
     struct gw_member *member = couple->a.member;
     const char *name = couple->world.ops->name;
+    static const struct gw_memory host = {.kind = GW_MEMORY_HOST, .fd = -1};
+    static const struct gw_memory shared = {.kind = GW_MEMORY_SHARED};
+    static const struct gw_memory cuda = {.kind = GW_MEMORY_CUDA, .fd = -1};
     char why[256] = "";
-    assert_int_equal(gw_member_takes(member, GW_MEMORY_HOST, why, sizeof why),
-                     GW_OK);
-    assert_int_equal(gw_member_takes(member, GW_MEMORY_SHARED, why, sizeof why),
-                     GW_OK);
+    assert_int_equal(gw_member_takes(member, &host, why, sizeof why), GW_OK);
+    assert_int_equal(gw_member_takes(member, &shared, why, sizeof why), GW_OK);
     assert_string_equal(why, "");
-    if (gw_member_takes(member, GW_MEMORY_CUDA, why, sizeof why) == GW_OK)
+    if (gw_member_takes(member, &cuda, why, sizeof why) == GW_OK)
         assert_string_equal(name, "rdma");
     else
         assert_ptr_equal(strstr(why, name), why);
     dial(couple, 0, 2);
     world_run(&couple->world, all_up, couple);
     why[0] = '\0';
-    assert_int_equal(
-        gw_peer_takes(couple->b.peer, GW_MEMORY_SHARED, why, sizeof why),
-        GW_OK);
+    assert_int_equal(gw_peer_takes(couple->b.peer, &shared, why, sizeof why),
+                     GW_OK);
     assert_string_equal(why, "");
-    assert_int_equal(
-        gw_peer_takes(couple->b.peer, GW_MEMORY_CUDA, why, sizeof why),
-        gw_member_takes(couple->b.member, GW_MEMORY_CUDA, why, sizeof why));
+    assert_int_equal(gw_peer_takes(couple->b.peer, &cuda, why, sizeof why),
+                     gw_member_takes(couple->b.member, &cuda, why, sizeof why));
     couple_free(couple);
 }
 

@@ -45,8 +45,10 @@ static unsigned port_mtu(const char *device, unsigned port, unsigned *most_p)
 }
 
 /* What gw_rdma_gpu_memory answers of a device with such a name. */
-static enum gw_status gpu_memory(const char *device, char *text, size_t room)
+static enum gw_status
+gpu_memory(const char *device, int has_dma_buf, char *text, size_t room)
 {
+    assert_true(has_dma_buf);
     if (strcmp(device, "mlx5_0") == 0) {
         snprintf(text, room, "dma-buf");
         return GW_OK;

@@ -166,7 +166,7 @@ static struct subject *open_subject(void)
 {
     struct subject *s = calloc(1, sizeof *s);
     assert_non_null(s);
-    s->device.fits = 1 << 20;
+    s->device.fits = 4 << 20;
     const struct gw_mirror_of what = of(s);
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
     return s;
@@ -224,7 +224,7 @@ static void weights_may_come_as_bf16(void **state)
     assert_non_null(s);
     struct gw_mirror_of what = of(s);
     what.bf16 = arena;
-    s->device.fits = 2 * 768 + 768 / 2; /* of 256 bytes each */
+    s->device.fits = 768 + 768 / 2 + (2 << 20); /* whole pages */
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
     const float *const *device = gw_mirror_weights(s->mirror);
     for (size_t i = 0; i < KEYS * 64; i++)
@@ -378,7 +378,7 @@ static void too_little_memory_is_told_with_what_there_is(void **state)
     what.bytes = (4 << 20) + 8192;
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_ENOMEM);
     assert_string_equal(s->error.text,
-                        "no memory on the device for weights and gradients: 8 "
+                        "no memory on the device for weights and gradients: 10 "
                         "MiB are needed, 5 of 80 MiB are free");
     what.gradient = NULL; /* half of it */
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
