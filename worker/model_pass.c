@@ -119,6 +119,7 @@ backward_keyed(const struct pass *pass, size_t i, const float *dy, float *dx)
     const struct gw_model *model = pass->model;
     const struct layer *layer = &model->layers.layer[i];
     const float *x = input_of(pass, i), *w = pass->weights[layer->key];
+    const void *mask = i > 0 ? model->layers.layer[i - 1].mask : NULL;
     float *dw = pass->gradients[layer->key];
     float *db = pass->gradients[layer->key + 1];
     float beta = pass->given->accumulate ? 1 : 0;
@@ -127,8 +128,7 @@ backward_keyed(const struct pass *pass, size_t i, const float *dy, float *dx)
         struct gw_dense_shape shape = layer->dense;
         shape.n = n;
         shape.masks = 1;
-        model->ops->dense_backward(model->device, &shape, x,
-                                   i > 0 ? layer[-1].mask : NULL, w, dy, beta,
+        model->ops->dense_backward(model->device, &shape, x, mask, w, dy, beta,
                                    dx, dw, db, model->scratch);
     } else {
         struct gw_conv_shape shape = layer->conv;
