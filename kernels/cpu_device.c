@@ -233,6 +233,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .unsee = cpu_unsee,
     .pages = cpu_pages,
     .upload = cpu_upload,
+    .take = cpu_upload, /* nothing is seen */
     .fetch = cpu_fetch,
     .reach = cpu_reach,
     .download = cpu_download,

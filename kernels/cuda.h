@@ -258,6 +258,10 @@ void gw_cuda_upload(struct gw_device *device,
                     void *to,
                     const void *host,
                     size_t bytes);
+void gw_cuda_take(struct gw_device *device,
+                  void *to,
+                  const void *seen,
+                  size_t bytes);
 uint64_t gw_cuda_fetch(struct gw_device *device,
                        void *host,
                        const void *from,

@@ -25,6 +25,7 @@ static const struct gw_backend_ops cuda_ops = {
     .unsee = gw_cuda_unsee,
     .pages = gw_cuda_pages,
     .upload = gw_cuda_upload,
+    .take = gw_cuda_take,
     .fetch = gw_cuda_fetch,
     .reach = gw_cuda_reach,
     .download = gw_cuda_download,

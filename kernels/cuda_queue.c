@@ -9,20 +9,38 @@
 #include <assert.h>
 #include <cuda_runtime_api.h>
 
+static void bring_in(struct gw_device *device,
+                     const char *what,
+                     void *to,
+                     const void *from,
+                     size_t bytes,
+                     enum cudaMemcpyKind kind)
+{
+    if (!gw_cuda_enter(device))
+        return;
+    gw_cuda_note(device, what,
+                 cudaMemcpyAsync(to, from, bytes, kind, device->uploads));
+    gw_cuda_note(device, what,
+                 cudaEventRecord(device->uploaded, device->uploads));
+    gw_cuda_note(device, what,
+                 cudaStreamWaitEvent(device->compute, device->uploaded, 0));
+}
+
 void gw_cuda_upload(struct gw_device *device,
                     void *to,
                     const void *host,
                     size_t bytes)
 {
-    if (!gw_cuda_enter(device))
-        return;
-    gw_cuda_note(device, "upload",
-                 cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice,
-                                 device->uploads));
-    gw_cuda_note(device, "upload",
-                 cudaEventRecord(device->uploaded, device->uploads));
-    gw_cuda_note(device, "upload",
-                 cudaStreamWaitEvent(device->compute, device->uploaded, 0));
+    bring_in(device, "upload", to, host, bytes, cudaMemcpyHostToDevice);
+}
+
+void gw_cuda_take(struct gw_device *device,
+                  void *to,
+                  const void *seen,
+                  size_t bytes)
+{
+    bring_in(device, "copy from another GPU", to, seen, bytes,
+             cudaMemcpyDeviceToDevice);
 }
 
 uint64_t gw_cuda_fetch(struct gw_device *device,

@@ -183,6 +183,11 @@ struct gw_backend_ops {
                    void *to,
                    const void *host,
                    size_t bytes);
+    /* `upload` of what was seen of another process's device. */
+    void (*take)(struct gw_device *device,
+                 void *to,
+                 const void *seen,
+                 size_t bytes);
     /* What has been queued before made the bytes; goes on beside what is queued
        from now on, which must not write them. `host` has them when the point
        that is returned is reached; of 0 bytes that is the point alone. Points

@@ -364,6 +364,7 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .unsee = none_unsee,
     .pages = none_pages,
     .upload = none_upload,
+    .take = none_upload,
     .fetch = none_fetch,
     .reach = none_reach,
     .download = none_download,

@@ -253,6 +253,36 @@ static void what_is_shown_is_seen(void **state)
     }
 }
 
+/* Beside what was queued before, which must not use where it goes, and there
+   for what is queued from then on. */
+static void what_is_seen_is_taken(void **state)
+{
+    (void)state;
+    for (size_t way = 0; way < EMULATED_WAYS; way++) {
+        set_way(&emulated_ways[way], 0);
+        struct gw_device *d = open_device();
+        make(&owners[0], 0, 40);
+        struct answer a = show(&owners[0], 0, SHIFT);
+        float *own = ops->alloc(d, ELEMS * sizeof *own);
+        const float *seen = see(d, &a), *parts[] = {own, own};
+        assert_true(fill(d, own, 20000));
+        size_t elems = ELEMS - SHIFT;
+        for (float round = 0; round < 2; round++) {
+            ops->take(d, own, seen, elems * sizeof *own);
+            assert_adds_up(d, parts, 2, elems, 2 * (40 + round * 60 + SHIFT),
+                           2);
+            ask(&owners[0], (struct question){FILL, 0, 0, 100});
+        }
+        float rest;
+        ops->download(d, &rest, own + elems, sizeof rest);
+        assert_true(rest == 20000 + (float)elems);
+        ops->unsee(d, seen);
+        drop(&owners[0], 0);
+        ops->free(d, own);
+        close_device(d);
+    }
+}
+
 /* Two views of one allocation, and the same one twice. */
 static void allocations_are_opened_once(void **state)
 {
@@ -570,6 +600,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_shown_is_seen),
+        cmocka_unit_test(what_is_seen_is_taken),
         cmocka_unit_test(allocations_are_opened_once),
         cmocka_unit_test(queued_work_still_sees),
         cmocka_unit_test(devices_see_for_themselves),
