@@ -388,15 +388,16 @@ enum gw_status gw_client_push(struct gw_client *client,
     }
     if (gw_policy_is_local(client->word.kind))
         gw_client_made_on_host(client, first, n);
+    uint64_t to = atomic_load(&client->next_clock); /* asked for */
     uint32_t in = atomic_load(&client->runs_in);
-    client->run[in % GW_CLIENT_RUNS] =
-        (struct gw_client_run){.first = first,
-                               .n = n,
-                               .clock = clock,
-                               .next = next,
-                               .samples = samples,
-                               .sums = gw_client_pushes_sums(client),
-                               .apart = next >= client->until};
+    client->run[in % GW_CLIENT_RUNS] = (struct gw_client_run){
+        .first = first,
+        .n = n,
+        .clock = clock,
+        .next = next,
+        .samples = samples,
+        .sums = gw_client_pushes_sums(client),
+        .apart = next >= client->until || (to > 0 && next >= to - 1)};
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);
     return atomic_load(&client->failed) ? client->error.status : GW_OK;

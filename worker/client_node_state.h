@@ -50,7 +50,8 @@ struct gw_sum_chunk {
     struct gw_sum_part *part; /* [group.n] */
     struct gw_gift *gift;     /* [group.n] */
     uint8_t *parts;           /* [group.n * GW_PART_BYTES] */
-    uint64_t summed;          /* clock + 1 */
+    uint64_t summed;          /* clock + 1, */
+    int apart;                /* and whether each asks for what comes of it */
     uint64_t summing;         /* the same, of a sum that a device makes */
     struct gw_frame had;      /* the weights that came last */
 };

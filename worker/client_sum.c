@@ -71,6 +71,7 @@ void gw_node_summed(struct gw_client_node *node, uint32_t index)
     struct gw_client_chunk *ours = &node->client->chunk[index];
     ours->samples = (uint32_t)samples_of(node, index);
     node->chunk[index].summed = ours->pushed;
+    node->chunk[index].apart = ours->apart;
     gw_client_send_chunk(node->client, index);
 }
 
@@ -288,11 +289,13 @@ void gw_node_sum_parts(struct gw_client_node *node,
     struct gw_sum_part *its =
         &node->chunk[frame->chunk].part[from->rank - node->group.first];
     const struct gw_client_chunk *ours = &client->chunk[frame->chunk];
-    /* told again, for it lacks what has come of the sum; the number of what we
-       have may be of another policy, and tells nothing alone */
-    if (node->chunk[frame->chunk].summed == frame->clock + 1 &&
+    const struct gw_sum_chunk *sum = &node->chunk[frame->chunk];
+    /* told again, for it lacks what has come of the sum, though we may have
+       pushed the next one; the number of what we have may be of another policy,
+       and tells nothing alone */
+    if (sum->summed == frame->clock + 1 && !sum->apart &&
         atomic_load(&ours->have) == frame->clock + 2 &&
-        ours->via == GW_CHUNK_OWNED && !ours->apart) {
+        ours->via == GW_CHUNK_OWNED) {
         give(node, frame->chunk, from);
         return;
     }

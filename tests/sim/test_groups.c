@@ -14,13 +14,16 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "server/decision_state.h"
+#include "server/server_state.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
 
-#define SEEDS    150
-#define STEPS    10
-#define LIMIT_US 120000000
+#define SEEDS     150
+#define STEPS     10
+#define LIMIT_US  120000000
+#define SWITCH_US 8000 /* until most jobs have come to their next policy */
 
 #define BLAME_MAX (2 * GW_ERROR_TEXT_BYTES + 4)
 
@@ -48,6 +51,9 @@ struct shape {
     const char *name;
     const char *houses;
     const char *setting[4]; /* at most, the rest is NULL */
+    const char *asked;      /* word for which somebody asks on the way */
+    uint64_t seeds;         /* 0: SEEDS */
+    unsigned cuts;          /* more than the weather has, early on */
     int varies; /* its bits do with the weather: it ends, and no more */
 };
 
@@ -96,6 +102,32 @@ static uint64_t bytes_pushed(const char *reduction)
     return bytes;
 }
 
+static struct gw_server *leading(void)
+{
+    for (size_t i = 0; i < cluster.servers; i++)
+        if (cluster.server[i].server && cluster.server[i].server->leader)
+            return cluster.server[i].server;
+    return NULL;
+}
+
+/* As shard 0 hears it, from the coordinator that it has been asked of. */
+static void ask(void *owner)
+{
+    struct gw_policy_word word;
+    struct gw_server *server = leading();
+    (void)owner;
+    if (!server || server->finished)
+        return;
+    assert_int_equal(gw_policy_word_parse(shape->asked, &word, NULL), GW_OK);
+    gw_leader_switch(server->leader, &word);
+}
+
+static void cut(void *owner)
+{
+    struct storm *storm = owner;
+    storm->cuts += gw_sim_cut(cluster.sim) != 0;
+}
+
 static void one(uint64_t seed, struct sweep_outcome *outcome)
 {
     struct storm storm;
@@ -104,6 +136,10 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     storm_begin(&storm, seed, &lines);
     open_job(&lines, "on", 1 + storm_draw(&storm, 3));
     storm_blow(&storm, &cluster);
+    if (shape->asked)
+        gw_sim_at(cluster.sim, storm_draw(&storm, SWITCH_US), ask, NULL);
+    for (unsigned i = 0; i < shape->cuts; i++)
+        gw_sim_at(cluster.sim, storm_draw(&storm, SWITCH_US), cut, &storm);
     if (storm_run(&cluster, LIMIT_US, outcome) &&
         storm_ends_with(&cluster, GW_OK, outcome)) {
         cluster_digest(&cluster, hex);
@@ -126,7 +162,7 @@ static void same_bits_together_and_apart(void **state)
 {
     shape = *state;
     run_apart();
-    sweep_all(shape->name, SEEDS, one, happened);
+    sweep_all(shape->name, shape->seeds ? shape->seeds : SEEDS, one, happened);
 }
 
 /* ---- one gradient for each host ---- */
@@ -215,6 +251,10 @@ static void a_stall_names_the_neighbour(void **state)
     cluster_close(&cluster);
 }
 
+/* Enough for the link to an owner to break between what it gives and what it
+   pushes next. */
+#define CUTS 40
+
 static const struct shape shapes[] = {
     {.name = "all at one host", .houses = "aaaa"},
     {.name = "whole step", .houses = "aaaa", .setting = {"train.commit=whole"}},
@@ -235,20 +275,33 @@ static const struct shape shapes[] = {
      .setting = {"train.weights=bf16"}},
     {.name = "lamb", .houses = "aabb", .setting = {"optimizer.kind=lamb"}},
     {.name = "another policy after it",
+     .cuts = CUTS,
      .houses = "aaaa",
      .setting = {"cluster.policy=\"sync until 4, local:3\""}},
     {.name = "a quorum after it",
+     .cuts = CUTS,
      .houses = "aaaa",
      .setting = {"cluster.policy=\"sync until 4, backup:1\""},
      .varies = 1},
     {.name = "single pushes after it, scored where they begin",
+     .cuts = CUTS,
      .houses = "aaaa",
      .setting = {"cluster.policy=\"sync until 4, async\"",
                  "train.eval_every=4 steps"},
      .varies = 1},
     {.name = "single pushes between",
+     .cuts = CUTS,
      .houses = "aabb",
      .setting = {"cluster.policy=\"sync until 3, ssp:1 until 6, sync\""},
+     .varies = 1},
+    {.name = "single pushes that are asked for",
+     .houses = "aaaa",
+     .asked = "async",
+     .varies = 1},
+    {.name = "local steps that are asked for",
+     .seeds = 10 * SEEDS,
+     .houses = "aabb",
+     .asked = "local:2",
      .varies = 1},
     {.name = "another policy before it",
      .houses = "aaaa",
