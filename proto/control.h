@@ -241,8 +241,9 @@ struct gw_arrived {
 
 /*
  * Between workers of a host: first the words by which the other's device finds
- * the gradients of the sender's (kernels.h, show; none: it has no such device),
- * then, when all have said them, whether the sender's finds all of theirs.
+ * the gradients and the weights of the sender's (kernels.h, show; none: it has
+ * no such device), then, when all have said them, whether the sender's finds
+ * all of theirs.
  */
 #define GW_SIGHT_WORDS_MAX 72
 enum gw_sees {
@@ -250,10 +251,13 @@ enum gw_sees {
     GW_SIGHT_BLIND,
     GW_SIGHT_SEES
 };
+struct gw_sight_words {
+    uint8_t byte[GW_SIGHT_WORDS_MAX];
+    uint32_t n; /* 0: there are none */
+};
 struct gw_sight {
     enum gw_sees verdict;
-    uint8_t words[GW_SIGHT_WORDS_MAX];
-    uint32_t words_n;
+    struct gw_sight_words gradients, weights;
 };
 
 /* speed: how fast a worker computes, as far as it has not waited. */

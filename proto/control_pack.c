@@ -280,16 +280,22 @@ static PACK(pack_speed)
     return GW_OK;
 }
 
+static ProtobufCBinaryData words_out(const struct gw_sight_words *words)
+{
+    return (ProtobufCBinaryData){words->n, (uint8_t *)(uintptr_t)words->byte};
+}
+
 static PACK(pack_sight)
 {
     const struct gw_sight *from = &message->sight;
     Gwpb__Sight *to = gw_arena_take(arena, sizeof *to);
-    if (!to || from->words_n > GW_SIGHT_WORDS_MAX)
+    if (!to || from->gradients.n > GW_SIGHT_WORDS_MAX ||
+        from->weights.n > GW_SIGHT_WORDS_MAX)
         return GW_ERANGE;
     gwpb__sight__init(to);
     to->verdict = from->verdict;
-    to->words.len = from->words_n;
-    to->words.data = (uint8_t *)(uintptr_t)from->words;
+    to->gradients = words_out(&from->gradients);
+    to->weights = words_out(&from->weights);
     out->sight = to;
     return GW_OK;
 }

@@ -270,18 +270,28 @@ static UNPACK(unpack_speed)
     return GW_OK;
 }
 
+/* 0: they are too long. */
+static int words_in(const ProtobufCBinaryData *from, struct gw_sight_words *to)
+{
+    *to = (struct gw_sight_words){.n = 0};
+    if (from->len > GW_SIGHT_WORDS_MAX)
+        return 0;
+    to->n = (uint32_t)from->len;
+    if (to->n > 0)
+        memcpy(to->byte, from->data, to->n);
+    return 1;
+}
+
 static UNPACK(unpack_sight)
 {
     const Gwpb__Sight *from = in->sight;
     struct gw_sight *to = &message->sight;
     (void)arena;
-    if (from->verdict > GW_SIGHT_SEES || from->words.len > GW_SIGHT_WORDS_MAX)
+    if (from->verdict > GW_SIGHT_SEES ||
+        !words_in(&from->gradients, &to->gradients) ||
+        !words_in(&from->weights, &to->weights))
         return GW_EPROTO;
     to->verdict = (enum gw_sees)from->verdict;
-    to->words_n = (uint32_t)from->words.len;
-    memset(to->words, 0, sizeof to->words);
-    if (to->words_n > 0)
-        memcpy(to->words, from->words.data, to->words_n);
     return GW_OK;
 }
 

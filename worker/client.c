@@ -311,7 +311,7 @@ static void lend(struct gw_client *client,
 
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_client_arenas *arenas,
-                                const struct gw_device_gradients *device,
+                                const struct gw_device_arenas *device,
                                 int seed)
 {
     struct gw_error error;

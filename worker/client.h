@@ -121,27 +121,37 @@ struct gw_device_sum {
 };
 
 /*
- * Gradients that a device has, in an arena alike the client's: how those of
- * this host's workers are summed where they lie, if each device finds all of
- * them, and how they leave it. Calls come from the loop's thread, but for
- * `sum`, which comes from others, one at a time, while nobody sees or unsees.
+ * Gradients and weights that a device has, in arenas alike the client's: how
+ * gradients of this host's workers are summed where they lie, and weights that
+ * one has are copied by the others, if each device finds all of them; and how
+ * gradients leave it. Calls come from the loop's thread, but for `sum` and
+ * `put`, which come from others, while nobody sees or unsees.
  */
-struct gw_device_gradients {
+struct gw_device_arenas {
     void *owner;
-    const float *arena;
-    struct gw_memory pages; /* that have it, for devices of the network; of 0
-                               bytes where it is not for those */
+    const float *gradients;
+    const void *weights;
+    struct gw_memory pages; /* that have gradients, for devices of the network;
+                               of 0 bytes where they are not for those */
     int shown;              /* to other workers, by these words: */
-    uint8_t own[GW_SIGHT_WORDS_MAX];
+    struct gw_sight_words own_gradients, own_weights;
     /* another worker's, by its words, until `unsee`; NULL with a line */
-    const float *(*see)(void *owner,
-                        const uint8_t words[GW_SIGHT_WORDS_MAX],
-                        struct gw_error *error);
-    void (*unsee)(void *owner, const float *gradients);
+    const void *(*see)(void *owner,
+                       const uint8_t words[GW_SIGHT_WORDS_MAX],
+                       struct gw_error *error);
+    void (*unsee)(void *owner, const void *arena);
     /* bad[i]: part i is not finite. GW_EIO with a line. */
     enum gw_status (*sum)(void *owner,
                           const struct gw_device_sum *what,
                           uint8_t *bad,
+                          struct gw_error *error);
+    /* Weights that have arrived in the client's arena of that encoding are on
+       the device too when it returns, where no computation that is queued
+       reads or writes them. GW_EIO with a line. */
+    enum gw_status (*put)(void *owner,
+                          enum gw_encoding encoding,
+                          size_t first,
+                          size_t elems,
                           struct gw_error *error);
     /* To the same place in the client's gradients, from where nothing is
        queued any more that makes them; waits, for a sum that is being made as
@@ -184,13 +194,29 @@ uint64_t gw_client_bf16_bytes(const struct gw_client *client);
  */
 enum gw_status gw_client_attach(struct gw_client *client,
                                 const struct gw_client_arenas *arenas,
-                                const struct gw_device_gradients *device,
+                                const struct gw_device_arenas *device,
                                 int seed);
 
 /* As what the weights that were waited for last are there, of those that stay
    as bf16: pulled ones, which are scored or those of the end, are raw. Of the
    caller's thread. */
 enum gw_encoding gw_client_weights_as(const struct gw_client *client);
+
+/*
+ * Where they are: the first run of a key's weights from byte part->at on (of
+ * fp32) that is in one place. That is the client's arena; or, of what others of
+ * this host have been given first, the arena of a device, ours or another one
+ * that ours sees. 0: there is none. Of the caller's thread, from at = 0 to the
+ * end.
+ */
+struct gw_client_place {
+    size_t at, bytes;
+    const void *device; /* gw_device_arenas.weights, of whoever; NULL: the
+                           client's arena */
+};
+int gw_client_next_place(const struct gw_client *client,
+                         size_t key,
+                         struct gw_client_place *part);
 
 /*
  * Of a key's gradients that are made on a device and pushed next, what is read

@@ -380,9 +380,11 @@ static int answers_chunk(const struct gw_client_chunk *chunk,
     return chunk->want != 0 && frame->clock + 1 >= chunk->want;
 }
 
-/* Weights must be what was asked for, in the place that was given for it. */
+/* Weights must be what was asked for, in the place that was given for it; those
+   that are on a device have no bytes. */
 static int fits_chunk(const struct gw_client *client,
-                      const struct gw_frame *frame)
+                      const struct gw_frame *frame,
+                      const void *device)
 {
     const struct gw_chunk *place = &client->map->chunk[frame->chunk];
     enum gw_encoding encoding = frame->flags & GW_FLAG_NOW
@@ -390,7 +392,8 @@ static int fits_chunk(const struct gw_client *client,
                                     : gw_client_encoding(client);
     return frame->encoding == encoding && frame->dtype == GW_DTYPE_F32 &&
            frame->offset == gw_encoded_size(encoding, place->arena_offset) &&
-           frame->length == gw_encoded_bytes(encoding, place->elems) &&
+           frame->length ==
+               (device ? 0 : gw_encoded_bytes(encoding, place->elems)) &&
            answers_chunk(&client->chunk[frame->chunk], frame);
 }
 
@@ -402,7 +405,7 @@ static int is_answer(const struct gw_client *client,
         return 0;
     const struct gw_client_shard *shard =
         &client->shard[client->map->chunk[frame->chunk].shard];
-    return shard->peer == peer && fits_chunk(client, frame) &&
+    return shard->peer == peer && fits_chunk(client, frame, NULL) &&
            frame->window == shard->weights[frame->encoding] &&
            (client->chunk[frame->chunk].via != GW_CHUNK_GIVEN ||
             client->chunk[frame->chunk].apart || frame->flags & GW_FLAG_NOW);
@@ -415,13 +418,19 @@ static void count_staleness(struct gw_client *client, uint32_t staleness)
         memory_order_relaxed);
 }
 
-/* The weights of a chunk have arrived, whoever wrote them. */
-static void arrived(struct gw_client *client, const struct gw_frame *frame)
+/* The weights of a chunk have arrived, whoever wrote them: in our arena, or on
+   a device. */
+static void arrived(struct gw_client *client,
+                    const struct gw_frame *frame,
+                    const void *device)
 {
     struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
+    uint32_t bytes = gw_encoded_bytes((enum gw_encoding)frame->encoding,
+                                      client->map->chunk[frame->chunk].elems);
     client->progress_us = gw_loop_now(client->loop);
-    gw_client_landed(client, frame);
-    gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, frame->length);
+    if (!device)
+        gw_client_landed(client, frame);
+    gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, bytes);
     if (frame->decision > atomic_load(&client->decision_needed))
         atomic_store(&client->decision_needed, frame->decision);
     if (frame->flags & GW_FLAG_NOW) {
@@ -433,6 +442,8 @@ static void arrived(struct gw_client *client, const struct gw_frame *frame)
     chunk->want = 0;
     chunk->pushed = 0;
     chunk->seeding = 0;
+    if (chunk->device != device) /* it may be looked at, and be as it was */
+        chunk->device = device;
     atomic_store_explicit(&chunk->have, frame->clock + 1, memory_order_release);
 }
 
@@ -448,25 +459,41 @@ void gw_client_frame(struct gw_client *client,
         return;
     }
     const struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
-    arrived(client, frame);
-    if (chunk->via == GW_CHUNK_OWNED && !chunk->apart &&
-        !(frame->flags & GW_FLAG_NOW))
+    int for_all = chunk->via == GW_CHUNK_OWNED && !chunk->apart &&
+                  !(frame->flags & GW_FLAG_NOW);
+    if (for_all && gw_node_is_on_device(client->node)) {
+        gw_node_put(client->node, frame);
+        return;
+    }
+    arrived(client, frame, NULL);
+    if (for_all)
         gw_node_arrived(client->node, frame);
+}
+
+/* It may have been there before, where a link broke and it was asked for twice.
+ */
+void gw_client_put(struct gw_client *client, const struct gw_frame *frame)
+{
+    if (!answers_chunk(&client->chunk[frame->chunk], frame))
+        return;
+    arrived(client, frame, client->device->weights);
+    gw_node_arrived(client->node, frame);
 }
 
 void gw_client_given(struct gw_client *client,
                      struct gw_peer *peer,
-                     const struct gw_frame *frame)
+                     const struct gw_frame *frame,
+                     const void *device)
 {
     const struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
     if (frame->decision < client->voided ||
         (chunk->via == GW_CHUNK_GIVEN && chunk->apart))
         return; /* of a want that is void, or is the shard's to answer */
     if (frame->flags & GW_FLAG_NOW || chunk->via != GW_CHUNK_GIVEN ||
-        frame->clock + 1 != chunk->want || !fits_chunk(client, frame))
+        frame->clock + 1 != chunk->want || !fits_chunk(client, frame, device))
         gw_peer_reject(peer, 0, "weights that nobody asked for");
     else
-        arrived(client, frame);
+        arrived(client, frame, device);
 }
 
 uint32_t gw_client_next_missing(const struct gw_client *client,

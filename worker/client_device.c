@@ -1,14 +1,19 @@
 /*
- * Sums of what devices have. Each worker tells its neighbours by which words a
- * device finds its gradients, looks for theirs, and tells whether it has found
- * all; only if each has are sums made on devices, or some would wait for what
- * others leave there. A sum is made on another thread, for it has to wait for
- * the device.
+ * Sums of what devices have, and weights that they give each other. Each worker
+ * tells its neighbours by which words a device finds its gradients and weights,
+ * looks for theirs, and tells whether it has found all; only if each has are
+ * sums made on devices, or some would wait for what others leave there. What
+ * has to wait for the device is done on another thread.
+ *
+ *   all parts are there --> sums --> push
+ *   weights arrive on the host --> puts --> they are ours, and are given:
+ *       a frame without bytes, for the others' devices copy from this one
  */
 #include "config.h"
 
 #include "worker/client_node_state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- who finds whom ---- */
@@ -25,8 +30,8 @@ void gw_node_tell_words(struct gw_client_node *node,
 {
     struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
     if (node->device) {
-        message.sight.words_n = GW_SIGHT_WORDS_MAX;
-        memcpy(message.sight.words, node->device->own, GW_SIGHT_WORDS_MAX);
+        message.sight.gradients = node->device->own_gradients;
+        message.sight.weights = node->device->own_weights;
     }
     gw_client_tell(node->client, to->peer, &message);
 }
@@ -40,7 +45,7 @@ static void judge(struct gw_client_node *node)
         const struct gw_neighbour *who = neighbour_at(node, i);
         if (who && !who->has_words)
             return;
-        all &= !who || who->seen;
+        all &= !who || (who->seen.gradients && who->seen.weights);
     }
     node->verdict = all ? GW_SIGHT_SEES : GW_SIGHT_BLIND;
     message.sight.verdict = node->verdict;
@@ -49,19 +54,28 @@ static void judge(struct gw_client_node *node)
             gw_client_tell(node->client, neighbour_at(node, i)->peer, &message);
 }
 
+static const void *find(const struct gw_client_node *node,
+                        const struct gw_neighbour *from,
+                        const struct gw_sight_words *words)
+{
+    struct gw_error error;
+    if (words->n != GW_SIGHT_WORDS_MAX || !node->device)
+        return NULL;
+    const void *arena =
+        node->device->see(node->device->owner, words->byte, &error);
+    if (!arena)
+        gw_log_info(node->client->log, "%s: %s", from->peer->name, error.text);
+    return arena;
+}
+
 static void look(struct gw_client_node *node,
                  struct gw_neighbour *from,
                  const struct gw_sight *sight)
 {
-    struct gw_error error;
     from->has_words = 1;
-    if (sight->words_n == GW_SIGHT_WORDS_MAX && node->device) {
-        from->seen =
-            node->device->see(node->device->owner, sight->words, &error);
-        if (!from->seen)
-            gw_log_info(node->client->log, "%s: %s", from->peer->name,
-                        error.text);
-    }
+    from->seen.gradients = find(node, from, &sight->gradients);
+    if (from->seen.gradients)
+        from->seen.weights = find(node, from, &sight->weights);
     judge(node);
 }
 
@@ -79,7 +93,9 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
     if (gw_node_is_settled(node) && node->device)
         gw_log_info(node->client->log, "sums of %u workers are made on the %s",
                     node->group.n,
-                    gw_node_is_on_device(node) ? "devices" : "host");
+                    gw_node_is_on_device(node)
+                        ? "devices, which give each other the weights"
+                        : "host");
     return GW_OK;
 }
 
@@ -107,9 +123,65 @@ int gw_node_is_on_device(const struct gw_client_node *node)
     return least_verdict(node) == GW_SIGHT_SEES;
 }
 
+/* ---- what devices make of chunks ---- */
+
+/* Nobody else touches what it makes of these chunks meanwhile. */
+static void run_queue(struct gw_work *work)
+{
+    struct gw_node_queue *queue = work->owner;
+    enum gw_status status = GW_OK;
+    for (uint32_t i = 0; i < queue->working && status == GW_OK; i++)
+        status = queue->make(queue->node, queue->list[i], &queue->failure);
+    queue->failure.status = status;
+}
+
+static void begin_queue(struct gw_node_queue *queue);
+
+static void done_queue(struct gw_work *work)
+{
+    struct gw_node_queue *queue = work->owner;
+    uint32_t made = queue->working;
+    if (queue->failure.status != GW_OK) {
+        gw_client_fail_with(queue->node->client, &queue->failure);
+        return;
+    }
+    queue->working = 0;
+    for (uint32_t i = 0; i < made; i++)
+        queue->made(queue->node, queue->list[i]);
+    memmove(queue->list, queue->list + made,
+            queue->waiting * sizeof *queue->list);
+    begin_queue(queue);
+}
+
+static void begin_queue(struct gw_node_queue *queue)
+{
+    if (queue->working > 0 || queue->waiting == 0)
+        return;
+    queue->working = queue->waiting;
+    queue->waiting = 0;
+    queue->work =
+        (struct gw_work){.run = run_queue, .done = done_queue, .owner = queue};
+    gw_loop_work(queue->node->client->loop, &queue->work);
+}
+
+/* A chunk is in it once. */
+static void add_to_queue(struct gw_node_queue *queue, uint32_t index)
+{
+    queue->list[queue->working + queue->waiting++] = index;
+    begin_queue(queue);
+}
+
+static void cancel_queue(struct gw_node_queue *queue)
+{
+    if (queue->working > 0)
+        gw_loop_cancel(queue->node->client->loop, &queue->work);
+    queue->working = queue->waiting = 0;
+}
+
 /* ---- sums ---- */
 
-static enum gw_status sum_chunk(struct gw_client_node *node, uint32_t index)
+static enum gw_status
+sum_chunk(struct gw_client_node *node, uint32_t index, struct gw_error *error)
 {
     const struct gw_chunk *place = &node->client->map->chunk[index];
     struct gw_sum_chunk *chunk = &node->chunk[index];
@@ -119,7 +191,7 @@ static enum gw_status sum_chunk(struct gw_client_node *node, uint32_t index)
     for (uint32_t i = 0; i < node->group.n; i++)
         part[i] = chunk->part[i].samples == 0 ? NULL
                   : i == self                 ? node->client->gradients
-                                              : neighbour_at(node, i)->seen;
+                              : neighbour_at(node, i)->seen.gradients;
     const struct gw_device_sum what = {
         .part = part,
         .n = node->group.n,
@@ -129,48 +201,10 @@ static enum gw_status sum_chunk(struct gw_client_node *node, uint32_t index)
         .stays = node->client->chunk[index].stays,
     };
     enum gw_status status =
-        node->device->sum(node->device->owner, &what, bad, &node->failure);
+        node->device->sum(node->device->owner, &what, bad, error);
     for (uint32_t i = 0; i < node->group.n; i++)
         chunk->part[i].bad = bad[i];
     return status;
-}
-
-/* On another thread. Nobody else touches these chunks meanwhile. */
-static void run_sums(struct gw_work *work)
-{
-    struct gw_client_node *node = work->owner;
-    enum gw_status status = GW_OK;
-    for (uint32_t i = 0; i < node->working && status == GW_OK; i++)
-        status = sum_chunk(node, node->list[i]);
-    node->failure.status = status;
-}
-
-static void begin_sums(struct gw_client_node *node);
-
-static void done_sums(struct gw_work *work)
-{
-    struct gw_client_node *node = work->owner;
-    uint32_t made = node->working;
-    if (node->failure.status != GW_OK) {
-        gw_client_fail_with(node->client, &node->failure);
-        return;
-    }
-    node->working = 0;
-    for (uint32_t i = 0; i < made; i++)
-        gw_node_summed(node, node->list[i]);
-    memmove(node->list, node->list + made, node->waiting * sizeof *node->list);
-    begin_sums(node);
-}
-
-static void begin_sums(struct gw_client_node *node)
-{
-    if (node->working > 0 || node->waiting == 0)
-        return;
-    node->working = node->waiting;
-    node->waiting = 0;
-    node->work =
-        (struct gw_work){.run = run_sums, .done = done_sums, .owner = node};
-    gw_loop_work(node->client->loop, &node->work);
 }
 
 void gw_node_sum_on_device(struct gw_client_node *node, uint32_t index)
@@ -182,23 +216,76 @@ void gw_node_sum_on_device(struct gw_client_node *node, uint32_t index)
     chunk->summing = pushed;
     gw_client_set_stays(node->client, index,
                         gw_client_is_far(node->client, index));
-    node->list[node->working + node->waiting++] = index;
-    begin_sums(node);
+    add_to_queue(&node->sums, index);
+}
+
+/* ---- weights ---- */
+
+/* All have pushed the chunk, so that nothing is queued any more, here or
+   elsewhere, that reads the weights which these replace. */
+static enum gw_status
+put_chunk(struct gw_client_node *node, uint32_t index, struct gw_error *error)
+{
+    const struct gw_chunk *place = &node->client->map->chunk[index];
+    return node->device->put(
+        node->device->owner, gw_client_encoding(node->client),
+        place->arena_offset / sizeof(float), place->elems, error);
+}
+
+static void has_put(struct gw_client_node *node, uint32_t index)
+{
+    node->chunk[index].putting = 0;
+    gw_client_put(node->client, &node->chunk[index].had);
+}
+
+void gw_node_put(struct gw_client_node *node, const struct gw_frame *frame)
+{
+    struct gw_sum_chunk *chunk = &node->chunk[frame->chunk];
+    if (chunk->putting || node->let_go)
+        return;
+    chunk->putting = 1;
+    chunk->had = *frame;
+    add_to_queue(&node->puts, frame->chunk);
+}
+
+/* ---- opening and closing ---- */
+
+enum gw_status gw_node_device_open(struct gw_client_node *node, size_t owned)
+{
+    node->sums = (struct gw_node_queue){
+        .node = node, .make = sum_chunk, .made = gw_node_summed};
+    node->puts = (struct gw_node_queue){
+        .node = node, .make = put_chunk, .made = has_put};
+    node->sums.list = calloc(owned, sizeof *node->sums.list);
+    node->puts.list = calloc(owned, sizeof *node->puts.list);
+    return node->sums.list && node->puts.list ? GW_OK : GW_ENOMEM;
+}
+
+void gw_node_device_close(struct gw_client_node *node)
+{
+    free(node->sums.list);
+    free(node->puts.list);
+}
+
+static void unsee(const struct gw_client_node *node, const void *arena)
+{
+    if (arena)
+        node->device->unsee(node->device->owner, arena);
 }
 
 void gw_node_let_go(struct gw_client_node *node)
 {
     if (!node || !node->device)
         return;
-    if (node->working > 0)
-        gw_loop_cancel(node->client->loop, &node->work);
-    node->working = node->waiting = 0;
+    cancel_queue(&node->sums);
+    cancel_queue(&node->puts);
     node->let_go = 1;
     for (uint32_t i = 0; i < node->group.n; i++) {
         struct gw_neighbour *who = neighbour_at(node, i);
-        if (who && who->seen)
-            node->device->unsee(node->device->owner, who->seen);
-        if (who)
-            who->seen = NULL;
+        if (!who)
+            continue;
+        unsee(node, who->seen.gradients);
+        unsee(node, who->seen.weights);
+        who->seen = (struct gw_seen){NULL, NULL};
     }
 }

@@ -118,7 +118,7 @@ const float *gw_client_gradient(struct gw_client *client, uint32_t chunk)
     struct gw_client_chunk *what = &client->chunk[chunk];
     struct gw_error error;
     if (what->stays && gw_client_is_far(client, chunk))
-        return client->device->arena + first;
+        return client->device->gradients + first;
     if (what->stays && client->device->bring(client->device->owner, first,
                                              place->elems, &error) != GW_OK) {
         gw_client_fail(client, error.status, "%s", error.text);

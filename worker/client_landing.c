@@ -1,7 +1,8 @@
 /*
- * Where weights arrive: in their arena or, where they come as bf16, in one of
- * half the size, from which they are widened, here or by the caller's device. A
- * plain pull brings them as the servers have them, whatever else is wanted.
+ * Where weights are, and where they arrive: in their arena or, where they come
+ * as bf16, in one of half the size, from which they are widened, here or by the
+ * caller's device. A plain pull brings them as the servers have them, whatever
+ * else is wanted.
  */
 #include "config.h"
 
@@ -20,6 +21,28 @@ enum gw_encoding gw_client_weights_as(const struct gw_client *client)
 {
     return client->bf16_stays && !client->pulled ? GW_ENCODING_BF16
                                                  : GW_ENCODING_RAW;
+}
+
+int gw_client_next_place(const struct gw_client *client,
+                         size_t key,
+                         struct gw_client_place *part)
+{
+    const struct gw_map *map = client->map;
+    size_t bytes = 0;
+    for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++) {
+        const struct gw_chunk *place = &map->chunk[c];
+        const void *device = client->pulled ? NULL : client->chunk[c].device;
+        size_t at = place->key_elem * sizeof(float);
+        if (at < part->at)
+            continue;
+        if (bytes == 0)
+            part->device = device;
+        if (device != part->device)
+            break;
+        bytes = at + place->elems * sizeof(float) - part->at;
+    }
+    part->bytes = bytes;
+    return bytes > 0;
 }
 
 /* In a hollow job an address, and nothing behind it. */

@@ -20,6 +20,14 @@ uint32_t gw_node_ranks(const struct gw_client_node *node)
 
 /* ---- in ---- */
 
+/* The window for weights of others; where those are on devices there is none.
+ */
+static uint32_t given_in(const struct gw_client_node *node,
+                         const struct gw_neighbour *from)
+{
+    return gw_node_is_on_device(node) ? GW_WINDOW_NONE : from->own_weights;
+}
+
 static void on_frame(void *owner,
                      struct gw_peer *peer,
                      unsigned link,
@@ -33,8 +41,9 @@ static void on_frame(void *owner,
     else if (frame->kind == GW_FRAME_WEIGHTS && node->client->chunk &&
              frame->chunk < node->client->map->chunks &&
              gw_node_giver(node, frame->chunk) == peer &&
-             frame->window == from->own_weights)
-        gw_client_given(node->client, peer, frame);
+             frame->window == given_in(node, from))
+        gw_client_given(node->client, peer, frame,
+                        gw_node_is_on_device(node) ? from->seen.weights : NULL);
     else
         gw_peer_reject_frame(peer, link, frame);
 }
@@ -291,7 +300,7 @@ static enum gw_status dial(struct gw_client_node *node,
 
 enum gw_status gw_node_connect(struct gw_client_node *node,
                                const struct gw_client_arenas *arenas,
-                               const struct gw_device_gradients *device,
+                               const struct gw_device_arenas *device,
                                struct gw_error *error)
 {
     enum gw_status status = GW_OK;

@@ -54,10 +54,10 @@ uint32_t gw_node_ranks(const struct gw_client_node *node);
 /* Connects; the arenas and what a device has (NULL: nothing) are the
    client's. Errors of gw_member_dial. */
 struct gw_client_arenas;
-struct gw_device_gradients;
+struct gw_device_arenas;
 enum gw_status gw_node_connect(struct gw_client_node *node,
                                const struct gw_client_arenas *arenas,
-                               const struct gw_device_gradients *device,
+                               const struct gw_device_arenas *device,
                                struct gw_error *error);
 
 /* Non-zero when all of them are there, and have said what they show. */
@@ -78,8 +78,11 @@ struct gw_send *gw_node_parts(struct gw_client_node *node,
                               void (*done)(struct gw_send *send,
                                            enum gw_status status));
 
-/* A shard has sent weights of a chunk that we own. */
+/* A shard has sent weights of a chunk that we own, and they are where they are
+   given to the others from: */
 void gw_node_arrived(struct gw_client_node *node, const struct gw_frame *frame);
+/* where that is our device, not yet; gw_client_put follows. */
+void gw_node_put(struct gw_client_node *node, const struct gw_frame *frame);
 
 /* Whose part of a chunk that was pushed, or whose weights of it, are waited
    for; NULL: no neighbour's, also where there is no node. */

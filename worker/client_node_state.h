@@ -3,8 +3,7 @@
  *
  *   client_node.c    neighbours come, show what they have, and go
  *   client_sum.c     the sum of a chunk, and its weights to the others
- *   client_device.c  sums on a device, where each finds all that is to be
- * summed
+ *   client_device.c  the same on a device, where each finds what all have
  */
 #ifndef GW_WORKER_CLIENT_NODE_STATE_H
 #define GW_WORKER_CLIENT_NODE_STATE_H
@@ -22,7 +21,10 @@ struct gw_neighbour {
     struct gw_peer *peer;                /* NULL: not yet there, or it is us */
     uint32_t gradients, weights;         /* windows that it gave us */
     uint32_t own_gradients, own_weights; /* that we gave it */
-    const float *seen; /* its gradients on our device; NULL: not there */
+    struct gw_seen {
+        const float *gradients;
+        const void *weights;
+    } seen;        /* of its device, by ours; NULL: it is not */
     int has_words; /* it has told where they are, or that they are nowhere, */
     enum gw_sees verdict; /* and whether it finds all others' */
 };
@@ -45,6 +47,8 @@ struct gw_sum_chunk {
     struct gw_send note; /* parts: to the owner, or to the shard */
     int telling;
     int tell_again;
+    int putting;                  /* what came last is on its way to the device
+                                   */
     uint8_t bytes[GW_PART_BYTES]; /* to the owner */
     /* of one that we own, the rest is of others */
     struct gw_sum_part *part; /* [group.n] */
@@ -54,6 +58,19 @@ struct gw_sum_chunk {
     int apart;                /* and whether each asks for what comes of it */
     uint64_t summing;         /* the same, of a sum that a device makes */
     struct gw_frame had;      /* the weights that came last */
+};
+
+/* Chunks that we own, of which a device makes something, on another thread. */
+struct gw_node_queue {
+    struct gw_client_node *node;
+    enum gw_status (*make)(struct gw_client_node *node,
+                           uint32_t chunk,
+                           struct gw_error *error);
+    void (*made)(struct gw_client_node *node, uint32_t chunk);
+    struct gw_work work;       /* of [0, working) of the list */
+    uint32_t *list;            /* [chunks that we own] */
+    uint32_t working, waiting; /* of the list; waiting ones are last */
+    struct gw_error failure;   /* of that work */
 };
 
 struct gw_client_node {
@@ -69,13 +86,10 @@ struct gw_client_node {
     const float **source; /* scratch of the sum, [group.n] */
     int attached;
     /* what one shows the others; NULL: there is none, or it does not */
-    const struct gw_device_gradients *device;
-    enum gw_sees verdict;      /* ours */
-    struct gw_work work;       /* sums of [0, working) of the list */
-    int let_go;                /* nothing of others' is seen any more */
-    uint32_t *list;            /* [chunks that we own] */
-    uint32_t working, waiting; /* of the list; waiting ones are last */
-    struct gw_error failure;   /* of that work */
+    const struct gw_device_arenas *device;
+    enum gw_sees verdict; /* ours */
+    int let_go;           /* nothing of others' is seen any more */
+    struct gw_node_queue sums, puts;
 };
 
 static inline struct gw_neighbour *
@@ -99,6 +113,9 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
                              const struct gw_sight *sight);
 /* Whether all have told all. */
 int gw_node_is_settled(const struct gw_client_node *node);
+/* Lists for so many chunks. GW_ENOMEM. */
+enum gw_status gw_node_device_open(struct gw_client_node *node, size_t owned);
+void gw_node_device_close(struct gw_client_node *node);
 /* All parts of a chunk are there: gw_node_summed follows. */
 void gw_node_sum_on_device(struct gw_client_node *node, uint32_t chunk);
 

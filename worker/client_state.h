@@ -48,7 +48,9 @@ enum gw_client_via {
 
 /* A chunk on its way out and back. */
 struct gw_client_chunk {
-    _Atomic uint64_t have; /* version in the arena, + 1; 0: nothing yet */
+    _Atomic uint64_t have; /* version that is there, + 1; 0: nothing yet */
+    const void *device;    /* whose arena has it; NULL: ours on the host. For
+                              who has found that version */
     uint64_t want;         /* version asked for, + 1; 0: nothing */
     uint64_t pushed;       /* clock pushed and not yet answered, + 1; 0: none */
     uint64_t pull;         /* name of the pull not yet answered, 0: none */
@@ -186,7 +188,7 @@ struct gw_client {
 
     struct gw_client_node *node; /* NULL: no others of this host */
     float *weights, *gradients;
-    const struct gw_device_gradients *device; /* NULL: they are made there */
+    const struct gw_device_arenas *device; /* NULL: they are made there */
     uint16_t *bf16; /* where weights arrive; NULL: in their arena */
     int bf16_stays; /* and is not widened into that */
     int pulled;     /* the caller's: weights are raw, whatever arrives else */
@@ -303,10 +305,13 @@ struct gw_want gw_client_want_for(const struct gw_client *client,
                                   uint32_t count);
 /* Sends what there is of a chunk; whole, and as often as it takes. */
 void gw_client_send_chunk(struct gw_client *client, uint32_t index);
-/* Weights that a neighbour gives. */
+/* Weights that a neighbour gives; `device` as a chunk has it. */
 void gw_client_given(struct gw_client *client,
                      struct gw_peer *peer,
-                     const struct gw_frame *frame);
+                     const struct gw_frame *frame,
+                     const void *device);
+/* Those of a chunk that we own are on our device. */
+void gw_client_put(struct gw_client *client, const struct gw_frame *frame);
 int gw_client_has(const struct gw_client *client,
                   size_t first,
                   size_t n,

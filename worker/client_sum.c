@@ -198,13 +198,15 @@ static void on_given(struct gw_send *send, enum gw_status status)
         gift->given = 0; /* asked for again, if it is missing */
 }
 
-/* Once to each, for it lies where they compute. */
+/* Once to each, for it lies where they compute; from our device they copy it by
+   themselves. */
 static void
 give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
 {
     const struct gw_client *client = node->client;
     const struct gw_chunk *place = &client->map->chunk[index];
     enum gw_encoding encoding = gw_client_encoding(client);
+    int copied = gw_node_is_on_device(node);
     struct gw_sum_chunk *chunk = &node->chunk[index];
     struct gw_gift *gift = &chunk->gift[to->rank - node->group.first];
     uint64_t version = atomic_load(&client->chunk[index].have);
@@ -217,18 +219,20 @@ give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
         .frame = {.kind = GW_FRAME_WEIGHTS,
                   .clock = version - 1,
                   .offset = gw_encoded_size(encoding, place->arena_offset),
-                  .window = to->weights,
+                  .window = copied ? GW_WINDOW_NONE : to->weights,
                   .chunk = index,
                   .count = (uint32_t)(version - 1),
-                  .length = gw_encoded_bytes(encoding, place->elems),
+                  .length =
+                      copied ? 0 : gw_encoded_bytes(encoding, place->elems),
                   .encoding = (uint8_t)encoding,
                   .dtype = GW_DTYPE_F32,
                   .decision = chunk->had.decision,
-                  .payload_crc = chunk->had.payload_crc},
-        .payload = client->hollow ? NULL
-                                  : gw_client_landing(client, encoding,
-                                                      place->arena_offset),
-        .crc_known = !(chunk->had.flags & GW_FLAG_NO_CRC),
+                  .payload_crc = copied ? 0 : chunk->had.payload_crc},
+        .payload =
+            client->hollow || copied
+                ? NULL
+                : gw_client_landing(client, encoding, place->arena_offset),
+        .crc_known = !copied && !(chunk->had.flags & GW_FLAG_NO_CRC),
         .priority = GW_CLIENT_PRIORITY,
         .done = on_given,
         .owner = gift,
@@ -340,9 +344,8 @@ enum gw_status gw_node_sum_open(struct gw_client_node *node)
     node->gift = calloc(most * n, sizeof *node->gift);
     node->parts = calloc(most * n, GW_PART_BYTES);
     node->source = calloc(n, sizeof *node->source);
-    node->list = calloc(most, sizeof *node->list);
     if (!node->chunk || !node->part || !node->gift || !node->parts ||
-        !node->source || !node->list)
+        !node->source)
         return GW_ENOMEM;
     for (uint32_t c = 0; c < chunks; c++) {
         if (!gw_node_owns(node, c))
@@ -352,7 +355,7 @@ enum gw_status gw_node_sum_open(struct gw_client_node *node)
         node->chunk[c].parts = node->parts + owned * n * GW_PART_BYTES;
         owned++;
     }
-    return GW_OK;
+    return gw_node_device_open(node, most);
 }
 
 void gw_node_sum_close(struct gw_client_node *node)
@@ -362,5 +365,5 @@ void gw_node_sum_close(struct gw_client_node *node)
     free(node->gift);
     free(node->parts);
     free(node->source);
-    free(node->list);
+    gw_node_device_close(node);
 }

@@ -129,16 +129,25 @@ static void meet_at_end(struct gw_client *client, uint64_t clock)
     gw_loop_leave(client->loop);
 }
 
+/* Whether weights as they come are those that the job is to end with: as bf16
+   they are rounded, and what devices give each other never comes to the host,
+   where rank 0 looks at all of them. */
+static int come_whole(const struct gw_client *client)
+{
+    return gw_client_encoding(client) == GW_ENCODING_RAW &&
+           (client->rank > 0 || !gw_client_pushes_sums(client) ||
+            !gw_node_is_on_device(client->node));
+}
+
 /* What came for a first step of single pushes, where the job ends instead, may
-   be weights of this rank alone (easgd); what comes as bf16 is rounded. */
+   be weights of this rank alone (easgd). */
 enum gw_status gw_client_wait_end(struct gw_client *client)
 {
     uint64_t clock = atomic_load(&client->end_clock);
     if (!gw_client_ends_standing(client)) {
         enum gw_status status = wait_last(client, 0, client->map->keys, clock);
         int stands = client->each || atomic_load(&client->called);
-        if (status != GW_OK ||
-            (!stands && gw_client_encoding(client) == GW_ENCODING_RAW))
+        if (status != GW_OK || (!stands && come_whole(client)))
             return status;
         if (!stands)
             meet_at_end(client, clock);

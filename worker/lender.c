@@ -14,28 +14,29 @@ struct gw_lender {
     struct gw_device *device; /* its own, of one thread at a time: */
     pthread_mutex_t lock;
     uint8_t *bad; /* [GW_PARTS_MAX], the device's */
-    struct gw_device_gradients gradients;
+    struct gw_device_arenas arenas;
 };
 
-static const float *see(void *owner,
-                        const uint8_t words[GW_SIGHT_WORDS_MAX],
-                        struct gw_error *error)
+static const void *see(void *owner,
+                       const uint8_t words[GW_SIGHT_WORDS_MAX],
+                       struct gw_error *error)
 {
     const struct gw_lender *lender = owner;
     return lender->options.ops->see(lender->device, words, error);
 }
 
-static void unsee(void *owner, const float *gradients)
+static void unsee(void *owner, const void *arena)
 {
     const struct gw_lender *lender = owner;
-    lender->options.ops->unsee(lender->device, gradients);
+    lender->options.ops->unsee(lender->device, arena);
 }
 
 static void fetch(const struct gw_lender *lender, size_t first, size_t elems)
 {
-    lender->options.ops->fetch(lender->device, lender->options.on_host + first,
-                               lender->options.on_device + first,
-                               elems * sizeof(float));
+    const struct gw_lender_arena *gradients = &lender->options.gradients;
+    lender->options.ops->fetch(
+        lender->device, (float *)gradients->on_host + first,
+        (const float *)gradients->on_device + first, elems * sizeof(float));
 }
 
 /* Over the device's own part, which nobody else reads: each sums its own. */
@@ -46,7 +47,7 @@ static enum gw_status sum(void *owner,
 {
     struct gw_lender *lender = owner;
     const struct gw_backend_ops *ops = lender->options.ops;
-    float *own = lender->options.on_device + what->first;
+    float *own = (float *)lender->options.gradients.on_device + what->first;
     const float *at[GW_PARTS_MAX];
     for (uint32_t i = 0; i < what->n; i++)
         at[i] = !what->part[i]    ? NULL
@@ -73,23 +74,52 @@ bring(void *owner, size_t first, size_t elems, struct gw_error *error)
     return status;
 }
 
+static enum gw_status put(void *owner,
+                          enum gw_encoding encoding,
+                          size_t first,
+                          size_t elems,
+                          struct gw_error *error)
+{
+    struct gw_lender *lender = owner;
+    const struct gw_lender_arena *weights = &lender->options.weights[encoding];
+    size_t at = gw_encoded_size(encoding, first * sizeof(float));
+    size_t bytes = gw_encoded_size(encoding, elems * sizeof(float));
+    pthread_mutex_lock(&lender->lock);
+    lender->options.ops->upload(lender->device, (char *)weights->on_device + at,
+                                (const char *)weights->on_host + at, bytes);
+    enum gw_status status = lender->options.ops->sync(lender->device, error);
+    pthread_mutex_unlock(&lender->lock);
+    return status;
+}
+
+static int show(const struct gw_lender *lender,
+                const void *arena,
+                struct gw_sight_words *words)
+{
+    const struct gw_lender_options *options = &lender->options;
+    words->n = GW_SIGHT_WORDS_MAX;
+    return options->ops->show(options->device, arena, words->byte);
+}
+
 /* To whom they are shown. */
 static void introduce(struct gw_lender *lender)
 {
     const struct gw_lender_options *options = &lender->options;
-    struct gw_device_gradients *gradients = &lender->gradients;
-    *gradients = (struct gw_device_gradients){
+    struct gw_device_arenas *arenas = &lender->arenas;
+    *arenas = (struct gw_device_arenas){
         .owner = lender,
-        .arena = options->on_device,
+        .gradients = options->gradients.on_device,
+        .weights = options->weights[GW_ENCODING_RAW].on_device,
         .pages = options->pages,
         .see = see,
         .unsee = unsee,
         .sum = sum,
+        .put = put,
         .bring = bring,
     };
-    gradients->shown =
-        options->shows &&
-        options->ops->show(options->device, options->on_device, gradients->own);
+    arenas->shown = options->shows &&
+                    show(lender, arenas->gradients, &arenas->own_gradients) &&
+                    show(lender, arenas->weights, &arenas->own_weights);
 }
 
 enum gw_status gw_lender_open(const struct gw_lender_options *options,
@@ -126,14 +156,13 @@ void gw_lender_close(struct gw_lender *lender)
         lender->options.ops->free(lender->device, lender->bad);
         lender->options.ops->close(lender->device);
     }
-    if (lender->gradients.pages.bytes > 0 && lender->gradients.pages.fd >= 0)
-        close(lender->gradients.pages.fd);
+    if (lender->arenas.pages.bytes > 0 && lender->arenas.pages.fd >= 0)
+        close(lender->arenas.pages.fd);
     pthread_mutex_destroy(&lender->lock);
     free(lender);
 }
 
-const struct gw_device_gradients *
-gw_lender_gradients(const struct gw_lender *lender)
+const struct gw_device_arenas *gw_lender_arenas(const struct gw_lender *lender)
 {
-    return lender ? &lender->gradients : NULL;
+    return lender ? &lender->arenas : NULL;
 }

@@ -1,10 +1,11 @@
 /*
- * Gradients on a device, for others than the thread that computes them. Other
- * workers' devices are shown where they lie, and this one sums what it sees of
- * theirs with its own, over NVLink or whatever lies between them; devices of
- * the network are told of their pages; and what neither takes from there is
- * brought to the host. It works with a second one of the same device, so that
- * all this goes on beside the training.
+ * Gradients and weights on a device, for others than the thread that computes
+ * with them. Other workers' devices are shown where they lie, and this one sums
+ * what it sees of their gradients with its own, over NVLink or whatever lies
+ * between them, and puts there the weights that they copy. Devices of the
+ * network are told of the gradients' pages; and what neither takes from there
+ * is brought to the host. It works with a second one of the same device, so
+ * that all this goes on beside the training.
  */
 #ifndef GW_WORKER_LENDER_H
 #define GW_WORKER_LENDER_H
@@ -15,14 +16,21 @@
 struct gw_config;
 struct gw_lender;
 
+/* On the device, and alike the client's on the host. */
+struct gw_lender_arena {
+    void *on_device, *on_host;
+};
+
 struct gw_lender_options {
     const struct gw_config *config; /* and place: as gw_device_open has them */
     uint32_t place;
     const struct gw_backend_ops *ops;
-    struct gw_device *device; /* that has the gradients, */
-    float *on_device;         /* in an arena */
-    float *on_host;           /* which the client has alike on the host */
-    int shows;                /* other workers may see them */
+    struct gw_device *device; /* that has the arenas */
+    struct gw_lender_arena gradients;
+    /* as the client has them sent, and where others find them on theirs: an
+       allocation of which only the raw ones are at the beginning */
+    struct gw_lender_arena weights[GW_ENCODINGS];
+    int shows; /* other workers may see them */
     /* For devices of the network, whose descriptor is the lender's as soon as
        it is open; of 0 bytes: not for them. */
     struct gw_memory pages;
@@ -35,7 +43,6 @@ enum gw_status gw_lender_open(const struct gw_lender_options *options,
 void gw_lender_close(struct gw_lender *lender);
 
 /* For gw_client_attach; the lender's. NULL of NULL. */
-const struct gw_device_gradients *
-gw_lender_gradients(const struct gw_lender *lender);
+const struct gw_device_arenas *gw_lender_arenas(const struct gw_lender *lender);
 
 #endif

@@ -134,16 +134,56 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror, struct gw_error *error)
     return mirror->of.ops->sync(mirror->of.device, error);
 }
 
-/* Half as many bytes on the way to the device. */
-static void show_bf16(struct gw_mirror *mirror, size_t key)
+/* Where the host has what a key has from byte `at` on, of fp32. */
+static const void *on_host(const struct gw_mirror *mirror,
+                           size_t key,
+                           size_t at,
+                           enum gw_encoding encoding)
 {
     const struct gw_mirror_of *of = &mirror->of;
-    size_t elems = gw_key_elems(&of->key[key]);
     ptrdiff_t place = mirror->weight[key] - mirror->memory;
-    of->ops->upload(of->device, mirror->bf16 + place, of->bf16 + place,
-                    elems * sizeof *of->bf16);
-    of->ops->widen(of->device, elems, mirror->bf16 + place,
-                   mirror->weight[key]);
+    if (encoding == GW_ENCODING_BF16)
+        return of->bf16 + place + at / sizeof(float);
+    return (const char *)of->weight[key] + at;
+}
+
+/* As bf16 it is half as many bytes, until they are widened. */
+void gw_mirror_show_part(struct gw_mirror *mirror,
+                         size_t key,
+                         size_t at,
+                         size_t bytes,
+                         enum gw_encoding encoding,
+                         const void *from)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    if (!mirror->memory || mirror->shown[key] || from == mirror->memory)
+        return;
+    size_t place =
+        (size_t)(mirror->weight[key] - mirror->memory) * sizeof(float) + at;
+    char *to = (char *)gw_mirror_weight_arena(mirror, encoding) +
+               gw_encoded_size(encoding, place);
+    bytes = gw_encoded_size(encoding, bytes);
+    if (from)
+        of->ops->take(of->device, to,
+                      (const char *)from + (to - (char *)mirror->memory),
+                      bytes);
+    else
+        of->ops->upload(of->device, to, on_host(mirror, key, at, encoding),
+                        bytes);
+}
+
+void gw_mirror_shown(struct gw_mirror *mirror,
+                     size_t key,
+                     enum gw_encoding encoding)
+{
+    const struct gw_mirror_of *of = &mirror->of;
+    if (!mirror->memory || mirror->shown[key])
+        return;
+    if (encoding == GW_ENCODING_BF16)
+        of->ops->widen(of->device, gw_key_elems(&of->key[key]),
+                       mirror->bf16 + (mirror->weight[key] - mirror->memory),
+                       mirror->weight[key]);
+    mirror->shown[key] = 1;
 }
 
 void gw_mirror_show(struct gw_mirror *mirror,
@@ -151,20 +191,21 @@ void gw_mirror_show(struct gw_mirror *mirror,
                     size_t n,
                     enum gw_encoding encoding)
 {
-    const struct gw_mirror_of *of = &mirror->of;
-    for (size_t key = first; key < first + n && mirror->memory; key++) {
-        if (mirror->shown[key])
-            continue;
-        if (encoding == GW_ENCODING_BF16)
-            show_bf16(mirror, key);
-        else
-            of->ops->upload(of->device, mirror->weight[key], of->weight[key],
-                            key_bytes(mirror, key));
-        mirror->shown[key] = 1;
+    for (size_t key = first; key < first + n; key++) {
+        gw_mirror_show_part(mirror, key, 0, key_bytes(mirror, key), encoding,
+                            NULL);
+        gw_mirror_shown(mirror, key, encoding);
     }
 }
 
-float *gw_mirror_arena(const struct gw_mirror *mirror)
+void *gw_mirror_weight_arena(const struct gw_mirror *mirror,
+                             enum gw_encoding encoding)
+{
+    return encoding == GW_ENCODING_RAW ? (void *)mirror->memory
+                                       : (void *)mirror->bf16;
+}
+
+float *gw_mirror_gradient_arena(const struct gw_mirror *mirror)
 {
     return mirror->gradients;
 }

@@ -52,13 +52,34 @@ float *const *gw_mirror_gradients(const struct gw_mirror *mirror);
 enum gw_status gw_mirror_begin(struct gw_mirror *mirror,
                                struct gw_error *error);
 
-/* Weights of keys [first, first + n) are true in host memory, as bf16 or whole
-   (GW_ENCODING_RAW): queued for the device, once after gw_mirror_begin, and
-   not to be changed before the next one. */
+/*
+ * Of a key's weights, `bytes` from byte `at` on (of fp32) are true in some
+ * memory, as bf16 or whole (GW_ENCODING_RAW), where they do not change before
+ * gw_mirror_begin: that of the host (NULL); an arena that the device sees of
+ * another one, and which is as gw_mirror_weight_arena is; or this one itself.
+ * Queued for the device, once after gw_mirror_begin.
+ */
+void gw_mirror_show_part(struct gw_mirror *mirror,
+                         size_t key,
+                         size_t at,
+                         size_t bytes,
+                         enum gw_encoding encoding,
+                         const void *from);
+/* That was all of them: what is queued now finds them. */
+void gw_mirror_shown(struct gw_mirror *mirror,
+                     size_t key,
+                     enum gw_encoding encoding);
+/* Both, of all weights of these keys in host memory. */
 void gw_mirror_show(struct gw_mirror *mirror,
                     size_t first,
                     size_t n,
                     enum gw_encoding encoding);
+
+/* All weights as the device has them, as the arena is, or where they are as
+   bf16 on their way: in one allocation, which begins with the raw ones. NULL:
+   in the host's memory, or nowhere. */
+void *gw_mirror_weight_arena(const struct gw_mirror *mirror,
+                             enum gw_encoding encoding);
 
 /*
  * What the device has queued makes a key's gradients: `bytes` of them, from
@@ -77,7 +98,7 @@ void gw_mirror_fetch(struct gw_mirror *mirror, size_t first, size_t n);
 
 /* All gradients as the device has them, as the arena is, in an allocation of
    their own; NULL: in the host's memory. */
-float *gw_mirror_arena(const struct gw_mirror *mirror);
+float *gw_mirror_gradient_arena(const struct gw_mirror *mirror);
 
 /*
  * The next run of keys that was to be handed over, in that order, whose

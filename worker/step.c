@@ -57,13 +57,20 @@ await_weights(struct gw_worker *worker, size_t first, size_t n)
     return gw_client_wait(worker->client, first, n, worker->clock);
 }
 
+/* To the device, from wherever they are. */
 static enum gw_status need_weights(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
     enum gw_status status = await_weights(worker, first, n);
-    if (status == GW_OK)
-        gw_mirror_show(worker->mirror, first, n,
-                       gw_client_weights_as(worker->client));
+    enum gw_encoding as = gw_client_weights_as(worker->client);
+    for (size_t key = first; status == GW_OK && key < first + n; key++) {
+        for (struct gw_client_place part = {0};
+             gw_client_next_place(worker->client, key, &part);
+             part.at += part.bytes)
+            gw_mirror_show_part(worker->mirror, key, part.at, part.bytes, as,
+                                part.device);
+        gw_mirror_shown(worker->mirror, key, as);
+    }
     return status;
 }
 
@@ -257,7 +264,7 @@ static enum gw_status train_part(struct gw_worker *worker,
 /* A rank without samples still takes part: it has nothing to add. */
 static enum gw_status sit_out(struct gw_worker *worker)
 {
-    enum gw_status status = need_weights(worker, 0, worker->keys);
+    enum gw_status status = await_weights(worker, 0, worker->keys);
     if (status != GW_OK || worker->local)
         return status != GW_OK ? status
                                : gw_local_ready(worker, 0, worker->keys);

@@ -158,7 +158,8 @@ static struct gw_memory pages_for_network(struct gw_worker *worker)
     char why[GW_ERROR_TEXT_BYTES] = "worker.gpudirect is off";
     struct gw_pages pages = {.fd = -1};
     if (worker->config.worker.gpudirect)
-        worker->backend->pages(worker->device, gw_mirror_arena(worker->mirror),
+        worker->backend->pages(worker->device,
+                               gw_mirror_gradient_arena(worker->mirror),
                                gw_client_arena_bytes(worker->client), &pages);
     const struct gw_memory memory = {.kind = GW_MEMORY_CUDA,
                                      .base = pages.base,
@@ -182,13 +183,18 @@ static void open_lender(struct gw_worker *worker)
         .place = place_of(worker),
         .ops = worker->backend,
         .device = worker->device,
-        .on_device = gw_mirror_arena(worker->mirror),
-        .on_host = worker->gradients,
+        .gradients = {gw_mirror_gradient_arena(worker->mirror),
+                      worker->gradients},
         .shows = gw_client_gradients_kind(worker->client) == GW_MEMORY_SHARED,
     };
     struct gw_error error;
-    if (!options.on_device)
+    if (!options.gradients.on_device)
         return;
+    for (enum gw_encoding as = GW_ENCODING_RAW; as < GW_ENCODINGS; as++)
+        options.weights[as] = (struct gw_lender_arena){
+            gw_mirror_weight_arena(worker->mirror, as),
+            as == GW_ENCODING_RAW ? worker->weights_arena.memory.base
+                                  : worker->bf16_arena.memory.base};
     options.pages = pages_for_network(worker);
     if (!options.shows && options.pages.bytes == 0)
         return;
@@ -199,7 +205,7 @@ static void open_lender(struct gw_worker *worker)
                     "gradients are summed on the host, and leave through its "
                     "memory: %s",
                     error.text);
-    } else if (options.shows && !gw_lender_gradients(worker->lender)->shown) {
+    } else if (options.shows && !gw_lender_arenas(worker->lender)->shown) {
         gw_log_info(worker->options->client.log,
                     "sums of this host are made on the host: %s shows its "
                     "memory to no other process",
@@ -323,7 +329,7 @@ static enum gw_status attach(struct gw_worker *worker, int seed)
         .bf16_stays = !worker->backend->on_host,
     };
     return gw_client_attach(worker->client, &arenas,
-                            gw_lender_gradients(worker->lender), seed);
+                            gw_lender_arenas(worker->lender), seed);
 }
 
 static enum gw_status train(struct gw_worker *worker)
@@ -383,7 +389,10 @@ enum gw_status gw_worker_run(const struct gw_worker_options *options,
     status = set_up(worker);
     if (status == GW_OK)
         status = train(worker);
-    /* the client's buffers are in use until it is closed */
+    /* what is queued may read what others show, until the client is closed */
+    if (worker->device)
+        worker->backend->sync(worker->device, NULL);
+    /* its buffers are in use until then */
     if (gw_client_error(worker->client)->text[0])
         *error = *gw_client_error(worker->client);
     if (options->opened)

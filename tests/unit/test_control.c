@@ -84,7 +84,8 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, 7}},
     {.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, "ssp:4"}},
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
-    {.kind = GW_MESSAGE_SIGHT, .sight = {GW_SIGHT_WORDS, {1, 0, 3}, 3}},
+    {.kind = GW_MESSAGE_SIGHT,
+     .sight = {GW_SIGHT_WORDS, {{1, 0, 3}, 3}, {{0, 7}, 2}}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
@@ -244,9 +245,10 @@ static void same_deciding(const struct gw_message *one,
         break;
     case GW_MESSAGE_SIGHT:
         SAME(sight, verdict);
-        SAME(sight, words_n);
-        assert_memory_equal(one->sight.words, other->sight.words,
-                            GW_SIGHT_WORDS_MAX);
+        assert_memory_equal(&one->sight.gradients, &other->sight.gradients,
+                            sizeof one->sight.gradients);
+        assert_memory_equal(&one->sight.weights, &other->sight.weights,
+                            sizeof one->sight.weights);
         break;
     case GW_MESSAGE_VOTE:
         SAME(vote, clock);

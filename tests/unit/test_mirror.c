@@ -36,6 +36,7 @@ struct gw_device {
         void *memory;
         size_t bytes;
     } block[BLOCKS]; /* and what is taken of it */
+    size_t taken;    /* bytes that others had */
     int broken;
 };
 
@@ -55,6 +56,13 @@ late_fetch(struct gw_device *device, void *host, const void *from, size_t bytes)
 {
     device->queue[device->queued % QUEUE] = (struct copy){host, from, bytes, 0};
     return ++device->queued;
+}
+
+static void
+late_take(struct gw_device *device, void *to, const void *seen, size_t bytes)
+{
+    device->taken += bytes;
+    late_fetch(device, to, seen, bytes);
 }
 
 static void late_widen(struct gw_device *device,
@@ -124,6 +132,7 @@ static const struct gw_backend_ops late = {
     .alloc = late_alloc,
     .free = late_free,
     .upload = late_upload,
+    .take = late_take,
     .fetch = late_fetch,
     .reach = late_reach,
     .sync = late_sync,
@@ -228,7 +237,7 @@ static void weights_may_come_as_bf16(void **state)
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
     const float *const *device = gw_mirror_weights(s->mirror);
     for (size_t i = 0; i < KEYS * 64; i++)
-        gw_mirror_arena(s->mirror)[i] = 9;
+        gw_mirror_gradient_arena(s->mirror)[i] = 9;
     for (size_t round = 0; round < 3; round++) {
         assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
         for (size_t i = 0; i < KEYS * 64; i++) {
@@ -250,6 +259,76 @@ static void weights_may_come_as_bf16(void **state)
             }
     }
     close_subject(s);
+}
+
+/* The arena of another mirror, with `value` + i in each place of it. */
+static const void *
+other_arena(struct subject *other, enum gw_encoding encoding, float value)
+{
+    float *raw = gw_mirror_weight_arena(other->mirror, GW_ENCODING_RAW);
+    uint16_t *half = gw_mirror_weight_arena(other->mirror, GW_ENCODING_BF16);
+    for (size_t i = 0; i < KEYS * 64; i++) {
+        float is = value + (float)i;
+        if (encoding == GW_ENCODING_BF16)
+            gw_bf16_round(1, &is, half + i);
+        else
+            raw[i] = is;
+    }
+    return raw;
+}
+
+/* The second key comes in four parts: two of them from another device's arena,
+   one from the host, and one is there already. */
+static void weights_may_lie_on_devices(void **state)
+{
+    static const size_t end[] = {16, 24, 40, 64};
+    uint16_t arena[KEYS * 64];
+    struct subject *s[2];
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        s[i] = calloc(1, sizeof *s[i]);
+        assert_non_null(s[i]);
+        s[i]->device.fits = 4 << 20;
+        struct gw_mirror_of what = of(s[i]);
+        what.bf16 = arena;
+        assert_int_equal(gw_mirror_open(&what, &s[i]->mirror, &s[i]->error),
+                         GW_OK);
+    }
+    const float *const *device = gw_mirror_weights(s[0]->mirror);
+    for (enum gw_encoding as = GW_ENCODING_RAW; as < GW_ENCODINGS; as++) {
+        const void *other = other_arena(s[1], as, 1024);
+        const void *own = other_arena(s[0], as, 2048);
+        const void *from[] = {other, NULL, own, other};
+        for (size_t i = 0; i < 64; i++) {
+            s[0]->host[0][1][i] = 4096 + 64 + (float)i;
+            gw_bf16_round(1, &s[0]->host[0][1][i], &arena[64 + i]);
+        }
+        assert_int_equal(gw_mirror_begin(s[0]->mirror, &s[0]->error), GW_OK);
+        s[0]->device.taken = 0;
+        for (size_t p = 0, at = 0; p < 4; at = end[p++])
+            gw_mirror_show_part(s[0]->mirror, 1, at * sizeof(float),
+                                (end[p] - at) * sizeof(float), as, from[p]);
+        gw_mirror_shown(s[0]->mirror, 1, as);
+        uint64_t queued = s[0]->device.queued;
+        gw_mirror_show(s[0]->mirror, 1, 1, as); /* it is */
+        assert_int_equal(s[0]->device.queued, queued);
+        assert_int_equal(s[0]->device.taken,
+                         (16 + 24) * (as == GW_ENCODING_RAW ? 4 : 2));
+        run_until(&s[0]->device, queued);
+        for (size_t p = 0, i = 0; p < 4; p++)
+            for (; i < end[p]; i++) {
+                uint16_t half;
+                float is = (from[p] == other ? 1024.0f
+                            : from[p]        ? 2048.0f
+                                             : 4096.0f) +
+                           64 + (float)i;
+                gw_bf16_round(1, &is, &half);
+                if (as == GW_ENCODING_BF16)
+                    gw_bf16_widen(1, &half, &is);
+                assert_true(device[1][i] == is);
+            }
+    }
+    close_subject(s[0]), close_subject(s[1]);
 }
 
 static void gradients_come_in_their_order_and_when_they_are_there(void **state)
@@ -282,7 +361,7 @@ static void gradients_come_in_their_order_and_when_they_are_there(void **state)
 static void gradients_may_stay_where_they_are(void **state)
 {
     struct subject *s = open_subject();
-    float *arena = gw_mirror_arena(s->mirror);
+    float *arena = gw_mirror_gradient_arena(s->mirror);
     size_t first, n;
     (void)state;
     for (size_t k = 0; k < KEYS; k++)
@@ -424,6 +503,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_go_once_in_a_step),
         cmocka_unit_test(weights_may_come_as_bf16),
+        cmocka_unit_test(weights_may_lie_on_devices),
         cmocka_unit_test(gradients_come_in_their_order_and_when_they_are_there),
         cmocka_unit_test(gradients_may_stay_where_they_are),
         cmocka_unit_test(a_part_may_follow_and_the_rest_stay),
