@@ -74,7 +74,7 @@ struct gw_peer {
     struct gw_peer *next, **back;
     struct gw_peer *same; /* in its bucket of those that were admitted */
     struct gw_channel channel;
-    int opener, was_up, closed;
+    int opener, was_up, closed, rests;
     uint32_t clock;    /* of the peer, as its heartbeats say */
     uint64_t since_us; /* opener: when dialling began */
 };
@@ -227,6 +227,10 @@ enum gw_status gw_peer_takes(const struct gw_peer *peer,
 /* All peers: first, then next until NULL. */
 struct gw_peer *gw_member_peers(const struct gw_member *member);
 struct gw_peer *gw_peer_next(const struct gw_peer *peer);
+
+/* Nothing more is sent to it, and it may go before we do: a link that breaks
+   then says nothing of its way, and is not dialled over another one. */
+void gw_peer_rest(struct gw_peer *peer);
 
 /* Ends the acquaintance; `peer` is gone after the current callback. */
 void gw_peer_close(struct gw_peer *peer);

@@ -106,6 +106,11 @@ static void close_slot(struct gw_peer_link *slot)
         gw_link_close(link);
 }
 
+void gw_peer_rest(struct gw_peer *peer)
+{
+    peer->rests = 1;
+}
+
 void gw_peer_close(struct gw_peer *peer)
 {
     struct gw_member *member = peer->member;

@@ -138,7 +138,7 @@ int gw_peer_take_next_way(struct gw_peer_link *slot,
 {
     unsigned same, gone = status == GW_EUNSUPPORTED ? slot->gone + 1 : 0;
     if (status == GW_EREFUSED || status == GW_EVERSION || status == GW_EAGAIN ||
-        ends_with_process(slot, status))
+        slot->peer->rests || ends_with_process(slot, status))
         return 0;
     slot->gone = gone;
     gw_peer_way_of(slot, slot->moves, &same);

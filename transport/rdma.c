@@ -191,6 +191,33 @@ void gw_rdma_bury(struct gw_rdma *rdma)
     }
 }
 
+void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why)
+{
+    struct gw_rdma_reach *reach = &link->rdma->reach;
+    *reach = (struct gw_rdma_reach){
+        .asked = 1, .refused = 1, .status = GW_EUNSUPPORTED};
+    snprintf(reach->why, sizeof reach->why, "%s", why);
+    gw_rdma_fail(link, GW_EAGAIN, why); /* the same way will do */
+}
+
+static int has_sent_far(const struct gw_rdma_link *link)
+{
+    const struct gw_rdma_out *out = &link->out;
+    for (uint32_t i = out->first; i != out->next; i++) {
+        const struct gw_send *send = out->posted[i % GW_RDMA_SENDS].send;
+        if (send && gw_rdma_is_far(link->rdma, send->payload))
+            return 1;
+    }
+    return 0;
+}
+
+/* What a device says where it could not read memory of this host. */
+static int is_of_reading(enum ibv_wc_status status)
+{
+    return status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_QP_OP_ERR ||
+           status == IBV_WC_FATAL_ERR || status == IBV_WC_GENERAL_ERR;
+}
+
 /* A message that was received before is handled before: so is the news of it.
  */
 void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
@@ -201,6 +228,10 @@ void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
     } else if (status == IBV_WC_REM_ACCESS_ERR ||
                status == IBV_WC_LOC_ACCESS_ERR) {
         gw_rdma_fail(link, GW_EPROTO, "put outside of the windows");
+    } else if (is_of_reading(status) && has_sent_far(link)) {
+        snprintf(why, sizeof why, "reading the memory of a GPU failed: %s",
+                 ibv_wc_status_str(status));
+        gw_rdma_refuse_far(link, why);
     } else if (status == IBV_WC_WR_FLUSH_ERR) {
         gw_rdma_fail(link, GW_ECLOSED,
                      "the queue pair failed: the connection was lost, or the "

@@ -309,6 +309,11 @@ struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma);
 /* A request of it has failed: it fails with what is known of why. */
 void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
 
+/* A device said that it takes a GPU's memory, and then does not: nothing is
+   sent from such memory any more. The link is over; over the next one, what was
+   sent from there comes from elsewhere. */
+void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why);
+
 /* NULL: it is gone. */
 struct gw_rdma_link *gw_rdma_link_find(struct gw_rdma *rdma, uint32_t serial);
 

@@ -376,22 +376,6 @@ static struct ibv_mr *register_alone(const struct gw_rdma_link *link,
                       send->frame.length, 0);
 }
 
-/* A device that says that it can, and then cannot: nothing is sent from such
-   memory any more, and over the next link what was sent comes from elsewhere.
-   0: the link is over. */
-static int refuse_far(struct gw_rdma_link *link,
-                      const struct gw_rdma_region *failed)
-{
-    struct gw_error error;
-    struct gw_rdma_reach *reach = &link->rdma->reach;
-    gw_rdma_register_why(failed->bytes, failed->number, &error);
-    *reach = (struct gw_rdma_reach){
-        .asked = 1, .refused = 1, .status = GW_EUNSUPPORTED};
-    snprintf(reach->why, sizeof reach->why, "%s", error.text);
-    gw_rdma_fail(link, GW_EAGAIN, error.text); /* the same way will do */
-    return 0;
-}
-
 /* 0: it has to wait, or the link is over. */
 static int find_source(struct gw_rdma_link *link,
                        const struct gw_send *send,
@@ -410,8 +394,11 @@ static int find_source(struct gw_rdma_link *link,
         *source = (struct source){region->mr->lkey, region->offset + at, NULL};
         return 1;
     }
-    if (region && !gw_memory_is_near(region->memory.kind))
-        return refuse_far(link, region);
+    if (region && !gw_memory_is_near(region->memory.kind)) {
+        gw_rdma_register_why(region->bytes, region->number, &error);
+        gw_rdma_refuse_far(link, error.text);
+        return 0;
+    }
     struct ibv_mr *own = register_alone(link, send);
     if (own) {
         *source = (struct source){own->lkey, (uintptr_t)send->payload, own};

@@ -511,6 +511,8 @@ enum gw_status gw_client_finish(struct gw_client *client,
     memcpy(message.bye.sha256, digest, GW_DIGEST_BYTES);
     gw_loop_enter(client->loop);
     gw_node_let_go(client->node);
+    for (uint32_t s = 0; s < client->shards; s++)
+        gw_peer_rest(client->shard[s].peer);
     client->said_bye = 1;
     gw_client_tell(client, client->coordinator, &message);
     gw_loop_leave(client->loop);

@@ -49,6 +49,9 @@ ok 'or not, as the job says'
 GW_FAKE_DMA_BUF=late trains rdma && logged "$from_device" &&
   logged 'server [01] .*: gradients go through host memory from here on: rdma does not reach it: cannot register .*: No space left on device'
 ok 'a device that cannot after all: through host memory, with a line'
+GW_FAKE_DMA_BUF=short trains rdma && logged "$from_device" &&
+  logged 'server [01] .*: gradients go through host memory from here on: rdma does not reach it: reading the memory of a GPU failed: '
+ok 'one that fails when it reads: the same'
 GW_FAKE_CUDA=dmabuf=0 trains rdma &&
   logged 'gradients leave through host memory: rdma does not reach it: .*nvidia_peermem'
 ok 'a GPU without dma-buf, where there is no peermem'
@@ -84,7 +87,7 @@ mount --bind "$scratch/boot_id" /proc/sys/kernel/random/boot_id
 plain=
 trains tcp && GW_FAKE_DMA_BUF=late trains auto && logged "$from_device" &&
   logged 'gradients go through host memory from here on: rdma does not reach it' &&
-  ! grep -rh 'goes over tcp' "$scratch/logs" "$scratch/err"
+  ! grep -h 'goes over tcp' "$scratch"/logs/worker-*
 ok 'a device that cannot after all still sends the rest over rdma'
 
 # the device goes, and a job goes on
