@@ -241,17 +241,19 @@ $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_PROGRAMS += %D%/unit/test_cuda_emulation \
-	%D%/unit/test_cuda_epilogues %D%/unit/test_cuda_module \
-	%D%/unit/test_cuda_products %D%/unit/test_cuda_share \
-	%D%/unit/test_cuda_tune
+	%D%/unit/test_cuda_epilogues %D%/unit/test_cuda_index \
+	%D%/unit/test_cuda_module %D%/unit/test_cuda_products \
+	%D%/unit/test_cuda_share %D%/unit/test_cuda_tune
 %C%_unit_test_cuda_emulation_SOURCES = \
 	%D%/unit/test_cuda_emulation.c %D%/cuda/try/try.h $(GW_EMULATION)
 %C%_unit_test_cuda_emulation_CFLAGS = $(AM_CFLAGS) -fPIC
 %C%_unit_test_cuda_emulation_LDADD = %D%/cuda/try/try.emulated \
 	$(CMOCKA_LIBS) -lpthread -lm
+%C%_unit_test_cuda_index_SOURCES = %D%/unit/test_cuda_index.c \
+	%D%/cuda/try/divide.h
+%C%_unit_test_cuda_index_LDADD = %D%/cuda/try/divide.emulated $(LDADD)
 %C%_unit_test_cuda_module_SOURCES = %D%/unit/test_cuda_module.c \
-	%D%/cuda/try/divide.h %D%/table/emulated.c %D%/table/emulated.h
-%C%_unit_test_cuda_module_LDADD = %D%/cuda/try/divide.emulated $(LDADD)
+	%D%/table/emulated.c %D%/table/emulated.h
 %C%_unit_test_cuda_products_SOURCES = \
 	%D%/unit/test_cuda_products.c $(GW_EMULATION)
 %C%_unit_test_cuda_products_LDADD = $(CMOCKA_LIBS) -lpthread -lm

@@ -223,6 +223,35 @@ static void masks_are_of_the_last_pass(void **state)
     emulated_assert_nothing_left();
 }
 
+/* Layers of one shape share how they are multiplied, not what. */
+static void every_layer_has_its_own_bias(void **state)
+{
+    (void)state;
+    const struct gw_dense_shape shape = {1, 2, 2, 0, 0};
+    const struct gw_device_options options = {.threads = 1};
+    const float in[2] = {0, 0}, biases[4] = {1, 2, 3, 4};
+    set(1, 1);
+    struct gw_device *d;
+    assert_int_equal(ops->open(&options, &d, NULL), GW_OK);
+    float *x = ops->alloc(d, sizeof in), *w = ops->alloc(d, 4 * sizeof *w);
+    float *b[2], *y = ops->alloc(d, sizeof in), out[2];
+    ops->upload(d, x, in, sizeof in);
+    for (size_t i = 0; i < 2; i++) {
+        b[i] = ops->alloc(d, sizeof in);
+        ops->upload(d, b[i], biases + 2 * i, sizeof in);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ops->dense_forward(d, &shape, x, w, b[i], y, NULL, NULL);
+        ops->download(d, out, y, sizeof out);
+        assert_true(out[0] == biases[2 * i] && out[1] == biases[2 * i + 1]);
+    }
+    float *all[] = {x, w, y, b[0], b[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ops->free(d, all[i]);
+    ops->close(d);
+    emulated_assert_nothing_left();
+}
+
 int main(void)
 {
     char why[GW_WHY_BYTES];
@@ -230,6 +259,7 @@ int main(void)
         cmocka_unit_test(relu_costs_no_pass_where_products_do_it),
         cmocka_unit_test(nan_is_never_lost),
         cmocka_unit_test(masks_are_of_the_last_pass),
+        cmocka_unit_test(every_layer_has_its_own_bias),
     };
     ops = emulated_backend(why, sizeof why);
     if (!ops) {

@@ -16,7 +16,6 @@
 #include <cmocka.h>
 
 #include "kernels/kernels.h"
-#include "tests/cuda/try/divide.h"
 #include "tests/table/emulated.h"
 
 #define WORKSPACE                                                              \
@@ -473,6 +472,26 @@ static void ordinals_are_those_that_are_there(void **state)
     assert_null(d);
 }
 
+/* Asking for one that is not there is no failure of one that is open. */
+static void places_are_those_of_ordinals(void **state)
+{
+    (void)state;
+    char address[GW_PCI_ADDRESS_BYTES];
+    struct gw_error error;
+    set_way(NULL, 0);
+    setenv("GW_FAKE_CUDA", "devices=2 bus=175", 1);
+    struct gw_device *d = open_device(GW_PRECISION_FP32);
+    ops->locate(0, address);
+    assert_string_equal(address, "0000:af:00.0");
+    ops->locate(1, address);
+    assert_string_equal(address, "0000:b0:00.0");
+    ops->locate(2, address);
+    assert_string_equal(address, "");
+    assert_int_equal(ops->sync(d, &error), GW_OK);
+    ops->close(d);
+    unsetenv("GW_FAKE_CUDA");
+}
+
 /* ---- products ---- */
 
 /* y = x w^T + b, as floats on the host. */
@@ -501,33 +520,6 @@ static double largest_difference(const float *a, const float *b)
     return most;
 }
 
-/* Layers of one shape share how they are multiplied, not what. */
-static void every_layer_has_its_own_bias(void **state)
-{
-    (void)state;
-    const struct gw_dense_shape shape = {1, 2, 2, 0, 0};
-    const float in[2] = {0, 0}, biases[4] = {1, 2, 3, 4};
-    set_way(NULL, 0);
-    struct gw_device *d = open_device(GW_PRECISION_FP32);
-    float *x = ops->alloc(d, sizeof in), *w = ops->alloc(d, 4 * sizeof *w);
-    float *b[2], *y = ops->alloc(d, sizeof in), out[2];
-    ops->upload(d, x, in, sizeof in);
-    for (size_t i = 0; i < 2; i++) {
-        b[i] = ops->alloc(d, sizeof in);
-        ops->upload(d, b[i], biases + 2 * i, sizeof in);
-    }
-    for (size_t i = 0; i < 2; i++) {
-        ops->dense_forward(d, &shape, x, w, b[i], y, NULL, NULL);
-        ops->download(d, out, y, sizeof out);
-        assert_true(out[0] == biases[2 * i] && out[1] == biases[2 * i + 1]);
-    }
-    float *all[] = {x, w, y, b[0], b[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        ops->free(d, all[i]);
-    ops->close(d);
-    emulated_assert_nothing_left();
-}
-
 /* Where cublasLt cannot add the bias, a kernel of ours does. */
 static void epilogues_may_be_missing(void **state)
 {
@@ -552,47 +544,6 @@ static void tf32_rounds_factors(void **state)
     multiply(GW_PRECISION_TF32, rounded);
     double most = largest_difference(exact, rounded);
     assert_true(most > 1e-5 && most < 2e-2);
-}
-
-/* ---- indices ---- */
-
-static void indices_divide_exactly(void **state)
-{
-    (void)state;
-    const unsigned most = INT32_MAX;
-    uint64_t draw = 1;
-    for (int i = 0; i < 200000; i++) {
-        draw = draw * 6364136223846793005u + 1442695040888963407u;
-        size_t by = (size_t)(draw >> 33) >> i % 31;
-        by = by > 0 ? by : 1;
-        unsigned multiple = (unsigned)(most / by * by);
-        assert_int_equal(try_divide(most, by), most / by);
-        assert_int_equal(try_divide(multiple, by), multiple / by);
-        assert_int_equal(try_divide(multiple - 1, by), (multiple - 1) / by);
-        unsigned any = (unsigned)(draw >> 20) & most;
-        assert_int_equal(try_divide(any, by), any / by);
-    }
-    assert_int_equal(try_divide(most, (size_t)1 << 31), 0);
-}
-
-/* Asking for one that is not there is no failure of one that is open. */
-static void places_are_those_of_ordinals(void **state)
-{
-    (void)state;
-    char address[GW_PCI_ADDRESS_BYTES];
-    struct gw_error error;
-    set_way(NULL, 0);
-    setenv("GW_FAKE_CUDA", "devices=2 bus=175", 1);
-    struct gw_device *d = open_device(GW_PRECISION_FP32);
-    ops->locate(0, address);
-    assert_string_equal(address, "0000:af:00.0");
-    ops->locate(1, address);
-    assert_string_equal(address, "0000:b0:00.0");
-    ops->locate(2, address);
-    assert_string_equal(address, "");
-    assert_int_equal(ops->sync(d, &error), GW_OK);
-    ops->close(d);
-    unsetenv("GW_FAKE_CUDA");
 }
 
 static int find_module(void **state)
@@ -620,10 +571,8 @@ int main(void)
         cmocka_unit_test(failures_are_said),
         cmocka_unit_test(ordinals_are_those_that_are_there),
         cmocka_unit_test(places_are_those_of_ordinals),
-        cmocka_unit_test(every_layer_has_its_own_bias),
         cmocka_unit_test(epilogues_may_be_missing),
         cmocka_unit_test(tf32_rounds_factors),
-        cmocka_unit_test(indices_divide_exactly),
     };
     return cmocka_run_group_tests_name("module for GPUs", tests, find_module,
                                        NULL);
