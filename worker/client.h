@@ -124,8 +124,8 @@ struct gw_device_sum {
  * Gradients and weights that a device has, in arenas alike the client's: how
  * gradients of this host's workers are summed where they lie, and weights that
  * one has are copied by the others, if each device finds all of them; and how
- * gradients leave it. Calls come from the loop's thread, but for `sum` and
- * `put`, which come from others, while nobody sees or unsees.
+ * gradients leave it. Calls come from the loop's thread, but for `sum`, `put`
+ * and `settle`, which come from others, while nobody sees or unsees.
  */
 struct gw_device_arenas {
     void *owner;
@@ -145,17 +145,17 @@ struct gw_device_arenas {
                           const struct gw_device_sum *what,
                           uint8_t *bad,
                           struct gw_error *error);
-    /* Weights that have arrived in the client's arena of that encoding are on
-       the device too when it returns, where no computation that is queued
-       reads or writes them. GW_EIO with a line. */
-    enum gw_status (*put)(void *owner,
-                          enum gw_encoding encoding,
-                          size_t first,
-                          size_t elems,
-                          struct gw_error *error);
+    /* Weights that have arrived in the client's arena of that encoding go to
+       the device, where nothing that is queued reads or writes them; they are
+       there when `settle` returns. GW_EIO with a line. */
+    void (*put)(void *owner,
+                enum gw_encoding encoding,
+                size_t first,
+                size_t elems);
+    enum gw_status (*settle)(void *owner, struct gw_error *error);
     /* To the same place in the client's gradients, from where nothing is
-       queued any more that makes them; waits, for a sum that is being made as
-       well. GW_EIO with a line. */
+       queued any more that makes them; waits, for sums and weights on their
+       way as well. GW_EIO with a line. */
     enum gw_status (*bring)(void *owner,
                             size_t first,
                             size_t elems,
@@ -203,16 +203,16 @@ enum gw_status gw_client_attach(struct gw_client *client,
 enum gw_encoding gw_client_weights_as(const struct gw_client *client);
 
 /*
- * Where they are: the first run of a key's weights from byte part->at on (of
- * fp32) that is in one place. That is the client's arena; or, of what others of
- * this host have been given first, the arena of a device, ours or another one
- * that ours sees. 0: there is none. Of the caller's thread, from at = 0 to the
- * end.
+ * Where they are: run by run of a key's weights, from *part zeroed on, until it
+ * returns 0. That is the client's arena; or, of what one of this host's has
+ * brought to its device for all, the arena there: ours, or one that ours sees.
+ * Of the caller's thread.
  */
 struct gw_client_place {
-    size_t at, bytes;
+    size_t at, bytes;   /* as fp32, of the key's */
     const void *device; /* gw_device_arenas.weights, of whoever; NULL: the
                            client's arena */
+    uint32_t next;      /* the client's */
 };
 int gw_client_next_place(const struct gw_client *client,
                          size_t key,
@@ -404,6 +404,8 @@ enum gw_status
 gw_client_load(struct gw_client *client, uint64_t offset, void *to, size_t n);
 
 /*
+ * Nothing that reads weights on other devices (gw_client_next_place) may be
+ * queued any more: they are let go.
  * Says good-bye with the digest of the weights (rank 0, else zeros), and waits
  * for the coordinator to end the job. The status is the job's.
  */

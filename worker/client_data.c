@@ -418,18 +418,14 @@ static void count_staleness(struct gw_client *client, uint32_t staleness)
         memory_order_relaxed);
 }
 
-/* The weights of a chunk have arrived, whoever wrote them: in our arena, or on
-   a device. */
-static void arrived(struct gw_client *client,
-                    const struct gw_frame *frame,
-                    const void *device)
+/* The weights of a chunk have arrived, whoever wrote them: nothing is to be
+   sent or asked any more. */
+static void answered(struct gw_client *client, const struct gw_frame *frame)
 {
     struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
     uint32_t bytes = gw_encoded_bytes((enum gw_encoding)frame->encoding,
                                       client->map->chunk[frame->chunk].elems);
     client->progress_us = gw_loop_now(client->loop);
-    if (!device)
-        gw_client_landed(client, frame);
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, bytes);
     if (frame->decision > atomic_load(&client->decision_needed))
         atomic_store(&client->decision_needed, frame->decision);
@@ -442,9 +438,28 @@ static void arrived(struct gw_client *client,
     chunk->want = 0;
     chunk->pushed = 0;
     chunk->seeding = 0;
+}
+
+/* They are where the caller looks for them: in our arena, or on a device. */
+static void is_there(struct gw_client *client,
+                     const struct gw_frame *frame,
+                     const void *device)
+{
+    struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
     if (chunk->device != device) /* it may be looked at, and be as it was */
         chunk->device = device;
     atomic_store_explicit(&chunk->have, frame->clock + 1, memory_order_release);
+}
+
+static void arrived(struct gw_client *client,
+                    const struct gw_frame *frame,
+                    const void *device)
+{
+    if (!device)
+        gw_client_landed(client, frame);
+    answered(client, frame);
+    if (!(frame->flags & GW_FLAG_NOW))
+        is_there(client, frame, device);
 }
 
 void gw_client_frame(struct gw_client *client,
@@ -462,6 +477,7 @@ void gw_client_frame(struct gw_client *client,
     int for_all = chunk->via == GW_CHUNK_OWNED && !chunk->apart &&
                   !(frame->flags & GW_FLAG_NOW);
     if (for_all && gw_node_is_on_device(client->node)) {
+        answered(client, frame);
         gw_node_put(client->node, frame);
         return;
     }
@@ -470,13 +486,9 @@ void gw_client_frame(struct gw_client *client,
         gw_node_arrived(client->node, frame);
 }
 
-/* It may have been there before, where a link broke and it was asked for twice.
- */
 void gw_client_put(struct gw_client *client, const struct gw_frame *frame)
 {
-    if (!answers_chunk(&client->chunk[frame->chunk], frame))
-        return;
-    arrived(client, frame, client->device->weights);
+    is_there(client, frame, client->device->weights);
     gw_node_arrived(client->node, frame);
 }
 

@@ -132,6 +132,8 @@ static void run_queue(struct gw_work *work)
     enum gw_status status = GW_OK;
     for (uint32_t i = 0; i < queue->working && status == GW_OK; i++)
         status = queue->make(queue->node, queue->list[i], &queue->failure);
+    if (status == GW_OK && queue->settle)
+        status = queue->settle(queue->node, &queue->failure);
     queue->failure.status = status;
 }
 
@@ -145,9 +147,9 @@ static void done_queue(struct gw_work *work)
         gw_client_fail_with(queue->node->client, &queue->failure);
         return;
     }
-    queue->working = 0;
     for (uint32_t i = 0; i < made; i++)
         queue->made(queue->node, queue->list[i]);
+    queue->working = 0;
     memmove(queue->list, queue->list + made,
             queue->waiting * sizeof *queue->list);
     begin_queue(queue);
@@ -227,24 +229,29 @@ static enum gw_status
 put_chunk(struct gw_client_node *node, uint32_t index, struct gw_error *error)
 {
     const struct gw_chunk *place = &node->client->map->chunk[index];
-    return node->device->put(
-        node->device->owner, gw_client_encoding(node->client),
-        place->arena_offset / sizeof(float), place->elems, error);
+    (void)error; /* settle_puts has it */
+    node->device->put(node->device->owner, gw_client_encoding(node->client),
+                      place->arena_offset / sizeof(float), place->elems);
+    return GW_OK;
+}
+
+static enum gw_status settle_puts(struct gw_client_node *node,
+                                  struct gw_error *error)
+{
+    return node->device->settle(node->device->owner, error);
 }
 
 static void has_put(struct gw_client_node *node, uint32_t index)
 {
-    node->chunk[index].putting = 0;
     gw_client_put(node->client, &node->chunk[index].had);
 }
 
+/* Nothing is asked any more of the chunk, which therefore comes once. */
 void gw_node_put(struct gw_client_node *node, const struct gw_frame *frame)
 {
-    struct gw_sum_chunk *chunk = &node->chunk[frame->chunk];
-    if (chunk->putting || node->let_go)
+    if (node->let_go)
         return;
-    chunk->putting = 1;
-    chunk->had = *frame;
+    node->chunk[frame->chunk].had = *frame;
     add_to_queue(&node->puts, frame->chunk);
 }
 
@@ -254,10 +261,12 @@ enum gw_status gw_node_device_open(struct gw_client_node *node, size_t owned)
 {
     node->sums = (struct gw_node_queue){
         .node = node, .make = sum_chunk, .made = gw_node_summed};
-    node->puts = (struct gw_node_queue){
-        .node = node, .make = put_chunk, .made = has_put};
-    node->sums.list = calloc(owned, sizeof *node->sums.list);
-    node->puts.list = calloc(owned, sizeof *node->puts.list);
+    node->puts = (struct gw_node_queue){.node = node,
+                                        .make = put_chunk,
+                                        .settle = settle_puts,
+                                        .made = has_put};
+    node->sums.list = calloc(owned, 2 * sizeof *node->sums.list);
+    node->puts.list = calloc(owned, 2 * sizeof *node->puts.list);
     return node->sums.list && node->puts.list ? GW_OK : GW_ENOMEM;
 }
 
@@ -277,9 +286,9 @@ void gw_node_let_go(struct gw_client_node *node)
 {
     if (!node || !node->device)
         return;
+    node->let_go = 1; /* what is cancelled lets the loop run */
     cancel_queue(&node->sums);
     cancel_queue(&node->puts);
-    node->let_go = 1;
     for (uint32_t i = 0; i < node->group.n; i++) {
         struct gw_neighbour *who = neighbour_at(node, i);
         if (!who)

@@ -23,26 +23,31 @@ enum gw_encoding gw_client_weights_as(const struct gw_client *client)
                                                  : GW_ENCODING_RAW;
 }
 
+/* What was pulled is on the host; but where it is what devices have as well,
+   there it stays. */
+static const void *device_of(const struct gw_client *client, uint32_t chunk)
+{
+    return client->pulled && client->bf16_stays ? NULL
+                                                : client->chunk[chunk].device;
+}
+
 int gw_client_next_place(const struct gw_client *client,
                          size_t key,
                          struct gw_client_place *part)
 {
     const struct gw_map *map = client->map;
-    size_t bytes = 0;
-    for (uint32_t c = map->key_chunk[key]; c < map->key_chunk[key + 1]; c++) {
-        const struct gw_chunk *place = &map->chunk[c];
-        const void *device = client->pulled ? NULL : client->chunk[c].device;
-        size_t at = place->key_elem * sizeof(float);
-        if (at < part->at)
-            continue;
-        if (bytes == 0)
-            part->device = device;
-        if (device != part->device)
-            break;
-        bytes = at + place->elems * sizeof(float) - part->at;
-    }
-    part->bytes = bytes;
-    return bytes > 0;
+    uint32_t end = map->key_chunk[key + 1], c = part->next;
+    if (part->bytes == 0)
+        c = map->key_chunk[key];
+    if (c == end)
+        return 0;
+    part->at = map->chunk[c].key_elem * sizeof(float);
+    part->bytes = 0;
+    part->device = device_of(client, c);
+    for (; c < end && device_of(client, c) == part->device; c++)
+        part->bytes += map->chunk[c].elems * sizeof(float);
+    part->next = c;
+    return 1;
 }
 
 /* In a hollow job an address, and nothing behind it. */

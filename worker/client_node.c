@@ -20,8 +20,7 @@ uint32_t gw_node_ranks(const struct gw_client_node *node)
 
 /* ---- in ---- */
 
-/* The window for weights of others; where those are on devices there is none.
- */
+/* The window for weights that others give; none where devices do. */
 static uint32_t given_in(const struct gw_client_node *node,
                          const struct gw_neighbour *from)
 {

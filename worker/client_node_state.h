@@ -3,7 +3,7 @@
  *
  *   client_node.c    neighbours come, show what they have, and go
  *   client_sum.c     the sum of a chunk, and its weights to the others
- *   client_device.c  the same on a device, where each finds what all have
+ *   client_device.c  both on devices, where each finds what all have
  */
 #ifndef GW_WORKER_CLIENT_NODE_STATE_H
 #define GW_WORKER_CLIENT_NODE_STATE_H
@@ -47,8 +47,6 @@ struct gw_sum_chunk {
     struct gw_send note; /* parts: to the owner, or to the shard */
     int telling;
     int tell_again;
-    int putting;                  /* what came last is on its way to the device
-                                   */
     uint8_t bytes[GW_PART_BYTES]; /* to the owner */
     /* of one that we own, the rest is of others */
     struct gw_sum_part *part; /* [group.n] */
@@ -66,9 +64,12 @@ struct gw_node_queue {
     enum gw_status (*make)(struct gw_client_node *node,
                            uint32_t chunk,
                            struct gw_error *error);
+    /* after some of them; NULL: each is made when it returns */
+    enum gw_status (*settle)(struct gw_client_node *node,
+                             struct gw_error *error);
     void (*made)(struct gw_client_node *node, uint32_t chunk);
     struct gw_work work;       /* of [0, working) of the list */
-    uint32_t *list;            /* [chunks that we own] */
+    uint32_t *list;            /* [2 * chunks that we own] */
     uint32_t working, waiting; /* of the list; waiting ones are last */
     struct gw_error failure;   /* of that work */
 };

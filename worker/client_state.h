@@ -6,7 +6,7 @@
  *   client_connect.c  connections to the shards, and what they lose
  *   client_control.c  messages of the coordinator and the servers; stalls
  *   client_data.c     chunks: pushes and wants out, weights in
- *   client_landing.c  where weights arrive
+ *   client_landing.c  where weights are and arrive
  *   client_far.c      gradients that leave from a device's memory
  *   client_node.c     other workers of this host,
  *   client_sum.c      and what they push together

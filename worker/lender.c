@@ -74,19 +74,24 @@ bring(void *owner, size_t first, size_t elems, struct gw_error *error)
     return status;
 }
 
-static enum gw_status put(void *owner,
-                          enum gw_encoding encoding,
-                          size_t first,
-                          size_t elems,
-                          struct gw_error *error)
+static void
+put(void *owner, enum gw_encoding encoding, size_t first, size_t elems)
 {
     struct gw_lender *lender = owner;
     const struct gw_lender_arena *weights = &lender->options.weights[encoding];
     size_t at = gw_encoded_size(encoding, first * sizeof(float));
-    size_t bytes = gw_encoded_size(encoding, elems * sizeof(float));
     pthread_mutex_lock(&lender->lock);
-    lender->options.ops->upload(lender->device, (char *)weights->on_device + at,
-                                (const char *)weights->on_host + at, bytes);
+    lender->options.ops->upload(
+        lender->device, (char *)weights->on_device + at,
+        (const char *)weights->on_host + at,
+        gw_encoded_size(encoding, elems * sizeof(float)));
+    pthread_mutex_unlock(&lender->lock);
+}
+
+static enum gw_status settle(void *owner, struct gw_error *error)
+{
+    struct gw_lender *lender = owner;
+    pthread_mutex_lock(&lender->lock);
     enum gw_status status = lender->options.ops->sync(lender->device, error);
     pthread_mutex_unlock(&lender->lock);
     return status;
@@ -115,6 +120,7 @@ static void introduce(struct gw_lender *lender)
         .unsee = unsee,
         .sum = sum,
         .put = put,
+        .settle = settle,
         .bring = bring,
     };
     arenas->shown = options->shows &&

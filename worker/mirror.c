@@ -44,17 +44,22 @@ static void free_memory(struct gw_mirror *mirror)
     mirror->memory = mirror->gradients = NULL;
 }
 
-/* Weights, and behind them weights as bf16; gradients apart from both, since
-   other devices may be let read all that is allocated with them. */
+static size_t round_up(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+/* Weights, and behind them weights as bf16; gradients apart from both. Other
+   devices may be let read all that is allocated with either. */
 static enum gw_status open_memory(struct gw_mirror *mirror,
                                   struct gw_error *error)
 {
     const struct gw_mirror_of *of = &mirror->of;
-    size_t room = (of->bytes + ALIGN - 1) / ALIGN * ALIGN;
-    size_t apart = (of->bytes + APART - 1) / APART * APART;
-    size_t made = of->gradient ? apart : 0, half = of->bf16 ? room / 2 : 0;
+    size_t room = round_up(of->bytes, ALIGN);
+    size_t weights = round_up(room + (of->bf16 ? room / 2 : 0), APART);
+    size_t made = of->gradient ? round_up(of->bytes, APART) : 0;
     uint64_t total, left;
-    mirror->memory = of->ops->alloc(of->device, room + half);
+    mirror->memory = of->ops->alloc(of->device, weights);
     if (mirror->memory && made > 0)
         mirror->gradients = of->ops->alloc(of->device, made);
     if (!mirror->memory || (made > 0 && !mirror->gradients)) {
@@ -63,7 +68,7 @@ static enum gw_status open_memory(struct gw_mirror *mirror,
         return gw_fail(error, GW_ENOMEM,
                        "no memory on the device for weights and gradients: %zu "
                        "MiB are needed, %zu of %zu MiB are free",
-                       (room + made + half) >> 20, (size_t)(left >> 20),
+                       (weights + made) >> 20, (size_t)(left >> 20),
                        (size_t)(total >> 20));
     }
     if (of->bf16)
@@ -134,6 +139,11 @@ enum gw_status gw_mirror_begin(struct gw_mirror *mirror, struct gw_error *error)
     return mirror->of.ops->sync(mirror->of.device, error);
 }
 
+int gw_mirror_has(const struct gw_mirror *mirror, size_t key)
+{
+    return !mirror->memory || mirror->shown[key];
+}
+
 /* Where the host has what a key has from byte `at` on, of fp32. */
 static const void *on_host(const struct gw_mirror *mirror,
                            size_t key,
@@ -156,7 +166,7 @@ void gw_mirror_show_part(struct gw_mirror *mirror,
                          const void *from)
 {
     const struct gw_mirror_of *of = &mirror->of;
-    if (!mirror->memory || mirror->shown[key] || from == mirror->memory)
+    if (gw_mirror_has(mirror, key) || from == mirror->memory)
         return;
     size_t place =
         (size_t)(mirror->weight[key] - mirror->memory) * sizeof(float) + at;
@@ -177,7 +187,7 @@ void gw_mirror_shown(struct gw_mirror *mirror,
                      enum gw_encoding encoding)
 {
     const struct gw_mirror_of *of = &mirror->of;
-    if (!mirror->memory || mirror->shown[key])
+    if (gw_mirror_has(mirror, key))
         return;
     if (encoding == GW_ENCODING_BF16)
         of->ops->widen(of->device, gw_key_elems(&of->key[key]),

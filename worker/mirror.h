@@ -65,6 +65,9 @@ void gw_mirror_show_part(struct gw_mirror *mirror,
                          size_t bytes,
                          enum gw_encoding encoding,
                          const void *from);
+/* Whether that is done already, or need not be: the device computes in the
+   host's memory. */
+int gw_mirror_has(const struct gw_mirror *mirror, size_t key);
 /* That was all of them: what is queued now finds them. */
 void gw_mirror_shown(struct gw_mirror *mirror,
                      size_t key,

@@ -64,9 +64,9 @@ static enum gw_status need_weights(void *context, size_t first, size_t n)
     enum gw_status status = await_weights(worker, first, n);
     enum gw_encoding as = gw_client_weights_as(worker->client);
     for (size_t key = first; status == GW_OK && key < first + n; key++) {
-        for (struct gw_client_place part = {0};
-             gw_client_next_place(worker->client, key, &part);
-             part.at += part.bytes)
+        struct gw_client_place part = {0};
+        while (!gw_mirror_has(worker->mirror, key) &&
+               gw_client_next_place(worker->client, key, &part))
             gw_mirror_show_part(worker->mirror, key, part.at, part.bytes, as,
                                 part.device);
         gw_mirror_shown(worker->mirror, key, as);
@@ -519,6 +519,12 @@ static enum gw_status end_job(struct gw_worker *worker)
         status = gw_client_saved(worker->client);
     if (status != GW_OK)
         return status;
+    /* others' devices are let go, and ours by them */
+    status = worker->backend->sync(worker->device, worker->error);
+    if (status != GW_OK) {
+        gw_client_fail_with(worker->client, worker->error);
+        return status;
+    }
     if (worker->rank == 0 && !worker->hollow)
         gw_digest_weights(worker->weight, worker->key, worker->keys, digest);
     return gw_client_finish(worker->client, worker->clock, digest, rss_bytes());

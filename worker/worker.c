@@ -389,7 +389,8 @@ enum gw_status gw_worker_run(const struct gw_worker_options *options,
     status = set_up(worker);
     if (status == GW_OK)
         status = train(worker);
-    /* what is queued may read what others show, until the client is closed */
+    /* where it failed, what is queued may read what others show, until the
+       client is closed */
     if (worker->device)
         worker->backend->sync(worker->device, NULL);
     /* its buffers are in use until then */
