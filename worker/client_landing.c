@@ -23,12 +23,9 @@ enum gw_encoding gw_client_weights_as(const struct gw_client *client)
                                                  : GW_ENCODING_RAW;
 }
 
-/* What was pulled is on the host; but where it is what devices have as well,
-   there it stays. */
 static const void *device_of(const struct gw_client *client, uint32_t chunk)
 {
-    return client->pulled && client->bf16_stays ? NULL
-                                                : client->chunk[chunk].device;
+    return client->pulled ? NULL : client->chunk[chunk].device;
 }
 
 int gw_client_next_place(const struct gw_client *client,

@@ -139,6 +139,14 @@ static int come_whole(const struct gw_client *client)
             !gw_node_is_on_device(client->node));
 }
 
+/* Devices have the same, and others copy it from ours. */
+static enum gw_status pull_beside(struct gw_client *client)
+{
+    enum gw_status status = gw_client_pull(client);
+    client->pulled = 0;
+    return status;
+}
+
 /* What came for a first step of single pushes, where the job ends instead, may
    be weights of this rank alone (easgd). */
 enum gw_status gw_client_wait_end(struct gw_client *client)
@@ -151,6 +159,8 @@ enum gw_status gw_client_wait_end(struct gw_client *client)
             return status;
         if (!stands)
             meet_at_end(client, clock);
+        if (!stands && gw_client_encoding(client) == GW_ENCODING_RAW)
+            return pull_beside(client);
     }
     return gw_client_pull(client);
 }
