@@ -314,7 +314,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
-%C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c \
+	%D%/sim/apart.c %D%/sim/apart.h $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)
 %C%_sim_test_inner_SOURCES = \
 	%D%/sim/test_inner.c $(GW_INNER) $(GW_CLUSTER) $(GW_SWEEP)

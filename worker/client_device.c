@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define QUEUE_MODEL_US 15000 /* links may break meanwhile */
+
 /* ---- who finds whom ---- */
 
 static struct gw_neighbour *neighbour_at(struct gw_client_node *node,
@@ -161,8 +163,10 @@ static void begin_queue(struct gw_node_queue *queue)
         return;
     queue->working = queue->waiting;
     queue->waiting = 0;
-    queue->work =
-        (struct gw_work){.run = run_queue, .done = done_queue, .owner = queue};
+    queue->work = (struct gw_work){.run = run_queue,
+                                   .done = done_queue,
+                                   .owner = queue,
+                                   .model_us = QUEUE_MODEL_US};
     gw_loop_work(queue->node->client->loop, &queue->work);
 }
 

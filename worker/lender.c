@@ -132,22 +132,18 @@ enum gw_status gw_lender_open(const struct gw_lender_options *options,
                               struct gw_lender **lender_p,
                               struct gw_error *error)
 {
-    struct gw_backend_choice choice;
     struct gw_lender *lender = calloc(1, sizeof *lender);
-    if (!lender)
+    if (!lender) {
+        options->ops->close(options->beside);
         return gw_fail(error, GW_ENOMEM, "no memory for sums");
-    lender->options = *options;
-    pthread_mutex_init(&lender->lock, NULL);
-    enum gw_status status = gw_device_open(options->config, options->place,
-                                           &choice, &lender->device, error);
-    if (status == GW_OK) {
-        lender->bad = options->ops->alloc(lender->device, GW_PARTS_MAX);
-        if (!lender->bad)
-            status = gw_fail(error, GW_ENOMEM, "no memory for sums");
     }
-    if (status != GW_OK) {
+    lender->options = *options;
+    lender->device = options->beside;
+    pthread_mutex_init(&lender->lock, NULL);
+    lender->bad = options->ops->alloc(lender->device, GW_PARTS_MAX);
+    if (!lender->bad) {
         gw_lender_close(lender);
-        return status;
+        return gw_fail(error, GW_ENOMEM, "no memory for sums");
     }
     introduce(lender);
     *lender_p = lender;
@@ -158,10 +154,8 @@ void gw_lender_close(struct gw_lender *lender)
 {
     if (!lender)
         return;
-    if (lender->device) {
-        lender->options.ops->free(lender->device, lender->bad);
-        lender->options.ops->close(lender->device);
-    }
+    lender->options.ops->free(lender->device, lender->bad);
+    lender->options.ops->close(lender->device);
     if (lender->arenas.pages.bytes > 0 && lender->arenas.pages.fd >= 0)
         close(lender->arenas.pages.fd);
     pthread_mutex_destroy(&lender->lock);

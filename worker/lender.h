@@ -13,7 +13,6 @@
 #include "kernels/kernels.h"
 #include "worker/client.h"
 
-struct gw_config;
 struct gw_lender;
 
 /* On the device, and alike the client's on the host. */
@@ -22,10 +21,10 @@ struct gw_lender_arena {
 };
 
 struct gw_lender_options {
-    const struct gw_config *config; /* and place: as gw_device_open has them */
-    uint32_t place;
     const struct gw_backend_ops *ops;
-    struct gw_device *device; /* that has the arenas */
+    struct gw_device *device; /* that has the arenas, */
+    struct gw_device *beside; /* and another one of it, the lender's in any
+                                 case */
     struct gw_lender_arena gradients;
     /* as the client has them sent, and where others find them on theirs: an
        allocation of which only the raw ones are at the beginning */
@@ -36,7 +35,7 @@ struct gw_lender_options {
     struct gw_memory pages;
 };
 
-/* The device must outlive it. Errors of gw_device_open, and GW_ENOMEM. */
+/* The device must outlive it. GW_ENOMEM. */
 enum gw_status gw_lender_open(const struct gw_lender_options *options,
                               struct gw_lender **lender_p,
                               struct gw_error *error);

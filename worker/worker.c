@@ -40,15 +40,28 @@ static uint32_t place_of(const struct gw_worker *worker)
     return place == GW_RANK_NONE ? worker->rank : place;
 }
 
+/* Each time another one, of the same. */
+static enum gw_status open_one(struct gw_worker *worker,
+                               struct gw_backend_choice *choice_p,
+                               struct gw_device **device_p,
+                               struct gw_error *error)
+{
+    const struct gw_device_options options = {
+        .threads = 1, .precision = gw_precision_of(&worker->config)};
+    const struct gw_backend_ops *given =
+        worker->hollow ? &gw_no_arithmetic : worker->options->backend;
+    if (!given)
+        return gw_device_open(&worker->config, place_of(worker), choice_p,
+                              device_p, error);
+    *choice_p = (struct gw_backend_choice){.ops = given};
+    return given->open(&options, device_p, error);
+}
+
 static enum gw_status find_device(struct gw_worker *worker)
 {
-    struct gw_backend_choice choice = {.ops = &gw_no_arithmetic};
-    const struct gw_device_options options = {.threads = 1};
+    struct gw_backend_choice choice;
     enum gw_status status =
-        worker->hollow
-            ? choice.ops->open(&options, &worker->device, worker->error)
-            : gw_device_open(&worker->config, place_of(worker), &choice,
-                             &worker->device, worker->error);
+        open_one(worker, &choice, &worker->device, worker->error);
     if (status != GW_OK)
         return status;
     worker->backend = choice.ops;
@@ -175,12 +188,21 @@ static struct gw_memory pages_for_network(struct gw_worker *worker)
     return (struct gw_memory){.fd = -1};
 }
 
+static enum gw_status make_lender(struct gw_worker *worker,
+                                  struct gw_lender_options *options,
+                                  struct gw_error *error)
+{
+    struct gw_backend_choice choice;
+    enum gw_status status = open_one(worker, &choice, &options->beside, error);
+    if (status == GW_OK)
+        status = gw_lender_open(options, &worker->lender, error);
+    return status;
+}
+
 /* What others than this worker's own computation may take where it is. */
 static void open_lender(struct gw_worker *worker)
 {
     struct gw_lender_options options = {
-        .config = &worker->config,
-        .place = place_of(worker),
         .ops = worker->backend,
         .device = worker->device,
         .gradients = {gw_mirror_gradient_arena(worker->mirror),
@@ -198,7 +220,7 @@ static void open_lender(struct gw_worker *worker)
     options.pages = pages_for_network(worker);
     if (!options.shows && options.pages.bytes == 0)
         return;
-    if (gw_lender_open(&options, &worker->lender, &error) != GW_OK) {
+    if (make_lender(worker, &options, &error) != GW_OK) {
         if (options.pages.fd >= 0)
             close(options.pages.fd);
         gw_log_info(worker->options->client.log,

@@ -16,6 +16,8 @@ struct gw_worker_options {
     /* the worker's number on this host, by which workers take different
        devices; GW_RANK_NONE: its rank */
     uint32_t place;
+    /* what computes; NULL: what worker.device says */
+    const struct gw_backend_ops *backend;
     /* data that is open already, shared by workers of one process that run one
        at a time; NULL: opened from the job's files */
     struct gw_dataset *train, *test;

@@ -182,6 +182,7 @@ void cluster_open(struct cluster *cluster,
     cluster->test = before.test;
     cluster->disks_apart = before.disks_apart;
     cluster->houses = before.houses;
+    cluster->backend = before.backend;
     cluster->sim = before.sim;
     cluster_config(&cluster->config, settings);
     if (!cluster->sim)
@@ -206,6 +207,8 @@ void cluster_open(struct cluster *cluster,
     cluster->server = cluster->world.server;
     cluster->workers = cluster->world.workers;
     cluster->servers = cluster->world.servers;
+    for (size_t i = 0; i < cluster->workers; i++) /* before they run */
+        cluster->worker[i].options.backend = cluster->backend;
 }
 
 static int everyone_finished(void *owner)

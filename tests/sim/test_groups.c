@@ -16,6 +16,7 @@
 
 #include "server/decision_state.h"
 #include "server/server_state.h"
+#include "tests/sim/apart.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
@@ -32,6 +33,7 @@ enum {
     COUNT_PAUSES,
     COUNT_STOPS,
     COUNT_RECONNECTS,
+    COUNT_TAKES,
 };
 
 static const char *const happened[SWEEP_COUNTS] = {
@@ -39,6 +41,15 @@ static const char *const happened[SWEEP_COUNTS] = {
     [COUNT_PAUSES] = "pauses of one",
     [COUNT_STOPS] = "of all",
     [COUNT_RECONNECTS] = "reconnects",
+};
+
+/* Where weights are on devices. */
+static const char *const happened_apart[SWEEP_COUNTS] = {
+    [COUNT_CUTS] = "cuts",
+    [COUNT_PAUSES] = "pauses of one",
+    [COUNT_STOPS] = "of all",
+    [COUNT_RECONNECTS] = "reconnects",
+    [COUNT_TAKES] = "copies from another device",
 };
 
 static struct cluster cluster;
@@ -53,6 +64,7 @@ struct shape {
     const char *setting[4]; /* at most, the rest is NULL */
     const char *asked;      /* word for which somebody asks on the way */
     uint64_t seeds;         /* 0: SEEDS */
+    int apart;              /* workers compute on devices */
     unsigned cuts;          /* more than the weather has, early on */
     int varies; /* its bits do with the weather: it ends, and no more */
 };
@@ -73,6 +85,7 @@ static void open_job(const struct gw_sim_options *lines,
     for (size_t i = 0; i < 4; i++)
         settings[3 + i] = shape->setting[i];
     cluster.houses = shape->houses;
+    cluster.backend = shape->apart ? apart_device() : NULL;
     cluster_open(&cluster, lines, settings, NULL);
 }
 
@@ -133,6 +146,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     struct storm storm;
     struct gw_sim_options lines;
     char hex[65];
+    uint64_t takes = apart_takes();
     storm_begin(&storm, seed, &lines);
     open_job(&lines, "on", 1 + storm_draw(&storm, 3));
     storm_blow(&storm, &cluster);
@@ -155,6 +169,10 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     outcome->count[COUNT_STOPS] = storm.stops;
     outcome->count[COUNT_RECONNECTS] =
         cluster_at_workers(&cluster, GW_METRIC_RECONNECTS);
+    outcome->count[COUNT_TAKES] = apart_takes() - takes;
+    if (cluster_refused(&cluster) > 0)
+        snprintf(outcome->why, sizeof outcome->why, "%u refused",
+                 (unsigned)cluster_refused(&cluster));
     cluster_close(&cluster);
 }
 
@@ -162,7 +180,8 @@ static void same_bits_together_and_apart(void **state)
 {
     shape = *state;
     run_apart();
-    sweep_all(shape->name, shape->seeds ? shape->seeds : SEEDS, one, happened);
+    sweep_all(shape->name, shape->seeds ? shape->seeds : SEEDS, one,
+              shape->apart ? happened_apart : happened);
 }
 
 /* ---- one gradient for each host ---- */
@@ -302,6 +321,34 @@ static const struct shape shapes[] = {
      .seeds = 10 * SEEDS,
      .houses = "aabb",
      .asked = "local:2",
+     .varies = 1},
+    {.name = "on devices", .houses = "aaaa", .apart = 1},
+    {.name = "on devices, whole step",
+     .houses = "aab",
+     .apart = 1,
+     .setting = {"train.commit=whole"}},
+    {.name = "on devices, keys of several chunks, scored on the way",
+     .houses = "aaaa",
+     .apart = 1,
+     .setting = {"model.layers=[784, 96, 10]", "train.eval_every=3 steps"}},
+    {.name = "on devices, some without a sample",
+     .houses = "aaaabb",
+     .apart = 1,
+     .setting = {"train.batch=64"}},
+    {.name = "on devices, weights as bf16",
+     .houses = "aaaabb",
+     .apart = 1,
+     .setting = {"train.weights=bf16"}},
+    {.name = "on devices, another policy after it",
+     .houses = "aaaa",
+     .apart = 1,
+     .cuts = CUTS,
+     .setting = {"cluster.policy=\"sync until 4, local:3\""}},
+    {.name = "on devices, single pushes that are asked for",
+     .houses = "aaaa",
+     .apart = 1,
+     .seeds = 3 * SEEDS,
+     .asked = "async",
      .varies = 1},
     {.name = "another policy before it",
      .houses = "aaaa",
