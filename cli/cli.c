@@ -83,6 +83,18 @@ enum gw_status gw_cli_job_count(struct gw_cli_job *job,
     return gw_cli_job_set(job, text, error);
 }
 
+enum gw_status gw_cli_job_device(struct gw_cli_job *job,
+                                 const char *name,
+                                 char text[GW_CLI_DEVICE_MAX],
+                                 struct gw_error *error)
+{
+    if (strpbrk(name, "\"\\") || strlen(name) >= GW_STRING_MAX)
+        return gw_fail(error, GW_EUSAGE, "--device: \"%.40s\" is no device",
+                       name);
+    snprintf(text, GW_CLI_DEVICE_MAX, "worker.device=\"%s\"", name);
+    return gw_cli_job_set(job, text, error);
+}
+
 /* The whole text of a file or pipe; the caller frees it. */
 static enum gw_status
 read_text(const char *file, char **text_p, struct gw_error *error)

@@ -91,6 +91,13 @@ enum gw_status gw_cli_job_count(struct gw_cli_job *job,
                                 char text[GW_CLI_COUNT_MAX],
                                 struct gw_error *error);
 
+/* --device, which is --set of worker.device; the same. */
+#define GW_CLI_DEVICE_MAX (GW_STRING_MAX + 32)
+enum gw_status gw_cli_job_device(struct gw_cli_job *job,
+                                 const char *name,
+                                 char text[GW_CLI_DEVICE_MAX],
+                                 struct gw_error *error);
+
 /*
  * Defaults, then the job file, then --set in their order. GW_EUSAGE for what
  * cannot be read or is wrong. gw_config_check is left to the caller.

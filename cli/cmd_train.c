@@ -19,7 +19,8 @@ struct train {
     struct gw_order order;
     struct gw_config config;
     char workers[GW_CLI_COUNT_MAX],
-        servers[GW_CLI_COUNT_MAX]; /* --set of --workers and --servers */
+        servers[GW_CLI_COUNT_MAX];  /* --set of --workers and --servers, */
+    char device[GW_CLI_DEVICE_MAX]; /* and of --device */
     int dry_run, overcommit;
 };
 
@@ -27,12 +28,14 @@ static void print_usage(void)
 {
     puts(
         "Usage: gradweir train JOB [--workers N] [--servers N]\n"
+        "                      [--device NAME]\n"
         "                      [--set KEY=VALUE ...] [--resume]\n"
         "                      [--json FILE] [--dry-run] [--overcommit]\n\n"
         "Runs a whole job on this machine: a coordinator, servers and\n"
         "workers, each a process. Ctrl-C makes a checkpoint and ends all.\n\n"
         "  --workers N      cluster.workers\n"
         "  --servers N      cluster.servers\n"
+        "  --device NAME    worker.device: auto, cpu, cuda or cuda:I\n"
         "  --set KEY=VALUE  change a key of the job\n"
         "  --resume         go on from the newest checkpoint in\n"
         "                   checkpoint.dir\n"
@@ -82,6 +85,7 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
     enum {
         WORKERS = GW_ORDER_OWN,
         SERVERS,
+        DEVICE,
         DRY_RUN,
         OVERCOMMIT
     };
@@ -89,6 +93,7 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
         GW_ORDER_OPTIONS,
         {"workers", required_argument, NULL, WORKERS},
         {"servers", required_argument, NULL, SERVERS},
+        {"device", required_argument, NULL, DEVICE},
         {"dry-run", no_argument, NULL, DRY_RUN},
         {"overcommit", no_argument, NULL, OVERCOMMIT},
         {0},
@@ -109,6 +114,9 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
         else if (option == SERVERS)
             status = gw_cli_job_count(&train->order.job, "servers", optarg,
                                       train->servers, &error);
+        else if (option == DEVICE)
+            status = gw_cli_job_device(&train->order.job, optarg, train->device,
+                                       &error);
         else if (option == DRY_RUN)
             train->dry_run = 1;
         else if (option == OVERCOMMIT)

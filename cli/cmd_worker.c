@@ -26,8 +26,7 @@ struct worker {
     struct gw_process process;
     struct gw_join_options options;
     uint64_t rank; /* GW_RANK_NONE: the coordinator gives one */
-    const char *device;
-    char device_set[GW_STRING_MAX + 32];
+    char device_set[GW_CLI_DEVICE_MAX];
     struct gw_config config;
     struct gw_metrics metrics;
     struct gw_pin_member pin;
@@ -230,13 +229,6 @@ static enum gw_exit work(struct worker *worker)
 
 /* ---- the command line ---- */
 
-static enum gw_status set_device(struct worker *worker, struct gw_error *error)
-{
-    snprintf(worker->device_set, sizeof worker->device_set,
-             "worker.device=\"%s\"", worker->device);
-    return gw_cli_job_set(&worker->options.own, worker->device_set, error);
-}
-
 static enum gw_exit start(int argc, char **argv, struct worker *worker)
 {
     enum {
@@ -263,7 +255,8 @@ static enum gw_exit start(int argc, char **argv, struct worker *worker)
             status = gw_cli_number("--rank", optarg, 0, GW_RANK_NONE - 1,
                                    &worker->rank, &error);
         else if (option == DEVICE)
-            worker->device = optarg;
+            status = gw_cli_job_device(&worker->options.own, optarg,
+                                       worker->device_set, &error);
         else
             status = gw_join_option(&worker->options, option, optarg, &error);
         if (status != GW_OK)
@@ -276,8 +269,6 @@ static enum gw_exit start(int argc, char **argv, struct worker *worker)
     if (worker->rank == GW_RANK_NONE && rank)
         status = gw_cli_number("RANK", rank, 0, GW_RANK_NONE - 1, &worker->rank,
                                &error);
-    if (status == GW_OK && worker->device)
-        status = set_device(worker, &error);
     if (status == GW_OK)
         status = gw_join_complete(&worker->options, &error);
     return status == GW_OK ? work(worker) : gw_cli_fail(&error);

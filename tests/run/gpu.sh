@@ -32,7 +32,7 @@ near() {
 # --- the program itself ---
 ! ldd "$program" | grep -iE 'cuda|cublas'
 ok 'the program links no CUDA'
-run 1 train "$job" --set worker.device=cuda &&
+run 1 train "$job" --device cuda &&
   ! says '.*device "cuda" is not available: no NVIDIA driver is here (no libcuda.so.1)'
 run 1 train "$job" --set worker.device=cuda
 sed -i '/did not leave in time/d' "$scratch/err"
@@ -270,7 +270,8 @@ fake='memory=50331648' fails '.*no memory on the device for activations of [0-9]
 ok 'too little memory'
 fake='fail_at=60' fails '.*illegal memory access'
 ok 'a device that fails on the way'
-run 2 train "$job" --set worker.device=gpu && says '.*worker.device: "gpu" is no device'
+run 2 train "$job" --set worker.device=gpu && says '.*worker.device: "gpu" is no device' &&
+  run 2 train "$job" --device 'a"b' && says '.*--device: "a"b" is no device'
 ok 'a device of no name'
 
 # --- simulated workers ---
