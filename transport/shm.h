@@ -243,17 +243,18 @@ void gw_shm_handle_gone(struct gw_transport *transport);
 
 enum gw_status gw_shm_probe(char *why, size_t why_bytes);
 enum gw_status gw_shm_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
-/* Whether an address is of this host, which is more than of this namespace. */
+/* Whether an address is of this host, which is more than of these namespaces
+   and this user. */
 int gw_shm_reaches(const char *address);
 /*
  * The name of an address's socket. GW_EINVAL: it is none. GW_EUNREACHABLE: not
- * of this host, or another network namespace of it.
+ * of this host, or of another network namespace or user of it.
  */
 enum gw_status gw_shm_place(const char *address,
                             struct sockaddr_un *at,
                             socklen_t *bytes_p,
                             struct gw_error *error);
-/* Whether who is at the other end is this user, or root. */
+/* Whether who is at the other end is this user. */
 int gw_shm_may(int fd);
 void gw_shm_name_peer(int fd, char text[GW_ADDRESS_MAX]);
 

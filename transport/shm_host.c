@@ -1,11 +1,12 @@
 /*
  * What a host is: the boot of a kernel, whatever it and its containers call
  * themselves. And where in it two processes meet: at a socket's name, which
- * belongs to a network namespace and is gone with whoever listened there.
+ * belongs to a network namespace and is gone with whoever listened there. They
+ * must be of one user, who is a number in a user namespace.
  *
- *   1b4e28ba2fa1493e-f0000098:5c1a9e07d2b34f68
- *   of the boot's id -name- : of the socket
- *                    space
+ *   1b4e28ba2fa1493e-f0000098-effffffd.3e8:5c1a9e07d2b34f68
+ *   of the boot's id -network- user       :of the socket
+ *                    namespaces    user
  */
 #include "config.h"
 
@@ -21,7 +22,8 @@
 #include "transport/memory.h"
 
 #define BOOT_ID        "/proc/sys/kernel/random/boot_id"
-#define NAMESPACE      "/proc/self/ns/net"
+#define NETWORK        "/proc/self/ns/net"
+#define USERS          "/proc/self/ns/user"
 #define BOOT_DIGITS    16
 #define NAME_MAX_BYTES 64
 
@@ -47,19 +49,23 @@ static int read_boot(char boot[BOOT_DIGITS + 1])
     return n == BOOT_DIGITS ? 0 : -1;
 }
 
+/* Without one, whoever cannot be met is found out by trying. */
+static uintmax_t namespace_of(const char *file)
+{
+    struct stat space;
+    return stat(file, &space) == 0 ? (uintmax_t)space.st_ino : 0;
+}
+
 enum gw_status gw_shm_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
 {
     char boot[BOOT_DIGITS + 1];
-    struct stat space = {.st_ino = 0};
     if (read_boot(boot) != 0)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "cannot tell this host from others: %s: %s", BOOT_ID,
                        strerror(errno));
-    /* without one, whoever cannot be met is found out by trying */
-    if (stat(NAMESPACE, &space) != 0)
-        space.st_ino = 0;
-    snprintf(host, GW_ADDRESS_MAX, "%s-%" PRIxMAX, boot,
-             (uintmax_t)space.st_ino);
+    snprintf(host, GW_ADDRESS_MAX, "%s-%" PRIxMAX "-%" PRIxMAX ".%" PRIxMAX,
+             boot, namespace_of(NETWORK), namespace_of(USERS),
+             (uintmax_t)geteuid());
     return GW_OK;
 }
 
@@ -95,6 +101,18 @@ static int is_name(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && strspn(name, name_letters) == n;
 }
 
+/* Whether both begin alike, up to the `parts`th dash. */
+static int is_alike(const char *own, const char *address, unsigned parts)
+{
+    while (*own && *own == *address) {
+        parts -= *own == '-';
+        if (parts == 0)
+            return 1;
+        own++, address++;
+    }
+    return 0;
+}
+
 enum gw_status gw_shm_place(const char *address,
                             struct sockaddr_un *at,
                             socklen_t *bytes_p,
@@ -112,9 +130,12 @@ enum gw_status gw_shm_place(const char *address,
     if (!gw_shm_reaches(address))
         return gw_fail(error, GW_EUNREACHABLE, "it is on another host");
     size_t n = (size_t)(name - address);
-    if (strlen(own) != n || strncmp(own, address, n) != 0)
+    if (!is_alike(own, address, 2))
         return gw_fail(error, GW_EUNREACHABLE,
                        "it is in another network namespace of this host");
+    if (strlen(own) != n || strncmp(own, address, n) != 0)
+        return gw_fail(error, GW_EUNREACHABLE,
+                       "it is another user's of this host");
     *at = (struct sockaddr_un){.sun_family = AF_UNIX};
     /* the first byte is zero: a name, and no file */
     int used = snprintf(at->sun_path + 1, sizeof at->sun_path - 1, "%s%s",
@@ -129,7 +150,7 @@ int gw_shm_may(int fd)
     struct ucred who;
     socklen_t bytes = sizeof who;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
-           (who.uid == geteuid() || who.uid == 0);
+           who.uid == geteuid();
 }
 
 void gw_shm_name_peer(int fd, char text[GW_ADDRESS_MAX])

@@ -4,8 +4,8 @@
  *   opener    connect - hello, area > ........................ < reply - up
  *   acceptor           accept ....... < user, area, judge, reply > - up
  *
- * Whoever connects is this user or root, or is let go at once. Before login a
- * link holds a socket, a deadline, and a place among at most logins_max.
+ * Whoever connects is this user, or is let go at once. Before login a link
+ * holds a socket, a deadline, and a place among at most logins_max.
  */
 #include "config.h"
 

@@ -174,6 +174,7 @@ enum told {
     TOLD_UP,
     TOLD_CLOSED,
     TOLD_SPACE,
+    TOLD_USER,
     CANNOT
 };
 
@@ -192,8 +193,9 @@ dialler_down(struct gw_link *link, enum gw_status status, const char *why)
 {
     struct dialler *dialler = link->owner;
     (void)status;
-    dialler->told =
-        strstr(why, "another network namespace") ? TOLD_SPACE : TOLD_CLOSED;
+    dialler->told = strstr(why, "another network namespace") ? TOLD_SPACE
+                    : strstr(why, "another user")            ? TOLD_USER
+                                                             : TOLD_CLOSED;
 }
 
 static int dialler_told(void *owner)
@@ -222,6 +224,22 @@ static enum told dial_from_here(const char *address)
     return dialler.told;
 }
 
+/* Connects whatever the address says of its user. */
+static enum told knock_from_here(const char *address)
+{
+    char own[GW_ADDRESS_MAX];
+    struct shm_peer peer;
+    struct gw_error error;
+    uint8_t byte;
+    if (gw_shm_meet(own, &error) != GW_OK)
+        return CANNOT;
+    strncat(own, strrchr(address, ':'), sizeof own - strlen(own) - 1);
+    shm_peer_connect(&peer, own);
+    ssize_t got = recv(peer.fd, &byte, sizeof byte, 0);
+    shm_peer_close(&peer);
+    return got <= 0 ? TOLD_CLOSED : TOLD_UP;
+}
+
 static int become_another_user(void)
 {
     return setgid(65534) == 0 && setuid(65534) == 0;
@@ -232,15 +250,17 @@ static int go_elsewhere(void)
     return unshare(CLONE_NEWNET) == 0;
 }
 
-/* What a process that has become another dials, and is told. */
-static int dial_as(struct victim *victim, int (*become)(void))
+/* What a process that has become another is told at the victim's address. */
+static int dial_as(struct victim *victim,
+                   int (*become)(void),
+                   enum told (*dial)(const char *address))
 {
     char address[GW_ADDRESS_MAX];
     snprintf(address, sizeof address, "%s", victim_address(victim));
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        _exit(become() ? (int)dial_from_here(address) : CANNOT);
+        _exit(become() ? (int)dial(address) : CANNOT);
     int status;
     pid_t ended = 0;
     for (int i = 0; i < 10000 && !ended; i++) {
@@ -257,12 +277,14 @@ static void only_this_user_and_this_namespace(void **state)
     (void)state;
     struct victim victim;
     victim_open(&victim, "shm", GW_MEMORY_SHARED);
-    int user = dial_as(&victim, become_another_user);
-    int space = dial_as(&victim, go_elsewhere);
+    int user = dial_as(&victim, become_another_user, dial_from_here);
+    int knock = dial_as(&victim, become_another_user, knock_from_here);
+    int space = dial_as(&victim, go_elsewhere, dial_from_here);
     victim_close(&victim);
     if (user == CANNOT || space == CANNOT)
         print_message("# this user cannot become another one, or leave\n");
-    assert_true(user == CANNOT || user == TOLD_CLOSED);
+    assert_true(user == CANNOT || user == TOLD_USER);
+    assert_true(knock == CANNOT || knock == TOLD_CLOSED);
     assert_true(space == CANNOT || space == TOLD_SPACE);
     assert_int_equal(victim.ups, 0);
 }
