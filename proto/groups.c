@@ -32,6 +32,76 @@ gw_groups_make(const char *const *place, uint32_t ranks, uint32_t *size)
     return blocks;
 }
 
+/* What there is in the block of `size` ranks from `at` on, as far as it goes.
+ */
+struct room {
+    uint32_t first, free; /* the first free rank, and how many there are */
+    uint32_t same, others;
+};
+
+static struct room look_into(const char *const *place,
+                             uint32_t ranks,
+                             uint32_t at,
+                             uint32_t size,
+                             const char *where)
+{
+    struct room room = {0};
+    for (uint32_t rank = at; rank < ranks && rank < at + size; rank++) {
+        if (!place[rank])
+            room.first = room.free++ ? room.first : rank;
+        else if (strcmp(place[rank], where) == 0)
+            room.same++;
+        else
+            room.others++;
+    }
+    return room;
+}
+
+/* In the smallest block that has some of its place, and nobody else. */
+static int find_beside(const char *const *place,
+                       uint32_t ranks,
+                       const char *where,
+                       uint32_t *rank_p)
+{
+    for (uint32_t size = 2; size <= GW_GROUP_MAX; size *= 2)
+        for (uint32_t at = 0; at < ranks; at += size) {
+            struct room room = look_into(place, ranks, at, size, where);
+            if (room.same > 0 && room.free > 0 && room.others == 0) {
+                *rank_p = room.first;
+                return 1;
+            }
+        }
+    return 0;
+}
+
+/* Of blocks that are free as a whole, in the largest: of those that have as
+   many ranks, in that which could be larger, since it spoils no other. */
+static int find_room(const char *const *place, uint32_t ranks, uint32_t *rank_p)
+{
+    uint32_t most = 0;
+    for (uint32_t size = GW_GROUP_MAX; size > 0; size /= 2)
+        for (uint32_t at = 0; at < ranks; at += size) {
+            struct room room = look_into(place, ranks, at, size, "");
+            if (room.same > 0 || room.others > 0 || room.free <= most)
+                continue;
+            most = room.free;
+            *rank_p = room.first;
+        }
+    return most > 0;
+}
+
+uint32_t
+gw_groups_rank(const char *const *place, uint32_t ranks, const char *where)
+{
+    uint32_t rank = 0;
+    if (where[0] && (find_beside(place, ranks, where, &rank) ||
+                     find_room(place, ranks, &rank)))
+        return rank;
+    while (place[rank])
+        rank++;
+    return rank;
+}
+
 uint32_t gw_groups_blocks(uint32_t first, uint32_t n)
 {
     uint32_t blocks = 0;

@@ -32,6 +32,15 @@ struct gw_group {
 uint32_t
 gw_groups_make(const char *const *place, uint32_t ranks, uint32_t *size);
 
+/*
+ * The rank that one takes who meets others at `where`, while they come one by
+ * one: beside those of its place, so that they are of one block; the first of a
+ * place where most room is left for the rest of it. "": the lowest. place: of
+ * each of the ranks as above, NULL for one that is free, which at least one is.
+ */
+uint32_t
+gw_groups_rank(const char *const *place, uint32_t ranks, const char *where);
+
 /* How many blocks `n` ranks from `first` on are that share a place. */
 uint32_t gw_groups_blocks(uint32_t first, uint32_t n);
 

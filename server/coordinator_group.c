@@ -13,6 +13,19 @@
 
 #include "proto/groups.h"
 
+/* What place each worker that is here has; texts are below the pointers. NULL:
+   no memory. */
+static const char **open_places(const struct gw_coordinator *self,
+                                char (**text_p)[GW_ADDRESSES_MAX])
+{
+    size_t workers = self->config->cluster.workers;
+    const char **place =
+        calloc(workers, sizeof *place + GW_ADDRESSES_MAX * sizeof(char));
+    if (place)
+        *text_p = (char(*)[GW_ADDRESSES_MAX])(void *)(place + workers);
+    return place;
+}
+
 /* An address without its port: a host, or where in it processes meet. */
 static void cut_port(const char *address, char place[GW_ADDRESSES_MAX])
 {
@@ -65,18 +78,62 @@ static int plan_has_sync(const struct gw_config *config)
     return 0;
 }
 
+static int sums(const struct gw_config *config)
+{
+    return strcmp(config->cluster.local_reduction, "off") != 0 &&
+           plan_has_sync(config);
+}
+
+static const char *host_of(struct gw_coordinator *self, uint32_t rank)
+{
+    return gw_roster_find(self, GW_ROLE_WORKER, rank)->host;
+}
+
 static void
-tell(struct gw_coordinator *self, const uint32_t *size, uint32_t blocks)
+tell_sums(struct gw_coordinator *self, const uint32_t *size, uint32_t blocks)
 {
     uint32_t first = 0;
-    for (uint32_t i = 0; i < blocks; first += size[i++]) {
-        const struct gw_roster *who =
-            gw_roster_find(self, GW_ROLE_WORKER, first);
+    for (uint32_t i = 0; i < blocks; first += size[i++])
         if (size[i] > 1)
             gw_coordinator_note(self,
                                 "workers %u to %u (%s) sum their gradients "
                                 "before they push them",
-                                first, first + size[i] - 1, who->host);
+                                first, first + size[i] - 1,
+                                host_of(self, first));
+}
+
+/* How many of the first n blocks are of a place; size NULL: of ranks. */
+static uint32_t count_at(const char *const *place,
+                         const uint32_t *size,
+                         uint32_t n,
+                         const char *where)
+{
+    uint32_t count = 0, rank = 0;
+    for (uint32_t i = 0; i < n; rank += size ? size[i] : 1, i++)
+        count += strcmp(place[rank], where) == 0;
+    return count;
+}
+
+/* Where ranks were asked for, they may lie so that a host pushes more sums than
+   it could. */
+static void tell_scattered(struct gw_coordinator *self,
+                           const char *const *place,
+                           const uint32_t *size,
+                           uint32_t blocks)
+{
+    uint32_t workers = (uint32_t)self->config->cluster.workers, first = 0;
+    for (uint32_t i = 0; i < blocks; first += size[i++]) {
+        const char *where = place[first];
+        uint32_t ranks = count_at(place, NULL, workers, where);
+        uint32_t pushed = count_at(place, size, blocks, where);
+        uint32_t least = gw_groups_blocks(0, ranks);
+        if (where[0] && count_at(place, size, i, where) == 0 && pushed > least)
+            gw_coordinator_note(
+                self,
+                "the %u workers of %s push %u gradients in a step instead of "
+                "%u, since their ranks lie apart: leave --rank out, or give "
+                "those of a host ranks beside each other",
+                ranks, host_of(self, first), pushed, least);
     }
 }
 
@@ -95,26 +152,48 @@ static void find_places(struct gw_coordinator *self,
     }
 }
 
+uint32_t gw_coordinator_free_rank(struct gw_coordinator *self,
+                                  const char *address)
+{
+    uint32_t workers = (uint32_t)self->config->cluster.workers, rank = 0;
+    char(*text)[GW_ADDRESSES_MAX], where[GW_ADDRESSES_MAX] = "";
+    const char **place = sums(self->config) ? open_places(self, &text) : NULL;
+    if (!place) {
+        while (gw_roster_find(self, GW_ROLE_WORKER, rank))
+            rank++;
+        return rank;
+    }
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER) {
+            cut_port(one->address, text[one->id]);
+            place[one->id] = text[one->id];
+        }
+    cut_port(address, where);
+    rank = gw_groups_rank(place, workers, where);
+    free(place);
+    return rank;
+}
+
 enum gw_status gw_coordinator_group(struct gw_coordinator *self,
                                     struct gw_start *start,
                                     struct gw_error *error)
 {
     uint32_t workers = (uint32_t)self->config->cluster.workers;
-    if (strcmp(self->config->cluster.local_reduction, "off") == 0 ||
-        !plan_has_sync(self->config))
+    if (!sums(self->config))
         return GW_OK;
-    char(*text)[GW_ADDRESSES_MAX] = calloc(workers, sizeof *text);
-    const char **place = calloc(workers, sizeof *place);
+    char(*text)[GW_ADDRESSES_MAX];
+    const char **place = open_places(self, &text);
     self->groups = calloc(workers, sizeof *self->groups);
-    if (text && place && self->groups) {
-        find_places(self, text, place);
-        uint32_t blocks = gw_groups_make(place, workers, self->groups);
-        start->groups = self->groups;
-        start->groups_n = blocks < workers ? blocks : 0;
-        tell(self, self->groups, start->groups_n);
+    if (!place || !self->groups) {
+        free(place);
+        return gw_fail(error, GW_ENOMEM, "no memory for groups");
     }
-    int failed = !start->groups;
-    free(text);
+    find_places(self, text, place);
+    uint32_t blocks = gw_groups_make(place, workers, self->groups);
+    start->groups = self->groups;
+    start->groups_n = blocks < workers ? blocks : 0;
+    tell_sums(self, self->groups, start->groups_n);
+    tell_scattered(self, place, self->groups, blocks);
     free(place);
-    return failed ? gw_fail(error, GW_ENOMEM, "no memory for groups") : GW_OK;
+    return GW_OK;
 }

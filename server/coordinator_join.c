@@ -39,14 +39,6 @@ refuse(struct gw_coordinator *self,
 
 /* ---- workers ---- */
 
-static uint32_t free_rank(struct gw_coordinator *self)
-{
-    uint32_t rank = 0;
-    while (gw_roster_find(self, GW_ROLE_WORKER, rank))
-        rank++;
-    return rank;
-}
-
 static int place_worker(struct gw_coordinator *self,
                         struct gw_peer *peer,
                         const struct gw_join *join,
@@ -61,7 +53,7 @@ static int place_worker(struct gw_coordinator *self,
         return 0;
     }
     if (rank == GW_RANK_NONE)
-        rank = free_rank(self);
+        rank = gw_coordinator_free_rank(self, join->address);
     if (rank >= all) {
         refuse(self, peer, GW_EREFUSED,
                "rank %u is out of range: the job has ranks 0..%u", rank,

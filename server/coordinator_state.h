@@ -179,7 +179,11 @@ void gw_coordinator_declared(struct gw_coordinator *self,
 void gw_coordinator_ready(struct gw_coordinator *self, struct gw_roster *who);
 void gw_coordinator_forget(struct gw_coordinator *self);
 
-/* coordinator_group.c: for the start. GW_ENOMEM. */
+/* coordinator_group.c: the rank of a worker that asks for none, and meets
+   others at that address. One is free. */
+uint32_t gw_coordinator_free_rank(struct gw_coordinator *self,
+                                  const char *address);
+/* For the start. GW_ENOMEM. */
 enum gw_status gw_coordinator_group(struct gw_coordinator *self,
                                     struct gw_start *start,
                                     struct gw_error *error);

@@ -4,11 +4,6 @@
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 make_data
 
-skip() {
-  tests=$((tests + 1))
-  echo "ok $tests - $1 # SKIP $2"
-}
-
 # finds VERDICT CHECK PATTERN: a line of $scratch/out.
 finds() {
   grep -qE "^$1 +$2 +.*$3" "$scratch/out" && return 0

@@ -36,7 +36,8 @@ started_there() {
     2>"$scratch/$name.err" &
 }
 
-# begin OPTION...: a job of four workers there and two servers here.
+# begin OPTION...: the coordinator of a job of four workers and two servers, and
+# the servers, here.
 begin() {
   start c coordinator "$job" --set cluster.workers=4 --set cluster.insecure=true \
     --set cluster.interface=10.99.0.1 --set 'model.layers=[64,2048,10]' \
@@ -47,9 +48,25 @@ begin() {
   for i in 0 1; do
     start s$i server --join "$address" --set cluster.interface=10.99.0.1
   done
-  for i in 0 1 2 3; do
-    started_there w$i worker --join "$address" --rank $i --set cluster.interface=10.99.0.2
-  done
+}
+
+# joins_there N OPTION...: worker N of a job, on the other host.
+joins_there() {
+  number=$1
+  shift
+  started_there "w$number" worker --join "$address" --set cluster.interface=10.99.0.2 "$@"
+}
+
+join_all() {
+  for i in 0 1 2 3; do joins_there $i --rank $i; done
+}
+
+# ends: the job has come to its end, with these weights.
+ends() {
+  wait "$coordinator" && await 10 only_the_host &&
+    weights=$(digest "$scratch/c.out") && [ "$weights" ] && return 0
+  sed 's/^/# /' "$scratch"/*.out "$scratch"/*.err
+  return 1
 }
 
 only_the_host() { [ "$(left)" = "$there" ]; }
@@ -57,11 +74,8 @@ only_the_host() { [ "$(left)" = "$there" ]; }
 # whole REDUCTION: such a job to its end, and the bytes that it sent.
 whole() {
   before=$(sent)
-  begin --set cluster.local_reduction="$1" && wait "$coordinator" &&
-    await 10 only_the_host && bytes=$(($(sent) - before)) &&
-    weights=$(digest "$scratch/c.out") && [ "$weights" ] && return 0
-  sed 's/^/# /' "$scratch"/*.out "$scratch"/*.err
-  return 1
+  begin --set cluster.local_reduction="$1" && join_all && ends &&
+    bytes=$(($(sent) - before))
 }
 
 whole off && wanted=$weights apart_bytes=$bytes &&
@@ -75,8 +89,57 @@ echo "# $apart_bytes bytes apart, $bytes summed"
 [ $((bytes * 10)) -lt $((apart_bytes * 3)) ]
 ok 'one gradient leaves the host instead of four'
 
+# --- workers of two hosts ---
+
+# has N MEMBERS: so many have joined.
+has() { [ "$(grep -c ' has joined: ' "$scratch/c.err")" -eq "$1" ]; }
+
+# in_turn OPTION: on one host and the other, each when the one before is there.
+in_turn() {
+  begin --set cluster.local_reduction=on --set log.level=info && await 5 has 2 || return 1
+  for i in 0 1 2 3; do
+    where=start
+    [ $((i % 2)) -eq 0 ] || where=started_there
+    $where w$i worker --join "$address" --set cluster.interface=10.99.0.$((i % 2 + 1)) \
+      ${1:+"$1" $i}
+    await 5 has $((3 + i)) || return 1
+  done
+  ends
+}
+
+in_turn && [ "$weights" = "$wanted" ] &&
+  [ "$(grep -c '^workers [02] to [13] .* sum their gradients' "$scratch/c.out")" -eq 2 ]
+ok 'those of a host have ranks beside each other, in whatever order they come'
+in_turn --rank && [ "$weights" = "$wanted" ] && ! grep -q 'sum their' "$scratch/c.out" &&
+  [ "$(grep -c 'the 2 workers of .* push 2 gradients in a step instead of 1' "$scratch/c.out")" -eq 2 ]
+ok 'ranks that were asked for and lie apart are told'
+
+# --- another user ---
+
+# mixed OPTION: rank 1 is somebody else's, who reads what all may.
+mixed() {
+  begin "$@" && cp "$program" "$scratch/program" && chmod 755 "$scratch" "$scratch/program" &&
+    chmod a+r "$scratch"/* || return 1
+  for i in 0 2 3; do joins_there $i --rank $i; done
+  mine=$program
+  program=$scratch/as_nobody
+  printf '#!/bin/sh\nexec setpriv --reuid 65534 --clear-groups "%s" "$@"\n' \
+    "$scratch/program" >"$program"
+  chmod 755 "$program"
+  joins_there 1 --rank 1
+  program=$mine
+  ends
+}
+what="who is another user's pushes alone"
+if setpriv --reuid 65534 --clear-groups true 2>/dev/null; then
+  mixed && [ "$weights" = "$wanted" ] && grep -q '^workers 2 to 3 ' "$scratch/c.out"
+  ok "$what"
+else
+  skip "$what" 'this user cannot become another one (setpriv)'
+fi
+
 # --- one of them dies ---
-begin --set train.steps=1000000 --set cluster.local_reduction=on &&
+begin --set train.steps=1000000 --set cluster.local_reduction=on && join_all &&
   await 20 grep -qs '^step [1-9]' "$scratch/c.out"
 ok 'a long job'
 victim=$(pid_of worker 3)

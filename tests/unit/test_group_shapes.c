@@ -51,6 +51,40 @@ static void blocks_are_aligned_powers_of_two(void **state)
     blocks_of("aa-a", "211");
 }
 
+/* Who has which rank when they have come in that order. */
+static void come(const char *order, const char *wanted)
+{
+    char text[RANKS_MAX][2] = {{0}}, got[RANKS_MAX + 1] = "";
+    const char *place[RANKS_MAX] = {NULL};
+    uint32_t ranks = (uint32_t)strlen(order);
+    for (uint32_t i = 0; i < ranks; i++) {
+        text[i][0] = order[i] == '-' ? '\0' : order[i];
+        uint32_t rank = gw_groups_rank(place, ranks, text[i]);
+        assert_true(rank < ranks);
+        assert_null(place[rank]);
+        place[rank] = text[i];
+        got[rank] = order[i];
+    }
+    assert_string_equal(got, wanted);
+}
+
+static void those_of_a_host_come_beside_each_other(void **state)
+{
+    (void)state;
+    come("a", "a");
+    come("aaaa", "aaaa");
+    come("abab", "aabb");
+    come("abba", "aabb");
+    come("aba", "aab");
+    come("abcdabcd", "aaccbbdd");
+    come("abaabbab", "aaaabbbb");
+    come("abbbaabbaaab", "aaaabbaabbbb");
+    come("abaaabb", "aaaabbb");
+    come("----", "----");
+    come("-a-a", "--aa");
+    come("abcde", "adbec");
+}
+
 static void a_block_has_an_end(void **state)
 {
     const char *place[RANKS_MAX];
@@ -192,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_powers_of_two),
+        cmocka_unit_test(those_of_a_host_come_beside_each_other),
         cmocka_unit_test(a_block_has_an_end),
         cmocka_unit_test(others_blocks_are_judged),
         cmocka_unit_test(each_chunk_has_one_owner),
