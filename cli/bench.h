@@ -1,7 +1,8 @@
 /*
  * Inside `gradweir bench`: what its files share.
  *
- *   cmd_bench.c        options, the order of measurements
+ *   cmd_bench.c        options
+ *   bench_contest.c    one size: contestants, their turns, and their rows
  *   bench_process.c    processes that wait for orders, and never outlive us
  *   bench_bare.c       limits A and B and the blocking ping-pong: plain sockets
  *   bench_transport.c  puts over a transport: no update, no checksum
@@ -32,6 +33,7 @@
 #define GW_BENCH_SIZES_MAX   32
 #define GW_BENCH_ITERS_MAX   128 /* of one order */
 #define GW_BENCH_BYTES_MAX   ((size_t)1 << 30)
+#define GW_BENCH_WAYS_MAX    3
 
 /* Smaller transfers are about latency: their limit is the ping-pong. */
 #define GW_BENCH_STREAM_BYTES ((size_t)64 << 10)
@@ -53,9 +55,15 @@ enum gw_bench_path {
     GW_BENCH_PATHS
 };
 
-struct gw_bench_options {
+/* A transport that is measured. */
+struct gw_bench_way {
     const struct gw_transport_ops *transport;
-    struct gw_ways ways; /* of the training path, with that transport */
+    struct gw_ways ways; /* of the training path, with it */
+};
+
+struct gw_bench_options {
+    struct gw_bench_way way[GW_BENCH_WAYS_MAX];
+    uint32_t ways;
     const struct gw_optimizer *optimizer;
     uint32_t workers, servers, connections; /* 0 workers: not given */
     uint32_t rounds;
@@ -66,9 +74,11 @@ struct gw_bench_options {
     FILE *table, *json;                     /* NULL: not asked for */
 };
 
-/* One size. Made before the processes start, so they all have it. */
+/* One size, over one of the transports. Made before the processes start, so
+   they all have it. */
 struct gw_bench_case {
     const struct gw_bench_options *options;
+    const struct gw_bench_way *way;
     size_t bytes; /* of one worker's tensor */
     struct gw_map *map;
     uint32_t iterations;     /* timed ones of an order */
@@ -77,7 +87,7 @@ struct gw_bench_case {
 };
 
 /* Where what the transport carries is listened for, any port of this host. */
-enum gw_status gw_bench_address(const struct gw_bench_options *options,
+enum gw_status gw_bench_address(const struct gw_bench_case *what,
                                 char address[GW_ADDRESS_MAX],
                                 struct gw_error *error);
 
@@ -168,6 +178,13 @@ double gw_bench_now_us(void);
 
 /* ---- contestants ---- */
 
+/* All of one size, in turn, and prints their rows. *errors_p grows by the wrong
+   values that were found. */
+enum gw_status gw_bench_size(const struct gw_bench_options *options,
+                             size_t bytes,
+                             uint64_t *errors_p,
+                             struct gw_error *error);
+
 /* Two processes: process 0 measures. Carry out limit and ping-pong orders. */
 enum gw_status gw_bench_bare_open(const struct gw_bench_case *what,
                                   struct gw_bench_group *group,
@@ -228,6 +245,7 @@ float *gw_bench_window(size_t bytes,
 /* ---- rows ---- */
 
 struct gw_bench_row {
+    const char *transport; /* NULL: plain sockets */
     size_t bytes;
     enum gw_bench_path path;
     enum gw_bench_op op;
@@ -254,6 +272,11 @@ void gw_bench_print_head(const struct gw_bench_options *options);
 enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
                                   const struct gw_bench_row *row,
                                   struct gw_error *error);
+
+/* In the table: how fast one transport is beside another, by the same row. */
+void gw_bench_print_beside(const struct gw_bench_options *options,
+                           const struct gw_bench_row *row,
+                           const struct gw_bench_row *other);
 
 /* An object as a line of options->json; takes it. GW_EIO, also of NULL, for
    which there was no memory. */

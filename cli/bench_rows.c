@@ -97,17 +97,26 @@ static const char method[] =
     "errors: "
     "wrong values.\n";
 
+/* "shm", or "shm, tcp". */
+static void print_ways(const struct gw_bench_options *options)
+{
+    for (uint32_t i = 0; i < options->ways; i++)
+        fprintf(options->table, "%s%s", i > 0 ? ", " : "",
+                options->way[i].transport->name);
+}
+
 void gw_bench_print_head(const struct gw_bench_options *options)
 {
     struct utsname host = {.nodename = "?"};
     uname(&host);
     if (!options->table)
         return;
+    fprintf(options->table, "# gradweir %s, host %s, %s, transport ",
+            PACKAGE_VERSION, host.nodename, host.machine);
+    print_ways(options);
     fprintf(
         options->table,
-        "# gradweir %s, host %s, %s, transport %s, host memory, %u worker%s, "
-        "%u server%s, %u connection%s, %s, %s\n%s",
-        PACKAGE_VERSION, host.nodename, host.machine, options->transport->name,
+        ", host memory, %u worker%s, %u server%s, %u connection%s, %s, %s\n%s",
         options->workers, gw_plural(options->workers), options->servers,
         gw_plural(options->servers), options->connections,
         gw_plural(options->connections), options->optimizer->name,
@@ -120,12 +129,9 @@ void gw_bench_print_head(const struct gw_bench_options *options)
                 "max us", "GB/s", "wire", "ratio", "errors");
 }
 
-static const char *transport_of(const struct gw_bench_options *options,
-                                const struct gw_bench_row *row)
+static const char *transport_of(const struct gw_bench_row *row)
 {
-    return row->path == GW_BENCH_TRANSPORT || row->path == GW_BENCH_TRAINING
-               ? options->transport->name
-               : "sockets";
+    return row->transport ? row->transport : "sockets";
 }
 
 static void print_table(const struct gw_bench_options *options,
@@ -138,11 +144,22 @@ static void print_table(const struct gw_bench_options *options,
             "%10zu  %-9s  %-9s  %-9s  %6zu  %10.1f  %10.1f  %10.1f  %8.3f  "
             "%8.3f  %6s  %6llu\n",
             row->bytes, op_names[row->op], path_names[row->path],
-            transport_of(options, row), row->iterations, row->p50_us,
-            row->p99_us, row->max_us, gb_per_s(row, row->payload_bytes),
+            transport_of(row), row->iterations, row->p50_us, row->p99_us,
+            row->max_us, gb_per_s(row, row->payload_bytes),
             gb_per_s(row, row->wire_bytes), ratio,
             (unsigned long long)row->errors);
     fflush(options->table);
+}
+
+void gw_bench_print_beside(const struct gw_bench_options *options,
+                           const struct gw_bench_row *row,
+                           const struct gw_bench_row *other)
+{
+    if (options->table)
+        fprintf(options->table,
+                "# %zu bytes, %s, %s: %s is %.2f times as fast as %s\n",
+                row->bytes, op_names[row->op], path_names[row->path],
+                row->transport, gw_bench_ratio(row, other), other->transport);
 }
 
 enum gw_status gw_bench_print_json(const struct gw_bench_options *options,
@@ -171,12 +188,11 @@ enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
         "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
         "s:o, s:I}",
         "bytes", (json_int_t)row->bytes, "op", op_names[row->op], "path",
-        path_names[row->path], "transport", transport_of(options, row),
-        "workers", (json_int_t)options->workers, "servers",
-        (json_int_t)options->servers, "iterations", (json_int_t)row->iterations,
-        "best_us", row->best_us, "p50_us", row->p50_us, "p99_us", row->p99_us,
-        "max_us", row->max_us, "payload_gb_per_s",
-        gb_per_s(row, row->payload_bytes), "wire_gb_per_s",
+        path_names[row->path], "transport", transport_of(row), "workers",
+        (json_int_t)options->workers, "servers", (json_int_t)options->servers,
+        "iterations", (json_int_t)row->iterations, "best_us", row->best_us,
+        "p50_us", row->p50_us, "p99_us", row->p99_us, "max_us", row->max_us,
+        "payload_gb_per_s", gb_per_s(row, row->payload_bytes), "wire_gb_per_s",
         gb_per_s(row, row->wire_bytes), "ratio",
         row->ratio > 0 ? json_real(row->ratio) : json_null(), "errors",
         (json_int_t)row->errors);

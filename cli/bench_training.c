@@ -119,7 +119,7 @@ static void coordinator_main(struct gw_bench_child *child)
     const int fd = STDERR_FILENO;
     struct gw_log log = open_log("coordinator", &fd);
     struct gw_coordinator_options options = {
-        .transport = child->what->options->ways.control,
+        .transport = child->what->way->ways.control,
         .interface = "",
         .machine = 1,
         .listen = "127.0.0.1:0",
@@ -155,8 +155,8 @@ static void server_main(struct gw_bench_child *child)
     struct gw_metrics metrics = {0};
     char address[GW_ADDRESS_MAX] = "";
     struct gw_server_options options = {
-        .transport = child->what->options->ways.control,
-        .data = child->what->options->ways.data,
+        .transport = child->what->way->ways.control,
+        .data = child->what->way->ways.data,
         .interface = "",
         .coordinator = job->coordinator,
         .listen = address,
@@ -173,8 +173,7 @@ static void server_main(struct gw_bench_child *child)
     };
     struct gw_server *server;
     struct gw_error error;
-    enum gw_status status =
-        gw_bench_address(child->what->options, address, &error);
+    enum gw_status status = gw_bench_address(child->what, address, &error);
     if (status == GW_OK)
         status = gw_loop_open_uv(&options.loop, &error);
     if (status == GW_OK)
@@ -319,8 +318,8 @@ static void worker_main(struct gw_bench_child *child)
     struct gw_log log = open_log("worker", &fd);
     struct gw_metrics metrics = {0};
     struct gw_client_options options = {
-        .transport = child->what->options->ways.control,
-        .data = child->what->options->ways.data,
+        .transport = child->what->way->ways.control,
+        .data = child->what->way->ways.data,
         .interface = "",
         .coordinator = job->coordinator,
         .host = "bench",

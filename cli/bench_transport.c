@@ -193,12 +193,12 @@ static uint8_t *open_window(struct end *end, size_t bytes, unsigned number)
 
 static enum gw_status open_transport(struct end *end, struct gw_error *error)
 {
-    const struct gw_bench_options *options = end->child->what->options;
-    const struct gw_transport_config config = {.busy = options->busy};
+    const struct gw_bench_case *what = end->child->what;
+    const struct gw_transport_config config = {.busy = what->options->busy};
     enum gw_status status = gw_loop_open_uv(&end->loop, error);
     if (status == GW_OK)
-        status = options->transport->open(end->loop, &config, &end->transport,
-                                          error);
+        status = what->way->transport->open(end->loop, &config, &end->transport,
+                                            error);
     return status;
 }
 
@@ -238,7 +238,7 @@ static void server_main(struct gw_bench_child *child)
     char address[GW_ADDRESS_MAX];
     enum gw_status status = open_transport(&end, &error);
     if (status == GW_OK)
-        status = gw_bench_address(child->what->options, address, &error);
+        status = gw_bench_address(child->what, address, &error);
     if (status == GW_OK)
         status = end.transport->ops->listen(end.transport, address,
                                             &end.acceptor, &listener, &error);

@@ -8,12 +8,10 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "cli/cli.h"
 
 #define ROUNDS          10
-#define ORDER_BYTES     ((size_t)16 << 20) /* moved by one order, at least */
 #define ROUNDS_MAX      1000
 #define CONNECTIONS_MAX 8
 
@@ -39,7 +37,9 @@ static void print_usage(void)
          "  --workers N         1; of sum 2, 4, 8 or 16, and 4\n"
          "  --servers N         1\n"
          "  --connections N     between two processes, 1\n"
-         "  --transport NAME    auto\n"
+         "  --transport NAMES   auto; of several, such as shm,tcp, each row "
+         "stands beside\n"
+         "                      the others', and takes turns with them\n"
          "  --op NAME           push, pull or push+pull alone\n"
          "  --busy              the transport looks for what comes, and never "
          "sleeps\n"
@@ -50,260 +50,6 @@ static void print_usage(void)
          "                      instead of the table\n"
          "  --help              this text\n\n"
          "Exits with 1 when a value arrived wrong.");
-}
-
-/* ---- one size ---- */
-
-struct contest {
-    struct gw_bench_case what;
-    struct gw_bench_group bare, transport, training;
-    struct gw_bench_row row[GW_BENCH_PATHS][GW_BENCH_OPS];
-};
-
-static struct gw_bench_group *group_of(struct contest *contest,
-                                       enum gw_bench_path path)
-{
-    return path == GW_BENCH_TRANSPORT  ? &contest->transport
-           : path == GW_BENCH_TRAINING ? &contest->training
-                                       : &contest->bare;
-}
-
-static int is_limit(enum gw_bench_path path)
-{
-    return path < GW_BENCH_TRANSPORT;
-}
-
-/* Whether a path has this operation, at this size. */
-static int takes_part(const struct contest *contest,
-                      enum gw_bench_path path,
-                      enum gw_bench_op op)
-{
-    const struct gw_bench_options *options = contest->what.options;
-    if (options->only_op >= 0 && options->only_op != (int)op)
-        return 0;
-    if (!options->network)
-        return path == GW_BENCH_TRANSPORT;
-    if (path == GW_BENCH_TRAINING)
-        return op != GW_BENCH_PUSH;
-    return path != GW_BENCH_PING_PONG ||
-           contest->what.bytes < GW_BENCH_STREAM_BYTES;
-}
-
-/* What a row is compared with. */
-static enum gw_bench_path limit_of(const struct contest *contest,
-                                   enum gw_bench_path path)
-{
-    if (contest->what.bytes < GW_BENCH_STREAM_BYTES)
-        return GW_BENCH_PING_PONG;
-    return path == GW_BENCH_TRAINING ? GW_BENCH_LIMIT_B : GW_BENCH_LIMIT_A;
-}
-
-/* Bytes on the wire for one worker: tensor, frame headers, acks and wants. */
-static uint64_t wire_bytes(const struct contest *contest,
-                           enum gw_bench_path path,
-                           enum gw_bench_op op)
-{
-    const struct gw_bench_case *what = &contest->what;
-    uint64_t ways = op == GW_BENCH_BOTH ? 2 : 1;
-    uint64_t links = what->options->servers * what->options->connections;
-    if (links > what->map->chunks)
-        links = what->map->chunks;
-    if (is_limit(path))
-        return ways * what->bytes + (op == GW_BENCH_BOTH ? 0 : 1);
-    uint64_t frames = ways * what->map->chunks;
-    if (path == GW_BENCH_TRAINING)
-        return ways * what->bytes + 2 * what->map->chunks * GW_FRAME_BYTES +
-               links * (GW_FRAME_BYTES + GW_WANT_BYTES);
-    return ways * what->bytes +
-           (frames + (op == GW_BENCH_BOTH ? 0 : links)) * GW_FRAME_BYTES;
-}
-
-static enum gw_status open_row(struct contest *contest,
-                               enum gw_bench_path path,
-                               enum gw_bench_op op,
-                               struct gw_error *error)
-{
-    const struct gw_bench_case *what = &contest->what;
-    uint32_t workers = is_limit(path) ? 1 : what->options->workers;
-    struct gw_bench_row *row = &contest->row[path][op];
-    *row = (struct gw_bench_row){
-        .bytes = what->bytes,
-        .path = path,
-        .op = op,
-        .payload_bytes = workers * what->bytes,
-        .wire_bytes = workers * wire_bytes(contest, path, op),
-        .us = calloc((size_t)what->options->rounds * what->iterations,
-                     sizeof *row->us),
-    };
-    if (!row->us)
-        return gw_fail(error, GW_ENOMEM, "bench: no memory for times");
-    return GW_OK;
-}
-
-/* An iteration has taken as long as the slowest worker says. */
-static void note_times(struct gw_bench_row *row,
-                       const struct gw_bench_case *what,
-                       uint32_t workers)
-{
-    for (uint32_t i = 0; i < what->iterations; i++) {
-        double us = 0;
-        for (uint32_t w = 0; w < workers; w++) {
-            double its = what->us[(size_t)w * GW_BENCH_ITERS_MAX + i];
-            us = its > us ? its : us;
-        }
-        row->us[row->iterations++] = us;
-    }
-}
-
-static enum gw_status take_turn(struct contest *contest,
-                                enum gw_bench_path path,
-                                enum gw_bench_op op,
-                                struct gw_error *error)
-{
-    struct gw_bench_group *group = group_of(contest, path);
-    struct gw_bench_row *row = &contest->row[path][op];
-    uint32_t workers = is_limit(path) ? 1 : contest->what.options->workers;
-    size_t takers = is_limit(path) ? 2 : workers;
-    enum gw_status status = gw_bench_order(group, group->n - takers, takers,
-                                           path, op, &row->errors, error);
-    if (status == GW_OK)
-        note_times(row, &contest->what, workers);
-    return status;
-}
-
-static enum gw_status each_row(struct contest *contest,
-                               enum gw_status (*call)(struct contest *contest,
-                                                      enum gw_bench_path path,
-                                                      enum gw_bench_op op,
-                                                      struct gw_error *error),
-                               struct gw_error *error)
-{
-    for (int i = 0; i < GW_BENCH_OPS; i++)
-        for (int j = 0; j < GW_BENCH_PATHS; j++) {
-            enum gw_bench_op op = (enum gw_bench_op)i;
-            enum gw_bench_path path = (enum gw_bench_path)j;
-            enum gw_status status = GW_OK;
-            if (takes_part(contest, path, op))
-                status = call(contest, path, op, error);
-            if (status != GW_OK)
-                return status;
-        }
-    return GW_OK;
-}
-
-static enum gw_status print_row(struct contest *contest,
-                                enum gw_bench_path path,
-                                enum gw_bench_op op,
-                                struct gw_error *error)
-{
-    struct gw_bench_row *row = &contest->row[path][op];
-    if (!is_limit(path) && contest->what.options->network)
-        row->ratio =
-            gw_bench_ratio(row, &contest->row[limit_of(contest, path)][op]);
-    return gw_bench_print_row(contest->what.options, row, error);
-}
-
-static enum gw_status sum_up(struct contest *contest,
-                             enum gw_bench_path path,
-                             enum gw_bench_op op,
-                             struct gw_error *error)
-{
-    (void)error;
-    gw_bench_sum_up(&contest->row[path][op]);
-    return GW_OK;
-}
-
-static enum gw_status open_case(const struct gw_bench_options *options,
-                                size_t bytes,
-                                struct gw_bench_case *what,
-                                struct gw_error *error)
-{
-    struct gw_key key = {.name = "bench",
-                         .dtype = GW_DTYPE_F32,
-                         .dims = 1,
-                         .shape = {bytes / sizeof(float)}};
-    size_t shared = options->workers * GW_BENCH_ITERS_MAX * sizeof *what->us;
-    size_t iterations = ORDER_BYTES / bytes;
-    if (iterations > GW_BENCH_ITERS_MAX)
-        iterations = GW_BENCH_ITERS_MAX;
-    *what = (struct gw_bench_case){
-        .options = options,
-        .bytes = bytes,
-        .iterations = iterations > 0 ? (uint32_t)iterations : 1,
-        .update = {.scale = 1,
-                   .lr = 0.001,
-                   .momentum = 0.9,
-                   .beta1 = 0.9,
-                   .beta2 = 0.999,
-                   .eps = 1e-8,
-                   .t = 1,
-                   .trust_ratio = 1},
-    };
-    gw_update_prepare(&what->update);
-    what->us = mmap(NULL, shared, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (what->us == MAP_FAILED) {
-        what->us = NULL;
-        return gw_fail(error, GW_ENOMEM, "bench: no memory for times");
-    }
-    return gw_map_create(&key, 1, options->servers, &what->map, error);
-}
-
-static void close_case(struct gw_bench_case *what)
-{
-    if (what->us)
-        munmap(what->us,
-               what->options->workers * GW_BENCH_ITERS_MAX * sizeof *what->us);
-    gw_map_destroy(what->map);
-}
-
-static enum gw_status
-run_size(struct contest *contest, uint64_t *errors_p, struct gw_error *error)
-{
-    const struct gw_bench_case *what = &contest->what;
-    int others = what->options->network;
-    enum gw_status status = GW_OK;
-    if (others)
-        status = gw_bench_bare_open(what, &contest->bare, error);
-    if (status == GW_OK)
-        status = gw_bench_transport_open(what, &contest->transport, error);
-    if (status == GW_OK && others)
-        status = gw_bench_training_open(what, &contest->training, error);
-    if (status == GW_OK)
-        status = each_row(contest, open_row, error);
-    for (uint32_t r = 0; r < what->options->rounds && status == GW_OK; r++)
-        status = each_row(contest, take_turn, error);
-    if (status == GW_OK)
-        status = each_row(contest, sum_up, error);
-    if (status == GW_OK)
-        status = each_row(contest, print_row, error);
-    for (int path = 0; path < GW_BENCH_PATHS; path++)
-        for (int op = 0; op < GW_BENCH_OPS; op++) {
-            *errors_p += contest->row[path][op].errors;
-            free(contest->row[path][op].us);
-        }
-    gw_bench_end(&contest->training);
-    gw_bench_end(&contest->transport);
-    gw_bench_end(&contest->bare);
-    return status;
-}
-
-static enum gw_status run_network(const struct gw_bench_options *options,
-                                  struct gw_error *error)
-{
-    uint64_t errors = 0;
-    enum gw_status status = GW_OK;
-    for (size_t i = 0; i < options->sizes && status == GW_OK; i++) {
-        struct contest contest = {0};
-        status = open_case(options, options->size[i], &contest.what, error);
-        if (status == GW_OK)
-            status = run_size(&contest, &errors, error);
-        close_case(&contest.what);
-    }
-    if (status == GW_OK && errors > 0)
-        return gw_fail(error, GW_ECORRUPT, "bench: %llu values arrived wrong",
-                       (unsigned long long)errors);
-    return status;
 }
 
 /* ---- options ---- */
@@ -415,6 +161,40 @@ static enum gw_status open_json(const char *file,
     return GW_OK;
 }
 
+static enum gw_status
+read_way(const char *name, struct gw_bench_way *way, struct gw_error *error)
+{
+    char why[256];
+    way->transport = gw_transport_find(name, error);
+    if (!way->transport)
+        return error->status;
+    if (strcmp(way->transport->name, "sim") == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "bench: --transport sim has no real time to measure");
+    return gw_ways_find(way->transport->name, &way->ways, why, sizeof why,
+                        error);
+}
+
+static enum gw_status read_ways(const char *list,
+                                struct gw_bench_options *options,
+                                struct gw_error *error)
+{
+    char names[64], *rest = names;
+    enum gw_status status = GW_OK;
+    int fits = snprintf(names, sizeof names, "%s", list) < (int)sizeof names;
+    options->ways = 0;
+    while (rest && status == GW_OK && fits) {
+        const char *name = strsep(&rest, ",");
+        fits = options->ways < GW_BENCH_WAYS_MAX;
+        if (fits)
+            status = read_way(name, &options->way[options->ways++], error);
+    }
+    return fits ? status
+                : gw_fail(error, GW_EUSAGE,
+                          "bench: --transport %s: takes up to %d names", list,
+                          GW_BENCH_WAYS_MAX);
+}
+
 enum option_id {
     SIZES = 1,
     WORKERS,
@@ -450,12 +230,7 @@ static enum gw_status set_option(int option,
         return read_count("rounds", optarg, ROUNDS_MAX, &options->rounds,
                           error);
     case TRANSPORT:
-        options->transport = gw_transport_find(optarg, error);
-        if (options->transport && strcmp(options->transport->name, "sim") == 0)
-            return gw_fail(error, GW_EUSAGE,
-                           "bench: --transport sim has no real time to "
-                           "measure");
-        return options->transport ? GW_OK : error->status;
+        return read_ways(optarg, options, error);
     case OP:
         return read_op(optarg, options, error);
     case BUSY:
@@ -494,6 +269,19 @@ static enum gw_status read_words(int argc,
     return gw_bench_sum_check(options, error);
 }
 
+static enum gw_status run_network(const struct gw_bench_options *options,
+                                  struct gw_error *error)
+{
+    uint64_t errors = 0;
+    enum gw_status status = GW_OK;
+    for (size_t i = 0; i < options->sizes && status == GW_OK; i++)
+        status = gw_bench_size(options, options->size[i], &errors, error);
+    if (status == GW_OK && errors > 0)
+        return gw_fail(error, GW_ECORRUPT, "bench: %llu values arrived wrong",
+                       (unsigned long long)errors);
+    return status;
+}
+
 /* Of all but the sum, which has other sizes and workers. */
 static enum gw_status run_usual(struct gw_bench_options options,
                                 struct gw_error *error)
@@ -516,14 +304,8 @@ static enum gw_status run_usual(struct gw_bench_options options,
 static enum gw_status
 run(struct gw_bench_options *options, const char *json, struct gw_error *error)
 {
-    enum gw_status status = GW_OK;
-    if (!options->transport)
-        options->transport = gw_transport_find("auto", error);
-    if (!options->transport)
-        return error->status;
-    char why[256];
-    status = gw_ways_find(options->transport->name, &options->ways, why,
-                          sizeof why, error);
+    enum gw_status status =
+        options->ways > 0 ? GW_OK : read_ways("auto", options, error);
     if (status == GW_OK && json)
         status = open_json(json, options, error);
     if (status != GW_OK)

@@ -8,6 +8,7 @@ gradweir_SOURCES = \
 	%D%/available.h \
 	%D%/bench.h \
 	%D%/bench_bare.c \
+	%D%/bench_contest.c \
 	%D%/bench_process.c \
 	%D%/bench_rows.c \
 	%D%/bench_sum.c \

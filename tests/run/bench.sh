@@ -72,6 +72,20 @@ one_operation() {
 }
 check 'op: that one, and no other' one_operation
 
+# each row of the first transport, then that of the second, and a line
+beside() {
+  timeout 120 "$gradweir" bench network --transport shm,tcp --op push+pull --sizes 64KiB \
+    --rounds 1 --json "$scratch/beside" >"$scratch/table4" || return 1
+  cat "$scratch/table4" "$scratch/beside"
+  [ "$(sed -n 's/.*"transport":"\([a-z]*\)".*/\1/p' "$scratch/beside" | tr '\n' ' ')" = \
+    'sockets sockets shm tcp shm tcp ' ] &&
+    [ "$(grep -c '"errors":0[,}]' "$scratch/beside")" -eq 6 ] &&
+    grep -q ', transport shm, tcp, host memory' "$scratch/table4" &&
+    [ "$(grep -c '^# 65536 bytes, push+pull, t[a-z]*: shm is [0-9.]* times as fast as tcp$' \
+      "$scratch/table4")" -eq 2 ]
+}
+check 'several transports stand beside each other' beside
+
 update() {
   "$gradweir" bench update --rounds 1 --json - >"$scratch/update" &&
     [ "$(grep -c '"op":"reduce+update"' "$scratch/update")" -eq 8 ]
@@ -155,6 +169,7 @@ check 'measures the sum inside a node, to the bit' sums
 check 'ends when a process of a sum dies, and says which' one_dies
 check 'leaves no process behind when a sum is ended' interrupted
 check 'leaves no process behind when it is killed' killed
+check 'refuses a transport of several that is none' refused --transport shm,
 check 'refuses a size that is not one' refused --sizes 5
 check 'refuses no workers' refused --workers 0
 check 'refuses workers that are no group' refused sum --workers 3
