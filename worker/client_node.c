@@ -172,6 +172,11 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
     if (status == GW_ETIMEOUT)
         gw_log_warn(client->log, "%s: silent for %.1f s", peer->name,
                     (double)gw_peer_silent_us(peer) / 1e6);
+    else if (!peer->was_up)
+        gw_client_fail(client, status,
+                       "cannot sum with %s, which is of this host: %s; set "
+                       "cluster.local_reduction = \"off\"",
+                       peer->name, why);
     else
         gw_client_fail(client, status, "%s: %s", peer->name, why);
 }
