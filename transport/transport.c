@@ -274,9 +274,9 @@ const struct gw_transport_ops *gw_transport_find(const char *name,
                 "here",
                 name, why, name);
     else
-        gw_fail(error, GW_EUNSUPPORTED,
-                "cluster.transport %s: no transport of that name; it is auto, "
-                "shm, rdma or tcp",
+        gw_fail(error, GW_EUSAGE,
+                "cluster.transport \"%s\": no transport of that name; it is "
+                "auto, shm, rdma or tcp",
                 name);
     return NULL;
 }

@@ -247,7 +247,8 @@ extern const struct gw_transport_ops *const gw_transports[];
 
 /*
  * The transport called `name`, or the first that works here for "auto" (never
- * sim). NULL with a line in *error.
+ * sim). NULL with a line in *error: GW_EUSAGE (no such name), GW_EUNSUPPORTED
+ * (not here).
  */
 const struct gw_transport_ops *gw_transport_find(const char *name,
                                                  struct gw_error *error);
