@@ -100,6 +100,10 @@ void gw_cpu_add_parts(struct gw_device *device,
                       size_t elems,
                       float *sum,
                       uint8_t *bad);
+void gw_cpu_square_sum(struct gw_device *device,
+                       size_t elems,
+                       const float *x,
+                       double *sum);
 void gw_cpu_softmax_loss(struct gw_device *device,
                          size_t n,
                          size_t classes,

@@ -253,6 +253,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .relu_backward = gw_cpu_relu_backward,
     .dropout = gw_cpu_dropout,
     .add_parts = gw_cpu_add_parts,
+    .square_sum = gw_cpu_square_sum,
     .widen = widen,
     .softmax_loss = gw_cpu_softmax_loss,
 };

@@ -351,6 +351,10 @@ void gw_cuda_add_parts(struct gw_device *device,
                        size_t elems,
                        float *sum,
                        uint8_t *bad);
+void gw_cuda_square_sum(struct gw_device *device,
+                        size_t elems,
+                        const float *x,
+                        double *sum);
 void gw_cuda_widen(struct gw_device *device,
                    size_t elems,
                    const uint16_t *x,

@@ -45,6 +45,7 @@ static const struct gw_backend_ops cuda_ops = {
     .relu_backward = gw_cuda_relu_backward,
     .dropout = gw_cuda_dropout,
     .add_parts = gw_cuda_add_parts,
+    .square_sum = gw_cuda_square_sum,
     .widen = gw_cuda_widen,
     .softmax_loss = gw_cuda_softmax_loss,
 };

@@ -335,6 +335,14 @@ struct gw_backend_ops {
                       float *sum,
                       uint8_t *bad);
 
+    /* *sum, in device memory: of the squares of x[i] over i < elems, in double
+       and in a fixed order, so that the same call gives the same bits. Not
+       finite if any of x is not, and only then. */
+    void (*square_sum)(struct gw_device *device,
+                       size_t elems,
+                       const float *x,
+                       double *sum);
+
     /* out[i] = x[i], bf16 numbers (bf16.h) in device memory, as fp32: exactly,
        but for the bits of a NaN. */
     void (*widen)(struct gw_device *device,

@@ -323,6 +323,14 @@ static void none_add_parts(struct gw_device *device,
     (void)device, (void)parts, (void)n, (void)elems, (void)sum, (void)bad;
 }
 
+static void none_square_sum(struct gw_device *device,
+                            size_t elems,
+                            const float *x,
+                            double *sum)
+{
+    (void)device, (void)elems, (void)x, (void)sum;
+}
+
 static void none_widen(struct gw_device *device,
                        size_t elems,
                        const uint16_t *x,
@@ -384,6 +392,7 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .relu_backward = none_relu_backward,
     .dropout = none_dropout,
     .add_parts = none_add_parts,
+    .square_sum = none_square_sum,
     .widen = none_widen,
     .softmax_loss = none_softmax_loss,
 };

@@ -1,6 +1,6 @@
 /*
  * kernels/kernels.h: what every backend does besides layers with weights: ReLU,
- * dropout, the loss, NaN through all of them; and its device.
+ * dropout, norms, the loss, NaN through all of them; and its device.
  */
 #include "config.h"
 
@@ -88,6 +88,64 @@ static void views(void **state)
         ops->free(device, my), ops->free(device, mdx);
         free(x), free(dy), free(y), free(dx), free(dropped);
     }
+}
+
+/* ---- norms ---- */
+
+static double square_sum_of(const float *x, size_t elems)
+{
+    double *memory = ops->alloc(device, sizeof *memory), sum;
+    ops->square_sum(device, elems, x, memory);
+    ops->download(device, &sum, memory, sizeof sum);
+    finish();
+    ops->free(device, memory);
+    return sum;
+}
+
+/* Of all, wherever they begin, with the same bits each time. */
+static void squares_are_added(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {
+        0, 1, 3, 4, 255, 1024, 1025, 70001, (size_t)1 << 20};
+    for (size_t i = 0; i < COUNT(sizes); i++)
+        for (size_t at = 0; at < 5; at += 2) {
+            size_t n = sizes[i];
+            float *x = random_host((uint32_t)i, n + at + 1);
+            float *mx = to_device(x, n + at + 1);
+            long double expected = 0;
+            for (size_t e = at; e < at + n; e++)
+                expected += (long double)x[e] * (long double)x[e];
+            double got = square_sum_of(mx + at, n);
+            if (!(fabsl((long double)got - expected) <= 1e-13L * expected))
+                fail_msg("%zu from %zu on: %.17g, not %.17Lg", n, at, got,
+                         expected);
+            assert_true(square_sum_of(mx + at, n) == got);
+            ops->free(device, mx);
+            free(x);
+        }
+}
+
+static void a_square_sum_is_finite_if_all_are(void **state)
+{
+    (void)state;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    const size_t elems = 3001;
+    float *x = malloc(elems * sizeof *x);
+    for (size_t i = 0; i < elems; i++)
+        x[i] = i % 2 ? FLT_MAX : -FLT_MAX;
+    float *mx = to_device(x, elems);
+    assert_true(isfinite(square_sum_of(mx, elems)) != 0);
+    for (size_t i = 0; i < COUNT(bad); i++)
+        for (size_t at = 0; at < elems; at += 1500) {
+            float kept = x[at];
+            x[at] = bad[i];
+            ops->upload(device, mx, x, elems * sizeof *x);
+            assert_true(!isfinite(square_sum_of(mx, elems)));
+            x[at] = kept;
+        }
+    ops->free(device, mx);
+    free(x);
 }
 
 /* A NaN in the activations must reach the loss: the finite guard relies on
@@ -449,6 +507,8 @@ int main(void)
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(relu),
         cmocka_unit_test(views),
+        cmocka_unit_test(squares_are_added),
+        cmocka_unit_test(a_square_sum_is_finite_if_all_are),
         cmocka_unit_test(nan_is_not_swallowed),
         cmocka_unit_test(factors_are_rounded_to_nearest),
         cmocka_unit_test(dropout_draws_are_the_jobs),
