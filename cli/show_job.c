@@ -36,14 +36,23 @@ static void print_model(FILE *out, const struct gw_config *config)
 
 /* ---- the policy ---- */
 
+static void print_inner(FILE *out,
+                        const struct gw_config *config,
+                        const struct gw_policy_terms *terms)
+{
+    fprintf(out, " (workers run %s", terms->inner);
+    if (config->policy.inner_clip > 0)
+        fprintf(out, " clipped to %g", config->policy.inner_clip);
+}
+
 static void print_rounds(FILE *out,
                          const struct gw_config *config,
                          const struct gw_policy_word *word,
                          const struct gw_policy_terms *terms)
 {
     uint64_t parts = config->policy.fragments;
-    fprintf(out, " (workers run %s, servers %s with lr %g", terms->inner,
-            terms->outer, terms->outer_lr);
+    print_inner(out, config, terms);
+    fprintf(out, ", servers %s with lr %g", terms->outer, terms->outer_lr);
     if (strcmp(terms->outer, "momentum") == 0 ||
         strcmp(terms->outer, "nesterov") == 0)
         fprintf(out, ", momentum %g", config->policy.outer_momentum);
@@ -79,7 +88,8 @@ static void print_terms(FILE *out,
         fputc(')', out);
         break;
     case GW_POLICY_EASGD:
-        fprintf(out, " (workers run %s, alpha %g)", terms.inner, terms.alpha);
+        print_inner(out, config, &terms);
+        fprintf(out, ", alpha %g)", terms.alpha);
         break;
     case GW_POLICY_DOWNPOUR:
     case GW_POLICY_LOCAL:

@@ -88,6 +88,14 @@ double gw_square_sum(const float *x, size_t elems)
     return loops()->square_sum(x, elems);
 }
 
+/* Keeps bits that a norm of zero would lose. */
+#define CLIP_EPSILON 1e-6
+
+double gw_clip_to(double limit, double norm)
+{
+    return isfinite(norm) ? fmin(1, limit / (norm + CLIP_EPSILON)) : 1;
+}
+
 /* By squaring: multiplication is exact to the bit on every machine. */
 static double power(double base, uint64_t exponent)
 {

@@ -45,6 +45,10 @@ int gw_reduce_block(const float *const *slots,
  */
 double gw_square_sum(const float *x, size_t elems);
 
+/* The factor that brings a gradient of that norm down to `limit`, at most 1; as
+   PyTorch's clip_grad_norm_. A norm that is not finite gets 1. */
+double gw_clip_to(double limit, double norm);
+
 /*
  * Numbers that one update of one chunk needs; the same for all its blocks.
  * Fill the first part, call gw_update_prepare, then apply block by block.

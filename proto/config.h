@@ -159,6 +159,7 @@ struct gw_config {
         double decay, eps;         /* dc-async, adaptive */
         double alpha;              /* easgd; 0: 0.9 / workers */
         char inner[GW_STRING_MAX]; /* auto: optimizer.kind */
+        double inner_clip;         /* norm of a worker's gradient, 0: any */
         char outer[GW_STRING_MAX]; /* auto: local sgd, diloco nesterov */
         double outer_lr;           /* 0: local 1, diloco 0.7 */
         double outer_momentum;

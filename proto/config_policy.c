@@ -157,8 +157,11 @@ static enum gw_status check_local(const struct gw_config *config,
         return GW_OK;
     return gw_fail(error, GW_EUSAGE,
                    "cluster.policy: %s has workers take steps of their own, "
-                   "and %s is for gradients that servers see; leave it out",
-                   shown, key);
+                   "and %s is for gradients that servers see; leave it out%s",
+                   shown, key,
+                   strcmp(key, "train.clip") == 0
+                       ? ", policy.inner_clip is for workers' own"
+                       : "");
 }
 
 /* The number of a word against the number of workers. */
@@ -285,18 +288,33 @@ static enum gw_status check_phase(const struct gw_config *config,
     return status;
 }
 
+static int is_diloco(enum gw_policy_kind kind)
+{
+    return kind == GW_POLICY_DILOCO;
+}
+
+static int has_phase(const struct gw_policy_plan *plan,
+                     int (*is)(enum gw_policy_kind kind))
+{
+    for (size_t i = 0; i < plan->n; i++)
+        if (is(plan->phase[i].word.kind))
+            return 1;
+    return 0;
+}
+
 /* A key that did nothing would be worse than one that is refused. */
-static enum gw_status check_parts(const struct gw_config *config,
-                                  const struct gw_policy_plan *plan,
-                                  struct gw_error *error)
+static enum gw_status check_unused(const struct gw_config *config,
+                                   const struct gw_policy_plan *plan,
+                                   struct gw_error *error)
 {
     int parts = config->policy.fragments > 1;
-    if (!parts && config->policy.overlap == 0)
+    if (config->policy.inner_clip > 0 && !has_phase(plan, gw_policy_is_local))
+        return gw_fail(error, GW_EUSAGE,
+                       "policy.inner_clip: only workers that take steps of "
+                       "their own clip by it; leave it 0, train.clip is for "
+                       "gradients that servers see");
+    if ((!parts && config->policy.overlap == 0) || has_phase(plan, is_diloco))
         return GW_OK;
-    for (size_t i = 0; i < plan->n; i++) {
-        if (plan->phase[i].word.kind == GW_POLICY_DILOCO)
-            return GW_OK;
-    }
     return gw_fail(error, GW_EUSAGE,
                    "%s; leave it %d, or set cluster.policy to diloco:H",
                    parts ? "policy.fragments: only diloco exchanges the model "
@@ -316,5 +334,5 @@ enum gw_status gw_config_check_policy(const struct gw_config *config,
         if (status)
             return status;
     }
-    return check_parts(config, &plan, error);
+    return check_unused(config, &plan, error);
 }

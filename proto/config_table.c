@@ -220,6 +220,9 @@ static const struct gw_config_key keys[] = {
     LIMITED(policy.inner, "auto", "auto|sgd|momentum|nesterov|adam|adamw",
             "downpour, easgd, local, diloco: a worker's own optimizer; auto: "
             "optimizer.kind"),
+    REAL(policy.inner_clip, "0", 0, 1e9,
+         "downpour, easgd, local, diloco: largest norm of a worker's own "
+         "gradient, larger ones are scaled down; 0: any"),
     LIMITED(policy.outer, "auto", "auto|sgd|momentum|nesterov|adam|adamw",
             "downpour, local, diloco: what servers do with the workers' mean "
             "change; auto: nesterov under diloco, else sgd"),

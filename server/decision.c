@@ -22,9 +22,6 @@ enum {
     CUT_VALUES,
 };
 
-/* Keeps bits that a norm of zero would lose; as PyTorch's clip_grad_norm_. */
-#define CLIP_EPSILON 1e-6
-
 static int dynamic_scale(const struct gw_leader *leader)
 {
     return strcmp(leader->options.config->train.loss_scale, "dynamic") == 0;
@@ -339,7 +336,7 @@ static void decide_step(struct gw_leader *leader)
     double norm = sqrt(total) / ((double)leader->samples * state->loss_scale);
     double clip = 1;
     if (finite && config->train.clip > 0)
-        clip = fmin(1, config->train.clip / (norm + CLIP_EPSILON));
+        clip = gw_clip_to(config->train.clip, norm);
     int counts = adapt_scale(leader, finite);
     double values[3] = {clip, state->loss_scale, norm};
     leader->voted_clock = state->clock;

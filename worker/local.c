@@ -41,6 +41,7 @@
 #include "kernels/update.h"
 #include "proto/rounds.h"
 #include "proto/schedule.h"
+#include "worker/clip.h"
 #include "worker/inner.h"
 
 /* A part of the model that is exchanged at one time. */
@@ -63,7 +64,8 @@ struct gw_local {
     uint64_t batch;             /* samples of a full step of all workers */
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
     struct gw_inner inner;      /* them, in checkpoints */
-    int counted;                /* this step's samples are in */
+    struct gw_clip clip;
+    int counted; /* this step's samples are in */
 };
 
 static struct part *part_of(const struct gw_worker *worker, size_t key)
@@ -100,6 +102,7 @@ static void begin_rounds(struct gw_worker *worker)
 {
     struct gw_local *local = worker->local;
     local->counted = 0;
+    local->clip.made = 0;
     for (uint32_t f = 0; f < local->rounds.fragments; f++) {
         struct part *part = &local->part[f];
         if (part->next != worker->clock)
@@ -178,7 +181,7 @@ enum gw_status gw_local_meet(struct gw_worker *worker)
 /* ---- steps, and what they have come to ---- */
 
 /* One step of the worker's own optimizer, on one key. */
-static void step_key(struct gw_worker *worker, size_t key)
+static void step_key(struct gw_worker *worker, size_t key, double clip)
 {
     struct gw_local *local = worker->local;
     const struct gw_config *config = &worker->config;
@@ -186,7 +189,7 @@ static void step_key(struct gw_worker *worker, size_t key)
     for (unsigned s = 0; s < local->optimizer->states; s++)
         state[s] = in_arena(worker, local->state[s], key);
     struct gw_update update = {
-        .scale = (float)(1 / (double)worker->samples),
+        .scale = (float)(clip / (double)worker->samples),
         .lr = gw_schedule_lr(config, worker->clock, worker->plan.steps,
                              local->batch),
         .weight_decay = config->optimizer.weight_decay,
@@ -279,14 +282,40 @@ static enum gw_status count(struct gw_worker *worker)
     return status;
 }
 
+void gw_local_made(struct gw_worker *worker, size_t first, size_t n)
+{
+    if (worker->local && worker->local->clip.limit > 0)
+        gw_clip_made(worker, &worker->local->clip, first, n);
+}
+
+/* Where the gradient is clipped, its keys wait for the last one: 0. Else from
+   which on how many go on, all of one factor. */
+static int
+is_whole(struct gw_worker *worker, size_t *first, size_t *n, double *factor_p)
+{
+    struct gw_clip *clip = &worker->local->clip;
+    *factor_p = 1;
+    if (clip->limit == 0)
+        return 1;
+    clip->made += *n;
+    if (clip->made < worker->keys)
+        return 0;
+    *first = 0;
+    *n = worker->keys;
+    if (worker->samples > 0)
+        *factor_p = gw_clip_factor(worker, clip);
+    return 1;
+}
+
 enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
 {
     const struct gw_local *local = worker->local;
+    double factor;
     enum gw_status status = count(worker);
-    if (status != GW_OK)
+    if (status != GW_OK || !is_whole(worker, &first, &n, &factor))
         return status;
     for (size_t key = first; key < first + n && worker->samples > 0; key++)
-        step_key(worker, key);
+        step_key(worker, key, factor);
     for (size_t key = first, end; key < first + n && status == GW_OK;
          key = end) {
         end = key + 1;
@@ -395,6 +424,11 @@ static int take_up(struct gw_worker *worker, const struct gw_rounds *rounds)
         !keep_arena(worker, arenas.apart, &local->apart) ||
         !keep_states(worker, arenas.optimizer))
         return 0;
+    gw_clip_close(worker, &local->clip);
+    if (worker->config.policy.inner_clip > 0 &&
+        gw_clip_open(worker, worker->config.policy.inner_clip, &local->clip) !=
+            GW_OK)
+        return 0;
     local->batch = gw_schedule_batch(&worker->config);
     show(worker, local->own ? local->own : worker->weights);
     make_in(worker, local->apart ? local->apart : worker->gradients);
@@ -461,6 +495,7 @@ void gw_local_close(struct gw_worker *worker)
     drop_arena(worker, &local->from);
     drop_arena(worker, &local->apart);
     gw_inner_close(&local->inner);
+    gw_clip_close(worker, &local->clip);
     free(local->part);
     free(local->fragment);
     free(local->taken);

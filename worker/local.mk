@@ -28,6 +28,8 @@ libworker_a_SOURCES = \
 	%D%/dataset_npy.c \
 	%D%/feed.c \
 	%D%/feed.h \
+	%D%/clip.c \
+	%D%/clip.h \
 	%D%/inner.c \
 	%D%/inner.h \
 	%D%/lender.c \

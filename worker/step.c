@@ -107,6 +107,7 @@ static enum gw_status hand_over(struct gw_worker *worker, int wait)
 static enum gw_status gradients_ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
+    gw_local_made(worker, first, n);
     for (size_t key = first; key < first + n; key++)
         for (struct gw_client_part part = {0};
              gw_client_next_on_host(worker->client, key, &part);

@@ -103,8 +103,10 @@ int gw_local_is_together(const struct gw_worker *worker);
 enum gw_status gw_local_meet(struct gw_worker *worker);
 /* The model's weights are those that servers gave, no longer the worker's. */
 void gw_local_end(struct gw_worker *worker);
-/* The hooks of a step: weights that are there, gradients that are made. */
+/* The hooks of a step: weights that are there; gradients that the device is
+   told to make, also where nothing is local; and that are on the host. */
 enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n);
+void gw_local_made(struct gw_worker *worker, size_t first, size_t n);
 enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n);
 /* Between two steps: what a checkpoint that is cut here keeps of this worker is
    on its way when this returns. Errors of gw_inner_cut. */

@@ -275,18 +275,22 @@ def mlp_adaptive(kind):
     return mlp_delay_compensated(kind, lambda_of)
 
 
-def mlp_local_step(optimizer, x, kind, rank, clock):
+def mlp_local_step(optimizer, x, kind, rank, clock, clip=None):
     if samples_of(rank, clock):
-        mlp_step(optimizer, x, kind, mlp_gradient(x, rank, clock), clock)
+        x.grad = mlp_gradient(x, rank, clock)
+        if clip:
+            torch.nn.utils.clip_grad_norm_([x], clip)
+        mlp_step(optimizer, x, kind, x.grad, clock)
 
 
-def mlp_elastic(kind, period=5, alpha=0.225):
+def mlp_elastic(kind, period=5, alpha=0.225, clip=None):
     centre = mlp_start()
     x = [torch.nn.Parameter(mlp_start()) for _ in range(RANKS)]
     optimizers, clocks = [mlp_optimizer(kind, p) for p in x], [0] * RANKS
     for t in range(STEPS * RANKS):
         rank = t * (t + 3) // 2 % RANKS
-        mlp_local_step(optimizers[rank], x[rank], kind, rank, clocks[rank])
+        mlp_local_step(optimizers[rank], x[rank], kind, rank, clocks[rank],
+                       clip)
         clocks[rank] += 1
         if clocks[rank] % period == 0:
             d = alpha * (x[rank].detach() - centre)
@@ -296,7 +300,7 @@ def mlp_elastic(kind, period=5, alpha=0.225):
     return centre
 
 
-def mlp_rounds(kind, outer_of, h=4):
+def mlp_rounds(kind, outer_of, h=4, clip=None):
     """The last round of 50 steps is short."""
     theta = torch.nn.Parameter(mlp_start())
     outer = outer_of(theta)
@@ -309,7 +313,7 @@ def mlp_rounds(kind, outer_of, h=4):
             with torch.no_grad():
                 x[rank].copy_(theta)
             for t in steps:
-                mlp_local_step(inner[rank], x[rank], kind, rank, t)
+                mlp_local_step(inner[rank], x[rank], kind, rank, t, clip)
             n = sum(samples_of(rank, t) for t in steps)
             way, total = way + n * (theta - x[rank]).detach(), total + n
         theta.grad = way / total
@@ -387,6 +391,11 @@ def print_mlp():
             ("easgd:5", "nesterov", mlp_elastic("nesterov")),
             ("local:4", "sgd", mlp_rounds("sgd", outer_sgd)),
             ("diloco:4", "adamw", mlp_rounds("adamw", outer_nesterov)),
+            ("local:4 clipped", "momentum",
+             mlp_rounds("momentum", outer_sgd, clip=0.75)),
+            ("diloco:4 clipped", "adamw",
+             mlp_rounds("adamw", outer_nesterov, clip=0.75)),
+            ("easgd:5 clipped", "sgd", mlp_elastic("sgd", clip=0.75)),
             ("diloco:6, 2 parts, late", "adamw",
              mlp_streaming("adamw", 2, 2, 0.375)),
             ("diloco:6, 3 parts", "nesterov",

@@ -138,6 +138,14 @@ for policy in async ssp:1 local:3 'diloco:4' easgd:2; do
     --set worker.device=cuda --set cluster.policy=$policy --set optimizer.lr=0.01
   ok "a GPU under $policy"
 done
+own='--set cluster.policy=local:3 --set optimizer.lr=0.01 --set policy.inner_clip=0.4'
+# shellcheck disable=SC2086
+run 0 train "$job" $small --set worker.device=cpu $own && expected=$(scores) &&
+  on_gpu 0 train "$job" $small --set worker.device=cuda $own && first=$(digest) &&
+  near "$(scores)" "$expected" &&
+  on_gpu 0 train "$job" $small --set worker.device=cuda $own --set policy.inner_clip=0 &&
+  [ "$(digest)" != "$first" ]
+ok 'own gradients are clipped where they are made'
 
 # From sums on devices to weights of the host's: at once in a step in which a
 # rank has no sample, and pushes all the same. Who comes first is chance, so

@@ -19,9 +19,10 @@ const char *const inner_local_momentum[] = {"cluster.policy=\"local:3\"", NULL};
 const char *const inner_diloco_adamw[] = {
     "cluster.policy=\"diloco:4\"", "policy.inner=adamw", "optimizer.lr=0.002",
     "train.eval_every=5 steps",    "train.batch=7",      NULL};
-/* in turn, merged late, and met at 5, 6, 10, .. */
+/* clipped, in turn, merged late, and met at 5, 6, 10, .. */
 const char *const inner_diloco_in_parts[] = {"cluster.policy=\"diloco:4\"",
                                              "policy.inner=momentum",
+                                             "policy.inner_clip=0.5",
                                              "policy.fragments=2",
                                              "policy.overlap=2",
                                              "train.eval_every=5 steps",

@@ -107,6 +107,19 @@ void mlp_bench_step(uint32_t rank)
     mlp_bench.clock[rank]++;
 }
 
+/* torch.nn.utils.clip_grad_norm_, once more. */
+static void plain_clip(double g[MLP_WEIGHTS])
+{
+    double square = 0;
+    for (size_t i = 0; i < MLP_WEIGHTS; i++)
+        square += g[i] * g[i];
+    double factor = mlp_bench.inner_clip / (sqrt(square) + 1e-6);
+    mlp_bench.clipped += factor < 1;
+    mlp_bench.unclipped += factor >= 1;
+    for (size_t i = 0; i < MLP_WEIGHTS && factor < 1; i++)
+        g[i] *= factor;
+}
+
 void mlp_bench_plain_step(uint32_t rank, uint64_t clock)
 {
     struct mlp_replica *replica = &mlp_bench.replica[rank];
@@ -116,6 +129,8 @@ void mlp_bench_plain_step(uint32_t rank, uint64_t clock)
     if (batch.n == 0)
         return;
     mlp_gradient(&batch, replica->x, g, &mlp_bench.clearance);
+    if (mlp_bench.inner_clip > 0)
+        plain_clip(g);
     plain_update(&replica->optimizer, mlp_bench_lr(clock), MLP_WEIGHTS, g,
                  replica->x);
     replica->samples += (uint32_t)batch.n;

@@ -29,6 +29,8 @@ extern struct mlp_bench {
     struct plain_server plain;
     struct mlp_replica replica[MLP_RANKS];
     double clearance;
+    double inner_clip;      /* of a worker's own gradient; 0: none */
+    int clipped, unclipped; /* steps, by the equations */
 } mlp_bench;
 
 /* Both sides, with first weights; the job has so many steps, and more settings
@@ -52,7 +54,7 @@ void mlp_bench_compare(const char *policy, enum plain_kind kind);
 /* How many of PyTorch's results have been compared with so far; and how many
    there are, by the tests that have their rules. */
 #define MLP_FROZEN_RULES  4
-#define MLP_FROZEN_ROUNDS 6
+#define MLP_FROZEN_ROUNDS 9
 size_t mlp_bench_frozen_met(void);
 
 #endif

@@ -169,6 +169,8 @@ static enum gw_status need(void *context, size_t first, size_t n)
 static enum gw_status ready(void *context, size_t first, size_t n)
 {
     struct gw_worker *worker = context;
+    if (worker->samples > 0)
+        gw_local_made(worker, first, n);
     return worker->local
                ? gw_local_ready(worker, first, n)
                : gw_client_push(worker->client, first, n, worker->clock,
@@ -282,12 +284,23 @@ open_worker(struct mlp_workers *all, uint32_t rank, const struct gw_key *keys)
         worker->weight[key] = worker->weights + place;
         worker->gradient[key] = worker->gradients + place;
     }
+    const struct gw_mirror_of mirror = {.ops = cpu,
+                                        .device = all->device,
+                                        .key = keys,
+                                        .keys = MLP_KEYS,
+                                        .arena = worker->weights,
+                                        .bytes = map->arena_bytes,
+                                        .weight = worker->weight,
+                                        .gradient = worker->gradient};
+    assert_int_equal(gw_mirror_open(&mirror, &worker->mirror, &all->error),
+                     GW_OK);
     assert_int_equal(gw_local_switch(worker), GW_OK);
 }
 
 static void close_worker(struct gw_worker *worker)
 {
     gw_local_close(worker);
+    gw_mirror_close(worker->mirror);
     worker->backend->free(worker->device, worker->weights);
     worker->backend->free(worker->device, worker->gradients);
     gw_feed_close(&worker->feed);

@@ -110,7 +110,8 @@ static void local_steps_are_not_clipped(void **state)
     (void)state;
     const char *line = "cluster.policy: local:16 has workers take steps of "
                        "their own, and train.clip is for gradients that "
-                       "servers see; leave it out";
+                       "servers see; leave it out, policy.inner_clip is for "
+                       "workers' own";
     refuses("local:16", SETTINGS("train.clip=1"), line);
     refuses("diloco:9", SETTINGS("train.nonfinite=skip"),
             "cluster.policy: diloco:9 has workers take steps of their own, and "
@@ -119,6 +120,20 @@ static void local_steps_are_not_clipped(void **state)
     composes("local:16", SETTINGS("train.commit=whole"));
     composes("diloco:9", SETTINGS("policy.inner=adamw"));
     composes("local:16", SETTINGS("checkpoint.dir=c", "policy.inner=momentum"));
+}
+
+static void own_steps_are_clipped_where_there_are_some(void **state)
+{
+    (void)state;
+    static const char *const local[] = {"downpour:10", "easgd:10", "local:16",
+                                        "diloco:16", "sync until 5, local:4"};
+    static const char *const line =
+        "policy.inner_clip: only workers that take steps of their own clip by "
+        "it; leave it 0, train.clip is for gradients that servers see";
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        composes(local[i], SETTINGS("policy.inner_clip=0.5"));
+    refuses("sync", SETTINGS("policy.inner_clip=0.5"), line);
+    refuses("sync until 5, async", SETTINGS("policy.inner_clip=1"), line);
 }
 
 /* backup:0 drops nobody, so it asks for nothing. */
@@ -388,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_push_decides_alone),
         cmocka_unit_test(local_steps_are_not_clipped),
+        cmocka_unit_test(own_steps_are_clipped_where_there_are_some),
         cmocka_unit_test(backup_decides_who_counts),
         cmocka_unit_test(whole_steps_where_they_are_needed),
         cmocka_unit_test(splits_need_workers),

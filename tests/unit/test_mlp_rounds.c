@@ -40,12 +40,34 @@ static void plain_round(struct plain_optimizer *outer, double outer_lr)
 /* The last round of 50 steps is short. */
 #define ROUND 4
 
-static void
-run_rounds(const char *policy, enum plain_kind kind, enum plain_kind outer_kind)
+/* What some gradients are longer than, and others are not. */
+#define CLIP         0.75
+#define CLIP_SETTING "policy.inner_clip=0.75"
+
+static void open_clipped(const char *policy, enum plain_kind kind, int clips)
+{
+    mlp_bench_open(policy, kind, MLP_STEPS,
+                   SETTINGS(clips ? CLIP_SETTING : NULL));
+    mlp_bench.inner_clip = clips ? CLIP : 0;
+}
+
+static void close_clipped(const char *policy, enum plain_kind kind, int clips)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", policy, clips ? " clipped" : "");
+    mlp_bench_compare(name, kind);
+    assert_true(!clips || (mlp_bench.clipped > 9 && mlp_bench.unclipped > 9));
+    mlp_workers_close(&mlp_bench.workers);
+}
+
+static void run_rounds(const char *policy,
+                       enum plain_kind kind,
+                       enum plain_kind outer_kind,
+                       int clips)
 {
     struct plain_optimizer outer = {.kind = outer_kind, .momentum = 0.9};
     double outer_lr = outer_kind == PLAIN_SGD ? 1 : 0.7;
-    mlp_bench_open(policy, kind, MLP_STEPS, SETTINGS(NULL));
+    open_clipped(policy, kind, clips);
     for (uint64_t clock = 0; clock < MLP_STEPS; clock++) {
         for (uint32_t i = 0; i < MLP_RANKS; i++) {
             uint32_t rank = (uint32_t)(clock * 7 + i) % MLP_RANKS;
@@ -55,16 +77,24 @@ run_rounds(const char *policy, enum plain_kind kind, enum plain_kind outer_kind)
         if ((clock + 1) % ROUND == 0 || clock + 1 == MLP_STEPS)
             plain_round(&outer, outer_lr);
     }
-    mlp_bench_compare(policy, kind);
-    mlp_workers_close(&mlp_bench.workers);
+    close_clipped(policy, kind, clips);
 }
 
 static void rounds_are_what_the_equations_say(void **state)
 {
     (void)state;
     for (int kind = PLAIN_SGD; kind <= PLAIN_ADAMW; kind++) {
-        run_rounds("local:4", (enum plain_kind)kind, PLAIN_SGD);
-        run_rounds("diloco:4", (enum plain_kind)kind, PLAIN_NESTEROV);
+        run_rounds("local:4", (enum plain_kind)kind, PLAIN_SGD, 0);
+        run_rounds("diloco:4", (enum plain_kind)kind, PLAIN_NESTEROV, 0);
+    }
+}
+
+static void own_gradients_are_clipped_before_own_steps(void **state)
+{
+    (void)state;
+    for (int kind = PLAIN_SGD; kind <= PLAIN_ADAMW; kind++) {
+        run_rounds("local:4", (enum plain_kind)kind, PLAIN_SGD, 1);
+        run_rounds("diloco:4", (enum plain_kind)kind, PLAIN_NESTEROV, 1);
     }
 }
 
@@ -233,9 +263,9 @@ static void plain_elastic(uint32_t rank, double alpha)
     }
 }
 
-static void run_elastic(const char *policy, enum plain_kind kind)
+static void run_elastic(const char *policy, enum plain_kind kind, int clips)
 {
-    mlp_bench_open(policy, kind, MLP_STEPS, SETTINGS(NULL));
+    open_clipped(policy, kind, clips);
     for (uint32_t i = 0; i < MLP_RANKS * MLP_STEPS; i++) {
         uint32_t rank = i * (i + 3) / 2 % MLP_RANKS; /* unlike delays */
         mlp_bench_plain_step(rank, mlp_bench.clock[rank]);
@@ -243,15 +273,15 @@ static void run_elastic(const char *policy, enum plain_kind kind)
         if (mlp_bench.clock[rank] % 5 == 0)
             plain_elastic(rank, 0.9 / MLP_RANKS);
     }
-    mlp_bench_compare(policy, kind);
-    mlp_workers_close(&mlp_bench.workers);
+    close_clipped(policy, kind, clips);
 }
 
 static void elastic_averaging_is_what_the_equations_say(void **state)
 {
     (void)state;
     for (int kind = PLAIN_SGD; kind <= PLAIN_ADAMW; kind++)
-        run_elastic("easgd:5", (enum plain_kind)kind);
+        for (int clips = 0; clips < 2; clips++)
+            run_elastic("easgd:5", (enum plain_kind)kind, clips);
 }
 
 /* ---- what a worker's steps have come to, each by itself ---- */
@@ -302,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_what_the_equations_say),
+        cmocka_unit_test(own_gradients_are_clipped_before_own_steps),
         cmocka_unit_test(parts_are_exchanged_in_turn_and_merged_late),
         cmocka_unit_test(elastic_averaging_is_what_the_equations_say),
         cmocka_unit_test(ways_are_added_as_they_come),

@@ -1,0 +1,43 @@
+/*
+ * policy.inner_clip: before a worker's own optimizer takes its gradient, the
+ * mean over the samples of a step, its norm is brought down to a limit. The
+ * squares are summed where the gradient is made, as each key comes out of
+ * backward, so that no other pass goes over it. Private to worker/. Threads:
+ * the caller's.
+ */
+#ifndef GW_WORKER_CLIP_H
+#define GW_WORKER_CLIP_H
+
+#include <stddef.h>
+
+#include "proto/status.h"
+
+struct gw_worker;
+
+/* Zero it where nothing is clipped. */
+struct gw_clip {
+    double limit;   /* 0: nothing is */
+    double *square; /* [keys] sums, the device's memory, */
+    double *host;   /* and where they are read */
+    size_t made;    /* keys of this step whose gradient is on the host */
+};
+
+/* limit > 0. GW_ENOMEM, without a line; gw_clip_close is right after that. */
+enum gw_status
+gw_clip_open(struct gw_worker *worker, double limit, struct gw_clip *clip);
+void gw_clip_close(struct gw_worker *worker, struct gw_clip *clip);
+
+/* The device is told to make the gradients of these keys: what follows them. */
+void gw_clip_made(struct gw_worker *worker,
+                  struct gw_clip *clip,
+                  size_t first,
+                  size_t n);
+
+/*
+ * When all keys of a step are there: the factor on the sum of its samples'
+ * gradients that brings its mean to the limit, 1 where it is within it, or not
+ * finite. samples > 0.
+ */
+double gw_clip_factor(struct gw_worker *worker, const struct gw_clip *clip);
+
+#endif
