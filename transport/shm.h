@@ -243,8 +243,8 @@ void gw_shm_handle_gone(struct gw_transport *transport);
 
 enum gw_status gw_shm_probe(char *why, size_t why_bytes);
 enum gw_status gw_shm_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
-/* Whether an address is of this host, which is more than of these namespaces
-   and this user. */
+/* Whether an address is of this host, which is more than of this namespace and
+   this user. */
 int gw_shm_reaches(const char *address);
 /*
  * The name of an address's socket. GW_EINVAL: it is none. GW_EUNREACHABLE: not

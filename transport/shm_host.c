@@ -2,11 +2,11 @@
  * What a host is: the boot of a kernel, whatever it and its containers call
  * themselves. And where in it two processes meet: at a socket's name, which
  * belongs to a network namespace and is gone with whoever listened there. They
- * must be of one user, who is a number in a user namespace.
+ * must be of one user, whatever number he has in their user namespaces.
  *
- *   1b4e28ba2fa1493e-f0000098-effffffd.3e8:5c1a9e07d2b34f68
- *   of the boot's id -network- user       :of the socket
- *                    namespaces    user
+ *   1b4e28ba2fa1493e-f0000098-3e8 :5c1a9e07d2b34f68
+ *   of the boot's id -name-   user:of the socket
+ *                    space
  */
 #include "config.h"
 
@@ -22,8 +22,8 @@
 #include "transport/memory.h"
 
 #define BOOT_ID        "/proc/sys/kernel/random/boot_id"
-#define NETWORK        "/proc/self/ns/net"
-#define USERS          "/proc/self/ns/user"
+#define NAMESPACE      "/proc/self/ns/net"
+#define USERS          "/proc/self/uid_map"
 #define BOOT_DIGITS    16
 #define NAME_MAX_BYTES 64
 
@@ -49,23 +49,34 @@ static int read_boot(char boot[BOOT_DIGITS + 1])
     return n == BOOT_DIGITS ? 0 : -1;
 }
 
-/* Without one, whoever cannot be met is found out by trying. */
-static uintmax_t namespace_of(const char *file)
+/* As the namespace around ours counts users, which is the host's where ours is
+   not inside another one. Whoever cannot be met all the same is found out by
+   trying. */
+static uintmax_t user_outside(uintmax_t user)
 {
-    struct stat space;
-    return stat(file, &space) == 0 ? (uintmax_t)space.st_ino : 0;
+    uintmax_t inside, outside, n, found = user;
+    FILE *file = fopen(USERS, "re");
+    if (!file)
+        return user;
+    while (fscanf(file, "%ju %ju %ju", &inside, &outside, &n) == 3)
+        if (user >= inside && user - inside < n)
+            found = outside + (user - inside);
+    fclose(file);
+    return found;
 }
 
 enum gw_status gw_shm_meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
 {
     char boot[BOOT_DIGITS + 1];
+    struct stat space = {.st_ino = 0};
     if (read_boot(boot) != 0)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "cannot tell this host from others: %s: %s", BOOT_ID,
                        strerror(errno));
-    snprintf(host, GW_ADDRESS_MAX, "%s-%" PRIxMAX "-%" PRIxMAX ".%" PRIxMAX,
-             boot, namespace_of(NETWORK), namespace_of(USERS),
-             (uintmax_t)geteuid());
+    if (stat(NAMESPACE, &space) != 0)
+        space.st_ino = 0;
+    snprintf(host, GW_ADDRESS_MAX, "%s-%" PRIxMAX "-%" PRIxMAX, boot,
+             (uintmax_t)space.st_ino, user_outside(geteuid()));
     return GW_OK;
 }
 
