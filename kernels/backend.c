@@ -83,6 +83,18 @@ const struct gw_backend_ops *gw_backend_find(const char *name,
     return gw_backend_choose(name, &choice, error) == GW_OK ? choice.ops : NULL;
 }
 
+const struct gw_backend_ops *gw_backend_outline(const char *name,
+                                                struct gw_error *error)
+{
+    struct gw_backend_choice choice = {.ops = NULL};
+    struct gw_device_name device;
+    if (gw_device_parse(name, &device, error) != GW_OK)
+        return NULL;
+    if (device.kind == GW_DEVICE_CUDA)
+        return &gw_cuda_outline;
+    return gw_backend_choose(name, &choice, error) == GW_OK ? choice.ops : NULL;
+}
+
 /* Of its kind. */
 static unsigned devices_of(const struct gw_backend_ops *ops)
 {
@@ -130,6 +142,57 @@ enum gw_status gw_device_open(const struct gw_config *config,
     if (status == GW_OK)
         *choice_p = choice;
     return status;
+}
+
+/* What one has that is opened for this alone. */
+static enum gw_status look_at_room(const struct gw_config *config,
+                                   uint32_t place,
+                                   struct gw_device_room *room_p,
+                                   struct gw_error *error)
+{
+    struct gw_backend_choice choice;
+    struct gw_device *device;
+    enum gw_status status =
+        gw_device_open(config, place, &choice, &device, error);
+    if (status != GW_OK)
+        return status;
+    choice.ops->memory(device, &room_p->total_bytes, &room_p->free_bytes);
+    room_p->free_bytes += choice.ops->takes.open;
+    room_p->devices = choice.numbered ? 1 : devices_of(choice.ops);
+    choice.ops->close(device);
+    return room_p->total_bytes > 0
+               ? GW_OK
+               : gw_fail(error, GW_EUNSUPPORTED,
+                         "%s has no memory that can be told", choice.ops->name);
+}
+
+/* Of those that compute, when places go round so many devices. */
+static uint32_t workers_at(uint32_t workers, unsigned devices, unsigned device)
+{
+    return (workers - device + devices - 1) / devices;
+}
+
+enum gw_status gw_device_look(const struct gw_config *config,
+                              uint32_t workers,
+                              struct gw_device_room *room_p,
+                              struct gw_error *error)
+{
+    struct gw_device_room least, room;
+    enum gw_status status = look_at_room(config, 0, &least, error);
+    if (status != GW_OK)
+        return status;
+    uint64_t each = least.free_bytes / workers_at(workers, least.devices, 0);
+    for (unsigned i = 1; i < least.devices && i < workers; i++) {
+        status = look_at_room(config, i, &room, error);
+        if (status != GW_OK)
+            return status;
+        if (room.free_bytes / workers_at(workers, room.devices, i) >= each)
+            continue;
+        each = room.free_bytes / workers_at(workers, room.devices, i);
+        least = room;
+    }
+    *room_p = least;
+    return GW_OK;
 }
 
 uint32_t gw_device_locate(const struct gw_config *config,

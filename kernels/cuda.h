@@ -11,6 +11,7 @@
 #ifndef GW_KERNELS_CUDA_H
 #define GW_KERNELS_CUDA_H
 
+#include "kernels/cuda_sizes.h"
 #include "kernels/kernels.h"
 
 #ifdef __cplusplus
@@ -18,9 +19,8 @@ extern "C" {
 #endif
 
 #define GW_CUDA_POINTS    256
-#define GW_CUDA_WORKSPACE ((size_t)32 << 20) /* what Hopper's products want */
-#define GW_CUDA_WAYS      8                  /* of a product, at most */
-#define GW_CUDA_INDEX_MAX 0x7fffffffu        /* of what kernels count in */
+#define GW_CUDA_WAYS      8           /* of a product, at most */
+#define GW_CUDA_INDEX_MAX 0x7fffffffu /* of what kernels count in */
 
 /* Which of several ways each product takes, in the order in which they come:
    "batches of 128, NVIDIA H100, bf16: 0 3 1". */
@@ -117,7 +117,6 @@ struct gw_cuda_product {
     float *c;
     size_t ld, stride;
 };
-size_t gw_cuda_mask_bytes(size_t m, size_t n);
 void gw_cuda_multiply(struct gw_device *device,
                       const char *what,
                       const struct gw_cuda_product *product);
@@ -129,17 +128,6 @@ int gw_cuda_multiply_fused(struct gw_device *device,
                            const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
 
-/* Factors that are narrower than fp32 are copies. */
-static inline int gw_cuda_narrows(enum gw_precision precision)
-{
-    return precision == GW_PRECISION_BF16 || precision == GW_PRECISION_FP16;
-}
-static inline size_t gw_cuda_factor_bytes(enum gw_precision precision)
-{
-    return gw_cuda_narrows(precision) ? sizeof(uint16_t) : sizeof(float);
-}
-/* Of the copy of so many elements, if one is made. */
-size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems);
 /* `from` as a factor: itself, or a copy at *room, which goes on behind it. */
 const void *gw_cuda_factor(struct gw_device *device,
                            const char *what,
@@ -276,9 +264,6 @@ void gw_cuda_download(struct gw_device *device,
                       size_t bytes);
 enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error);
 
-size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
-                                   enum gw_precision precision);
-size_t gw_cuda_dense_mask_bytes(const struct gw_dense_shape *shape);
 void gw_cuda_dense_forward(struct gw_device *device,
                            const struct gw_dense_shape *shape,
                            const float *x,
@@ -299,8 +284,6 @@ void gw_cuda_dense_backward(struct gw_device *device,
                             float *db,
                             void *scratch);
 
-size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape,
-                                  enum gw_precision precision);
 void gw_cuda_conv_forward(struct gw_device *device,
                           const struct gw_conv_shape *shape,
                           const float *x,

@@ -14,8 +14,8 @@
  * (one read, one write), so it does both; dy goes the other way in one pass
  * that also makes the sums for db short ones.
  *
- * A group is as many samples as make matrices of GROUP_ELEMS, which stay in the
- * cache of a large GPU from one step to the next, and bound the scratch.
+ * A group is as many samples as make matrices that stay in the cache of a large
+ * GPU from one step to the next, and bound the scratch.
  */
 #include "config.h"
 
@@ -23,25 +23,7 @@
 
 #include <string.h>
 
-#include <assert.h>
-
-#define ALIGN       256
-#define GROUP_ELEMS ((size_t)8 << 20)
-#define COLUMN_STEP 32  /* columns of a group are a multiple of it */
-#define TILE        64  /* of a product, about: what a block computes */
-#define BLOCKS      256 /* are enough for any GPU */
 #define SLICE_LEAST 512 /* columns */
-
-/* What depends on the shape alone, and for up to n samples. */
-struct plan {
-    size_t oh, ow;                /* of an output */
-    size_t window, places, image; /* elements of in kh kw, oh ow, in h w */
-    size_t samples, columns;      /* of a group */
-    size_t slices;                /* at most */
-    float *unfolded, *outputs, *kernels, *biases;
-    char *narrow; /* the kernel as a factor, where that is a copy */
-    size_t bytes;
-};
 
 static size_t larger(size_t a, size_t b)
 {
@@ -53,57 +35,13 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static size_t rounded_up(size_t n, size_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
-static float *carve(void *base, size_t *used, size_t elems)
-{
-    float *piece = base ? (float *)((char *)base + *used) : NULL;
-    *used += rounded_up(elems * sizeof(float), ALIGN);
-    return piece;
-}
-
-/* Grows with n, so that scratch for n serves what is smaller. */
-static struct plan
-plan_of(const struct gw_conv_shape *s, enum gw_precision precision, void *base)
-{
-    struct plan p = {.bytes = 0};
-    p.oh = (s->h + 2 * s->pad - s->kh) / s->stride + 1;
-    p.ow = (s->w + 2 * s->pad - s->kw) / s->stride + 1;
-    p.window = s->in * s->kh * s->kw;
-    p.places = p.oh * p.ow;
-    p.image = s->in * s->h * s->w;
-    assert(p.window <= INT32_MAX && p.places <= INT32_MAX - COLUMN_STEP &&
-           p.image <= INT32_MAX && s->out <= INT32_MAX);
-    size_t elems = larger(larger(p.window, s->out) * p.places, p.image);
-    p.samples = smaller(larger(GROUP_ELEMS / elems, 1), s->n);
-    p.columns = rounded_up(p.samples * p.places, COLUMN_STEP);
-    size_t tiles =
-        rounded_up(s->out, TILE) / TILE * (rounded_up(p.window, TILE) / TILE);
-    p.slices = larger(BLOCKS / tiles, 1);
-    p.unfolded = carve(base, &p.bytes, p.window * p.columns);
-    p.outputs = carve(base, &p.bytes, s->out * p.columns);
-    p.kernels = carve(base, &p.bytes, p.slices * s->out * p.window);
-    p.biases = carve(base, &p.bytes, p.slices * s->out);
-    p.narrow = base ? (char *)base + p.bytes : NULL;
-    p.bytes += gw_cuda_copy_bytes(precision, s->out * p.window);
-    return p;
-}
-
-size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape,
-                                  enum gw_precision precision)
-{
-    return plan_of(shape, precision, NULL).bytes;
-}
-
-static struct gw_cuda_group
-group_of(const struct gw_conv_shape *s, const struct plan *plan, size_t samples)
+static struct gw_cuda_group group_of(const struct gw_conv_shape *s,
+                                     const struct gw_cuda_conv_plan *plan,
+                                     size_t samples)
 {
     return (struct gw_cuda_group){
         .samples = (uint32_t)samples,
-        .columns = (uint32_t)rounded_up(samples * plan->places, COLUMN_STEP),
+        .columns = (uint32_t)gw_cuda_conv_columns(plan, samples),
         .in = (uint32_t)s->in,
         .h = (uint32_t)s->h,
         .w = (uint32_t)s->w,
@@ -122,7 +60,8 @@ static void queue_forward(struct gw_device *device,
 {
     const char *what = call->what;
     const struct gw_conv_shape *shape = &call->shape.conv;
-    struct plan plan = plan_of(shape, device->precision, call->scratch);
+    struct gw_cuda_conv_plan plan =
+        gw_cuda_conv_plan_of(shape, device->precision, call->scratch);
     const void *factor = gw_cuda_factor(device, what, call->w,
                                         shape->out * plan.window, &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
@@ -174,7 +113,7 @@ void gw_cuda_conv_forward(struct gw_device *device,
 static void sum_weights(struct gw_device *device,
                         const char *what,
                         const struct gw_conv_shape *shape,
-                        const struct plan *plan,
+                        const struct gw_cuda_conv_plan *plan,
                         const struct gw_cuda_group *group,
                         float beta,
                         float *dk,
@@ -182,7 +121,9 @@ static void sum_weights(struct gw_device *device,
 {
     size_t columns = group->columns, elems = shape->out * plan->window;
     size_t slice = (columns + plan->slices - 1) / plan->slices;
-    slice = larger(rounded_up(slice, COLUMN_STEP), SLICE_LEAST);
+    slice = larger((slice + GW_CUDA_COLUMN_STEP - 1) / GW_CUDA_COLUMN_STEP *
+                       GW_CUDA_COLUMN_STEP,
+                   SLICE_LEAST);
     size_t whole = columns / slice, rest = columns % slice;
     size_t done = whole * slice * gw_cuda_factor_bytes(device->precision);
     struct gw_cuda_product product = {
@@ -216,7 +157,7 @@ static void sum_weights(struct gw_device *device,
 static void send_back(struct gw_device *device,
                       const char *what,
                       const struct gw_conv_shape *shape,
-                      const struct plan *plan,
+                      const struct gw_cuda_conv_plan *plan,
                       const struct gw_cuda_group *group,
                       const void *k,
                       const float *x,
@@ -242,7 +183,8 @@ static void queue_backward(struct gw_device *device,
 {
     const char *what = call->what;
     const struct gw_conv_shape *shape = &call->shape.conv;
-    struct plan plan = plan_of(shape, device->precision, call->scratch);
+    struct gw_cuda_conv_plan plan =
+        gw_cuda_conv_plan_of(shape, device->precision, call->scratch);
     const void *factor = NULL;
     if (call->dx)
         factor = gw_cuda_factor(device, what, call->w, shape->out * plan.window,

@@ -45,19 +45,6 @@ void gw_cuda_drop_masks(struct gw_device *device)
     }
 }
 
-size_t gw_cuda_dense_mask_bytes(const struct gw_dense_shape *shape)
-{
-    return shape->relu ? gw_cuda_mask_bytes(shape->n, shape->out) : 0;
-}
-
-size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
-                                   enum gw_precision precision)
-{
-    return gw_cuda_copy_bytes(precision, shape->n * shape->in) +
-           gw_cuda_copy_bytes(precision, shape->n * shape->out) +
-           gw_cuda_copy_bytes(precision, shape->out * shape->in);
-}
-
 /* All at once, or with ReLU and the bias in a pass of our own. */
 static void rectify(struct gw_device *device,
                     const char *what,

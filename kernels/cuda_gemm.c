@@ -14,14 +14,12 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MASK_STEP 128 /* bits */
-#define ALIGN_MAX 64  /* what weights and activations have; 16 is asked for */
+#define ALIGN_MAX 64 /* what weights and activations have; 16 is asked for */
 
 /* All that the choice depends on; compared as bytes. */
 struct key {
@@ -52,17 +50,6 @@ static int has_mask(const struct gw_cuda_product *p)
 {
     return p->epilogue == GW_CUDA_MASK ||
            (p->epilogue == GW_CUDA_RELU && p->mask);
-}
-
-/* A bit for each element, in rows of whole MASK_STEP, as cublasLt wants it. */
-static size_t mask_row(size_t n)
-{
-    return (n + MASK_STEP - 1) / MASK_STEP * MASK_STEP;
-}
-
-size_t gw_cuda_mask_bytes(size_t m, size_t n)
-{
-    return m * mask_row(n) / CHAR_BIT;
 }
 
 /* stride: in bytes */
@@ -198,7 +185,7 @@ static cublasStatus_t describe_product(const struct gw_device *device,
     cublasOperation_t first = key->b_t ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = key->a_t ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = name_of(key);
-    int64_t row = (int64_t)mask_row(key->n);
+    int64_t row = (int64_t)gw_cuda_mask_row(key->n);
     cublasComputeType_t compute = device->precision == GW_PRECISION_TF32
                                       ? CUBLAS_COMPUTE_32F_FAST_TF32
                                       : CUBLAS_COMPUTE_32F;
@@ -399,14 +386,6 @@ void gw_cuda_drop_plans(struct gw_device *device)
 }
 
 /* ---- factors ---- */
-
-size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems)
-{
-    size_t bytes = elems * gw_cuda_factor_bytes(precision);
-    return gw_cuda_narrows(precision)
-               ? (bytes + ALIGN_MAX - 1) / ALIGN_MAX * ALIGN_MAX
-               : 0;
-}
 
 const void *gw_cuda_factor(struct gw_device *device,
                            const char *what,

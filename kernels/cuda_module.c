@@ -8,6 +8,7 @@
 
 static const struct gw_backend_ops cuda_ops = {
     .name = "cuda",
+    .takes = GW_CUDA_TAKES,
     .probe = gw_cuda_probe,
     .open = gw_cuda_open,
     .close = gw_cuda_close,

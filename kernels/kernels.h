@@ -100,11 +100,19 @@ struct gw_dropout_site {
     float p;               /* probability of zero, in [0, 1) */
 };
 
+/* Bytes of a device's own memory that are taken, beside those of `alloc`. */
+struct gw_backend_takes {
+    size_t open;    /* by each that is open */
+    size_t process; /* by a process that opens one, besides: an assumption */
+    size_t page;    /* `alloc` takes whole ones of so many */
+};
+
 struct gw_backend_ops {
     const char *name;
     /* It computes in the host's memory, so that this is device memory as well,
        and in processes that are forked from one that has used it. */
     int on_host;
+    struct gw_backend_takes takes; /* zeros where that is the host's memory */
 
     /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
     enum gw_status (*probe)(char *why, size_t why_bytes);
@@ -404,12 +412,40 @@ const struct gw_backend_ops *gw_backend_find(const char *name,
                                              struct gw_error *error);
 
 /*
+ * What such a device would be, wherever it is: for questions of name and sizes
+ * alone, what `takes` says and the calls that say bytes of scratch and masks;
+ * it need not be here, and is not to be opened. "auto" is what works here.
+ * GW_EUSAGE: no such name.
+ */
+const struct gw_backend_ops *gw_backend_outline(const char *name,
+                                                struct gw_error *error);
+
+/* What devices of a job have for its workers here, whose places go round them.
+ */
+struct gw_device_room {
+    unsigned devices; /* that these go round, at least 1 */
+    uint64_t total_bytes;
+    uint64_t free_bytes; /* with what this call took of it */
+};
+
+/*
+ * Opens each that `workers` of them meet, one after the other, and says of the
+ * one that has least for each of its own what it has. GW_EUNSUPPORTED also
+ * where it is the host's memory. What CUDA loads stays in the process. Errors
+ * of gw_device_open.
+ */
+struct gw_config;
+enum gw_status gw_device_look(const struct gw_config *config,
+                              uint32_t workers,
+                              struct gw_device_room *room_p,
+                              struct gw_error *error);
+
+/*
  * A device as a job has it: worker.device, worker.threads, train.precision;
  * where the name does not say which, those who count `place` on this host go
  * round its devices. The caller closes it. Errors of gw_backend_choose and of
  * `open`.
  */
-struct gw_config;
 enum gw_precision gw_precision_of(const struct gw_config *config);
 enum gw_status gw_device_open(const struct gw_config *config,
                               uint32_t place,

@@ -21,6 +21,8 @@ libkernels_a_SOURCES = \
 	%D%/cpu_parts.c \
 	%D%/cpu_pool.c \
 	%D%/cpu_relu.c \
+	%D%/cuda_sizes.c \
+	%D%/cuda_sizes.h \
 	%D%/driver.c \
 	%D%/driver.h \
 	%D%/finite.h \
@@ -68,6 +70,8 @@ GW_CUDA_HOST = \
 	%D%/cuda_module.c \
 	%D%/cuda_queue.c \
 	%D%/cuda_share.c \
+	%D%/cuda_sizes.c \
+	%D%/cuda_sizes.h \
 	%D%/cuda_tune.c \
 	%D%/kernels.h \
 	%D%/module.h \

@@ -32,4 +32,7 @@ gw_module_load(const char *file, char *why, size_t why_bytes);
  */
 const struct gw_backend_ops *gw_cuda_backend(char *why, size_t why_bytes);
 
+/* Of what that module has, name and sizes (gw_backend_outline). */
+extern const struct gw_backend_ops gw_cuda_outline;
+
 #endif

@@ -1,4 +1,7 @@
-/* The backend of simulations that are about bytes and time alone. */
+/*
+ * Backends that compute nothing: of simulations that are about bytes and time
+ * alone, and what is known of GPUs that are not here.
+ */
 #include "config.h"
 
 #include "kernels/kernels.h"
@@ -6,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+#include "kernels/cuda_sizes.h"
+#include "kernels/module.h"
 
 /* What `alloc` gave: addresses that fault when they are used. */
 struct range {
@@ -352,47 +358,79 @@ static void none_softmax_loss(struct gw_device *device,
         (void)scale, (void)dlogits, (void)loss;
 }
 
+/* ---- the tables ---- */
+
+/* clang-format off */
+#define DOES_NOTHING \
+    .close = none_close, \
+    .describe = none_describe, \
+    .locate = none_locate, \
+    .memory = none_memory, \
+    .alloc = none_alloc, \
+    .free = none_free, \
+    .alloc_host = none_alloc, \
+    .free_host = none_free, \
+    .pin = none_pin, \
+    .unpin = none_unpin, \
+    .show = none_show, \
+    .see = none_see, \
+    .unsee = none_unsee, \
+    .pages = none_pages, \
+    .upload = none_upload, \
+    .take = none_upload, \
+    .fetch = none_fetch, \
+    .reach = none_reach, \
+    .download = none_download, \
+    .sync = none_sync, \
+    .tune = none_tune, \
+    .tuned = none_tuned, \
+    .dense_forward = none_dense_forward, \
+    .dense_backward = none_dense_backward, \
+    .conv_forward = none_conv_forward, \
+    .conv_backward = none_conv_backward, \
+    .pool_forward = none_pool_forward, \
+    .pool_backward = none_pool_backward, \
+    .relu_forward = none_relu_forward, \
+    .relu_backward = none_relu_backward, \
+    .dropout = none_dropout, \
+    .add_parts = none_add_parts, \
+    .square_sum = none_square_sum, \
+    .widen = none_widen, \
+    .softmax_loss = none_softmax_loss
+/* clang-format on */
+
 const struct gw_backend_ops gw_no_arithmetic = {
     .name = "none",
     .on_host = 1,
     .probe = none_probe,
     .open = none_open,
-    .close = none_close,
-    .describe = none_describe,
-    .locate = none_locate,
-    .memory = none_memory,
-    .alloc = none_alloc,
-    .free = none_free,
-    .alloc_host = none_alloc,
-    .free_host = none_free,
-    .pin = none_pin,
-    .unpin = none_unpin,
-    .show = none_show,
-    .see = none_see,
-    .unsee = none_unsee,
-    .pages = none_pages,
-    .upload = none_upload,
-    .take = none_upload,
-    .fetch = none_fetch,
-    .reach = none_reach,
-    .download = none_download,
-    .sync = none_sync,
-    .tune = none_tune,
-    .tuned = none_tuned,
     .dense_scratch_bytes = none_dense_scratch_bytes,
     .dense_mask_bytes = none_dense_mask_bytes,
-    .dense_forward = none_dense_forward,
-    .dense_backward = none_dense_backward,
     .conv_scratch_bytes = none_conv_scratch_bytes,
-    .conv_forward = none_conv_forward,
-    .conv_backward = none_conv_backward,
-    .pool_forward = none_pool_forward,
-    .pool_backward = none_pool_backward,
-    .relu_forward = none_relu_forward,
-    .relu_backward = none_relu_backward,
-    .dropout = none_dropout,
-    .add_parts = none_add_parts,
-    .square_sum = none_square_sum,
-    .widen = none_widen,
-    .softmax_loss = none_softmax_loss,
+    DOES_NOTHING,
+};
+
+static enum gw_status absent_probe(char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "it is not here");
+    return GW_EUNSUPPORTED;
+}
+
+static enum gw_status absent_open(const struct gw_device_options *options,
+                                  struct gw_device **device_p,
+                                  struct gw_error *error)
+{
+    (void)options, (void)device_p;
+    return gw_fail(error, GW_EUNSUPPORTED, "no GPU is opened for its sizes");
+}
+
+const struct gw_backend_ops gw_cuda_outline = {
+    .name = "cuda",
+    .takes = GW_CUDA_TAKES,
+    .probe = absent_probe,
+    .open = absent_open,
+    .dense_scratch_bytes = gw_cuda_dense_scratch_bytes,
+    .dense_mask_bytes = gw_cuda_dense_mask_bytes,
+    .conv_scratch_bytes = gw_cuda_conv_scratch_bytes,
+    DOES_NOTHING,
 };

@@ -237,7 +237,7 @@ GW_TRIED = %D%/cuda/try/divide.emulated %D%/cuda/try/try.emulated
 $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	%D%/cuda/launch.h %D%/cuda/try/divide.h %D%/cuda/try/try.h \
 	%D%/cuda/narrow.h kernels/cuda.h kernels/cuda_half.cuh \
-	kernels/cuda_index.cuh kernels/kernels.h proto/philox.h proto/random.h
+	kernels/cuda_index.cuh kernels/cuda_sizes.h kernels/kernels.h proto/philox.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_PROGRAMS += %D%/unit/test_cuda_emulation \

@@ -418,6 +418,7 @@ static void memory_runs_out(void **state)
     assert_null(ops->alloc(d, 20000));
     ops->memory(d, &total, &unused);
     assert_int_equal(total, WORKSPACE + 100000);
+    assert_int_equal(ops->takes.open, WORKSPACE);
     assert_true(unused <= 10000);
     ops->free(d, most);
     /* and the device works on */

@@ -96,6 +96,32 @@ static void the_cpu_is_nowhere(void **state)
     assert_string_equal(address, "");
 }
 
+/* Of 3 samples: copies of 15, 21 and 35 numbers of 16 bits, each to 64 bytes;
+   rows of masks to 128 bits. */
+static void sizes_are_known_where_no_gpu_is(void **state)
+{
+    const struct gw_dense_shape dense = {.n = 3, .in = 5, .out = 7},
+                                wide = {.n = 3, .in = 5, .out = 130, .relu = 1};
+    const struct gw_device_options options = {.threads = 1};
+    struct gw_device *device;
+    struct gw_error error;
+    (void)state;
+    const struct gw_backend_ops *gpu = gw_backend_outline("cuda:3", &error);
+    assert_string_equal(gpu->name, "cuda");
+    assert_false(gpu->on_host);
+    assert_int_equal(gpu->takes.open, 32 << 20);
+    assert_int_equal(gpu->takes.page, 2 << 20);
+    assert_int_equal(gpu->dense_scratch_bytes(&dense, GW_PRECISION_TF32), 0);
+    assert_int_equal(gpu->dense_scratch_bytes(&dense, GW_PRECISION_BF16),
+                     64 + 64 + 128);
+    assert_int_equal(gpu->dense_mask_bytes(&dense), 0);
+    assert_int_equal(gpu->dense_mask_bytes(&wide), 3 * 256 / 8);
+    assert_int_equal(gpu->open(&options, &device, &error), GW_EUNSUPPORTED);
+    assert_string_equal(gw_backend_outline("cpu", &error)->name, "cpu");
+    assert_int_equal(gw_backend_outline("cpu", &error)->takes.open, 0);
+    assert_null(gw_backend_outline("gpu", &error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +129,7 @@ int main(void)
         cmocka_unit_test(what_is_no_name_is_refused),
         cmocka_unit_test(a_choice_says_why),
         cmocka_unit_test(the_cpu_is_nowhere),
+        cmocka_unit_test(sizes_are_known_where_no_gpu_is),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }
