@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/aside.h"
 #include "cli/available.h"
 #include "cli/needs.h"
 #include "cli/place.h"
@@ -141,29 +142,48 @@ enum gw_status gw_check_start(const struct gw_config *config,
     return status;
 }
 
+/* What cannot be told of devices does not count. */
+static enum gw_status look_at_devices(const struct gw_worker_case *what,
+                                      struct gw_needs_host *host,
+                                      struct gw_error *error)
+{
+    struct gw_device_room room;
+    if (what->backend->on_host)
+        return GW_OK;
+    enum gw_status status = gw_device_look(
+        what->config, (uint32_t)what->config->cluster.workers, &room, error);
+    if (status == GW_OK) {
+        host->devices = room.devices;
+        host->device_bytes = room.free_bytes;
+        host->device_what = "free";
+    }
+    return status == GW_ENOMEM ? status : GW_OK;
+}
+
 static enum gw_status look_at_needs(const struct gw_worker_case *what,
                                     struct gw_error *error)
 {
     const struct gw_available available = gw_available_here("");
-    const struct gw_needs_host host = {
+    struct gw_needs_host host = {
         .name = "this host",
         .workers = what->config->cluster.workers,
         .servers = what->config->cluster.servers,
         .all = 1,
         .bytes = available.bytes,
         .what = available.what,
-        .has_device = !what->backend->on_host,
         .device_bytes = UINT64_MAX,
     };
-    return gw_needs_check(what, &host, error);
+    enum gw_status status = look_at_devices(what, &host, error);
+    return status == GW_OK ? gw_needs_check(what, &host, error) : status;
 }
 
-/* What is wrong with the data or the model is told by who opens them. */
-enum gw_status gw_check_memory(const struct gw_config *config,
-                               struct gw_error *error)
+/* What is wrong with the data, the model or the device is told by who opens
+   them. */
+static enum gw_status look(const void *owner, struct gw_error *said)
 {
+    const struct gw_config *config = owner;
     struct gw_dataset *train = NULL, *test = NULL;
-    struct gw_error other, refused = {.status = GW_OK};
+    struct gw_error other;
     struct gw_worker_case what = {
         .config = config,
         .backend = gw_backend_find(config->worker.device, &other)};
@@ -174,11 +194,18 @@ enum gw_status gw_check_memory(const struct gw_config *config,
     if (config->data.test.n > 0 &&
         gw_dataset_look(config, GW_DATASET_TEST, &test, &other) == GW_OK)
         what.test = test;
-    enum gw_status status = look_at_needs(&what, &refused);
+    enum gw_status status = look_at_needs(&what, said);
     gw_dataset_close(test);
     gw_dataset_close(train);
-    if (status != GW_ENOMEM)
-        return GW_OK;
-    *error = refused;
     return status;
+}
+
+enum gw_status gw_check_memory(const struct gw_config *config,
+                               struct gw_error *error)
+{
+    struct gw_error said = {.text = ""};
+    if (gw_aside(look, config, &said) != GW_ENOMEM)
+        return GW_OK;
+    *error = said;
+    return said.status;
 }

@@ -4,6 +4,8 @@ gradweir_SOURCES = \
 	%D%/amount.h \
 	%D%/ask.c \
 	%D%/ask.h \
+	%D%/aside.c \
+	%D%/aside.h \
 	%D%/available.c \
 	%D%/available.h \
 	%D%/bench.h \

@@ -163,44 +163,42 @@ size_t gw_needs_rows(const struct gw_needs *needs,
                      struct gw_need_row row[GW_NEED_ROWS])
 {
     const struct gw_worker_need *w = &needs->worker;
+    const struct gw_device_need *d = &w->device;
     const struct gw_server_need *s = &needs->server;
     const struct gw_need_row all[] = {
-        {"weights", w->weights, s->weights, 0, 0},
-        {"gradients", w->gradients, 0, 0, 0},
-        {"activations", w->activations, 0, 0, 0},
-        {"workspace", w->workspace, 0, 0, 0},
-        {"batch", w->batch, 0, 0, 0},
-        {"data", w->data, 0, 0, 0},
-        {"data files, mapped", w->mapped, 0, 0, 1},
-        {"own steps", w->local, 0, 0, 0},
-        {"optimizer state", 0, s->states, 0, 0},
-        {"landing slots", 0, s->landing, 0, 0},
-        {"reduced copy", 0, s->sums, 0, 0},
-        {"kept per worker", 0, s->ranks, 0, 0},
-        {"checkpoint copy", w->snapshot, s->snapshot, 0, 0},
-        {"mapped of others", w->shared, s->shared, 0, 1},
-        {"tables", w->tables, s->tables, 0, 1},
-        {"messages, links", w->messages, s->messages, needs->coordinator, 1},
+        {"weights", d->weights, w->weights, s->weights, 0, 0},
+        {"gradients", d->gradients, w->gradients, 0, 0, 0},
+        {"activations", d->activations, w->activations, 0, 0, 0},
+        {"product scratch", d->scratch, w->scratch, 0, 0, 0},
+        {"batch", d->batch, w->batch, 0, 0, 0},
+        {"workspace", d->workspace, 0, 0, 0, 0},
+        {"CUDA itself, assumed", d->process, 0, 0, 0, 1},
+        {"data", 0, w->data, 0, 0, 0},
+        {"data files, mapped", 0, w->mapped, 0, 0, 1},
+        {"own steps", 0, w->local, 0, 0, 0},
+        {"optimizer state", 0, 0, s->states, 0, 0},
+        {"landing slots", 0, 0, s->landing, 0, 0},
+        {"reduced copy", 0, 0, s->sums, 0, 0},
+        {"kept per worker", 0, 0, s->ranks, 0, 0},
+        {"checkpoint copy", 0, w->snapshot, s->snapshot, 0, 0},
+        {"mapped of others", 0, w->shared, s->shared, 0, 1},
+        {"tables", 0, w->tables, s->tables, 0, 1},
+        {"messages, links", 0, w->messages, s->messages, needs->coordinator, 1},
     };
     size_t n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].worker || all[i].server || all[i].coordinator)
+        if (all[i].gpu || all[i].worker || all[i].server || all[i].coordinator)
             row[n++] = all[i];
     return n;
 }
 
 /* ---- what must be there ---- */
 
-uint64_t gw_needs_device(const struct gw_needs *needs)
-{
-    const struct gw_worker_need *w = &needs->worker;
-    return w->weights + w->gradients + w->activations + w->workspace + w->batch;
-}
-
 uint64_t gw_needs_worker(const struct gw_needs *needs)
 {
     const struct gw_worker_need *w = &needs->worker;
-    return gw_needs_device(needs) + w->local + w->data + w->snapshot;
+    return w->weights + w->gradients + w->activations + w->scratch + w->batch +
+           w->local + w->data + w->snapshot;
 }
 
 uint64_t gw_needs_server(const struct gw_needs *needs)
@@ -210,33 +208,39 @@ uint64_t gw_needs_server(const struct gw_needs *needs)
            s->snapshot;
 }
 
-/* Beside a device: what leaves it and comes to it, pinned, the next batch, and
-   steps of its own. */
-static uint64_t mirror_bytes(const struct gw_needs *needs)
-{
-    const struct gw_worker_need *w = &needs->worker;
-    return w->weights + w->gradients + 2 * w->batch + w->local + w->data +
-           w->snapshot;
-}
-
-static uint64_t worker_bytes(const struct gw_needs *needs,
-                             const struct gw_needs_host *host)
-{
-    return host->has_device ? mirror_bytes(needs) : gw_needs_worker(needs);
-}
-
 uint64_t gw_needs_of_host(const struct gw_needs *needs,
                           const struct gw_needs_host *host)
 {
-    return host->workers * worker_bytes(needs, host) +
+    return host->workers * gw_needs_worker(needs) +
            host->servers * gw_needs_server(needs);
+}
+
+uint64_t gw_needs_sharers(const struct gw_needs_host *host)
+{
+    return host->devices > 0
+               ? (host->workers + host->devices - 1) / host->devices
+               : 0;
+}
+
+uint64_t gw_needs_of_sharer(const struct gw_needs *needs,
+                            const struct gw_needs_host *host)
+{
+    const struct gw_device_need *device = &needs->worker.device;
+    return gw_device_need_own(device) +
+           (host->device_is_bare ? device->process : 0);
+}
+
+static int fits_device(const struct gw_needs *needs,
+                       const struct gw_needs_host *host)
+{
+    return gw_needs_sharers(host) * gw_needs_of_sharer(needs, host) <=
+           host->device_bytes;
 }
 
 static int fits(const struct gw_needs *needs, const struct gw_needs_host *host)
 {
     return gw_needs_of_host(needs, host) <= host->bytes &&
-           (!host->has_device || host->workers == 0 ||
-            gw_needs_device(needs) <= host->device_bytes);
+           fits_device(needs, host);
 }
 
 /* ---- what would fit ---- */
@@ -280,26 +284,6 @@ fits_with(const struct search *search, const struct knob *knob, uint64_t value)
     return fine;
 }
 
-/* Halves what is between the two, so often as there are halves: whatever the
-   answers are, it ends. */
-uint64_t gw_needs_nearest(uint64_t bad,
-                          uint64_t good,
-                          gw_needs_fits_cb *fits_cb,
-                          const void *owner)
-{
-    for (unsigned turn = 0; turn < GW_NEEDS_TURNS; turn++) {
-        uint64_t apart = good > bad ? good - bad : bad - good;
-        if (apart <= 1)
-            break;
-        uint64_t middle = good > bad ? bad + apart / 2 : bad - apart / 2;
-        if (fits_cb(owner, middle))
-            good = middle;
-        else
-            bad = middle;
-    }
-    return good;
-}
-
 struct trial {
     const struct search *search;
     const struct knob *knob;
@@ -321,19 +305,18 @@ static uint64_t nearest_fit(const struct search *search,
         return 0;
     if (!fits_with(search, knob, good))
         return 0;
-    return gw_needs_nearest(bad, good, try_with, &trial);
+    return gw_need_nearest(bad, good, try_with, &trial);
 }
 
 /* The first of these with which it fits, in words. */
-static void advise(struct search *search, char *text, size_t room)
+static void
+advise(struct search *search, const char *otherwise, char *text, size_t room)
 {
     struct gw_config *config = search->config;
     struct gw_needs_host *host = &search->host;
+    const struct gw_batch_key key = gw_batch_key_of(config);
     const struct knob batch = {
-        .name = config->train.batch ? "train.batch" : "train.global_batch",
-        .value = config->train.batch ? &config->train.batch
-                                     : &config->train.global_batch,
-        .low = config->train.batch ? 1 : config->cluster.workers};
+        .name = key.name, .value = key.value, .low = key.least};
     const struct knob servers = {.name = "cluster.servers",
                                  .value = &config->cluster.servers,
                                  .grows = 1};
@@ -354,41 +337,28 @@ static void advise(struct search *search, char *text, size_t room)
                  knobs[i]->name, value, knobs[i]->grows ? "more" : "less");
         return;
     }
-    snprintf(text, room,
-             host->all ? "no batch and no number of workers makes it "
-                         "fit: take more hosts, or a smaller model"
-                       : "no batch and no number of servers makes it "
-                         "fit: take a smaller model");
+    snprintf(text, room, "%s", otherwise);
 }
 
 /* ---- the check ---- */
 
-#define BYTES_TEXT 48
-
-static const char *say_bytes(uint64_t bytes, char text[BYTES_TEXT])
-{
-    if (bytes < (uint64_t)1 << 30)
-        snprintf(text, BYTES_TEXT, "%.1f MiB", (double)bytes / MIB);
-    else
-        snprintf(text, BYTES_TEXT, "%.1f GiB", (double)bytes / GIB);
-    return text;
-}
+#define MOST_TEXT 48
 
 /* The row of which a role has most: "activations 1.2 GiB". */
 static const char *
-say_most(const struct gw_needs *needs, int server, char text[2 * BYTES_TEXT])
+say_most(const struct gw_needs *needs, int server, char text[MOST_TEXT])
 {
     struct gw_need_row row[GW_NEED_ROWS];
     size_t n = gw_needs_rows(needs, row), most = 0;
-    char bytes[BYTES_TEXT];
+    char bytes[GW_NEED_BYTES_TEXT];
     for (size_t i = 1; i < n; i++)
         if (row[i].may_differ)
             continue;
         else if (server ? row[i].server > row[most].server
                         : row[i].worker > row[most].worker)
             most = i;
-    say_bytes(server ? row[most].server : row[most].worker, bytes);
-    snprintf(text, 2 * BYTES_TEXT, "%s %s", row[most].name, bytes);
+    gw_need_say_bytes(server ? row[most].server : row[most].worker, bytes);
+    snprintf(text, MOST_TEXT, "%s %s", row[most].name, bytes);
     return text;
 }
 
@@ -398,21 +368,75 @@ static void say_members(const struct gw_needs *needs,
                         char *text,
                         size_t room)
 {
-    char bytes[BYTES_TEXT], most[2 * BYTES_TEXT];
+    char bytes[GW_NEED_BYTES_TEXT], most[MOST_TEXT];
     size_t at = 0;
     text[0] = '\0';
     if (host->workers > 0)
         snprintf(text, room, "%" PRIu64 " worker%s of %s each, most of it %s",
                  host->workers, gw_plural(host->workers),
-                 say_bytes(worker_bytes(needs, host), bytes),
+                 gw_need_say_bytes(gw_needs_worker(needs), bytes),
                  say_most(needs, 0, most));
     at = strlen(text);
     if (host->servers > 0)
         snprintf(text + at, room - at,
                  "%s%" PRIu64 " server%s of %s each, most of it %s",
                  at ? "; " : "", host->servers, gw_plural(host->servers),
-                 say_bytes(gw_needs_server(needs), bytes),
+                 gw_need_say_bytes(gw_needs_server(needs), bytes),
                  say_most(needs, 1, most));
+}
+
+static enum gw_status refuse_device(const struct gw_needs *needs,
+                                    const struct gw_needs_host *host,
+                                    const char *advice,
+                                    struct gw_error *error)
+{
+    char parts[GW_NEED_TEXT], process[MOST_TEXT] = "";
+    char all[GW_NEED_BYTES_TEXT], each[GW_NEED_BYTES_TEXT],
+        there[GW_NEED_BYTES_TEXT];
+    uint64_t one = gw_needs_of_sharer(needs, host);
+    uint64_t sharers = gw_needs_sharers(host);
+    gw_device_need_say(&needs->worker.device, parts);
+    gw_need_say_bytes(one, each);
+    gw_need_say_bytes(sharers * one, all);
+    gw_need_say_bytes(host->device_bytes, there);
+    if (host->device_is_bare)
+        snprintf(process, sizeof process, ", CUDA itself %" PRIu64 " MiB",
+                 needs->worker.device.process >> 20);
+    if (sharers == 1)
+        return gw_fail(error, GW_ENOMEM,
+                       "does not fit: a worker needs %s of its GPU (%s%s), and "
+                       "%s are %s; %s",
+                       each, parts, process, there, host->device_what, advice);
+    return gw_fail(
+        error, GW_ENOMEM,
+        "does not fit: %" PRIu64 " workers on one GPU need %s of it, "
+        "%s each (%s%s), and %s are %s; %s",
+        sharers, all, each, parts, process, there, host->device_what, advice);
+}
+
+static enum gw_status refuse_host(const struct gw_needs *needs,
+                                  const struct gw_needs_host *host,
+                                  const char *advice,
+                                  struct gw_error *error)
+{
+    char members[256], needed[GW_NEED_BYTES_TEXT], there[GW_NEED_BYTES_TEXT];
+    say_members(needs, host, members, sizeof members);
+    return gw_fail(
+        error, GW_ENOMEM, "does not fit: %s needs %s (%s), and %s are %s; %s",
+        host->name, gw_need_say_bytes(gw_needs_of_host(needs, host), needed),
+        members, gw_need_say_bytes(host->bytes, there), host->what, advice);
+}
+
+/* Where neither batch nor members help. */
+static const char *last_advice(const struct gw_needs_host *host, int on_host)
+{
+    if (!on_host)
+        return "no batch makes it fit: take a GPU with more memory, or a "
+               "smaller model";
+    return host->all ? "no batch and no number of workers makes it fit: take "
+                       "more hosts, or a smaller model"
+                     : "no batch and no number of servers makes it fit: take "
+                       "a smaller model";
 }
 
 static enum gw_status refuse(const struct gw_worker_case *what,
@@ -421,26 +445,17 @@ static enum gw_status refuse(const struct gw_worker_case *what,
                              struct gw_error *error)
 {
     struct search search = {.what = *what, .host = *host};
-    char advice[160] = "take a smaller batch", members[256];
-    char needed[BYTES_TEXT], there[BYTES_TEXT];
+    char advice[160] = "take a smaller batch";
+    int on_host = gw_needs_of_host(needs, host) > host->bytes;
     search.config = malloc(sizeof *search.config);
     if (search.config) {
         *search.config = *what->config;
         search.what.config = search.config;
-        advise(&search, advice, sizeof advice);
+        advise(&search, last_advice(host, on_host), advice, sizeof advice);
         free(search.config);
     }
-    if (gw_needs_of_host(needs, host) <= host->bytes)
-        return gw_fail(error, GW_ENOMEM,
-                       "does not fit: a worker needs %s of its GPU, which has "
-                       "%s; %s",
-                       say_bytes(gw_needs_device(needs), needed),
-                       say_bytes(host->device_bytes, there), advice);
-    say_members(needs, host, members, sizeof members);
-    return gw_fail(error, GW_ENOMEM,
-                   "does not fit: %s needs %s (%s), and %s are %s; %s",
-                   host->name, say_bytes(gw_needs_of_host(needs, host), needed),
-                   members, say_bytes(host->bytes, there), host->what, advice);
+    return on_host ? refuse_host(needs, host, advice, error)
+                   : refuse_device(needs, host, advice, error);
 }
 
 enum gw_status gw_needs_check(const struct gw_worker_case *what,

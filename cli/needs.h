@@ -22,10 +22,10 @@ struct gw_needs {
 
 struct gw_need_row {
     const char *name;
-    uint64_t worker, server, coordinator;
-    int may_differ; /* 0: it is sure to be needed */
+    uint64_t gpu, worker, server, coordinator; /* gpu: of one for a worker */
+    int may_differ;                            /* 0: it is sure to be needed */
 };
-#define GW_NEED_ROWS 20 /* and some of the caller's */
+#define GW_NEED_ROWS 24 /* and some of the caller's */
 
 /*
  * `map` is that of the case's job. `near`: who is on a host with whom, where
@@ -46,8 +46,6 @@ size_t gw_needs_rows(const struct gw_needs *needs,
    is there once, and is that one's. */
 uint64_t gw_needs_worker(const struct gw_needs *needs);
 uint64_t gw_needs_server(const struct gw_needs *needs);
-/* Of them, what a device would have. */
-uint64_t gw_needs_device(const struct gw_needs *needs);
 
 /* A kind of host: what is on it, and what it has. */
 struct gw_needs_host {
@@ -56,27 +54,22 @@ struct gw_needs_host {
     int all;               /* the whole job is on it, however many there are */
     uint64_t bytes;        /* of memory; UINT64_MAX: no limit is known */
     const char *what;      /* its memory in words: "available on this host" */
-    int has_device;        /* workers compute on one, each on its own, */
-    uint64_t device_bytes; /* which has so much; UINT64_MAX: it is not known */
+    unsigned devices;      /* that its workers go round; 0: they compute in that
+                              memory */
+    uint64_t device_bytes; /* of each; UINT64_MAX: it is not known, */
+    const char *device_what; /* in words: "free" */
+    int device_is_bare;      /* CUDA itself has taken nothing of it yet */
 };
 
 /* Bytes that a host must have for what is on it. */
 uint64_t gw_needs_of_host(const struct gw_needs *needs,
                           const struct gw_needs_host *host);
 
-/* Whether it fits with that number. */
-typedef int gw_needs_fits_cb(const void *owner, uint64_t value);
-
-/*
- * `bad` does not fit and `good` does, the smaller or the larger of the two: the
- * number nearest to `bad` that fits, where all beyond it do. Asks at most
- * GW_NEEDS_TURNS times, whatever the answers are.
+/* Workers on the fullest of its devices, and bytes that it must have for each.
  */
-#define GW_NEEDS_TURNS 64
-uint64_t gw_needs_nearest(uint64_t bad,
-                          uint64_t good,
-                          gw_needs_fits_cb *fits_cb,
-                          const void *owner);
+uint64_t gw_needs_sharers(const struct gw_needs_host *host);
+uint64_t gw_needs_of_sharer(const struct gw_needs *needs,
+                            const struct gw_needs_host *host);
 
 /*
  * GW_ENOMEM with one line where it cannot fit: what needs how much, what is

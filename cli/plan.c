@@ -116,11 +116,12 @@ static void add_host(struct planning *planning,
         .bytes = host_bytes(planning),
         .what = options->host_bytes > 0 ? "given"
                                         : planning->planned->available.what,
-        .has_device =
-            options->device_bytes > 0 || !planning->what.backend->on_host,
+        .devices = planning->what.backend->on_host ? 0 : (unsigned)workers,
         .device_bytes = options->device_bytes > 0
                             ? (uint64_t)options->device_bytes
                             : UINT64_MAX,
+        .device_what = "given",
+        .device_is_bare = 1,
     };
 }
 

@@ -17,10 +17,10 @@ static size_t rows_of(const struct gw_planned *planned,
 {
     size_t n = gw_needs_rows(&planned->needs, row);
     *sum = (struct gw_need_row){.name = "peak RSS"};
-    row[n++] = (struct gw_need_row){"program", planned->program,
-                                    planned->program, planned->program, 1};
+    row[n++] = (struct gw_need_row){
+        "program", 0, planned->program, planned->program, planned->program, 1};
     if (planned->blas > 0)
-        row[n++] = (struct gw_need_row){"BLAS", planned->blas, 0, 0, 1};
+        row[n++] = (struct gw_need_row){"BLAS", 0, planned->blas, 0, 0, 1};
     for (size_t i = 0; i < n; i++) {
         sum->worker += row[i].worker;
         sum->server += row[i].server;
@@ -29,8 +29,8 @@ static size_t rows_of(const struct gw_planned *planned,
     /* gzipped files are unpacked while they are mapped, and before the rest */
     uint64_t opening = planned->needs.worker.opening + planned->program;
     if (opening > sum->worker) {
-        row[n++] = (struct gw_need_row){"more while unpacking",
-                                        opening - sum->worker, 0, 0, 1};
+        row[n++] = (struct gw_need_row){
+            "more while unpacking", 0, opening - sum->worker, 0, 0, 1};
         sum->worker = opening;
     }
     return n;
@@ -140,7 +140,7 @@ static void print_device(FILE *out,
                          const struct gw_needs_host *host)
 {
     fprintf(out, COLUMN "each %.2f", "GPU",
-            (double)gw_needs_device(&planned->needs) / MIB);
+            (double)gw_needs_of_sharer(&planned->needs, host) / MIB);
     if (host->device_bytes != UINT64_MAX)
         fprintf(out, " of %.2f", (double)host->device_bytes / MIB);
     fprintf(out,
@@ -166,7 +166,7 @@ static void print_hosts(const struct gw_planned *planned, FILE *out)
         else
             fprintf(out, " of %.2f, %s\n", (double)host->bytes / MIB,
                     host->what);
-        if (host->has_device && host->workers > 0)
+        if (host->devices > 0)
             print_device(out, planned, host);
     }
 }

@@ -4,12 +4,25 @@
 
 #define PIECE_BYTES ((size_t)256 << 10)
 
-static int open_sides(struct gw_feed *feed, size_t bytes, size_t label_bytes)
+struct gw_feed_bytes gw_feed_bytes(const struct gw_dataset_shape *shape,
+                                   size_t max_batch)
 {
-    unsigned sides = feed->ops->on_host ? 1 : 2;
-    for (unsigned i = 0; i < sides; i++) {
-        feed->side[i].x = feed->ops->alloc_host(feed->device, bytes);
-        feed->side[i].labels = feed->ops->alloc_host(feed->device, label_bytes);
+    size_t elems = shape->channels * shape->height * shape->width;
+    return (struct gw_feed_bytes){.x = max_batch * elems * sizeof(float),
+                                  .labels = max_batch * sizeof(int32_t)};
+}
+
+unsigned gw_feed_sides(const struct gw_backend_ops *ops)
+{
+    return ops->on_host ? 1 : 2;
+}
+
+static int open_sides(struct gw_feed *feed, const struct gw_feed_bytes *bytes)
+{
+    for (unsigned i = 0; i < gw_feed_sides(feed->ops); i++) {
+        feed->side[i].x = feed->ops->alloc_host(feed->device, bytes->x);
+        feed->side[i].labels =
+            feed->ops->alloc_host(feed->device, bytes->labels);
         if (!feed->side[i].x || !feed->side[i].labels)
             return 0;
     }
@@ -29,20 +42,24 @@ enum gw_status gw_feed_open(struct gw_feed *feed,
                             size_t max_batch,
                             struct gw_error *error)
 {
-    size_t elems = shape->channels * shape->height * shape->width;
-    size_t bytes = max_batch * elems * sizeof(float);
-    size_t label_bytes = max_batch * sizeof(int32_t);
-    *feed = (struct gw_feed){.ops = ops, .device = device, .elems = elems};
-    if (open_sides(feed, bytes, label_bytes)) {
-        feed->x = beside(feed, feed->side[0].x, bytes);
-        feed->labels = beside(feed, feed->side[0].labels, label_bytes);
+    const struct gw_feed_bytes bytes = gw_feed_bytes(shape, max_batch);
+    *feed = (struct gw_feed){
+        .ops = ops,
+        .device = device,
+        .elems = shape->channels * shape->height * shape->width,
+    };
+    int on_host = open_sides(feed, &bytes);
+    if (on_host) {
+        feed->x = beside(feed, feed->side[0].x, bytes.x);
+        feed->labels = beside(feed, feed->side[0].labels, bytes.labels);
     }
     if (feed->x && feed->labels)
         return GW_OK;
     gw_feed_close(feed);
     return gw_fail(error, GW_ENOMEM,
-                   "no memory for batches of %zu samples: lower train.batch",
-                   max_batch);
+                   "no memory on the %s for batches of %zu samples: lower "
+                   "train.batch",
+                   on_host ? "device" : "host", max_batch);
 }
 
 void gw_feed_close(struct gw_feed *feed)

@@ -26,6 +26,15 @@ struct gw_feed {
     unsigned front;    /* the side that was loaded last */
 };
 
+/* Of so many samples, in each place where they are. */
+struct gw_feed_bytes {
+    size_t x, labels;
+};
+struct gw_feed_bytes gw_feed_bytes(const struct gw_dataset_shape *shape,
+                                   size_t max_batch);
+/* How often the host has them. */
+unsigned gw_feed_sides(const struct gw_backend_ops *ops);
+
 /* For up to max_batch samples; the device must outlive the feed. GW_ENOMEM. */
 enum gw_status gw_feed_open(struct gw_feed *feed,
                             const struct gw_backend_ops *ops,

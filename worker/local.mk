@@ -43,6 +43,7 @@ libworker_a_SOURCES = \
 	%D%/model_layers.h \
 	%D%/model_pass.c \
 	%D%/need.c \
+	%D%/need_device.c \
 	%D%/need.h \
 	%D%/pace.c \
 	%D%/pace.h \

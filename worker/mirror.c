@@ -51,13 +51,24 @@ static size_t round_up(size_t bytes, size_t to)
 
 /* Weights, and behind them weights as bf16; gradients apart from both. Other
    devices may be let read all that is allocated with either. */
+size_t gw_mirror_weights_bytes(size_t arena_bytes, int bf16)
+{
+    size_t room = round_up(arena_bytes, ALIGN);
+    return round_up(room + (bf16 ? room / 2 : 0), APART);
+}
+
+size_t gw_mirror_gradients_bytes(size_t arena_bytes)
+{
+    return round_up(arena_bytes, APART);
+}
+
 static enum gw_status open_memory(struct gw_mirror *mirror,
                                   struct gw_error *error)
 {
     const struct gw_mirror_of *of = &mirror->of;
     size_t room = round_up(of->bytes, ALIGN);
-    size_t weights = round_up(room + (of->bf16 ? room / 2 : 0), APART);
-    size_t made = of->gradient ? round_up(of->bytes, APART) : 0;
+    size_t weights = gw_mirror_weights_bytes(of->bytes, of->bf16 != NULL);
+    size_t made = of->gradient ? gw_mirror_gradients_bytes(of->bytes) : 0;
     uint64_t total, left;
     mirror->memory = of->ops->alloc(of->device, weights);
     if (mirror->memory && made > 0)

@@ -34,6 +34,11 @@ struct gw_mirror_of {
     const uint16_t *bf16;
 };
 
+/* What is allocated of the device for an arena of so many bytes: with weights
+   those as bf16, if they come so; and for gradients. */
+size_t gw_mirror_weights_bytes(size_t arena_bytes, int bf16);
+size_t gw_mirror_gradients_bytes(size_t arena_bytes);
+
 /* The device must outlive it, and what `of` points to. GW_ENOMEM with what is
    needed and what the device has. */
 enum gw_status gw_mirror_open(const struct gw_mirror_of *of,

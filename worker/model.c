@@ -185,13 +185,9 @@ enum gw_status gw_model_outline(const struct gw_config *config,
     return GW_OK;
 }
 
-/* Activations grow with the batch, all but the scratch: half of it needs about
-   half. */
 static enum gw_status no_memory(const struct gw_model *model,
                                 struct gw_error *error)
 {
-    size_t each =
-        (model->memory_bytes - model->scratch_bytes) / model->max_batch;
     uint64_t total, left;
     model->ops->memory(model->device, &total, &left);
     if (total == 0)
@@ -199,16 +195,11 @@ static enum gw_status no_memory(const struct gw_model *model,
                        "no memory for %zu MiB of activations: lower "
                        "train.batch = %zu",
                        model->memory_bytes >> 20, model->max_batch);
-    uint64_t fits = left > model->scratch_bytes
-                        ? (left - model->scratch_bytes) / (each ? each : 1)
-                        : 0;
-    return gw_fail(error, GW_ENOMEM,
-                   "no memory on the device for activations of %zu samples: "
-                   "%zu MiB, of which %zu for products, are needed, "
-                   "%" PRIu64 " of %" PRIu64 " MiB are free; %" PRIu64
-                   " samples at a time would fit: lower train.batch",
-                   model->max_batch, model->memory_bytes >> 20,
-                   model->scratch_bytes >> 20, left >> 20, total >> 20, fits);
+    return gw_fail(
+        error, GW_ENOMEM,
+        "no memory on the device for activations of %zu samples: "
+        "%zu MiB are needed, %" PRIu64 " of %" PRIu64 " MiB are free",
+        model->max_batch, model->memory_bytes >> 20, left >> 20, total >> 20);
 }
 
 enum gw_status gw_model_create(const struct gw_config *config,

@@ -5,6 +5,7 @@
 #include "kernels/update.h"
 #include "proto/rounds.h"
 #include "worker/client_state.h"
+#include "worker/feed.h"
 #include "worker/worker_state.h"
 
 /* What is mostly seen of a worker and of each connection over TCP; the manual's
@@ -41,25 +42,36 @@ enum gw_status gw_worker_map(const struct gw_worker_case *what,
     return status;
 }
 
-/* What depends on the batch. */
+/* What depends on the batch, and where it computes. */
 static enum gw_status count_batch(const struct gw_worker_case *what,
                                   const struct gw_plan *plan,
+                                  const struct gw_map *map,
                                   struct gw_worker_need *need,
                                   struct gw_error *error)
 {
     const struct gw_dataset_shape *shape = gw_dataset_shape(what->train);
-    uint64_t samples = gw_plan_batch_max(plan, what->test != NULL);
+    size_t samples = gw_plan_batch_max(plan, what->test != NULL);
+    struct gw_feed_bytes batch = gw_feed_bytes(shape, samples);
     struct gw_model *model;
     enum gw_status status = gw_model_outline(what->config, shape, samples,
                                              what->backend, &model, error);
     if (status != GW_OK)
         return status;
-    need->workspace = gw_model_scratch_bytes(model);
-    need->activations = gw_model_bytes(model) - need->workspace;
+    const struct gw_device_parts parts = {
+        .model_bytes = gw_model_bytes(model),
+        .scratch_bytes = gw_model_scratch_bytes(model),
+        .arena_bytes = map->arena_bytes,
+        .sample_bytes = batch.x,
+        .labels = batch.labels,
+    };
     gw_model_destroy(model);
-    need->batch = samples * (shape->channels * shape->height * shape->width *
-                                 sizeof(float) +
-                             sizeof(int32_t));
+    need->batch = gw_feed_sides(what->backend) * (batch.x + batch.labels);
+    if (!what->backend->on_host) {
+        need->device = gw_device_need_of(what, &parts);
+        return GW_OK;
+    }
+    need->scratch = parts.scratch_bytes;
+    need->activations = parts.model_bytes - parts.scratch_bytes;
     return GW_OK;
 }
 
@@ -155,7 +167,7 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
         need.weights = need.gradients = map->arena_bytes;
         if (config->train.weights == GW_ENCODING_BF16)
             need.weights += map->arena_bytes / 2; /* as they arrive */
-        status = count_batch(what, &plan, &need, error);
+        status = count_batch(what, &plan, map, &need, error);
         if (status == GW_OK)
             status = count_local(config, &plan, map, &need, error);
     }

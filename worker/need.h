@@ -1,6 +1,7 @@
 /*
  * What a worker holds in memory, by what it is for: the manual's formula, with
- * the sizes that the program itself takes. Pure, any thread.
+ * the sizes that the program itself takes, of its host and of its device. Pure,
+ * any thread.
  */
 #ifndef GW_WORKER_NEED_H
 #define GW_WORKER_NEED_H
@@ -13,17 +14,31 @@
 #include "proto/status.h"
 #include "worker/dataset.h"
 
-/* In bytes. Where cluster.policy has several phases: the most of each. */
-struct gw_worker_need {
-    uint64_t weights, gradients;
+/* Of a device with memory of its own, in bytes of its whole pages. */
+struct gw_device_need {
+    uint64_t weights; /* and as bf16, where they come so */
+    uint64_t gradients;
     uint64_t activations; /* and their gradients */
-    uint64_t workspace;   /* of convolutions */
+    uint64_t scratch;     /* of products */
     uint64_t batch;       /* samples and labels */
-    uint64_t data;        /* unpacked files, labels */
-    uint64_t local;       /* what steps of the worker's own need */
-    uint64_t snapshot;    /* with checkpoint.dir, from the first one on */
-    uint64_t shared;      /* not its own: landing slots of near shards, what it
-                             sums of neighbours' and gives them */
+    uint64_t workspace;   /* its own; twice where others than this worker's
+                             computation may use it too */
+    uint64_t process;     /* CUDA itself: assumed, not measured */
+};
+
+/* In bytes, of the host's memory but for `device`. Where cluster.policy has
+   several phases: the most of each. */
+struct gw_worker_need {
+    struct gw_device_need device; /* zeros: it computes in the host's memory, */
+    uint64_t activations;         /* and their gradients, are there then, */
+    uint64_t scratch;             /* and that of products */
+    uint64_t weights, gradients;  /* beside a device: what comes and goes */
+    uint64_t batch; /* samples and labels; beside a device the next one too */
+    uint64_t data;  /* unpacked files, labels */
+    uint64_t local; /* what steps of the worker's own need */
+    uint64_t snapshot; /* with checkpoint.dir, from the first one on */
+    uint64_t shared;   /* not its own: landing slots of near shards, what it
+                          sums of neighbours' and gives them */
     uint64_t tables;
     uint64_t messages; /* and connections; measured, not counted */
     uint64_t mapped;   /* files: the system may drop them and read them again */
@@ -52,11 +67,66 @@ struct gw_worker_near {
     uint32_t neighbours;  /* workers that push one sum with it */
 };
 
-/* `near`: NULL: nobody. Errors of gw_plan_make and gw_model_outline. */
+/* `near`: NULL: nobody. Where the backend is an outline (gw_backend_outline) it
+   is all the same. Errors of gw_plan_make and gw_model_outline. */
 enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               const struct gw_map *map,
                               const struct gw_worker_near *near,
                               struct gw_worker_need *need_p,
                               struct gw_error *error);
+
+/* ---- a device ---- */
+
+/* What it is counted from: of the model with its scratch, of weights, and of a
+   batch. */
+struct gw_device_parts {
+    uint64_t model_bytes, scratch_bytes, arena_bytes, sample_bytes, labels;
+};
+struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
+                                        const struct gw_device_parts *parts);
+
+/* All of it but what CUDA itself takes: what must be free for certain. */
+uint64_t gw_device_need_own(const struct gw_device_need *need);
+
+/*
+ * GW_ENOMEM with one line where a worker does not fit into what its device has
+ * free: what it needs by name, what there is, and the largest batch with which
+ * it fits, by the key that the job sets. Errors as above.
+ */
+enum gw_status gw_worker_check_device(const struct gw_worker_case *what,
+                                      const struct gw_device_room *room,
+                                      struct gw_error *error);
+
+/* ---- words, and what would fit ---- */
+
+#define GW_NEED_TEXT       256
+#define GW_NEED_BYTES_TEXT 24
+
+/* "1.2 GiB"; returns the text. */
+const char *gw_need_say_bytes(uint64_t bytes, char text[GW_NEED_BYTES_TEXT]);
+/* "weights 1.0 MiB, gradients ..", of what is its own. */
+void gw_device_need_say(const struct gw_device_need *need,
+                        char text[GW_NEED_TEXT]);
+
+/* The batch of a job, as the job has it: of a worker, or of all. */
+struct gw_batch_key {
+    const char *name;
+    uint64_t *value, least; /* the smallest that makes sense */
+};
+struct gw_batch_key gw_batch_key_of(struct gw_config *config);
+
+/* Whether it fits with that number. */
+typedef int gw_need_fits_cb(const void *owner, uint64_t value);
+
+/*
+ * `bad` does not fit and `good` does, the smaller or the larger of the two: the
+ * number nearest to `bad` that fits, where all beyond it do. Asks at most
+ * GW_NEED_TURNS times, whatever the answers are.
+ */
+#define GW_NEED_TURNS 64
+uint64_t gw_need_nearest(uint64_t bad,
+                         uint64_t good,
+                         gw_need_fits_cb *fits_cb,
+                         const void *owner);
 
 #endif

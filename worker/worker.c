@@ -73,12 +73,45 @@ static enum gw_status find_device(struct gw_worker *worker)
     return GW_OK;
 }
 
+/* Before anything is taken of it, and after that with what is: whether the
+   device has memory for this worker. */
+static enum gw_status check_device(struct gw_worker *worker,
+                                   struct gw_error *error)
+{
+    const struct gw_worker_case what = {.config = &worker->config,
+                                        .train = worker->train,
+                                        .test = worker->test,
+                                        .backend = worker->backend};
+    struct gw_device_room room = {.devices = 1};
+    if (worker->hollow || worker->backend->on_host)
+        return GW_OK;
+    worker->backend->memory(worker->device, &room.total_bytes,
+                            &room.free_bytes);
+    room.free_bytes += worker->backend->takes.open + worker->device_bytes;
+    if (room.total_bytes == 0) /* it cannot be told */
+        return GW_OK;
+    return gw_worker_check_device(&what, &room, error);
+}
+
+/* Something was not to be had, though all was free before: perhaps because
+   another one took it meanwhile. */
+static enum gw_status explain(struct gw_worker *worker, enum gw_status status)
+{
+    struct gw_error error;
+    if (status == GW_ENOMEM && worker->train &&
+        check_device(worker, &error) == GW_ENOMEM)
+        *worker->error = error;
+    return status;
+}
+
 static enum gw_status open_model(struct gw_worker *worker)
 {
     const struct gw_dataset_shape *shape = gw_dataset_shape(worker->train);
     enum gw_status status =
         gw_plan_make(&worker->config, shape->samples, worker->ranks,
                      &worker->plan, worker->error);
+    if (status == GW_OK)
+        status = check_device(worker, worker->error);
     if (status != GW_OK)
         return status;
     worker->batch_max = gw_plan_batch_max(&worker->plan, worker->test != NULL);
@@ -87,9 +120,15 @@ static enum gw_status open_model(struct gw_worker *worker)
                              worker->error);
     if (status != GW_OK)
         return status;
+    worker->device_bytes = gw_model_bytes(worker->model);
     worker->key = gw_model_keys(worker->model, &worker->keys);
-    return gw_feed_open(&worker->feed, worker->backend, worker->device, shape,
-                        worker->batch_max, worker->error);
+    status = gw_feed_open(&worker->feed, worker->backend, worker->device, shape,
+                          worker->batch_max, worker->error);
+    if (status == GW_OK) {
+        struct gw_feed_bytes batch = gw_feed_bytes(shape, worker->batch_max);
+        worker->device_bytes += batch.x + batch.labels;
+    }
+    return status;
 }
 
 static enum gw_status declare(struct gw_worker *worker)
@@ -314,7 +353,7 @@ static enum gw_status open_all(struct gw_worker *worker)
         status = open_model(worker);
     if (status == GW_OK)
         status = gw_worker_tune(worker);
-    return tell(worker, status);
+    return tell(worker, explain(worker, status));
 }
 
 /* A device's threads are not to stay where this one is bound to when it has
@@ -329,7 +368,7 @@ static enum gw_status set_up(struct gw_worker *worker)
     if (status == GW_OK)
         status = declare(worker);
     if (status == GW_OK)
-        status = tell(worker, open_arenas(worker));
+        status = tell(worker, explain(worker, open_arenas(worker)));
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "worker/lender.h"
 #include "worker/mirror.h"
 #include "worker/model.h"
+#include "worker/need.h"
 #include "worker/pace.h"
 #include "worker/plan.h"
 #include "worker/worker.h"
@@ -52,6 +53,7 @@ struct gw_worker {
     struct gw_lender *lender; /* NULL: nobody else takes them from there */
     struct gw_feed feed;      /* batches */
     size_t batch_max;
+    uint64_t device_bytes; /* of the device's memory, taken before the arenas */
     int hollow; /* nothing is computed: arrays have no memory behind them */
 
     /* the step that is going on, for the hooks */

@@ -29,6 +29,7 @@ struct emulated_settings {
     enum emulated_order order;
     enum emulated_pace pace;
     size_t memory_bytes; /* of the device */
+    size_t others_bytes; /* of it, that others take after the workspace */
     uint64_t fail_at;    /* the operation that fails, counted from 1; 0: none */
     int fail_with;       /* as cudaError_t */
     int no_fused_epilogue; /* of products: GetHeuristic knows none */

@@ -263,13 +263,24 @@ emulated_map_file(const cudaIpcMemHandle_t *handle, size_t bytes, int file)
     return a;
 }
 
+/* What is free; of others' only after the first allocation, which is the
+   workspace. */
+static size_t free_bytes(void)
+{
+    size_t others =
+        emulated_count.allocations > 1 ? emulated_now.others_bytes : 0;
+    size_t used = emulated_count.live_bytes + others;
+    return used < emulated_now.memory_bytes ? emulated_now.memory_bytes - used
+                                            : 0;
+}
+
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
     cudaError_t error = emulated_enter_device();
     if (error != cudaSuccess)
         return emulated_leave(error);
     *total = emulated_now.memory_bytes;
-    *available = *total - emulated_count.live_bytes;
+    *available = free_bytes();
     return emulated_leave(cudaSuccess);
 }
 
@@ -284,7 +295,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
         return emulated_leave(cudaSuccess);
     }
     emulated_count.allocations++;
-    if (bytes > emulated_now.memory_bytes - emulated_count.live_bytes)
+    if (bytes > free_bytes())
         return emulated_leave(cudaErrorMemoryAllocation);
     *memory = allocate(EMULATED_DEVICE, bytes);
     emulated_close_memory();

@@ -37,6 +37,7 @@ static void defaults(struct emulated_settings *settings)
     *settings = (struct emulated_settings){
         .seed = (uint64_t)fake_number("seed", 1),
         .memory_bytes = (size_t)fake_number("memory", (long long)MEMORY_BYTES),
+        .others_bytes = (size_t)fake_number("others", 0),
         .fail_at = (uint64_t)fake_number("fail_at", 0),
         .fail_with = (int)fake_number("fail_with", cudaErrorIllegalAddress),
         .no_fused_epilogue = !fake_number("fused", 1),

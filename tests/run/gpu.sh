@@ -273,14 +273,63 @@ fake='version=12040' fails '.*the NVIDIA driver is for CUDA 12.4, 1.\.[0-9]* is 
 ok 'a driver that is too old'
 fails '.*cuda:7' --set worker.device=cuda:7
 ok 'a device that is not there'
-fake='memory=50331648' fails '.*no memory on the device for activations of [0-9]* samples: .* are free; [1-9][0-9]* samples at a time would fit: lower train.batch' \
-  --set train.batch=100 --set 'model.layers=[64,32768,10]'
-ok 'too little memory'
 fake='fail_at=60' fails '.*illegal memory access'
 ok 'a device that fails on the way'
 run 2 train "$job" --set worker.device=gpu && says '.*worker.device: "gpu" is no device' &&
   run 2 train "$job" --device 'a"b' && says '.*--device: "a"b" is no device'
 ok 'a device of no name'
+
+# --- memory: what is advised fits, and one more does not ---
+# wide CODE OPTION..: a job of a wide layer, which has little to do.
+wide() {
+  wanted=$1
+  shift
+  on_gpu "$wanted" train "$job" --workers 1 --servers 1 --set worker.device=cuda \
+    --set data.test= --set train.batch=0 --set train.eval_every=never \
+    --set train.steps=1 --set 'model.layers=[64,16384,10]' "$@"
+  as_wanted=$?
+  sed -i '/did not leave in time/d' "$scratch/err"
+  return $as_wanted
+}
+parts='weights [0-9.]* MiB, gradients [0-9.]* MiB, activations [0-9.]* MiB, .*batch [0-9.]* MiB, workspace [0-9.]* MiB'
+advice='it fits with train.global_batch = [1-9][0-9]* or less'
+# advises WORKERS OPTION..: before the job starts and, where nobody asked then,
+# by the worker, the same batch.
+advises() {
+  workers=$1
+  shift
+  wide 1 --set train.global_batch=200 --workers "$workers" "$@" &&
+    says "does not fit: .* ($parts), and [0-9.]* MiB are free; $advice" &&
+    [ ! -s "$scratch/out" ] &&
+    batch=$(sed 's/.*train.global_batch = \([0-9]*\).*/\1/' "$scratch/err") &&
+    wide 0 --set train.global_batch="$batch" --workers "$workers" "$@" &&
+    over=$((batch + workers)) &&
+    wide 1 --set train.global_batch=$over --workers "$workers" --dry-run "$@" &&
+    says "does not fit: .*; it fits with train.global_batch = $batch or less"
+}
+fake='memory=71303168' # 68 MiB
+advises 1 && fitted=$batch && wide 1 --set train.global_batch=$over --overcommit &&
+  says "worker 0 .*: no memory on the device: [0-9.]* MiB are needed ($parts), 68.0 MiB of 68.0 MiB are free; it fits with train.global_batch = $fitted or less" &&
+  wide 0 --set train.global_batch="$fitted" --overcommit
+ok 'too little memory'
+fake='memory=83886080' # 80
+advises 1 --set train.precision=bf16 --set train.weights=bf16
+ok 'too little for copies in 16 bits, and weights that come so'
+fake='memory=211812352' # 202, which the two take for one GPU
+advises 2 --set cluster.local_reduction=on
+ok 'too little for two that sum there'
+fake='memory=211812352 devices=2'
+wide 0 --set train.global_batch=200 --workers 2 --set cluster.local_reduction=on
+ok 'enough for them on two GPUs'
+fake='memory=83886080 others=35651584'
+wide 1 --set train.global_batch=16 &&
+  says "worker 0 .*: no memory on the device: [0-9.]* MiB are needed ($parts), 46.0 MiB of 80.0 MiB are free; no batch fits: take .*"
+ok 'others that took it meanwhile'
+fake='memory=41943040' # 40
+wide 1 --set train.global_batch=16 &&
+  says "does not fit: .*; no batch makes it fit: take a GPU with more memory, or a smaller model"
+ok 'no batch fits'
+fake=
 
 # --- simulated workers ---
 cat >"$scratch/sim.study" <<STUDY

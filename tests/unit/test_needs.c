@@ -97,7 +97,8 @@ static void needs_are_as_worked_out_by_hand(void **state)
     assert_int_equal(w->weights, 31424);
     assert_int_equal(w->gradients, 31424);
     assert_int_equal(w->activations, 3 * 10048 + 64);
-    assert_int_equal(w->workspace, 0);
+    assert_int_equal(w->scratch, 0);
+    assert_int_equal(gw_device_need_own(&w->device), 0);
     assert_int_equal(w->batch, 250 * (784 * 4 + 4));
     assert_int_equal(w->data, 4 * 600);
     assert_int_equal(w->mapped, 2 * (300 * 784 + 16 + 300 + 8));
@@ -249,8 +250,21 @@ static void policies_need_what_they_keep(void **state)
     close_job(job);
 }
 
-/* What is computed with is on the device; of it on the host what goes there and
-   comes from there, the next batch too, and what no device is needed for. */
+static void count_on_gpu(struct job *job, struct gw_needs *needs)
+{
+    struct gw_error error = {.text = ""};
+    job->what.backend = gw_backend_outline("cuda", &error);
+    if (gw_needs_count(&job->what, job->map, NULL, needs, &error) != GW_OK)
+        fail_msg("%s", error.text);
+}
+
+#define DEVICE_PAGE ((uint64_t)2 << 20)
+
+/*
+ * What is computed with is on the device, each allocation in pages of 2 MiB: a
+ * batch is two. On the host is what goes there and comes from there, the next
+ * batch too, and what no device is needed for, as what steps of its own keep.
+ */
 static void a_device_has_its_part(void **state)
 {
     const char *settings[] = LOCAL_JOB;
@@ -259,14 +273,56 @@ static void a_device_has_its_part(void **state)
     const uint64_t rest = 2 * 31424 + 4 * 600 + 31400;
     struct gw_needs_host host = {.workers = 2};
     struct job *job = open_job(settings);
+    struct gw_needs needs;
     (void)state;
-    assert_int_equal(gw_needs_device(&job->needs), computes);
     assert_int_equal(gw_needs_worker(&job->needs), computes + rest);
     assert_int_equal(gw_needs_of_host(&job->needs, &host),
                      2 * (computes + rest));
-    host.has_device = 1;
-    assert_int_equal(gw_needs_of_host(&job->needs, &host),
+    count_on_gpu(job, &needs);
+    const struct gw_device_need *device = &needs.worker.device;
+    assert_int_equal(device->weights, DEVICE_PAGE);
+    assert_int_equal(device->gradients, DEVICE_PAGE);
+    assert_int_equal(device->activations, DEVICE_PAGE);
+    assert_int_equal(device->scratch, 0);
+    assert_int_equal(device->batch, 2 * DEVICE_PAGE);
+    assert_int_equal(device->workspace, (32 << 20) + DEVICE_PAGE);
+    assert_int_equal(device->process, 512 << 20);
+    assert_int_equal(gw_device_need_own(device), (32 << 20) + 6 * DEVICE_PAGE);
+    assert_int_equal(needs.worker.activations, 0);
+    assert_int_equal(gw_needs_worker(&needs), arenas + 2 * batch + rest);
+    assert_int_equal(gw_needs_of_host(&needs, &host),
                      2 * (arenas + 2 * batch + rest));
+    close_job(job);
+}
+
+/* 784-512-10 in bf16: copies of the factors of the larger product, for 250
+   samples; weights once more at half the size; sums, which two workers may make
+   on their devices, with a second workspace. */
+static void a_device_has_what_its_precision_and_sums_need(void **state)
+{
+    const char *settings[] = {
+        "model.layers=[784, 512, 10]", "cluster.workers=2",  "train.batch=4",
+        "train.precision=bf16",        "train.weights=bf16", NULL};
+    struct job *job = open_job(settings);
+    const uint64_t arena = job->map->arena_bytes;
+    struct gw_needs needs;
+    (void)state;
+    count_on_gpu(job, &needs);
+    assert_int_equal(needs.worker.device.scratch,
+                     2 * (250 * 784 + 250 * 512 + 784 * 512));
+    assert_in_range(arena * 3 / 2, DEVICE_PAGE + 1, 2 * DEVICE_PAGE);
+    assert_int_equal(needs.worker.device.weights, 2 * DEVICE_PAGE);
+    assert_int_equal(needs.worker.device.gradients, DEVICE_PAGE);
+    assert_int_equal(needs.worker.weights, arena + arena / 2);
+    assert_int_equal(needs.worker.device.workspace,
+                     2 * ((32 << 20) + DEVICE_PAGE));
+    strcpy(job->config.cluster.local_reduction, "off");
+    count_on_gpu(job, &needs);
+    assert_int_equal(needs.worker.device.workspace, (32 << 20) + DEVICE_PAGE);
+    strcpy(job->config.cluster.transport, "rdma"); /* it may read there */
+    count_on_gpu(job, &needs);
+    assert_int_equal(needs.worker.device.workspace,
+                     2 * ((32 << 20) + DEVICE_PAGE));
     close_job(job);
 }
 
@@ -335,9 +391,9 @@ static void models_take_what_they_are_said_to_need(void **state)
                                          &error),
                          GW_OK);
         assert_int_equal(job->needs.worker.activations +
-                             job->needs.worker.workspace,
+                             job->needs.worker.scratch,
                          gw_model_bytes(model));
-        assert_int_equal(job->needs.worker.workspace,
+        assert_int_equal(job->needs.worker.scratch,
                          (gw_model_scratch_bytes(model)));
         const struct gw_key *keys = gw_model_keys(model, &n);
         for (size_t key = 0; key < n; key++)
@@ -393,24 +449,101 @@ static void a_refusal_says_the_largest_batch(void **state)
     assert_int_equal(check(job, &host, &error), GW_OK);
     job->config.train.batch = batch + 1;
     assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    /* the same of a device */
-    host.bytes = UINT64_MAX;
-    host.has_device = 1;
-    host.device_bytes = gw_needs_device(&job->needs);
-    job->config.train.batch = 300;
+    close_job(job);
+}
+
+/* The same of a GPU, which two workers share. */
+static void a_refusal_says_what_fits_on_a_gpu(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 16000, 10]",
+                              "train.global_batch=300", "train.batch=0",
+                              "cluster.workers=3", NULL};
+    struct gw_error error;
+    (void)state;
+    struct job *job = open_job(settings);
+    struct gw_needs needs;
+    struct gw_needs_host host = {.name = "this host",
+                                 .workers = 3,
+                                 .servers = 1,
+                                 .all = 1,
+                                 .bytes = UINT64_MAX,
+                                 .devices = 2,
+                                 .device_what = "free"};
+    job->what.test = NULL;
+    count_on_gpu(job, &needs);
+    assert_int_equal(gw_needs_sharers(&host), 2);
+    host.device_bytes = 2 * gw_device_need_own(&needs.worker.device);
     assert_int_equal(check(job, &host, &error), GW_OK);
-    host.device_bytes = 2000000;
+    host.device_bytes -= 4 * DEVICE_PAGE;
     assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    assert_non_null(strstr(error.text, "of its GPU, which has 1.9 MiB"));
-    batch = advised(&error, "train.batch = ");
-    job->config.train.batch = batch;
+    assert_non_null(strstr(error.text, "2 workers on one GPU need "));
+    assert_non_null(strstr(error.text, " each (weights 50.0 MiB, gradients "));
+    uint64_t batch = advised(&error, "train.global_batch = ");
+    assert_in_range(batch, 200, 299);
+    job->config.train.global_batch = batch;
     assert_int_equal(check(job, &host, &error), GW_OK);
-    job->config.train.batch = batch + 1;
+    job->config.train.global_batch = batch + 3;
     assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    host.device_bytes = 250 << 20; /* of one, but not of two */
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_int_equal(advised(&error, "cluster.workers = "), 2);
+    host.device_bytes = 1000;
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_non_null(strstr(error.text, ", and 1000 bytes are free; no batch "
+                                       "makes it fit: take a GPU with more"));
+    host.device_bytes = 1 << 30;
+    host.device_is_bare = 1; /* CUDA itself twice, and a bit */
+    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_non_null(strstr(error.text, ", CUDA itself 512 MiB), and"));
+    host.device_bytes = 1000;
     host.all = 0;
     host.workers = 0; /* servers have none to fill */
     assert_int_equal(check(job, &host, &error), GW_OK);
     close_job(job);
+}
+
+/* A worker with its device: the same need, and the same batch. */
+static void a_worker_says_what_fits_its_device(void **state)
+{
+    const char *settings[] = {"model.layers=[784, 16000, 10]",
+                              "train.batch=300", "cluster.workers=1", NULL};
+    struct gw_error error;
+    (void)state;
+    struct job *job = open_job(settings);
+    struct gw_needs needs;
+    struct gw_device_room room = {.devices = 1, .total_bytes = 800 << 20};
+    job->what.test = NULL;
+    count_on_gpu(job, &needs);
+    room.free_bytes = gw_device_need_own(&needs.worker.device);
+    assert_int_equal(gw_worker_check_device(&job->what, &room, &error), GW_OK);
+    room.free_bytes -= 3 * DEVICE_PAGE;
+    assert_int_equal(gw_worker_check_device(&job->what, &room, &error),
+                     GW_ENOMEM);
+    const char *at = strstr(error.text, "; it fits with train.batch = ");
+    assert_non_null(at);
+    assert_non_null(strstr(error.text, "MiB of 800.0 MiB are free"));
+    job->config.train.batch = strtoull(strchr(at, '=') + 1, NULL, 10);
+    assert_in_range(job->config.train.batch, 200, 299);
+    assert_int_equal(gw_worker_check_device(&job->what, &room, &error), GW_OK);
+    job->config.train.batch++;
+    assert_int_equal(gw_worker_check_device(&job->what, &room, &error),
+                     GW_ENOMEM);
+    room.free_bytes = 40 << 20;
+    assert_int_equal(gw_worker_check_device(&job->what, &room, &error),
+                     GW_ENOMEM);
+    assert_non_null(strstr(error.text, "; no batch fits: take a GPU"));
+    close_job(job);
+}
+
+static void bytes_have_units(void **state)
+{
+    char text[GW_NEED_BYTES_TEXT];
+    (void)state;
+    assert_string_equal(gw_need_say_bytes(0, text), "0 bytes");
+    assert_string_equal(gw_need_say_bytes(1000, text), "1000 bytes");
+    assert_string_equal(gw_need_say_bytes(1536, text), "1.5 KiB");
+    assert_string_equal(gw_need_say_bytes(5 << 20, text), "5.0 MiB");
+    assert_string_equal(gw_need_say_bytes(UINT64_MAX, text), "16777216.0 TiB");
 }
 
 /* What is asked, and how often: at most `most` fits, or at least `least`. */
@@ -424,7 +557,7 @@ static int is_within(const void *owner, uint64_t value)
 {
     const struct asked *asked = owner;
     unsigned turn = (*asked->turns)++;
-    assert_in_range(turn, 0, GW_NEEDS_TURNS - 1);
+    assert_in_range(turn, 0, GW_NEED_TURNS - 1);
     if (asked->pattern)
         return asked->pattern >> turn % 8 & 1;
     return value >= asked->least && value <= asked->most;
@@ -441,21 +574,21 @@ static void the_search_ends_whatever_the_answers_are(void **state)
         for (unsigned pattern = 0; pattern < 256; pattern++) {
             unsigned turns = 0;
             const struct asked asked = {1, 0, pattern, &turns};
-            gw_needs_nearest(ends[i][0], ends[i][1], is_within, &asked);
+            gw_need_nearest(ends[i][0], ends[i][1], is_within, &asked);
         }
     for (uint64_t edge = 1; edge < 300; edge++) {
         unsigned turns = 0;
         const struct asked most = {1, edge, 0, &turns};
-        assert_int_equal(gw_needs_nearest(300, 1, is_within, &most), edge);
+        assert_int_equal(gw_need_nearest(300, 1, is_within, &most), edge);
         assert_in_range(turns, 0, 9);
         turns = 0;
         const struct asked least = {edge, 4096, 0, &turns};
-        assert_int_equal(gw_needs_nearest(0, 4096, is_within, &least), edge);
+        assert_int_equal(gw_need_nearest(0, 4096, is_within, &least), edge);
         assert_in_range(turns, 0, 12);
     }
     unsigned turns = 0;
     const struct asked far = {0, UINT64_MAX - 1, 0, &turns};
-    assert_true(gw_needs_nearest(UINT64_MAX, 0, is_within, &far) ==
+    assert_true(gw_need_nearest(UINT64_MAX, 0, is_within, &far) ==
                 UINT64_MAX - 1);
 }
 
@@ -566,9 +699,13 @@ int main(void)
         cmocka_unit_test(chunks_of_others_in_huge_pages_count),
         cmocka_unit_test(policies_need_what_they_keep),
         cmocka_unit_test(a_device_has_its_part),
+        cmocka_unit_test(a_device_has_what_its_precision_and_sums_need),
         cmocka_unit_test(servers_take_what_they_are_said_to_need),
         cmocka_unit_test(models_take_what_they_are_said_to_need),
         cmocka_unit_test(a_refusal_says_the_largest_batch),
+        cmocka_unit_test(a_refusal_says_what_fits_on_a_gpu),
+        cmocka_unit_test(a_worker_says_what_fits_its_device),
+        cmocka_unit_test(bytes_have_units),
         cmocka_unit_test(the_search_ends_whatever_the_answers_are),
         cmocka_unit_test(a_refusal_says_how_many_members),
         cmocka_unit_test_teardown(the_tightest_limit_holds, remove_root),

@@ -1,0 +1,21 @@
+/*
+ * Something that is done in a process of its own: what it loads, starts and
+ * holds of a device ends with it, and this one never had it.
+ */
+#ifndef GW_CLI_ASIDE_H
+#define GW_CLI_ASIDE_H
+
+#include "proto/status.h"
+
+/* Fills in *said, also where it returns GW_OK. */
+typedef enum gw_status gw_aside_cb(const void *owner, struct gw_error *said);
+
+/*
+ * Waits for it; what it returns and says is returned and said here. Before this
+ * process has used a device itself, which would be of no use in the other one.
+ * GW_EABORTED: it died, or could not be started.
+ */
+enum gw_status
+gw_aside(gw_aside_cb *act, const void *owner, struct gw_error *said);
+
+#endif
