@@ -120,6 +120,7 @@ check_PROGRAMS += \
 	%D%/unit/test_model_layers \
 	%D%/unit/test_model_reference \
 	%D%/unit/test_needs \
+	%D%/unit/test_needs_gpu \
 	%D%/unit/test_network \
 	%D%/unit/test_pin \
 	%D%/unit/test_pin_absent \
@@ -304,6 +305,8 @@ GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
 	%D%/unit/plain_mlp.c %D%/unit/plain_mlp.h $(GW_SINGLE) $(GW_PLAIN)
 GW_MODEL_SUBJECT = %D%/unit/model_subject.c %D%/unit/model_subject.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
+GW_NEEDS = %D%/unit/needs_job.c %D%/unit/needs_job.h $(GW_CLUSTER) \
+	cli/estimate.c cli/estimate.h cli/needs.c cli/needs.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_rdma_absent_SOURCES = %D%/unit/test_rdma_absent.c \
 	transport/rdma_absent.c
@@ -377,9 +380,9 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 %C%_unit_test_pin_members_SOURCES = %D%/unit/test_pin_members.c $(GW_PIN_PURE)
 %C%_unit_test_estimate_SOURCES = %D%/unit/test_estimate.c \
 	cli/amount.c cli/amount.h cli/estimate.c cli/estimate.h
-%C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_CLUSTER) \
-	cli/available.c cli/available.h cli/estimate.c cli/estimate.h \
-	cli/needs.c cli/needs.h
+%C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_NEEDS) \
+	cli/available.c cli/available.h
+%C%_unit_test_needs_gpu_SOURCES = %D%/unit/test_needs_gpu.c $(GW_NEEDS)
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
 	cli/network.h cli/network.c
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \

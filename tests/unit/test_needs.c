@@ -16,62 +16,12 @@
 #include <cmocka.h>
 
 #include "cli/available.h"
-#include "cli/needs.h"
 #include "server/regime.h"
 #include "server/shard.h"
-#include "tests/sim/cluster.h"
+#include "tests/unit/needs_job.h"
 #include "worker/model.h"
 
 #define PAGE 4096u
-
-static struct gw_dataset *train, *test;
-
-static int open_data(void **state)
-{
-    (void)state;
-    cluster_data_open(&train, &test);
-    return 0;
-}
-
-static int close_data(void **state)
-{
-    (void)state;
-    gw_dataset_close(train);
-    gw_dataset_close(test);
-    return 0;
-}
-
-struct job {
-    struct gw_config config;
-    struct gw_worker_case what;
-    struct gw_map *map;
-    struct gw_needs needs;
-};
-
-static struct job *open_job(const char *const *settings)
-{
-    struct job *job = calloc(1, sizeof *job);
-    struct gw_error error = {.text = ""};
-    uint64_t flop;
-    assert_non_null(job);
-    cluster_config(&job->config, settings);
-    job->what =
-        (struct gw_worker_case){.config = &job->config,
-                                .train = train,
-                                .test = test,
-                                .backend = gw_backend_find("cpu", NULL)};
-    if (gw_worker_map(&job->what, &job->map, &flop, &error) != GW_OK ||
-        gw_needs_count(&job->what, job->map, NULL, &job->needs, &error) !=
-            GW_OK)
-        fail_msg("%s", error.text);
-    return job;
-}
-
-static void close_job(struct job *job)
-{
-    gw_map_destroy(job->map);
-    free(job);
-}
 
 /* ---- by hand ---- */
 
@@ -90,7 +40,7 @@ static void needs_are_as_worked_out_by_hand(void **state)
                               "train.batch=4",
                               "train.clip=1",
                               NULL};
-    struct job *job = open_job(settings);
+    struct needs_job *job = needs_job_open(settings);
     const struct gw_worker_need *w = &job->needs.worker;
     const struct gw_server_need *s = &job->needs.server;
     (void)state;
@@ -109,10 +59,10 @@ static void needs_are_as_worked_out_by_hand(void **state)
     assert_int_equal(s->sums, 9 * PAGE); /* clipping needs whole steps */
     assert_int_equal(s->ranks, 0);
     assert_int_equal(s->snapshot, 0);
-    close_job(job);
+    needs_job_close(job);
 }
 
-static void open_near(struct job *job,
+static void open_near(struct needs_job *job,
                       const struct gw_estimate_hosts *near,
                       struct gw_needs *needs)
 {
@@ -138,7 +88,7 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
                                      .server_host = &host,
                                      .server_bytes = &bytes};
     const struct gw_needs_host all = {.workers = 3, .servers = 1};
-    struct job *job = open_job(settings);
+    struct needs_job *job = needs_job_open(settings);
     struct gw_needs needs;
     (void)state;
     assert_int_equal(job->needs.worker.shared, 0);
@@ -180,7 +130,7 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     open_near(job, &near, &needs);
     assert_int_equal(needs.worker.shared, 31424);
     assert_int_equal(needs.server.shared, 31424);
-    close_job(job);
+    needs_job_close(job);
 }
 
 /* Chunks of four shards take turns, so that each has some in every huge page:
@@ -201,21 +151,21 @@ static void chunks_of_others_in_huge_pages_count(void **state)
                                      .servers = 2,
                                      .server_host = host,
                                      .server_bytes = bytes};
-    struct job *job = open_job(settings);
+    struct needs_job *job = needs_job_open(settings);
     struct gw_needs needs;
     (void)state;
     open_near(job, &near, &needs);
     assert_int_equal(job->map->shards, 4);
     assert_int_equal(needs.server.shared, job->map->arena_bytes);
-    close_job(job);
+    needs_job_close(job);
     settings[0] = "model.layers=[784, 200, 10]";
     settings[3] = "server.threads=1";
-    job = open_job(settings);
+    job = needs_job_open(settings);
     open_near(job, &near, &needs);
     const uint64_t *of = job->map->shard_bytes;
     assert_int_equal(needs.server.shared, of[0] > of[1] ? of[0] : of[1]);
     assert_true(needs.server.shared < job->map->arena_bytes);
-    close_job(job);
+    needs_job_close(job);
 }
 
 #define LOCAL_JOB                                                              \
@@ -230,100 +180,24 @@ static void chunks_of_others_in_huge_pages_count(void **state)
 static void policies_need_what_they_keep(void **state)
 {
     const char *settings[] = LOCAL_JOB;
-    struct job *job = open_job(settings);
+    struct needs_job *job = needs_job_open(settings);
     (void)state;
     assert_int_equal(job->needs.worker.local, 2 * 31424);
     assert_int_equal(job->needs.worker.snapshot, 31400);
     assert_int_equal(job->needs.server.snapshot, 31400);
-    close_job(job);
+    needs_job_close(job);
     settings[4] = "cluster.policy=\"sync until 5, easgd:2\"";
-    job = open_job(settings);
+    job = needs_job_open(settings);
     assert_int_equal(job->needs.worker.local, 31424);
     assert_int_equal(job->needs.server.ranks, 2 * 9 * PAGE);
     assert_int_equal(job->needs.server.states, 9 * PAGE);
-    close_job(job);
+    needs_job_close(job);
     settings[4] = "cluster.policy=dc-async";
     settings[5] = "policy.adaptive=true";
-    job = open_job(settings);
+    job = needs_job_open(settings);
     assert_int_equal(job->needs.server.ranks, 4 * 9 * PAGE);
     assert_int_equal(job->needs.worker.local, 0);
-    close_job(job);
-}
-
-static void count_on_gpu(struct job *job, struct gw_needs *needs)
-{
-    struct gw_error error = {.text = ""};
-    job->what.backend = gw_backend_outline("cuda", &error);
-    if (gw_needs_count(&job->what, job->map, NULL, needs, &error) != GW_OK)
-        fail_msg("%s", error.text);
-}
-
-#define DEVICE_PAGE ((uint64_t)2 << 20)
-
-/*
- * What is computed with is on the device, each allocation in pages of 2 MiB: a
- * batch is two. On the host is what goes there and comes from there, the next
- * batch too, and what no device is needed for, as what steps of its own keep.
- */
-static void a_device_has_its_part(void **state)
-{
-    const char *settings[] = LOCAL_JOB;
-    const uint64_t arenas = 2 * 31424, batch = 250 * (784 * 4 + 4);
-    const uint64_t computes = arenas + 3 * 10048 + 64 + batch;
-    const uint64_t rest = 2 * 31424 + 4 * 600 + 31400;
-    struct gw_needs_host host = {.workers = 2};
-    struct job *job = open_job(settings);
-    struct gw_needs needs;
-    (void)state;
-    assert_int_equal(gw_needs_worker(&job->needs), computes + rest);
-    assert_int_equal(gw_needs_of_host(&job->needs, &host),
-                     2 * (computes + rest));
-    count_on_gpu(job, &needs);
-    const struct gw_device_need *device = &needs.worker.device;
-    assert_int_equal(device->weights, DEVICE_PAGE);
-    assert_int_equal(device->gradients, DEVICE_PAGE);
-    assert_int_equal(device->activations, DEVICE_PAGE);
-    assert_int_equal(device->scratch, 0);
-    assert_int_equal(device->batch, 2 * DEVICE_PAGE);
-    assert_int_equal(device->workspace, (32 << 20) + DEVICE_PAGE);
-    assert_int_equal(device->process, 512 << 20);
-    assert_int_equal(gw_device_need_own(device), (32 << 20) + 6 * DEVICE_PAGE);
-    assert_int_equal(needs.worker.activations, 0);
-    assert_int_equal(gw_needs_worker(&needs), arenas + 2 * batch + rest);
-    assert_int_equal(gw_needs_of_host(&needs, &host),
-                     2 * (arenas + 2 * batch + rest));
-    close_job(job);
-}
-
-/* 784-512-10 in bf16: copies of the factors of the larger product, for 250
-   samples; weights once more at half the size; sums, which two workers may make
-   on their devices, with a second workspace. */
-static void a_device_has_what_its_precision_and_sums_need(void **state)
-{
-    const char *settings[] = {
-        "model.layers=[784, 512, 10]", "cluster.workers=2",  "train.batch=4",
-        "train.precision=bf16",        "train.weights=bf16", NULL};
-    struct job *job = open_job(settings);
-    const uint64_t arena = job->map->arena_bytes;
-    struct gw_needs needs;
-    (void)state;
-    count_on_gpu(job, &needs);
-    assert_int_equal(needs.worker.device.scratch,
-                     2 * (250 * 784 + 250 * 512 + 784 * 512));
-    assert_in_range(arena * 3 / 2, DEVICE_PAGE + 1, 2 * DEVICE_PAGE);
-    assert_int_equal(needs.worker.device.weights, 2 * DEVICE_PAGE);
-    assert_int_equal(needs.worker.device.gradients, DEVICE_PAGE);
-    assert_int_equal(needs.worker.weights, arena + arena / 2);
-    assert_int_equal(needs.worker.device.workspace,
-                     2 * ((32 << 20) + DEVICE_PAGE));
-    strcpy(job->config.cluster.local_reduction, "off");
-    count_on_gpu(job, &needs);
-    assert_int_equal(needs.worker.device.workspace, (32 << 20) + DEVICE_PAGE);
-    strcpy(job->config.cluster.transport, "rdma"); /* it may read there */
-    count_on_gpu(job, &needs);
-    assert_int_equal(needs.worker.device.workspace,
-                     2 * ((32 << 20) + DEVICE_PAGE));
-    close_job(job);
+    needs_job_close(job);
 }
 
 /* ---- what the program takes ---- */
@@ -343,7 +217,7 @@ static void servers_take_what_they_are_said_to_need(void **state)
                                   "optimizer.kind=momentum",
                                   "train.batch=4",
                                   NULL};
-        struct job *job = open_job(settings);
+        struct needs_job *job = needs_job_open(settings);
         struct gw_regime regime;
         struct gw_server_need need;
         struct gw_shard *shard;
@@ -362,7 +236,7 @@ static void servers_take_what_they_are_said_to_need(void **state)
                              shard->memory_bytes);
             gw_shard_destroy(shard);
         }
-        close_job(job);
+        needs_job_close(job);
     }
 }
 
@@ -379,17 +253,17 @@ static void models_take_what_they_are_said_to_need(void **state)
         const char *settings[] = {models[i][0],        models[i][1],
                                   "train.batch=300",   "train.accumulate=1",
                                   "cluster.workers=1", NULL};
-        struct job *job = open_job(settings);
+        struct needs_job *job = needs_job_open(settings);
         struct gw_device *device;
         struct gw_model *model;
         struct gw_error error;
         size_t n, elems = 0;
         assert_int_equal(job->what.backend->open(&options, &device, &error),
                          GW_OK);
-        assert_int_equal(gw_model_create(&job->config, gw_dataset_shape(train),
-                                         300, job->what.backend, device, &model,
-                                         &error),
-                         GW_OK);
+        assert_int_equal(
+            gw_model_create(&job->config, gw_dataset_shape(job->what.train),
+                            300, job->what.backend, device, &model, &error),
+            GW_OK);
         assert_int_equal(job->needs.worker.activations +
                              job->needs.worker.scratch,
                          gw_model_bytes(model));
@@ -401,26 +275,11 @@ static void models_take_what_they_are_said_to_need(void **state)
         assert_int_equal(job->map->model_bytes, elems * sizeof(float));
         gw_model_destroy(model);
         job->what.backend->close(device);
-        close_job(job);
+        needs_job_close(job);
     }
 }
 
 /* ---- what fits ---- */
-
-static enum gw_status
-check(struct job *job, const struct gw_needs_host *host, struct gw_error *error)
-{
-    return gw_needs_check(&job->what, host, error);
-}
-
-/* The number that a refusal advises, behind `key`. */
-static uint64_t advised(const struct gw_error *error, const char *key)
-{
-    const char *at = strstr(error->text, key);
-    if (!at || !strstr(error->text, "does not fit: "))
-        fail_msg("no %s: %s", key, error->text);
-    return strtoull(at + strlen(key), NULL, 10);
-}
 
 static void a_refusal_says_the_largest_batch(void **state)
 {
@@ -428,7 +287,7 @@ static void a_refusal_says_the_largest_batch(void **state)
                               "cluster.workers=1", NULL};
     struct gw_error error;
     (void)state;
-    struct job *job = open_job(settings);
+    struct needs_job *job = needs_job_open(settings);
     job->what.test = NULL; /* which is scored with 250 */
     struct gw_needs_host host = {.name = "this host",
                                  .what = "there",
@@ -437,113 +296,19 @@ static void a_refusal_says_the_largest_batch(void **state)
                                  .all = 1,
                                  .bytes = UINT64_MAX,
                                  .device_bytes = UINT64_MAX};
-    assert_int_equal(check(job, &host, &error), GW_OK);
+    assert_int_equal(needs_check(job, &host, &error), GW_OK);
     host.bytes = gw_needs_of_host(&job->needs, &host);
     host.bytes -= 4 * 300; /* labels of the test set */
-    assert_int_equal(check(job, &host, &error), GW_OK);
+    assert_int_equal(needs_check(job, &host, &error), GW_OK);
     host.bytes -= 700000;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    uint64_t batch = advised(&error, "train.batch = ");
+    assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
+    uint64_t batch = needs_advised(&error, "train.batch = ");
     assert_in_range(batch, 1, 299);
     job->config.train.batch = batch;
-    assert_int_equal(check(job, &host, &error), GW_OK);
+    assert_int_equal(needs_check(job, &host, &error), GW_OK);
     job->config.train.batch = batch + 1;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    close_job(job);
-}
-
-/* The same of a GPU, which two workers share. */
-static void a_refusal_says_what_fits_on_a_gpu(void **state)
-{
-    const char *settings[] = {"model.layers=[784, 16000, 10]",
-                              "train.global_batch=300", "train.batch=0",
-                              "cluster.workers=3", NULL};
-    struct gw_error error;
-    (void)state;
-    struct job *job = open_job(settings);
-    struct gw_needs needs;
-    struct gw_needs_host host = {.name = "this host",
-                                 .workers = 3,
-                                 .servers = 1,
-                                 .all = 1,
-                                 .bytes = UINT64_MAX,
-                                 .devices = 2,
-                                 .device_what = "free"};
-    job->what.test = NULL;
-    count_on_gpu(job, &needs);
-    assert_int_equal(gw_needs_sharers(&host), 2);
-    host.device_bytes = 2 * gw_device_need_own(&needs.worker.device);
-    assert_int_equal(check(job, &host, &error), GW_OK);
-    host.device_bytes -= 4 * DEVICE_PAGE;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    assert_non_null(strstr(error.text, "2 workers on one GPU need "));
-    assert_non_null(strstr(error.text, " each (weights 50.0 MiB, gradients "));
-    uint64_t batch = advised(&error, "train.global_batch = ");
-    assert_in_range(batch, 200, 299);
-    job->config.train.global_batch = batch;
-    assert_int_equal(check(job, &host, &error), GW_OK);
-    job->config.train.global_batch = batch + 3;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    host.device_bytes = 250 << 20; /* of one, but not of two */
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    assert_int_equal(advised(&error, "cluster.workers = "), 2);
-    host.device_bytes = 1000;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    assert_non_null(strstr(error.text, ", and 1000 bytes are free; no batch "
-                                       "makes it fit: take a GPU with more"));
-    host.device_bytes = 1 << 30;
-    host.device_is_bare = 1; /* CUDA itself twice, and a bit */
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    assert_non_null(strstr(error.text, ", CUDA itself 512 MiB), and"));
-    host.device_bytes = 1000;
-    host.all = 0;
-    host.workers = 0; /* servers have none to fill */
-    assert_int_equal(check(job, &host, &error), GW_OK);
-    close_job(job);
-}
-
-/* A worker with its device: the same need, and the same batch. */
-static void a_worker_says_what_fits_its_device(void **state)
-{
-    const char *settings[] = {"model.layers=[784, 16000, 10]",
-                              "train.batch=300", "cluster.workers=1", NULL};
-    struct gw_error error;
-    (void)state;
-    struct job *job = open_job(settings);
-    struct gw_needs needs;
-    struct gw_device_room room = {.devices = 1, .total_bytes = 800 << 20};
-    job->what.test = NULL;
-    count_on_gpu(job, &needs);
-    room.free_bytes = gw_device_need_own(&needs.worker.device);
-    assert_int_equal(gw_worker_check_device(&job->what, &room, &error), GW_OK);
-    room.free_bytes -= 3 * DEVICE_PAGE;
-    assert_int_equal(gw_worker_check_device(&job->what, &room, &error),
-                     GW_ENOMEM);
-    const char *at = strstr(error.text, "; it fits with train.batch = ");
-    assert_non_null(at);
-    assert_non_null(strstr(error.text, "MiB of 800.0 MiB are free"));
-    job->config.train.batch = strtoull(strchr(at, '=') + 1, NULL, 10);
-    assert_in_range(job->config.train.batch, 200, 299);
-    assert_int_equal(gw_worker_check_device(&job->what, &room, &error), GW_OK);
-    job->config.train.batch++;
-    assert_int_equal(gw_worker_check_device(&job->what, &room, &error),
-                     GW_ENOMEM);
-    room.free_bytes = 40 << 20;
-    assert_int_equal(gw_worker_check_device(&job->what, &room, &error),
-                     GW_ENOMEM);
-    assert_non_null(strstr(error.text, "; no batch fits: take a GPU"));
-    close_job(job);
-}
-
-static void bytes_have_units(void **state)
-{
-    char text[GW_NEED_BYTES_TEXT];
-    (void)state;
-    assert_string_equal(gw_need_say_bytes(0, text), "0 bytes");
-    assert_string_equal(gw_need_say_bytes(1000, text), "1000 bytes");
-    assert_string_equal(gw_need_say_bytes(1536, text), "1.5 KiB");
-    assert_string_equal(gw_need_say_bytes(5 << 20, text), "5.0 MiB");
-    assert_string_equal(gw_need_say_bytes(UINT64_MAX, text), "16777216.0 TiB");
+    assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
+    needs_job_close(job);
 }
 
 /* What is asked, and how often: at most `most` fits, or at least `least`. */
@@ -598,7 +363,7 @@ static void a_refusal_says_how_many_members(void **state)
                               "cluster.workers=8", "cluster.servers=2", NULL};
     struct gw_error error;
     (void)state;
-    struct job *job = open_job(settings);
+    struct needs_job *job = needs_job_open(settings);
     struct gw_needs_host host = {.name = "this host",
                                  .what = "there",
                                  .workers = 8,
@@ -606,13 +371,13 @@ static void a_refusal_says_how_many_members(void **state)
                                  .all = 1,
                                  .device_bytes = UINT64_MAX};
     host.bytes = gw_needs_of_host(&job->needs, &host) / 2;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    uint64_t workers = advised(&error, "cluster.workers = ");
+    assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
+    uint64_t workers = needs_advised(&error, "cluster.workers = ");
     assert_in_range(workers, 1, 7);
     job->config.cluster.workers = host.workers = workers;
-    assert_int_equal(check(job, &host, &error), GW_OK);
+    assert_int_equal(needs_check(job, &host, &error), GW_OK);
     job->config.cluster.workers = host.workers = workers + 1;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
     /* a server on a host of its own: more of them have less each */
     host = (struct gw_needs_host){.name = "a host with servers",
                                   .what = "there",
@@ -620,17 +385,17 @@ static void a_refusal_says_how_many_members(void **state)
                                   .device_bytes = UINT64_MAX};
     job->config.cluster.workers = 8;
     host.bytes = 2u << 20;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
-    uint64_t servers = advised(&error, "cluster.servers = ");
+    assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
+    uint64_t servers = needs_advised(&error, "cluster.servers = ");
     assert_in_range(servers, 3, 16);
     job->config.cluster.servers = servers;
-    assert_int_equal(check(job, &host, &error), GW_OK);
+    assert_int_equal(needs_check(job, &host, &error), GW_OK);
     job->config.cluster.servers = servers - 1;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
     host.bytes = 100;
-    assert_int_equal(check(job, &host, &error), GW_ENOMEM);
+    assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
     assert_non_null(strstr(error.text, "take a smaller model"));
-    close_job(job);
+    needs_job_close(job);
 }
 
 /* ---- what there is ---- */
@@ -698,17 +463,12 @@ int main(void)
         cmocka_unit_test(what_is_mapped_of_others_counts_where_they_are_near),
         cmocka_unit_test(chunks_of_others_in_huge_pages_count),
         cmocka_unit_test(policies_need_what_they_keep),
-        cmocka_unit_test(a_device_has_its_part),
-        cmocka_unit_test(a_device_has_what_its_precision_and_sums_need),
         cmocka_unit_test(servers_take_what_they_are_said_to_need),
         cmocka_unit_test(models_take_what_they_are_said_to_need),
         cmocka_unit_test(a_refusal_says_the_largest_batch),
-        cmocka_unit_test(a_refusal_says_what_fits_on_a_gpu),
-        cmocka_unit_test(a_worker_says_what_fits_its_device),
-        cmocka_unit_test(bytes_have_units),
         cmocka_unit_test(the_search_ends_whatever_the_answers_are),
         cmocka_unit_test(a_refusal_says_how_many_members),
         cmocka_unit_test_teardown(the_tightest_limit_holds, remove_root),
     };
-    return cmocka_run_group_tests(tests, open_data, close_data);
+    return cmocka_run_group_tests(tests, needs_data_open, needs_data_close);
 }
