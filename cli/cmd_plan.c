@@ -22,13 +22,15 @@ struct command {
     struct gw_plan_options plan;
     struct gw_config config;
     const char *json;
-    char workers[GW_CLI_COUNT_MAX], servers[GW_CLI_COUNT_MAX];
+    char workers[GW_CLI_COUNT_MAX], servers[GW_CLI_COUNT_MAX],
+        device[GW_CLI_DEVICE_MAX];
 };
 
 enum {
     SET = 1,
     WORKERS,
     SERVERS,
+    DEVICE,
     LINK,
     PLACEMENT,
     PER_HOST,
@@ -38,6 +40,9 @@ enum {
     MEMORY_RATE,
     HOST_MEMORY,
     GPU_MEMORY,
+    GPUS,
+    DEVICE_LINK,
+    PEER_LINK,
     JSON,
     HELP
 };
@@ -46,17 +51,22 @@ static void print_usage(void)
 {
     puts(
         "Usage: gradweir plan JOB [--workers N] [--servers N]\n"
+        "                     [--device NAME]\n"
         "                     [--set KEY=VALUE ...] [--link RATE]\n"
         "                     [--placement WORDS] [--per-host N] [--cores N]\n"
         "                     [--step-time TIME] [--flops RATE]\n"
         "                     [--memory-rate RATE] [--host-memory BYTES]\n"
-        "                     [--gpu-memory BYTES] [--json FILE]\n\n"
+        "                     [--gpu-memory BYTES] [--gpus N]\n"
+        "                     [--device-link RATE] [--peer-link RATE]\n"
+        "                     [--json FILE]\n\n"
         "Says what a job will take before it runs: memory of each role, bytes\n"
         "on each link, the time of a step and what bounds it, beside what an\n"
         "all-reduce would take; refuses a job that cannot fit, and says what\n"
         "would. What is not given is measured here, in some seconds.\n\n"
         "  --workers N          cluster.workers\n"
         "  --servers N          cluster.servers\n"
+        "  --device NAME        worker.device: auto, cpu, cuda or cuda:I; a\n"
+        "                       GPU need not be here\n"
         "  --set KEY=VALUE      change a key of the job\n"
         "  --link RATE          of each host, in each direction, and the time\n"
         "                       from host to host: \"1 Gbit/s, 0.2 ms\". "
@@ -70,9 +80,17 @@ static void print_usage(void)
         "  --flops RATE         of a worker instead, such as \"0.2 TFLOP/s\"\n"
         "  --memory-rate RATE   of a server's host, such as \"20 GB/s\"\n"
         "  --host-memory BYTES  of each host, such as \"64 GiB\"\n"
-        "  --gpu-memory BYTES   of the device of each worker\n"
-        "  --json FILE          write an object; - for standard output\n"
-        "                       instead of the tables\n"
+        "  --gpu-memory BYTES   of each GPU, for CUDA itself too\n"
+        "  --gpus N             of each host; its workers share them. Without\n"
+        "                       it one for each, or those that are here\n"
+        "  --device-link RATE   between a host and each of its GPUs, each "
+        "way,\n"
+        "                       such as \"25 GB/s\"\n"
+        "  --peer-link RATE     between GPUs of a host; without it they take\n"
+        "                       the way to the host\n"
+        "  --json FILE          write an object, also of a job that does not\n"
+        "                       fit; - for standard output instead of the\n"
+        "                       tables\n"
         "  --help               this text");
 }
 
@@ -80,15 +98,17 @@ static void print_usage(void)
 
 static enum gw_status write_json(const struct command *command,
                                  const struct gw_planned *planned,
+                                 const char *refused,
                                  struct gw_error *error)
 {
     if (strcmp(command->json, "-") == 0)
-        return gw_plan_write(&command->plan, planned, stdout, error);
+        return gw_plan_write(&command->plan, planned, refused, stdout, error);
     FILE *file = fopen(command->json, "ae");
     if (!file)
         return gw_fail(error, GW_EIO, "--json: %s cannot be opened: %s",
                        command->json, strerror(errno));
-    enum gw_status status = gw_plan_write(&command->plan, planned, file, error);
+    enum gw_status status =
+        gw_plan_write(&command->plan, planned, refused, file, error);
     if (fclose(file) != 0 && status == GW_OK)
         status = gw_fail(error, GW_EIO, "--json: cannot write %s: %s",
                          command->json, strerror(errno));
@@ -112,8 +132,15 @@ static enum gw_exit act(struct command *command)
     status = gw_plan_find(&command->plan, &planned, &error);
     if (lines && planned.hosts > 0 && planned.map)
         gw_plan_print(&command->plan, &planned, stdout);
-    if (status == GW_OK && command->json)
-        status = write_json(command, &planned, &error);
+    const char *refused = status == GW_ENOMEM ? error.text : NULL;
+    if (command->json && planned.hosts > 0 && (status == GW_OK || refused)) {
+        struct gw_error other;
+        enum gw_status wrote = write_json(command, &planned, refused, &other);
+        if (wrote != GW_OK && status == GW_OK) {
+            status = wrote;
+            error = other;
+        }
+    }
     gw_plan_free(&planned);
     if (status == GW_OK)
         return GW_EXIT_DONE;
@@ -168,6 +195,12 @@ static enum gw_status take_figure(struct gw_plan_options *plan,
     case HOST_MEMORY:
         return gw_amount_parse("--host-memory", value, GW_AMOUNT_BYTES,
                                &plan->host_bytes, error);
+    case DEVICE_LINK:
+        return gw_amount_parse("--device-link", value, GW_AMOUNT_RATE,
+                               &plan->device_rate, error);
+    case PEER_LINK:
+        return gw_amount_parse("--peer-link", value, GW_AMOUNT_RATE,
+                               &plan->peer_rate, error);
     default:
         return gw_amount_parse("--gpu-memory", value, GW_AMOUNT_BYTES,
                                &plan->device_bytes, error);
@@ -189,6 +222,8 @@ static enum gw_status take(struct command *command,
     case SERVERS:
         return gw_cli_job_count(&command->job, "servers", value,
                                 command->servers, error);
+    case DEVICE:
+        return gw_cli_job_device(&command->job, value, command->device, error);
     case LINK:
         return take_link(plan, value, error);
     case PLACEMENT:
@@ -197,6 +232,8 @@ static enum gw_status take(struct command *command,
         return take_number("--per-host", value, &plan->per_host, error);
     case CORES:
         return take_number("--cores", value, &plan->cores, error);
+    case GPUS:
+        return take_number("--gpus", value, &plan->gpus, error);
     case JSON:
         command->json = value;
         return GW_OK;
@@ -211,6 +248,7 @@ static enum gw_exit run(int argc, char **argv, struct command *command)
         {"set", required_argument, NULL, SET},
         {"workers", required_argument, NULL, WORKERS},
         {"servers", required_argument, NULL, SERVERS},
+        {"device", required_argument, NULL, DEVICE},
         {"link", required_argument, NULL, LINK},
         {"placement", required_argument, NULL, PLACEMENT},
         {"per-host", required_argument, NULL, PER_HOST},
@@ -220,6 +258,9 @@ static enum gw_exit run(int argc, char **argv, struct command *command)
         {"memory-rate", required_argument, NULL, MEMORY_RATE},
         {"host-memory", required_argument, NULL, HOST_MEMORY},
         {"gpu-memory", required_argument, NULL, GPU_MEMORY},
+        {"gpus", required_argument, NULL, GPUS},
+        {"device-link", required_argument, NULL, DEVICE_LINK},
+        {"peer-link", required_argument, NULL, PEER_LINK},
         {"json", required_argument, NULL, JSON},
         {"help", no_argument, NULL, HELP},
         {0},

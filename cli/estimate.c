@@ -45,9 +45,28 @@ double gw_estimate_rounds_rate(double bytes, double steps, double step_s)
     return 2 * bytes / (steps * step_s);
 }
 
+double gw_estimate_sum_bytes(double slots, int cached)
+{
+    return cached ? 4 * (slots + 1) : 12 * slots;
+}
+
+double gw_estimate_optimizer_bytes(double states)
+{
+    return 4 * (3 + 2 * states);
+}
+
 double gw_estimate_update_bytes(double slots, double states)
 {
-    return 4 * (slots + 2 + 2 * states);
+    return gw_estimate_sum_bytes(slots, 1) +
+           gw_estimate_optimizer_bytes(states) - 8;
+}
+
+double gw_estimate_memory_s(double weights,
+                            double bytes_per_weight,
+                            double servers,
+                            double rate)
+{
+    return weights * bytes_per_weight / (servers * rate);
 }
 
 uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,
@@ -95,10 +114,37 @@ double gw_estimate_link_bytes(const struct gw_estimate_link *link)
     return fmax(link->push + link->give, link->take + link->get);
 }
 
+/* Of ranks from 0 on groups are the binary digits of their number. */
+static double group_of(uint32_t workers, int largest)
+{
+    uint32_t n = 1;
+    if (!largest)
+        n = workers & (~workers + 1);
+    while (largest && 2 * n <= workers)
+        n *= 2;
+    return n < GW_GROUP_MAX ? n : GW_GROUP_MAX;
+}
+
+struct gw_estimate_device
+gw_estimate_device_of(const struct gw_estimate_devices *what)
+{
+    double sharers = ceil((double)what->workers / what->devices);
+    double least = what->sums ? group_of(what->workers, 0) : 1;
+    double most = what->sums ? group_of(what->workers, 1) : 1;
+    double elsewhere = most - ceil(most / what->devices);
+    return (struct gw_estimate_device){
+        .in = sharers * (what->weights / least + what->batch),
+        .out = sharers * what->gradients / least,
+        .peers = sharers * elsewhere / most * (what->gradients + what->weights),
+    };
+}
+
 const char *gw_bound_name(enum gw_bound bound)
 {
     static const char *const names[GW_BOUNDS] = {
         [GW_BOUND_COMPUTE] = "computing",
+        [GW_BOUND_DEVICE_LINK] = "host to GPU and back",
+        [GW_BOUND_PEER_LINK] = "GPU to GPU",
         [GW_BOUND_WORKER_LINK] = "workers' links",
         [GW_BOUND_SERVER_LINK] = "servers' links",
         [GW_BOUND_UPDATE] = "reduce+update of servers",

@@ -42,11 +42,21 @@ gw_estimate_servers(double hosts, double worker_rate, double server_rate);
 double gw_estimate_rounds_rate(double bytes, double steps, double step_s);
 
 /*
- * Bytes that a reduction of so many slots and an update move per weight, at
- * least: each slot and the weights read, the next weights written, the states
- * both (kernels/measure.h).
+ * Bytes of a server's memory per weight. A sum over so many slots: each is read
+ * and the sum written, or where nothing stays in cache each is added to the
+ * sum, which is read and written as often. An optimizer that reads this sum and
+ * the weights, writes the next weights, and does both with its states.
  */
+double gw_estimate_sum_bytes(double slots, int cached);
+double gw_estimate_optimizer_bytes(double states);
+/* Both, block by block (kernels/measure.h): the sum is not written at all. */
 double gw_estimate_update_bytes(double slots, double states);
+
+/* Seconds for that, of so many servers with that rate of memory each. */
+double gw_estimate_memory_s(double weights,
+                            double bytes_per_weight,
+                            double servers,
+                            double rate);
 
 /* Bytes that one host sends in an exchange, and gets. */
 struct gw_estimate_link {
@@ -76,9 +86,36 @@ uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,
 struct gw_estimate_link
 gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host);
 
+/* ---- devices ---- */
+
+/* A host's workers on its devices, which they go round. */
+struct gw_estimate_devices {
+    uint32_t workers, devices;
+    int sums; /* on the devices, in groups of ranks (proto/groups.h) */
+    double gradients, weights, batch; /* bytes of a step, of a worker */
+};
+
+/* Bytes of a step, of the device with most: from and to its host, and as many
+   from other devices as to them. */
+struct gw_estimate_device {
+    double in, out, peers;
+};
+
+/*
+ * Each worker's gradients go to the host, and weights and a batch come from
+ * there. Of n that sum on their devices each does so for an n-th: it reads that
+ * part of all others' gradients, brings the sum to the host and its part of the
+ * weights to the device, and the rest of these from the others' devices.
+ * Between two on one device nothing moves.
+ */
+struct gw_estimate_device
+gw_estimate_device_of(const struct gw_estimate_devices *what);
+
 /* What bounds a step: the longest of what it takes by itself. */
 enum gw_bound {
     GW_BOUND_COMPUTE,
+    GW_BOUND_DEVICE_LINK, /* between a device and its host, */
+    GW_BOUND_PEER_LINK,   /* and between devices of a host */
     GW_BOUND_WORKER_LINK,
     GW_BOUND_SERVER_LINK,
     GW_BOUND_UPDATE,

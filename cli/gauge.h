@@ -47,6 +47,13 @@ enum gw_status gw_gauge_copy(uint64_t bytes,
                              double *core_s_per_byte_p,
                              struct gw_error *error);
 
+/* Bytes per second to the device that computes for workers here, or back, the
+   slower of the two, from memory as workers have it. Errors of gw_device_open,
+   GW_ENOMEM, GW_EIO. */
+enum gw_status gw_gauge_device(const struct gw_config *config,
+                               double *bytes_per_s_p,
+                               struct gw_error *error);
+
 /* Bytes of this process that are in memory. */
 uint64_t gw_gauge_resident(void);
 

@@ -57,6 +57,7 @@ gradweir_SOURCES = \
 	%D%/forecast.c \
 	%D%/forecast.h \
 	%D%/gauge.c \
+	%D%/gauge_device.c \
 	%D%/gauge.h \
 	%D%/gauge_machine.c \
 	%D%/host.c \
@@ -93,7 +94,9 @@ gradweir_SOURCES = \
 	%D%/place.h \
 	%D%/plan.c \
 	%D%/plan.h \
+	%D%/plan_device.c \
 	%D%/plan_print.c \
+	%D%/plan_state.h \
 	%D%/plan_write.c \
 	%D%/printer.c \
 	%D%/printer.h \

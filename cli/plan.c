@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "cli/plan.h"
+#include "cli/plan_state.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,35 +23,17 @@
 /* Of OpenBLAS on one thread, where it is not measured. */
 #define BLAS_BYTES ((uint64_t)6 << 20)
 
-/* A job while it is planned. */
-struct planning {
-    const struct gw_plan_options *options;
-    const struct gw_config *config;
-    struct gw_planned *planned;
-    struct gw_dataset *train, *test;
-    struct gw_worker_case what;
-    struct gw_policy_word word;
-    uint32_t *server_host; /* [servers] */
-    double *server_bytes;  /* [servers] */
-    struct gw_error *error;
-};
-
-static uint32_t workers_of(const struct planning *planning)
-{
-    return (uint32_t)planning->config->cluster.workers;
-}
-
 static uint32_t servers_of(const struct planning *planning)
 {
     return (uint32_t)planning->config->cluster.servers;
 }
 
-static uint32_t per_host(const struct planning *planning)
+uint32_t gw_planning_per_host(const struct planning *planning)
 {
     uint32_t n = planning->options->per_host;
     if (n > 0)
         return n;
-    return planning->options->has_link ? 1 : workers_of(planning);
+    return planning->options->has_link ? 1 : gw_planning_workers(planning);
 }
 
 /* ---- the job ---- */
@@ -72,9 +54,10 @@ static enum gw_status open_job(struct planning *planning)
         .config = config,
         .train = planning->train,
         .test = planning->test,
-        .backend = gw_backend_find(config->worker.device, planning->error)};
-    if (!planning->what.backend)
-        return planning->error->status;
+    };
+    status = gw_plan_choose_device(planning);
+    if (status != GW_OK)
+        return status;
     status = gw_plan_make(config, gw_dataset_shape(planning->train)->samples,
                           config->cluster.workers, &plan, planning->error);
     if (status != GW_OK)
@@ -101,14 +84,15 @@ static uint64_t host_bytes(const struct planning *planning)
     return options->has_link ? UINT64_MAX : planning->planned->available.bytes;
 }
 
-static void add_host(struct planning *planning,
-                     const char *name,
-                     uint64_t workers,
-                     uint64_t servers)
+static enum gw_status add_host(struct planning *planning,
+                               const char *name,
+                               uint64_t workers,
+                               uint64_t servers)
 {
     const struct gw_plan_options *options = planning->options;
     struct gw_planned *planned = planning->planned;
-    planned->host[planned->hosts++] = (struct gw_needs_host){
+    struct gw_needs_host *host = &planned->host[planned->hosts++];
+    *host = (struct gw_needs_host){
         .name = name,
         .workers = workers,
         .servers = servers,
@@ -116,20 +100,19 @@ static void add_host(struct planning *planning,
         .bytes = host_bytes(planning),
         .what = options->host_bytes > 0 ? "given"
                                         : planning->planned->available.what,
-        .devices = planning->what.backend->on_host ? 0 : (unsigned)workers,
-        .device_bytes = options->device_bytes > 0
-                            ? (uint64_t)options->device_bytes
-                            : UINT64_MAX,
-        .device_what = "given",
-        .device_is_bare = 1,
     };
+    enum gw_status status = gw_plan_count_devices(planning, host);
+    if (status != GW_OK)
+        planned->hosts--;
+    return status;
 }
 
 static enum gw_status place(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
-    uint32_t each = per_host(planning), servers = servers_of(planning);
-    uint32_t hosts = (workers_of(planning) + each - 1) / each;
+    uint32_t each = gw_planning_per_host(planning),
+             servers = servers_of(planning);
+    uint32_t hosts = (gw_planning_workers(planning) + each - 1) / each;
     uint64_t threads = planning->config->server.threads, beside = 0;
     planned->worker_hosts = hosts;
     planning->server_host = calloc(servers, sizeof *planning->server_host);
@@ -139,10 +122,9 @@ static enum gw_status place(struct planning *planning)
     for (uint32_t s = 0; s < servers * threads; s++)
         planning->server_bytes[s / threads] +=
             (double)planned->map->shard_bytes[s];
-    if (!planning->options->has_link) {
-        add_host(planning, "this host", workers_of(planning), servers);
-        return GW_OK;
-    }
+    if (!planning->options->has_link)
+        return add_host(planning, "this host", gw_planning_workers(planning),
+                        servers);
     enum gw_status status = gw_placement_fits(&planning->options->placement,
                                               hosts, planning->error);
     if (status == GW_OK)
@@ -158,22 +140,24 @@ static enum gw_status place(struct planning *planning)
             most = planning->server_host[s];
     }
     planned->server_hosts = most >= hosts ? most + 1 - hosts : 0;
-    add_host(planning, "a host with workers",
-             each < workers_of(planning) ? each : workers_of(planning), beside);
-    if (planned->server_hosts > 0) {
-        uint64_t alone = 0;
-        for (uint32_t s = 0; s < servers; s++)
-            alone += planning->server_host[s] == hosts;
-        add_host(planning, "a host with servers", 0, alone);
-    }
-    return GW_OK;
+    status = add_host(planning, "a host with workers",
+                      each < gw_planning_workers(planning)
+                          ? each
+                          : gw_planning_workers(planning),
+                      beside);
+    if (status != GW_OK || planned->server_hosts == 0)
+        return status;
+    uint64_t alone = 0;
+    for (uint32_t s = 0; s < servers; s++)
+        alone += planning->server_host[s] == hosts;
+    return add_host(planning, "a host with servers", 0, alone);
 }
 
 static struct gw_estimate_hosts hosts_of(const struct planning *planning)
 {
     return (struct gw_estimate_hosts){
-        .workers = workers_of(planning),
-        .per_host = per_host(planning),
+        .workers = gw_planning_workers(planning),
+        .per_host = gw_planning_per_host(planning),
         .servers = servers_of(planning),
         .server_host = planning->server_host,
         .server_bytes = planning->server_bytes,
@@ -225,11 +209,11 @@ static unsigned at_once(const struct planning *planning)
     if (!planning->what.backend->on_host)
         return 1;
     long here = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n = planning->options->cores > 0 ? workers_of(planning)
-                                              : per_host(planning);
+    uint32_t n = planning->options->cores > 0 ? gw_planning_workers(planning)
+                                              : gw_planning_per_host(planning);
     uint64_t bytes = gw_needs_worker(&planning->planned->needs) + 1;
     uint64_t room = planning->planned->available.bytes / bytes;
-    n = n < workers_of(planning) ? n : workers_of(planning);
+    n = n < gw_planning_workers(planning) ? n : gw_planning_workers(planning);
     n = (long)n < here ? n : (uint32_t)here;
     return n < room ? n : (unsigned)room;
 }
@@ -239,6 +223,11 @@ static enum gw_status measure_step(struct planning *planning)
     struct gw_planned *planned = planning->planned;
     struct gw_gauge_step gauge;
     unsigned n = at_once(planning);
+    if (!planned->device_is_here)
+        return gw_fail(planning->error, GW_EUNSUPPORTED,
+                       "a step cannot be measured here, give --step-time or "
+                       "--flops: %.300s",
+                       planned->why_not_here);
     if (n == 0)
         return gw_fail(planning->error, GW_ENOMEM,
                        "a step cannot be measured here, it needs %.2f GiB; "
@@ -260,7 +249,7 @@ static enum gw_status find_compute(struct planning *planning)
 {
     const struct gw_plan_options *options = planning->options;
     struct gw_planned *planned = planning->planned;
-    planned->blas = BLAS_BYTES;
+    planned->blas = planning->what.backend->on_host ? BLAS_BYTES : 0;
     if (options->step_s > 0) {
         planned->compute_s = options->step_s;
         strcpy(planned->compute_from, "--step-time");
@@ -282,18 +271,31 @@ static double most_bytes(const struct planning *planning)
     return most;
 }
 
+/* Of each weight; steps that are taken whole keep the sum until then. */
+static double update_bytes(const struct planning *planning,
+                           double slots,
+                           const struct gw_optimizer *optimizer)
+{
+    if (optimizer->two_phase ||
+        gw_config_whole_step_under(planning->config, &planning->word))
+        return gw_estimate_sum_bytes(slots, 1) +
+               gw_estimate_optimizer_bytes(optimizer->states);
+    return gw_estimate_update_bytes(slots, optimizer->states);
+}
+
 static enum gw_status find_update(struct planning *planning)
 {
     const struct gw_plan_options *options = planning->options;
     struct gw_planned *planned = planning->planned;
     int together = gw_policy_is_together(planning->word.kind);
-    double slots = together ? workers_of(planning) : 1;
+    double slots = together ? gw_planning_workers(planning) : 1;
     if (options->memory_rate > 0) {
         const struct gw_optimizer *optimizer = gw_optimizer_find(
             gw_config_policy_terms(planning->config, &planning->word).server);
         planned->update_elems_per_s =
-            options->memory_rate /
-            gw_estimate_update_bytes(slots, optimizer->states);
+            1 / gw_estimate_memory_s(1,
+                                     update_bytes(planning, slots, optimizer),
+                                     1, options->memory_rate);
         planned->update_from = "--memory-rate";
         return GW_OK;
     }
@@ -314,6 +316,8 @@ static enum gw_status find_figures(struct planning *planning)
     enum gw_status status = find_compute(planning);
     if (status == GW_OK)
         status = find_update(planning);
+    if (status == GW_OK)
+        status = gw_plan_find_device_rates(planning);
     if (status != GW_OK || planned->cores == 0)
         return status;
     if (planned->shared_links && !options->has_link)
@@ -351,7 +355,8 @@ static void find_traffic(struct planning *planning)
 static double handling_s(const struct planning *planning)
 {
     const struct gw_planned *planned = planning->planned;
-    double workers = workers_of(planning), period = (double)planned->period;
+    double workers = gw_planning_workers(planning),
+           period = (double)planned->period;
     double model = (double)planned->map->model_bytes;
     double updates = gw_policy_is_together(planning->word.kind) ? 1 : workers;
     /* of each number: as a gradient, and as a weight */
@@ -362,14 +367,30 @@ static double handling_s(const struct planning *planning)
            period;
 }
 
+/* Cores of a host that one worker keeps busy: none where a device computes. */
+static double cores_of_worker(const struct planning *planning)
+{
+    return planning->what.backend->on_host
+               ? (double)planning->config->worker.threads
+               : 0;
+}
+
+/* Workers that share a device compute in turn. */
+static double compute_on_device_s(const struct gw_planned *planned)
+{
+    uint64_t sharers = gw_needs_sharers(&planned->host[0]);
+    return (double)(sharers > 0 ? sharers : 1) * planned->compute_s;
+}
+
 /* What each takes by itself. */
 static void find_parts(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
-    double workers = workers_of(planning), period = (double)planned->period;
+    double workers = gw_planning_workers(planning);
+    double period = (double)planned->period;
     int together = gw_policy_is_together(planning->word.kind);
     double *seconds = planned->seconds;
-    seconds[GW_BOUND_COMPUTE] = planned->compute_s;
+    seconds[GW_BOUND_COMPUTE] = compute_on_device_s(planned);
     if (planned->rate > 0) {
         seconds[GW_BOUND_WORKER_LINK] =
             gw_estimate_link_bytes(&planned->worker_link) / planned->rate;
@@ -379,23 +400,31 @@ static void find_parts(struct planning *planning)
     seconds[GW_BOUND_UPDATE] = most_bytes(planning) / 4 /
                                planned->update_elems_per_s *
                                (together ? 1 : workers) / period;
-    if (planned->cores > 0) {
-        double core_s = workers * (double)planning->config->worker.threads *
-                            planned->compute_s +
-                        handling_s(planning);
-        seconds[GW_BOUND_CORES] = core_s / planned->cores;
-    }
+    if (planned->cores > 0)
+        seconds[GW_BOUND_CORES] =
+            (workers * cores_of_worker(planning) * planned->compute_s +
+             handling_s(planning)) /
+            planned->cores;
 }
 
-/* Of workers that are more than the cores. */
+/* Of workers that are more than the cores, or the devices. */
 static double compute_in_turn_s(const struct planning *planning)
 {
     const struct gw_planned *planned = planning->planned;
-    double busy =
-        (double)workers_of(planning) * (double)planning->config->worker.threads;
-    return planned->cores > 0 && busy > planned->cores
-               ? planned->compute_s * busy / planned->cores
-               : planned->compute_s;
+    double busy = gw_planning_workers(planning) * cores_of_worker(planning);
+    if (planned->cores > 0 && busy > planned->cores)
+        return planned->compute_s * busy / planned->cores;
+    return compute_on_device_s(planned);
+}
+
+/* The ring's bytes pass between host and GPU, too. */
+static double ring_on_device_s(const struct gw_planned *planned)
+{
+    return planned->device_rate > 0
+               ? gw_estimate_ring_s(planned->worker_hosts,
+                                    (double)planned->map->model_bytes,
+                                    planned->device_rate)
+               : 0;
 }
 
 static enum gw_status find_step(struct planning *planning)
@@ -407,7 +436,7 @@ static enum gw_status find_step(struct planning *planning)
         .map = planned->map,
         .train = planning->train,
         .placement = options->placement,
-        .per_host = per_host(planning),
+        .per_host = gw_planning_per_host(planning),
         .compute_s = compute_in_turn_s(planning),
     };
     if (options->has_link) {
@@ -426,6 +455,13 @@ static enum gw_status find_step(struct planning *planning)
         planned->step_s = gw_estimate_step_s(what.compute_s, net_s, 1);
         status = GW_OK;
     }
+    if (status != GW_OK)
+        return status;
+    /* simulated devices are their hosts: an exchange is as long as the slowest
+       way that it takes */
+    planned->step_s =
+        fmax(planned->step_s,
+             gw_estimate_step_s(what.compute_s, gw_plan_device_s(planned), 1));
     /* simulated hosts take no time for bytes; where cores are shared a line
        waits for them as often as they wait for a line */
     if (planned->cores > 0)
@@ -435,8 +471,9 @@ static enum gw_status find_step(struct planning *planning)
         planned->ring_s = gw_estimate_ring_s(planned->worker_hosts,
                                              (double)planned->map->model_bytes,
                                              planned->rate);
-        planned->ring_step_s =
-            gw_estimate_step_s(what.compute_s, planned->ring_s, 1);
+        planned->ring_step_s = gw_estimate_step_s(
+            what.compute_s, fmax(planned->ring_s, ring_on_device_s(planned)),
+            1);
     }
     return status;
 }
@@ -461,6 +498,7 @@ enum gw_status gw_plan_find(const struct gw_plan_options *options,
     if (status == GW_OK) {
         find_traffic(&planning);
         find_parts(&planning);
+        gw_plan_find_device_traffic(&planning);
         status = find_step(&planning);
     }
     free(planning.server_bytes);

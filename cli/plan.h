@@ -27,8 +27,11 @@ struct gw_plan_options {
     uint32_t per_host; /* workers; 0: one, or all where there is no link */
     uint32_t cores;    /* that all processes share; 0: each host has its own, or
                           where there is no link this machine's */
+    uint32_t gpus;     /* of each host with workers, 0: not given */
     /* 0: not given */
-    double step_s, flops, memory_rate, host_bytes, device_bytes;
+    double step_s, flops, memory_rate, host_bytes;
+    double device_bytes;           /* of each GPU */
+    double device_rate, peer_rate; /* between it and its host, or another one */
 };
 
 #define GW_PLAN_HOSTS                                                          \
@@ -40,6 +43,11 @@ struct gw_planned {
     uint64_t global_batch, batch, steps_per_epoch; /* batch: of a worker */
     uint64_t sample_flop;
     uint64_t period; /* steps from one exchange to the next */
+    /* what workers compute on */
+    char device[512];       /* in words */
+    int device_is_here;     /* else it is planned for all the same, and */
+    char why_not_here[512]; /* says so */
+    int has_one_device;     /* worker.device says which one all take */
     /* memory */
     int shared_links; /* within a host they are in shared memory */
     struct gw_needs needs;
@@ -52,10 +60,14 @@ struct gw_planned {
     double rate; /* payload of a link, 0: no link */
     char compute_from[160];
     const char *update_from;
-    uint32_t cores; /* shared, or 0 */
+    uint32_t cores;     /* shared, or 0 */
+    double device_rate; /* 0: not known, and no time is taken */
+    const char *device_rate_from;
+    double peer_rate; /* 0: what passes between devices takes the same way */
     /* bytes of a step that the busiest host sends, and as many come */
     struct gw_estimate_link worker_link, server_link;
-    uint32_t worker_hosts, server_hosts; /* server: without workers */
+    uint32_t worker_hosts, server_hosts;      /* server: without workers */
+    struct gw_estimate_device device_traffic; /* of a step, of a GPU */
     /* time */
     double seconds[GW_BOUNDS]; /* by itself; 0: not known or none */
     double step_s;
@@ -75,16 +87,19 @@ enum gw_status gw_plan_find(const struct gw_plan_options *options,
 void gw_plan_free(struct gw_planned *planned);
 
 /* What a process of that row's role has in memory at most. */
+uint64_t gw_plan_gpu_bytes(const struct gw_planned *planned); /* for one */
 uint64_t gw_plan_worker_bytes(const struct gw_planned *planned);
 uint64_t gw_plan_server_bytes(const struct gw_planned *planned);
 uint64_t gw_plan_coordinator_bytes(const struct gw_planned *planned);
 
-/* For people; and one JSON object, GW_EIO or GW_ENOMEM. */
+/* For people; and one JSON object, GW_EIO or GW_ENOMEM. `refused`: the line why
+   the job does not fit, and there are no times; else NULL. */
 void gw_plan_print(const struct gw_plan_options *options,
                    const struct gw_planned *planned,
                    FILE *out);
 enum gw_status gw_plan_write(const struct gw_plan_options *options,
                              const struct gw_planned *planned,
+                             const char *refused,
                              FILE *out,
                              struct gw_error *error);
 

@@ -10,6 +10,9 @@
 #define MIB    (1024.0 * 1024)
 #define CLOSE  1.02 /* times; nearer than that is no difference */
 #define MORE   1.25 /* times; of a chunk more in one shard than in another */
+/* Bytes per second that no link has, and no way between host and GPU. */
+#define LINK_MOST (1600e9 / 8)
+#define WAY_MOST  1e12
 
 static size_t rows_of(const struct gw_planned *planned,
                       struct gw_need_row *sum,
@@ -22,6 +25,7 @@ static size_t rows_of(const struct gw_planned *planned,
     if (planned->blas > 0)
         row[n++] = (struct gw_need_row){"BLAS", 0, planned->blas, 0, 0, 1};
     for (size_t i = 0; i < n; i++) {
+        sum->gpu += row[i].gpu;
         sum->worker += row[i].worker;
         sum->server += row[i].server;
         sum->coordinator += row[i].coordinator;
@@ -34,6 +38,13 @@ static size_t rows_of(const struct gw_planned *planned,
         sum->worker = opening;
     }
     return n;
+}
+
+uint64_t gw_plan_gpu_bytes(const struct gw_planned *planned)
+{
+    struct gw_need_row row[GW_NEED_ROWS], sum;
+    rows_of(planned, &sum, row);
+    return sum.gpu;
 }
 
 uint64_t gw_plan_worker_bytes(const struct gw_planned *planned)
@@ -87,6 +98,29 @@ static void print_job(const struct gw_plan_options *options,
             COLUMN "%" PRIu64 " samples, %" PRIu64 " of a worker, %.2f GFLOP\n",
             "step", planned->global_batch, planned->batch,
             (double)planned->sample_flop * (double)planned->batch / 1e9);
+    fprintf(out, COLUMN "%s\n", "workers compute on", planned->device);
+}
+
+/* Between a GPU and its host, and between GPUs. */
+static void print_ways(const struct gw_planned *planned, FILE *out)
+{
+    if (planned->device_rate > 0)
+        fprintf(out, COLUMN "%.4g GB/s each way: %s\n", "host to GPU",
+                planned->device_rate / 1e9, planned->device_rate_from);
+    else
+        fprintf(out,
+                COLUMN "not given, and no GPU is here to be asked: what goes "
+                       "there and back takes no\n" COLUMN
+                       "time in this plan (--device-link)\n",
+                "host to GPU", "");
+    if (planned->device_traffic.peers <= 0)
+        return;
+    if (planned->peer_rate > 0)
+        fprintf(out, COLUMN "%.4g GB/s each way: --peer-link\n", "GPU to GPU",
+                planned->peer_rate / 1e9);
+    else
+        fprintf(out, COLUMN "the way between host and GPU (--peer-link)\n",
+                "GPU to GPU");
 }
 
 static void print_figures(const struct gw_plan_options *options,
@@ -110,6 +144,8 @@ static void print_figures(const struct gw_plan_options *options,
     else
         fprintf(out, COLUMN "none: all are on one machine%s\n", "links",
                 planned->shared_links ? ", over shm" : "");
+    if (planned->host[0].devices > 0)
+        print_ways(planned, out);
     if (planned->cores > 0)
         fprintf(out,
                 COLUMN "%" PRIu32 ", shared by all; %.2f GB/s moved by one\n",
@@ -126,29 +162,34 @@ static void print_cell(FILE *out, uint64_t bytes)
         fprintf(out, "%12s", "");
 }
 
-static void print_row(FILE *out, const struct gw_need_row *row)
+static void print_row(FILE *out, const struct gw_need_row *row, int has_devices)
 {
     fprintf(out, COLUMN, row->name);
+    if (has_devices)
+        print_cell(out, row->gpu);
     print_cell(out, row->worker);
     print_cell(out, row->server);
     print_cell(out, row->coordinator);
     fputc('\n', out);
 }
 
-static void print_device(FILE *out,
-                         const struct gw_planned *planned,
-                         const struct gw_needs_host *host)
+/* Those of a host with workers. */
+static void print_devices(FILE *out,
+                          const struct gw_planned *planned,
+                          const struct gw_needs_host *host)
 {
-    fprintf(out, COLUMN "each %.2f", "GPU",
-            (double)gw_needs_of_sharer(&planned->needs, host) / MIB);
-    if (host->device_bytes != UINT64_MAX)
-        fprintf(out, " of %.2f", (double)host->device_bytes / MIB);
+    uint64_t sharers = gw_needs_sharers(host);
+    double needed =
+        (double)(sharers * gw_needs_of_sharer(&planned->needs, host)) / MIB;
     fprintf(out,
-            " MiB; its host has a pinned copy of weights, gradients and "
-            "batch%s\n",
-            host->device_bytes == UINT64_MAX
-                ? "; what it has is not known (--device-memory)"
-                : "");
+            COLUMN "%u, with up to %" PRIu64
+                   " worker%s each: at least %.2f MiB",
+            "its GPUs", host->devices, sharers, gw_plural(sharers), needed);
+    if (host->device_bytes == UINT64_MAX)
+        fputs("; what they have is not known (--gpu-memory)\n", out);
+    else
+        fprintf(out, " of %.2f, %s\n", (double)host->device_bytes / MIB,
+                host->device_what);
 }
 
 static void print_hosts(const struct gw_planned *planned, FILE *out)
@@ -167,7 +208,7 @@ static void print_hosts(const struct gw_planned *planned, FILE *out)
             fprintf(out, " of %.2f, %s\n", (double)host->bytes / MIB,
                     host->what);
         if (host->devices > 0)
-            print_device(out, planned, host);
+            print_devices(out, planned, host);
     }
 }
 
@@ -175,12 +216,28 @@ static void print_memory(const struct gw_planned *planned, FILE *out)
 {
     struct gw_need_row row[GW_NEED_ROWS], sum;
     size_t n = rows_of(planned, &sum, row);
-    fprintf(out, "\n" COLUMN "%12s%12s%12s\n", "memory, MiB", "worker",
-            "server", "coordinator");
+    int has_devices = planned->host[0].devices > 0;
+    const struct gw_need_row device = {.name = "in all, of a GPU",
+                                       .gpu = sum.gpu};
+    sum.gpu = 0;
+    fprintf(out, "\n" COLUMN, "memory, MiB");
+    if (has_devices)
+        fprintf(out, "%12s", "GPU");
+    fprintf(out, "%12s%12s%12s\n", "worker", "server", "coordinator");
     for (size_t i = 0; i < n; i++)
-        print_row(out, &row[i]);
-    print_row(out, &sum);
+        print_row(out, &row[i], has_devices);
+    if (has_devices)
+        print_row(out, &device, has_devices);
+    print_row(out, &sum, has_devices);
     print_hosts(planned, out);
+    if (planned->needs.server.landing > 0)
+        fprintf(out,
+                COLUMN "no more: what workers send ahead waits with them, a "
+                       "server has its landing slots\n",
+                "under overload");
+    if (has_devices)
+        fputs("what CUDA's libraries take of a worker's host is not in this\n",
+              out);
 }
 
 /* ---- traffic and time ---- */
@@ -192,8 +249,20 @@ print_link(FILE *out, const char *name, const struct gw_estimate_link *link)
             link->give / 1e6, link->take / 1e6, link->get / 1e6);
 }
 
+static void print_device_traffic(const struct gw_planned *planned, FILE *out)
+{
+    const struct gw_estimate_device *moved = &planned->device_traffic;
+    if (planned->host[0].devices == 0)
+        return;
+    fprintf(out, "\n" COLUMN "%12s%12s%12s%12s\n", "MB in a step, of a",
+            "from host", "to host", "from GPUs", "to GPUs");
+    fprintf(out, COLUMN "%12.3f%12.3f%12.3f%12.3f\n", "GPU", moved->in / 1e6,
+            moved->out / 1e6, moved->peers / 1e6, moved->peers / 1e6);
+}
+
 static void print_traffic(const struct gw_planned *planned, FILE *out)
 {
+    print_device_traffic(planned, out);
     if (planned->rate <= 0)
         return;
     fprintf(out, "\n" COLUMN "%12s%12s%12s%12s\n", "MB in a step, of a",
@@ -216,19 +285,38 @@ static void print_parts(const struct gw_planned *planned, FILE *out)
                     i == planned->bound ? "  this bounds the step" : "");
 }
 
-/* Links that would not be waited for, and servers that others' links are not.
- */
-static void print_remedies(const struct gw_planned *planned, FILE *out)
+/* A way that would not be waited for. */
+static void print_hiding(const struct gw_planned *planned, FILE *out)
 {
-    const struct gw_estimate_link *link = &planned->worker_link;
-    if (planned->bound == GW_BOUND_WORKER_LINK ||
-        planned->bound == GW_BOUND_SERVER_LINK)
+    const struct gw_estimate_device *moved = &planned->device_traffic;
+    double bytes = gw_estimate_link_bytes(&planned->worker_link);
+    int of_link = planned->bound == GW_BOUND_WORKER_LINK ||
+                  planned->bound == GW_BOUND_SERVER_LINK;
+    if (planned->bound == GW_BOUND_DEVICE_LINK)
+        bytes = (moved->in > moved->out ? moved->in : moved->out) +
+                (planned->peer_rate > 0 ? 0 : moved->peers);
+    else if (!of_link)
+        return;
+    double rate = gw_estimate_hiding_rate(bytes, planned->compute_s);
+    if (rate > (of_link ? LINK_MOST : WAY_MOST))
+        fprintf(out, COLUMN "none hides %.2f MB in the %.3f ms of backward\n",
+                of_link ? "links that" : "ways to GPUs that", bytes / 1e6,
+                1e3 * planned->compute_s * 2 / 3);
+    else if (of_link)
         fprintf(out,
                 COLUMN "%12.0f Mbit/s of payload hide the exchange in "
                        "backward\n",
-                "links that",
-                8e-6 * gw_estimate_hiding_rate(gw_estimate_link_bytes(link),
-                                               planned->compute_s));
+                "links that", 8e-6 * rate);
+    else
+        fprintf(out,
+                COLUMN "%12.2f GB/s each way hide the exchange in backward\n",
+                "ways to GPUs that", 1e-9 * rate);
+}
+
+/* And servers that others' links are not waited for. */
+static void print_remedies(const struct gw_planned *planned, FILE *out)
+{
+    print_hiding(planned, out);
     if (planned->seconds[GW_BOUND_SERVER_LINK] >
         MORE * planned->seconds[GW_BOUND_WORKER_LINK])
         fprintf(out,
@@ -236,6 +324,37 @@ static void print_remedies(const struct gw_planned *planned, FILE *out)
                        "what workers send\n",
                 "servers that",
                 gw_estimate_servers(planned->worker_hosts, 1, 1));
+}
+
+/* Seconds from one checkpoint to the next; 0: none is due. */
+static double checkpoint_s(const struct gw_config *config,
+                           const struct gw_planned *planned)
+{
+    const struct gw_every *every = &config->checkpoint.every;
+    switch (every->unit) {
+    case GW_STEPS:
+        return (double)every->n * planned->step_s;
+    case GW_EPOCHS:
+        return (double)(every->n * planned->steps_per_epoch) * planned->step_s;
+    case GW_SECONDS:
+        return (double)every->n;
+    default:
+        return 0;
+    }
+}
+
+static void print_checkpoint(const struct gw_config *config,
+                             const struct gw_planned *planned,
+                             FILE *out)
+{
+    double bytes = (double)planned->needs.server.snapshot;
+    double every_s = checkpoint_s(config, planned);
+    if (bytes <= 0 || every_s <= 0)
+        return;
+    fprintf(out,
+            COLUMN "%.2f MB of a server every %.1f s: a disk of %.1f MB/s "
+                   "takes 1 %% of the time\n",
+            "checkpoint", bytes / 1e6, every_s, 100e-6 * bytes / every_s);
 }
 
 /* A parameter server beside what it competes with, also where it loses. */
@@ -269,7 +388,9 @@ static void print_ring(const struct gw_planned *planned, FILE *out)
                 planned->server_hosts > 0 ? " without the servers' hosts" : "");
 }
 
-static void print_time(const struct gw_planned *planned, FILE *out)
+static void print_time(const struct gw_config *config,
+                       const struct gw_planned *planned,
+                       FILE *out)
 {
     double rate = (double)planned->global_batch / planned->step_s;
     print_parts(planned, out);
@@ -280,6 +401,7 @@ static void print_time(const struct gw_planned *planned, FILE *out)
             planned->step_s * (double)planned->steps_per_epoch,
             gw_bound_name(planned->bound));
     print_remedies(planned, out);
+    print_checkpoint(config, planned, out);
     print_ring(planned, out);
 }
 
@@ -293,6 +415,6 @@ void gw_plan_print(const struct gw_plan_options *options,
     print_memory(planned, out);
     if (planned->step_s > 0) {
         print_traffic(planned, out);
-        print_time(planned, out);
+        print_time(options->config, planned, out);
     }
 }

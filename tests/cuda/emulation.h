@@ -57,14 +57,14 @@ struct emulated_counts {
     size_t live_allocations, live_host_allocations, live_pinned;
     size_t live_seen; /* allocations of other processes */
     size_t live_streams, live_events, live_handles;
-    size_t live_bytes;
+    size_t live_bytes, most_bytes; /* of device memory */
 };
 
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
        fail_at=7 fail_with=700 fused=0 nan=1 pinning=0 ipc=0 dmabuf=0 graphs=0
-       orderly=1 fastest=2", each may be missing; and helper=1: a thread of its
-       own. */
+       orderly=1 fastest=2 others=1000", each may be missing; and helper=1: a
+       thread of its own; most=FILE: where the largest live_bytes are told. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -280,17 +280,19 @@ run 2 train "$job" --set worker.device=gpu && says '.*worker.device: "gpu" is no
 ok 'a device of no name'
 
 # --- memory: what is advised fits, and one more does not ---
-# wide CODE OPTION..: a job of a wide layer, which has little to do.
-wide() {
-  wanted=$1
-  shift
-  on_gpu "$wanted" train "$job" --workers 1 --servers 1 --set worker.device=cuda \
+# wide COMMAND CODE OPTION..: a job of a wide layer, which has little to do.
+wide_job() {
+  command=$1 wanted=$2
+  shift 2
+  on_gpu "$wanted" "$command" "$job" --workers 1 --servers 1 --device cuda \
     --set data.test= --set train.batch=0 --set train.eval_every=never \
     --set train.steps=1 --set 'model.layers=[64,16384,10]' "$@"
   as_wanted=$?
   sed -i '/did not leave in time/d' "$scratch/err"
   return $as_wanted
 }
+wide() { wide_job train "$@"; }
+planned() { wide_job plan "$@" --step-time 1ms --memory-rate 10GB/s; }
 parts='weights [0-9.]* MiB, gradients [0-9.]* MiB, activations [0-9.]* MiB, .*batch [0-9.]* MiB, workspace [0-9.]* MiB'
 advice='it fits with train.global_batch = [1-9][0-9]* or less'
 # advises WORKERS OPTION..: before the job starts and, where nobody asked then,
@@ -303,7 +305,10 @@ advises() {
     [ ! -s "$scratch/out" ] &&
     batch=$(sed 's/.*train.global_batch = \([0-9]*\).*/\1/' "$scratch/err") &&
     wide 0 --set train.global_batch="$batch" --workers "$workers" "$@" &&
+    planned 0 --set train.global_batch="$batch" --workers "$workers" "$@" &&
     over=$((batch + workers)) &&
+    planned 1 --set train.global_batch=$over --workers "$workers" "$@" &&
+    says "does not fit: .*; it fits with train.global_batch = $batch or less" &&
     wide 1 --set train.global_batch=$over --workers "$workers" --dry-run "$@" &&
     says "does not fit: .*; it fits with train.global_batch = $batch or less"
 }
@@ -325,6 +330,24 @@ fake='memory=83886080 others=35651584'
 wide 1 --set train.global_batch=16 &&
   says "worker 0 .*: no memory on the device: [0-9.]* MiB are needed ($parts), 46.0 MiB of 80.0 MiB are free; no batch fits: take .*"
 ok 'others that took it meanwhile'
+fake='memory=1073741824'
+planned 0 --set train.global_batch=200 --workers 2 --set cluster.local_reduction=on &&
+  grep -q '^workers compute on *cuda$' "$scratch/out" &&
+  grep -q '^its GPUs *1, with up to 2 workers each: at least [0-9.]* MiB of 1024.00, free$' "$scratch/out" &&
+  grep -q '^host to GPU *[0-9.]* GB/s each way: measured here$' "$scratch/out"
+ok 'a plan asks a GPU that is here'
+# as_planned OPTION..: what such a job had of the GPU, beside what was planned.
+as_planned() {
+  fake="memory=1073741824 most=$scratch/most"
+  planned 0 --json "$scratch/plan" --set train.global_batch=200 "$@" &&
+    wide 0 --set train.global_batch=200 "$@" &&
+    tail -n 1 "$scratch/plan" | sed 's/.*"gpu_needs_bytes":\([0-9]*\).*/\1/' |
+    awk -v had="$(cat "$scratch/most")" '{ print "# planned " $1 ", had " had
+      exit !(had <= $1 && had >= 0.9 * $1) }'
+}
+as_planned && as_planned --set train.precision=bf16 --set train.weights=bf16 &&
+  as_planned --set worker.autotune=true
+ok 'memory of a GPU is as planned, within 10 %'
 fake='memory=41943040' # 40
 wide 1 --set train.global_batch=16 &&
   says "does not fit: .*; no batch makes it fit: take a GPU with more memory, or a smaller model"

@@ -78,7 +78,7 @@ ok 'hosts of several workers, and weights as bf16'
 plan --flops '1 GFLOP/s' --link 10Gbit &&
   near "$(number compute)" \
     "$(awk -v f="$(number sample_flop)" -v b="$(number global_batch)" \
-      -v w="$(number workers)" 'BEGIN { print f * b / w / 1e9 }')" 0.01
+      -v w=2 'BEGIN { print f * b / w / 1e9 }')" 0.01
 ok 'computing by --flops'
 run 0 plan "$job" --set "$small" --json "$scratch/file" --step-time 1ms &&
   [ "$(wc -l <"$scratch/file")" -eq 1 ] && grep -q '^memory, MiB' "$scratch/out"
@@ -95,6 +95,85 @@ run 2 plan && says 'plan: takes one job file' &&
   run 2 plan "$job" --link 1Gbit --placement nowhere && says '.*nowhere' &&
   run 2 plan "$job" --set train.batch=0 && says '.*train.batch'
 ok 'what is wrong is named'
+
+# --- GPUs that are not here: 64-7000-10 is 2.1 MB, two pages of each ---
+gpu() { plan --device cuda --step-time '1 ms' --memory-rate '10 GB/s' "$@"; }
+mib=1048576
+gpu --workers 1 --servers 1 && near "$(number weights)" $((4 * mib)) 0 &&
+  near "$(number gradients)" $((4 * mib)) 0 && near "$(number batch)" $((4 * mib)) 0 &&
+  near "$(number workspace)" $((34 * mib)) 0 &&
+  near "$(number gpu_bytes)" "$(awk -v own="$(number gpu_needs_bytes)" 'BEGIN { print own }')" 0 &&
+  ! grep -q product_scratch "$scratch/plan" &&
+  gpu --workers 1 --servers 1 --set train.precision=bf16 && grep -q product_scratch "$scratch/plan" &&
+  gpu --workers 2 --servers 1 && near "$(number workspace)" $((68 * mib)) 0
+ok 'what fills a GPU, which need not be here'
+gpu && sed 's/.*"memory_bytes":{"worker":\({[^}]*}\).*/\1/' "$scratch/plan" >"$scratch/worker" &&
+  ! grep -q 'activations' "$scratch/worker" && grep -q '"blas":0' "$scratch/worker" &&
+  grep -q '"gpu":{.*"activations":[1-9]' "$scratch/plan"
+ok 'a worker beside a GPU has no activations and no BLAS'
+run 0 plan "$job" --set "$small" --device cuda --step-time 1ms --memory-rate '10 GB/s' &&
+  grep -q '^workers compute on *cuda (there is none here)$' "$scratch/out" &&
+  grep -q '^memory, MiB *GPU *worker' "$scratch/out" &&
+  grep -q '^its GPUs *2, with up to 1 worker each: .* is not known (--gpu-memory)$' "$scratch/out" &&
+  grep -q '^host to GPU *not given, and no GPU is here to be asked' "$scratch/out" &&
+  ! grep -q '^host to GPU and back' "$scratch/out"
+ok 'what is not known of a GPU is said'
+run 1 plan "$job" --device cuda && says 'a step cannot be measured here, give --step-time or --flops: '
+ok 'nor can its step be measured'
+run 1 plan "$job" --gpu-memory 10MiB --step-time 1ms --json "$scratch/refused" &&
+  says 'does not fit: a worker needs [0-9.]* MiB of its GPU (weights .*, CUDA itself 512 MiB), and 10.0 MiB are given; no batch makes it fit: take a GPU with more memory' &&
+  grep -q '"gpu_needs_bytes":[1-9].*"refused":"does not fit: ' "$scratch/refused" &&
+  run 1 plan "$job" --gpu-memory 1kB --step-time 1ms && says '.* and 1000 bytes are given'
+ok 'a GPU that is too small is refused with what fills it'
+wide='--device cuda --workers 2 --servers 1 --set data.test= --set train.eval_every=never --step-time 1ms
+  --set model.layers=(64,32768,10) --gpus 1'
+# shellcheck disable=SC2086
+run 1 plan "$job" $wide --gpu-memory 1262MiB --set train.batch=100 &&
+  says 'does not fit: 2 workers on one GPU need .* it fits with train.batch = [0-9]* or less' &&
+  batch=$(sed 's/.*train.batch = \([0-9]*\).*/\1/' "$scratch/err") &&
+  run 0 plan "$job" $wide --gpu-memory 1262MiB --set train.batch="$batch" &&
+  run 1 plan "$job" $wide --gpu-memory 1262MiB --set train.batch=$((batch + 1)) &&
+  run 0 plan "$job" $wide --gpu-memory 1262MiB --set train.batch=100 --gpus 2
+ok 'workers that share one are counted together'
+# 2.1 MB go there, with a batch, and as many come back
+gpu --workers 1 --servers 1 --device-link '10 MB/s' && grep -q '"bound":"device_link"' "$scratch/plan" &&
+  near "$(number bytes_out)" $model 0 && near "$(number device_link)" "$(awk "BEGIN { print $model / 1e7 }")" 0.01 &&
+  near "$(number step_s)" "$(awk "BEGIN { print $model / 1e7 }")" 0.02 &&
+  gpu --workers 1 --servers 1 --device-link '10 MB/s' --step-time '200 ms' &&
+  near "$(number step_s)" "$(awk "BEGIN { print 0.2 / 3 + $model / 1e7 }")" 0.02 &&
+  gpu --workers 1 --servers 1 --device-link '10 GB/s' && ! grep -q '"bound":"device_link"' "$scratch/plan" &&
+  gpu --workers 2 --servers 1 --gpus 1 --device-link '10 MB/s' &&
+  near "$(number bytes_out)" $((2 * model)) 0 && near "$(number compute)" 0.002 0 &&
+  gpu --workers 1 --servers 1 --device-link '10 MB/s' --set train.weights=bf16 --set train.batch=1 &&
+  near "$(number bytes_in)" "$((model / 2))" 0.01
+ok 'bytes between host and GPU take their time'
+together='--workers 4 --servers 1 --set cluster.local_reduction=on --device-link 10MB/s'
+# shellcheck disable=SC2086
+gpu $together && near "$(number bytes_out)" $((model / 4)) 0 &&
+  near "$(number bytes_peers)" "$(awk "BEGIN { print 1.5 * $model }")" 0.001 &&
+  one=$(number device_link) && gpu $together --peer-link '100 MB/s' &&
+  near "$(number peer_link)" "$(awk "BEGIN { print 1.5 * $model / 1e8 }")" 0.001 &&
+  near "$one" "$(awk -v rest="$(number device_link)" "BEGIN { print rest + 1.5 * $model / 1e7 }")" 0.001
+ok 'and between GPUs that sum'
+gpu --step-time '1 s' --cores 1 && awk "BEGIN { exit !($(number cores) < 0.1) }" &&
+  plan --device cpu --step-time '1 s' --cores 1 && awk "BEGIN { exit !($(number cores) > 1) }"
+ok 'a GPU takes no cores'
+run 2 plan "$job" --device cpu --gpus 1 && says 'plan: --gpu-memory, .* worker.device = "cpu"' &&
+  run 2 plan "$job" --gpus 0 && says '--gpus: ' && run 2 plan "$job" --device tpu && says '.*"tpu" is no device' &&
+  run 2 plan "$job" --device-link 1Gbit && says '--device-link: .* GB/s' &&
+  run 2 plan "$job" --peer-link 1 && says '--peer-link: .* GB/s'
+ok 'wrong words about GPUs are named'
+
+# --- what else a plan says ---
+run 0 plan "$job" --set "$small" --link 100Mbit --step-time 1us &&
+  grep -q '^links that *none hides [0-9.]* MB in the 0.001 ms of backward$' "$scratch/out" &&
+  run 0 plan "$job" --set "$small" --link 100Mbit --step-time 1ms &&
+  grep -q '^links that *[0-9]* Mbit/s of payload hide' "$scratch/out"
+ok 'no link is asked for that there is not'
+run 0 plan "$job" --set "$small" --step-time 10ms --set checkpoint.dir="$scratch/c" --set 'checkpoint.every=10 seconds' &&
+  grep -q '^checkpoint  *[0-9.]* MB of a server every 10.0 s: a disk of [0-9.]* MB/s takes 1 %' "$scratch/out" &&
+  grep -q '^under overload  *no more: ' "$scratch/out"
+ok 'checkpoints beside the time, and memory under overload'
 
 # --- memory, beside a job's own ---
 layers='model.layers=(64,3500,3500,10)'
@@ -142,7 +221,7 @@ small=$layers
 # --- what does not fit ---
 huge='model.layers=(64,40000,40000,10)' # 6.4 GB, of 512 workers twice
 run 1 train "$job" --set "$huge" --workers 512 &&
-  says 'does not fit: this host needs [0-9.]* GiB (512 workers of .*), and .* are .*' &&
+  says 'does not fit: this host needs [0-9.]* TiB (512 workers of .*), and .* are .*' &&
   [ ! -s "$scratch/out" ]
 ok 'train refuses a model that cannot fit, before it starts'
 run 1 train "$job" --set "$huge" --workers 512 --dry-run && says 'does not fit: this host'

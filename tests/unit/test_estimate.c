@@ -84,6 +84,62 @@ static void an_update_moves_its_bytes(void **state)
     assert_true(gw_estimate_update_bytes(1, 0) == 12);
 }
 
+/* AdamW and four sums, each by itself: on one machine of 60 GB/s, where that is
+   too slow, and on one with twelve channels of DDR5-4800. */
+static void memory_of_servers_bounds_what_is_done_apart(void **state)
+{
+    const double desktop = 60e9, epyc = 12 * 38.4e9;
+    double adamw = gw_estimate_optimizer_bytes(2);
+    double sum = gw_estimate_sum_bytes(1, 0);
+    (void)state;
+    assert_true(adamw == 28 && gw_estimate_optimizer_bytes(1) == 20 &&
+                gw_estimate_optimizer_bytes(0) == 12);
+    assert_near(gw_estimate_memory_s(WEIGHTS, adamw, 1, desktop), 0.061, 0.05);
+    assert_near(gw_estimate_memory_s(WEIGHTS, sum, 1, desktop), 0.025, 0.01);
+    assert_near(gw_estimate_memory_s(WEIGHTS, adamw, 1, epyc), 0.008, 0.06);
+    assert_near(
+        gw_estimate_memory_s(WEIGHTS, gw_estimate_sum_bytes(4, 0), 1, epyc),
+        0.013, 0.01);
+    /* of a step of 125 ms; done together, as servers do: two thirds of it */
+    double apart = gw_estimate_memory_s(
+        WEIGHTS, adamw + gw_estimate_sum_bytes(4, 0), 1, desktop);
+    assert_true(apart > COMPUTE_S);
+    assert_near(gw_estimate_memory_s(WEIGHTS, gw_estimate_update_bytes(4, 2), 1,
+                                     desktop),
+                0.083, 0.01);
+    assert_near(gw_estimate_memory_s(WEIGHTS, adamw, 4, desktop), 0.0145, 0.01);
+    assert_true(gw_estimate_sum_bytes(4, 1) == 4 * 4 + 4);
+}
+
+/* Gradients of 12 bytes, weights of 6, a batch of 5. Alone, and two on one GPU;
+   four sum on four, and on two; of seven the last is by itself. */
+static void devices_carry_what_their_workers_do(void **state)
+{
+    struct gw_estimate_devices what = {
+        .workers = 4, .devices = 4, .gradients = 12, .weights = 6, .batch = 5};
+    (void)state;
+    struct gw_estimate_device device = gw_estimate_device_of(&what);
+    assert_true(device.in == 11 && device.out == 12 && device.peers == 0);
+    what.devices = 3;
+    device = gw_estimate_device_of(&what);
+    assert_true(device.in == 22 && device.out == 24 && device.peers == 0);
+    what.devices = 4;
+    what.sums = 1;
+    device = gw_estimate_device_of(&what);
+    assert_true(device.in == 6.5 && device.out == 3);
+    assert_near(device.peers, 0.75 * 18, 1e-9);
+    what.devices = 2;
+    device = gw_estimate_device_of(&what);
+    assert_true(device.in == 13 && device.out == 6);
+    assert_near(device.peers, 2 * 0.5 * 18, 1e-9);
+    what.devices = 1;
+    assert_true(gw_estimate_device_of(&what).peers == 0);
+    what.workers = what.devices = 7;
+    device = gw_estimate_device_of(&what);
+    assert_true(device.in == 11 && device.out == 12);
+    assert_near(device.peers, 0.75 * 18, 1e-9);
+}
+
 /*
  * Three workers, two of them on host 0; servers with 6, 3 and 3 bytes. Apart:
  * a host sends what its workers have, and its server what three workers want.
@@ -202,6 +258,8 @@ int main(void)
         cmocka_unit_test(servers_are_as_many_as_links_ask_for),
         cmocka_unit_test(rare_exchanges_need_little),
         cmocka_unit_test(an_update_moves_its_bytes),
+        cmocka_unit_test(memory_of_servers_bounds_what_is_done_apart),
+        cmocka_unit_test(devices_carry_what_their_workers_do),
         cmocka_unit_test(links_carry_what_leaves_a_host),
         cmocka_unit_test(weights_may_be_half_of_gradients),
         cmocka_unit_test(sums_leave_a_host_once),
