@@ -371,7 +371,7 @@ static enum gw_status run_loop(struct coordinator *command)
 
 static enum gw_status run(struct coordinator *command, struct gw_error *error)
 {
-    char address[GW_ADDRESS_MAX], why[256];
+    char address[GW_ADDRESS_MAX], why[256], device[GW_SHOW_DEVICE_MAX] = "";
     const struct gw_config *config = &command->config;
     struct gw_ways ways;
     enum gw_status status =
@@ -380,7 +380,10 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         status = choose_address(command, address, error);
     if (status != GW_OK)
         return status;
-    gw_show_job(&command->show, command->order.job.file, config, &ways, why);
+    if (command->process.leash >= 0) /* workers are on this host, all alike */
+        gw_show_device(config, device);
+    gw_show_job(&command->show, command->order.job.file, config, &ways, why,
+                device);
     status = gw_loop_open_uv(&command->loop, error);
     if (status != GW_OK)
         return status;

@@ -127,7 +127,7 @@ static enum gw_status print_all(const struct gw_dry_run_options *options,
         gw_place_ways(config, &ways, why, sizeof why, error);
     if (status != GW_OK)
         return status;
-    gw_show_job(&show, options->file, config, &ways, why);
+    gw_show_job(&show, options->file, config, &ways, why, NULL);
     status = open_data(config, &data, error);
     if (status == GW_OK)
         status = print_model(config, data, begin, error);

@@ -106,6 +106,7 @@ gradweir_SOURCES = \
 	%D%/record.h \
 	%D%/show.c \
 	%D%/show.h \
+	%D%/show_device.c \
 	%D%/show_job.c \
 	%D%/simulate.c \
 	%D%/simulate.h \

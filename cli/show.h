@@ -37,12 +37,23 @@ struct gw_show {
 void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd);
 
 /* The first lines: what was asked for, what was chosen, and why; of the ways,
-   `why` as gw_ways_find has said it. */
+   `why` as gw_ways_find has said it; of what computes, what gw_show_device says
+   (NULL: no line). */
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
                  const struct gw_ways *ways,
-                 const char *why);
+                 const char *why,
+                 const char *device);
+
+/*
+ * What workers of this host compute on, and why: "cpu (auto: no cuda, ...)".
+ * "" where that cannot be told. Drivers are asked by a process of its own
+ * (aside.h).
+ */
+#define GW_SHOW_DEVICE_MAX 512
+void gw_show_device(const struct gw_config *config,
+                    char text[GW_SHOW_DEVICE_MAX]);
 
 /* `step` is the first one. */
 void gw_show_running(struct gw_show *show, uint64_t step, uint64_t now_us);

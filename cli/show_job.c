@@ -189,7 +189,8 @@ void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
                  const struct gw_ways *ways,
-                 const char *why)
+                 const char *why,
+                 const char *device)
 {
     FILE *out = show->out;
     struct gw_policy_plan plan = {.n = 0};
@@ -202,6 +203,8 @@ void gw_show_job(const struct gw_show *show,
             gw_plural(config->cluster.workers), config->cluster.servers,
             gw_plural(config->cluster.servers));
     print_ways(out, config, ways, why);
+    if (device && device[0])
+        fprintf(out, COLUMN "%s\n", "device", device);
     print_policy(out, config, &plan);
     print_commit(out, config, &plan);
     if (gw_config_splits_by_speed(config))

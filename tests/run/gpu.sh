@@ -245,12 +245,22 @@ fake='devices=2' on_gpu 0 train "$job" $small --set log.dir="$scratch/two" \
 ok 'two devices'
 # shellcheck disable=SC2086
 on_gpu 0 train "$job" $small --set log.dir="$scratch/auto"
-grep -q 'device cuda: Emulated' "$scratch"/auto/worker-*
+grep -q 'device cuda: Emulated' "$scratch"/auto/worker-* &&
+  grep -qx 'device      cuda (auto: the first that works here)' "$scratch/out"
 ok 'auto takes the GPU and says so'
 # shellcheck disable=SC2086
 fake='init=100' on_gpu 0 train "$job" $small --set log.dir="$scratch/none"
-grep -q 'device cpu: .*no cuda: the NVIDIA driver is here, but no GPU' "$scratch"/none/worker-*
+grep -q 'device cpu: .*no cuda: the NVIDIA driver is here, but no GPU' "$scratch"/none/worker-* &&
+  grep -q '^device      cpu (auto: no cuda, the NVIDIA driver is here, but no GPU' "$scratch/out"
 ok 'auto takes the cpu and says why'
+# shellcheck disable=SC2086
+fake='version=12040' on_gpu 0 train "$job" $small &&
+  grep -q '^device      cpu (auto: no cuda, the NVIDIA driver is for CUDA 12.4, .* install a newer driver)$' "$scratch/out" &&
+  run 0 train "$job" $small && if grep -q 'no NVIDIA driver' "$scratch/out"; then
+  grep -qx 'device      cpu (auto: no cuda, no NVIDIA driver is here)' "$scratch/out"; fi &&
+  run 0 train "$job" $small --device cpu &&
+  grep -qx 'device      cpu (worker.device says so)' "$scratch/out"
+ok 'train says so in its first lines'
 on_gpu 0 --version && grep -q 'cuda (Emulated' "$scratch/out"
 ok '--version'
 
