@@ -132,8 +132,8 @@ static enum gw_exit act(struct command *command)
     status = gw_plan_find(&command->plan, &planned, &error);
     if (lines && planned.hosts > 0 && planned.map)
         gw_plan_print(&command->plan, &planned, stdout);
-    const char *refused = status == GW_ENOMEM ? error.text : NULL;
-    if (command->json && planned.hosts > 0 && (status == GW_OK || refused)) {
+    const char *refused = planned.does_not_fit ? error.text : NULL;
+    if (command->json && (status == GW_OK || refused)) {
         struct gw_error other;
         enum gw_status wrote = write_json(command, &planned, refused, &other);
         if (wrote != GW_OK && status == GW_OK) {

@@ -189,6 +189,7 @@ static enum gw_status check_memory(struct planning *planning)
     for (size_t i = 0; status == GW_OK && i < planned->hosts; i++)
         status =
             gw_needs_check(&planning->what, &planned->host[i], planning->error);
+    planned->does_not_fit = status == GW_ENOMEM;
     return status;
 }
 

@@ -55,6 +55,7 @@ struct gw_planned {
     struct gw_needs_host host[GW_PLAN_HOSTS];
     size_t hosts;
     struct gw_available available; /* of this host */
+    int does_not_fit;              /* and nothing below is known */
     /* figures, and where they are from */
     double compute_s, update_elems_per_s, move_s_per_byte;
     double rate; /* payload of a link, 0: no link */
