@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/simulate.h"
+#include "transport/member.h"
 
 #define WARM_UP    4
 #define STEPS      8
@@ -62,6 +63,10 @@ static enum gw_status set_job(const struct gw_forecast_case *what,
     config->train.epochs = 0;
     config->train.steps = WARM_UP + STEPS + 1;
     config->train.clip = 0; /* there is no norm; */
+    /* nor is there what only steps of workers' own have */
+    config->policy.inner_clip = 0;
+    config->policy.fragments = 1;
+    config->policy.overlap = 0;
     config->train.nonfinite = GW_NONFINITE_STOP;
     strcpy(config->train.loss_scale, "none");
     if (whole && gw_policy_is_together(word.kind)) /* what it asked for */
@@ -148,21 +153,39 @@ static double over_period(const struct gw_forecast_case *what,
     return ((period - 1) * what->compute_s + step_s) / period;
 }
 
+/* A frame of the simulation comes all at once: where chunks take their time
+   nothing is heard meanwhile, and who is silent is dead. */
+static enum gw_status check_range(const struct gw_forecast_case *what,
+                                  struct gw_error *error)
+{
+    double frames = (double)what->config->cluster.workers *
+                    (double)what->map->chunks * 2 * (WARM_UP + STEPS + 1);
+    double rate = what->link.bytes_per_us;
+    double chunks_us = rate > 0 ? (double)what->map->chunk_bytes *
+                                      (double)what->per_host / rate
+                                : 0;
+    if (frames > FRAMES_MAX)
+        return gw_fail(error, GW_ERANGE, "%.0f million frames are too many",
+                       frames / 1e6);
+    if (chunks_us > (double)GW_SILENCE_US / 4)
+        return gw_fail(error, GW_ERANGE, "a chunk of each worker takes %.1f s",
+                       chunks_us / 1e6);
+    return GW_OK;
+}
+
 enum gw_status gw_forecast_step(const struct gw_forecast_case *what,
                                 double *step_s_p,
                                 struct gw_error *error)
 {
     struct gw_policy_word word;
-    double step_s, frames = (double)what->config->cluster.workers *
-                            (double)what->map->chunks * 2 *
-                            (WARM_UP + STEPS + 1);
-    if (frames > FRAMES_MAX)
-        return gw_fail(error, GW_ERANGE, "%.0f million frames are too many",
-                       frames / 1e6);
+    double step_s;
+    enum gw_status status = check_range(what, error);
+    if (status != GW_OK)
+        return status;
     struct gw_config *config = malloc(sizeof *config);
     if (!config)
         return gw_fail(error, GW_ENOMEM, "no memory for a job");
-    enum gw_status status = gw_forecast_word(what->config, &word, error);
+    status = gw_forecast_word(what->config, &word, error);
     if (status == GW_OK)
         status = set_job(what, config, error);
     if (status == GW_OK)

@@ -36,8 +36,8 @@ uint64_t gw_forecast_period(const struct gw_policy_word *word);
 
 /*
  * Seconds of a step, the mean over some steps after the first ones.
- * GW_ERANGE: the cluster is too large to be simulated in a moment. Errors of
- * gw_simulate.
+ * GW_ERANGE: the cluster is too large, or its links too slow, to be simulated
+ * in a moment. Errors of gw_simulate.
  */
 enum gw_status gw_forecast_step(const struct gw_forecast_case *what,
                                 double *step_s_p,

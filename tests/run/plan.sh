@@ -64,6 +64,12 @@ plan --link 100Mbit --workers 2 --servers 1 --step-time '1 ms' \
   near "$(number worker_link)" "$(awk "BEGIN { print 0.1 * $model / 11.77e6 }")" 0.05 &&
   near "$(number step_s)" "$(awk "BEGIN { print 0.2 * $model / 11.77e6 + 1e-3 }")" 0.5
 ok 'workers with steps of their own send less'
+plan --link 100Mbit --workers 2 --servers 1 --step-time '1 ms' --set policy.fragments=2 \
+  --set policy.overlap=1 --set policy.inner_clip=1 --set cluster.policy=diloco:4
+ok 'also where only they have parts, overlap and clipping'
+plan --link '100 kbit/s' --workers 2 --servers 1 --step-time '1 ms' &&
+  near "$(number step_s)" "$(awk "BEGIN { print 2 * $model / 11.77e3 }")" 0.01
+ok 'a link on which a chunk takes seconds'
 plan --link 1Gbit --workers 4 --servers 2 --per-host 2 --step-time '10 ms' &&
   whole=$(number worker_link) &&
   near "$whole" "$(awk "BEGIN { print $model / 117.7e6 }")" 0.05 &&
