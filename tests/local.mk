@@ -217,7 +217,8 @@ EXTRA_DIST += $(GW_EMULATED_INCLUDES) $(GW_CUDA_KERNELS) \
 if HAVE_EMULATED_CUDA
 GW_EMULATED_CUDA = %D%/cuda/gradweir-cuda.so %D%/cuda/libcuda.so.1
 EXTRA_PROGRAMS += $(GW_EMULATED_CUDA)
-check_DATA += $(GW_EMULATED_CUDA)
+# and what measures one, which tests/run/gpu.sh tries there
+check_DATA += $(GW_EMULATED_CUDA) $(GW_GPU_BENCHES)
 GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 %C%_cuda_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_EMULATION)
 %C%_cuda_gradweir_cuda_so_CPPFLAGS = -I$(srcdir)/%D%/cuda/include \

@@ -140,6 +140,8 @@ static void open_arenas(void)
                                     .device = bench.device,
                                     .key = bench.key,
                                     .keys = bench.keys,
+                                    .arena = bench.arena[0],
+                                    .bytes = room * sizeof(float),
                                     .weight = bench.weight,
                                     .gradient = bench.gradient};
     check(gw_mirror_open(&of, &bench.mirror, &bench.error), "a mirror");

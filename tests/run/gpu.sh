@@ -1,7 +1,8 @@
 #!/bin/sh
 # Workers on a GPU, which is emulated: the module's own sources on a CUDA of the
 # tests, behind a driver of the tests that says what it is told. Prints TAP.
-modules=${GW_BUILDDIR:-.}/tests/cuda
+build=${GW_BUILDDIR:-.} source=${GW_SRCDIR:-..}
+modules=$build/tests/cuda perf=$build/tests/perf
 if [ ! -e "$modules/gradweir-cuda.so" ]; then
   echo '1..0 # SKIP the emulated CUDA is not built (configure says why)'
   exit 0
@@ -263,6 +264,48 @@ fake='version=12040' on_gpu 0 train "$job" $small &&
 ok 'train says so in its first lines'
 on_gpu 0 --version && grep -q 'cuda (Emulated' "$scratch/out"
 ok '--version'
+
+# --- what measures a GPU ---
+# with_gpu COMMAND...: output and lines go to $scratch/out and err.
+with_gpu() {
+  GRADWEIR_MODULES=$modules LD_LIBRARY_PATH=$modules timeout 60 "$@" \
+    >"$scratch/out" 2>"$scratch/err" && return 0
+  sed 's/^/# /' "$scratch/out" "$scratch/err"
+  return 1
+}
+with_gpu "$perf/gpu_overlap" cuda 64 16 3 &&
+  [ "$(grep -c 'of the copies hidden$' "$scratch/out")" -eq 2 ] &&
+  [ "$(grep -c '^  fc[1-4] ' "$scratch/out")" -eq 4 ]
+ok 'gpu_overlap'
+cat >"$scratch/requests" <<REQUESTS
+dense_forward fp32 0.001 8 16 8 1
+dense_backward tf32 0.001 8 16 8 0
+conv_forward bf16 0.001 2 1 8 8 4 3 1 0 1
+conv_backward fp16 0.001 2 1 8 8 4 3 1 1 1
+pool_forward fp32 0.001 2 3 8 8 2 2
+pool_backward fp32 0.001 2 3 8 8 2 2
+relu_forward fp32 0.001 100
+relu_backward fp32 0.001 100
+dropout fp32 0.001 4 64
+softmax_loss fp32 0.001 4 10
+upload fp32 0.001 4096
+fetch fp32 0.001 4096
+both fp32 0.001 4096
+REQUESTS
+with_gpu "$perf/gpu_ops" cuda <"$scratch/requests" &&
+  sed 1d "$scratch/out" | grep -vE '^[0-9.e-]+$' | sed 's/^/# /' &&
+  [ "$(sed 1d "$scratch/out" | grep -cE '^[0-9.e-]+$')" -eq "$(wc -l <"$scratch/requests")" ]
+ok 'gpu_ops answers every request'
+if command -v python3 >/dev/null; then
+  with_gpu python3 "$source/tests/perf/gpu.py" --small --rounds 1 --torch none \
+    --build "$build" --parts copies,overlap,products &&
+    ! grep -E 'MISSED|not all of it|FAILED' "$scratch/out" &&
+    grep -q '^both at once .* GB/s' "$scratch/out"
+  ok 'gpu.py, without PyTorch'
+else
+  tests=$((tests + 1))
+  echo "ok $tests - gpu.py, without PyTorch # SKIP no python3"
+fi
 
 # --- what goes wrong: one clear line ---
 # fails WORDS ARGUMENTS...
