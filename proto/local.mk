@@ -65,8 +65,11 @@ nodist_libproto_a_SOURCES = \
 	proto/control.pb-c.h
 EXTRA_DIST += %D%/configure.m4 %D%/control.proto
 
-# Made in the build tree and never installed: its ABI is protobuf-c's.
+# Made in the build tree and never installed: its ABI is protobuf-c's. The
+# objects want it also where `make` is given goals, which passes BUILT_SOURCES
+# over.
 BUILT_SOURCES += proto/control.pb-c.h
+$(libproto_a_OBJECTS): proto/control.pb-c.h
 CLEANFILES += proto/control.pb-c.c proto/control.pb-c.h
 proto/control.pb-c.c: proto/control.pb-c.h
 	@:
