@@ -90,7 +90,7 @@ static enum gw_status count_neighbours(const struct gw_config *config,
                                        uint32_t *most_p,
                                        struct gw_error *error)
 {
-    int apart = strcmp(config->cluster.local_reduction, "on") == 0;
+    int apart = gw_config_sums_anyway(config);
     uint32_t first = host * hosts->per_host, most = 1;
     for (uint32_t s = 0; s < hosts->servers; s++)
         apart |= hosts->server_host[s] != host;

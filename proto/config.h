@@ -143,7 +143,7 @@ struct gw_config {
         uint64_t workers, servers;
         char policy[GW_STRING_MAX];          /* a plan, see proto/policy.h */
         char transport[GW_STRING_MAX];       /* auto, tcp, sim */
-        char local_reduction[GW_STRING_MAX]; /* auto, on, off */
+        char local_reduction[GW_STRING_MAX]; /* auto, on, host, off */
         uint64_t port;                       /* of the coordinator, 0: any */
         char interface[GW_STRING_MAX];       /* name or address to bind */
         int insecure;
@@ -265,6 +265,10 @@ enum gw_status gw_config_check(const struct gw_config *config,
 
 /* Connections that a worker of this job opens to each shard. */
 uint64_t gw_config_connections(const struct gw_config *config);
+
+/* Non-zero when workers of one host sum their gradients also where that saves
+   the network nothing. */
+int gw_config_sums_anyway(const struct gw_config *config);
 
 /* Non-zero when steps are committed as a whole while `word` holds: asked for by
    train.commit, or needed by clipping, skipping, loss scaling, lamb or backup

@@ -180,9 +180,10 @@ static const struct gw_config_key keys[] = {
     LIMITED(cluster.transport, "auto", "auto|shm|rdma|tcp|sim",
             "how tensors move; auto: the fastest between each two processes; "
             "with the coordinator everybody speaks tcp"),
-    LIMITED(cluster.local_reduction, "auto", "auto|on|off",
+    LIMITED(cluster.local_reduction, "auto", "auto|on|host|off",
             "whether workers of one host sum their gradients before they push "
-            "them, under sync; auto: where a server is on another host"),
+            "them, under sync; auto: where a server is on another host; host: "
+            "as on, but not on GPUs"),
     COUNT(cluster.port, "0", 0, 65535,
           "of the coordinator; 0: any that is free"),
     {KEY(cluster.interface, GW_TYPE_STRING), .fallback = "", .local = 1,

@@ -142,7 +142,7 @@ static void find_places(struct gw_coordinator *self,
                         char (*text)[GW_ADDRESSES_MAX],
                         const char **place)
 {
-    int always = strcmp(self->config->cluster.local_reduction, "on") == 0;
+    int always = gw_config_sums_anyway(self->config);
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->role != GW_ROLE_WORKER)
             continue;

@@ -238,6 +238,19 @@ static enum gw_status make_lender(struct gw_worker *worker,
     return status;
 }
 
+/* Whether other workers may see what its device has, as they see its memory. */
+static int shows_device(const struct gw_worker *worker)
+{
+    if (gw_client_gradients_kind(worker->client) != GW_MEMORY_SHARED)
+        return 0;
+    if (strcmp(worker->config.cluster.local_reduction, "host") != 0)
+        return 1;
+    gw_log_info(worker->options->client.log,
+                "sums of this host are made on the host: so says "
+                "cluster.local_reduction");
+    return 0;
+}
+
 /* What others than this worker's own computation may take where it is. */
 static void open_lender(struct gw_worker *worker)
 {
@@ -246,7 +259,6 @@ static void open_lender(struct gw_worker *worker)
         .device = worker->device,
         .gradients = {gw_mirror_gradient_arena(worker->mirror),
                       worker->gradients},
-        .shows = gw_client_gradients_kind(worker->client) == GW_MEMORY_SHARED,
     };
     struct gw_error error;
     if (!options.gradients.on_device)
@@ -256,6 +268,7 @@ static void open_lender(struct gw_worker *worker)
             gw_mirror_weight_arena(worker->mirror, as),
             as == GW_ENCODING_RAW ? worker->weights_arena.memory.base
                                   : worker->bf16_arena.memory.base};
+    options.shows = shows_device(worker);
     options.pages = pages_for_network(worker);
     if (!options.shows && options.pages.bytes == 0)
         return;

@@ -219,6 +219,11 @@ fake='orderly=1 ipc=0'
 summed host --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
 ok 'where a device does not reach another, on the host'
 fake='orderly=1'
+summed '' --set cluster.local_reduction=host && [ "$(digest)" = "$apart" ] &&
+  grep -q '^workers 0 to 3 (.*) sum their gradients' "$scratch/out" &&
+  [ "$(grep -l 'sums of this host are made on the host: so says cluster' "$scratch"/sums/worker-* | wc -l)" -eq 4 ] &&
+  ! grep 'sums of 4 workers are made on' "$scratch"/sums/*
+ok 'and on the host where that is asked for'
 summed "$devices" --set cluster.local_reduction=on --set 'cluster.policy=sync until 3, local:2' \
   --set policy.outer_lr=1 && switched=$(digest) &&
   summed '' --set cluster.local_reduction=off --set 'cluster.policy=sync until 3, local:2' \

@@ -205,6 +205,23 @@ static void bf16_weights_are_for_gradients(void **state)
     assert_int_equal(gw_config_check(&config, &error), GW_OK);
 }
 
+/* auto where it saves something, off never. */
+static void sums_that_save_nothing_are_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting;
+        int anyway;
+    } words[] = {{"cluster.local_reduction=auto", 0},
+                 {"cluster.local_reduction=on", 1},
+                 {"cluster.local_reduction=host", 1},
+                 {"cluster.local_reduction=off", 0}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        good_job(SETTINGS(words[i].setting));
+        assert_int_equal(gw_config_sums_anyway(&config), words[i].anyway);
+    }
+}
+
 /* The struct may come from elsewhere than the parser. */
 static void not_in_this_version(void **state)
 {
@@ -265,6 +282,7 @@ int main(void)
         cmocka_unit_test(streaming_says_why_not),
         cmocka_unit_test(fp16_asks_for_a_loss_scale),
         cmocka_unit_test(bf16_weights_are_for_gradients),
+        cmocka_unit_test(sums_that_save_nothing_are_asked_for),
         cmocka_unit_test(not_in_this_version),
         cmocka_unit_test(jobs_too_long_to_send_are_refused),
     };
