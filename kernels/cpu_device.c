@@ -77,6 +77,13 @@ static void cpu_free(struct gw_device *device, void *memory)
     free(memory);
 }
 
+static void cpu_report(struct gw_device *device, char *text, size_t text_bytes)
+{
+    (void)device;
+    if (text_bytes)
+        text[0] = '\0';
+}
+
 static void cpu_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
 {
     (void)ordinal;
@@ -220,6 +227,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .open = cpu_open,
     .close = cpu_close,
     .describe = cpu_describe,
+    .report = cpu_report,
     .locate = cpu_locate,
     .memory = cpu_memory,
     .alloc = cpu_alloc,

@@ -102,7 +102,7 @@ enum gw_cuda_epilogue {
     GW_CUDA_PLAIN,
     GW_CUDA_BIAS, /* + bias[n] */
     GW_CUDA_RELU, /* + bias[n], and max(.., 0); NaN stays NaN. With a mask: and
-                     what is above 0 is noted there */
+                     what is above 0, and no 0, is noted there */
     GW_CUDA_MASK, /* 0 where the mask has not noted it */
 };
 
@@ -128,6 +128,27 @@ int gw_cuda_multiply_fused(struct gw_device *device,
                            const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
 
+/* ---- what has come of it, for the device's report ---- */
+
+/* What may be done faster, in so many kinds of calls. */
+struct gw_cuda_count {
+    size_t all, taken;
+    const char *why; /* the first of the others was not */
+};
+/* What products may do besides. */
+enum gw_cuda_part {
+    GW_CUDA_PART_BIAS,
+    GW_CUDA_PART_RELU,
+    GW_CUDA_PART_NOTES, /* ReLU that is noted, */
+    GW_CUDA_PART_MASK,  /* and what is masked by that */
+    GW_CUDA_PARTS,
+};
+/* Both add to zeros. */
+void gw_cuda_count_plans(const struct gw_device *device,
+                         struct gw_cuda_count counts[GW_CUDA_PARTS]);
+void gw_cuda_count_graphs(const struct gw_device *device,
+                          struct gw_cuda_count *count);
+
 /* `from` as a factor: itself, or a copy at *room, which goes on behind it. */
 const void *gw_cuda_factor(struct gw_device *device,
                            const char *what,
@@ -139,6 +160,18 @@ void gw_cuda_narrow(struct gw_device *device,
                     const float *from,
                     size_t elems,
                     void *to);
+
+/*
+ * Whether a product with ReLU does as GW_CUDA_RELU says: NULL, or why not; with
+ * *lasts_p at 0 that may be otherwise another time. queue(context, alpha, bias)
+ * queues it with its factors times alpha and that bias; 0: it cannot.
+ */
+typedef int gw_cuda_queue_trial(void *context, float alpha, const float *bias);
+const char *gw_cuda_try_relu(struct gw_device *device,
+                             const struct gw_cuda_product *product,
+                             gw_cuda_queue_trial *queue,
+                             void *context,
+                             int *lasts_p);
 
 /* Which of n > 0 ways of a new product is taken. queue(context, i), which may
    be called many times, queues way i of it; 0: it does not work. */
@@ -358,6 +391,7 @@ enum gw_status gw_cuda_open(const struct gw_device_options *options,
                             struct gw_error *error);
 void gw_cuda_close(struct gw_device *device);
 void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes);
+void gw_cuda_report(struct gw_device *device, char *text, size_t text_bytes);
 void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES]);
 void gw_cuda_memory(struct gw_device *device,
                     uint64_t *total_p,

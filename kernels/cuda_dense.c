@@ -45,7 +45,8 @@ void gw_cuda_drop_masks(struct gw_device *device)
     }
 }
 
-/* All at once, or with ReLU and the bias in a pass of our own. */
+/* All at once; or what ReLU lets through is not noted; or ReLU and the bias in
+   a pass of our own. */
 static void rectify(struct gw_device *device,
                     const char *what,
                     struct gw_cuda_product *product,
@@ -57,6 +58,10 @@ static void rectify(struct gw_device *device,
     int fused = gw_cuda_multiply_fused(device, what, product);
     if (mask)
         note_mask(device, mask, fused);
+    if (mask && !fused) {
+        product->mask = NULL;
+        fused = gw_cuda_multiply_fused(device, what, product);
+    }
     if (fused)
         return;
     product->epilogue = GW_CUDA_PLAIN;

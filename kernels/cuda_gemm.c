@@ -14,7 +14,6 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +33,7 @@ struct key {
 struct gw_cuda_plan {
     struct gw_cuda_plan *next;
     struct key key;
-    int works; /* else cublasLt cannot, and `why` says so */
-    cublasStatus_t why;
+    const char *why; /* cublasLt cannot; NULL: it can */
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t choice;
@@ -246,13 +244,13 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
 
 static cublasStatus_t run(struct gw_device *device,
                           struct gw_cuda_plan *plan,
-                          const struct gw_cuda_product *p)
+                          const struct gw_cuda_product *p,
+                          float alpha)
 {
-    const float one = 1;
     cublasStatus_t status = set_pointers(plan, p->bias, p->mask);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    return cublasLtMatmul(device->blas, plan->product, &one, p->b.at, plan->b,
+    return cublasLtMatmul(device->blas, plan->product, &alpha, p->b.at, plan->b,
                           p->a.at, plan->a, &p->beta, p->c, plan->c, p->c,
                           plan->c, &plan->choice, device->workspace,
                           GW_CUDA_WORKSPACE, device->compute);
@@ -297,7 +295,7 @@ static int attempt(void *context, int way)
 {
     const struct attempt *a = context;
     a->plan->choice = a->ways[way];
-    return run(a->device, a->plan, a->product) == CUBLAS_STATUS_SUCCESS;
+    return run(a->device, a->plan, a->product, 1) == CUBLAS_STATUS_SUCCESS;
 }
 
 static cublasStatus_t choose(struct gw_device *device,
@@ -312,57 +310,75 @@ static cublasStatus_t choose(struct gw_device *device,
     return status;
 }
 
-/*
- * Whether ReLU keeps a NaN, which the finite guard relies on: max(x, 0) of the
- * library may make 0 of it. It is asked with a bias of nothing else, once, over
- * what the product is to write; the only time that products wait.
- */
-static cublasStatus_t try_nan(struct gw_device *device,
-                              struct gw_cuda_plan *plan,
-                              const struct gw_cuda_product *p)
+/* Of gw_cuda_try_relu. */
+static int queue_trial(void *context, float alpha, const float *bias)
 {
-    struct gw_cuda_product nan = *p;
-    size_t bytes = p->n * sizeof(float);
-    float *row = malloc(bytes);
-    void *bias = NULL;
-    cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
-    if (row && cudaMalloc(&bias, bytes) == cudaSuccess) {
-        cudaMemsetAsync(bias, 0xff, bytes, device->compute);
-        nan.bias = bias;
-        status = run(device, plan, &nan);
-    }
-    if (status == CUBLAS_STATUS_SUCCESS &&
-        (cudaMemcpyAsync(row, p->c, bytes, cudaMemcpyDeviceToHost,
-                         device->compute) != cudaSuccess ||
-         cudaStreamSynchronize(device->compute) != cudaSuccess))
-        status = CUBLAS_STATUS_EXECUTION_FAILED;
-    for (size_t i = 0; status == CUBLAS_STATUS_SUCCESS && i < p->n; i++)
-        if (!isnan(row[i]))
-            status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (bias)
-        cudaFree(bias);
-    else
-        cudaGetLastError(); /* the device works all the same */
-    free(row);
-    return status;
+    const struct attempt *a = context;
+    struct gw_cuda_product product = *a->product;
+    product.bias = bias;
+    return run(a->device, a->plan, &product, alpha) == CUBLAS_STATUS_SUCCESS;
 }
 
+/* Also of one that is only half made. */
+static void free_plan(struct gw_cuda_plan *plan)
+{
+    if (plan->c)
+        cublasLtMatrixLayoutDestroy(plan->c);
+    if (plan->b)
+        cublasLtMatrixLayoutDestroy(plan->b);
+    if (plan->a)
+        cublasLtMatrixLayoutDestroy(plan->a);
+    if (plan->product)
+        cublasLtMatmulDescDestroy(plan->product);
+    free(plan);
+}
+
+/* What another time would be the same. */
+static int lasts(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ||
+           status == CUBLAS_STATUS_NOT_SUPPORTED ||
+           status == CUBLAS_STATUS_INVALID_VALUE ||
+           status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+/* Why it does not work, or NULL; *lasts_p: it never will. */
+static const char *settle(struct gw_device *device,
+                          struct gw_cuda_plan *plan,
+                          const struct gw_cuda_product *p,
+                          int *lasts_p)
+{
+    struct attempt all = {.device = device, .plan = plan, .product = p};
+    cublasStatus_t status = describe_product(device, plan, p);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = describe_matrices(device, plan);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = choose(device, plan, p);
+    *lasts_p = lasts(status);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return cublasLtGetStatusString(status);
+    if (p->epilogue != GW_CUDA_RELU)
+        return NULL;
+    return gw_cuda_try_relu(device, p, queue_trial, &all, lasts_p);
+}
+
+/* NULL with the reason in *why_p: there is none now, perhaps another time. */
 static struct gw_cuda_plan *make_plan(struct gw_device *device,
                                       const struct key *key,
-                                      const struct gw_cuda_product *p)
+                                      const struct gw_cuda_product *p,
+                                      const char **why_p)
 {
+    int stays;
     struct gw_cuda_plan *plan = calloc(1, sizeof *plan);
+    *why_p = "no memory for a plan";
     if (!plan)
         return NULL;
     plan->key = *key;
-    plan->why = describe_product(device, plan, p);
-    if (plan->why == CUBLAS_STATUS_SUCCESS)
-        plan->why = describe_matrices(device, plan);
-    if (plan->why == CUBLAS_STATUS_SUCCESS)
-        plan->why = choose(device, plan, p);
-    if (plan->why == CUBLAS_STATUS_SUCCESS && p->epilogue == GW_CUDA_RELU)
-        plan->why = try_nan(device, plan, p);
-    plan->works = plan->why == CUBLAS_STATUS_SUCCESS;
+    *why_p = plan->why = settle(device, plan, p, &stays);
+    if (!stays) {
+        free_plan(plan);
+        return NULL;
+    }
     plan->next = device->plans;
     device->plans = plan;
     return plan;
@@ -373,15 +389,7 @@ void gw_cuda_drop_plans(struct gw_device *device)
     while (device->plans) {
         struct gw_cuda_plan *plan = device->plans;
         device->plans = plan->next;
-        if (plan->c)
-            cublasLtMatrixLayoutDestroy(plan->c);
-        if (plan->b)
-            cublasLtMatrixLayoutDestroy(plan->b);
-        if (plan->a)
-            cublasLtMatrixLayoutDestroy(plan->a);
-        if (plan->product)
-            cublasLtMatmulDescDestroy(plan->product);
-        free(plan);
+        free_plan(plan);
     }
 }
 
@@ -403,39 +411,50 @@ const void *gw_cuda_factor(struct gw_device *device,
 
 /* ---- products ---- */
 
-/* A model has some dozens of them: a list will do. */
+/* A model has some dozens of them: a list will do. Of make_plan. */
 static struct gw_cuda_plan *plan_of(struct gw_device *device,
-                                    const struct gw_cuda_product *p)
+                                    const struct gw_cuda_product *p,
+                                    const char **why_p)
 {
     const struct key key = key_of(device, p);
     struct gw_cuda_plan *plan = device->plans;
     while (plan && memcmp(&plan->key, &key, sizeof key) != 0)
         plan = plan->next;
-    return plan ? plan : make_plan(device, &key, p);
+    *why_p = plan ? plan->why : NULL;
+    return plan ? plan : make_plan(device, &key, p, why_p);
 }
 
 /* What failed before it, cublasLt only says it could not start after. */
 static void
-note_status(struct gw_device *device, const char *what, cublasStatus_t status)
+note_why(struct gw_device *device, const char *what, const char *why)
 {
-    cudaError_t before = cudaSuccess;
-    if (status != CUBLAS_STATUS_SUCCESS)
-        before = cudaDeviceSynchronize();
-    gw_cuda_note(device, what, before);
-    if (status != CUBLAS_STATUS_SUCCESS)
-        gw_cuda_fail(device, what, "", cublasLtGetStatusString(status));
+    gw_cuda_note(device, what, why ? cudaDeviceSynchronize() : cudaSuccess);
+    if (why)
+        gw_cuda_fail(device, what, "", why);
+}
+
+static void multiply(struct gw_device *device,
+                     const char *what,
+                     struct gw_cuda_plan *plan,
+                     const struct gw_cuda_product *p)
+{
+    cublasStatus_t status = run(device, plan, p, 1);
+    note_why(device, what,
+             status == CUBLAS_STATUS_SUCCESS ? NULL
+                                             : cublasLtGetStatusString(status));
 }
 
 int gw_cuda_multiply_fused(struct gw_device *device,
                            const char *what,
                            const struct gw_cuda_product *p)
 {
+    const char *why;
     if (!gw_cuda_enter(device))
         return 1; /* nothing is done any more */
-    struct gw_cuda_plan *plan = plan_of(device, p);
-    if (!plan || !plan->works)
+    struct gw_cuda_plan *plan = plan_of(device, p, &why);
+    if (!plan || why)
         return 0;
-    note_status(device, what, run(device, plan, p));
+    multiply(device, what, plan, p);
     return 1;
 }
 
@@ -443,17 +462,50 @@ void gw_cuda_multiply(struct gw_device *device,
                       const char *what,
                       const struct gw_cuda_product *p)
 {
+    const char *why;
     struct gw_cuda_product plain = *p;
     plain.epilogue = GW_CUDA_PLAIN;
     if (p->epilogue == GW_CUDA_BIAS && gw_cuda_multiply_fused(device, what, p))
         return;
     if (!gw_cuda_enter(device))
         return;
-    struct gw_cuda_plan *plan = plan_of(device, &plain);
-    cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
-    if (plan)
-        status = plan->works ? run(device, plan, &plain) : plan->why;
-    note_status(device, what, status);
+    struct gw_cuda_plan *plan = plan_of(device, &plain, &why);
+    if (plan && !why)
+        multiply(device, what, plan, &plain);
+    else
+        note_why(device, what, why);
     if (p->epilogue == GW_CUDA_BIAS)
         gw_cuda_add_bias(device, what, p->m, p->n, p->bias, 0, p->c);
+}
+
+/* ---- what has come of it ---- */
+
+static enum gw_cuda_part part_of(const struct key *key)
+{
+    switch ((enum gw_cuda_epilogue)key->epilogue) {
+    case GW_CUDA_PLAIN:
+        break;
+    case GW_CUDA_BIAS:
+        return GW_CUDA_PART_BIAS;
+    case GW_CUDA_RELU:
+        return key->has_mask ? GW_CUDA_PART_NOTES : GW_CUDA_PART_RELU;
+    case GW_CUDA_MASK:
+        return GW_CUDA_PART_MASK;
+    }
+    return GW_CUDA_PARTS;
+}
+
+/* The list begins with the latest. */
+void gw_cuda_count_plans(const struct gw_device *device,
+                         struct gw_cuda_count counts[GW_CUDA_PARTS])
+{
+    for (const struct gw_cuda_plan *p = device->plans; p; p = p->next) {
+        enum gw_cuda_part part = part_of(&p->key);
+        if (part == GW_CUDA_PARTS)
+            continue;
+        counts[part].all++;
+        counts[part].taken += p->why == NULL;
+        if (p->why)
+            counts[part].why = p->why;
+    }
 }

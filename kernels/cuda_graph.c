@@ -22,7 +22,8 @@
 struct gw_cuda_graph {
     struct gw_cuda_graph *next;
     struct gw_cuda_call call;
-    struct CUgraphExec_st *ready; /* NULL: it does not pay, or cannot be made */
+    struct CUgraphExec_st *ready; /* NULL: it does not pay, or, */
+    const char *why;              /* unless NULL, it cannot be made */
 };
 
 static const struct gw_cuda_graph *graph_of(const struct gw_device *device,
@@ -34,39 +35,53 @@ static const struct gw_cuda_graph *graph_of(const struct gw_device *device,
     return graph;
 }
 
+static cudaError_t make_ready(struct gw_cuda_graph *graph,
+                              cudaGraph_t recorded,
+                              struct CUstream_st *stream)
+{
+    cudaGraphExec_t ready = NULL;
+    cudaError_t result = cudaGraphInstantiate(&ready, recorded, 0);
+    if (result != cudaSuccess)
+        return result;
+    graph->ready = ready;
+    cudaGraphUpload(ready, stream); /* what it takes, at once */
+    return cudaSuccess;
+}
+
 /* Queues nothing: what the call would queue becomes a graph. What cannot be
    recorded says so in many ways, and none of them is the device's failure. */
-static struct CUgraphExec_st *record(struct gw_device *device,
-                                     const struct gw_cuda_call *call)
+static void record(struct gw_device *device, struct gw_cuda_graph *graph)
 {
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t ready = NULL;
+    cudaGraph_t recorded = NULL;
     /* other threads, which have devices of their own, go on meanwhile */
     cudaError_t result = cudaStreamBeginCapture(
         device->compute, cudaStreamCaptureModeThreadLocal);
     if (result == cudaSuccess) {
-        call->queue(device, call);
-        result = cudaStreamEndCapture(device->compute, &graph);
+        graph->call.queue(device, &graph->call);
+        result = cudaStreamEndCapture(device->compute, &recorded);
     }
-    if (result == cudaSuccess && !device->failed &&
-        cudaGraphInstantiate(&ready, graph, 0) == cudaSuccess)
-        cudaGraphUpload(ready, device->compute); /* what it takes, at once */
-    if (graph)
-        cudaGraphDestroy(graph);
+    if (result == cudaSuccess && !device->failed)
+        result = make_ready(graph, recorded, device->compute);
+    if (!graph->ready)
+        graph->why = result != cudaSuccess
+                         ? cudaGetErrorString(result)
+                         : "it queues what cannot be recorded";
+    if (recorded)
+        cudaGraphDestroy(recorded);
     device->failed = 0;
     cudaGetLastError();
-    return ready;
 }
 
 static void keep(struct gw_device *device,
                  const struct gw_cuda_call *call,
                  uint64_t launches)
 {
-    struct gw_cuda_graph *graph = malloc(sizeof *graph);
+    struct gw_cuda_graph *graph = calloc(1, sizeof *graph);
     if (!graph)
         return;
     memcpy(&graph->call, call, sizeof *call);
-    graph->ready = launches >= LEAST ? record(device, call) : NULL;
+    if (launches >= LEAST)
+        record(device, graph);
     graph->next = device->graphs;
     device->graphs = graph;
     device->graphs_n++;
@@ -97,5 +112,17 @@ void gw_cuda_drop_graphs(struct gw_device *device)
         if (graph->ready)
             cudaGraphExecDestroy(graph->ready);
         free(graph);
+    }
+}
+
+/* The list begins with the latest. */
+void gw_cuda_count_graphs(const struct gw_device *device,
+                          struct gw_cuda_count *count)
+{
+    for (const struct gw_cuda_graph *g = device->graphs; g; g = g->next) {
+        count->all += g->ready || g->why;
+        count->taken += g->ready != NULL;
+        if (g->why)
+            count->why = g->why;
     }
 }

@@ -13,6 +13,7 @@ static const struct gw_backend_ops cuda_ops = {
     .open = gw_cuda_open,
     .close = gw_cuda_close,
     .describe = gw_cuda_describe,
+    .report = gw_cuda_report,
     .locate = gw_cuda_locate,
     .memory = gw_cuda_memory,
     .alloc = gw_cuda_alloc,

@@ -49,6 +49,7 @@ struct gw_device_options {
 #define GW_MEMORY_WORDS      72
 #define GW_PARTS_MAX         64
 #define GW_PCI_ADDRESS_BYTES 16
+#define GW_REPORT_BYTES      640
 
 /* Whole pages of a device's memory, as other devices of this machine take it.
  */
@@ -126,6 +127,12 @@ struct gw_backend_ops {
 
     /* "OpenBLAS 0.3.21, core SkylakeX, 1 thread": for the first log line. */
     void (*describe)(struct gw_device *device, char *text, size_t text_bytes);
+
+    /* Which of what may be done faster was done so far, and the first reason
+       where it was not, for the last log line: "graphs 6 of 6, bias in products
+       2 of 3 (not supported)", of GW_REPORT_BYTES at most. "": there is no
+       choice. */
+    void (*report)(struct gw_device *device, char *text, size_t text_bytes);
 
     /* Where a device of this kind is, by its ordinal: "0000:81:00.0", as the
        system has it; "" where it is none of PCI's, or cannot be asked. */

@@ -69,9 +69,11 @@ GW_CUDA_HOST = \
 	%D%/cuda_launch.cuh \
 	%D%/cuda_module.c \
 	%D%/cuda_queue.c \
+	%D%/cuda_report.c \
 	%D%/cuda_share.c \
 	%D%/cuda_sizes.c \
 	%D%/cuda_sizes.h \
+	%D%/cuda_try.c \
 	%D%/cuda_tune.c \
 	%D%/kernels.h \
 	%D%/module.h \

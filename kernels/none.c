@@ -65,6 +65,13 @@ none_describe(struct gw_device *device, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "computes nothing");
 }
 
+static void none_report(struct gw_device *device, char *text, size_t text_bytes)
+{
+    (void)device;
+    if (text_bytes)
+        text[0] = '\0';
+}
+
 static void *none_alloc(struct gw_device *device, size_t bytes)
 {
     struct range *range = calloc(1, sizeof *range);
@@ -364,6 +371,7 @@ static void none_softmax_loss(struct gw_device *device,
 #define DOES_NOTHING \
     .close = none_close, \
     .describe = none_describe, \
+    .report = none_report, \
     .locate = none_locate, \
     .memory = none_memory, \
     .alloc = none_alloc, \

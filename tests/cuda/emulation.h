@@ -33,7 +33,9 @@ struct emulated_settings {
     uint64_t fail_at;    /* the operation that fails, counted from 1; 0: none */
     int fail_with;       /* as cudaError_t */
     int no_fused_epilogue; /* of products: GetHeuristic knows none */
+    int no_masks;          /* of them it knows none that masks, at least */
     int keeps_nan;         /* ReLU of products, what is none */
+    int notes_zero;        /* and as let through what is 0 */
     int no_pinning;        /* cudaHostRegister is not supported */
     int no_ipc;            /* memory of other processes cannot be reached */
     int no_dma_buf;        /* nor by devices of the network */
@@ -62,9 +64,10 @@ struct emulated_counts {
 
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
-       fail_at=7 fail_with=700 fused=0 nan=1 pinning=0 ipc=0 dmabuf=0 graphs=0
-       orderly=1 fastest=2 others=1000", each may be missing; and helper=1: a
-       thread of its own; most=FILE: where the largest live_bytes are told. */
+       fail_at=7 fail_with=700 fused=0 masks=0 nan=1 zero=1 pinning=0 ipc=0
+       dmabuf=0 graphs=0 orderly=1 fastest=2 others=1000", each may be missing;
+       and helper=1: a thread of its own; most=FILE: where the largest
+       live_bytes are told. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -328,6 +328,7 @@ static int describe(const struct emulated_matmul *desc,
     p->notes = desc->epilogue == CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
     p->masks = desc->epilogue == CUBLASLT_EPILOGUE_DRELU;
     p->keeps_nan = emulated_now.keeps_nan;
+    p->notes_zero = emulated_now.notes_zero;
     p->bits_ld = p->notes || p->masks ? (uint64_t)desc->bits_ld : 0;
     p->tf32 = desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     if ((p->notes || p->masks) &&
@@ -397,8 +398,9 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     if (!handle || !desc || !preference || wanted < 1 ||
         !describe(desc, layouts, &p))
         return leave(CUBLAS_STATUS_INVALID_VALUE);
-    if (emulated_now.no_fused_epilogue &&
-        desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    if ((emulated_now.no_fused_epilogue &&
+         desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT) ||
+        (emulated_now.no_masks && p.masks))
         return leave(CUBLAS_STATUS_NOT_SUPPORTED);
     int divides = preference->reductions & CUBLASLT_REDUCTION_SCHEME_MASK &&
                   p.k >= WORKSPACE_K &&

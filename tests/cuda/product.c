@@ -102,13 +102,13 @@ static float finish(const struct emulated_product *p,
                     uint64_t row,
                     uint64_t column)
 {
-    double y = (double)p->alpha * sum;
+    double y = p->alpha != 0 ? (double)p->alpha * sum : 0; /* nor A and B */
     if (p->beta != 0) /* else C is not read */
         y += (double)p->beta * (double)*c;
     if (p->with_bias)
         y += (double)p->bias[row];
     if (p->notes)
-        note(p, row, column, y > 0);
+        note(p, row, column, y > 0 || (p->notes_zero && y >= 0));
     if (p->with_relu)
         y = y > 0 || (isnan(y) && p->keeps_nan) ? y : 0;
     if (p->masks && !bit(p, row, column))

@@ -17,6 +17,8 @@ struct emulated_product {
     int32_t parts;   /* in which a sum is computed */
     int32_t keeps_nan;
     int32_t notes, masks; /* bits of D that are above 0; all others are 0 */
+    int32_t notes_zero;   /* that are 0 as well */
+    int32_t unused;
     uint64_t bits_ld;
     const void *at[4];
     const float *bias; /* one for each row of D */

@@ -67,6 +67,9 @@ static void fill(struct subject *s, enum array array)
     for (size_t i = 0; i < elems[array]; i++) {
         seed = seed * 1664525 + 1013904223;
         host[i] = (float)(seed >> 25) * 0x1p-6f - 1; /* fits bf16 and fp16 */
+        /* a sample of zeros, and biases that leave it so */
+        if ((array == X && i < IN) || (array == B && i % 3 == 0))
+            host[i] = 0;
     }
     s->on->upload(s->device, s->at[array], host, elems[array] * sizeof *host);
     assert_int_equal(s->on->sync(s->device, NULL), GW_OK);
@@ -147,21 +150,74 @@ assert_same(struct subject *s, struct subject *cpu, size_t n, float rounds)
     }
 }
 
-static void set(int fuses, int keeps_nan)
+/* What products of the emulated device can do, and with how little memory. */
+struct can {
+    int fuses, keeps_nan, notes_zero, no_masks;
+    size_t memory_bytes; /* 0: enough */
+};
+
+static void set(const struct can *can)
 {
     struct emulated_settings settings;
     emulated_control()->defaults(&settings);
-    settings.no_fused_epilogue = !fuses;
-    settings.keeps_nan = keeps_nan;
+    settings.no_fused_epilogue = !can->fuses;
+    settings.keeps_nan = can->keeps_nan;
+    settings.notes_zero = can->notes_zero;
+    settings.no_masks = can->no_masks;
+    if (can->memory_bytes)
+        settings.memory_bytes = can->memory_bytes;
     emulated_control()->set(&settings);
+}
+
+static const struct can everything = {.fuses = 1, .keeps_nan = 1};
+
+/* What a device can do, what its passes take then beside narrow factors, and
+   which words its report has. */
+static const struct {
+    struct can can;
+    uint64_t forward, backward;
+    const char *report;
+} devices[] = {
+    /* product, bias and ReLU; two products, sums of biases, ReLU */
+    {{.fuses = 0},
+     2,
+     4,
+     "ReLU in products 0 of 1 (the functionality requested is not supported)"},
+    {{.fuses = 1}, 2, 4, "ReLU in products 0 of 1 (it makes 0 of NaN)"},
+    {{.fuses = 1, .notes_zero = 1},
+     2,
+     4,
+     "ReLU noted by products 0 of 1 (it makes 0 of NaN)"},
+    {{.fuses = 1, .keeps_nan = 1},
+     1,
+     3,
+     "ReLU noted by products 1 of 1, its backward in products 1 of 1"},
+    {{.fuses = 1, .keeps_nan = 1, .notes_zero = 1},
+     1,
+     4,
+     "ReLU in products 1 of 1, ReLU noted by products 0 of 1 (it notes 0 as "
+     "let "
+     "through)"},
+    {{.fuses = 1, .keeps_nan = 1, .no_masks = 1},
+     1,
+     4,
+     "ReLU noted by products 1 of 1, its backward in products 0 of 1 (the "
+     "functionality requested is not supported)"},
+};
+
+static void assert_reports(const struct subject *s, const char *words)
+{
+    char text[GW_REPORT_BYTES];
+    s->on->report(s->device, text, sizeof text);
+    if (!strstr(text, words))
+        fail_msg("it reports \"%s\", not \"%s\"", text, words);
 }
 
 static void compare(enum gw_precision precision, uint64_t narrow, int nan)
 {
     struct subject s, cpu;
-    for (int way = 0; way < 4; way++) {
-        int fuses = way & 1, keeps = way >> 1, fused = fuses && keeps;
-        set(fuses, keeps);
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        set(&devices[i].can);
         open_subject(&s, ops, precision);
         open_subject(&cpu, &gw_cpu_ops, GW_PRECISION_FP32);
         if (nan) {
@@ -171,10 +227,9 @@ static void compare(enum gw_precision precision, uint64_t narrow, int nan)
         }
         pass(&s, N), pass(&cpu, N);
         assert_same(&s, &cpu, N, narrow ? 0.3f : 0);
-        /* product, bias and ReLU */
-        assert_int_equal(s.forward, 2 * narrow + (fused ? 1 : 2));
-        /* two products, bias, ReLU */
-        assert_int_equal(s.backward, 3 * narrow + (fused ? 3 : 4));
+        assert_int_equal(s.forward, 2 * narrow + devices[i].forward);
+        assert_int_equal(s.backward, 3 * narrow + devices[i].backward);
+        assert_reports(&s, devices[i].report);
         close_subject(&s), close_subject(&cpu);
         emulated_assert_nothing_left();
     }
@@ -199,14 +254,15 @@ static void nan_is_never_lost(void **state)
 static void masks_are_of_the_last_pass(void **state)
 {
     static const size_t batches[] = {N, 5, N, 1, 6};
+    static const struct can none = {.keeps_nan = 1};
     struct subject s, cpu;
     (void)state;
-    set(1, 1);
+    set(&everything);
     open_subject(&s, ops, GW_PRECISION_FP32);
     open_subject(&cpu, &gw_cpu_ops, GW_PRECISION_FP32);
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         if (i == 3)
-            set(0, 1); /* a batch that is new from here on is not fused */
+            set(&none); /* a batch that is new from here on is not fused */
         /* other signs each time */
         fill(&s, i % 2 ? X : Y), fill(&cpu, i % 2 ? X : Y);
         float *x = cpu.at[X];
@@ -223,6 +279,56 @@ static void masks_are_of_the_last_pass(void **state)
     emulated_assert_nothing_left();
 }
 
+/* What could not be tried is tried again. */
+static void no_memory_is_no_verdict(void **state)
+{
+    (void)state;
+    struct subject s, cpu;
+    struct emulated_counts now;
+    struct can little = everything;
+    set(&everything);
+    open_subject(&s, ops, GW_PRECISION_FP32);
+    open_subject(&cpu, &gw_cpu_ops, GW_PRECISION_FP32);
+    pass(&cpu, N);
+    emulated_control()->counts(&now);
+    little.memory_bytes = now.live_bytes;
+    set(&little);
+    pass(&s, N);
+    assert_same(&s, &cpu, N, 0);
+    assert_int_equal(s.forward, 2);
+    set(&everything);
+    pass(&s, N);
+    assert_same(&s, &cpu, N, 0);
+    assert_int_equal(s.forward, 1);
+    close_subject(&s), close_subject(&cpu);
+    emulated_assert_nothing_left();
+}
+
+/* What has failed before a product is tried is the device's failure, and no
+   word about the product. */
+static void a_failure_is_no_verdict(void **state)
+{
+    (void)state;
+    struct emulated_settings settings;
+    struct subject s;
+    struct gw_error error;
+    char text[GW_REPORT_BYTES];
+    set(&everything);
+    open_subject(&s, ops, GW_PRECISION_FP32);
+    emulated_control()->defaults(&settings);
+    settings.keeps_nan = 1;
+    settings.fail_at = 1;
+    emulated_control()->set(&settings);
+    s.on->dense_forward(s.device, &lower, s.at[X], s.at[W], s.at[B], s.at[Y],
+                        s.mask, s.scratch);
+    assert_int_equal(s.on->sync(s.device, &error), GW_EIO);
+    assert_non_null(strstr(error.text, "illegal memory access"));
+    s.on->report(s.device, text, sizeof text);
+    assert_string_equal(text, "");
+    close_subject(&s);
+    emulated_assert_nothing_left();
+}
+
 /* Layers of one shape share how they are multiplied, not what. */
 static void every_layer_has_its_own_bias(void **state)
 {
@@ -230,7 +336,7 @@ static void every_layer_has_its_own_bias(void **state)
     const struct gw_dense_shape shape = {1, 2, 2, 0, 0};
     const struct gw_device_options options = {.threads = 1};
     const float in[2] = {0, 0}, biases[4] = {1, 2, 3, 4};
-    set(1, 1);
+    set(&everything);
     struct gw_device *d;
     assert_int_equal(ops->open(&options, &d, NULL), GW_OK);
     float *x = ops->alloc(d, sizeof in), *w = ops->alloc(d, 4 * sizeof *w);
@@ -259,6 +365,8 @@ int main(void)
         cmocka_unit_test(relu_costs_no_pass_where_products_do_it),
         cmocka_unit_test(nan_is_never_lost),
         cmocka_unit_test(masks_are_of_the_last_pass),
+        cmocka_unit_test(no_memory_is_no_verdict),
+        cmocka_unit_test(a_failure_is_no_verdict),
         cmocka_unit_test(every_layer_has_its_own_bias),
     };
     ops = emulated_backend(why, sizeof why);

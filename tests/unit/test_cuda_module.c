@@ -212,12 +212,24 @@ static void set_graphs(const struct emulated_way *way, int graphs)
     emulated_control()->set(&settings);
 }
 
+static void assert_reports(const struct model *m, const char *words)
+{
+    char text[GW_REPORT_BYTES];
+    ops->report(m->device, text, sizeof text);
+    if (strncmp(text, words, strlen(words)) != 0)
+        fail_msg("it reports \"%s\", not \"%s\"", text, words);
+}
+
 /* From its second time on; with the same bits, also where streams cannot be
-   recorded, or what was recorded is void. */
+   recorded, or what was recorded is void, which is said. */
 static void what_is_asked_again_is_one_launch(void **state)
 {
     (void)state;
     static float expected[4][W_ELEMS];
+    static const char *const words[] = {
+        "graphs 0 of 3 (operation not supported)", "graphs 3 of 3",
+        "graphs 0 of 3 (operation failed due to a previous error during "
+        "capture)"};
     for (int graphs = 0; graphs < 3; graphs++)
         for (size_t way = 0; way < EMULATED_WAYS; way++) {
             struct model m;
@@ -234,6 +246,7 @@ static void what_is_asked_again_is_one_launch(void **state)
                 assert_memory_equal(expected[i], m.gradient,
                                     sizeof expected[i]);
             }
+            assert_reports(&m, words[graphs]);
             close_model(&m);
         }
 }
