@@ -178,6 +178,22 @@ static void *open_arena(struct gw_worker *worker,
     return arena->memory.base;
 }
 
+/* Where something is not, a line has said so already. */
+static void tell_pinned(const struct gw_worker *worker)
+{
+    const struct gw_worker_arena *arenas[] = {
+        &worker->weights_arena, &worker->gradients_arena, &worker->bf16_arena};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof arenas / sizeof *arenas; i++)
+        if (arenas[i]->memory.base && (arenas[i]->pinned || !arenas[i]->shared))
+            bytes += arenas[i]->memory.bytes;
+    if (!worker->backend->on_host && bytes > 0)
+        gw_log_info(worker->options->client.log,
+                    "%zu KiB of weights and gradients on the host are pinned: "
+                    "copies go on beside the computation",
+                    bytes >> 10);
+}
+
 static void close_arena(struct gw_worker *worker, struct gw_worker_arena *arena)
 {
     if (arena->pinned)
@@ -298,6 +314,7 @@ static enum gw_status open_arenas(struct gw_worker *worker)
                    &worker->gradients_arena);
     int opened = bf16 == 0 ||
                  open_arena(worker, kind, bf16, &worker->bf16_arena) != NULL;
+    tell_pinned(worker);
     worker->weight = calloc(worker->keys, sizeof *worker->weight);
     worker->gradient = calloc(worker->keys, sizeof *worker->gradient);
     if (!opened || !worker->weights || !worker->gradients || !worker->weight ||
@@ -422,6 +439,19 @@ static enum gw_status train(struct gw_worker *worker)
     return status;
 }
 
+/* What has come of what its device might do faster. */
+static void close_device(struct gw_worker *worker)
+{
+    char report[GW_REPORT_BYTES];
+    if (!worker->device)
+        return;
+    worker->backend->report(worker->device, report, sizeof report);
+    if (report[0])
+        gw_log_info(worker->options->client.log, "device %s, at the end: %s",
+                    worker->backend->name, report);
+    worker->backend->close(worker->device);
+}
+
 static void tear_down(struct gw_worker *worker)
 {
     gw_local_close(worker);
@@ -432,8 +462,7 @@ static void tear_down(struct gw_worker *worker)
     close_arena(worker, &worker->weights_arena);
     close_arena(worker, &worker->gradients_arena);
     close_arena(worker, &worker->bf16_arena);
-    if (worker->device)
-        worker->backend->close(worker->device);
+    close_device(worker);
     if (worker->train != worker->options->train)
         gw_dataset_close(worker->train);
     if (worker->test != worker->options->test)

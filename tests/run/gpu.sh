@@ -70,7 +70,22 @@ for how in '' '--set train.commit=whole' '--set train.accumulate=2 --set train.b
   on_gpu 0 train "$mlp" $small --set worker.device=cuda $how && near "$(scores)" "$expected"
   ok "products that do ReLU and its backward: mlp $how"
 done
-fake=
+# ends FAKE WORDS: with such products a job is the cpu's, and says this of them.
+ends() {
+  fake=$1
+  rm -rf "$scratch/ends"
+  # shellcheck disable=SC2086
+  on_gpu 0 train "$mlp" $small --set worker.device=cuda --set log.dir="$scratch/ends" &&
+    near "$(scores)" "$expected" &&
+    [ "$(grep -l " device cuda, at the end: graphs .*, $2" "$scratch"/ends/worker-* | wc -l)" -eq 2 ] && return 0
+  grep -h 'at the end' "$scratch"/ends/worker-* | sed 's/^/# /'
+  return 1
+}
+ends nan=1 'ReLU noted by products [1-9] of [1-9], its backward in products' &&
+  ends nan=0 'ReLU in products 0 of [1-9] (it makes 0 of NaN), ReLU noted by products 0 of' &&
+  ends 'nan=1 zero=1' 'ReLU in products [1-9] of [1-9], ReLU noted by products 0 of [1-9] (it notes 0 as let through)' &&
+  ends 'nan=1 masks=0' 'its backward in products 0 of [1-9] (the functionality requested is not'
+ok 'what products do beside is said at the end'
 # shellcheck disable=SC2086
 on_gpu 0 train "$job" $small --set worker.device=cuda --set train.batch=2 \
   --set train.accumulate=2
@@ -191,6 +206,13 @@ run 0 train "$mlp" --set worker.device=cpu --set worker.autotune=true
 ok 'the cpu has nothing to time'
 
 # --- sums of a host, where devices have what is to be summed ---
+# told N PATTERN: so many workers have such a line.
+told() {
+  [ "$(grep -l " $2" "$scratch"/sums/worker-* | wc -l)" -eq "$1" ] && return 0
+  echo "# not $1 workers say: $2"
+  return 1
+}
+pinned=4
 # summed WHERE OPTION..: such a job of four workers, and where it is said so.
 summed() {
   where=$1
@@ -200,6 +222,8 @@ summed() {
   on_gpu 0 train "$cnn" $small --workers 4 --set worker.device=cuda \
     --set log.dir="$scratch/sums" "$@" || return 1
   ! grep -h '^emulated CUDA: ' "$scratch"/sums/* || return 1
+  told $pinned '.* KiB of weights and gradients on the host are pinned' &&
+    told 4 'device cuda, at the end: graphs \([0-9]*\) of \1, bias in products ' || return 1
   [ -z "$where" ] ||
     [ "$(grep -l "sums of 4 workers are made on the $where\$" "$scratch"/sums/worker-* | wc -l)" -eq 4 ]
 }
@@ -239,7 +263,7 @@ for how in '--set train.weights=bf16' '--set train.eval_every=2\ steps' \
   ok "the same bits on devices that give each other the weights: $how"
 done
 summed '' --set cluster.local_reduction=off && apart=$(digest)
-fake='orderly=1 pinning=0'
+fake='orderly=1 pinning=0' pinned=0
 summed "$devices" --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
 ok 'memory that cannot be pinned is only slower'
 fake=
