@@ -181,9 +181,13 @@ check_DATA += %D%/rdma/dma_buf.so
 endif
 
 # those that need a GPU: tests/gpu/check.sh runs them
-GW_GPU_TESTS = %D%/gpu/test_gpu
+GW_GPU_TESTS = %D%/gpu/test_gpu_layers %D%/gpu/test_gpu_memory \
+	%D%/gpu/test_gpu_share
 EXTRA_PROGRAMS += $(GW_GPU_TESTS)
-%C%_gpu_test_gpu_SOURCES = %D%/gpu/test_gpu.c $(GW_BACKEND)
+GW_GPU = %D%/gpu/gpu.c %D%/gpu/gpu.h $(GW_BACKEND)
+%C%_gpu_test_gpu_layers_SOURCES = %D%/gpu/test_gpu_layers.c $(GW_GPU)
+%C%_gpu_test_gpu_memory_SOURCES = %D%/gpu/test_gpu_memory.c $(GW_GPU)
+%C%_gpu_test_gpu_share_SOURCES = %D%/gpu/test_gpu_share.c $(GW_GPU)
 
 # The module for GPUs as it is built for CUDA, with an emulated CUDA in it. In
 # one directory with a driver that pretends: as LD_LIBRARY_PATH and as
@@ -217,7 +221,7 @@ EXTRA_DIST += $(GW_EMULATED_INCLUDES) $(GW_CUDA_KERNELS) \
 if HAVE_EMULATED_CUDA
 GW_EMULATED_CUDA = %D%/cuda/gradweir-cuda.so %D%/cuda/libcuda.so.1
 EXTRA_PROGRAMS += $(GW_EMULATED_CUDA)
-# and what measures one, which tests/run/gpu.sh tries there
+# and what a real one has to show, which tests/run/gpu.sh tries there
 check_DATA += $(GW_EMULATED_CUDA) $(GW_GPU_BENCHES)
 GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 %C%_cuda_gradweir_cuda_so_SOURCES = $(GW_CUDA_HOST) $(GW_EMULATION)
@@ -242,6 +246,7 @@ $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	kernels/cuda_index.cuh kernels/cuda_sizes.h kernels/kernels.h proto/philox.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
+check_DATA += $(GW_GPU_TESTS)
 check_PROGRAMS += %D%/unit/test_cuda_emulation \
 	%D%/unit/test_cuda_epilogues %D%/unit/test_cuda_index \
 	%D%/unit/test_cuda_module %D%/unit/test_cuda_products \

@@ -1,33 +1,55 @@
 #!/bin/sh
 # What only a machine with a GPU can show: every operation against its
-# definition and against the cpu, compute-sanitizer, the example jobs to their
-# accuracy and twice to the same bits, wrong words about devices. Prints TAP, and
-# at last "N passed, N failed, N skipped". Without a GPU all is skipped, with the
-# reason. By hand: make check-gpu.
+# definition and against the cpu, compute-sanitizer, sums of a host's workers on
+# their GPUs, the example jobs to their accuracy and twice to the same bits,
+# wrong words about devices. Prints TAP, then a table of it, and at last
+# "N passed, N failed, N skipped". Without a GPU all is skipped, with the reason.
+# By hand: make check-gpu.
 #
 # GW_DATA_DIR: where Fashion-MNIST is; without it jobs are skipped.
-# GW_TEST_SECONDS: for all of it, 300; what has not come by then has failed.
+# GW_TEST_SECONDS: for all of it, 230; what has not come by then has failed.
+# GW_PARTS: some of them, as they are called at the end. GW_JOB_SETTINGS: what
+# jobs are told besides. GW_STEPS: of short ones, 60.
 source=${GW_SRCDIR:-..}
 build=${GW_BUILDDIR:-.}
-: "${GW_TEST_SECONDS:=300}"
+: "${GW_TEST_SECONDS:=230}"
 # shellcheck disable=SC2154
 . "$source/tests/run/lib.sh"
-passed=0 failed=0 skipped=0 finished=
+passed=0 failed=0 skipped=0 finished='' holder='' title=''
 data=${GW_DATA_DIR:-/usr/share/datasets/fashion-mnist}
 
-# Also where time is up in the middle.
+# Also where time is up in the middle, which a trap only sees where the shell
+# waits: everything long runs beside it.
 at_end() {
+  [ ! "$holder" ] || kill "$holder" 2>/dev/null
   end_all
-  rm -rf "$scratch"
   if [ ! "$finished" ]; then
     tests=$((tests + 1)) failed=$((failed + 1))
     echo "not ok $tests - came to the end within $GW_TEST_SECONDS s"
   fi
   echo "1..$tests"
+  end_part
+  echo "# part                                           passed failed skipped   s"
+  cat "$scratch/table"
+  [ ! -s "$scratch/did" ] || {
+    echo '# what was done faster, and why not, of so many workers or cases'
+    sort "$scratch/did" | uniq -c | sort -rn | sed 's/^ */#  /'
+  }
   echo "$passed passed, $failed failed, $skipped skipped"
+  rm -rf "$scratch"
   [ $failed -eq 0 ] || exit 1
 }
 trap at_end EXIT
+: >"$scratch/table"
+
+# gradweir ARGUMENTS...: as in lib.sh, but so that a signal is seen; with what
+# $environment says.
+environment=
+gradweir() {
+  # shellcheck disable=SC2086
+  GW_TEST_MARK=$scratch timeout -s KILL 120 env $environment "$program" "$@" &
+  wait $!
+}
 
 # point NAME: the status of the command before decides.
 point() {
@@ -47,8 +69,21 @@ skip() {
 # show FILE LINES: its end, as comments.
 show() { tail -n "$2" "$1" | sed 's/^/# /'; }
 
-# part TITLE: a line above what follows, with the time.
-part() { echo "# --- $1 (after $((($(now_ms) - begun) / 1000)) s)"; }
+seconds() { echo $((($(now_ms) - begun) / 1000)); }
+
+# part TITLE: a line above what follows, and one of the table.
+part() {
+  end_part
+  title=$1 before="$passed $failed $skipped $(seconds)"
+  echo "# --- $title (after $(seconds) s)"
+}
+end_part() {
+  [ ! "$title" ] || echo "$title:$before $passed $failed $skipped $(seconds)" |
+    awk -F: '{ split($2, n, " ")
+      printf "# %-46s %6d %6d %7d %3d\n", $1, n[5] - n[1], n[6] - n[2],
+        n[7] - n[3], n[8] - n[4] }' >>"$scratch/table"
+  title=
+}
 begun=$(now_ms)
 
 # ---- is there a GPU ----
@@ -59,7 +94,6 @@ devices=$(sed -n 's/^devices *//p' "$scratch/version" | tail -n 1)
 case $devices in
 'cuda (not here: '*)
   why=${devices#'cuda (not here: '}
-  finished=yes skipped=1
   rm -rf "$scratch"
   trap - EXIT
   echo "1..0 # SKIP no GPU: ${why%%'), cpu ('*}"
@@ -70,6 +104,16 @@ esac
 echo "# ${devices%%'), cpu ('*})"
 nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max \
   --format=csv,noheader 2>/dev/null | sed 's/^/# nvidia-smi: /'
+
+# A driver without anyone who uses it may start anew each time, which takes
+# seconds. Nobody's concern where it fails.
+hold() {
+  mkfifo "$scratch/hold" || return
+  "$build/tests/gpu/test_gpu_share" own 0 <"$scratch/hold" >/dev/null 2>&1 &
+  holder=$!
+  exec 9>"$scratch/hold"
+}
+hold
 
 # ---- operations ----
 
@@ -95,8 +139,10 @@ points_of() {
   limit=$1 file=$2
   shift 2
   GW_TEST_MARK=$scratch CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 5 "$limit" \
-    "$build/$file" "$@" >"$scratch/tap" 2>&1
+    "$build/$file" "$@" >"$scratch/tap" 2>&1 &
+  wait $!
   code=$?
+  sed -n 's/^# \(fp32\|tf32\|bf16\|fp16\): graphs/\1: graphs/p' "$scratch/tap" >>"$scratch/did"
   renumber "$scratch/tap" >"$scratch/points"
   cat "$scratch/points"
   skips=$(grep -c '^ok .* # SKIP' "$scratch/points")
@@ -116,8 +162,10 @@ operations() {
   GW_CASES='cuda *' points_of 60 tests/table/test_backend_layers
   GW_CASES='cuda *' points_of 60 tests/table/test_backend_parts
   GW_CASES='cuda *' points_of 60 tests/table/test_backend_shapes
-  part 'sizes of models, TF32, copies, memory'
-  points_of 90 tests/gpu/test_gpu ${GW_GPU_GFLOP:+"$GW_GPU_GFLOP"}
+  part 'sizes of models, copies, memory, processes'
+  points_of 90 tests/gpu/test_gpu_layers ${GW_GPU_GFLOP:+"$GW_GPU_GFLOP"}
+  points_of 60 tests/gpu/test_gpu_memory
+  points_of 60 tests/gpu/test_gpu_share
 }
 
 # ---- compute-sanitizer ----
@@ -144,24 +192,28 @@ ours() {
 }
 
 # sanitize TOOL SECONDS CASES FILE ARGUMENTS..: nothing wrong in our own kernels;
-# of memory, nothing at all.
+# of memory, nothing at all. All together take SANITIZER_S, for jobs come after.
+# Leaks are seen by tests, which count what is left on the device: a sanitizer
+# would see them only where the context ends before the process.
+SANITIZER_S=60
 sanitize() {
   tool=$1 limit=$2 cases=$3 file=$4
   shift 4
   name="$tool: $file, $cases" strict=
-  left=$((GW_TEST_SECONDS - ($(now_ms) - begun) / 1000 - 10))
-  [ "$limit" -le $left ] || limit=$left
+  time_left=$((sanitized + SANITIZER_S - $(seconds)))
+  [ "$limit" -le $time_left ] || limit=$time_left
   if [ "$limit" -lt 5 ]; then
-    skip "$name" "no time left of $GW_TEST_SECONDS s"
+    skip "$name" "no time left of $SANITIZER_S s"
     return
   fi
   # what a call refuses is ours to see, and seen
-  [ "$tool" != memcheck ] || strict='--report-api-errors no --leak-check full'
+  [ "$tool" != memcheck ] || strict='--report-api-errors no'
   # shellcheck disable=SC2086
   GW_TEST_MARK=$scratch GW_CASES=$cases CMOCKA_MESSAGE_OUTPUT=TAP \
     timeout -k 5 "$limit" "$sanitizer" --tool "$tool" \
     $strict \
-    --log-file "$scratch/sanitizer" "$build/$file" "$@" >"$scratch/tap" 2>&1
+    --log-file "$scratch/sanitizer" "$build/$file" "$@" >"$scratch/tap" 2>&1 &
+  wait $!
   code=$?
   summary=$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$scratch/sanitizer" 2>/dev/null |
     tail -n 1 | sed 's/^=* *//')
@@ -191,18 +243,35 @@ sanitizers() {
     skip 'compute-sanitizer finds nothing' 'it is not here (package cuda-sanitizer)'
     return
   fi
-  sanitize memcheck 60 'cuda *' tests/table/test_backends
-  sanitize memcheck 60 'cuda *' tests/table/test_backend_layers
-  sanitize memcheck 30 'cuda parts*' tests/table/test_backend_parts
-  sanitize memcheck 40 'cuda *' tests/table/test_backend_shapes
-  sanitize memcheck 30 'copies*' tests/gpu/test_gpu
-  sanitize racecheck 25 'cuda losses' tests/table/test_backends
-  sanitize racecheck 25 'cuda *_backward' tests/table/test_backend_layers
-  sanitize synccheck 25 'cuda losses' tests/table/test_backends
-  sanitize synccheck 25 'cuda *_backward' tests/table/test_backend_layers
+  sanitized=$(seconds)
+  sanitize memcheck 20 'cuda *' tests/table/test_backend_layers
+  sanitize racecheck 15 'cuda *_backward' tests/table/test_backend_layers
+  sanitize memcheck 20 'cuda *' tests/table/test_backends
+  sanitize racecheck 15 'cuda losses' tests/table/test_backends
+  sanitize memcheck 15 'cuda parts*' tests/table/test_backend_parts
+  sanitize memcheck 15 'copies*' tests/gpu/test_gpu_memory
+  sanitize synccheck 10 'cuda *_backward' tests/table/test_backend_layers
+  sanitize synccheck 10 'cuda losses' tests/table/test_backends
+  sanitize memcheck 20 'cuda *' tests/table/test_backend_shapes
 }
 
 # ---- whole jobs ----
+
+# begin NAME MODEL ARGUMENTS..: the same, and does not wait for it.
+begin() {
+  name=$1 model=$2
+  shift 2
+  rm -rf "$scratch/$name".*
+  # shellcheck disable=SC2086
+  set -- train "$source/examples/fashion-$model.job" \
+    --set "data.train=$data/train-images-idx3-ubyte.gz,$data/train-labels-idx1-ubyte.gz" \
+    --set "data.test=$data/t10k-images-idx3-ubyte.gz,$data/t10k-labels-idx1-ubyte.gz" \
+    --set worker.device=cuda --set "log.dir=$scratch/$name.log" \
+    --json "$scratch/$name.rows" "$@" $GW_JOB_SETTINGS
+  GW_TEST_MARK=$scratch timeout -s KILL 90 "$program" "$@" \
+    >"$scratch/$name.out" 2>"$scratch/$name.err" &
+  started=$!
+}
 
 have_data() {
   for file in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
@@ -211,18 +280,15 @@ have_data() {
 }
 
 # job NAME MODEL ARGUMENTS..: an example on the GPU; output in $scratch/NAME.out,
-# rows in $scratch/NAME.rows. Says what it came to.
+# rows in $scratch/NAME.rows, logs in $scratch/NAME.log. Says what it came to.
 job() {
   name=$1 model=$2
   shift 2
-  rm -f "$scratch/$name.rows"
-  set -- train "$source/examples/fashion-$model.job" \
-    --set "data.train=$data/train-images-idx3-ubyte.gz,$data/train-labels-idx1-ubyte.gz" \
-    --set "data.test=$data/t10k-images-idx3-ubyte.gz,$data/t10k-labels-idx1-ubyte.gz" \
-    --set worker.device=cuda --json "$scratch/$name.rows" "$@"
-  GW_TEST_MARK=$scratch timeout -s KILL 90 "$program" "$@" \
-    >"$scratch/$name.out" 2>"$scratch/$name.err"
+  begin "$name" "$model" "$@"
+  wait "$started"
   code=$?
+  cat "$scratch/$name.log"/worker-* 2>/dev/null |
+    sed -n 's/.*at the end: graphs/job: graphs/p' >>"$scratch/did"
   echo "# $name: $(grep -E '^(accuracy|speed) ' "$scratch/$name.out" |
     sed 's/^[a-z]* *//' | paste -s -d ';' -)"
   show "$scratch/$name.err" 5 # a warning is worth seeing
@@ -267,6 +333,71 @@ near() {
       END { printf "# losses of %d steps: %.2g apart at most\n", n, most
         exit wrong || n < steps }'
 }
+
+# ---- workers of one host ----
+
+# told NAME N PATTERN: so many of its workers say so.
+told() {
+  n=$(grep -l "$3" "$scratch/$1.log"/worker-* 2>/dev/null | wc -l)
+  [ "$n" -eq "$2" ] && return 0
+  echo "# $n of $2 workers of $1 say: $3"
+  return 1
+}
+on_devices='sums of [0-9]* workers are made on the devices, which give each other the weights'
+on_host='sums of this host are made on the host: so says cluster.local_reduction'
+on_pinned='of weights and gradients on the host are pinned'
+few="--set train.epochs=0 --set train.steps=${GW_STEPS:-60} --set train.eval_every=never"
+
+# sums WORKERS OPTION..: pushed apart, summed on devices, summed on the host.
+sums() {
+  workers=$1
+  shift
+  # shellcheck disable=SC2086
+  job apart cnn $few --workers "$workers" --set cluster.local_reduction=off "$@" &&
+    told apart "$workers" "$on_pinned"
+  point "$workers workers push apart, from pinned memory $*"
+  # shellcheck disable=SC2086
+  job devices cnn $few --workers "$workers" --set cluster.local_reduction=on "$@" &&
+    told devices "$workers" "$on_devices" && told devices "$workers" "$on_pinned" &&
+    same apart devices
+  point "$workers workers sum on the devices, to the same weights $*"
+  sed -n 's/.*\(worker [0-9]* (.*is reached over.*\)/# \1/p' \
+    "$scratch/devices.log"/worker-* 2>/dev/null | sort | uniq -c | sed 's/^ *[0-9]* //'
+  # shellcheck disable=SC2086
+  job host cnn $few --workers "$workers" --set cluster.local_reduction=host "$@" &&
+    told host "$workers" "$on_host" && same apart host
+  point "$workers workers sum on the host, to the same weights $*"
+}
+
+# One of four is killed in the middle: the others end by its name.
+in_the_middle() { [ "$(losses killed 2>/dev/null | wc -l)" -ge 3 ]; }
+killed() {
+  begin killed mlp --workers 4 --servers 1 --set cluster.local_reduction=on \
+    --set train.epochs=0 --set train.steps=10000000 --set log.every=20 \
+    --set train.eval_every=never
+  launcher=$started
+  await 40 in_the_middle && told killed 4 "$on_devices"
+  point 'a long job of 4 workers that sum on the devices'
+  victim=$(pid_of worker 2)
+  rank=$(tr '\0' '\n' <"/proc/$victim/cmdline" | sed -n '/^--rank$/{ n; p; }')
+  kill -9 "$victim"
+  wait "$launcher"
+  code=$?
+  await 10 nobody_left && [ $code -eq 1 ] &&
+    grep -q "worker ${rank:-[0-9]*} (.*died at step" "$scratch/killed.err" ||
+    { show "$scratch/killed.err" 5; false; }
+  point 'one is killed, and the job ends by its name'
+}
+
+sums_of_hosts() {
+  part 'workers of one host that share the GPU'
+  sums 2
+  sums 4
+  sums 2 --set train.weights=bf16
+  killed
+}
+
+# ---- examples ----
 
 # What the README's job comes to, 0.9094 on a CPU, must be 0.905 at least. With
 # 1 worker a CPU has 0.9058: other roundings make thousandths of difference.
@@ -340,12 +471,7 @@ policies() {
 # A job that is stopped on its way and goes on comes to the weights of `mlp`.
 rows_are_there() { [ "$(losses stopped 2>/dev/null | wc -l)" -ge 3 ]; }
 resumed() {
-  rm -f "$scratch/stopped.rows"
-  start stopped train "$source/examples/fashion-mlp.job" \
-    --set "data.train=$data/train-images-idx3-ubyte.gz,$data/train-labels-idx1-ubyte.gz" \
-    --set "data.test=$data/t10k-images-idx3-ubyte.gz,$data/t10k-labels-idx1-ubyte.gz" \
-    --set worker.device=cuda --set "checkpoint.dir=$scratch/stopped" \
-    --json "$scratch/stopped.rows"
+  begin stopped mlp --set "checkpoint.dir=$scratch/stopped"
   launcher=$started
   await 30 rows_are_there && kill -TERM "$launcher"
   wait "$launcher"
@@ -358,17 +484,6 @@ resumed() {
     job resumed mlp --set "checkpoint.dir=$scratch/stopped" --resume &&
     same mlp_two resumed
   point 'stopped and resumed: the same weights'
-}
-
-jobs() {
-  if have_data; then
-    examples
-    beside_cpu
-    policies
-  else
-    part 'whole jobs'
-    skip 'the example jobs' "no Fashion-MNIST in $data (package dataset-fashion-mnist, or GW_DATA_DIR)"
-  fi
 }
 
 # ---- what is wrong is told in one line ----
@@ -389,15 +504,15 @@ wrongs() {
   make_data
   wrong 1 '.*cuda:99.*counts from 0' --set worker.device=cuda:99
   point 'a GPU that is not there'
-  (CUDA_VISIBLE_DEVICES='' && export CUDA_VISIBLE_DEVICES &&
-    wrong 1 '.*CUDA_VISIBLE_DEVICES = "" leaves no GPU' --set worker.device=cuda)
+  environment='CUDA_VISIBLE_DEVICES='
+  wrong 1 '.*CUDA_VISIBLE_DEVICES = "" leaves no GPU' --set worker.device=cuda
   point 'no GPU that may be seen'
-  (CUDA_VISIBLE_DEVICES='' && export CUDA_VISIBLE_DEVICES &&
-    run 0 train "$job" --set worker.device=auto && ! grep -q cublasLt "$scratch/out")
+  run 0 train "$job" --set worker.device=auto && ! grep -q cublasLt "$scratch/out"
   point 'auto takes the cpu then'
-  (GRADWEIR_MODULES=$scratch && export GRADWEIR_MODULES &&
-    wrong 1 '.*not the module for it' --set worker.device=cuda)
+  environment="GRADWEIR_MODULES=$scratch"
+  wrong 1 '.*not the module for it' --set worker.device=cuda
   point 'no module'
+  environment=
   wrong 2 '.*is no device' --set worker.device=gpu
   point 'a word that is no device'
   make_pictures "$scratch/pictures" 64
@@ -411,9 +526,17 @@ wrongs() {
   point 'auto takes the GPU'
 }
 
-operations
-jobs
-wrongs
-sanitizers # in what time is left
-part 'the end'
+for each in ${GW_PARTS:-operations sanitizers wrongs sums_of_hosts examples beside_cpu policies}; do
+  case $each in
+  operations | sanitizers | wrongs) $each ;;
+  *)
+    if have_data; then
+      $each
+    else
+      part "$each"
+      skip "$each" "no Fashion-MNIST in $data (package dataset-fashion-mnist, or GW_DATA_DIR)"
+    fi
+    ;;
+  esac
+done
 finished=yes

@@ -15,7 +15,7 @@ mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 tree=$dir-tree
 data=${GW_DATA_DIR:-/usr/share/datasets/fashion-mnist}
-limit=$((60 << 20)) # bytes, of all
+limit=$((50 << 20)) # bytes, of all
 
 say() { printf '%s\n' "$*"; }
 give_up() {
@@ -53,7 +53,8 @@ openblas() {
 }
 
 programs='gradweir tests/table/test_backends tests/table/test_backend_layers
-tests/table/test_backend_parts tests/table/test_backend_shapes tests/gpu/test_gpu
+tests/table/test_backend_parts tests/table/test_backend_shapes
+tests/gpu/test_gpu_layers tests/gpu/test_gpu_memory tests/gpu/test_gpu_share
 tests/perf/gpu_ops tests/perf/gpu_overlap'
 module=kernels/gradweir-cuda.so
 

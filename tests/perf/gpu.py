@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A GPU with gradweir beside PyTorch on the same GPU, in turns.
 
-    python3 tests/perf/gpu.py [--build build] [--rounds 3] [--limit 220]
+    python3 tests/perf/gpu.py [--build build] [--rounds 3] [--limit 200]
 
 Products, convolutions and passes over memory, one by one, as the program's own module
 does them and as PyTorch does; passes also beside a copy within the device. Training of
@@ -9,7 +9,10 @@ does them and as PyTorch does; passes also beside a copy within the device. Trai
 between host and device, alone and under the computation. All figures are medians of
 rounds that alternate; a ratio above 1 is gradweir's. The exit code is 1 where a ratio
 is below what is asked of it, or a part could not be measured for a reason that is not
-the want of PyTorch. By hand: make bench-gpu, on a machine with nothing else to do.
+the want of PyTorch. A part ends where the time of those after it begins. By hand: make
+bench-gpu, on a machine with nothing else to do.
+
+GW_LIBRARY_PATH: where gradweir's programs find libraries; PyTorch's are its own.
 """
 import argparse
 import contextlib
@@ -17,6 +20,7 @@ import json
 import os
 import re
 import select
+import signal
 import statistics
 import subprocess
 import sys
@@ -28,6 +32,9 @@ DATA = os.environ.get("GW_DATA_DIR") or "/usr/share/datasets/fashion-mnist"
 ASKED = 0.95  # of PyTorch's products
 CALLS_S = 0.04  # of one figure
 TRAIN_S, LOGGED_STEPS, WARM_UP_STEPS = 1.5, 20, 100
+OURS = dict(os.environ)
+if "GW_LIBRARY_PATH" in OURS:
+    OURS["LD_LIBRARY_PATH"] = OURS["GW_LIBRARY_PATH"]
 
 
 class Missing(Exception):
@@ -38,15 +45,15 @@ class Side:
     """A program that answers requests, a line each. Where it has ended, as it
     does with a GPU that has failed, the next request has a new one."""
 
-    def __init__(self, command):
-        self.command = command
+    def __init__(self, command, environment=None):
+        self.command, self.environment = command, environment
         self.start()
 
     def start(self):
         self.rest = b""
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
-        self.about = self.line(120)
+                                        stdout=subprocess.PIPE, env=self.environment)
+        self.about = self.line(90)
         if self.about.startswith("no "):
             self.end()
             raise Missing(self.about[3:])
@@ -88,8 +95,8 @@ class Side:
 class Bench:
     def __init__(self, options):
         self.options, self.bad = options, []
-        self.end = time.monotonic() + options.limit
-        self.ours = Side([f"{options.build}/tests/perf/gpu_ops", options.backend])
+        self.end = self.until = time.monotonic() + options.limit
+        self.ours = Side([f"{options.build}/tests/perf/gpu_ops", options.backend], OURS)
         self.torch, self.without = None, ""
         try:
             self.torch = Side([sys.executable, HERE + "/gpu_torch.py", options.torch])
@@ -99,18 +106,31 @@ class Bench:
         self.gib = float(gib.group(1)) if gib else 1
 
     def left(self):
-        return self.end - time.monotonic()
+        """Of the part that is measured now."""
+        return self.until - time.monotonic()
+
+    def run(self, command):
+        """One of our programs."""
+        seconds = max(1, min(60, self.left()))
+        try:
+            return subprocess.run(command, timeout=seconds, env=OURS, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired:
+            raise Missing(f"{os.path.basename(command[0])} takes more than "
+                          f"{seconds:.0f} s") from None
 
     def theirs(self, *words, seconds=30):
         if not self.torch:
             raise Missing(self.without)
-        return self.torch.ask(*words, seconds=seconds)
+        return self.torch.ask(*words, seconds=min(seconds, max(1, self.left())))
 
     def medians(self, askers):
         """Of each, in turns; where one cannot, what it says instead."""
         figures = [[] for _ in askers]
         for _ in range(self.options.rounds):
             for figure, asker in zip(figures, askers):
+                if self.left() <= 0:
+                    raise Missing("no time left")
                 if isinstance(figure, list) and not (figure and figure[-1] is None):
                     try:
                         figure.append(asker())
@@ -244,10 +264,8 @@ def overlap(bench):
     print("\n# copies under the computation", flush=True)
     sizes = [[64, 16, 3]] if bench.options.small else [[4096, 4096, 15], [1024, 512, 15]]
     for size in sizes:
-        ran = subprocess.run(
-            [f"{bench.options.build}/tests/perf/gpu_overlap", bench.options.backend,
-             *map(str, size)], timeout=60, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
+        ran = bench.run([f"{bench.options.build}/tests/perf/gpu_overlap",
+                         bench.options.backend, *map(str, size)])
         print(ran.stdout, end="", flush=True)
         if ran.returncode:
             raise Missing(f"gpu_overlap ends with {ran.returncode}")
@@ -293,8 +311,7 @@ class Job:
                     f"train.steps={self.steps}", "train.eval_every=never",
                     f"log.every={LOGGED_STEPS}"):
                 command += ["--set", setting]
-            ran = subprocess.run(command, stdout=subprocess.PIPE, timeout=60,
-                                 stderr=subprocess.STDOUT, text=True)
+            ran = self.bench.run(command)
             if ran.returncode:
                 raise Missing((ran.stdout.splitlines() or ["?"])[-1])
             rate = rate_of_rows(directory + "/rows", self.batch)
@@ -315,7 +332,7 @@ def training(bench):
         def torch(mode):
             return lambda: bench.theirs(
                 "train", mode, precision, TRAIN_S / 2, batch, layers,
-                seconds=max(5, min(90, bench.left() - 10)))
+                seconds=90)
         modes = ["eager", "compile", "graphs"]
         ours, *theirs = bench.medians([job.rate] + [torch(mode) for mode in modes])
         for mode, beside in zip(modes, theirs):
@@ -325,16 +342,22 @@ def training(bench):
 
 # ---- all of it ----
 
+# With the part of the time that each should have at least.
 PARTS = [("products", products, 90), ("passes", passes, 20), ("copies", copies, 8),
          ("overlap", overlap, 15), ("convolutions", convolutions, 20),
          ("training", training, 30)]
 
 
+def time_is_up(*_):
+    raise Missing("a signal, perhaps for want of time")
+
+
 def main():
+    signal.signal(signal.SIGTERM, time_is_up)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.environ.get("GW_BUILDDIR", "build"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=220, help="seconds")
+    parser.add_argument("--limit", type=float, default=200, help="seconds")
     parser.add_argument("--parts", default="", help="some of: " +
                         ",".join(name for name, _, _ in PARTS))
     parser.add_argument("--backend", default="cuda")
@@ -349,12 +372,13 @@ def main():
     print(f"# gradweir on {bench.ours.about}\n# beside "
           f"{bench.torch.about if bench.torch else bench.without}\n"
           f"# medians of {options.rounds} rounds in turns; a ratio above 1 is gradweir's")
-    for name, part, least in PARTS:
-        if options.parts and name not in options.parts.split(","):
-            continue
+    chosen = [part for part in PARTS
+              if not options.parts or part[0] in options.parts.split(",")]
+    shares = sum(share for _, _, share in chosen)
+    for i, (name, part, _) in enumerate(chosen):
+        later = sum(share for _, _, share in chosen[i + 1:])
+        bench.until = bench.end - options.limit * later / shares
         try:
-            if bench.left() < least / 4:
-                raise Missing("no time left")
             part(bench)
         except (Missing, OSError, subprocess.SubprocessError, LookupError,
                 ValueError, ZeroDivisionError) as why:
@@ -363,7 +387,7 @@ def main():
     for side in (bench.ours, bench.torch):
         if side:
             side.end()
-    print(f"\n# {options.limit - bench.left():.0f} s" +
+    print(f"\n# {options.limit - (bench.end - time.monotonic()):.0f} s" +
           (f"; MISSED or failed: {'; '.join(bench.bad)}" if bench.bad else ""))
     return 1 if bench.bad else 0
 

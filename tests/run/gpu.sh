@@ -294,14 +294,51 @@ ok 'train says so in its first lines'
 on_gpu 0 --version && grep -q 'cuda (Emulated' "$scratch/out"
 ok '--version'
 
-# --- what measures a GPU ---
+# --- what a real one has to show ---
 # with_gpu COMMAND...: output and lines go to $scratch/out and err.
 with_gpu() {
-  GRADWEIR_MODULES=$modules LD_LIBRARY_PATH=$modules timeout 60 "$@" \
+  GRADWEIR_MODULES=$modules LD_LIBRARY_PATH=$modules GW_FAKE_CUDA="$fake" \
+    CMOCKA_MESSAGE_OUTPUT=TAP timeout 150 "$@" \
     >"$scratch/out" 2>"$scratch/err" && return 0
   sed 's/^/# /' "$scratch/out" "$scratch/err"
   return 1
 }
+if [ -e "$build/tests/gpu/test_gpu_share" ]; then
+  # here a GFLOP is a second, and ReLU does each thing that a real one may do
+  for fake in '' 'nan=1' 'nan=1 zero=1' 'nan=1 masks=0 graphs=0'; do
+    with_gpu "$build/tests/gpu/test_gpu_layers" 0.01 &&
+      [ "$(grep -c '^ok ' "$scratch/out")" -eq 8 ]
+    ok "layers of a real GPU's test: $fake"
+  done
+  fake=
+  with_gpu "$build/tests/gpu/test_gpu_memory" &&
+    [ "$(grep -c '^ok ' "$scratch/out")" -eq 4 ]
+  ok "memory, likewise"
+  fake='orderly=1 devices=3'
+  with_gpu "$build/tests/gpu/test_gpu_share" &&
+    [ "$(grep -c '^ok ' "$scratch/out")" -eq 2 ] &&
+    [ "$(grep -c '^# what GPU [0-2] has is seen' "$scratch/out")" -eq 3 ]
+  ok "and what processes show each other"
+  fake='ipc=0'
+  ! with_gpu "$build/tests/gpu/test_gpu_share" >/dev/null &&
+    grep -q 'peer access is not supported' "$scratch/out" "$scratch/err"
+  ok "which fails where they do not"
+  fake=
+fi
+# And jobs of tests/gpu/check.sh, with few pictures and little to do.
+mkdir "$scratch/fashion"
+make_pictures "$scratch/pictures" 28
+for of in images:images-idx3 labels:labels-idx1; do
+  for set in train t10k; do
+    gzip -c "$scratch/pictures/${of%:*}" >"$scratch/fashion/$set-${of#*:}-ubyte.gz"
+  done
+done
+fake='orderly=1'
+with_gpu env GW_DATA_DIR="$scratch/fashion" GW_PARTS='sums_of_hosts' GW_TEST_SECONDS=120 \
+  GW_JOB_SETTINGS='--set train.global_batch=8' GW_STEPS=6 sh "$source/tests/gpu/check.sh" &&
+  grep -q '^11 passed, 0 failed, 0 skipped' "$scratch/out"
+ok "jobs of a real GPU's test"
+fake=
 with_gpu "$perf/gpu_overlap" cuda 64 16 3 &&
   [ "$(grep -c 'of the copies hidden$' "$scratch/out")" -eq 2 ] &&
   [ "$(grep -c '^  fc[1-4] ' "$scratch/out")" -eq 4 ]
