@@ -43,7 +43,8 @@ struct gw_device {
     struct gw_cuda_mask *masks;   /* of dense layers, a list */
     struct gw_cuda_graph *graphs; /* of operations, a list, */
     size_t graphs_n;              /* of so many */
-    struct gw_cuda_block *blocks; /* of its memory, a list */
+    struct gw_cuda_block *blocks; /* of its memory, a list, */
+    struct gw_cuda_block *pinned; /* and of the host's that it has pinned */
     struct gw_cuda_view *views;   /* of others' memory, a list */
     float *workspace;
     struct gw_cuda_tuning tuning;
@@ -182,11 +183,21 @@ int gw_cuda_choose_way(struct gw_device *device,
 
 /* ---- what it has of its own and of others' memory ---- */
 
+struct gw_cuda_block {
+    struct gw_cuda_block *next;
+    const char *memory;
+    size_t bytes;
+};
 /* 0: no memory to keep it in mind. */
-int gw_cuda_add_block(struct gw_device *device,
+int gw_cuda_add_block(struct gw_cuda_block **list,
                       const void *memory,
                       size_t bytes);
-void gw_cuda_drop_block(struct gw_device *device, const void *memory);
+void gw_cuda_drop_block(struct gw_cuda_block **list, const void *memory);
+void gw_cuda_drop_blocks(struct gw_cuda_block **list);
+/* That in which all of it lies; NULL: none. */
+const struct gw_cuda_block *gw_cuda_find_block(const struct gw_cuda_block *list,
+                                               const void *memory,
+                                               size_t bytes);
 /* Lets go of what is still seen. */
 void gw_cuda_drop_shared(struct gw_device *device);
 

@@ -194,6 +194,8 @@ void gw_cuda_close(struct gw_device *device)
         if (streams[i])
             cudaStreamSynchronize(streams[i]);
     gw_cuda_drop_shared(device);
+    gw_cuda_drop_blocks(&device->blocks);
+    gw_cuda_drop_blocks(&device->pinned);
     gw_cuda_drop_graphs(device);
     gw_cuda_drop_plans(device);
     gw_cuda_drop_masks(device);
@@ -275,7 +277,7 @@ void *gw_cuda_alloc(struct gw_device *device, size_t bytes)
         !got_memory(device, "cudaMalloc",
                     cudaMalloc(&memory, bytes ? bytes : 1)))
         return NULL;
-    if (!gw_cuda_add_block(device, memory, bytes ? bytes : 1)) {
+    if (!gw_cuda_add_block(&device->blocks, memory, bytes ? bytes : 1)) {
         cudaFree(memory);
         return NULL;
     }
@@ -292,7 +294,7 @@ void *gw_cuda_alloc(struct gw_device *device, size_t bytes)
 void gw_cuda_free(struct gw_device *device, void *memory)
 {
     cudaSetDevice(device->ordinal);
-    gw_cuda_drop_block(device, memory);
+    gw_cuda_drop_block(&device->blocks, memory);
     if (memory)
         gw_cuda_note(device, "cudaFree", cudaFree(memory));
 }
@@ -305,12 +307,14 @@ void *gw_cuda_alloc_host(struct gw_device *device, size_t bytes)
             device, "cudaHostAlloc",
             cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocPortable)))
         return NULL;
+    gw_cuda_add_block(&device->pinned, memory, bytes); /* or it is asked for */
     return memset(memory, 0, bytes);
 }
 
 void gw_cuda_free_host(struct gw_device *device, void *memory)
 {
     cudaSetDevice(device->ordinal);
+    gw_cuda_drop_block(&device->pinned, memory);
     if (memory)
         gw_cuda_note(device, "cudaFreeHost", cudaFreeHost(memory));
 }
@@ -324,8 +328,10 @@ enum gw_status gw_cuda_pin(struct gw_device *device,
         return gw_fail(error, GW_EUNSUPPORTED, "%s", device->error.text);
     cudaError_t result =
         cudaHostRegister(host, bytes, cudaHostRegisterPortable);
-    if (result == cudaSuccess)
+    if (result == cudaSuccess) {
+        gw_cuda_add_block(&device->pinned, host, bytes); /* as in alloc_host */
         return GW_OK;
+    }
     cudaGetLastError(); /* the device works all the same */
     return gw_fail(error, GW_EUNSUPPORTED,
                    "GPU %d cannot pin %zu bytes of host memory: %s",
@@ -335,5 +341,6 @@ enum gw_status gw_cuda_pin(struct gw_device *device,
 void gw_cuda_unpin(struct gw_device *device, void *host)
 {
     cudaSetDevice(device->ordinal);
+    gw_cuda_drop_block(&device->pinned, host);
     gw_cuda_note(device, "cudaHostUnregister", cudaHostUnregister(host));
 }

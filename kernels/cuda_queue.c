@@ -26,12 +26,32 @@ static void bring_in(struct gw_device *device,
                  cudaStreamWaitEvent(device->compute, device->uploaded, 0));
 }
 
+static int is_host(const void *memory)
+{
+    struct cudaPointerAttributes about;
+    if (cudaPointerGetAttributes(&about, memory) == cudaSuccess)
+        return about.type == cudaMemoryTypeHost;
+    cudaGetLastError(); /* the device works all the same */
+    return 0;
+}
+
+/* Another device of this process may have pinned it, which only CUDA knows. */
+static int
+is_pinned(const struct gw_device *device, const void *host, size_t bytes)
+{
+    return gw_cuda_find_block(device->pinned, host, bytes) ||
+           (is_host(host) && is_host((const char *)host + bytes - 1));
+}
+
+/* CUDA may copy from other memory before it returns, but does not say so. */
 void gw_cuda_upload(struct gw_device *device,
                     void *to,
                     const void *host,
                     size_t bytes)
 {
     bring_in(device, "upload", to, host, bytes, cudaMemcpyHostToDevice);
+    if (bytes > 0 && !device->failed && !is_pinned(device, host, bytes))
+        gw_cuda_note(device, "upload", cudaStreamSynchronize(device->uploads));
 }
 
 void gw_cuda_take(struct gw_device *device,

@@ -19,13 +19,6 @@ struct words {
 };
 static_assert(sizeof(struct words) == GW_MEMORY_WORDS, "all words");
 
-/* Of `alloc`, and not freed. */
-struct gw_cuda_block {
-    struct gw_cuda_block *next;
-    const char *memory;
-    size_t bytes;
-};
-
 /* What was seen. An allocation is opened once, for all that is seen of it. */
 struct gw_cuda_view {
     struct gw_cuda_view *next;
@@ -36,45 +29,13 @@ struct gw_cuda_view {
 
 /* ---- of this process ---- */
 
-int gw_cuda_add_block(struct gw_device *device,
-                      const void *memory,
-                      size_t bytes)
-{
-    struct gw_cuda_block *block = malloc(sizeof *block);
-    if (!block)
-        return 0;
-    *block = (struct gw_cuda_block){device->blocks, memory, bytes};
-    device->blocks = block;
-    return 1;
-}
-
-void gw_cuda_drop_block(struct gw_device *device, const void *memory)
-{
-    struct gw_cuda_block **at = &device->blocks, *block;
-    while (*at && (*at)->memory != memory)
-        at = &(*at)->next;
-    block = *at;
-    if (block)
-        *at = block->next;
-    free(block);
-}
-
-static const struct gw_cuda_block *block_of(const struct gw_device *device,
-                                            const char *memory)
-{
-    const struct gw_cuda_block *block = device->blocks;
-    while (block &&
-           (memory < block->memory || memory >= block->memory + block->bytes))
-        block = block->next;
-    return block;
-}
-
 int gw_cuda_show(struct gw_device *device,
                  const void *memory,
                  uint8_t words[GW_MEMORY_WORDS])
 {
     struct words shown = {.offset = 0};
-    const struct gw_cuda_block *block = block_of(device, memory);
+    const struct gw_cuda_block *block =
+        gw_cuda_find_block(device->blocks, memory, 1);
     if (!block || !gw_cuda_enter(device))
         return 0;
     if (cudaIpcGetMemHandle(&shown.handle, (void *)(uintptr_t)block->memory) !=
@@ -216,6 +177,4 @@ void gw_cuda_drop_shared(struct gw_device *device)
 {
     while (device->views)
         gw_cuda_unsee(device, device->views->memory);
-    while (device->blocks)
-        gw_cuda_drop_block(device, device->blocks->memory);
 }

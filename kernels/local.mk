@@ -59,6 +59,7 @@ GW_CUDA_KERNELS = \
 	%D%/cuda_sum.cu
 GW_CUDA_HOST = \
 	%D%/cuda.h \
+	%D%/cuda_block.c \
 	%D%/cuda_conv.c \
 	%D%/cuda_dense.c \
 	%D%/cuda_device.c \

@@ -37,6 +37,7 @@ struct emulated_settings {
     int keeps_nan;         /* ReLU of products, what is none */
     int notes_zero;        /* and as let through what is 0 */
     int no_pinning;        /* cudaHostRegister is not supported */
+    int no_staging;        /* other memory is read when a copy runs */
     int no_ipc;            /* memory of other processes cannot be reached */
     int no_dma_buf;        /* nor by devices of the network */
     int no_graphs;         /* streams cannot be recorded, */
@@ -56,6 +57,7 @@ struct emulated_counts {
     uint64_t graphs;     /* launched */
     uint64_t waits;      /* calls that waited for the device */
     uint64_t heuristics; /* asked of cublasLt */
+    uint64_t questions;  /* what some memory is */
     size_t live_allocations, live_host_allocations, live_pinned;
     size_t live_seen; /* allocations of other processes */
     size_t live_streams, live_events, live_handles;
@@ -64,9 +66,9 @@ struct emulated_counts {
 
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
-       fail_at=7 fail_with=700 fused=0 masks=0 nan=1 zero=1 pinning=0 ipc=0
-       dmabuf=0 graphs=0 orderly=1 fastest=2 others=1000", each may be missing;
-       and helper=1: a thread of its own; most=FILE: where the largest
+       fail_at=7 fail_with=700 fused=0 masks=0 nan=1 zero=1 pinning=0 staging=0
+       ipc=0 dmabuf=0 graphs=0 orderly=1 fastest=2 others=1000", each may be
+       missing; and helper=1: a thread of its own; most=FILE: where the largest
        live_bytes are told. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts

@@ -408,6 +408,25 @@ cudaError_t cudaHostUnregister(void *memory)
     return emulated_leave(error);
 }
 
+/* Of the page alone. */
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
+                                     const void *memory)
+{
+    static const enum cudaMemoryType types[] = {
+        [EMULATED_PAGEABLE] = cudaMemoryTypeUnregistered,
+        [EMULATED_DEVICE] = cudaMemoryTypeDevice,
+        [EMULATED_SEEN] = cudaMemoryTypeDevice,
+        [EMULATED_PINNED] = cudaMemoryTypeHost,
+        [EMULATED_REGISTERED] = cudaMemoryTypeHost,
+    };
+    cudaError_t error = emulated_enter_device();
+    emulated_count.questions++;
+    if (error == cudaSuccess)
+        *attributes = (struct cudaPointerAttributes){
+            .type = types[emulated_find("a question", memory, 1)]};
+    return emulated_leave(error);
+}
+
 /* ---- copies ---- */
 
 struct fill {
@@ -497,7 +516,8 @@ static int agrees(enum cudaMemcpyKind kind, int to_device, int from_device)
 
 /*
  * From memory that is not pinned the bytes are taken before it returns (staged,
- * or after all before it); to such memory the host waits until they are there.
+ * or after all before it), or not, for CUDA says that it might; to such memory
+ * the host waits until they are there.
  */
 cudaError_t cudaMemcpyAsync(void *to,
                             const void *from,
@@ -520,7 +540,8 @@ cudaError_t cudaMemcpyAsync(void *to,
                        "not what it says",
                        (int)kind, from, to);
     int waits = plan.to_kind == EMULATED_PAGEABLE;
-    int staged = plan.from_kind == EMULATED_PAGEABLE && !waits;
+    int staged = plan.from_kind == EMULATED_PAGEABLE && !waits &&
+                 !emulated_now.no_staging;
     if (staged && emulated_draw(2))
         emulated_drain(stream);
     error = queue_copy(&plan, staged, stream);

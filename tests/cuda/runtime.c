@@ -45,6 +45,7 @@ static void defaults(struct emulated_settings *settings)
         .keeps_nan = (int)fake_number("nan", 0),
         .notes_zero = (int)fake_number("zero", 0),
         .no_pinning = !fake_number("pinning", 1),
+        .no_staging = !fake_number("staging", 1),
         .no_ipc = !fake_number("ipc", 1),
         .no_dma_buf = !fake_number("dmabuf", 1),
         .no_graphs = !fake_number("graphs", 1),

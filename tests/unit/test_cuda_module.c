@@ -172,6 +172,7 @@ static void steps_do_not_wait(void **state)
     struct emulated_counts before = counts();
     uint64_t point = step(&m, 2);
     assert_int_equal(counts().waits, before.waits);
+    assert_int_equal(counts().questions, before.questions);
     assert_int_equal(counts().operations, before.operations);
     assert_int_equal(wait_for(&m, point), GW_OK);
     assert_true(counts().operations > before.operations);
@@ -349,12 +350,23 @@ static void points_are_reached_in_order(void **state)
     }
 }
 
-/* Memory that is not pinned is free when the call returns. */
+static void set_staging(size_t way, int stages)
+{
+    struct emulated_settings settings;
+    emulated_control()->defaults(&settings);
+    settings.order = emulated_ways[way].order;
+    settings.pace = emulated_ways[way].pace;
+    settings.no_staging = !stages;
+    emulated_control()->set(&settings);
+}
+
+/* Memory that is not pinned is free when the call returns, whatever CUDA does
+   with it. */
 static void pageable_memory_is_free_at_once(void **state)
 {
     (void)state;
-    for (size_t way = 0; way < EMULATED_WAYS; way++) {
-        set_way(&emulated_ways[way], 0);
+    for (size_t way = 0; way < 2 * EMULATED_WAYS; way++) {
+        set_staging(way / 2, way % 2);
         struct gw_device *d = open_device(GW_PRECISION_FP32);
         struct gw_error error;
         float host[64], back[64], *memory = ops->alloc(d, sizeof host);
@@ -373,6 +385,36 @@ static void pageable_memory_is_free_at_once(void **state)
         ops->close(d);
         emulated_assert_nothing_left();
     }
+}
+
+/* Also what another device has pinned is not waited for, until it is not. */
+static void pinned_memory_is_read_later(void **state)
+{
+    (void)state;
+    set_staging(0, 0);
+    struct gw_device *d = open_device(GW_PRECISION_FP32);
+    struct gw_device *other = open_device(GW_PRECISION_FP32);
+    char *host = aligned_alloc(4096, 8192), *memory = ops->alloc(d, 8192);
+    char *made = ops->alloc_host(other, 4096);
+    assert_int_equal(ops->pin(other, host, 8192, NULL), GW_OK);
+    uint64_t waits = counts().waits;
+    ops->upload(d, memory, host + 10, 4000);
+    ops->upload(d, memory, made + 10, 4000);
+    ops->upload(other, memory, host + 10, 4000);
+    ops->upload(d, memory, host, 0);
+    assert_int_equal(counts().waits, waits);
+    assert_int_equal(ops->sync(d, NULL), GW_OK);
+    assert_int_equal(ops->sync(other, NULL), GW_OK);
+    ops->unpin(other, host);
+    waits = counts().waits;
+    ops->upload(d, memory, host, 8192);
+    assert_int_equal(counts().waits, waits + 1);
+    assert_int_equal(ops->sync(d, NULL), GW_OK);
+    assert_int_equal(ops->sync(other, NULL), GW_OK);
+    ops->free(d, memory), ops->free_host(other, made);
+    ops->close(other), ops->close(d);
+    emulated_assert_nothing_left();
+    free(host);
 }
 
 static void pins_are_taken_and_given_back(void **state)
@@ -580,6 +622,7 @@ int main(void)
         cmocka_unit_test(buffers_are_used_in_time),
         cmocka_unit_test(points_are_reached_in_order),
         cmocka_unit_test(pageable_memory_is_free_at_once),
+        cmocka_unit_test(pinned_memory_is_read_later),
         cmocka_unit_test(pins_are_taken_and_given_back),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(failures_are_said),
