@@ -7,6 +7,7 @@
 
 #include "kernels/cpu.h"
 #include "kernels/driver.h"
+#include "kernels/islands.h"
 #include "kernels/module.h"
 #include "proto/config.h"
 #include "proto/login.h"
@@ -116,10 +117,19 @@ enum gw_precision gw_precision_of(const struct gw_config *config)
     return (enum gw_precision)i;
 }
 
+#define DEVICES_MAX 64 /* that are looked at for how they are linked */
+
 static unsigned ordinal_of(const struct gw_backend_choice *choice,
                            uint32_t place)
 {
-    return choice->numbered ? choice->ordinal : place % devices_of(choice->ops);
+    unsigned order[DEVICES_MAX];
+    unsigned devices = devices_of(choice->ops), turn = place % devices;
+    if (choice->numbered)
+        return choice->ordinal;
+    if (devices == 1 || devices > DEVICES_MAX)
+        return turn;
+    gw_islands_order(devices, choice->ops->linked, order);
+    return order[turn];
 }
 
 enum gw_status gw_device_open(const struct gw_config *config,
@@ -139,6 +149,7 @@ enum gw_status gw_device_open(const struct gw_config *config,
         .precision = gw_precision_of(config),
     };
     status = choice.ops->open(&options, device_p, error);
+    choice.ordinal = options.ordinal;
     if (status == GW_OK)
         *choice_p = choice;
     return status;

@@ -90,6 +90,12 @@ static void cpu_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
     address[0] = '\0';
 }
 
+static int cpu_linked(unsigned one, unsigned other)
+{
+    (void)one, (void)other;
+    return 0;
+}
+
 static void
 cpu_memory(struct gw_device *device, uint64_t *total_p, uint64_t *free_p)
 {
@@ -126,6 +132,12 @@ static const void *cpu_see(struct gw_device *device,
     (void)device, (void)words;
     gw_fail(error, GW_EUNSUPPORTED, "the cpu shows no memory by words");
     return NULL;
+}
+
+static const char *cpu_path(struct gw_device *device, const void *seen)
+{
+    (void)device, (void)seen;
+    return "";
 }
 
 static void cpu_unsee(struct gw_device *device, const void *memory)
@@ -229,6 +241,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .describe = cpu_describe,
     .report = cpu_report,
     .locate = cpu_locate,
+    .linked = cpu_linked,
     .memory = cpu_memory,
     .alloc = cpu_alloc,
     .free = cpu_free,
@@ -238,6 +251,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .unpin = cpu_unpin,
     .show = cpu_show,
     .see = cpu_see,
+    .path = cpu_path,
     .unsee = cpu_unsee,
     .pages = cpu_pages,
     .upload = cpu_upload,

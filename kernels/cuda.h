@@ -277,6 +277,7 @@ int gw_cuda_show(struct gw_device *device,
 const void *gw_cuda_see(struct gw_device *device,
                         const uint8_t words[GW_MEMORY_WORDS],
                         struct gw_error *error);
+const char *gw_cuda_path(struct gw_device *device, const void *seen);
 void gw_cuda_unsee(struct gw_device *device, const void *memory);
 void gw_cuda_pages(struct gw_device *device,
                    const void *memory,
@@ -404,6 +405,7 @@ void gw_cuda_close(struct gw_device *device);
 void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes);
 void gw_cuda_report(struct gw_device *device, char *text, size_t text_bytes);
 void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES]);
+int gw_cuda_linked(unsigned one, unsigned other);
 void gw_cuda_memory(struct gw_device *device,
                     uint64_t *total_p,
                     uint64_t *free_p);

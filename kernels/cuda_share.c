@@ -110,6 +110,35 @@ const void *gw_cuda_see(struct gw_device *device,
     return view->memory;
 }
 
+/* Only NVLink has atomics of its own between two GPUs. */
+int gw_cuda_linked(unsigned one, unsigned other)
+{
+    int atomics = 0;
+    if (one != other &&
+        cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
+                                  (int)one, (int)other) != cudaSuccess)
+        cudaGetLastError(); /* no failure of what is opened */
+    return atomics != 0;
+}
+
+const char *gw_cuda_path(struct gw_device *device, const void *seen)
+{
+    struct cudaPointerAttributes about;
+    if (!gw_cuda_enter(device))
+        return "";
+    if (cudaPointerGetAttributes(&about, seen) != cudaSuccess) {
+        cudaGetLastError(); /* the device works all the same */
+        return "";
+    }
+    if (about.type != cudaMemoryTypeDevice || about.device < 0)
+        return "";
+    if (about.device == device->ordinal)
+        return "the same GPU";
+    return gw_cuda_linked((unsigned)about.device, (unsigned)device->ordinal)
+               ? "NVLink"
+               : "PCIe";
+}
+
 void gw_cuda_unsee(struct gw_device *device, const void *memory)
 {
     struct gw_cuda_view **at = &device->views;

@@ -138,6 +138,10 @@ struct gw_backend_ops {
        system has it; "" where it is none of PCI's, or cannot be asked. */
     void (*locate)(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES]);
 
+    /* Whether two different devices of this kind are linked by more than the
+       machine's bus. */
+    int (*linked)(unsigned one, unsigned other);
+
     /* Of its own memory, what there is and what nobody holds; zeros where that
        is the host's. */
     void (*memory)(struct gw_device *device,
@@ -176,6 +180,9 @@ struct gw_backend_ops {
     const void *(*see)(struct gw_device *device,
                        const uint8_t words[GW_MEMORY_WORDS],
                        struct gw_error *error);
+    /* How the device reaches what it sees, a constant: "the same GPU", "NVLink"
+       or "PCIe"; "": it is not known. */
+    const char *(*path)(struct gw_device *device, const void *seen);
     void (*unsee)(struct gw_device *device, const void *memory);
 
     /*
@@ -400,8 +407,8 @@ gw_backend_get(size_t i, char *why, size_t why_bytes);
 
 struct gw_backend_choice {
     const struct gw_backend_ops *ops;
-    int numbered; /* the name says which device: */
-    unsigned ordinal;
+    int numbered;               /* the name says which device: */
+    unsigned ordinal;           /* else, until one is opened, 0 */
     char why[2 * GW_WHY_BYTES]; /* not those before: "no cuda: ..", or "" */
 };
 
@@ -450,8 +457,8 @@ enum gw_status gw_device_look(const struct gw_config *config,
 /*
  * A device as a job has it: worker.device, worker.threads, train.precision;
  * where the name does not say which, those who count `place` on this host go
- * round its devices. The caller closes it. Errors of gw_backend_choose and of
- * `open`.
+ * round its devices, those that are linked one after the other. The caller
+ * closes it. Errors of gw_backend_choose and of `open`.
  */
 enum gw_precision gw_precision_of(const struct gw_config *config);
 enum gw_status gw_device_open(const struct gw_config *config,

@@ -27,6 +27,8 @@ libkernels_a_SOURCES = \
 	%D%/driver.h \
 	%D%/finite.h \
 	%D%/isa.h \
+	%D%/islands.c \
+	%D%/islands.h \
 	%D%/kernels.h \
 	%D%/measure.c \
 	%D%/measure.h \

@@ -58,6 +58,12 @@ static void none_close(struct gw_device *device)
     free(device);
 }
 
+static int none_linked(unsigned one, unsigned other)
+{
+    (void)one, (void)other;
+    return 0;
+}
+
 static void
 none_describe(struct gw_device *device, char *text, size_t text_bytes)
 {
@@ -140,6 +146,12 @@ static const void *none_see(struct gw_device *device,
     (void)device, (void)words;
     gw_fail(error, GW_EUNSUPPORTED, "there is no memory");
     return NULL;
+}
+
+static const char *none_path(struct gw_device *device, const void *seen)
+{
+    (void)device, (void)seen;
+    return "";
 }
 
 static void none_unsee(struct gw_device *device, const void *memory)
@@ -373,6 +385,7 @@ static void none_softmax_loss(struct gw_device *device,
     .describe = none_describe, \
     .report = none_report, \
     .locate = none_locate, \
+    .linked = none_linked, \
     .memory = none_memory, \
     .alloc = none_alloc, \
     .free = none_free, \
@@ -382,6 +395,7 @@ static void none_softmax_loss(struct gw_device *device,
     .unpin = none_unpin, \
     .show = none_show, \
     .see = none_see, \
+    .path = none_path, \
     .unsee = none_unsee, \
     .pages = none_pages, \
     .upload = none_upload, \

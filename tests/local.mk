@@ -104,6 +104,7 @@ check_PROGRAMS += \
 	%D%/unit/test_feed \
 	%D%/unit/test_group_shapes \
 	%D%/unit/test_interfaces \
+	%D%/unit/test_islands \
 	%D%/unit/test_log \
 	%D%/unit/test_looker \
 	%D%/unit/test_login \
@@ -250,7 +251,8 @@ check_DATA += $(GW_GPU_TESTS)
 check_PROGRAMS += %D%/unit/test_cuda_emulation \
 	%D%/unit/test_cuda_epilogues %D%/unit/test_cuda_index \
 	%D%/unit/test_cuda_module %D%/unit/test_cuda_products \
-	%D%/unit/test_cuda_share %D%/unit/test_cuda_tune
+	%D%/unit/test_cuda_share %D%/unit/test_cuda_tune \
+	%D%/unit/test_cuda_unseen
 %C%_unit_test_cuda_emulation_SOURCES = \
 	%D%/unit/test_cuda_emulation.c %D%/cuda/try/try.h $(GW_EMULATION)
 %C%_unit_test_cuda_emulation_CFLAGS = $(AM_CFLAGS) -fPIC
@@ -268,8 +270,10 @@ check_PROGRAMS += %D%/unit/test_cuda_emulation \
 	%D%/table/emulated.c %D%/table/emulated.h
 %C%_unit_test_cuda_tune_SOURCES = %D%/unit/test_cuda_tune.c \
 	%D%/table/emulated.c %D%/table/emulated.h
-%C%_unit_test_cuda_share_SOURCES = %D%/unit/test_cuda_share.c \
+GW_OWNERS = %D%/unit/owners.c %D%/unit/owners.h \
 	%D%/table/emulated.c %D%/table/emulated.h
+%C%_unit_test_cuda_share_SOURCES = %D%/unit/test_cuda_share.c $(GW_OWNERS)
+%C%_unit_test_cuda_unseen_SOURCES = %D%/unit/test_cuda_unseen.c $(GW_OWNERS)
 endif
 endif
 

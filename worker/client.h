@@ -139,6 +139,8 @@ struct gw_device_arenas {
     const void *(*see)(void *owner,
                        const uint8_t words[GW_SIGHT_WORDS_MAX],
                        struct gw_error *error);
+    /* how the device reaches it, in words; "": it is not known */
+    const char *(*path)(void *owner, const void *arena);
     void (*unsee)(void *owner, const void *arena);
     /* bad[i]: part i is not finite. GW_EIO with a line. */
     enum gw_status (*sum)(void *owner,

@@ -81,6 +81,31 @@ static void look(struct gw_client_node *node,
     judge(node);
 }
 
+static void tell_paths(struct gw_client_node *node)
+{
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        const struct gw_neighbour *who = neighbour_at(node, i);
+        const char *path =
+            who ? node->device->path(node->device->owner, who->seen.gradients)
+                : "";
+        if (path[0])
+            gw_log_info(node->client->log,
+                        "between the GPU of %s and this one: %s",
+                        who->peer->name, path);
+    }
+}
+
+static void tell_where(struct gw_client_node *node)
+{
+    int on_device = gw_node_is_on_device(node);
+    gw_log_info(node->client->log, "sums of %u workers are made on the %s",
+                node->group.n,
+                on_device ? "devices, which give each other the weights"
+                          : "host");
+    if (on_device)
+        tell_paths(node);
+}
+
 enum gw_status gw_node_sight(struct gw_client_node *node,
                              struct gw_neighbour *from,
                              const struct gw_sight *sight)
@@ -93,11 +118,7 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
     else
         from->verdict = sight->verdict;
     if (gw_node_is_settled(node) && node->device)
-        gw_log_info(node->client->log, "sums of %u workers are made on the %s",
-                    node->group.n,
-                    gw_node_is_on_device(node)
-                        ? "devices, which give each other the weights"
-                        : "host");
+        tell_where(node);
     return GW_OK;
 }
 

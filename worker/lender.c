@@ -25,6 +25,12 @@ static const void *see(void *owner,
     return lender->options.ops->see(lender->device, words, error);
 }
 
+static const char *path(void *owner, const void *arena)
+{
+    const struct gw_lender *lender = owner;
+    return lender->options.ops->path(lender->device, arena);
+}
+
 static void unsee(void *owner, const void *arena)
 {
     const struct gw_lender *lender = owner;
@@ -117,6 +123,7 @@ static void introduce(struct gw_lender *lender)
         .weights = options->weights[GW_ENCODING_RAW].on_device,
         .pages = options->pages,
         .see = see,
+        .path = path,
         .unsee = unsee,
         .sum = sum,
         .put = put,

@@ -3,6 +3,7 @@
 
 #include "worker/worker_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,6 +58,21 @@ static enum gw_status open_one(struct gw_worker *worker,
     return given->open(&options, device_p, error);
 }
 
+/* Which one it is stays out of the description, by which a job that goes on
+   knows whether its bits will be the same. */
+static void tell_device(const struct gw_worker *worker,
+                        const struct gw_backend_choice *choice)
+{
+    char where[64] = "", address[GW_PCI_ADDRESS_BYTES];
+    choice->ops->locate(choice->ordinal, address);
+    if (address[0])
+        snprintf(where, sizeof where, ", GPU %u at %s", choice->ordinal,
+                 address);
+    gw_log_info(worker->options->client.log, "device %s: %s%s%s%s",
+                worker->backend->name, worker->description, where,
+                choice->why[0] ? "; " : "", choice->why);
+}
+
 static enum gw_status find_device(struct gw_worker *worker)
 {
     struct gw_backend_choice choice;
@@ -67,9 +83,7 @@ static enum gw_status find_device(struct gw_worker *worker)
     worker->backend = choice.ops;
     worker->backend->describe(worker->device, worker->description,
                               sizeof worker->description);
-    gw_log_info(worker->options->client.log, "device %s: %s%s%s",
-                worker->backend->name, worker->description,
-                choice.why[0] ? "; " : "", choice.why);
+    tell_device(worker, &choice);
     return GW_OK;
 }
 

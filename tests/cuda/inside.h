@@ -24,6 +24,10 @@ void emulated_enter(void);
 cudaError_t emulated_leave(cudaError_t error);
 /* The same for a call that a failed device refuses: 0 when it may go on. */
 cudaError_t emulated_enter_device(void);
+/* Of this thread, as cudaSetDevice has set it. */
+int emulated_device(void);
+/* Whether two devices reach each other's memory. */
+int emulated_reaches(int one, int other);
 /* A number below n. */
 uint32_t emulated_draw(uint32_t n);
 /* What CUDA would leave undefined, or a test must not do: one line, abort. */
@@ -48,6 +52,7 @@ emulated_find(const char *who, const void *memory, size_t bytes);
 struct emulated_allocation {
     struct emulated_allocation *next;
     enum emulated_kind kind;
+    int device; /* that has it; of the host's, nothing */
     char *memory;
     size_t bytes;
     char *pages; /* without the guards; NULL if registered */
@@ -69,8 +74,10 @@ struct emulated_allocation *emulated_allocation_with(uintptr_t at,
 /* Its pages are in the file from now on, which it closes. */
 void emulated_move_to_file(struct emulated_allocation *a, int file);
 /* What another process has in a file. */
-struct emulated_allocation *
-emulated_map_file(const cudaIpcMemHandle_t *handle, size_t bytes, int file);
+struct emulated_allocation *emulated_map_file(const cudaIpcMemHandle_t *handle,
+                                              size_t bytes,
+                                              int file,
+                                              int device);
 void emulated_release(struct emulated_allocation *a);
 
 /* Nobody but an operation that runs may touch the device's memory. */

@@ -24,8 +24,9 @@
 struct ticket {
     uint64_t magic;
     int32_t pid, file;
-    uint64_t device, inode;
+    uint64_t disk, inode;
     uint64_t bytes;
+    int64_t device; /* that has the memory */
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(cudaIpcMemHandle_t), "too long");
 
@@ -57,9 +58,10 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
         .magic = MAGIC,
         .pid = (int32_t)getpid(),
         .file = a->file,
-        .device = file.st_dev,
+        .disk = file.st_dev,
         .inode = file.st_ino,
         .bytes = a->bytes,
+        .device = a->device,
     };
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &ticket, sizeof ticket);
@@ -73,7 +75,7 @@ static int open_file(const struct ticket *ticket)
     struct stat file;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)ticket->pid,
              (int)ticket->file);
-    if (stat(path, &file) != 0 || file.st_dev != ticket->device ||
+    if (stat(path, &file) != 0 || file.st_dev != ticket->disk ||
         file.st_ino != ticket->inode)
         return -1;
     return open(path, O_RDONLY | O_CLOEXEC);
@@ -88,14 +90,15 @@ static cudaError_t see(void **memory, const cudaIpcMemHandle_t *handle)
         return cudaErrorInvalidValue;
     if (ticket.pid == getpid())
         return cudaErrorDeviceUninitialized;
-    if (emulated_now.no_ipc)
+    if (emulated_now.no_ipc ||
+        !emulated_reaches(emulated_device(), (int)ticket.device))
         return cudaErrorPeerAccessUnsupported;
     if (!a) {
         int file = open_file(&ticket);
         if (file < 0)
             return cudaErrorInvalidResourceHandle;
         flock(file, LOCK_SH); /* until it is closed, or this process ends */
-        a = emulated_map_file(handle, ticket.bytes, file);
+        a = emulated_map_file(handle, ticket.bytes, file, (int)ticket.device);
         emulated_count.live_seen++;
     }
     a->opened++;

@@ -142,6 +142,7 @@ static struct emulated_allocation *reserve(enum emulated_kind kind,
     *a = (struct emulated_allocation){
         .next = allocations,
         .kind = kind,
+        .device = emulated_device(),
         .bytes = bytes,
         .pages = map + GUARD_BYTES,
         .page_bytes = pages,
@@ -254,8 +255,10 @@ void emulated_move_to_file(struct emulated_allocation *a, int file)
         emulated_close_memory();
 }
 
-struct emulated_allocation *
-emulated_map_file(const cudaIpcMemHandle_t *handle, size_t bytes, int file)
+struct emulated_allocation *emulated_map_file(const cudaIpcMemHandle_t *handle,
+                                              size_t bytes,
+                                              int file,
+                                              int device)
 {
     struct emulated_allocation *a = reserve(EMULATED_SEEN, bytes);
     if (mmap(a->pages, a->page_bytes, is_open ? PROT_READ : PROT_NONE,
@@ -263,6 +266,7 @@ emulated_map_file(const cudaIpcMemHandle_t *handle, size_t bytes, int file)
         emulated_wrong("%zu bytes cannot be mapped", a->page_bytes);
     a->handle = *handle;
     a->file = file;
+    a->device = device;
     return a;
 }
 
@@ -408,7 +412,7 @@ cudaError_t cudaHostUnregister(void *memory)
     return emulated_leave(error);
 }
 
-/* Of the page alone. */
+/* Of seen memory the device is its owner's. */
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                      const void *memory)
 {
@@ -419,12 +423,17 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
         [EMULATED_PINNED] = cudaMemoryTypeHost,
         [EMULATED_REGISTERED] = cudaMemoryTypeHost,
     };
+    const struct emulated_allocation *a;
     cudaError_t error = emulated_enter_device();
     emulated_count.questions++;
-    if (error == cudaSuccess)
-        *attributes = (struct cudaPointerAttributes){
-            .type = types[emulated_find("a question", memory, 1)]};
-    return emulated_leave(error);
+    if (error != cudaSuccess)
+        return emulated_leave(error);
+    for (a = allocations; a && !holds(a, memory, 1);)
+        a = a->next;
+    *attributes = (struct cudaPointerAttributes){
+        .type = types[a ? a->kind : EMULATED_PAGEABLE],
+        .device = a ? a->device : -1};
+    return emulated_leave(cudaSuccess);
 }
 
 /* ---- copies ---- */

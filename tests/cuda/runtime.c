@@ -26,6 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int is_set, has_helper;
 static uint64_t draws;
 static _Thread_local cudaError_t last_error;
+static _Thread_local int current_device;
 
 /* ---- settings ---- */
 
@@ -52,6 +53,10 @@ static void defaults(struct emulated_settings *settings)
         .orderly = (int)fake_number("orderly", 0),
         .fastest = (unsigned)fake_number("fastest", 0),
     };
+    if (fake_word("nvlink", text))
+        snprintf(settings->nvlink, sizeof settings->nvlink, "%s", text);
+    if (fake_word("apart", text))
+        snprintf(settings->apart, sizeof settings->apart, "%s", text);
     for (unsigned i = 0; fake_word("order", text) && i < 3; i++)
         if (strcmp(text, orders[i]) == 0)
             settings->order = (enum emulated_order)i;
@@ -181,9 +186,56 @@ cudaError_t cudaSetDevice(int device)
 {
     emulated_enter();
     start_helper();
-    return emulated_leave(device >= 0 && device < devices()
-                              ? cudaSuccess
-                              : cudaErrorInvalidDevice);
+    if (device < 0 || device >= devices())
+        return emulated_leave(cudaErrorInvalidDevice);
+    current_device = device;
+    return emulated_leave(cudaSuccess);
+}
+
+int emulated_device(void)
+{
+    return current_device;
+}
+
+/* "01,23": 0 and 1, in any order, and 2 and 3. */
+static int is_pair(const char *pairs, int one, int other)
+{
+    for (const char *at = pairs; at[0] && at[1]; at += at[2] ? 3 : 2)
+        if ((at[0] - '0' == one && at[1] - '0' == other) ||
+            (at[0] - '0' == other && at[1] - '0' == one))
+            return 1;
+    return 0;
+}
+
+int emulated_reaches(int one, int other)
+{
+    return one == other || !is_pair(emulated_now.apart, one, other);
+}
+
+/* NVLink has atomics of its own, PCIe does not. */
+cudaError_t cudaDeviceGetP2PAttribute(int *value,
+                                      enum cudaDeviceP2PAttr attribute,
+                                      int from,
+                                      int to)
+{
+    emulated_enter();
+    if (from < 0 || from >= devices() || to < 0 || to >= devices() ||
+        from == to)
+        return emulated_leave(cudaErrorInvalidDevice);
+    int reaches = emulated_reaches(from, to);
+    int nvlink = reaches && is_pair(emulated_now.nvlink, from, to);
+    switch (attribute) {
+    case cudaDevP2PAttrPerformanceRank:
+        *value = nvlink ? 0 : 1;
+        return emulated_leave(cudaSuccess);
+    case cudaDevP2PAttrAccessSupported:
+        *value = reaches;
+        return emulated_leave(cudaSuccess);
+    case cudaDevP2PAttrNativeAtomicSupported:
+        *value = nvlink;
+        return emulated_leave(cudaSuccess);
+    }
+    return emulated_leave(cudaErrorInvalidValue);
 }
 
 /* The first on bus "bus", each next one on the next; in capitals, as CUDA. */

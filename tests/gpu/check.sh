@@ -361,8 +361,8 @@ sums() {
     told devices "$workers" "$on_devices" && told devices "$workers" "$on_pinned" &&
     same apart devices
   point "$workers workers sum on the devices, to the same weights $*"
-  sed -n 's/.*\(worker [0-9]* (.*is reached over.*\)/# \1/p' \
-    "$scratch/devices.log"/worker-* 2>/dev/null | sort | uniq -c | sed 's/^ *[0-9]* //'
+  sed -n 's/.*\(between the GPU of worker .*\)/# \1/p' \
+    "$scratch/devices.log"/worker-* 2>/dev/null | sort -u
   # shellcheck disable=SC2086
   job host cnn $few --workers "$workers" --set cluster.local_reduction=host "$@" &&
     told host "$workers" "$on_host" && same apart host

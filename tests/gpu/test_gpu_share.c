@@ -211,7 +211,8 @@ static void look_at(const float *seen, unsigned round)
 static void look_at_owner(struct owner *o, unsigned ordinal)
 {
     const float *seen = see(o);
-    print_message("# what GPU %u has is seen\n", ordinal);
+    print_message("# what GPU %u has is seen: %s\n", ordinal,
+                  ops->path(device, seen));
     for (unsigned round = 0; round < 3; round++) {
         look_at(seen, round);
         if (round < 2)

@@ -269,10 +269,43 @@ ok 'memory that cannot be pinned is only slower'
 fake=
 
 # --- which ---
-# shellcheck disable=SC2086
-fake='devices=2' on_gpu 0 train "$job" $small --set log.dir="$scratch/two" \
-  --set worker.device=cuda
+# taken WORKERS GPUS OPTION..: which they take, by rank, and that each says so.
+taken() {
+  workers=$1 gpus=$2
+  shift 2
+  rm -rf "$scratch/taken"
+  # shellcheck disable=SC2086
+  on_gpu 0 train "$job" $small --workers "$workers" --set log.dir="$scratch/taken" \
+    --set cluster.local_reduction=on "$@" || return 1
+  found=$(cat "$scratch"/taken/worker-* | sed -n \
+    's/.*worker \([0-9]\) info .*device cuda: .*, GPU \([0-9]\) at 0000:c\([0-9]\):00.0.*/\1 \2 \3/p' |
+    sort | awk '$2 + 1 == $3 { printf "%s", $2 }')
+  [ "$found" = "$gpus" ] && return 0
+  echo "# GPUs $found are taken, and not $gpus"
+  return 1
+}
+# between PATH N: so many of its workers say that of one of the others.
+between() {
+  [ "$(grep -h "between the GPU of worker [0-9] (.*) and this one: $1\$" \
+    "$scratch"/taken/worker-* | wc -l)" -eq "$2" ] && return 0
+  grep -h 'between the GPU' "$scratch"/taken/worker-* | sed 's/^/# /'
+  return 1
+}
+fake='devices=2' taken 4 0101 --set worker.device=cuda && between PCIe 8 &&
+  between 'the same GPU' 4
 ok 'two devices'
+fake='devices=4 nvlink=02,13' taken 4 0213 --set worker.device=cuda &&
+  between NVLink 4 && between PCIe 8 &&
+  fake='devices=4 nvlink=02,13' taken 2 02 && between NVLink 2
+ok 'devices that are linked are taken together'
+fake='devices=4 nvlink=02,13' taken 2 11 --set worker.device=cuda:1 &&
+  between 'the same GPU' 2 &&
+  fake='devices=4 nvlink=01,02,03,12,13,23' taken 4 0123 && between NVLink 12
+ok 'but as they are counted where that is asked for, or all are linked'
+fake='devices=2 apart=01' taken 2 01 && between '.*' 0 &&
+  [ "$(grep -l 'sums of 2 workers are made on the host$' "$scratch"/taken/worker-* | wc -l)" -eq 2 ] &&
+  grep -q 'GPU 0 does not reach what another process' "$scratch"/taken/worker-*
+ok 'two that do not reach each other'
 # shellcheck disable=SC2086
 on_gpu 0 train "$job" $small --set log.dir="$scratch/auto"
 grep -q 'device cuda: Emulated' "$scratch"/auto/worker-* &&
