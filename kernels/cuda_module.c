@@ -55,7 +55,10 @@ static const struct gw_backend_ops cuda_ops = {
 };
 
 /* The one symbol that is seen from outside. Any driver of the same major
-   version runs what this build's CUDA made. */
+   version runs what this build's CUDA compiled for the GPU. GPUs that are newer
+   than that have PTX, which the driver compiles; that an older one of the same
+   major version may refuse, and its words are told when the first kernel is to
+   run. */
 extern const struct gw_module gw_module;
 __attribute__((visibility("default"))) const struct gw_module gw_module = {
     .ops_bytes = sizeof(struct gw_backend_ops),
