@@ -111,6 +111,8 @@ enum gw_status gw_mirror_open(const struct gw_mirror_of *of,
         status = gw_fail(error, GW_ENOMEM, "no memory for %zu keys", of->keys);
     else if (!of->ops->on_host)
         status = open_memory(mirror, error);
+    if (status == GW_OK) /* other devices may write there at once */
+        status = of->ops->sync(of->device, error);
     if (status != GW_OK) {
         gw_mirror_close(mirror);
         return status;

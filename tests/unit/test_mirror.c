@@ -23,9 +23,9 @@
 
 struct copy {
     void *to;
-    const void *from;
-    size_t bytes; /* at `from` */
-    int widens;   /* from bf16 */
+    const void *from; /* NULL: zeros */
+    size_t bytes;     /* at `from` */
+    int widens;       /* from bf16 */
 };
 
 struct gw_device {
@@ -44,7 +44,9 @@ static void run_until(struct gw_device *device, uint64_t point)
 {
     for (; device->done < point; device->done++) {
         const struct copy *copy = &device->queue[device->done % QUEUE];
-        if (copy->widens)
+        if (!copy->from)
+            memset(copy->to, 0, copy->bytes);
+        else if (copy->widens)
             gw_bf16_widen(copy->bytes / sizeof(uint16_t), copy->from, copy->to);
         else
             memcpy(copy->to, copy->from, copy->bytes);
@@ -104,15 +106,17 @@ static void *late_alloc(struct gw_device *device, size_t bytes)
     if (bytes > device->fits)
         return NULL;
     assert_null(device->block[i].memory);
-    device->block[i].memory = calloc(1, bytes);
+    device->block[i].memory = malloc(bytes);
     device->block[i].bytes = bytes;
     device->fits -= bytes;
+    late_fetch(device, device->block[i].memory, NULL, bytes);
     return device->block[i].memory;
 }
 
 static void late_free(struct gw_device *device, void *memory)
 {
     size_t i = device->block[0].memory != memory;
+    run_until(device, device->queued);
     assert_ptr_equal(device->block[i].memory, memory);
     device->fits += device->block[i].bytes;
     device->block[i].memory = NULL;
@@ -178,6 +182,8 @@ static struct subject *open_subject(void)
     s->device.fits = 4 << 20;
     const struct gw_mirror_of what = of(s);
     assert_int_equal(gw_mirror_open(&what, &s->mirror, &s->error), GW_OK);
+    assert_int_equal(s->device.done, s->device.queued);
+    s->device.done = s->device.queued = 0; /* cases count from here */
     return s;
 }
 
@@ -329,6 +335,20 @@ static void weights_may_lie_on_devices(void **state)
             }
     }
     close_subject(s[0]), close_subject(s[1]);
+}
+
+/* Another device may write there as soon as it is open, and nothing of before
+   comes over that. */
+static void memory_is_there_at_once(void **state)
+{
+    struct subject *s = open_subject();
+    (void)state;
+    float *arena = gw_mirror_weight_arena(s->mirror, GW_ENCODING_RAW);
+    assert_true(arena[0] == 0);
+    arena[0] = 7;
+    assert_int_equal(gw_mirror_begin(s->mirror, &s->error), GW_OK);
+    assert_true(arena[0] == 7);
+    close_subject(s);
 }
 
 static void gradients_come_in_their_order_and_when_they_are_there(void **state)
@@ -504,6 +524,7 @@ int main(void)
         cmocka_unit_test(weights_go_once_in_a_step),
         cmocka_unit_test(weights_may_come_as_bf16),
         cmocka_unit_test(weights_may_lie_on_devices),
+        cmocka_unit_test(memory_is_there_at_once),
         cmocka_unit_test(gradients_come_in_their_order_and_when_they_are_there),
         cmocka_unit_test(gradients_may_stay_where_they_are),
         cmocka_unit_test(a_part_may_follow_and_the_rest_stay),
