@@ -79,10 +79,7 @@ void gw_cpu_pool_backward(struct gw_device *device,
                           const uint8_t *argmax,
                           float *dx);
 
-void gw_cpu_relu_forward(struct gw_device *device,
-                         size_t elems,
-                         const float *x,
-                         float *y);
+/* dx = dy where y > 0, else 0; dx may be dy. */
 void gw_cpu_relu_backward(struct gw_device *device,
                           size_t elems,
                           const float *y,

@@ -4,13 +4,6 @@
 
 #include "kernels/isa.h"
 
-GW_INLINE void forward(size_t elems, const float *x, float *y)
-{
-    GW_SAME_INDEX_ONLY
-    for (size_t i = 0; i < elems; i++)
-        y[i] = x[i] < 0 ? 0 : x[i]; /* written so that NaN stays NaN */
-}
-
 GW_INLINE void
 backward(size_t elems, const float *y, const float *dy, float *dx)
 {
@@ -20,10 +13,6 @@ backward(size_t elems, const float *y, const float *dy, float *dx)
 }
 
 #define VARIANT(isa, target)                                                   \
-    target static void forward_##isa(size_t elems, const float *x, float *y)   \
-    {                                                                          \
-        forward(elems, x, y);                                                  \
-    }                                                                          \
     target static void backward_##isa(size_t elems, const float *y,            \
                                       const float *dy, float *dx)              \
     {                                                                          \
@@ -31,22 +20,10 @@ backward(size_t elems, const float *y, const float *dy, float *dx)
     }
 GW_FOR_EACH_ISA(VARIANT)
 
-static void (*const forward_table[])(size_t,
-                                     const float *,
-                                     float *) = GW_ISA_TABLE(forward);
 static void (*const backward_table[])(size_t,
                                       const float *,
                                       const float *,
                                       float *) = GW_ISA_TABLE(backward);
-
-void gw_cpu_relu_forward(struct gw_device *device,
-                         size_t elems,
-                         const float *x,
-                         float *y)
-{
-    (void)device;
-    forward_table[gw_isa_here()](elems, x, y);
-}
 
 void gw_cpu_relu_backward(struct gw_device *device,
                           size_t elems,

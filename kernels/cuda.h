@@ -212,6 +212,13 @@ void gw_cuda_add_bias(struct gw_device *device,
                       int relu,
                       float *y);
 
+/* dx = dy where y > 0, else 0; dx may be dy. */
+void gw_cuda_relu_backward(struct gw_device *device,
+                           size_t elems,
+                           const float *y,
+                           const float *dy,
+                           float *dx);
+
 /* sums[columns] = columns of x[rows][columns] + beta sums, in a fixed order.
    Uses the workspace. */
 void gw_cuda_column_sums(struct gw_device *device,
@@ -358,15 +365,6 @@ void gw_cuda_pool_backward(struct gw_device *device,
                            const uint8_t *argmax,
                            float *dx);
 
-void gw_cuda_relu_forward(struct gw_device *device,
-                          size_t elems,
-                          const float *x,
-                          float *y);
-void gw_cuda_relu_backward(struct gw_device *device,
-                           size_t elems,
-                           const float *y,
-                           const float *dy,
-                           float *dx);
 void gw_cuda_dropout(struct gw_device *device,
                      const struct gw_dropout_site *site,
                      size_t n,

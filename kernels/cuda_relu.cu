@@ -4,35 +4,12 @@
 
 #include "kernels/cuda_index.cuh"
 
-/* Written so that NaN stays NaN. */
-static __device__ inline float rectified(float x)
-{
-    return x < 0 ? 0 : x;
-}
-
 static __device__ inline float masked(float y, float dy)
 {
     return y > 0 ? dy : 0;
 }
 
 /* Elements from 4 `fours` on are taken one by one. */
-static __global__ void
-forward(size_t elems, size_t fours, const float *x, float *y)
-{
-    size_t first = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    size_t step = (size_t)gridDim.x * blockDim.x;
-    for (size_t i = first; i < fours; i += step) {
-        float4 v = ((const float4 *)x)[i];
-        v.x = rectified(v.x);
-        v.y = rectified(v.y);
-        v.z = rectified(v.z);
-        v.w = rectified(v.w);
-        ((float4 *)y)[i] = v;
-    }
-    for (size_t i = 4 * fours + first; i < elems; i += step)
-        y[i] = rectified(x[i]);
-}
-
 static __global__ void
 backward(size_t elems, size_t fours, const float *y, const float *dy, float *dx)
 {
@@ -48,19 +25,6 @@ backward(size_t elems, size_t fours, const float *y, const float *dy, float *dx)
     }
     for (size_t i = 4 * fours + first; i < elems; i += step)
         dx[i] = masked(y[i], dy[i]);
-}
-
-void gw_cuda_relu_forward(struct gw_device *device,
-                          size_t elems,
-                          const float *x,
-                          float *y)
-{
-    size_t fours = gw_fits_four(x) && gw_fits_four(y) ? elems / 4 : 0;
-    if (gw_cuda_enter(device))
-        gw_cuda_note(device, "relu_forward",
-                     gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
-                                    GW_CUDA_BLOCK, forward, elems, fours, x,
-                                    y));
 }
 
 void gw_cuda_relu_backward(struct gw_device *device,
@@ -79,6 +43,12 @@ void gw_cuda_relu_backward(struct gw_device *device,
 }
 
 /* ---- after a product ---- */
+
+/* Written so that NaN stays NaN. */
+static __device__ inline float rectified(float x)
+{
+    return x < 0 ? 0 : x;
+}
 
 static __global__ void add_bias(uint32_t elems,
                                 struct gw_divisor columns,

@@ -319,18 +319,6 @@ struct gw_backend_ops {
                           const uint8_t *argmax,
                           float *dx);
 
-    /* In place is allowed for both (y == x, dx == dy). NaN stays NaN. */
-    void (*relu_forward)(struct gw_device *device,
-                         size_t elems,
-                         const float *x,
-                         float *y);
-    /* dx = dy where y > 0, else 0 */
-    void (*relu_backward)(struct gw_device *device,
-                          size_t elems,
-                          const float *y,
-                          const float *dy,
-                          float *dx);
-
     /*
      * x[n][elems]; kept elements are scaled by 1 / (1 - p). In place allowed.
      * Backward is the same call on the gradient: the mask is drawn again.

@@ -311,23 +311,6 @@ static void none_pool_backward(struct gw_device *device,
     (void)device, (void)shape, (void)dy, (void)argmax, (void)dx;
 }
 
-static void none_relu_forward(struct gw_device *device,
-                              size_t elems,
-                              const float *x,
-                              float *y)
-{
-    (void)device, (void)elems, (void)x, (void)y;
-}
-
-static void none_relu_backward(struct gw_device *device,
-                               size_t elems,
-                               const float *y,
-                               const float *dy,
-                               float *dx)
-{
-    (void)device, (void)elems, (void)y, (void)dy, (void)dx;
-}
-
 static void none_dropout(struct gw_device *device,
                          const struct gw_dropout_site *site,
                          size_t n,
@@ -412,8 +395,6 @@ static void none_softmax_loss(struct gw_device *device,
     .conv_backward = none_conv_backward, \
     .pool_forward = none_pool_forward, \
     .pool_backward = none_pool_backward, \
-    .relu_forward = none_relu_forward, \
-    .relu_backward = none_relu_backward, \
     .dropout = none_dropout, \
     .add_parts = none_add_parts, \
     .square_sum = none_square_sum, \

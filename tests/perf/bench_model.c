@@ -189,17 +189,6 @@ static void timed_pool_backward(struct gw_device *device,
     note("pool backward", 0, pool_floats(s), start);
 }
 
-static void timed_relu_backward(struct gw_device *device,
-                                size_t elems,
-                                const float *y,
-                                const float *dy,
-                                float *dx)
-{
-    double start = now_s();
-    watch.ops->relu_backward(device, elems, y, dy, dx);
-    note("relu backward", 0, 3 * elems, start);
-}
-
 static void timed_dropout(struct gw_device *device,
                           const struct gw_dropout_site *site,
                           size_t n,
@@ -238,7 +227,6 @@ static struct gw_backend_ops timed(const struct gw_backend_ops *ops)
     made.conv_backward = timed_conv_backward;
     made.pool_forward = timed_pool_forward;
     made.pool_backward = timed_pool_backward;
-    made.relu_backward = timed_relu_backward;
     made.dropout = timed_dropout;
     made.softmax_loss = timed_softmax_loss;
     return made;

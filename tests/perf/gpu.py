@@ -223,8 +223,9 @@ def passes_of(bench):
     elems = 1 << 16 if bench.options.small else 1 << 26
     n = elems >> 11
     pool = (elems >> 12, 16, 16, 16, 2, 2)
-    return [("relu_forward", (elems,), 8 * elems),
-            ("relu_backward", (elems,), 12 * elems),
+    return [("add_parts", (2, elems), 12 * elems),
+            ("add_parts", (4, elems // 2), 10 * elems),
+            ("widen", (elems,), 6 * elems),
             ("dropout", (n, 2048), 8 * elems),
             ("softmax_loss", (elems >> 15, 32768), 8 * elems),
             ("softmax_loss", (elems >> 4, 16), 8 * elems),

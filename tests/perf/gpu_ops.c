@@ -178,21 +178,35 @@ static void pool_backward(const struct request *r)
     ops->pool_backward(r->device, &s, r->buffer[W], r->buffer[B], r->buffer[X]);
 }
 
-static void arrays_room(const struct request *r, size_t bytes[BUFFERS_MAX])
+#define PARTS_MAX 4 /* what is left of the buffers has their sum */
+
+static void parts_room(const struct request *r, size_t bytes[BUFFERS_MAX])
 {
-    for (size_t i = 0; i < 3; i++)
-        bytes[i] = r->number[0] * sizeof(float);
+    for (size_t i = 0; i <= PARTS_MAX; i++)
+        bytes[i] = i < r->number[0] || i == PARTS_MAX
+                       ? r->number[1] * sizeof(float)
+                       : 0;
+    bytes[PARTS_MAX + 1] = PARTS_MAX;
 }
 
-static void relu_forward(const struct request *r)
+static void add_parts(const struct request *r)
 {
-    ops->relu_forward(r->device, r->number[0], r->buffer[0], r->buffer[1]);
+    const float *parts[PARTS_MAX] = {NULL};
+    for (size_t i = 0; i < PARTS_MAX; i++)
+        parts[i] = r->buffer[i];
+    ops->add_parts(r->device, parts, PARTS_MAX, r->number[1],
+                   r->buffer[PARTS_MAX], r->buffer[PARTS_MAX + 1]);
 }
 
-static void relu_backward(const struct request *r)
+static void widen_room(const struct request *r, size_t bytes[BUFFERS_MAX])
 {
-    ops->relu_backward(r->device, r->number[0], r->buffer[0], r->buffer[1],
-                       r->buffer[2]);
+    bytes[0] = r->number[0] * sizeof(uint16_t);
+    bytes[1] = r->number[0] * sizeof(float);
+}
+
+static void widen(const struct request *r)
+{
+    ops->widen(r->device, r->number[0], r->buffer[0], r->buffer[1]);
 }
 
 static void rows_room(const struct request *r, size_t bytes[BUFFERS_MAX])
@@ -251,8 +265,8 @@ static const struct operation operations[] = {
     {"conv_backward", 9, conv_room, conv_backward},
     {"pool_forward", 6, pool_room, pool_forward},
     {"pool_backward", 6, pool_room, pool_backward},
-    {"relu_forward", 1, arrays_room, relu_forward},
-    {"relu_backward", 1, arrays_room, relu_backward},
+    {"add_parts", 2, parts_room, add_parts},
+    {"widen", 1, widen_room, widen},
     {"dropout", 2, rows_room, dropout},
     {"softmax_loss", 2, rows_room, softmax_loss},
     {"copy", 1, bytes_room, copy},

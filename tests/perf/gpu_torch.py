@@ -102,14 +102,19 @@ def pool_backward(n, c, h, w, size, stride):
         y, x, [size, size], [stride, stride], [0, 0], [1, 1], False, at)
 
 
-def relu_forward(elems):
-    x, y = normal(elems), normal(elems)
-    return lambda: torch.clamp_min(x, 0, out=y)
+def add_parts(n, elems):
+    parts, total = [normal(elems) for _ in range(n)], normal(elems)
+
+    def add():
+        torch.add(parts[0], parts[1], out=total)
+        for part in parts[2:]:
+            total.add_(part)
+    return add
 
 
-def relu_backward(elems):
-    y, dy = normal(elems), normal(elems)
-    return lambda: torch.ops.aten.threshold_backward(dy, y, 0)
+def widen(elems):
+    x, out = normal(elems).to(torch.bfloat16), normal(elems)
+    return lambda: out.copy_(x)
 
 
 def dropout(n, elems):
@@ -145,7 +150,7 @@ def fetch(size):
 
 OPERATIONS = {one.__name__: one for one in (
     dense_forward, dense_backward, conv_forward, conv_backward, pool_forward,
-    pool_backward, relu_forward, relu_backward, dropout, softmax_loss, copy, upload,
+    pool_backward, add_parts, widen, dropout, softmax_loss, copy, upload,
     fetch)}
 
 

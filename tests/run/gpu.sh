@@ -383,8 +383,8 @@ conv_forward bf16 0.001 2 1 8 8 4 3 1 0 1
 conv_backward fp16 0.001 2 1 8 8 4 3 1 1 1
 pool_forward fp32 0.001 2 3 8 8 2 2
 pool_backward fp32 0.001 2 3 8 8 2 2
-relu_forward fp32 0.001 100
-relu_backward fp32 0.001 100
+add_parts fp32 0.001 3 100
+widen fp32 0.001 100
 dropout fp32 0.001 4 64
 softmax_loss fp32 0.001 4 10
 upload fp32 0.001 4096

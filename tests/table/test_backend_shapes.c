@@ -271,18 +271,10 @@ static void passes(void)
     snprintf(text, sizeof text, "%zu x %zu from %zu on", n, each, at);
     struct pair p[] = {
         pair_of(at + elems, values),
-        pair_of(at + elems, values),
-        pair_of(at + elems, SMOOTH),
         pair_of(at + elems, SMOOTH),
     };
-    gw_cpu_ops.relu_forward(cpu, elems, p[0].here + at, p[1].here + at);
-    ops->relu_forward(device, elems, p[0].there + at, p[1].there + at);
-    gw_cpu_ops.relu_backward(cpu, elems, p[1].here + at, p[2].here + at,
-                             p[3].here + at);
-    ops->relu_backward(device, elems, p[1].there + at, p[2].there + at,
-                       p[3].there + at);
-    gw_cpu_ops.dropout(cpu, &site, n, each, p[0].here + at, p[2].here + at);
-    ops->dropout(device, &site, n, each, p[0].there + at, p[2].there + at);
+    gw_cpu_ops.dropout(cpu, &site, n, each, p[0].here + at, p[1].here + at);
+    ops->dropout(device, &site, n, each, p[0].there + at, p[1].there + at);
     for (size_t i = 0; i < COUNT(p); i++)
         assert_alike(text, p[i], 0);
     drop(p, COUNT(p));
