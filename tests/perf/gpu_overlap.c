@@ -6,11 +6,14 @@
  *
  *   gpu_overlap [BACKEND [WIDTH [BATCH [ROUNDS]]]]    cuda 4096 4096 15
  *
- * The model is an mlp of three layers of WIDTH. Computing alone (where of each
- * tensor one number is copied, to tell when it was made), the copies alone, and
- * both are timed in turns; hidden is (computing + copies - both) / copies, of
- * the medians. 1 is all of it, and cannot be reached: the first layer's copies
- * have nothing to hide behind.
+ * The model is an mlp of three layers of WIDTH. Where a layer's copies begin
+ * and end is seen by points of the device's queue of copies, on both sides of
+ * them: a point behind nothing is reached when the gradients are made and the
+ * copies before are done. Computing alone (where of each tensor one number is
+ * copied, to tell when it was made), the copies alone, and both are timed in
+ * turns; hidden is (computing + copies - both) / copies, of the medians. 1 is
+ * all of it, and cannot be reached: the first layer's copies have nothing to
+ * hide behind.
  */
 #include "config.h"
 
@@ -55,7 +58,8 @@ enum {
 
 /* Of each way, seconds since a step began. */
 static struct times {
-    double arrived[LAYERS_MAX][ROUNDS_MAX]; /* gradients of a layer */
+    double begun[LAYERS_MAX][ROUNDS_MAX];   /* a layer's gradients leave, */
+    double arrived[LAYERS_MAX][ROUNDS_MAX]; /* and are there */
     double step[ROUNDS_MAX];                /* all of them */
     double forward[ROUNDS_MAX];             /* of a forward by itself */
 } times[WAYS];
@@ -177,13 +181,13 @@ static void close_all(void)
 
 /* ---- a step, in each way ---- */
 
-/* Layers in the order of backward, and the points at which their gradients have
-   come. */
+/* Layers in the order of backward, and the points at which their gradients
+   leave and have come. */
 struct pass {
     enum way way;
     double start;
     size_t layer[LAYERS_MAX], layers;
-    uint64_t point[LAYERS_MAX];
+    uint64_t begin[LAYERS_MAX], end[LAYERS_MAX];
 };
 
 static void show(const struct pass *pass, size_t first, size_t n)
@@ -202,24 +206,31 @@ static enum gw_status on_ready(void *context, size_t first, size_t n)
 {
     struct pass *pass = context;
     float *const *made = gw_mirror_gradients(bench.mirror);
-    uint64_t point = 0;
+    uint64_t point =
+        bench.ops->fetch(bench.device, bench.gradient[first], made[first], 0);
+    pass->begin[pass->layers] = point;
     for (size_t k = first; k < first + n; k++)
         point = bench.ops->fetch(
             bench.device, bench.gradient[k], made[k],
             pass->way & COPY ? gw_key_elems(&bench.key[k]) * sizeof(float)
                              : sizeof(float));
     pass->layer[pass->layers] = first / 2;
-    pass->point[pass->layers++] = point;
+    pass->end[pass->layers++] = point;
     return GW_OK;
+}
+
+static double reached(const struct pass *pass, uint64_t point)
+{
+    check(bench.ops->reach(bench.device, point, 1, &bench.error), "a copy");
+    return now_s() - pass->start;
 }
 
 static void await_gradients(struct pass *pass, size_t round)
 {
     struct times *t = &times[pass->way];
     for (size_t i = 0; i < pass->layers; i++) {
-        check(bench.ops->reach(bench.device, pass->point[i], 1, &bench.error),
-              "a copy");
-        t->arrived[pass->layer[i]][round] = now_s() - pass->start;
+        t->begun[pass->layer[i]][round] = reached(pass, pass->begin[i]);
+        t->arrived[pass->layer[i]][round] = reached(pass, pass->end[i]);
     }
     check(bench.ops->sync(bench.device, &bench.error), "a step");
     t->step[round] = now_s() - pass->start;
@@ -295,6 +306,11 @@ static double arrived(enum way way, size_t layer, size_t rounds)
     return median(times[way].arrived[layer], rounds);
 }
 
+static double begun(enum way way, size_t layer, size_t rounds)
+{
+    return median(times[way].begun[layer], rounds);
+}
+
 static size_t layer_bytes(size_t layer)
 {
     return (gw_key_elems(&bench.key[2 * layer]) +
@@ -307,20 +323,21 @@ static void print_timeline(size_t rounds)
 {
     size_t layers = bench.keys / 2;
     double all = median(times[BOTH].step, rounds);
-    double rate = (double)bench.bytes / median(times[COPY].step, rounds);
     double before = median(times[COMPUTE].forward, rounds);
     printf("# '=' a layer's backward on the device, '>' its gradients on their "
-           "way to the host; ms since the step began\n");
-    printf("# layer    MiB     done     there\n");
+           "way to the host; ms since the step began, medians, as the host "
+           "sees them (some us late)\n");
+    printf("# layer    MiB     done    leaves     there\n");
     for (size_t i = layers; i-- > 0;) {
         double done = arrived(COMPUTE, i, rounds);
         double there = arrived(BOTH, i, rounds);
-        double begun = there - (double)layer_bytes(i) / rate;
-        printf("  fc%zu  %7.1f  %7.3f   %7.3f  |", i + 1,
-               (double)layer_bytes(i) / (1 << 20), done * 1e3, there * 1e3);
+        double leaves = begun(BOTH, i, rounds);
+        printf("  fc%zu  %7.1f  %7.3f   %7.3f   %7.3f  |", i + 1,
+               (double)layer_bytes(i) / (1 << 20), done * 1e3, leaves * 1e3,
+               there * 1e3);
         print_bar(before < done ? before : done, done, all, '=');
-        printf("|\n%33s|", "");
-        print_bar(begun > done ? begun : done, there, all, '>');
+        printf("|\n%43s|", "");
+        print_bar(leaves, there, all, '>');
         printf("|\n");
         before = done;
     }
