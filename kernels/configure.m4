@@ -99,6 +99,8 @@ AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LDFLAGS])
 AC_SUBST([CUDA_LIBS])
 AM_CONDITIONAL([HAVE_CUDA], [test "x$gw_cuda" = xyes])
+AC_DEFINE_UNQUOTED([GW_CUDA_ARCHS], ["$with_cuda_arch"],
+  [The compute capabilities that kernels are compiled for, times ten])
 AC_DEFINE_UNQUOTED([GW_CUDA_LEAST], [${with_cuda_arch%% *}],
   [The least compute capability that kernels are compiled for, times ten])
 AS_IF([test "x$gw_cuda" = xyes],

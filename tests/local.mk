@@ -93,6 +93,7 @@ check_PROGRAMS += \
 	%D%/unit/test_device \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
+	%D%/unit/test_cuda_code \
 	%D%/unit/test_decision \
 	%D%/unit/test_decision_policy \
 	%D%/unit/test_digest \
