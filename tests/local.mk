@@ -249,7 +249,8 @@ $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_DATA += $(GW_GPU_TESTS)
-check_PROGRAMS += %D%/unit/test_cuda_emulation \
+check_PROGRAMS += %D%/unit/test_cuda_copies \
+	%D%/unit/test_cuda_emulation \
 	%D%/unit/test_cuda_epilogues %D%/unit/test_cuda_index \
 	%D%/unit/test_cuda_module %D%/unit/test_cuda_products \
 	%D%/unit/test_cuda_share %D%/unit/test_cuda_tune \
@@ -259,6 +260,8 @@ check_PROGRAMS += %D%/unit/test_cuda_emulation \
 %C%_unit_test_cuda_emulation_CFLAGS = $(AM_CFLAGS) -fPIC
 %C%_unit_test_cuda_emulation_LDADD = %D%/cuda/try/try.emulated \
 	$(CMOCKA_LIBS) -lpthread -lm
+%C%_unit_test_cuda_copies_SOURCES = %D%/unit/test_cuda_copies.c \
+	%D%/table/emulated.c %D%/table/emulated.h
 %C%_unit_test_cuda_index_SOURCES = %D%/unit/test_cuda_index.c \
 	%D%/cuda/try/divide.h
 %C%_unit_test_cuda_index_LDADD = %D%/cuda/try/divide.emulated $(LDADD)
