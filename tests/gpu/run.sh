@@ -46,12 +46,15 @@ candidates() {
   done
 }
 
-# Of where it lies this library alone: PyTorch's directory, say, has others
-# beside it. And PyTorch itself finds none of ours: it has its own.
+# Of where it lies this library alone, and the compiler that it may load:
+# PyTorch's directory, say, has others beside it. And PyTorch itself finds none of
+# ours: it has its own.
 blas=$(candidates | while read -r at; do
   if [ -e "$at/$library" ]; then echo "$at" && break; fi
 done)
-[ ! "$blas" ] || ln -s "$blas/$library" "$scratch/$library"
+for file in ${blas:+"$blas/$library" "$blas"/libnvrtc*.so.13*}; do
+  [ ! -e "$file" ] || ln -s "$file" "$scratch/$(basename "$file")"
+done
 driver=
 for at in /usr/local/nvidia/lib64 /usr/lib/wsl/lib; do
   [ ! -e "$at/libcuda.so.1" ] || driver=:$at

@@ -119,6 +119,9 @@ class Bench:
             raise Missing(f"{os.path.basename(command[0])} takes more than "
                           f"{seconds:.0f} s") from None
 
+    def mine(self, *words):
+        return self.ours.ask(*words, seconds=max(1, min(30, self.left())))
+
     def theirs(self, *words, seconds=30):
         if not self.torch:
             raise Missing(self.without)
@@ -190,7 +193,7 @@ def products(bench):
             n, inputs, outputs, _ = shape
             for what, times in (("dense_forward", 2), ("dense_backward", 4)):
                 words = (what, precision, CALLS_S, *shape)
-                figures = bench.medians([lambda: bench.ours.ask(*words),
+                figures = bench.medians([lambda: bench.mine(*words),
                                          lambda: bench.theirs(*words)])
                 flop = times * n * inputs * outputs
                 bench.row(what, f"{n} x {inputs} x {outputs}", precision,
@@ -209,7 +212,7 @@ def convolutions(bench):
             places = (h + 2 * pad - size + 1) * (w + 2 * pad - size + 1)
             for what, times in (("conv_forward", 2), ("conv_backward", 4)):
                 words = (what, precision, CALLS_S, *shape)
-                figures = bench.medians([lambda: bench.ours.ask(*words),
+                figures = bench.medians([lambda: bench.mine(*words),
                                          lambda: bench.theirs(*words)])
                 flop = times * n * inputs * outputs * size * size * places
                 bench.row(what, f"{n}x{inputs}x{h}x{w} to {outputs}, {size}", precision,
@@ -239,7 +242,7 @@ def passes(bench):
         words = (what, "fp32", CALLS_S, *numbers)
         copy = ("copy", "fp32", CALLS_S, size // 2 // 16 * 16)
         ours, beside, torch = bench.medians([
-            lambda: bench.ours.ask(*words), lambda: bench.ours.ask(*copy),
+            lambda: bench.mine(*words), lambda: bench.mine(*copy),
             lambda: bench.theirs(*words)])
         rate, why = per_second(size * 1e-9, torch)
         bench.row(what, " x ".join(map(str, numbers)), "",
@@ -252,11 +255,11 @@ def copies(bench):
     size = 1 << 16 if bench.options.small else 1 << 28
     for what in ("upload", "fetch"):
         words = (what, "fp32", CALLS_S, size)
-        figures = bench.medians([lambda: bench.ours.ask(*words),
+        figures = bench.medians([lambda: bench.mine(*words),
                                  lambda: bench.theirs(*words)])
         bench.row(what, f"{size >> 10} KiB", "",
                   [per_second(size * 1e-9, one) for one in figures], "GB/s")
-    figures = bench.medians([lambda: bench.ours.ask("both", "fp32", CALLS_S, size)])
+    figures = bench.medians([lambda: bench.mine("both", "fp32", CALLS_S, size)])
     bench.row("both at once", f"{size >> 10} KiB", "",
               [per_second(2 * size * 1e-9, figures[0]), (None, "")], "GB/s")
 
