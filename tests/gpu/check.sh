@@ -7,12 +7,12 @@
 # By hand: make check-gpu.
 #
 # GW_DATA_DIR: where Fashion-MNIST is; without it jobs are skipped.
-# GW_TEST_SECONDS: for all of it, 230; what has not come by then has failed.
+# GW_TEST_SECONDS: for all of it, 250; what has not come by then has failed.
 # GW_PARTS: some of them, as they are called at the end. GW_JOB_SETTINGS: what
 # jobs are told besides. GW_STEPS: of short ones, 60.
 source=${GW_SRCDIR:-..}
 build=${GW_BUILDDIR:-.}
-: "${GW_TEST_SECONDS:=230}"
+: "${GW_TEST_SECONDS:=250}"
 # shellcheck disable=SC2154
 . "$source/tests/run/lib.sh"
 passed=0 failed=0 skipped=0 finished='' holder='' title=''
@@ -195,7 +195,7 @@ ours() {
 # of memory, nothing at all. All together take SANITIZER_S, for jobs come after.
 # Leaks are seen by tests, which count what is left on the device: a sanitizer
 # would see them only where the context ends before the process.
-SANITIZER_S=60
+SANITIZER_S=50
 sanitize() {
   tool=$1 limit=$2 cases=$3 file=$4
   shift 4
@@ -400,49 +400,56 @@ sums_of_hosts() {
 # ---- examples ----
 
 # What the README's job comes to, 0.9094 on a CPU, must be 0.905 at least. With
-# 1 worker a CPU has 0.9058: other roundings make thousandths of difference.
+# 1 worker a CPU has 0.9058: other roundings make thousandths of difference. What
+# is only to be the same, or near, has one epoch, in which a CPU comes to 0.8793.
 examples() {
   part 'the examples to their accuracy'
-  job cnn cnn --workers 1 --servers 1 && on_gpu cnn && reaches cnn 0.9
-  point 'cnn, 1 worker: to its accuracy on the GPU'
-  job again cnn --workers 1 --servers 1 && same cnn again
-  point 'the same job again: the same weights'
   job two cnn && on_gpu two && reaches two 0.905
   point 'cnn, 2 workers on one GPU: to its accuracy'
-  job whole cnn --set train.commit=whole && same two whole
-  point 'the same with whole steps: the same weights'
-  job tcp cnn --set cluster.transport=tcp --servers 1 && same two tcp
-  point 'the same over tcp with 1 server: the same weights'
-  job tf32 cnn --set train.precision=tf32 && on_gpu tf32 &&
-    grep -q 'tf32 products' "$scratch/tf32.out" && reaches tf32 0.9
-  point 'cnn with TF32: to its accuracy'
+  job cnn cnn --workers 1 --servers 1 && on_gpu cnn && reaches cnn 0.9
+  point 'cnn, 1 worker: to its accuracy'
   job bf16 cnn --set train.precision=bf16 && on_gpu bf16 &&
     grep -q 'bf16 products' "$scratch/bf16.out" && reaches bf16 0.9
   point 'cnn in bf16: to its accuracy'
-  job fp16 cnn --set train.precision=fp16 --set train.loss_scale=dynamic &&
-    on_gpu fp16 && grep -q 'fp16 products' "$scratch/fp16.out" &&
-    reaches fp16 0.9
-  point 'cnn in fp16 with a dynamic loss scale: to its accuracy'
-  job tuned cnn --set worker.autotune=true --set "checkpoint.dir=$scratch/ck" &&
-    on_gpu tuned && reaches tuned 0.905
-  point 'cnn, its products timed: to its accuracy'
-  job mlp mlp --workers 1 --servers 1 && on_gpu mlp && reaches mlp 0.88
-  point 'mlp, 1 worker: to its accuracy'
   job mlp_two mlp && on_gpu mlp_two && reaches mlp_two 0.88
   point 'mlp, 2 workers on one GPU: to its accuracy'
+}
+
+ways() {
+  part 'an epoch in other ways'
+  epoch='--set train.epochs=1'
+  # shellcheck disable=SC2086
+  {
+    job short cnn $epoch && on_gpu short && reaches short 0.865
+    point 'cnn, an epoch'
+    job again cnn $epoch && same short again
+    point 'the same job again: the same weights'
+    job whole cnn $epoch --set train.commit=whole && same short whole
+    point 'the same with whole steps: the same weights'
+    job tcp cnn $epoch --set cluster.transport=tcp --servers 1 && same short tcp
+    point 'the same over tcp with 1 server: the same weights'
+    job tf32 cnn $epoch --set train.precision=tf32 && on_gpu tf32 &&
+      grep -q 'tf32 products' "$scratch/tf32.out" && reaches tf32 0.865
+    point 'with TF32'
+    job fp16 cnn $epoch --set train.precision=fp16 --set train.loss_scale=dynamic &&
+      on_gpu fp16 && grep -q 'fp16 products' "$scratch/fp16.out" && reaches fp16 0.86
+    point 'in fp16 with a dynamic loss scale'
+    job tuned cnn $epoch --set worker.autotune=true --set "checkpoint.dir=$scratch/ck" &&
+      on_gpu tuned && reaches tuned 0.865
+    point 'with its products timed'
+  }
 }
 
 beside_cpu() {
   part 'the first steps beside the cpu'
   short='--set train.epochs=0 --set train.steps=10 --set log.every=1 --set train.eval_every=never'
-  for model in mlp cnn; do
-    for workers in 1 2; do
-      # shellcheck disable=SC2086
-      job gpu_$model $model $short --workers $workers &&
-        job cpu_$model $model $short --workers $workers --set worker.device=cpu &&
-        near gpu_$model cpu_$model 10
-      point "$model, workers: $workers; the losses are those of the cpu within 1e-4"
-    done
+  for each in mlp:1 cnn:2; do
+    model=${each%:*} workers=${each#*:}
+    # shellcheck disable=SC2086
+    job gpu_$model $model $short --workers $workers &&
+      job cpu_$model $model $short --workers $workers --set worker.device=cpu &&
+      near gpu_$model cpu_$model 10
+    point "$model, workers: $workers; the losses are those of the cpu within 1e-4"
   done
 }
 
@@ -469,7 +476,9 @@ policies() {
 }
 
 # A job that is stopped on its way and goes on comes to the weights of `mlp`.
-rows_are_there() { [ "$(losses stopped 2>/dev/null | wc -l)" -ge 3 ]; }
+rows_are_there() {
+  [ "$(losses stopped 2>/dev/null | wc -l)" -ge 3 ] || ! kill -0 "$launcher" 2>/dev/null
+}
 resumed() {
   begin stopped mlp --set "checkpoint.dir=$scratch/stopped"
   launcher=$started
@@ -480,7 +489,7 @@ resumed() {
     skip 'stopped and resumed: the same weights' 'it was done before it could be stopped'
     return
   fi
-  [ $code -eq 3 ] &&
+  [ $code -eq 3 ] && { [ -e "$scratch/mlp_two.out" ] || job mlp_two mlp; } &&
     job resumed mlp --set "checkpoint.dir=$scratch/stopped" --resume &&
     same mlp_two resumed
   point 'stopped and resumed: the same weights'
@@ -526,15 +535,15 @@ wrongs() {
   point 'auto takes the GPU'
 }
 
-for each in ${GW_PARTS:-operations sanitizers wrongs sums_of_hosts examples beside_cpu policies}; do
-  case $each in
-  operations | sanitizers | wrongs) $each ;;
+for of in ${GW_PARTS:-operations sanitizers sums_of_hosts beside_cpu examples ways wrongs policies}; do
+  case $of in
+  operations | sanitizers | wrongs) $of ;;
   *)
     if have_data; then
-      $each
+      $of
     else
-      part "$each"
-      skip "$each" "no Fashion-MNIST in $data (package dataset-fashion-mnist, or GW_DATA_DIR)"
+      part "$of"
+      skip "$of" "no Fashion-MNIST in $data (package dataset-fashion-mnist, or GW_DATA_DIR)"
     fi
     ;;
   esac

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Shows a GPU with what tests/gpu/pack.sh has put beside this file: the checks,
 # then the benches, and at the end a table of both. What they say also goes to
-# $OUT (./out): check-gpu.txt, bench-gpu.txt, machine.txt. Under 8 minutes: 230 s
-# for the checks, 200 for the benches, and seconds to end what is over them.
+# $OUT (./out): check-gpu.txt, bench-gpu.txt, machine.txt. Under 8 minutes: 250 s
+# for the checks, 185 for the benches, and seconds to end what is over them.
 #
 #   run.sh [check | bench]    both
 #
@@ -88,14 +88,14 @@ keep() {
 
 worst=0
 if [ "${1:-check}" = check ]; then
-  keep check-gpu.txt ours timeout -k 10 "$((${GW_TEST_SECONDS:-230} + 10))" \
+  keep check-gpu.txt ours timeout -k 10 "$((${GW_TEST_SECONDS:-250} + 10))" \
     sh "$here/tests/gpu/check.sh" || worst=1
 fi
 if [ "${1:-bench}" = bench ]; then
   if command -v "$python" >/dev/null; then
-    keep bench-gpu.txt timeout -k 5 "$((${GW_BENCH_SECONDS:-200} + 10))" \
+    keep bench-gpu.txt timeout -k 5 "$((${GW_BENCH_SECONDS:-185} + 10))" \
       "$python" "$here/tests/perf/gpu.py" --build "$here" \
-      --limit "${GW_BENCH_SECONDS:-200}" || worst=1
+      --limit "${GW_BENCH_SECONDS:-185}" || worst=1
   else
     echo "SKIP: bench-gpu needs $python" | tee "$out/bench-gpu.txt"
   fi

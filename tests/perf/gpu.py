@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A GPU with gradweir beside PyTorch on the same GPU, in turns.
 
-    python3 tests/perf/gpu.py [--build build] [--rounds 3] [--limit 200]
+    python3 tests/perf/gpu.py [--build build] [--rounds 3] [--limit 185]
 
 Products, convolutions and passes over memory, one by one, as the program's own module
 does them and as PyTorch does; passes also beside a copy within the device. Training of
@@ -361,7 +361,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.environ.get("GW_BUILDDIR", "build"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=200, help="seconds")
+    parser.add_argument("--limit", type=float, default=185, help="seconds")
     parser.add_argument("--parts", default="", help="some of: " +
                         ",".join(name for name, _, _ in PARTS))
     parser.add_argument("--backend", default="cuda")
