@@ -231,8 +231,8 @@ static void what_is_asked_again_is_one_launch(void **state)
     static float expected[4][W_ELEMS];
     static const char *const words[] = {
         "graphs 0 of 3 (operation not supported)", "graphs 3 of 3",
-        "graphs 0 of 3 (operation failed due to a previous error during "
-        "capture)"};
+        ("graphs 0 of 3 (operation failed due to a previous error during "
+         "capture)")};
     for (int graphs = 0; graphs < 3; graphs++)
         for (size_t way = 0; way < EMULATED_WAYS; way++) {
             struct model m;
