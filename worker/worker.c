@@ -192,20 +192,23 @@ static void *open_arena(struct gw_worker *worker,
     return arena->memory.base;
 }
 
-/* Where something is not, a line has said so already. */
+/* Where one is not, a line has said so already. */
 static void tell_pinned(const struct gw_worker *worker)
 {
     const struct gw_worker_arena *arenas[] = {
         &worker->weights_arena, &worker->gradients_arena, &worker->bf16_arena};
     size_t bytes = 0;
-    for (size_t i = 0; i < sizeof arenas / sizeof *arenas; i++)
-        if (arenas[i]->memory.base && (arenas[i]->pinned || !arenas[i]->shared))
-            bytes += arenas[i]->memory.bytes;
-    if (!worker->backend->on_host && bytes > 0)
-        gw_log_info(worker->options->client.log,
-                    "%zu KiB of weights and gradients on the host are pinned: "
-                    "copies go on beside the computation",
-                    bytes >> 10);
+    if (worker->backend->on_host)
+        return;
+    for (size_t i = 0; i < sizeof arenas / sizeof *arenas; i++) {
+        if (arenas[i]->shared && !arenas[i]->pinned)
+            return;
+        bytes += arenas[i]->memory.bytes;
+    }
+    gw_log_info(worker->options->client.log,
+                "%zu KiB of weights and gradients on the host are pinned: "
+                "copies go on beside the computation",
+                bytes >> 10);
 }
 
 static void close_arena(struct gw_worker *worker, struct gw_worker_arena *arena)

@@ -266,6 +266,8 @@ summed '' --set cluster.local_reduction=off && apart=$(digest)
 fake='orderly=1 pinning=0' pinned=0
 summed "$devices" --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
 ok 'memory that cannot be pinned is only slower'
+summed '' --set cluster.local_reduction=off && [ "$(digest)" = "$apart" ]
+ok 'and that of it only a part can is not taken for all'
 fake=
 
 # --- which ---
