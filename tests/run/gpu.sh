@@ -333,7 +333,7 @@ ok '--version'
 # with_gpu COMMAND...: output and lines go to $scratch/out and err.
 with_gpu() {
   GRADWEIR_MODULES=$modules LD_LIBRARY_PATH=$modules GW_FAKE_CUDA="$fake" \
-    CMOCKA_MESSAGE_OUTPUT=TAP timeout 150 "$@" \
+    GW_THREADS=1 CMOCKA_MESSAGE_OUTPUT=TAP timeout 150 "$@" \
     >"$scratch/out" 2>"$scratch/err" && return 0
   sed 's/^/# /' "$scratch/out" "$scratch/err"
   return 1
