@@ -52,7 +52,7 @@ static void the_others_are_as_ever(void **state)
                      GW_OK);
     assert_string_equal(ways.control->name, "sim");
     assert_int_equal(gw_ways_find("pigeon", &ways, why, sizeof why, &error),
-                     GW_EUNSUPPORTED);
+                     GW_EUSAGE);
 }
 
 int main(void)
