@@ -162,7 +162,7 @@ static struct gw_estimate_hosts hosts_of(const struct planning *planning)
         .server_host = planning->server_host,
         .server_bytes = planning->server_bytes,
         .sums = planning->word.kind == GW_POLICY_SYNC &&
-                strcmp(planning->config->cluster.local_reduction, "off") != 0,
+                gw_config_may_sum(planning->config),
         .weights = planning->config->train.weights,
     };
 }

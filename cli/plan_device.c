@@ -112,16 +112,15 @@ enum gw_status gw_plan_find_device_rates(struct planning *planning)
                            planning->error);
 }
 
-/* Whether workers of a host sum: where a server is elsewhere, or in any case.
- */
+/* Whether workers of a host sum on its devices: where a server is elsewhere, or
+   in any case. */
 static int sums(const struct planning *planning)
 {
-    const char *wish = planning->config->cluster.local_reduction;
-    int apart = strcmp(wish, "on") == 0;
+    int apart = gw_config_sums_anyway(planning->config);
     for (uint64_t s = 0; s < planning->config->cluster.servers; s++)
         apart |= planning->server_host[s] != 0;
     return planning->word.kind == GW_POLICY_SYNC && apart &&
-           strcmp(wish, "off") != 0;
+           gw_config_may_sum_on_devices(planning->config);
 }
 
 /* Where workers take steps of their own, what steps is the host all the same:

@@ -266,8 +266,11 @@ enum gw_status gw_config_check(const struct gw_config *config,
 /* Connections that a worker of this job opens to each shard. */
 uint64_t gw_config_connections(const struct gw_config *config);
 
-/* Non-zero when workers of one host sum their gradients also where that saves
-   the network nothing. */
+/* Non-zero when workers of one host may sum their gradients, in a phase of the
+   policy at least; when they may do so on devices; and when they do so also
+   where that saves the network nothing. */
+int gw_config_may_sum(const struct gw_config *config);
+int gw_config_may_sum_on_devices(const struct gw_config *config);
 int gw_config_sums_anyway(const struct gw_config *config);
 
 /* Non-zero when steps are committed as a whole while `word` holds: asked for by

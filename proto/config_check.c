@@ -182,12 +182,6 @@ uint64_t gw_config_connections(const struct gw_config *config)
     return interfaces > 0 ? interfaces : 1;
 }
 
-int gw_config_sums_anyway(const struct gw_config *config)
-{
-    const char *word = config->cluster.local_reduction;
-    return strcmp(word, "on") == 0 || strcmp(word, "host") == 0;
-}
-
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error)
 {

@@ -65,6 +65,40 @@ int gw_config_whole_step_under(const struct gw_config *config,
             whole_step_key(config, word, &why));
 }
 
+static int has_phase(const struct gw_policy_plan *plan,
+                     int (*is)(enum gw_policy_kind kind))
+{
+    for (size_t i = 0; i < plan->n; i++)
+        if (is(plan->phase[i].word.kind))
+            return 1;
+    return 0;
+}
+
+static int is_sync(enum gw_policy_kind kind)
+{
+    return kind == GW_POLICY_SYNC;
+}
+
+int gw_config_may_sum(const struct gw_config *config)
+{
+    struct gw_policy_plan plan;
+    read_plan(config, &plan);
+    return strcmp(config->cluster.local_reduction, "off") != 0 &&
+           has_phase(&plan, is_sync);
+}
+
+int gw_config_may_sum_on_devices(const struct gw_config *config)
+{
+    return gw_config_may_sum(config) &&
+           strcmp(config->cluster.local_reduction, "host") != 0;
+}
+
+int gw_config_sums_anyway(const struct gw_config *config)
+{
+    const char *word = config->cluster.local_reduction;
+    return strcmp(word, "on") == 0 || strcmp(word, "host") == 0;
+}
+
 int gw_config_splits_by_speed(const struct gw_config *config)
 {
     return strcmp(config->train.split, "speed") == 0;
@@ -291,15 +325,6 @@ static enum gw_status check_phase(const struct gw_config *config,
 static int is_diloco(enum gw_policy_kind kind)
 {
     return kind == GW_POLICY_DILOCO;
-}
-
-static int has_phase(const struct gw_policy_plan *plan,
-                     int (*is)(enum gw_policy_kind kind))
-{
-    for (size_t i = 0; i < plan->n; i++)
-        if (is(plan->phase[i].word.kind))
-            return 1;
-    return 0;
 }
 
 /* A key that did nothing would be worse than one that is refused. */

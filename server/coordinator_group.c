@@ -66,24 +66,6 @@ static int has_server_elsewhere(const struct gw_coordinator *self,
     return 0;
 }
 
-static int plan_has_sync(const struct gw_config *config)
-{
-    struct gw_policy_plan plan;
-    struct gw_error error;
-    if (gw_policy_plan_parse(config->cluster.policy, &plan, &error) != GW_OK)
-        return 0;
-    for (size_t i = 0; i < plan.n; i++)
-        if (plan.phase[i].word.kind == GW_POLICY_SYNC)
-            return 1;
-    return 0;
-}
-
-static int sums(const struct gw_config *config)
-{
-    return strcmp(config->cluster.local_reduction, "off") != 0 &&
-           plan_has_sync(config);
-}
-
 static const char *host_of(struct gw_coordinator *self, uint32_t rank)
 {
     return gw_roster_find(self, GW_ROLE_WORKER, rank)->host;
@@ -114,8 +96,8 @@ static uint32_t count_at(const char *const *place,
     return count;
 }
 
-/* Where ranks were asked for, they may lie so that a host pushes more sums than
-   it could. */
+/* Ranks may lie so that a host pushes more sums than it could: where they were
+   asked for, or where a host came after smaller ones. */
 static void tell_scattered(struct gw_coordinator *self,
                            const char *const *place,
                            const uint32_t *size,
@@ -130,10 +112,13 @@ static void tell_scattered(struct gw_coordinator *self,
         if (where[0] && count_at(place, size, i, where) == 0 && pushed > least)
             gw_coordinator_note(
                 self,
-                "the %u workers of %s push %u gradients in a step instead of "
-                "%u, since their ranks lie apart: leave --rank out, or give "
-                "those of a host ranks beside each other",
-                ranks, host_of(self, first), pushed, least);
+                "%u workers of %s push %u gradients in a step instead of %u, "
+                "since their ranks lie apart: %s",
+                ranks, host_of(self, first), pushed, least,
+                self->ranks_asked ? "leave --rank out, or give those of a host "
+                                    "ranks beside each other"
+                                  : "give ranks (--rank), first to the host "
+                                    "with most workers");
     }
 }
 
@@ -157,7 +142,8 @@ uint32_t gw_coordinator_free_rank(struct gw_coordinator *self,
 {
     uint32_t workers = (uint32_t)self->config->cluster.workers, rank = 0;
     char(*text)[GW_ADDRESSES_MAX], where[GW_ADDRESSES_MAX] = "";
-    const char **place = sums(self->config) ? open_places(self, &text) : NULL;
+    int free_to_choose = gw_config_may_sum(self->config) && !self->ranks_asked;
+    const char **place = free_to_choose ? open_places(self, &text) : NULL;
     if (!place) {
         while (gw_roster_find(self, GW_ROLE_WORKER, rank))
             rank++;
@@ -179,7 +165,7 @@ enum gw_status gw_coordinator_group(struct gw_coordinator *self,
                                     struct gw_error *error)
 {
     uint32_t workers = (uint32_t)self->config->cluster.workers;
-    if (!sums(self->config))
+    if (!gw_config_may_sum(self->config))
         return GW_OK;
     char(*text)[GW_ADDRESSES_MAX];
     const char **place = open_places(self, &text);

@@ -52,6 +52,7 @@ static int place_worker(struct gw_coordinator *self,
                gw_plural(all));
         return 0;
     }
+    self->ranks_asked |= rank != GW_RANK_NONE;
     if (rank == GW_RANK_NONE)
         rank = gw_coordinator_free_rank(self, join->address);
     if (rank >= all) {

@@ -103,6 +103,7 @@ struct gw_coordinator {
     uint32_t declared, ready;
     uint64_t *server_process; /* [cluster.servers] */
     uint32_t *groups;         /* sizes of blocks of ranks, see start.groups */
+    int ranks_asked;          /* a worker has asked for its own */
 
     /* what rank 0 declared */
     struct gw_declare declare;

@@ -111,7 +111,7 @@ in_turn && [ "$weights" = "$wanted" ] &&
   [ "$(grep -c '^workers [02] to [13] .* sum their gradients' "$scratch/c.out")" -eq 2 ]
 ok 'those of a host have ranks beside each other, in whatever order they come'
 in_turn --rank && [ "$weights" = "$wanted" ] && ! grep -q 'sum their' "$scratch/c.out" &&
-  [ "$(grep -c 'the 2 workers of .* push 2 gradients in a step instead of 1' "$scratch/c.out")" -eq 2 ]
+  [ "$(grep -c '^2 workers of .* push 2 gradients in a step instead of 1' "$scratch/c.out")" -eq 2 ]
 ok 'ranks that were asked for and lie apart are told'
 
 # --- another user ---

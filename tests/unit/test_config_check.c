@@ -205,19 +205,24 @@ static void bf16_weights_are_for_gradients(void **state)
     assert_int_equal(gw_config_check(&config, &error), GW_OK);
 }
 
-/* auto where it saves something, off never. */
-static void sums_that_save_nothing_are_asked_for(void **state)
+/* auto where it saves something, off never; and only sync has sums. */
+static void who_sums_and_where(void **state)
 {
     (void)state;
     static const struct {
         const char *setting;
-        int anyway;
-    } words[] = {{"cluster.local_reduction=auto", 0},
-                 {"cluster.local_reduction=on", 1},
-                 {"cluster.local_reduction=host", 1},
-                 {"cluster.local_reduction=off", 0}};
+        int may, on_devices, anyway;
+    } words[] = {{"cluster.local_reduction=auto", 1, 1, 0},
+                 {"cluster.local_reduction=on", 1, 1, 1},
+                 {"cluster.local_reduction=host", 1, 0, 1},
+                 {"cluster.local_reduction=off", 0, 0, 0},
+                 {"cluster.policy=\"local:4\"", 0, 0, 0},
+                 {"cluster.policy=\"local:4 until 9, sync\"", 1, 1, 0}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         good_job(SETTINGS(words[i].setting));
+        assert_int_equal(gw_config_may_sum(&config), words[i].may);
+        assert_int_equal(gw_config_may_sum_on_devices(&config),
+                         words[i].on_devices);
         assert_int_equal(gw_config_sums_anyway(&config), words[i].anyway);
     }
 }
@@ -282,7 +287,7 @@ int main(void)
         cmocka_unit_test(streaming_says_why_not),
         cmocka_unit_test(fp16_asks_for_a_loss_scale),
         cmocka_unit_test(bf16_weights_are_for_gradients),
-        cmocka_unit_test(sums_that_save_nothing_are_asked_for),
+        cmocka_unit_test(who_sums_and_where),
         cmocka_unit_test(not_in_this_version),
         cmocka_unit_test(jobs_too_long_to_send_are_refused),
     };
