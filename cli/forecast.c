@@ -154,20 +154,21 @@ static double over_period(const struct gw_forecast_case *what,
 }
 
 /* A frame of the simulation comes all at once: where chunks take their time
-   nothing is heard meanwhile, and who is silent is dead. */
+   nothing is heard meanwhile, and who is silent is dead. A server's link has
+   one of each worker. */
 static enum gw_status check_range(const struct gw_forecast_case *what,
                                   struct gw_error *error)
 {
-    double frames = (double)what->config->cluster.workers *
-                    (double)what->map->chunks * 2 * (WARM_UP + STEPS + 1);
+    double workers = (double)what->config->cluster.workers;
     double rate = what->link.bytes_per_us;
-    double chunks_us = rate > 0 ? (double)what->map->chunk_bytes *
-                                      (double)what->per_host / rate
-                                : 0;
+    double frames =
+        workers * (double)what->map->chunks * 2 * (WARM_UP + STEPS + 1);
+    double chunks_us =
+        rate > 0 ? (double)what->map->chunk_bytes * workers / rate : 0;
     if (frames > FRAMES_MAX)
         return gw_fail(error, GW_ERANGE, "%.0f million frames are too many",
                        frames / 1e6);
-    if (chunks_us > (double)GW_SILENCE_US / 4)
+    if (chunks_us > (double)GW_SILENCE_US / 2)
         return gw_fail(error, GW_ERANGE, "a chunk of each worker takes %.1f s",
                        chunks_us / 1e6);
     return GW_OK;
@@ -190,6 +191,8 @@ enum gw_status gw_forecast_step(const struct gw_forecast_case *what,
         status = set_job(what, config, error);
     if (status == GW_OK)
         status = simulate(what, config, &step_s, error);
+    if (status == GW_EDEAD) /* for its links all the same */
+        status = error->status = GW_ERANGE;
     free(config);
     if (status == GW_OK)
         *step_s_p = over_period(what, step_s, &word);

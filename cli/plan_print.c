@@ -13,6 +13,7 @@
 /* Bytes per second that no link has, and no way between host and GPU. */
 #define LINK_MOST (1600e9 / 8)
 #define WAY_MOST  1e12
+#define DISK_MOST 20e9
 
 static size_t rows_of(const struct gw_planned *planned,
                       struct gw_need_row *sum,
@@ -351,10 +352,14 @@ static void print_checkpoint(const struct gw_config *config,
     double every_s = checkpoint_s(config, planned);
     if (bytes <= 0 || every_s <= 0)
         return;
-    fprintf(out,
-            COLUMN "%.2f MB of a server every %.1f s: a disk of %.1f MB/s "
-                   "takes 1 %% of the time\n",
-            "checkpoint", bytes / 1e6, every_s, 100e-6 * bytes / every_s);
+    double rate = 100 * bytes / every_s;
+    fprintf(out, COLUMN "%.2f MB of a server every %.3g s: ", "checkpoint",
+            bytes / 1e6, every_s);
+    if (rate > DISK_MOST)
+        fprintf(out, "no disk takes less than 1 %% of the time for that\n");
+    else
+        fprintf(out, "a disk of %.1f MB/s takes 1 %% of the time\n",
+                rate / 1e6);
 }
 
 /* A parameter server beside what it competes with, also where it loses. */

@@ -21,8 +21,9 @@ struct gw_device_need {
     uint64_t activations; /* and their gradients */
     uint64_t scratch;     /* of products */
     uint64_t batch;       /* samples and labels */
-    uint64_t workspace;   /* its own; twice where others than this worker's
-                             computation may use it too */
+    uint64_t workspace;   /* its own, */
+    uint64_t lent;        /* and another one where others than this worker's
+                             computation may use it: without it they do not */
     uint64_t process;     /* CUDA itself: assumed, not measured */
 };
 
@@ -85,7 +86,8 @@ struct gw_device_parts {
 struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
                                         const struct gw_device_parts *parts);
 
-/* All of it but what CUDA itself takes: what must be free for certain. */
+/* All of it but what CUDA itself takes, and what it can do without: what must
+   be free for certain. */
 uint64_t gw_device_need_own(const struct gw_device_need *need);
 
 /*

@@ -30,14 +30,8 @@ static uint64_t paged(const struct gw_backend_ops *ops, uint64_t bytes)
  */
 static int may_lend(const struct gw_config *config)
 {
-    struct gw_policy_plan plan;
-    int together = 0;
-    if (gw_policy_plan_parse(config->cluster.policy, &plan, NULL) != GW_OK)
-        return 0;
-    for (size_t i = 0; i < plan.n; i++)
-        together |= plan.phase[i].word.kind == GW_POLICY_SYNC;
-    return (together && config->cluster.workers > 1 &&
-            strcmp(config->cluster.local_reduction, "off") != 0) ||
+    return (config->cluster.workers > 1 &&
+            gw_config_may_sum_on_devices(config)) ||
            (config->worker.gpudirect &&
             strcmp(config->cluster.transport, "rdma") == 0);
 }
@@ -48,7 +42,9 @@ struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
     const struct gw_backend_ops *ops = what->backend;
     const struct gw_config *config = what->config;
     int bf16 = config->train.weights == GW_ENCODING_BF16;
-    unsigned opened = may_lend(config) ? 2 : 1;
+    /* with a page for what is small: of a sum, and that by which a product is
+       asked whether it keeps a NaN */
+    uint64_t workspace = ops->takes.open + ops->takes.page;
     uint64_t model = paged(ops, parts->model_bytes);
     return (struct gw_device_need){
         .weights =
@@ -57,9 +53,8 @@ struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
         .activations = model - parts->scratch_bytes,
         .scratch = parts->scratch_bytes,
         .batch = paged(ops, parts->sample_bytes) + paged(ops, parts->labels),
-        /* each with a page for what is small: of a sum, and that by which a
-           product is asked whether it keeps a NaN */
-        .workspace = opened * (ops->takes.open + ops->takes.page),
+        .workspace = workspace,
+        .lent = may_lend(config) ? workspace : 0,
         .process = ops->takes.process,
     };
 }
@@ -205,8 +200,8 @@ enum gw_status gw_worker_check_device(const struct gw_worker_case *what,
     if (status != GW_OK)
         return status;
     status = gw_worker_need(what, map, NULL, &need, error);
-    uint64_t bytes = gw_device_need_own(&need.device);
-    if (status == GW_OK && bytes > room->free_bytes) {
+    uint64_t bytes = status == GW_OK ? gw_device_need_own(&need.device) : 0;
+    if (bytes > room->free_bytes) {
         gw_device_need_say(&need.device, parts);
         advise(what, map, room->free_bytes, advice);
         status = gw_fail(error, GW_ENOMEM,

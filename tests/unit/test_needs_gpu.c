@@ -85,15 +85,17 @@ static void a_device_has_what_its_precision_and_sums_need(void **state)
     assert_int_equal(needs.worker.device.weights, 2 * DEVICE_PAGE);
     assert_int_equal(needs.worker.device.gradients, DEVICE_PAGE);
     assert_int_equal(needs.worker.weights, arena + arena / 2);
-    assert_int_equal(needs.worker.device.workspace,
-                     2 * ((32 << 20) + DEVICE_PAGE));
-    strcpy(job->config.cluster.local_reduction, "off");
+    const uint64_t workspace = (32 << 20) + DEVICE_PAGE;
+    uint64_t own = gw_device_need_own(&needs.worker.device);
+    assert_int_equal(needs.worker.device.workspace, workspace);
+    assert_int_equal(needs.worker.device.lent, workspace);
+    strcpy(job->config.cluster.local_reduction, "host");
     count_on_gpu(job, &needs);
-    assert_int_equal(needs.worker.device.workspace, (32 << 20) + DEVICE_PAGE);
+    assert_int_equal(needs.worker.device.lent, 0);
+    assert_int_equal(gw_device_need_own(&needs.worker.device), own);
     strcpy(job->config.cluster.transport, "rdma"); /* it may read there */
     count_on_gpu(job, &needs);
-    assert_int_equal(needs.worker.device.workspace,
-                     2 * ((32 << 20) + DEVICE_PAGE));
+    assert_int_equal(needs.worker.device.lent, workspace);
     needs_job_close(job);
 }
 
