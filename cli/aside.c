@@ -3,6 +3,7 @@
 #include "cli/aside.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,20 +29,30 @@ static void be_aside(gw_aside_cb *act, const void *owner, pid_t parent, int to)
     _exit(0);
 }
 
-static int hear(int from, struct gw_error *said)
+/* What it says comes all at once, when it is done. */
+static enum gw_status hear(int from, int seconds, struct gw_error *said)
 {
     char *at = (char *)said, *end = at + sizeof *said;
+    struct pollfd word = {.fd = from, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&word, 1, 1000 * seconds);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        return gw_fail(said, GW_ETIMEOUT, "no answer for %d s", seconds);
     while (at < end) {
         ssize_t got = read(from, at, (size_t)(end - at));
         if (got == 0 || (got < 0 && errno != EINTR))
-            return 0;
+            return gw_fail(said, GW_EABORTED, "a process of ours died");
         at += got > 0 ? got : 0;
     }
-    return 1;
+    return said->status;
 }
 
-enum gw_status
-gw_aside(gw_aside_cb *act, const void *owner, struct gw_error *said)
+enum gw_status gw_aside(gw_aside_cb *act,
+                        const void *owner,
+                        int seconds,
+                        struct gw_error *said)
 {
     int ends[2];
     pid_t self = getpid();
@@ -54,13 +65,15 @@ gw_aside(gw_aside_cb *act, const void *owner, struct gw_error *said)
         be_aside(act, owner, self, ends[1]);
     }
     close(ends[1]);
-    int heard = pid > 0 && hear(ends[0], said);
+    enum gw_status status =
+        pid > 0 ? hear(ends[0], seconds, said)
+                : gw_fail(said, GW_EABORTED, "cannot start a process: %s",
+                          strerror(errno));
     close(ends[0]);
     if (pid < 0)
-        return gw_fail(said, GW_EABORTED, "cannot start a process: %s",
-                       strerror(errno));
+        return status;
+    kill(pid, SIGKILL); /* it has said all, or is not waited for any more */
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    return heard ? said->status
-                 : gw_fail(said, GW_EABORTED, "a process of ours died");
+    return status;
 }

@@ -177,6 +177,9 @@ static enum gw_status look_at_needs(const struct gw_worker_case *what,
     return status == GW_OK ? gw_needs_check(what, &host, error) : status;
 }
 
+/* Of several GPUs whose driver is not up yet; who uses them says more. */
+#define PATIENCE_S 60
+
 /* What is wrong with the data, the model or the device is told by who opens
    them. */
 static enum gw_status look(const void *owner, struct gw_error *said)
@@ -204,7 +207,7 @@ enum gw_status gw_check_memory(const struct gw_config *config,
                                struct gw_error *error)
 {
     struct gw_error said = {.text = ""};
-    if (gw_aside(look, config, &said) != GW_ENOMEM)
+    if (gw_aside(look, config, PATIENCE_S, &said) != GW_ENOMEM)
         return GW_OK;
     *error = said;
     return said.status;

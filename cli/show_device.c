@@ -9,6 +9,8 @@
 #include "cli/aside.h"
 #include "kernels/kernels.h"
 
+#define PATIENCE_S 10 /* with a driver: members wait to join meanwhile */
+
 /* "no cuda: no driver is here (no libcuda.so.1)" is said shorter. */
 static void shorten(char *why)
 {
@@ -48,6 +50,9 @@ void gw_show_device(const struct gw_config *config,
         return;
     if (strcmp(name, gw_device_kind_name(GW_DEVICE_AUTO)) != 0)
         snprintf(text, GW_SHOW_DEVICE_MAX, "%s (worker.device says so)", name);
-    else if (gw_aside(choose, config, &said) == GW_OK)
+    else if (gw_aside(choose, config, PATIENCE_S, &said) == GW_OK)
         snprintf(text, GW_SHOW_DEVICE_MAX, "%s", said.text);
+    else if (said.status == GW_ETIMEOUT)
+        snprintf(text, GW_SHOW_DEVICE_MAX,
+                 "not known: the GPU's driver gives %.64s", said.text);
 }

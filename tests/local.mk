@@ -79,6 +79,7 @@ check_PROGRAMS += \
 	%D%/table/test_member_login \
 	%D%/table/test_transport \
 	%D%/table/test_transport_windows \
+	%D%/unit/test_aside \
 	%D%/unit/test_bench \
 	%D%/unit/test_bf16 \
 	%D%/unit/test_blend \
@@ -378,6 +379,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
 %C%_unit_test_decision_policy_SOURCES = \
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
+%C%_unit_test_aside_SOURCES = %D%/unit/test_aside.c cli/aside.c cli/aside.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \

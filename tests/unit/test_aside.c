@@ -1,0 +1,90 @@
+/* cli/aside: what is done in a process of its own is told, or that it is not.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cli/aside.h"
+
+static enum gw_status speak(const void *owner, struct gw_error *said)
+{
+    const int *number = owner;
+    if (*number == 0)
+        return GW_OK;
+    return gw_fail(said, GW_ENOMEM, "number %d", *number);
+}
+
+static enum gw_status die(const void *owner, struct gw_error *said)
+{
+    (void)owner, (void)said;
+    abort();
+}
+
+static enum gw_status hang(const void *owner, struct gw_error *said)
+{
+    (void)owner, (void)said;
+    while (pause() != 0)
+        continue;
+    return GW_OK;
+}
+
+static void nobody_is_left(void)
+{
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+static void what_it_says_is_said_here(void **state)
+{
+    struct gw_error said = {.text = ""};
+    int number = 0;
+    (void)state;
+    assert_int_equal(gw_aside(speak, &number, 30, &said), GW_OK);
+    assert_string_equal(said.text, "");
+    number = 7;
+    assert_int_equal(gw_aside(speak, &number, 30, &said), GW_ENOMEM);
+    assert_int_equal(said.status, GW_ENOMEM);
+    assert_string_equal(said.text, "number 7");
+    nobody_is_left();
+}
+
+static void who_dies_is_told(void **state)
+{
+    struct gw_error said = {.text = ""};
+    (void)state;
+    assert_int_equal(gw_aside(die, NULL, 30, &said), GW_EABORTED);
+    assert_string_equal(said.text, "a process of ours died");
+    nobody_is_left();
+}
+
+/* As a driver may, for ever. */
+static void who_hangs_is_not_waited_for(void **state)
+{
+    struct gw_error said = {.text = ""};
+    time_t begin = time(NULL);
+    (void)state;
+    assert_int_equal(gw_aside(hang, NULL, 1, &said), GW_ETIMEOUT);
+    assert_string_equal(said.text, "no answer for 1 s");
+    assert_true(time(NULL) - begin < 20);
+    nobody_is_left();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_it_says_is_said_here),
+        cmocka_unit_test(who_dies_is_told),
+        cmocka_unit_test(who_hangs_is_not_waited_for),
+    };
+    return cmocka_run_group_tests_name("aside", tests, NULL, NULL);
+}
