@@ -273,7 +273,8 @@ enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
                                   const struct gw_bench_row *row,
                                   struct gw_error *error);
 
-/* In the table: how fast one transport is beside another, by the same row. */
+/* In the table: how fast one transport is beside another, by the same row and
+   by medians, since the best of few is chance. */
 void gw_bench_print_beside(const struct gw_bench_options *options,
                            const struct gw_bench_row *row,
                            const struct gw_bench_row *other);

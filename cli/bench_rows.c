@@ -156,10 +156,12 @@ void gw_bench_print_beside(const struct gw_bench_options *options,
                            const struct gw_bench_row *other)
 {
     if (options->table)
-        fprintf(options->table,
-                "# %zu bytes, %s, %s: %s is %.2f times as fast as %s\n",
-                row->bytes, op_names[row->op], path_names[row->path],
-                row->transport, gw_bench_ratio(row, other), other->transport);
+        fprintf(
+            options->table,
+            "# %zu bytes, %s, %s: %s is %.2f times as fast as %s, by medians"
+            "\n",
+            row->bytes, op_names[row->op], path_names[row->path],
+            row->transport, other->p50_us / row->p50_us, other->transport);
 }
 
 enum gw_status gw_bench_print_json(const struct gw_bench_options *options,

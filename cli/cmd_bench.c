@@ -165,14 +165,35 @@ static enum gw_status
 read_way(const char *name, struct gw_bench_way *way, struct gw_error *error)
 {
     char why[256];
-    way->transport = gw_transport_find(name, error);
+    struct gw_error none;
+    way->transport = gw_transport_find(name, &none);
     if (!way->transport)
-        return error->status;
+        return gw_fail(error, none.status, "bench: --transport: %.400s",
+                       none.text);
     if (strcmp(way->transport->name, "sim") == 0)
         return gw_fail(error, GW_EUSAGE,
                        "bench: --transport sim has no real time to measure");
     return gw_ways_find(way->transport->name, &way->ways, why, sizeof why,
                         error);
+}
+
+/* The next of the list. */
+static enum gw_status add_way(const char *name,
+                              struct gw_bench_options *options,
+                              struct gw_error *error)
+{
+    struct gw_bench_way *way = &options->way[options->ways];
+    if (options->ways == GW_BENCH_WAYS_MAX)
+        return gw_fail(error, GW_EUSAGE, "bench: --transport: more than %d",
+                       GW_BENCH_WAYS_MAX);
+    enum gw_status status = read_way(name, way, error);
+    for (uint32_t i = 0; status == GW_OK && i < options->ways; i++)
+        if (options->way[i].transport == way->transport)
+            return gw_fail(error, GW_EUSAGE,
+                           "bench: --transport: %s is there twice",
+                           way->transport->name);
+    options->ways++;
+    return status;
 }
 
 static enum gw_status read_ways(const char *list,
@@ -181,18 +202,14 @@ static enum gw_status read_ways(const char *list,
 {
     char names[64], *rest = names;
     enum gw_status status = GW_OK;
-    int fits = snprintf(names, sizeof names, "%s", list) < (int)sizeof names;
+    if (snprintf(names, sizeof names, "%s", list) >= (int)sizeof names)
+        return gw_fail(error, GW_EUSAGE,
+                       "bench: --transport %s: takes names such as shm,tcp",
+                       list);
     options->ways = 0;
-    while (rest && status == GW_OK && fits) {
-        const char *name = strsep(&rest, ",");
-        fits = options->ways < GW_BENCH_WAYS_MAX;
-        if (fits)
-            status = read_way(name, &options->way[options->ways++], error);
-    }
-    return fits ? status
-                : gw_fail(error, GW_EUSAGE,
-                          "bench: --transport %s: takes up to %d names", list,
-                          GW_BENCH_WAYS_MAX);
+    while (rest && status == GW_OK)
+        status = add_way(strsep(&rest, ","), options, error);
+    return status;
 }
 
 enum option_id {

@@ -81,7 +81,7 @@ beside() {
     'sockets sockets shm tcp shm tcp ' ] &&
     [ "$(grep -c '"errors":0[,}]' "$scratch/beside")" -eq 6 ] &&
     grep -q ', transport shm, tcp, host memory' "$scratch/table4" &&
-    [ "$(grep -c '^# 65536 bytes, push+pull, t[a-z]*: shm is [0-9.]* times as fast as tcp$' \
+    [ "$(grep -c '^# 65536 bytes, push+pull, t[a-z]*: shm is [0-9.]* times as fast as tcp, by medians$' \
       "$scratch/table4")" -eq 2 ]
 }
 check 'several transports stand beside each other' beside
@@ -170,6 +170,7 @@ check 'ends when a process of a sum dies, and says which' one_dies
 check 'leaves no process behind when a sum is ended' interrupted
 check 'leaves no process behind when it is killed' killed
 check 'refuses a transport of several that is none' refused --transport shm,
+check 'refuses to measure a transport beside itself' refused --transport shm,shm
 check 'refuses a size that is not one' refused --sizes 5
 check 'refuses no workers' refused --workers 0
 check 'refuses workers that are no group' refused sum --workers 3
