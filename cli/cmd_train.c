@@ -43,7 +43,11 @@ static void print_usage(void)
         "                   output, and lines for people on standard error\n"
         "  --dry-run        check the job, its data and where it would write,\n"
         "                   print what would run\n"
-        "  --overcommit     start even if memory of this host is too little\n"
+        "  --overcommit     start even if memory of this host, or of its "
+        "GPUs,\n"
+        "                   is too little; a worker still refuses what its "
+        "GPU\n"
+        "                   has no room for\n"
         "  --help           this text");
 }
 

@@ -25,16 +25,6 @@
 
 #define SLICE_LEAST 512 /* columns */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static struct gw_cuda_group group_of(const struct gw_conv_shape *s,
                                      const struct gw_cuda_conv_plan *plan,
                                      size_t samples)
@@ -66,7 +56,7 @@ static void queue_forward(struct gw_device *device,
                                         shape->out * plan.window, &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
-            group_of(shape, &plan, smaller(plan.samples, shape->n - first));
+            group_of(shape, &plan, gw_smaller(plan.samples, shape->n - first));
         const struct gw_cuda_product product = {
             .m = shape->out,
             .n = group.columns,
@@ -121,9 +111,7 @@ static void sum_weights(struct gw_device *device,
 {
     size_t columns = group->columns, elems = shape->out * plan->window;
     size_t slice = (columns + plan->slices - 1) / plan->slices;
-    slice = larger((slice + GW_CUDA_COLUMN_STEP - 1) / GW_CUDA_COLUMN_STEP *
-                       GW_CUDA_COLUMN_STEP,
-                   SLICE_LEAST);
+    slice = gw_larger(gw_rounded_up(slice, GW_CUDA_COLUMN_STEP), SLICE_LEAST);
     size_t whole = columns / slice, rest = columns % slice;
     size_t done = whole * slice * gw_cuda_factor_bytes(device->precision);
     struct gw_cuda_product product = {
@@ -191,7 +179,7 @@ static void queue_backward(struct gw_device *device,
                                 &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
-            group_of(shape, &plan, smaller(plan.samples, shape->n - first));
+            group_of(shape, &plan, gw_smaller(plan.samples, shape->n - first));
         const float *x = call->x + first * plan.image;
         gw_cuda_gather(device, what, &group,
                        call->dy + first * shape->out * plan.places,

@@ -13,27 +13,12 @@
 #define TILE        64  /* of a product, about: what a block computes */
 #define BLOCKS      256 /* are enough for any GPU */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t rounded_up(size_t n, size_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
 /* ---- products ---- */
 
 /* A bit for each element, in rows of whole MASK_STEP, as cublasLt wants it. */
 size_t gw_cuda_mask_row(size_t n)
 {
-    return rounded_up(n, MASK_STEP);
+    return gw_rounded_up(n, MASK_STEP);
 }
 
 size_t gw_cuda_mask_bytes(size_t m, size_t n)
@@ -44,7 +29,8 @@ size_t gw_cuda_mask_bytes(size_t m, size_t n)
 size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems)
 {
     return gw_cuda_narrows(precision)
-               ? rounded_up(elems * gw_cuda_factor_bytes(precision), COPY_ALIGN)
+               ? gw_rounded_up(elems * gw_cuda_factor_bytes(precision),
+                               COPY_ALIGN)
                : 0;
 }
 
@@ -68,14 +54,14 @@ size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
 static float *carve(void *base, size_t *used, size_t elems)
 {
     float *piece = base ? (float *)((char *)base + *used) : NULL;
-    *used += rounded_up(elems * sizeof(float), CONV_ALIGN);
+    *used += gw_rounded_up(elems * sizeof(float), CONV_ALIGN);
     return piece;
 }
 
 size_t gw_cuda_conv_columns(const struct gw_cuda_conv_plan *plan,
                             size_t samples)
 {
-    return rounded_up(samples * plan->places, GW_CUDA_COLUMN_STEP);
+    return gw_rounded_up(samples * plan->places, GW_CUDA_COLUMN_STEP);
 }
 
 /* Grows with n, so that scratch for n serves what is smaller. */
@@ -92,12 +78,12 @@ struct gw_cuda_conv_plan gw_cuda_conv_plan_of(const struct gw_conv_shape *s,
     assert(p.window <= INT32_MAX &&
            p.places <= INT32_MAX - GW_CUDA_COLUMN_STEP &&
            p.image <= INT32_MAX && s->out <= INT32_MAX);
-    size_t elems = larger(larger(p.window, s->out) * p.places, p.image);
-    p.samples = smaller(larger(GROUP_ELEMS / elems, 1), s->n);
+    size_t elems = gw_larger(gw_larger(p.window, s->out) * p.places, p.image);
+    p.samples = gw_smaller(gw_larger(GROUP_ELEMS / elems, 1), s->n);
     p.columns = gw_cuda_conv_columns(&p, p.samples);
-    size_t tiles =
-        rounded_up(s->out, TILE) / TILE * (rounded_up(p.window, TILE) / TILE);
-    p.slices = larger(BLOCKS / tiles, 1);
+    size_t tiles = gw_rounded_up(s->out, TILE) / TILE *
+                   (gw_rounded_up(p.window, TILE) / TILE);
+    p.slices = gw_larger(BLOCKS / tiles, 1);
     p.unfolded = carve(base, &p.bytes, p.window * p.columns);
     p.outputs = carve(base, &p.bytes, s->out * p.columns);
     p.kernels = carve(base, &p.bytes, p.slices * s->out * p.window);

@@ -23,6 +23,19 @@ extern "C" {
         .page = GW_CUDA_PAGE                                                   \
     }
 
+static inline size_t gw_larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+static inline size_t gw_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+static inline size_t gw_rounded_up(size_t n, size_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
 /* Factors that are narrower than fp32 are copies. */
 static inline int gw_cuda_narrows(enum gw_precision precision)
 {

@@ -19,7 +19,7 @@ struct gw_clip {
     double limit;   /* 0: nothing is */
     double *square; /* [keys] sums, the device's memory, */
     double *host;   /* and where they are read */
-    size_t made;    /* keys of this step whose gradient is on the host */
+    size_t arrived; /* keys of this step whose gradient is on the host */
 };
 
 /* limit > 0. GW_ENOMEM, without a line; gw_clip_close is right after that. */

@@ -102,7 +102,7 @@ static void begin_rounds(struct gw_worker *worker)
 {
     struct gw_local *local = worker->local;
     local->counted = 0;
-    local->clip.made = 0;
+    local->clip.arrived = 0;
     for (uint32_t f = 0; f < local->rounds.fragments; f++) {
         struct part *part = &local->part[f];
         if (part->next != worker->clock)
@@ -288,17 +288,17 @@ void gw_local_made(struct gw_worker *worker, size_t first, size_t n)
         gw_clip_made(worker, &worker->local->clip, first, n);
 }
 
-/* Where the gradient is clipped, its keys wait for the last one: 0. Else from
-   which on how many go on, all of one factor. */
+/* Where the gradient is clipped, its keys wait for the last one: 0. Else those
+   that go on, by one factor: all of them where they have waited. */
 static int
-is_whole(struct gw_worker *worker, size_t *first, size_t *n, double *factor_p)
+gather(struct gw_worker *worker, size_t *first, size_t *n, double *factor_p)
 {
     struct gw_clip *clip = &worker->local->clip;
     *factor_p = 1;
     if (clip->limit == 0)
         return 1;
-    clip->made += *n;
-    if (clip->made < worker->keys)
+    clip->arrived += *n;
+    if (clip->arrived < worker->keys)
         return 0;
     *first = 0;
     *n = worker->keys;
@@ -312,7 +312,7 @@ enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
     const struct gw_local *local = worker->local;
     double factor;
     enum gw_status status = count(worker);
-    if (status != GW_OK || !is_whole(worker, &first, &n, &factor))
+    if (status != GW_OK || !gather(worker, &first, &n, &factor))
         return status;
     for (size_t key = first; key < first + n && worker->samples > 0; key++)
         step_key(worker, key, factor);

@@ -49,8 +49,6 @@ static size_t round_up(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/* Weights, and behind them weights as bf16; gradients apart from both. Other
-   devices may be let read all that is allocated with either. */
 size_t gw_mirror_weights_bytes(size_t arena_bytes, int bf16)
 {
     size_t room = round_up(arena_bytes, ALIGN);
@@ -62,6 +60,8 @@ size_t gw_mirror_gradients_bytes(size_t arena_bytes)
     return round_up(arena_bytes, APART);
 }
 
+/* Weights, and behind them weights as bf16; gradients apart from both. Other
+   devices may be let read all that is allocated with either. */
 static enum gw_status open_memory(struct gw_mirror *mirror,
                                   struct gw_error *error)
 {

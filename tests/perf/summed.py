@@ -123,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gradweir", default="build/gradweir")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--congestion", default="reno")
+    parser.add_argument("--congestion", default="cubic")  # as Linux has it
     options = parser.parse_args()
     why = netlab.lacks()
     if why:

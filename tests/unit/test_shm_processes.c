@@ -301,12 +301,14 @@ static void only_this_user_and_this_namespace(void **state)
     assert_int_equal(victim.ups, 0);
     int number = dial_as(&victim, take_another_number, dial_from_here);
     victim_close(&victim);
-    if (user == CANNOT || space == CANNOT || number == CANNOT)
-        print_message("# this user cannot become another one, or leave\n");
     assert_true(user == CANNOT || user == TOLD_USER);
     assert_true(knock == CANNOT || knock == TOLD_CLOSED);
     assert_true(space == CANNOT || space == TOLD_SPACE);
     assert_true(number == CANNOT || number == TOLD_UP);
+    if (user == CANNOT || space == CANNOT || number == CANNOT) {
+        print_message("# this user cannot become another one, or leave\n");
+        skip();
+    }
 }
 
 int main(void)
