@@ -91,7 +91,6 @@ for dir in proc sys dev; do mount --bind /$dir /root/$dir; done
 mkdir -p /root/dev/shm /root/dev/pts
 mount -t tmpfs tmp /root/dev/shm
 mount -t devpts pts /root/dev/pts
-mount -t tmpfs tmp /root/tmp
 mount -t tmpfs tmp /root/run
 mkdir -p /root/run/out
 mount -t 9p -o "$share" out /root/run/out
