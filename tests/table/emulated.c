@@ -88,3 +88,21 @@ void emulated_assert_nothing_left(void)
             counts.live_pinned, counts.live_seen, counts.live_streams,
             counts.live_events, counts.live_handles);
 }
+
+struct gw_device *emulated_open(const struct gw_backend_ops *ops,
+                                enum gw_precision precision)
+{
+    const struct gw_device_options options = {.threads = 1,
+                                              .precision = precision};
+    struct gw_device *device = NULL;
+    struct gw_error error;
+    if (ops->open(&options, &device, &error) != GW_OK)
+        fail_msg("%s", error.text);
+    return device;
+}
+
+void emulated_fill(float *host, size_t elems, unsigned from)
+{
+    for (size_t i = 0; i < elems; i++)
+        host[i] = (float)((i * 29 + from) % 31) / 16 - 1;
+}

@@ -25,6 +25,13 @@ const struct gw_backend_ops *emulated_backend(char *why, size_t why_bytes);
 /* What steers it, after that. */
 const struct emulated_cuda *emulated_control(void);
 
+/* A device of it, or the test fails; the caller's to close. */
+struct gw_device *emulated_open(const struct gw_backend_ops *ops,
+                                enum gw_precision precision);
+
+/* Numbers of few bits, others for another `from`. */
+void emulated_fill(float *host, size_t elems, unsigned from);
+
 /* Of all bytes that were downloaded since the last call. */
 uint64_t emulated_digest(void);
 

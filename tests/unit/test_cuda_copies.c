@@ -37,22 +37,6 @@ static uint64_t waits(void)
     return now.waits;
 }
 
-static struct gw_device *open_device(void)
-{
-    const struct gw_device_options options = {.threads = 1};
-    struct gw_device *device;
-    struct gw_error error;
-    if (ops->open(&options, &device, &error) != GW_OK)
-        fail_msg("%s", error.text);
-    return device;
-}
-
-static void fill(float *host, size_t elems, unsigned from)
-{
-    for (size_t i = 0; i < elems; i++)
-        host[i] = (float)((i * 29 + from) % 31) / 16 - 1;
-}
-
 /* More points than the device has places for. */
 static void points_are_reached_in_order(void **state)
 {
@@ -62,7 +46,7 @@ static void points_are_reached_in_order(void **state)
     };
     for (size_t way = 0; way < EMULATED_WAYS; way++) {
         set_way(way, 1);
-        struct gw_device *d = open_device();
+        struct gw_device *d = emulated_open(ops, GW_PRECISION_FP32);
         struct gw_error error;
         uint64_t points[POINTS];
         int32_t *host = ops->alloc_host(d, 2 * POINTS * sizeof *host);
@@ -100,17 +84,17 @@ static void pageable_memory_is_free_at_once(void **state)
     (void)state;
     for (size_t way = 0; way < 2 * EMULATED_WAYS; way++) {
         set_way(way / 2, way % 2);
-        struct gw_device *d = open_device();
+        struct gw_device *d = emulated_open(ops, GW_PRECISION_FP32);
         struct gw_error error;
         float host[64], back[64], *memory = ops->alloc(d, sizeof host);
         for (unsigned i = 0; i < 8; i++) {
-            fill(host, 64, i);
+            emulated_fill(host, 64, i);
             ops->upload(d, memory, host, sizeof host);
             memset(host, 0xff, sizeof host);
             ops->dropout(d, &nothing, 1, 64, memory, memory);
             ops->download(d, back, memory, sizeof back);
             assert_int_equal(ops->sync(d, &error), GW_OK);
-            fill(host, 64, i);
+            emulated_fill(host, 64, i);
             for (size_t e = 0; e < 64; e++)
                 assert_true(back[e] == host[e]);
         }
@@ -125,8 +109,8 @@ static void pinned_memory_is_read_later(void **state)
 {
     (void)state;
     set_way(0, 0);
-    struct gw_device *d = open_device();
-    struct gw_device *other = open_device();
+    struct gw_device *d = emulated_open(ops, GW_PRECISION_FP32);
+    struct gw_device *other = emulated_open(ops, GW_PRECISION_FP32);
     char *host = aligned_alloc(4096, 8192), *memory = ops->alloc(d, 8192);
     char *made = ops->alloc_host(other, 4096);
     assert_int_equal(ops->pin(other, host, 8192, NULL), GW_OK);
@@ -159,7 +143,7 @@ static void pins_are_taken_and_given_back(void **state)
         emulated_control()->defaults(&settings);
         settings.no_pinning = refused;
         emulated_control()->set(&settings);
-        struct gw_device *d = open_device();
+        struct gw_device *d = emulated_open(ops, GW_PRECISION_FP32);
         void *host = aligned_alloc(4096, 8192);
         void *memory = ops->alloc(d, 8192);
         enum gw_status status = ops->pin(d, host, 8192, &error);

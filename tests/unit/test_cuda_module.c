@@ -68,27 +68,11 @@ static struct emulated_counts counts(void)
     return now;
 }
 
-static struct gw_device *open_device(enum gw_precision precision)
-{
-    struct gw_device_options options = {.threads = 1, .precision = precision};
-    struct gw_device *device;
-    struct gw_error error;
-    if (ops->open(&options, &device, &error) != GW_OK)
-        fail_msg("%s", error.text);
-    return device;
-}
-
-static void fill(float *host, size_t elems, unsigned from)
-{
-    for (size_t i = 0; i < elems; i++)
-        host[i] = (float)((i * 29 + from) % 31) / 16 - 1;
-}
-
 static void *filled(struct gw_device *device, size_t elems, unsigned from)
 {
     float *host = test_malloc(elems * sizeof *host);
     float *memory = ops->alloc(device, elems * sizeof *host);
-    fill(host, elems, from);
+    emulated_fill(host, elems, from);
     ops->upload(device, memory, host, elems * sizeof *host);
     test_free(host);
     return memory;
@@ -97,7 +81,7 @@ static void *filled(struct gw_device *device, size_t elems, unsigned from)
 /* The memory may be none, where the device has failed. */
 static void open_model(struct model *m)
 {
-    struct gw_device *d = m->device = open_device(GW_PRECISION_FP32);
+    struct gw_device *d = m->device = emulated_open(ops, GW_PRECISION_FP32);
     int32_t labels[N];
     for (int32_t i = 0; i < N; i++)
         labels[i] = i % CLASSES;
@@ -169,7 +153,7 @@ static void steps_do_not_wait(void **state)
     struct model m;
     set_way(NULL, 0);
     open_model(&m);
-    fill(m.host, X_ELEMS, 1);
+    emulated_fill(m.host, X_ELEMS, 1);
     assert_int_equal(wait_for(&m, step(&m, 1)), GW_OK);
     struct emulated_counts before = counts();
     uint64_t point = step(&m, 2);
@@ -187,7 +171,7 @@ static void nothing_is_made_twice(void **state)
     struct model m;
     set_way(NULL, 0);
     open_model(&m);
-    fill(m.host, X_ELEMS, 1);
+    emulated_fill(m.host, X_ELEMS, 1);
     assert_int_equal(wait_for(&m, step(&m, 1)), GW_OK);
     struct emulated_counts first = counts();
     assert_true(first.heuristics > 0);
@@ -240,7 +224,7 @@ static void what_is_asked_again_is_one_launch(void **state)
             open_model(&m);
             for (unsigned i = 0; i < 4; i++) {
                 uint64_t before = counts().graphs;
-                fill(m.host, X_ELEMS, 100 * i);
+                emulated_fill(m.host, X_ELEMS, 100 * i);
                 assert_int_equal(wait_for(&m, step(&m, i)), GW_OK);
                 assert_int_equal(counts().graphs - before,
                                  graphs == 1 && i > 0 ? GRAPHS : 0);
@@ -298,7 +282,7 @@ static void buffers_are_used_in_time(void **state)
         set_way(&emulated_ways[way], 0);
         open_model(&m);
         for (uint64_t i = 0; i < STEPS; i++) {
-            fill(m.host, X_ELEMS, (unsigned)(100 * i));
+            emulated_fill(m.host, X_ELEMS, (unsigned)(100 * i));
             assert_int_equal(wait_for(&m, step(&m, i)), GW_OK);
             if (way == 0)
                 memcpy(expected[i], m.gradient, sizeof expected[i]);
@@ -331,7 +315,7 @@ static void memory_runs_out(void **state)
 
     settings.memory_bytes = WORKSPACE + 100000;
     emulated_control()->set(&settings);
-    d = open_device(GW_PRECISION_FP32);
+    d = emulated_open(ops, GW_PRECISION_FP32);
     void *most = ops->alloc(d, 90000);
     assert_non_null(most);
     assert_null(ops->alloc(d, 20000));
@@ -363,7 +347,7 @@ static void failures_are_said(void **state)
         last = fail_at;
         open_model(&m);
         if (m.host)
-            fill(m.host, X_ELEMS, 1);
+            emulated_fill(m.host, X_ELEMS, 1);
         for (uint64_t i = 0; i < 2; i++)
             wait_for(&m, step(&m, i));
         ended = ops->sync(m.device, &error) == GW_OK;
@@ -400,7 +384,7 @@ static void places_are_those_of_ordinals(void **state)
     struct gw_error error;
     set_way(NULL, 0);
     setenv("GW_FAKE_CUDA", "devices=2 bus=175", 1);
-    struct gw_device *d = open_device(GW_PRECISION_FP32);
+    struct gw_device *d = emulated_open(ops, GW_PRECISION_FP32);
     ops->locate(0, address);
     assert_string_equal(address, "0000:af:00.0");
     ops->locate(1, address);
@@ -417,7 +401,7 @@ static void places_are_those_of_ordinals(void **state)
 /* y = x w^T + b, as floats on the host. */
 static void multiply(enum gw_precision precision, float y[N * CLASSES])
 {
-    struct gw_device *d = open_device(precision);
+    struct gw_device *d = emulated_open(ops, precision);
     float *x = filled(d, P_ELEMS, 3), *w = filled(d, W_ELEMS, 4);
     float *b = filled(d, CLASSES, 5), *my = filled(d, (size_t)N * CLASSES, 6);
     float *scaled = filled(d, P_ELEMS, 3);
