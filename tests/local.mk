@@ -154,6 +154,7 @@ check_PROGRAMS += \
 	%D%/unit/test_straggle \
 	%D%/unit/test_study \
 	%D%/unit/test_tcp_addresses \
+	%D%/unit/test_tcp_flight \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_tcp_local \
 	%D%/unit/test_trace \

@@ -24,21 +24,20 @@ static int is_same_host(const struct sockaddr_storage *a,
            memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
 }
 
-/*
- * Inside a host there is no line to share, and a congestion control that paces
- * (bbr, a usual default) costs a timer interrupt for every few packets: a
- * quarter of the speed of a small model. Reno never paces, is in every kernel
- * and allowed to every user.
- */
-static void do_not_pace(int fd)
+int gw_socket_is_within_host(int fd)
 {
-    static const char name[] = "reno";
     struct sockaddr_storage here, there;
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
-    if (getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
-        getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
-        is_same_host(&here, &there))
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
+    return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
+           is_same_host(&here, &there);
+}
+
+/* Reno never paces, is in every kernel and allowed to every user. */
+void gw_socket_do_not_pace(int fd)
+{
+    static const char name[] = "reno";
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
 }
 
 /* Whether an address is one of this host, which the route to it tells: no
@@ -75,9 +74,15 @@ void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes)
         setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
 }
 
+/*
+ * Inside a host there is no line to share, and a congestion control that paces
+ * (bbr, a usual default) costs a timer interrupt for every few packets: a
+ * quarter of the speed of a small model.
+ */
 void gw_socket_suit(int fd)
 {
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    do_not_pace(fd);
+    if (gw_socket_is_within_host(fd))
+        gw_socket_do_not_pace(fd);
 }

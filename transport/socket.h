@@ -22,4 +22,12 @@ void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes);
  */
 void gw_socket_suit(int fd);
 
+/* Whether both ends of a connected TCP socket have the same address. Thread:
+   any. */
+int gw_socket_is_within_host(int fd);
+
+/* Gives a TCP socket a congestion control that writes as fast as it may; one
+   that refuses keeps its own. Thread: any. */
+void gw_socket_do_not_pace(int fd);
+
 #endif

@@ -7,6 +7,7 @@
  *
  *   tcp.c          the table, listeners' and links' life
  *   tcp_address.c  ports and local sockets
+ *   tcp_flight.c   how much of a stream is on its way
  *   tcp_local.c    addresses of this host's file system
  *   tcp_login.c    from a socket to a link that is up
  *   tcp_read.c     frames in
@@ -25,6 +26,7 @@
 #include "transport/interface.h"
 #include "transport/life.h"
 #include "transport/loop_uv.h"
+#include "transport/tcp_flight.h"
 #include "transport/transport.h"
 
 /* Frames handed to the kernel in one call, when they are small. */
@@ -97,6 +99,7 @@ struct gw_tcp_link {
 
     struct gw_tcp_in in;
     struct gw_tcp_out out;
+    struct gw_tcp_flight flight;
 };
 
 struct gw_tcp_listener {

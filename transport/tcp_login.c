@@ -144,8 +144,10 @@ void gw_tcp_connected(struct gw_tcp_link *link)
             gw_tcp_fail(link, GW_EUNREACHABLE, strerror(number));
         return;
     }
-    if (!link->base.local)
+    if (!link->base.local) {
         gw_socket_suit(link->fd);
+        gw_tcp_flight_begin(&link->flight, link->fd);
+    }
     /* an empty socket takes the 96 bytes of a hello at once */
     if (send(link->fd, link->hello, sizeof link->hello, MSG_NOSIGNAL) !=
         (ssize_t)sizeof link->hello) {
@@ -234,6 +236,8 @@ void gw_tcp_accept(struct gw_door *door, int fd)
         return;
     }
     link->base.local = local;
+    if (!local)
+        gw_tcp_flight_begin(&link->flight, fd);
     gw_tcp_name(fd, 1, link->base.remote);
     gw_life_accept(&link->life, &door->base);
     if (gw_tcp_adopt(link, fd) != GW_OK) {

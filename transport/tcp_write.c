@@ -89,7 +89,7 @@ int gw_tcp_write(struct gw_tcp_link *link)
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0 && errno == EAGAIN) {
-            out->blocked = 1;
+            out->blocked = link->flight.full = 1;
             return 0;
         }
         if (put < 0) {
@@ -98,6 +98,8 @@ int gw_tcp_write(struct gw_tcp_link *link)
         }
         link->base.sent_us = gw_loop_now(link->tcp->base.loop);
         turn += (size_t)put;
+        gw_tcp_flight_wrote(&link->flight, link->fd, (size_t)put,
+                            link->base.sent_us);
         advance(link, (size_t)put);
     }
     return 0;
