@@ -34,6 +34,13 @@ def lacks():
     return None
 
 
+def controls():
+    """The congestion controls that this kernel has loaded."""
+    with open("/proc/sys/net/ipv4/tcp_available_congestion_control",
+              encoding="ascii") as names:
+        return names.read().split()
+
+
 def sh(*words):
     subprocess.run(words, check=True)
 

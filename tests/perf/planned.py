@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real jobs on slow networks beside what `gradweir plan` says of them.
 
-    python3 tests/perf/planned.py [--gradweir build/gradweir] [--rounds 3]
+    python3 tests/perf/planned.py [--gradweir build/gradweir] [--rounds 7]
 
 The example jobs, with two servers and two workers, run in network namespaces with 1
 Gbit/s and then with 200 Mbit/s in each direction. In turn with them plan is asked, which
@@ -140,7 +140,7 @@ def compare(options, scratch, lab, name, network, steps):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gradweir", default="build/gradweir")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--patience", type=float, default=0,
                         help="seconds to wait for others to be quiet, each time")
     parser.add_argument("--tries", type=int, default=20,
