@@ -33,8 +33,7 @@ int gw_socket_is_within_host(int fd)
            is_same_host(&here, &there);
 }
 
-/* Reno never paces, is in every kernel and allowed to every user. */
-void gw_socket_do_not_pace(int fd)
+void gw_socket_take_reno(int fd)
 {
     static const char name[] = "reno";
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1);
@@ -66,23 +65,25 @@ static int is_own(const struct sockaddr *to, socklen_t bytes)
  * page; the frame header before it shifts all that follows. Segments of pages,
  * of which the loopback device carries several at a time, save a tenth of the
  * time of a large model. What a real line carries stays as it is.
+ *
+ * There is no line to share either, and a congestion control that paces (bbr, a
+ * usual default) costs a timer interrupt for every few packets: a quarter of
+ * the speed of a small model. A socket that has paced once does so, if faster,
+ * under each control, so this one never does.
  */
 void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes)
 {
     int segment = SEGMENT_BYTES;
-    if (is_own(to, bytes))
-        setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
+    if (!is_own(to, bytes))
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
+    gw_socket_take_reno(fd);
 }
 
-/*
- * Inside a host there is no line to share, and a congestion control that paces
- * (bbr, a usual default) costs a timer interrupt for every few packets: a
- * quarter of the speed of a small model.
- */
 void gw_socket_suit(int fd)
 {
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (gw_socket_is_within_host(fd))
-        gw_socket_do_not_pace(fd);
+        gw_socket_take_reno(fd);
 }

@@ -10,15 +10,16 @@
 /*
  * Sets a TCP socket that is not connected yet, and will be to `to`, an address
  * of `bytes` bytes: between two processes of one host its segments are whole
- * pages, in both directions. Sends nothing, does not wait. A socket that
- * refuses works all the same, so there is no status. Thread: any.
+ * pages, in both directions, and nothing paces it. Sends nothing, does not
+ * wait. A socket that refuses works all the same, so there is no status.
+ * Thread: any.
  */
 void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes);
 
 /*
  * Sets a connected TCP socket: what is written leaves at once, and between two
- * processes of one host nothing paces it. A socket that refuses works all the
- * same, so there is no status. Thread: any.
+ * processes of one host under no congestion control that paces. A socket that
+ * refuses works all the same, so there is no status. Thread: any.
  */
 void gw_socket_suit(int fd);
 
@@ -26,8 +27,9 @@ void gw_socket_suit(int fd);
    any. */
 int gw_socket_is_within_host(int fd);
 
-/* Gives a TCP socket a congestion control that writes as fast as it may; one
-   that refuses keeps its own. Thread: any. */
-void gw_socket_do_not_pace(int fd);
+/* Gives a TCP socket the congestion control that is in every kernel, allowed to
+   every user, and does not pace by itself; one that refuses keeps its own.
+   Thread: any. */
+void gw_socket_take_reno(int fd);
 
 #endif

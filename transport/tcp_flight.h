@@ -2,15 +2,16 @@
  * How much of a stream is on its way: written, and not yet acknowledged. Left
  * to itself the kernel lets streams fill the queue before a line until
  * something is lost, and for seconds they then take very unequal parts of the
- * line; but a step needs what all of them bring, and waits for the slowest. A
- * stream that has no more on its way than its line carries in a few
- * milliseconds loses little, and those that share a line get equal parts. What
- * waits in the kernel, ahead of what is more urgent, is little then as well.
+ * line; but a step needs what all of them bring, and waits for the slowest.
+ * Streams that have little more on their way than their line carries in two
+ * milliseconds get equal parts of it, and lose nothing where the queue holds
+ * what all of them have. What waits in the kernel, ahead of what is more
+ * urgent, is little then as well.
  *
- * Streams inside a host have no line; far ones may need much more than twice
- * what their line holds, and a control that knows about loss; the fastest need
- * more than a user may ask for. All those stay the kernel's. Private to the tcp
- * transport; the loop's thread.
+ * A stream whose two ends have one address has no line; far ones may need much
+ * more than twice what their line holds, and a control that knows about loss;
+ * the fastest need more than a user may ask for. All those stay the kernel's.
+ * Private to the tcp transport; the loop's thread, and times are its clock's.
  */
 #ifndef GW_TRANSPORT_TCP_FLIGHT_H
 #define GW_TRANSPORT_TCP_FLIGHT_H
@@ -21,33 +22,36 @@
 #define GW_TCP_CONTROL_MAX 16 /* bytes of a congestion control's name */
 
 struct gw_tcp_flight {
-    size_t may;                     /* bytes at most; 0: it is the kernel's */
-    size_t bytes;                   /* that it is set to, 0: the kernel's own */
-    char paces[GW_TCP_CONTROL_MAX]; /* the control that was put aside, or "" */
-    double rate;                    /* bytes per second, the best of late */
-    /* what is looked at now: since when, what was written, and whether the line
-       set the pace, which the writer says where the socket takes no more */
+    size_t most_bytes;  /* that a bound may be, as far as is known; 0: none */
+    size_t bound_bytes; /* 0: it is the kernel's */
+    int near;           /* its line was seen to be a near one */
+    char aside[GW_TCP_CONTROL_MAX]; /* the control that was put aside, or "" */
+    double bytes_per_s;             /* the best of late */
+    /* what is looked at now: since when the socket took no more (0: it takes
+       more than there is), and what was written from then on */
     uint64_t since_us;
-    uint64_t written;
-    int full;
+    size_t written;
 };
 
 /*
- * Bytes that a stream of `rate` bytes per second should have on its way, where
- * one way and back takes rtt_us while nothing else is on the line. More than
- * that rate needs: a stream that can go faster does, and is given more. 0: the
- * line is a far one, and the kernel knows better.
+ * Bytes that a stream of such a rate should have on its way, where one way and
+ * back takes rtt_us while nothing else is on the line. More than that rate
+ * needs: a stream that can go faster does, and is given more. 0: the line is a
+ * far one, and the kernel knows better.
  */
-size_t gw_tcp_flight_room(double rate, uint32_t rtt_us);
+size_t gw_tcp_flight_room(double bytes_per_s, uint32_t rtt_us);
 
 /* Of a connected TCP socket, before anything is sent. One that refuses works
    all the same, as the kernel has it. */
 void gw_tcp_flight_begin(struct gw_tcp_flight *flight, int fd);
 
 /* So many bytes more are written. */
-void gw_tcp_flight_wrote(struct gw_tcp_flight *flight,
-                         int fd,
-                         size_t bytes,
-                         uint64_t now_us);
+void gw_tcp_flight_wrote(struct gw_tcp_flight *flight, size_t bytes);
+
+/* The socket takes no more for now, of which there would be more. */
+void gw_tcp_flight_full(struct gw_tcp_flight *flight, int fd, uint64_t now_us);
+
+/* There is no more to write for now. */
+void gw_tcp_flight_done(struct gw_tcp_flight *flight);
 
 #endif

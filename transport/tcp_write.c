@@ -80,8 +80,10 @@ int gw_tcp_write(struct gw_tcp_link *link)
     while (link->base.up) {
         if (out->n == 0)
             take(link);
-        if (out->n == 0)
+        if (out->n == 0) {
+            gw_tcp_flight_done(&link->flight);
             return 0;
+        }
         if (turn >= GW_TCP_TURN_BYTES)
             return 1;
         struct msghdr message = {.msg_iov = io, .msg_iovlen = gather(out, io)};
@@ -89,7 +91,9 @@ int gw_tcp_write(struct gw_tcp_link *link)
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0 && errno == EAGAIN) {
-            out->blocked = link->flight.full = 1;
+            out->blocked = 1;
+            gw_tcp_flight_full(&link->flight, link->fd,
+                               gw_loop_now(link->tcp->base.loop));
             return 0;
         }
         if (put < 0) {
@@ -98,8 +102,7 @@ int gw_tcp_write(struct gw_tcp_link *link)
         }
         link->base.sent_us = gw_loop_now(link->tcp->base.loop);
         turn += (size_t)put;
-        gw_tcp_flight_wrote(&link->flight, link->fd, (size_t)put,
-                            link->base.sent_us);
+        gw_tcp_flight_wrote(&link->flight, (size_t)put);
         advance(link, (size_t)put);
     }
     return 0;

@@ -135,12 +135,15 @@ def main():
         return 0
     asked = options.congestion.split(",")
     controls = [one for one in asked if one in netlab.controls()]
+    missing = sorted({*asked} - {*controls})
     if not controls:
-        sys.exit(f"this kernel has none of {options.congestion}")
+        sys.exit(f"this kernel has not loaded {', '.join(missing)}")
     netlab.remove_left()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and clears up
     print(f"# model of {MODEL / 1e6:.1f} MB, lines of {BITS_PER_S / 1e9:.0f} Gbit/s, "
           f"medians of {options.rounds}")
+    if missing:
+        print(f"# not measured, since not loaded: {', '.join(missing)}")
     with tempfile.TemporaryDirectory() as scratch:
         fine = compare(options, scratch, controls[0])
         for control in controls:
