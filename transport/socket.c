@@ -69,7 +69,8 @@ static int is_own(const struct sockaddr *to, socklen_t bytes)
  * There is no line to share either, and a congestion control that paces (bbr, a
  * usual default) costs a timer interrupt for every few packets: a quarter of
  * the speed of a small model. A socket that has paced once does so, if faster,
- * under each control, so this one never does.
+ * under each control; one that has not been connected never does. (The end that
+ * accepts has been, when it is ours.)
  */
 void gw_socket_suit_to(int fd, const struct sockaddr *to, socklen_t bytes)
 {

@@ -10,7 +10,8 @@
  *
  * A stream whose two ends have one address has no line; far ones may need much
  * more than twice what their line holds, and a control that knows about loss;
- * the fastest need more than a user may ask for. All those stay the kernel's.
+ * the fastest need more than a user may ask for, where the kernel gives more by
+ * itself. All those stay the kernel's.
  * Private to the tcp transport; the loop's thread, and times are its clock's.
  */
 #ifndef GW_TRANSPORT_TCP_FLIGHT_H
@@ -22,24 +23,23 @@
 #define GW_TCP_CONTROL_MAX 16 /* bytes of a congestion control's name */
 
 struct gw_tcp_flight {
-    size_t most_bytes;  /* that a bound may be, as far as is known; 0: none */
-    size_t bound_bytes; /* 0: it is the kernel's */
-    int near;           /* its line was seen to be a near one */
+    size_t most_bytes;   /* that a bound may be, as far as is known; 0: none */
+    size_t kernel_bytes; /* that the kernel gives at most, without a bound */
+    size_t bound_bytes;  /* 0: it is the kernel's */
+    int near;            /* its line was seen to be a near one */
     char aside[GW_TCP_CONTROL_MAX]; /* the control that was put aside, or "" */
     double bytes_per_s;             /* the best of late */
-    /* what is looked at now: since when the socket took no more (0: it takes
-       more than there is), and what was written from then on */
+    /* since the socket took no more (0: it takes more than there is), what was
+       written; and what left it from full to full, in how long */
     uint64_t since_us;
     size_t written;
+    uint64_t busy_us;
+    size_t busy_bytes;
 };
 
-/*
- * Bytes that a stream of such a rate should have on its way, where one way and
- * back takes rtt_us while nothing else is on the line. More than that rate
- * needs: a stream that can go faster does, and is given more. 0: the line is a
- * far one, and the kernel knows better.
- */
-size_t gw_tcp_flight_room(double bytes_per_s, uint32_t rtt_us);
+/* Bytes that a near stream of such a rate should have on its way. More than
+   that rate needs: a stream that can go faster does, and is given more. */
+size_t gw_tcp_flight_room(double bytes_per_s);
 
 /* Of a connected TCP socket, before anything is sent. One that refuses works
    all the same, as the kernel has it. */
@@ -48,7 +48,7 @@ void gw_tcp_flight_begin(struct gw_tcp_flight *flight, int fd);
 /* So many bytes more are written. */
 void gw_tcp_flight_wrote(struct gw_tcp_flight *flight, size_t bytes);
 
-/* The socket takes no more for now, of which there would be more. */
+/* The socket takes no more for now, though there is more to write. */
 void gw_tcp_flight_full(struct gw_tcp_flight *flight, int fd, uint64_t now_us);
 
 /* There is no more to write for now. */

@@ -26,7 +26,6 @@
 #define KIB       ((size_t)1 << 10)
 #define LEAST     (416 * KIB)
 #define MOMENT    5000 /* us that are looked at together */
-#define NEAR_US   1000
 #define AHEAD_S   0.002
 #define BOUNDLESS 1e12       /* bytes per second */
 #define HERE      0x7f000001 /* 127.0.0.1 */
@@ -121,14 +120,22 @@ static void begin(struct stream *stream, uint32_t from, const char *by)
         connect_once(stream, from, by);
         gw_tcp_flight_begin(&stream->flight, stream->fd);
     }
-    gw_tcp_flight_full(&stream->flight, stream->fd, stream->now_us = MOMENT);
+    stream->now_us = MOMENT;
 }
 
-/* What leaves until it is full again, in so many us. */
+static void full(struct stream *stream)
+{
+    gw_tcp_flight_full(&stream->flight, stream->fd, stream->now_us);
+}
+
+/* What leaves a full socket until it is full again, in so many us. */
 static void fill(struct stream *stream, size_t bytes, uint64_t us)
 {
+    if (stream->flight.since_us == 0)
+        full(stream);
     gw_tcp_flight_wrote(&stream->flight, bytes);
-    gw_tcp_flight_full(&stream->flight, stream->fd, stream->now_us += us);
+    stream->now_us += us;
+    full(stream);
 }
 
 /* What its line takes for so many times, in bytes per second. */
@@ -149,11 +156,8 @@ static double rate_of(const struct stream *stream, double part)
 static void room_is_what_a_line_carries_in_two_milliseconds(void **state)
 {
     (void)state;
-    assert_int_equal(gw_tcp_flight_room(0, 50), LEAST);
-    assert_int_equal(gw_tcp_flight_room(125e6, 50), LEAST + 250000);
-    assert_int_equal(gw_tcp_flight_room(125e6, NEAR_US), LEAST + 250000);
-    assert_int_equal(gw_tcp_flight_room(125e6, NEAR_US + 1), 0);
-    assert_int_equal(gw_tcp_flight_room(125e6, UINT32_MAX), 0);
+    assert_int_equal(gw_tcp_flight_room(0), LEAST);
+    assert_int_equal(gw_tcp_flight_room(125e6), LEAST + 250000);
 }
 
 static void streams_within_a_host_are_the_kernels(void **state)
@@ -191,7 +195,7 @@ static void near_streams_are_bounded_by_their_rate(void **state)
     assert_true(is_bounded(&stream));
     assert_in_range(option(stream.fd, SO_SNDBUF), 1, LEAST);
     carry(&stream, 1, rate);
-    if (stream.flight.bound_bytes < LEAST + ahead) {
+    if (stream.flight.most_bytes < LEAST + ahead) {
         disconnect(&stream);
         print_message("net.core.wmem_max is too little\n");
         skip();
@@ -218,14 +222,47 @@ static void a_rate_is_of_what_left_a_full_socket(void **state)
     assert_in_range((size_t)rate, 409599999, 409600000);
     fill(&stream, 1, 1000000); /* a pause */
     assert_true(stream.flight.bytes_per_s == rate);
-    /* for a while there was nothing to send */
-    gw_tcp_flight_done(&stream.flight);
-    gw_tcp_flight_wrote(&stream.flight, 1000000 * KIB);
-    fill(&stream, 1000000 * KIB, MOMENT);
-    assert_true(stream.flight.bytes_per_s == rate);
-    fill(&stream, 3000 * KIB, MOMENT);
+    disconnect(&stream);
+}
+
+static void what_comes_in_pieces_has_a_rate(void **state)
+{
+    (void)state;
+    struct stream stream;
+    begin(&stream, THERE, "reno");
+    for (int i = 0; i < 2; i++) {
+        assert_true(stream.flight.bytes_per_s == 0);
+        gw_tcp_flight_wrote(&stream.flight, 1000000 * KIB); /* fills it */
+        full(&stream);
+        fill(&stream, 1500 * KIB, MOMENT / 2);
+        gw_tcp_flight_wrote(&stream.flight, 10 * KIB);
+        gw_tcp_flight_done(&stream.flight);
+        stream.now_us += 50000;
+    }
     assert_in_range((size_t)stream.flight.bytes_per_s, 614399999, 614400000);
     disconnect(&stream);
+}
+
+static void what_a_larger_socket_takes_has_not_left_it(void **state)
+{
+    (void)state;
+    struct stream stream;
+    begin(&stream, THERE, "reno");
+    carry(&stream, 1, 1e6);
+    size_t had = stream.flight.bound_bytes;
+    carry(&stream, 1, 1e8);
+    assert_int_equal(stream.flight.since_us == 0,
+                     stream.flight.bound_bytes > had);
+    carry(&stream, 1, 1e8);
+    assert_true(stream.flight.since_us != 0);
+    disconnect(&stream);
+}
+
+/* Shows what may be asked for. */
+static void ask_for_all(struct stream *stream)
+{
+    while (stream->flight.most_bytes == INT_MAX)
+        carry(stream, 1, BOUNDLESS);
 }
 
 static void the_fastest_are_left_to_the_kernel(void **state)
@@ -233,10 +270,9 @@ static void the_fastest_are_left_to_the_kernel(void **state)
     (void)state;
     struct stream stream;
     begin(&stream, THERE, "reno");
-    if (stream.flight.most_bytes == INT_MAX)
-        carry(&stream, 1, BOUNDLESS); /* shows what may be asked for */
-    assert_true(is_bounded(&stream));
+    ask_for_all(&stream);
     assert_int_equal(option(stream.fd, SO_SNDBUF), stream.flight.most_bytes);
+    stream.flight.kernel_bytes = 2 * stream.flight.most_bytes;
     carry(&stream, 1, BOUNDLESS);
     assert_false(is_bounded(&stream));
     carry(&stream, 1000, rate_of(&stream, 0.8));
@@ -250,23 +286,57 @@ static void the_fastest_are_left_to_the_kernel(void **state)
     disconnect(&stream);
 }
 
+static void a_kernel_that_gives_less_is_no_help(void **state)
+{
+    (void)state;
+    struct stream stream;
+    begin(&stream, THERE, "reno");
+    assert_true(stream.flight.kernel_bytes > 0);
+    ask_for_all(&stream);
+    stream.flight.kernel_bytes = stream.flight.most_bytes;
+    carry(&stream, 1, BOUNDLESS);
+    assert_true(is_bounded(&stream));
+    assert_int_equal(option(stream.fd, SO_SNDBUF), stream.flight.most_bytes);
+    disconnect(&stream);
+}
+
 static void bbr_is_put_aside_while_there_is_a_bound(void **state)
 {
     (void)state;
     struct stream stream;
     begin(&stream, THERE, "bbr");
     assert_control(stream.fd, "reno");
-    carry(&stream, 2, BOUNDLESS);
+    ask_for_all(&stream);
+    assert_control(stream.fd, "reno");
+    stream.flight.kernel_bytes = 2 * stream.flight.most_bytes;
+    carry(&stream, 1, BOUNDLESS);
     assert_control(stream.fd, "bbr");
     carry(&stream, 1000, 1e6);
     assert_control(stream.fd, "reno");
     disconnect(&stream);
 }
 
-static void links_watch_their_streams(void **state)
+static struct gw_tcp_link *link_of(const struct gw_peer *peer)
 {
-    (void)state;
-    struct gw_message message = {.kind = GW_MESSAGE_STORED};
+    return gw_tcp_link_of(peer->link[0].link);
+}
+
+static int b_is_blocked(void *owner)
+{
+    const struct couple *couple = owner;
+    return link_of(couple->b.peer)->out.blocked;
+}
+
+static int a_is_told(void *owner)
+{
+    const struct couple *couple = owner;
+    return couple->a.messages == couple->wanted &&
+           !link_of(couple->b.peer)->out.blocked;
+}
+
+/* Up, between two addresses. */
+static struct couple *two_hosts(void)
+{
     struct gw_error error;
     struct couple *couple = couple_new("tcp");
     gw_member_close(couple->a.member);
@@ -275,17 +345,33 @@ static void links_watch_their_streams(void **state)
                      GW_OK);
     dial(couple, 0, 1);
     world_run(&couple->world, all_up, couple);
-    assert_int_equal(gw_peer_tell(couple->b.peer, &message), GW_OK);
-    assert_int_equal(gw_peer_tell(couple->a.peer, &message), GW_OK);
-    couple->wanted = 1;
-    world_run(&couple->world, all_told, couple);
-    for (int i = 0; i < 2; i++) {
-        const struct gw_peer *peer = i ? couple->b.peer : couple->a.peer;
-        const struct gw_tcp_link *link = gw_tcp_link_of(peer->link[0].link);
-        needs_buf_lock(link->fd);
-        assert_true(link->flight.most_bytes > 0);
-        assert_true(link->flight.written > 0);
-    }
+    needs_buf_lock(link_of(couple->a.peer)->fd);
+    return couple;
+}
+
+static void links_watch_their_streams(void **state)
+{
+    (void)state;
+    struct couple *couple = two_hosts();
+    const struct gw_tcp_link *a = link_of(couple->a.peer);
+    struct gw_tcp_link *b = link_of(couple->b.peer);
+    struct gw_message message = {.kind = GW_MESSAGE_STORED};
+    int little = 16 << 10;
+    assert_true(a->flight.most_bytes > 0);
+    assert_true(b->flight.most_bytes > 0);
+    /* holds less than what is told, and is not given more */
+    b->flight.most_bytes = 1;
+    b->flight.kernel_bytes = 0;
+    setsockopt(b->fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
+    setsockopt(a->fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    while (gw_peer_tell(couple->b.peer, &message) == GW_OK)
+        message.stored.clock = ++couple->wanted;
+    world_run(&couple->world, b_is_blocked, couple);
+    assert_true(b->flight.since_us > 0);
+    world_run(&couple->world, a_is_told, couple);
+    assert_int_equal(couple->b.downs, 0);
+    assert_true(b->flight.written > 0);
+    assert_int_equal(b->flight.since_us, 0);
     couple_free(couple);
 }
 
@@ -297,7 +383,10 @@ int main(void)
         cmocka_unit_test(streams_that_were_not_timed_are_the_kernels),
         cmocka_unit_test(near_streams_are_bounded_by_their_rate),
         cmocka_unit_test(a_rate_is_of_what_left_a_full_socket),
+        cmocka_unit_test(what_comes_in_pieces_has_a_rate),
+        cmocka_unit_test(what_a_larger_socket_takes_has_not_left_it),
         cmocka_unit_test(the_fastest_are_left_to_the_kernel),
+        cmocka_unit_test(a_kernel_that_gives_less_is_no_help),
         cmocka_unit_test(bbr_is_put_aside_while_there_is_a_bound),
         cmocka_unit_test(links_watch_their_streams),
     };
