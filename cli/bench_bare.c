@@ -276,6 +276,7 @@ static void run_client(struct gw_bench_child *child)
     struct meeting *meeting = child->owner;
     struct bare bare = {.child = child, .fd = socket(AF_INET, SOCK_STREAM, 0)};
     close(meeting->listener);
+    gw_socket_take_reno(bare.fd); /* as links do, before they are paced */
     if (connect(bare.fd, (struct sockaddr *)&meeting->address,
                 sizeof meeting->address) == 0)
         serve_orders(&bare);

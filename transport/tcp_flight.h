@@ -12,6 +12,7 @@
  * more than twice what their line holds, and a control that knows about loss;
  * the fastest need more than a user may ask for, where the kernel gives more by
  * itself. All those stay the kernel's.
+ *
  * Private to the tcp transport; the loop's thread, and times are its clock's.
  */
 #ifndef GW_TRANSPORT_TCP_FLIGHT_H
