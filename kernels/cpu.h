@@ -9,6 +9,9 @@
 
 extern const struct gw_backend_ops gw_cpu_ops;
 
+/* What the products of CBLAS take. */
+int gw_cpu_threads(const struct gw_device *device);
+
 /* c[m][n] = a b + beta c, row-major, ld in elements; "t" means that the stored
    matrix is the transpose. */
 struct gw_matrix {
@@ -47,6 +50,26 @@ void gw_cpu_dense_backward(struct gw_device *device,
                            float *dw,
                            float *db,
                            void *scratch);
+
+/*
+ * Two products of a dense layer on one thread (cpu_dense_sums.c), of up to
+ * GW_DENSE_SUMS_SAMPLES samples: forward adds b and does the ReLU, dw adds to
+ * what was there if beta is not 0. For more samples CBLAS is as fast.
+ */
+#define GW_DENSE_SUMS_SAMPLES 128
+size_t gw_cpu_dense_sums_bytes(const struct gw_dense_shape *shape);
+void gw_cpu_dense_sums_forward(const struct gw_dense_shape *shape,
+                               const float *x,
+                               const float *w,
+                               const float *b,
+                               float *y,
+                               void *scratch);
+void gw_cpu_dense_sums_dw(const struct gw_dense_shape *shape,
+                          const float *x,
+                          const float *dy,
+                          float beta,
+                          float *dw,
+                          void *scratch);
 
 size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape,
                                  enum gw_precision precision);

@@ -25,7 +25,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "kernels/cpu_conv_isa.h"
+#include "kernels/cpu_sums.h"
 
 #define ALIGN 64
 #define RUN   (16 * GW_GROUP) /* places at a time, so that c stays in L1 */
@@ -73,11 +73,6 @@ static size_t out_h(const struct gw_conv_shape *s)
 static size_t out_w(const struct gw_conv_shape *s)
 {
     return (s->w + 2 * s->pad - s->kw) / s->stride + 1;
-}
-
-static size_t width_of(const struct gw_conv_loops *loops, size_t channels)
-{
-    return channels > loops->lanes ? 2 * loops->lanes : loops->lanes;
 }
 
 static size_t frame_elems(const struct frame *f)
@@ -328,25 +323,10 @@ static void unpack_kernel(const struct gw_conv_shape *s,
 
 /* ---- the three products ---- */
 
-/* Where places [at, at + n) are groups of about equal size. */
-struct cut {
-    size_t places, groups;
-};
-
-static struct cut cut_of(size_t places)
-{
-    return (struct cut){places, (places + GW_GROUP - 1) / GW_GROUP};
-}
-
-static size_t cut_at(struct cut cut, size_t group)
-{
-    return cut.places * group / cut.groups;
-}
-
 /* c of up to RUN places, groups [first, end), of one block of channels. */
-static void sum_run(const struct gw_conv_loops *loops,
+static void sum_run(const struct gw_sum_loops *loops,
                     const struct view *view,
-                    struct cut cut,
+                    struct gw_cut cut,
                     size_t first,
                     size_t end,
                     const float *x,
@@ -355,7 +335,7 @@ static void sum_run(const struct gw_conv_loops *loops,
                     float *c)
 {
     for (size_t g = first; g < end; g++) {
-        size_t at = cut_at(cut, g), n = cut_at(cut, g + 1) - at;
+        size_t at = gw_cut_at(cut, g), n = gw_cut_at(cut, g + 1) - at;
         int32_t from = view->from[at], to = view->to[at];
         for (size_t i = at; i < at + n; i++) {
             from = view->from[i] < from ? view->from[i] : from;
@@ -368,6 +348,7 @@ static void sum_run(const struct gw_conv_loops *loops,
             .terms = to > from ? (size_t)(to - from) : 0,
             .w = w + (size_t)from * width,
             .c = c,
+            .ld = width,
         };
         loops->product[width > loops->lanes](&group, n, 0);
         c += n * width;
@@ -384,7 +365,7 @@ struct target {
     size_t stride, w;
 };
 
-static void store_run(const struct gw_conv_loops *loops,
+static void store_run(const struct gw_sum_loops *loops,
                       const struct target *target,
                       size_t block,
                       size_t width,
@@ -409,23 +390,23 @@ static void store_run(const struct gw_conv_loops *loops,
     }
 }
 
-static void sum_image(const struct gw_conv_loops *loops,
+static void sum_image(const struct gw_sum_loops *loops,
                       const struct view *view,
                       const float *x,
                       const float *packed,
                       const struct target *target,
                       float *c)
 {
-    size_t width = width_of(loops, target->channels);
-    struct cut cut = cut_of(view->places);
+    size_t width = gw_sums_width(loops, target->channels);
+    struct gw_cut cut = gw_cut_of(view->places);
     for (size_t block = 0; block < target->channels; block += width) {
         const float *w = packed + block * view->terms;
         for (size_t g = 0; g < cut.groups; g += RUN / GW_GROUP) {
             size_t end = smaller(g + RUN / GW_GROUP, cut.groups);
-            size_t first = cut_at(cut, g);
+            size_t first = gw_cut_at(cut, g);
             sum_run(loops, view, cut, g, end, x, w, width, c);
             store_run(loops, target, block, width, first,
-                      cut_at(cut, end) - first, c);
+                      gw_cut_at(cut, end) - first, c);
         }
     }
 }
@@ -439,11 +420,11 @@ void gw_cpu_conv_forward(struct gw_device *device,
                          void *scratch)
 {
     (void)device;
-    const struct gw_conv_loops *loops = &gw_conv_loops[gw_isa_here()];
+    const struct gw_sum_loops *loops = &gw_sum_loops[gw_isa_here()];
     struct scratch s = lay_out(shape, scratch);
     struct frame frame = input_frame(shape);
     view_outputs(shape, &s.view);
-    pack_forward(shape, width_of(loops, shape->out), k, s.packed);
+    pack_forward(shape, gw_sums_width(loops, shape->out), k, s.packed);
     clear_frame(&frame, s.image);
     struct target target = {.channels = shape->out,
                             .ld = s.view.places,
@@ -458,7 +439,7 @@ void gw_cpu_conv_forward(struct gw_device *device,
     }
 }
 
-static void backward_input(const struct gw_conv_loops *loops,
+static void backward_input(const struct gw_sum_loops *loops,
                            const struct gw_conv_shape *shape,
                            struct scratch *s,
                            const float *k,
@@ -467,7 +448,7 @@ static void backward_input(const struct gw_conv_loops *loops,
 {
     struct frame frame = output_frame(shape);
     size_t stride = shape->stride, image = shape->h * shape->w;
-    size_t width = width_of(loops, shape->in);
+    size_t width = gw_sums_width(loops, shape->in);
     clear_frame(&frame, s->image);
     for (size_t phase = 0; phase < stride * stride; phase++) {
         struct phase py =
@@ -492,15 +473,15 @@ static void backward_input(const struct gw_conv_loops *loops,
 }
 
 /* Adds one image's part of dk to the sums, and of db. */
-static void backward_image(const struct gw_conv_loops *loops,
+static void backward_image(const struct gw_sum_loops *loops,
                            const struct gw_conv_shape *shape,
                            const struct scratch *s,
                            const float *image,
                            const float *dy)
 {
     const struct view *view = &s->view;
-    size_t width = width_of(loops, shape->out);
-    struct cut cut = cut_of(view->places);
+    size_t width = gw_sums_width(loops, shape->out);
+    struct gw_cut cut = gw_cut_of(view->places);
     for (size_t block = 0; block < shape->out; block += width)
         for (size_t t = 0; t < view->terms; t += CHUNK) {
             size_t n = smaller(CHUNK, view->terms - t);
@@ -508,7 +489,7 @@ static void backward_image(const struct gw_conv_loops *loops,
                           smaller(width, shape->out - block), width, s->panel,
                           s->db + block);
             for (size_t g = 0; g < cut.groups; g++) {
-                size_t at = cut_at(cut, g);
+                size_t at = gw_cut_at(cut, g);
                 const struct gw_group group = {
                     .x = image,
                     .place = view->place + at,
@@ -516,14 +497,15 @@ static void backward_image(const struct gw_conv_loops *loops,
                     .terms = n,
                     .w = s->panel,
                     .c = s->sums + block * view->places + at * width,
+                    .ld = width,
                 };
                 loops->product[width > loops->lanes](
-                    &group, cut_at(cut, g + 1) - at, 1);
+                    &group, gw_cut_at(cut, g + 1) - at, 1);
             }
         }
 }
 
-static void backward_kernel(const struct gw_conv_loops *loops,
+static void backward_kernel(const struct gw_sum_loops *loops,
                             const struct gw_conv_shape *shape,
                             struct scratch *s,
                             const float *x,
@@ -533,7 +515,7 @@ static void backward_kernel(const struct gw_conv_loops *loops,
                             float *db)
 {
     struct frame frame = input_frame(shape);
-    size_t width = width_of(loops, shape->out);
+    size_t width = gw_sums_width(loops, shape->out);
     size_t outs = rounded_up(shape->out, width);
     view_kernel(shape, &s->view);
     clear_frame(&frame, s->image);
@@ -561,7 +543,7 @@ void gw_cpu_conv_backward(struct gw_device *device,
                           float *db,
                           void *scratch)
 {
-    const struct gw_conv_loops *loops = &gw_conv_loops[gw_isa_here()];
+    const struct gw_sum_loops *loops = &gw_sum_loops[gw_isa_here()];
     struct scratch s = lay_out(shape, scratch);
     backward_kernel(loops, shape, &s, x, dy, beta, dk, db);
     if (dx)

@@ -54,8 +54,20 @@ static void (*const column_sums_table[])(const struct gw_dense_shape *,
 size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
                                   enum gw_precision precision)
 {
-    (void)shape, (void)precision;
-    return 0;
+    (void)precision;
+    struct gw_dense_shape most = *shape;
+    if (most.n > GW_DENSE_SUMS_SAMPLES)
+        most.n = GW_DENSE_SUMS_SAMPLES; /* a batch may be smaller than said */
+    return gw_cpu_dense_sums_bytes(&most);
+}
+
+/* Several threads are CBLAS's matter, and so are processors that it has better
+   loops for than the compiler. */
+static int by_sums(const struct gw_device *device,
+                   const struct gw_dense_shape *shape)
+{
+    return shape->n <= GW_DENSE_SUMS_SAMPLES && gw_cpu_threads(device) == 1 &&
+           gw_isa_here() != GW_ISA_SSE2;
 }
 
 /* The output itself, in cache, says what ReLU let through. */
@@ -74,11 +86,31 @@ void gw_cpu_dense_forward(struct gw_device *device,
                           void *mask,
                           void *scratch)
 {
-    (void)device, (void)mask, (void)scratch;
+    (void)mask;
+    if (by_sums(device, shape)) {
+        gw_cpu_dense_sums_forward(shape, x, w, b, y, scratch);
+        return;
+    }
     gw_cpu_gemm(shape->n, shape->out, shape->in,
                 (struct gw_matrix){x, shape->in, 0},
                 (struct gw_matrix){w, shape->in, 1}, 0, y, shape->out);
     add_bias_table[gw_isa_here()](shape, b, y);
+}
+
+static void weight_gradient(struct gw_device *device,
+                            const struct gw_dense_shape *shape,
+                            const float *x,
+                            const float *dy,
+                            float beta,
+                            float *dw,
+                            void *scratch)
+{
+    if (by_sums(device, shape))
+        gw_cpu_dense_sums_dw(shape, x, dy, beta, dw, scratch);
+    else
+        gw_cpu_gemm(shape->out, shape->in, shape->n,
+                    (struct gw_matrix){dy, shape->out, 1},
+                    (struct gw_matrix){x, shape->in, 0}, beta, dw, shape->in);
 }
 
 void gw_cpu_dense_backward(struct gw_device *device,
@@ -93,10 +125,8 @@ void gw_cpu_dense_backward(struct gw_device *device,
                            float *db,
                            void *scratch)
 {
-    (void)mask, (void)scratch;
-    gw_cpu_gemm(shape->out, shape->in, shape->n,
-                (struct gw_matrix){dy, shape->out, 1},
-                (struct gw_matrix){x, shape->in, 0}, beta, dw, shape->in);
+    (void)mask;
+    weight_gradient(device, shape, x, dy, beta, dw, scratch);
     if (beta == 0)
         memset(db, 0, shape->out * sizeof *db);
     column_sums_table[gw_isa_here()](shape, dy, db);

@@ -47,6 +47,11 @@ static enum gw_status cpu_open(const struct gw_device_options *options,
     return GW_OK;
 }
 
+int gw_cpu_threads(const struct gw_device *device)
+{
+    return device->threads;
+}
+
 static void cpu_close(struct gw_device *device)
 {
     free(device);

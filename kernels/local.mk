@@ -10,10 +10,8 @@ libkernels_a_SOURCES = \
 	%D%/cpu.h \
 	%D%/cpu_blas.h \
 	%D%/cpu_conv.c \
-	%D%/cpu_conv_isa.c \
-	%D%/cpu_conv_isa.h \
-	%D%/cpu_conv_product.h \
 	%D%/cpu_dense.c \
+	%D%/cpu_dense_sums.c \
 	%D%/cpu_device.c \
 	%D%/cpu_dropout.c \
 	%D%/cpu_four.h \
@@ -21,6 +19,9 @@ libkernels_a_SOURCES = \
 	%D%/cpu_parts.c \
 	%D%/cpu_pool.c \
 	%D%/cpu_relu.c \
+	%D%/cpu_sums.c \
+	%D%/cpu_sums.h \
+	%D%/cpu_sums_isa.h \
 	%D%/cuda_sizes.c \
 	%D%/cuda_sizes.h \
 	%D%/driver.c \

@@ -32,7 +32,7 @@ cli: worker server transport kernels proto
 '
 # Headers that are a part of one source and stand in the middle of it.
 parts='
-kernels/cpu_conv_product.h
+kernels/cpu_sums_isa.h
 '
 # Symbols that may change while the program runs: "symbol reason" per line.
 mutable='

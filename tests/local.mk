@@ -90,6 +90,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
 	%D%/unit/test_control \
+	%D%/unit/test_cpu_dense \
 	%D%/unit/test_dataset \
 	%D%/unit/test_device \
 	%D%/unit/test_dataset_batch \
@@ -395,6 +396,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	%D%/unit/pin_hosts.c %D%/unit/pin_hosts.h
 %C%_unit_test_pin_SOURCES = %D%/unit/test_pin.c $(GW_PIN_PURE)
 %C%_unit_test_pin_members_SOURCES = %D%/unit/test_pin_members.c $(GW_PIN_PURE)
+%C%_unit_test_cpu_dense_SOURCES = %D%/unit/test_cpu_dense.c \
+	%D%/table/reference.c %D%/table/reference.h
 %C%_unit_test_estimate_SOURCES = %D%/unit/test_estimate.c \
 	cli/amount.c cli/amount.h cli/estimate.c cli/estimate.h
 %C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_NEEDS) \

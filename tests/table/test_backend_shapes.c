@@ -126,19 +126,22 @@ static void dense(void)
         pair_for(s.n * s.out),           pair_for(s.n * s.in),
         pair_to_add(s.in * s.out, beta), pair_to_add(s.out, beta),
     };
-    void *scratch = ops->alloc(device, ops->dense_scratch_bytes(&s, precision));
+    void *here =
+        gw_cpu_ops.alloc(cpu, gw_cpu_ops.dense_scratch_bytes(&s, precision));
+    void *there = ops->alloc(device, ops->dense_scratch_bytes(&s, precision));
     gw_cpu_ops.dense_forward(cpu, &s, p[0].here, p[1].here, p[2].here,
-                             p[4].here, NULL, NULL);
+                             p[4].here, NULL, here);
     ops->dense_forward(device, &s, p[0].there, p[1].there, p[2].there,
-                       p[4].there, NULL, scratch);
+                       p[4].there, NULL, there);
     gw_cpu_ops.dense_backward(cpu, &s, p[0].here, NULL, p[1].here, p[3].here,
-                              beta, p[5].here, p[6].here, p[7].here, NULL);
+                              beta, p[5].here, p[6].here, p[7].here, here);
     ops->dense_backward(device, &s, p[0].there, NULL, p[1].there, p[3].there,
-                        beta, p[5].there, p[6].there, p[7].there, scratch);
+                        beta, p[5].there, p[6].there, p[7].there, there);
     for (size_t i = 4; i < COUNT(p); i++)
         assert_alike(text, p[i], 100);
     drop(p, COUNT(p));
-    ops->free(device, scratch);
+    gw_cpu_ops.free(cpu, here);
+    ops->free(device, there);
 }
 
 static struct gw_conv_shape draw_conv(void)

@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "kernels/cpu_conv_isa.h"
+#include "kernels/cpu_sums.h"
 
 #include "kernels/cpu_four.h"
 
@@ -81,39 +81,55 @@ GW_INLINE void gather(const float *dy,
                 panel[p * width + channel + i] = from[i * ld + p];
                 all[i] += from[i * ld + p];
             }
-        store4(db + channel, load4(db + channel) + all);
+        if (db)
+            store4(db + channel, load4(db + channel) + all);
     }
     for (; channel < width; channel++)
         for (size_t p = 0; p < places; p++) {
             float value = channel < channels ? dy[channel * ld + p] : 0;
             panel[p * width + channel] = value;
-            if (channel < channels)
+            if (db && channel < channels)
                 db[channel] += value;
         }
+}
+
+GW_INLINE void pack(const float *w,
+                    size_t ld,
+                    size_t terms,
+                    size_t columns,
+                    size_t width,
+                    float *panel)
+{
+    for (size_t t = 0; t < terms; t++, w += ld, panel += width) {
+        for (size_t l = 0; l < columns; l++)
+            panel[l] = w[l];
+        for (size_t l = columns; l < width; l++)
+            panel[l] = 0;
+    }
 }
 
 #define ISA    sse2
 #define TARGET /* what the compiler takes by itself */
 #define LANES  4
-#include "kernels/cpu_conv_product.h"
+#include "kernels/cpu_sums_isa.h"
 
 #define ISA    avx2
 #define TARGET GW_TARGET_AVX2_FMA
 #define LANES  8
-#include "kernels/cpu_conv_product.h"
+#include "kernels/cpu_sums_isa.h"
 
 #define ISA    avx512
 #define TARGET GW_TARGET_AVX512
 #define LANES  16
-#include "kernels/cpu_conv_product.h"
+#include "kernels/cpu_sums_isa.h"
 
 #define LOOPS(isa, count)                                                      \
     {                                                                          \
         .lanes = count, .product = {product1_##isa, product2_##isa},           \
-        .spread = spread_##isa, .gather = gather_##isa,                        \
+        .spread = spread_##isa, .gather = gather_##isa, .pack = pack_##isa,    \
     }
 
-const struct gw_conv_loops gw_conv_loops[GW_ISAS] = {
+const struct gw_sum_loops gw_sum_loops[GW_ISAS] = {
     [GW_ISA_SSE2] = LOOPS(sse2, 4),
     [GW_ISA_AVX2] = LOOPS(avx2, 8),
     [GW_ISA_AVX512] = LOOPS(avx512, 16),

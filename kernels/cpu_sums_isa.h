@@ -1,5 +1,5 @@
 /*
- * A part of cpu_conv_isa.c, there once per instruction set with
+ * A part of cpu_sums.c, there once per instruction set with
  *
  *   ISA      the name that ends its functions
  *   TARGET   their attribute
@@ -11,22 +11,26 @@
 #define NAMED(name, isa) JOIN(name, isa)
 #define MADE(name)       NAMED(name, ISA)
 #define VECTOR           MADE(vector)
+#define ANYWHERE         MADE(anywhere)
 
 typedef float VECTOR __attribute__((vector_size(LANES * sizeof(float))));
+typedef float ANYWHERE
+    __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float))));
 
 /* places and vectors are constants of the caller, so the sums are registers. */
 GW_INLINE void
 MADE(sums)(const struct gw_group *group, size_t places, size_t vectors, int add)
 {
     VECTOR sum[2 * GW_GROUP];
-    VECTOR *c = (VECTOR *)group->c;
     const VECTOR *w = (const VECTOR *)group->w;
     const int32_t *term = group->term;
     const float *x[GW_GROUP];
+    ANYWHERE *c[GW_GROUP];
     for (size_t j = 0; j < places; j++) {
         x[j] = group->x + group->place[j];
+        c[j] = (ANYWHERE *)(group->c + j * group->ld);
         for (size_t v = 0; v < vectors; v++)
-            sum[j * vectors + v] = add ? c[j * vectors + v] : (VECTOR){0};
+            sum[j * vectors + v] = add ? c[j][v] : (VECTOR){0};
     }
     for (size_t t = 0; t < group->terms; t++, w += vectors)
         for (size_t j = 0; j < places; j++)
@@ -34,7 +38,7 @@ MADE(sums)(const struct gw_group *group, size_t places, size_t vectors, int add)
                 sum[j * vectors + v] += w[v] * x[j][term[t]];
     for (size_t j = 0; j < places; j++)
         for (size_t v = 0; v < vectors; v++)
-            c[j * vectors + v] = sum[j * vectors + v];
+            c[j][v] = sum[j * vectors + v];
 }
 
 GW_INLINE void MADE(sums_of)(const struct gw_group *group,
@@ -101,6 +105,20 @@ TARGET static void MADE(gather)(const float *dy,
     gather(dy, ld, places, channels, width, panel, db);
 }
 
+TARGET static void MADE(pack)(const float *w,
+                              size_t ld,
+                              size_t terms,
+                              size_t columns,
+                              size_t width,
+                              float *panel)
+{
+    if (width == 2 * LANES && columns == width)
+        pack(w, ld, terms, 2 * LANES, 2 * LANES, panel);
+    else
+        pack(w, ld, terms, columns, width, panel);
+}
+
+#undef ANYWHERE
 #undef VECTOR
 #undef MADE
 #undef NAMED
