@@ -499,6 +499,12 @@ check-quick:
 	$(MAKE) check TESTS="`$(GW_SELECT) 'style unit table' $(TESTS) | xargs`"
 check-run:
 	$(MAKE) check TESTS="`$(GW_SELECT) run $(TESTS) | xargs`"
+# those in virtual time, which others on the same processors do not disturb, and
+# all that remain
+check-sim:
+	$(MAKE) check TESTS="`$(GW_SELECT) sim $(TESTS) | xargs`"
+check-real:
+	$(MAKE) check TESTS="`echo $(TESTS) | tr ' ' '\n' | grep -v '/sim/' | xargs`"
 check-rdma:
 	$(MAKE) check TESTS="`echo $(TESTS) | tr ' ' '\n' | grep rdma/check.sh`"
 # all that a machine with a GPU must show
@@ -557,7 +563,8 @@ check-seeds:
 	GW_SIM_SEEDS=10000 $(MAKE) check TESTS=%D%/sim/test_switch_seeds
 	GW_SIM_SEEDS=3000 $(MAKE) check TESTS=%D%/sim/test_deaths
 	GW_SIM_SEEDS=20000 $(MAKE) check TESTS=%D%/sim/test_seeds
-.PHONY: check-quick check-run check-rdma check-includes check-format format
+.PHONY: check-quick check-run check-sim check-real check-rdma
+.PHONY: check-includes check-format format
 .PHONY: check-sanitize check-asan check-tsan check-long check-seeds
 .PHONY: check-defects
 

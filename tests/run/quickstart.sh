@@ -76,7 +76,11 @@ gradweir:
 	printf '#!/bin/sh\necho "gradweir $$*"\nexit 7\n' >$@
 	chmod +x $@
 check: # TESTS= builds the tests and runs none
-	@test '$(origin TESTS)' = 'command line' || sh ../run-tests
+	@test '$(origin TESTS)' = 'command line'
+check-sim:
+	@test ! -e ../run-sims || sh ../run-sims
+check-real:
+	@sh ../run-tests
 MAKEFILE
   chmod +x "$tree/configure"
 }
@@ -165,7 +169,7 @@ run 1 check && says 'deep trouble' &&
   [ "$(tail -n 1 "$out")" = '0 passed, 1 failed, 0 skipped' ]
 ok 'check ends with its line all the same'
 
-# points CODE LINE..: a `make check` with these results of test points.
+# points CODE LINE..: a `make check-real` with these results of test points.
 points() {
   code=$1
   shift
@@ -190,6 +194,12 @@ ok 'check fails when make does, whatever passed'
 points 0
 run 1 check && [ "$(tail -n 1 "$out")" = '0 passed, 0 failed, 0 skipped' ]
 ok 'no test is no pass'
+points 1 'PASS 1 - v'
+mv "$tree/run-tests" "$tree/run-sims"
+points 0 'PASS 1 - a'
+run 1 check && [ "$(tail -n 1 "$out")" = '2 passed, 1 failed, 0 skipped' ]
+ok 'check counts tests in virtual time too, and fails with them'
+rm "$tree/run-sims"
 
 machine
 missing cmocka
