@@ -40,7 +40,8 @@ static void a_device_has_its_part(void **state)
                               "train.batch=4",
                               NULL};
     const uint64_t arenas = 2 * 31424, batch = 250 * (784 * 4 + 4);
-    const uint64_t computes = arenas + 3 * 10048 + 64 + batch;
+    const uint64_t scratch = 4 * 128 * (512 + 48); /* as in test_needs */
+    const uint64_t computes = arenas + 3 * 10048 + 64 + scratch + batch;
     const uint64_t rest = 2 * 31424 + 4 * 600 + 31400;
     struct gw_needs_host host = {.workers = 2};
     struct needs_job *job = needs_job_open(settings);
