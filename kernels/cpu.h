@@ -9,7 +9,7 @@
 
 extern const struct gw_backend_ops gw_cpu_ops;
 
-/* What the products of CBLAS take. */
+/* worker.threads: with 1, small dense products do without the CBLAS. */
 int gw_cpu_threads(const struct gw_device *device);
 
 /* c[m][n] = a b + beta c, row-major, ld in elements; "t" means that the stored

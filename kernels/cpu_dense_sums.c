@@ -2,14 +2,15 @@
  * The two products of a dense layer with the batch as its samples or its terms,
  * on one thread, for batches that are small beside the weights. A general
  * product would copy the weights and clear the sums before it begins; here the
- * weights are read where they lie, once, and each of their gradients is written
- * once.
+ * weights are read where they lie, once for each 64 samples, and each of their
+ * gradients is written once.
  *
  *              places     terms      w, by              c
  *   forward    outputs    inputs     x, by sample       y, turned
  *   dw         outputs    samples    x, by input        dw
  *
- * What is packed at once fits L2. A sum's terms are added one by one in their
+ * What is packed at once fits L2; the sums of forward do so up to some 1000
+ * outputs. A sum's terms are added one by one in their
  * order, so blocks and the size of vectors do not change bits.
  */
 #include "config.h"

@@ -43,6 +43,8 @@ static void copies_keep_their_order(void **state)
     struct gw_device *at = open_on(cpu, GW_PRECISION_FP32);
     whole_numbers(w, elems, 77);
     float *mw = to_device(w, elems);
+    void *scratch =
+        cpu->alloc(at, cpu->dense_scratch_bytes(&shape, GW_PRECISION_FP32));
     for (size_t s = 0; s < SLOTS; s++) {
         in[s] = ops->alloc_host(device, bytes);
         out[s] = ops->alloc_host(device, bytes);
@@ -53,7 +55,8 @@ static void copies_keep_their_order(void **state)
         size_t s = round % SLOTS;
         if (round >= SLOTS) {
             assert_int_equal(ops->reach(device, point[s], 1, &error), GW_OK);
-            cpu->dense_forward(at, &shape, in[s], w, zeros, should, NULL, NULL);
+            cpu->dense_forward(at, &shape, in[s], w, zeros, should, NULL,
+                               scratch);
             assert_memory_equal(out[s], should, bytes);
         }
         whole_numbers(in[s], elems, round);
@@ -67,6 +70,7 @@ static void copies_keep_their_order(void **state)
         ops->free_host(device, in[s]), ops->free_host(device, out[s]);
     }
     ops->free(device, mw), ops->free(device, b);
+    cpu->free(at, scratch);
     cpu->close(at);
     free(w), free(should);
 }
