@@ -55,16 +55,6 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t rounded_up(size_t n, size_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
 static size_t out_h(const struct gw_conv_shape *s)
 {
     return (s->h + 2 * s->pad - s->kh) / s->stride + 1;
@@ -112,7 +102,7 @@ static struct frame output_frame(const struct gw_conv_shape *s)
 static void *carve(void *base, size_t *used, size_t bytes)
 {
     void *piece = base ? (char *)base + *used : NULL;
-    *used += rounded_up(bytes, ALIGN);
+    *used += gw_rounded_up(bytes, ALIGN);
     return piece;
 }
 
@@ -123,7 +113,7 @@ static struct scratch lay_out(const struct gw_conv_shape *s, void *base)
     struct scratch scratch = {.bytes = 0};
     struct frame x = input_frame(s), y = output_frame(s);
     size_t window = s->kh * s->kw, *used = &scratch.bytes;
-    size_t outs = rounded_up(s->out, 32), ins = rounded_up(s->in, 32);
+    size_t outs = gw_rounded_up(s->out, 32), ins = gw_rounded_up(s->in, 32);
     size_t places = larger(larger(x.h * x.w, y.h * y.w), s->in * window);
     size_t terms = larger(larger(s->in, s->out) * window, y.h * y.w);
     size_t weights = window * larger(outs * s->in, ins * s->out);
@@ -188,8 +178,8 @@ static void view_outputs(const struct gw_conv_shape *s, struct view *view)
             size_t from = s->pad > y ? s->pad - y : 0;
             size_t to = s->h + s->pad > y ? s->h + s->pad - y : 0;
             view->place[n] = (int32_t)(y * f.full_w + ox * s->stride);
-            view->from[n] = (int32_t)(smaller(from, s->kh) * each);
-            view->to[n] = (int32_t)(smaller(to, s->kh) * each);
+            view->from[n] = (int32_t)(gw_smaller(from, s->kh) * each);
+            view->to[n] = (int32_t)(gw_smaller(to, s->kh) * each);
         }
     view->terms = 0;
     for (size_t ky = 0; ky < s->kh; ky++)
@@ -250,8 +240,8 @@ static void view_inputs(const struct gw_conv_shape *s,
             size_t from = y >= f.h ? y - f.h + 1 : 0;
             view->place[n] =
                 (int32_t)((y + f.top) * f.full_w + px.at + l + f.left);
-            view->from[n] = (int32_t)(smaller(from, py.taps) * each);
-            view->to[n] = (int32_t)(smaller(y + 1, py.taps) * each);
+            view->from[n] = (int32_t)(gw_smaller(from, py.taps) * each);
+            view->to[n] = (int32_t)(gw_smaller(y + 1, py.taps) * each);
         }
     for (size_t ty = 0; ty < py.taps; ty++)
         for (size_t o = 0; o < s->out; o++)
@@ -373,7 +363,7 @@ static void store_run(const struct gw_sum_loops *loops,
                       size_t n,
                       const float *c)
 {
-    size_t channels = smaller(width, target->channels - block);
+    size_t channels = gw_smaller(width, target->channels - block);
     float *y = target->y + block * target->ld;
     const float *b = target->b ? target->b + block : NULL;
     if (target->stride == 1) {
@@ -402,7 +392,7 @@ static void sum_image(const struct gw_sum_loops *loops,
     for (size_t block = 0; block < target->channels; block += width) {
         const float *w = packed + block * view->terms;
         for (size_t g = 0; g < cut.groups; g += RUN / GW_GROUP) {
-            size_t end = smaller(g + RUN / GW_GROUP, cut.groups);
+            size_t end = gw_smaller(g + RUN / GW_GROUP, cut.groups);
             size_t first = gw_cut_at(cut, g);
             sum_run(loops, view, cut, g, end, x, w, width, c);
             store_run(loops, target, block, width, first,
@@ -484,10 +474,10 @@ static void backward_image(const struct gw_sum_loops *loops,
     struct gw_cut cut = gw_cut_of(view->places);
     for (size_t block = 0; block < shape->out; block += width)
         for (size_t t = 0; t < view->terms; t += CHUNK) {
-            size_t n = smaller(CHUNK, view->terms - t);
+            size_t n = gw_smaller(CHUNK, view->terms - t);
             loops->gather(dy + block * view->terms + t, view->terms, n,
-                          smaller(width, shape->out - block), width, s->panel,
-                          s->db + block);
+                          gw_smaller(width, shape->out - block), width,
+                          s->panel, s->db + block);
             for (size_t g = 0; g < cut.groups; g++) {
                 size_t at = gw_cut_at(cut, g);
                 const struct gw_group group = {
@@ -516,7 +506,7 @@ static void backward_kernel(const struct gw_sum_loops *loops,
 {
     struct frame frame = input_frame(shape);
     size_t width = gw_sums_width(loops, shape->out);
-    size_t outs = rounded_up(shape->out, width);
+    size_t outs = gw_rounded_up(shape->out, width);
     view_kernel(shape, &s->view);
     clear_frame(&frame, s->image);
     memset(s->sums, 0, outs * s->view.places * sizeof *s->sums);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu_sums.h"
 #include "kernels/isa.h"
 
 GW_INLINE void
@@ -62,12 +63,12 @@ size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
 }
 
 /* Several threads are CBLAS's matter, and so are processors that it has better
-   loops for than the compiler. */
+   loops for than the compiler, and rows too long for offsets of 32 bits. */
 static int by_sums(const struct gw_device *device,
                    const struct gw_dense_shape *shape)
 {
     return shape->n <= GW_DENSE_SUMS_SAMPLES && gw_cpu_threads(device) == 1 &&
-           gw_isa_here() != GW_ISA_SSE2;
+           gw_isa_here() != GW_ISA_SSE2 && shape->in <= INT32_MAX / GW_GROUP;
 }
 
 /* The output itself, in cache, says what ReLU let through. */

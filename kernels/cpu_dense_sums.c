@@ -10,8 +10,8 @@
  *   dw         outputs    samples    x, by input        dw
  *
  * What is packed at once fits L2; the sums of forward do so up to some 1000
- * outputs. A sum's terms are added one by one in their
- * order, so blocks and the size of vectors do not change bits.
+ * outputs. A sum's terms are added one by one in their order, so blocks and the
+ * size of vectors do not change bits.
  */
 #include "config.h"
 
@@ -36,16 +36,6 @@ struct strides {
     int32_t place[GW_GROUP], term[TERMS];
 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t rounded_up(size_t n, size_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
 static void
 fill_strides(struct strides *strides, size_t place, size_t term, size_t terms)
 {
@@ -59,9 +49,9 @@ fill_strides(struct strides *strides, size_t place, size_t term, size_t terms)
 
 size_t gw_cpu_dense_sums_bytes(const struct gw_dense_shape *shape)
 {
-    size_t samples = rounded_up(smaller(shape->n, SAMPLES), WIDEST);
-    size_t forward = samples * (smaller(shape->in, INPUTS) + shape->out);
-    size_t inputs = rounded_up(smaller(shape->in, DW_INPUTS), WIDEST);
+    size_t samples = gw_rounded_up(gw_smaller(shape->n, SAMPLES), WIDEST);
+    size_t forward = samples * (gw_smaller(shape->in, INPUTS) + shape->out);
+    size_t inputs = gw_rounded_up(gw_smaller(shape->in, DW_INPUTS), WIDEST);
     size_t dw = shape->n * (inputs + RUN);
     return (forward > dw ? forward : dw) * sizeof(float);
 }
@@ -83,7 +73,7 @@ static void pack_samples(const struct forward *f, const float *x, size_t inputs)
     for (size_t s = 0; s < f->samples; s += width) {
         width = gw_sums_width(f->loops, f->samples - s);
         f->loops->gather(x + s * f->shape->in, f->shape->in, inputs,
-                         smaller(width, f->samples - s), width,
+                         gw_smaller(width, f->samples - s), width,
                          f->panels + s * inputs, NULL);
     }
 }
@@ -129,8 +119,8 @@ static void end_sums(const struct forward *f, float *y)
     for (size_t s = 0; s < f->samples; s += width) {
         width = gw_sums_width(f->loops, f->samples - s);
         f->loops->spread(f->sums + s * out, width, out,
-                         smaller(width, f->samples - s), NULL, f->shape->relu,
-                         y + s * out, out);
+                         gw_smaller(width, f->samples - s), NULL,
+                         f->shape->relu, y + s * out, out);
     }
 }
 
@@ -146,14 +136,14 @@ void gw_cpu_dense_sums_forward(const struct gw_dense_shape *shape,
         .loops = &gw_sum_loops[gw_isa_here()],
         .panels = scratch,
     };
-    size_t samples = rounded_up(smaller(shape->n, SAMPLES), WIDEST);
-    f.sums = f.panels + samples * smaller(shape->in, INPUTS);
-    fill_strides(&f.strides, shape->in, 1, smaller(shape->in, INPUTS));
+    size_t samples = gw_rounded_up(gw_smaller(shape->n, SAMPLES), WIDEST);
+    f.sums = f.panels + samples * gw_smaller(shape->in, INPUTS);
+    fill_strides(&f.strides, shape->in, 1, gw_smaller(shape->in, INPUTS));
     for (size_t s = 0; s < shape->n; s += SAMPLES) {
-        f.samples = smaller(SAMPLES, shape->n - s);
+        f.samples = gw_smaller(SAMPLES, shape->n - s);
         begin_sums(&f, b);
         for (size_t i = 0; i < shape->in; i += INPUTS) {
-            size_t inputs = smaller(INPUTS, shape->in - i);
+            size_t inputs = gw_smaller(INPUTS, shape->in - i);
             pack_samples(&f, x + s * shape->in + i, inputs);
             add_inputs(&f, w + i, inputs);
         }
@@ -210,7 +200,7 @@ static void pack_inputs(const struct dw *d, const float *x)
     size_t width, n = d->shape->n;
     for (size_t i = 0; i < d->inputs; i += width) {
         width = gw_sums_width(d->loops, d->inputs - i);
-        d->loops->pack(x + i, d->shape->in, n, smaller(width, d->inputs - i),
+        d->loops->pack(x + i, d->shape->in, n, gw_smaller(width, d->inputs - i),
                        width, d->panels + i * n);
     }
 }
@@ -229,8 +219,8 @@ static void add_group(const struct dw *d, size_t o, size_t outputs, float *dw)
             .c = dw + o * d->shape->in + i,
             .ld = d->shape->in,
         };
-        product(d->loops, &group, outputs, width, smaller(width, d->inputs - i),
-                d->add);
+        product(d->loops, &group, outputs, width,
+                gw_smaller(width, d->inputs - i), d->add);
     }
 }
 
@@ -263,10 +253,10 @@ void gw_cpu_dense_sums_dw(const struct gw_dense_shape *shape,
     };
     fill_strides(&d.strides, 1, RUN, shape->n);
     for (size_t i = 0; i < shape->in; i += DW_INPUTS) {
-        d.inputs = smaller(DW_INPUTS, shape->in - i);
+        d.inputs = gw_smaller(DW_INPUTS, shape->in - i);
         pack_inputs(&d, x + i);
         for (size_t o = 0; o < shape->out; o += RUN)
-            add_run(&d, smaller(RUN, shape->out - o), dy + o,
+            add_run(&d, gw_smaller(RUN, shape->out - o), dy + o,
                     dw + o * shape->in + i);
     }
 }

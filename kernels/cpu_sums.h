@@ -16,7 +16,7 @@
 #define GW_GROUP 6
 
 /* c[j][width] = sum over t of x[place[j] + term[t]] w[t][width], in the order
-   of t; ld: elements from row to row of c. */
+   of t. c lies anywhere; ld: elements from row to row of it, width or more. */
 struct gw_group {
     const float *x;
     const int32_t *place, *term;
@@ -64,6 +64,16 @@ struct gw_sum_loops {
                  size_t width,
                  float *panel);
 };
+
+GW_INLINE size_t gw_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+GW_INLINE size_t gw_rounded_up(size_t n, size_t step)
+{
+    return (n + step - 1) / step * step;
+}
 
 /* How wide the block is that begins where so many channels are left. */
 GW_INLINE size_t gw_sums_width(const struct gw_sum_loops *loops, size_t left)

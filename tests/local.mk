@@ -499,7 +499,7 @@ check-quick:
 	$(MAKE) check TESTS="`$(GW_SELECT) 'style unit table' $(TESTS) | xargs`"
 check-run:
 	$(MAKE) check TESTS="`$(GW_SELECT) run $(TESTS) | xargs`"
-# those in virtual time, which others on the same processors do not disturb, and
+# those in virtual time, which others on the same processors only slow down, and
 # all that remain
 check-sim:
 	$(MAKE) check TESTS="`$(GW_SELECT) sim $(TESTS) | xargs`"

@@ -26,7 +26,8 @@
 
 static const struct gw_dense_shape shapes[] = {
     {1, 1, 1, 0, 0},     {5, 7, 6, 1, 0},      {8, 16, 7, 0, 0},
-    {33, 33, 13, 1, 0},  {64, 512, 48, 1, 0},  {64, 784, 49, 1, 0},
+    {33, 33, 13, 1, 0},  {16, 15, 4, 1, 0},    {17, 17, 5, 0, 0},
+    {32, 31, 9, 1, 0},   {64, 512, 48, 1, 0},  {64, 784, 49, 1, 0},
     {65, 513, 97, 0, 0}, {100, 1024, 5, 1, 0}, {128, 1041, 50, 1, 0},
     {129, 70, 20, 1, 0}, {300, 70, 20, 1, 0},
 };
@@ -187,7 +188,8 @@ static void a_sample_has_the_same_bits_in_any_batch(void **state)
     (void)state;
     skip_without_sums();
     const struct gw_dense_shape s = {GW_DENSE_SUMS_SAMPLES, 1041, 50, 1, 0};
-    const size_t batches[] = {1, 7, 8, 9, 31, 64, 65, 100};
+    const size_t batches[] = {1,  7,  8,  9,  15, 16, 17, 31,
+                              32, 33, 48, 49, 64, 65, 100};
     struct gw_device *device = opened(1);
     struct layer all = layer_of(&s);
     forward(device, &all);
@@ -201,6 +203,24 @@ static void a_sample_has_the_same_bits_in_any_batch(void **state)
         gw_cpu_ops.free(NULL, some.y);
     }
     drop(&all);
+    gw_cpu_ops.close(device);
+}
+
+/* A last batch may be smaller than the one that scratch was asked for. */
+static void scratch_serves_smaller_batches(void **state)
+{
+    (void)state;
+    const struct gw_dense_shape s = {300, 70, 20, 1, 0};
+    const size_t batches[] = {1, 64, 65, GW_DENSE_SUMS_SAMPLES, 129};
+    struct gw_device *device = opened(1);
+    struct layer l = layer_of(&s);
+    for (size_t i = 0; i < COUNT(batches); i++) {
+        l.shape.n = batches[i];
+        forward(device, &l);
+        backward(device, &l, 0, batches[i], 0);
+        assert_guarded(l.scratch, l.scratch_elems);
+    }
+    drop(&l);
     gw_cpu_ops.close(device);
 }
 
@@ -227,6 +247,7 @@ int main(void)
         cmocka_unit_test(one_thread_is_the_definition),
         cmocka_unit_test(two_threads_are_the_definition),
         cmocka_unit_test(a_sample_has_the_same_bits_in_any_batch),
+        cmocka_unit_test(scratch_serves_smaller_batches),
         cmocka_unit_test(samples_are_added_in_their_order),
     };
     return cmocka_run_group_tests_name("dense layers of the cpu", tests, NULL,
