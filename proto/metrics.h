@@ -57,7 +57,9 @@
     X(COMPUTE_US,        compute_us,        "microseconds",                    \
       "time in which a step did not wait: forward, backward, pushing")         \
     X(PUSHES_LATE,       pushes_late,       "pushes",                          \
-      "chunks that came too late to count and were dropped (backup)")
+      "chunks that came too late to count and were dropped (backup)")          \
+    X(PUSHES_SHOWN,      pushes_shown,      "pushes",                          \
+      "chunks of gradients that were read where their worker has them")
 /* clang-format on */
 
 enum gw_metric {

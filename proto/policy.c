@@ -261,6 +261,15 @@ enum gw_status gw_policy_plan_parse(const char *text,
     return GW_OK;
 }
 
+size_t gw_policy_phases_of(const struct gw_policy_plan *plan,
+                           enum gw_policy_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < plan->n; i++)
+        n += plan->phase[i].word.kind == kind;
+    return n;
+}
+
 void gw_policy_word_print(const struct gw_policy_word *word,
                           char text[GW_POLICY_WORD_BYTES])
 {

@@ -77,6 +77,10 @@ enum gw_status gw_policy_plan_parse(const char *text,
 void gw_policy_word_print(const struct gw_policy_word *word,
                           char text[GW_POLICY_WORD_BYTES]);
 
+/* How many of the phases are of that kind. */
+size_t gw_policy_phases_of(const struct gw_policy_plan *plan,
+                           enum gw_policy_kind kind);
+
 /* The word that holds in `step`. */
 struct gw_policy_word gw_policy_at(const struct gw_policy_plan *plan,
                                    uint64_t step);

@@ -123,6 +123,8 @@ static int shape_is_legal(uint8_t kind, uint32_t window, uint32_t length)
     if (kind == GW_FRAME_CONTROL || kind == GW_FRAME_WANT ||
         kind == GW_FRAME_PARTS)
         return length > 0 && length <= GW_MESSAGE_BYTES_MAX;
+    if (kind == GW_FRAME_SHOWN)
+        return length == GW_SHOWN_AT_BYTES;
     return length == 0;
 }
 
@@ -238,5 +240,23 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
         .of = in[35],
         .slack = gw_get_u32(in + 36),
     };
+    return GW_OK;
+}
+
+void gw_shown_encode(const struct gw_shown *shown,
+                     uint8_t out[GW_SHOWN_AT_BYTES])
+{
+    gw_put_u32(out, shown->window);
+    gw_put_u32(out + 4, shown->kind);
+}
+
+enum gw_status gw_shown_decode(const uint8_t in[GW_SHOWN_AT_BYTES],
+                               struct gw_shown *shown)
+{
+    uint32_t window = gw_get_u32(in), kind = gw_get_u32(in + 4);
+    if (window == GW_WINDOW_NONE ||
+        (kind != GW_FRAME_PUSH && kind != GW_FRAME_SEED))
+        return GW_EPROTO;
+    *shown = (struct gw_shown){.window = window, .kind = (uint8_t)kind};
     return GW_OK;
 }

@@ -43,7 +43,9 @@
     X(GW_FRAME_SEED,      7, "seed")      /* put: a chunk's first weights */   \
     X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */   \
     X(GW_FRAME_PARTS,     9, "parts")     /* an array of struct gw_part: what  \
-                                             the sum of a chunk is made of */
+                                             the sum of a chunk is made of */  \
+    X(GW_FRAME_SHOWN,    10, "shown")     /* a struct gw_shown: in the place   \
+                                             of a put */
 /* clang-format on */
 
 enum gw_frame_kind {
@@ -177,6 +179,25 @@ void gw_want_encode(const struct gw_want *want, uint8_t out[GW_WANT_BYTES]);
    or an empty run. */
 enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want);
+
+/*
+ * A put whose bytes stay where they are: the receiver reads them in a window of
+ * the sender's, at the place of the chunk in an arena. Payload of a
+ * GW_FRAME_SHOWN.
+ */
+#define GW_SHOWN_AT_BYTES 8
+
+struct gw_shown {
+    uint32_t window; /* of the sender, who has shown it on this link */
+    uint8_t kind;    /* GW_FRAME_PUSH or GW_FRAME_SEED */
+};
+
+void gw_shown_encode(const struct gw_shown *shown,
+                     uint8_t out[GW_SHOWN_AT_BYTES]);
+
+/* GW_EPROTO: no window, another kind, or a reserved byte that is not 0. */
+enum gw_status gw_shown_decode(const uint8_t in[GW_SHOWN_AT_BYTES],
+                               struct gw_shown *shown);
 
 /* CRC32C (Castagnoli) of `bytes` continued from `crc`, 0 to begin. */
 uint32_t gw_crc32c(uint32_t crc, const void *bytes, size_t n);

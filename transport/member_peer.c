@@ -372,6 +372,12 @@ void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
     give_up(&peer->link[link], GW_EPROTO, why);
 }
 
+void gw_peer_cut(struct gw_peer *peer, unsigned link, const char *why)
+{
+    if (peer->link[link].link)
+        give_up(&peer->link[link], GW_ECLOSED, why);
+}
+
 void gw_peer_reject_frame(struct gw_peer *peer,
                           unsigned link,
                           const struct gw_frame *frame)

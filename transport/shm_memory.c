@@ -269,6 +269,10 @@ void gw_shm_got_show(struct gw_shm_link *link,
         gw_shm_fail(link, GW_EPROTO, "shows nothing");
         return;
     }
+    if (gw_get_u64(bytes + 8) % sizeof(float) != 0) {
+        gw_shm_fail(link, GW_EPROTO, "shows numbers that are not aligned");
+        return;
+    }
     gw_shm_target_close(link->shm, seen);
     if (!gw_shm_target_open(link->shm, seen, window, gw_get_u64(bytes + 8),
                             gw_get_u64(bytes + 16), fd))

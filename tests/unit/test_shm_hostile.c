@@ -459,7 +459,7 @@ static void bad_shows_close_the_link(void **state)
         {0, 9, 0, 8192},     {1, 9, 1 << 20, 8 << 20},
         {6, 9, 0, 0},        {6, 9, UINT64_MAX - 8191, 8192},
         {6, 9, 8192, 16384}, {6, 0, 0, 8192},
-        {7, 9, 0, 8192}};
+        {7, 9, 0, 8192},     {6, 9, 2, 4096}};
     struct victim victim;
     victim_open(&victim, "shm", GW_MEMORY_SHARED);
     world_settle(&victim.world, 2000);

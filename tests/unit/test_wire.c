@@ -112,6 +112,20 @@ static void limits_hold_for_each_kind(void **state)
     put.length = 0; /* a rank without samples */
     gw_frame_encode(&put, bytes);
     assert_int_equal(gw_frame_decode(bytes, &back), GW_OK);
+
+    struct gw_frame shown = {.kind = GW_FRAME_SHOWN,
+                             .length = GW_SHOWN_AT_BYTES};
+    gw_frame_encode(&shown, bytes);
+    assert_int_equal(gw_frame_decode(bytes, &back), GW_OK);
+    for (shown.length = 0; shown.length < 2 * GW_SHOWN_AT_BYTES;
+         shown.length += GW_SHOWN_AT_BYTES + 1) {
+        gw_frame_encode(&shown, bytes);
+        assert_int_equal(gw_frame_decode(bytes, &back), GW_EPROTO);
+    }
+    shown.length = GW_SHOWN_AT_BYTES;
+    shown.window = 9; /* nothing is put anywhere */
+    gw_frame_encode(&shown, bytes);
+    assert_int_equal(gw_frame_decode(bytes, &back), GW_EPROTO);
 }
 
 /* Written by hand from docs/PROTOCOL.md. */
@@ -197,6 +211,29 @@ static void wants_round_trip(void **state)
     assert_int_equal(gw_want_decode(bytes, &back), GW_EPROTO);
 }
 
+static void what_is_shown_round_trips(void **state)
+{
+    (void)state;
+    static const uint8_t right[GW_SHOWN_AT_BYTES] = {0x31, 0x32, 0x33, 0x34,
+                                                     7,    0,    0,    0};
+    struct gw_shown shown = {.window = 0x34333231, .kind = GW_FRAME_SEED}, back;
+    uint8_t bytes[GW_SHOWN_AT_BYTES];
+    gw_shown_encode(&shown, bytes);
+    assert_memory_equal(bytes, right, sizeof right);
+    assert_int_equal(gw_shown_decode(bytes, &back), GW_OK);
+    assert_true(back.window == shown.window && back.kind == shown.kind);
+    bytes[4] = GW_FRAME_PUSH;
+    assert_int_equal(gw_shown_decode(bytes, &back), GW_OK);
+    bytes[4] = GW_FRAME_WEIGHTS;
+    assert_int_equal(gw_shown_decode(bytes, &back), GW_EPROTO);
+    bytes[4] = GW_FRAME_PUSH;
+    bytes[6] = 1;
+    assert_int_equal(gw_shown_decode(bytes, &back), GW_EPROTO);
+    memset(bytes, 0, 4);
+    bytes[6] = 0;
+    assert_int_equal(gw_shown_decode(bytes, &back), GW_EPROTO);
+}
+
 static void crc32c_known_answer(void **state)
 {
     (void)state;
@@ -218,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_brief_header_round_trips),
         cmocka_unit_test(a_brief_header_is_judged),
         cmocka_unit_test(wants_round_trip),
+        cmocka_unit_test(what_is_shown_round_trips),
         cmocka_unit_test(crc32c_known_answer),
     };
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
