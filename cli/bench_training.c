@@ -192,7 +192,7 @@ struct worker {
     struct gw_client *client;
     uint32_t rank, ranks;
     float *weights, *gradients;
-    struct gw_memory arena; /* of the weights */
+    struct gw_memory weights_arena, gradients_arena; /* that they lie in */
     uint64_t clock;
     /* the same on one period, to compare with */
     struct gw_bench_pattern *pushed; /* [ranks] */
@@ -226,16 +226,24 @@ static enum gw_status join(struct worker *worker,
     return status;
 }
 
+static float *open_arena(const struct worker *worker,
+                         enum gw_memory_kind kind,
+                         struct gw_memory *memory)
+{
+    return gw_bench_window(worker->child->what->map->arena_bytes, 0,
+                           kind == GW_MEMORY_SHARED, memory);
+}
+
 static enum gw_status attach(struct worker *worker, struct gw_error *error)
 {
     const struct gw_bench_case *what = worker->child->what;
     size_t elems = what->bytes / sizeof(float);
     worker->rank = gw_client_rank(worker->client);
-    worker->weights = gw_bench_window(what->map->arena_bytes, 0,
-                                      gw_client_memory_kind(worker->client) ==
-                                          GW_MEMORY_SHARED,
-                                      &worker->arena);
-    worker->gradients = gw_bench_array(what->map->arena_bytes, 1);
+    worker->weights = open_arena(worker, gw_client_memory_kind(worker->client),
+                                 &worker->weights_arena);
+    worker->gradients =
+        open_arena(worker, gw_client_gradients_kind(worker->client),
+                   &worker->gradients_arena);
     worker->pushed = calloc(worker->ranks, sizeof *worker->pushed);
     if (!worker->weights || !worker->gradients || !worker->pushed)
         return gw_fail(error, GW_ENOMEM, "no memory for %zu bytes",
@@ -246,8 +254,8 @@ static enum gw_status attach(struct worker *worker, struct gw_error *error)
     gw_bench_fill(&worker->weight[0], elems, worker->weights);
     gw_bench_fill(&worker->pushed[worker->rank], elems, worker->gradients);
     const struct gw_client_arenas arenas = {
-        .weights = worker->arena,
-        .gradients = gw_memory_host(worker->gradients, what->map->arena_bytes),
+        .weights = worker->weights_arena,
+        .gradients = worker->gradients_arena,
     };
     enum gw_status status = gw_client_attach(worker->client, &arenas, NULL, 1);
     if (status == GW_OK)

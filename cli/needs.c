@@ -37,9 +37,10 @@ static enum gw_status count_servers(const struct gw_config *config,
                                     struct gw_error *error)
 {
     uint64_t threads = config->server.threads, bytes_most = 0;
-    uint64_t seen = map->arena_bytes; /* of a worker */
-    if (config->train.weights != GW_ENCODING_RAW)
-        seen += gw_encoded_size(config->train.weights, map->arena_bytes);
+    uint64_t seen; /* of a worker, by threads together */
+    enum gw_status status = gw_server_sees(config, map, &seen, error);
+    if (status != GW_OK)
+        return status;
     for (uint64_t process = 0; process < config->cluster.servers; process++) {
         struct gw_server_need sum = {0}, one;
         uint64_t bytes = 0;
@@ -48,8 +49,7 @@ static enum gw_status count_servers(const struct gw_config *config,
                   : 0;
         for (uint64_t t = 0; t < threads; t++) {
             uint32_t number = (uint32_t)(process * threads + t);
-            enum gw_status status =
-                gw_server_need(config, map, number, near, &one, error);
+            status = gw_server_need(config, map, number, near, &one, error);
             if (status != GW_OK)
                 return status;
             add_need(&sum, &one);

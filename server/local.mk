@@ -57,6 +57,7 @@ libserver_a_SOURCES = \
 	%D%/splits.c \
 	%D%/splits.h \
 	%D%/step.c \
+	%D%/shown.c \
 	%D%/sum.c \
 	%D%/switch.c \
 	%D%/store.c \

@@ -75,15 +75,44 @@ seen_as(const struct gw_map *map, uint32_t number, enum gw_encoding encoding)
     return seen > own ? seen : own;
 }
 
-/* Those with which the job ends come raw in any case. */
+/* Of a near worker's arenas, if that is what is seen of one as fp32 and of one
+   in the job's encoding: weights, those with which the job ends raw in any
+   case; and gradients, where they are shown. */
+static uint64_t seen_of_all(const struct gw_config *config,
+                            const struct gw_policy_plan *plan,
+                            uint64_t raw,
+                            uint64_t encoded)
+{
+    uint64_t seen = raw;
+    if (config->train.weights != GW_ENCODING_RAW)
+        seen += encoded;
+    if (gw_policy_phases_of(plan, GW_POLICY_SYNC) > 0)
+        seen += raw;
+    return seen;
+}
+
 static uint64_t seen_bytes(const struct gw_config *config,
                            const struct gw_map *map,
-                           uint32_t number)
+                           uint32_t number,
+                           const struct gw_policy_plan *plan)
 {
-    uint64_t seen = seen_as(map, number, GW_ENCODING_RAW);
-    if (config->train.weights != GW_ENCODING_RAW)
-        seen += seen_as(map, number, config->train.weights);
-    return seen;
+    return seen_of_all(config, plan, seen_as(map, number, GW_ENCODING_RAW),
+                       seen_as(map, number, config->train.weights));
+}
+
+enum gw_status gw_server_sees(const struct gw_config *config,
+                              const struct gw_map *map,
+                              uint64_t *bytes_p,
+                              struct gw_error *error)
+{
+    struct gw_policy_plan plan;
+    enum gw_status status =
+        gw_policy_plan_parse(config->cluster.policy, &plan, error);
+    if (status == GW_OK)
+        *bytes_p = seen_of_all(
+            config, &plan, map->arena_bytes,
+            gw_encoded_size(config->train.weights, map->arena_bytes));
+    return status;
 }
 
 enum gw_status gw_server_need(const struct gw_config *config,
@@ -98,8 +127,6 @@ enum gw_status gw_server_need(const struct gw_config *config,
         .messages = SHARD_MESSAGES + config->cluster.workers * PEER_MESSAGES +
                     near * gw_config_connections(config) * NEAR_LINK_MESSAGES,
     };
-    if (config->train.arithmetic != GW_ARITHMETIC_NONE)
-        need.shared = near * seen_bytes(config, map, number);
     struct gw_policy_plan plan;
     enum gw_status status =
         gw_policy_plan_parse(config->cluster.policy, &plan, error);
@@ -111,6 +138,8 @@ enum gw_status gw_server_need(const struct gw_config *config,
         if (status == GW_OK)
             count_arrays(config, map, number, &regime, &need);
     }
+    if (status == GW_OK && config->train.arithmetic != GW_ARITHMETIC_NONE)
+        need.shared = near * seen_bytes(config, map, number, &plan);
     if (status == GW_OK)
         *need_p = need;
     return status;

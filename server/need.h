@@ -13,12 +13,13 @@
 
 /* In bytes. Where cluster.policy has several phases: the most of each. */
 struct gw_server_need {
-    uint64_t weights; /* and their next version */
-    uint64_t states;  /* of the optimizer */
-    uint64_t landing; /* a slot for each worker */
-    uint64_t sums;    /* of whole steps and of groups */
-    uint64_t ranks;   /* what a policy keeps for each worker */
-    uint64_t shared;  /* not its own: weights of near workers, that it writes */
+    uint64_t weights;  /* and their next version */
+    uint64_t states;   /* of the optimizer */
+    uint64_t landing;  /* a slot for each worker */
+    uint64_t sums;     /* of whole steps and of groups */
+    uint64_t ranks;    /* what a policy keeps for each worker */
+    uint64_t shared;   /* not its own: weights of near workers, that it writes,
+                          and their gradients, that it reads */
     uint64_t snapshot; /* with checkpoint.dir, from the first one on */
     uint64_t tables;
     uint64_t messages; /* and connections; measured, not counted */
@@ -34,6 +35,12 @@ enum gw_status gw_server_need(const struct gw_config *config,
                               uint32_t number,
                               uint32_t near,
                               struct gw_server_need *need_p,
+                              struct gw_error *error);
+
+/* What all shards together see of a near worker, at most: *bytes_p. */
+enum gw_status gw_server_sees(const struct gw_config *config,
+                              const struct gw_map *map,
+                              uint64_t *bytes_p,
                               struct gw_error *error);
 
 /* Of a coordinator: its messages and connections, and the keys. */

@@ -5,6 +5,7 @@
  *   session.c  the path of a gradient: pushes in, weights out
  *   session_open.c  workers come and go
  *   sum.c      pushes of several workers in one
+ *   shown.c    pushes that are read where their workers have them
  *   step.c     whole-step commits: votes, decisions, apply
  *   quorum.c   backup: whose pushes make a step
  *   each.c     policies of single pushes: apply, drain
@@ -44,11 +45,12 @@ struct gw_session {
     struct gw_peer *peer;  /* NULL while it is not connected */
     uint64_t incarnation;  /* that the view names */
     char host[64];
-    uint32_t landing; /* window: its pushes */
-    uint32_t seeds;   /* window: rank 0's first weights */
-    uint64_t clock;   /* each push: the next one, of all chunks here */
-    uint32_t pushed;  /* chunks of it that are in; backup: that are held, until
-                         it is decided who counts */
+    uint32_t landing;   /* window: its pushes */
+    uint32_t seeds;     /* window: rank 0's first weights */
+    uint32_t gradients; /* window of its own, that it shows, as it said last */
+    uint64_t clock;     /* each push: the next one, of all chunks here */
+    uint32_t pushed; /* chunks of it that are in; backup: that are held, until
+                        it is decided who counts */
 };
 
 /* A policy that is decided, and the clock from which it holds. */
@@ -205,6 +207,18 @@ void gw_session_fill_update(const struct gw_server *server,
                             double lr_factor,
                             struct gw_update *update);
 void gw_session_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
+
+/*
+ * shown.c: where a chunk lies in an arena that a worker shows, until others
+ * have their turn; or NULL, and what came by that link is taken back. The same
+ * for all held pushes of a chunk, before they are summed: 0, and it has fewer
+ * of them.
+ */
+const float *gw_shown_find(const struct gw_server *server,
+                           struct gw_peer *peer,
+                           uint32_t window,
+                           uint32_t chunk);
+int gw_shown_find_all(struct gw_server *server, uint32_t chunk);
 
 /* sum.c: pushes that are sums of groups. GW_EPROTO: groups that do not add up.
    GW_ENOMEM. */

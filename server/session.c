@@ -249,6 +249,8 @@ void gw_session_complete(struct gw_server *server, uint32_t index)
         gw_each_complete(server, index);
         return;
     }
+    if (!gw_shown_find_all(server, index))
+        return;
     if (server->regime.whole_step) {
         gw_whole_chunk(server, index);
         return;
@@ -335,6 +337,19 @@ static int fits_slot(const struct gw_server *server,
            frame->offset == chunk->first * sizeof(float);
 }
 
+static int fits_push(const struct gw_server *server,
+                     uint32_t rank,
+                     uint32_t index,
+                     const struct gw_frame *frame)
+{
+    if (frame->length == 0 && frame->count == 0)
+        return 1;
+    if (frame->count == 0)
+        return 0;
+    return frame->kind == GW_FRAME_SHOWN ||
+           fits_slot(server, frame, index, server->session[rank].landing);
+}
+
 /* It counts, now or when the decision is here that its sender knew. */
 static void take_part(struct gw_server *server,
                       uint32_t sender,
@@ -349,6 +364,7 @@ static void take_part(struct gw_server *server,
     slot->sender = sender;
     slot->summed = summed != 0;
     slot->bad = part->bad != 0;
+    slot->shown = frame->kind == GW_FRAME_SHOWN;
     if (frame->decision > server->decision) {
         slot->landed = 1;
         slot->empty = empty != 0;
@@ -381,17 +397,17 @@ static void got_push(struct gw_server *server,
                      const struct gw_frame *frame)
 {
     uint32_t rank = peer->id, index;
-    struct gw_session *session = &server->session[rank];
-    int empty = frame->length == 0 && frame->count == 0;
+    const struct gw_session *session = &server->session[rank];
     if (!gw_session_find(server, frame, &index) ||
         !server->shard->chunk[index].ready ||
-        (!empty && (frame->count == 0 ||
-                    !fits_slot(server, frame, index, session->landing)))) {
+        !fits_push(server, rank, index, frame)) {
         gw_peer_reject(peer, link, "push that fits no chunk of this shard");
         return;
     }
     const struct gw_policy_view view = view_of(server, rank, index);
-    gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED, frame->length);
+    if (frame->length > 0)
+        gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED,
+                       server->shard->chunk[index].elems * sizeof(float));
     if (frame->decision < server->renumbered) {
         /* in since before clocks were numbered anew */
         gw_metrics_add(server->metrics, GW_METRIC_PUSHES_DUPLICATE, 1);
@@ -414,6 +430,11 @@ static void got_push(struct gw_server *server,
     case GW_PUSH_HOLD:
         break;
     }
+    if (frame->kind == GW_FRAME_SHOWN &&
+        server->regime.word.kind != GW_POLICY_SYNC) {
+        gw_peer_reject(peer, link, "gradient that may change before it counts");
+        return;
+    }
     const struct gw_part alone = {.rank = rank, .samples = frame->count};
     int summed = frame->flags & GW_FLAG_SUM;
     uint32_t n = summed ? session->group.n : 1;
@@ -425,6 +446,8 @@ static void got_push(struct gw_server *server,
                             : "sum of unknown parts");
         return;
     }
+    if (frame->kind == GW_FRAME_SHOWN)
+        gw_metrics_add(server->metrics, GW_METRIC_PUSHES_SHOWN, 1);
     for (uint32_t i = 0; i < n; i++)
         take_part(server, rank, index, frame, &part[i], summed);
 }
@@ -467,23 +490,49 @@ static void got_want(struct gw_server *server,
         gw_each_settle(server);
 }
 
-/* Rank 0's first weights; the job runs when the last chunk is here. */
+/* Rank 0's first weights; the job runs when the last chunk is here. `shown`:
+   where they are, NULL: in its slot. */
 static void got_seed(struct gw_server *server,
                      struct gw_peer *peer,
                      unsigned link,
-                     const struct gw_frame *frame)
+                     const struct gw_frame *frame,
+                     const struct gw_shown *shown)
 {
+    struct gw_shard *shard = server->shard;
     uint32_t index;
     if (peer->id != 0 || !gw_session_find(server, frame, &index) ||
-        !fits_slot(server, frame, index, server->session[0].seeds)) {
+        (!shown &&
+         !fits_slot(server, frame, index, server->session[0].seeds))) {
         gw_peer_reject(peer, link, "seed that fits no chunk of this shard");
         return;
     }
-    if (server->shard->chunk[index].ready)
+    if (shard->chunk[index].ready)
         return; /* sent again after a broken connection */
-    gw_shard_seed(server->shard, index);
+    const float *from = shown
+                            ? gw_shown_find(server, peer, shown->window, index)
+                            : shard->landing[0] + shard->chunk[index].first;
+    if (!from)
+        return;
+    gw_shard_seed(shard, index, from);
     gw_save_reached(server, index);
     gw_session_answer(server, index);
+}
+
+static void got_shown(struct gw_server *server,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      const struct gw_frame *frame,
+                      const uint8_t *payload)
+{
+    struct gw_shown shown;
+    if (gw_shown_decode(payload, &shown) != GW_OK) {
+        gw_peer_reject(peer, link, "shows what no shard reads");
+    } else if (shown.kind == GW_FRAME_SEED) {
+        got_seed(server, peer, link, frame, &shown);
+    } else {
+        server->session[peer->id].gradients = shown.window;
+        got_push(server, peer, link, frame);
+    }
 }
 
 void gw_session_frame(struct gw_server *server,
@@ -502,6 +551,9 @@ void gw_session_frame(struct gw_server *server,
     case GW_FRAME_PUSH:
         got_push(server, peer, link, frame);
         break;
+    case GW_FRAME_SHOWN:
+        got_shown(server, peer, link, frame, payload);
+        break;
     case GW_FRAME_PARTS:
         gw_sum_parts(server, peer, link, frame, payload);
         break;
@@ -509,7 +561,7 @@ void gw_session_frame(struct gw_server *server,
         got_want(server, peer, link, frame, payload);
         break;
     case GW_FRAME_SEED:
-        got_seed(server, peer, link, frame);
+        got_seed(server, peer, link, frame, NULL);
         break;
     default:
         gw_peer_reject(peer, link, "frame that its role does not send");

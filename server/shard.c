@@ -189,14 +189,13 @@ void gw_shard_begin(struct gw_shard *shard,
     }
 }
 
-void gw_shard_seed(struct gw_shard *shard, uint32_t index)
+void gw_shard_seed(struct gw_shard *shard, uint32_t index, const float *from)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     chunk->ready = 1;
     chunk->current = 0;
     forget_encoded(chunk);
-    memcpy(current(shard, chunk), shard->landing[0] + chunk->first,
-           chunk->stored * sizeof(float));
+    memcpy(current(shard, chunk), from, chunk->stored * sizeof(float));
     for (uint32_t rank = 0; rank < shard->ranks && shard->own; rank++)
         memcpy(shard->own[rank] + chunk->first, current(shard, chunk),
                chunk->stored * sizeof(float));
@@ -251,6 +250,15 @@ void gw_shard_leave_out(struct gw_shard *shard,
     gw_shard_slot(shard, rank, index)->mark = clock + 1;
 }
 
+/* What a rank has pushed of a chunk. */
+static const float *
+gradient_of(const struct gw_shard *shard, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
+    return slot->shown ? slot->at
+                       : shard->landing[rank] + shard->chunk[index].first;
+}
+
 /* Sources of the tree: NULL for a rank that had no samples, or does not count
    in this clock. */
 static const float *const *sources(struct gw_shard *shard, uint32_t index)
@@ -258,7 +266,7 @@ static const float *const *sources(struct gw_shard *shard, uint32_t index)
     for (uint32_t rank = 0; rank < shard->ranks; rank++) {
         const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
         shard->sources[rank] =
-            slot->held && !slot->empty ? shard->landing[rank] : NULL;
+            slot->held && !slot->empty ? gradient_of(shard, rank, index) : NULL;
     }
     return shard->sources;
 }
@@ -319,8 +327,8 @@ enum gw_status gw_shard_update(struct gw_shard *shard,
     assert(chunk->held == shard->ranks);
     states_at(shard, chunk->first, states);
     int finite = gw_update_reduce_apply(
-        shard->optimizer, update, sources(shard, index), shard->ranks,
-        chunk->first, chunk->stored, current(shard, chunk),
+        shard->optimizer, update, sources(shard, index), shard->ranks, 0,
+        chunk->stored, current(shard, chunk),
         shard->weights[!chunk->current] + chunk->first, states);
     next_version(shard, index, 1);
     return finite ? GW_OK : GW_ENONFINITE;
@@ -487,8 +495,7 @@ int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
     for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
         size_t elems = block_elems(chunk, at);
         float *sum = shard->reduced + chunk->first + at;
-        finite &=
-            gw_reduce_block(from, shard->ranks, chunk->first + at, elems, sum);
+        finite &= gw_reduce_block(from, shard->ranks, at, elems, sum);
         chunk->square_sum += gw_square_sum(sum, elems);
     }
     chunk->reduced = 1;
@@ -538,7 +545,7 @@ int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
 {
     const struct gw_shard_chunk *chunk = &shard->chunk[index];
     const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, index);
-    const float *gradient = shard->landing[rank] + chunk->first;
+    const float *gradient = gradient_of(shard, rank, index);
     if (slot->summed)
         return slot->bad;
     if (slot->empty)

@@ -58,15 +58,18 @@ struct gw_shard_chunk {
 struct gw_shard_slot {
     uint64_t mark;      /* clocks below it are in: the next one to come */
     uint64_t given;     /* each push: the chunk's updates at the last answer */
+    const float *at;    /* shown: where it lies, as whoever asks for its sum has
+                           found it */
     uint32_t staleness; /* each push: updates between that and the last push */
-    uint8_t held;       /* counted for the chunk's current clock */
-    uint8_t landed;     /* arrived, but waits for a decision */
-    uint8_t empty;      /* no samples: a zero gradient without bytes */
-    uint8_t summed;     /* a part of a sum, which the sender's slot has */
-    uint8_t bad;        /* summed: it was not finite */
     uint32_t sender;    /* the rank whose push brought it */
     uint32_t samples;
     uint32_t decision;
+    uint8_t held;   /* counted for the chunk's current clock */
+    uint8_t landed; /* arrived, but waits for a decision */
+    uint8_t empty;  /* no samples: a zero gradient without bytes */
+    uint8_t summed; /* a part of a sum, which the sender's slot has */
+    uint8_t bad;    /* summed: it was not finite */
+    uint8_t shown;  /* its sender has it, and not the landing slot */
 };
 
 struct gw_shard {
@@ -191,8 +194,8 @@ enum gw_status gw_shard_follow(struct gw_shard *shard,
    called before. */
 void gw_shard_renumber(struct gw_shard *shard, uint64_t clock);
 
-/* The weights that a chunk begins with, from rank 0's landing slot. */
-void gw_shard_seed(struct gw_shard *shard, uint32_t chunk);
+/* The weights that a chunk begins with. */
+void gw_shard_seed(struct gw_shard *shard, uint32_t chunk, const float *from);
 
 /* weights[0] and what is saved were filled by the caller: all chunks are ready.
    What a checkpoint had not got has been begun anew, see below. */

@@ -289,9 +289,14 @@ enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client)
 
 enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client)
 {
-    return client->hollow || gw_node_ranks(client->node) == 1
-               ? GW_MEMORY_HOST
+    return client->hollow || !gw_client_has_neighbours(client)
+               ? gw_client_memory_kind(client)
                : GW_MEMORY_SHARED;
+}
+
+int gw_client_has_neighbours(const struct gw_client *client)
+{
+    return gw_node_ranks(client->node) > 1;
 }
 
 /* Memory that others of this host write, and see, by themselves. */
@@ -327,7 +332,7 @@ enum gw_status gw_client_attach(struct gw_client *client,
     gw_loop_enter(client->loop);
     lend(client, arenas);
     gw_client_connect(client);
-    if (gw_node_ranks(client->node) > 1 &&
+    if (gw_client_has_neighbours(client) &&
         gw_node_connect(client->node, arenas, device, &error) != GW_OK)
         gw_client_fail(client, error.status, "a worker of this host: %s",
                        error.text);
@@ -338,6 +343,7 @@ enum gw_status gw_client_attach(struct gw_client *client,
         return status;
     gw_loop_enter(client->loop);
     gw_client_tell_far(client);
+    gw_client_tell_shown(client);
     gw_client_want_all(client, client->first_clock, seed && client->rank == 0);
     gw_loop_leave(client->loop);
     return GW_OK;
@@ -369,7 +375,7 @@ static int has_room(const struct gw_client *client)
 int gw_client_pushes_sums(const struct gw_client *client)
 {
     return client->word.kind == GW_POLICY_SYNC &&
-           gw_node_ranks(client->node) > 1;
+           gw_client_has_neighbours(client);
 }
 
 enum gw_status gw_client_push(struct gw_client *client,
@@ -397,6 +403,7 @@ enum gw_status gw_client_push(struct gw_client *client,
         .next = next,
         .samples = samples,
         .sums = gw_client_pushes_sums(client),
+        .still = client->word.kind == GW_POLICY_SYNC,
         .apart = next >= client->until || (to > 0 && next >= to - 1)};
     atomic_store(&client->runs_in, in + 1);
     gw_loop_post(client->loop, &client->runs_task);

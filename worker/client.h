@@ -110,6 +110,9 @@ uint64_t gw_client_evaluations(const struct gw_client *client);
 enum gw_memory_kind gw_client_memory_kind(const struct gw_client *client);
 enum gw_memory_kind gw_client_gradients_kind(const struct gw_client *client);
 
+/* Whether there are workers of this host to sum with; known when declared. */
+int gw_client_has_neighbours(const struct gw_client *client);
+
 /* Elements [first, first + elems) of n ranks, summed in the servers' tree.
    part[i]: NULL leaves its place out; that of rank `self` is the device's own.
    The sum is on the device, over its own; unless it stays, on the host too. */

@@ -101,9 +101,12 @@ void gw_client_link_up(struct gw_client *client,
                        struct gw_peer *peer,
                        unsigned link)
 {
-    for (uint32_t s = 0; s < client->shards; s++)
-        if (client->shard[s].peer == peer)
-            gw_client_ask_links(client, s);
+    for (uint32_t s = 0; s < client->shards; s++) {
+        if (client->shard[s].peer != peer)
+            continue;
+        gw_client_ask_links(client, s);
+        gw_client_show_arenas(client, &client->shard[s], link);
+    }
     if (!client->chunk || !gw_client_windows_open(client))
         return;
     for (uint32_t s = 0; s < client->shards; s++) {
@@ -157,6 +160,10 @@ void gw_client_connect(struct gw_client *client)
             client->connections, NULL, &shard->peer, &error);
         if (status == GW_OK)
             status = gw_client_landing_windows(client, shard);
+        if (status == GW_OK) /* which nothing can be put into */
+            status = gw_window_open(&shard->peer->windows, GW_FRAME_SHOWN,
+                                    client->gradients, client->map->arena_bytes,
+                                    &shard->gradients);
         if (status != GW_OK) {
             gw_client_fail(client, status, "server %u (%s): %s", s, shard->host,
                            error.text);

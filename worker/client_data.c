@@ -35,6 +35,11 @@ static void on_sent(struct gw_send *send, enum gw_status status)
     gw_client_send_chunk(client, send->frame.chunk);
 }
 
+static int is_empty(const struct gw_client_chunk *chunk)
+{
+    return !chunk->seeding && chunk->samples == 0;
+}
+
 /* Where what is to be sent of a chunk is: NULL for what has no bytes or, in a
    hollow job, no memory. 0: it cannot be had, and the client has failed. */
 static int
@@ -43,7 +48,7 @@ find_payload(struct gw_client *client, uint32_t index, const void **payload_p)
     const struct gw_chunk *place = &client->map->chunk[index];
     const struct gw_client_chunk *chunk = &client->chunk[index];
     *payload_p = NULL;
-    if (client->hollow || (!chunk->seeding && chunk->samples == 0))
+    if (client->hollow || is_empty(chunk))
         return 1;
     *payload_p = chunk->seeding
                      ? client->weights + place->arena_offset / sizeof(float)
@@ -56,7 +61,7 @@ static struct gw_frame frame_of(struct gw_client *client, uint32_t index)
     const struct gw_chunk *place = &client->map->chunk[index];
     const struct gw_client_chunk *chunk = &client->chunk[index];
     const struct gw_client_shard *shard = shard_of(client, index);
-    int seed = chunk->seeding, empty = !seed && chunk->samples == 0;
+    int seed = chunk->seeding, empty = is_empty(chunk);
     int sum = !seed && chunk->via == GW_CHUNK_OWNED;
     int far = !seed && !empty && chunk->stays;
     return (struct gw_frame){
@@ -101,6 +106,8 @@ void gw_client_send_chunk(struct gw_client *client, uint32_t index)
     };
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PUSHED,
                    chunk->send.frame.length);
+    if (gw_client_is_shown(client, index))
+        gw_client_show(client, index);
     gw_peer_send(peer, link, &chunk->send);
 }
 
@@ -342,6 +349,7 @@ push_key(struct gw_client *client, size_t key, const struct gw_client_run *run)
         chunk->pushed = run->clock + 1;
         chunk->samples = run->samples;
         chunk->apart = run->apart != 0;
+        chunk->still = run->still != 0;
         if (run->sums) {
             gw_node_push(client->node, c);
         } else {

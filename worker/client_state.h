@@ -8,6 +8,7 @@
  *   client_data.c     chunks: pushes and wants out, weights in
  *   client_landing.c  where weights are and arrive
  *   client_far.c      gradients that leave from a device's memory
+ *   client_shown.c    and those that are read where they are
  *   client_node.c     other workers of this host,
  *   client_sum.c      and what they push together
  *   client_split.c    which part of a step is this rank's
@@ -36,7 +37,10 @@ struct gw_client_shard {
     uint32_t landing, seeds; /* windows it gave us; GW_WINDOW_NONE: not yet */
     uint32_t weights[GW_ENCODINGS]; /* windows we gave it, for weights as the
                                        job has them sent, and raw */
-    _Atomic int takes_device;       /* payloads, from a device's memory */
+    uint32_t gradients;             /* window that it may only read */
+    uint8_t shown; /* links over which it sees these and raw weights, a bit for
+                      each */
+    _Atomic int takes_device; /* payloads, from a device's memory */
 };
 
 /* By whom a chunk is pushed, and its weights come. */
@@ -60,9 +64,11 @@ struct gw_client_chunk {
     uint8_t seeding; /* seed sent and not yet answered */
     uint8_t stays;   /* its gradient is on the device and not in the arena; of
                         the caller's until it is pushed */
+    uint8_t still;   /* what is pushed stays as it is until it is answered */
     uint8_t sending; /* frames */
     uint8_t due;     /* to be sent, as soon as what is being sent has left */
-    struct gw_send send; /* of the push or the seed */
+    struct gw_send send;             /* of the push or the seed, */
+    uint8_t note[GW_SHOWN_AT_BYTES]; /* or of where it is */
 };
 
 struct gw_client;
@@ -86,6 +92,7 @@ struct gw_client_run {
     uint64_t clock, next;
     uint32_t samples;
     int sums;  /* the policy is one under which groups push as one */
+    int still; /* and gradients stay as they are until they are answered */
     int apart; /* with `next` another policy begins: nobody may be behind */
 };
 
@@ -288,6 +295,18 @@ void gw_client_window(struct gw_client *client,
                       struct gw_peer *peer,
                       const struct gw_window_open *window);
 int gw_client_windows_open(const struct gw_client *client);
+
+/* client_shown.c: what shards of this host read where it is. Each link that
+   comes is shown the arenas anew. */
+void gw_client_show_arenas(struct gw_client *client,
+                           struct gw_client_shard *shard,
+                           unsigned link);
+/* Whether so much may be shown of what is to be sent of a chunk; and that its
+   send is to do so. */
+int gw_client_is_shown(const struct gw_client *client, uint32_t chunk);
+void gw_client_show(struct gw_client *client, uint32_t chunk);
+/* When all links have come. */
+void gw_client_tell_shown(const struct gw_client *client);
 
 /* client_data.c */
 enum gw_status gw_client_data_open(struct gw_client *client,

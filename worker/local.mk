@@ -13,6 +13,7 @@ libworker_a_SOURCES = \
 	%D%/client_node.c \
 	%D%/client_node.h \
 	%D%/client_node_state.h \
+	%D%/client_shown.c \
 	%D%/client_split.c \
 	%D%/client_state.h \
 	%D%/client_sum.c \

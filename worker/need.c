@@ -85,19 +85,17 @@ static void count_data(const struct gw_dataset *data,
 }
 
 /* What the words of the policy have a worker keep. */
-static enum gw_status count_local(const struct gw_config *config,
-                                  const struct gw_plan *steps,
-                                  const struct gw_map *map,
-                                  struct gw_worker_need *need,
-                                  struct gw_error *error)
+static void count_local(const struct gw_config *config,
+                        const struct gw_policy_plan *policy,
+                        const struct gw_plan *steps,
+                        const struct gw_map *map,
+                        struct gw_worker_need *need)
 {
-    struct gw_policy_plan plan;
-    enum gw_status status =
-        gw_policy_plan_parse(config->cluster.policy, &plan, error);
-    for (size_t i = 0; status == GW_OK && i < plan.n; i++) {
+    for (size_t i = 0; i < policy->n; i++) {
+        const struct gw_policy_phase *phase = &policy->phase[i];
         const struct gw_rounds rounds = gw_rounds_of(
-            config, &plan.phase[i].word, i > 0 ? plan.phase[i - 1].until : 0,
-            plan.phase[i].until, steps->steps, steps->steps_per_epoch);
+            config, &phase->word, i > 0 ? policy->phase[i - 1].until : 0,
+            phase->until, steps->steps, steps->steps_per_epoch);
         const struct gw_local_arenas arenas =
             gw_local_arenas_of(config, &rounds);
         uint64_t states = arenas.optimizer ? arenas.optimizer->states : 0;
@@ -106,22 +104,25 @@ static enum gw_status count_local(const struct gw_config *config,
         if (config->checkpoint.dir[0])
             keep_most(&need->snapshot, states * map->model_bytes);
     }
-    return status;
 }
 
-/* What is another's, and he has it as well. */
+/* What is another's, and he has it as well: landing slots, where gradients are
+   not only shown. */
 static void count_near(const struct gw_config *config,
+                       const struct gw_policy_plan *policy,
                        const struct gw_map *map,
                        const struct gw_worker_near *near,
                        struct gw_worker_need *need)
 {
     int hollow = config->train.arithmetic == GW_ARITHMETIC_NONE;
+    int writes =
+        !hollow && gw_policy_phases_of(policy, GW_POLICY_SYNC) < policy->n;
     uint64_t others = near ? near->neighbours : 0;
     for (size_t shard = 0; near && shard < map->shards; shard++) {
         if (!near->shard[shard])
             continue;
         need->messages += gw_config_connections(config) * NEAR_LINK_MESSAGES;
-        need->shared += hollow ? 0 : map->shard_bytes[shard];
+        need->shared += writes ? map->shard_bytes[shard] : 0;
     }
     /* of each, the gradients and weights of the chunks that this one owns */
     if (others > 0 && !hollow)
@@ -154,12 +155,15 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
                     map->shards * gw_config_connections(config) * LINK_MESSAGES,
     };
     struct gw_plan plan;
+    struct gw_policy_plan policy;
     enum gw_status status =
         gw_plan_make(config, gw_dataset_shape(what->train)->samples,
                      config->cluster.workers, &plan, error);
+    if (status == GW_OK)
+        status = gw_policy_plan_parse(config->cluster.policy, &policy, error);
     if (status != GW_OK)
         return status;
-    count_near(config, map, near, &need);
+    count_near(config, &policy, map, near, &need);
     count_data(what->train, &need);
     if (what->test)
         count_data(what->test, &need);
@@ -169,7 +173,7 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
             need.weights += map->arena_bytes / 2; /* as they arrive */
         status = count_batch(what, &plan, map, &need, error);
         if (status == GW_OK)
-            status = count_local(config, &plan, map, &need, error);
+            count_local(config, &policy, &plan, map, &need);
     }
     if (status == GW_OK)
         *need_p = need;

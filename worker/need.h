@@ -69,7 +69,8 @@ struct gw_worker_near {
 };
 
 /* `near`: NULL: nobody. Where the backend is an outline (gw_backend_outline) it
-   is all the same. Errors of gw_plan_make and gw_model_outline. */
+   is all the same. Errors of gw_plan_make, gw_policy_plan_parse and
+   gw_model_outline. */
 enum gw_status gw_worker_need(const struct gw_worker_case *what,
                               const struct gw_map *map,
                               const struct gw_worker_near *near,

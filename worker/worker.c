@@ -274,7 +274,7 @@ static enum gw_status make_lender(struct gw_worker *worker,
 /* Whether other workers may see what its device has, as they see its memory. */
 static int shows_device(const struct gw_worker *worker)
 {
-    if (gw_client_gradients_kind(worker->client) != GW_MEMORY_SHARED)
+    if (!gw_client_has_neighbours(worker->client))
         return 0;
     if (strcmp(worker->config.cluster.local_reduction, "host") != 0)
         return 1;

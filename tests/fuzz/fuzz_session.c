@@ -80,6 +80,31 @@ do_put(struct session_sender *sender, struct input *input, uint8_t kind)
     session_send(sender, &frame, value, sizeof value);
 }
 
+/* A gradient that a server may read, or is to believe so. */
+static void do_shown(struct session_sender *sender, struct input *input)
+{
+    const struct gw_map *map = sender->world->map;
+    uint32_t chunk = (uint32_t)take(input, 1) % (uint32_t)map->chunks;
+    uint8_t at[GW_SHOWN_AT_BYTES];
+    struct gw_frame frame = {
+        .kind = GW_FRAME_SHOWN,
+        .clock = about(input, take(input, 1) % 8),
+        .chunk = (uint32_t)about(input, chunk),
+        .count = (uint32_t)about(input, 4),
+        .length = sizeof at,
+        .dtype = (uint8_t)about(input, GW_DTYPE_F32),
+        .encoding = (uint8_t)about(input, GW_ENCODING_RAW),
+        .decision = (uint32_t)about(input, 0),
+    };
+    uint8_t kinds[] = {GW_FRAME_PUSH, GW_FRAME_PUSH, GW_FRAME_SEED,
+                       (uint8_t)take(input, 1)};
+    const struct gw_shown shown = {
+        .window = (uint32_t)about(input, sender->weights),
+        .kind = kinds[take(input, 1) % sizeof kinds]};
+    gw_shown_encode(&shown, at);
+    session_send(sender, &frame, at, sizeof at);
+}
+
 static void do_any_frame(struct session_sender *sender, struct input *input)
 {
     struct gw_frame frame = {
@@ -213,6 +238,9 @@ static void do_one(struct session_world *world, struct input *input)
     case 13:
         session_pass_time(world, 1 + take(input, 2) * 8);
         break;
+    case 14:
+        do_shown(sender, input);
+        break;
     default:
         session_pass_time(world, 500);
         break;
@@ -222,7 +250,8 @@ static void do_one(struct session_world *world, struct input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct input input = {data, n};
-    struct session_world *world = session_open((int)take(&input, 1) & 1);
+    int how = (int)take(&input, 1);
+    struct session_world *world = session_open(how & 1, how >> 1 & 1);
     if (!world)
         return 0;
     for (size_t i = 0; i < STEPS_MAX && input.left > 0; i++)

@@ -53,9 +53,10 @@ struct session_world {
     struct gw_control_arena encode, decode;
 };
 
-/* Everyone is there, logged in, and ready; `whole`: train.commit. Breaks a
+/* Everyone is there, logged in, and ready; `whole`: train.commit;
+   `near`: the senders are where the server is, and see each other. Breaks a
    promise where that fails. NULL: no memory. */
-struct session_world *session_open(int whole);
+struct session_world *session_open(int whole, int near);
 void session_close(struct session_world *world);
 
 /* Logs in again, on a new connection. */

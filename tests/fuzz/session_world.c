@@ -312,12 +312,12 @@ static void describe_job(struct session_world *world, int whole)
                                &error) == GW_OK);
 }
 
-static void open_processes(struct session_world *world)
+static void open_processes(struct session_world *world, int near)
 {
     struct gw_error error;
     const struct gw_sim_options options = {
         .seed = 1, .latency_us = 10, .bytes_per_us = 1000};
-    static const char *const hosts[3] = {"c", "s", "w"};
+    const char *const hosts[3] = {"c", "s", near ? "s" : "w"};
     FUZZ_PROMISE(gw_sim_create(&options, &world->sim, &error) == GW_OK);
     for (size_t i = 0; i < 3; i++)
         FUZZ_PROMISE(gw_sim_process(world->sim, hosts[i], &world->loop[i],
@@ -384,13 +384,13 @@ static void open_senders(struct session_world *world)
         FUZZ_PROMISE(world->sender[i].up);
 }
 
-struct session_world *session_open(int whole)
+struct session_world *session_open(int whole, int near)
 {
     struct session_world *world = calloc(1, sizeof *world);
     if (!world)
         return NULL;
     describe_job(world, whole);
-    open_processes(world);
+    open_processes(world, near);
     FUZZ_PROMISE(gw_sim_run(world->sim, is_ready, world,
                             gw_sim_now(world->sim) + 10000000));
     open_senders(world);

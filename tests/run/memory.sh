@@ -29,15 +29,15 @@ within() {
 
 # server: A (2 + s + W), tables of C = 199 chunks, messages, program
 # worker: 2 M, tables, messages, program and the buffers of OpenBLAS
-# over shm: what each of them writes of the other's counts for both; of weights
-# in huge pages a server has those of other servers too, chunks of 1 MiB
+# over shm: what a server writes and reads of workers' counts for both; of what
+# is in huge pages it has that of other servers too, chunks of 1 MiB
 formula() {
   awk -v M=$model -v W="$1" -v N="$2" -v C=199 -v whole="$3" -v both="$4" -v huge="$huge" 'BEGIN {
     A = M / N
     seen = huge && N > 1 ? 2 * A : A
-    tables = C / N * (57 + 196 * W) + 212 * C
-    printf "server=%.0f\n", A * (3 + W + whole) + seen * W * both + tables + 9.6e6 + W * 170e3
-    printf "worker=%.0f\n", (2 + both) * M + C * 216 + 25.6e6 + N * 170e3 }'
+    tables = C / N * (120 + 256 * W) + 212 * C
+    printf "server=%.0f\n", A * (3 + W + whole) + 2 * seen * W * both + tables + 9.6e6 + W * 170e3
+    printf "worker=%.0f\n", 2 * M + C * 232 + 25.6e6 + N * 170e3 }'
 }
 
 for shape in '1 1 streaming 0 tcp' '2 1 streaming 0 shm' '1 2 whole 1 auto'; do
@@ -76,7 +76,7 @@ run 0 train "$job" "$@" --workers 1 --servers 1 \
   --set 'model.layers=(64,3500,3500,10)' --set 'cluster.policy="local:2"' \
   --set checkpoint.dir="$scratch/ck" --set checkpoint.every=never
 ok 'a job under local leaves checkpoints'
-within worker "$(awk -v M=$own 'BEGIN { print 6 * M + 67 * 216 + 26.7e6 }')"
+within worker "$(awk -v M=$own 'BEGIN { print 6 * M + 67 * 232 + 26.7e6 }')"
 ok 'a worker with an optimizer of its own has the memory that the manual says'
 rm -rf "$scratch/ck"
 

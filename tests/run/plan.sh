@@ -205,8 +205,8 @@ near_peak() {
 }
 
 small=$layers
-# over tcp each has its own; over shm servers write into workers' weights, and
-# workers into servers' slots, and what both have mapped both have
+# over tcp each has its own; over shm servers write into workers' weights and
+# read their gradients, and what both have mapped both have
 for transport in tcp auto; do
   rm -f "$scratch/json"
   run 0 train "$job" --set "$layers" --set train.steps=4 --set train.epochs=0 \

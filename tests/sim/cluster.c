@@ -147,7 +147,10 @@ static void
 host(void *owner, uint8_t role, size_t rank, char *name, size_t room)
 {
     const struct cluster *cluster = owner;
-    if (role == GW_ROLE_WORKER && cluster->houses)
+    if (role == GW_ROLE_WORKER && cluster->houses &&
+        cluster->houses[rank] == CLUSTER_AT_SERVERS)
+        snprintf(name, room, "disk");
+    else if (role == GW_ROLE_WORKER && cluster->houses)
         snprintf(name, room, "house-%c", cluster->houses[rank]);
     else if (role == GW_ROLE_WORKER)
         snprintf(name, room, "w%zu", rank);

@@ -10,6 +10,9 @@
 
 #define CLUSTER_MAX 16
 
+/* The letter of the house that the servers are in, too. */
+#define CLUSTER_AT_SERVERS '*'
+
 struct cluster {
     struct gw_config config;
     struct gw_sim *sim;

@@ -253,11 +253,12 @@ static void a_death_ends_the_job_in_order(void **state)
 
 int main(void)
 {
-    char together[] = "aab";
+    char together[] = "aab", near[] = "**a";
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_death_ends_the_job_in_order),
         cmocka_unit_test_prestate(a_death_ends_the_job_in_order, together),
+        cmocka_unit_test_prestate(a_death_ends_the_job_in_order, near),
     };
     int failed = cmocka_run_group_tests_name("deaths", tests, NULL, NULL);
     gw_dataset_close(cluster.train);

@@ -131,10 +131,7 @@ void single_close(struct single *single)
 
 void single_seed(struct single *single, uint32_t chunk, const float *w)
 {
-    struct gw_shard *shard = single->server.shard;
-    memcpy(shard->landing[0] + shard->chunk[chunk].first, w,
-           shard->chunk[chunk].elems * sizeof *w);
-    gw_shard_seed(shard, chunk);
+    gw_shard_seed(single->server.shard, chunk, w);
 }
 
 void single_push(struct single *single,

@@ -74,8 +74,9 @@ static void open_near(struct needs_job *job,
 
 /*
  * The same job on one host, over links in shared memory: a server writes the
- * weights of three workers, a worker the slot that is his. On a host each
- * nobody writes another's; beside the second of two hosts' workers, one does.
+ * weights of three workers and reads their gradients; a worker that also sends
+ * some writes the slot that is his. On a host each nobody has another's; beside
+ * the second of two hosts' workers, one does.
  */
 static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
 {
@@ -95,8 +96,8 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     assert_int_equal(job->needs.worker.shared, 0);
     assert_int_equal(job->needs.server.shared, 0);
     open_near(job, &near, &needs);
-    assert_int_equal(needs.worker.shared, 31424);
-    assert_int_equal(needs.server.shared, 3 * 31424);
+    assert_int_equal(needs.worker.shared, 0);
+    assert_int_equal(needs.server.shared, 3 * 2 * 31424);
     assert_int_equal(needs.worker.messages - job->needs.worker.messages,
                      200 << 10);
     assert_int_equal(needs.server.messages - job->needs.server.messages,
@@ -107,10 +108,10 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     /* sums, where a server is elsewhere: of two workers each has half */
     near.sums = 1;
     open_near(job, &near, &needs);
-    assert_int_equal(needs.worker.shared, 31424);
+    assert_int_equal(needs.worker.shared, 0);
     strcpy(job->config.cluster.local_reduction, "on");
     open_near(job, &near, &needs);
-    assert_int_equal(needs.worker.shared, 2 * 31424);
+    assert_int_equal(needs.worker.shared, 31424);
     strcpy(job->config.cluster.local_reduction, "auto");
     host = 3;
     open_near(job, &near, &needs);
@@ -128,6 +129,14 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     assert_int_equal(needs.server.shared, 0);
     host = 1;
     near.per_host = 2;
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 0);
+    assert_int_equal(needs.server.shared, 2 * 31424);
+    strcpy(job->config.cluster.policy, "sync until 4, async");
+    open_near(job, &near, &needs);
+    assert_int_equal(needs.worker.shared, 31424);
+    assert_int_equal(needs.server.shared, 2 * 31424);
+    strcpy(job->config.cluster.policy, "async");
     open_near(job, &near, &needs);
     assert_int_equal(needs.worker.shared, 31424);
     assert_int_equal(needs.server.shared, 31424);
@@ -157,15 +166,15 @@ static void chunks_of_others_in_huge_pages_count(void **state)
     (void)state;
     open_near(job, &near, &needs);
     assert_int_equal(job->map->shards, 4);
-    assert_int_equal(needs.server.shared, job->map->arena_bytes);
+    assert_int_equal(needs.server.shared, 2 * job->map->arena_bytes);
     needs_job_close(job);
     settings[0] = "model.layers=[784, 200, 10]";
     settings[3] = "server.threads=1";
     job = needs_job_open(settings);
     open_near(job, &near, &needs);
     const uint64_t *of = job->map->shard_bytes;
-    assert_int_equal(needs.server.shared, of[0] > of[1] ? of[0] : of[1]);
-    assert_true(needs.server.shared < job->map->arena_bytes);
+    assert_int_equal(needs.server.shared, 2 * (of[0] > of[1] ? of[0] : of[1]));
+    assert_true(needs.server.shared < 2 * job->map->arena_bytes);
     needs_job_close(job);
 }
 

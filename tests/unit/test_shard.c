@@ -68,7 +68,7 @@ static void seed_all(struct gw_shard *shard)
         for (uint32_t i = 0; i < shard->chunk[c].elems; i++)
             shard->landing[0][shard->chunk[c].first + i] =
                 gradient(99, c, i) / 1e6f;
-        gw_shard_seed(shard, c);
+        gw_shard_seed(shard, c, shard->landing[0] + shard->chunk[c].first);
     }
 }
 
@@ -304,6 +304,53 @@ static void what_is_not_finite_is_found_and_named(void **state)
     }
 }
 
+/* Read where they are, the same bits: those that were shown, beside those that
+   landed; and who spoils a sum is found there. */
+static void what_is_shown_counts_as_what_landed(void **state)
+{
+    (void)state;
+    struct bench landed, shown;
+    open_bench(&landed, "momentum", GW_SHARD_SUM);
+    open_bench(&shown, "momentum", GW_SHARD_SUM);
+    struct gw_shard *shard = shown.shard;
+    float *arena = calloc(shard->elems, sizeof *arena);
+    seed_all(landed.shard);
+    seed_all(shard);
+    for (uint32_t c = 0; c < shard->chunks; c++) {
+        const struct gw_shard_chunk *chunk = &shard->chunk[c];
+        for (uint32_t r = 0; r < RANKS; r++) {
+            struct gw_shard_slot *slot = gw_shard_slot(shard, r, c);
+            land(landed.shard, r, c);
+            if (r != 2)
+                land(shard, r, c);
+            slot->shown = r == 2;
+            slot->at = arena + 1; /* anywhere */
+            gw_shard_hold(landed.shard, r, c, 1, 0);
+            gw_shard_hold(shard, r, c, 1, 0);
+        }
+        for (uint32_t i = 0; i < chunk->elems; i++)
+            arena[1 + i] = gradient(2, c, i);
+        if (c == 0) {
+            assert_true(gw_shard_reduce(landed.shard, c));
+            assert_true(gw_shard_reduce(shard, c));
+            gw_shard_apply(landed.shard, c, &landed.update);
+            gw_shard_apply(shard, c, &shown.update);
+        } else {
+            gw_shard_update(landed.shard, c, &landed.update);
+            gw_shard_update(shard, c, &shown.update);
+        }
+        assert_memory_equal(gw_shard_weights(shard, c),
+                            gw_shard_weights(landed.shard, c),
+                            chunk->elems * sizeof(float));
+        arena[chunk->elems] = NAN;
+        assert_true(gw_shard_is_bad(shard, 2, c));
+        assert_false(gw_shard_is_bad(shard, 1, c));
+    }
+    free(arena);
+    close_bench(&landed);
+    close_bench(&shown);
+}
+
 static void assert_rounds(const uint16_t *bf16, const float *w, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -438,11 +485,11 @@ static void copies_begin_with_what_there_is(void **state)
     const size_t first[] = {shard->chunk[0].first, shard->chunk[1].first};
     shard->landing[0][first[0]] = 5;
     shard->landing[0][first[1]] = 7;
-    gw_shard_seed(shard, 1);
+    gw_shard_seed(shard, 1, shard->landing[0] + first[1]);
     assert_int_equal(
         gw_shard_keep(shard, GW_SHARD_OWN, shard->optimizer, &error), GW_OK);
     assert_true(shard->own[2][first[1]] == 7 && shard->own[2][first[0]] == 0);
-    gw_shard_seed(shard, 0);
+    gw_shard_seed(shard, 0, shard->landing[0] + first[0]);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_true(shard->own[rank][first[0]] == 5 &&
                     shard->own[rank][first[1]] == 7);
@@ -459,6 +506,7 @@ int main(void)
         cmocka_unit_test(empty_pushes_add_nothing),
         cmocka_unit_test(who_is_left_out_adds_nothing),
         cmocka_unit_test(what_is_not_finite_is_found_and_named),
+        cmocka_unit_test(what_is_shown_counts_as_what_landed),
         cmocka_unit_test(weights_are_given_as_bf16),
         cmocka_unit_test(memory_is_what_the_formula_says),
         cmocka_unit_test(arrays_follow_the_policy),

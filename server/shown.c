@@ -1,0 +1,46 @@
+/*
+ * What a worker of this host does not send but shows: a gradient is read where
+ * it lies when a clock's pushes make a version, and first weights when they are
+ * spoken of. A link that is about to end may show nothing any more: it is cut,
+ * and what came by it is taken back, to come again.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+static unsigned link_of(const struct gw_server *server,
+                        const struct gw_peer *peer,
+                        uint32_t index)
+{
+    return server->shard->chunk[index].global % peer->links;
+}
+
+const float *gw_shown_find(const struct gw_server *server,
+                           struct gw_peer *peer,
+                           uint32_t window,
+                           uint32_t index)
+{
+    const struct gw_map *map = server->map;
+    const struct gw_chunk *place =
+        &map->chunk[server->shard->chunk[index].global];
+    unsigned link = link_of(server, peer, index);
+    const float *arena = gw_peer_see(peer, link, window, map->arena_bytes);
+    if (arena)
+        return arena + place->arena_offset / sizeof *arena;
+    gw_peer_cut(peer, link, "it does not show what it speaks of");
+    return NULL;
+}
+
+int gw_shown_find_all(struct gw_server *server, uint32_t index)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+        const struct gw_session *from = &server->session[slot->sender];
+        if (!slot->held || slot->empty || !slot->shown)
+            continue;
+        slot->at = gw_shown_find(server, from->peer, from->gradients, index);
+        if (!slot->at)
+            return 0;
+    }
+    return 1;
+}

@@ -1,0 +1,306 @@
+/*
+ * Workers where the servers are: gradients are not sent but shown, and read
+ * where they lie. The bits are those of workers that are elsewhere, in every
+ * weather; where a gradient may change before it counts it is sent all the
+ * same; and a worker that shows nothing is turned away.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "server/server_state.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/storm.h"
+#include "tests/sim/sweep.h"
+
+#define SEEDS    150
+#define STEPS    10
+#define LIMIT_US 120000000
+
+enum {
+    COUNT_CUTS,
+    COUNT_PAUSES,
+    COUNT_STOPS,
+    COUNT_RECONNECTS,
+    COUNT_SHOWN,
+};
+
+static const char *const happened[SWEEP_COUNTS] = {
+    [COUNT_CUTS] = "cuts",
+    [COUNT_PAUSES] = "pauses of one",
+    [COUNT_STOPS] = "of all",
+    [COUNT_RECONNECTS] = "reconnects",
+    [COUNT_SHOWN] = "gradients read where they lie",
+};
+
+static struct cluster cluster;
+
+static const struct gw_sim_options calm_lines = {
+    .seed = 1, .latency_us = 50, .bytes_per_us = 1000};
+
+struct shape {
+    const char *name;
+    const char *houses;
+    const char *setting[4]; /* at most, the rest is NULL */
+};
+
+static const struct shape *shape;
+
+static void
+open_job(const struct gw_sim_options *lines, const char *houses, unsigned links)
+{
+    char connections[32], workers[48];
+    snprintf(connections, sizeof connections, "cluster.connections=%u", links);
+    snprintf(workers, sizeof workers, "cluster.workers=%zu",
+             strlen(shape->houses));
+    const char *settings[7] = {connections, workers};
+    for (size_t i = 0; i < 4; i++)
+        settings[2 + i] = shape->setting[i];
+    cluster.houses = houses;
+    cluster_open(&cluster, lines, settings, NULL);
+}
+
+static uint64_t shown(void)
+{
+    return cluster_at_servers(&cluster, GW_METRIC_PUSHES_SHOWN);
+}
+
+static void end_well(void)
+{
+    if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
+        fail_msg("the job fails: %s", cluster.text);
+}
+
+/* ---- the same bits ---- */
+
+static char apart[65]; /* each worker at a host of its own, that is */
+static double losses[STEPS];
+
+static void run_apart(void)
+{
+    open_job(&calm_lines, NULL, 1);
+    end_well();
+    assert_int_equal(shown(), 0);
+    cluster_digest(&cluster, apart);
+    memcpy(losses, cluster.loss, sizeof losses);
+    cluster_close(&cluster);
+}
+
+static void one(uint64_t seed, struct sweep_outcome *outcome)
+{
+    struct storm storm;
+    struct gw_sim_options lines;
+    char hex[65];
+    storm_begin(&storm, seed, &lines);
+    open_job(&lines, shape->houses, 1 + (unsigned)storm_draw(&storm, 3));
+    storm_blow(&storm, &cluster);
+    if (storm_run(&cluster, LIMIT_US, outcome) &&
+        storm_ends_with(&cluster, GW_OK, outcome)) {
+        cluster_digest(&cluster, hex);
+        if (strcmp(hex, apart) != 0)
+            snprintf(outcome->why, sizeof outcome->why, "other weights");
+        else if (memcmp(cluster.loss, losses, sizeof losses) != 0)
+            snprintf(outcome->why, sizeof outcome->why, "other losses");
+        else if (shown() == 0)
+            snprintf(outcome->why, sizeof outcome->why, "nothing is shown");
+    }
+    outcome->count[COUNT_CUTS] = storm.cuts;
+    outcome->count[COUNT_PAUSES] = storm.pauses;
+    outcome->count[COUNT_STOPS] = storm.stops;
+    outcome->count[COUNT_RECONNECTS] =
+        cluster_at_workers(&cluster, GW_METRIC_RECONNECTS);
+    outcome->count[COUNT_SHOWN] = shown();
+    if (cluster_refused(&cluster) > 0)
+        snprintf(outcome->why, sizeof outcome->why, "%u refused",
+                 (unsigned)cluster_refused(&cluster));
+    cluster_close(&cluster);
+}
+
+static void same_bits_near_and_apart(void **state)
+{
+    shape = *state;
+    run_apart();
+    sweep_all(shape->name, SEEDS, one, happened);
+}
+
+static const struct shape shapes[] = {
+    {.name = "streaming", .houses = "**"},
+    {.name = "whole step", .houses = "**", .setting = {"train.commit=whole"}},
+    {.name = "keys of several chunks",
+     .houses = "**",
+     .setting = {"model.layers=[784, 96, 10]", "train.clip=0.5"}},
+    {.name = "near, elsewhere, and groups of both",
+     .houses = "****aab",
+     .setting = {"cluster.local_reduction=on"}},
+    {.name = "some without a sample",
+     .houses = "****aa",
+     .setting = {"train.batch=64", "cluster.local_reduction=off"}},
+    {.name = "weights as bf16",
+     .houses = "**a",
+     .setting = {"train.weights=bf16"}},
+    {.name = "another policy after it",
+     .houses = "**",
+     .setting = {"cluster.policy=\"sync until 4, local:3\""}},
+    {.name = "another policy before it",
+     .houses = "**",
+     .setting = {"cluster.policy=\"local:2 until 4, sync\""}},
+};
+
+#define SHAPES (sizeof shapes / sizeof *shapes)
+
+/* ---- where it may not be ---- */
+
+static const struct shape two = {.name = "two", .houses = "**"};
+
+static uint64_t bytes_pushed(const char *houses)
+{
+    open_job(&calm_lines, houses, 1);
+    end_well();
+    uint64_t bytes = cluster_at_servers(&cluster, GW_METRIC_BYTES_PUSHED);
+    uint64_t all = cluster_at_servers(&cluster, GW_METRIC_PUSHES_APPLIED);
+    assert_int_equal(shown(), houses ? all : 0);
+    cluster_close(&cluster);
+    return bytes;
+}
+
+/* All of them, in a job of sync; and counted as what is sent is. */
+static void every_gradient_is_shown(void **state)
+{
+    (void)state;
+    shape = &two;
+    assert_int_equal(bytes_pushed(two.houses), bytes_pushed(NULL));
+}
+
+static void what_may_change_is_sent(void **state)
+{
+    static const char *const policies[] = {
+        "async",   "ssp:1",   "backup:1", "stale-lr:2", "dc-async",
+        "easgd:2", "local:2", "diloco:2", "downpour:2",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        char policy[64];
+        snprintf(policy, sizeof policy, "cluster.policy=\"%s\"", policies[i]);
+        const struct shape other = {.houses = "**", .setting = {policy}};
+        shape = &other;
+        open_job(&calm_lines, other.houses, 1);
+        end_well();
+        assert_int_equal(shown(), 0);
+        cluster_close(&cluster);
+    }
+}
+
+/* ---- who lies ---- */
+
+static struct gw_server *server_of(uint32_t chunk)
+{
+    size_t i = 0;
+    while (cluster.server[i].server->number !=
+           cluster.server[i].server->map->chunk[chunk].shard)
+        i++;
+    return cluster.server[i].server;
+}
+
+/* Some steps are done, and worker 0 has a push to make. */
+static int is_due(void *owner)
+{
+    (void)owner;
+    return cluster.steps >= 3 &&
+           !gw_shard_slot(server_of(0)->shard, 0, 0)->held;
+}
+
+/* Any that is seen; or none. */
+static uint32_t some_window(const struct gw_server *server, int seen)
+{
+    uint32_t id = 1;
+    while (
+        id < 1000 && seen &&
+        !gw_peer_see(server->session[0].peer, 0, id, server->map->arena_bytes))
+        id++;
+    return seen ? id : 1000;
+}
+
+static int is_cut(void *owner)
+{
+    const struct gw_server *server = owner;
+    return gw_metrics_get(server->metrics, GW_METRIC_RECONNECTS) > 0;
+}
+
+/* Worker 0 says of its next push that it is to be seen there. */
+static void lie(int seen)
+{
+    struct gw_server *server = server_of(0);
+    uint32_t window = some_window(server, seen);
+    const struct gw_shard_slot *slot = gw_shard_slot(server->shard, 0, 0);
+    const struct gw_frame frame = {.kind = GW_FRAME_SHOWN,
+                                   .clock = slot->mark,
+                                   .count = 1,
+                                   .length = GW_SHOWN_AT_BYTES,
+                                   .dtype = GW_DTYPE_F32,
+                                   .decision = server->decision};
+    uint8_t at[GW_SHOWN_AT_BYTES];
+    assert_true(window < 1000 || !seen);
+    const struct gw_shown shown_there = {.window = window,
+                                         .kind = GW_FRAME_PUSH};
+    gw_shown_encode(&shown_there, at);
+    assert_false(is_cut(server));
+    gw_session_frame(server, server->session[0].peer, 0, &frame, at);
+    assert_true(cluster_run_until(&cluster, is_cut, server, LIMIT_US));
+    assert_false(cluster.finished);
+}
+
+/* The link is cut, and opened again: the job goes on as it would have. */
+static void what_is_not_to_be_read_is_not_used(void **state)
+{
+    static const struct {
+        struct shape job;
+        const char *houses;
+        uint64_t refused; /* it is against the rules, and no accident */
+    } lies[] = {
+        {{.houses = "ab"}, "**", 0},
+        {{.houses = "ab"}, NULL, 0},
+        {{.houses = "ab", .setting = {"cluster.policy=async"}}, "**", 1},
+        {{.houses = "ab", .setting = {"cluster.policy=backup:1"}}, "**", 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        char hex[65];
+        shape = &lies[i].job;
+        if (lies[i].refused == 0)
+            run_apart();
+        open_job(&calm_lines, lies[i].houses, 1);
+        assert_true(cluster_run_until(&cluster, is_due, NULL, LIMIT_US));
+        lie(lies[i].refused > 0);
+        end_well();
+        assert_int_equal(cluster_refused(&cluster), lies[i].refused);
+        cluster_digest(&cluster, hex);
+        if (lies[i].refused == 0)
+            assert_string_equal(hex, apart);
+        cluster_close(&cluster);
+    }
+}
+
+int main(void)
+{
+    cluster_data_open(&cluster.train, &cluster.test);
+    struct CMUnitTest tests[SHAPES + 3] = {
+        cmocka_unit_test(every_gradient_is_shown),
+        cmocka_unit_test(what_may_change_is_sent),
+        cmocka_unit_test(what_is_not_to_be_read_is_not_used),
+    };
+    for (size_t i = 0; i < SHAPES; i++)
+        tests[3 + i] =
+            (struct CMUnitTest){.name = shapes[i].name,
+                                .test_func = same_bits_near_and_apart,
+                                .initial_state = (void *)(uintptr_t)&shapes[i]};
+    int failed = cmocka_run_group_tests_name("shown", tests, NULL, NULL);
+    gw_dataset_close(cluster.train);
+    gw_dataset_close(cluster.test);
+    return failed;
+}
