@@ -59,7 +59,7 @@
     X(PUSHES_LATE,       pushes_late,       "pushes",                          \
       "chunks that came too late to count and were dropped (backup)")          \
     X(PUSHES_SHOWN,      pushes_shown,      "pushes",                          \
-      "chunks of gradients that were read where their worker has them")
+      "chunks of gradients that were shown by their worker, not sent")
 /* clang-format on */
 
 enum gw_metric {

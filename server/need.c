@@ -61,7 +61,7 @@ static uint64_t table_bytes(const struct gw_config *config,
            ranks * sizeof(struct gw_session) + gw_map_bytes(map);
 }
 
-/* Of the weights of a worker that a shard writes: the chunks of others in the
+/* Of a worker's arena that a shard writes or reads: the chunks of others in the
    same huge page count with its own. */
 static uint64_t
 seen_as(const struct gw_map *map, uint32_t number, enum gw_encoding encoding)

@@ -324,6 +324,11 @@ int gw_session_find(const struct gw_server *server,
     return 1;
 }
 
+static int is_plain(const struct gw_frame *frame)
+{
+    return frame->dtype == GW_DTYPE_F32 && frame->encoding == GW_ENCODING_RAW;
+}
+
 /* The payload must have landed exactly in its slot. */
 static int fits_slot(const struct gw_server *server,
                      const struct gw_frame *frame,
@@ -331,8 +336,7 @@ static int fits_slot(const struct gw_server *server,
                      uint32_t window)
 {
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    return frame->window == window && frame->dtype == GW_DTYPE_F32 &&
-           frame->encoding == GW_ENCODING_RAW &&
+    return frame->window == window && is_plain(frame) &&
            frame->length == chunk->elems * sizeof(float) &&
            frame->offset == chunk->first * sizeof(float);
 }
@@ -346,8 +350,9 @@ static int fits_push(const struct gw_server *server,
         return 1;
     if (frame->count == 0)
         return 0;
-    return frame->kind == GW_FRAME_SHOWN ||
-           fits_slot(server, frame, index, server->session[rank].landing);
+    if (frame->kind == GW_FRAME_SHOWN)
+        return is_plain(frame);
+    return fits_slot(server, frame, index, server->session[rank].landing);
 }
 
 /* It counts, now or when the decision is here that its sender knew. */
@@ -501,8 +506,8 @@ static void got_seed(struct gw_server *server,
     struct gw_shard *shard = server->shard;
     uint32_t index;
     if (peer->id != 0 || !gw_session_find(server, frame, &index) ||
-        (!shown &&
-         !fits_slot(server, frame, index, server->session[0].seeds))) {
+        (shown ? !is_plain(frame)
+               : !fits_slot(server, frame, index, server->session[0].seeds))) {
         gw_peer_reject(peer, link, "seed that fits no chunk of this shard");
         return;
     }
@@ -524,13 +529,20 @@ static void got_shown(struct gw_server *server,
                       const struct gw_frame *frame,
                       const uint8_t *payload)
 {
+    struct gw_session *session = &server->session[peer->id];
     struct gw_shown shown;
-    if (gw_shown_decode(payload, &shown) != GW_OK) {
+    int fits = gw_shown_decode(payload, &shown) == GW_OK &&
+               frame->chunk % peer->links == link;
+    /* one window has all gradients of a worker, as long as it lives */
+    if (fits && shown.kind == GW_FRAME_PUSH)
+        fits = session->gradients == GW_WINDOW_NONE ||
+               session->gradients == shown.window;
+    if (!fits) {
         gw_peer_reject(peer, link, "shows what no shard reads");
     } else if (shown.kind == GW_FRAME_SEED) {
         got_seed(server, peer, link, frame, &shown);
     } else {
-        server->session[peer->id].gradients = shown.window;
+        session->gradients = shown.window;
         got_push(server, peer, link, frame);
     }
 }

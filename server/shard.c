@@ -169,8 +169,13 @@ void gw_shard_renumber(struct gw_shard *shard, uint64_t clock)
     for (uint32_t i = 0; i < shard->chunks; i++) {
         shard->chunk[i].version = clock;
         shard->chunk[i].least = clock;
-        for (uint32_t rank = 0; rank < shard->ranks; rank++)
-            gw_shard_slot(shard, rank, i)->mark = clock;
+        for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+            struct gw_shard_slot *slot = gw_shard_slot(shard, rank, i);
+            slot->mark = clock;
+            /* what there was of it may not be there any more */
+            slot->shown = slot->summed = slot->bad = 0;
+            slot->at = NULL;
+        }
     }
 }
 

@@ -191,7 +191,7 @@ enum gw_status gw_shard_follow(struct gw_shard *shard,
                                struct gw_error *error);
 
 /* All chunks are at this version, all ranks at this clock, whatever they were
-   called before. */
+   called before; how pushes came is forgotten. */
 void gw_shard_renumber(struct gw_shard *shard, uint64_t clock);
 
 /* The weights that a chunk begins with. */

@@ -10,7 +10,7 @@
 
 _Static_assert(GW_LINKS_MAX <= 8, "shown has a bit for each link");
 
-/* One of them may be another way than it was before. */
+/* A link may come back over another transport. */
 void gw_client_show_arenas(struct gw_client *client,
                            struct gw_client_shard *shard,
                            unsigned link)

@@ -68,7 +68,7 @@ struct gw_client_chunk {
     uint8_t sending; /* frames */
     uint8_t due;     /* to be sent, as soon as what is being sent has left */
     struct gw_send send;             /* of the push or the seed, */
-    uint8_t note[GW_SHOWN_AT_BYTES]; /* or of where it is */
+    uint8_t note[GW_SHOWN_AT_BYTES]; /* its payload, if that is shown */
 };
 
 struct gw_client;
@@ -301,8 +301,8 @@ int gw_client_windows_open(const struct gw_client *client);
 void gw_client_show_arenas(struct gw_client *client,
                            struct gw_client_shard *shard,
                            unsigned link);
-/* Whether so much may be shown of what is to be sent of a chunk; and that its
-   send is to do so. */
+/* Whether what is to be sent of a chunk is shown instead; makes its send say
+   where it lies. */
 int gw_client_is_shown(const struct gw_client *client, uint32_t chunk);
 void gw_client_show(struct gw_client *client, uint32_t chunk);
 /* When all links have come. */

@@ -261,26 +261,27 @@ static void what_is_not_to_be_read_is_not_used(void **state)
     static const struct {
         struct shape job;
         const char *houses;
+        int seen;
         uint64_t refused; /* it is against the rules, and no accident */
     } lies[] = {
-        {{.houses = "ab"}, "**", 0},
-        {{.houses = "ab"}, NULL, 0},
-        {{.houses = "ab", .setting = {"cluster.policy=async"}}, "**", 1},
-        {{.houses = "ab", .setting = {"cluster.policy=backup:1"}}, "**", 1},
+        {{.houses = "ab"}, "**", 0, 1}, /* in another window than before */
+        {{.houses = "ab"}, NULL, 0, 0},
+        {{.houses = "ab", .setting = {"cluster.policy=async"}}, "**", 1, 1},
+        {{.houses = "ab", .setting = {"cluster.policy=backup:1"}}, "**", 1, 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         char hex[65];
         shape = &lies[i].job;
-        if (lies[i].refused == 0)
+        if (!lies[i].seen)
             run_apart();
         open_job(&calm_lines, lies[i].houses, 1);
         assert_true(cluster_run_until(&cluster, is_due, NULL, LIMIT_US));
-        lie(lies[i].refused > 0);
+        lie(lies[i].seen);
         end_well();
         assert_int_equal(cluster_refused(&cluster), lies[i].refused);
         cluster_digest(&cluster, hex);
-        if (lies[i].refused == 0)
+        if (!lies[i].seen)
             assert_string_equal(hex, apart);
         cluster_close(&cluster);
     }

@@ -346,6 +346,9 @@ static void what_is_shown_counts_as_what_landed(void **state)
         assert_true(gw_shard_is_bad(shard, 2, c));
         assert_false(gw_shard_is_bad(shard, 1, c));
     }
+    /* under another policy nobody looks there any more */
+    gw_shard_renumber(shard, 1);
+    assert_false(gw_shard_is_bad(shard, 2, 0));
     free(arena);
     close_bench(&landed);
     close_bench(&shown);
