@@ -92,6 +92,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config_set \
 	%D%/unit/test_control \
 	%D%/unit/test_cpu_dense \
+	%D%/unit/test_cpu_sums \
 	%D%/unit/test_dataset \
 	%D%/unit/test_device \
 	%D%/unit/test_dataset_batch \
@@ -506,7 +507,7 @@ check-run:
 check-sim:
 	$(MAKE) check TESTS="`$(GW_SELECT) sim $(TESTS) | xargs`"
 check-real:
-	$(MAKE) check TESTS="`echo $(TESTS) | tr ' ' '\n' | grep -v '/sim/' | xargs`"
+	$(MAKE) check TESTS="`$(GW_SELECT) -v sim $(TESTS) | xargs`"
 check-rdma:
 	$(MAKE) check TESTS="`echo $(TESTS) | tr ' ' '\n' | grep rdma/check.sh`"
 # all that a machine with a GPU must show
