@@ -53,11 +53,11 @@ libserver_a_SOURCES = \
 	%D%/shard.c \
 	%D%/shard_arrays.c \
 	%D%/shard.h \
+	%D%/shown.c \
 	%D%/stall.c \
 	%D%/splits.c \
 	%D%/splits.h \
 	%D%/step.c \
-	%D%/shown.c \
 	%D%/sum.c \
 	%D%/switch.c \
 	%D%/store.c \

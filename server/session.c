@@ -249,14 +249,14 @@ void gw_session_complete(struct gw_server *server, uint32_t index)
         gw_each_complete(server, index);
         return;
     }
+    if (!server->regime.whole_step && !gw_save_before_update(server, index))
+        return; /* looked at again when the snapshot is free */
     if (!gw_shown_find_all(server, index))
         return;
     if (server->regime.whole_step) {
         gw_whole_chunk(server, index);
         return;
     }
-    if (!gw_save_before_update(server, index))
-        return; /* looked at again when the snapshot is free */
     gw_session_fill_update(server, index, chunk->samples, 1, 1, &update);
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
     if (gw_shard_update(server->shard, index, &update) != GW_OK) {

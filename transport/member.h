@@ -295,8 +295,8 @@ void gw_peer_reject_frame(struct gw_peer *peer,
                           unsigned link,
                           const struct gw_frame *frame);
 
-/* Closes a link that is of no use any more, as nobody's fault; the opener will
-   dial again. */
+/* Closes a link that is of no use any more, for which there may be no blame;
+   the opener will dial again. */
 void gw_peer_cut(struct gw_peer *peer, unsigned link, const char *why);
 
 #endif

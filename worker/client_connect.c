@@ -105,7 +105,7 @@ void gw_client_link_up(struct gw_client *client,
         if (client->shard[s].peer != peer)
             continue;
         gw_client_ask_links(client, s);
-        gw_client_show_arenas(client, &client->shard[s], link);
+        gw_client_show_arenas(client, s, link);
     }
     if (!client->chunk || !gw_client_windows_open(client))
         return;

@@ -10,17 +10,44 @@
 
 _Static_assert(GW_LINKS_MAX <= 8, "shown has a bit for each link");
 
-/* A link may come back over another transport. */
+/* Whether the link before broke while something that was shown over it had no
+   answer. */
+static int
+was_in_vain(const struct gw_client *client, uint32_t number, unsigned link)
+{
+    const struct gw_map *map = client->map;
+    for (uint32_t i = 0; client->chunk && i < map->shard_chunks[number]; i++) {
+        uint32_t c = map->shard_chunk[number][i];
+        const struct gw_client_chunk *chunk = &client->chunk[c];
+        const struct gw_frame *frame = &chunk->send.frame;
+        if (gw_client_link_of(client, c) == link &&
+            frame->kind == GW_FRAME_SHOWN &&
+            (chunk->seeding || chunk->pushed == frame->clock + 1))
+            return 1;
+    }
+    return 0;
+}
+
+/* A link may come back over another transport. That it broke may be because the
+   shard sees nothing: it would break again and again. */
 void gw_client_show_arenas(struct gw_client *client,
-                           struct gw_client_shard *shard,
+                           uint32_t number,
                            unsigned link)
 {
-    uint32_t weights = shard->weights[GW_ENCODING_RAW];
-    int shown = !client->hollow &&
-                gw_peer_show(shard->peer, link, weights) == GW_OK &&
+    struct gw_client_shard *shard = &client->shard[number];
+    uint8_t bit = (uint8_t)(1u << link);
+    if (!(shard->unseeing & bit) && was_in_vain(client, number, link)) {
+        shard->unseeing |= bit;
+        gw_log_info(client->log,
+                    "connection %u to %s broke before gradients were read: "
+                    "they are sent over it from here on",
+                    link, shard->peer->name);
+    }
+    int shown = !client->hollow && !(shard->unseeing & bit) &&
+                gw_peer_show(shard->peer, link,
+                             shard->weights[GW_ENCODING_RAW]) == GW_OK &&
                 gw_peer_show(shard->peer, link, shard->gradients) == GW_OK;
-    shard->shown &= (uint8_t) ~(1u << link);
-    shard->shown |= (uint8_t)((unsigned)shown << link);
+    shard->shown = (uint8_t)(shown ? shard->shown | bit : shard->shown & ~bit);
 }
 
 int gw_client_is_shown(const struct gw_client *client, uint32_t index)

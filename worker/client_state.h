@@ -39,7 +39,8 @@ struct gw_client_shard {
                                        job has them sent, and raw */
     uint32_t gradients;             /* window that it may only read */
     uint8_t shown; /* links over which it sees these and raw weights, a bit for
-                      each */
+                      each; */
+    uint8_t unseeing;         /* and those that broke on it */
     _Atomic int takes_device; /* payloads, from a device's memory */
 };
 
@@ -296,16 +297,16 @@ void gw_client_window(struct gw_client *client,
                       const struct gw_window_open *window);
 int gw_client_windows_open(const struct gw_client *client);
 
-/* client_shown.c: what shards of this host read where it is. Each link that
-   comes is shown the arenas anew. */
+/* client_shown.c: what shards of this host read where it is. Over each link
+   that comes the arenas are shown anew; not over one that broke on it. */
 void gw_client_show_arenas(struct gw_client *client,
-                           struct gw_client_shard *shard,
+                           uint32_t shard,
                            unsigned link);
 /* Whether what is to be sent of a chunk is shown instead; makes its send say
    where it lies. */
 int gw_client_is_shown(const struct gw_client *client, uint32_t chunk);
 void gw_client_show(struct gw_client *client, uint32_t chunk);
-/* When all links have come. */
+/* For the log, when links have come. */
 void gw_client_tell_shown(const struct gw_client *client);
 
 /* client_data.c */

@@ -18,6 +18,7 @@
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
+#include "transport/sim_link.h"
 
 #define SEEDS    150
 #define STEPS    10
@@ -287,16 +288,47 @@ static void what_is_not_to_be_read_is_not_used(void **state)
     }
 }
 
+/* ---- who cannot see ---- */
+
+/* Of worker 0's gradients server `i` sees nothing any more, whatever it is
+   shown: as where a process has no room to map them. */
+static void blind(size_t i)
+{
+    const struct gw_session *session = &cluster.server[i].server->session[0];
+    struct gw_sim_link *end = gw_sim_link_of(session->peer->link[0].link);
+    gw_window_close(end->peer->base.windows, session->gradients);
+}
+
+/* It is sent what it does not see: a link breaks once, and not for ever. */
+static void who_sees_nothing_is_sent_it(void **state)
+{
+    char hex[65];
+    (void)state;
+    shape = &two;
+    run_apart();
+    open_job(&calm_lines, two.houses, 1);
+    assert_true(cluster_run_until(&cluster, is_due, NULL, LIMIT_US));
+    for (size_t i = 0; i < cluster.servers; i++)
+        blind(i);
+    end_well();
+    cluster_digest(&cluster, hex);
+    assert_string_equal(hex, apart);
+    assert_in_range(cluster_at_workers(&cluster, GW_METRIC_RECONNECTS), 1,
+                    2 * cluster.servers);
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
-    struct CMUnitTest tests[SHAPES + 3] = {
+    struct CMUnitTest tests[SHAPES + 4] = {
         cmocka_unit_test(every_gradient_is_shown),
         cmocka_unit_test(what_may_change_is_sent),
         cmocka_unit_test(what_is_not_to_be_read_is_not_used),
+        cmocka_unit_test(who_sees_nothing_is_sent_it),
     };
     for (size_t i = 0; i < SHAPES; i++)
-        tests[3 + i] =
+        tests[4 + i] =
             (struct CMUnitTest){.name = shapes[i].name,
                                 .test_func = same_bits_near_and_apart,
                                 .initial_state = (void *)(uintptr_t)&shapes[i]};
