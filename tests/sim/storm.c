@@ -2,7 +2,13 @@
 
 #include "tests/sim/storm.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
 
 #include "proto/random.h"
 #include "transport/member.h"
@@ -166,4 +172,47 @@ int storm_ends_with(const struct cluster *cluster,
         so = ends_with("server", i, cluster->server[i].status,
                        cluster->server[i].text, wanted, outcome);
     return so && storm_agrees(cluster, wanted, outcome);
+}
+
+void storm_stay_calm(struct cluster *cluster,
+                     uint64_t limit_us,
+                     struct storm_calm *calm)
+{
+    if (!cluster_run(cluster, limit_us) || cluster->final.status != GW_OK)
+        fail_msg("the undisturbed job fails: %s", cluster->text);
+    assert_in_range(cluster->steps, 1, STORM_STEPS_MAX);
+    cluster_digest(cluster, calm->hex);
+    calm->steps = cluster->steps;
+    memcpy(calm->loss, cluster->loss, calm->steps * sizeof *calm->loss);
+    cluster_close(cluster);
+}
+
+int storm_came_to(const struct cluster *cluster,
+                  const struct storm_calm *calm,
+                  struct sweep_outcome *outcome)
+{
+    char hex[65];
+    if (!storm_ends_with(cluster, GW_OK, outcome))
+        return 0;
+    cluster_digest(cluster, hex);
+    if (strcmp(hex, calm->hex) != 0)
+        snprintf(outcome->why, sizeof outcome->why, "other weights");
+    else if (cluster->steps != calm->steps)
+        snprintf(outcome->why, sizeof outcome->why, "%u steps reported",
+                 (unsigned)cluster->steps);
+    else if (memcmp(cluster->loss, calm->loss,
+                    calm->steps * sizeof *calm->loss) != 0)
+        snprintf(outcome->why, sizeof outcome->why, "other losses");
+    else
+        return 1;
+    return 0;
+}
+
+void storm_count(const struct storm *storm, struct sweep_outcome *outcome)
+{
+    outcome->count[STORM_CUTS] = storm->cuts;
+    outcome->count[STORM_PAUSES] = storm->pauses;
+    outcome->count[STORM_STOPS] = storm->stops;
+    outcome->count[STORM_RECONNECTS] =
+        cluster_at_workers(storm->cluster, GW_METRIC_RECONNECTS);
 }

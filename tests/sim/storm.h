@@ -49,4 +49,39 @@ int storm_ends_with(const struct cluster *cluster,
                     enum gw_status wanted,
                     struct sweep_outcome *outcome);
 
+/* What a job came to that was left alone, of at most so many steps. */
+#define STORM_STEPS_MAX 16
+
+struct storm_calm {
+    char hex[65];
+    uint64_t steps;
+    double loss[STORM_STEPS_MAX];
+};
+
+/* Runs an open job without a storm, and closes it. Fails the test where that
+   does not end well. */
+void storm_stay_calm(struct cluster *cluster,
+                     uint64_t limit_us,
+                     struct storm_calm *calm);
+
+/* Whether a job that was disturbed came to the same: storm_ends_with GW_OK, and
+   the same bits; the line in `outcome` says what is not so. */
+int storm_came_to(const struct cluster *cluster,
+                  const struct storm_calm *calm,
+                  struct sweep_outcome *outcome);
+
+/* What happened in a storm: the first counts of an outcome, and their names. */
+enum {
+    STORM_CUTS,
+    STORM_PAUSES,
+    STORM_STOPS,
+    STORM_RECONNECTS,
+    STORM_COUNTS,
+};
+#define STORM_HAPPENED                                                         \
+    [STORM_CUTS] = "cuts", [STORM_PAUSES] = "pauses of one",                   \
+    [STORM_STOPS] = "of all", [STORM_RECONNECTS] = "reconnects"
+
+void storm_count(const struct storm *storm, struct sweep_outcome *outcome);
+
 #endif

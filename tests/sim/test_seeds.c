@@ -21,30 +21,17 @@
 #define STEPS    10
 #define LIMIT_US 120000000
 
-enum {
-    COUNT_CUTS,
-    COUNT_PAUSES,
-    COUNT_STOPS,
-    COUNT_RECONNECTS,
-    COUNT_DUPLICATES,
-};
+#define COUNT_DUPLICATES STORM_COUNTS
 
 static const char *const happened[SWEEP_COUNTS] = {
-    [COUNT_CUTS] = "cuts",
-    [COUNT_PAUSES] = "pauses of one",
-    [COUNT_STOPS] = "of all",
-    [COUNT_RECONNECTS] = "reconnects",
+    STORM_HAPPENED,
     [COUNT_DUPLICATES] = "pushes twice",
 };
 
 static struct cluster cluster;
 static const char *commit;
 
-/* What the job that was left alone came to. */
-static struct {
-    char hex[65];
-    double loss[STEPS];
-} calm;
+static struct storm_calm calm;
 
 static void open_job(const struct gw_sim_options *lines, uint64_t connections)
 {
@@ -60,27 +47,8 @@ static void run_calm_job(void)
     const struct gw_sim_options lines = {
         .seed = 1, .latency_us = 50, .bytes_per_us = 1000};
     open_job(&lines, 1);
-    if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
-        fail_msg("the undisturbed job fails: %s", cluster.text);
-    cluster_digest(&cluster, calm.hex);
-    memcpy(calm.loss, cluster.loss, sizeof calm.loss);
-    cluster_close(&cluster);
-}
-
-/* Where the job that was disturbed differs from the one that was not. */
-static void compare(struct sweep_outcome *outcome)
-{
-    char hex[65];
-    if (!storm_ends_with(&cluster, GW_OK, outcome))
-        return;
-    cluster_digest(&cluster, hex);
-    if (strcmp(hex, calm.hex) != 0)
-        snprintf(outcome->why, sizeof outcome->why, "other weights");
-    else if (cluster.steps != STEPS)
-        snprintf(outcome->why, sizeof outcome->why, "%u steps reported",
-                 (unsigned)cluster.steps);
-    else if (memcmp(cluster.loss, calm.loss, sizeof calm.loss) != 0)
-        snprintf(outcome->why, sizeof outcome->why, "other losses");
+    storm_stay_calm(&cluster, LIMIT_US, &calm);
+    assert_int_equal(calm.steps, STEPS);
 }
 
 static void one(uint64_t seed, struct sweep_outcome *outcome)
@@ -91,12 +59,8 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     open_job(&lines, 1 + storm_draw(&storm, 3));
     storm_blow(&storm, &cluster);
     if (storm_run(&cluster, LIMIT_US, outcome))
-        compare(outcome);
-    outcome->count[COUNT_CUTS] = storm.cuts;
-    outcome->count[COUNT_PAUSES] = storm.pauses;
-    outcome->count[COUNT_STOPS] = storm.stops;
-    outcome->count[COUNT_RECONNECTS] =
-        cluster_at_workers(&cluster, GW_METRIC_RECONNECTS);
+        storm_came_to(&cluster, &calm, outcome);
+    storm_count(&storm, outcome);
     outcome->count[COUNT_DUPLICATES] =
         cluster_at_servers(&cluster, GW_METRIC_PUSHES_DUPLICATE);
     cluster_close(&cluster);

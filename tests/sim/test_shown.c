@@ -24,19 +24,10 @@
 #define STEPS    10
 #define LIMIT_US 120000000
 
-enum {
-    COUNT_CUTS,
-    COUNT_PAUSES,
-    COUNT_STOPS,
-    COUNT_RECONNECTS,
-    COUNT_SHOWN,
-};
+#define COUNT_SHOWN STORM_COUNTS
 
 static const char *const happened[SWEEP_COUNTS] = {
-    [COUNT_CUTS] = "cuts",
-    [COUNT_PAUSES] = "pauses of one",
-    [COUNT_STOPS] = "of all",
-    [COUNT_RECONNECTS] = "reconnects",
+    STORM_HAPPENED,
     [COUNT_SHOWN] = "gradients read where they lie",
 };
 
@@ -80,42 +71,26 @@ static void end_well(void)
 
 /* ---- the same bits ---- */
 
-static char apart[65]; /* each worker at a host of its own, that is */
-static double losses[STEPS];
+static struct storm_calm apart; /* each worker at a host of its own */
 
 static void run_apart(void)
 {
     open_job(&calm_lines, NULL, 1);
-    end_well();
-    assert_int_equal(shown(), 0);
-    cluster_digest(&cluster, apart);
-    memcpy(losses, cluster.loss, sizeof losses);
-    cluster_close(&cluster);
+    storm_stay_calm(&cluster, LIMIT_US, &apart);
+    assert_int_equal(apart.steps, STEPS);
 }
 
 static void one(uint64_t seed, struct sweep_outcome *outcome)
 {
     struct storm storm;
     struct gw_sim_options lines;
-    char hex[65];
     storm_begin(&storm, seed, &lines);
     open_job(&lines, shape->houses, 1 + (unsigned)storm_draw(&storm, 3));
     storm_blow(&storm, &cluster);
     if (storm_run(&cluster, LIMIT_US, outcome) &&
-        storm_ends_with(&cluster, GW_OK, outcome)) {
-        cluster_digest(&cluster, hex);
-        if (strcmp(hex, apart) != 0)
-            snprintf(outcome->why, sizeof outcome->why, "other weights");
-        else if (memcmp(cluster.loss, losses, sizeof losses) != 0)
-            snprintf(outcome->why, sizeof outcome->why, "other losses");
-        else if (shown() == 0)
-            snprintf(outcome->why, sizeof outcome->why, "nothing is shown");
-    }
-    outcome->count[COUNT_CUTS] = storm.cuts;
-    outcome->count[COUNT_PAUSES] = storm.pauses;
-    outcome->count[COUNT_STOPS] = storm.stops;
-    outcome->count[COUNT_RECONNECTS] =
-        cluster_at_workers(&cluster, GW_METRIC_RECONNECTS);
+        storm_came_to(&cluster, &apart, outcome) && shown() == 0)
+        snprintf(outcome->why, sizeof outcome->why, "nothing is shown");
+    storm_count(&storm, outcome);
     outcome->count[COUNT_SHOWN] = shown();
     if (cluster_refused(&cluster) > 0)
         snprintf(outcome->why, sizeof outcome->why, "%u refused",
@@ -283,7 +258,7 @@ static void what_is_not_to_be_read_is_not_used(void **state)
         assert_int_equal(cluster_refused(&cluster), lies[i].refused);
         cluster_digest(&cluster, hex);
         if (!lies[i].seen)
-            assert_string_equal(hex, apart);
+            assert_string_equal(hex, apart.hex);
         cluster_close(&cluster);
     }
 }
@@ -312,7 +287,7 @@ static void who_sees_nothing_is_sent_it(void **state)
         blind(i);
     end_well();
     cluster_digest(&cluster, hex);
-    assert_string_equal(hex, apart);
+    assert_string_equal(hex, apart.hex);
     assert_in_range(cluster_at_workers(&cluster, GW_METRIC_RECONNECTS), 1,
                     2 * cluster.servers);
     cluster_close(&cluster);
