@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Newer than some C libraries: no descriptor of ours is a program. */
@@ -35,12 +37,16 @@ int gw_memory_file(const char *name, size_t bytes)
     return -1;
 }
 
+/* Of pages that were reserved (MFD_HUGETLB) a seal keeps none: their owner may
+   give them back, and a read then ends who reads. */
 int gw_memory_is_safe(int fd, size_t bytes)
 {
     struct stat file;
+    struct statfs where;
     int seals = fcntl(fd, F_GET_SEALS);
     return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &file) == 0 &&
-           file.st_size > 0 && (uint64_t)file.st_size >= bytes;
+           file.st_size > 0 && (uint64_t)file.st_size >= bytes &&
+           fstatfs(fd, &where) == 0 && where.f_type == TMPFS_MAGIC;
 }
 
 /* A file's huge page is mapped as one where its address is a multiple too. */

@@ -1,6 +1,7 @@
 /* transport/memory: mappings of one descriptor, their place, their pages. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,6 +115,38 @@ static void settled_memory_is_zeros_in_huge_pages(void **state)
     assert_int_equal(now, 4 * HUGE / 1024);
 }
 
+/* -1: this system has no such memory */
+static int sealed(unsigned flags, int seals, size_t bytes)
+{
+    int fd = memfd_create("test", flags | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -1;
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+/* Reserved huge pages may be gone when they are read, whatever is sealed: their
+   owner gives them back, and somebody else takes them. */
+static void what_can_be_taken_away_is_not_safe(void **state)
+{
+    (void)state;
+    int ours = gw_memory_file("test", HUGE);
+    int shrinks = sealed(0, F_SEAL_GROW, HUGE);
+    int reserved = sealed(MFD_HUGETLB, F_SEAL_SHRINK | F_SEAL_GROW, HUGE);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_true(gw_memory_is_safe(ours, HUGE));
+    assert_false(gw_memory_is_safe(ours, HUGE + 1));
+    assert_false(gw_memory_is_safe(shrinks, HUGE));
+    assert_false(gw_memory_is_safe(reserved, HUGE));
+    assert_false(gw_memory_is_safe(ends[0], HUGE));
+    int all[] = {ours, shrinks, reserved, ends[0], ends[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] >= 0)
+            close(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +154,7 @@ int main(void)
         cmocka_unit_test(nothing_is_left_of_a_mapping),
         cmocka_unit_test(what_cannot_be_mapped_leaves_nothing),
         cmocka_unit_test(settled_memory_is_zeros_in_huge_pages),
+        cmocka_unit_test(what_can_be_taken_away_is_not_safe),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }
