@@ -120,6 +120,18 @@ static const struct shape shapes[] = {
     {.name = "weights as bf16",
      .houses = "**a",
      .setting = {"train.weights=bf16"}},
+    {.name = "steps that are skipped",
+     .houses = "**a",
+     .setting = {"optimizer.lr=1e6", "train.nonfinite=skip",
+                 "train.loss_scale=dynamic",
+                 "model.layers=[784, 64, 64, 64, 64, 64, 10]"}},
+    {.name = "several batches to a step",
+     .houses = "**a",
+     .setting = {"train.accumulate=3"}},
+    {.name = "checkpoints",
+     .houses = "**a",
+     .setting = {"checkpoint.dir=ck", "checkpoint.every=2 steps",
+                 "train.eval_every=3 steps"}},
     {.name = "another policy after it",
      .houses = "**",
      .setting = {"cluster.policy=\"sync until 4, local:3\""}},
@@ -168,6 +180,33 @@ static void what_may_change_is_sent(void **state)
         open_job(&calm_lines, other.houses, 1);
         end_well();
         assert_int_equal(shown(), 0);
+        cluster_close(&cluster);
+    }
+}
+
+/* ---- what is not finite ---- */
+
+/* Also of single pushes, that come after some which were shown. */
+static void who_shows_what_is_not_finite_is_named(void **state)
+{
+    static const char *const plans[] = {"sync", "sync until 1, async",
+                                        "sync until 2, ssp:1",
+                                        "sync until 2, easgd:2"};
+    (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        char policy[64];
+        snprintf(policy, sizeof policy, "cluster.policy=\"%s\"", plans[i]);
+        const struct shape spoilt = {
+            .houses = "**",
+            .setting = {policy, "optimizer.kind=sgd", "optimizer.lr=1e6",
+                        "model.layers=[784, 64, 64, 64, 64, 64, 10]"}};
+        shape = &spoilt;
+        open_job(&calm_lines, spoilt.houses, 1);
+        assert_true(cluster_run(&cluster, LIMIT_US));
+        print_message("# %s: %s\n", plans[i], cluster.text);
+        assert_int_equal(cluster.final.status, GW_ENONFINITE);
+        assert_non_null(strstr(cluster.text, ": worker "));
+        assert_int_not_equal(shown(), 0);
         cluster_close(&cluster);
     }
 }
@@ -296,14 +335,15 @@ static void who_sees_nothing_is_sent_it(void **state)
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
-    struct CMUnitTest tests[SHAPES + 4] = {
+    struct CMUnitTest tests[SHAPES + 5] = {
         cmocka_unit_test(every_gradient_is_shown),
         cmocka_unit_test(what_may_change_is_sent),
+        cmocka_unit_test(who_shows_what_is_not_finite_is_named),
         cmocka_unit_test(what_is_not_to_be_read_is_not_used),
         cmocka_unit_test(who_sees_nothing_is_sent_it),
     };
     for (size_t i = 0; i < SHAPES; i++)
-        tests[4 + i] =
+        tests[5 + i] =
             (struct CMUnitTest){.name = shapes[i].name,
                                 .test_func = same_bits_near_and_apart,
                                 .initial_state = (void *)(uintptr_t)&shapes[i]};

@@ -37,6 +37,7 @@ enum {
     COUNT_ASKED,
     COUNT_LATE,
     COUNT_SKIPPED,
+    COUNT_SHOWN,
 };
 
 static const char *const happened[SWEEP_COUNTS] = {
@@ -48,6 +49,7 @@ static const char *const happened[SWEEP_COUNTS] = {
     [COUNT_ASKED] = "asked",
     [COUNT_LATE] = "late",
     [COUNT_SKIPPED] = "skipped",
+    [COUNT_SHOWN] = "read where they lie",
 };
 
 #define SETTINGS_MAX 24
@@ -244,6 +246,20 @@ static int tap(void)
     return 1;
 }
 
+/* Where a push lies that is held: here, or with the worker that shows it. */
+static float *held(const struct gw_server *server, uint32_t rank, uint32_t i)
+{
+    struct gw_shard *shard = server->shard;
+    const struct gw_shard_slot *slot = gw_shard_slot(shard, rank, i);
+    const struct gw_session *from = &server->session[slot->sender];
+    if (!slot->held || shard->chunk[i].reduced)
+        return NULL;
+    if (!slot->shown)
+        return shard->landing[rank] + shard->chunk[i].first;
+    return (float *)(uintptr_t)gw_shown_find(server, from->peer,
+                                             from->gradients, i);
+}
+
 /* A push that is held was not finite. */
 static void overflow(void *owner)
 {
@@ -254,9 +270,10 @@ static void overflow(void *owner)
     struct gw_shard *shard = server->shard;
     for (uint32_t rank = 0; rank < WORKERS; rank++) {
         for (uint32_t i = 0; i < shard->chunks; i++) {
-            if (!gw_shard_slot(shard, rank, i)->held || shard->chunk[i].reduced)
+            float *gradient = held(server, rank, i);
+            if (!gradient)
                 continue;
-            shard->landing[rank][shard->chunk[i].first] = INFINITY;
+            *gradient = INFINITY;
             return;
         }
     }
@@ -373,6 +390,8 @@ static void count(struct sweep_outcome *outcome)
     outcome->count[COUNT_SCORES] += cluster.scores;
     outcome->count[COUNT_SWITCHES] += trial.switches;
     outcome->count[COUNT_SKIPPED] += trial.skipped;
+    outcome->count[COUNT_SHOWN] +=
+        cluster_at_servers(&cluster, GW_METRIC_PUSHES_SHOWN);
 }
 
 static void go_on(uint64_t seed, unsigned servers)
@@ -416,6 +435,7 @@ static void one(uint64_t seed, struct sweep_outcome *outcome)
     trial.outcome = outcome;
     storm_begin(&trial.storm, seed, &lines);
     draw_job();
+    cluster.houses = seed % 4 == 3 ? "**a" : NULL;
     uint64_t n = storm_draw(&trial.storm, 4);
     int stops = storm_draw(&trial.storm, 3) == 0;
     add("cluster.servers=%u", servers[n]);
