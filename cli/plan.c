@@ -360,7 +360,8 @@ static double handling_s(const struct planning *planning)
            period = (double)planned->period;
     double model = (double)planned->map->model_bytes;
     double updates = gw_policy_is_together(planning->word.kind) ? 1 : workers;
-    /* of each number: as a gradient, and as a weight */
+    /* of each number: as a gradient, and as a weight; over shm, too, for one
+       that is read where a worker has it comes from another core's cache */
     double moved =
         sizeof(float) + gw_encoded_bytes(planning->config->train.weights, 1);
     return (workers * model / sizeof(float) * moved * planned->move_s_per_byte +
