@@ -208,8 +208,10 @@ static void do_one(struct session_world *world, struct input *input)
     switch (what % 16) {
     case 0:
     case 1:
-    case 2:
         do_put(sender, input, GW_FRAME_PUSH);
+        break;
+    case 2:
+        do_shown(sender, input);
         break;
     case 3:
     case 4:
@@ -237,9 +239,6 @@ static void do_one(struct session_world *world, struct input *input)
         break;
     case 13:
         session_pass_time(world, 1 + take(input, 2) * 8);
-        break;
-    case 14:
-        do_shown(sender, input);
         break;
     default:
         session_pass_time(world, 500);

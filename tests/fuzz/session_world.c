@@ -185,8 +185,10 @@ void session_pass_time(struct session_world *world, uint64_t us)
 
 static void sender_up(struct gw_link *link, const struct gw_reply *reply)
 {
+    struct session_sender *sender = link->owner;
     (void)reply;
-    ((struct session_sender *)link->owner)->up = 1;
+    sender->up = 1;
+    link->ops->show(link, sender->weights); /* if it is near */
 }
 
 static void sender_down(struct gw_link *link, enum gw_status s, const char *why)
