@@ -54,7 +54,7 @@ struct gw_sim_link {
     int unanswered; /* opener: whoever hears the answer looks for this end */
     int owed;       /* the peer's last word */
     int released;   /* closed, and nothing here holds it any more */
-    uint64_t answered_us; /* acceptor: when its answer is there */
+    uint64_t answered_us;           /* acceptor: when its answer is there */
     uint32_t shown[GW_WINDOWS_MAX]; /* that the peer may read */
     struct gw_sim_link *sibling, **sibling_back; /* in process->links */
     struct gw_sim_event line;                    /* the line is free again */
