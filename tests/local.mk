@@ -1,6 +1,7 @@
 # A test is a program that prints TAP and runs in a process of its own. Unit
 # and table tests are cmocka programs; the source is the program's name plus .c.
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/tap.sh
 AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	GW_SRCDIR='$(abs_top_srcdir)'; export GW_SRCDIR; \
@@ -9,7 +10,7 @@ AM_TESTS_ENVIRONMENT = \
 	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
-EXTRA_DIST += %D%/configure.m4 .clang-format
+EXTRA_DIST += %D%/configure.m4 %D%/tap.sh .clang-format
 
 dist_check_SCRIPTS += \
 	%D%/check_style.sh \
