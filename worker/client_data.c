@@ -484,20 +484,22 @@ void gw_client_frame(struct gw_client *client,
     const struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
     int for_all = chunk->via == GW_CHUNK_OWNED && !chunk->apart &&
                   !(frame->flags & GW_FLAG_NOW);
-    if (for_all && gw_node_is_on_device(client->node)) {
+    if (for_all) {
         answered(client, frame);
-        gw_node_put(client->node, frame);
-        return;
-    }
-    arrived(client, frame, NULL);
-    if (for_all)
         gw_node_arrived(client->node, frame);
+    } else {
+        arrived(client, frame, NULL);
+    }
 }
 
-void gw_client_put(struct gw_client *client, const struct gw_frame *frame)
+void gw_client_put(struct gw_client *client,
+                   const struct gw_frame *frame,
+                   const void *device)
 {
-    is_there(client, frame, client->device->weights);
-    gw_node_arrived(client->node, frame);
+    if (!device)
+        gw_client_landed(client, frame);
+    is_there(client, frame, device);
+    gw_node_give(client->node, frame->chunk);
 }
 
 void gw_client_given(struct gw_client *client,

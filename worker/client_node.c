@@ -20,11 +20,19 @@ uint32_t gw_node_ranks(const struct gw_client_node *node)
 
 /* ---- in ---- */
 
-/* The window for weights that others give; none where devices do. */
-static uint32_t given_in(const struct gw_client_node *node,
-                         const struct gw_neighbour *from)
+/* Weights that its owner gives of a chunk. */
+static int is_gift(const struct gw_client_node *node,
+                   const struct gw_peer *peer,
+                   const struct gw_frame *frame,
+                   const void **device_p)
 {
-    return gw_node_is_on_device(node) ? GW_WINDOW_NONE : from->own_weights;
+    uint32_t window;
+    if (frame->kind != GW_FRAME_WEIGHTS || !node->client->chunk || !node->way ||
+        frame->chunk >= node->client->map->chunks ||
+        gw_node_giver(node, frame->chunk) != peer)
+        return 0;
+    *device_p = node->way->given(peer->owner, &window);
+    return frame->window == window;
 }
 
 static void on_frame(void *owner,
@@ -34,15 +42,11 @@ static void on_frame(void *owner,
                      const void *payload)
 {
     struct gw_client_node *node = owner;
-    struct gw_neighbour *from = peer->owner;
+    const void *device;
     if (frame->kind == GW_FRAME_PARTS)
-        gw_node_sum_parts(node, from, frame, payload);
-    else if (frame->kind == GW_FRAME_WEIGHTS && node->client->chunk &&
-             frame->chunk < node->client->map->chunks &&
-             gw_node_giver(node, frame->chunk) == peer &&
-             frame->window == given_in(node, from))
-        gw_client_given(node->client, peer, frame,
-                        gw_node_is_on_device(node) ? from->seen.weights : NULL);
+        gw_node_sum_parts(node, peer->owner, frame, payload);
+    else if (is_gift(node, peer, frame, &device))
+        gw_client_given(node->client, peer, frame, device);
     else
         gw_peer_reject_frame(peer, link, frame);
 }
@@ -200,7 +204,7 @@ int gw_node_is_whole(const struct gw_client_node *node)
              who->weights == GW_WINDOW_NONE))
             return 0;
     }
-    return !node || node->group.n == 1 || gw_node_is_settled(node);
+    return !node || node->group.n == 1 || node->way;
 }
 
 /* ---- opening and closing ---- */

@@ -32,7 +32,7 @@ enum gw_status gw_node_open(struct gw_client *client,
                             struct gw_error *error);
 void gw_node_close(struct gw_client_node *node);
 
-/* client_device.c: what is seen of others' devices is seen no longer. Before
+/* client_reduce.c: what is seen of others' devices is seen no longer. Before
    the job may end: they free it then. NULL: nothing. */
 void gw_node_let_go(struct gw_client_node *node);
 
@@ -63,7 +63,7 @@ enum gw_status gw_node_connect(struct gw_client_node *node,
 /* Non-zero when all of them are there, and have said what they show. */
 int gw_node_is_whole(const struct gw_client_node *node);
 
-/* When all are there: whether the device of each finds what all have. */
+/* When all are there: whether gradients stay on devices, which sum them. */
 int gw_node_is_on_device(const struct gw_client_node *node);
 
 /* Ours of a chunk of the clock that is pushed now is made. */
@@ -78,11 +78,12 @@ struct gw_send *gw_node_parts(struct gw_client_node *node,
                               void (*done)(struct gw_send *send,
                                            enum gw_status status));
 
-/* A shard has sent weights of a chunk that we own, and they are where they are
-   given to the others from: */
+/* A shard has sent weights of a chunk that we own, of which nothing is asked
+   any more, so that they come once: gw_client_put follows when they are where
+   they are given to the others from, */
 void gw_node_arrived(struct gw_client_node *node, const struct gw_frame *frame);
-/* where that is our device, not yet; gw_client_put follows. */
-void gw_node_put(struct gw_client_node *node, const struct gw_frame *frame);
+/* and that they are. */
+void gw_node_give(struct gw_client_node *node, uint32_t chunk);
 
 /* Whose part of a chunk that was pushed, or whose weights of it, are waited
    for; NULL: no neighbour's, also where there is no node. */

@@ -1,13 +1,14 @@
 /*
  * Inside a client's node: what its files share.
  *
- *   client_node.c    neighbours come, show what they have, and go
- *   client_sum.c     the sum of a chunk, and its weights to the others
- *   client_device.c  both on devices, where each finds what all have
+ *   client_node.c      neighbours come, show what they have, and go
+ *   client_reduce.c    which way their sums are made, client_reduce_*.c
+ *   client_sum.c       who has made what of which chunk, and has its weights
  */
 #ifndef GW_WORKER_CLIENT_NODE_STATE_H
 #define GW_WORKER_CLIENT_NODE_STATE_H
 
+#include "worker/client_reduce.h"
 #include "worker/client_state.h"
 
 /* The only link between two workers. */
@@ -58,22 +59,6 @@ struct gw_sum_chunk {
     struct gw_frame had;      /* the weights that came last */
 };
 
-/* Chunks that we own, of which a device makes something, on another thread. */
-struct gw_node_queue {
-    struct gw_client_node *node;
-    enum gw_status (*make)(struct gw_client_node *node,
-                           uint32_t chunk,
-                           struct gw_error *error);
-    /* after some of them; NULL: each is made when it returns */
-    enum gw_status (*settle)(struct gw_client_node *node,
-                             struct gw_error *error);
-    void (*made)(struct gw_client_node *node, uint32_t chunk);
-    struct gw_work work;       /* of [0, working) of the list */
-    uint32_t *list;            /* [2 * chunks that we own] */
-    uint32_t working, waiting; /* of the list; waiting ones are last */
-    struct gw_error failure;   /* of that work */
-};
-
 struct gw_client_node {
     struct gw_client *client;
     struct gw_member *member;
@@ -84,13 +69,14 @@ struct gw_client_node {
     struct gw_sum_part *part;                    /* below them */
     struct gw_gift *gift;
     uint8_t *parts;
-    const float **source; /* scratch of the sum, [group.n] */
+    size_t owned; /* chunks that are ours, at most */
     int attached;
     /* what one shows the others; NULL: there is none, or it does not */
     const struct gw_device_arenas *device;
     enum gw_sees verdict; /* ours */
     int let_go;           /* nothing of others' is seen any more */
-    struct gw_node_queue sums, puts;
+    const struct gw_reduction_ops *way; /* NULL: not all have told */
+    void *reduction;                    /* the way's */
 };
 
 static inline struct gw_neighbour *
@@ -99,26 +85,19 @@ gw_node_neighbour(struct gw_client_node *node, uint32_t rank)
     return &node->neighbour[rank % GW_GROUP_MAX];
 }
 
+/* The i-th rank of the group; NULL: that is us. */
+static inline struct gw_neighbour *gw_node_at(struct gw_client_node *node,
+                                              uint32_t i)
+{
+    uint32_t rank = node->group.first + i;
+    return rank == node->client->rank ? NULL : gw_node_neighbour(node, rank);
+}
+
 static inline int gw_node_owns(const struct gw_client_node *node,
                                uint32_t chunk)
 {
     return gw_group_owner(node->group, chunk) == node->client->rank;
 }
-
-/* client_device.c: what the neighbour is told when its link is ours. */
-void gw_node_tell_words(struct gw_client_node *node,
-                        const struct gw_neighbour *to);
-/* What it tells. GW_EPROTO: nothing that it could say now. */
-enum gw_status gw_node_sight(struct gw_client_node *node,
-                             struct gw_neighbour *from,
-                             const struct gw_sight *sight);
-/* Whether all have told all. */
-int gw_node_is_settled(const struct gw_client_node *node);
-/* Lists for so many chunks. GW_ENOMEM. */
-enum gw_status gw_node_device_open(struct gw_client_node *node, size_t owned);
-void gw_node_device_close(struct gw_client_node *node);
-/* All parts of a chunk are there: gw_node_summed follows. */
-void gw_node_sum_on_device(struct gw_client_node *node, uint32_t chunk);
 
 /* client_sum.c: the sum of a chunk lies in our gradients. */
 void gw_node_summed(struct gw_client_node *node, uint32_t chunk);

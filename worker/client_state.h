@@ -330,8 +330,11 @@ void gw_client_given(struct gw_client *client,
                      struct gw_peer *peer,
                      const struct gw_frame *frame,
                      const void *device);
-/* Those of a chunk that we own are on our device. */
-void gw_client_put(struct gw_client *client, const struct gw_frame *frame);
+/* Those of a chunk that we own are where they are given from, which is `device`
+   as a chunk has it. */
+void gw_client_put(struct gw_client *client,
+                   const struct gw_frame *frame,
+                   const void *device);
 int gw_client_has(const struct gw_client *client,
                   size_t first,
                   size_t n,

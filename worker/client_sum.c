@@ -1,8 +1,8 @@
 /*
  * The sum of a chunk over the workers of a host, and its weights to them. Each
  * member tells a chunk's owner when its gradient is made; with all of them the
- * owner reads them where they lie, over its own, and pushes that. What comes
- * back it gives to the others, once to each: it lies where they compute.
+ * owner sums them, over its own, and pushes that. What comes back it gives to
+ * the others, once to each. How is client_reduce.h's.
  */
 #include "config.h"
 
@@ -10,53 +10,7 @@
 
 #include <stdlib.h>
 
-#include "kernels/reduce.h"
-
 /* ---- the sum ---- */
-
-_Static_assert(GW_GROUP_MAX <= GW_REDUCE_OVER_MAX, "a group is one sum");
-
-/* Where the gradient of a member's part begins; NULL: it is not seen now. */
-static const float *arena_of(struct gw_client_node *node, uint32_t rank)
-{
-    const struct gw_client *client = node->client;
-    const struct gw_neighbour *who = gw_node_neighbour(node, rank);
-    if (rank == client->rank || client->hollow)
-        return client->gradients;
-    if (!who->peer || who->gradients == GW_WINDOW_NONE)
-        return NULL;
-    return gw_peer_see(who->peer, GW_NODE_LINK, who->gradients,
-                       client->map->arena_bytes);
-}
-
-/* 0: one of them is not seen now; it tells again when it is. */
-static int find_sources(struct gw_client_node *node,
-                        const struct gw_sum_chunk *chunk)
-{
-    for (uint32_t i = 0; i < node->group.n; i++) {
-        node->source[i] = NULL;
-        if (chunk->part[i].samples == 0)
-            continue;
-        node->source[i] = arena_of(node, node->group.first + i);
-        if (!node->source[i] && !node->client->hollow)
-            return 0;
-    }
-    return 1;
-}
-
-/* Over our own part, by the tree of the servers: the same bits. */
-static void sum(struct gw_client_node *node,
-                struct gw_sum_chunk *chunk,
-                const struct gw_chunk *place)
-{
-    size_t first = place->arena_offset / sizeof(float);
-    uint64_t spoilers =
-        gw_reduce_over(node->source, node->group.n, first, place->elems,
-                       node->client->gradients + first);
-    for (uint32_t i = 0; i < node->group.n; i++)
-        if (spoilers >> i & 1)
-            chunk->part[i].bad = 1;
-}
 
 static uint64_t samples_of(const struct gw_client_node *node, uint32_t index)
 {
@@ -86,17 +40,12 @@ static void maybe_sum(struct gw_client_node *node, uint32_t index)
     for (uint32_t i = 0; i < node->group.n; i++)
         if (chunk->part[i].clock != ours->pushed)
             return;
-    int empty = samples_of(node, index) == 0 || client->hollow;
-    if (!empty && gw_node_is_on_device(node)) {
-        gw_node_sum_on_device(node, index);
-        return;
+    if (samples_of(node, index) > 0 && !client->hollow) {
+        node->way->sum(node, index);
+    } else {
+        gw_client_set_stays(client, index, 0);
+        gw_node_summed(node, index);
     }
-    if (!find_sources(node, chunk))
-        return;
-    gw_client_set_stays(client, index, 0);
-    if (!empty)
-        sum(node, chunk, &client->map->chunk[index]);
-    gw_node_summed(node, index);
 }
 
 int gw_node_has_sum(const struct gw_client_node *node, uint32_t index)
@@ -198,15 +147,13 @@ static void on_given(struct gw_send *send, enum gw_status status)
         gift->given = 0; /* asked for again, if it is missing */
 }
 
-/* Once to each, for it lies where they compute; from our device they copy it by
-   themselves. */
+/* Once to each, for it lies where they compute. */
 static void
 give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
 {
     const struct gw_client *client = node->client;
     const struct gw_chunk *place = &client->map->chunk[index];
     enum gw_encoding encoding = gw_client_encoding(client);
-    int copied = gw_node_is_on_device(node);
     struct gw_sum_chunk *chunk = &node->chunk[index];
     struct gw_gift *gift = &chunk->gift[to->rank - node->group.first];
     uint64_t version = atomic_load(&client->chunk[index].have);
@@ -219,34 +166,30 @@ give(struct gw_client_node *node, uint32_t index, struct gw_neighbour *to)
         .frame = {.kind = GW_FRAME_WEIGHTS,
                   .clock = version - 1,
                   .offset = gw_encoded_size(encoding, place->arena_offset),
-                  .window = copied ? GW_WINDOW_NONE : to->weights,
                   .chunk = index,
                   .count = (uint32_t)(version - 1),
-                  .length =
-                      copied ? 0 : gw_encoded_bytes(encoding, place->elems),
                   .encoding = (uint8_t)encoding,
                   .dtype = GW_DTYPE_F32,
-                  .decision = chunk->had.decision,
-                  .payload_crc = copied ? 0 : chunk->had.payload_crc},
-        .payload =
-            client->hollow || copied
-                ? NULL
-                : gw_client_landing(client, encoding, place->arena_offset),
-        .crc_known = !copied && !(chunk->had.flags & GW_FLAG_NO_CRC),
+                  .decision = chunk->had.decision},
         .priority = GW_CLIENT_PRIORITY,
         .done = on_given,
         .owner = gift,
     };
+    node->way->give(node, index, to, &gift->send);
     gw_peer_send(to->peer, GW_NODE_LINK, &gift->send);
 }
 
 void gw_node_arrived(struct gw_client_node *node, const struct gw_frame *frame)
 {
     node->chunk[frame->chunk].had = *frame;
+    node->way->land(node, frame->chunk);
+}
+
+void gw_node_give(struct gw_client_node *node, uint32_t index)
+{
     for (uint32_t i = 0; i < node->group.n; i++)
-        if (node->group.first + i != node->client->rank)
-            give(node, frame->chunk,
-                 gw_node_neighbour(node, node->group.first + i));
+        if (gw_node_at(node, i))
+            give(node, index, gw_node_at(node, i));
 }
 
 const struct gw_peer *gw_node_giver(const struct gw_client_node *node,
@@ -343,9 +286,7 @@ enum gw_status gw_node_sum_open(struct gw_client_node *node)
     node->part = calloc(most * n, sizeof *node->part);
     node->gift = calloc(most * n, sizeof *node->gift);
     node->parts = calloc(most * n, GW_PART_BYTES);
-    node->source = calloc(n, sizeof *node->source);
-    if (!node->chunk || !node->part || !node->gift || !node->parts ||
-        !node->source)
+    if (!node->chunk || !node->part || !node->gift || !node->parts)
         return GW_ENOMEM;
     for (uint32_t c = 0; c < chunks; c++) {
         if (!gw_node_owns(node, c))
@@ -355,7 +296,8 @@ enum gw_status gw_node_sum_open(struct gw_client_node *node)
         node->chunk[c].parts = node->parts + owned * n * GW_PART_BYTES;
         owned++;
     }
-    return gw_node_device_open(node, most);
+    node->owned = most;
+    return GW_OK;
 }
 
 void gw_node_sum_close(struct gw_client_node *node)
@@ -364,6 +306,6 @@ void gw_node_sum_close(struct gw_client_node *node)
     free(node->part);
     free(node->gift);
     free(node->parts);
-    free(node->source);
-    gw_node_device_close(node);
+    if (node->way)
+        node->way->close(node->reduction);
 }

@@ -343,8 +343,8 @@ told() {
   echo "# $n of $2 workers of $1 say: $3"
   return 1
 }
-on_devices='sums of [0-9]* workers are made on the devices, which give each other the weights'
-on_host='sums of this host are made on the host: so says cluster.local_reduction'
+on_devices='sums of [0-9]* workers are made over nvlink, on the devices, which give each other the weights'
+on_host='sums of [0-9]* workers are made over shm, on the host'
 on_pinned='of weights and gradients on the host are pinned'
 few="--set train.epochs=0 --set train.steps=${GW_STEPS:-60} --set train.eval_every=never"
 

@@ -1,0 +1,180 @@
+/*
+ * Which way a group of workers reduces. Each tells its neighbours by which
+ * words a device finds its gradients and weights, looks for theirs, and tells
+ * what works for it; what works for all is taken, or some would wait for what
+ * others leave elsewhere.
+ */
+#include "config.h"
+
+#include "worker/client_node_state.h"
+
+#include <stdio.h>
+
+#define WHY_BYTES 256
+
+/* In order of preference; the last one works for all. */
+static const struct gw_reduction_ops *const reductions[] = {
+    &gw_reduction_nvlink,
+    &gw_reduction_shm,
+};
+#define REDUCTIONS (sizeof reductions / sizeof *reductions)
+
+int gw_node_is_on_device(const struct gw_client_node *node)
+{
+    return node && node->way && node->way->on_device;
+}
+
+/* ---- who finds what ---- */
+
+void gw_node_tell_words(struct gw_client_node *node,
+                        const struct gw_neighbour *to)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
+    if (node->device) {
+        message.sight.gradients = node->device->own_gradients;
+        message.sight.weights = node->device->own_weights;
+    }
+    gw_client_tell(node->client, to->peer, &message);
+}
+
+static const void *find(const struct gw_client_node *node,
+                        const struct gw_neighbour *from,
+                        const struct gw_sight_words *words)
+{
+    struct gw_error error;
+    if (words->n != GW_SIGHT_WORDS_MAX || !node->device)
+        return NULL;
+    const void *arena =
+        node->device->see(node->device->owner, words->byte, &error);
+    if (!arena)
+        gw_log_info(node->client->log, "%s: %s", from->peer->name, error.text);
+    return arena;
+}
+
+static void look(struct gw_client_node *node,
+                 struct gw_neighbour *from,
+                 const struct gw_sight *sight)
+{
+    from->has_words = 1;
+    from->seen.gradients = find(node, from, &sight->gradients);
+    if (from->seen.gradients)
+        from->seen.weights = find(node, from, &sight->weights);
+}
+
+static int have_words(struct gw_client_node *node)
+{
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        const struct gw_neighbour *who = gw_node_at(node, i);
+        if (who && !who->has_words)
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- what is taken ---- */
+
+/* When the last one has told its words, all are told what works here. */
+static void judge(struct gw_client_node *node)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
+    size_t i = 0;
+    char why[WHY_BYTES];
+    while (i + 1 < REDUCTIONS &&
+           reductions[i]->probe(node, why, sizeof why) != GW_OK) {
+        if (node->device)
+            gw_log_info(node->client->log, "no sums over %s: %s",
+                        reductions[i]->name, why);
+        i++;
+    }
+    node->verdict = message.sight.verdict = reductions[i]->verdict;
+    for (uint32_t k = 0; k < node->group.n; k++)
+        if (gw_node_at(node, k))
+            gw_client_tell(node->client, gw_node_at(node, k)->peer, &message);
+}
+
+/* Of what works for each, our own too, the least: enum gw_sees has them in that
+   order. */
+static enum gw_sees least_verdict(struct gw_client_node *node)
+{
+    enum gw_sees least = node->verdict;
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        const struct gw_neighbour *who = gw_node_at(node, i);
+        if (who && who->verdict < least)
+            least = who->verdict;
+    }
+    return least;
+}
+
+static void tell_paths(struct gw_client_node *node)
+{
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        const struct gw_neighbour *who = gw_node_at(node, i);
+        const char *path =
+            who ? node->device->path(node->device->owner, who->seen.gradients)
+                : "";
+        if (path[0])
+            gw_log_info(node->client->log,
+                        "between the GPU of %s and this one: %s",
+                        who->peer->name, path);
+    }
+}
+
+static void take(struct gw_client_node *node,
+                 const struct gw_reduction_ops *way)
+{
+    if (way->open(node, &node->reduction) != GW_OK) {
+        gw_client_fail(node->client, GW_ENOMEM, "no memory for sums");
+        return;
+    }
+    node->way = way;
+    gw_log_info(node->client->log, "sums of %u workers are made over %s, %s",
+                node->group.n, way->name, way->where);
+    if (way->on_device)
+        tell_paths(node);
+}
+
+enum gw_status gw_node_sight(struct gw_client_node *node,
+                             struct gw_neighbour *from,
+                             const struct gw_sight *sight)
+{
+    int words = sight->verdict == GW_SIGHT_WORDS;
+    if (words ? from->has_words : from->verdict != GW_SIGHT_WORDS)
+        return GW_EPROTO;
+    if (words) {
+        look(node, from, sight);
+        if (have_words(node))
+            judge(node);
+    } else {
+        from->verdict = sight->verdict;
+    }
+    enum gw_sees least = least_verdict(node);
+    for (size_t i = 0; i < REDUCTIONS; i++)
+        if (reductions[i]->verdict == least)
+            take(node, reductions[i]);
+    return GW_OK;
+}
+
+/* ---- the end ---- */
+
+static void unsee(const struct gw_client_node *node, const void *arena)
+{
+    if (arena)
+        node->device->unsee(node->device->owner, arena);
+}
+
+void gw_node_let_go(struct gw_client_node *node)
+{
+    if (!node)
+        return;
+    node->let_go = 1; /* what is stopped lets the loop run */
+    if (node->way)
+        node->way->stop(node->reduction);
+    for (uint32_t i = 0; i < node->group.n; i++) {
+        struct gw_neighbour *who = gw_node_at(node, i);
+        if (!who)
+            continue;
+        unsee(node, who->seen.gradients);
+        unsee(node, who->seen.weights);
+        who->seen = (struct gw_seen){NULL, NULL};
+    }
+}
