@@ -85,7 +85,9 @@ int gw_memory_settle_part(const struct gw_memory *memory,
                           size_t most);
 
 /* Whether a descriptor that another process has sent is such a one, of `bytes`
-   at least. */
+   at least, and of ordinary pages. What its owner punches holes into reads as
+   zeros, of new pages: it can take this host's memory, as who may write to it
+   can in any case. */
 int gw_memory_is_safe(int fd, size_t bytes);
 
 /* For transports: what was lent to one (lend, in transport.h), in a list that

@@ -62,14 +62,14 @@ ok 'with whole commits, over two links'
 # sums of a host, on devices
 trains tcp --set cluster.local_reduction=on
 ok 'sums of two workers over tcp'
-trains rdma --set cluster.local_reduction=on && logged 'sums of 2 workers are made on the devices' &&
+trains rdma --set cluster.local_reduction=on && logged 'sums of 2 workers are made over nvlink, on the devices' &&
   logged "$from_device"
 ok 'sums that are made on GPUs leave from there'
 GW_FAKE_DMA_BUF=late trains rdma --set cluster.local_reduction=on &&
   logged 'gradients go through host memory from here on'
 ok 'or are brought to the host'
 GW_FAKE_CUDA=ipc=0 trains rdma --set cluster.local_reduction=on &&
-  logged 'sums of 2 workers are made on the host'
+  logged 'sums of 2 workers are made over shm, on the host'
 ok 'and sums of the host from the host'
 
 # policies
