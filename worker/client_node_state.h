@@ -75,8 +75,10 @@ struct gw_client_node {
     const struct gw_device_arenas *device;
     enum gw_sees verdict; /* ours */
     int let_go;           /* nothing of others' is seen any more */
-    const struct gw_reduction_ops *way; /* NULL: not all have told */
-    void *reduction;                    /* the way's */
+    /* NULL: not all have told; set once, before anything is pushed, so that the
+       caller's thread may look at it */
+    const struct gw_reduction_ops *way;
+    void *reduction; /* the way's */
 };
 
 static inline struct gw_neighbour *

@@ -8,11 +8,12 @@
 
 #include "worker/client_node_state.h"
 
-#include <stdio.h>
+#include <assert.h>
 
 #define WHY_BYTES 256
 
-/* In order of preference; the last one works for all. */
+/* In order of preference, by falling verdicts. What one of them works for,
+   those behind it do; the last one works for all. */
 static const struct gw_reduction_ops *const reductions[] = {
     &gw_reduction_nvlink,
     &gw_reduction_shm,
@@ -79,12 +80,11 @@ static void judge(struct gw_client_node *node)
     struct gw_message message = {.kind = GW_MESSAGE_SIGHT};
     size_t i = 0;
     char why[WHY_BYTES];
-    while (i + 1 < REDUCTIONS &&
-           reductions[i]->probe(node, why, sizeof why) != GW_OK) {
-        if (node->device)
-            gw_log_info(node->client->log, "no sums over %s: %s",
-                        reductions[i]->name, why);
+    while (reductions[i]->probe(node, why, sizeof why) != GW_OK) {
+        gw_log_info(node->client->log, "no sums over %s: %s",
+                    reductions[i]->name, why);
         i++;
+        assert(i < REDUCTIONS);
     }
     node->verdict = message.sight.verdict = reductions[i]->verdict;
     for (uint32_t k = 0; k < node->group.n; k++)
@@ -92,15 +92,18 @@ static void judge(struct gw_client_node *node)
             gw_client_tell(node->client, gw_node_at(node, k)->peer, &message);
 }
 
-/* Of what works for each, our own too, the least: enum gw_sees has them in that
-   order. */
-static enum gw_sees least_verdict(struct gw_client_node *node)
+/* Of what works for each, our own too, the least; *whose_p is not ours. */
+static enum gw_sees least_verdict(struct gw_client_node *node,
+                                  const struct gw_neighbour **whose_p)
 {
     enum gw_sees least = node->verdict;
+    *whose_p = NULL;
     for (uint32_t i = 0; i < node->group.n; i++) {
         const struct gw_neighbour *who = gw_node_at(node, i);
-        if (who && who->verdict < least)
-            least = who->verdict;
+        if (!who || who->verdict >= least)
+            continue;
+        least = who->verdict;
+        *whose_p = who;
     }
     return least;
 }
@@ -119,14 +122,19 @@ static void tell_paths(struct gw_client_node *node)
     }
 }
 
+/* `whose` it is: not what works best here; NULL: it is. */
 static void take(struct gw_client_node *node,
-                 const struct gw_reduction_ops *way)
+                 const struct gw_reduction_ops *way,
+                 const struct gw_neighbour *whose)
 {
     if (way->open(node, &node->reduction) != GW_OK) {
         gw_client_fail(node->client, GW_ENOMEM, "no memory for sums");
         return;
     }
     node->way = way;
+    if (whose)
+        gw_log_info(node->client->log, "%s can sum over no more than %s",
+                    whose->peer->name, way->name);
     gw_log_info(node->client->log, "sums of %u workers are made over %s, %s",
                 node->group.n, way->name, way->where);
     if (way->on_device)
@@ -147,10 +155,11 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
     } else {
         from->verdict = sight->verdict;
     }
-    enum gw_sees least = least_verdict(node);
+    const struct gw_neighbour *whose;
+    enum gw_sees least = least_verdict(node, &whose);
     for (size_t i = 0; i < REDUCTIONS; i++)
         if (reductions[i]->verdict == least)
-            take(node, reductions[i]);
+            take(node, reductions[i], whose);
     return GW_OK;
 }
 

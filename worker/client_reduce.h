@@ -1,16 +1,16 @@
 /*
  * How the workers of a host sum their gradients and give each other the
- * weights: a table, in order of preference. A group takes the first way that
- * works for each of its workers. What is said of which chunk, and when, is the
- * same for all of them (client_sum.c); they differ in where the bytes lie and
- * who moves them.
+ * weights: a table, in order of preference. Each worker tells the first way
+ * that works for it, for which all later ones do; the group takes the last of
+ * these. What is said of which chunk, and when, is the same for all of them
+ * (client_sum.c); they differ in where the bytes lie and who moves them.
  *
  *   nvlink  on devices: each finds what all of them have, reads the others'
  *           gradients and copies the weights from where they arrived; over
  *           NVLink, or PCIe where there is none
  *   shm     in shared memory, by processors
  *
- * Everything here runs on the loop's thread.
+ * All of it is called on the loop's thread.
  */
 #ifndef GW_WORKER_CLIENT_REDUCE_H
 #define GW_WORKER_CLIENT_REDUCE_H
@@ -28,7 +28,7 @@ struct gw_neighbour;
 struct gw_reduction_ops {
     const char *name;
     const char *where;    /* sums are made, in words */
-    enum gw_sees verdict; /* what a worker tells for which it works */
+    enum gw_sees verdict; /* told where it works: the more, the earlier here */
     int on_device;        /* where gradients stay, and weights come to */
 
     /* When all neighbours have told what they have: whether it works for this
@@ -39,13 +39,14 @@ struct gw_reduction_ops {
 
     /* When a group takes it. *state_p is handed to close. GW_ENOMEM. */
     enum gw_status (*open)(struct gw_client_node *node, void **state_p);
-    /* Nothing of others' is looked at after that, and nothing is made. */
+    /* Nothing on others' devices is looked at after that. */
     void (*stop)(void *state);
     void (*close)(void *state);
 
     /* All parts of a chunk that we own are there, and not all of them empty:
-       gw_node_summed follows. Or nothing, where one of them is not seen now:
-       gw_node_sum_recheck comes when it may be. */
+       gw_node_summed follows. Or nothing, where one of them is not seen now: it
+       comes again when that one tells its part again, as it may before
+       gw_node_summed. */
     void (*sum)(struct gw_client_node *node, uint32_t chunk);
 
     /* A shard has sent the weights of one, which are in our arena:

@@ -38,7 +38,7 @@ struct nvlink {
 
 /* Where each device finds what all have. */
 static enum gw_status
-probe(struct gw_client_node *node, char *why, size_t why_bytes)
+probe_nvlink(struct gw_client_node *node, char *why, size_t why_bytes)
 {
     if (!node->device) {
         snprintf(why, why_bytes, "no device shows what it has");
@@ -207,14 +207,14 @@ static const void *given(const struct gw_neighbour *from, uint32_t *window_p)
 
 /* ---- opening and closing ---- */
 
-static void stop(void *state)
+static void stop_nvlink(void *state)
 {
     struct nvlink *nvlink = state;
     cancel_queue(&nvlink->sums);
     cancel_queue(&nvlink->puts);
 }
 
-static void close(void *state)
+static void close_nvlink(void *state)
 {
     struct nvlink *nvlink = state;
     free(nvlink->sums.list);
@@ -222,7 +222,7 @@ static void close(void *state)
     free(nvlink);
 }
 
-static enum gw_status open(struct gw_client_node *node, void **state_p)
+static enum gw_status open_nvlink(struct gw_client_node *node, void **state_p)
 {
     struct nvlink *nvlink = calloc(1, sizeof *nvlink);
     if (!nvlink)
@@ -236,7 +236,7 @@ static enum gw_status open(struct gw_client_node *node, void **state_p)
     nvlink->sums.list = calloc(node->owned, 2 * sizeof *nvlink->sums.list);
     nvlink->puts.list = calloc(node->owned, 2 * sizeof *nvlink->puts.list);
     if (!nvlink->sums.list || !nvlink->puts.list) {
-        close(nvlink);
+        close_nvlink(nvlink);
         return GW_ENOMEM;
     }
     *state_p = nvlink;
@@ -248,10 +248,10 @@ const struct gw_reduction_ops gw_reduction_nvlink = {
     .where = "on the devices, which give each other the weights",
     .verdict = GW_SIGHT_SEES,
     .on_device = 1,
-    .probe = probe,
-    .open = open,
-    .stop = stop,
-    .close = close,
+    .probe = probe_nvlink,
+    .open = open_nvlink,
+    .stop = stop_nvlink,
+    .close = close_nvlink,
     .sum = sum,
     .land = land,
     .give = give,

@@ -18,25 +18,25 @@ struct shm {
 
 /* What a link shows; where it shows nothing the job ends (client_node.c). */
 static enum gw_status
-probe(struct gw_client_node *node, char *why, size_t why_bytes)
+probe_shm(struct gw_client_node *node, char *why, size_t why_bytes)
 {
     (void)node, (void)why, (void)why_bytes;
     return GW_OK;
 }
 
-static enum gw_status open(struct gw_client_node *node, void **state_p)
+static enum gw_status open_shm(struct gw_client_node *node, void **state_p)
 {
     (void)node;
     *state_p = calloc(1, sizeof(struct shm));
     return *state_p ? GW_OK : GW_ENOMEM;
 }
 
-static void stop(void *state)
+static void stop_shm(void *state)
 {
     (void)state;
 }
 
-static void close(void *state)
+static void close_shm(void *state)
 {
     free(state);
 }
@@ -119,10 +119,10 @@ const struct gw_reduction_ops gw_reduction_shm = {
     .name = "shm",
     .where = "on the host",
     .verdict = GW_SIGHT_BLIND,
-    .probe = probe,
-    .open = open,
-    .stop = stop,
-    .close = close,
+    .probe = probe_shm,
+    .open = open_shm,
+    .stop = stop_shm,
+    .close = close_shm,
     .sum = sum,
     .land = land,
     .give = give,

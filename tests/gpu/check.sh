@@ -345,6 +345,7 @@ told() {
 }
 on_devices='sums of [0-9]* workers are made over nvlink, on the devices, which give each other the weights'
 on_host='sums of [0-9]* workers are made over shm, on the host'
+as_said='sums of this host are made on the host: so says cluster.local_reduction'
 on_pinned='of weights and gradients on the host are pinned'
 few="--set train.epochs=0 --set train.steps=${GW_STEPS:-60} --set train.eval_every=never"
 
@@ -365,7 +366,7 @@ sums() {
     "$scratch/devices.log"/worker-* 2>/dev/null | sort -u
   # shellcheck disable=SC2086
   job host cnn $few --workers "$workers" --set cluster.local_reduction=host "$@" &&
-    told host "$workers" "$on_host" && same apart host
+    told host "$workers" "$on_host" && told host "$workers" "$as_said" && same apart host
   point "$workers workers sum on the host, to the same weights $*"
 }
 

@@ -108,7 +108,8 @@ in_turn() {
 }
 
 in_turn && [ "$weights" = "$wanted" ] &&
-  [ "$(grep -c '^workers [02] to [13] .* sum their gradients' "$scratch/c.out")" -eq 2 ]
+  [ "$(grep -c '^workers [02] to [13] .* sum their gradients' "$scratch/c.out")" -eq 2 ] &&
+  [ "$(grep -l 'sums of 2 workers are made over shm, on the host' "$scratch"/w?.err | wc -l)" -eq 4 ]
 ok 'those of a host have ranks beside each other, in whatever order they come'
 in_turn --rank && [ "$weights" = "$wanted" ] && ! grep -q 'sum their' "$scratch/c.out" &&
   [ "$(grep -c '^2 workers of .* push 2 gradients in a step instead of 1' "$scratch/c.out")" -eq 2 ]

@@ -20,6 +20,7 @@
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
+#include "worker/client_node_state.h"
 
 #define SEEDS     150
 #define STEPS     10
@@ -246,6 +247,44 @@ static void a_stall_names_the_neighbour(void **state)
     cluster_close(&cluster);
 }
 
+/* ---- who tells what ---- */
+
+static void keep(void *owner, struct gw_client *client)
+{
+    *(struct gw_client **)owner = client;
+}
+
+static int has_steps(void *owner)
+{
+    (void)owner;
+    return cluster.steps > 0;
+}
+
+/* What devices it has, and what works for it: the group has its way then, and
+   takes no other one. */
+static void a_neighbour_tells_once(void **state)
+{
+    static const struct shape two = {.name = "two", .houses = "aa"};
+    struct gw_client *client = NULL;
+    (void)state;
+    shape = &two;
+    open_job(&calm_lines, "on", 1);
+    cluster.worker[0].options.opened = keep;
+    cluster.worker[0].options.owner = &client;
+    assert_true(cluster_run_until(&cluster, has_steps, NULL, LIMIT_US));
+    struct gw_client_node *node = client->node;
+    struct gw_neighbour *other = gw_node_at(node, 1 - client->rank);
+    assert_ptr_equal(node->way, &gw_reduction_shm);
+    for (enum gw_sees says = GW_SIGHT_WORDS; says <= GW_SIGHT_SEES; says++) {
+        const struct gw_sight sight = {.verdict = says};
+        assert_int_equal(gw_node_sight(node, other, &sight), GW_EPROTO);
+    }
+    assert_ptr_equal(node->way, &gw_reduction_shm);
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
 /* Enough for the link to an owner to break between what it gives and what it
    pushes next. */
 #define CUTS 40
@@ -347,13 +386,14 @@ static const struct shape shapes[] = {
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
-    struct CMUnitTest tests[SHAPES + 3] = {
+    struct CMUnitTest tests[SHAPES + 4] = {
         cmocka_unit_test(a_host_pushes_one_gradient),
         cmocka_unit_test(who_spoils_a_sum_is_named),
         cmocka_unit_test(a_stall_names_the_neighbour),
+        cmocka_unit_test(a_neighbour_tells_once),
     };
     for (size_t i = 0; i < SHAPES; i++)
-        tests[3 + i] =
+        tests[4 + i] =
             (struct CMUnitTest){.name = shapes[i].name,
                                 .test_func = same_bits_together_and_apart,
                                 .initial_state = (void *)(uintptr_t)&shapes[i]};
