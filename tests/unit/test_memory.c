@@ -15,9 +15,9 @@
 #include "transport/memory.h"
 
 #define HUGE GW_MEMORY_HUGE_BYTES
-#define HUGE_2MB                                                               \
-    (21U << 26) /* of MFD_HUGETLB, where that is not the default               \
-                 */
+
+/* Of MFD_HUGETLB, whose own size may be another one. */
+#define HUGE_2MB (21U << 26)
 
 static const size_t sizes[] = {1, 4096, HUGE - 1, HUGE, 3 * HUGE + 5000};
 #define SIZES (sizeof sizes / sizeof *sizes)
