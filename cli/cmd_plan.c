@@ -167,14 +167,16 @@ static enum gw_status take_link(struct gw_plan_options *plan,
                                 const char *value,
                                 struct gw_error *error)
 {
-    enum gw_status status = gw_network_parse(value, &plan->link, error);
-    if (status == GW_OK && plan->link.bytes_per_us <= 0)
-        status = gw_fail(error, GW_EUSAGE,
-                         "--link: \"%s\" has no rate, such as 1 Gbit/s", value);
-    if (status == GW_OK && plan->link.latency_us == 0)
+    struct gw_error why;
+    if (gw_network_parse(value, &plan->link, &why) != GW_OK)
+        return gw_fail(error, why.status, "--link: %s", why.text);
+    if (plan->link.bytes_per_us <= 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "--link: \"%s\" has no rate, such as 1 Gbit/s", value);
+    if (plan->link.latency_us == 0)
         plan->link.latency_us = LATENCY_US / 2;
     plan->has_link = 1;
-    return status;
+    return GW_OK;
 }
 
 static enum gw_status take_figure(struct gw_plan_options *plan,

@@ -94,7 +94,7 @@ ok '--json FILE beside the tables'
 
 # --- words that are wrong ---
 run 2 plan && says 'plan: takes one job file' &&
-  run 2 plan "$job" --link fast && says '"fast" is no network' &&
+  run 2 plan "$job" --link fast && says '--link: "fast" is no network' &&
   run 2 plan "$job" --link '2 ms' && says '--link: "2 ms" has no rate' &&
   run 2 plan "$job" --step-time 12 && says '--step-time: "12" is not a number' &&
   run 2 plan "$job" --flops 3GB && says '--flops: "3GB" .* TFLOP/s' &&
