@@ -1,7 +1,7 @@
 #!/bin/sh
-# Every fuzz target under libFuzzer, for a minute in all or as many seconds as
-# GW_FUZZ_SECONDS says. Needs clang, and builds the archives once more with it,
-# in build-fuzz of the build directory. Prints TAP.
+# Every fuzz target under libFuzzer, one on each core, for a minute of a core in
+# all or as many seconds as GW_FUZZ_SECONDS says. Needs clang, and builds the
+# archives once more with it, in build-fuzz of the build directory. Prints TAP.
 seconds=${GW_FUZZ_SECONDS:-60}
 source=${GW_SRCDIR:-..}
 build=${GW_BUILDDIR:-.}/build-fuzz
@@ -31,7 +31,7 @@ if [ ! -e config.status ] &&
 fi
 make -j "$jobs" fuzz-programs >log 2>&1 || fail 'make fuzz-programs with clang'
 targets=$(find "$source/tests/fuzz/corpus" -mindepth 1 -maxdepth 1 | wc -l)
-make -k check-fuzz FUZZ_SECONDS=$((seconds / targets + 1)) >log 2>&1
+make -k -j "$jobs" check-fuzz FUZZ_SECONDS=$((seconds / targets + 1)) >log 2>&1
 result=$?
 ran=$(grep -c '^fuzz [a-z]*: [1-9]' log)
 if [ $result -ne 0 ] || [ "$ran" -ne "$targets" ]; then
