@@ -63,7 +63,8 @@ enum gw_status gw_node_connect(struct gw_client_node *node,
 /* Non-zero when all of them are there, and have said what they show. */
 int gw_node_is_whole(const struct gw_client_node *node);
 
-/* When all are there: whether gradients stay on devices, which sum them. */
+/* When all are there: whether gradients stay on devices, which sum them. Any
+   thread, after that. */
 int gw_node_is_on_device(const struct gw_client_node *node);
 
 /* Ours of a chunk of the clock that is pushed now is made. */
