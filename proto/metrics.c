@@ -23,6 +23,18 @@ void gw_metrics_add(struct gw_metrics *metrics,
     atomic_fetch_add_explicit(&metrics->value[metric], n, memory_order_relaxed);
 }
 
+void gw_metrics_raise(struct gw_metrics *metrics,
+                      enum gw_metric metric,
+                      uint64_t n)
+{
+    _Atomic uint64_t *value = &metrics->value[metric];
+    uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+    while (now < n &&
+           !atomic_compare_exchange_weak_explicit(
+               value, &now, n, memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
 uint64_t gw_metrics_get(const struct gw_metrics *metrics, enum gw_metric metric)
 {
     return atomic_load_explicit(&metrics->value[metric], memory_order_relaxed);
@@ -31,8 +43,21 @@ uint64_t gw_metrics_get(const struct gw_metrics *metrics, enum gw_metric metric)
 void gw_metrics_collect(const struct gw_metrics *metrics,
                         struct gw_metrics_snapshot *snapshot)
 {
+    struct gw_metrics_snapshot one;
     for (unsigned i = 0; i < GW_METRICS; i++)
-        snapshot->value[i] += gw_metrics_get(metrics, (enum gw_metric)i);
+        one.value[i] = gw_metrics_get(metrics, (enum gw_metric)i);
+    gw_metrics_join(&one, snapshot);
+}
+
+void gw_metrics_join(const struct gw_metrics_snapshot *other,
+                     struct gw_metrics_snapshot *snapshot)
+{
+    uint64_t longest = snapshot->value[GW_METRIC_LONGEST_TURN_US];
+    for (unsigned i = 0; i < GW_METRICS; i++)
+        snapshot->value[i] += other->value[i];
+    if (longest < other->value[GW_METRIC_LONGEST_TURN_US])
+        longest = other->value[GW_METRIC_LONGEST_TURN_US];
+    snapshot->value[GW_METRIC_LONGEST_TURN_US] = longest;
 }
 
 size_t gw_metrics_print(const struct gw_metrics_snapshot *snapshot,

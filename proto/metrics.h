@@ -1,7 +1,7 @@
 /*
  * The counters: one table of what a process counts, from which the live line,
  * JSON, status and exporters are printed. Counters only grow; rates come from
- * the difference of two snapshots.
+ * the difference of two snapshots. One of them is no sum but a maximum.
  *
  * Thread: any thread may add and read, without locks; a snapshot is not one
  * moment, each counter in it is. Threads that count much have a struct of their
@@ -59,7 +59,9 @@
     X(PUSHES_LATE,       pushes_late,       "pushes",                          \
       "chunks that came too late to count and were dropped (backup)")          \
     X(PUSHES_SHOWN,      pushes_shown,      "pushes",                          \
-      "chunks of gradients that were shown by their worker, not sent")
+      "chunks of gradients that were shown by their worker, not sent")         \
+    X(LONGEST_TURN_US,   longest_turn_us,   "microseconds",                    \
+      "the longest that its loop did not look at timers; of several the most")
 /* clang-format on */
 
 enum gw_metric {
@@ -89,12 +91,19 @@ const struct gw_metric_info *gw_metric_info(enum gw_metric metric);
 void gw_metrics_add(struct gw_metrics *metrics,
                     enum gw_metric metric,
                     uint64_t n);
+/* For a counter that is a maximum: it is n at least. */
+void gw_metrics_raise(struct gw_metrics *metrics,
+                      enum gw_metric metric,
+                      uint64_t n);
 uint64_t gw_metrics_get(const struct gw_metrics *metrics,
                         enum gw_metric metric);
 
-/* Adds all counters to *snapshot, so that those of many threads sum up. */
+/* Joins all counters to *snapshot, those of a thread or of another snapshot, so
+   that those of many sum up, and of maxima the greatest stays. */
 void gw_metrics_collect(const struct gw_metrics *metrics,
                         struct gw_metrics_snapshot *snapshot);
+void gw_metrics_join(const struct gw_metrics_snapshot *other,
+                     struct gw_metrics_snapshot *snapshot);
 
 /*
  * "steps 12, samples 768": the counters that are not zero. Returns the bytes

@@ -36,8 +36,7 @@ static void collect(struct gw_coordinator *self)
             worker ? &final->workers : &final->servers;
         if (one->rss_bytes > *rss)
             *rss = one->rss_bytes;
-        for (int i = 0; i < GW_METRICS; i++)
-            sum->value[i] += one->counters.value[i];
+        gw_metrics_join(&one->counters, sum);
     }
 }
 

@@ -162,6 +162,7 @@ check_PROGRAMS += \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_tcp_local \
 	%D%/unit/test_trace \
+	%D%/unit/test_turn \
 	%D%/unit/test_transport_parts \
 	%D%/unit/test_update \
 	%D%/unit/test_wire

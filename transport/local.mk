@@ -2,6 +2,8 @@ noinst_LIBRARIES += libtransport.a
 libtransport_a_SOURCES = \
 	%D%/address.c \
 	%D%/address.h \
+	%D%/backlog.c \
+	%D%/backlog.h \
 	%D%/channel.c \
 	%D%/channel.h \
 	%D%/disk_posix.c \
@@ -20,6 +22,7 @@ libtransport_a_SOURCES = \
 	%D%/loop_uv.h \
 	%D%/loop_uv_look.c \
 	%D%/loop_uv_share.c \
+	%D%/loop_uv_turn.c \
 	%D%/member.c \
 	%D%/member.h \
 	%D%/member_peer.c \

@@ -69,6 +69,44 @@ void gw_loop_fire_timers(struct gw_loop *loop)
     loop->ops->timers_changed(loop);
 }
 
+static void beat_all(struct gw_loop *loop, uint64_t now)
+{
+    for (struct gw_pulse *one = loop->pulses; one; one = one->next)
+        one->beat(one, now);
+}
+
+int gw_loop_turn_is_over(struct gw_loop *loop)
+{
+    uint64_t now = gw_loop_now(loop);
+    beat_all(loop, now);
+    return now >= loop->ops->turn_began_us(loop) + GW_TURN_US;
+}
+
+void gw_loop_pulse(struct gw_loop *loop)
+{
+    beat_all(loop, gw_loop_now(loop));
+}
+
+void gw_loop_pulse_begin(struct gw_loop *loop, struct gw_pulse *pulse)
+{
+    pulse->next = loop->pulses;
+    loop->pulses = pulse;
+}
+
+void gw_loop_pulse_end(struct gw_loop *loop, struct gw_pulse *pulse)
+{
+    struct gw_pulse **at = &loop->pulses;
+    while (*at && *at != pulse)
+        at = &(*at)->next;
+    if (*at)
+        *at = pulse->next;
+}
+
+void gw_loop_worked(struct gw_loop *loop, uint64_t bytes)
+{
+    loop->ops->worked(loop, bytes);
+}
+
 void gw_loop_post(struct gw_loop *loop, struct gw_task *task)
 {
     if (atomic_exchange(&task->queued, 1))
@@ -82,18 +120,19 @@ void gw_loop_unpost(struct gw_loop *loop, struct gw_task *task)
     atomic_store(&task->queued, 0);
 }
 
-void gw_tasks_remove(struct gw_task **first,
-                     struct gw_task ***last_p,
-                     struct gw_task *task)
+int gw_tasks_remove(struct gw_task **first,
+                    struct gw_task ***last_p,
+                    struct gw_task *task)
 {
     struct gw_task **place = first;
     while (*place && *place != task)
         place = &(*place)->next;
     if (!*place)
-        return;
+        return 0;
     *place = task->next;
     if (!*place)
         *last_p = place;
+    return 1;
 }
 
 void gw_loop_work(struct gw_loop *loop, struct gw_work *work)

@@ -145,6 +145,9 @@ extern const struct gw_disk_ops gw_disk_posix_ops;
 struct gw_loop_ops {
     const char *name;
     uint64_t (*now_us)(struct gw_loop *loop);
+    /* When the turn that goes on began; see gw_loop_turn_is_over. */
+    uint64_t (*turn_began_us)(struct gw_loop *loop);
+    void (*worked)(struct gw_loop *loop, uint64_t bytes);
     /* Tells the loop that its earliest timer may have changed. */
     void (*timers_changed)(struct gw_loop *loop);
     void (*post)(struct gw_loop *loop, struct gw_task *task);
@@ -166,11 +169,21 @@ struct gw_loop_ops {
     void (*close)(struct gw_loop *loop);
 };
 
+/* Somebody who has to be heard also while a turn lasts. Owned by who enters it.
+ */
+struct gw_pulse {
+    /* Within any callback of the loop: may send, and may call nobody. */
+    void (*beat)(struct gw_pulse *pulse, uint64_t now_us);
+    /* the loop's */
+    struct gw_pulse *next;
+};
+
 /* What every implementation begins with. */
 struct gw_loop {
     const struct gw_loop_ops *ops;
     struct gw_heap timers;
     uint64_t timer_order;
+    struct gw_pulse *pulses;
     struct gw_disk *disk;
     struct gw_log *log;         /* may be NULL */
     struct gw_metrics *metrics; /* of what runs on the loop; may be NULL */
@@ -193,6 +206,29 @@ void gw_timer_start(struct gw_loop *loop,
 /* Also on a timer that is not running. */
 void gw_timer_stop(struct gw_loop *loop, struct gw_timer *timer);
 
+/*
+ * A turn is all that a loop does between two looks at its timers. While it
+ * lasts no deadline is seen and nothing is read, so each has GW_TURN_US, in
+ * which one piece of work more may begin: a chunk's sum and update, a frame.
+ * Whoever has many of them on the loop (frames to read, chunks to look at) does
+ * one, asks, and leaves the rest for another turn where this one is over: a
+ * link that is still readable, a task that it posts. Asking also sends
+ * heartbeats that are due. Costs a look at the clock.
+ */
+#define GW_TURN_US 5000
+int gw_loop_turn_is_over(struct gw_loop *loop);
+
+/* The second half of that alone, within a piece of work that may be long. */
+void gw_loop_pulse(struct gw_loop *loop);
+
+/* From now until the end `beat` is called there. */
+void gw_loop_pulse_begin(struct gw_loop *loop, struct gw_pulse *pulse);
+void gw_loop_pulse_end(struct gw_loop *loop, struct gw_pulse *pulse);
+
+/* A piece of work has gone through so many bytes of memory. A real clock has
+   seen it; in simulation its time passes here (gw_sim_work_model). */
+void gw_loop_worked(struct gw_loop *loop, uint64_t bytes);
+
 /* Runs every timer that is due; for implementations. */
 void gw_loop_fire_timers(struct gw_loop *loop);
 
@@ -211,10 +247,10 @@ void gw_loop_post(struct gw_loop *loop, struct gw_task *task);
  */
 void gw_loop_unpost(struct gw_loop *loop, struct gw_task *task);
 
-/* Takes a task out of a queue, if it is there; for implementations. */
-void gw_tasks_remove(struct gw_task **first,
-                     struct gw_task ***last_p,
-                     struct gw_task *task);
+/* Takes a task out of a queue; for implementations. 0: it is not there. */
+int gw_tasks_remove(struct gw_task **first,
+                    struct gw_task ***last_p,
+                    struct gw_task *task);
 
 /* Runs `work->run` on another thread, then `work->done` here. */
 void gw_loop_work(struct gw_loop *loop, struct gw_work *work);

@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* The clock has seen it. */
+static void worked(struct gw_loop *loop, uint64_t bytes)
+{
+    (void)loop, (void)bytes;
+}
+
 /* Real computations take the time that they take, */
 static void computed(struct gw_loop *loop, const struct gw_computed *part)
 {
@@ -51,28 +57,41 @@ static void timers_changed(struct gw_loop *loop)
     uint64_t due = gw_loop_next_due(loop);
     if (due >= self->timer_due_us)
         return;
-    uint64_t now = now_us(loop);
-    uint64_t delay_ms = due > now ? (due - now + 999) / 1000 : 0;
+    /* libuv's time is when it woke, of the same clock, and must stay so */
+    uint64_t due_ms = (due + 999) / 1000, woke_ms = uv_now(&self->uv);
+    uint64_t delay_ms = due_ms > woke_ms ? due_ms - woke_ms : 0;
     self->timer_due_us = due;
-    uv_update_time(&self->uv);
     uv_timer_start(&self->timer, on_timer, delay_ms, 0);
 }
 
+/* The first task, taken out; NULL: none is left. */
+static struct gw_task *take_task(struct gw_uv_loop *self)
+{
+    pthread_mutex_lock(&self->tasks_mutex);
+    struct gw_task *task = self->tasks_first;
+    if (task) {
+        gw_tasks_remove(&self->tasks_first, &self->tasks_last, task);
+        atomic_fetch_sub(&self->tasks_wait, 1);
+        atomic_store(&task->queued, 0);
+    }
+    pthread_mutex_unlock(&self->tasks_mutex);
+    return task;
+}
+
+/* One by one, so that a task may unpost those behind it, and no more than there
+   were: one that posts itself waits for the next turn. */
 static void on_wake(uv_async_t *wake)
 {
     struct gw_uv_loop *self = wake->data;
-    pthread_mutex_lock(&self->tasks_mutex);
-    struct gw_task *task = self->tasks_first;
-    self->tasks_first = NULL;
-    self->tasks_last = &self->tasks_first;
-    atomic_store(&self->tasks_wait, 0);
-    pthread_mutex_unlock(&self->tasks_mutex);
-    while (task) {
-        struct gw_task *next = task->next;
-        atomic_store(&task->queued, 0);
+    unsigned n = atomic_load(&self->tasks_wait);
+    struct gw_task *task;
+    while (n-- > 0 && (task = take_task(self))) {
         task->run(task);
-        task = next;
+        if (n > 0 && gw_loop_turn_is_over(&self->base))
+            break;
     }
+    if (atomic_load(&self->tasks_wait))
+        uv_async_send(wake);
 }
 
 static void post(struct gw_loop *loop, struct gw_task *task)
@@ -82,7 +101,7 @@ static void post(struct gw_loop *loop, struct gw_task *task)
     pthread_mutex_lock(&self->tasks_mutex);
     *self->tasks_last = task;
     self->tasks_last = &task->next;
-    atomic_store(&self->tasks_wait, 1);
+    atomic_fetch_add(&self->tasks_wait, 1);
     pthread_mutex_unlock(&self->tasks_mutex);
     uv_async_send(&self->wake);
 }
@@ -91,7 +110,8 @@ static void unpost(struct gw_loop *loop, struct gw_task *task)
 {
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
     pthread_mutex_lock(&self->tasks_mutex);
-    gw_tasks_remove(&self->tasks_first, &self->tasks_last, task);
+    if (gw_tasks_remove(&self->tasks_first, &self->tasks_last, task))
+        atomic_fetch_sub(&self->tasks_wait, 1);
     pthread_mutex_unlock(&self->tasks_mutex);
 }
 
@@ -169,6 +189,7 @@ static void close_loop(struct gw_loop *loop)
     uv_close((uv_handle_t *)&self->timer, NULL);
     uv_close((uv_handle_t *)&self->wake, NULL);
     gw_uv_look_close(self);
+    gw_uv_turn_close(self);
     uv_run(&self->uv, UV_RUN_DEFAULT);
     int busy = uv_loop_close(&self->uv);
     assert(!busy);
@@ -179,6 +200,8 @@ static void close_loop(struct gw_loop *loop)
 static const struct gw_loop_ops uv_ops = {
     .name = "uv",
     .now_us = now_us,
+    .turn_began_us = gw_uv_turn_began_us,
+    .worked = worked,
     .timers_changed = timers_changed,
     .post = post,
     .unpost = unpost,
@@ -217,6 +240,7 @@ enum gw_status gw_loop_open_uv(struct gw_loop **loop_p, struct gw_error *error)
                        uv_strerror(failed));
     }
     uv_timer_init(&self->uv, &self->timer);
+    gw_uv_turn_open(self);
     gw_uv_look_open(self);
     self->wake.data = self;
     self->timer.data = self;

@@ -1,6 +1,7 @@
 /*
- * Inside the loop on libuv: what loop_uv.c, loop_uv_share.c, loop_uv_look.c and
- * the transports on it share. Other rooms never see this header.
+ * Inside the loop on libuv: what loop_uv.c, loop_uv_share.c, loop_uv_look.c,
+ * loop_uv_turn.c and the transports on it share. Other rooms never see this
+ * header.
  */
 #ifndef GW_TRANSPORT_LOOP_UV_H
 #define GW_TRANSPORT_LOOP_UV_H
@@ -61,15 +62,26 @@ struct gw_uv_look {
                   with it */
 };
 
+/* The turn that goes on. */
+struct gw_uv_turn {
+    uv_prepare_t before;
+    uv_check_t after;
+    uint64_t began_us;
+    int lasts;
+    int polls;  /* it has begun, and is before or in its poll */
+    int polled; /* when it woke is known */
+};
+
 struct gw_uv_loop {
     struct gw_loop base;
     uv_loop_t uv;
+    struct gw_uv_turn turn;
     uv_timer_t timer;
     uint64_t timer_due_us; /* what the uv timer is set for */
     uv_async_t wake;
     pthread_mutex_t tasks_mutex;
     struct gw_task *tasks_first, **tasks_last;
-    atomic_int tasks_wait; /* there are some */
+    atomic_uint tasks_wait; /* so many */
     struct gw_disk disk;
     struct gw_uv_share share;
     struct gw_uv_look look;
@@ -90,6 +102,16 @@ int gw_uv_look_quickly(struct gw_uv_loop *self);
 
 void gw_uv_look_open(struct gw_uv_loop *self);
 void gw_uv_look_close(struct gw_uv_loop *self);
+
+/* loop_uv_turn.c: the end notes how long it has lasted, for the counters. */
+void gw_uv_turn_begin(struct gw_uv_loop *self);
+/* By each handler that libuv calls before it polls, which it does in no order
+   to rely on: the first one begins the turn. */
+void gw_uv_turn_before_poll(struct gw_uv_loop *self);
+void gw_uv_turn_end(struct gw_uv_loop *self);
+uint64_t gw_uv_turn_began_us(struct gw_loop *loop);
+void gw_uv_turn_open(struct gw_uv_loop *self);
+void gw_uv_turn_close(struct gw_uv_loop *self);
 
 enum gw_status gw_uv_share(struct gw_loop *loop, struct gw_error *error);
 void gw_uv_unshare(struct gw_loop *loop);

@@ -113,6 +113,7 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct gw_uv_look *look = prepare->data;
     struct gw_uv_loop *self = loop_of(look);
+    gw_uv_turn_before_poll(self);
     uint64_t now = gw_loop_now(&self->base), end = now + LOOK_US;
     int n;
     /* a caller looks by himself, and wants what has come at once */

@@ -64,6 +64,7 @@ static void thread_step(struct gw_uv_loop *self)
         share->thread_drives = 1;
         pthread_mutex_unlock(&share->mutex);
         uv_run(&self->uv, UV_RUN_ONCE);
+        gw_uv_turn_end(self);
         pthread_mutex_lock(&share->mutex);
         share->thread_drives = 0;
         if (share->caller_wants)
@@ -157,8 +158,10 @@ void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner)
 {
     (void)done, (void)owner; /* the caller is no further away than that */
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    gw_uv_turn_begin(self);
     if (!gw_uv_look_quickly(self))
         uv_run(&self->uv, UV_RUN_ONCE);
+    gw_uv_turn_end(self);
 }
 
 void gw_uv_leave(struct gw_loop *loop)

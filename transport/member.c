@@ -122,6 +122,18 @@ static void on_tick(struct gw_timer *timer)
     }
 }
 
+/* Within a turn, which the next tick will find late. */
+static void on_pulse(struct gw_pulse *pulse, uint64_t now)
+{
+    struct gw_member *member = GW_CONTAINER(pulse, struct gw_member, pulse);
+    uint64_t tick_us = gw_member_tick_us(member);
+    if (now < member->ticked_us + tick_us || now < member->pulsed_us + tick_us)
+        return;
+    member->pulsed_us = now;
+    for (struct gw_peer *peer = member->peers; peer; peer = peer->next)
+        gw_peer_pulse(peer, now);
+}
+
 /* ---- the member ---- */
 
 static void close_transports(struct gw_member *member)
@@ -189,6 +201,8 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
     member->tick.fire = on_tick;
     member->tick.owner = member;
     gw_timer_start(member->loop, &member->tick, gw_member_tick_us(member));
+    member->pulse.beat = on_pulse;
+    gw_loop_pulse_begin(member->loop, &member->pulse);
     *member_p = member;
     return GW_OK;
 }
@@ -198,6 +212,7 @@ void gw_member_close(struct gw_member *member)
     if (!member)
         return;
     gw_timer_stop(member->loop, &member->tick);
+    gw_loop_pulse_end(member->loop, &member->pulse);
     while (member->peers)
         gw_peer_close(member->peers);
     close_transports(member);

@@ -290,11 +290,12 @@ static void got_control(struct gw_peer_link *slot,
     member->handler->message(member->owner, peer, &message);
 }
 
-static void beat(struct gw_peer_link *slot)
+/* 0: one is on its way already. */
+static int make_heartbeat(struct gw_peer_link *slot)
 {
     struct gw_peer *peer = slot->peer;
     if (slot->heartbeat_queued)
-        return;
+        return 0;
     slot->heartbeat_queued = 1;
     slot->heartbeat.frame = (struct gw_frame){
         .kind = GW_FRAME_HEARTBEAT,
@@ -304,8 +305,34 @@ static void beat(struct gw_peer_link *slot)
         .chunk = GW_CHUNK_NONE,
         .count = (uint32_t)atomic_load(&peer->member->clock),
     };
+    return 1;
+}
+
+static void beat(struct gw_peer_link *slot)
+{
+    struct gw_peer *peer = slot->peer;
+    if (!make_heartbeat(slot))
+        return;
     peer->channel.told = peer->channel.received;
     gw_link_send(slot->link, &slot->heartbeat);
+}
+
+static int is_due(const struct gw_peer_link *slot, uint64_t now)
+{
+    const struct gw_member *member = slot->peer->member;
+    return now - slot->link->sent_us >=
+           member->heartbeat_us - gw_member_tick_us(member);
+}
+
+void gw_peer_pulse(struct gw_peer *peer, uint64_t now)
+{
+    for (unsigned i = 0; i < peer->links; i++) {
+        struct gw_peer_link *slot = &peer->link[i];
+        struct gw_link *link = slot->link;
+        if (link && link->up && is_due(slot, now) && make_heartbeat(slot) &&
+            !link->ops->pulse(link, &slot->heartbeat))
+            slot->heartbeat_queued = 0;
+    }
 }
 
 static void on_frame(struct gw_link *link,
@@ -423,8 +450,7 @@ static void watch_link(struct gw_peer_link *slot, uint64_t now)
         give_up(slot, GW_ETIMEOUT, "silent");
         return;
     }
-    if (now - link->sent_us >=
-            member->heartbeat_us - gw_member_tick_us(member) ||
+    if (is_due(slot, now) ||
         (slot->index == 0 && peer->channel.told < peer->channel.received))
         beat(slot);
 }

@@ -45,7 +45,8 @@ struct gw_member {
     struct gw_peer *admitted[GW_MEMBER_BUCKETS]; /* by their incarnation */
     struct gw_peer *graveyard; /* closed, freed at the next tick */
     struct gw_timer tick;
-    uint64_t ticked_us, paused_us;
+    struct gw_pulse pulse;
+    uint64_t ticked_us, pulsed_us, paused_us;
     struct gw_control_arena encode, decode;
 };
 
@@ -100,6 +101,9 @@ int gw_peer_adopt(struct gw_peer_link *slot,
 /* A tick: heartbeats that are due, links and peers that are silent. The peer
    may be closed after this. */
 void gw_peer_watch(struct gw_peer *peer, uint64_t now);
+
+/* A turn lasts over a tick: heartbeats that are due, and nothing else. */
+void gw_peer_pulse(struct gw_peer *peer, uint64_t now);
 
 /* This process did not run for gap_us: that was not the peer's silence. */
 void gw_peer_forgive(struct gw_peer *peer, uint64_t gap_us, uint64_t now);

@@ -95,10 +95,37 @@ static int settle_pages(char *first, size_t bytes)
     return errno == EAGAIN || errno == EBUSY ? 0 : -1;
 }
 
+/* Kernels that cannot be asked for pages give one where it is written to. */
+static void touch_pages(char *first, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (madvise(first, bytes, POPULATE_WRITE) == 0)
+        return;
+    for (size_t at = 0; at < bytes; at += page) {
+        volatile char *byte = first + at;
+        *byte = *byte;
+    }
+}
+
+/* Memory of this process alone: huge pages come by themselves, where there are
+   any. */
+static int touch_part(const struct gw_memory *memory, size_t *at, size_t most)
+{
+    size_t left = memory->bytes - *at;
+    size_t n = most < HUGE_PAGE ? HUGE_PAGE : most;
+    if (n > left)
+        n = left;
+    touch_pages((char *)memory->base + *at, n);
+    *at += n;
+    return 0;
+}
+
 int gw_memory_settle_part(const struct gw_memory *memory,
                           size_t *at,
                           size_t most)
 {
+    if (memory->kind == GW_MEMORY_HOST)
+        return touch_part(memory, at, most);
     size_t before = -(uintptr_t)memory->base % HUGE_PAGE;
     size_t room = memory->bytes > before ? memory->bytes - before : 0;
     size_t end = before + room / HUGE_PAGE * HUGE_PAGE;
@@ -116,6 +143,8 @@ int gw_memory_settle_part(const struct gw_memory *memory,
 int gw_memory_settle(const struct gw_memory *memory)
 {
     size_t at = 0;
+    if (memory->kind != GW_MEMORY_SHARED)
+        return 0;
     return gw_memory_settle_part(memory, &at, SIZE_MAX);
 }
 

@@ -78,8 +78,9 @@ void *gw_memory_map(int fd, size_t bytes);
    settle.h. */
 int gw_memory_settle(const struct gw_memory *memory);
 
-/* The same for `most` bytes, or a huge page, from *at on, at first 0. *at
-   becomes where the next part begins; `bytes` where none does. */
+/* The same for `most` bytes, or a huge page, from *at on, at first 0; memory of
+   this process alone, whole pages, gets such as there are. *at becomes where
+   the next part begins; `bytes` where none does. */
 int gw_memory_settle_part(const struct gw_memory *memory,
                           size_t *at,
                           size_t most);

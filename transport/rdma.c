@@ -374,6 +374,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .listener_address = gw_listener_address,
     .dial = dial,
     .kick = kick,
+    .pulse = gw_rdma_pulse,
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,

@@ -438,6 +438,7 @@ void gw_rdma_received(struct gw_rdma_link *link, const struct ibv_wc *wc);
 
 /* Posts what there is, as far as there is room. */
 void gw_rdma_write(struct gw_rdma_link *link);
+int gw_rdma_pulse(struct gw_link *base, struct gw_send *beat);
 /* Everything up to this one has left. */
 void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted);
 /* A message of the link itself; 0: there is no room, the link goes down. */

@@ -81,6 +81,7 @@ const struct gw_transport_ops gw_rdma_transport = {
     .listener_address = gw_listener_address,
     .dial = dial_nobody,
     .kick = no_link,
+    .pulse = gw_transport_pulses_nothing,
     .close_link = no_link,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,

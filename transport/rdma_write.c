@@ -298,6 +298,15 @@ static int add_piece(struct list *list)
     return 1;
 }
 
+/* Credits need no room of the peer's, but some of the spare receives that it
+   has for them. A request that the queue pair does not take is met again by the
+   next one. */
+static int may_add_credit(const struct list *list)
+{
+    const struct gw_rdma_out *out = &list->link->out;
+    return out->next - out->first < GW_RDMA_SPARE / 2 && has_room(list, 1);
+}
+
 /* Waits, and keeps saying that it is there: what it waits for may take as long
    as a peer may be silent. */
 static void on_keepalive(struct gw_timer *timer)
@@ -310,12 +319,25 @@ static void on_keepalive(struct gw_timer *timer)
     begin(&list, link);
     gw_timer_start(link->rdma->base.loop, timer, STALL_US);
     gw_rdma_make_dirty(link);
-    if (link->out.stalled++ % KEEPALIVE == 0 &&
-        link->out.next - link->out.first < GW_RDMA_SPARE / 2 &&
-        has_room(&list, 1)) {
+    if (link->out.stalled++ % KEEPALIVE == 0 && may_add_credit(&list)) {
         add_credit(&list);
         post(&list);
     }
+}
+
+int gw_rdma_pulse(struct gw_link *base, struct gw_send *beat)
+{
+    struct gw_rdma_link *link = gw_rdma_link_of(base);
+    struct ibv_send_wr *bad;
+    struct list list;
+    (void)beat;
+    begin(&list, link);
+    if (!may_add_credit(&list))
+        return 0;
+    add_credit(&list);
+    base->sent_us = gw_loop_now(link->rdma->base.loop);
+    (void)ibv_post_send(link->qp, list.request, &bad);
+    return 0;
 }
 
 static void stall(struct gw_rdma_link *link)

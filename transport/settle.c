@@ -2,14 +2,11 @@
 
 #include "transport/settle.h"
 
-/* Of a turn, whose end is looked for after each huge page: whoever is silent
-   for a second is dead, and threads of a process wait for each other here. */
-#define TURN_US 10000
-/* Between two of them; of no time at all the loop would take the next one
-   without a look at its sockets. */
+/* Between two turns; of no time at all the loop would take the next one without
+   a look at its sockets. */
 #define REST_US 1000
 
-/* What has no huge pages here gets small ones when it is touched. */
+/* Threads of a process wait for each other here: a huge page may take long. */
 static void settle_page(struct gw_settling *settling)
 {
     const struct gw_memory *memory = &settling->memory[settling->next];
@@ -23,10 +20,10 @@ static void settle_page(struct gw_settling *settling)
 static void settle_some(struct gw_timer *timer)
 {
     struct gw_settling *settling = timer->owner;
-    uint64_t end = gw_loop_now(settling->loop) + TURN_US;
     do
         settle_page(settling);
-    while (settling->next < settling->n && gw_loop_now(settling->loop) < end);
+    while (settling->next < settling->n &&
+           !gw_loop_turn_is_over(settling->loop));
     if (settling->next < settling->n)
         gw_timer_start(settling->loop, timer, REST_US);
     else

@@ -1,7 +1,7 @@
 /*
- * Memory that is shared gets its pages a part at a time, each in a turn of a
- * loop, so that this process is heard meanwhile: see gw_memory_settle. One
- * thread, the loop's, and near it lie the pages.
+ * Memory gets its pages a part at a time, each in a turn of a loop, so that
+ * this process is heard meanwhile: see gw_memory_settle. One thread, the
+ * loop's, and near it lie the pages.
  */
 #ifndef GW_TRANSPORT_SETTLE_H
 #define GW_TRANSPORT_SETTLE_H

@@ -333,6 +333,7 @@ const struct gw_transport_ops gw_shm_transport = {
     .listener_address = gw_listener_address,
     .dial = dial,
     .kick = kick,
+    .pulse = gw_shm_pulse,
     .close_link = close_link,
     .lend = lend,
     .take_back = take_back,

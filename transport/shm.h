@@ -329,6 +329,8 @@ int gw_shm_say(struct gw_shm_link *link,
                int fd);
 /* If the peer sleeps: there is something for it, or room. */
 void gw_shm_wake(struct gw_shm_link *link);
+/* Whether it sleeps or not: for the peer it has been heard. */
+int gw_shm_pulse(struct gw_link *base, struct gw_send *beat);
 /* Handles what has come over the socket. */
 void gw_shm_hear(struct gw_shm_link *link);
 

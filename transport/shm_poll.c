@@ -54,22 +54,35 @@ static void say_asleep(struct gw_shm *shm, int looks)
                          looks > 0);
 }
 
-/* Handlers may end any link: the cursor moves on with those that go. One that
-   turns the loop does not look again. */
+/* Handlers may end any link: the cursor moves on with those that go. Where the
+   loop's turn is over it stays, and the next look goes on from there, so that
+   all links have their turn. */
+static int look_at_links(struct gw_shm *shm)
+{
+    int did = 0;
+    if (!shm->cursor)
+        shm->cursor = shm->lives.newest;
+    while (shm->cursor) {
+        struct gw_life *one = shm->cursor;
+        shm->cursor = one->next;
+        if (one->state == GW_LIFE_UP)
+            did += look_at(gw_shm_link_of(one->link));
+        if (did && gw_loop_turn_is_over(shm->base.loop))
+            break;
+    }
+    return did;
+}
+
+/* One that turns the loop does not look again. */
 static int look(struct gw_looker *looker, uint64_t now_us)
 {
     struct gw_shm *shm = GW_CONTAINER(looker, struct gw_shm, looker);
-    int did = 0;
     if (shm->looking)
         return 0;
     shm->looking = 1;
     shm->now_us = now_us;
     gw_shm_unfence(shm);
-    for (struct gw_life *one = shm->lives.newest; one; one = shm->cursor) {
-        shm->cursor = one->next;
-        if (one->state == GW_LIFE_UP)
-            did += look_at(gw_shm_link_of(one->link));
-    }
+    int did = look_at_links(shm);
     shm->looking = 0;
     if (shm->asleep && (did || --shm->asleep == 0))
         say_asleep(shm, 0);

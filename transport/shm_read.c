@@ -173,12 +173,18 @@ static size_t read_one(struct gw_shm_link *link)
     return 0;
 }
 
-/* What is done with a frame takes its time: after so many bytes of them others
-   have their turn. */
+/* After so many bytes others have their turn, or as the loop's is over; what a
+   link that has ended still has is its last. */
+static int goes_on(const struct gw_shm_link *link, size_t bytes)
+{
+    return link->ended || (bytes < GW_SHM_TURN_BYTES &&
+                           !gw_loop_turn_is_over(link->shm->base.loop));
+}
+
 int gw_shm_read(struct gw_shm_link *link, uint32_t entries)
 {
     struct gw_shm_queue *queue = link->in.queue;
-    size_t turn = 0;
+    size_t bytes = 0;
     uint32_t there = atomic_load(&queue->published) - link->in.taken;
     if (there == 0)
         return 0;
@@ -189,10 +195,9 @@ int gw_shm_read(struct gw_shm_link *link, uint32_t entries)
     link->base.heard_us = link->shm->now_us;
     if (there > entries)
         there = entries;
-    for (uint32_t i = 0; i < there && link->base.up &&
-                         (turn < GW_SHM_TURN_BYTES || link->ended);
-         i++)
-        turn += read_one(link);
+    for (uint32_t i = 0;
+         i < there && link->base.up && (i == 0 || goes_on(link, bytes)); i++)
+        bytes += read_one(link);
     if (link->base.up && atomic_load(&queue->starved) &&
         atomic_exchange(&queue->starved, 0))
         gw_shm_wake(link);

@@ -46,15 +46,26 @@ int gw_shm_say(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
            (ssize_t)n;
 }
 
+static void say_wake(struct gw_shm_link *link)
+{
+    uint8_t word[GW_SHM_WORD_BYTES];
+    gw_put_u32(word, GW_SHM_WAKE);
+    gw_shm_say(link, word, sizeof word, -1);
+}
+
 /* In the queue that it receives, a side says whether it sleeps. */
 void gw_shm_wake(struct gw_shm_link *link)
 {
-    uint8_t word[GW_SHM_WORD_BYTES];
     _Atomic uint32_t *asleep = &link->out.queue->asleep;
-    if (!atomic_load(asleep) || !atomic_exchange(asleep, 0))
-        return;
-    gw_put_u32(word, GW_SHM_WAKE);
-    gw_shm_say(link, word, sizeof word, -1);
+    if (atomic_load(asleep) && atomic_exchange(asleep, 0))
+        say_wake(link);
+}
+
+int gw_shm_pulse(struct gw_link *base, struct gw_send *beat)
+{
+    (void)beat; /* the ring may be in the middle of a message */
+    say_wake(gw_shm_link_of(base));
+    return 0;
 }
 
 /*

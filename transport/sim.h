@@ -100,6 +100,10 @@ void gw_sim_compute_watch(struct gw_loop *loop,
                                          uint64_t begin_us,
                                          uint64_t end_us));
 
+/* How fast the process goes through memory where it works (gw_loop_worked): so
+   long it hears nothing, and what is due is late. 0: it takes no time. */
+void gw_sim_work_model(struct gw_loop *loop, double bytes_per_us);
+
 /* Links of this process are no faster than this; 0: than those of others. */
 void gw_sim_slow(struct gw_loop *loop, double bytes_per_us);
 

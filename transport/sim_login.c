@@ -368,6 +368,7 @@ const struct gw_transport_ops gw_sim_transport = {
     .listener_address = gw_listener_address,
     .dial = dial,
     .kick = gw_sim_link_kick,
+    .pulse = gw_transport_pulses_nothing,
     .close_link = gw_sim_link_close,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,

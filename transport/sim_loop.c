@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/metrics.h"
+
 static const struct gw_loop_ops sim_loop_ops;
 
 struct gw_sim_caller {
@@ -37,6 +39,43 @@ static uint64_t now_us(struct gw_loop *loop)
     return process->after_us > now ? process->after_us : now;
 }
 
+static uint64_t turn_began_us(struct gw_loop *loop)
+{
+    return gw_sim_process_of(loop)->turn_us;
+}
+
+static void worked(struct gw_loop *loop, uint64_t bytes)
+{
+    struct gw_sim_process *process = gw_sim_process_of(loop);
+    double rate = process->work_bytes_per_us;
+    if (rate > 0 && !process->dead)
+        process->after_us = now_us(loop) + (uint64_t)((double)bytes / rate);
+}
+
+void gw_sim_work_model(struct gw_loop *loop, double bytes_per_us)
+{
+    gw_sim_process_of(loop)->work_bytes_per_us = bytes_per_us;
+}
+
+void gw_sim_turn_begin(struct gw_sim_process *process)
+{
+    process->turn_us = now_us(&process->base);
+}
+
+/* What comes while it is at work waits, as it does while it stands still. */
+void gw_sim_turn_end(struct gw_sim_process *process)
+{
+    uint64_t world_us = gw_sim_time(process->host);
+    struct gw_metrics *metrics = process->base.metrics;
+    if (process->dead || process->after_us <= world_us)
+        return;
+    if (metrics)
+        gw_metrics_raise(metrics, GW_METRIC_LONGEST_TURN_US,
+                         process->after_us - process->turn_us);
+    if (!process->paused)
+        gw_sim_pause(&process->base, process->after_us - world_us);
+}
+
 static void on_timer(struct gw_sim_event *event)
 {
     gw_loop_fire_timers(&event->process->base);
@@ -51,28 +90,36 @@ static void timers_changed(struct gw_loop *loop)
         gw_sim_schedule(process->host, &process->timer, due);
 }
 
+/* As many as there were, until the turn is over. */
 static void on_tasks(struct gw_sim_event *event)
 {
     struct gw_sim_process *process = event->process;
-    struct gw_task *task = process->tasks_first;
-    process->tasks_first = NULL;
-    process->tasks_last = &process->tasks_first;
-    while (task) {
-        struct gw_task *next = task->next;
+    size_t n = 0;
+    for (struct gw_task *task = process->tasks_first; task; task = task->next)
+        n++;
+    process->runs_tasks = 1;
+    while (n-- > 0 && process->tasks_first) {
+        struct gw_task *task = process->tasks_first;
+        gw_tasks_remove(&process->tasks_first, &process->tasks_last, task);
         atomic_store(&task->queued, 0);
         task->run(task);
-        task = next;
+        if (gw_loop_turn_is_over(&process->base))
+            break;
     }
+    process->runs_tasks = 0;
+    if (process->tasks_first && !process->tasks.scheduled && !process->dead)
+        gw_sim_schedule(process->host, &process->tasks,
+                        gw_sim_time(process->host));
 }
 
 static void post(struct gw_loop *loop, struct gw_task *task)
 {
     struct gw_sim_process *process = gw_sim_process_of(loop);
-    int idle = !process->tasks_first;
+    int idle = !process->tasks_first || process->runs_tasks;
     task->next = NULL;
     *process->tasks_last = task;
     process->tasks_last = &task->next;
-    if (idle && !process->dead)
+    if (idle && !process->tasks.scheduled && !process->dead)
         gw_sim_schedule(process->host, &process->tasks,
                         gw_sim_time(process->host));
 }
@@ -369,6 +416,8 @@ static void close_loop(struct gw_loop *loop)
 static const struct gw_loop_ops sim_loop_ops = {
     .name = "sim",
     .now_us = now_us,
+    .turn_began_us = turn_began_us,
+    .worked = worked,
     .timers_changed = timers_changed,
     .post = post,
     .unpost = unpost,

@@ -81,10 +81,13 @@ void gw_sim_deliver(struct gw_sim_event *event)
         drop(event);
     } else if (process && process->paused && event != &process->resume) {
         hold(process, event);
+    } else if (process) {
+        gw_sim_turn_begin(process);
+        event->run(event);
+        gw_sim_look_again(process);
+        gw_sim_turn_end(process);
     } else {
         event->run(event);
-        if (process)
-            gw_sim_look_again(process);
     }
 }
 

@@ -171,13 +171,18 @@ struct gw_sim_process {
     struct gw_sim_caller *caller; /* the fiber, if there is one */
     size_t scheduled;             /* events of its own */
     int dead, paused, stopped;
-    uint64_t after_us; /* time of a dead process that is being unwound */
+    /* its own time, where that is ahead of the world's: of a dead one that is
+       being unwound, of one that is at work */
+    uint64_t after_us;
+    uint64_t turn_us;         /* when what happens to it began */
+    double work_bytes_per_us; /* 0: work takes no time */
     struct gw_sim_process *next, **back;
     struct gw_sim_link *links; /* its ends */
     struct gw_sim_event *held, **held_last;
     struct gw_sim_event timer, tasks;
     struct gw_sim_event resume;
     struct gw_task *tasks_first, **tasks_last;
+    int runs_tasks;
     uint64_t (*compute_us)(void *owner, uint64_t samples);
     void (*compute_passed)(void *owner, uint64_t begin_us, uint64_t end_us);
     void *compute_owner;
@@ -185,6 +190,9 @@ struct gw_sim_process {
 };
 
 struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop);
+/* Around what happens to a process: where it has worked its time goes on. */
+void gw_sim_turn_begin(struct gw_sim_process *process);
+void gw_sim_turn_end(struct gw_sim_process *process);
 /* One user less; the last one frees it. */
 void gw_sim_process_release(struct gw_sim_process *process);
 

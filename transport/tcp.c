@@ -39,6 +39,42 @@ static void take_turn(struct gw_tcp_link *link, int readable)
         gw_tcp_watch(link);
 }
 
+/* ---- turns ---- */
+
+/* Behind those that wait already. */
+static void wait_for_turn(struct gw_tcp_link *link)
+{
+    if (link->late)
+        return;
+    link->late = 1;
+    link->next_late = NULL;
+    *link->tcp->late_last = link;
+    link->tcp->late_last = &link->next_late;
+}
+
+static void wait_no_more(struct gw_tcp_link *link)
+{
+    struct gw_tcp *tcp = link->tcp;
+    struct gw_tcp_link **at = &tcp->late;
+    while (*at != link)
+        at = &(*at)->next_late;
+    *at = link->next_late;
+    if (!*at)
+        tcp->late_last = at;
+    link->late = 0;
+}
+
+/* Those that could be read when a turn was over, the first first. */
+static void read_late(struct gw_tcp *tcp)
+{
+    while (tcp->late && !gw_loop_turn_is_over(tcp->base.loop)) {
+        struct gw_tcp_link *link = tcp->late;
+        wait_no_more(link);
+        if (link->base.up)
+            take_turn(link, 1);
+    }
+}
+
 /* Links that got something to send are written together, once per turn. */
 static void flush_dirty(struct gw_tcp *tcp)
 {
@@ -53,11 +89,15 @@ static void flush_dirty(struct gw_tcp *tcp)
 
 static void on_prepare(uv_prepare_t *prepare)
 {
-    flush_dirty(prepare->data);
+    struct gw_tcp *tcp = prepare->data;
+    gw_uv_turn_before_poll(gw_uv_loop_of(tcp->base.loop));
+    read_late(tcp);
+    flush_dirty(tcp);
 }
 
 static void on_check(uv_check_t *check)
 {
+    read_late(check->data);
     flush_dirty(check->data);
 }
 
@@ -79,6 +119,7 @@ static enum gw_status open_tcp(struct gw_loop *loop,
     }
     tcp->base.ops = &gw_tcp_transport;
     tcp->base.loop = loop;
+    tcp->late_last = &tcp->late;
     gw_lives_open(&tcp->lives, &tcp->base, &life_ops, config);
     tcp->uv = &gw_uv_loop_of(loop)->uv;
     uv_prepare_init(tcp->uv, &tcp->before_poll);
@@ -179,7 +220,13 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE)
         link->out.blocked = 0;
-    if (link->base.up)
+    if (!link->base.up)
+        return;
+    /* libuv names ready sockets in the same order each time: whoever does not
+       get a turn gets one of the next, before those that had theirs */
+    if (link->tcp->late || gw_loop_turn_is_over(link->tcp->base.loop))
+        wait_for_turn(link);
+    else
         take_turn(link, events & UV_READABLE);
 }
 
@@ -216,6 +263,8 @@ static void detach(struct gw_link *base)
             at = &(*at)->next_dirty;
         *at = link->next_dirty;
     }
+    if (link->late)
+        wait_no_more(link);
     gw_tcp_give_back(link);
     gw_link_drop_queue(base);
 }
@@ -366,6 +415,7 @@ const struct gw_transport_ops gw_tcp_transport = {
     .listener_address = gw_listener_address,
     .dial = dial,
     .kick = kick,
+    .pulse = gw_tcp_pulse,
     .close_link = close_link,
     .lend = gw_transport_lend_nothing,
     .take_back = gw_transport_take_nothing_back,

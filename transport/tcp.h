@@ -84,6 +84,8 @@ struct gw_tcp_link {
     int poll_open, events;
     struct gw_tcp_link *next_dirty;
     int dirty;
+    struct gw_tcp_link *next_late; /* among those that wait for a turn */
+    int late;
 
     /* login */
     uint8_t greeting[GW_REPLY_BYTES]; /* hello or reply, as it comes in */
@@ -114,6 +116,7 @@ struct gw_tcp {
     uv_check_t after_poll;
     struct gw_lives lives;
     struct gw_tcp_link *dirty;
+    struct gw_tcp_link *late, **late_last; /* for a turn, the first first */
     struct gw_listener *listeners;
     unsigned handles;         /* open libuv handles that point here */
     struct gw_own_places own; /* to dial from */
@@ -197,5 +200,6 @@ void gw_tcp_read(struct gw_tcp_link *link);
 /* A turn; non-zero when there is more to write. */
 int gw_tcp_write(struct gw_tcp_link *link);
 void gw_tcp_give_back(struct gw_tcp_link *link);
+int gw_tcp_pulse(struct gw_link *base, struct gw_send *beat);
 
 #endif

@@ -139,10 +139,17 @@ static void consume(struct gw_tcp_link *link, size_t got)
     take_ahead(link);
 }
 
+/* Whether a turn that has read so many bytes goes on. */
+static int goes_on(const struct gw_tcp_link *link, size_t bytes)
+{
+    return bytes == 0 || (bytes < GW_TCP_TURN_BYTES &&
+                          !gw_loop_turn_is_over(link->tcp->base.loop));
+}
+
 void gw_tcp_read(struct gw_tcp_link *link)
 {
     size_t turn = 0;
-    while (link->base.up && turn < GW_TCP_TURN_BYTES) {
+    while (link->base.up && goes_on(link, turn)) {
         struct iovec io[3];
         size_t asked = 0;
         int parts = prepare(&link->in, io);

@@ -108,6 +108,30 @@ int gw_tcp_write(struct gw_tcp_link *link)
     return 0;
 }
 
+/* Where a batch has begun its bytes are on their way, or the peer does not
+   read. An error is met again by the next write. */
+int gw_tcp_pulse(struct gw_link *base, struct gw_send *beat)
+{
+    struct gw_tcp_link *link = gw_tcp_link_of(base);
+    struct gw_tcp_out *out = &link->out;
+    if (out->n > 0 || out->blocked)
+        return 0;
+    beat->frame.session = base->session;
+    gw_send_seal(beat, out->header[0]);
+    ssize_t put = send(link->fd, out->header[0], GW_FRAME_BYTES,
+                       MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (put <= 0)
+        return 0;
+    base->sent_us = gw_loop_now(link->tcp->base.loop);
+    out->send[out->n++] = beat;
+    out->sent_bytes = (size_t)put;
+    if (out->sent_bytes == GW_FRAME_BYTES) {
+        out->sent_bytes = 0;
+        finish_first(out, GW_OK);
+    }
+    return 1;
+}
+
 void gw_tcp_give_back(struct gw_tcp_link *link)
 {
     while (link->out.n > 0)

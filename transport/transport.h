@@ -183,6 +183,13 @@ struct gw_transport_ops {
     /* The queue is no longer empty. */
     void (*kick)(struct gw_link *link);
 
+    /*
+     * A turn of the loop lasts: the peer of a link that is up is to hear of
+     * this process at once, over the heartbeat `beat` or by other means of the
+     * link. Calls nobody but beat->done. 0: it was not taken.
+     */
+    int (*pulse)(struct gw_link *link, struct gw_send *beat);
+
     /* See gw_link_close. */
     void (*close_link)(struct gw_link *link);
 
@@ -323,6 +330,9 @@ enum gw_status gw_link_place(struct gw_link *link,
 
 /* For transports between hosts: an address is one, wherever it leads. */
 int gw_transport_reaches_all(const char *address);
+
+/* For transports that cannot send within a turn. */
+int gw_transport_pulses_nothing(struct gw_link *link, struct gw_send *beat);
 
 /* For transports whose payloads the kernel copies: nothing is to be done. */
 void gw_transport_lend_nothing(struct gw_transport *transport,

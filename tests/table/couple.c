@@ -60,7 +60,10 @@ static void on_frame(void *owner,
         gw_peer_reject_frame(peer, link, frame);
     side->stall_us = 0;
     while (gw_loop_now(loop) < until_us)
-        continue;
+        if (side->asks)
+            gw_loop_turn_is_over(loop);
+    if (peer->link[link].link)
+        side->unsaid_us = gw_loop_now(loop) - peer->link[link].link->sent_us;
 }
 
 static void link_down(void *owner,

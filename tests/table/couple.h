@@ -18,8 +18,10 @@ struct side {
     char lost_why[128];
     uint64_t messages; /* passed on, checked to be in order */
     uint64_t frames;
-    uint64_t stall_us; /* that the handling of the next frame takes */
-    uint64_t job;      /* before it opens; 0: it is told */
+    uint64_t stall_us;  /* that the handling of the next frame takes, */
+    int asks;           /* whether the turn is over meanwhile, */
+    uint64_t unsaid_us; /* and how long nothing had left by its end */
+    uint64_t job;       /* before it opens; 0: it is told */
     const char *refuse;
     int rejects; /* every frame */
     char down_why[128];

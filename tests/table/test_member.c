@@ -203,6 +203,29 @@ static void what_is_heard_after_a_pause_counts(void **state)
     couple_free(couple);
 }
 
+/* Who works for long on the loop, and asks whether the turn is over, is heard
+   meanwhile. Nothing leaves within a turn in simulation. */
+static void who_works_for_long_is_heard(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct gw_send send = {
+        .frame = {.kind = GW_FRAME_ACK, .chunk = GW_CHUNK_NONE},
+        .done = on_sent};
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    couple->a.stall_us = couple->world.sim ? 0 : 700000;
+    couple->a.asks = 1;
+    gw_peer_send(couple->b.peer, 0, &send);
+    couple->wanted = 1;
+    world_run(&couple->world, a_has_frames, couple);
+    if (!couple->world.sim)
+        assert_true(couple->a.unsaid_us < 250000);
+    world_settle(&couple->world, 300000);
+    assert_int_equal(couple->a.downs, 0);
+    assert_int_equal(couple->b.downs, 0);
+    couple_free(couple);
+}
+
 /* ---- counters ---- */
 
 /* Whether it had left when the link was closed is the transport's affair. */
@@ -309,6 +332,7 @@ static void a_frame_out_of_place_is_named(void **state)
         ON(transport, silence_is_told_once_and_in_time),                       \
         ON(transport, a_link_breaks_once),                                     \
         ON(transport, what_is_heard_after_a_pause_counts),                     \
+        ON(transport, who_works_for_long_is_heard),                            \
         ON(transport, traffic_is_counted),                                     \
         ON(transport, a_frame_out_of_place_is_named)
 
