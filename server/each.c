@@ -143,11 +143,13 @@ static int apply(struct gw_server *server, uint32_t rank, uint32_t index)
         return 0;
     }
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, 1);
+    gw_session_worked(server, index, 3 + 2 * server->shard->optimizer->states);
     return 1;
 }
 
 void gw_each_complete(struct gw_server *server, uint32_t index)
 {
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
     for (uint32_t rank = 0; rank < server->ranks && !server->finished; rank++) {
         if (!gw_shard_slot(server->shard, rank, index)->held)
             continue;
@@ -156,6 +158,10 @@ void gw_each_complete(struct gw_server *server, uint32_t index)
         /* what is decided by it comes before the answers that it allows */
         count_push(server, rank);
         gw_session_answer(server, index);
+        if (chunk->held > 0 && gw_loop_turn_is_over(server->loop)) {
+            gw_backlog_add(&server->due, index);
+            return;
+        }
     }
 }
 
@@ -248,12 +254,16 @@ void gw_each_drain(struct gw_server *server)
     gw_each_settle(server);
 }
 
-/* All stand still: groups are applied as they are. */
+/* All stand still: groups are applied as they are, in this turn, however long
+   it gets, for what is decided is of the weights that they make. */
 void gw_each_meet(struct gw_server *server)
 {
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        if (server->shard->chunk[i].group > 0)
-            apply_group(server, i);
+    for (uint32_t i = 0; i < server->shard->chunks; i++) {
+        if (server->shard->chunk[i].group == 0)
+            continue;
+        apply_group(server, i);
+        gw_loop_pulse(server->loop);
+    }
 }
 
 /* Where ranks pull first, to score or at the end, what they wanted before they
@@ -270,6 +280,6 @@ void gw_each_resume(struct gw_server *server, int pulls)
                 slot->decision < server->decision)
                 slot->open = 0;
         }
-        gw_session_answer(server, i);
     }
+    gw_session_look_at_all(server);
 }

@@ -58,21 +58,16 @@ int gw_quorum_awaits(const struct gw_server *server,
 
 /* ---- pushes ---- */
 
-static void maybe_complete(struct gw_server *server, uint32_t index)
+int gw_quorum_is_met(const struct gw_server *server, uint32_t index)
 {
-    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    if (chunk->held == server->regime.quorum && !chunk->reduced)
-        gw_session_complete(server, index);
+    return is_decided(server, index) &&
+           server->shard->chunk[index].held == server->regime.quorum;
 }
 
 void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     struct gw_session *session = &server->session[rank];
-    if (is_decided(server, index)) {
-        maybe_complete(server, index);
-        return;
-    }
-    if (++session->pushed < server->shard->chunks)
+    if (is_decided(server, index) || ++session->pushed < server->shard->chunks)
         return;
     const struct gw_arrived arrived = {
         .clock = server->shard->chunk[index].version, .rank = rank};
@@ -146,6 +141,5 @@ void gw_quorum_decided(struct gw_server *server,
         if (!quorum->counts[rank])
             drop_pushes(server, rank);
     }
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        maybe_complete(server, i);
+    gw_session_look_at_all(server);
 }

@@ -23,8 +23,7 @@
 #include "server/tensors.h"
 #include "transport/remote.h"
 
-#define CUTS_MAX     4
-#define COPY_TURN_US 5000
+#define CUTS_MAX 4
 
 /* How long the simulator lets a write take. */
 #define WRITE_MODEL_US 2000
@@ -81,6 +80,7 @@ static void copy_chunk(struct gw_save *save, uint32_t index)
         memcpy(save->snapshot + array * save->array_bytes + save->place[index],
                from, chunk->elems * sizeof(float));
     }
+    gw_session_worked(save->server, index, 2 * save->arrays);
     save->saved[index] = 1;
     save->saved_n++;
 }
@@ -101,17 +101,16 @@ static void maybe_write(struct gw_save *save)
     gw_loop_work(save->server->loop, &save->work);
 }
 
-/* Copies what is idle, a few milliseconds at a time. */
+/* Copies what is idle, as much in a turn as it has time for. */
 static void copy_idle(struct gw_task *task)
 {
     struct gw_save *save = task->owner;
     struct gw_server *server = save->server;
-    uint64_t until_us = gw_loop_now(server->loop) + COPY_TURN_US;
     for (uint32_t i = 0; i < server->shard->chunks; i++) {
         if (!is_due(save, i))
             continue;
         copy_chunk(save, i);
-        if (gw_loop_now(server->loop) >= until_us) {
+        if (gw_loop_turn_is_over(server->loop)) {
             gw_loop_post(server->loop, task);
             break;
         }
@@ -238,10 +237,7 @@ static void resume_updates(struct gw_server *server)
         gw_whole_resume(server);
         return;
     }
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        if (server->regime.policy->complete(server->shard->chunk[i].held,
-                                            server->ranks))
-            gw_session_complete(server, i);
+    gw_session_look_at_all(server);
 }
 
 static void saved(struct gw_save *save)

@@ -193,11 +193,13 @@ static enum gw_status build(struct gw_server *server, struct gw_error *error)
     return status;
 }
 
-/* All memory that others may have mapped has its pages. */
+/* No step will wait for a page that is to be cleared. */
 static void has_pages(void *owner)
 {
     struct gw_server *server = owner;
     struct gw_error error;
+    free(server->memory);
+    server->memory = NULL;
     if (!server->resume[0]) {
         ready(server);
         return;
@@ -209,11 +211,17 @@ static void has_pages(void *owner)
 
 static void take_pages(struct gw_server *server)
 {
-    const struct gw_shard *shard = server->shard;
+    uint32_t n = gw_shard_memory(server->shard, NULL);
+    server->memory = calloc(n + 1, sizeof *server->memory);
+    if (!server->memory) {
+        gw_server_finish(server, GW_ENOMEM, "no memory for %u arrays", n);
+        return;
+    }
+    gw_shard_memory(server->shard, server->memory);
     server->pages = (struct gw_settling){
         .loop = server->loop,
-        .memory = shard->landed,
-        .n = shard->landed ? server->ranks : 0,
+        .memory = server->memory,
+        .n = n,
         .done = has_pages,
         .owner = server,
     };
@@ -562,6 +570,7 @@ void gw_server_close(struct gw_server *server)
     gw_session_close(server);
     gw_map_destroy(server->map);
     free(server->keys);
+    free(server->memory);
     free(server->shard_incarnation);
     gw_met_close(&server->met);
     gw_sum_close(server);

@@ -28,6 +28,7 @@
 #include "server/server.h"
 #include "server/shard.h"
 #include "server/want.h"
+#include "transport/backlog.h"
 #include "transport/member.h"
 #include "transport/settle.h"
 
@@ -135,13 +136,15 @@ struct gw_server {
     uint32_t voided;     /* wants of before this decision are void; 0: none */
     struct gw_quorum quorum;
     struct gw_shard *shard;
-    struct gw_settling pages; /* of its landing slots, before it is ready */
+    struct gw_settling pages; /* of its arrays, before it is ready */
+    struct gw_memory *memory; /* all of them, until then */
     struct gw_wants *wants;
     struct gw_session *session; /* [ranks] */
     uint32_t shards_present;    /* shard 0: the others that are connected */
     int all_present;
-    uint32_t deferred; /* pushes that wait for a decision */
-    int wants_ahead;   /* some wants do */
+    uint32_t deferred;     /* pushes that wait for a decision */
+    int wants_ahead;       /* some wants do */
+    struct gw_backlog due; /* chunks that are to be looked at again */
     struct gw_whole_step step;
     uint64_t global_batch;
 
@@ -181,6 +184,7 @@ void gw_server_tell(struct gw_server *server,
 enum gw_status gw_session_open(struct gw_server *server,
                                struct gw_error *error);
 void gw_session_close(struct gw_server *server);
+enum gw_status gw_session_open_due(struct gw_server *server);
 enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer);
 void gw_session_present(struct gw_server *server);
 void gw_session_link_down(struct gw_server *server,
@@ -195,8 +199,11 @@ void gw_session_frame(struct gw_server *server,
 int gw_session_find(const struct gw_server *server,
                     const struct gw_frame *frame,
                     uint32_t *index_p);
-void gw_session_answer_all(struct gw_server *server);
+/* Whoever may have weights by now; where the turn is over, the others later. */
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
+/* Pushes that count by now, versions that they make, answers: all that is due
+   of all chunks, in turns. */
+void gw_session_look_at_all(struct gw_server *server);
 void gw_session_complete(struct gw_server *server, uint32_t chunk);
 void gw_session_recheck(struct gw_server *server);
 /* Of a chunk as it stands; samples: of the sum, lr_factor: on the schedule. */
@@ -206,6 +213,10 @@ void gw_session_fill_update(const struct gw_server *server,
                             double clip,
                             double lr_factor,
                             struct gw_update *update);
+/* So many arrays of a chunk were read or written. */
+void gw_session_worked(const struct gw_server *server,
+                       uint32_t chunk,
+                       uint32_t arrays);
 void gw_session_blame(struct gw_server *server, uint32_t chunk, uint64_t clock);
 
 /*
@@ -245,6 +256,8 @@ enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);
 void gw_quorum_close(struct gw_server *server);
 /* A push is held, or the one that was is not to be trusted any more. */
 void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t chunk);
+/* Whether it is decided who counts, and all of those are held. */
+int gw_quorum_is_met(const struct gw_server *server, uint32_t chunk);
 void gw_quorum_unheld(struct gw_server *server, uint32_t rank, uint32_t chunk);
 void gw_quorum_late(struct gw_server *server,
                     uint32_t rank,

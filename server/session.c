@@ -35,9 +35,17 @@ view_of(const struct gw_server *server, uint32_t rank, uint32_t index)
     };
 }
 
+void gw_session_worked(const struct gw_server *server,
+                       uint32_t index,
+                       uint32_t arrays)
+{
+    gw_loop_worked(server->loop, (uint64_t)arrays * sizeof(float) *
+                                     server->shard->chunk[index].elems);
+}
+
 /* ---- out: answers ---- */
 
-static void answer(struct gw_server *server, uint32_t rank, uint32_t index);
+static int answer(struct gw_server *server, uint32_t rank, uint32_t index);
 
 static void on_answered(struct gw_send *send, enum gw_status status)
 {
@@ -99,6 +107,8 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
             : gw_shard_encoded(shard, slot->chunk, encoding);
     /* the rank's are not the shard's */
     send->crc_known = checked && (pulls || !shard->own);
+    if (send->crc_known || (!pulls && gives_copies(server)))
+        gw_session_worked(server, slot->chunk, 1);
     if (send->crc_known)
         frame->payload_crc = gw_shard_crc(shard, slot->chunk, encoding);
 }
@@ -113,7 +123,8 @@ static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
     return 1;
 }
 
-static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
+/* Non-zero if the rank is given weights. */
+static int answer(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
@@ -122,7 +133,7 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
     if (!slot->open || slot->sending || !peer || !chunk->ready ||
         !server->all_present || !is_answerable(server, &slot->want, &view) ||
         is_ahead(server, slot))
-        return;
+        return 0;
     unsigned link = chunk->global % peer->links;
     if (server->leader)
         gw_leader_before(server->leader, server->regime.each
@@ -150,6 +161,7 @@ static void answer(struct gw_server *server, uint32_t rank, uint32_t index)
     gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
                    slot->answer.frame.length);
     gw_peer_send(peer, link, &slot->answer);
+    return 1;
 }
 
 /* A thousand peers do not fit into a cache: those that are next are asked for,
@@ -167,17 +179,28 @@ look_ahead(const struct gw_server *server, uint32_t rank, uint32_t index)
     }
 }
 
+/* An answer costs a checksum, or a copy: of a thousand ranks some have theirs
+   in another turn. */
 void gw_session_answer(struct gw_server *server, uint32_t index)
 {
     for (uint32_t rank = 0; rank < server->ranks; rank++) {
         look_ahead(server, rank, index);
-        answer(server, rank, index);
+        if (answer(server, rank, index) && rank + 1 < server->ranks &&
+            gw_loop_turn_is_over(server->loop)) {
+            gw_backlog_add(&server->due, index);
+            return;
+        }
     }
 }
 
+/* One frame may ask for all that a shard has. */
 static void want_opened(void *owner, uint32_t rank, uint32_t index)
 {
-    answer(owner, rank, index);
+    struct gw_server *server = owner;
+    if (gw_loop_turn_is_over(server->loop))
+        gw_backlog_add(&server->due, index);
+    else
+        answer(server, rank, index);
 }
 
 /* ---- in: pushes ---- */
@@ -259,6 +282,8 @@ void gw_session_complete(struct gw_server *server, uint32_t index)
     }
     gw_session_fill_update(server, index, chunk->samples, 1, 1, &update);
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED, chunk->held);
+    gw_session_worked(server, index,
+                      chunk->held + 2 + 2 * server->shard->optimizer->states);
     if (gw_shard_update(server->shard, index, &update) != GW_OK) {
         gw_session_blame(server, index, chunk->version - 1);
         return;
@@ -268,11 +293,22 @@ void gw_session_complete(struct gw_server *server, uint32_t index)
     gw_switch_reached(server);
 }
 
-static void hold(struct gw_server *server,
-                 uint32_t rank,
-                 uint32_t index,
-                 uint32_t samples,
-                 int empty)
+/* Whether the pushes that are held make a version. */
+static int is_complete(const struct gw_server *server, uint32_t index)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    if (chunk->reduced)
+        return 0;
+    return server->regime.quorum > 0
+               ? gw_quorum_is_met(server, index)
+               : server->regime.policy->complete(chunk->held, server->ranks);
+}
+
+static void count_in(struct gw_server *server,
+                     uint32_t rank,
+                     uint32_t index,
+                     uint32_t samples,
+                     int empty)
 {
     server->progress_us = gw_loop_now(server->loop);
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
@@ -281,34 +317,68 @@ static void hold(struct gw_server *server,
     gw_shard_hold(server->shard, rank, index, samples, empty);
     if (server->regime.quorum > 0)
         gw_quorum_held(server, rank, index);
-    else if (server->regime.policy->complete(server->shard->chunk[index].held,
-                                             server->ranks))
+}
+
+static void hold(struct gw_server *server,
+                 uint32_t rank,
+                 uint32_t index,
+                 uint32_t samples,
+                 int empty)
+{
+    count_in(server, rank, index, samples, empty);
+    if (!is_complete(server, index))
+        return;
+    if (gw_loop_turn_is_over(server->loop))
+        gw_backlog_add(&server->due, index);
+    else
         gw_session_complete(server, index);
 }
 
-void gw_session_answer_all(struct gw_server *server)
+/* Pushes that were ahead of our knowledge: is it time now? */
+static void count_landed(struct gw_server *server, uint32_t index)
 {
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        gw_session_answer(server, i);
+    for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
+        struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, index);
+        if (!slot->landed || slot->decision > server->decision)
+            continue;
+        slot->landed = 0;
+        server->deferred--;
+        count_in(server, rank, index, slot->samples, slot->empty);
+    }
+}
+
+/* All that is due of one chunk. */
+static void look_at(void *owner, uint32_t index)
+{
+    struct gw_server *server = owner;
+    if (server->finished)
+        return;
+    count_landed(server, index);
+    if (is_complete(server, index))
+        gw_session_complete(server, index);
+    gw_session_answer(server, index);
+}
+
+void gw_session_look_at_all(struct gw_server *server)
+{
+    gw_backlog_add_all(&server->due);
 }
 
 /* Pushes and wants that were ahead of our knowledge: is it time now? */
 void gw_session_recheck(struct gw_server *server)
 {
-    int wanted = server->wants_ahead;
+    int waits = server->wants_ahead || server->deferred;
     server->wants_ahead = 0;
-    if (wanted)
-        gw_session_answer_all(server);
-    for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
-        for (uint32_t i = 0; i < server->shard->chunks; i++) {
-            struct gw_shard_slot *slot = gw_shard_slot(server->shard, rank, i);
-            if (!slot->landed || slot->decision > server->decision)
-                continue;
-            slot->landed = 0;
-            server->deferred--;
-            hold(server, rank, i, slot->samples, slot->empty);
-        }
-    }
+    if (waits)
+        gw_session_look_at_all(server);
+}
+
+enum gw_status gw_session_open_due(struct gw_server *server)
+{
+    server->due.loop = server->loop;
+    server->due.look = look_at;
+    server->due.owner = server;
+    return gw_backlog_open(&server->due, server->shard->chunks);
 }
 
 int gw_session_find(const struct gw_server *server,

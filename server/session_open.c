@@ -80,7 +80,13 @@ void gw_session_present(struct gw_server *server)
         return;
     server->all_present = 1;
     server->progress_us = gw_loop_now(server->loop); /* nobody waited before */
-    gw_session_answer_all(server);
+    gw_session_look_at_all(server);
+}
+
+static void breathe(void *breather)
+{
+    struct gw_server *server = breather;
+    gw_loop_pulse(server->loop);
 }
 
 enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
@@ -102,6 +108,11 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
                                  server, &server->wants, error);
     if (status != GW_OK)
         return status;
+    server->shard->breathe = breathe;
+    server->shard->breather = server;
+    if (gw_session_open_due(server) != GW_OK)
+        return gw_fail(error, GW_ENOMEM, "no memory for %u chunks",
+                       server->shard->chunks);
     gw_lend_arrays(server);
     gw_shard_begin(server->shard, state, server->clocks);
     for (uint32_t rank = 0; rank < server->ranks; rank++)
@@ -112,6 +123,7 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
 
 void gw_session_close(struct gw_server *server)
 {
+    gw_backlog_close(&server->due);
     gw_quorum_close(server);
     gw_wants_destroy(server->wants);
     gw_shard_destroy(server->shard);

@@ -35,6 +35,11 @@ static void lay_out(struct gw_shard *shard)
     }
 }
 
+static void hold_breath(void *breather)
+{
+    (void)breather;
+}
+
 enum gw_status gw_shard_create(const struct gw_map *map,
                                uint32_t number,
                                uint32_t ranks,
@@ -54,6 +59,7 @@ enum gw_status gw_shard_create(const struct gw_map *map,
     shard->elems = map->shard_bytes[number] / sizeof(float);
     shard->hollow = !!(arrays & GW_SHARD_HOLLOW);
     shard->shared = arrays & GW_SHARD_SHARED && !shard->hollow;
+    shard->breathe = hold_breath;
     if (!take_tables(shard)) {
         gw_fail(error, status, "no memory for shard %u", number);
         goto fail;
@@ -315,6 +321,14 @@ static size_t block_elems(const struct gw_shard_chunk *chunk, size_t at)
     return left < GW_BLOCK_ELEMS ? left : GW_BLOCK_ELEMS;
 }
 
+/* So many of a chunk go through memory at once: 16 MiB of all ranks. */
+static size_t slice_elems(const struct gw_shard *shard)
+{
+    size_t elems = ((size_t)4 << 20) / shard->ranks;
+    return elems > GW_BLOCK_ELEMS ? elems / GW_BLOCK_ELEMS * GW_BLOCK_ELEMS
+                                  : GW_BLOCK_ELEMS;
+}
+
 static void states_at(const struct gw_shard *shard,
                       size_t place,
                       float *states[GW_STATE_MAX])
@@ -328,13 +342,21 @@ enum gw_status gw_shard_update(struct gw_shard *shard,
                                const struct gw_update *update)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
+    const float *const *from = sources(shard, index);
+    size_t slice = slice_elems(shard);
     float *states[GW_STATE_MAX];
+    int finite = 1;
     assert(chunk->held == shard->ranks);
-    states_at(shard, chunk->first, states);
-    int finite = gw_update_reduce_apply(
-        shard->optimizer, update, sources(shard, index), shard->ranks, 0,
-        chunk->stored, current(shard, chunk),
-        shard->weights[!chunk->current] + chunk->first, states);
+    for (size_t at = 0; at < chunk->stored; at += slice) {
+        size_t left = chunk->stored - at, place = chunk->first + at;
+        states_at(shard, place, states);
+        finite &= gw_update_reduce_apply(
+            shard->optimizer, update, from, shard->ranks, at,
+            left < slice ? left : slice, shard->weights[chunk->current] + place,
+            shard->weights[!chunk->current] + place, states);
+        if (left > slice)
+            shard->breathe(shard->breather);
+    }
     next_version(shard, index, 1);
     return finite ? GW_OK : GW_ENONFINITE;
 }
@@ -495,6 +517,7 @@ int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
 {
     struct gw_shard_chunk *chunk = &shard->chunk[index];
     const float *const *from = sources(shard, index);
+    size_t slice = slice_elems(shard);
     int finite = 1;
     chunk->square_sum = 0;
     for (size_t at = 0; at < chunk->stored; at += GW_BLOCK_ELEMS) {
@@ -502,6 +525,8 @@ int gw_shard_reduce(struct gw_shard *shard, uint32_t index)
         float *sum = shard->reduced + chunk->first + at;
         finite &= gw_reduce_block(from, shard->ranks, at, elems, sum);
         chunk->square_sum += gw_square_sum(sum, elems);
+        if (at > 0 && at % slice == 0)
+            shard->breathe(shard->breather);
     }
     chunk->reduced = 1;
     shard->chunks_reduced++;
@@ -559,39 +584,4 @@ int gw_shard_is_bad(const struct gw_shard *shard, uint32_t rank, uint32_t index)
         if (!isfinite(gradient[i]))
             return 1;
     return 0;
-}
-
-uint32_t gw_shard_saved(const struct gw_shard *shard)
-{
-    return shard->optimizer->states +
-           (shard->squares || shard->own ? shard->ranks : 0);
-}
-
-float *gw_shard_saved_array(const struct gw_shard *shard, uint32_t i)
-{
-    uint32_t states = shard->optimizer->states;
-    float *const *per_rank = shard->squares ? shard->squares : shard->own;
-    return i < states ? shard->state[i] : per_rank[i - states];
-}
-
-void gw_shard_saved_name(const struct gw_shard *shard,
-                         uint32_t i,
-                         char name[GW_SAVED_NAME_MAX])
-{
-    uint32_t states = shard->optimizer->states;
-    if (i < states)
-        snprintf(name, GW_SAVED_NAME_MAX, "%s",
-                 shard->optimizer->state_names[i]);
-    else
-        snprintf(name, GW_SAVED_NAME_MAX, "%s.rank%u",
-                 shard->squares ? "mean_square" : "own", i - states);
-}
-
-void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i)
-{
-    float *array = gw_shard_saved_array(shard, i);
-    if (shard->own)
-        memcpy(array, shard->weights[0], shard->elems * sizeof *array);
-    else
-        memset(array, 0, shard->elems * sizeof *array);
 }

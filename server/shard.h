@@ -98,6 +98,10 @@ struct gw_shard {
     const float **sources; /* scratch of the reduction, [ranks] */
     uint32_t chunks_reduced;
     struct gw_rounds rounds;
+    /* Called between parts of what takes long, so that who waits for this
+       process hears of it; the owner may set both. */
+    void (*breathe)(void *breather);
+    void *breather;
     uint32_t taken;      /* arrays so far, for their places in a page */
     size_t memory_bytes; /* of all arrays that are there */
 };
@@ -140,6 +144,11 @@ enum gw_status gw_shard_keep(struct gw_shard *shard,
                              unsigned arrays,
                              const struct gw_optimizer *optimizer,
                              struct gw_error *error);
+
+/* The memory of all arrays as they are, into `memory` unless that is NULL; how
+   many there are. Of a hollow shard none. */
+uint32_t gw_shard_memory(const struct gw_shard *shard,
+                         struct gw_memory *memory);
 
 /* How many arrays a shard has of each kind, and the bytes of one. */
 struct gw_shard_counts {

@@ -3,6 +3,7 @@
 
 #include "server/shard.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -204,6 +205,7 @@ static void begin_copies(struct gw_shard *shard, float **arrays, int rounded)
                 gw_bf16_widen(chunk->stored, bf16, copy);
             else
                 memcpy(copy, weights, chunk->stored * sizeof *copy);
+            shard->breathe(shard->breather);
         }
     }
 }
@@ -257,4 +259,88 @@ void gw_shard_drop(struct gw_shard *shard)
     keep_per_rank(shard, 0, &shard->given);
     keep_per_rank(shard, 0, &shard->squares);
     keep_per_rank(shard, 0, &shard->own);
+}
+
+/* ---- their memory ---- */
+
+struct memories {
+    struct gw_memory *memory; /* NULL: they are counted */
+    uint32_t n;
+};
+
+static void note_pages(struct memories *all, const void *array, size_t bytes)
+{
+    uintptr_t base = (uintptr_t)array & ~(uintptr_t)(PAGE - 1);
+    if (!array)
+        return;
+    if (all->memory)
+        all->memory[all->n] = gw_memory_host((void *)base, bytes);
+    all->n++;
+}
+
+static void note_shared(struct memories *all, const struct gw_memory *memory)
+{
+    if (all->memory)
+        all->memory[all->n] = *memory;
+    all->n++;
+}
+
+uint32_t gw_shard_memory(const struct gw_shard *shard, struct gw_memory *memory)
+{
+    float *const *const per_rank[] = {shard->shared ? NULL : shard->landing,
+                                      shard->given, shard->squares, shard->own};
+    size_t bytes = array_bytes(shard->map, shard->number);
+    struct memories all = {.memory = memory};
+    if (shard->hollow)
+        return 0;
+    note_pages(&all, shard->weights[0], bytes);
+    note_pages(&all, shard->weights[1], bytes);
+    for (unsigned s = 0; s < GW_STATE_MAX; s++)
+        note_pages(&all, shard->state[s], bytes);
+    note_pages(&all, shard->reduced, bytes);
+    note_pages(&all, shard->bf16, bf16_bytes(shard->map, shard->number));
+    for (uint32_t rank = 0; rank < shard->ranks; rank++) {
+        for (size_t i = 0; i < sizeof per_rank / sizeof *per_rank; i++)
+            note_pages(&all, per_rank[i] ? per_rank[i][rank] : NULL, bytes);
+        if (shard->landed)
+            note_shared(&all, &shard->landed[rank]);
+    }
+    return all.n;
+}
+
+/* ---- those that checkpoints keep ---- */
+
+uint32_t gw_shard_saved(const struct gw_shard *shard)
+{
+    return shard->optimizer->states +
+           (shard->squares || shard->own ? shard->ranks : 0);
+}
+
+float *gw_shard_saved_array(const struct gw_shard *shard, uint32_t i)
+{
+    uint32_t states = shard->optimizer->states;
+    float *const *per_rank = shard->squares ? shard->squares : shard->own;
+    return i < states ? shard->state[i] : per_rank[i - states];
+}
+
+void gw_shard_saved_name(const struct gw_shard *shard,
+                         uint32_t i,
+                         char name[GW_SAVED_NAME_MAX])
+{
+    uint32_t states = shard->optimizer->states;
+    if (i < states)
+        snprintf(name, GW_SAVED_NAME_MAX, "%s",
+                 shard->optimizer->state_names[i]);
+    else
+        snprintf(name, GW_SAVED_NAME_MAX, "%s.rank%u",
+                 shard->squares ? "mean_square" : "own", i - states);
+}
+
+void gw_shard_begin_saved(struct gw_shard *shard, uint32_t i)
+{
+    float *array = gw_shard_saved_array(shard, i);
+    if (shard->own)
+        memcpy(array, shard->weights[0], shard->elems * sizeof *array);
+    else
+        memset(array, 0, shard->elems * sizeof *array);
 }

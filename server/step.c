@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Work on chunks for about this long, then let the loop breathe. */
-#define TURN_US 10000
-
 static void send_vote(struct gw_server *server, uint8_t phase)
 {
     struct gw_whole_step *step = &server->step;
@@ -59,6 +56,7 @@ void gw_whole_chunk(struct gw_server *server, uint32_t index)
     struct gw_shard *shard = server->shard;
     gw_metrics_add(server->metrics, GW_METRIC_PUSHES_APPLIED,
                    shard->chunk[index].held);
+    gw_session_worked(server, index, shard->chunk[index].held + 1);
     if (!gw_shard_reduce(shard, index))
         find_bad(server, index);
     step->votes[index] = shard->chunk[index].square_sum;
@@ -88,6 +86,7 @@ static int finish_chunk(struct gw_server *server, uint32_t index)
         uint32_t key = server->map->chunk[shard->chunk[index].global].key;
         step->update.trust_ratio = step->trust[key];
         gw_shard_apply(shard, index, &step->update);
+        gw_session_worked(server, index, 3 + 2 * shard->optimizer->states);
     }
     gw_save_reached(server, index);
     gw_session_answer(server, index);
@@ -99,7 +98,6 @@ static void work(struct gw_task *task)
 {
     struct gw_server *server = task->owner;
     struct gw_whole_step *step = &server->step;
-    uint64_t until_us = gw_loop_now(server->loop) + TURN_US;
     if (server->finished)
         return;
     while (step->next < server->shard->chunks) {
@@ -108,8 +106,8 @@ static void work(struct gw_task *task)
         else if (!finish_chunk(server, step->next))
             return; /* gw_whole_resume */
         step->next++;
-        if (gw_loop_now(server->loop) >= until_us &&
-            step->next < server->shard->chunks) {
+        if (step->next < server->shard->chunks &&
+            gw_loop_turn_is_over(server->loop)) {
             gw_loop_post(server->loop, task);
             return;
         }

@@ -64,8 +64,7 @@ static void go_over(struct gw_server *server)
     forget_pushes(server);
     if (next.cut)
         gw_save_cut(server, next.cut - 1, next.clock);
-    for (uint32_t i = 0; i < server->shard->chunks; i++)
-        gw_session_answer(server, i);
+    gw_session_look_at_all(server);
 }
 
 void gw_switch_reached(struct gw_server *server)

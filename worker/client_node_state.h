@@ -11,6 +11,8 @@
 #include "worker/client_reduce.h"
 #include "worker/client_state.h"
 
+#include "transport/backlog.h"
+
 /* The only link between two workers. */
 #define GW_NODE_LINK 0
 
@@ -69,7 +71,8 @@ struct gw_client_node {
     struct gw_sum_part *part;                    /* below them */
     struct gw_gift *gift;
     uint8_t *parts;
-    size_t owned; /* chunks that are ours, at most */
+    size_t owned;          /* chunks that are ours, at most */
+    struct gw_backlog due; /* of them, sums that wait for a turn */
     int attached;
     /* what one shows the others; NULL: there is none, or it does not */
     const struct gw_device_arenas *device;

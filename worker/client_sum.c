@@ -29,23 +29,46 @@ void gw_node_summed(struct gw_client_node *node, uint32_t index)
     gw_client_send_chunk(node->client, index);
 }
 
-static void maybe_sum(struct gw_client_node *node, uint32_t index)
+/* Everybody's part is there, and the sum is not. */
+static int is_due(const struct gw_client_node *node, uint32_t index)
 {
-    struct gw_client *client = node->client;
-    struct gw_client_chunk *ours = &client->chunk[index];
-    struct gw_sum_chunk *chunk = &node->chunk[index];
+    const struct gw_client_chunk *ours = &node->client->chunk[index];
+    const struct gw_sum_chunk *chunk = &node->chunk[index];
     if (!ours->pushed || ours->via != GW_CHUNK_OWNED ||
         chunk->summed == ours->pushed)
-        return;
+        return 0;
     for (uint32_t i = 0; i < node->group.n; i++)
         if (chunk->part[i].clock != ours->pushed)
-            return;
+            return 0;
+    return 1;
+}
+
+static void make_sum(void *owner, uint32_t index)
+{
+    struct gw_client_node *node = owner;
+    struct gw_client *client = node->client;
+    if (!is_due(node, index))
+        return;
     if (samples_of(node, index) > 0 && !client->hollow) {
         node->way->sum(node, index);
     } else {
         gw_client_set_stays(client, index, 0);
         gw_node_summed(node, index);
     }
+    gw_loop_worked(client->loop, (uint64_t)(node->group.n + 1) *
+                                     client->map->chunk[index].elems *
+                                     sizeof(float));
+}
+
+/* Parts are a few bytes, and 64 MiB may be to be summed for each. */
+static void maybe_sum(struct gw_client_node *node, uint32_t index)
+{
+    if (!is_due(node, index))
+        return;
+    if (gw_loop_turn_is_over(node->client->loop))
+        gw_backlog_add(&node->due, index);
+    else
+        make_sum(node, index);
 }
 
 int gw_node_has_sum(const struct gw_client_node *node, uint32_t index)
@@ -282,6 +305,11 @@ enum gw_status gw_node_sum_open(struct gw_client_node *node)
 {
     size_t chunks = node->client->map->chunks, n = node->group.n, owned = 0;
     size_t most = chunks / n + 1;
+    node->due.loop = node->client->loop;
+    node->due.look = make_sum;
+    node->due.owner = node;
+    if (gw_backlog_open(&node->due, (uint32_t)chunks) != GW_OK)
+        return GW_ENOMEM;
     node->chunk = calloc(chunks, sizeof *node->chunk);
     node->part = calloc(most * n, sizeof *node->part);
     node->gift = calloc(most * n, sizeof *node->gift);
@@ -302,6 +330,7 @@ enum gw_status gw_node_sum_open(struct gw_client_node *node)
 
 void gw_node_sum_close(struct gw_client_node *node)
 {
+    gw_backlog_close(&node->due);
     free(node->chunk);
     free(node->part);
     free(node->gift);
