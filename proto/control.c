@@ -29,6 +29,14 @@ static void allocator_free(void *context, void *memory)
     (void)memory;
 }
 
+int gw_decision_is_of_each_step(const struct gw_decision *decision)
+{
+    return decision->kind == GW_DECIDE_COUNT ||
+           decision->kind == GW_DECIDE_TRUST ||
+           decision->kind == GW_DECIDE_PASSED ||
+           (decision->kind == GW_DECIDE_STEP && decision->apply);
+}
+
 const char *gw_message_name(enum gw_message_kind kind)
 {
     static const char *const names[GW_MESSAGE_KINDS] = {

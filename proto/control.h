@@ -186,6 +186,8 @@ enum gw_decision_kind {
     GW_DECIDE_COUNT,    /* backup: whose pushes make this step */
     GW_DECIDE_SWITCH,   /* `policy` holds from this clock on */
     GW_DECIDE_SPLIT,    /* speed: who gets how much of each step from here */
+    GW_DECIDE_PASSED,   /* backup: those of steps that went on without a worker
+                           that did not take their decisions */
 };
 
 enum gw_end_reason {
@@ -197,7 +199,9 @@ enum gw_end_reason {
 
 /* One entry of the stream that every shard and worker follows. */
 struct gw_decision {
-    uint32_t number; /* from 1, without gaps */
+    uint32_t number;     /* from 1, without gaps */
+    uint32_t stands_for; /* passed: so many, of which `number` is the last; else
+                            0, which is 1 */
     uint8_t kind;
     uint8_t reason; /* end: enum gw_end_reason; cut: 1 if it is the best;
                        resume: 1 if the ranks score the test set first */
@@ -215,7 +219,9 @@ struct gw_decision {
                                holds; none: `clock` for all. Switch: where the
                                ranks stand, which are at `clock` from then on.
                                Splits of the coordinator: from which on each
-                               holds */
+                               holds. Passed: + 1, 0 for none, the last clock in
+                               which the worker counts, and the last in which it
+                               does not */
     uint32_t clocks_n;
     const char *policy; /* switch: the word */
 };
@@ -233,10 +239,16 @@ struct gw_settled {
     uint32_t blocked_n;
 };
 
-/* backup: all of a rank's pushes of this clock to this shard are here. */
+/* Whether the coordinator acts on a decision, and is told of it: not of those
+   that each step has, but of who counts, for as long as it keeps up. */
+int gw_decision_is_of_each_step(const struct gw_decision *decision);
+
+/* backup: all of these ranks' pushes of this clock to this shard are here, in
+   the order in which they became so. */
 struct gw_arrived {
     uint64_t clock;
-    uint32_t rank;
+    const uint32_t *ranks;
+    uint32_t ranks_n;
 };
 
 /*

@@ -234,6 +234,7 @@ static PACK(pack_decision)
     to->n_clocks = from->clocks_n;
     to->clocks = (uint64_t *)(uintptr_t)from->clocks;
     to->policy = text_out(from->policy);
+    to->stands_for = from->stands_for;
     out->decision = to;
     return GW_OK;
 }
@@ -262,7 +263,8 @@ static PACK(pack_arrived)
         return GW_ERANGE;
     gwpb__arrived__init(to);
     to->clock = from->clock;
-    to->rank = from->rank;
+    to->n_ranks = from->ranks_n;
+    to->ranks = (uint32_t *)(uintptr_t)from->ranks;
     out->arrived = to;
     return GW_OK;
 }

@@ -236,6 +236,7 @@ static UNPACK(unpack_decision)
     to->clocks = from->clocks;
     to->clocks_n = (uint32_t)from->n_clocks;
     to->policy = from->policy;
+    to->stands_for = from->stands_for;
     return GW_OK;
 }
 
@@ -256,9 +257,13 @@ static UNPACK(unpack_settled)
 
 static UNPACK(unpack_arrived)
 {
+    const Gwpb__Arrived *from = in->arrived;
     (void)arena;
-    message->arrived.clock = in->arrived->clock;
-    message->arrived.rank = in->arrived->rank;
+    if (from->n_ranks > GW_VALUES_MAX)
+        return GW_EPROTO;
+    message->arrived = (struct gw_arrived){.clock = from->clock,
+                                           .ranks = from->ranks,
+                                           .ranks_n = (uint32_t)from->n_ranks};
     return GW_OK;
 }
 

@@ -381,6 +381,7 @@ void gw_coordinator_close(struct gw_coordinator *self)
     gw_timer_stop(self->loop, &self->end_timer);
     gw_timer_stop(self->loop, &self->watch);
     gw_member_close(self->member);
+    gw_coordinator_tell_close(self);
     gw_splitter_close(self);
     gw_keeper_close(self);
     gw_origin_close(self);

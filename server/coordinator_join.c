@@ -13,10 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of addresses and hosts in one message, which is at most 64 KiB with what
-   surrounds them. */
-#define VIEW_BYTES ((size_t)40 << 10)
-
 /* Turns one peer away; the job is not touched. */
 static void __attribute__((format(printf, 4, 5)))
 refuse(struct gw_coordinator *self,
@@ -182,54 +178,6 @@ static void name_members(struct gw_coordinator *self)
     }
 }
 
-static void send_view(struct gw_coordinator *self, struct gw_peer *peer)
-{
-    struct gw_view_member part[GW_MEMBERS_PER_PART];
-    uint32_t total = self->workers + self->shards;
-    struct gw_message message = {
-        .kind = GW_MESSAGE_VIEW,
-        .view = {.epoch = gw_member_epoch(self->member),
-                 .members_total = total,
-                 .members = part}};
-    size_t bytes = 0;
-    for (const struct gw_roster *one = self->roster; one; one = one->next) {
-        struct gw_view *view = &message.view;
-        bytes += strlen(one->address) + strlen(one->host);
-        part[view->members_n++] = (struct gw_view_member){
-            .role = one->role,
-            .id = one->id,
-            .server = one->server,
-            .incarnation = one->incarnation,
-            .address = one->address,
-            .host = one->host,
-            .machine = one->machine,
-            .need = one->need,
-        };
-        if (view->members_n < GW_MEMBERS_PER_PART && bytes < VIEW_BYTES &&
-            one->next)
-            continue;
-        bytes = 0;
-        gw_coordinator_tell(self, peer, &message);
-        view->members_first += view->members_n;
-        view->members_n = 0;
-    }
-}
-
-static void send_keys(struct gw_coordinator *self, struct gw_peer *peer)
-{
-    struct gw_message message = {.kind = GW_MESSAGE_DECLARE,
-                                 .declare = self->declare};
-    uint32_t total = self->declare.keys_total;
-    for (uint32_t at = 0; at < total; at += message.declare.keys_n) {
-        uint32_t left = total - at;
-        message.declare.keys_first = at;
-        message.declare.keys = self->keys + at;
-        message.declare.keys_n =
-            left < GW_KEYS_PER_PART ? left : GW_KEYS_PER_PART;
-        gw_coordinator_tell(self, peer, &message);
-    }
-}
-
 /* What computes: one line where it is the same everywhere. */
 static void tell_devices(struct gw_coordinator *self)
 {
@@ -261,31 +209,25 @@ static void start(struct gw_coordinator *self)
         gw_coordinator_end(self, error.status, "%s", error.text);
         return;
     }
-    struct gw_message message = {
-        .kind = GW_MESSAGE_START,
-        .start = {.total_steps = self->declare.total_steps,
-                  .steps_per_epoch = self->declare.steps_per_epoch,
-                  .state = self->state,
-                  .samples = self->declare.samples,
-                  .clocks = self->gather_each.first,
-                  .clocks_n = (uint32_t)self->config->cluster.workers,
-                  .resume = "",
-                  .dir = "",
-                  .token = ""}};
+    self->start =
+        (struct gw_start){.total_steps = self->declare.total_steps,
+                          .steps_per_epoch = self->declare.steps_per_epoch,
+                          .state = self->state,
+                          .samples = self->declare.samples,
+                          .clocks = self->gather_each.first,
+                          .clocks_n = (uint32_t)self->config->cluster.workers,
+                          .resume = "",
+                          .dir = "",
+                          .token = ""};
     for (uint32_t rank = 0; rank < self->config->cluster.workers; rank++)
         self->gather_each.first[rank] = gw_origin_first_clock(self, rank);
     self->phase = GW_PHASE_STARTING;
-    gw_origin_fill_start(self, &message.start);
-    gw_splitter_fill_start(self, &message.start);
-    if (gw_coordinator_group(self, &message.start, &error) != GW_OK) {
+    gw_origin_fill_start(self, &self->start);
+    gw_splitter_fill_start(self, &self->start);
+    if (gw_coordinator_group(self, &self->start, &error) != GW_OK)
         gw_coordinator_end(self, error.status, "%s", error.text);
-        return;
-    }
-    for (struct gw_roster *one = self->roster; one; one = one->next) {
-        if (one->role == GW_ROLE_SERVER)
-            send_keys(self, one->peer);
-        gw_coordinator_tell(self, one->peer, &message);
-    }
+    else
+        gw_coordinator_tell_on(self);
 }
 
 static void maybe_start(struct gw_coordinator *self)
@@ -310,9 +252,12 @@ static void maybe_complete(struct gw_coordinator *self)
                 self->workers, gw_plural(self->workers), self->servers,
                 gw_plural(self->servers), self->shards,
                 gw_plural(self->shards));
-    for (struct gw_roster *one = self->roster; one; one = one->next)
-        send_view(self, one->peer);
-    maybe_start(self);
+    if (gw_coordinator_tell_all(self) != GW_OK)
+        gw_coordinator_end(self, GW_ENOMEM,
+                           "the coordinator has no memory for %u members",
+                           self->workers + self->shards);
+    else
+        maybe_start(self);
 }
 
 void gw_coordinator_joined(struct gw_coordinator *self,

@@ -7,6 +7,7 @@
  *   coordinator_group.c   which workers sum before they push
  *   coordinator_run.c     reports, scores, decisions
  *   coordinator_ahead.c   reports that are here before the decisions
+ *   coordinator_tell.c    the view, keys and the start, to all of them
  *   coordinator_split.c   speed: how steps are divided
  *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
@@ -23,6 +24,7 @@
 #include "server/coordinator.h"
 #include "server/manifest.h"
 #include "server/regime.h"
+#include "transport/backlog.h"
 #include "transport/member.h"
 
 enum gw_phase {
@@ -36,9 +38,19 @@ enum gw_phase {
 struct gw_manifest;
 struct gw_served;
 
+/* What a member has been told of those that all are. */
+struct gw_telling {
+    struct gw_coordinator *self;
+    uint32_t number;              /* among all members */
+    const struct gw_roster *next; /* the first that it has not been told of */
+    uint32_t members, keys;       /* that it has */
+    int started;
+};
+
 /* A worker, or a shard of a server process. */
 struct gw_roster {
     struct gw_peer *peer;
+    struct gw_telling telling;
     struct gw_served *served; /* files, where it does not see them */
     uint8_t role;
     uint32_t id;     /* rank or shard */
@@ -105,6 +117,10 @@ struct gw_coordinator {
     uint32_t *groups;         /* sizes of blocks of ranks, see start.groups */
     int ranks_asked;          /* a worker has asked for its own */
 
+    struct gw_roster **seat;   /* [workers + shards], when all are here */
+    struct gw_backlog telling; /* of them, who may be told more */
+    struct gw_start start;     /* what they are told at last */
+
     /* what rank 0 declared */
     struct gw_declare declare;
     struct gw_key *keys;
@@ -169,6 +185,12 @@ void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
 void gw_coordinator_requested(struct gw_coordinator *self,
                               struct gw_peer *peer,
                               const struct gw_request *request);
+
+/* coordinator_tell.c: all are here: they are told who that is; and go on where
+   the start is made. GW_ENOMEM. */
+enum gw_status gw_coordinator_tell_all(struct gw_coordinator *self);
+void gw_coordinator_tell_on(struct gw_coordinator *self);
+void gw_coordinator_tell_close(struct gw_coordinator *self);
 
 /* coordinator_join.c */
 void gw_coordinator_joined(struct gw_coordinator *self,

@@ -82,11 +82,11 @@ enum gw_status gw_leader_vote(struct gw_leader *leader,
                               const struct gw_vote *vote);
 
 /*
- * backup: all of a rank's pushes of a clock are at a shard. Decides who counts
- * in it when `quorum` ranks are whole at every shard that owns chunks: those
- * that were so first, in the order of these calls. Repeated ones, and those of
- * a clock that is decided, are ignored; GW_EPROTO: a clock to come, or out of
- * range.
+ * backup: all of some ranks' pushes of a clock are at a shard. Decides who
+ * counts in it when `quorum` ranks are whole at every shard that owns chunks:
+ * those that were so first, in the order of these calls. Repeated ones, and
+ * those of a clock that is decided, are ignored; GW_EPROTO: a clock to come, or
+ * out of range.
  */
 enum gw_status gw_leader_arrived(struct gw_leader *leader,
                                  uint32_t shard,

@@ -58,6 +58,21 @@ static void decide_count(struct gw_leader *leader)
     gw_leader_emit(leader, &count);
 }
 
+static void
+note_arrival(struct gw_leader *leader, uint32_t shard, uint32_t rank)
+{
+    uint8_t *seen =
+        &leader->arrived[(size_t)shard * leader->options.ranks + rank];
+    if (leader->counted || *seen)
+        return;
+    *seen = 1;
+    if (++leader->arrivals[rank] < leader->voters)
+        return;
+    leader->first[leader->first_n++] = rank;
+    if (leader->first_n == leader->regime.quorum)
+        decide_count(leader);
+}
+
 enum gw_status gw_leader_arrived(struct gw_leader *leader,
                                  uint32_t shard,
                                  const struct gw_arrived *arrived)
@@ -65,18 +80,14 @@ enum gw_status gw_leader_arrived(struct gw_leader *leader,
     const struct gw_leader_options *options = &leader->options;
     uint64_t clock = leader->state.clock;
     if (leader->regime.quorum == 0 || shard >= options->shards ||
-        options->map->shard_chunks[shard] == 0 ||
-        arrived->rank >= options->ranks || arrived->clock > clock)
+        options->map->shard_chunks[shard] == 0 || arrived->clock > clock)
         return GW_EPROTO;
-    uint8_t *seen =
-        &leader->arrived[(size_t)shard * options->ranks + arrived->rank];
-    if (arrived->clock < clock || leader->counted || *seen)
-        return GW_OK;
-    *seen = 1;
-    if (++leader->arrivals[arrived->rank] < leader->voters)
-        return GW_OK;
-    leader->first[leader->first_n++] = arrived->rank;
-    if (leader->first_n == leader->regime.quorum)
-        decide_count(leader);
+    for (uint32_t i = 0; i < arrived->ranks_n; i++)
+        if (arrived->ranks[i] >= options->ranks)
+            return GW_EPROTO;
+    /* with the last one another clock may begin */
+    for (uint32_t i = 0;
+         i < arrived->ranks_n && arrived->clock == leader->state.clock; i++)
+        note_arrival(leader, shard, arrived->ranks[i]);
     return GW_OK;
 }

@@ -54,17 +54,9 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
 static void emitted(void *owner, const struct gw_decision *decision)
 {
     struct gw_server *server = owner;
-    struct gw_message message = {.kind = GW_MESSAGE_DECISION,
-                                 .decision = *decision};
     for (struct gw_peer *peer = gw_member_peers(server->member); peer;
-         peer = gw_peer_next(peer)) {
-        int shard = peer->role == GW_ROLE_SERVER;
-        /* trust ratios are long, and nobody else needs them */
-        message.decision.values_n = decision->kind == GW_DECIDE_TRUST && !shard
-                                        ? 0
-                                        : decision->values_n;
-        gw_server_tell(server, peer, &message);
-    }
+         peer = gw_peer_next(peer))
+        gw_behind_tell(server, peer, decision);
     follow(server, decision);
 }
 

@@ -2,6 +2,7 @@ noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
 	%D%/begin.c \
 	%D%/begin.h \
+	%D%/behind.c \
 	%D%/checkpoint.c \
 	%D%/checkpoint.h \
 	%D%/coordinator.c \
@@ -17,6 +18,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_origin.c \
 	%D%/coordinator_run.c \
 	%D%/coordinator_split.c \
+	%D%/coordinator_tell.c \
 	%D%/coordinator_state.h \
 	%D%/coordinator_switch.c \
 	%D%/coordinator_watch.c \

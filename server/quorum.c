@@ -18,9 +18,10 @@
 
 enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error)
 {
-    server->quorum.counts =
-        calloc(server->ranks, sizeof *server->quorum.counts);
-    if (!server->quorum.counts)
+    struct gw_quorum *quorum = &server->quorum;
+    quorum->counts = calloc(server->ranks, sizeof *quorum->counts);
+    quorum->arrived = calloc(server->ranks, sizeof *quorum->arrived);
+    if (!quorum->counts || !quorum->arrived)
         return gw_fail(error, GW_ENOMEM, "no memory for %u workers",
                        server->ranks);
     return GW_OK;
@@ -29,6 +30,7 @@ enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error)
 void gw_quorum_close(struct gw_server *server)
 {
     free(server->quorum.counts);
+    free(server->quorum.arrived);
 }
 
 static int is_decided(const struct gw_server *server, uint32_t index)
@@ -56,6 +58,41 @@ int gw_quorum_awaits(const struct gw_server *server,
                : server->shard->chunk[index].held < server->regime.quorum;
 }
 
+/* ---- arrivals ---- */
+
+/* Messages to shard 0, before those that follow are one. */
+#define ARRIVED_MOST 16
+
+/* A link that broke may make it whole twice. */
+static void note_arrival(struct gw_quorum *quorum, uint32_t rank)
+{
+    for (uint32_t i = 0; i < quorum->arrived_n; i++)
+        if (quorum->arrived[i] == rank)
+            return;
+    quorum->arrived[quorum->arrived_n++] = rank;
+}
+
+static void tell_arrived(struct gw_server *server)
+{
+    struct gw_quorum *quorum = &server->quorum;
+    const struct gw_arrived arrived = {.clock = server->shard->chunk[0].version,
+                                       .ranks = quorum->arrived,
+                                       .ranks_n = quorum->arrived_n};
+    if (quorum->arrived_n == 0 ||
+        (!server->leader &&
+         gw_peer_untaken(server->leader_peer) >= ARRIVED_MOST))
+        return;
+    quorum->arrived_n = 0;
+    gw_follow_arrived(server, NULL, &arrived);
+}
+
+void gw_quorum_taken(struct gw_peer *leader)
+{
+    struct gw_server *server = leader->owner;
+    if (server->running && !server->finished && server->regime.quorum > 0)
+        tell_arrived(server);
+}
+
 /* ---- pushes ---- */
 
 int gw_quorum_is_met(const struct gw_server *server, uint32_t index)
@@ -69,9 +106,8 @@ void gw_quorum_held(struct gw_server *server, uint32_t rank, uint32_t index)
     struct gw_session *session = &server->session[rank];
     if (is_decided(server, index) || ++session->pushed < server->shard->chunks)
         return;
-    const struct gw_arrived arrived = {
-        .clock = server->shard->chunk[index].version, .rank = rank};
-    gw_follow_arrived(server, NULL, &arrived);
+    note_arrival(&server->quorum, rank);
+    tell_arrived(server);
 }
 
 void gw_quorum_unheld(struct gw_server *server, uint32_t rank, uint32_t index)
@@ -133,6 +169,7 @@ void gw_quorum_decided(struct gw_server *server,
         return;
     }
     quorum->decided = decision->clock + 1;
+    quorum->arrived_n = 0; /* nobody waits for them any more */
     memset(quorum->counts, 0, server->ranks);
     for (uint32_t i = 0; i < decision->ranks_n; i++)
         quorum->counts[decision->ranks[i]] = 1;

@@ -189,7 +189,9 @@ static enum gw_status build(struct gw_server *server, struct gw_error *error)
     if (status == GW_OK && server->number != 0)
         status = gw_member_dial(server->member, server->leader_address,
                                 GW_ROLE_SERVER, server->leader_incarnation, 1,
-                                NULL, &server->leader_peer, error);
+                                server, &server->leader_peer, error);
+    if (server->leader_peer)
+        server->leader_peer->taken = gw_quorum_taken;
     return status;
 }
 

@@ -11,6 +11,7 @@
  *   each.c     policies of single pushes: apply, drain
  *   switch.c   from one policy to the next
  *   follow.c   the stream of decisions
+ *   behind.c   and to whom it is told, where somebody is behind
  *   divide.c   speed: how steps are divided, as members tell
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
@@ -39,12 +40,20 @@ struct gw_parts {
     struct gw_part *part; /* [chunks][n of the group] */
 };
 
+/* Decisions of steps that a worker is behind, as one. */
+struct gw_behind {
+    uint32_t n, number; /* so many, up to this one */
+    double loss_scale;
+    uint64_t counts, late; /* + 1, the last clock in which it does, or not */
+};
+
 /* What this shard knows of a worker. */
 struct gw_session {
-    struct gw_group group; /* whose sums it is one of */
-    struct gw_parts parts; /* none where it is by itself */
-    struct gw_peer *peer;  /* NULL while it is not connected */
-    uint64_t incarnation;  /* that the view names */
+    struct gw_behind behind; /* shard 0: that it has not been told */
+    struct gw_group group;   /* whose sums it is one of */
+    struct gw_parts parts;   /* none where it is by itself */
+    struct gw_peer *peer;    /* NULL while it is not connected */
+    uint64_t incarnation;    /* that the view names */
     char host[64];
     uint32_t landing;   /* window: its pushes */
     uint32_t seeds;     /* window: rank 0's first weights */
@@ -65,8 +74,10 @@ struct gw_switch {
 
 /* backup: whose pushes make a step. */
 struct gw_quorum {
-    uint64_t decided; /* clock + 1 of the last decision, */
-    uint8_t *counts;  /* [ranks] and what it was */
+    uint64_t decided;   /* clock + 1 of the last decision, */
+    uint8_t *counts;    /* [ranks] and what it was */
+    uint32_t *arrived;  /* [ranks] whole here in the clock that is open, and */
+    uint32_t arrived_n; /* not told yet, since shard 0 does not keep up */
 };
 
 /* Where a whole-step commit stands on this shard. */
@@ -252,6 +263,8 @@ const struct gw_part *gw_sum_of(const struct gw_server *server,
                                 const struct gw_frame *frame);
 
 /* quorum.c */
+/* Shard 0 has taken what it was told: it is told more. */
+void gw_quorum_taken(struct gw_peer *leader);
 enum gw_status gw_quorum_open(struct gw_server *server, struct gw_error *error);
 void gw_quorum_close(struct gw_server *server);
 /* A push is held, or the one that was is not to be trusted any more. */
@@ -306,6 +319,13 @@ void gw_whole_decided(struct gw_server *server,
                       const struct gw_decision *decision);
 void gw_whole_resume(
     struct gw_server *server); /* a snapshot is out of the way */
+
+/* behind.c: shard 0 tells a member of a decision, or of several as one where it
+   does not take what it is told; `taken` goes on with that. */
+void gw_behind_tell(struct gw_server *server,
+                    struct gw_peer *peer,
+                    const struct gw_decision *decision);
+void gw_behind_taken(struct gw_peer *peer);
 
 /* follow.c */
 enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error);

@@ -57,6 +57,8 @@ enum gw_status gw_session_admit(struct gw_server *server, struct gw_peer *peer)
     if (status != GW_OK)
         return status;
     session->peer = peer;
+    peer->owner = server;
+    peer->taken = gw_behind_taken;
     session->gradients = GW_WINDOW_NONE;
     struct gw_message message = {
         .kind = GW_MESSAGE_WINDOW,

@@ -52,6 +52,7 @@ check_PROGRAMS += \
 	%D%/sim/test_bf16 \
 	%D%/sim/test_checkpoint \
 	%D%/sim/test_deaths \
+	%D%/sim/test_edges \
 	%D%/sim/test_false_coordinator \
 	%D%/sim/test_groups \
 	%D%/sim/test_hostile \
@@ -336,6 +337,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_bf16_SOURCES = %D%/sim/test_bf16.c $(GW_CLUSTER)
 %C%_sim_test_checkpoint_SOURCES = %D%/sim/test_checkpoint.c $(GW_CLUSTER)
 %C%_sim_test_deaths_SOURCES = %D%/sim/test_deaths.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_edges_SOURCES = %D%/sim/test_edges.c $(GW_CLUSTER) \
+	$(GW_SIMULATE)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
 %C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c \

@@ -14,13 +14,13 @@
    widened early, and not when it is full in the middle of a job. */
 #define MESSAGES_FEW 4
 
-/* One message in the ring, its bytes behind it. */
+/* One message, its bytes behind it. */
 struct gw_channel_record {
     struct gw_send send;
     struct gw_channel_record *next;
     struct gw_channel *channel;
-    const uint8_t *ring; /* that it is in */
-    size_t end;          /* of the record, an offset into that */
+    const uint8_t *ring; /* that it is in; NULL: memory of its own */
+    size_t end;          /* of the record, an offset into that, or its bytes */
     uint64_t number;
     int on_link;
 };
@@ -33,7 +33,7 @@ static size_t aligned(size_t bytes)
 /* Nothing is in the ring; the one before may have messages still. */
 static int is_empty(const struct gw_channel *channel)
 {
-    return !channel->last || channel->last->ring != channel->ring;
+    return channel->in_ring == 0;
 }
 
 /* Contiguous bytes that are free at the tail, for the record to come. */
@@ -50,25 +50,34 @@ static struct gw_channel_record *record_at(struct gw_channel *channel,
     return (struct gw_channel_record *)(void *)(channel->ring + offset);
 }
 
+/* Gives the memory of a record back, which was the first. */
+static void let_go(struct gw_channel *channel, struct gw_channel_record *record)
+{
+    const struct gw_channel_record *next = record->next;
+    if (!record->ring) {
+        channel->owed_bytes -= record->end;
+        free(record);
+    } else if (record->ring == channel->ring) {
+        channel->head = record->end;
+        if (--channel->in_ring == 0)
+            channel->head = channel->tail = 0;
+    } else if (!next || next->ring != channel->ring_few) {
+        free(channel->ring_few);
+        channel->ring_few = NULL;
+    }
+}
+
 /* Frees from the front what is acknowledged and on no link. */
 static void shrink(struct gw_channel *channel)
 {
-    struct gw_channel_record *first = channel->first;
-    while (first && !first->on_link && first->number <= channel->acked)
-        first = first->next;
-    if (first == channel->first)
-        return;
-    channel->first = first;
-    if (!first) {
-        channel->last = NULL;
-        channel->head = channel->tail = 0;
-    } else if (first->ring == channel->ring) {
-        channel->head = (size_t)((uint8_t *)first - channel->ring);
-    } else {
-        return; /* all that the wider one has is behind it */
+    while (channel->first && !channel->first->on_link &&
+           channel->first->number <= channel->acked) {
+        struct gw_channel_record *first = channel->first;
+        channel->first = first->next;
+        if (!channel->first)
+            channel->last = NULL;
+        let_go(channel, first);
     }
-    free(channel->ring_few);
-    channel->ring_few = NULL;
 }
 
 /* What the ring of a few still has stays there until it is let go. */
@@ -83,7 +92,7 @@ static enum gw_status widen(struct gw_channel *channel, size_t bytes)
         free(channel->ring);
     channel->ring = ring;
     channel->bytes = bytes;
-    channel->head = channel->tail = 0;
+    channel->head = channel->tail = channel->in_ring = 0;
     return GW_OK;
 }
 
@@ -103,6 +112,21 @@ static void put_on_link(struct gw_channel_record *record, struct gw_link *link)
     gw_link_send(link, &record->send);
 }
 
+static void fill_record(struct gw_channel *channel,
+                        struct gw_channel_record *record,
+                        size_t bytes)
+{
+    *record = (struct gw_channel_record){
+        .send = {.frame = {.kind = GW_FRAME_CONTROL,
+                           .chunk = GW_CHUNK_NONE,
+                           .length = (uint32_t)bytes},
+                 .payload = (uint8_t *)(record + 1),
+                 .done = on_done,
+                 .owner = record},
+        .channel = channel,
+    };
+}
+
 static enum gw_status make_record(struct gw_channel *channel,
                                   const struct gw_message *message,
                                   struct gw_control_arena *arena,
@@ -113,22 +137,45 @@ static enum gw_status make_record(struct gw_channel *channel,
     if (room < head_bytes + RECORD_ALIGN)
         return GW_ERANGE;
     struct gw_channel_record *record = record_at(channel, channel->tail);
-    uint8_t *payload = (uint8_t *)(record + 1);
-    enum gw_status status = gw_message_encode(
-        message, arena, payload, room - head_bytes - RECORD_ALIGN, &bytes);
+    enum gw_status status =
+        gw_message_encode(message, arena, (uint8_t *)(record + 1),
+                          room - head_bytes - RECORD_ALIGN, &bytes);
     if (status != GW_OK)
         return status;
-    *record = (struct gw_channel_record){
-        .send = {.frame = {.kind = GW_FRAME_CONTROL,
-                           .chunk = GW_CHUNK_NONE,
-                           .length = (uint32_t)bytes},
-                 .payload = payload,
-                 .done = on_done,
-                 .owner = record},
-        .channel = channel,
-        .ring = channel->ring,
-        .end = channel->tail + aligned(head_bytes + bytes),
-    };
+    fill_record(channel, record, bytes);
+    record->ring = channel->ring;
+    record->end = channel->tail + aligned(head_bytes + bytes);
+    channel->tail = record->end;
+    channel->in_ring++;
+    *record_p = record;
+    return GW_OK;
+}
+
+/* Beside the ring, as large as it is. */
+static enum gw_status make_own(struct gw_channel *channel,
+                               const struct gw_message *message,
+                               struct gw_control_arena *arena,
+                               struct gw_channel_record **record_p)
+{
+    size_t head_bytes = sizeof(struct gw_channel_record), bytes = 0;
+    if (channel->owed_bytes >= GW_CHANNEL_OWED_BYTES)
+        return GW_EAGAIN;
+    struct gw_channel_record *record =
+        malloc(head_bytes + GW_MESSAGE_BYTES_MAX);
+    if (!record)
+        return GW_ENOMEM;
+    enum gw_status status = gw_message_encode(
+        message, arena, (uint8_t *)(record + 1), GW_MESSAGE_BYTES_MAX, &bytes);
+    if (status != GW_OK) {
+        free(record);
+        return status;
+    }
+    struct gw_channel_record *fitting = realloc(record, head_bytes + bytes);
+    if (fitting)
+        record = fitting;
+    fill_record(channel, record, bytes);
+    record->end = head_bytes + bytes;
+    channel->owed_bytes += record->end;
     *record_p = record;
     return GW_OK;
 }
@@ -152,6 +199,29 @@ static enum gw_status find_room(struct gw_channel *channel,
     return status == GW_ERANGE ? GW_EAGAIN : status;
 }
 
+/* In the ring of a few, in the whole one, or beside it. */
+static enum gw_status keep(struct gw_channel *channel,
+                           const struct gw_message *message,
+                           struct gw_control_arena *arena,
+                           struct gw_channel_record **record_p)
+{
+    enum gw_status status = GW_OK;
+    if (!channel->ring)
+        status = widen(channel, GW_CHANNEL_BYTES_FEW);
+    else if (channel->bytes < GW_CHANNEL_BYTES && channel->sent >= MESSAGES_FEW)
+        widen(channel, GW_CHANNEL_BYTES); /* or when it has to be */
+    if (status == GW_OK)
+        status = find_room(channel, message, arena, record_p);
+    if ((status == GW_EAGAIN || status == GW_ERANGE) &&
+        channel->bytes < GW_CHANNEL_BYTES) {
+        status = widen(channel, GW_CHANNEL_BYTES);
+        if (status == GW_OK)
+            status = find_room(channel, message, arena, record_p);
+    }
+    return status == GW_EAGAIN ? make_own(channel, message, arena, record_p)
+                               : status;
+}
+
 enum gw_status gw_channel_tell(struct gw_channel *channel,
                                struct gw_link *link,
                                const struct gw_message *message,
@@ -159,25 +229,12 @@ enum gw_status gw_channel_tell(struct gw_channel *channel,
                                uint32_t epoch)
 {
     struct gw_channel_record *record;
-    enum gw_status status = GW_OK;
-    if (!channel->ring)
-        status = widen(channel, GW_CHANNEL_BYTES_FEW);
-    else if (channel->bytes < GW_CHANNEL_BYTES && channel->sent >= MESSAGES_FEW)
-        widen(channel, GW_CHANNEL_BYTES); /* or when it has to be */
-    if (status == GW_OK)
-        status = find_room(channel, message, arena, &record);
-    if ((status == GW_EAGAIN || status == GW_ERANGE) &&
-        channel->bytes < GW_CHANNEL_BYTES) {
-        status = widen(channel, GW_CHANNEL_BYTES);
-        if (status == GW_OK)
-            status = find_room(channel, message, arena, &record);
-    }
+    enum gw_status status = keep(channel, message, arena, &record);
     if (status != GW_OK)
         return status;
     record->number = ++channel->sent;
     record->send.frame.clock = record->number;
     record->send.frame.epoch = epoch;
-    channel->tail = record->end;
     if (channel->last)
         channel->last->next = record;
     else
@@ -222,8 +279,13 @@ int gw_channel_owes_ack(const struct gw_channel *channel)
 
 void gw_channel_free(struct gw_channel *channel)
 {
-    for (struct gw_channel_record *one = channel->first; one; one = one->next)
+    struct gw_channel_record *next;
+    for (struct gw_channel_record *one = channel->first; one; one = next) {
+        next = one->next;
         assert(!one->on_link);
+        if (!one->ring)
+            free(one);
+    }
     free(channel->ring);
     free(channel->ring_few);
     *channel = (struct gw_channel){0};

@@ -3,7 +3,9 @@
  * other side has them, and are sent again when the link they left on breaks.
  * What arrives is passed on once and in order. Memory is one ring: of a few
  * messages to begin with, since most peers are told no more; a channel that is
- * used gets a whole one, once. Private to transport/; member.h is the door.
+ * used gets a whole one, once. Where a peer does not acknowledge what is in it,
+ * messages have memory of their own until it does, up to a bound. Private to
+ * transport/; member.h is the door.
  */
 #ifndef GW_TRANSPORT_CHANNEL_H
 #define GW_TRANSPORT_CHANNEL_H
@@ -15,6 +17,10 @@
 #define GW_CHANNEL_BYTES     ((size_t)160 << 10)
 #define GW_CHANNEL_BYTES_FEW ((size_t)1 << 10)
 
+/* What a peer may owe acknowledgements for besides: twice the longest vote, of
+   1048576 chunks with two values each. */
+#define GW_CHANNEL_OWED_BYTES ((size_t)32 << 20)
+
 struct gw_channel_record;
 
 struct gw_channel {
@@ -22,6 +28,8 @@ struct gw_channel {
     size_t bytes;      /* of the ring */
     size_t head, tail; /* in use: [head, tail), or around the end */
     uint8_t *ring_few; /* the one before, while it has messages */
+    size_t in_ring;    /* messages in the ring */
+    size_t owed_bytes; /* of those that have memory of their own */
     struct gw_channel_record *first, *last;
     uint64_t sent;     /* number of the last message made, from 1 */
     uint64_t acked;    /* the peer has everything up to here */
@@ -30,9 +38,9 @@ struct gw_channel {
 };
 
 /*
- * Puts a message into the ring and on `link` (NULL: later). GW_EAGAIN: the
- * peer takes its messages too slowly, the ring is full. GW_ERANGE: too large.
- * GW_ENOMEM: no memory for the ring.
+ * Keeps a message and puts it on `link` (NULL: later). GW_EAGAIN: the peer owes
+ * acknowledgements for GW_CHANNEL_OWED_BYTES. GW_ERANGE: too large. GW_ENOMEM:
+ * no memory for it.
  */
 enum gw_status gw_channel_tell(struct gw_channel *channel,
                                struct gw_link *link,

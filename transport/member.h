@@ -51,13 +51,16 @@ struct gw_peer_link {
     int heartbeat_queued;
 };
 
-/* Another process. Fields are for reading; `owner`, `id` and `name` are for
-   the owner to set. */
+/* Another process. Fields are for reading; `owner`, `id`, `name` and `taken`
+   are for the owner to set. */
 struct gw_peer {
     struct gw_windows windows;
     /* what every frame looks at, behind the windows that it goes to */
     struct gw_member *member;
     void *owner;
+    /* It has acknowledged messages: whoever waits for that may tell it more. It
+       may close the peer. Never NULL. */
+    void (*taken)(struct gw_peer *peer);
     uint8_t role;
     uint32_t id; /* rank of a worker, number of a shard */
     uint64_t incarnation;

@@ -43,6 +43,11 @@ static void name_peer(struct gw_peer *peer, const char *where)
                  gw_role_name(peer->role), peer->id, where);
 }
 
+static void take_no_note(struct gw_peer *peer)
+{
+    (void)peer;
+}
+
 struct gw_peer *gw_peer_new(struct gw_member *member,
                             uint8_t role,
                             uint32_t id,
@@ -55,6 +60,7 @@ struct gw_peer *gw_peer_new(struct gw_member *member,
         return NULL;
     peer->link = (struct gw_peer_link *)(peer + 1);
     peer->member = member;
+    peer->taken = take_no_note;
     peer->role = role;
     peer->id = id;
     peer->incarnation = incarnation;
@@ -342,6 +348,7 @@ static void on_frame(struct gw_link *link,
     struct gw_peer_link *slot = link->owner;
     struct gw_peer *peer = slot->peer;
     struct gw_member *member = peer->member;
+    uint64_t acked = peer->channel.acked;
     heard(peer);
     count(member, GW_METRIC_FRAMES_IN);
     if (frame->kind == GW_FRAME_CONTROL) {
@@ -359,6 +366,8 @@ static void on_frame(struct gw_link *link,
         member->handler->frame(member->owner, peer, slot->index, frame,
                                payload);
     }
+    if (peer->channel.acked > acked && !peer->closed)
+        peer->taken(peer);
 }
 
 static const struct gw_link_handler link_handler = {

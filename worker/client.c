@@ -465,7 +465,7 @@ void gw_client_report(struct gw_client *client,
                    .rss_bytes = rss_bytes,
                    .counters = counters.value,
                    .counters_n = GW_METRICS,
-                   .decision = atomic_load(&client->decision)}};
+                   .decision = atomic_load(&client->told_decision)}};
     if (client->each) {
         message.report.staleness = staleness;
         message.report.staleness_n = GW_STALENESS_BUCKETS;

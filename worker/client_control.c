@@ -167,6 +167,20 @@ static void got_count(struct gw_client *client,
     gw_loop_interrupt(client->loop);
 }
 
+/* Those of many steps, in which we did not take part. */
+static void got_passed(struct gw_client *client,
+                       const struct gw_decision *decision)
+{
+    if (decision->values_n > 1)
+        atomic_store(&client->loss_scale, decision->values[1]);
+    if (decision->clocks_n > 0 && decision->clocks[0] > 0)
+        atomic_store(&client->counted_clock, decision->clocks[0]);
+    if (decision->clocks_n < 2 || decision->clocks[1] == 0)
+        return;
+    atomic_store(&client->late_clock, decision->clocks[1]);
+    gw_loop_interrupt(client->loop);
+}
+
 /* Single pushes: where all ranks stand still, for a reason or to go on. */
 static void
 meet(struct gw_client *client, const struct gw_decision *decision, int calls)
@@ -195,7 +209,8 @@ static void got_resume(struct gw_client *client,
 static void got_decision(struct gw_client *client,
                          const struct gw_decision *decision)
 {
-    if (decision->number != atomic_load(&client->decision) + 1) {
+    uint32_t stands_for = decision->stands_for ? decision->stands_for : 1;
+    if (decision->number != atomic_load(&client->decision) + stands_for) {
         gw_client_fail(client, GW_EPROTO, "decision %u came after decision %u",
                        decision->number, atomic_load(&client->decision));
         return;
@@ -207,6 +222,9 @@ static void got_decision(struct gw_client *client,
         break;
     case GW_DECIDE_COUNT:
         got_count(client, decision);
+        break;
+    case GW_DECIDE_PASSED:
+        got_passed(client, decision);
         break;
     case GW_DECIDE_DRAIN:
         atomic_store(&client->drained, 1);
@@ -239,6 +257,8 @@ static void got_decision(struct gw_client *client,
     default:
         break; /* trust ratios concern shards */
     }
+    if (!gw_decision_is_of_each_step(decision))
+        atomic_store(&client->told_decision, decision->number);
     atomic_store(&client->decision, decision->number);
 }
 

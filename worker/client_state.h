@@ -157,7 +157,8 @@ struct gw_client {
     struct gw_client_shard *shard; /* [shards] */
     uint64_t progress_us;
     _Atomic uint32_t decision, decision_needed; /* as followed so far */
-    uint32_t voided;    /* wants of before this decision are void */
+    _Atomic uint32_t told_decision; /* the last that the coordinator has too */
+    uint32_t voided;                /* wants of before this decision are void */
     _Atomic int renews; /* next renumbers, and all may go on by it */
     _Atomic uint64_t end_clock;
     _Atomic uint64_t called; /* clock + 1 at which all stand still to be scored,

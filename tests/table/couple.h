@@ -17,6 +17,7 @@ struct side {
     enum gw_status lost_status;
     char lost_why[128];
     uint64_t messages; /* passed on, checked to be in order */
+    uint64_t others;   /* besides: statuses, whose text nobody reads */
     uint64_t frames;
     uint64_t stall_us;  /* that the handling of the next frame takes, */
     int asks;           /* whether the turn is over meanwhile, */

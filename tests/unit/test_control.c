@@ -61,8 +61,8 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_READY, .ready = {UINT64_MAX}},
     {.kind = GW_MESSAGE_WINDOW, .window = {GW_FRAME_PUSH, 17, 1 << 20}},
     {.kind = GW_MESSAGE_DECISION,
-     .decision = {1, GW_DECIDE_STEP, 2, 1, 3, values, 3, ranks, 2, counters, 3,
-                  "ssp:4"}},
+     .decision = {1, 5, GW_DECIDE_STEP, 2, 1, 3, values, 3, ranks, 2, counters,
+                  3, "ssp:4"}},
     {.kind = GW_MESSAGE_VOTE, .vote = {1, 2, 3, 6, 5, values, 3, ranks, 2}},
     {.kind = GW_MESSAGE_SCORE, .score = {1, 2.5, 3, 4}},
     {.kind = GW_MESSAGE_REPORT,
@@ -81,7 +81,7 @@ static const struct gw_message samples[] = {
      .file_reply = {.text = "why", .offset = 5, .bytes = 6, .window = 7}},
     {.kind = GW_MESSAGE_STATUS, .status = {2, "job", GW_EREFUSED}},
     {.kind = GW_MESSAGE_SETTLED, .settled = {9, counters, 3, ranks, 2}},
-    {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, 7}},
+    {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, ranks, 2}},
     {.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, "ssp:4"}},
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
     {.kind = GW_MESSAGE_SIGHT,
@@ -222,6 +222,7 @@ static void same_deciding(const struct gw_message *one,
     switch (one->kind) {
     case GW_MESSAGE_DECISION:
         SAME(decision, number);
+        SAME(decision, stands_for);
         SAME(decision, kind);
         SAME(decision, reason);
         SAME(decision, apply);
@@ -237,7 +238,7 @@ static void same_deciding(const struct gw_message *one,
         break;
     case GW_MESSAGE_ARRIVED:
         SAME(arrived, clock);
-        SAME(arrived, rank);
+        SAME_LIST(arrived, ranks, ranks_n);
         break;
     case GW_MESSAGE_SPEED:
         SAME(speed, clock);

@@ -19,7 +19,8 @@
 static enum gw_status
 arrive(struct bench *bench, uint32_t shard, uint64_t clock, uint32_t rank)
 {
-    const struct gw_arrived arrived = {.clock = clock, .rank = rank};
+    const struct gw_arrived arrived = {
+        .clock = clock, .ranks = &rank, .ranks_n = 1};
     return gw_leader_arrived(bench->leader, shard, &arrived);
 }
 

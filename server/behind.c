@@ -1,0 +1,115 @@
+/*
+ * Members that do not keep up with the decisions of steps. Most cannot be
+ * behind, since no step goes on without them. A worker that is left out
+ * (backup) can, for as long as it may be silent, and at thousands of steps a
+ * second: what it misses is one message then, for all that it needs of them is
+ * the last. The coordinator can be behind in any job, and is not told what it
+ * does not act on.
+ *
+ *   decision --> has it taken what it was told? --> told
+ *                     | no
+ *                  one of a step: added to what it is behind
+ *                  another one: what it is behind, then that one
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+/* Messages that a member has not taken: it is behind. */
+#define BEHIND 64
+
+static void tell(struct gw_server *server,
+                 struct gw_peer *peer,
+                 const struct gw_decision *decision)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_DECISION,
+                                 .decision = *decision};
+    /* trust ratios are long, and nobody but shards needs them */
+    if (decision->kind == GW_DECIDE_TRUST && peer->role != GW_ROLE_SERVER)
+        message.decision.values_n = 0;
+    gw_server_tell(server, peer, &message);
+}
+
+static void tell_coordinator(struct gw_server *server,
+                             struct gw_peer *peer,
+                             const struct gw_decision *decision)
+{
+    int dispensable = gw_decision_is_of_each_step(decision);
+    if (dispensable &&
+        (decision->kind != GW_DECIDE_COUNT || gw_peer_untaken(peer) >= BEHIND))
+        return;
+    tell(server, peer, decision);
+}
+
+/* ---- workers ---- */
+
+static void
+add(struct gw_behind *behind, uint32_t rank, const struct gw_decision *decision)
+{
+    uint64_t *clock = &behind->late;
+    behind->n++;
+    behind->number = decision->number;
+    if (decision->kind == GW_DECIDE_STEP && decision->values_n > 1)
+        behind->loss_scale = decision->values[1];
+    if (decision->kind != GW_DECIDE_COUNT)
+        return;
+    for (uint32_t i = 0; i < decision->ranks_n; i++)
+        if (decision->ranks[i] == rank)
+            clock = &behind->counts;
+    *clock = decision->clock + 1;
+}
+
+static void catch_up(struct gw_server *server, struct gw_peer *peer)
+{
+    struct gw_behind *behind = &server->session[peer->id].behind;
+    const uint64_t clocks[] = {behind->counts, behind->late};
+    const double values[] = {0, behind->loss_scale};
+    const struct gw_decision passed = {
+        .kind = GW_DECIDE_PASSED,
+        .number = behind->number,
+        .stands_for = behind->n,
+        .values = values,
+        .values_n = behind->loss_scale > 0 ? 2 : 0,
+        .clocks = clocks,
+        .clocks_n = 2,
+    };
+    if (behind->n == 0)
+        return;
+    *behind = (struct gw_behind){.n = 0};
+    tell(server, peer, &passed);
+}
+
+static void tell_worker(struct gw_server *server,
+                        struct gw_peer *peer,
+                        const struct gw_decision *decision)
+{
+    struct gw_behind *behind = &server->session[peer->id].behind;
+    int is_behind = behind->n > 0 || gw_peer_untaken(peer) >= BEHIND;
+    if (is_behind && gw_decision_is_of_each_step(decision)) {
+        add(behind, peer->id, decision);
+        return;
+    }
+    catch_up(server, peer);
+    tell(server, peer, decision);
+}
+
+void gw_behind_taken(struct gw_peer *peer)
+{
+    struct gw_server *server = peer->owner;
+    if (server->running && gw_peer_untaken(peer) < BEHIND / 2)
+        catch_up(server, peer);
+}
+
+/* ---- everybody ---- */
+
+void gw_behind_tell(struct gw_server *server,
+                    struct gw_peer *peer,
+                    const struct gw_decision *decision)
+{
+    if (peer == server->coordinator)
+        tell_coordinator(server, peer, decision);
+    else if (peer->role == GW_ROLE_WORKER)
+        tell_worker(server, peer, decision);
+    else
+        tell(server, peer, decision);
+}
