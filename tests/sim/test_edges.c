@@ -102,6 +102,31 @@ static void a_paused_coordinator_is_not_waited_for(void **state)
     }
 }
 
+/* ---- much to do ---- */
+
+/* 58 chunks become due at once where it is decided who counts: 20 ms each, over
+   a second together. They are done in turns, and nobody takes the server for
+   dead, or looks at a deadline later than a quarter of a heartbeat. */
+static void a_server_with_much_to_do_is_heard(void **state)
+{
+    const char *settings[] = {"cluster.policy=\"backup:0\"",
+                              "train.commit=whole",
+                              "model.layers=[784, 1200, 10]",
+                              "cluster.workers=2",
+                              "cluster.servers=1",
+                              "train.steps=3",
+                              "train.eval_every=never",
+                              NULL};
+    (void)state;
+    cluster_open(&cluster, &quick, settings, NULL);
+    gw_sim_work_model(cluster.server[0].loop, 10);
+    finish();
+    uint64_t longest = gw_metrics_get(&cluster.server[0].metrics,
+                                      GW_METRIC_LONGEST_TURN_US);
+    assert_in_range(longest, 10000, 50000);
+    cluster_close(&cluster);
+}
+
 /* ---- maxima ---- */
 
 static char record[] = "/tmp/gradweir-edges-XXXXXX";
@@ -191,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_paused_worker_is_left_behind),
         cmocka_unit_test(a_paused_coordinator_is_not_waited_for),
+        cmocka_unit_test(a_server_with_much_to_do_is_heard),
         cmocka_unit_test(so_many_workers_as_a_job_may_have),
         cmocka_unit_test(a_thousand_workers_arrive),
         cmocka_unit_test(so_many_votes_as_chunks),
