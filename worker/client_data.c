@@ -443,6 +443,7 @@ static void answered(struct gw_client *client, const struct gw_frame *frame)
     }
     if (client->each && chunk->pushed)
         count_staleness(client, frame->count);
+    gw_client_was_read(client, frame->chunk);
     chunk->want = 0;
     chunk->pushed = 0;
     chunk->seeding = 0;

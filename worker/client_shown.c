@@ -28,21 +28,47 @@ was_in_vain(const struct gw_client *client, uint32_t number, unsigned link)
     return 0;
 }
 
-/* A link may come back over another transport. That it broke may be because the
-   shard sees nothing: it would break again and again. */
+/* Any link may break. Of one that broke twice in a row before anything that was
+   shown over it was read it may be because the shard sees nothing: it would
+   break again and again. */
+static void
+judge_break(struct gw_client *client, uint32_t number, unsigned link)
+{
+    struct gw_client_shard *shard = &client->shard[number];
+    uint8_t bit = (uint8_t)(1u << link);
+    int read = shard->read & bit;
+    if (read)
+        shard->unread &= (uint8_t)~bit;
+    shard->read &= (uint8_t)~bit;
+    if (read || shard->unseeing & bit || !was_in_vain(client, number, link))
+        return;
+    if (shard->unread & bit) {
+        shard->unseeing |= bit;
+        gw_log_info(client->log,
+                    "connection %u to %s broke twice before gradients were "
+                    "read: they are sent over it from here on",
+                    link, shard->peer->name);
+    }
+    shard->unread |= bit;
+}
+
+void gw_client_was_read(struct gw_client *client, uint32_t index)
+{
+    const struct gw_client_chunk *chunk = &client->chunk[index];
+    if (chunk->send.frame.kind == GW_FRAME_SHOWN &&
+        (chunk->seeding || chunk->pushed))
+        client->shard[client->map->chunk[index].shard].read |=
+            (uint8_t)(1u << gw_client_link_of(client, index));
+}
+
+/* A link may come back over another transport. */
 void gw_client_show_arenas(struct gw_client *client,
                            uint32_t number,
                            unsigned link)
 {
     struct gw_client_shard *shard = &client->shard[number];
     uint8_t bit = (uint8_t)(1u << link);
-    if (!(shard->unseeing & bit) && was_in_vain(client, number, link)) {
-        shard->unseeing |= bit;
-        gw_log_info(client->log,
-                    "connection %u to %s broke before gradients were read: "
-                    "they are sent over it from here on",
-                    link, shard->peer->name);
-    }
+    judge_break(client, number, link);
     int shown = !client->hollow && !(shard->unseeing & bit) &&
                 gw_peer_show(shard->peer, link,
                              shard->weights[GW_ENCODING_RAW]) == GW_OK &&

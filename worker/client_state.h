@@ -38,9 +38,11 @@ struct gw_client_shard {
     uint32_t weights[GW_ENCODINGS]; /* windows we gave it, for weights as the
                                        job has them sent, and raw */
     uint32_t gradients;             /* window that it may only read */
-    uint8_t shown; /* links over which it sees these and raw weights, a bit for
-                      each; */
-    uint8_t unseeing;         /* and those that broke on it */
+    uint8_t shown;  /* links over which it sees these and raw weights, a bit for
+                       each; */
+    uint8_t read;   /* those over which it has read some, since they came, */
+    uint8_t unread; /* whose last one broke before that, */
+    uint8_t unseeing;         /* and the last two: nothing is shown over them */
     _Atomic int takes_device; /* payloads, from a device's memory */
 };
 
@@ -303,6 +305,8 @@ int gw_client_windows_open(const struct gw_client *client);
 void gw_client_show_arenas(struct gw_client *client,
                            uint32_t shard,
                            unsigned link);
+/* What was shown of a chunk has its answer: the shard has read it. */
+void gw_client_was_read(struct gw_client *client, uint32_t chunk);
 /* Whether what is to be sent of a chunk is shown instead; makes its send say
    where it lies. */
 int gw_client_is_shown(const struct gw_client *client, uint32_t chunk);

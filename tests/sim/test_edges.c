@@ -121,8 +121,8 @@ static void a_server_with_much_to_do_is_heard(void **state)
     cluster_open(&cluster, &quick, settings, NULL);
     gw_sim_work_model(cluster.server[0].loop, 10);
     finish();
-    uint64_t longest = gw_metrics_get(&cluster.server[0].metrics,
-                                      GW_METRIC_LONGEST_TURN_US);
+    uint64_t longest =
+        gw_metrics_get(&cluster.server[0].metrics, GW_METRIC_LONGEST_TURN_US);
     assert_in_range(longest, 10000, 50000);
     cluster_close(&cluster);
 }
