@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/inspect.h"
 #include "server/checkpoint.h"
@@ -17,10 +19,21 @@ static void print_export_usage(void)
 {
     puts(
         "Usage: gradweir export CHECKPOINT FILE\n\n"
-        "Writes the weights of a checkpoint as one safetensors file.\n"
+        "Writes the weights of a checkpoint as one safetensors file. Links "
+        "are\n"
+        "followed, devices and FIFOs written into.\n"
         "CHECKPOINT is one (DIR/step-00000120), or a checkpoint.dir, of which\n"
         "the newest that is whole is taken.\n\n"
         "  --help  this text");
+}
+
+/* Standard output, or standard error where the weights have gone there. */
+static FILE *line_beside(const char *file)
+{
+    struct stat written, out;
+    int same = stat(file, &written) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
+               written.st_dev == out.st_dev && written.st_ino == out.st_ino;
+    return same ? stderr : stdout;
 }
 
 static enum gw_status
@@ -32,11 +45,11 @@ write_file(const char *path, const char *file, struct gw_error *error)
         gw_inspect_checkpoint(&disk, path, &checkpoint, error);
     if (status != GW_OK)
         return status;
-    status = gw_checkpoint_export(&disk, &checkpoint, file, error);
+    status = gw_checkpoint_export(&checkpoint, file, error);
     if (status == GW_OK)
-        printf("%s: %zu tensor%s of step %" PRIu64 "\n", file,
-               checkpoint.map->keys, gw_plural(checkpoint.map->keys),
-               checkpoint.clock);
+        fprintf(line_beside(file), "%s: %zu tensor%s of step %" PRIu64 "\n",
+                file, checkpoint.map->keys, gw_plural(checkpoint.map->keys),
+                checkpoint.clock);
     gw_checkpoint_close(&checkpoint);
     return status;
 }

@@ -94,11 +94,14 @@ static enum gw_status write_job(const struct gw_config *config,
         return gw_fail(error, GW_ENOMEM, "no memory for a job");
     gw_config_print(config, 0, text, GW_JOB_TEXT_MAX);
     snprintf(name, sizeof name, "runs/%s.job", run->id);
-    FILE *file = gw_study_open_file(dir, name, error);
-    if (file)
-        fputs(text, file);
+    struct gw_output output;
+    enum gw_status status = gw_study_open_file(dir, name, &output, error);
+    if (status == GW_OK) {
+        fputs(text, output.file);
+        status = gw_output_commit(&output, error);
+    }
     free(text);
-    return file ? gw_study_close_file(file, dir, name, error) : error->status;
+    return status;
 }
 
 /* Never returns. What the job says goes to `said`; it ends in order when this

@@ -215,11 +215,13 @@ enum gw_status gw_study_draw(const struct gw_study *study,
         struct gw_study_sheet sheet = {
             .study = study, .results = results, .dir = dir};
         snprintf(name, sizeof name, "%s.gp", plots[i].name);
-        sheet.out = gw_study_open_file(path, name, error);
-        if (!sheet.out)
-            return error->status;
+        struct gw_output output;
+        status = gw_study_open_file(path, name, &output, error);
+        if (status != GW_OK)
+            return status;
+        sheet.out = output.file;
         write_script(&sheet, i);
-        status = gw_study_close_file(sheet.out, path, name, error);
+        status = gw_output_commit(&output, error);
         if (status == GW_OK)
             status = run_gnuplot(path, name, error);
     }

@@ -193,9 +193,12 @@ enum gw_status gw_study_report(const struct gw_study *study,
                                const char *note,
                                struct gw_error *error)
 {
-    FILE *out = gw_study_open_file(dir, "report.html", error);
-    if (!out)
-        return error->status;
+    struct gw_output output;
+    enum gw_status status =
+        gw_study_open_file(dir, "report.html", &output, error);
+    if (status != GW_OK)
+        return status;
+    FILE *out = output.file;
     fprintf(out, "%s<title>", head);
     print_text(out, study->file);
     fputs("</title>\n</head>\n<body>\n<h1>", out);
@@ -208,7 +211,7 @@ enum gw_status gw_study_report(const struct gw_study *study,
         gw_plural(study->points),
         study->simulated ? "in virtual time" : "as real processes",
         PACKAGE_VERSION);
-    enum gw_status status = print_summary(study, results, out, error);
+    status = print_summary(study, results, out, error);
     if (note) {
         fputs("<p>", out);
         print_text(out, note);
@@ -218,7 +221,8 @@ enum gw_status gw_study_report(const struct gw_study *study,
     }
     print_runs(study, results, out);
     fputs("</body>\n</html>\n", out);
-    enum gw_status closed = gw_study_close_file(out, dir, "report.html",
-                                                status == GW_OK ? error : NULL);
-    return status != GW_OK ? status : closed;
+    if (status == GW_OK)
+        status = gw_output_commit(&output, error);
+    gw_output_abandon(&output);
+    return status;
 }

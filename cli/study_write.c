@@ -2,42 +2,23 @@
 
 #include "cli/study_write.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATH_BYTES 4096
 
 /* ---- files ---- */
 
-FILE *
-gw_study_open_file(const char *dir, const char *name, struct gw_error *error)
+enum gw_status gw_study_open_file(const char *dir,
+                                  const char *name,
+                                  struct gw_output *output,
+                                  struct gw_error *error)
 {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s.part", dir, name);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        gw_fail(error, GW_EIO, "cannot create %s: %s", path, strerror(errno));
-    return file;
-}
-
-enum gw_status gw_study_close_file(FILE *file,
-                                   const char *dir,
-                                   const char *name,
-                                   struct gw_error *error)
-{
-    char part[PATH_BYTES], path[PATH_BYTES];
-    snprintf(part, sizeof part, "%s/%s.part", dir, name);
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    int failed = ferror(file) || fflush(file) != 0 || fsync(fileno(file)) != 0;
-    failed |= fclose(file) != 0;
-    if (failed || rename(part, path) != 0)
-        return gw_fail(error, errno == ENOSPC ? GW_ENOSPC : GW_EIO,
-                       "cannot write %s: %s", path, strerror(errno));
-    return GW_OK;
+    return gw_output_open(path, output, error);
 }
 
 /* ---- a row for each run ---- */
@@ -217,14 +198,13 @@ enum gw_status gw_study_write(const struct gw_study *study,
     enum gw_status status = GW_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files && status == GW_OK;
          i++) {
-        FILE *file = gw_study_open_file(dir, files[i].name, error);
-        if (!file)
-            return error->status;
-        status = files[i].write(study, results, file, error);
-        if (status != GW_OK)
-            fclose(file);
-        else
-            status = gw_study_close_file(file, dir, files[i].name, error);
+        struct gw_output output;
+        status = gw_study_open_file(dir, files[i].name, &output, error);
+        if (status == GW_OK)
+            status = files[i].write(study, results, output.file, error);
+        if (status == GW_OK)
+            status = gw_output_commit(&output, error);
+        gw_output_abandon(&output);
     }
     return status;
 }

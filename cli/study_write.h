@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cli/study_result.h"
+#include "transport/output.h"
 
 /* GW_EIO, GW_ENOSPC with a line; a file is replaced when the new one is whole.
  */
@@ -23,13 +24,10 @@ enum gw_status gw_study_print(const struct gw_study *study,
                               FILE *out,
                               struct gw_error *error);
 
-/* A new file dir/name, which takes its place with gw_study_close_file; NULL
-   with a line in *error. */
-FILE *
-gw_study_open_file(const char *dir, const char *name, struct gw_error *error);
-enum gw_status gw_study_close_file(FILE *file,
-                                   const char *dir,
-                                   const char *name,
-                                   struct gw_error *error);
+/* Opens dir/name as gw_output_open does, with its errors. */
+enum gw_status gw_study_open_file(const char *dir,
+                                  const char *name,
+                                  struct gw_output *output,
+                                  struct gw_error *error);
 
 #endif

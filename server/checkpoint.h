@@ -42,10 +42,9 @@ const float *gw_checkpoint_key(const struct gw_checkpoint *checkpoint,
 
 /*
  * Writes the weights as one safetensors file, a tensor per key with its own
- * shape. The file appears whole or not at all, in place of one that is there.
+ * shape, to a path that the user named (transport/output.h, with its errors).
  */
-enum gw_status gw_checkpoint_export(struct gw_disk *disk,
-                                    const struct gw_checkpoint *checkpoint,
+enum gw_status gw_checkpoint_export(const struct gw_checkpoint *checkpoint,
                                     const char *file,
                                     struct gw_error *error);
 

@@ -11,6 +11,7 @@
 #include "server/manifest.h"
 #include "server/store.h"
 #include "server/tensors.h"
+#include "transport/output.h"
 
 /* ---- out ---- */
 
@@ -35,37 +36,32 @@ static enum gw_status make_header(const struct gw_checkpoint *checkpoint,
     return status;
 }
 
-static enum gw_status put_tensors(struct gw_store_file *to,
-                                  const struct gw_checkpoint *checkpoint,
-                                  const struct gw_safetensors_header *header,
-                                  struct gw_error *error)
+/* The tensors follow each other in the order of the keys. */
+static void put_tensors(struct gw_output *to,
+                        const struct gw_checkpoint *checkpoint,
+                        const struct gw_safetensors_header *header)
 {
     const struct gw_map *map = checkpoint->map;
-    enum gw_status status =
-        gw_store_put(to, 0, header->bytes, header->n, error);
-    for (size_t i = 0; i < map->keys && status == GW_OK; i++)
-        status = gw_store_put(to, header->offset[i],
-                              gw_checkpoint_key(checkpoint, i),
-                              map->key_elems[i] * sizeof(float), error);
-    return status;
+    int goes_on = gw_output_put(to, header->bytes, header->n);
+    for (size_t i = 0; i < map->keys && goes_on; i++)
+        goes_on = gw_output_put(to, gw_checkpoint_key(checkpoint, i),
+                                map->key_elems[i] * sizeof(float));
 }
 
-enum gw_status gw_checkpoint_export(struct gw_disk *disk,
-                                    const struct gw_checkpoint *checkpoint,
+enum gw_status gw_checkpoint_export(const struct gw_checkpoint *checkpoint,
                                     const char *file,
                                     struct gw_error *error)
 {
     struct gw_safetensors_header header;
-    struct gw_store_file to;
+    struct gw_output to;
     enum gw_status status = make_header(checkpoint, &header, error);
     if (status != GW_OK)
         return status;
-    status = gw_store_begin(disk, file, header.file_bytes, &to, error);
-    if (status == GW_OK)
-        status = put_tensors(&to, checkpoint, &header, error);
-    if (status == GW_OK)
-        status = gw_store_commit(&to, error);
-    gw_store_abandon(&to);
+    status = gw_output_open(file, &to, error);
+    if (status == GW_OK) {
+        put_tensors(&to, checkpoint, &header);
+        status = gw_output_commit(&to, error);
+    }
     gw_safetensors_header_free(&header);
     return status;
 }

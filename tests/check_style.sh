@@ -13,7 +13,7 @@ rooms='proto transport kernels server worker cli'
 front_doors='
 transport/backlog.h transport/loop.h transport/transport.h transport/member.h transport/window.h
 transport/local.h transport/memory.h transport/rdma_port.h transport/remote.h
-transport/settle.h transport/sim.h transport/socket.h
+transport/output.h transport/settle.h transport/sim.h transport/socket.h
 kernels/bf16.h kernels/blend.h kernels/kernels.h kernels/measure.h kernels/reduce.h
 kernels/update.h
 server/server.h server/coordinator.h server/begin.h server/checkpoint.h

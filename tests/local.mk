@@ -130,6 +130,7 @@ check_PROGRAMS += \
 	%D%/unit/test_needs \
 	%D%/unit/test_needs_gpu \
 	%D%/unit/test_network \
+	%D%/unit/test_output \
 	%D%/unit/test_pin \
 	%D%/unit/test_pin_absent \
 	%D%/unit/test_pin_members \

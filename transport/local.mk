@@ -36,6 +36,8 @@ libtransport_a_SOURCES = \
 	%D%/rdma_flight.h \
 	%D%/rdma_memory.h \
 	%D%/rdma_port.h \
+	%D%/output.c \
+	%D%/output.h \
 	%D%/remote.c \
 	%D%/remote.h \
 	%D%/settle.c \

@@ -47,6 +47,14 @@ ok 'export into a directory that is not there'
 run 1 export "$dir" "$scratch/data" && says "cannot write $scratch/data: Is a directory" &&
   [ ! -e "$scratch/data.tmp" ]
 ok 'export over a directory'
+mkfifo "$scratch/fifo" && ln -s model.safetensors "$scratch/link" &&
+  { cat "$scratch/fifo" >"$scratch/read" & } && reader=$! &&
+  run 0 export "$dir" "$scratch/fifo" && wait $reader &&
+  run 0 export "$dir" "$scratch/link" && run 0 export "$dir" /dev/stdout &&
+  [ -p "$scratch/fifo" ] && [ -L "$scratch/link" ] &&
+  cmp "$scratch/read" "$scratch/model.safetensors" &&
+  cmp "$scratch/out" "$scratch/model.safetensors"
+ok 'export into a FIFO, through a link, to standard output'
 
 # --- import ---
 run 0 import "$scratch/model.safetensors" --job "$job" --to "$scratch/new" &&

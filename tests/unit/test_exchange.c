@@ -102,8 +102,7 @@ static void what_is_exported_has_every_key(void **state)
     assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints, NULL,
                                         &checkpoint, &place.error),
                      GW_OK);
-    assert_int_equal(gw_checkpoint_export(&place.disk, &checkpoint, place.file,
-                                          &place.error),
+    assert_int_equal(gw_checkpoint_export(&checkpoint, place.file, &place.error),
                      GW_OK);
     gw_checkpoint_close(&checkpoint);
     assert_int_equal(
