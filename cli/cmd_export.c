@@ -105,7 +105,8 @@ static enum gw_status make_checkpoint(const char *file,
         gw_inspect_open(config, GW_DATASET_TRAIN, 0, &inspect, error);
     if (status == GW_OK) {
         const struct gw_key *keys = gw_model_keys(inspect.model, &n);
-        status = gw_checkpoint_import(&disk, file, keys, n, text, dir, error);
+        const struct gw_checkpoint_target to = {dir, config->checkpoint.access};
+        status = gw_checkpoint_import(&disk, file, keys, n, text, &to, error);
         gw_inspect_close(&inspect);
     }
     free(text);

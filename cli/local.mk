@@ -74,6 +74,8 @@ gradweir_SOURCES = \
 	%D%/leash.h \
 	%D%/local.c \
 	%D%/local.h \
+	%D%/log_file.c \
+	%D%/log_file.h \
 	%D%/main.c \
 	%D%/needs.c \
 	%D%/needs.h \

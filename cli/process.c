@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/log_file.h"
 #include "cli/place.h"
 
 /* To notice the end of the coordinator, which is silent for a second then. */
@@ -185,20 +186,29 @@ void gw_process_close(struct gw_process *process)
 
 /* ---- logs ---- */
 
-static enum gw_status
-open_file(struct gw_process *process, const char *dir, struct gw_error *error)
+/* A member that a launcher started: the coordinator beside it speaks for all.
+ */
+static int is_one_of_many(const struct gw_process *process)
 {
-    char path[GW_STRING_MAX + 128];
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return gw_fail(error, GW_EIO, "log.dir %s cannot be made: %s", dir,
-                       strerror(errno));
-    snprintf(path, sizeof path, "%s/%s-%s-%u.log", dir, process->role,
-             process->host, process->pid);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return gw_fail(error, GW_EIO, "log.dir: %s cannot be opened: %s", path,
-                       strerror(errno));
-    if (process->leash >= 0 && strcmp(process->role, "coordinator") != 0) {
+    return process->leash >= 0 && strcmp(process->role, "coordinator") != 0;
+}
+
+static enum gw_status open_file(struct gw_process *process,
+                                const struct gw_config *config,
+                                struct gw_error *error)
+{
+    char doubt[GW_LOG_LINE_BYTES / 2];
+    const struct gw_log_file file = {.dir = config->log.dir,
+                                     .access = config->log.access,
+                                     .role = process->role,
+                                     .host = process->host,
+                                     .pid = process->pid};
+    int fd;
+    enum gw_status status =
+        gw_log_file_open(&file, &fd, doubt, sizeof doubt, error);
+    if (status != GW_OK)
+        return status;
+    if (is_one_of_many(process)) {
         /* what libraries print before they abort belongs there too */
         dup2(fd, STDOUT_FILENO);
         dup2(fd, STDERR_FILENO);
@@ -206,6 +216,8 @@ open_file(struct gw_process *process, const char *dir, struct gw_error *error)
     process->log_fd = fd;
     process->log_terminal = 0;
     process->has_file = 1;
+    if (doubt[0] && !is_one_of_many(process))
+        gw_process_warn(process, doubt);
     return GW_OK;
 }
 
@@ -216,7 +228,7 @@ enum gw_status gw_process_logs(struct gw_process *process,
     enum gw_log_level level = GW_LOG_INFO;
     gw_log_level_find(config->log.level, &level);
     if (config->log.dir[0]) {
-        enum gw_status status = open_file(process, config->log.dir, error);
+        enum gw_status status = open_file(process, config, error);
         if (status != GW_OK)
             return status;
     } else if (process->leash >= 0 && level == GW_LOG_INFO) {

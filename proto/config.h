@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/access.h"
 #include "proto/policy.h"
 #include "proto/status.h"
 #include "proto/wire.h"
@@ -171,11 +172,13 @@ struct gw_config {
         char dir[GW_STRING_MAX]; /* empty: no checkpoints */
         struct gw_every every;
         uint64_t keep;
+        enum gw_access access;
     } checkpoint;
     struct {
         char dir[GW_STRING_MAX]; /* empty: members log to stderr */
         uint64_t every;          /* steps between logged steps */
         char level[GW_STRING_MAX];
+        enum gw_access access;
     } log;
 };
 

@@ -246,12 +246,18 @@ static const struct gw_config_key keys[] = {
     EVERY(checkpoint.every, "1 epoch",
           "how often one is made, besides the first and the last"),
     COUNT(checkpoint.keep, "3", 1, 1e6, "how many are kept"),
+    CHOICE(checkpoint.access, "private", "private|umask",
+            "who may read them: private: this user alone; umask: whom the "
+            "umask lets"),
 
     {KEY(log.dir, GW_TYPE_STRING), .fallback = "", .local = 1,
      .help = "one log file per process goes here; empty: standard error"},
     COUNT(log.every, "100", 1, 1e9, "steps between two lines of progress"),
     LIMITED(log.level, "info", "error|warn|info|debug|trace",
             "the least important lines that are still written"),
+    {KEY(log.access, GW_TYPE_CHOICE), .fallback = "private", .local = 1,
+     .choices = "private|umask",
+     .help = "who may read log files, as checkpoint.access"},
 };
 /* clang-format on */
 

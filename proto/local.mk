@@ -1,5 +1,6 @@
 noinst_LIBRARIES += libproto.a
 libproto_a_SOURCES = \
+	%D%/access.h \
 	%D%/config.c \
 	%D%/config.h \
 	%D%/config_check.c \

@@ -26,31 +26,43 @@ static void note(const struct gw_begin *begin, const char *format, ...)
     begin->note(begin->owner, text);
 }
 
+/* To look into it. */
+static enum gw_status enter(const struct gw_begin *begin,
+                            const char *path,
+                            struct gw_disk *dir,
+                            struct gw_error *error)
+{
+    return gw_store_enter(begin->disk, path, GW_ACCESS_PRIVATE, dir, error);
+}
+
 /* The newest checkpoint that is whole; those that are not are named. */
 static enum gw_status choose(struct gw_begin *begin, struct gw_error *error)
 {
-    const char *dir = begin->resume;
-    static const char none[] = "there is no checkpoint to resume from in";
+    struct gw_disk dir;
     uint64_t *clocks = calloc(KEPT_MAX, sizeof *clocks);
     if (!clocks)
         return gw_fail(error, GW_ENOMEM, "no memory to look for checkpoints");
-    size_t n = gw_store_list(begin->disk, dir, clocks, KEPT_MAX);
+    enum gw_status status = enter(begin, begin->resume, &dir, error);
+    size_t n = status == GW_OK ? gw_store_list(&dir, clocks, KEPT_MAX) : 0;
     size_t unfinished = 0;
-    enum gw_status status =
-        gw_fail(error, GW_ENOENT, "%s %s (checkpoint.dir)", none, dir);
+    if (status == GW_OK || status == GW_ENOENT)
+        status = gw_fail(error, GW_ENOENT,
+                         "there is no checkpoint to resume from in %s "
+                         "(checkpoint.dir)",
+                         begin->resume);
     for (size_t i = 0; i < n && status != GW_OK; i++) {
-        status =
-            gw_store_whole(begin->disk, dir, clocks[i], &begin->from, error);
+        status = gw_store_whole(&dir, clocks[i], &begin->from, error);
         unfinished += status == GW_ENOENT;
         if (status != GW_OK)
             note(begin, "the checkpoint of step %" PRIu64 " is refused: %s",
                  clocks[i], error->text);
     }
     free(clocks);
+    gw_store_leave(&dir);
     if (n > 0 && unfinished == n) {
         /* it died within its first checkpoint: nothing is lost */
         note(begin, "no checkpoint in %s was finished, so the job begins anew",
-             dir);
+             begin->resume);
         return GW_OK;
     }
     if (status != GW_OK)
@@ -111,8 +123,15 @@ static enum gw_status check_optimizer(struct gw_begin *begin,
 enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
                                     struct gw_error *error)
 {
+    struct gw_disk dir;
     uint64_t newest;
-    if (gw_store_list(begin->disk, begin->dir, &newest, 1) == 0)
+    enum gw_status status = enter(begin, begin->dir, &dir, error);
+    if (status != GW_OK)
+        return status == GW_ENOENT ? GW_OK
+                                   : gw_fail_in(error, "checkpoint.dir");
+    int has_one = gw_store_newest(&dir, &newest);
+    gw_store_leave(&dir);
+    if (!has_one)
         return GW_OK;
     return gw_fail(error, GW_EEXIST,
                    "checkpoint.dir %s holds a checkpoint of step %" PRIu64
@@ -124,10 +143,16 @@ enum gw_status gw_begin_check_empty(const struct gw_begin *begin,
 enum gw_status gw_begin_check_free(const struct gw_begin *begin,
                                    struct gw_error *error)
 {
-    if (!begin->dir[0] ||
-        gw_store_check_free(begin->disk, begin->dir, error) == GW_OK)
+    struct gw_disk dir;
+    if (!begin->dir[0])
         return GW_OK;
-    return gw_fail_in(error, "checkpoint.dir");
+    enum gw_status status = enter(begin, begin->dir, &dir, error);
+    if (status == GW_ENOENT)
+        return GW_OK;
+    if (status == GW_OK)
+        status = gw_store_check_free(&dir, error);
+    gw_store_leave(&dir);
+    return status == GW_OK ? status : gw_fail_in(error, "checkpoint.dir");
 }
 
 enum gw_status gw_begin_check_splits(const struct gw_begin *begin,

@@ -23,9 +23,10 @@ struct gw_checkpoint {
 typedef void gw_checkpoint_refused(uint64_t clock, const char *why);
 
 /*
- * Reads a checkpoint: `path` is one ("dir/step-00000120"), or a checkpoint.dir,
- * of which the newest whole one is taken: every file is compared with its
- * digest, and those that are damaged are `refused`, one by one. GW_ENOENT,
+ * Reads a checkpoint: `path` is one, under whatever name, if it has a manifest,
+ * else a checkpoint.dir, of which the newest whole one is taken: every file is
+ * compared with its digest, and those that are damaged are `refused`, one by
+ * one. GW_ENOENT,
  * GW_ECORRUPT with a line that names the file, GW_ENOMEM. *checkpoint is set
  * only on GW_OK, to be freed with gw_checkpoint_close.
  */
@@ -48,18 +49,25 @@ enum gw_status gw_checkpoint_export(const struct gw_checkpoint *checkpoint,
                                     const char *file,
                                     struct gw_error *error);
 
+/* A checkpoint.dir, and who may read what is made there. */
+struct gw_checkpoint_target {
+    const char *dir;
+    enum gw_access access;
+};
+
 /*
- * Makes a checkpoint of step 0 in `dir` from a safetensors file that has these
- * keys and no others, in fp32. It has no optimizer state, so any optimizer can
- * go on from it. GW_EEXIST (dir holds checkpoints), GW_EMISMATCH (a tensor is
- * missing, unknown, of another shape or type), GW_ECORRUPT, GW_ENOENT.
+ * Makes a checkpoint of step 0 in a directory from a safetensors file that has
+ * these keys and no others, in fp32. It has no optimizer state, so any
+ * optimizer can go on from it. GW_EEXIST (dir holds checkpoints), GW_EMISMATCH
+ * (a tensor is missing, unknown, of another shape or type), GW_ECORRUPT,
+ * GW_ENOENT.
  */
 enum gw_status gw_checkpoint_import(struct gw_disk *disk,
                                     const char *file,
                                     const struct gw_key *keys,
                                     size_t n_keys,
                                     const char *job,
-                                    const char *dir,
+                                    const struct gw_checkpoint_target *target,
                                     struct gw_error *error);
 
 #endif

@@ -384,9 +384,9 @@ void gw_coordinator_close(struct gw_coordinator *self)
     gw_coordinator_tell_close(self);
     gw_splitter_close(self);
     gw_keeper_close(self);
+    gw_coordinator_forget(self); /* with files in a directory of the origin */
     gw_origin_close(self);
     gw_coordinator_run_close(self);
-    gw_coordinator_forget(self);
     free(self->job_text);
     free(self);
 }

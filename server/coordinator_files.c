@@ -96,21 +96,19 @@ static void run_read(struct gw_work *work)
 {
     struct gw_served *served = work->owner;
     const struct gw_file_open *request = &served->request;
-    struct gw_disk *disk = served->self->loop->disk;
+    struct gw_disk *dir = gw_origin_resume_dir(served->self);
     char path[GW_PATH_MAX];
     struct gw_file *file;
-    gw_store_path(served->self->options.resume, request->clock, served->name,
-                  path);
+    gw_store_path(request->clock, served->name, path);
     served->status =
-        disk->ops->open(disk, path, GW_FILE_READ, &file, &served->error);
+        dir->ops->open(dir, path, GW_FILE_READ, &file, &served->error);
     if (served->status != GW_OK)
         return;
-    served->status = disk->ops->size(file, &served->file_bytes, &served->error);
+    served->status = dir->ops->size(file, &served->file_bytes, &served->error);
     if (served->status == GW_OK && request->bytes > 0)
-        served->status =
-            disk->ops->read(file, request->offset, served->memory,
-                            (size_t)request->bytes, &served->error);
-    disk->ops->close(file, NULL);
+        served->status = dir->ops->read(file, request->offset, served->memory,
+                                        (size_t)request->bytes, &served->error);
+    dir->ops->close(file, NULL);
 }
 
 static void on_read_sent(struct gw_send *send, enum gw_status status)
@@ -156,9 +154,8 @@ static void run_create(struct gw_work *work)
 {
     struct gw_served *served = work->owner;
     served->status = gw_store_create(
-        served->self->loop->disk, served->self->config->checkpoint.dir,
-        served->request.clock, served->name, served->request.bytes,
-        &served->file, &served->error);
+        gw_origin_dir(served->self), served->request.clock, served->name,
+        served->request.bytes, &served->file, &served->error);
 }
 
 static void run_put(struct gw_work *work)

@@ -241,18 +241,18 @@ static int is_spared(const struct cut *cut, uint64_t clock)
 static void remove_old(struct cut *cut)
 {
     struct gw_coordinator *self = cut->keeper->self;
-    struct gw_disk *disk = self->loop->disk;
+    struct gw_disk *dir = gw_origin_dir(self);
     uint64_t clocks[KEPT_MAX];
-    size_t n = gw_store_list(disk, dir_of(self), clocks, KEPT_MAX), whole = 0;
+    size_t n = gw_store_list(dir, clocks, KEPT_MAX), whole = 0;
     for (size_t i = 0; i < n; i++) {
         struct gw_manifest manifest;
-        int complete = gw_store_manifest(disk, dir_of(self), clocks[i],
-                                         &manifest, NULL) == GW_OK;
+        int complete =
+            gw_store_manifest(dir, clocks[i], &manifest, NULL) == GW_OK;
         if (complete)
             gw_manifest_free(&manifest);
         whole += complete != 0;
         if (whole > self->config->checkpoint.keep && !is_spared(cut, clocks[i]))
-            gw_store_remove(disk, dir_of(self), clocks[i]);
+            gw_store_remove(dir, clocks[i]);
     }
 }
 
@@ -263,9 +263,9 @@ static enum gw_status write_manifest(struct cut *cut)
     if (!text)
         return gw_fail(&cut->error, GW_ENOMEM, "no memory to print a manifest");
     const struct gw_file_part part = {text, strlen(text)};
-    enum gw_status status = gw_store_write(
-        self->loop->disk, dir_of(self), cut->manifest.state.clock,
-        GW_MANIFEST_NAME, &part, 1, &cut->error);
+    enum gw_status status =
+        gw_store_write(gw_origin_dir(self), cut->manifest.state.clock,
+                       GW_MANIFEST_NAME, &part, 1, &cut->error);
     free(text);
     return status;
 }
@@ -274,13 +274,13 @@ static enum gw_status write_manifest(struct cut *cut)
 static void remove_failed(struct cut *cut)
 {
     struct gw_coordinator *self = cut->keeper->self;
-    struct gw_disk *disk = self->loop->disk;
+    struct gw_disk *dir = gw_origin_dir(self);
     uint64_t clock = cut->manifest.state.clock;
     struct gw_manifest before;
-    if (gw_store_manifest(disk, dir_of(self), clock, &before, NULL) == GW_OK)
+    if (gw_store_manifest(dir, clock, &before, NULL) == GW_OK)
         gw_manifest_free(&before);
     else
-        gw_store_remove(disk, dir_of(self), clock);
+        gw_store_remove(dir, clock);
 }
 
 /* On another thread: touches the cut and the disk. */

@@ -19,6 +19,9 @@
 
 struct gw_origin {
     struct gw_begin begin;
+    struct gw_disk dir; /* checkpoint.dir, entered, */
+    struct gw_disk
+        resume_dir;        /* and what it goes on from, if that is another */
     char token[TOKEN_MAX]; /* what a file in checkpoint.dir says meanwhile */
     struct gw_file *held;  /* that file, */
     struct gw_file *held_resume; /* and one where it goes on from elsewhere */
@@ -81,17 +84,43 @@ static enum gw_status make_token(struct gw_coordinator *self,
     gw_loop_random(self->loop, &number, sizeof number);
     snprintf(origin->token, sizeof origin->token, "%016" PRIx64, number);
     /* where that cannot be, the files are read through us */
-    if (comes_from_elsewhere(begin))
-        gw_store_put_token(begin->disk, begin->resume, origin->token,
+    enum gw_access access = self->config->checkpoint.access;
+    if (comes_from_elsewhere(begin) &&
+        gw_store_enter(begin->disk, begin->resume, access, &origin->resume_dir,
+                       NULL) == GW_OK)
+        gw_store_put_token(&origin->resume_dir, origin->token,
                            &origin->held_resume, NULL);
     if (begin->dir[0])
-        status = gw_store_make_dir(begin->disk, begin->dir, error);
+        status = gw_store_enter_new(begin->disk, begin->dir, access,
+                                    &origin->dir, error);
     if (status == GW_OK && begin->dir[0])
-        status = gw_store_put_token(begin->disk, begin->dir, origin->token,
-                                    &origin->held, error);
+        status = gw_store_put_token(&origin->dir, origin->token, &origin->held,
+                                    error);
     if (status != GW_OK)
         gw_fail_in(error, "checkpoint.dir");
     return status;
+}
+
+static void swept(void *owner, uint64_t clock)
+{
+    struct gw_coordinator *self = owner;
+    gw_log_info(self->log,
+                "removed what was left of the checkpoint of step %" PRIu64
+                ", which was not finished",
+                clock);
+}
+
+/* What is left there, and who else can put something there. */
+static void look_around(struct gw_coordinator *self)
+{
+    struct gw_disk *dir = &self->origin->dir;
+    char doubt[256];
+    gw_store_sweep(dir, swept, self);
+    if (dir->ops->doubt(dir, doubt, sizeof doubt))
+        gw_coordinator_warn(self,
+                            "checkpoint.dir: %s: its checkpoints can be "
+                            "replaced, and --resume takes what is there",
+                            doubt);
 }
 
 enum gw_status gw_origin_open(struct gw_coordinator *self,
@@ -108,6 +137,8 @@ enum gw_status gw_origin_open(struct gw_coordinator *self,
     if (status == GW_OK && origin->begin.dir[0] &&
         !is_asked_to_resume(&origin->begin))
         status = gw_begin_check_empty(&origin->begin, error);
+    if (status == GW_OK && origin->begin.dir[0])
+        look_around(self);
     return status;
 }
 
@@ -116,12 +147,25 @@ void gw_origin_close(struct gw_coordinator *self)
     struct gw_origin *origin = self->origin;
     if (!origin)
         return;
-    struct gw_begin *begin = &origin->begin;
-    gw_store_remove_token(begin->disk, begin->dir, origin->held);
-    gw_store_remove_token(begin->disk, begin->resume, origin->held_resume);
-    gw_begin_free(begin);
+    gw_store_remove_token(&origin->dir, origin->held);
+    gw_store_remove_token(&origin->resume_dir, origin->held_resume);
+    gw_store_leave(&origin->dir);
+    gw_store_leave(&origin->resume_dir);
+    gw_begin_free(&origin->begin);
     free(origin);
     self->origin = NULL;
+}
+
+struct gw_disk *gw_origin_dir(struct gw_coordinator *self)
+{
+    return &self->origin->dir;
+}
+
+struct gw_disk *gw_origin_resume_dir(struct gw_coordinator *self)
+{
+    struct gw_origin *origin = self->origin;
+    return comes_from_elsewhere(&origin->begin) ? &origin->resume_dir
+                                                : &origin->dir;
 }
 
 static void note_device(struct gw_coordinator *self,

@@ -293,6 +293,10 @@ void gw_coordinator_maybe_done(struct gw_coordinator *self);
 enum gw_status gw_origin_open(struct gw_coordinator *self,
                               struct gw_error *error);
 void gw_origin_close(struct gw_coordinator *self);
+/* checkpoint.dir, where there is one, and the directory that the job goes on
+   from, where it does: entered, until the origin is closed. Thread: any. */
+struct gw_disk *gw_origin_dir(struct gw_coordinator *self);
+struct gw_disk *gw_origin_resume_dir(struct gw_coordinator *self);
 /* Before the start: does the checkpoint fit what the workers declare? */
 enum gw_status gw_origin_check(struct gw_coordinator *self,
                                struct gw_error *error);

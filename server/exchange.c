@@ -148,9 +148,8 @@ static enum gw_status read_weights(struct gw_disk *disk,
 }
 
 /* A shard's file of all chunks, as the one shard of a server writes it. */
-static enum gw_status write_shard(struct gw_disk *disk,
+static enum gw_status write_shard(struct gw_disk *dir,
                                   const struct gw_checkpoint *checkpoint,
-                                  const char *dir,
                                   struct gw_manifest_file *file,
                                   struct gw_error *error)
 {
@@ -174,17 +173,15 @@ static enum gw_status write_shard(struct gw_disk *disk,
     }
     gw_shard_file_name(0, 1, file->name);
     file->bytes = gw_store_digest(parts, map->chunks + 1, file->sha256);
-    status =
-        gw_store_write(disk, dir, 0, file->name, parts, map->chunks + 1, error);
+    status = gw_store_write(dir, 0, file->name, parts, map->chunks + 1, error);
     free(parts);
 free_header:
     gw_safetensors_header_free(&header);
     return status;
 }
 
-static enum gw_status write_checkpoint(struct gw_disk *disk,
+static enum gw_status write_checkpoint(struct gw_disk *dir,
                                        struct gw_checkpoint *checkpoint,
-                                       const char *dir,
                                        struct gw_error *error)
 {
     struct gw_manifest_file file = {.name = ""};
@@ -196,17 +193,39 @@ static enum gw_status write_checkpoint(struct gw_disk *disk,
         .files = &file,
         .n_files = 1,
     };
-    enum gw_status status = gw_store_make_dir(disk, dir, error);
-    if (status == GW_OK)
-        status = write_shard(disk, checkpoint, dir, &file, error);
+    enum gw_status status = write_shard(dir, checkpoint, &file, error);
     if (status != GW_OK)
         return status;
     char *text = gw_manifest_print(&manifest);
     if (!text)
         return gw_fail(error, GW_ENOMEM, "no memory to print a manifest");
     const struct gw_file_part part = {text, strlen(text)};
-    status = gw_store_write(disk, dir, 0, GW_MANIFEST_NAME, &part, 1, error);
+    status = gw_store_write(dir, 0, GW_MANIFEST_NAME, &part, 1, error);
     free(text);
+    return status;
+}
+
+/* Into a directory without any, which is made if it is not there. */
+static enum gw_status write_new(struct gw_disk *disk,
+                                struct gw_checkpoint *checkpoint,
+                                const struct gw_checkpoint_target *target,
+                                struct gw_error *error)
+{
+    struct gw_disk dir;
+    uint64_t clock;
+    enum gw_status status =
+        gw_store_enter_new(disk, target->dir, target->access, &dir, error);
+    if (status == GW_OK && gw_store_newest(&dir, &clock))
+        status = gw_fail(error, GW_EEXIST,
+                         "%s holds a checkpoint of step %" PRIu64
+                         " already; choose another directory",
+                         target->dir, clock);
+    if (status == GW_OK) {
+        status = write_checkpoint(&dir, checkpoint, error);
+        if (status != GW_OK) /* nothing half-written stays */
+            gw_store_remove(&dir, 0);
+    }
+    gw_store_leave(&dir);
     return status;
 }
 
@@ -215,28 +234,18 @@ enum gw_status gw_checkpoint_import(struct gw_disk *disk,
                                     const struct gw_key *keys,
                                     size_t n_keys,
                                     const char *job,
-                                    const char *dir,
+                                    const struct gw_checkpoint_target *target,
                                     struct gw_error *error)
 {
     struct gw_checkpoint checkpoint = {.job = strdup(job)};
-    uint64_t clock;
     if (!checkpoint.job)
         return gw_fail(error, GW_ENOMEM, "no memory for a job");
-    enum gw_status status = GW_OK;
-    if (gw_store_list(disk, dir, &clock, 1) > 0)
-        status = gw_fail(error, GW_EEXIST,
-                         "%s holds a checkpoint of step %" PRIu64
-                         " already; choose another directory",
-                         dir, clock);
-    if (status == GW_OK)
-        status = gw_map_create(keys, n_keys, 1, &checkpoint.map, error);
+    enum gw_status status =
+        gw_map_create(keys, n_keys, 1, &checkpoint.map, error);
     if (status == GW_OK)
         status = read_weights(disk, file, &checkpoint, error);
-    if (status == GW_OK) {
-        status = write_checkpoint(disk, &checkpoint, dir, error);
-        if (status != GW_OK) /* else the next try finds a checkpoint there */
-            gw_store_remove(disk, dir, 0);
-    }
+    if (status == GW_OK)
+        status = write_new(disk, &checkpoint, target, error);
     gw_checkpoint_close(&checkpoint);
     return status;
 }

@@ -40,6 +40,7 @@ struct gw_load {
     size_t tensor; /* the next to look at: array * chunks + chunk */
 
     /* the read that is going on */
+    struct gw_disk dir; /* that it is read from, unless through others */
     char name[GW_FILE_NAME_MAX];
     uint64_t offset, file_bytes;
     void *to;
@@ -61,19 +62,18 @@ static void run_read(struct gw_work *work)
 {
     struct gw_load *load = work->owner;
     struct gw_server *server = load->server;
-    struct gw_disk *disk = server->loop->disk;
+    struct gw_disk *dir = &load->dir;
     char path[GW_PATH_MAX];
     struct gw_file *file;
-    gw_store_path(server->resume, server->start.state.clock, load->name, path);
-    load->status =
-        disk->ops->open(disk, path, GW_FILE_READ, &file, &load->error);
+    gw_store_path(server->start.state.clock, load->name, path);
+    load->status = dir->ops->open(dir, path, GW_FILE_READ, &file, &load->error);
     if (load->status != GW_OK)
         return;
-    load->status = disk->ops->size(file, &load->file_bytes, &load->error);
+    load->status = dir->ops->size(file, &load->file_bytes, &load->error);
     if (load->status == GW_OK && load->n > 0)
-        load->status = disk->ops->read(file, load->offset, load->to, load->n,
-                                       &load->error);
-    disk->ops->close(file, NULL);
+        load->status =
+            dir->ops->read(file, load->offset, load->to, load->n, &load->error);
+    dir->ops->close(file, NULL);
 }
 
 static void read_done(struct gw_work *work)
@@ -341,8 +341,9 @@ static void run_look(struct gw_work *work)
 {
     struct gw_load *load = work->owner;
     struct gw_server *server = load->server;
-    load->status = GW_OK;
-    if (!gw_store_sees(server->loop->disk, server->resume, server->token))
+    load->status = gw_store_enter(server->loop->disk, server->resume,
+                                  GW_ACCESS_PRIVATE, &load->dir, NULL);
+    if (load->status != GW_OK || !gw_store_sees(&load->dir, server->token))
         load->status = GW_ENOENT;
 }
 
@@ -384,6 +385,7 @@ void gw_load_close(struct gw_server *server)
     if (!load)
         return;
     gw_loop_cancel(server->loop, &load->work);
+    gw_store_leave(&load->dir);
     gw_manifest_free(&load->manifest);
     gw_safetensors_free(load->tensors);
     free(load->text);

@@ -64,6 +64,7 @@ libserver_a_SOURCES = \
 	%D%/switch.c \
 	%D%/store.c \
 	%D%/store.h \
+	%D%/store_list.c \
 	%D%/store_write.c \
 	%D%/tensors.c \
 	%D%/tensors.h \

@@ -58,7 +58,8 @@ struct gw_save {
     struct gw_work work;
     /* of the work */
     char file[GW_FILE_NAME_MAX];
-    int sees; /* checkpoint.dir from here */
+    struct gw_disk dir; /* checkpoint.dir, once it was seen from here */
+    int sees;           /* it still is */
     struct gw_safetensors_header header;
     struct gw_file_part parts[2];
     uint64_t file_bytes;
@@ -208,12 +209,28 @@ void gw_save_reached(struct gw_server *server, uint32_t index)
 
 /* ---- writing ---- */
 
+/* Whether the coordinator's directory is seen from here. Once it was, another
+   one that takes its place is not looked at. */
+static int sees(struct gw_save *save)
+{
+    struct gw_server *server = save->server;
+    if (save->dir.ops)
+        return gw_store_sees(&save->dir, server->token);
+    if (gw_store_enter(server->loop->disk, server->dir,
+                       server->config.checkpoint.access, &save->dir,
+                       NULL) != GW_OK)
+        return 0;
+    int is_its = gw_store_sees(&save->dir, server->token);
+    if (!is_its)
+        gw_store_leave(&save->dir);
+    return is_its;
+}
+
 /* Runs on another thread: touches nothing that the loop may change. */
 static void write_file(struct gw_work *work)
 {
     struct gw_save *save = work->owner;
     struct gw_server *server = save->server;
-    struct gw_disk *disk = server->loop->disk;
     gw_safetensors_header_free(&save->header);
     save->error.text[0] = '\0';
     save->status = gw_tensors_header(server->map, server->number, save->name,
@@ -225,10 +242,10 @@ static void write_file(struct gw_work *work)
     save->parts[1] =
         (struct gw_file_part){save->snapshot, save->arrays * save->array_bytes};
     save->file_bytes = gw_store_digest(save->parts, 2, save->sha256);
-    save->sees = gw_store_sees(disk, server->dir, server->token);
+    save->sees = sees(save);
     if (save->sees)
-        save->status = gw_store_write(disk, server->dir, save->cut.clock,
-                                      save->file, save->parts, 2, &save->error);
+        save->status = gw_store_write(&save->dir, save->cut.clock, save->file,
+                                      save->parts, 2, &save->error);
 }
 
 static void resume_updates(struct gw_server *server)
@@ -326,6 +343,7 @@ void gw_save_close(struct gw_server *server)
         return;
     gw_loop_cancel(server->loop, &save->work);
     gw_loop_unpost(server->loop, &save->copy_task);
+    gw_store_leave(&save->dir);
     gw_safetensors_header_free(&save->header);
     drop_snapshot(save);
     free(save->saved);

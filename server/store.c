@@ -9,20 +9,18 @@
 #include "proto/digest.h"
 
 #define PIECE_BYTES ((uint64_t)4 << 20)
-#define NAMES_MAX   4096
 
-void gw_store_path(const char *dir,
-                   uint64_t clock,
-                   const char *file,
-                   char path[GW_PATH_MAX])
+/* With the directory's name before it, for messages. */
+#define NAME_BYTES 1024
+
+void gw_store_path(uint64_t clock, const char *file, char path[GW_PATH_MAX])
 {
     char name[GW_FILE_NAME_MAX];
     gw_checkpoint_name(clock, name);
-    snprintf(path, GW_PATH_MAX, "%s/%s%s%s", dir, name, file[0] ? "/" : "",
-             file);
+    snprintf(path, GW_PATH_MAX, "%s%s%s", name, file[0] ? "/" : "", file);
 }
 
-enum gw_status gw_store_read(struct gw_disk *disk,
+enum gw_status gw_store_read(struct gw_disk *dir,
                              const char *path,
                              uint64_t most,
                              uint8_t **bytes_p,
@@ -33,10 +31,10 @@ enum gw_status gw_store_read(struct gw_disk *disk,
     uint64_t n = 0;
     uint8_t *bytes = NULL;
     enum gw_status status =
-        disk->ops->open(disk, path, GW_FILE_READ, &file, error);
+        dir->ops->open(dir, path, GW_FILE_READ, &file, error);
     if (status != GW_OK)
         return status;
-    status = disk->ops->size(file, &n, error);
+    status = dir->ops->size(file, &n, error);
     if (status == GW_OK && n > most)
         status = gw_fail(error, GW_ECORRUPT, "%s is too large", path);
     if (status == GW_OK) {
@@ -45,8 +43,8 @@ enum gw_status gw_store_read(struct gw_disk *disk,
             status = gw_fail(error, GW_ENOMEM, "no memory to read %s", path);
     }
     if (status == GW_OK)
-        status = disk->ops->read(file, 0, bytes, (size_t)n, error);
-    disk->ops->close(file, NULL);
+        status = dir->ops->read(file, 0, bytes, (size_t)n, error);
+    dir->ops->close(file, NULL);
     if (status != GW_OK) {
         free(bytes);
         return status;
@@ -56,179 +54,190 @@ enum gw_status gw_store_read(struct gw_disk *disk,
     return GW_OK;
 }
 
-static void token_path(const char *dir, char path[GW_PATH_MAX])
-{
-    snprintf(path, GW_PATH_MAX, "%s/.gradweir-token", dir);
-}
+/* ---- the token ---- */
 
-static enum gw_status hold_token(struct gw_disk *disk,
-                                 const char *dir,
-                                 const char *path,
-                                 struct gw_file **file_p,
-                                 struct gw_error *error)
+#define TOKEN_NAME ".gradweir-token"
+
+static enum gw_status
+hold_token(struct gw_disk *dir, struct gw_file **file_p, struct gw_error *error)
 {
     enum gw_status status =
-        disk->ops->open(disk, path, GW_FILE_HOLD, file_p, error);
+        dir->ops->open(dir, TOKEN_NAME, GW_FILE_HOLD, file_p, error);
     if (status == GW_EEXIST)
         return gw_fail(error, status,
                        "another job runs with %s; wait for its end, or choose "
                        "another directory",
-                       dir);
+                       dir->name);
     return status;
 }
 
-enum gw_status gw_store_check_free(struct gw_disk *disk,
-                                   const char *dir,
-                                   struct gw_error *error)
+enum gw_status gw_store_check_free(struct gw_disk *dir, struct gw_error *error)
 {
-    char path[GW_PATH_MAX];
     struct gw_file *file;
-    token_path(dir, path);
-    if (disk->ops->open(disk, path, GW_FILE_READ, &file, NULL) != GW_OK)
+    if (dir->ops->open(dir, TOKEN_NAME, GW_FILE_READ, &file, NULL) != GW_OK)
         return GW_OK;
-    disk->ops->close(file, NULL);
-    enum gw_status status = hold_token(disk, dir, path, &file, error);
+    dir->ops->close(file, NULL);
+    enum gw_status status = hold_token(dir, &file, error);
     if (status == GW_OK)
-        disk->ops->close(file, NULL);
+        dir->ops->close(file, NULL);
     return status;
 }
 
-enum gw_status gw_store_put_token(struct gw_disk *disk,
-                                  const char *dir,
+enum gw_status gw_store_put_token(struct gw_disk *dir,
                                   const char *token,
                                   struct gw_file **file_p,
                                   struct gw_error *error)
 {
-    char path[GW_PATH_MAX];
     struct gw_file *file;
-    token_path(dir, path);
-    enum gw_status status = hold_token(disk, dir, path, &file, error);
+    enum gw_status status = hold_token(dir, &file, error);
     if (status != GW_OK)
         return status;
-    status = disk->ops->write(file, 0, token, strlen(token), error);
+    status = dir->ops->write(file, 0, token, strlen(token), error);
     if (status == GW_OK)
         *file_p = file;
     else
-        gw_store_remove_token(disk, dir, file);
+        gw_store_remove_token(dir, file);
     return status;
 }
 
-void gw_store_remove_token(struct gw_disk *disk,
-                           const char *dir,
-                           struct gw_file *file)
+void gw_store_remove_token(struct gw_disk *dir, struct gw_file *file)
 {
-    char path[GW_PATH_MAX];
     if (!file)
         return;
-    token_path(dir, path);
-    disk->ops->remove(disk, path, NULL); /* while nobody else can have it */
-    disk->ops->close(file, NULL);
+    dir->ops->remove(dir, TOKEN_NAME, NULL); /* while nobody else can have it */
+    dir->ops->close(file, NULL);
 }
 
-int gw_store_sees(struct gw_disk *disk, const char *dir, const char *token)
+int gw_store_sees(struct gw_disk *dir, const char *token)
 {
-    char path[GW_PATH_MAX];
     uint8_t *text;
     size_t n;
-    token_path(dir, path);
-    if (gw_store_read(disk, path, GW_FILE_NAME_MAX, &text, &n, NULL) != GW_OK)
+    if (gw_store_read(dir, TOKEN_NAME, GW_FILE_NAME_MAX, &text, &n, NULL) !=
+        GW_OK)
         return 0;
     int same = n == strlen(token) && memcmp(text, token, n) == 0;
     free(text);
     return same;
 }
 
-enum gw_status gw_store_manifest(struct gw_disk *disk,
-                                 const char *dir,
+/* ---- one checkpoint: `where` is its directory in `dir`, "" for dir itself */
+
+static void path_in(const char *where, const char *file, char path[GW_PATH_MAX])
+{
+    snprintf(path, GW_PATH_MAX, "%.*s%s%s", GW_FILE_NAME_MAX, where,
+             where[0] ? "/" : "", file);
+}
+
+static enum gw_status read_manifest(struct gw_disk *dir,
+                                    const char *where,
+                                    struct gw_manifest *manifest,
+                                    struct gw_error *error)
+{
+    char path[GW_PATH_MAX], name[NAME_BYTES];
+    uint8_t *text;
+    size_t n;
+    path_in(where, GW_MANIFEST_NAME, path);
+    enum gw_status status =
+        gw_store_read(dir, path, GW_MANIFEST_BYTES_MAX, &text, &n, error);
+    if (status != GW_OK)
+        return status;
+    snprintf(name, sizeof name, "%s/%s", dir->name, path);
+    status = gw_manifest_parse(name, (const char *)text, n, manifest, error);
+    free(text);
+    return status;
+}
+
+enum gw_status gw_store_manifest(struct gw_disk *dir,
                                  uint64_t clock,
                                  struct gw_manifest *manifest,
                                  struct gw_error *error)
 {
-    char path[GW_PATH_MAX];
-    uint8_t *text;
-    size_t n;
-    gw_store_path(dir, clock, GW_MANIFEST_NAME, path);
-    enum gw_status status =
-        gw_store_read(disk, path, GW_MANIFEST_BYTES_MAX, &text, &n, error);
-    if (status != GW_OK)
-        return status;
-    status = gw_manifest_parse(path, (const char *)text, n, manifest, error);
-    free(text);
+    char where[GW_FILE_NAME_MAX];
+    gw_checkpoint_name(clock, where);
+    enum gw_status status = read_manifest(dir, where, manifest, error);
     if (status == GW_OK && manifest->state.clock != clock) {
         gw_manifest_free(manifest);
         status = gw_fail(error, GW_ECORRUPT,
-                         "%s is the manifest of another step", path);
+                         "%s/%s/" GW_MANIFEST_NAME
+                         " is the manifest of another step",
+                         dir->name, where);
     }
     return status;
 }
 
-static enum gw_status verify_file(struct gw_disk *disk,
+static enum gw_status verify_file(struct gw_disk *dir,
                                   const char *path,
                                   const struct gw_manifest_file *expected,
                                   struct gw_error *error)
 {
     struct gw_file *file;
+    char name[NAME_BYTES];
     uint8_t found[GW_DIGEST_BYTES];
     uint64_t bytes = 0;
     enum gw_status status =
-        disk->ops->open(disk, path, GW_FILE_READ, &file, error);
+        dir->ops->open(dir, path, GW_FILE_READ, &file, error);
     if (status != GW_OK)
         return status;
+    snprintf(name, sizeof name, "%s/%s", dir->name, path);
     uint8_t *piece = malloc(PIECE_BYTES);
     struct gw_digest *digest = gw_digest_begin();
-    status = disk->ops->size(file, &bytes, error);
+    status = dir->ops->size(file, &bytes, error);
     if (status == GW_OK && bytes != expected->bytes)
         status = gw_fail(error, GW_ECORRUPT,
-                         "%s has %llu bytes, its manifest says %llu", path,
+                         "%s has %llu bytes, its manifest says %llu", name,
                          (unsigned long long)bytes,
                          (unsigned long long)expected->bytes);
     if (status == GW_OK && !piece)
-        status = gw_fail(error, GW_ENOMEM, "no memory to check %s", path);
+        status = gw_fail(error, GW_ENOMEM, "no memory to check %s", name);
     for (uint64_t at = 0; at < bytes && status == GW_OK; at += PIECE_BYTES) {
         uint64_t left = bytes - at;
         size_t n = (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES);
-        status = disk->ops->read(file, at, piece, n, error);
+        status = dir->ops->read(file, at, piece, n, error);
         if (status == GW_OK)
             gw_digest_add(digest, piece, n);
     }
     gw_digest_end(digest, found);
     free(piece);
-    disk->ops->close(file, NULL);
+    dir->ops->close(file, NULL);
     if (status == GW_OK && memcmp(found, expected->sha256, sizeof found) != 0)
         status =
             gw_fail(error, GW_ECORRUPT,
-                    "%s is damaged: its SHA-256 is not the manifest's", path);
+                    "%s is damaged: its SHA-256 is not the manifest's", name);
     return status;
 }
 
-enum gw_status gw_store_verify(struct gw_disk *disk,
-                               const char *dir,
-                               const struct gw_manifest *manifest,
-                               struct gw_error *error)
+static enum gw_status verify(struct gw_disk *dir,
+                             const char *where,
+                             const struct gw_manifest *manifest,
+                             struct gw_error *error)
 {
     for (size_t i = 0; i < manifest->n_files; i++) {
         char path[GW_PATH_MAX];
-        gw_store_path(dir, manifest->state.clock, manifest->files[i].name,
-                      path);
+        path_in(where, manifest->files[i].name, path);
         enum gw_status status =
-            verify_file(disk, path, &manifest->files[i], error);
+            verify_file(dir, path, &manifest->files[i], error);
         if (status != GW_OK)
             return status;
     }
     return GW_OK;
 }
 
-enum gw_status gw_store_whole(struct gw_disk *disk,
-                              const char *dir,
-                              uint64_t clock,
-                              struct gw_manifest *manifest,
-                              struct gw_error *error)
+enum gw_status gw_store_verify(struct gw_disk *dir,
+                               const struct gw_manifest *manifest,
+                               struct gw_error *error)
 {
-    enum gw_status status =
-        gw_store_manifest(disk, dir, clock, manifest, error);
-    if (status != GW_OK)
-        return status;
-    status = gw_store_verify(disk, dir, manifest, error);
+    char where[GW_FILE_NAME_MAX];
+    gw_checkpoint_name(manifest->state.clock, where);
+    return verify(dir, where, manifest, error);
+}
+
+/* A manifest with which the files do not agree is freed. */
+static enum gw_status verify_or_free(struct gw_disk *dir,
+                                     const char *where,
+                                     struct gw_manifest *manifest,
+                                     struct gw_error *error)
+{
+    enum gw_status status = verify(dir, where, manifest, error);
     if (status == GW_ENOENT && error)
         error->status = GW_ECORRUPT;
     if (status == GW_ENOENT)
@@ -238,72 +247,22 @@ enum gw_status gw_store_whole(struct gw_disk *disk,
     return status;
 }
 
-/* ---- directories ---- */
-
-struct clocks {
-    uint64_t *at;
-    size_t n, room;
-};
-
-static void note_clock(void *owner, const char *name)
+enum gw_status gw_store_whole(struct gw_disk *dir,
+                              uint64_t clock,
+                              struct gw_manifest *manifest,
+                              struct gw_error *error)
 {
-    struct clocks *clocks = owner;
-    uint64_t clock;
-    if (!gw_checkpoint_clock(name, &clock))
-        return;
-    size_t at = clocks->n;
-    if (at < clocks->room)
-        clocks->n++;
-    else if (at > 0 && clocks->at[at - 1] < clock)
-        at--; /* the oldest makes room */
-    else
-        return;
-    for (; at > 0 && clocks->at[at - 1] < clock; at--)
-        clocks->at[at] = clocks->at[at - 1];
-    clocks->at[at] = clock;
+    char where[GW_FILE_NAME_MAX];
+    gw_checkpoint_name(clock, where);
+    enum gw_status status = gw_store_manifest(dir, clock, manifest, error);
+    return status == GW_OK ? verify_or_free(dir, where, manifest, error)
+                           : status;
 }
 
-size_t gw_store_list(struct gw_disk *disk,
-                     const char *dir,
-                     uint64_t *clocks,
-                     size_t room)
+enum gw_status gw_store_whole_here(struct gw_disk *dir,
+                                   struct gw_manifest *manifest,
+                                   struct gw_error *error)
 {
-    struct clocks list = {.at = clocks, .room = room};
-    disk->ops->list(disk, dir, note_clock, &list, NULL);
-    return list.n;
-}
-
-struct names {
-    char name[NAMES_MAX][GW_FILE_NAME_MAX];
-    size_t n;
-};
-
-static void note_name(void *owner, const char *name)
-{
-    struct names *names = owner;
-    if (names->n < NAMES_MAX && strlen(name) < GW_FILE_NAME_MAX)
-        strcpy(names->name[names->n++], name);
-}
-
-void gw_store_remove(struct gw_disk *disk, const char *dir, uint64_t clock)
-{
-    char path[GW_PATH_MAX];
-    struct names *names = calloc(1, sizeof *names);
-    if (!names)
-        return;
-    gw_store_path(dir, clock, GW_MANIFEST_NAME, path);
-    disk->ops->remove(disk, path, NULL);
-    size_t removed = 1;
-    while (removed > 0) { /* there may be more than a list takes */
-        names->n = removed = 0;
-        gw_store_path(dir, clock, "", path);
-        disk->ops->list(disk, path, note_name, names, NULL);
-        for (size_t i = 0; i < names->n; i++) {
-            gw_store_path(dir, clock, names->name[i], path);
-            removed += disk->ops->remove(disk, path, NULL) == GW_OK;
-        }
-    }
-    gw_store_path(dir, clock, "", path);
-    disk->ops->remove(disk, path, NULL);
-    free(names);
+    enum gw_status status = read_manifest(dir, "", manifest, error);
+    return status == GW_OK ? verify_or_free(dir, "", manifest, error) : status;
 }

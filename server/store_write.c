@@ -3,15 +3,16 @@
 
 #include "server/store.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/digest.h"
 
 /* "dir/name" to "dir"; what has no directory is in this one. */
-static void parent_of(const char *path, char parent[GW_PATH_MAX])
+static void parent_of(const char *path, char parent[PATH_MAX])
 {
-    snprintf(parent, GW_PATH_MAX, "%s", path);
+    snprintf(parent, PATH_MAX, "%s", path);
     char *slash = strrchr(parent, '/');
     if (slash)
         slash[slash == parent] = '\0';
@@ -19,12 +20,14 @@ static void parent_of(const char *path, char parent[GW_PATH_MAX])
         strcpy(parent, ".");
 }
 
+/* ---- directories ---- */
+
 /* Makes one directory and has its name on the disk: a loss of power must not
    take the whole of it away. */
 static enum gw_status
 make_one(struct gw_disk *disk, const char *dir, struct gw_error *error)
 {
-    char parent[GW_PATH_MAX];
+    char parent[PATH_MAX];
     parent_of(dir, parent);
     enum gw_status status = disk->ops->make_dir(disk, dir, error);
     return status == GW_OK ? disk->ops->sync_dir(disk, parent, error) : status;
@@ -36,10 +39,14 @@ static void ignore_name(void *owner, const char *name)
     (void)name;
 }
 
-enum gw_status
-gw_store_make_dir(struct gw_disk *disk, const char *dir, struct gw_error *error)
+/* Makes what is missing of a path; what lies above its end is made as any
+   directory is. */
+static enum gw_status
+make_path(struct gw_disk *disk, const char *dir, struct gw_error *error)
 {
-    char path[GW_PATH_MAX];
+    char path[PATH_MAX];
+    struct gw_disk above = *disk;
+    above.access = GW_ACCESS_UMASK;
     if (strlen(dir) >= sizeof path)
         return gw_fail(error, GW_EINVAL, "the name of %.64s... is too long",
                        dir);
@@ -49,59 +56,76 @@ gw_store_make_dir(struct gw_disk *disk, const char *dir, struct gw_error *error)
         snprintf(path, n + 1, "%s", dir);
         if (disk->ops->list(disk, path, ignore_name, NULL, NULL) == GW_OK)
             continue;
-        enum gw_status status = make_one(disk, path, error);
+        int is_end = dir[n + strspn(dir + n, "/")] == '\0';
+        enum gw_status status = make_one(is_end ? disk : &above, path, error);
         if (status != GW_OK)
             return status;
     }
     return GW_OK;
 }
 
-/* ---- a file that is being written ---- */
-
-static void temporary_name(const struct gw_store_file *file,
-                           char path[GW_PATH_MAX + 4])
-{
-    snprintf(path, GW_PATH_MAX + 4, "%s.tmp", file->path);
-}
-
-enum gw_status gw_store_begin(struct gw_disk *disk,
+enum gw_status gw_store_enter(struct gw_disk *disk,
                               const char *path,
-                              uint64_t bytes,
-                              struct gw_store_file *file,
+                              enum gw_access access,
+                              struct gw_disk *dir,
                               struct gw_error *error)
 {
-    char temporary[GW_PATH_MAX + 4];
-    *file = (struct gw_store_file){.disk = disk};
-    if (strlen(path) >= sizeof file->path)
-        return gw_fail(error, GW_EINVAL, "the name of %.64s... is too long",
-                       path);
-    strcpy(file->path, path);
-    temporary_name(file, temporary);
-    enum gw_status status =
-        disk->ops->open(disk, temporary, GW_FILE_CREATE, &file->file, error);
-    if (status == GW_OK) {
-        status = disk->ops->reserve(file->file, bytes, error);
-        if (status != GW_OK)
-            gw_store_abandon(file);
-    }
-    return status;
+    struct gw_disk own = *disk;
+    own.access = access;
+    *dir = (struct gw_disk){0};
+    return disk->ops->enter(&own, path, dir, error);
 }
 
-enum gw_status gw_store_create(struct gw_disk *disk,
-                               const char *dir,
+enum gw_status gw_store_enter_new(struct gw_disk *disk,
+                                  const char *path,
+                                  enum gw_access access,
+                                  struct gw_disk *dir,
+                                  struct gw_error *error)
+{
+    struct gw_disk own = *disk;
+    own.access = access;
+    *dir = (struct gw_disk){0};
+    enum gw_status status = make_path(&own, path, error);
+    return status == GW_OK ? disk->ops->enter(&own, path, dir, error) : status;
+}
+
+void gw_store_leave(struct gw_disk *dir)
+{
+    if (dir->ops)
+        dir->ops->leave(dir);
+}
+
+/* ---- a file that is being written ---- */
+
+#define TEMPORARY_MAX (GW_PATH_MAX + sizeof GW_TEMPORARY)
+
+static void temporary_name(const struct gw_store_file *file,
+                           char path[TEMPORARY_MAX])
+{
+    snprintf(path, TEMPORARY_MAX, "%s" GW_TEMPORARY, file->path);
+}
+
+enum gw_status gw_store_create(struct gw_disk *dir,
                                uint64_t clock,
                                const char *name,
                                uint64_t bytes,
                                struct gw_store_file *file,
                                struct gw_error *error)
 {
-    char path[GW_PATH_MAX];
-    *file = (struct gw_store_file){.disk = disk};
-    gw_store_path(dir, clock, "", path);
-    enum gw_status status = make_one(disk, path, error);
-    gw_store_path(dir, clock, name, path);
-    if (status == GW_OK)
-        status = gw_store_begin(disk, path, bytes, file, error);
+    char path[TEMPORARY_MAX];
+    *file = (struct gw_store_file){.dir = dir};
+    gw_store_path(clock, "", path);
+    enum gw_status status = make_one(dir, path, error);
+    if (status != GW_OK)
+        return status;
+    gw_store_path(clock, name, file->path);
+    temporary_name(file, path);
+    status = dir->ops->open(dir, path, GW_FILE_CREATE, &file->file, error);
+    if (status != GW_OK)
+        return status;
+    status = dir->ops->reserve(file->file, bytes, error);
+    if (status != GW_OK)
+        gw_store_abandon(file);
     return status;
 }
 
@@ -111,40 +135,40 @@ enum gw_status gw_store_put(struct gw_store_file *file,
                             size_t n,
                             struct gw_error *error)
 {
-    return file->disk->ops->write(file->file, offset, bytes, n, error);
+    return file->dir->ops->write(file->file, offset, bytes, n, error);
 }
 
 enum gw_status gw_store_commit(struct gw_store_file *file,
                                struct gw_error *error)
 {
-    struct gw_disk *disk = file->disk;
-    char temporary[GW_PATH_MAX + 4], parent[GW_PATH_MAX];
+    struct gw_disk *dir = file->dir;
+    char temporary[TEMPORARY_MAX], parent[PATH_MAX];
     temporary_name(file, temporary);
     parent_of(file->path, parent);
-    enum gw_status status = disk->ops->sync(file->file, error);
+    enum gw_status status = dir->ops->sync(file->file, error);
     if (status != GW_OK) {
         gw_store_abandon(file);
         return status;
     }
-    status = disk->ops->close(file->file, error);
+    status = dir->ops->close(file->file, error);
     file->file = NULL;
     if (status == GW_OK)
-        status = disk->ops->rename(disk, temporary, file->path, error);
+        status = dir->ops->rename(dir, temporary, file->path, error);
     if (status == GW_OK)
-        return disk->ops->sync_dir(disk, parent, error);
-    disk->ops->remove(disk, temporary, NULL);
+        return dir->ops->sync_dir(dir, parent, error);
+    dir->ops->remove(dir, temporary, NULL);
     return status;
 }
 
 void gw_store_abandon(struct gw_store_file *file)
 {
-    char temporary[GW_PATH_MAX + 4];
+    char temporary[TEMPORARY_MAX];
     if (!file->file)
         return;
-    file->disk->ops->close(file->file, NULL);
+    file->dir->ops->close(file->file, NULL);
     file->file = NULL;
     temporary_name(file, temporary);
-    file->disk->ops->remove(file->disk, temporary, NULL);
+    file->dir->ops->remove(file->dir, temporary, NULL);
 }
 
 uint64_t gw_store_digest(const struct gw_file_part *parts,
@@ -161,8 +185,7 @@ uint64_t gw_store_digest(const struct gw_file_part *parts,
     return bytes;
 }
 
-enum gw_status gw_store_write(struct gw_disk *disk,
-                              const char *dir,
+enum gw_status gw_store_write(struct gw_disk *dir,
                               uint64_t clock,
                               const char *name,
                               const struct gw_file_part *parts,
@@ -174,7 +197,7 @@ enum gw_status gw_store_write(struct gw_disk *disk,
     for (size_t i = 0; i < n; i++)
         bytes += parts[i].n;
     enum gw_status status =
-        gw_store_create(disk, dir, clock, name, bytes, &file, error);
+        gw_store_create(dir, clock, name, bytes, &file, error);
     if (status != GW_OK)
         return status;
     for (size_t i = 0; i < n && status == GW_OK; i++) {

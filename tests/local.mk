@@ -23,6 +23,7 @@ dist_check_SCRIPTS += \
 	%D%/run/disk.sh \
 	%D%/run/doctor.sh \
 	%D%/run/docs.sh \
+	%D%/run/files.sh \
 	%D%/run/gpu.sh \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
@@ -103,6 +104,7 @@ check_PROGRAMS += \
 	%D%/unit/test_decision \
 	%D%/unit/test_decision_policy \
 	%D%/unit/test_digest \
+	%D%/unit/test_disk \
 	%D%/unit/test_distance \
 	%D%/unit/test_doctor \
 	%D%/unit/test_each \

@@ -1,7 +1,7 @@
 /* Files of the real file system, as the loop offers them. */
 #include "config.h"
 
-#include "transport/loop.h"
+#include "transport/disk_place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,23 +18,20 @@
 
 struct gw_file {
     int fd;
-    char path[];
+    char *name; /* the whole path */
 };
 
-static enum gw_status
-system_error(struct gw_error *error, const char *verb, const char *path)
+static mode_t file_mode(const struct gw_disk *disk)
 {
-    int number = errno;
-    enum gw_status status = GW_EIO;
-    if (number == ENOENT)
-        status = GW_ENOENT;
-    else if (number == EEXIST || number == ENOTEMPTY || number == EWOULDBLOCK)
-        status = GW_EEXIST;
-    else if (number == ENOSPC || number == EDQUOT)
-        status = GW_ENOSPC;
-    return gw_fail(error, status, "cannot %s %s: %s", verb, path,
-                   strerror(number));
+    return disk->access == GW_ACCESS_PRIVATE ? 0600 : 0666;
 }
+
+static mode_t dir_mode(const struct gw_disk *disk)
+{
+    return disk->access == GW_ACCESS_PRIVATE ? 0700 : 0777;
+}
+
+/* ---- opening ---- */
 
 /* Whether a lock could be had, or cannot be had of this file system at all. */
 static int is_ours(int fd)
@@ -46,39 +43,81 @@ static int is_ours(int fd)
     return !failed || errno != EWOULDBLOCK;
 }
 
-/* As open(2); EWOULDBLOCK where another process holds it. */
-static int open_held(const char *path)
+/* A file that may be truncated: no other name leads to it, so that it is no
+   file of somebody's that another one wants to lose it. */
+static int has_one_name(const struct stat *info)
 {
+    return S_ISREG(info->st_mode) && info->st_nlink == 1;
+}
+
+/* As openat(2); EWOULDBLOCK where another process holds it, ELOOP where it is
+   not to be touched. */
+static int open_held(const struct gw_disk_place *at, mode_t mode)
+{
+    const int flags =
+        O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     for (;;) {
         struct stat info;
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        int number = 0, fd = openat(at->fd, at->last, flags, mode);
         if (fd < 0)
             return fd;
-        if (!is_ours(fd)) {
-            close(fd);
-            errno = EWOULDBLOCK;
-            return -1;
-        }
+        if (!is_ours(fd))
+            number = EWOULDBLOCK;
+        else if (fstat(fd, &info) != 0)
+            number = errno;
+        else if (has_one_name(&info) && ftruncate(fd, 0) == 0)
+            return fd;
+        else if (has_one_name(&info))
+            number = errno;
+        else if (!S_ISREG(info.st_mode) || info.st_nlink > 0)
+            number = ELOOP;
+        close(fd);
+        errno = number;
         /* who held it may have removed it after our open: then it is not the
            one that the next process finds */
-        if (fstat(fd, &info) != 0 || info.st_nlink > 0) {
-            if (ftruncate(fd, 0) == 0)
-                return fd;
-            int number = errno;
-            close(fd);
-            errno = number;
+        if (number)
             return -1;
-        }
-        close(fd);
     }
 }
 
-static int open_as(const char *path, enum gw_file_mode mode)
+/* A new file, in the place of what had its name. */
+static int open_new(const struct gw_disk_place *at, mode_t mode)
 {
-    if (mode == GW_FILE_HOLD)
-        return open_held(path);
-    int flags = mode == GW_FILE_READ ? O_RDONLY : O_RDWR | O_CREAT | O_TRUNC;
-    return open(path, flags | O_CLOEXEC, 0644);
+    if (unlinkat(at->fd, at->last, 0) != 0 && errno != ENOENT)
+        return -1;
+    return openat(at->fd, at->last,
+                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+/* Not to wait for the other side of a FIFO; EINVAL for what is no file. */
+static int open_to_read(const struct gw_disk_place *at)
+{
+    struct stat info;
+    int fd = openat(at->fd, at->last, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    int number = fstat(fd, &info) != 0   ? errno
+                 : S_ISREG(info.st_mode) ? 0
+                 : S_ISDIR(info.st_mode) ? EISDIR
+                                         : EINVAL;
+    if (number == 0)
+        return fd;
+    close(fd);
+    errno = number;
+    return -1;
+}
+
+static int
+open_at(const struct gw_disk_place *at, enum gw_file_mode mode, mode_t bits)
+{
+    switch (mode) {
+    case GW_FILE_HOLD:
+        return open_held(at, bits);
+    case GW_FILE_CREATE:
+        return open_new(at, bits);
+    default:
+        return open_to_read(at);
+    }
 }
 
 static enum gw_status disk_open(struct gw_disk *disk,
@@ -87,27 +126,86 @@ static enum gw_status disk_open(struct gw_disk *disk,
                                 struct gw_file **file_p,
                                 struct gw_error *error)
 {
-    (void)disk;
-    size_t path_bytes = strlen(path) + 1;
-    struct gw_file *file = malloc(sizeof *file + path_bytes);
-    if (!file)
-        return gw_fail(error, GW_ENOMEM, "no memory to open %s", path);
-    memcpy(file->path, path, path_bytes);
-    file->fd = open_as(path, mode);
-    if (file->fd < 0) {
-        free(file);
-        return system_error(error, mode == GW_FILE_READ ? "open" : "create",
-                            path);
+    struct gw_disk_place at;
+    int reads = mode == GW_FILE_READ;
+    enum gw_status status = gw_disk_place_find(
+        disk, path, reads ? GW_LINKS_FOLLOWED : GW_LINKS_REFUSED, &at, error);
+    if (status != GW_OK)
+        return status;
+    struct gw_file *file = malloc(sizeof *file);
+    char *name = gw_disk_whole_name(disk, path);
+    if (!file || !name) {
+        status = gw_fail(error, GW_ENOMEM, "no memory to open %s", path);
+        goto free_file;
     }
+    *file = (struct gw_file){open_at(&at, mode, file_mode(disk)), name};
+    if (file->fd < 0 && errno == ELOOP && mode == GW_FILE_HOLD)
+        status = gw_disk_refused_at(disk, error, path,
+                                    "is a link, or no file of its own");
+    else if (file->fd < 0 && errno == EINVAL && reads)
+        status = gw_fail(error, GW_EIO, "%s is no regular file", name);
+    else if (file->fd < 0)
+        status =
+            gw_disk_failed_at(disk, error, reads ? "open" : "create", path);
+    if (status != GW_OK)
+        goto free_file;
+    gw_disk_place_close(&at);
     *file_p = file;
     return GW_OK;
+
+free_file:
+    free(name);
+    free(file);
+    gw_disk_place_close(&at);
+    return status;
 }
+
+/* Of this user, or of the one whose disk it is on: a server may have another
+   user's number for ours. */
+static int is_familiar(const struct gw_disk *disk, const struct stat *found)
+{
+    struct stat around;
+    return found->st_uid == geteuid() || (fstat(disk->dir->fd, &around) == 0 &&
+                                          found->st_uid == around.st_uid);
+}
+
+enum gw_status gw_disk_append(struct gw_disk *dir,
+                              const char *path,
+                              int *fd_p,
+                              struct gw_error *error)
+{
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK |
+                      O_NOCTTY | O_CLOEXEC;
+    struct gw_disk_place at;
+    struct stat info;
+    enum gw_status status =
+        gw_disk_place_find(dir, path, GW_LINKS_REFUSED, &at, error);
+    if (status != GW_OK)
+        return status;
+    int fd = openat(at.fd, at.last, flags, file_mode(dir)), number = errno;
+    gw_disk_place_close(&at);
+    errno = number;
+    if (fd < 0 && number != ELOOP)
+        return gw_disk_failed_at(dir, error, "open", path);
+    if (fd >= 0 && fstat(fd, &info) == 0 && has_one_name(&info) &&
+        is_familiar(dir, &info)) {
+        *fd_p = fd;
+        return GW_OK;
+    }
+    if (fd >= 0)
+        close(fd);
+    return gw_disk_refused_at(dir, error, path,
+                              "is a link, or no file of this user's own");
+}
+
+/* ---- an open file ---- */
 
 static enum gw_status disk_close(struct gw_file *file, struct gw_error *error)
 {
     enum gw_status status = GW_OK;
     if (close(file->fd) != 0 && errno != EINTR)
-        status = system_error(error, "close", file->path);
+        status = gw_disk_failed(error, "close", file->name);
+    free(file->name);
     free(file);
     return status;
 }
@@ -125,11 +223,11 @@ static enum gw_status disk_read(struct gw_file *file,
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return system_error(error, "read", file->path);
+            return gw_disk_failed(error, "read", file->name);
         if (got == 0)
             return gw_fail(error, GW_ECORRUPT,
                            "%s ends at byte %llu, %zu bytes too early",
-                           file->path, (unsigned long long)offset, n);
+                           file->name, (unsigned long long)offset, n);
         at += got;
         offset += (uint64_t)got;
         n -= (size_t)got;
@@ -150,7 +248,7 @@ static enum gw_status disk_write(struct gw_file *file,
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
-            return system_error(error, "write", file->path);
+            return gw_disk_failed(error, "write", file->name);
         at += put;
         offset += (uint64_t)put;
         n -= (size_t)put;
@@ -163,7 +261,7 @@ disk_size(struct gw_file *file, uint64_t *bytes_p, struct gw_error *error)
 {
     struct stat info;
     if (fstat(file->fd, &info) != 0)
-        return system_error(error, "examine", file->path);
+        return gw_disk_failed(error, "examine", file->name);
     *bytes_p = (uint64_t)info.st_size;
     return GW_OK;
 }
@@ -179,57 +277,110 @@ disk_reserve(struct gw_file *file, uint64_t bytes, struct gw_error *error)
     if (!failed || failed == EOPNOTSUPP || failed == EINVAL)
         return GW_OK;
     errno = failed;
-    return system_error(error, "reserve room for", file->path);
+    return gw_disk_failed(error, "reserve room for", file->name);
 }
 
 static enum gw_status disk_sync(struct gw_file *file, struct gw_error *error)
 {
     if (fsync(file->fd) != 0)
-        return system_error(error, "sync", file->path);
+        return gw_disk_failed(error, "sync", file->name);
     return GW_OK;
 }
+
+/* ---- names ---- */
 
 static enum gw_status disk_rename(struct gw_disk *disk,
                                   const char *from,
                                   const char *to,
                                   struct gw_error *error)
 {
-    (void)disk;
-    if (rename(from, to) != 0)
-        return system_error(error, "write", to);
-    return GW_OK;
+    struct gw_disk_place old, new;
+    enum gw_status status =
+        gw_disk_place_find(disk, from, GW_LINKS_REFUSED, &old, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_disk_place_find(disk, to, GW_LINKS_REFUSED, &new, error);
+    if (status == GW_OK) {
+        if (renameat(old.fd, old.last, new.fd, new.last) != 0)
+            status = gw_disk_failed_at(disk, error, "write", to);
+        gw_disk_place_close(&new);
+    }
+    gw_disk_place_close(&old);
+    return status;
 }
 
 static enum gw_status
 disk_remove(struct gw_disk *disk, const char *path, struct gw_error *error)
 {
-    (void)disk;
-    if (unlink(path) == 0)
-        return GW_OK;
-    if ((errno == EISDIR || errno == EPERM) && rmdir(path) == 0)
-        return GW_OK;
-    return system_error(error, "remove", path);
+    struct gw_disk_place at;
+    enum gw_status status =
+        gw_disk_place_find(disk, path, GW_LINKS_REFUSED, &at, error);
+    if (status != GW_OK)
+        return status;
+    int failed = unlinkat(at.fd, at.last, 0);
+    if (failed && (errno == EISDIR || errno == EPERM))
+        failed = unlinkat(at.fd, at.last, AT_REMOVEDIR);
+    if (failed)
+        status = gw_disk_failed_at(disk, error, "remove", path);
+    gw_disk_place_close(&at);
+    return status;
+}
+
+static int is_own_dir(const struct gw_disk *disk,
+                      const struct gw_disk_place *at)
+{
+    struct stat found;
+    return fstatat(at->fd, at->last, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(found.st_mode) && is_familiar(disk, &found);
 }
 
 static enum gw_status
 disk_make_dir(struct gw_disk *disk, const char *path, struct gw_error *error)
 {
-    (void)disk;
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return system_error(error, "make directory", path);
-    return GW_OK;
+    struct gw_disk_place at;
+    enum gw_status status =
+        gw_disk_place_find(disk, path, GW_LINKS_REFUSED, &at, error);
+    if (status != GW_OK)
+        return status;
+    if (mkdirat(at.fd, at.last, dir_mode(disk)) != 0) {
+        if (errno != EEXIST)
+            status = gw_disk_failed_at(disk, error, "make directory", path);
+        else if (disk->dir && !is_own_dir(disk, &at))
+            status = gw_disk_refused_at(
+                disk, error, path,
+                "is a link, another user's, or no directory");
+    }
+    gw_disk_place_close(&at);
+    return status;
+}
+
+/* A directory to be read or synced; -1 with *status_p. */
+static int open_dir(const struct gw_disk *disk,
+                    const char *path,
+                    const char *verb,
+                    enum gw_status *status_p,
+                    struct gw_error *error)
+{
+    struct gw_disk_place at;
+    *status_p = gw_disk_place_find(disk, path, GW_LINKS_FOLLOWED, &at, error);
+    if (*status_p != GW_OK)
+        return -1;
+    int fd = openat(at.fd, at.last, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        *status_p = gw_disk_failed_at(disk, error, verb, path);
+    gw_disk_place_close(&at);
+    return fd;
 }
 
 static enum gw_status
 disk_sync_dir(struct gw_disk *disk, const char *path, struct gw_error *error)
 {
-    (void)disk;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum gw_status status;
+    int fd = open_dir(disk, path, "open directory", &status, error);
     if (fd < 0)
-        return system_error(error, "open directory", path);
-    enum gw_status status = GW_OK;
+        return status;
     if (fsync(fd) != 0)
-        status = system_error(error, "sync directory", path);
+        status = gw_disk_failed_at(disk, error, "sync directory", path);
     close(fd);
     return status;
 }
@@ -240,16 +391,78 @@ static enum gw_status disk_list(struct gw_disk *disk,
                                 void *owner,
                                 struct gw_error *error)
 {
-    (void)disk;
-    DIR *dir = opendir(path);
-    if (!dir)
-        return system_error(error, "list directory", path);
+    enum gw_status status;
+    int fd = open_dir(disk, path, "list directory", &status, error);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0) {
+            status = gw_disk_failed_at(disk, error, "list directory", path);
+            close(fd);
+        }
+        return status;
+    }
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             each(owner, entry->d_name);
     }
     closedir(dir);
     return GW_OK;
+}
+
+/* ---- directories that are entered ---- */
+
+static enum gw_status disk_enter(struct gw_disk *disk,
+                                 const char *path,
+                                 struct gw_disk *dir_p,
+                                 struct gw_error *error)
+{
+    enum gw_status status;
+    char *name = gw_disk_whole_name(disk, path);
+    struct gw_disk_dir *dir =
+        name ? malloc(sizeof *dir + strlen(name) + 1) : NULL;
+    if (!dir) {
+        free(name);
+        return gw_fail(error, GW_ENOMEM, "no memory to open %s", path);
+    }
+    strcpy(dir->name, name);
+    free(name);
+    dir->fd = open_dir(disk, path, "open directory", &status, error);
+    if (dir->fd < 0) {
+        free(dir);
+        return status;
+    }
+    *dir_p = (struct gw_disk){.ops = disk->ops,
+                              .dir = dir,
+                              .name = dir->name,
+                              .access = disk->access};
+    return GW_OK;
+}
+
+static void disk_leave(struct gw_disk *dir)
+{
+    close(dir->dir->fd);
+    free(dir->dir);
+    *dir = (struct gw_disk){0};
+}
+
+/* Root can do all of that anyway, and a sticky directory keeps what is in it to
+   whom it belongs. */
+static int disk_doubt(struct gw_disk *dir, char *text, size_t room)
+{
+    struct stat found;
+    if (fstat(dir->dir->fd, &found) != 0)
+        return 0;
+    if (found.st_uid != geteuid() && found.st_uid != 0) {
+        snprintf(text, room, "%s belongs to another user (%u)", dir->name,
+                 (unsigned)found.st_uid);
+        return 1;
+    }
+    if (!(found.st_mode & S_IWOTH) || (found.st_mode & S_ISVTX))
+        return 0;
+    snprintf(text, room,
+             "everybody may write to %s (mode %04o, chmod o-w takes it away)",
+             dir->name, (unsigned)found.st_mode & 07777);
+    return 1;
 }
 
 const struct gw_disk_ops gw_disk_posix_ops = {
@@ -265,4 +478,7 @@ const struct gw_disk_ops gw_disk_posix_ops = {
     .make_dir = disk_make_dir,
     .sync_dir = disk_sync_dir,
     .list = disk_list,
+    .enter = disk_enter,
+    .leave = disk_leave,
+    .doubt = disk_doubt,
 };

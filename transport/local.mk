@@ -6,6 +6,9 @@ libtransport_a_SOURCES = \
 	%D%/backlog.h \
 	%D%/channel.c \
 	%D%/channel.h \
+	%D%/disk.h \
+	%D%/disk_place.c \
+	%D%/disk_place.h \
 	%D%/disk_posix.c \
 	%D%/door.c \
 	%D%/door.h \

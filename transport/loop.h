@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "proto/status.h"
+#include "transport/disk.h"
 #include "transport/heap.h"
 
 struct gw_loop;
@@ -59,88 +60,6 @@ struct gw_computed {
     uint64_t samples; /* of it all; 0: it is no part of a step */
     uint64_t from, to, of;
 };
-
-struct gw_file;
-
-/* A run of bytes of a file that is written from several places. */
-struct gw_file_part {
-    const void *bytes;
-    uint64_t n;
-};
-
-/*
- * Files. Blocking calls: use them in `run` of a gw_work, or before the loop
- * starts. Errors name the path, say what failed with the system's words, and
- * are GW_ENOENT, GW_EEXIST, GW_ENOSPC or GW_EIO.
- */
-struct gw_disk {
-    const struct gw_disk_ops *ops;
-};
-
-enum gw_file_mode {
-    GW_FILE_READ,
-    GW_FILE_CREATE,
-    GW_FILE_HOLD
-};
-
-struct gw_disk_ops {
-    /*
-     * GW_FILE_CREATE truncates an existing file, and so does GW_FILE_HOLD,
-     * which keeps it to itself until it is closed or the process dies:
-     * GW_EEXIST where another one holds it. Simulated hosts are alone with
-     * their disks, and file systems without locks hold nothing.
-     */
-    enum gw_status (*open)(struct gw_disk *disk,
-                           const char *path,
-                           enum gw_file_mode mode,
-                           struct gw_file **file_p,
-                           struct gw_error *error);
-    /* Closes in any case; *error only where data may be lost by it. */
-    enum gw_status (*close)(struct gw_file *file, struct gw_error *error);
-    /* All of `bytes`, or an error; reading past the end is GW_ECORRUPT. */
-    enum gw_status (*read)(struct gw_file *file,
-                           uint64_t offset,
-                           void *bytes,
-                           size_t n,
-                           struct gw_error *error);
-    enum gw_status (*write)(struct gw_file *file,
-                            uint64_t offset,
-                            const void *bytes,
-                            size_t n,
-                            struct gw_error *error);
-    enum gw_status (*size)(struct gw_file *file,
-                           uint64_t *bytes_p,
-                           struct gw_error *error);
-    /* Reserves room so that a full disk is told before the writing. */
-    enum gw_status (*reserve)(struct gw_file *file,
-                              uint64_t bytes,
-                              struct gw_error *error);
-    enum gw_status (*sync)(struct gw_file *file, struct gw_error *error);
-    enum gw_status (*rename)(struct gw_disk *disk,
-                             const char *from,
-                             const char *to,
-                             struct gw_error *error);
-    /* A file or an empty directory; one that is not there is GW_ENOENT. */
-    enum gw_status (*remove)(struct gw_disk *disk,
-                             const char *path,
-                             struct gw_error *error);
-    /* One that exists is GW_OK. */
-    enum gw_status (*make_dir)(struct gw_disk *disk,
-                               const char *path,
-                               struct gw_error *error);
-    enum gw_status (*sync_dir)(struct gw_disk *disk,
-                               const char *path,
-                               struct gw_error *error);
-    /* Calls `each` with every name but . and .., in no order. */
-    enum gw_status (*list)(struct gw_disk *disk,
-                           const char *path,
-                           void (*each)(void *owner, const char *name),
-                           void *owner,
-                           struct gw_error *error);
-};
-
-/* The real file system. */
-extern const struct gw_disk_ops gw_disk_posix_ops;
 
 struct gw_loop_ops {
     const char *name;

@@ -33,8 +33,15 @@ struct name {
     struct name *next;
 };
 
+/* All of a host's disk, or a directory that was entered. */
+struct gw_disk_dir {
+    struct gw_sim_disk *disk;
+    char name[PATH_BYTES]; /* "": all of it */
+};
+
 struct gw_sim_disk {
     struct gw_disk base;
+    struct gw_disk_dir whole;
     struct gw_sim_disk *next;
     struct gw_sim *sim;
     char host[64];
@@ -52,7 +59,23 @@ struct gw_file {
 
 static struct gw_sim_disk *disk_of(struct gw_disk *disk)
 {
-    return GW_CONTAINER(disk, struct gw_sim_disk, base);
+    return disk->dir->disk;
+}
+
+/* A path as the host has it. */
+struct whole {
+    char path[PATH_BYTES];
+};
+
+static struct whole whole_of(const struct gw_disk *disk, const char *path)
+{
+    struct whole whole;
+    const char *dir = disk->dir->name;
+    int is_dir = dir[0] && strcmp(path, ".") == 0;
+    int n = snprintf(whole.path, sizeof whole.path, "%s%s%s", dir,
+                     dir[0] && !is_dir ? "/" : "", is_dir ? "" : path);
+    assert(n >= 0 && n < PATH_BYTES);
+    return whole;
 }
 
 static void bytes_copy(struct bytes *to, const struct bytes *from)
@@ -140,12 +163,14 @@ change(struct gw_sim_disk *disk, const char *path, struct gw_error *error)
 }
 
 static enum gw_status disk_open(struct gw_disk *base,
-                                const char *path,
+                                const char *given,
                                 enum gw_file_mode mode,
                                 struct gw_file **file_p,
                                 struct gw_error *error)
 {
     struct gw_sim_disk *disk = disk_of(base);
+    const struct whole whole = whole_of(base, given);
+    const char *path = whole.path;
     struct name *name = name_find(disk, path);
     if (mode != GW_FILE_READ) {
         enum gw_status status = change(disk, path, error);
@@ -233,11 +258,14 @@ static enum gw_status disk_sync(struct gw_file *file, struct gw_error *error)
 }
 
 static enum gw_status disk_rename(struct gw_disk *base,
-                                  const char *from,
-                                  const char *to,
+                                  const char *given,
+                                  const char *given_to,
                                   struct gw_error *error)
 {
     struct gw_sim_disk *disk = disk_of(base);
+    const struct whole old = whole_of(base, given);
+    const struct whole new = whole_of(base, given_to);
+    const char *from = old.path, *to = new.path;
     enum gw_status status = change(disk, from, error);
     if (status != GW_OK)
         return status;
@@ -266,9 +294,11 @@ static enum gw_status disk_rename(struct gw_disk *base,
 }
 
 static enum gw_status
-disk_remove(struct gw_disk *base, const char *path, struct gw_error *error)
+disk_remove(struct gw_disk *base, const char *given, struct gw_error *error)
 {
     struct gw_sim_disk *disk = disk_of(base);
+    const struct whole whole = whole_of(base, given);
+    const char *path = whole.path;
     enum gw_status status = change(disk, path, error);
     if (status != GW_OK)
         return status;
@@ -285,9 +315,11 @@ disk_remove(struct gw_disk *base, const char *path, struct gw_error *error)
 }
 
 static enum gw_status
-disk_make_dir(struct gw_disk *base, const char *path, struct gw_error *error)
+disk_make_dir(struct gw_disk *base, const char *given, struct gw_error *error)
 {
     struct gw_sim_disk *disk = disk_of(base);
+    const struct whole whole = whole_of(base, given);
+    const char *path = whole.path;
     struct name *name = name_find(disk, path);
     if (name && name->now)
         return GW_OK;
@@ -298,9 +330,11 @@ disk_make_dir(struct gw_disk *base, const char *path, struct gw_error *error)
 }
 
 static enum gw_status
-disk_sync_dir(struct gw_disk *base, const char *path, struct gw_error *error)
+disk_sync_dir(struct gw_disk *base, const char *given, struct gw_error *error)
 {
     struct gw_sim_disk *disk = disk_of(base);
+    const struct whole whole = whole_of(base, given);
+    const char *path = whole.path;
     enum gw_status status = change(disk, path, error);
     if (status != GW_OK)
         return status;
@@ -311,12 +345,14 @@ disk_sync_dir(struct gw_disk *base, const char *path, struct gw_error *error)
 }
 
 static enum gw_status disk_list(struct gw_disk *base,
-                                const char *path,
+                                const char *given,
                                 void (*each)(void *owner, const char *name),
                                 void *owner,
                                 struct gw_error *error)
 {
     struct gw_sim_disk *disk = disk_of(base);
+    const struct whole whole = whole_of(base, given);
+    const char *path = whole.path;
     struct name *dir = name_find(disk, path);
     if (!dir || !dir->now || !dir->now->is_dir)
         return gw_fail(error, GW_ENOENT, "cannot list directory %s", path);
@@ -326,6 +362,43 @@ static enum gw_status disk_list(struct gw_disk *base,
             each(owner, name);
     }
     return GW_OK;
+}
+
+static enum gw_status disk_enter(struct gw_disk *base,
+                                 const char *given,
+                                 struct gw_disk *dir_p,
+                                 struct gw_error *error)
+{
+    struct gw_sim_disk *disk = disk_of(base);
+    const struct whole whole = whole_of(base, given);
+    const struct name *name = name_find(disk, whole.path);
+    if (!name || !name->now || !name->now->is_dir)
+        return gw_fail(error, GW_ENOENT,
+                       "cannot open directory %s: No such file or directory",
+                       whole.path);
+    struct gw_disk_dir *dir = calloc(1, sizeof *dir);
+    assert(dir);
+    dir->disk = disk;
+    memcpy(dir->name, whole.path, sizeof dir->name);
+    *dir_p = (struct gw_disk){.ops = base->ops,
+                              .dir = dir,
+                              .name = dir->name,
+                              .access = base->access};
+    return GW_OK;
+}
+
+static void disk_leave(struct gw_disk *dir)
+{
+    free(dir->dir);
+    *dir = (struct gw_disk){0};
+}
+
+static int disk_doubt(struct gw_disk *dir, char *text, size_t room)
+{
+    (void)dir;
+    (void)text;
+    (void)room;
+    return 0;
 }
 
 static const struct gw_disk_ops sim_disk_ops = {
@@ -341,6 +414,9 @@ static const struct gw_disk_ops sim_disk_ops = {
     .make_dir = disk_make_dir,
     .sync_dir = disk_sync_dir,
     .list = disk_list,
+    .enter = disk_enter,
+    .leave = disk_leave,
+    .doubt = disk_doubt,
 };
 
 struct gw_disk *gw_sim_disk_of(struct gw_sim *sim, const char *host)
@@ -351,7 +427,9 @@ struct gw_disk *gw_sim_disk_of(struct gw_sim *sim, const char *host)
     struct gw_sim_disk *disk = calloc(1, sizeof *disk);
     if (!disk)
         return NULL;
-    disk->base.ops = &sim_disk_ops;
+    disk->whole.disk = disk;
+    disk->base =
+        (struct gw_disk){.ops = &sim_disk_ops, .dir = &disk->whole, .name = ""};
     disk->sim = sim;
     snprintf(disk->host, sizeof disk->host, "%s", host);
     disk->next = sim->disks;

@@ -180,6 +180,7 @@ void cluster_open(struct cluster *cluster,
 {
     struct gw_error error = {.text = ""};
     struct cluster before = *cluster;
+    gw_store_leave(&before.checkpoints);
     memset(cluster, 0, sizeof *cluster);
     cluster->train = before.train;
     cluster->test = before.test;
@@ -268,9 +269,19 @@ void cluster_end(struct cluster *cluster)
 
 void cluster_close(struct cluster *cluster)
 {
+    gw_store_leave(&cluster->checkpoints);
     cluster_end(cluster);
     gw_sim_destroy(cluster->sim);
     cluster->sim = NULL;
+}
+
+struct gw_disk *cluster_checkpoints(struct cluster *cluster)
+{
+    gw_store_leave(&cluster->checkpoints);
+    if (gw_store_enter(cluster->loop->disk, "ck", GW_ACCESS_PRIVATE,
+                       &cluster->checkpoints, NULL) != GW_OK)
+        return cluster->loop->disk;
+    return &cluster->checkpoints;
 }
 
 uint64_t cluster_at_servers(const struct cluster *cluster, enum gw_metric which)

@@ -7,6 +7,7 @@
 #define GW_TESTS_CLUSTER_H
 
 #include "cli/world.h"
+#include "server/store.h"
 
 #define CLUSTER_MAX 16
 
@@ -21,6 +22,8 @@ struct cluster {
     const struct gw_backend_ops *backend; /* of workers; NULL: the cpu's */
     const char *houses; /* a letter for each worker: where it is; NULL: each
                            worker is by itself */
+
+    struct gw_disk checkpoints; /* the coordinator's "ck", see below */
 
     /* what is in the world, see there */
     struct gw_world world;
@@ -95,6 +98,10 @@ void cluster_end(struct cluster *cluster);
 
 /* Closes everything. */
 void cluster_close(struct cluster *cluster);
+
+/* "ck" on the coordinator's disk, entered anew with each call; all of the disk
+   where it is not there, which holds no checkpoints. */
+struct gw_disk *cluster_checkpoints(struct cluster *cluster);
 
 /* A counter, summed over all servers, or over all workers. */
 uint64_t cluster_at_servers(const struct cluster *cluster,

@@ -109,13 +109,13 @@ void inner_run_calmly(struct cluster *cluster,
     cluster_close(cluster);
 }
 
-size_t inner_count_files(const struct cluster *cluster, uint64_t clock)
+size_t inner_count_files(struct cluster *cluster, uint64_t clock)
 {
     struct gw_manifest manifest;
     struct gw_error error;
     size_t n = 0;
-    if (gw_store_whole(cluster->loop->disk, "ck", clock, &manifest, &error) !=
-        GW_OK)
+    if (gw_store_whole(cluster_checkpoints(cluster), clock, &manifest,
+                       &error) != GW_OK)
         fail_msg("%s", error.text);
     for (size_t i = 0; i < manifest.n_files; i++)
         n += gw_is_worker_file(manifest.files[i].name) != 0;

@@ -50,6 +50,6 @@ void inner_run_until_stopped(struct cluster *cluster,
                              uint64_t delay_us);
 
 /* Files of workers in the checkpoint of `clock`, which must be whole. */
-size_t inner_count_files(const struct cluster *cluster, uint64_t clock);
+size_t inner_count_files(struct cluster *cluster, uint64_t clock);
 
 #endif

@@ -143,7 +143,7 @@ static void servers_need_no_shared_disk(void **state)
     const char *const *job = *state;
     const char *servers[] = {"cluster.servers=1", "cluster.servers=3"};
     char whole[65], again[65];
-    uint64_t clock;
+    struct gw_disk apart;
     assert_int_equal(run(job, whole), GW_OK);
     cluster_close(&cluster);
     cluster.disks_apart = 1;
@@ -158,8 +158,9 @@ static void servers_need_no_shared_disk(void **state)
         run_on(again);
         if (!cluster.final.has_checkpoint || strstr(cluster.note, "failed"))
             fail_msg("%s; %s", cluster.text, cluster.note);
-        assert_int_equal(
-            gw_store_list(cluster.server[0].loop->disk, "ck", &clock, 1), 0);
+        assert_int_equal(gw_store_enter(cluster.server[0].loop->disk, "ck",
+                                        GW_ACCESS_PRIVATE, &apart, NULL),
+                         GW_ENOENT);
         cluster_end(&cluster);
         with(job, servers[(delay + 1) % 2], settings);
         cluster_open(&cluster, &calm, settings, "ck");
@@ -177,18 +178,19 @@ static void count_checkpoints(size_t at_most)
 {
     uint64_t clocks[64];
     struct gw_error error;
-    size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
+    size_t n = gw_store_list(cluster_checkpoints(&cluster), clocks, 64);
     assert_in_range(n, 1, at_most);
     uint64_t newest;
-    assert_int_equal(gw_store_list(cluster.loop->disk, "ck", &newest, 1), 1);
+    assert_int_equal(gw_store_list(cluster_checkpoints(&cluster), &newest, 1),
+                     1);
     assert_int_equal(newest, clocks[0]);
     for (size_t i = 0; i < n; i++) {
         struct gw_manifest manifest;
-        assert_int_equal(gw_store_manifest(cluster.loop->disk, "ck", clocks[i],
-                                           &manifest, &error),
+        assert_int_equal(gw_store_manifest(cluster_checkpoints(&cluster),
+                                           clocks[i], &manifest, &error),
                          GW_OK);
         assert_int_equal(
-            gw_store_verify(cluster.loop->disk, "ck", &manifest, &error),
+            gw_store_verify(cluster_checkpoints(&cluster), &manifest, &error),
             GW_OK);
         gw_manifest_free(&manifest);
     }
@@ -223,7 +225,7 @@ static void the_best_is_kept(void **state)
             best = cluster.score[i].step;
     struct gw_manifest manifest;
     assert_int_equal(
-        gw_store_manifest(cluster.loop->disk, "ck", best, &manifest, NULL),
+        gw_store_manifest(cluster_checkpoints(&cluster), best, &manifest, NULL),
         GW_OK);
     assert_int_equal(manifest.best, 1);
     gw_manifest_free(&manifest);
@@ -257,7 +259,7 @@ static void a_used_directory_is_not_overwritten(void **state)
 
 static void write_at(const char *path, uint64_t offset, uint8_t byte)
 {
-    struct gw_disk *disk = cluster.loop->disk;
+    struct gw_disk *disk = cluster_checkpoints(&cluster);
     struct gw_file *file;
     struct gw_error error;
     uint8_t *bytes;
@@ -276,7 +278,7 @@ static void write_at(const char *path, uint64_t offset, uint8_t byte)
 static void step_before(char *text, size_t room)
 {
     uint64_t clocks[64];
-    size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
+    size_t n = gw_store_list(cluster_checkpoints(&cluster), clocks, 64);
     assert_in_range(n, 2, 64);
     assert_int_equal(clocks[0], 7);
     snprintf(text, room, "checkpoint of step %d", (int)clocks[1]);
@@ -300,7 +302,7 @@ static void damaged_checkpoints_are_passed_over(void **state)
             assert_int_equal(run(settings, again), GW_OK);
             char before[32];
             step_before(before, sizeof before);
-            gw_store_path("ck", 7, files[i], path);
+            gw_store_path(7, files[i], path);
             write_at(path, offset, 0x10);
             cluster_end(&cluster);
             cluster_open(&cluster, &calm, longer, "ck");
@@ -337,11 +339,11 @@ static void power_may_go_at_any_operation(void **state)
         cluster_run(&cluster, LIMIT_US);
         gw_sim_disk_restart(cluster.loop);
         uint64_t clocks[64];
-        size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
+        size_t n = gw_store_list(cluster_checkpoints(&cluster), clocks, 64);
         int whole_ones = 0;
         for (size_t i = 0; i < n; i++) {
             struct gw_manifest manifest;
-            if (gw_store_manifest(cluster.loop->disk, "ck", clocks[i],
+            if (gw_store_manifest(cluster_checkpoints(&cluster), clocks[i],
                                   &manifest, NULL) != GW_OK)
                 continue;
             whole_ones++;
@@ -368,12 +370,12 @@ static const char *const early[] = {
 /* Checkpoints that were begun and are not there. */
 static size_t leftovers(void)
 {
-    struct gw_disk *disk = cluster.loop->disk;
+    struct gw_disk *disk = cluster_checkpoints(&cluster);
     uint64_t clocks[64];
-    size_t n = gw_store_list(disk, "ck", clocks, 64), found = 0;
+    size_t n = gw_store_list(disk, clocks, 64), found = 0;
     for (size_t i = 0; i < n; i++) {
         struct gw_manifest manifest;
-        if (gw_store_manifest(disk, "ck", clocks[i], &manifest, NULL) == GW_OK)
+        if (gw_store_manifest(disk, clocks[i], &manifest, NULL) == GW_OK)
             gw_manifest_free(&manifest);
         else
             found++;

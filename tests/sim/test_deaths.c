@@ -166,12 +166,12 @@ static void check_times(const struct death *death,
 /* Whether a checkpoint was complete: not before the first has been written. */
 static int has_checkpoint(void)
 {
-    struct gw_disk *disk = cluster.loop->disk;
+    struct gw_disk *disk = cluster_checkpoints(&cluster);
     uint64_t clocks[8];
-    size_t n = gw_store_list(disk, "ck", clocks, 8);
+    size_t n = gw_store_list(disk, clocks, 8);
     for (size_t i = 0; i < n; i++) {
         struct gw_manifest manifest;
-        if (gw_store_manifest(disk, "ck", clocks[i], &manifest, NULL) != GW_OK)
+        if (gw_store_manifest(disk, clocks[i], &manifest, NULL) != GW_OK)
             continue;
         gw_manifest_free(&manifest);
         return 1;

@@ -150,8 +150,9 @@ static uint64_t updates_of(uint32_t rank)
     struct gw_error error;
     char name[GW_FILE_NAME_MAX], path[GW_PATH_MAX];
     gw_worker_file_name(rank, (uint32_t)cluster.workers, name);
-    gw_store_path("ck", cluster.final.checkpoint, name, path);
-    if (gw_tensors_open(cluster.loop->disk, path, &tensors, &error) != GW_OK)
+    gw_store_path(cluster.final.checkpoint, name, path);
+    if (gw_tensors_open(cluster_checkpoints(&cluster), path, &tensors,
+                        &error) != GW_OK)
         fail_msg("%s", error.text);
     const char *text = gw_safetensors_metadata(tensors.header, "updates");
     assert_non_null(text);

@@ -43,11 +43,11 @@ static void power_may_go_while_workers_save(void **state)
         gw_sim_disk_fail(cluster.loop, op - 2, GW_OK);
         cluster_run(&cluster, INNER_LIMIT_US);
         gw_sim_disk_restart(cluster.loop);
-        size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
+        size_t n = gw_store_list(cluster_checkpoints(&cluster), clocks, 64);
         for (size_t i = 0; i < n; i++) {
             struct gw_manifest manifest;
-            if (gw_store_whole(cluster.loop->disk, "ck", clocks[i], &manifest,
-                               NULL) != GW_OK)
+            if (gw_store_whole(cluster_checkpoints(&cluster), clocks[i],
+                               &manifest, NULL) != GW_OK)
                 continue;
             gw_manifest_free(&manifest);
             assert_int_equal(inner_count_files(&cluster, clocks[i]),
@@ -88,7 +88,7 @@ static void a_full_disk_does_not_end_the_job(void **state)
         assert_string_equal(again, whole);
         named += strstr(cluster.note, "worker ") != NULL;
         uint64_t clocks[64];
-        size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
+        size_t n = gw_store_list(cluster_checkpoints(&cluster), clocks, 64);
         for (size_t i = 0; i < n && strstr(cluster.note, "failed"); i++)
             assert_int_equal(inner_count_files(&cluster, clocks[i]),
                              cluster.workers);
@@ -113,8 +113,8 @@ static void a_damaged_file_is_refused(void **state)
     for (uint64_t offset = 0; offset < 100000; offset += 24999) {
         inner_open(&cluster, &job, &inner_calm, 0);
         assert_int_equal(inner_run(&cluster, again), GW_OK);
-        struct gw_disk *disk = cluster.loop->disk;
-        gw_store_path("ck", INNER_STEPS, "worker-1-of-3.safetensors", path);
+        struct gw_disk *disk = cluster_checkpoints(&cluster);
+        gw_store_path(INNER_STEPS, "worker-1-of-3.safetensors", path);
         uint8_t *bytes;
         size_t n;
         assert_int_equal(
@@ -167,7 +167,7 @@ static void a_worker_may_die_while_it_saves(void **state)
         gw_sim_at(cluster.sim, delay, kill_worker, &cluster.worker[1]);
         assert_true(cluster_run_until(&cluster, coordinator_has_finished, NULL,
                                       INNER_LIMIT_US));
-        size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
+        size_t n = gw_store_list(cluster_checkpoints(&cluster), clocks, 64);
         uint64_t last = cluster.final.checkpoint;
         int had = cluster.final.has_checkpoint;
         within += n > 0 && (!had || clocks[0] > last);
@@ -218,7 +218,7 @@ static void a_file_waits_for_the_one_before(void **state)
     assert_int_equal(inner_run(&cluster, again), GW_OK);
     assert_string_equal(again, whole);
     uint64_t clocks[64];
-    size_t n = gw_store_list(cluster.loop->disk, "ck", clocks, 64);
+    size_t n = gw_store_list(cluster_checkpoints(&cluster), clocks, 64);
     assert_true(n > 2);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(inner_count_files(&cluster, clocks[i]),

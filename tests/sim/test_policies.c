@@ -85,11 +85,11 @@ static struct gw_safetensors *read_header(struct shard_file *shard)
 /* Of a job of one server whose optimizer keeps nothing beside the weights. */
 static void read_weights(struct weights *weights)
 {
-    struct shard_file shard = {.disk = cluster.loop->disk};
+    struct shard_file shard = {.disk = cluster_checkpoints(&cluster)};
     char name[GW_FILE_NAME_MAX], path[GW_PATH_MAX];
     size_t n;
     gw_shard_file_name(0, 1, name);
-    gw_store_path("ck", cluster.final.checkpoint, name, path);
+    gw_store_path(cluster.final.checkpoint, name, path);
     if (shard.disk->ops->open(shard.disk, path, GW_FILE_READ, &shard.file,
                               &shard.error) != GW_OK)
         fail_msg("%s", shard.error.text);

@@ -300,7 +300,7 @@ static void write_record(const char *name)
 {
     static char text[1 << 16];
     struct gw_loop *loop;
-    struct gw_store_file file;
+    struct gw_file *file;
     struct gw_error error = {.text = ""};
     size_t n = 0;
     for (uint64_t i = 0; i < cluster.splits; i++) {
@@ -313,9 +313,11 @@ static void write_record(const char *name)
                              (unsigned)cluster.split[i].step);
     }
     assert_int_equal(gw_sim_process(cluster.sim, "disk", &loop, &error), GW_OK);
-    assert_int_equal(gw_store_begin(loop->disk, name, n, &file, &error), GW_OK);
-    assert_int_equal(gw_store_put(&file, 0, text, n, &error), GW_OK);
-    assert_int_equal(gw_store_commit(&file, &error), GW_OK);
+    const struct gw_disk_ops *ops = loop->disk->ops;
+    assert_int_equal(ops->open(loop->disk, name, GW_FILE_CREATE, &file, &error),
+                     GW_OK);
+    assert_int_equal(ops->write(file, 0, text, n, &error), GW_OK);
+    assert_int_equal(ops->close(file, &error), GW_OK);
     gw_loop_close(loop);
 }
 

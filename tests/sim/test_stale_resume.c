@@ -256,17 +256,16 @@ static void workers_may_join_at_a_stop(void **state)
 /* Takes a tensor away by giving it another name, and makes the digests fit. */
 static void rename_tensor(uint64_t clock, const char *from, char to)
 {
-    struct gw_disk *disk = cluster.loop->disk;
+    struct gw_disk *disk = cluster_checkpoints(&cluster);
     struct gw_manifest manifest;
     struct gw_error error;
     char path[GW_PATH_MAX];
     size_t n, found = 0;
-    assert_int_equal(gw_store_manifest(disk, "ck", clock, &manifest, &error),
-                     GW_OK);
+    assert_int_equal(gw_store_manifest(disk, clock, &manifest, &error), GW_OK);
     for (size_t i = 0; i < manifest.n_files && !found; i++) {
         struct gw_manifest_file *file = &manifest.files[i];
         uint8_t *bytes;
-        gw_store_path("ck", clock, file->name, path);
+        gw_store_path(clock, file->name, path);
         assert_int_equal(gw_store_read(disk, path, 1 << 30, &bytes, &n, &error),
                          GW_OK);
         uint8_t *name = memmem(bytes, n, from, strlen(from));
@@ -275,7 +274,7 @@ static void rename_tensor(uint64_t clock, const char *from, char to)
             name[1] = (uint8_t)to; /* behind the quote */
             gw_store_digest(&part, 1, file->sha256);
             assert_int_equal(
-                gw_store_write(disk, "ck", clock, file->name, &part, 1, &error),
+                gw_store_write(disk, clock, file->name, &part, 1, &error),
                 GW_OK);
             found = 1;
         }
@@ -285,8 +284,7 @@ static void rename_tensor(uint64_t clock, const char *from, char to)
     char *text = gw_manifest_print(&manifest);
     struct gw_file_part part = {text, strlen(text)};
     assert_int_equal(
-        gw_store_write(disk, "ck", clock, GW_MANIFEST_NAME, &part, 1, &error),
-        GW_OK);
+        gw_store_write(disk, clock, GW_MANIFEST_NAME, &part, 1, &error), GW_OK);
     free(text);
     gw_manifest_free(&manifest);
 }

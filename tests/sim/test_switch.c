@@ -194,7 +194,7 @@ static void a_checkpoint_is_of_the_policy_of_its_step(void **state)
     if (!cluster_run(&cluster, LIMIT_US) || cluster.final.status != GW_OK)
         fail_msg("%s; %s", cluster.text, cluster.note);
     assert_int_equal(
-        gw_store_manifest(cluster.loop->disk, "ck", 40, &manifest, &error),
+        gw_store_manifest(cluster_checkpoints(&cluster), 40, &manifest, &error),
         GW_OK);
     assert_string_equal(manifest.policy, "sync");
     assert_int_equal(manifest.n_files, cluster.servers);

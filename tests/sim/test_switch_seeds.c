@@ -114,8 +114,8 @@ static void audit_manifest(void)
     struct gw_manifest manifest;
     uint64_t clock = cluster.final.checkpoint;
     if (!cluster.final.has_checkpoint || clock != trial.cut_clock ||
-        gw_store_manifest(cluster.loop->disk, "ck", clock, &manifest, NULL) !=
-            GW_OK)
+        gw_store_manifest(cluster_checkpoints(&cluster), clock, &manifest,
+                          NULL) != GW_OK)
         return;
     if (strcmp(manifest.policy, trial.cut_word) != 0)
         FAILS("%.400s: the checkpoint of step %u is of %s, not of %s",

@@ -316,7 +316,7 @@ static void choices_are_what_is_there(void **state)
 static const char *const local[] = {
     "data.train",        "data.test",  "worker.device",   "worker.threads",
     "worker.pin",        "server.pin", "worker.autotune", "worker.gpudirect",
-    "cluster.interface", "log.dir",    "server.threads",
+    "cluster.interface", "log.dir",    "log.access",      "server.threads",
 };
 
 static int is_local(const char *name)

@@ -43,9 +43,19 @@ static struct place place_open(void)
     return place;
 }
 
+/* Of step 0, with its files. */
+static void remove_checkpoint(struct place *place)
+{
+    struct gw_disk dir;
+    if (gw_store_enter(&place->disk, place->checkpoints, GW_ACCESS_PRIVATE,
+                       &dir, NULL) == GW_OK)
+        gw_store_remove(&dir, 0);
+    gw_store_leave(&dir);
+}
+
 static void place_close(struct place *place)
 {
-    gw_store_remove(&place->disk, place->checkpoints, 0);
+    remove_checkpoint(place);
     rmdir(place->checkpoints);
     unlink(place->file);
     assert_int_equal(rmdir(place->dir), 0);
@@ -53,8 +63,10 @@ static void place_close(struct place *place)
 
 static enum gw_status import(struct place *place, const char *file, size_t n)
 {
-    return gw_checkpoint_import(&place->disk, file, keys, n, "job",
-                                place->checkpoints, &place->error);
+    const struct gw_checkpoint_target to = {place->checkpoints,
+                                            GW_ACCESS_PRIVATE};
+    return gw_checkpoint_import(&place->disk, file, keys, n, "job", &to,
+                                &place->error);
 }
 
 /* 0, 1/4, 2/4 ... through the keys in their order. */
@@ -102,8 +114,8 @@ static void what_is_exported_has_every_key(void **state)
     assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints, NULL,
                                         &checkpoint, &place.error),
                      GW_OK);
-    assert_int_equal(gw_checkpoint_export(&checkpoint, place.file, &place.error),
-                     GW_OK);
+    assert_int_equal(
+        gw_checkpoint_export(&checkpoint, place.file, &place.error), GW_OK);
     gw_checkpoint_close(&checkpoint);
     assert_int_equal(
         gw_tensors_open(&place.disk, place.file, &tensors, &place.error),
@@ -129,7 +141,7 @@ static void what_is_exported_has_every_key(void **state)
     assert_memory_equal(begin, expected, sizeof expected - 1);
     gw_tensors_close(&tensors);
     /* it can come in again */
-    gw_store_remove(&place.disk, place.checkpoints, 0);
+    remove_checkpoint(&place);
     assert_int_equal(import(&place, place.file, KEYS), GW_OK);
     place_close(&place);
 }
@@ -184,23 +196,22 @@ static void a_checkpoint_of_many_files_is_removed(void **state)
 {
     (void)state;
     struct place place = place_open();
-    char path[GW_PATH_MAX];
-    struct gw_file *file;
-    gw_store_path(place.checkpoints, 0, "", path);
-    assert_int_equal(gw_store_make_dir(&place.disk, path, &place.error), GW_OK);
+    struct gw_disk dir;
+    struct gw_store_file file;
+    uint64_t clock;
+    assert_int_equal(gw_store_enter_new(&place.disk, place.checkpoints,
+                                        GW_ACCESS_PRIVATE, &dir, &place.error),
+                     GW_OK);
     for (uint32_t rank = 0; rank < 5000; rank++) {
         char name[GW_FILE_NAME_MAX];
         gw_worker_file_name(rank, 5000, name);
-        gw_store_path(place.checkpoints, 0, name, path);
-        assert_int_equal(place.disk.ops->open(&place.disk, path, GW_FILE_CREATE,
-                                              &file, &place.error),
+        assert_int_equal(gw_store_create(&dir, 0, name, 1, &file, &place.error),
                          GW_OK);
-        place.disk.ops->close(file, NULL);
+        dir.ops->close(file.file, NULL);
     }
-    gw_store_remove(&place.disk, place.checkpoints, 0);
-    uint64_t clock;
-    assert_int_equal(gw_store_list(&place.disk, place.checkpoints, &clock, 1),
-                     0);
+    gw_store_remove(&dir, 0);
+    assert_int_equal(gw_store_list(&dir, &clock, 1), 0);
+    gw_store_leave(&dir);
     place_close(&place);
 }
 

@@ -1,0 +1,128 @@
+/*
+ * Files. Blocking calls: use them in `run` of a gw_work, or before the loop
+ * starts; any thread. Errors name the whole path, say what failed with the
+ * system's words, and are GW_ENOENT, GW_EEXIST, GW_ENOSPC, GW_EREFUSED or
+ * GW_EIO.
+ *
+ * A disk is all that there is, with paths as the process has them, or one
+ * directory that was entered and is held open: paths in it are relative, "." is
+ * itself. What later takes the place of that directory is another one. Others
+ * may have put links into it; nothing is changed through them.
+ */
+#ifndef GW_TRANSPORT_DISK_H
+#define GW_TRANSPORT_DISK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/access.h"
+#include "proto/status.h"
+
+struct gw_disk_dir;
+struct gw_disk_ops;
+struct gw_file;
+
+/* May be copied, for another access. Copies of one that was entered are not
+   left by themselves. */
+struct gw_disk {
+    const struct gw_disk_ops *ops;
+    struct gw_disk_dir *dir; /* the implementation's; NULL: all there is */
+    const char *name;        /* of the directory, for messages */
+    enum gw_access access;   /* of files and directories that are made */
+};
+
+/* A run of bytes of a file that is written from several places. */
+struct gw_file_part {
+    const void *bytes;
+    uint64_t n;
+};
+
+/*
+ * READ follows links, and takes regular files only. CREATE makes a new file;
+ * what has its name is removed first. HOLD makes one, or truncates one that is
+ * there, and keeps it to itself until it is closed or the process dies:
+ * GW_EEXIST where another process holds it, GW_EREFUSED where it is a link or
+ * has two names. Simulated hosts are alone with their disks, and file systems
+ * without locks hold nothing.
+ */
+enum gw_file_mode {
+    GW_FILE_READ,
+    GW_FILE_CREATE,
+    GW_FILE_HOLD
+};
+
+struct gw_disk_ops {
+    enum gw_status (*open)(struct gw_disk *disk,
+                           const char *path,
+                           enum gw_file_mode mode,
+                           struct gw_file **file_p,
+                           struct gw_error *error);
+    /* Closes in any case; *error only where data may be lost by it. */
+    enum gw_status (*close)(struct gw_file *file, struct gw_error *error);
+    /* All of `bytes`, or an error; reading past the end is GW_ECORRUPT. */
+    enum gw_status (*read)(struct gw_file *file,
+                           uint64_t offset,
+                           void *bytes,
+                           size_t n,
+                           struct gw_error *error);
+    enum gw_status (*write)(struct gw_file *file,
+                            uint64_t offset,
+                            const void *bytes,
+                            size_t n,
+                            struct gw_error *error);
+    enum gw_status (*size)(struct gw_file *file,
+                           uint64_t *bytes_p,
+                           struct gw_error *error);
+    /* Reserves room so that a full disk is told before the writing. */
+    enum gw_status (*reserve)(struct gw_file *file,
+                              uint64_t bytes,
+                              struct gw_error *error);
+    enum gw_status (*sync)(struct gw_file *file, struct gw_error *error);
+    enum gw_status (*rename)(struct gw_disk *disk,
+                             const char *from,
+                             const char *to,
+                             struct gw_error *error);
+    /* A file, a link or an empty directory; GW_ENOENT: it is not there. */
+    enum gw_status (*remove)(struct gw_disk *disk,
+                             const char *path,
+                             struct gw_error *error);
+    /* One that exists is GW_OK; within a directory that was entered it is
+       GW_EREFUSED where it is a link or a stranger's. */
+    enum gw_status (*make_dir)(struct gw_disk *disk,
+                               const char *path,
+                               struct gw_error *error);
+    enum gw_status (*sync_dir)(struct gw_disk *disk,
+                               const char *path,
+                               struct gw_error *error);
+    /* Calls `each` with every name but . and .., in no order. */
+    enum gw_status (*list)(struct gw_disk *disk,
+                           const char *path,
+                           void (*each)(void *owner, const char *name),
+                           void *owner,
+                           struct gw_error *error);
+    /* A directory that is there, through links: *dir_p has the ops and the
+       access of `disk`. Leave it. */
+    enum gw_status (*enter)(struct gw_disk *disk,
+                            const char *path,
+                            struct gw_disk *dir_p,
+                            struct gw_error *error);
+    void (*leave)(struct gw_disk *dir);
+    /* Returns non-zero, with words, where users who are not trusted can put
+       files into a directory that was entered, or take some away. */
+    int (*doubt)(struct gw_disk *dir, char *text, size_t room);
+};
+
+/* The real file system. */
+extern const struct gw_disk_ops gw_disk_posix_ops;
+
+/*
+ * There alone: a file in an entered directory that is written at its end, new
+ * or one that this user made before. *fd_p is the caller's. GW_EREFUSED where
+ * somebody else put something there, and errors as above.
+ */
+enum gw_status gw_disk_append(struct gw_disk *dir,
+                              const char *path,
+                              int *fd_p,
+                              struct gw_error *error);
+
+#endif
