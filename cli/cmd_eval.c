@@ -24,16 +24,15 @@ struct score {
 
 static void print_usage(void)
 {
-    puts(
-        "Usage: gradweir eval CHECKPOINT [--set KEY=VALUE ...] [--json FILE]\n"
-        "\n"
-        "Scores a checkpoint on data.test of the job that made it.\n"
-        "CHECKPOINT is one (DIR/step-00000120), or a checkpoint.dir, of which\n"
-        "the newest that is whole is taken.\n\n"
-        "  --set KEY=VALUE  change a key of the job, such as data.test\n"
-        "  --json FILE      append the score as an object; - for standard\n"
-        "                   output instead of the line\n"
-        "  --help           this text");
+    puts("Usage: gradweir eval CHECKPOINT [--set KEY=VALUE ...] [--json FILE]\n"
+         "\n"
+         "Scores a checkpoint on data.test of the job that made it.\n"
+         "CHECKPOINT is one (DIR/step-00000120, under whatever name), or a\n"
+         "checkpoint.dir, of which the newest that is whole is taken.\n\n"
+         "  --set KEY=VALUE  change a key of the job, such as data.test\n"
+         "  --json FILE      append the score as an object; - for standard\n"
+         "                   output instead of the line\n"
+         "  --help           this text");
 }
 
 /* The job that the checkpoint has in it, with --set over it. */

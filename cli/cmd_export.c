@@ -17,14 +17,13 @@
 
 static void print_export_usage(void)
 {
-    puts(
-        "Usage: gradweir export CHECKPOINT FILE\n\n"
-        "Writes the weights of a checkpoint as one safetensors file. Links "
-        "are\n"
-        "followed, devices and FIFOs written into.\n"
-        "CHECKPOINT is one (DIR/step-00000120), or a checkpoint.dir, of which\n"
-        "the newest that is whole is taken.\n\n"
-        "  --help  this text");
+    puts("Usage: gradweir export CHECKPOINT FILE\n\n"
+         "Writes the weights of a checkpoint as one safetensors file. Links "
+         "are\n"
+         "followed, devices and FIFOs written into.\n"
+         "CHECKPOINT is one (DIR/step-00000120, under whatever name), or a\n"
+         "checkpoint.dir, of which the newest that is whole is taken.\n\n"
+         "  --help  this text");
 }
 
 /* Standard output, or standard error where the weights have gone there. */
@@ -81,8 +80,9 @@ static void print_import_usage(void)
     puts("Usage: gradweir import FILE --job JOB [--to DIR]\n"
          "                       [--set KEY=VALUE ...]\n\n"
          "Makes a checkpoint of step 0 out of a safetensors file that has the\n"
-         "tensors of the job's model in fp32, and no others. Then\n"
-         "gradweir train JOB --resume begins with it.\n\n"
+         "tensors of the job's model in fp32, and no others, or out of the\n"
+         "weights of a checkpoint. Then gradweir train JOB --resume begins\n"
+         "with it.\n\n"
          "  --job JOB        the job that is to go on from it\n"
          "  --to DIR         where to put it, checkpoint.dir unless given\n"
          "  --set KEY=VALUE  change a key of the job\n"
@@ -106,7 +106,8 @@ static enum gw_status make_checkpoint(const char *file,
     if (status == GW_OK) {
         const struct gw_key *keys = gw_model_keys(inspect.model, &n);
         const struct gw_checkpoint_target to = {dir, config->checkpoint.access};
-        status = gw_checkpoint_import(&disk, file, keys, n, text, &to, error);
+        status = gw_checkpoint_import(&disk, file, gw_inspect_refused, keys, n,
+                                      text, &to, error);
         gw_inspect_close(&inspect);
     }
     free(text);

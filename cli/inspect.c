@@ -8,7 +8,7 @@
 
 #include "worker/mirror.h"
 
-static void tell_refused(uint64_t clock, const char *why)
+void gw_inspect_refused(uint64_t clock, const char *why)
 {
     fprintf(stderr,
             "gradweir: the checkpoint of step %" PRIu64 " is refused: %s\n",
@@ -20,7 +20,8 @@ enum gw_status gw_inspect_checkpoint(struct gw_disk *disk,
                                      struct gw_checkpoint *checkpoint,
                                      struct gw_error *error)
 {
-    return gw_checkpoint_open(disk, path, tell_refused, checkpoint, error);
+    return gw_checkpoint_open(disk, path, gw_inspect_refused, checkpoint,
+                              error);
 }
 
 static enum gw_status open_model(const struct gw_config *config,

@@ -19,6 +19,9 @@ struct gw_inspect {
     struct gw_feed feed;
 };
 
+/* Tells of it on standard error. */
+void gw_inspect_refused(uint64_t clock, const char *why);
+
 /* gw_checkpoint_open; what it refuses is told on standard error. */
 enum gw_status gw_inspect_checkpoint(struct gw_disk *disk,
                                      const char *path,

@@ -57,13 +57,15 @@ struct gw_checkpoint_target {
 
 /*
  * Makes a checkpoint of step 0 in a directory from a safetensors file that has
- * these keys and no others, in fp32. It has no optimizer state, so any
+ * these keys and no others, in fp32, or from the weights of a checkpoint, which
+ * is found as gw_checkpoint_open does. It has no optimizer state, so any
  * optimizer can go on from it. GW_EEXIST (dir holds checkpoints), GW_EMISMATCH
  * (a tensor is missing, unknown, of another shape or type), GW_ECORRUPT,
  * GW_ENOENT.
  */
 enum gw_status gw_checkpoint_import(struct gw_disk *disk,
-                                    const char *file,
+                                    const char *from,
+                                    gw_checkpoint_refused *refused,
                                     const struct gw_key *keys,
                                     size_t n_keys,
                                     const char *job,

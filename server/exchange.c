@@ -1,4 +1,4 @@
-/* Weights out to one safetensors file, and in from one. */
+/* Weights out to one safetensors file, and in from one or a checkpoint. */
 #include "config.h"
 
 #include "server/checkpoint.h"
@@ -147,6 +147,42 @@ static enum gw_status read_weights(struct gw_disk *disk,
     return status;
 }
 
+/* The weights of a checkpoint, which lie as those of the job do where the keys
+   are the same. */
+static enum gw_status take_weights(struct gw_disk *disk,
+                                   const char *path,
+                                   gw_checkpoint_refused *refused,
+                                   struct gw_checkpoint *checkpoint,
+                                   struct gw_error *error)
+{
+    const struct gw_map *map = checkpoint->map;
+    struct gw_checkpoint from;
+    enum gw_status status =
+        gw_checkpoint_open(disk, path, refused, &from, error);
+    if (status != GW_OK)
+        return status;
+    if (gw_keys_hash(from.map->key, from.map->keys) ==
+        gw_keys_hash(map->key, map->keys)) {
+        checkpoint->weights = from.weights;
+        from.weights = NULL;
+    } else {
+        status = gw_fail(error, GW_EMISMATCH,
+                         "%s is of another model: its keys or their shapes "
+                         "are not the job's",
+                         path);
+    }
+    gw_checkpoint_close(&from);
+    return status;
+}
+
+static int is_directory(struct gw_disk *disk, const char *path)
+{
+    struct gw_disk dir;
+    int is = gw_store_enter(disk, path, GW_ACCESS_PRIVATE, &dir, NULL) == GW_OK;
+    gw_store_leave(&dir);
+    return is;
+}
+
 /* A shard's file of all chunks, as the one shard of a server writes it. */
 static enum gw_status write_shard(struct gw_disk *dir,
                                   const struct gw_checkpoint *checkpoint,
@@ -230,7 +266,8 @@ static enum gw_status write_new(struct gw_disk *disk,
 }
 
 enum gw_status gw_checkpoint_import(struct gw_disk *disk,
-                                    const char *file,
+                                    const char *from,
+                                    gw_checkpoint_refused *refused,
                                     const struct gw_key *keys,
                                     size_t n_keys,
                                     const char *job,
@@ -243,7 +280,9 @@ enum gw_status gw_checkpoint_import(struct gw_disk *disk,
     enum gw_status status =
         gw_map_create(keys, n_keys, 1, &checkpoint.map, error);
     if (status == GW_OK)
-        status = read_weights(disk, file, &checkpoint, error);
+        status = is_directory(disk, from)
+                     ? take_weights(disk, from, refused, &checkpoint, error)
+                     : read_weights(disk, from, &checkpoint, error);
     if (status == GW_OK)
         status = write_new(disk, &checkpoint, target, error);
     gw_checkpoint_close(&checkpoint);

@@ -81,6 +81,40 @@ run 1 import "$scratch/model.safetensors" --job "$job" --to "$dir" &&
   says ".*$dir holds a checkpoint of step 40 already"
 ok 'import does not write where checkpoints are'
 
+# --- a checkpoint under another name ---
+cp -r "$dir/step-00000040" "$scratch/best"
+run 0 eval "$scratch/best" --json - &&
+  [ "$(field weights_sha256 "$scratch/out")" = "$last" ] &&
+  run 0 export "$scratch/best/" "$scratch/best.st" &&
+  cmp "$scratch/best.st" "$scratch/model.safetensors" &&
+  run 0 import "$scratch/best" --job "$job" --to "$scratch/from-best" &&
+  run 0 eval "$scratch/from-best" --json - &&
+  [ "$(field weights_sha256 "$scratch/out")" = "$last" ] &&
+  [ "$(field step "$scratch/out")" = 0 ]
+ok 'a checkpoint that was copied to another name is one'
+run 1 import "$dir" --job "$job" --to "$scratch/other" --set model.layers=64,16,10 &&
+  says "$dir is of another model: its keys or their shapes are not the job's" &&
+  [ ! -e "$scratch/other" ]
+ok 'nor is one of another model imported'
+
+# --- what was not finished ---
+mkdir -p "$scratch/begun/step-00001500" "$scratch/begun/step-00001600" &&
+  : >"$scratch/begun/step-00001500/shard-0-of-2.safetensors.tmp" &&
+  : >"$scratch/begun/step-00001600/notes" &&
+  run 0 train "$job" --set checkpoint.dir="$scratch/begun" --dry-run &&
+  [ -e "$scratch/begun/step-00001500/shard-0-of-2.safetensors.tmp" ] &&
+  run 0 train "$job" --set checkpoint.dir="$scratch/begun" &&
+  [ "$(digest)" = "$last" ] && [ ! -e "$scratch/begun/step-00001500" ] &&
+  [ -e "$scratch/begun/step-00001600/notes" ]
+ok 'directories without a manifest keep no job out, and go if a job made them'
+mkdir "$scratch/begun/step-00001500" &&
+  run 0 train "$job" --set checkpoint.dir="$scratch/begun" --resume --set train.steps=50 &&
+  [ ! -e "$scratch/begun/step-00001500" ] && [ -e "$scratch/begun/step-00000050" ]
+ok 'also where it goes on'
+mkdir -p "$scratch/left/step-00000007" &&
+  run 0 import "$scratch/best.st" --job "$job" --to "$scratch/left"
+ok 'nor do they keep an import out'
+
 # --- wrong inputs ---
 run 1 eval "$scratch/nothing" && says "there is no checkpoint in $scratch/nothing"
 ok 'a checkpoint that is not there'

@@ -65,7 +65,7 @@ static enum gw_status import(struct place *place, const char *file, size_t n)
 {
     const struct gw_checkpoint_target to = {place->checkpoints,
                                             GW_ACCESS_PRIVATE};
-    return gw_checkpoint_import(&place->disk, file, keys, n, "job", &to,
+    return gw_checkpoint_import(&place->disk, file, NULL, keys, n, "job", &to,
                                 &place->error);
 }
 
