@@ -380,6 +380,7 @@ void gw_coordinator_close(struct gw_coordinator *self)
     gw_timer_stop(self->loop, &self->stop_timer);
     gw_timer_stop(self->loop, &self->end_timer);
     gw_timer_stop(self->loop, &self->watch);
+    gw_look_close(self);
     gw_member_close(self->member);
     gw_coordinator_tell_close(self);
     gw_splitter_close(self);

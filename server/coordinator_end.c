@@ -56,7 +56,40 @@ static void finish(struct gw_coordinator *self)
 
 static void on_end_timer(struct gw_timer *timer)
 {
-    finish(timer->owner);
+    struct gw_coordinator *self = timer->owner;
+    if (!self->look.is_going_on) /* else END follows */
+        finish(self);
+}
+
+/* Members hear it, and leave. */
+static void send_end(struct gw_coordinator *self)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_END,
+                                 .end = {.status = self->final.status,
+                                         .clock = self->step,
+                                         .text = self->final_text}};
+    for (struct gw_roster *one = self->roster; one; one = one->next)
+        gw_peer_tell(one->peer, &message);
+    gw_timer_start(self->loop, &self->end_timer,
+                   everyone_left(self) ? 0 : LEAVE_US);
+}
+
+/* From here on nothing changes how the job ended. Returns 0 where that was
+   said already. */
+static int begin_end(struct gw_coordinator *self,
+                     enum gw_status status,
+                     const char *format,
+                     va_list args)
+{
+    if (self->phase >= GW_PHASE_ENDING)
+        return 0;
+    self->phase = GW_PHASE_ENDING;
+    vsnprintf(self->final_text, sizeof self->final_text, format, args);
+    self->final.status = status;
+    self->end_timer.fire = on_end_timer;
+    self->end_timer.owner = self;
+    gw_ahead_recheck(self); /* no more decisions are waited for */
+    return 1;
 }
 
 void gw_coordinator_end(struct gw_coordinator *self,
@@ -65,25 +98,57 @@ void gw_coordinator_end(struct gw_coordinator *self,
                         ...)
 {
     va_list args;
-    if (self->phase >= GW_PHASE_ENDING)
-        return;
-    self->phase = GW_PHASE_ENDING;
     va_start(args, format);
-    vsnprintf(self->final_text, sizeof self->final_text, format, args);
+    if (begin_end(self, status, format, args))
+        send_end(self);
     va_end(args);
-    self->final.status = status;
-    gw_ahead_recheck(self); /* no more decisions are waited for */
-    struct gw_message message = {.kind = GW_MESSAGE_END,
-                                 .end = {.status = status,
-                                         .clock = self->step,
-                                         .text = self->final_text}};
-    for (struct gw_roster *one = self->roster; one; one = one->next)
-        gw_peer_tell(one->peer, &message);
-    self->end_timer.fire = on_end_timer;
-    self->end_timer.owner = self;
-    gw_timer_start(self->loop, &self->end_timer,
-                   everyone_left(self) ? 0 : LEAVE_US);
 }
+
+/* ---- with where the job can go on from ---- */
+
+/* A job whose checkpoints are gone has not ended well: what it was to leave is
+   not there, or it cannot be resumed. */
+static void looked(struct gw_coordinator *self)
+{
+    struct gw_final_report *final = &self->final;
+    const struct gw_look *look = &self->look;
+    size_t used = strlen(self->final_text);
+    gw_look_print(self, self->final_text + used,
+                  sizeof self->final_text - used);
+    if (look->has_seen && !look->is_there &&
+        (final->status == GW_OK || final->status == GW_EINTERRUPTED))
+        final->status = GW_EIO;
+    if (look->has_seen && !look->is_there)
+        final->has_checkpoint = 0;
+    /* one that is not known to be safe on the disk is not counted */
+    if (look->is_there && look->clock < final->checkpoint)
+        final->checkpoint = look->clock;
+    send_end(self);
+}
+
+/* The same where checkpoints were made, and a word on whether they are there
+   and what --resume goes on from. */
+static void end_and_look(struct gw_coordinator *self,
+                         enum gw_status status,
+                         const char *format,
+                         ...) __attribute__((format(printf, 3, 4)));
+
+static void end_and_look(struct gw_coordinator *self,
+                         enum gw_status status,
+                         const char *format,
+                         ...)
+{
+    va_list args;
+    va_start(args, format);
+    int begun = begin_end(self, status, format, args);
+    va_end(args);
+    if (begun && self->final.has_checkpoint)
+        gw_look_begin(self, looked);
+    else if (begun)
+        send_end(self);
+}
+
+/* ---- all steps done, or stopped ---- */
 
 /* The checkpoint that the job went on from had all of them already. */
 static void
@@ -150,34 +215,10 @@ how_it_ended(const struct gw_coordinator *self, char *text, size_t room)
     }
 }
 
-/* What --resume would begin with, where that bears saying. */
-static void where_it_goes_on(const struct gw_coordinator *self,
-                             enum gw_status *status_p,
-                             char *text,
-                             size_t room)
-{
-    const struct gw_final_report *final = &self->final;
-    if (gw_keeper_has(self, self->cut_clock)) {
-        snprintf(text, room, "%s",
-                 *status_p != GW_EINTERRUPTED ? ""
-                 : final->has_checkpoint
-                     ? "; --resume goes on from there"
-                     : "; without checkpoint.dir it cannot go on");
-        return;
-    }
-    if (*status_p != GW_ENONFINITE)
-        *status_p = GW_EIO;
-    int n =
-        snprintf(text, room, ", but the last checkpoint could not be written");
-    if (final->has_checkpoint)
-        snprintf(text + n, room - (size_t)n,
-                 "; --resume goes on from step %" PRIu64, final->checkpoint);
-}
-
 /* All steps are done and saved, and the workers have said good-bye. */
 void gw_coordinator_maybe_done(struct gw_coordinator *self)
 {
-    char text[256], rest[128];
+    char text[256];
     if (self->phase != GW_PHASE_RUNNING || !self->end_decided ||
         gw_keeper_is_busy(self))
         return;
@@ -185,8 +226,14 @@ void gw_coordinator_maybe_done(struct gw_coordinator *self)
         if (one->role == GW_ROLE_WORKER && !one->bye)
             return;
     enum gw_status status = how_it_ended(self, text, sizeof text);
-    where_it_goes_on(self, &status, rest, sizeof rest);
-    gw_coordinator_end(self, status, "%s%s", text, rest);
+    if (!gw_keeper_has(self, self->cut_clock))
+        end_and_look(self, status == GW_ENONFINITE ? status : GW_EIO,
+                     "%s, but the last checkpoint could not be written", text);
+    else
+        end_and_look(self, status, "%s%s", text,
+                     self->final.has_checkpoint || status != GW_EINTERRUPTED
+                         ? ""
+                         : "; without checkpoint.dir it cannot go on");
 }
 
 void gw_coordinator_bye(struct gw_coordinator *self,
@@ -204,24 +251,7 @@ void gw_coordinator_bye(struct gw_coordinator *self,
     gw_coordinator_maybe_done(self);
 }
 
-/* A death: what has happened, and what to do. */
-static void end_by_death(struct gw_coordinator *self, const char *format, ...)
-{
-    const struct gw_final_report *final = &self->final;
-    char text[384], rest[64] = "";
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (final->has_checkpoint && gw_keeper_is_busy(self))
-        /* the one that is being written may yet be the last one */
-        snprintf(rest, sizeof rest,
-                 "; --resume goes on from the last checkpoint");
-    else if (final->has_checkpoint)
-        snprintf(rest, sizeof rest, "; --resume goes on from step %" PRIu64,
-                 final->checkpoint);
-    gw_coordinator_end(self, GW_EDEAD, "%s%s", text, rest);
-}
+/* ---- deaths ---- */
 
 void gw_coordinator_lost(struct gw_coordinator *self,
                          struct gw_peer *peer,
@@ -235,8 +265,8 @@ void gw_coordinator_lost(struct gw_coordinator *self,
         self->step = peer->clock;
     double silent = (double)gw_peer_silent_us(peer) / 1e6;
     (void)status;
-    end_by_death(self, "%s died at step %" PRIu64 ": %s for %.1f s", peer->name,
-                 self->step, why, silent);
+    end_and_look(self, GW_EDEAD, "%s died at step %" PRIu64 ": %s for %.1f s",
+                 peer->name, self->step, why, silent);
 }
 
 void gw_coordinator_gone(struct gw_coordinator *self,
@@ -250,11 +280,11 @@ void gw_coordinator_gone(struct gw_coordinator *self,
             continue;
         if (!self->regime.each && one->peer->clock > self->step)
             self->step = one->peer->clock;
-        end_by_death(self, "%s died at step %" PRIu64 ": %s", one->peer->name,
-                     self->step, how);
+        end_and_look(self, GW_EDEAD, "%s died at step %" PRIu64 ": %s",
+                     one->peer->name, self->step, how);
         return;
     }
-    end_by_death(self,
+    end_and_look(self, GW_EDEAD,
                  "a process (pid %u) died at step %" PRIu64
                  ", before it had joined: %s",
                  pid, self->step, how);
@@ -263,24 +293,24 @@ void gw_coordinator_gone(struct gw_coordinator *self,
 void gw_coordinator_orphaned(struct gw_coordinator *self)
 {
     uint64_t step = gw_coordinator_step(self);
-    end_by_death(self, "the launcher died at step %" PRIu64, step);
+    end_and_look(self, GW_EDEAD, "the launcher died at step %" PRIu64, step);
 }
 
 /* ---- stopping ---- */
 
 static const char *what_stands(const struct gw_coordinator *self)
 {
-    return self->final.has_checkpoint ? "the last checkpoint stands"
-                                      : "there is no checkpoint to go on from";
+    return self->final.has_checkpoint
+               ? ""
+               : "; there is no checkpoint to go on from";
 }
 
 static void on_stop_timer(struct gw_timer *timer)
 {
     struct gw_coordinator *self = timer->owner;
-    gw_coordinator_end(self, GW_EINTERRUPTED,
-                       "stopped at step %" PRIu64 ", which did not end in "
-                       "time; %s",
-                       gw_coordinator_step(self), what_stands(self));
+    end_and_look(self, GW_EINTERRUPTED,
+                 "stopped at step %" PRIu64 ", which did not end in time%s",
+                 gw_coordinator_step(self), what_stands(self));
 }
 
 /* Nothing to be saved yet. */
@@ -311,7 +341,7 @@ void gw_coordinator_stop(struct gw_coordinator *self, const char *why)
 void gw_coordinator_stop_now(struct gw_coordinator *self)
 {
     if (!stop_early(self))
-        gw_coordinator_end(self, GW_EINTERRUPTED,
-                           "stopped at step %" PRIu64 " at once; %s",
-                           gw_coordinator_step(self), what_stands(self));
+        end_and_look(self, GW_EINTERRUPTED,
+                     "stopped at step %" PRIu64 " at once%s",
+                     gw_coordinator_step(self), what_stands(self));
 }

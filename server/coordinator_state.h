@@ -12,6 +12,7 @@
  *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
  *   coordinator_end.c     stopping, dying, the final report
+ *   coordinator_look.c    where --resume would go on
  *   coordinator_origin.c  the checkpoint that a job goes on from
  *   coordinator_keep.c    checkpoints: files in, manifest last
  *   coordinator_inner.c   workers' own optimizers in them
@@ -94,6 +95,18 @@ struct gw_gather_each {
     struct gw_staleness *staleness; /* [workers] so far */
 };
 
+/* A look at checkpoint.dir when the job ends. */
+struct gw_look {
+    struct gw_coordinator *self; /* NULL: it was not begun */
+    void (*told)(struct gw_coordinator *self);
+    struct gw_work work;
+    struct gw_timer timer;
+    int is_going_on;
+    int has_seen; /* else there was no answer in time */
+    int is_there; /* a checkpoint is: */
+    uint64_t clock;
+};
+
 struct gw_ahead;
 struct gw_keeper;
 struct gw_origin;
@@ -161,6 +174,7 @@ struct gw_coordinator {
     char final_text[GW_ERROR_TEXT_BYTES];
 
     struct gw_timer stop_timer, end_timer;
+    struct gw_look look;
     struct gw_timer watch;
     uint64_t progress;          /* grows with what was waited for */
     uint64_t moved_us, told_us; /* when it grew, when a line last said so */
@@ -284,6 +298,13 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          enum gw_status status,
                          const char *why);
 void gw_coordinator_maybe_done(struct gw_coordinator *self);
+
+/* coordinator_look.c: `told` is called once, unless it is closed before; then
+   `print` has the words that follow how the job ended. */
+void gw_look_begin(struct gw_coordinator *self,
+                   void (*told)(struct gw_coordinator *self));
+void gw_look_print(const struct gw_coordinator *self, char *text, size_t room);
+void gw_look_close(struct gw_coordinator *self);
 
 /*
  * coordinator_origin.c: opening it finds where the job begins, and holds the

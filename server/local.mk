@@ -15,6 +15,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_inner.c \
 	%D%/coordinator_join.c \
 	%D%/coordinator_keep.c \
+	%D%/coordinator_look.c \
 	%D%/coordinator_origin.c \
 	%D%/coordinator_run.c \
 	%D%/coordinator_split.c \

@@ -13,7 +13,7 @@ modes() { find "$@" -printf '%m\n' | sort -u | tr '\n' ' '; }
 # checkpoint DIR: the number of the newest one that was finished
 newest() {
   ls -d "$1"/step-*/manifest.json 2>/dev/null |
-    sed -n 's|.*/step-0*\([0-9]*\)/manifest.json|\1|p' | sort -n | tail -n 1
+    sed -n 's|.*/step-0*\([0-9][0-9]*\)/manifest.json|\1|p' | sort -n | tail -n 1
 }
 later() { [ "$(newest "$1")" -gt "$2" ] 2>/dev/null; }
 
@@ -88,6 +88,26 @@ kill -INT "$started"
 wait "$started"
 [ -z "$(ls elsewhere)" ]
 ok 'a link in the place of the directory is not followed'
+[ -n "$stood" ] && grep -q '; no checkpoint is left in g$' l.err
+ok 'and the end does not promise what --resume will not find'
+for how in INT KILL; do
+  # shellcheck disable=SC2086
+  start l train "$job" $long --set checkpoint.dir=i
+  await 20 later i 200
+  mv i gone && rm -rf gone
+  await 20 grep -q ' failed, the job goes on: .* the directory i was removed$' l.err
+  if [ $how = INT ]; then kill -INT "$started"; else kill -KILL "$(pid_of worker)"; fi
+  wait "$started"
+  [ $? -eq 1 ] && tail -n 1 l.err | grep -q '^gradweir: .*; no checkpoint is left in i$' && [ ! -e i ]
+  ok "a directory that is gone, at the end by $how"
+done
+# shellcheck disable=SC2086
+start l train "$job" $long --set checkpoint.dir=j --set checkpoint.every=100000000
+await 20 later j -1 && cp -r j kept && kill -STOP "$(pid_of coordinator)" && rm -rf j/* &&
+  kill -CONT "$(pid_of coordinator)" && kill -KILL "$(pid_of worker)"
+wait "$started"
+[ $? -eq 1 ] && tail -n 1 l.err | grep -q '^gradweir: .*; no checkpoint is left in j$'
+ok 'a checkpoint that is gone'
 await 5 nobody_left
 ok 'nobody is left'
 
