@@ -31,6 +31,10 @@
 /* For the last members to leave, once the job's end is told to them. */
 #define LEAVE_MS 2000
 
+/* Ticks of the watch that the loop may be away for after a stop. It sees to it
+   that the job comes to its end; who would see to the loop? */
+#define AWAY_TICKS 90
+
 /* A member's process has ended, says the launcher. */
 struct gone {
     struct gw_task task;
@@ -62,8 +66,10 @@ struct coordinator {
     struct gw_record *record;
     struct gw_timer refresh;
     struct gw_task stop_task, hurry_task, orphan_task;
-    char why[64];          /* of the stop */
-    pthread_mutex_t mutex; /* of `why` and state */
+    atomic_int is_stopping;
+    atomic_uint away_ticks; /* since the loop was last seen to turn */
+    char why[64];           /* of the stop */
+    pthread_mutex_t mutex;  /* of `why` and state */
     enum stage state;
     struct gone *gone; /* the watch's thread adds, its end frees them */
 
@@ -107,8 +113,17 @@ static void on_stop(void *owner, const char *why)
     snprintf(command->why, sizeof command->why, "%s", why);
     if (command->state == OPENING)
         _exit(GW_EXIT_INTERRUPTED); /* nobody has joined */
+    atomic_store(&command->is_stopping, 1);
     pthread_mutex_unlock(&command->mutex);
     post(command, &command->stop_task);
+}
+
+static void on_tick(void *owner)
+{
+    struct coordinator *command = owner;
+    unsigned ticks = atomic_fetch_add(&command->away_ticks, 1);
+    if (atomic_load(&command->is_stopping) && ticks >= AWAY_TICKS)
+        gw_watch_limit(command->process.watch, 1, GW_EXIT_INTERRUPTED);
 }
 
 /* Members on other hosts would wait for its silence if it just left. */
@@ -192,6 +207,7 @@ static void on_refresh(struct gw_timer *timer)
     struct coordinator *command = timer->owner;
     uint64_t step = gw_coordinator_step(command->coordinator);
     gw_timer_start(command->loop, timer, REFRESH_US);
+    atomic_store(&command->away_ticks, 0);
     gw_show_refresh(&command->show, step, gw_loop_now(command->loop));
     if (command->process.leash >= 0)
         gw_leash_tell(command->process.leash, "step %" PRIu64, step);
@@ -458,6 +474,7 @@ static enum gw_exit coordinate(struct coordinator *command)
     command->process.hurry = on_hurry;
     command->process.orphaned = on_orphaned;
     command->process.line = on_line;
+    command->process.tick = on_tick;
     command->process.exits = on_exits;
     command->process.owner = command;
     /* objects on standard output leave no place for lines there */

@@ -19,9 +19,11 @@
 /* A terminal and timeout(1) tell one wish several times. */
 #define SAME_WISH_TICKS 4
 
-/* For all to leave by themselves: after a signal, after the coordinator's end,
-   after the word to leave at once. */
+/* For all to leave by themselves: after a signal, since the coordinator was
+   last heard; after a second one, for the coordinator to tidy up; after the
+   coordinator's end; after the word to leave at once. */
 #define STOP_TICKS  95
+#define HURRY_TICKS 35
 #define LEAVE_TICKS 25
 #define NOW_TICKS   5
 
@@ -53,7 +55,7 @@ struct launcher {
     struct gw_leash_lines lines;
     char bytes[512];
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
-    int stopped, now, over;
+    int stopped, hurried, now, over;
     enum gw_exit code;
 };
 
@@ -156,7 +158,9 @@ static void member_ended(const struct child *child, int64_t code, int number)
     struct launcher *launcher = child->launcher;
     struct child *coordinator = coordinator_of(launcher);
     int pid = child->process.pid;
-    if (coordinator->alive && number) {
+    if (coordinator->alive && launcher->hurried) {
+        return; /* it was asked to, or will be */
+    } else if (coordinator->alive && number) {
         tell(coordinator, "gone %d killed by signal %d (%s)", pid, number,
              strsignal(number));
     } else if (coordinator->alive) {
@@ -282,6 +286,8 @@ static void on_line(void *owner, const char *line)
     const char *step = gw_leash_word(line, "step");
     if (step)
         launcher->step = strtoull(step, NULL, 10);
+    if (step && launcher->stopped && !launcher->hurried && !launcher->over)
+        launcher->ticks_left = STOP_TICKS; /* it sees to the job's end */
     if (!address || launcher->address[0] || launcher->over)
         return;
     snprintf(launcher->address, sizeof launcher->address, "%s", address);
@@ -299,7 +305,14 @@ static void on_signal(uv_signal_t *signal, int number)
         launcher->stopped = 1;
         limit(launcher, STOP_TICKS);
         tell(coordinator_of(launcher), "stop %s", strsignal(number));
-    } else if (launcher->ticks_since_stop >= SAME_WISH_TICKS) {
+    } else if (launcher->ticks_since_stop < SAME_WISH_TICKS) {
+        return;
+    } else if (!launcher->hurried) {
+        launcher->hurried = 1;
+        launcher->ticks_since_stop = 0;
+        limit(launcher, HURRY_TICKS);
+        tell(coordinator_of(launcher), "hurry");
+    } else {
         leave_now(launcher, GW_EXIT_INTERRUPTED);
     }
 }

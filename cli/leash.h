@@ -6,6 +6,7 @@
  *   coordinator > launcher   at HOST:PORT      members join there
  *                            step N            about as far as the job is
  *   launcher > coordinator   stop WHY          as a signal would
+ *                            hurry             as a second one would
  *                            gone PID HOW      a member's process has ended
  *   launcher > everyone      now               exit at once
  *                            over              there is no coordinator to join

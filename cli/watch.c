@@ -19,11 +19,8 @@
 /* A terminal, timeout(1) and launchers tell one wish several times. */
 #define SAME_WISH_TICKS 4
 
-/* For a step, its checkpoint and the farewell after a signal. */
-#define STOP_MS 9000
-
 /* For the farewell after a second signal. */
-#define HURRY_MS 2000
+#define HURRY_MS 3000
 
 /* For the farewell after the launcher's end. */
 #define ORPHAN_MS 2500
@@ -59,17 +56,12 @@ static void request_stop(struct gw_watch *watch, const char *why)
 {
     if (atomic_exchange(&watch->stopped, 1))
         return;
-    gw_watch_limit(watch, STOP_MS, GW_EXIT_INTERRUPTED);
     watch->options.events->stop(watch->options.owner, why);
 }
 
-static void on_signal(uv_signal_t *signal, int number)
+/* Once more asked to, and not by the same wish. */
+static void request_hurry(struct gw_watch *watch)
 {
-    struct gw_watch *watch = signal->data;
-    if (!atomic_load(&watch->stopped)) {
-        request_stop(watch, strsignal(number));
-        return;
-    }
     if (watch->ticks_since_stop < SAME_WISH_TICKS)
         return;
     gw_log_warn(watch->options.log, "another signal: exits at once");
@@ -78,6 +70,15 @@ static void on_signal(uv_signal_t *signal, int number)
     watch->hurried = 1;
     watch->ticks_since_stop = 0;
     gw_watch_limit(watch, HURRY_MS, GW_EXIT_INTERRUPTED);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct gw_watch *watch = signal->data;
+    if (!atomic_load(&watch->stopped))
+        request_stop(watch, strsignal(number));
+    else
+        request_hurry(watch);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -107,6 +108,8 @@ static void on_line(void *owner, const char *line)
         leave(watch, GW_EXIT_INTERRUPTED);
     if (why)
         request_stop(watch, why);
+    else if (strcmp(line, "hurry") == 0)
+        request_hurry(watch);
     else
         watch->options.events->line(watch->options.owner, line);
 }

@@ -1,9 +1,10 @@
 /*
  * The watch: a thread of its own in every process of a job, so that signals,
  * the end of the launcher and limits of time are noticed whatever the process
- * computes or waits for. The first signal asks the job to stop; a second one
- * ends it, or at least the process, at once. Once the process has been told to
- * end, it has a limit in which to do so.
+ * computes or waits for. The first signal asks the job to stop, which takes as
+ * long as its step and its checkpoint do; a second one ends it, or at least the
+ * process, at once. Once the process has been told to end, it has a limit in
+ * which to do so.
  */
 #ifndef GW_CLI_WATCH_H
 #define GW_CLI_WATCH_H

@@ -377,7 +377,6 @@ void gw_coordinator_close(struct gw_coordinator *self)
     if (!self)
         return;
     self->phase = GW_PHASE_OVER;
-    gw_timer_stop(self->loop, &self->stop_timer);
     gw_timer_stop(self->loop, &self->end_timer);
     gw_timer_stop(self->loop, &self->watch);
     gw_look_close(self);

@@ -21,7 +21,7 @@ static enum gw_status check_running(const struct gw_coordinator *self,
                        "the job has not begun yet; gradweir ctl status says "
                        "whom it waits for");
     if (self->phase > GW_PHASE_RUNNING || self->end_decided ||
-        self->stop_timer.active)
+        self->is_stopping)
         return gw_fail(error, GW_EREFUSED,
                        "the job is ending, at step %" PRIu64,
                        gw_coordinator_step(self));

@@ -12,9 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For a step and its checkpoint to end after a stop. */
-#define STOP_US 6000000
-
 /* For members to leave after END. */
 #define LEAVE_US 1000000
 
@@ -46,7 +43,6 @@ static void finish(struct gw_coordinator *self)
         return;
     self->phase = GW_PHASE_OVER;
     gw_timer_stop(self->loop, &self->end_timer);
-    gw_timer_stop(self->loop, &self->stop_timer);
     gw_timer_stop(self->loop, &self->watch);
     collect(self);
     self->final.text = self->final_text;
@@ -305,12 +301,14 @@ static const char *what_stands(const struct gw_coordinator *self)
                : "; there is no checkpoint to go on from";
 }
 
-static void on_stop_timer(struct gw_timer *timer)
+void gw_coordinator_stop_in_vain(struct gw_coordinator *self,
+                                 double waited_s,
+                                 const char *what)
 {
-    struct gw_coordinator *self = timer->owner;
     end_and_look(self, GW_EINTERRUPTED,
-                 "stopped at step %" PRIu64 ", which did not end in time%s",
-                 gw_coordinator_step(self), what_stands(self));
+                 "stopped at step %" PRIu64 ", no progress for %.0f s: waiting "
+                 "for %s%s",
+                 gw_coordinator_step(self), waited_s, what, what_stands(self));
 }
 
 /* Nothing to be saved yet. */
@@ -327,15 +325,13 @@ void gw_coordinator_stop(struct gw_coordinator *self, const char *why)
 {
     struct gw_message message = {.kind = GW_MESSAGE_STOP,
                                  .stop = {.text = why}};
-    if (stop_early(self) || self->phase > GW_PHASE_RUNNING ||
-        self->stop_timer.active)
+    if (stop_early(self) || self->phase > GW_PHASE_RUNNING || self->is_stopping)
         return;
+    self->is_stopping = 1; /* the watch sees to it that it comes on */
     gw_log_info(self->log, "stopping: %s", why);
     gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
                         &message);
-    self->stop_timer.fire = on_stop_timer;
-    self->stop_timer.owner = self;
-    gw_timer_start(self->loop, &self->stop_timer, STOP_US);
+    gw_coordinator_watch_stop(self);
 }
 
 void gw_coordinator_stop_now(struct gw_coordinator *self)

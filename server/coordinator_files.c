@@ -193,6 +193,7 @@ static void write_done(struct gw_work *work)
 {
     struct gw_served *served = work->owner;
     served->busy = 0;
+    gw_keeper_grew(served->self);
     if (served->status != GW_OK || served->has_later) {
         start_work(served, run_abandon, abandoned);
         return;

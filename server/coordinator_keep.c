@@ -44,7 +44,7 @@ struct gw_keeper {
     struct cut cut[CUTS_MAX];
     uint64_t best_clock;
     int has_best;
-    uint64_t progress; /* files saved, and manifests */
+    uint64_t progress; /* files saved, pieces of others', and manifests */
 };
 
 static const char *dir_of(const struct gw_coordinator *self)
@@ -61,9 +61,29 @@ int gw_keeper_is_busy(const struct gw_coordinator *self)
     return 0;
 }
 
+int gw_keeper_may_finish(const struct gw_coordinator *self)
+{
+    for (size_t i = 0; i < CUTS_MAX; i++) {
+        const struct cut *cut = &self->keeper->cut[i];
+        if (cut->open && cut->decided && cut->saved >= cut->awaited)
+            return 1;
+    }
+    return 0;
+}
+
+/* Servers tell how much of their files is written. */
 uint64_t gw_keeper_progress(const struct gw_coordinator *self)
 {
-    return self->keeper->progress;
+    uint64_t sum = self->keeper->progress;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_SERVER)
+            sum += one->counters.value[GW_METRIC_CHECKPOINT_BYTES];
+    return sum;
+}
+
+void gw_keeper_grew(struct gw_coordinator *self)
+{
+    self->keeper->progress++;
 }
 
 void gw_keeper_file_of(const struct gw_coordinator *self,
@@ -137,6 +157,10 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
     return GW_OK;
 }
 
+static void remove_failed(struct cut *cut);
+
+/* A checkpoint that will not be finished leaves nothing: who is still writing a
+   part of it finds its file gone. */
 void gw_keeper_close(struct gw_coordinator *self)
 {
     struct gw_keeper *keeper = self->keeper;
@@ -144,6 +168,8 @@ void gw_keeper_close(struct gw_coordinator *self)
         return;
     for (size_t i = 0; i < CUTS_MAX; i++) {
         gw_loop_cancel(self->loop, &keeper->cut[i].work);
+        if (keeper->cut[i].open && dir_of(self)[0])
+            remove_failed(&keeper->cut[i]);
         gw_manifest_free(&keeper->cut[i].manifest);
     }
     free(keeper);
@@ -263,9 +289,10 @@ static enum gw_status write_manifest(struct cut *cut)
     if (!text)
         return gw_fail(&cut->error, GW_ENOMEM, "no memory to print a manifest");
     const struct gw_file_part part = {text, strlen(text)};
+    struct gw_manifest_file own = {.name = GW_MANIFEST_NAME};
     enum gw_status status =
-        gw_store_write(gw_origin_dir(self), cut->manifest.state.clock,
-                       GW_MANIFEST_NAME, &part, 1, &cut->error);
+        gw_store_write(gw_origin_dir(self), cut->manifest.state.clock, &part, 1,
+                       NULL, &own, &cut->error);
     free(text);
     return status;
 }

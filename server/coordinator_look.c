@@ -13,7 +13,7 @@
 #include "server/store.h"
 
 /* For a disk that does not answer. */
-#define LOOK_US 500000
+#define LOOK_US 800000
 
 /* How long the simulator lets a look take. */
 #define LOOK_MODEL_US 300
@@ -91,8 +91,7 @@ void gw_look_print(const struct gw_coordinator *self, char *text, size_t room)
                  dir);
     else if (!look->is_there)
         snprintf(text, room, "; no checkpoint is left in %.200s", dir);
-    else if (gw_keeper_is_busy(self))
-        /* the one that is being written may yet be the last one */
+    else if (gw_keeper_may_finish(self))
         snprintf(text, room, "; --resume goes on from the last checkpoint");
     else if (self->end_decided && look->clock == self->cut_clock &&
              gw_keeper_has(self, self->cut_clock))

@@ -107,6 +107,13 @@ struct gw_look {
     uint64_t clock;
 };
 
+/* How steps come on, as the watch sees it. */
+struct gw_pace {
+    uint64_t clocks;     /* of all workers together */
+    uint64_t moved_us;   /* when that last grew */
+    uint64_t longest_us; /* that it took to */
+};
+
 struct gw_ahead;
 struct gw_keeper;
 struct gw_origin;
@@ -173,11 +180,15 @@ struct gw_coordinator {
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
 
-    struct gw_timer stop_timer, end_timer;
+    struct gw_timer end_timer;
     struct gw_look look;
     struct gw_timer watch;
     uint64_t progress;          /* grows with what was waited for */
     uint64_t moved_us, told_us; /* when it grew, when a line last said so */
+    int is_stopping;            /* asked to, and it has not ended; */
+    int stop_told;              /* what it waits for has been said */
+    uint64_t stop_told_us;
+    struct gw_pace pace;
     struct gw_origin *origin;
     struct gw_keeper *keeper;
     struct gw_splitter *splitter; /* NULL where parts are even */
@@ -284,6 +295,8 @@ gw_coordinator_word(const struct gw_coordinator *self, int *last_p);
 
 /* coordinator_watch.c: from here on, until the phase is over */
 void gw_coordinator_watch(struct gw_coordinator *self);
+/* It was asked to stop: steps are waited for as well now. */
+void gw_coordinator_watch_stop(struct gw_coordinator *self);
 
 /* coordinator_end.c */
 void gw_coordinator_end(struct gw_coordinator *self,
@@ -298,6 +311,10 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          enum gw_status status,
                          const char *why);
 void gw_coordinator_maybe_done(struct gw_coordinator *self);
+/* After a stop nothing has come on for so long; `what` is waited for. */
+void gw_coordinator_stop_in_vain(struct gw_coordinator *self,
+                                 double waited_s,
+                                 const char *what);
 
 /* coordinator_look.c: `told` is called once, unless it is closed before; then
    `print` has the words that follow how the job ended. */
@@ -363,6 +380,11 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
                        char *text,
                        size_t room);
 uint64_t gw_keeper_progress(const struct gw_coordinator *self);
+/* Non-zero while a manifest is written: that checkpoint may come to be there
+   after the job's end, the others do not. */
+int gw_keeper_may_finish(const struct gw_coordinator *self);
+/* A piece of a file of a member that does not see the directory is written. */
+void gw_keeper_grew(struct gw_coordinator *self);
 
 /* coordinator_inner.c */
 /* The optimizer that workers run under the policy of this clock and keep state

@@ -4,6 +4,9 @@
  * weights, saved its part of a checkpoint, or said good-bye. A wait without
  * progress is told every cluster.step_deadline, by name, and where the job
  * stands still it ends after cluster.abort_after.
+ *
+ * A job that is asked to stop takes as long as its step and its checkpoint do,
+ * and says so. Only where neither comes on at all it ends without them.
  */
 #include "config.h"
 
@@ -13,6 +16,12 @@
 #include <stdio.h>
 
 #define WATCH_US 250000
+
+/* After a stop: before it says what it waits for, and before it gives that up,
+   though not within a few times what a step has taken. */
+#define SAY_US        2000000
+#define GIVE_UP_US    60000000
+#define GIVE_UP_STEPS 4
 
 /* Names that a line has room for. */
 #define NAMES_BYTES 256
@@ -49,6 +58,60 @@ static void name_others(const struct gw_coordinator *self,
     }
 }
 
+/* ---- steps ---- */
+
+static uint64_t least_clock(const struct gw_coordinator *self)
+{
+    uint64_t least = UINT64_MAX;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER && one->peer->clock < least)
+            least = one->peer->clock;
+    return least;
+}
+
+static uint64_t sum_of_clocks(const struct gw_coordinator *self)
+{
+    uint64_t sum = 0;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER)
+            sum += one->peer->clock;
+    return sum;
+}
+
+/* "step 7, of worker 1 (host, pid 7)": of those who are furthest behind. */
+static void
+name_step(const struct gw_coordinator *self, char *text, size_t room)
+{
+    uint64_t least = least_clock(self);
+    int n = snprintf(text, room, "step %" PRIu64 " to end",
+                     gw_coordinator_step(self));
+    size_t used = n > 0 ? (size_t)n : 0;
+    const char *comma = ", the furthest behind is ";
+    for (const struct gw_roster *one = self->roster; one; one = one->next) {
+        if (one->role != GW_ROLE_WORKER || one->peer->clock != least ||
+            used >= room)
+            continue;
+        n = snprintf(text + used, room - used, "%s%s", comma, one->peer->name);
+        used += n > 0 ? (size_t)n : 0;
+        comma = ", ";
+    }
+}
+
+static void note_pace(struct gw_coordinator *self, uint64_t now)
+{
+    struct gw_pace *pace = &self->pace;
+    uint64_t clocks = sum_of_clocks(self);
+    if (self->phase == GW_PHASE_RUNNING && clocks == pace->clocks)
+        return;
+    if (self->phase == GW_PHASE_RUNNING &&
+        now - pace->moved_us > pace->longest_us)
+        pace->longest_us = now - pace->moved_us;
+    pace->clocks = clocks;
+    pace->moved_us = now;
+}
+
+/* ---- waits ---- */
+
 /* What the job waits for, in words; 0 where it waits for nothing here. */
 static int awaited(const struct gw_coordinator *self, char *text, size_t room)
 {
@@ -74,6 +137,8 @@ static int awaited(const struct gw_coordinator *self, char *text, size_t room)
     } else if (self->end_decided) {
         name_others(self, has_left, names);
         snprintf(text, room, "%s to end", names);
+    } else if (self->is_stopping) {
+        name_step(self, text, room);
     } else {
         return 0;
     }
@@ -86,9 +151,35 @@ static uint64_t progress(const struct gw_coordinator *self)
     uint64_t sum = self->phase + (self->end_decided != 0) + self->declared +
                    self->ready + self->keys_seen;
     sum += gw_keeper_progress(self);
+    if (self->is_stopping)
+        sum += self->pace.clocks;
     for (const struct gw_roster *one = self->roster; one; one = one->next)
         sum += one->bye ? 2 : 1;
     return sum;
+}
+
+/* The patient are told what is waited for, and the impatient what they can do.
+ */
+static void
+judge_stop(struct gw_coordinator *self, uint64_t now, const char *text)
+{
+    uint64_t deadline_us =
+        (uint64_t)(self->config->cluster.step_deadline * 1e6);
+    uint64_t limit_us = GIVE_UP_STEPS * self->pace.longest_us;
+    uint64_t waited_us = now - self->moved_us;
+    if (limit_us < GIVE_UP_US)
+        limit_us = GIVE_UP_US;
+    if (waited_us >= limit_us) {
+        gw_coordinator_stop_in_vain(self, (double)waited_us / 1e6, text);
+    } else if (now - self->stop_told_us >=
+               (self->stop_told ? deadline_us : SAY_US)) {
+        self->stop_told_us = now;
+        self->stop_told = 1;
+        gw_coordinator_note(self,
+                            "stopping: waiting for %s; another signal ends the "
+                            "job at once",
+                            text);
+    }
 }
 
 static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
@@ -118,14 +209,22 @@ static void on_watch(struct gw_timer *timer)
     char text[GW_ERROR_TEXT_BYTES - 64];
     int waits = awaited(self, text, sizeof text);
     gw_timer_start(self->loop, timer, WATCH_US);
+    note_pace(self, now);
     /* steps are no wait, and what they took counts for none that comes after */
     if (sum != self->progress || !waits)
         self->moved_us = self->told_us = now;
     else if (paused_us_ago < now - self->moved_us) /* its own absence */
         self->moved_us = self->told_us = now - paused_us_ago;
     self->progress = sum;
-    if (waits)
+    if (waits && self->is_stopping)
+        judge_stop(self, now, text);
+    else if (waits)
         judge(self, now, text);
+}
+
+void gw_coordinator_watch_stop(struct gw_coordinator *self)
+{
+    self->moved_us = self->stop_told_us = gw_loop_now(self->loop);
 }
 
 void gw_coordinator_watch(struct gw_coordinator *self)

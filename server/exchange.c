@@ -208,8 +208,7 @@ static enum gw_status write_shard(struct gw_disk *dir,
             chunk->elems * sizeof(float)};
     }
     gw_shard_file_name(0, 1, file->name);
-    file->bytes = gw_store_digest(parts, map->chunks + 1, file->sha256);
-    status = gw_store_write(dir, 0, file->name, parts, map->chunks + 1, error);
+    status = gw_store_write(dir, 0, parts, map->chunks + 1, NULL, file, error);
     free(parts);
 free_header:
     gw_safetensors_header_free(&header);
@@ -236,7 +235,8 @@ static enum gw_status write_checkpoint(struct gw_disk *dir,
     if (!text)
         return gw_fail(error, GW_ENOMEM, "no memory to print a manifest");
     const struct gw_file_part part = {text, strlen(text)};
-    status = gw_store_write(dir, 0, GW_MANIFEST_NAME, &part, 1, error);
+    struct gw_manifest_file own = {.name = GW_MANIFEST_NAME};
+    status = gw_store_write(dir, 0, &part, 1, NULL, &own, error);
     free(text);
     return status;
 }

@@ -13,6 +13,7 @@
 #include "server/server_state.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,13 +58,12 @@ struct gw_save {
     struct gw_task copy_task;
     struct gw_work work;
     /* of the work */
-    char file[GW_FILE_NAME_MAX];
     struct gw_disk dir; /* checkpoint.dir, once it was seen from here */
     int sees;           /* it still is */
     struct gw_safetensors_header header;
     struct gw_file_part parts[2];
-    uint64_t file_bytes;
-    uint8_t sha256[GW_DIGEST_BYTES];
+    struct gw_manifest_file described;
+    atomic_int given_up; /* the job has ended without it */
     struct gw_error error;
     enum gw_status status;
 };
@@ -226,6 +226,14 @@ static int sees(struct gw_save *save)
     return is_its;
 }
 
+/* The coordinator hears of it with the counters. */
+static int moved(void *owner, uint64_t bytes)
+{
+    struct gw_save *save = owner;
+    gw_metrics_add(save->server->metrics, GW_METRIC_CHECKPOINT_BYTES, bytes);
+    return !atomic_load(&save->given_up);
+}
+
 /* Runs on another thread: touches nothing that the loop may change. */
 static void write_file(struct gw_work *work)
 {
@@ -241,11 +249,15 @@ static void write_file(struct gw_work *work)
     save->parts[0] = (struct gw_file_part){save->header.bytes, save->header.n};
     save->parts[1] =
         (struct gw_file_part){save->snapshot, save->arrays * save->array_bytes};
-    save->file_bytes = gw_store_digest(save->parts, 2, save->sha256);
+    const struct gw_store_progress progress = {moved, save};
     save->sees = sees(save);
     if (save->sees)
-        save->status = gw_store_write(&save->dir, save->cut.clock, save->file,
-                                      save->parts, 2, &save->error);
+        save->status =
+            gw_store_write(&save->dir, save->cut.clock, save->parts, 2,
+                           &progress, &save->described, &save->error);
+    else
+        save->status = gw_store_digest(save->parts, 2, &progress,
+                                       &save->described, &save->error);
 }
 
 static void resume_updates(struct gw_server *server)
@@ -263,16 +275,13 @@ static void saved(struct gw_save *save)
     struct gw_message message = {.kind = GW_MESSAGE_SAVED,
                                  .saved = {.clock = save->cut.clock,
                                            .status = save->status,
-                                           .file = save->file,
-                                           .bytes = save->file_bytes,
+                                           .file = save->described.name,
+                                           .bytes = save->described.bytes,
                                            .text = save->error.text}};
-    memcpy(message.saved.sha256, save->sha256, GW_DIGEST_BYTES);
+    memcpy(message.saved.sha256, save->described.sha256, GW_DIGEST_BYTES);
     save->phase = SAVE_IDLE;
-    if (save->status == GW_OK) {
+    if (save->status == GW_OK)
         gw_metrics_add(server->metrics, GW_METRIC_CHECKPOINTS, 1);
-        gw_metrics_add(server->metrics, GW_METRIC_CHECKPOINT_BYTES,
-                       save->file_bytes);
-    }
     gw_server_tell(server, server->coordinator, &message);
     if (save->waiting_n == 0)
         return;
@@ -301,8 +310,9 @@ static void written(struct gw_work *work)
 {
     struct gw_save *save = work->owner;
     if (save->status == GW_OK && !save->sees)
-        gw_remote_write(save->server->remote, save->cut.clock, save->file,
-                        save->parts, 2, written_remotely, save);
+        gw_remote_write(save->server->remote, save->cut.clock,
+                        save->described.name, save->parts, 2, written_remotely,
+                        save);
     else
         saved(save);
 }
@@ -325,7 +335,7 @@ enum gw_status gw_save_open(struct gw_server *server, struct gw_error *error)
         save->place[i] = save->array_bytes;
         save->array_bytes += shard->chunk[i].elems * sizeof(float);
     }
-    gw_shard_file_name(server->number, server->shards, save->file);
+    gw_shard_file_name(server->number, server->shards, save->described.name);
     save->copy_task.run = copy_idle;
     save->copy_task.owner = save;
     save->work = (struct gw_work){.run = write_file,
@@ -341,6 +351,7 @@ void gw_save_close(struct gw_server *server)
     server->save = NULL;
     if (!save)
         return;
+    atomic_store(&save->given_up, 1);
     gw_loop_cancel(server->loop, &save->work);
     gw_loop_unpost(server->loop, &save->copy_task);
     gw_store_leave(&save->dir);

@@ -76,18 +76,32 @@ enum gw_status gw_store_commit(struct gw_store_file *file,
 /* Also for a file that is not open. */
 void gw_store_abandon(struct gw_store_file *file);
 
-/* All of that at once, for bytes that are there already. */
+/* Who hears how a file comes on: called with so many bytes more, on the thread
+   that writes; 0 gives the file up. */
+struct gw_store_progress {
+    int (*moved)(void *owner, uint64_t bytes);
+    void *owner;
+};
+
+/*
+ * All of that at once, for bytes that are there already. `described` has the
+ * file's name, and gets size and digest. `progress` may be NULL. GW_EABORTED
+ * where it was given up.
+ */
 enum gw_status gw_store_write(struct gw_disk *dir,
                               uint64_t clock,
-                              const char *name,
                               const struct gw_file_part *parts,
                               size_t n,
+                              const struct gw_store_progress *progress,
+                              struct gw_manifest_file *described,
                               struct gw_error *error);
 
-/* The digest of parts that lie one after the other; returns their bytes. */
-uint64_t gw_store_digest(const struct gw_file_part *parts,
-                         size_t n,
-                         uint8_t sha256[GW_DIGEST_BYTES]);
+/* The same without a file: size and digest of what others will write. */
+enum gw_status gw_store_digest(const struct gw_file_part *parts,
+                               size_t n,
+                               const struct gw_store_progress *progress,
+                               struct gw_manifest_file *described,
+                               struct gw_error *error);
 
 /*
  * A file in `dir` that says `token` for as long as the job runs: whoever finds

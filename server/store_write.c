@@ -9,6 +9,9 @@
 
 #include "proto/digest.h"
 
+/* So much is written before anybody is told, or asked. */
+#define PIECE_BYTES ((size_t)8 << 20)
+
 /* "dir/name" to "dir"; what has no directory is in this one. */
 static void parent_of(const char *path, char parent[PATH_MAX])
 {
@@ -171,40 +174,94 @@ void gw_store_abandon(struct gw_store_file *file)
     file->dir->ops->remove(file->dir, temporary, NULL);
 }
 
-uint64_t gw_store_digest(const struct gw_file_part *parts,
-                         size_t n,
-                         uint8_t sha256[GW_DIGEST_BYTES])
+/* ---- whole files ---- */
+
+/* Its bytes, piece by piece, in the order of the file: digested, and written
+   where it is one. */
+struct pass {
+    struct gw_digest *digest;
+    struct gw_store_file *file; /* NULL: nothing is written */
+    uint64_t at;
+    const struct gw_store_progress *progress; /* NULL: nobody asks */
+};
+
+static enum gw_status pass_piece(struct pass *pass,
+                                 const uint8_t *bytes,
+                                 size_t n,
+                                 struct gw_error *error)
 {
-    struct gw_digest *digest = gw_digest_begin();
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        gw_digest_add(digest, parts[i].bytes, (size_t)parts[i].n);
-        bytes += parts[i].n;
+    struct gw_store_file *file = pass->file;
+    const struct gw_store_progress *progress = pass->progress;
+    enum gw_status status = GW_OK;
+    gw_digest_add(pass->digest, bytes, n);
+    if (file)
+        status = gw_store_put(file, pass->at, bytes, n, error);
+    if (file && status == GW_OK)
+        status = file->dir->ops->flush(file->file, pass->at, n, error);
+    pass->at += n;
+    if (status == GW_OK && progress && !progress->moved(progress->owner, n))
+        status = gw_fail(error, GW_EABORTED, "the job has ended");
+    return status;
+}
+
+static enum gw_status pass_all(struct pass *pass,
+                               const struct gw_file_part *parts,
+                               size_t n,
+                               struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    for (size_t i = 0; i < n && status == GW_OK; i++) {
+        const uint8_t *bytes = parts[i].bytes;
+        uint64_t left = parts[i].n;
+        while (left > 0 && status == GW_OK) {
+            size_t piece = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+            status = pass_piece(pass, bytes, piece, error);
+            bytes += piece;
+            left -= piece;
+        }
     }
-    gw_digest_end(digest, sha256);
+    return status;
+}
+
+static uint64_t bytes_of(const struct gw_file_part *parts, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += parts[i].n;
     return bytes;
+}
+
+enum gw_status gw_store_digest(const struct gw_file_part *parts,
+                               size_t n,
+                               const struct gw_store_progress *progress,
+                               struct gw_manifest_file *described,
+                               struct gw_error *error)
+{
+    struct pass pass = {.digest = gw_digest_begin(), .progress = progress};
+    enum gw_status status = pass_all(&pass, parts, n, error);
+    gw_digest_end(pass.digest, described->sha256);
+    described->bytes = bytes_of(parts, n);
+    return status;
 }
 
 enum gw_status gw_store_write(struct gw_disk *dir,
                               uint64_t clock,
-                              const char *name,
                               const struct gw_file_part *parts,
                               size_t n,
+                              const struct gw_store_progress *progress,
+                              struct gw_manifest_file *described,
                               struct gw_error *error)
 {
     struct gw_store_file file;
-    uint64_t bytes = 0, at = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += parts[i].n;
-    enum gw_status status =
-        gw_store_create(dir, clock, name, bytes, &file, error);
+    described->bytes = bytes_of(parts, n);
+    enum gw_status status = gw_store_create(dir, clock, described->name,
+                                            described->bytes, &file, error);
     if (status != GW_OK)
         return status;
-    for (size_t i = 0; i < n && status == GW_OK; i++) {
-        status =
-            gw_store_put(&file, at, parts[i].bytes, (size_t)parts[i].n, error);
-        at += parts[i].n;
-    }
+    struct pass pass = {
+        .digest = gw_digest_begin(), .file = &file, .progress = progress};
+    status = pass_all(&pass, parts, n, error);
+    gw_digest_end(pass.digest, described->sha256);
     if (status == GW_OK)
         return gw_store_commit(&file, error);
     gw_store_abandon(&file);

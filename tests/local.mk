@@ -71,6 +71,7 @@ check_PROGRAMS += \
 	%D%/sim/test_split \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
+	%D%/sim/test_stop \
 	%D%/sim/test_switch \
 	%D%/sim/test_switch_seeds \
 	%D%/sim/test_workers \
@@ -368,6 +369,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_stale_resume_SOURCES = \
 	%D%/sim/test_stale_resume.c $(GW_STALE) $(GW_CLUSTER)
+%C%_sim_test_stop_SOURCES = %D%/sim/test_stop.c $(GW_CLUSTER)
 %C%_sim_test_switch_SOURCES = %D%/sim/test_switch.c $(GW_CLUSTER)
 %C%_sim_test_switch_seeds_SOURCES = \
 	%D%/sim/test_switch_seeds.c $(GW_CLUSTER) $(GW_SWEEP)

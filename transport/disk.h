@@ -77,6 +77,12 @@ struct gw_disk_ops {
     enum gw_status (*reserve)(struct gw_file *file,
                               uint64_t bytes,
                               struct gw_error *error);
+    /* These bytes, written last, begin to go to the disk; waits for those of
+       the call before. So a sync finds little left, however large the file. */
+    enum gw_status (*flush)(struct gw_file *file,
+                            uint64_t offset,
+                            uint64_t n,
+                            struct gw_error *error);
     enum gw_status (*sync)(struct gw_file *file, struct gw_error *error);
     enum gw_status (*rename)(struct gw_disk *disk,
                              const char *from,

@@ -18,7 +18,8 @@
 
 struct gw_file {
     int fd;
-    char *name; /* the whole path */
+    char *name;                  /* the whole path */
+    uint64_t flushed, flushed_n; /* bytes that are on their way to the disk */
 };
 
 static mode_t file_mode(const struct gw_disk *disk)
@@ -138,7 +139,8 @@ static enum gw_status disk_open(struct gw_disk *disk,
         status = gw_fail(error, GW_ENOMEM, "no memory to open %s", path);
         goto free_file;
     }
-    *file = (struct gw_file){open_at(&at, mode, file_mode(disk)), name};
+    *file = (struct gw_file){.fd = open_at(&at, mode, file_mode(disk)),
+                             .name = name};
     if (file->fd < 0 && errno == ELOOP && mode == GW_FILE_HOLD)
         status = gw_disk_refused_at(disk, error, path,
                                     "is a link, or no file of its own");
@@ -278,6 +280,34 @@ disk_reserve(struct gw_file *file, uint64_t bytes, struct gw_error *error)
         return GW_OK;
     errno = failed;
     return gw_disk_failed(error, "reserve room for", file->name);
+}
+
+/* A file system that has no such thing does it all in the sync. */
+static int flush_range(const struct gw_file *file,
+                       uint64_t offset,
+                       uint64_t n,
+                       unsigned how)
+{
+    return sync_file_range(file->fd, (off_t)offset, (off_t)n, how) == 0 ||
+           errno == EINVAL || errno == ENOSYS || errno == ESPIPE ||
+           errno == EOPNOTSUPP;
+}
+
+static enum gw_status disk_flush(struct gw_file *file,
+                                 uint64_t offset,
+                                 uint64_t n,
+                                 struct gw_error *error)
+{
+    int done = flush_range(file, offset, n, SYNC_FILE_RANGE_WRITE);
+    if (done && file->flushed_n > 0)
+        done = flush_range(file, file->flushed, file->flushed_n,
+                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                               SYNC_FILE_RANGE_WAIT_AFTER);
+    if (!done)
+        return gw_disk_failed(error, "write", file->name);
+    file->flushed = offset;
+    file->flushed_n = n;
+    return GW_OK;
 }
 
 static enum gw_status disk_sync(struct gw_file *file, struct gw_error *error)
@@ -472,6 +502,7 @@ const struct gw_disk_ops gw_disk_posix_ops = {
     .write = disk_write,
     .size = disk_size,
     .reserve = disk_reserve,
+    .flush = disk_flush,
     .sync = disk_sync,
     .rename = disk_rename,
     .remove = disk_remove,

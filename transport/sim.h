@@ -174,6 +174,10 @@ void gw_sim_disk_fail(struct gw_loop *loop,
                       enum gw_status status);
 void gw_sim_disk_restart(struct gw_loop *loop);
 
+/* From now on each sync of a file on the disk of this process takes so long,
+   and the work that makes it. */
+void gw_sim_disk_slow(struct gw_loop *loop, uint64_t sync_us);
+
 /* Changing operations so far: what a sweep counts to. */
 uint64_t gw_sim_disk_operations(const struct gw_loop *loop);
 

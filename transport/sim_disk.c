@@ -49,6 +49,8 @@ struct gw_sim_disk {
     uint64_t operations, fail_at;
     enum gw_status fail_status;
     int dead;
+    uint64_t sync_us; /* that a sync takes, */
+    uint64_t late_us; /* and what came of it for the work that runs */
 };
 
 struct gw_file {
@@ -249,11 +251,24 @@ disk_reserve(struct gw_file *file, uint64_t bytes, struct gw_error *error)
     return change(file->disk, file->path, error);
 }
 
+static enum gw_status disk_flush(struct gw_file *file,
+                                 uint64_t offset,
+                                 uint64_t n,
+                                 struct gw_error *error)
+{
+    (void)file;
+    (void)offset;
+    (void)n;
+    (void)error;
+    return GW_OK;
+}
+
 static enum gw_status disk_sync(struct gw_file *file, struct gw_error *error)
 {
     enum gw_status status = change(file->disk, file->path, error);
     if (status == GW_OK)
         bytes_copy(&file->inode->synced, &file->inode->now);
+    file->disk->late_us += file->disk->sync_us;
     return status;
 }
 
@@ -408,6 +423,7 @@ static const struct gw_disk_ops sim_disk_ops = {
     .write = disk_write,
     .size = disk_size,
     .reserve = disk_reserve,
+    .flush = disk_flush,
     .sync = disk_sync,
     .rename = disk_rename,
     .remove = disk_remove,
@@ -460,6 +476,19 @@ void gw_sim_disk_fail(struct gw_loop *loop,
     struct gw_sim_disk *disk = disk_of(loop->disk);
     disk->fail_at = disk->operations + operation;
     disk->fail_status = status;
+}
+
+void gw_sim_disk_slow(struct gw_loop *loop, uint64_t sync_us)
+{
+    disk_of(loop->disk)->sync_us = sync_us;
+}
+
+uint64_t gw_sim_disk_late_us(struct gw_disk *base)
+{
+    struct gw_sim_disk *disk = disk_of(base);
+    uint64_t late_us = disk->late_us;
+    disk->late_us = 0;
+    return late_us;
 }
 
 uint64_t gw_sim_disk_operations(const struct gw_loop *loop)

@@ -166,8 +166,9 @@ static void queue_work(struct gw_loop *loop, struct gw_work *work)
     job->work = work;
     work->job = job;
     work->run(work);
+    uint64_t late_us = gw_sim_disk_late_us(loop->disk);
     gw_sim_schedule(process->host, &job->event,
-                    gw_sim_time(process->host) + work->model_us);
+                    gw_sim_time(process->host) + work->model_us + late_us);
 }
 
 static void cancel_work(struct gw_loop *loop, struct gw_work *work)

@@ -443,6 +443,11 @@ enum gw_status gw_client_score(struct gw_client *client,
     return status;
 }
 
+void gw_client_stepped(struct gw_client *client, uint64_t clock)
+{
+    gw_member_set_clock(client->member, clock);
+}
+
 void gw_client_report(struct gw_client *client,
                       uint64_t clock,
                       double loss,

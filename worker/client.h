@@ -354,6 +354,10 @@ void gw_client_tell_speed(struct gw_client *client,
                           uint64_t clock,
                           double samples_per_s);
 
+/* A step of one's own is done, also where nothing of it is sent: heartbeats tell
+   of it. */
+void gw_client_stepped(struct gw_client *client, uint64_t clock);
+
 /*
  * Tells the coordinator of a step or, where each push makes a version, of all
  * since the last report; dropped if it does not keep up.

@@ -365,6 +365,7 @@ static enum gw_status train_step(struct gw_worker *worker)
     if (late)
         return GW_OK;
     gw_metrics_add(metrics, GW_METRIC_STEPS, 1);
+    gw_client_stepped(worker->client, worker->clock);
     worker->uncounted_samples = part.n;
     count_samples(worker, worker->clock);
     report(worker, &sum, part.n);

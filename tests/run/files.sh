@@ -92,15 +92,67 @@ ok 'a link in the place of the directory is not followed'
 ok 'and the end does not promise what --resume will not find'
 for how in INT KILL; do
   # shellcheck disable=SC2086
-  start l train "$job" $long --set checkpoint.dir=i
-  await 20 later i 200
-  mv i gone && rm -rf gone
+  start l train "$job" $long --set checkpoint.dir=i --set checkpoint.every=5000
+  await 20 later i 0
+  mv i gone && await 5 rm -rf gone 2>/dev/null
   await 20 grep -q ' failed, the job goes on: .* the directory i was removed$' l.err
   if [ $how = INT ]; then kill -INT "$started"; else kill -KILL "$(pid_of worker)"; fi
   wait "$started"
   [ $? -eq 1 ] && tail -n 1 l.err | grep -q '^gradweir: .*; no checkpoint is left in i$' && [ ! -e i ]
   ok "a directory that is gone, at the end by $how"
 done
+
+# --- a slow disk, and who stops the job ---
+cat >slow.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* a sync of a shard's file takes so many seconds, once a file "slow" is there */
+int fsync(int fd)
+{
+    char link[64], path[512];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    if (strstr(path, "shard-") && access("slow", F_OK) == 0)
+        sleep((unsigned)atoi(getenv("SLOW_S")));
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
+}
+C
+# slow_job DIR SECONDS: runs, and is asked to stop when it has a checkpoint
+slow_job() {
+  rm -f slow
+  LD_PRELOAD=$PWD/slow.so
+  SLOW_S=$2
+  export LD_PRELOAD SLOW_S
+  # shellcheck disable=SC2086
+  start l train "$job" $long --set checkpoint.dir="$1" --set checkpoint.every=1000000000
+  unset LD_PRELOAD
+  await 20 later "$1" -1 && : >slow && kill -INT "$started"
+}
+if ${GW_CC:-cc} -shared -fPIC -o slow.so slow.c -ldl 2>/dev/null &&
+  LD_PRELOAD=$PWD/slow.so "$program" --version >out 2>&1; then
+  slow_job m 11
+  wait "$started"
+  [ $? -eq 3 ] && grep -q '^stopping: waiting for the checkpoint of step .* by server .*; another signal ends the job at once$' l.out &&
+    grep -q "^gradweir: stopped at step $(newest m); --resume goes on from there$" l.err &&
+    [ "$(newest m)" -gt 0 ]
+  ok 'a checkpoint that takes 11 s is waited for'
+  slow_job n 60
+  await 20 grep -q '^stopping: waiting for the checkpoint' l.out && kill -INT "$started"
+  wait "$started"
+  [ $? -eq 3 ] && grep -q '^gradweir: stopped at step [0-9]* at once; --resume goes on from step 0$' l.err &&
+    [ "$(ls n)" = step-00000000 ] && [ -z "$(find n -name '*.tmp')" ]
+  ok 'a second signal waits for nothing, and nothing half-written is left'
+else
+  skip 'a checkpoint that takes 11 s is waited for' 'no library can be preloaded'
+  skip 'a second signal waits for nothing' 'no library can be preloaded'
+fi
+
+# --- what is gone ---
 # shellcheck disable=SC2086
 start l train "$job" $long --set checkpoint.dir=j --set checkpoint.every=100000000
 await 20 later j -1 && cp -r j kept && kill -STOP "$(pid_of coordinator)" && rm -rf j/* &&
