@@ -87,7 +87,7 @@ static enum gw_status print_model(const struct gw_config *config,
     size_t n;
     enum gw_status status =
         gw_plan_make(config, gw_dataset_shape(data)->samples,
-                     config->cluster.workers, &plan, error);
+                     config->cluster.workers, &begin->cut, &plan, error);
     if (status == GW_OK)
         status = gw_device_open(config, 0, &choice, &device, error);
     if (status != GW_OK)
@@ -101,13 +101,13 @@ static enum gw_status print_model(const struct gw_config *config,
         const struct gw_key *keys = gw_model_keys(model, &n);
         printf(COLUMN "%" PRIu64 " in all, %" PRIu64 " per epoch, %" PRIu64
                       " sample%s each\n",
-               "steps", plan.steps, plan.steps_per_epoch, plan.global_batch,
-               gw_plural(plan.global_batch));
+               "steps", plan.steps, gw_course_steps(&plan.course),
+               plan.course.batch, gw_plural(plan.course.batch));
         status = print_shards(config, keys, n, error);
         if (status == GW_OK)
             status = gw_begin_check_model(begin, gw_keys_hash(keys, n), error);
         if (status == GW_OK)
-            gw_begin_note_steps(begin, plan.steps, plan.steps_per_epoch);
+            gw_begin_note_steps(begin, plan.steps, &plan.course);
     }
     gw_model_destroy(model);
     choice.ops->close(device);

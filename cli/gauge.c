@@ -135,8 +135,9 @@ static enum gw_status set_up(struct trial *trial, struct gw_error *error)
     const struct gw_dataset_shape *shape = gw_dataset_shape(what->train);
     struct gw_backend_choice choice;
     uint64_t flop;
-    enum gw_status status = gw_plan_make(
-        config, shape->samples, config->cluster.workers, &trial->plan, error);
+    enum gw_status status =
+        gw_plan_make(config, shape->samples, config->cluster.workers, NULL,
+                     &trial->plan, error);
     if (status == GW_OK)
         status = gw_worker_map(what, &trial->map, &flop, error);
     if (status == GW_OK)

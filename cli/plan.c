@@ -58,14 +58,16 @@ static enum gw_status open_job(struct planning *planning)
     status = gw_plan_choose_device(planning);
     if (status != GW_OK)
         return status;
-    status = gw_plan_make(config, gw_dataset_shape(planning->train)->samples,
-                          config->cluster.workers, &plan, planning->error);
+    status =
+        gw_plan_make(config, gw_dataset_shape(planning->train)->samples,
+                     config->cluster.workers, NULL, &plan, planning->error);
     if (status != GW_OK)
         return status;
-    planned->global_batch =
-        plan.global_batch < plan.samples ? plan.global_batch : plan.samples;
+    planned->global_batch = plan.course.batch < plan.course.samples
+                                ? plan.course.batch
+                                : plan.course.samples;
     planned->batch = (planned->global_batch + plan.workers - 1) / plan.workers;
-    planned->steps_per_epoch = plan.steps_per_epoch;
+    planned->steps_per_epoch = gw_course_steps(&plan.course);
     status = gw_forecast_word(config, &planning->word, planning->error);
     planned->period = gw_forecast_period(&planning->word);
     if (status == GW_OK)

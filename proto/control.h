@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/course.h"
 #include "proto/device.h"
 #include "proto/map.h"
 #include "proto/status.h"
@@ -98,6 +99,7 @@ struct gw_welcome {
     const char *job;   /* text of the job file, defaults filled in */
     const char *tuned; /* worker: of the checkpoint from which the job goes on,
                           shorter than GW_TUNED_BYTES; "": none */
+    struct gw_course_cut from; /* where it goes on; zero: at the beginning */
 };
 
 /*
@@ -107,8 +109,9 @@ struct gw_welcome {
 struct gw_declare {
     uint64_t keys_hash;
     uint8_t data_digest[GW_DIGEST_BYTES];
-    uint64_t samples, steps_per_epoch, total_steps;
-    const char *device; /* what computes, in words: bits depend on it */
+    struct gw_course course; /* that the job takes from here on, */
+    uint64_t total_steps;    /* up to this step */
+    const char *device;      /* what computes, in words: bits depend on it */
     uint32_t keys_total, keys_first, keys_n;
     const struct gw_key *keys;
     uint8_t shares;    /* others of its host can see its gradients */
@@ -148,12 +151,12 @@ struct gw_decision_state {
 };
 
 struct gw_start {
-    uint64_t total_steps, steps_per_epoch;
+    uint64_t total_steps;
+    struct gw_course course;
     struct gw_decision_state state;
     const char *resume;     /* directory of the checkpoint, "" to begin anew */
     const char *dir;        /* checkpoint.dir, "" for none */
     const char *token;      /* what a file says that shows that it is shared */
-    uint64_t samples;       /* of the training set */
     const uint64_t *clocks; /* each rank's first clock; none: state.clock */
     uint32_t clocks_n;
     uint8_t has_inner;     /* the checkpoint has a file of each worker */

@@ -37,18 +37,29 @@ static Gwpb__Key **keys_out(const struct gw_declare *from,
     return list;
 }
 
+static void course_out(const struct gw_course *from, Gwpb__Course *to)
+{
+    gwpb__course__init(to);
+    to->clock = from->clock;
+    to->epoch = from->epoch;
+    to->sample = from->sample;
+    to->batch = from->batch;
+    to->samples = from->samples;
+}
+
 static PACK(pack_declare)
 {
     const struct gw_declare *from = &message->declare;
     Gwpb__Declare *to = gw_arena_take(arena, sizeof *to);
-    if (!to)
+    Gwpb__Course *course = gw_arena_take(arena, sizeof *course);
+    if (!to || !course)
         return GW_ERANGE;
     gwpb__declare__init(to);
     to->keys_hash = from->keys_hash;
     to->data_digest = digest_out(from->data_digest);
-    to->samples = from->samples;
-    to->steps_per_epoch = from->steps_per_epoch;
     to->total_steps = from->total_steps;
+    course_out(&from->course, course);
+    to->course = course;
     to->device = text_out(from->device);
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
@@ -120,16 +131,17 @@ static PACK(pack_start)
     const struct gw_decision_state *state = &from->state;
     Gwpb__Start *to = gw_arena_take(arena, sizeof *to);
     Gwpb__DecisionState *kept = gw_arena_take(arena, sizeof *kept);
-    if (!to || !kept)
+    Gwpb__Course *course = gw_arena_take(arena, sizeof *course);
+    if (!to || !kept || !course)
         return GW_ERANGE;
     gwpb__start__init(to);
     gwpb__decision_state__init(kept);
     to->total_steps = from->total_steps;
-    to->steps_per_epoch = from->steps_per_epoch;
+    course_out(&from->course, course);
+    to->course = course;
     to->resume = text_out(from->resume);
     to->dir = text_out(from->dir);
     to->token = text_out(from->token);
-    to->samples = from->samples;
     to->n_clocks = from->clocks_n;
     to->clocks = (uint64_t *)(uintptr_t)from->clocks;
     to->has_inner = from->has_inner;
@@ -179,12 +191,16 @@ static PACK(pack_welcome)
 {
     const struct gw_welcome *from = &message->welcome;
     Gwpb__Welcome *to = gw_arena_take(arena, sizeof *to);
-    if (!to)
+    Gwpb__Course *course = gw_arena_take(arena, sizeof *course);
+    if (!to || !course)
         return GW_ERANGE;
     gwpb__welcome__init(to);
     to->rank = from->rank;
     to->job = text_out(from->job);
     to->tuned = text_out(from->tuned);
+    course_out(&from->from.course, course);
+    to->course = course;
+    to->clock = from->from.clock;
     out->welcome = to;
     return GW_OK;
 }

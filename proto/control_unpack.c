@@ -41,6 +41,20 @@ static int key_in(const Gwpb__Key *from, struct gw_key *to)
     return 1;
 }
 
+/* Whoever says nothing of it knows none. */
+static int course_in(const Gwpb__Course *from, struct gw_course *to)
+{
+    *to = (struct gw_course){0};
+    if (!from)
+        return 1;
+    *to = (struct gw_course){.clock = from->clock,
+                             .epoch = from->epoch,
+                             .sample = from->sample,
+                             .batch = from->batch,
+                             .samples = from->samples};
+    return gw_course_is_valid(to);
+}
+
 static UNPACK(unpack_declare)
 {
     const Gwpb__Declare *from = in->declare;
@@ -49,14 +63,13 @@ static UNPACK(unpack_declare)
     if (!keys || !digest_in(&from->data_digest, to->data_digest) ||
         from->keys_total > GW_KEYS_MAX || from->keys_first > from->keys_total ||
         from->n_keys > from->keys_total - from->keys_first ||
-        strlen(from->tuned) >= GW_TUNED_BYTES)
+        strlen(from->tuned) >= GW_TUNED_BYTES ||
+        !course_in(from->course, &to->course))
         return GW_EPROTO;
     for (size_t i = 0; i < from->n_keys; i++)
         if (!key_in(from->keys[i], &keys[i]))
             return GW_EPROTO;
     to->keys_hash = from->keys_hash;
-    to->samples = from->samples;
-    to->steps_per_epoch = from->steps_per_epoch;
     to->total_steps = from->total_steps;
     to->device = from->device;
     to->shares = from->shares != 0;
@@ -119,14 +132,12 @@ static UNPACK(unpack_start)
     const Gwpb__DecisionState *kept = from->state;
     struct gw_start *to = &message->start;
     (void)arena;
-    if (!kept)
+    if (!kept || !course_in(from->course, &to->course))
         return GW_EPROTO;
     to->total_steps = from->total_steps;
-    to->steps_per_epoch = from->steps_per_epoch;
     to->resume = from->resume;
     to->dir = from->dir;
     to->token = from->token;
-    to->samples = from->samples;
     if (from->n_clocks > GW_VALUES_MAX)
         return GW_EPROTO;
     to->clocks = from->clocks;
@@ -179,8 +190,10 @@ static UNPACK(unpack_welcome)
     const Gwpb__Welcome *from = in->welcome;
     struct gw_welcome *to = &message->welcome;
     (void)arena;
-    if (strlen(from->tuned) >= GW_TUNED_BYTES)
+    if (strlen(from->tuned) >= GW_TUNED_BYTES ||
+        !course_in(from->course, &to->from.course))
         return GW_EPROTO;
+    to->from.clock = from->clock;
     to->rank = from->rank;
     to->job = from->job;
     to->tuned = from->tuned;

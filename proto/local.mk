@@ -16,6 +16,8 @@ libproto_a_SOURCES = \
 	%D%/control_codec.h \
 	%D%/control_pack.c \
 	%D%/control_unpack.c \
+	%D%/course.c \
+	%D%/course.h \
 	%D%/device.c \
 	%D%/device.h \
 	%D%/digest.c \

@@ -9,23 +9,12 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t in_steps(const struct gw_every *every, uint64_t steps_per_epoch)
-{
-    uint64_t steps = every->n;
-    if (every->unit == GW_STEPS)
-        return steps;
-    if (every->unit != GW_EPOCHS ||
-        __builtin_mul_overflow(steps, steps_per_epoch, &steps))
-        return 0;
-    return steps;
-}
-
 struct gw_rounds gw_rounds_of(const struct gw_config *config,
                               const struct gw_policy_word *word,
                               uint64_t first,
                               uint64_t until,
                               uint64_t total_steps,
-                              uint64_t steps_per_epoch)
+                              const struct gw_course *course)
 {
     struct gw_rounds rounds = {.word = *word,
                                .fragments = 1,
@@ -37,8 +26,8 @@ struct gw_rounds gw_rounds_of(const struct gw_config *config,
     rounds.overlap = config->policy.overlap;
     rounds.streams = rounds.fragments > 1 || rounds.overlap > 0;
     if (rounds.streams) {
-        rounds.meets[0] = in_steps(&config->train.eval_every, steps_per_epoch);
-        rounds.meets[1] = in_steps(&config->checkpoint.every, steps_per_epoch);
+        rounds.meets[0] = gw_course_beat_of(course, &config->train.eval_every);
+        rounds.meets[1] = gw_course_beat_of(course, &config->checkpoint.every);
     }
     return rounds;
 }
@@ -48,11 +37,25 @@ static uint64_t meeting_before(const struct gw_rounds *rounds, uint64_t clock)
 {
     uint64_t latest = rounds->first;
     for (int i = 0; i < 2; i++) {
-        uint64_t every = rounds->meets[i];
-        uint64_t at = every ? clock / every * every : 0;
+        const struct gw_course_beat *beat = &rounds->meets[i];
+        if (!beat->every || clock < beat->first)
+            continue;
+        uint64_t at =
+            beat->first + (clock - beat->first) / beat->every * beat->every;
         latest = at > latest ? at : latest;
     }
     return latest;
+}
+
+/* The first clock of a beat behind `clock`. */
+static uint64_t beat_after(const struct gw_course_beat *beat, uint64_t clock)
+{
+    if (!beat->every)
+        return UINT64_MAX;
+    if (clock < beat->first)
+        return beat->first;
+    return beat->first +
+           ((clock - beat->first) / beat->every + 1) * beat->every;
 }
 
 uint64_t gw_rounds_meeting(const struct gw_rounds *rounds, uint64_t clock)
@@ -60,11 +63,8 @@ uint64_t gw_rounds_meeting(const struct gw_rounds *rounds, uint64_t clock)
     uint64_t next = UINT64_MAX;
     if (!rounds->streams)
         return gw_rounds_next(rounds, 0, clock);
-    for (int i = 0; i < 2; i++) {
-        uint64_t every = rounds->meets[i];
-        if (every)
-            next = earlier(next, (clock / every + 1) * every);
-    }
+    for (int i = 0; i < 2; i++)
+        next = earlier(next, beat_after(&rounds->meets[i], clock));
     return clock < rounds->last ? earlier(next, rounds->last) : next;
 }
 
@@ -74,14 +74,24 @@ int gw_rounds_meets(const struct gw_rounds *rounds, uint64_t clock)
            meeting_before(rounds, clock) == clock;
 }
 
-/* A multiple of a meeting's steps is a meeting of `in` as well exactly where
-   these steps themselves are one. */
+/* Whether each clock of the one is a clock of the other, but perhaps for those
+   before the other begins. */
+static int is_part_of(const struct gw_course_beat *one,
+                      const struct gw_course_beat *other)
+{
+    if (!other->every || one->every % other->every != 0)
+        return 0;
+    uint64_t apart = one->first > other->first ? one->first - other->first
+                                               : other->first - one->first;
+    return apart % other->every == 0;
+}
+
 static int are_meetings(const struct gw_rounds *of, const struct gw_rounds *in)
 {
     for (int i = 0; i < 2; i++) {
-        int found = of->meets[i] == 0;
+        int found = of->meets[i].every == 0;
         for (int j = 0; j < 2; j++)
-            found |= in->meets[j] && of->meets[i] % in->meets[j] == 0;
+            found |= is_part_of(&of->meets[i], &in->meets[j]);
         if (!found)
             return 0;
     }

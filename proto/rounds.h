@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "proto/config.h"
+#include "proto/course.h"
 #include "proto/map.h"
 #include "proto/policy.h"
 
@@ -30,17 +31,18 @@ struct gw_rounds {
     uint64_t overlap;     /* steps that a worker goes on until it merges */
     int streams;          /* in parts, or with overlap */
     uint64_t first, last; /* the policy holds from first up to last */
-    uint64_t meets[2];    /* steps, multiples are meetings; 0: none are */
+    struct gw_course_beat meets[2]; /* clocks that are meetings */
 };
 
 /* Of a policy that holds from `first` up to and without `until`, of a job of
-   so many steps. */
+   so many steps that takes this course. `first` is not before the course's own
+   clock. */
 struct gw_rounds gw_rounds_of(const struct gw_config *config,
                               const struct gw_policy_word *word,
                               uint64_t first,
                               uint64_t until,
                               uint64_t total_steps,
-                              uint64_t steps_per_epoch);
+                              const struct gw_course *course);
 
 /* The next clock after `clock` at which the fragment is exchanged. Under
    downpour and easgd each worker's clock is its own and knows no end. */

@@ -13,15 +13,28 @@ uint64_t gw_schedule_batch(const struct gw_config *config)
 }
 
 /* How much of the decay is done, 0..1. */
-static double progress(uint64_t step, uint64_t steps)
+static double progress(double done, double all)
 {
-    if (steps == 0 || step >= steps)
+    if (done >= all)
         return 1;
-    return (double)step / (double)steps;
+    return done > 0 ? done / all : 0;
 }
 
-static double
-factor(const struct gw_config *config, uint64_t step, uint64_t steps)
+/* Steps that a job with today's steps from its beginning on would have made
+   more, or, if negative, fewer than this one has. 0 where all were the same,
+   and where it is steps that say how long a job lasts. */
+static double ahead(const struct gw_config *config,
+                    const struct gw_course *course)
+{
+    uint64_t steps = gw_course_steps(course);
+    if (config->train.steps || !steps)
+        return 0;
+    return (double)course->epoch * (double)steps +
+           (double)course->sample / (double)course->batch -
+           (double)course->clock;
+}
+
+static double factor(const struct gw_config *config, uint64_t step, double done)
 {
     double end = config->optimizer.final_lr;
     switch (config->optimizer.schedule) {
@@ -29,9 +42,9 @@ factor(const struct gw_config *config, uint64_t step, uint64_t steps)
         return pow(config->optimizer.step_factor,
                    (double)(step / config->optimizer.step_every));
     case GW_SCHEDULE_COSINE:
-        return end + (1 - end) * 0.5 * (1 + cos(M_PI * progress(step, steps)));
+        return end + (1 - end) * 0.5 * (1 + cos(M_PI * done));
     case GW_SCHEDULE_LINEAR:
-        return end + (1 - end) * (1 - progress(step, steps));
+        return end + (1 - end) * (1 - done);
     case GW_SCHEDULE_CONSTANT:
         break;
     }
@@ -39,16 +52,19 @@ factor(const struct gw_config *config, uint64_t step, uint64_t steps)
 }
 
 double gw_schedule_lr(const struct gw_config *config,
+                      const struct gw_course *course,
                       uint64_t applied,
-                      uint64_t total_steps,
-                      uint64_t global_batch)
+                      uint64_t total_steps)
 {
     double lr = config->optimizer.lr;
     uint64_t warmup = config->optimizer.warmup;
     if (config->train.scale_lr == GW_SCALE_LR_LINEAR)
-        lr *= (double)global_batch / (double)config->train.base_batch;
+        lr *= (double)gw_schedule_batch(config) /
+              (double)config->train.base_batch;
     if (applied < warmup)
         return lr * (double)(applied + 1) / (double)warmup;
-    uint64_t steps = total_steps > warmup ? total_steps - warmup : 0;
-    return lr * factor(config, applied - warmup, steps);
+    double before = ahead(config, course) - (double)warmup;
+    return lr * factor(config, applied - warmup,
+                       progress((double)applied + before,
+                                (double)total_steps + before));
 }

@@ -10,15 +10,19 @@
 #include <stdint.h>
 
 #include "proto/config.h"
+#include "proto/course.h"
 
 /*
  * The learning rate of update `applied` (0 for the first) of a job of
- * total_steps whose full global batch has `global_batch` samples.
+ * total_steps that takes this course. Warm-up and optimizer.step_every are in
+ * updates, whatever they were made of. The decay of a job of train.steps is
+ * too; that of a job of train.epochs follows the epochs, so that where steps
+ * have become other ones it goes on at the place where it was.
  */
 double gw_schedule_lr(const struct gw_config *config,
+                      const struct gw_course *course,
                       uint64_t applied,
-                      uint64_t total_steps,
-                      uint64_t global_batch);
+                      uint64_t total_steps);
 
 /* Samples of a full step: global_batch, or batch * workers * accumulate. */
 uint64_t gw_schedule_batch(const struct gw_config *config);

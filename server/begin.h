@@ -24,10 +24,13 @@ struct gw_begin {
     void (*note)(void *owner, const char *text); /* a line for people */
     void *owner;
 
-    int is_resumed;          /* there is a checkpoint to go on from, */
-    struct gw_manifest from; /* and it is whole */
-    struct gw_regime regime; /* the policy that the job begins with */
-    int anew;                /* the servers' optimizer has no state there */
+    int is_resumed;           /* there is a checkpoint to go on from, */
+    struct gw_config *then;   /* of the job that made it, NULL where that cannot
+                                 be read, */
+    struct gw_course_cut cut; /* and the course that this took up to there */
+    struct gw_manifest from;  /* and it is whole */
+    struct gw_regime regime;  /* the policy that the job begins with */
+    int anew;                 /* the servers' optimizer has no state there */
 };
 
 /*
@@ -58,14 +61,36 @@ enum gw_status gw_begin_check_splits(const struct gw_begin *begin,
                                      const struct gw_config *config,
                                      struct gw_error *error);
 
+/* A line to who asked. */
+void gw_begin_note(const struct gw_begin *begin, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /*
  * Lines about what is seen only once the job's steps are known: that it ends
- * before a phase of its plan or a round of easgd, and that the model in parts
- * meets at other steps than under the job that made the checkpoint.
+ * before a phase of its plan or a round of easgd; where a job goes on whose
+ * steps or training set are others than those that made the checkpoint, and
+ * what becomes of all that is counted in steps and epochs; and that the model
+ * in parts meets at other steps.
  */
 void gw_begin_note_steps(const struct gw_begin *begin,
                          uint64_t total_steps,
-                         uint64_t steps_per_epoch);
+                         const struct gw_course *course);
+
+/*
+ * What the checkpoint counts, in the units of the job that goes on from it:
+ * pushes, of as many workers as that has; evaluations, as if they had been as
+ * often as that makes them. Whether its steps are those that the checkpoint was
+ * made by; and, where they are, whether ranks go on each at the step to which
+ * it had come, as they do under the same policy of single pushes. The course is
+ * the one of the job that goes on.
+ */
+uint64_t gw_begin_pushes(const struct gw_begin *begin);
+uint32_t gw_begin_evaluations(const struct gw_begin *begin,
+                              const struct gw_course *now);
+int gw_begin_keeps_course(const struct gw_begin *begin,
+                          const struct gw_course *now);
+int gw_begin_goes_apart(const struct gw_begin *begin,
+                        const struct gw_course *now);
 
 /* GW_EMISMATCH: what was found is of a model with other keys. */
 enum gw_status gw_begin_check_model(const struct gw_begin *begin,

@@ -211,9 +211,8 @@ static void start(struct gw_coordinator *self)
     }
     self->start =
         (struct gw_start){.total_steps = self->declare.total_steps,
-                          .steps_per_epoch = self->declare.steps_per_epoch,
+                          .course = self->declare.course,
                           .state = self->state,
-                          .samples = self->declare.samples,
                           .clocks = self->gather_each.first,
                           .clocks_n = (uint32_t)self->config->cluster.workers,
                           .resume = "",
@@ -311,7 +310,8 @@ void gw_coordinator_joined(struct gw_coordinator *self,
         .kind = GW_MESSAGE_WELCOME,
         .welcome = {.rank = id,
                     .job = self->job_text,
-                    .tuned = gw_origin_tuned(self, who)}};
+                    .tuned = gw_origin_tuned(self, who),
+                    .from = gw_origin_cut(self)}};
     gw_coordinator_tell(self, peer, &message);
     gw_log_info(self->log,
                 "%s has joined: %u of %" PRIu64 " worker%s and %u of %" PRIu64
@@ -345,7 +345,7 @@ static const char *difference(const struct gw_declare *a,
 {
     if (a->keys_hash != b->keys_hash || a->keys_total != b->keys_total)
         return "another model (names, shapes or types of its keys)";
-    if (a->samples != b->samples)
+    if (a->course.samples != b->course.samples)
         return "another number of training samples";
     if (memcmp(a->data_digest, b->data_digest, GW_DIGEST_BYTES) != 0)
         return "other training data";
@@ -359,8 +359,7 @@ static void keep_declare(struct gw_coordinator *self,
 {
     self->declare = (struct gw_declare){
         .keys_hash = first->keys_hash,
-        .samples = first->samples,
-        .steps_per_epoch = first->steps_per_epoch,
+        .course = first->course,
         .total_steps = first->total_steps,
         .keys_total = first->keys_total,
         .device = "",
@@ -383,7 +382,7 @@ void gw_coordinator_declared(struct gw_coordinator *self,
     const struct gw_declare *known = &self->declare;
     if (declare->keys_hash != known->keys_hash ||
         declare->keys_total != known->keys_total ||
-        declare->samples != known->samples ||
+        !gw_course_is_same(&declare->course, &known->course) ||
         declare->total_steps != known->total_steps ||
         memcmp(declare->data_digest, known->data_digest, GW_DIGEST_BYTES)) {
         gw_coordinator_end(self, GW_EMISMATCH,

@@ -190,6 +190,7 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
                                     struct gw_manifest *manifest)
 {
     manifest->keys_hash = self->declare.keys_hash;
+    manifest->course = self->declare.course;
     manifest->n_keys = self->keys_seen;
     manifest->keys = calloc(self->keys_seen + 1, sizeof *manifest->keys);
     manifest->job = strdup(self->job_text);

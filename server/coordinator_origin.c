@@ -50,6 +50,7 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
     if (!begin->is_resumed)
         return GW_OK;
     self->state = begin->from.state;
+    self->state.pushes = gw_begin_pushes(begin);
     if (begin->anew)
         self->state.applied = 0;
     self->base_clock = self->state.clock;
@@ -194,9 +195,11 @@ enum gw_status gw_origin_check(struct gw_coordinator *self,
     const struct gw_begin *begin = &self->origin->begin;
     const struct gw_manifest *from = &begin->from;
     gw_begin_note_steps(begin, self->declare.total_steps,
-                        self->declare.steps_per_epoch);
+                        &self->declare.course);
     if (!begin->is_resumed)
         return GW_OK;
+    self->state.evaluations =
+        gw_begin_evaluations(begin, &self->declare.course);
     if (gw_begin_check_model(begin, self->declare.keys_hash, error) != GW_OK)
         return GW_EMISMATCH;
     if (from->n_ranks && from->n_ranks != self->config->cluster.workers)
@@ -233,18 +236,16 @@ void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start)
     start->token = self->origin->token;
 }
 
-/* Under the same policy of single pushes each goes on where it was, else all
-   have one clock. */
+struct gw_course_cut gw_origin_cut(const struct gw_coordinator *self)
+{
+    return self->origin->begin.cut;
+}
+
 uint64_t gw_origin_first_clock(const struct gw_coordinator *self, uint32_t rank)
 {
     const struct gw_begin *begin = &self->origin->begin;
-    const struct gw_manifest *from = &begin->from;
-    char policy[GW_POLICY_WORD_BYTES];
-    gw_policy_word_print(&self->regime.word, policy);
-    return begin->is_resumed && self->regime.each &&
-                   from->n_ranks == self->config->cluster.workers &&
-                   strcmp(from->policy, policy) == 0
-               ? from->ranks[rank].data_cursor
+    return gw_begin_goes_apart(begin, &self->declare.course)
+               ? begin->from.ranks[rank].data_cursor
                : self->state.clock;
 }
 

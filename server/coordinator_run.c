@@ -102,11 +102,10 @@ static void tell_step(struct gw_coordinator *self,
     report.policy = policy;
     if (regime->each)
         report.staleness = self->gather_each.staleness;
-    if (self->declare.steps_per_epoch)
-        report.epoch = report.step / self->declare.steps_per_epoch;
-    report.lr = gw_schedule_lr(self->config, applied_before(self, report.step),
-                               self->declare.total_steps,
-                               gw_schedule_batch(self->config));
+    report.epoch = gw_course_at(&self->declare.course, report.step).epoch;
+    report.lr = gw_schedule_lr(self->config, &self->declare.course,
+                               applied_before(self, report.step),
+                               self->declare.total_steps);
     for (const struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->role != GW_ROLE_WORKER)
             continue;

@@ -342,6 +342,9 @@ enum gw_status gw_origin_check(struct gw_coordinator *self,
 const char *gw_origin_tuned(const struct gw_coordinator *self,
                             const struct gw_roster *who);
 void gw_origin_fill_start(struct gw_coordinator *self, struct gw_start *start);
+/* Where the job goes on, all zero where it begins; and the clock with which a
+   rank does, once workers have declared their course. */
+struct gw_course_cut gw_origin_cut(const struct gw_coordinator *self);
 uint64_t gw_origin_first_clock(const struct gw_coordinator *self,
                                uint32_t rank);
 /* The split that the job goes on with, [workers]; 0 where there is none. */

@@ -201,17 +201,23 @@ void gw_leader_end(struct gw_leader *leader,
     gw_leader_emit(leader, &end);
 }
 
+/* Versions, and the steps of single pushes, may be some steps apart. */
+int gw_leader_cut_is_due(const struct gw_leader *leader, uint64_t clock)
+{
+    const struct gw_leader_options *options = &leader->options;
+    const struct gw_every *every = &options->config->checkpoint.every;
+    return gw_course_dues(&options->course, every, clock) >
+           gw_course_dues(&options->course, every, leader->cut_clock);
+}
+
 /* Due by steps, by the clock on the wall, or because it is the beginning. */
 static int cut_is_due(const struct gw_leader *leader, uint64_t version)
 {
-    uint64_t every = leader->options.checkpoint_steps;
     if (!gw_leader_saves(leader) || leader->cut_clock == version)
         return 0;
     if (version == leader->options.state.clock)
         return 1; /* the beginning is a checkpoint too */
-    /* versions may be some steps apart */
-    return leader->want_cut ||
-           (every && version / every > leader->cut_clock / every);
+    return leader->want_cut || gw_leader_cut_is_due(leader, version);
 }
 
 /* Updates of a chunk from one version to another. */
@@ -444,8 +450,9 @@ gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
 
 uint64_t gw_evaluations_due(const struct gw_leader *leader, uint64_t clock)
 {
-    uint64_t every = leader->options.eval_steps;
-    return every ? clock / every : 0;
+    const struct gw_leader_options *options = &leader->options;
+    return gw_course_dues(&options->course, &options->config->train.eval_every,
+                          clock);
 }
 
 /* Those that are over, one that stands for several that were due counted as so

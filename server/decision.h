@@ -44,11 +44,9 @@ struct gw_leader_options {
     const struct gw_config *config;
     const struct gw_map *map;
     uint32_t ranks, shards;
-    uint64_t total_steps, steps_per_epoch;
-    uint64_t samples;          /* of the training set */
-    uint64_t checkpoint_steps; /* between periodic cuts, 0: none */
-    uint64_t eval_steps;       /* between evaluations, 0: none */
-    struct gw_regime regime;   /* in which it begins */
+    uint64_t total_steps;
+    struct gw_course course;
+    struct gw_regime regime; /* in which it begins */
     struct gw_decision_state state;
     const uint64_t *clocks; /* [ranks] first clocks, NULL: all state.clock */
     const uint32_t *split;  /* [ranks] in force there, NULL: even */

@@ -53,12 +53,11 @@ static int is_over(const struct gw_leader *leader)
 
 static int cut_is_due(const struct gw_leader *leader)
 {
-    uint64_t every = leader->options.checkpoint_steps;
     if (!gw_leader_saves(leader) || leader->cuts_open > 0 ||
         leader->cut_clock == GW_NEVER_CLOCK)
         return 0;
     return leader->want_cut ||
-           (every && leader->state.clock / every > leader->cut_clock / every);
+           gw_leader_cut_is_due(leader, leader->state.clock);
 }
 
 static int evaluation_is_due(const struct gw_leader *leader)

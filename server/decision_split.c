@@ -145,8 +145,9 @@ static double exchange_of(const struct gw_leader *leader)
     uint64_t batch = options->config->train.global_batch;
     const struct gw_policy_word *word = &leader->regime.word;
     uint64_t steps = gw_policy_is_local(word->kind) ? word->n : 1;
-    if (options->samples > 0 && options->samples < batch)
-        batch = options->samples;
+    uint64_t samples = options->course.samples;
+    if (samples > 0 && samples < batch)
+        batch = samples;
     return (double)batch * (double)steps;
 }
 

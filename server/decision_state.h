@@ -77,6 +77,8 @@ void gw_leader_end(struct gw_leader *leader,
                    uint64_t clock,
                    enum gw_end_reason reason);
 int gw_leader_saves(const struct gw_leader *leader);
+/* Whether checkpoint.every asks for a cut between the last one and `clock`. */
+int gw_leader_cut_is_due(const struct gw_leader *leader, uint64_t clock);
 /* Evaluations that the job file has for the steps up to `clock`. */
 uint64_t gw_evaluations_due(const struct gw_leader *leader, uint64_t clock);
 

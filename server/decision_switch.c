@@ -52,7 +52,7 @@ void gw_switch_hold(struct gw_leader *leader,
     leader->regime = *regime;
     leader->rounds =
         gw_rounds_of(options->config, &regime->word, clock, regime->until,
-                     options->total_steps, options->steps_per_epoch);
+                     options->total_steps, &options->course);
 }
 
 static void

@@ -31,16 +31,16 @@
 
 #include "server/server_state.h"
 
+#include "proto/schedule.h"
+
 /* ---- pushes ---- */
 
 /* Samples of all ranks in a clock; the last of an epoch may have fewer. */
 static uint64_t clock_samples(const struct gw_server *server, uint64_t clock)
 {
-    uint64_t steps = server->start.steps_per_epoch;
-    uint64_t full = server->global_batch, samples = server->start.samples;
-    if (steps == 0 || samples == 0 || clock % steps + 1 < steps)
-        return full;
-    return samples - (steps - 1) * full;
+    const struct gw_course_step step =
+        gw_course_at(&server->start.course, clock);
+    return step.n > 0 ? step.n : gw_schedule_batch(&server->config);
 }
 
 /* The rank's clock is over when all of its chunks here are in. */

@@ -145,17 +145,6 @@ static void on_cut_timer(struct gw_timer *timer)
                    server->config.checkpoint.every.n * 1000000);
 }
 
-/* Steps from one time to the next, 0 for what is not due by steps. */
-static uint64_t steps_of(const struct gw_server *server,
-                         const struct gw_every *every)
-{
-    if (every->unit == GW_STEPS)
-        return every->n;
-    if (every->unit == GW_EPOCHS)
-        return every->n * server->start.steps_per_epoch;
-    return 0;
-}
-
 enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
 {
     const struct gw_decision_state *state = &server->start.state;
@@ -171,10 +160,7 @@ enum gw_status gw_follow_open(struct gw_server *server, struct gw_error *error)
         .ranks = server->ranks,
         .shards = server->shards,
         .total_steps = server->start.total_steps,
-        .steps_per_epoch = server->start.steps_per_epoch,
-        .samples = server->start.samples,
-        .checkpoint_steps = steps_of(server, &server->config.checkpoint.every),
-        .eval_steps = steps_of(server, &server->config.train.eval_every),
+        .course = server->start.course,
         .regime = server->regime,
         .state = *state,
         .clocks = server->clocks,

@@ -3,6 +3,7 @@ libserver_a_SOURCES = \
 	%D%/begin.c \
 	%D%/begin.h \
 	%D%/behind.c \
+	%D%/begin_steps.c \
 	%D%/checkpoint.c \
 	%D%/checkpoint.h \
 	%D%/coordinator.c \

@@ -68,6 +68,20 @@ static json_t *print_state(const struct gw_decision_state *state)
         (json_int_t)state->pushes);
 }
 
+/* Where the job stands in its data, and the course by which it came there. */
+static json_t *print_data(const struct gw_manifest *manifest)
+{
+    const struct gw_course *course = &manifest->course;
+    const struct gw_course_step at =
+        gw_course_at(course, manifest->state.clock);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I}}", "epoch",
+        (json_int_t)at.epoch, "sample", (json_int_t)at.first, "samples",
+        (json_int_t)course->samples, "global_batch", (json_int_t)course->batch,
+        "since", "clock", (json_int_t)course->clock, "epoch",
+        (json_int_t)course->epoch, "sample", (json_int_t)course->sample);
+}
+
 static json_t *print_shape(const struct gw_key *key)
 {
     json_t *shape = json_array();
@@ -154,6 +168,12 @@ char *gw_manifest_print(const struct gw_manifest *manifest)
         "policy", manifest->policy, "job", manifest->job ? manifest->job : "",
         "files", print_files(manifest), "ranks", print_ranks(manifest));
     char *text = NULL;
+    /* left out where nothing is known of the data */
+    if (body && manifest->course.batch > 0 &&
+        json_object_set_new(body, "data", print_data(manifest)) != 0) {
+        json_decref(body);
+        return NULL;
+    }
     if (body && digest_body(body, hex)) {
         json_t *whole = json_pack("{s:O, s:s}", "body", body, "sha256", hex);
         if (whole)
@@ -220,6 +240,36 @@ static enum gw_status parse_state(json_t *from, struct gw_decision_state *state)
         .evaluations_without_progress = (uint32_t)n[6],
         .pushes = (uint64_t)n[7],
     };
+    return GW_OK;
+}
+
+/* Two ways to say one place: they must agree. Earlier versions said neither. */
+static enum gw_status parse_data(json_t *from, struct gw_manifest *manifest)
+{
+    json_int_t n[7];
+    if (!from)
+        return GW_OK;
+    enum gw_status status =
+        unpack(from, "{s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I}}", "epoch", &n[0],
+               "sample", &n[1], "samples", &n[2], "global_batch", &n[3],
+               "since", "clock", &n[4], "epoch", &n[5], "sample", &n[6]);
+    if (status != GW_OK)
+        return status;
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+        if (n[i] < 0)
+            return GW_ECORRUPT;
+    const struct gw_course course = {.clock = (uint64_t)n[4],
+                                     .epoch = (uint64_t)n[5],
+                                     .sample = (uint64_t)n[6],
+                                     .batch = (uint64_t)n[3],
+                                     .samples = (uint64_t)n[2]};
+    const struct gw_course_step at =
+        gw_course_at(&course, manifest->state.clock);
+    if (!gw_course_is_valid(&course) || gw_course_steps(&course) == 0 ||
+        course.clock > manifest->state.clock || at.epoch != (uint64_t)n[0] ||
+        at.first != (uint64_t)n[1])
+        return GW_ECORRUPT;
+    manifest->course = course;
     return GW_OK;
 }
 
@@ -337,16 +387,16 @@ static enum gw_status
 parse_body(json_t *body, struct gw_manifest *manifest, const char **field_p)
 {
     const char *hash, *optimizer, *policy = "", *job, *program;
-    json_t *state, *keys, *files, *ranks;
+    json_t *state, *data = NULL, *keys, *files, *ranks;
     int format;
     char *end;
     *field_p = "body";
-    enum gw_status status =
-        unpack(body, "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s?:s, s:s, s:o, s:o}",
-               "format", &format, "program", &program, "state", &state, "best",
-               &manifest->best, "keys_hash", &hash, "keys", &keys, "optimizer",
-               &optimizer, "policy", &policy, "job", &job, "files", &files,
-               "ranks", &ranks);
+    enum gw_status status = unpack(
+        body, "{s:i, s:s, s:o, s:b, s:s, s:o, s:s, s?:s, s:s, s:o, s:o, s?:o}",
+        "format", &format, "program", &program, "state", &state, "best",
+        &manifest->best, "keys_hash", &hash, "keys", &keys, "optimizer",
+        &optimizer, "policy", &policy, "job", &job, "files", &files, "ranks",
+        &ranks, "data", &data);
     if (status != GW_OK)
         return status;
     *field_p = "format";
@@ -371,6 +421,10 @@ parse_body(json_t *body, struct gw_manifest *manifest, const char **field_p)
         return GW_ENOMEM;
     *field_p = "state";
     status = parse_state(state, &manifest->state);
+    if (status != GW_OK)
+        return status;
+    *field_p = "data";
+    status = parse_data(data, manifest);
     if (status != GW_OK)
         return status;
     *field_p = "files";

@@ -39,6 +39,7 @@ struct gw_manifest_rank {
 
 struct gw_manifest {
     struct gw_decision_state state;
+    struct gw_course course; /* that led to state.clock; batch 0: not known */
     int best;
     uint64_t keys_hash;
     struct gw_key *keys;

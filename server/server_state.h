@@ -157,7 +157,6 @@ struct gw_server {
     int wants_ahead;       /* some wants do */
     struct gw_backlog due; /* chunks that are to be looked at again */
     struct gw_whole_step step;
-    uint64_t global_batch;
 
     struct gw_leader *leader; /* shard 0 only */
     uint32_t decision;        /* number of the last one followed */

@@ -219,9 +219,9 @@ void gw_session_fill_update(const struct gw_server *server,
         samples > 0 ? clip / ((double)samples * server->loss_scale) : 0;
     *update = (struct gw_update){
         .scale = (float)scale,
-        .lr = lr_factor * gw_schedule_lr(config, chunk->pushes / server->ranks,
-                                         server->start.total_steps,
-                                         server->global_batch),
+        .lr = lr_factor * gw_schedule_lr(config, &server->start.course,
+                                         chunk->pushes / server->ranks,
+                                         server->start.total_steps),
         .weight_decay = config->optimizer.weight_decay,
         .momentum = config->optimizer.momentum,
         .beta1 = config->optimizer.beta1,

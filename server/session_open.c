@@ -99,7 +99,6 @@ enum gw_status gw_session_open(struct gw_server *server, struct gw_error *error)
     if (status != GW_OK)
         return status;
     server->base_clock = state->clock;
-    server->global_batch = gw_schedule_batch(&server->config);
     unsigned arrays = server->regime.arrays;
     if (gw_ways_memory(server->options.data) == GW_MEMORY_SHARED)
         arrays |= GW_SHARD_SHARED;

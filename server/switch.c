@@ -24,7 +24,7 @@ enum gw_status gw_switch_follow_rounds(struct gw_server *server,
     const struct gw_regime *regime = &server->regime;
     const struct gw_rounds rounds = gw_rounds_of(
         &server->config, &regime->word, server->base_clock, regime->until,
-        server->start.total_steps, server->start.steps_per_epoch);
+        server->start.total_steps, &server->start.course);
     return gw_shard_follow(server->shard, &rounds, error);
 }
 

@@ -33,6 +33,7 @@ dist_check_SCRIPTS += \
 	%D%/run/plan.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
+	%D%/run/resume.sh \
 	%D%/run/split.sh \
 	%D%/run/study.sh \
 	%D%/run/terminal.sh \
@@ -85,6 +86,7 @@ check_PROGRAMS += \
 	%D%/table/test_transport \
 	%D%/table/test_transport_windows \
 	%D%/unit/test_aside \
+	%D%/unit/test_begin \
 	%D%/unit/test_bench \
 	%D%/unit/test_bf16 \
 	%D%/unit/test_blend \
@@ -95,6 +97,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
 	%D%/unit/test_control \
+	%D%/unit/test_course \
 	%D%/unit/test_cpu_dense \
 	%D%/unit/test_cpu_sums \
 	%D%/unit/test_dataset \

@@ -182,6 +182,11 @@ uint32_t gw_client_rank(const struct gw_client *client)
     return client->rank;
 }
 
+const struct gw_course_cut *gw_client_from(const struct gw_client *client)
+{
+    return &client->from;
+}
+
 const char *gw_client_tuned(const struct gw_client *client)
 {
     return client->tuned;
@@ -208,8 +213,7 @@ static void declare(struct gw_client *client,
     struct gw_message message = {
         .kind = GW_MESSAGE_DECLARE,
         .declare = {.keys_hash = gw_keys_hash(from->keys, from->n_keys),
-                    .samples = from->samples,
-                    .steps_per_epoch = from->steps_per_epoch,
+                    .course = from->course,
                     .total_steps = from->total_steps,
                     .device = from->device,
                     .tuned = from->tuned,

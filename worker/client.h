@@ -68,6 +68,9 @@ uint32_t gw_client_rank(const struct gw_client *client);
    the job goes on; "": nothing, or it does not. */
 const char *gw_client_tuned(const struct gw_client *client);
 
+/* Where the job goes on; all zero: it begins. */
+const struct gw_course_cut *gw_client_from(const struct gw_client *client);
+
 /* Waits until all members have joined, which they do before any of them
    declares anything: who of them is on this host. Until the client is closed.
  */
@@ -79,8 +82,9 @@ struct gw_client_declaration {
     const struct gw_key *keys; /* in the order of the arenas */
     size_t n_keys;
     uint8_t data_digest[GW_DIGEST_BYTES];
-    uint64_t samples, steps_per_epoch, total_steps;
-    const char *device;   /* what computes, in words, */
+    struct gw_course course; /* from the first clock on, */
+    uint64_t total_steps;    /* up to this one */
+    const char *device;      /* what computes, in words, */
     const char *tuned;    /* and which ways its products take; "": no others */
     uint32_t workers;     /* cluster.workers */
     unsigned connections; /* per shard */
@@ -354,8 +358,8 @@ void gw_client_tell_speed(struct gw_client *client,
                           uint64_t clock,
                           double samples_per_s);
 
-/* A step of one's own is done, also where nothing of it is sent: heartbeats tell
-   of it. */
+/* A step of one's own is done, also where nothing of it is sent: heartbeats
+   tell of it. */
 void gw_client_stepped(struct gw_client *client, uint64_t clock);
 
 /*

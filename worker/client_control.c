@@ -31,6 +31,7 @@ static void got_welcome(struct gw_client *client,
     }
     memcpy(client->job, welcome->job, bytes);
     strcpy(client->tuned, welcome->tuned);
+    client->from = welcome->from;
     if (gw_config_parse(&client->config, "job", client->job, &error) != GW_OK) {
         gw_client_fail(client, error.status, "the coordinator's job: %s",
                        error.text);

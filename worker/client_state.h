@@ -193,6 +193,7 @@ struct gw_client {
     int view_complete, started;
     struct gw_met met; /* on this host */
     struct gw_start start;
+    struct gw_course_cut from; /* of Welcome */
     uint64_t first_clock;
     int needs_seed;
     unsigned connections;

@@ -61,7 +61,6 @@ struct gw_local {
     float *apart;       /* gradients, NULL: where pushes lie */
     const struct gw_optimizer *optimizer;
     uint64_t updates;           /* of it */
-    uint64_t batch;             /* samples of a full step of all workers */
     float *state[GW_STATE_MAX]; /* arenas, as the weights */
     struct gw_inner inner;      /* them, in checkpoints */
     struct gw_clip clip;
@@ -190,8 +189,8 @@ static void step_key(struct gw_worker *worker, size_t key, double clip)
         state[s] = in_arena(worker, local->state[s], key);
     struct gw_update update = {
         .scale = (float)(clip / (double)worker->samples),
-        .lr = gw_schedule_lr(config, worker->clock, worker->plan.steps,
-                             local->batch),
+        .lr = gw_schedule_lr(config, &worker->plan.course, worker->clock,
+                             worker->plan.steps),
         .weight_decay = config->optimizer.weight_decay,
         .momentum = config->optimizer.momentum,
         .beta1 = config->optimizer.beta1,
@@ -396,7 +395,7 @@ static struct gw_rounds rounds_of(const struct gw_worker *worker,
                                   uint64_t until)
 {
     return gw_rounds_of(&worker->config, word, worker->clock, until,
-                        worker->plan.steps, worker->plan.steps_per_epoch);
+                        worker->plan.steps, &worker->plan.course);
 }
 
 /* Whether pushes can say how much they count. */
@@ -429,7 +428,6 @@ static int take_up(struct gw_worker *worker, const struct gw_rounds *rounds)
         gw_clip_open(worker, worker->config.policy.inner_clip, &local->clip) !=
             GW_OK)
         return 0;
-    local->batch = gw_schedule_batch(&worker->config);
     show(worker, local->own ? local->own : worker->weights);
     make_in(worker, local->apart ? local->apart : worker->gradients);
     return 1;

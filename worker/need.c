@@ -95,7 +95,7 @@ static void count_local(const struct gw_config *config,
         const struct gw_policy_phase *phase = &policy->phase[i];
         const struct gw_rounds rounds = gw_rounds_of(
             config, &phase->word, i > 0 ? policy->phase[i - 1].until : 0,
-            phase->until, steps->steps, steps->steps_per_epoch);
+            phase->until, steps->steps, &steps->course);
         const struct gw_local_arenas arenas =
             gw_local_arenas_of(config, &rounds);
         uint64_t states = arenas.optimizer ? arenas.optimizer->states : 0;
@@ -158,7 +158,7 @@ enum gw_status gw_worker_need(const struct gw_worker_case *what,
     struct gw_policy_plan policy;
     enum gw_status status =
         gw_plan_make(config, gw_dataset_shape(what->train)->samples,
-                     config->cluster.workers, &plan, error);
+                     config->cluster.workers, NULL, &plan, error);
     if (status == GW_OK)
         status = gw_policy_plan_parse(config->cluster.policy, &policy, error);
     if (status != GW_OK)

@@ -11,21 +11,22 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
 }
 
 static enum gw_status find_global_batch(const struct gw_config *config,
-                                        struct gw_plan *plan,
+                                        const struct gw_plan *plan,
+                                        uint64_t *batch_p,
                                         struct gw_error *error)
 {
-    plan->global_batch = config->train.global_batch;
-    if (plan->global_batch > 0)
-        return GW_OK;
     uint64_t rank_batch;
+    *batch_p = config->train.global_batch;
+    if (*batch_p > 0)
+        return GW_OK;
     if (__builtin_mul_overflow(config->train.batch, plan->accumulate,
                                &rank_batch) ||
-        __builtin_mul_overflow(rank_batch, plan->workers, &plan->global_batch))
+        __builtin_mul_overflow(rank_batch, plan->workers, batch_p))
         return gw_fail(error, GW_EUSAGE,
                        "train.batch %" PRIu64 " x train.accumulate %" PRIu64
                        " x %" PRIu64 " workers is beyond 64 bits",
                        config->train.batch, plan->accumulate, plan->workers);
-    if (plan->global_batch == 0)
+    if (*batch_p == 0)
         return gw_fail(error, GW_EUSAGE,
                        "one of train.batch and train.global_batch must be set");
     return GW_OK;
@@ -35,45 +36,49 @@ static enum gw_status find_steps(const struct gw_config *config,
                                  struct gw_plan *plan,
                                  struct gw_error *error)
 {
-    plan->steps_per_epoch = ceil_div(plan->samples, plan->global_batch);
+    const struct gw_course *course = &plan->course;
     plan->steps = config->train.steps;
-    if (plan->steps == 0 &&
-        __builtin_mul_overflow(config->train.epochs, plan->steps_per_epoch,
-                               &plan->steps))
+    if (plan->steps == 0 && config->train.epochs == 0)
+        return gw_fail(error, GW_EUSAGE,
+                       "one of train.epochs and train.steps must be set");
+    if (plan->steps == 0)
+        plan->steps = gw_course_end(course, config->train.epochs);
+    if (config->train.steps == 0 && plan->steps == UINT64_MAX)
         return gw_fail(error, GW_EUSAGE,
                        "train.epochs %" PRIu64 " of %" PRIu64
                        " steps each are beyond 64 bits",
-                       config->train.epochs, plan->steps_per_epoch);
-    if (plan->steps == 0)
-        return gw_fail(error, GW_EUSAGE,
-                       "one of train.epochs and train.steps must be set");
-    if ((plan->steps - 1) / plan->steps_per_epoch > UINT32_MAX)
+                       config->train.epochs, gw_course_steps(course));
+    if (plan->steps > 0 &&
+        gw_course_at(course, plan->steps - 1).epoch > UINT32_MAX)
         return gw_fail(error, GW_EUSAGE,
                        "train.epochs or train.steps: %" PRIu64
                        " steps of %" PRIu64 " per epoch are more than 2^32 "
                        "epochs",
-                       plan->steps, plan->steps_per_epoch);
+                       plan->steps, gw_course_steps(course));
     return GW_OK;
 }
 
 enum gw_status gw_plan_make(const struct gw_config *config,
                             uint64_t samples,
                             uint64_t workers,
+                            const struct gw_course_cut *from,
                             struct gw_plan *plan,
                             struct gw_error *error)
 {
+    static const struct gw_course_cut beginning = {.clock = 0};
     assert(samples >= 1 && workers >= 1);
-    uint64_t accumulate = config->train.accumulate;
-    struct gw_plan made = {.samples = samples,
-                           .workers = workers,
+    uint64_t batch, accumulate = config->train.accumulate;
+    struct gw_plan made = {.workers = workers,
                            .accumulate = accumulate > 0 ? accumulate : 1};
-    enum gw_status status = find_global_batch(config, &made, error);
-    if (status == GW_OK)
-        status = find_steps(config, &made, error);
+    enum gw_status status = find_global_batch(config, &made, &batch, error);
+    if (status != GW_OK)
+        return status;
+    made.course = gw_course_go_on(from ? from : &beginning, batch, samples);
+    status = find_steps(config, &made, error);
     if (status != GW_OK)
         return status;
 
-    uint64_t step = made.global_batch < samples ? made.global_batch : samples;
+    uint64_t step = batch < samples ? batch : samples;
     uint64_t part = ceil_div(step, workers);
     /* by speed: with twice the mean at once nobody is slower for having more
        than the mean, and memory has a bound all the same */
@@ -95,12 +100,9 @@ uint64_t gw_plan_batch_max(const struct gw_plan *plan, int has_test)
 
 struct gw_plan_step gw_plan_step(const struct gw_plan *plan, uint64_t step)
 {
-    uint64_t first = step % plan->steps_per_epoch * plan->global_batch;
-    uint64_t rest = plan->samples - first;
-    return (struct gw_plan_step){
-        .epoch = (uint32_t)(step / plan->steps_per_epoch),
-        .run = {.first = first,
-                .n = rest < plan->global_batch ? rest : plan->global_batch}};
+    const struct gw_course_step at = gw_course_at(&plan->course, step);
+    return (struct gw_plan_step){.epoch = (uint32_t)at.epoch,
+                                 .run = {.first = at.first, .n = at.n}};
 }
 
 /* n * part / parts; the product may need more than 64 bits. */
@@ -151,31 +153,4 @@ struct gw_plan_run
 gw_plan_batch(struct gw_plan_run run, uint64_t max_batch, uint64_t index)
 {
     return gw_plan_part(run, gw_plan_batches(run, max_batch), index);
-}
-
-/* Steps from one time to the next; 0 for what is never due. */
-static uint64_t period_of(const struct gw_plan *plan,
-                          const struct gw_every *every)
-{
-    uint64_t period = every->n;
-    switch (every->unit) {
-    case GW_NEVER:
-    case GW_SECONDS:
-        return 0;
-    case GW_STEPS:
-        break;
-    case GW_EPOCHS:
-        if (__builtin_mul_overflow(period, plan->steps_per_epoch, &period))
-            return 0;
-        break;
-    }
-    return period;
-}
-
-uint64_t gw_plan_dues(const struct gw_plan *plan,
-                      const struct gw_every *every,
-                      uint64_t step)
-{
-    uint64_t period = period_of(plan, every);
-    return period > 0 ? step / period : 0;
 }

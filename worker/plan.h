@@ -17,18 +17,17 @@
 #include <stdint.h>
 
 #include "proto/config.h"
+#include "proto/course.h"
 #include "proto/split.h"
 #include "proto/status.h"
 
 struct gw_plan {
-    uint64_t samples; /* of the training set */
+    struct gw_course course; /* which samples steps take */
     uint64_t workers;
-    uint64_t global_batch; /* samples of a full step over all workers */
-    uint64_t accumulate;   /* micro-batches of a mean part, at most */
-    uint64_t max_batch;    /* samples of a micro-batch, at most */
-    uint64_t max_part;     /* samples of a rank's part of a step, at most */
-    uint64_t steps_per_epoch;
-    uint64_t steps; /* of the whole job */
+    uint64_t accumulate; /* micro-batches of a mean part, at most */
+    uint64_t max_batch;  /* samples of a micro-batch, at most */
+    uint64_t max_part;   /* samples of a rank's part of a step, at most */
+    uint64_t steps;      /* of the whole job */
 };
 
 /* Samples that a test set is scored with at a time, where training has less. */
@@ -46,13 +45,14 @@ struct gw_plan_step {
 
 /*
  * From train.{batch,global_batch,accumulate,epochs,steps,split}, for a training
- * set of `samples` >= 1 and `workers` >= 1. GW_EUSAGE with a line that names
- * the keys where a product is beyond 64 bits or the job has more than 2^32
- * epochs.
+ * set of `samples` >= 1 and `workers` >= 1, from where the job goes on; NULL:
+ * from its beginning. GW_EUSAGE with a line that names the keys where a product
+ * is beyond 64 bits or the job has more than 2^32 epochs.
  */
 enum gw_status gw_plan_make(const struct gw_config *config,
                             uint64_t samples,
                             uint64_t workers,
+                            const struct gw_course_cut *from,
                             struct gw_plan *plan,
                             struct gw_error *error);
 
@@ -94,14 +94,5 @@ int gw_plan_fits_push(const struct gw_plan *plan, uint64_t steps);
 uint64_t gw_plan_batches(struct gw_plan_run run, uint64_t max_batch);
 struct gw_plan_run
 gw_plan_batch(struct gw_plan_run run, uint64_t max_batch, uint64_t index);
-
-/*
- * At how many of the versions 1..step, that is when so many steps are done,
- * what happens `every` so often is due. GW_SECONDS is not decided here and
- * gives 0, like GW_NEVER.
- */
-uint64_t gw_plan_dues(const struct gw_plan *plan,
-                      const struct gw_every *every,
-                      uint64_t step);
 
 #endif

@@ -372,6 +372,13 @@ static enum gw_status train_step(struct gw_worker *worker)
     return GW_OK;
 }
 
+/* Evaluations that the job has asked for by now. */
+static uint64_t dues_of(const struct gw_worker *worker)
+{
+    return gw_course_dues(&worker->plan.course,
+                          &worker->config.train.eval_every, worker->clock);
+}
+
 /* Another policy holds from this clock on. */
 static enum gw_status change_policy(struct gw_worker *worker)
 {
@@ -379,8 +386,7 @@ static enum gw_status change_policy(struct gw_worker *worker)
     worker->unreported_samples = 0;
     /* what was due under single pushes has been scored */
     if (worker->was_each)
-        worker->dues_done = gw_plan_dues(
-            &worker->plan, &worker->config.train.eval_every, worker->clock);
+        worker->dues_done = dues_of(worker);
     worker->was_each = gw_client_is_each(worker->client);
     return gw_local_switch(worker);
 }
@@ -446,13 +452,11 @@ static enum gw_status evaluate(struct gw_worker *worker)
 
 static int evaluation_is_due(const struct gw_worker *worker)
 {
-    const struct gw_every *every = &worker->config.train.eval_every;
     if (!worker->test || worker->clock == worker->scored_clock ||
         gw_client_is_each(worker->client) || !gw_local_is_together(worker))
         return 0;
     /* where steps are exchanged together, at the next time when they are */
-    return gw_plan_dues(&worker->plan, every, worker->clock) >
-           worker->dues_done;
+    return dues_of(worker) > worker->dues_done;
 }
 
 static enum gw_status maybe_evaluate(struct gw_worker *worker)
@@ -466,8 +470,7 @@ static enum gw_status maybe_evaluate(struct gw_worker *worker)
     if (status != GW_OK)
         return status;
     worker->scored_clock = worker->clock;
-    worker->dues_done = gw_plan_dues(
-        &worker->plan, &worker->config.train.eval_every, worker->clock);
+    worker->dues_done = dues_of(worker);
     return evaluate(worker);
 }
 
@@ -539,8 +542,7 @@ static enum gw_status end_job(struct gw_worker *worker)
 static void begin_evaluations(struct gw_worker *worker)
 {
     uint64_t made = gw_client_evaluations(worker->client);
-    uint64_t dues = gw_plan_dues(
-        &worker->plan, &worker->config.train.eval_every, worker->clock);
+    uint64_t dues = dues_of(worker);
     worker->scored_clock = !gw_client_is_each(worker->client) && made >= dues
                                ? worker->clock
                                : NEVER_SCORED;

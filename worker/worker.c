@@ -121,9 +121,9 @@ static enum gw_status explain(struct gw_worker *worker, enum gw_status status)
 static enum gw_status open_model(struct gw_worker *worker)
 {
     const struct gw_dataset_shape *shape = gw_dataset_shape(worker->train);
-    enum gw_status status =
-        gw_plan_make(&worker->config, shape->samples, worker->ranks,
-                     &worker->plan, worker->error);
+    enum gw_status status = gw_plan_make(
+        &worker->config, shape->samples, worker->ranks,
+        gw_client_from(worker->client), &worker->plan, worker->error);
     if (status == GW_OK)
         status = check_device(worker, worker->error);
     if (status != GW_OK)
@@ -150,8 +150,7 @@ static enum gw_status declare(struct gw_worker *worker)
     struct gw_client_declaration declaration = {
         .keys = worker->key,
         .n_keys = worker->keys,
-        .samples = gw_dataset_shape(worker->train)->samples,
-        .steps_per_epoch = worker->plan.steps_per_epoch,
+        .course = worker->plan.course,
         .total_steps = worker->plan.steps,
         .device = worker->description,
         .tuned = worker->tuned,

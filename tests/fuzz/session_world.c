@@ -107,12 +107,13 @@ static void give_job(struct session_world *world, struct gw_peer *peer)
                                                 .keys_total = SESSION_KEYS,
                                                 .keys_n = SESSION_KEYS,
                                                 .keys = world->key}});
-    tell(peer, &(struct gw_message){.kind = GW_MESSAGE_START,
-                                    .start = {.total_steps = 5,
-                                              .steps_per_epoch = 5,
-                                              .resume = "",
-                                              .dir = "",
-                                              .token = ""}});
+    tell(peer,
+         &(struct gw_message){.kind = GW_MESSAGE_START,
+                              .start = {.total_steps = 5,
+                                        .course = {.batch = 1, .samples = 5},
+                                        .resume = "",
+                                        .dir = "",
+                                        .token = ""}});
 }
 
 static void heard_by_coordinator(void *owner,

@@ -90,12 +90,13 @@ static void show_members(const struct site *site, struct gw_peer *peer)
                  .members_n = 1,
                  .members = &member}};
     assert_int_equal(gw_peer_tell(peer, &message), GW_OK);
-    message = (struct gw_message){.kind = GW_MESSAGE_START,
-                                  .start = {.total_steps = 1,
-                                            .steps_per_epoch = 1,
-                                            .resume = "",
-                                            .dir = "",
-                                            .token = ""}};
+    message =
+        (struct gw_message){.kind = GW_MESSAGE_START,
+                            .start = {.total_steps = 1,
+                                      .course = {.batch = 1, .samples = 1},
+                                      .resume = "",
+                                      .dir = "",
+                                      .token = ""}};
     assert_int_equal(gw_peer_tell(peer, &message), GW_OK);
 }
 

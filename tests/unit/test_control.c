@@ -41,18 +41,28 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_JOIN,
      .join = {3, "host", 11, 12, 13, 14, 15, "a:1", 16, {17, UINT64_MAX, 19}}},
     {.kind = GW_MESSAGE_WELCOME,
-     .welcome = {UINT32_MAX, "train = { };", "gpu: 1"}},
+     .welcome =
+         {UINT32_MAX, "train = { };", "gpu: 1", {{1, 2, 3, 4, UINT64_MAX}, 5}}},
     {.kind = GW_MESSAGE_DECLARE,
-     .declare = {1, DIGEST, 2, 3, 4, "cpu: x", 9, 2, 2, keys, 1, "gpu: 0 3"}},
+     .declare = {1,
+                 DIGEST,
+                 {2, 3, 4, 5, 6},
+                 7,
+                 "cpu: x",
+                 9,
+                 2,
+                 2,
+                 keys,
+                 1,
+                 "gpu: 0 3"}},
     {.kind = GW_MESSAGE_VIEW, .view = {1, 9, 4, 2, members}},
     {.kind = GW_MESSAGE_START,
      .start = {1,
-               2,
+               {2, 3, 4, 5, 6},
                {3, 4, 65536, 5, 6, 0.25, 7, 8, 9, 10},
                "from",
                "dir",
                ".token",
-               11,
                counters,
                3,
                1,
@@ -100,6 +110,8 @@ static enum gw_status encode(const struct gw_message *message, size_t *n_p)
 #define SAME_BYTES(part, field)                                                \
     assert_memory_equal(one->part.field, other->part.field,                    \
                         sizeof one->part.field)
+#define SAME_COURSE(field)                                                     \
+    assert_true(gw_course_is_same(&one->field, &other->field))
 #define SAME_LIST(part, field, n)                                              \
     do {                                                                       \
         SAME(part, n);                                                         \
@@ -112,8 +124,7 @@ static void same_declare(const struct gw_message *one,
 {
     SAME(declare, keys_hash);
     SAME_BYTES(declare, data_digest);
-    SAME(declare, samples);
-    SAME(declare, steps_per_epoch);
+    SAME_COURSE(declare.course);
     SAME(declare, total_steps);
     SAME_TEXT(declare, device);
     SAME_TEXT(declare, tuned);
@@ -172,6 +183,8 @@ static void same_joining(const struct gw_message *one,
         SAME(welcome, rank);
         SAME_TEXT(welcome, job);
         SAME_TEXT(welcome, tuned);
+        SAME_COURSE(welcome.from.course);
+        SAME(welcome, from.clock);
         break;
     case GW_MESSAGE_DECLARE:
         same_declare(one, other);
@@ -196,7 +209,7 @@ static void same_start(const struct gw_message *one,
                        const struct gw_message *other)
 {
     SAME(start, total_steps);
-    SAME(start, steps_per_epoch);
+    SAME_COURSE(start.course);
     SAME(start, state.clock);
     SAME(start, state.applied);
     SAME(start, state.loss_scale);
@@ -207,7 +220,6 @@ static void same_start(const struct gw_message *one,
     SAME(start, state.evaluations);
     SAME(start, state.evaluations_without_progress);
     SAME(start, state.pushes);
-    SAME(start, samples);
     SAME(start, has_inner);
     SAME_LIST(start, clocks, clocks_n);
     SAME_LIST(start, split, split_n);

@@ -166,7 +166,7 @@ static void cuts_and_the_end_come_before_their_answers(void **state)
     struct bench bench;
     leader_prepare(&bench);
     leader_set(&bench, "checkpoint.dir=x");
-    bench.options.checkpoint_steps = 4;
+    leader_set(&bench, "checkpoint.every=4");
     bench.options.regime.whole_step = 0;
     leader_begin(&bench);
     for (uint64_t version = 0; version <= 10; version++) {
@@ -198,7 +198,7 @@ static void one_cut_is_open_at_a_time(void **state)
     struct bench bench;
     leader_prepare(&bench);
     leader_set(&bench, "checkpoint.dir=x");
-    bench.options.checkpoint_steps = 2;
+    leader_set(&bench, "checkpoint.every=2");
     bench.options.regime.whole_step = 0;
     leader_begin(&bench);
     for (uint64_t version = 0; version <= 5; version++)
@@ -329,7 +329,7 @@ static void a_cut_carries_the_state(void **state)
     leader_prepare(&bench);
     leader_set(&bench, "checkpoint.dir=x");
     bench.options.resumed = 1;
-    bench.options.checkpoint_steps = 1;
+    leader_set(&bench, "checkpoint.every=1");
     bench.options.state =
         (struct gw_decision_state){.clock = 3,
                                    .applied = 2,

@@ -125,7 +125,7 @@ static void nothing_is_drained_before_the_score(void **state)
     leader_set(&bench, "checkpoint.dir=x");
     bench.options.regime.whole_step = 0;
     bench.options.regime.each = 1;
-    bench.options.eval_steps = 2;
+    leader_set(&bench, "train.eval_every=2");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
     gw_leader_stored(bench.leader);
@@ -335,7 +335,7 @@ static void a_second_cut_of_a_step_names_its_version(void **state)
     const uint64_t clocks[RANKS] = {2, 2, 2}, more[RANKS] = {3, 2, 2};
     plan(&bench, "async");
     leader_set(&bench, "checkpoint.dir=x");
-    bench.options.checkpoint_steps = 2;
+    leader_set(&bench, "checkpoint.every=2");
     leader_begin(&bench);
     gw_leader_before(bench.leader, 0);
     gw_leader_stored(bench.leader);

@@ -41,6 +41,11 @@ static struct gw_manifest some_manifest(void)
                   .best_clock = 100,
                   .evaluations = 12,
                   .evaluations_without_progress = 2},
+        .course = {.clock = 100,
+                   .epoch = 7,
+                   .sample = 40,
+                   .batch = 30,
+                   .samples = 1000},
         .best = 1,
         .keys_hash = gw_keys_hash(keys, 2),
         .keys = keys,
@@ -79,6 +84,7 @@ static void a_manifest_comes_back(void **state)
     char *text = print();
     assert_int_equal(parse(text, &read, &error), GW_OK);
     assert_memory_equal(&read.state, &is.state, sizeof is.state);
+    assert_true(gw_course_is_same(&read.course, &is.course));
     assert_int_equal(read.best, 1);
     assert_true(read.keys_hash == is.keys_hash);
     assert_int_equal(read.n_keys, 2);
@@ -162,6 +168,32 @@ static void damage_is_named(void **state)
              json_pack("[{s:i, s:s, s:s}]", "data_cursor", 1, "device", "",
                        "inner", "a name that no optimizer of ours could have")),
         "m.json: \"ranks\" is damaged");
+}
+
+/* A place and the course that led to it say the same, or are damaged. */
+static void the_place_in_the_data_is_one(void **state)
+{
+    (void)state;
+    static const struct {
+        int epoch, sample, batch, clock, from;
+    } wrong[] = {
+        {7, 641, 30, 100, 40},    /* not where the steps lead */
+        {8, 640, 30, 100, 40},    /* another epoch */
+        {7, 640, 0, 100, 40},     /* no step at all */
+        {7, 640, -30, 100, 40},   /* no number of samples */
+        {7, 1000, 30, 121, 1000}, /* beyond the training set */
+        {7, 40, 30, 121, 40},     /* steps that are to come */
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        is_damaged(
+            with("data",
+                 json_pack("{s:i, s:i, s:i, s:i, s:{s:i, s:i, s:i}}", "epoch",
+                           wrong[i].epoch, "sample", wrong[i].sample, "samples",
+                           1000, "global_batch", wrong[i].batch, "since",
+                           "clock", wrong[i].clock, "epoch", 7, "sample",
+                           wrong[i].from)),
+            "m.json: \"data\" is damaged");
+    is_damaged(with("data", json_array()), "m.json: \"data\" is damaged");
 }
 
 static void what_was_tuned_is_text_of_no_more_than_it_may_be(void **state)
@@ -283,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_manifest_comes_back),
         cmocka_unit_test(damage_is_named),
+        cmocka_unit_test(the_place_in_the_data_is_one),
         cmocka_unit_test(what_was_tuned_is_text_of_no_more_than_it_may_be),
         cmocka_unit_test(a_worker_may_keep_nothing),
         cmocka_unit_test(files_say_whose_they_are),

@@ -18,7 +18,7 @@ make(const struct gw_config *config, uint64_t samples, uint64_t workers)
 {
     struct gw_plan plan = {0};
     struct gw_error error = {.text = ""};
-    if (gw_plan_make(config, samples, workers, &plan, &error) != GW_OK)
+    if (gw_plan_make(config, samples, workers, NULL, &plan, &error) != GW_OK)
         fail_msg("%s", error.text);
     return plan;
 }
@@ -40,7 +40,7 @@ static void count_step(const struct gw_plan *plan, uint64_t t, struct tally *to)
             struct gw_plan_run run = gw_plan_batch(part, plan->max_batch, b);
             assert_in_range(run.n, 1, plan->max_batch);
             for (uint64_t i = run.first; i < run.first + run.n; i++) {
-                assert_true(i < plan->samples);
+                assert_true(i < plan->course.samples);
                 to->counted[i]++;
                 to->step[i] = (int)t;
                 to->rank[i] = (int)r;
@@ -54,15 +54,15 @@ static void count_step(const struct gw_plan *plan, uint64_t t, struct tally *to)
 static void check_epoch(const struct gw_plan *plan, uint32_t epoch)
 {
     struct tally tally = {.counted = {0}};
-    uint64_t begin = epoch * plan->steps_per_epoch;
-    for (uint64_t t = 0; t < plan->steps_per_epoch; t++) {
+    uint64_t begin = epoch * gw_course_steps(&plan->course);
+    for (uint64_t t = 0; t < gw_course_steps(&plan->course); t++) {
         assert_int_equal(gw_plan_step(plan, begin + t).epoch, epoch);
         count_step(plan, begin + t, &tally);
     }
-    for (uint64_t i = 0; i < plan->samples; i++) {
+    for (uint64_t i = 0; i < plan->course.samples; i++) {
         assert_int_equal(tally.counted[i], 1);
         assert_int_equal((uint64_t)tally.step[i] - begin,
-                         i / plan->global_batch);
+                         i / plan->course.batch);
         if (i == 0 || tally.step[i] != tally.step[i - 1])
             continue;
         assert_true(tally.rank[i] >= tally.rank[i - 1]);
@@ -97,17 +97,18 @@ static void every_sample_counts_once(void **state)
                                   .accumulate = accumulate,
                                   .epochs = 3}};
                     struct gw_plan plan = make(&config, samples, workers);
-                    assert_int_equal(plan.global_batch,
+                    assert_int_equal(plan.course.batch,
                                      batch * workers * accumulate);
                     assert_true(plan.max_batch <= batch);
-                    assert_int_equal(plan.steps, 3 * plan.steps_per_epoch);
+                    assert_int_equal(plan.steps,
+                                     3 * gw_course_steps(&plan.course));
                     check_epoch(&plan, 0);
                     check_epoch(&plan, 2);
 
                     config.train.batch = 0;
                     config.train.global_batch = batch;
                     plan = make(&config, samples, workers);
-                    assert_int_equal(plan.global_batch, batch);
+                    assert_int_equal(plan.course.batch, batch);
                     check_epoch(&plan, 1);
                 }
 }
@@ -149,9 +150,9 @@ static void known_plans(void **state)
                       .accumulate = cases[i].accumulate,
                       .epochs = 1}};
         struct gw_plan plan = make(&config, cases[i].samples, cases[i].workers);
-        assert_int_equal(plan.global_batch, cases[i].wanted_global);
+        assert_int_equal(plan.course.batch, cases[i].wanted_global);
         assert_int_equal(plan.max_batch, cases[i].wanted_max);
-        assert_int_equal(plan.steps_per_epoch, cases[i].wanted_steps);
+        assert_int_equal(gw_course_steps(&plan.course), cases[i].wanted_steps);
         assert_int_equal(plan.steps, cases[i].wanted_steps);
         assert_int_equal(gw_plan_step(&plan, plan.steps - 1).run.n,
                          cases[i].last_n);
@@ -200,7 +201,7 @@ static void impossible_plans_are_refused(void **state)
         struct gw_plan plan = {.steps = 77};
         struct gw_error error = {.text = ""};
         assert_int_equal(
-            gw_plan_make(&config, 10, cases[i].workers, &plan, &error),
+            gw_plan_make(&config, 10, cases[i].workers, NULL, &plan, &error),
             GW_EUSAGE);
         assert_int_equal(plan.steps, 77);
         if (!strstr(error.text, cases[i].inside))
@@ -238,34 +239,6 @@ static void long_rounds_do_not_fit_a_push(void **state)
     }
 }
 
-static void cadence(void **state)
-{
-    (void)state;
-    static const struct {
-        struct gw_every every;
-        const char *due; /* at versions 0..12, with 4 steps per epoch */
-    } cases[] = {
-        {{1, GW_STEPS}, ".############"},
-        {{3, GW_STEPS}, "...#..#..#..#"},
-        {{0, GW_STEPS}, "............."},
-        {{1, GW_EPOCHS}, "....#...#...#"},
-        {{2, GW_EPOCHS}, "........#...."},
-        {{UINT64_MAX, GW_EPOCHS}, "............."},
-        {{1, GW_SECONDS}, "............."},
-        {{1, GW_NEVER}, "............."},
-    };
-    struct gw_config config = {.train = {.batch = 2, .epochs = 3}};
-    struct gw_plan plan = make(&config, 7, 1);
-    assert_int_equal(plan.steps_per_epoch, 4);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint64_t dues = 0;
-        for (uint64_t step = 0; step <= 12; step++) {
-            dues += cases[i].due[step] == '#';
-            assert_int_equal(gw_plan_dues(&plan, &cases[i].every, step), dues);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,7 +248,6 @@ int main(void)
         cmocka_unit_test(steps_wrap_into_epochs),
         cmocka_unit_test(impossible_plans_are_refused),
         cmocka_unit_test(long_rounds_do_not_fit_a_push),
-        cmocka_unit_test(cadence),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -23,6 +23,8 @@
 
 static struct gw_config config;
 
+static const struct gw_course course = {.batch = 1, .samples = EPOCH};
+
 /* No meetings but the ends. */
 static void no_meetings(void)
 {
@@ -35,7 +37,7 @@ static struct gw_rounds
 rounds_of(enum gw_policy_kind kind, uint64_t n, uint64_t first, uint64_t last)
 {
     const struct gw_policy_word word = {kind, n};
-    return gw_rounds_of(&config, &word, first, UINT64_MAX, last, EPOCH);
+    return gw_rounds_of(&config, &word, first, UINT64_MAX, last, &course);
 }
 
 /* ---- all at once ---- */

@@ -29,6 +29,9 @@ static struct gw_config job(enum gw_schedule schedule, uint64_t warmup)
     return config;
 }
 
+/* Nothing is known of the data: steps are all that counts. */
+static const struct gw_course unknown = {.batch = 0};
+
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-12)
 
 static void schedules_follow_their_formulas(void **state)
@@ -40,14 +43,15 @@ static void schedules_follow_their_formulas(void **state)
     struct gw_config linear = job(GW_SCHEDULE_LINEAR, 0);
     for (uint64_t t = 0; t <= 120; t++) {
         double done = t < 100 ? (double)t / 100 : 1;
-        NEAR(gw_schedule_lr(&constant, t, 100, 1), 0.4);
-        NEAR(gw_schedule_lr(&step, t, 100, 1), 0.4 / pow(2, (double)(t / 10)));
-        NEAR(gw_schedule_lr(&cosine, t, 100, 1),
+        NEAR(gw_schedule_lr(&constant, &unknown, t, 100), 0.4);
+        NEAR(gw_schedule_lr(&step, &unknown, t, 100),
+             0.4 / pow(2, (double)(t / 10)));
+        NEAR(gw_schedule_lr(&cosine, &unknown, t, 100),
              0.4 * (0.1 + 0.9 * (1 + cos(M_PI * done)) / 2));
-        NEAR(gw_schedule_lr(&linear, t, 100, 1), 0.4 * (1 - 0.9 * done));
+        NEAR(gw_schedule_lr(&linear, &unknown, t, 100), 0.4 * (1 - 0.9 * done));
     }
-    NEAR(gw_schedule_lr(&cosine, 50, 100, 1), 0.4 * 0.55);
-    NEAR(gw_schedule_lr(&cosine, 100, 100, 1), 0.04);
+    NEAR(gw_schedule_lr(&cosine, &unknown, 50, 100), 0.4 * 0.55);
+    NEAR(gw_schedule_lr(&cosine, &unknown, 100, 100), 0.04);
 }
 
 /* Warm-up rises to the full rate, then the schedule begins at its beginning. */
@@ -56,13 +60,48 @@ static void warm_up_comes_first(void **state)
     (void)state;
     struct gw_config linear = job(GW_SCHEDULE_LINEAR, 20);
     for (uint64_t t = 0; t < 20; t++)
-        NEAR(gw_schedule_lr(&linear, t, 100, 1), 0.4 * (double)(t + 1) / 20);
-    NEAR(gw_schedule_lr(&linear, 20, 100, 1), 0.4);
-    NEAR(gw_schedule_lr(&linear, 60, 100, 1), 0.4 * (1 - 0.9 * 0.5));
-    NEAR(gw_schedule_lr(&linear, 100, 100, 1), 0.04);
+        NEAR(gw_schedule_lr(&linear, &unknown, t, 100),
+             0.4 * (double)(t + 1) / 20);
+    NEAR(gw_schedule_lr(&linear, &unknown, 20, 100), 0.4);
+    NEAR(gw_schedule_lr(&linear, &unknown, 60, 100), 0.4 * (1 - 0.9 * 0.5));
+    NEAR(gw_schedule_lr(&linear, &unknown, 100, 100), 0.04);
     /* a warm-up longer than the job never gets there, and divides by nothing */
-    NEAR(gw_schedule_lr(&linear, 5, 10, 1), 0.4 * 6 / 20);
-    NEAR(gw_schedule_lr(&linear, 30, 10, 1), 0.04);
+    NEAR(gw_schedule_lr(&linear, &unknown, 5, 10), 0.4 * 6 / 20);
+    NEAR(gw_schedule_lr(&linear, &unknown, 30, 10), 0.04);
+}
+
+/*
+ * After 3 of 5 epochs of 10 steps a job goes on with steps of a fourth of the
+ * size: step 30 of 110. By epochs it is still at three fifths, and comes to the
+ * end with the last step.
+ */
+static void a_decay_by_epochs_goes_on_where_steps_change(void **state)
+{
+    (void)state;
+    const struct gw_course course = {
+        .clock = 30, .epoch = 3, .batch = 10, .samples = 400};
+    struct gw_config linear = job(GW_SCHEDULE_LINEAR, 0);
+    linear.train.epochs = 5;
+    NEAR(gw_schedule_lr(&linear, &course, 30, 110), 0.4 * (1 - 0.9 * 0.6));
+    NEAR(gw_schedule_lr(&linear, &course, 70, 110), 0.4 * (1 - 0.9 * 0.8));
+    NEAR(gw_schedule_lr(&linear, &course, 110, 110), 0.04);
+    /* in the middle of an epoch, with larger steps: 3.5 of 5 epochs */
+    const struct gw_course larger = {
+        .clock = 35, .epoch = 3, .sample = 200, .batch = 100, .samples = 400};
+    NEAR(gw_schedule_lr(&linear, &larger, 35, 41), 0.4 * (1 - 0.9 * 0.7));
+    NEAR(gw_schedule_lr(&linear, &larger, 41, 41), 0.04);
+    /* a job of steps stays in steps, and so do warm-up and decays in steps */
+    linear.train.epochs = 0;
+    linear.train.steps = 110;
+    NEAR(gw_schedule_lr(&linear, &course, 55, 110), 0.4 * (1 - 0.9 * 0.5));
+    struct gw_config step = job(GW_SCHEDULE_STEP, 4);
+    step.train.epochs = 5;
+    NEAR(gw_schedule_lr(&step, &course, 2, 110), 0.4 * 3 / 4);
+    NEAR(gw_schedule_lr(&step, &course, 34, 110), 0.4 / 8);
+    /* epochs over which no decay has begun by now's steps */
+    struct gw_config cosine = job(GW_SCHEDULE_COSINE, 20);
+    cosine.train.epochs = 5;
+    NEAR(gw_schedule_lr(&cosine, &larger, 35, 41), 0.4);
 }
 
 static void the_linear_rule_scales_with_the_batch(void **state)
@@ -71,8 +110,10 @@ static void the_linear_rule_scales_with_the_batch(void **state)
     struct gw_config config = job(GW_SCHEDULE_CONSTANT, 0);
     config.train.scale_lr = GW_SCALE_LR_LINEAR;
     config.train.base_batch = 256;
-    NEAR(gw_schedule_lr(&config, 0, 10, 1024), 1.6);
-    NEAR(gw_schedule_lr(&config, 0, 10, 64), 0.1);
+    config.train.global_batch = 1024;
+    NEAR(gw_schedule_lr(&config, &unknown, 0, 10), 1.6);
+    config.train.global_batch = 64;
+    NEAR(gw_schedule_lr(&config, &unknown, 0, 10), 0.1);
     config.train.batch = 8;
     config.train.global_batch = 0;
     config.train.accumulate = 2;
@@ -369,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules_follow_their_formulas),
         cmocka_unit_test(warm_up_comes_first),
+        cmocka_unit_test(a_decay_by_epochs_goes_on_where_steps_change),
         cmocka_unit_test(the_linear_rule_scales_with_the_batch),
         cmocka_unit_test(sync_takes_each_push_of_its_clock_once),
         cmocka_unit_test(backup_tells_late_from_known),

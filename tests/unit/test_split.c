@@ -117,10 +117,10 @@ static void batches_are_of_twice_the_mean(void **state)
                       .epochs = 1}};
         struct gw_plan plan;
         assert_int_equal(gw_plan_make(&config, cases[i].samples,
-                                      cases[i].workers, &plan, &error),
+                                      cases[i].workers, NULL, &plan, &error),
                          GW_OK);
         assert_int_equal(plan.max_batch, cases[i].wanted);
-        assert_int_equal(plan.global_batch, cases[i].global_batch);
+        assert_int_equal(plan.course.batch, cases[i].global_batch);
     }
 }
 
