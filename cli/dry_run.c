@@ -17,11 +17,15 @@
 
 #define COLUMN "%-11s "
 
-static void print_data(const char *name, const struct gw_dataset_shape *shape)
+static void print_data(const char *name, const struct gw_dataset *set)
 {
+    const struct gw_dataset_shape *shape = gw_dataset_shape(set);
     printf(COLUMN "%" PRIu64 " sample%s of %zux%zux%zu, %zu classes\n", name,
            shape->samples, gw_plural(shape->samples), shape->channels,
            shape->height, shape->width, shape->classes);
+    for (size_t i = 0; i < GW_DATASET_NOTES; i++)
+        if (gw_dataset_note(set, i)[0])
+            printf(COLUMN "%s\n", name, gw_dataset_note(set, i));
 }
 
 static enum gw_status open_data(const struct gw_config *config,
@@ -33,22 +37,17 @@ static enum gw_status open_data(const struct gw_config *config,
         gw_dataset_open(config, GW_DATASET_TRAIN, train_p, error);
     if (status != GW_OK)
         return status;
-    print_data("data.train", gw_dataset_shape(*train_p));
-    if (config->data.test.n == 0)
-        return GW_OK;
+    print_data("data.train", *train_p);
+    status = gw_model_check_labels(config, *train_p, *train_p, error);
+    if (status != GW_OK || config->data.test.n == 0)
+        return status;
     status = gw_dataset_open(config, GW_DATASET_TEST, &test, error);
     if (status != GW_OK)
         return status;
-    const struct gw_dataset_shape *a = gw_dataset_shape(*train_p);
-    const struct gw_dataset_shape *b = gw_dataset_shape(test);
-    print_data("data.test", b);
-    if (a->channels != b->channels || a->height != b->height ||
-        a->width != b->width || b->classes > a->classes)
-        status = gw_fail(error, GW_EMISMATCH,
-                         "data.test is %zux%zux%zu with %zu classes, "
-                         "data.train is %zux%zux%zu with %zu",
-                         b->channels, b->height, b->width, b->classes,
-                         a->channels, a->height, a->width, a->classes);
+    print_data("data.test", test);
+    status = gw_dataset_check_alike(*train_p, test, error);
+    if (status == GW_OK)
+        status = gw_model_check_labels(config, *train_p, test, error);
     gw_dataset_close(test);
     return status;
 }
@@ -99,6 +98,9 @@ static enum gw_status print_model(const struct gw_config *config,
                              choice.ops, device, &model, error);
     if (status == GW_OK) {
         const struct gw_key *keys = gw_model_keys(model, &n);
+        gw_model_note_outputs(model, gw_dataset_shape(data), text, sizeof text);
+        if (text[0])
+            printf(COLUMN "%s\n", "model", text);
         printf(COLUMN "%" PRIu64 " in all, %" PRIu64 " per epoch, %" PRIu64
                       " sample%s each\n",
                "steps", plan.steps, gw_course_steps(&plan.course),

@@ -30,9 +30,14 @@ static enum gw_status open_model(const struct gw_config *config,
                                  struct gw_error *error)
 {
     struct gw_dataset_shape shape = *gw_dataset_shape(inspect->data);
-    /* a part of the data need not have every class */
-    if (classes > shape.classes)
+    /* a part of the data need not have every class, and has no other */
+    if (classes > 0) {
+        enum gw_status fits =
+            gw_dataset_check_labels(inspect->data, classes, error);
+        if (fits != GW_OK)
+            return fits;
         shape.classes = classes;
+    }
     struct gw_backend_choice choice;
     enum gw_status status =
         gw_device_open(config, 0, &choice, &inspect->device, error);
@@ -56,6 +61,10 @@ enum gw_status gw_inspect_open(const struct gw_config *config,
     *inspect = (struct gw_inspect){0};
     enum gw_status status =
         gw_dataset_open(config, part, &inspect->data, error);
+    for (size_t i = 0; status == GW_OK && i < GW_DATASET_NOTES; i++)
+        if (gw_dataset_note(inspect->data, i)[0])
+            fprintf(stderr, "gradweir: %s\n",
+                    gw_dataset_note(inspect->data, i));
     if (status == GW_OK)
         status = open_model(config, classes, inspect, error);
     if (status != GW_OK)

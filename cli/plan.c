@@ -11,6 +11,7 @@
 #include "cli/forecast.h"
 #include "kernels/update.h"
 #include "transport/transport.h"
+#include "worker/model.h"
 #include "worker/plan.h"
 
 /*
@@ -38,6 +39,16 @@ uint32_t gw_planning_per_host(const struct planning *planning)
 
 /* ---- the job ---- */
 
+static enum gw_status check_labels(const struct planning *planning)
+{
+    enum gw_status status = gw_model_check_labels(
+        planning->config, planning->train, planning->train, planning->error);
+    if (status == GW_OK && planning->test)
+        status = gw_model_check_labels(planning->config, planning->train,
+                                       planning->test, planning->error);
+    return status;
+}
+
 static enum gw_status open_job(struct planning *planning)
 {
     const struct gw_config *config = planning->config;
@@ -48,6 +59,8 @@ static enum gw_status open_job(struct planning *planning)
     if (status == GW_OK && config->data.test.n > 0)
         status = gw_dataset_open(config, GW_DATASET_TEST, &planning->test,
                                  planning->error);
+    if (status == GW_OK)
+        status = check_labels(planning);
     if (status != GW_OK)
         return status;
     planning->what = (struct gw_worker_case){

@@ -116,6 +116,7 @@ struct gw_declare {
     const struct gw_key *keys;
     uint8_t shares;    /* others of its host can see its gradients */
     const char *tuned; /* what it has chosen, to be kept; likewise */
+    const char *note;  /* for people: how its data was read; "": as it is */
 };
 
 struct gw_view_member {

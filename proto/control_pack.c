@@ -65,6 +65,7 @@ static PACK(pack_declare)
     to->keys_first = from->keys_first;
     to->shares = from->shares;
     to->tuned = text_out(from->tuned);
+    to->note = text_out(from->note);
     to->n_keys = from->keys_n;
     to->keys = keys_out(from, arena);
     if (!to->keys)

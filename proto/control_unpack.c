@@ -74,6 +74,7 @@ static UNPACK(unpack_declare)
     to->device = from->device;
     to->shares = from->shares != 0;
     to->tuned = from->tuned;
+    to->note = from->note;
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
     to->keys_n = (uint32_t)from->n_keys;

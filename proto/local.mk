@@ -28,6 +28,7 @@ libproto_a_SOURCES = \
 	%D%/file_name.h \
 	%D%/groups.c \
 	%D%/groups.h \
+	%D%/half.h \
 	%D%/hash.c \
 	%D%/hash.h \
 	%D%/interfaces.c \

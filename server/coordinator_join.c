@@ -364,9 +364,19 @@ static void keep_declare(struct gw_coordinator *self,
         .keys_total = first->keys_total,
         .device = "",
         .tuned = "",
+        .note = "",
     };
     memcpy(self->declare.data_digest, first->data_digest, GW_DIGEST_BYTES);
     self->has_declare = 1;
+}
+
+/* How the data was read. */
+static void note_data(struct gw_coordinator *self, const char *note)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", note);
+    gw_text_clean(text);
+    gw_coordinator_note(self, "%s", text);
 }
 
 void gw_coordinator_declared(struct gw_coordinator *self,
@@ -400,6 +410,8 @@ void gw_coordinator_declared(struct gw_coordinator *self,
     snprintf(who->tuned, sizeof who->tuned, "%s", declare->tuned);
     gw_text_clean(who->tuned);
     who->shares = declare->shares;
+    if (declare->note[0] && who->id == 0 && !who->declared)
+        note_data(self, declare->note);
     self->declared += !who->declared;
     who->declared = 1;
     maybe_start(self);

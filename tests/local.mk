@@ -104,6 +104,7 @@ check_PROGRAMS += \
 	%D%/unit/test_device \
 	%D%/unit/test_dataset_batch \
 	%D%/unit/test_dataset_hostile \
+	%D%/unit/test_dataset_kinds \
 	%D%/unit/test_cuda_code \
 	%D%/unit/test_decision \
 	%D%/unit/test_decision_policy \
@@ -451,6 +452,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	%D%/unit/test_dataset_batch.c $(GW_DATA_BYTES)
 %C%_unit_test_dataset_hostile_SOURCES = \
 	%D%/unit/test_dataset_hostile.c $(GW_DATA_BYTES)
+%C%_unit_test_dataset_kinds_SOURCES = \
+	%D%/unit/test_dataset_kinds.c $(GW_DATA_BYTES)
 endif
 
 # Measuring programs: run by hand, on a quiet machine.

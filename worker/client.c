@@ -217,6 +217,7 @@ static void declare(struct gw_client *client,
                     .total_steps = from->total_steps,
                     .device = from->device,
                     .tuned = from->tuned,
+                    .note = from->note,
                     .shares = client->node != NULL,
                     .keys_total = (uint32_t)from->n_keys}};
     memcpy(message.declare.data_digest, from->data_digest, GW_DIGEST_BYTES);

@@ -86,6 +86,7 @@ struct gw_client_declaration {
     uint64_t total_steps;    /* up to this one */
     const char *device;      /* what computes, in words, */
     const char *tuned;    /* and which ways its products take; "": no others */
+    const char *note;     /* how data was read, for people; "": as it is */
     uint32_t workers;     /* cluster.workers */
     unsigned connections; /* per shard */
 };

@@ -3,6 +3,7 @@
 #include "worker/dataset_format.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,28 @@ enum gw_status gw_data_locate_files(const struct gw_string_list *names,
     for (size_t i = 0; i < names->n; i++)
         snprintf(paths->path[i], GW_DATA_PATH_MAX, "%s", names->item[i]);
     return GW_OK;
+}
+
+void gw_data_note(struct gw_dataset *set,
+                  enum gw_dataset_note note,
+                  const char *format,
+                  ...)
+{
+    char *text = set->note[note];
+    size_t used = strlen(text), room = sizeof set->note[note];
+    va_list args;
+    if (used > 0)
+        snprintf(text + used, room - used, "; ");
+    used = strlen(text);
+    va_start(args, format);
+    vsnprintf(text + used, room - used, format, args);
+    va_end(args);
+}
+
+const char *gw_dataset_note(const struct gw_dataset *set,
+                            enum gw_dataset_note note)
+{
+    return set->note[note];
 }
 
 enum gw_status gw_data_labels_create(struct gw_dataset *set,
@@ -56,6 +79,17 @@ enum gw_status gw_data_label_set(struct gw_dataset *set,
     return GW_OK;
 }
 
+/* Messages about samples come later than the caller keeps it. */
+static enum gw_status
+keep_name(struct gw_dataset *set, size_t file, struct gw_error *error)
+{
+    set->name[file] = strdup(set->file[file].name);
+    if (!set->name[file])
+        return gw_fail(error, GW_ENOMEM, "no memory for a data set");
+    set->file[file].name = set->name[file];
+    return GW_OK;
+}
+
 enum gw_status gw_dataset_create(const struct gw_config *config,
                                  const struct gw_data_reader *reader,
                                  const struct gw_data_file *files,
@@ -74,16 +108,19 @@ enum gw_status gw_dataset_create(const struct gw_config *config,
     }
     memcpy(set->file, files, n * sizeof *files);
     set->files = n;
-
-    status = reader->read(set, error);
+    for (size_t f = 0; status == GW_OK && f < n; f++)
+        status = keep_name(set, f, error);
+    for (size_t f = 0; status == GW_OK && f < n; f++)
+        status = gw_data_check_kind(set->file[f].name, set->file[f].bytes,
+                                    set->file[f].n, error);
+    if (status == GW_OK)
+        status = reader->read(set, config, error);
     if (status == GW_OK)
         status = gw_dataset_prepare(set, config, error);
     if (status != GW_OK) {
         gw_dataset_close(set);
         return status;
     }
-    for (size_t f = 0; f < n; f++)
-        set->file[f].name = NULL; /* the caller's, and its time is over */
     *dataset_p = set;
     return GW_OK;
 }
@@ -159,10 +196,61 @@ void gw_dataset_close(struct gw_dataset *dataset)
 {
     if (!dataset)
         return;
-    for (size_t f = 0; f < dataset->files; f++)
+    for (size_t f = 0; f < dataset->files; f++) {
         gw_data_file_close(&dataset->file[f]);
+        free(dataset->name[f]);
+    }
     free(dataset->labels);
     free(dataset);
+}
+
+enum gw_status gw_dataset_check_alike(const struct gw_dataset *train,
+                                      const struct gw_dataset *test,
+                                      struct gw_error *error)
+{
+    const struct gw_dataset_shape *a = &train->shape, *b = &test->shape;
+    if (a->channels == b->channels && a->height == b->height &&
+        a->width == b->width)
+        return GW_OK;
+    return gw_fail(error, GW_EMISMATCH,
+                   "data.test is %zux%zux%zu, data.train is %zux%zux%zu",
+                   b->channels, b->height, b->width, a->channels, a->height,
+                   a->width);
+}
+
+/* Labels that count from 1 leave the first output without a sample, and have
+   one more than there is. */
+static int count_from_one(const struct gw_dataset *set, size_t outputs)
+{
+    for (uint64_t i = 0; i < set->shape.samples; i++)
+        if (set->labels[i] == 0)
+            return 0;
+    return set->shape.classes == outputs + 1;
+}
+
+enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
+                                       size_t outputs,
+                                       struct gw_error *error)
+{
+    uint64_t sample = 0, first = 0;
+    size_t run = 0;
+    if (set->shape.classes <= outputs)
+        return GW_OK;
+    while (sample + 1 < set->shape.samples &&
+           (size_t)set->labels[sample] < outputs)
+        sample++;
+    /* where each file has pixels and labels, it is counted in its own */
+    for (; set->runs > 1 && sample - first >= set->run[run].samples; run++)
+        first += set->run[run].samples;
+    return gw_fail(error, GW_EUSAGE,
+                   "%s: sample %" PRIu64 " has label %" PRId32
+                   ", and model.layers ends in %zu outputs, for labels 0 to "
+                   "%zu; %s",
+                   set->name[set->runs > 1 ? run : set->label_file],
+                   sample - first, set->labels[sample], outputs, outputs - 1,
+                   count_from_one(set, outputs)
+                       ? "these count from 1: write them counting from 0"
+                       : "give it as many as there are classes");
 }
 
 const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set)

@@ -59,6 +59,31 @@ void gw_dataset_close(struct gw_dataset *dataset);
 
 const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set);
 
+/* Whether samples of both have the same channels, height and width; else
+   GW_EMISMATCH. Their classes need not be the same. */
+enum gw_status gw_dataset_check_alike(const struct gw_dataset *train,
+                                      const struct gw_dataset *test,
+                                      struct gw_error *error);
+
+/* GW_EUSAGE with a line that names the first sample whose label is not below
+   `outputs`, those that a model has. */
+enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
+                                       size_t outputs,
+                                       struct gw_error *error);
+
+/*
+ * Lines for people about how the files were read, "" where there is nothing to
+ * say: values that were converted, which happens once; and what looks as if it
+ * were meant otherwise, which is a warning.
+ */
+enum gw_dataset_note {
+    GW_DATASET_CONVERTED,
+    GW_DATASET_DOUBTFUL,
+    GW_DATASET_NOTES
+};
+const char *gw_dataset_note(const struct gw_dataset *set,
+                            enum gw_dataset_note note);
+
 /* Bytes that it takes: of unpacked files and labels, and of files that are
    mapped, which the system may drop and read again. While it was opened it took
    `opening` of both at once, gzipped files included. */

@@ -42,8 +42,11 @@ static enum gw_status read_labels(struct gw_dataset *set,
     return status;
 }
 
-static enum gw_status read_set(struct gw_dataset *set, struct gw_error *error)
+static enum gw_status read_set(struct gw_dataset *set,
+                               const struct gw_config *config,
+                               struct gw_error *error)
 {
+    (void)config;
     enum gw_status status = GW_OK;
     set->pixel = GW_PIXEL_U8;
     set->shape.channels = CIFAR_CHANNELS;

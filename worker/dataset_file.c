@@ -20,7 +20,7 @@
 #define INFLATE_RATIO_MAX 1032
 #define INFLATE_PIECE     ((size_t)1 << 30) /* zlib counts in 32 bits */
 
-/* A gzip file in memory: one or more members, nothing behind the last. */
+/* A gzip file in memory: one or more members, nothing but zeros behind them. */
 struct gunzip {
     const char *name;
     z_stream stream;
@@ -55,6 +55,19 @@ static enum gw_status gunzip_open(struct gunzip *z,
     return code == Z_OK ? GW_OK : gunzip_failed(z, code, error);
 }
 
+/* Behind the last member a tape or a block device may have padded it, which
+   gzip passes over. */
+static int only_zeros_follow(const struct gunzip *z)
+{
+    const uint8_t *in = z->stream.next_in;
+    size_t n = z->stream.avail_in + z->left;
+    while (n > 0 && *in == 0) {
+        in++;
+        n--;
+    }
+    return n == 0;
+}
+
 /* Fills out[n], or less only where the last member ended. */
 static enum gw_status gunzip_read(struct gunzip *z,
                                   uint8_t *out,
@@ -75,7 +88,7 @@ static enum gw_status gunzip_read(struct gunzip *z,
         int code = inflate(&z->stream, Z_NO_FLUSH);
         got += room - z->stream.avail_out;
         if (code == Z_STREAM_END) {
-            z->ended = z->stream.avail_in == 0 && z->left == 0;
+            z->ended = only_zeros_follow(z);
             code = z->ended ? Z_OK : inflateReset(&z->stream);
         }
         if (code != Z_OK)
@@ -120,6 +133,8 @@ static enum gw_status gunzip_whole(struct gunzip *z,
 
     enum gw_status status =
         gunzip_read(z, out, GW_DATA_HEAD_BYTES, &head, error);
+    if (status == GW_OK)
+        status = gw_data_check_kind(z->name, out, head, error);
     if (status == GW_OK)
         status = size(z->name, out, head, &declared, error);
     if (status != GW_OK)
@@ -275,7 +290,8 @@ static enum gw_status look_gzipped(const char *path,
                                       .bytes = out,
                                       .n = (size_t)declared,
                                       .memory = GW_DATA_ALLOCATED,
-                                      .packed = n};
+                                      .packed = n,
+                                      .looked = 1};
     }
     free(head);
     return out ? GW_OK : GW_EAGAIN;
@@ -297,7 +313,11 @@ enum gw_status gw_data_file_look(const char *path,
     if (size && n >= 2 && magic[0] == 0x1f && magic[1] == 0x8b)
         status = look_gzipped(path, bytes, n, size, file, error);
     munmap(bytes, n);
-    return status == GW_OK ? GW_OK : gw_data_file_open(path, size, file, error);
+    if (status != GW_OK)
+        status = gw_data_file_open(path, size, file, error);
+    if (status == GW_OK && file->n > LOOK_WHOLE)
+        file->looked = 1;
+    return status;
 }
 
 void gw_data_file_close(struct gw_data_file *file)

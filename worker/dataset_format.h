@@ -36,11 +36,12 @@ enum gw_data_memory {
 };
 
 struct gw_data_file {
-    const char *name; /* in messages only; the caller keeps it */
+    const char *name; /* in messages only; whoever has the file keeps it */
     const uint8_t *bytes;
     size_t n;
     enum gw_data_memory memory;
-    size_t packed; /* bytes of the gzipped file that it was, or 0 */
+    size_t packed; /* bytes that it was read from while it was, or 0 */
+    int looked;    /* behind its head there may be zeros */
 };
 
 /*
@@ -89,6 +90,9 @@ struct gw_dataset {
     struct gw_data_file file[GW_LIST_MAX]; /* owned */
     struct gw_data_run run[GW_LIST_MAX];   /* views into the files */
     int32_t *labels;                       /* [samples] owned */
+    char *name[GW_LIST_MAX];               /* of the files, owned */
+    size_t label_file; /* that has the labels; runs: of those with pixels */
+    char note[GW_DATASET_NOTES][GW_ERROR_TEXT_BYTES];
 
     /* normalisation: one pair for all channels, or one per channel */
     size_t pairs;
@@ -114,7 +118,9 @@ struct gw_data_reader {
                              struct gw_error *error);
     /* fills shape, pixel, runs and labels of *set from set->file[files];
        on failure the caller still closes *set */
-    enum gw_status (*read)(struct gw_dataset *set, struct gw_error *error);
+    enum gw_status (*read)(struct gw_dataset *set,
+                           const struct gw_config *config,
+                           struct gw_error *error);
 };
 
 extern const struct gw_data_reader gw_data_idx;
@@ -125,6 +131,21 @@ extern const struct gw_data_reader gw_data_npy;
 enum gw_status gw_data_locate_files(const struct gw_string_list *names,
                                     struct gw_data_paths *paths,
                                     struct gw_error *error);
+
+/* Adds to a note of the set, behind what it says already. */
+void gw_data_note(struct gw_dataset *set,
+                  enum gw_dataset_note note,
+                  const char *format,
+                  ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * GW_OK, or what the bytes are instead of data: the page of a server that had
+ * another answer, a pointer of git-lfs, an archive. GW_ECORRUPT.
+ */
+enum gw_status gw_data_check_kind(const char *name,
+                                  const uint8_t *bytes,
+                                  size_t n,
+                                  struct gw_error *error);
 
 /* Allocates set->labels for shape.samples, which a file must back. */
 enum gw_status gw_data_labels_create(struct gw_dataset *set,

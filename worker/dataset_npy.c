@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proto/wire.h"
+#include "worker/dataset_number.h"
 
 /*
  * 93 N U M P Y | major minor | u16 (1.0) or u32 (2.0) text bytes | text | data
@@ -19,30 +20,12 @@
 
 static const uint8_t magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-enum npy_type {
-    NPY_U8,
-    NPY_F32,
-    NPY_I32,
-    NPY_I64
-};
-
-static const struct {
-    const char *descr;
-    enum npy_type type;
-    size_t bytes;
-} types[] = {
-    {.descr = "|u1", .type = NPY_U8, .bytes = 1},
-    {.descr = "<f4", .type = NPY_F32, .bytes = 4},
-    {.descr = "<i4", .type = NPY_I32, .bytes = 4},
-    {.descr = "<i8", .type = NPY_I64, .bytes = 8},
-};
-
 struct npy {
     char descr[NPY_WORD_MAX];
     int fortran;
     size_t dims;
     uint64_t shape[NPY_DIMS_MAX];
-    enum npy_type type;
+    struct gw_number number;
     size_t header_bytes;
     uint64_t bytes; /* of the whole file */
 };
@@ -198,25 +181,46 @@ static enum gw_status find_text(const char *name,
     return GW_OK;
 }
 
+/* '<f8': order of the bytes, kind, how many of them. Truth is a byte, too. */
+static int read_type(const char *descr, struct gw_number *number_p)
+{
+    static const struct {
+        const char *word; /* behind the order */
+        struct gw_number number;
+    } types[] = {
+        {"b1", {GW_NUMBER_UINT, 1, 0}},  {"u1", {GW_NUMBER_UINT, 1, 0}},
+        {"u2", {GW_NUMBER_UINT, 2, 0}},  {"u4", {GW_NUMBER_UINT, 4, 0}},
+        {"u8", {GW_NUMBER_UINT, 8, 0}},  {"i1", {GW_NUMBER_INT, 1, 0}},
+        {"i2", {GW_NUMBER_INT, 2, 0}},   {"i4", {GW_NUMBER_INT, 4, 0}},
+        {"i8", {GW_NUMBER_INT, 8, 0}},   {"f2", {GW_NUMBER_FLOAT, 2, 0}},
+        {"f4", {GW_NUMBER_FLOAT, 4, 0}}, {"f8", {GW_NUMBER_FLOAT, 8, 0}},
+    };
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        struct gw_number number = types[t].number;
+        if (!*descr || strcmp(types[t].word, descr + 1) != 0)
+            continue;
+        number.big = *descr == '>';
+        *number_p = number;
+        return strchr(number.bytes == 1 ? "|<>=" : "<>=", *descr) != NULL;
+    }
+    return 0;
+}
+
 /* The type, and the bytes of the whole file. */
 static enum gw_status
 measure(const char *name, struct npy *npy, struct gw_error *error)
 {
-    size_t t = 0, known = sizeof types / sizeof *types;
-    while (t < known && strcmp(types[t].descr, npy->descr) != 0)
-        t++;
-    if (t == known)
+    if (!read_type(npy->descr, &npy->number))
         return gw_fail(error, GW_EMISMATCH,
-                       "%s: its type is '%s'; save x as uint8 or float32, y "
-                       "as uint8, int32 or int64, little-endian",
+                       "%s: its type is '%s'; save x as uint8, uint16, "
+                       "float16, float32 or float64, y as whole numbers",
                        name, npy->descr);
     if (npy->fortran && npy->dims > 1)
         return gw_fail(error, GW_EMISMATCH,
                        "%s: is in Fortran order; save it with "
                        "numpy.ascontiguousarray",
                        name);
-    npy->type = types[t].type;
-    npy->bytes = types[t].bytes;
+    npy->bytes = npy->number.bytes;
     int overflow = 0;
     for (size_t i = 0; i < npy->dims; i++) {
         if (npy->shape[i] == 0)
@@ -286,20 +290,39 @@ check(const struct gw_data_file *file, struct npy *npy, struct gw_error *error)
     return GW_OK;
 }
 
+static int is_float(const struct npy *npy)
+{
+    return npy->number.kind == GW_NUMBER_FLOAT;
+}
+
+/* Bytes, numbers of 16 bits for which 65535 is 1, and floats as they are. */
+static int are_pixels(const struct npy *x)
+{
+    return x->dims >= 2 && (is_float(x) || (x->number.kind == GW_NUMBER_UINT &&
+                                            x->number.bytes <= 2));
+}
+
+/* [n], or as a column [n,1]. */
+static int are_labels(const struct npy *y)
+{
+    return !is_float(y) && (y->dims == 1 || (y->dims == 2 && y->shape[1] == 1));
+}
+
 static enum gw_status check_kinds(const struct gw_data_file *file,
                                   const struct npy *x,
                                   const struct npy *y,
                                   struct gw_error *error)
 {
-    if (x->dims < 2 || (x->type != NPY_U8 && x->type != NPY_F32))
+    if (!are_pixels(x))
         return gw_fail(error, GW_EMISMATCH,
-                       "%s: has %zu dimensions of '%s'; x must be uint8 or "
-                       "float32 of [n,c,h,w], [n,h,w] or [n,features]",
+                       "%s: has %zu dimensions of '%s'; x must be uint8, "
+                       "uint16, float16, float32 or float64 of [n,c,h,w], "
+                       "[n,h,w] or [n,features]",
                        file[0].name, x->dims, x->descr);
-    if (y->dims != 1 || y->type == NPY_F32)
+    if (!are_labels(y))
         return gw_fail(error, GW_EMISMATCH,
-                       "%s: has %zu dimensions of '%s'; y must be uint8, int32 "
-                       "or int64 of [n]",
+                       "%s: has %zu dimensions of '%s'; y must be whole "
+                       "numbers of [n] or [n,1], one class for each sample",
                        file[1].name, y->dims, y->descr);
     if (x->shape[0] != y->shape[0])
         return gw_fail(error, GW_ECORRUPT,
@@ -309,47 +332,69 @@ static enum gw_status check_kinds(const struct gw_data_file *file,
     return GW_OK;
 }
 
-/* One NaN in the data would end the job much later, at a worker. */
-static enum gw_status check_finite(const char *name,
-                                   const uint8_t *values,
-                                   const struct npy *npy,
-                                   struct gw_error *error)
-{
-    const uint32_t exponent = 0x7f800000;
-    size_t n = (size_t)(npy->bytes - npy->header_bytes) / 4;
-    for (size_t i = 0; i < n; i++)
-        if ((gw_get_u32(values + 4 * i) & exponent) == exponent)
-            return gw_fail(error, GW_ECORRUPT,
-                           "%s: sample %" PRIu64
-                           " has a value that is NaN or infinite",
-                           name, (uint64_t)i / (n / npy->shape[0]));
-    return GW_OK;
-}
-
-static int64_t label_at(const uint8_t *in, enum npy_type type, uint64_t i)
-{
-    switch (type) {
-    case NPY_I64:
-        return (int64_t)gw_get_u64(in + 8 * i);
-    case NPY_I32:
-        return (int32_t)gw_get_u32(in + 4 * i);
-    case NPY_U8:
-    case NPY_F32: /* refused before */
-        break;
-    }
-    return in[i];
-}
-
 static void set_shape(struct gw_dataset *set, const struct npy *x)
 {
-    set->pixel = x->type == NPY_U8 ? GW_PIXEL_U8 : GW_PIXEL_F32;
+    int bytes = !is_float(x) && x->number.bytes == 1;
+    set->pixel = bytes ? GW_PIXEL_U8 : GW_PIXEL_F32;
     set->shape.samples = x->shape[0];
     set->shape.channels = x->dims == 4 ? x->shape[1] : 1;
     set->shape.height = x->dims > 2 ? x->shape[x->dims - 2] : 1;
     set->shape.width = x->shape[x->dims - 1];
 }
 
-static enum gw_status read_set(struct gw_dataset *set, struct gw_error *error)
+/* Images [n,h,w,c] look like h channels of h x c, which nobody means. */
+static void doubt_order(struct gw_dataset *set,
+                        const struct gw_config *config,
+                        const struct npy *x)
+{
+    const struct gw_dataset_shape *shape = &set->shape;
+    int matters = config->model.kind == GW_MODEL_CNN ||
+                  config->data.augment.n > 0 || config->data.normalize.n > 2;
+    if (!matters || x->dims != 4 || shape->width > 4 ||
+        shape->channels <= shape->width || shape->height <= shape->width)
+        return;
+    gw_data_note(set, GW_DATASET_DOUBTFUL,
+                 "%s is read as %zu channels of %zux%zu, and looks like %zu "
+                 "channels that come last; then save x.transpose(0, 3, 1, 2)",
+                 set->file[0].name, shape->channels, shape->height,
+                 shape->width, shape->width);
+}
+
+/* fp32 as this machine has it, which is read where it lies. */
+static int is_plain(const struct npy *x)
+{
+    return is_float(x) && x->number.bytes == 4 && !x->number.big;
+}
+
+/* Pixels as bytes or fp32 of this machine, which is what batches take. */
+static enum gw_status read_pixels(struct gw_dataset *set,
+                                  const struct gw_config *config,
+                                  const struct npy *x,
+                                  struct gw_error *error)
+{
+    const char *name = set->file[0].name;
+    size_t skip = x->header_bytes;
+    set_shape(set, x);
+    if (set->pixel == GW_PIXEL_F32 && !is_plain(x)) {
+        uint64_t n = (x->bytes - x->header_bytes) / x->number.bytes;
+        enum gw_status status =
+            gw_data_convert(set, 0, x->number, x->header_bytes, n,
+                            is_float(x) ? 1 : 1.0f / UINT16_MAX, error);
+        if (status != GW_OK)
+            return status;
+        skip = 0;
+    }
+    set->runs = 1;
+    set->run[0] = (struct gw_data_run){.pixels = set->file[0].bytes + skip,
+                                       .samples = x->shape[0],
+                                       .stride = gw_dataset_sample_bytes(set)};
+    doubt_order(set, config, x);
+    return is_float(x) ? gw_data_check_floats(set, config, name, error) : GW_OK;
+}
+
+static enum gw_status read_set(struct gw_dataset *set,
+                               const struct gw_config *config,
+                               struct gw_error *error)
 {
     const struct gw_data_file *file = set->file;
     struct npy x, y;
@@ -358,24 +403,12 @@ static enum gw_status read_set(struct gw_dataset *set, struct gw_error *error)
         status = check(&file[1], &y, error);
     if (status == GW_OK)
         status = check_kinds(file, &x, &y, error);
-    if (status != GW_OK)
-        return status;
-
-    set_shape(set, &x);
-    const uint8_t *pixels = file[0].bytes + x.header_bytes;
-    set->runs = 1;
-    set->run[0] = (struct gw_data_run){.pixels = pixels,
-                                       .samples = x.shape[0],
-                                       .stride = gw_dataset_sample_bytes(set)};
-    if (set->pixel == GW_PIXEL_F32)
-        status = check_finite(file[0].name, pixels, &x, error);
+    if (status == GW_OK)
+        status = read_pixels(set, config, &x, error);
     if (status == GW_OK)
         status = gw_data_labels_create(set, error);
-    for (uint64_t i = 0; status == GW_OK && i < y.shape[0]; i++)
-        status = gw_data_label_set(
-            set, file[1].name, i,
-            label_at(file[1].bytes + y.header_bytes, y.type, i),
-            GW_DATA_CLASSES_MAX, error);
+    if (status == GW_OK)
+        status = gw_data_labels_read(set, 1, y.number, y.header_bytes, error);
     return status;
 }
 

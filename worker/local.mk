@@ -29,7 +29,10 @@ libworker_a_SOURCES = \
 	%D%/dataset_file.c \
 	%D%/dataset_format.h \
 	%D%/dataset_idx.c \
+	%D%/dataset_kind.c \
 	%D%/dataset_npy.c \
+	%D%/dataset_number.c \
+	%D%/dataset_number.h \
 	%D%/feed.c \
 	%D%/feed.h \
 	%D%/clip.c \

@@ -158,6 +158,53 @@ static enum gw_status make_keys(struct gw_model *model, struct gw_error *error)
     return GW_OK;
 }
 
+/* Nobody is to compute with labels that have no output. */
+static enum gw_status check_outputs(const struct gw_config *config,
+                                    const struct layer_list *layers,
+                                    const struct gw_dataset_shape *shape,
+                                    struct gw_error *error)
+{
+    const struct gw_string_list *texts = &config->model.layers;
+    size_t outputs = gw_model_outputs(layers);
+    if (shape->classes <= outputs)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "model.layers[%zu] \"%s\": the model has %zu outputs, the "
+                   "data labels up to %zu",
+                   texts->n - 1, texts->item[texts->n - 1], outputs,
+                   shape->classes - 1);
+}
+
+enum gw_status gw_model_check_labels(const struct gw_config *config,
+                                     const struct gw_dataset *train,
+                                     const struct gw_dataset *data,
+                                     struct gw_error *error)
+{
+    struct layer_list *layers = malloc(sizeof *layers);
+    if (!layers)
+        return gw_fail(error, GW_ENOMEM, "no memory for a model");
+    enum gw_status status =
+        gw_model_layers(config, gw_dataset_shape(train), layers, error);
+    if (status == GW_OK)
+        status = gw_dataset_check_labels(data, gw_model_outputs(layers), error);
+    free(layers);
+    return status;
+}
+
+void gw_model_note_outputs(const struct gw_model *model,
+                           const struct gw_dataset_shape *shape,
+                           char *text,
+                           size_t room)
+{
+    size_t outputs = gw_model_outputs(&model->layers);
+    text[0] = '\0';
+    if (outputs > shape->classes)
+        snprintf(text, room,
+                 "model.layers ends in %zu outputs, and data.train has labels "
+                 "up to %zu",
+                 outputs, shape->classes - 1);
+}
+
 enum gw_status gw_model_outline(const struct gw_config *config,
                                 const struct gw_dataset_shape *shape,
                                 size_t max_batch,
@@ -174,6 +221,8 @@ enum gw_status gw_model_outline(const struct gw_config *config,
     model->precision = gw_precision_of(config);
     enum gw_status status =
         gw_model_layers(config, shape, &model->layers, error);
+    if (status == GW_OK)
+        status = check_outputs(config, &model->layers, shape, error);
     if (status == GW_OK)
         status = make_keys(model, error);
     if (status != GW_OK) {

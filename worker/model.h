@@ -20,11 +20,12 @@ struct gw_model;
 
 /*
  * Builds the layers of model.* for inputs of `shape`, for up to max_batch
- * samples at a time. ReLU follows every conv and dense layer but the last. A
- * cnn's output layer is added, unless its last entry is a dense layer exactly
- * as wide as there are classes; an mlp's is its last width.
+ * samples at a time. ReLU follows every conv and dense layer but the last. The
+ * last width of model.layers is the number of classes; only where a cnn's list
+ * does not end in a dense layer one is added, for the classes of `shape`.
  * GW_EUSAGE with a line that names the layer where shapes do not fit (input
- * width, number of classes, a pool larger than its input); GW_ENOMEM. The
+ * width, labels beyond the outputs, a pool larger than its input), which
+ * gw_model_check_labels says better; GW_ENOMEM. The
  * device must outlive the model. Nothing is allocated after this call.
  */
 enum gw_status gw_model_create(const struct gw_config *config,
@@ -46,6 +47,23 @@ enum gw_status gw_model_outline(const struct gw_config *config,
                                 struct gw_model **model_p,
                                 struct gw_error *error);
 void gw_model_destroy(struct gw_model *model);
+
+/*
+ * Whether the model of this training set has an output for each label of
+ * `data`, the training or the test set. GW_EUSAGE with a line that names the
+ * first sample whose label has none; errors of gw_model_create.
+ */
+enum gw_status gw_model_check_labels(const struct gw_config *config,
+                                     const struct gw_dataset *train,
+                                     const struct gw_dataset *data,
+                                     struct gw_error *error);
+
+/* A line for people where the model has outputs for labels beyond those of
+   data of this shape, as it may; else "". */
+void gw_model_note_outputs(const struct gw_model *model,
+                           const struct gw_dataset_shape *shape,
+                           char *text,
+                           size_t room);
 
 /* The keys in forward order: "fc1.weight", "fc1.bias", "conv1.weight", ...;
  *n_p of them; owned by the model. */

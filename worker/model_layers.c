@@ -244,13 +244,14 @@ static void advance(struct entry *entry)
 }
 
 /*
- * The output layer: as wide as there are classes, and without ReLU. It is the
- * last entry if that is a dense layer of just this width, else it is added.
+ * The output layer has no ReLU. It is the last entry if that is a dense layer,
+ * as wide as it is written, whatever classes some data has samples of. Else one
+ * is added for the classes of the training set.
  */
 static enum gw_status finish_cnn(struct entry *entry, size_t classes)
 {
     struct layer *last = &entry->list->layer[entry->list->n - 1];
-    if (last->kind != LAYER_DENSE || last->dense.out != classes) {
+    if (last->kind != LAYER_DENSE) {
         enum gw_status status = add_dense(entry, classes);
         if (status != GW_OK)
             return status;
@@ -282,7 +283,7 @@ cnn_layers(const struct gw_config *config, size_t classes, struct entry *entry)
     return finish_cnn(entry, classes);
 }
 
-/* The list as numbers, the first and the last as the data asks. */
+/* The list as numbers, the first as the data asks. */
 static enum gw_status read_widths(const struct gw_dataset_shape *shape,
                                   const struct gw_string_list *texts,
                                   struct entry *entry,
@@ -303,8 +304,6 @@ static enum gw_status read_widths(const struct gw_dataset_shape *shape,
                           "(%zux%zux%zu)",
                           inputs, shape->channels, shape->height, shape->width);
     }
-    if (width[last] != shape->classes)
-        return refuse(entry, "the data has %zu classes", shape->classes);
     return GW_OK;
 }
 
@@ -356,4 +355,9 @@ enum gw_status gw_model_layers(const struct gw_config *config,
     if (config->model.kind == GW_MODEL_MLP)
         return mlp_layers(config, shape, &entry);
     return cnn_layers(config, shape->classes, &entry);
+}
+
+size_t gw_model_outputs(const struct layer_list *list)
+{
+    return list->layer[list->n - 1].dense.out;
 }

@@ -63,6 +63,9 @@ static inline size_t extent_elems(struct layer_extent extent)
     return extent.c * extent.h * extent.w;
 }
 
+/* How wide the output layer is, the last one of a whole list. */
+size_t gw_model_outputs(const struct layer_list *list);
+
 /* For a sample: of its forward pass, and of each gradient in backward. */
 uint64_t gw_model_layer_flop(const struct layer *layer);
 

@@ -23,16 +23,7 @@ static enum gw_status open_data(struct gw_worker *worker)
                                  &worker->test, worker->error);
     if (status != GW_OK || !worker->test)
         return status;
-    const struct gw_dataset_shape *a = gw_dataset_shape(worker->train);
-    const struct gw_dataset_shape *b = gw_dataset_shape(worker->test);
-    if (a->channels != b->channels || a->height != b->height ||
-        a->width != b->width || b->classes > a->classes)
-        return gw_fail(worker->error, GW_EMISMATCH,
-                       "data.test is %zux%zux%zu with %zu classes, data.train "
-                       "is %zux%zux%zu with %zu",
-                       b->channels, b->height, b->width, b->classes,
-                       a->channels, a->height, a->width, a->classes);
-    return GW_OK;
+    return gw_dataset_check_alike(worker->train, worker->test, worker->error);
 }
 
 static uint32_t place_of(const struct gw_worker *worker)
@@ -118,12 +109,27 @@ static enum gw_status explain(struct gw_worker *worker, enum gw_status status)
     return status;
 }
 
+static enum gw_status check_labels(const struct gw_worker *worker)
+{
+    const struct gw_config *config = &worker->config;
+    if (worker->hollow)
+        return GW_OK;
+    enum gw_status status = gw_model_check_labels(config, worker->train,
+                                                  worker->train, worker->error);
+    if (status == GW_OK && worker->test)
+        status = gw_model_check_labels(config, worker->train, worker->test,
+                                       worker->error);
+    return status;
+}
+
 static enum gw_status open_model(struct gw_worker *worker)
 {
     const struct gw_dataset_shape *shape = gw_dataset_shape(worker->train);
     enum gw_status status = gw_plan_make(
         &worker->config, shape->samples, worker->ranks,
         gw_client_from(worker->client), &worker->plan, worker->error);
+    if (status == GW_OK)
+        status = check_labels(worker);
     if (status == GW_OK)
         status = check_device(worker, worker->error);
     if (status != GW_OK)
@@ -145,8 +151,43 @@ static enum gw_status open_model(struct gw_worker *worker)
     return status;
 }
 
+/* Behind what it says already. */
+static void add_note(char note[GW_ERROR_TEXT_BYTES], const char *more)
+{
+    size_t used = strlen(note);
+    if (more[0])
+        snprintf(note + used, GW_ERROR_TEXT_BYTES - used, "%s%s",
+                 used ? "; " : "", more);
+}
+
+/* What files have that is not read as it is, to the job; what looks wrong, to
+   the log. One of the workers says it, all read the same. */
+static void tell_data(const struct gw_worker *worker,
+                      char note[GW_ERROR_TEXT_BYTES])
+{
+    const struct gw_dataset *sets[] = {worker->train, worker->test};
+    char outputs[GW_ERROR_TEXT_BYTES / 2];
+    note[0] = '\0';
+    if (worker->rank != 0)
+        return;
+    for (size_t i = 0; i < 2 && sets[i]; i++) {
+        const char *doubtful = gw_dataset_note(sets[i], GW_DATASET_DOUBTFUL);
+        add_note(note, gw_dataset_note(sets[i], GW_DATASET_CONVERTED));
+        if (doubtful[0])
+            gw_log_warn(worker->options->client.log, "%s: %s",
+                        i == 0 ? "data.train" : "data.test", doubtful);
+    }
+    if (worker->hollow)
+        return;
+    gw_model_note_outputs(worker->model, gw_dataset_shape(worker->train),
+                          outputs, sizeof outputs);
+    add_note(note, outputs);
+}
+
 static enum gw_status declare(struct gw_worker *worker)
 {
+    char note[GW_ERROR_TEXT_BYTES];
+    tell_data(worker, note);
     struct gw_client_declaration declaration = {
         .keys = worker->key,
         .n_keys = worker->keys,
@@ -154,6 +195,7 @@ static enum gw_status declare(struct gw_worker *worker)
         .total_steps = worker->plan.steps,
         .device = worker->description,
         .tuned = worker->tuned,
+        .note = note,
         .workers = worker->ranks,
         .connections = (unsigned)gw_config_connections(&worker->config),
     };

@@ -41,7 +41,8 @@ static const struct {
        "dropout 0.25"}}},
     {"cnn 5x5",
      GW_MODEL_CNN,
-     {5, {"conv 32 5", "pool 2", "conv 64 5", "pool 2", "dense 128"}}},
+     {6,
+      {"conv 32 5", "pool 2", "conv 64 5", "pool 2", "dense 128", "dense 10"}}},
 };
 
 static const struct gw_dataset_shape fashion = {60000, 1, 28, 28, 10};

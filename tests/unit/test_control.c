@@ -54,7 +54,8 @@ static const struct gw_message samples[] = {
                  2,
                  keys,
                  1,
-                 "gpu: 0 3"}},
+                 "gpu: 0 3",
+                 "x.npy"}},
     {.kind = GW_MESSAGE_VIEW, .view = {1, 9, 4, 2, members}},
     {.kind = GW_MESSAGE_START,
      .start = {1,
@@ -128,6 +129,7 @@ static void same_declare(const struct gw_message *one,
     SAME(declare, total_steps);
     SAME_TEXT(declare, device);
     SAME_TEXT(declare, tuned);
+    SAME_TEXT(declare, note);
     SAME(declare, shares);
     SAME(declare, keys_total);
     SAME(declare, keys_first);

@@ -88,7 +88,10 @@ static void every_truncation_of_gzip_is_refused(void **state)
         refuse(&gw_data_idx, &cut, &second, GW_ECORRUPT, "first: ");
     }
     assert_int_equal(open_pair(&gw_data_idx, &packed, &second, &error), GW_OK);
-    bytes_add(&packed, "", 1);
+    /* zeros behind it are padding, all else is damage */
+    bytes_add(&packed, "\0\0\0", 3);
+    assert_int_equal(open_pair(&gw_data_idx, &packed, &second, &error), GW_OK);
+    bytes_add(&packed, "\1", 1);
     refuse(&gw_data_idx, &packed, &second, GW_ECORRUPT, "gzip stream");
 }
 
@@ -183,6 +186,20 @@ static void idx_files_of_the_wrong_kind(void **state)
     bytes_npy_x(&first, 6, 3, 4);
     refuse(&gw_data_idx, &first, &second, GW_ECORRUPT,
            "begins with 0x934e554d");
+    bytes_idx_images(&first, 6, 3, 4);
+    bytes_idx_labels(&second, 6);
+    first.at[2] = 0x0a; /* no type */
+    refuse(&gw_data_idx, &first, &second, GW_ECORRUPT,
+           "begins with 0x00000a03");
+    first.at[2] = 0x09;
+    refuse(&gw_data_idx, &first, &second, GW_EMISMATCH,
+           "first: holds images of 3 dimensions of int8; uint8 of [n,h,w]");
+    first.at[2] = 0x08;
+    second.at[2] = 0x0d;
+    refuse(&gw_data_idx, &first, &second, GW_ECORRUPT, "truncated");
+    bytes_add(&second, first.at, 18);
+    refuse(&gw_data_idx, &first, &second, GW_EMISMATCH,
+           "second: holds labels of float32, big-endian; whole numbers");
 }
 
 /* A gzip file that declares far more than it can hold takes no memory. */
@@ -251,12 +268,17 @@ static const struct {
     {"{'shape': (2, 3), 'descr': \"|u1\", 'fortran_order': False}", GW_OK, ""},
     {"{'descr':'|u1','fortran_order':False,'shape':(2L,3L)}", GW_OK, ""},
     {NPY("|u1", "(2, 3,)"), GW_OK, ""},
-    {NPY("<f8", "(2, 3)"), GW_EMISMATCH, "its type is '<f8'"},
+    {NPY("<f8", "(2, 3)"), GW_ECORRUPT, "declares 176 bytes"},
+    {NPY("<u2", "(1, 3)"), GW_ECORRUPT, "second: holds 2 labels for the 1"},
+    {NPY("<c8", "(2, 3)"), GW_EMISMATCH, "its type is '<c8'"},
+    {NPY("|u2", "(1, 3)"), GW_EMISMATCH, "its type is '|u2'"},
+    {NPY("<i8", "(2, 3)"), GW_ECORRUPT, "declares 176 bytes"},
+    {NPY("|i1", "(2, 3)"), GW_EMISMATCH, "2 dimensions of '|i1'; x must be"},
     {NPY("|u1 and thirty-one bytes at all", "(2, 3)"), GW_EMISMATCH,
      "its type is '|u1 and thirty-one bytes at all'"},
     {NPY("|u1 and thirty-two bytes in all ", "(2, 3)"), GW_ECORRUPT,
      "cannot be read"},
-    {NPY(">f4", "(2, 3)"), GW_EMISMATCH, "its type is '>f4'"},
+    {NPY(">f4", "(2, 3)"), GW_ECORRUPT, "declares 152 bytes"},
     {NPY("|O", "(2, 3)"), GW_EMISMATCH, "its type is '|O'"},
     {NPY("<i4", "(2, 3)"), GW_ECORRUPT, "declares 152 bytes"},
     {NPY("|u1", "(6,)"), GW_EMISMATCH, "1 dimensions of '|u1'"},
@@ -334,9 +356,14 @@ static void npy_labels(void **state)
         {NPY("<i4", "(2,)"), (1 << 20) - 1, 4, GW_OK, ""},
         {NPY("<i4", "(2,)"), -5, 4, GW_ECORRUPT, "label -5 of sample 1"},
         {NPY("|u1", "(2,)"), 255, 1, GW_OK, ""},
-        {NPY("<f4", "(2,)"), 1, 4, GW_EMISMATCH, "y must be uint8"},
-        {NPY("<i4", "(2, 1)"), 1, 4, GW_EMISMATCH, "y must be uint8"},
-        {NPY("<i4", "(1, 2)"), 1, 4, GW_EMISMATCH, "y must be uint8"},
+        {NPY("<f4", "(2,)"), 1, 4, GW_EMISMATCH, "y must be whole numbers"},
+        {NPY("<i4", "(2, 1)"), 1, 4, GW_OK, ""},
+        {NPY("<i4", "(2, 2)"), 1, 4, GW_ECORRUPT, "truncated"},
+        {NPY("<i4", "(1, 2)"), 1, 4, GW_EMISMATCH, "y must be whole numbers"},
+        {NPY("<u8", "(2,)"), -1, 8, GW_ECORRUPT, "9223372036854775807 of"},
+        {NPY("|i1", "(2,)"), -1, 1, GW_ECORRUPT, "label -1 of sample 1"},
+        {NPY("<i2", "(2,)"), -2, 2, GW_ECORRUPT, "label -2 of sample 1"},
+        {NPY("<u2", "(2,)"), 65535, 2, GW_OK, ""},
     };
     bytes_npy_x(&first, 2, 3, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

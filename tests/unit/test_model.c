@@ -206,7 +206,7 @@ static void gradients_are_differences(void **state)
 static void a_refused_model_leaves_nothing(void **state)
 {
     const struct model_case given = {
-        GW_MODEL_MLP, {1, 1, 6, 6, 4}, {2, {"36", "5"}}};
+        GW_MODEL_MLP, {1, 1, 6, 6, 4}, {2, {"36", "3"}}};
     struct gw_model *model = NULL;
     struct gw_error error = {.text = ""};
     (void)state;

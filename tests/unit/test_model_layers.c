@@ -23,7 +23,6 @@ struct refused {
 static const struct refused refusals[] = {
     {GW_MODEL_MLP, {1, {"784"}}, "at least two widths"},
     {GW_MODEL_MLP, {3, {"783", "5", "10"}}, "784 values per sample (1x28x28)"},
-    {GW_MODEL_MLP, {3, {"784", "5", "9"}}, "layers[2] \"9\": the data has 10"},
     {GW_MODEL_MLP, {3, {"784", "0", "10"}}, "layers[1] \"0\""},
     {GW_MODEL_MLP, {3, {"784", "-5", "10"}}, "layers[1] \"-5\""},
     {GW_MODEL_MLP, {3, {"784", "dense 5", "10"}}, "whole numbers"},
@@ -81,6 +80,40 @@ static void wrong_layers_are_refused_by_name(void **state)
     }
 }
 
+/* The last width as written is the number of classes, whatever has samples; a
+   layer is added only behind a list that does not end in a dense one. */
+static void the_last_width_is_what_is_written(void **state)
+{
+    static const struct {
+        enum gw_model_kind kind;
+        struct gw_string_list layers;
+        size_t layers_n, outputs;
+    } cases[] = {
+        {GW_MODEL_MLP, {2, {"784", "10"}}, 1, 10},
+        {GW_MODEL_MLP, {2, {"784", "9"}}, 1, 9},
+        {GW_MODEL_MLP, {2, {"784", "12"}}, 1, 12},
+        {GW_MODEL_CNN, {2, {"conv 4 3", "dense 10"}}, 2, 10},
+        {GW_MODEL_CNN, {2, {"conv 4 3", "dense 12"}}, 2, 12},
+        {GW_MODEL_CNN, {2, {"conv 4 3", "pool 2"}}, 3, 10},
+        {GW_MODEL_CNN, {2, {"dense 12", "dropout 0.5"}}, 3, 10},
+    };
+    const struct gw_dataset_shape shape = {1, 1, 28, 28, 10};
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        static struct gw_config config;
+        static struct layer_list list;
+        struct gw_error error = {.text = ""};
+        config.model.kind = cases[i].kind;
+        config.model.layers = cases[i].layers;
+        config.model.dropout = 0;
+        assert_int_equal(gw_model_layers(&config, &shape, &list, &error),
+                         GW_OK);
+        assert_int_equal(list.n, cases[i].layers_n);
+        assert_int_equal(gw_model_outputs(&list), cases[i].outputs);
+        assert_int_equal(list.layer[list.n - 1].dense.relu, 0);
+    }
+}
+
 /* What would overflow a backend's tables; no memory is asked for. */
 static void giants_are_refused_by_name(void **state)
 {
@@ -114,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_layers_are_refused_by_name),
+        cmocka_unit_test(the_last_width_is_what_is_written),
         cmocka_unit_test(giants_are_refused_by_name),
     };
     return cmocka_run_group_tests_name("model layers", tests, NULL, NULL);
