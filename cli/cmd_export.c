@@ -80,9 +80,9 @@ static void print_import_usage(void)
     puts("Usage: gradweir import FILE --job JOB [--to DIR]\n"
          "                       [--set KEY=VALUE ...]\n\n"
          "Makes a checkpoint of step 0 out of a safetensors file that has the\n"
-         "tensors of the job's model in fp32, and no others, or out of the\n"
-         "weights of a checkpoint. Then gradweir train JOB --resume begins\n"
-         "with it.\n\n"
+         "tensors of the job's model and no others, in fp32, or in fp16,\n"
+         "bf16 or fp64, which are converted, or out of the weights of a\n"
+         "checkpoint. Then gradweir train JOB --resume begins with it.\n\n"
          "  --job JOB        the job that is to go on from it\n"
          "  --to DIR         where to put it, checkpoint.dir unless given\n"
          "  --set KEY=VALUE  change a key of the job\n"
@@ -97,7 +97,7 @@ static enum gw_status make_checkpoint(const char *file,
     struct gw_disk disk = {.ops = &gw_disk_posix_ops};
     struct gw_inspect inspect;
     size_t n, bytes = gw_config_print(config, 0, NULL, 0) + 1;
-    char *text = malloc(bytes);
+    char note[GW_ERROR_TEXT_BYTES] = "", *text = malloc(bytes);
     if (!text)
         return gw_fail(error, GW_ENOMEM, "no memory for the job");
     gw_config_print(config, 0, text, bytes);
@@ -107,10 +107,12 @@ static enum gw_status make_checkpoint(const char *file,
         const struct gw_key *keys = gw_model_keys(inspect.model, &n);
         const struct gw_checkpoint_target to = {dir, config->checkpoint.access};
         status = gw_checkpoint_import(&disk, file, gw_inspect_refused, keys, n,
-                                      text, &to, error);
+                                      text, &to, note, error);
         gw_inspect_close(&inspect);
     }
     free(text);
+    if (status == GW_OK && note[0])
+        printf("%s: %s\n", file, note);
     if (status == GW_OK)
         printf("%s: a checkpoint of step 0; go on from it with --resume\n",
                dir);

@@ -37,6 +37,11 @@ static enum gw_status open_model(const struct gw_config *config,
         if (fits != GW_OK)
             return fits;
         shape.classes = classes;
+    } else {
+        enum gw_status fits =
+            gw_model_check_labels(config, inspect->data, inspect->data, error);
+        if (fits != GW_OK)
+            return fits;
     }
     struct gw_backend_choice choice;
     enum gw_status status =

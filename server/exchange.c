@@ -13,6 +13,8 @@
 #include "server/tensors.h"
 #include "transport/output.h"
 
+#define SHAPE_BYTES 128 /* of its text; a longer one is cut */
+
 /* ---- out ---- */
 
 static enum gw_status make_header(const struct gw_checkpoint *checkpoint,
@@ -68,6 +70,14 @@ enum gw_status gw_checkpoint_export(const struct gw_checkpoint *checkpoint,
 
 /* ---- in ---- */
 
+static int is_transposed(const struct gw_tensor *tensor,
+                         const struct gw_key *key)
+{
+    return tensor->dims == 2 && key->dims == 2 &&
+           tensor->shape[0] == key->shape[1] &&
+           tensor->shape[1] == key->shape[0];
+}
+
 static int same_shape(const struct gw_tensor *tensor, const struct gw_key *key)
 {
     if (tensor->dims != key->dims)
@@ -76,6 +86,34 @@ static int same_shape(const struct gw_tensor *tensor, const struct gw_key *key)
         if (tensor->shape[d] != key->shape[d])
             return 0;
     return 1;
+}
+
+/* "[2, 3]"; "[]" for a single number. */
+static const char *
+print_shape(const uint64_t *shape, size_t dims, char *text, size_t room)
+{
+    size_t used = (size_t)snprintf(text, room, "[");
+    for (size_t d = 0; d < dims && used < room; d++)
+        used += (size_t)snprintf(text + used, room - used, "%s%" PRIu64,
+                                 d ? ", " : "", shape[d]);
+    if (used < room)
+        snprintf(text + used, room - used, "]");
+    return text;
+}
+
+static enum gw_status refuse_shape(const char *file,
+                                   const struct gw_tensor *tensor,
+                                   const struct gw_key *key,
+                                   struct gw_error *error)
+{
+    char theirs[SHAPE_BYTES], ours[SHAPE_BYTES];
+    return gw_fail(
+        error, GW_EMISMATCH,
+        "%s is of another model: its tensor %s is %s, the job's %s%s", file,
+        key->name,
+        print_shape(tensor->shape, tensor->dims, theirs, sizeof theirs),
+        print_shape(key->shape, key->dims, ours, sizeof ours),
+        is_transposed(tensor, key) ? "; it looks transposed" : "");
 }
 
 static enum gw_status read_key(const char *file,
@@ -91,16 +129,30 @@ static enum gw_status read_key(const char *file,
                        "%s is of another model: it has no tensor %s", file,
                        key->name);
     if (!same_shape(tensor, key))
-        return gw_fail(error, GW_EMISMATCH,
-                       "%s is of another model: its tensor %s has another "
-                       "shape than the job's",
-                       file, key->name);
-    if (strcmp(tensor->dtype, "F32") != 0)
-        return gw_fail(error, GW_EMISMATCH,
-                       "%s: tensor %s is of type %s; save it as fp32 (F32)",
-                       file, key->name, tensor->dtype);
-    return tensors->disk->ops->read(tensors->file, tensor->offset, to,
-                                    (size_t)tensor->bytes, error);
+        return refuse_shape(file, tensor, key, error);
+    return gw_tensors_read(tensors, file, tensor, to, error);
+}
+
+/* What was not fp32 in the file. */
+static void note_converted(const struct gw_tensors *tensors,
+                           const struct gw_map *map,
+                           char *note,
+                           size_t room)
+{
+    const char *first = NULL;
+    size_t converted = 0;
+    for (size_t i = 0; i < map->keys; i++) {
+        const struct gw_tensor *tensor =
+            gw_safetensors_find(tensors->header, map->key[i].name);
+        if (strcmp(tensor->dtype, "F32") == 0)
+            continue;
+        first = first ? first : tensor->dtype;
+        converted++;
+    }
+    if (converted > 0)
+        snprintf(note, room,
+                 "%zu of %zu tensors were not float32 (%s), and are converted",
+                 converted, map->keys, first);
 }
 
 static enum gw_status refuse_others(const char *file,
@@ -126,6 +178,7 @@ static enum gw_status refuse_others(const char *file,
 static enum gw_status read_weights(struct gw_disk *disk,
                                    const char *file,
                                    struct gw_checkpoint *checkpoint,
+                                   char note[GW_ERROR_TEXT_BYTES],
                                    struct gw_error *error)
 {
     const struct gw_map *map = checkpoint->map;
@@ -143,6 +196,8 @@ static enum gw_status read_weights(struct gw_disk *disk,
             checkpoint->weights + map->key_offset[i] / sizeof(float), error);
     if (status == GW_OK)
         status = refuse_others(file, &tensors, map, error);
+    if (status == GW_OK)
+        note_converted(&tensors, map, note, GW_ERROR_TEXT_BYTES);
     gw_tensors_close(&tensors);
     return status;
 }
@@ -272,9 +327,11 @@ enum gw_status gw_checkpoint_import(struct gw_disk *disk,
                                     size_t n_keys,
                                     const char *job,
                                     const struct gw_checkpoint_target *target,
+                                    char note[GW_ERROR_TEXT_BYTES],
                                     struct gw_error *error)
 {
     struct gw_checkpoint checkpoint = {.job = strdup(job)};
+    note[0] = '\0';
     if (!checkpoint.job)
         return gw_fail(error, GW_ENOMEM, "no memory for a job");
     enum gw_status status =
@@ -282,7 +339,7 @@ enum gw_status gw_checkpoint_import(struct gw_disk *disk,
     if (status == GW_OK)
         status = is_directory(disk, from)
                      ? take_weights(disk, from, refused, &checkpoint, error)
-                     : read_weights(disk, from, &checkpoint, error);
+                     : read_weights(disk, from, &checkpoint, note, error);
     if (status == GW_OK)
         status = write_new(disk, &checkpoint, target, error);
     gw_checkpoint_close(&checkpoint);

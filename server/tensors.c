@@ -3,9 +3,16 @@
 #include "server/tensors.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "proto/half.h"
+#include "proto/wire.h"
+
+/* Elements that are read at a time. */
+#define PIECE 4096
 
 void gw_tensor_name(const struct gw_map *map,
                     uint32_t chunk,
@@ -99,4 +106,84 @@ void gw_tensors_close(struct gw_tensors *tensors)
     if (tensors->file)
         tensors->disk->ops->close(tensors->file, NULL);
     *tensors = (struct gw_tensors){0};
+}
+
+/* ---- elements ---- */
+
+static float from_f32(const uint8_t *in)
+{
+    uint32_t bits = gw_get_u32(in);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float from_f16(const uint8_t *in)
+{
+    return gw_half_from_f16(gw_get_u16(in));
+}
+
+static float from_bf16(const uint8_t *in)
+{
+    return gw_half_from_bf16(gw_get_u16(in));
+}
+
+static float from_f64(const uint8_t *in)
+{
+    uint64_t bits = gw_get_u64(in);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return (float)value;
+}
+
+static const struct kind {
+    const char *dtype;
+    size_t bytes;
+    float (*from)(const uint8_t *in);
+} kinds[] = {
+    {.dtype = "F32", .bytes = 4, .from = from_f32},
+    {.dtype = "F16", .bytes = 2, .from = from_f16},
+    {.dtype = "BF16", .bytes = 2, .from = from_bf16},
+    {.dtype = "F64", .bytes = 8, .from = from_f64},
+};
+
+static const struct kind *kind_of(const struct gw_tensor *tensor)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].dtype, tensor->dtype) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+enum gw_status gw_tensors_read(const struct gw_tensors *tensors,
+                               const char *file,
+                               const struct gw_tensor *tensor,
+                               float *to,
+                               struct gw_error *error)
+{
+    uint8_t piece[8 * PIECE];
+    const struct kind *kind = kind_of(tensor);
+    if (!kind)
+        return gw_fail(error, GW_EMISMATCH,
+                       "%s: tensor %s is of type %.16s; save it as one of "
+                       "F32, F16, BF16 and F64",
+                       file, tensor->name, tensor->dtype);
+    for (uint64_t at = 0; at < tensor->elems; at += PIECE) {
+        uint64_t left = tensor->elems - at;
+        size_t n = left < PIECE ? (size_t)left : PIECE;
+        enum gw_status status = tensors->disk->ops->read(
+            tensors->file, tensor->offset + at * kind->bytes, piece,
+            n * kind->bytes, error);
+        if (status != GW_OK)
+            return status;
+        for (size_t i = 0; i < n; i++) {
+            to[at + i] = kind->from(piece + i * kind->bytes);
+            if (!isfinite(to[at + i]))
+                return gw_fail(error, GW_ECORRUPT,
+                               "%s: tensor %s has a value that is NaN or "
+                               "infinite, element %" PRIu64,
+                               file, tensor->name, at + i);
+        }
+    }
+    return GW_OK;
 }

@@ -45,4 +45,15 @@ enum gw_status gw_tensors_open(struct gw_disk *disk,
                                struct gw_error *error);
 void gw_tensors_close(struct gw_tensors *tensors);
 
+/*
+ * A tensor's elements as fp32: F32 as they are, F16, BF16 and F64 converted.
+ * GW_EMISMATCH: it is of another type; GW_ECORRUPT: one is NaN or infinite, or
+ * so in fp32; errors of the disk. Lines name `file` and the tensor.
+ */
+enum gw_status gw_tensors_read(const struct gw_tensors *tensors,
+                               const char *file,
+                               const struct gw_tensor *tensor,
+                               float *to,
+                               struct gw_error *error);
+
 #endif

@@ -236,9 +236,10 @@ enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
     size_t run = 0;
     if (set->shape.classes <= outputs)
         return GW_OK;
-    while (sample + 1 < set->shape.samples &&
-           (size_t)set->labels[sample] < outputs)
+    while (sample < set->shape.samples && (size_t)set->labels[sample] < outputs)
         sample++;
+    if (sample == set->shape.samples)
+        return GW_OK; /* all of one class, which count as two */
     /* where each file has pixels and labels, it is counted in its own */
     for (; set->runs > 1 && sample - first >= set->run[run].samples; run++)
         first += set->run[run].samples;

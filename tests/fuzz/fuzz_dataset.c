@@ -45,6 +45,21 @@ static enum gw_status open_file(const struct gw_data_reader *reader,
     return status;
 }
 
+/* What is said of it is one line; a label without an output is found, and no
+   other. */
+static void check_outputs(const struct gw_dataset *set)
+{
+    struct gw_error error = {.text = ""};
+    size_t classes = gw_dataset_shape(set)->classes, least = 2;
+    for (enum gw_dataset_note i = 0; i < GW_DATASET_NOTES; i++)
+        FUZZ_PROMISE(strchr(gw_dataset_note(set, i), '\n') == NULL);
+    FUZZ_PROMISE(gw_dataset_check_labels(set, classes, &error) == GW_OK);
+    if (classes == least)
+        return;
+    check_error(gw_dataset_check_labels(set, classes - 1, &error), &error);
+    FUZZ_PROMISE(error.status == GW_EUSAGE);
+}
+
 /* Every pixel and label once, and both ends of the set as batches. */
 static void read_all(const struct gw_dataset *set)
 {
@@ -53,6 +68,7 @@ static void read_all(const struct gw_dataset *set)
     uint8_t digest[GW_DIGEST_BYTES];
     const struct gw_dataset_shape *shape = gw_dataset_shape(set);
     gw_dataset_digest(set, digest);
+    check_outputs(set);
     if (shape->channels * shape->height * shape->width > VALUES_MAX)
         return;
     size_t n = shape->samples < BATCH_MAX ? shape->samples : BATCH_MAX;

@@ -132,7 +132,7 @@ run 1 import "$scratch/job" --job "$job" --to "$scratch/other" && says '.*' &&
 ok 'a file that is no safetensors file'
 sed 's/"F32"/"I32"/' "$scratch/model.safetensors" >"$scratch/type" &&
   run 1 import "$scratch/type" --job "$job" --to "$scratch/other" &&
-  says '.*is of type I32; save it as fp32' && [ ! -e "$scratch/other" ]
+  says '.*is of type I32; save it as one of F32, F16, BF16 and F64' && [ ! -e "$scratch/other" ]
 ok 'a file with another type'
 head -c 4000 "$scratch/model.safetensors" >"$scratch/short" &&
   run 1 import "$scratch/short" --job "$job" --to "$scratch/other" && says '.*short' &&

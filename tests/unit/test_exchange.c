@@ -1,6 +1,7 @@
 /* Weights in from a safetensors file, as a checkpoint, and out to one. */
 #include "config.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +28,7 @@ struct place {
     struct gw_disk disk;
     char dir[64], checkpoints[80], file[80];
     char library[512]; /* a file that the Python library wrote */
+    char note[GW_ERROR_TEXT_BYTES];
     struct gw_error error;
 };
 
@@ -66,7 +68,7 @@ static enum gw_status import(struct place *place, const char *file, size_t n)
     const struct gw_checkpoint_target to = {place->checkpoints,
                                             GW_ACCESS_PRIVATE};
     return gw_checkpoint_import(&place->disk, file, NULL, keys, n, "job", &to,
-                                &place->error);
+                                place->note, &place->error);
 }
 
 /* 0, 1/4, 2/4 ... through the keys in their order. */
@@ -177,6 +179,111 @@ static enum gw_status rename_no_manifest(struct gw_disk *disk,
 }
 
 /* What failed half-way does not stand in the way of another try. */
+/* A file of one tensor "w", as any program writes it. */
+static void save_tensor(const struct place *place,
+                        const char *dtype,
+                        const char *shape,
+                        const void *data,
+                        size_t bytes)
+{
+    char json[200];
+    uint8_t head[8] = {0};
+    FILE *file = fopen(place->file, "wb");
+    assert_non_null(file);
+    int n = snprintf(json, sizeof json,
+                     "{\"w\":{\"dtype\":\"%s\",\"shape\":%s,"
+                     "\"data_offsets\":[0,%zu]}}",
+                     dtype, shape, bytes);
+    head[0] = (uint8_t)n;
+    assert_int_equal(fwrite(head, 1, 8, file), 8);
+    assert_int_equal(fwrite(json, 1, (size_t)n, file), n);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static enum gw_status import_tensor(struct place *place)
+{
+    static const struct gw_key key = {
+        .name = "w", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {1, 3}};
+    return gw_checkpoint_import(&place->disk, place->file, &key, 1, "job",
+                                place->checkpoints, place->note, &place->error);
+}
+
+/* 1, -2.5 and 0.3125, which all of them have. */
+static void floats_of_other_widths_are_converted(void **state)
+{
+    static const uint16_t f16[] = {0x3c00, 0xc100, 0x3500};
+    static const uint16_t bf16[] = {0x3f80, 0xc020, 0x3ea0};
+    static const float f32[] = {1, -2.5f, 0.3125f};
+    static const double f64[] = {1, -2.5, 0.3125};
+    static const struct {
+        const char *dtype, *note;
+        const void *data;
+        size_t bytes;
+    } cases[] = {
+        {"F32", "", f32, sizeof f32},
+        {"F16", "1 of 1 tensors were not float32 (F16), and are converted", f16,
+         sizeof f16},
+        {"BF16", "1 of 1 tensors were not float32 (BF16), and are converted",
+         bf16, sizeof bf16},
+        {"F64", "1 of 1 tensors were not float32 (F64), and are converted", f64,
+         sizeof f64},
+    };
+    struct place place = place_open();
+    struct gw_checkpoint checkpoint;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        save_tensor(&place, cases[i].dtype, "[1,3]", cases[i].data,
+                    cases[i].bytes);
+        if (import_tensor(&place) != GW_OK)
+            fail_msg("%s", place.error.text);
+        assert_string_equal(place.note, cases[i].note);
+        assert_int_equal(gw_checkpoint_open(&place.disk, place.checkpoints,
+                                            NULL, &checkpoint, &place.error),
+                         GW_OK);
+        assert_memory_equal(gw_checkpoint_key(&checkpoint, 0), f32, sizeof f32);
+        gw_checkpoint_close(&checkpoint);
+        gw_store_remove(&place.disk, place.checkpoints, 0);
+    }
+    place_close(&place);
+}
+
+static void
+refuses(struct place *place, enum gw_status status, const char *text)
+{
+    assert_int_equal(import_tensor(place), status);
+    if (!strstr(place->error.text, text))
+        fail_msg("\"%s\" is not in: %s", text, place->error.text);
+}
+
+static void what_cannot_be_weights_is_refused_by_name(void **state)
+{
+    static const uint16_t nan16[] = {0x3f80, 0x3f80, 0x7fc0};
+    static const float nan32[] = {1, INFINITY, 1};
+    static const double large[] = {1e300, 1, 1};
+    static const int64_t whole[3];
+    struct place place = place_open();
+    (void)state;
+    save_tensor(&place, "BF16", "[1,3]", nan16, sizeof nan16);
+    refuses(&place, GW_ECORRUPT,
+            "tensor w has a value that is NaN or infinite, element 2");
+    save_tensor(&place, "F32", "[1,3]", nan32, sizeof nan32);
+    refuses(&place, GW_ECORRUPT,
+            "tensor w has a value that is NaN or "
+            "infinite, element 1");
+    save_tensor(&place, "F64", "[1,3]", large, sizeof large);
+    refuses(&place, GW_ECORRUPT, "element 0");
+    save_tensor(&place, "I64", "[1,3]", whole, sizeof whole);
+    refuses(&place, GW_EMISMATCH,
+            "tensor w is of type I64; save it as one of F32, F16, BF16 and");
+    save_tensor(&place, "F32", "[3,1]", whole, sizeof nan32);
+    refuses(&place, GW_EMISMATCH,
+            "its tensor w is [3, 1], the job's [1, 3]; it looks transposed");
+    save_tensor(&place, "F32", "[3]", whole, sizeof nan32);
+    refuses(&place, GW_EMISMATCH, "its tensor w is [3], the job's [1, 3]");
+    place_close(&place);
+}
+
 static void a_failed_import_can_be_repeated(void **state)
 {
     struct place place = place_open();
@@ -222,6 +329,8 @@ int main(void)
         cmocka_unit_test(the_library_s_file_becomes_a_checkpoint),
         cmocka_unit_test(what_is_exported_has_every_key),
         cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(floats_of_other_widths_are_converted),
+        cmocka_unit_test(what_cannot_be_weights_is_refused_by_name),
         cmocka_unit_test(a_failed_import_can_be_repeated),
     };
     return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
