@@ -24,7 +24,7 @@
 #include "worker/client.h"
 
 /* The job has no end of its own; the processes are ended. */
-#define STEPS (UINT64_C(1) << 40)
+#define STEPS UINT64_C(1000000000000)
 
 struct job {
     struct gw_config config;
@@ -370,7 +370,7 @@ static enum gw_status make_job(const struct gw_bench_case *what,
     snprintf(text[n++], sizeof *text, "data.train=none");
     snprintf(text[n++], sizeof *text, "model.layers=1,1");
     snprintf(text[n++], sizeof *text, "train.batch=1");
-    snprintf(text[n++], sizeof *text, "train.epochs=1");
+    snprintf(text[n++], sizeof *text, "train.steps=%" PRIu64, STEPS);
     snprintf(text[n++], sizeof *text, "train.eval_every=never");
     snprintf(text[n++], sizeof *text, "cluster.step_deadline=1e6");
     snprintf(text[n++], sizeof *text, "optimizer.kind=%s",

@@ -243,6 +243,29 @@ static void note_ranks(const struct gw_begin *begin,
                   least, most, from->state.clock);
 }
 
+static int are_same_files(const struct gw_string_list *a,
+                          const struct gw_string_list *b)
+{
+    int same = a->n == b->n;
+    for (size_t i = 0; same && i < a->n; i++)
+        same = strcmp(a->item[i], b->item[i]) == 0;
+    return same;
+}
+
+/* The best score so far is of a test set, too. */
+static void note_scores(const struct gw_begin *begin)
+{
+    const struct gw_config *then = begin->then, *now = begin->config;
+    if (!then || begin->from.state.evaluations == 0 || now->data.test.n == 0 ||
+        are_same_files(&then->data.test, &now->data.test))
+        return;
+    gw_begin_note(begin,
+                  "data.test names other files than before the "
+                  "checkpoint: where they hold other samples, the best "
+                  "score so far, %g, is no measure for them",
+                  begin->from.state.best_loss);
+}
+
 static void note_course(const struct gw_begin *begin,
                         const struct gw_course *now)
 {
@@ -279,6 +302,7 @@ void gw_begin_note_steps(const struct gw_begin *begin,
     if (!begin->is_resumed)
         return;
     note_course(begin, course);
+    note_scores(begin);
     if (begin->then)
         note_meetings(begin, course);
 }

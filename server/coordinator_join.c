@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/schedule.h"
+
 /* Turns one peer away; the job is not touched. */
 static void __attribute__((format(printf, 4, 5)))
 refuse(struct gw_coordinator *self,
@@ -352,6 +354,22 @@ static const char *difference(const struct gw_declare *a,
     return "another number of steps";
 }
 
+/* The steps that the job has with so many samples, from where it goes on: what
+   a worker comes to by itself. */
+static int fits_job(const struct gw_coordinator *self,
+                    const struct gw_declare *declare)
+{
+    const struct gw_config *config = self->config;
+    const struct gw_course_cut from = gw_origin_cut(self);
+    const struct gw_course course = gw_course_go_on(
+        &from, gw_schedule_batch(config), declare->course.samples);
+    uint64_t steps = config->train.steps
+                         ? config->train.steps
+                         : gw_course_end(&course, config->train.epochs);
+    return declare->course.samples > 0 && declare->total_steps == steps &&
+           gw_course_is_same(&declare->course, &course);
+}
+
 /* What all must have said alike, which shards are told too; no pointer into the
    message outlives it. */
 static void keep_declare(struct gw_coordinator *self,
@@ -385,6 +403,13 @@ void gw_coordinator_declared(struct gw_coordinator *self,
 {
     if (who->role != GW_ROLE_WORKER || self->phase != GW_PHASE_GATHERING) {
         gw_peer_reject(who->peer, 0, "a declaration that nobody waits for");
+        return;
+    }
+    if (!fits_job(self, declare)) {
+        gw_coordinator_end(self, GW_EMISMATCH,
+                           "worker %u on %s counts other steps than the job "
+                           "has; give it the same program",
+                           who->id, who->host);
         return;
     }
     if (!self->has_declare)

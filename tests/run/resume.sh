@@ -94,6 +94,18 @@ ok 'another seed within an epoch is named'
   sed -n 's/^steps *//p' "$scratch/out")" = '14 in all, 6 per epoch, 10 samples each' ]
 ok '--dry-run counts the steps that are left'
 
+# --- under policies of which each worker has steps of its own ---
+for policy in local:3 diloco:3 async ssp:2 easgd:3 downpour:2; do
+  rm -rf "$scratch/ck"
+  run 0 train "$job" --set checkpoint.dir="$scratch/ck" --set "cluster.policy=$policy" &&
+    run 0 train "$job" --resume --set checkpoint.dir="$scratch/ck" \
+      --set "cluster.policy=$policy" --set train.steps=0 --set train.epochs=3 \
+      --set train.batch=5 --set cluster.workers=3 --json "$scratch/json" &&
+    grep -q '^a step takes 15 samples, before the checkpoint it took 24: the job goes on with sample 24 of epoch 1' "$scratch/out" &&
+    grep -q '^done *all 11 steps done$' "$scratch/out"
+  ok "$policy goes on with another batch and more workers"
+done
+
 await 3 nobody_left
 ok 'no process is left'
 echo "1..$tests"

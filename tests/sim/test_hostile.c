@@ -337,18 +337,63 @@ static int is_declared(void *owner)
     return cluster.coordinator->has_declare;
 }
 
+/* Whoever counts other steps than the job has would train, and save, in places
+   that are not its own. */
+static void steps_of_another_job_end_the_job(void **state)
+{
+    (void)state;
+    static const struct gw_declare others[] = {
+        {.course = {.batch = 20}, .total_steps = 10},
+        {.course = {.batch = 21, .samples = 200}, .total_steps = 10},
+        {.course = {.batch = 20, .samples = 200}, .total_steps = 11},
+        {.course = {.epoch = 1, .batch = 20, .samples = 200},
+         .total_steps = 10},
+        {.course = {.sample = 3, .batch = 20, .samples = 200},
+         .total_steps = 10},
+        {.course = {.clock = 3, .batch = 20, .samples = 200},
+         .total_steps = 10},
+    };
+    const char *settings[] = {"cluster.workers=2", NULL};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct stranger stranger;
+        struct gw_message message = {.kind = GW_MESSAGE_DECLARE,
+                                     .declare = others[i]};
+        message.declare.device = message.declare.tuned = "";
+        cluster_open(&cluster, &calm, settings, NULL);
+        stranger_open(&stranger, &cluster, 0, "disk:50000", GW_ROLE_WORKER, 0,
+                      GW_ROLE_COORDINATOR);
+        stranger_tell(&stranger,
+                      &(struct gw_message){.kind = GW_MESSAGE_JOIN,
+                                           .join = {.role = GW_ROLE_WORKER,
+                                                    .host = "liar",
+                                                    .address = "",
+                                                    .rank = GW_RANK_NONE}});
+        gw_sim_kill(cluster.worker[0].loop);
+        gw_sim_kill(cluster.worker[1].loop);
+        stranger_tell(&stranger, &message);
+        assert_true(cluster_run_until(&cluster, is_finished, NULL, LIMIT_US));
+        assert_int_equal(cluster.final.status, GW_EMISMATCH);
+        assert_non_null(strstr(cluster.final.text, "counts other steps than"));
+        stranger_close(&stranger);
+        cluster_close(&cluster);
+    }
+}
+
 /* A second part that speaks of more keys than the first made room for. */
 static void more_keys_than_declared_end_the_job(void **state)
 {
     (void)state;
     struct stranger stranger;
     struct gw_key keys[64] = {{.name = ""}};
-    struct gw_message part = {.kind = GW_MESSAGE_DECLARE,
-                              .declare = {.device = "a device",
-                                          .tuned = "a way",
-                                          .keys_total = 2,
-                                          .keys_n = 1,
-                                          .keys = keys}};
+    struct gw_message part = {
+        .kind = GW_MESSAGE_DECLARE,
+        .declare = {.course = {.batch = 20, .samples = 200},
+                    .total_steps = 10,
+                    .device = "a device",
+                    .tuned = "a way",
+                    .keys_total = 2,
+                    .keys_n = 1,
+                    .keys = keys}};
     const char *settings[] = {"cluster.workers=2", NULL};
     cluster_open(&cluster, &calm, settings, NULL);
     /* before the real workers come */
@@ -444,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_word_that_is_asked_for_is_not_forgotten),
         cmocka_unit_test(decisions_before_their_votes_end_the_job),
         cmocka_unit_test(late_members_are_turned_away),
+        cmocka_unit_test(steps_of_another_job_end_the_job),
         cmocka_unit_test(more_keys_than_declared_end_the_job),
         cmocka_unit_test(no_member_declares_a_job_done),
         cmocka_unit_test(only_so_many_log_in),

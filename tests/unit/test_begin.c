@@ -213,6 +213,22 @@ static void evaluations_are_those_of_the_interval(void **state)
     }
 }
 
+/* A score is of a test set. */
+static void a_best_score_of_another_test_set_is_named(void **state)
+{
+    (void)state;
+    static struct world world;
+    go_on(&world, &(struct kept){.evaluations = 3}, SETS("data.test=x,y"));
+    const struct gw_course course = course_of(&world, 40, 400);
+    gw_begin_note_steps(&world.begin, 50, &course);
+    assert_non_null(strstr(notes, "data.test names other files"));
+    gw_begin_free(&world.begin);
+    go_on(&world, &(struct kept){.evaluations = 0}, SETS("data.test=x,y"));
+    gw_begin_note_steps(&world.begin, 50, &course);
+    assert_string_equal(notes, "");
+    gw_begin_free(&world.begin);
+}
+
 /* Workers that wait for nobody go on where each was, if their steps are what
    they were. */
 static void ranks_go_on_apart_only_by_the_same_steps(void **state)
@@ -256,6 +272,7 @@ int main(void)
         cmocka_unit_test(the_place_is_kept_over_several_jobs),
         cmocka_unit_test(pushes_are_of_as_many_workers_as_there_are),
         cmocka_unit_test(evaluations_are_those_of_the_interval),
+        cmocka_unit_test(a_best_score_of_another_test_set_is_named),
         cmocka_unit_test(ranks_go_on_apart_only_by_the_same_steps),
     };
     return cmocka_run_group_tests_name("begin", tests, make_dir, remove_dir);
