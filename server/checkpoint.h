@@ -58,11 +58,11 @@ struct gw_checkpoint_target {
 /*
  * Makes a checkpoint of step 0 in a directory from a safetensors file that has
  * these keys and no others, in fp32 or in floats that are converted to that,
- * which `note` says then, else "", or from the weights of a checkpoint, which is
- * found as gw_checkpoint_open does. It has no optimizer state, so any optimizer
- * can go on from it. GW_EEXIST (dir holds checkpoints), GW_EMISMATCH (a tensor is
- * missing, unknown, of another shape or type), GW_ECORRUPT (also a value that is
- * not finite), GW_ENOENT.
+ * which `note` says then, else "", or from the weights of a checkpoint, which
+ * is found as gw_checkpoint_open does. It has no optimizer state, so any
+ * optimizer can go on from it. GW_EEXIST (dir holds checkpoints), GW_EMISMATCH
+ * (a tensor is missing, unknown, of another shape or type), GW_ECORRUPT (also a
+ * value that is not finite), GW_ENOENT.
  */
 enum gw_status gw_checkpoint_import(struct gw_disk *disk,
                                     const char *from,
