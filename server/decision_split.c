@@ -226,17 +226,29 @@ static void round_parts(const double *part, uint32_t ranks, uint32_t *weight)
     }
 }
 
-/* Seconds of an exchange of n samples: until the last one is done. */
+/* Seconds until a rank is done with its part of an exchange of n samples. */
+static double done_after(const struct gw_leader_split *split,
+                         uint32_t rank,
+                         uint32_t weight,
+                         double n)
+{
+    double samples = n * weight / GW_SPLIT_TOTAL;
+    return split->delay[rank] + samples / split->speed[rank];
+}
+
+/* Seconds until the last one is. Compared, and not by fmax: gcc 12 for aarch64
+   stops at a loop of fmax over vectors of numbers of two sizes. */
 static double last_of(const struct gw_leader_split *split,
                       const uint32_t *weight,
                       uint32_t ranks,
                       double n)
 {
     double last = 0;
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        last =
-            fmax(last, split->delay[rank] + n * weight[rank] / GW_SPLIT_TOTAL /
-                                                split->speed[rank]);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        double seconds = done_after(split, rank, weight[rank], n);
+        if (seconds > last)
+            last = seconds;
+    }
     return last;
 }
 

@@ -112,8 +112,10 @@ static double distance(const struct weights *a, const struct weights *b)
     double largest = 0, most = 0;
     assert_int_equal(a->n, b->n);
     for (size_t i = 0; i < a->n; i++) {
-        largest = fmax(largest, fabs((double)a->value[i]));
-        most = fmax(most, fabs((double)a->value[i] - (double)b->value[i]));
+        double size = fabs((double)a->value[i]);
+        double apart = fabs((double)a->value[i] - (double)b->value[i]);
+        largest = size > largest ? size : largest;
+        most = apart > most ? apart : most;
     }
     return most / largest;
 }
