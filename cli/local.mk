@@ -151,10 +151,12 @@ bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = %D%/gradweir.bash
 
 # The manual's list of keys is what the program says.
+if RUNS_HERE
 man_MANS = docs/gradweir.1
+endif
 CLEANFILES += docs/gradweir.1
 EXTRA_DIST += docs/gradweir.1.in docs/man.awk
 docs/gradweir.1: docs/gradweir.1.in docs/man.awk gradweir$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) docs && $(AWK) -v version='$(PACKAGE_VERSION)' \
-	  -v keys='./gradweir$(EXEEXT) config --keys' -f $(srcdir)/docs/man.awk \
+	  -v keys='$(GW_EMULATOR) ./gradweir$(EXEEXT) config --keys' -f $(srcdir)/docs/man.awk \
 	  $(srcdir)/docs/gradweir.1.in >$@.tmp && mv $@.tmp $@

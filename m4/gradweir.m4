@@ -58,3 +58,21 @@ AC_DEFUN([GW_COMPILER], [
   AC_SUBST([GW_WARNINGS])
   GW_REPORT([compiler], [$CC, sanitizers:${gw_sanitizers:- none}])
 ])
+
+dnl A build for another machine than this one: programs cannot run here, unless
+dnl something is named that runs them.
+AC_DEFUN([GW_CROSS], [
+  AC_ARG_WITH([emulator], [AS_HELP_STRING([--with-emulator=COMMAND],
+    [what runs programs of a cross build here, for the manual page and the tests, such as "qemu-aarch64 -L DIR" (default: none)])],
+    [], [with_emulator=no])
+  GW_EMULATOR=""
+  AS_CASE([$with_emulator], [yes], [AC_MSG_ERROR([--with-emulator takes a command])],
+    [no], [], [GW_EMULATOR=$with_emulator])
+  AC_SUBST([GW_EMULATOR])
+  AM_CONDITIONAL([RUNS_HERE],
+    [test "x$cross_compiling" != xyes || test -n "$GW_EMULATOR"])
+  AS_IF([test "x$cross_compiling" = xyes],
+    [AS_IF([test -n "$GW_EMULATOR"],
+      [GW_REPORT([cross build], [for $host_alias, run by $GW_EMULATOR])],
+      [GW_REPORT([cross build], [for $host_alias: no manual page, no tests here (--with-emulator=COMMAND)])])])
+])

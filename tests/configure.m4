@@ -40,25 +40,38 @@ AM_CONDITIONAL([ENABLE_FUZZ], [test "x$enable_fuzz" = xyes])
 GW_REPORT([fuzz targets], [$(test "x$enable_fuzz" = xyes && echo "libFuzzer with asan, ubsan: make check-fuzz" || echo "replay their corpora (--enable-fuzz with CC=clang for more)")])
 
 dnl The module for GPUs also runs on an emulated CUDA (tests/cuda), whose kernels
-dnl are C++ of the host. What a GPU would refuse traps.
+dnl are C++ of the host, linked with C. What a GPU would refuse traps.
 : ${CXXFLAGS=""}
 AC_PROG_CXX
+gw_emulated_cuda=yes gw_emulated_cuda_why="no C++17 compiler (apt-get install g++)"
 AC_LANG_PUSH([C++])
 GW_EMULATED_CXXFLAGS="-std=c++17 -O2 -g -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error"
 gw_saved_CXXFLAGS=$CXXFLAGS CXXFLAGS="$GW_EMULATED_CXXFLAGS $CXXFLAGS"
 AC_MSG_CHECKING([whether $CXX compiles kernels for the emulated CUDA])
-AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
 #include <tuple>
 #include <type_traits>
-]], [[return std::is_pointer_v<int *> && __builtin_LINE() ? 0 : 1;]])],
-  [gw_emulated_cuda=yes], [gw_emulated_cuda=no])
+extern "C" int gw_kernel(int *x);
+int gw_kernel(int *x) { return std::is_pointer_v<int *> && *x ? 0 : __builtin_LINE(); }
+]])],
+  [cp conftest.$OBJEXT conftest_kernel.$OBJEXT], [gw_emulated_cuda=no])
 AC_MSG_RESULT([$gw_emulated_cuda])
 CXXFLAGS=$gw_saved_CXXFLAGS
 AC_LANG_POP([C++])
+dnl a cross build finds this machine's compiler where the other's is not here
+AS_IF([test "x$gw_emulated_cuda" = xyes], [
+  gw_saved_LIBS=$LIBS LIBS="conftest_kernel.$OBJEXT $LIBS"
+  AC_MSG_CHECKING([whether $CC links what $CXX compiles])
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[int gw_kernel(int *x);]],
+      [[int one = 1; return gw_kernel(&one);]])], [],
+    [gw_emulated_cuda=no gw_emulated_cuda_why="$CC links nothing that $CXX compiles (CXX=)"])
+  AC_MSG_RESULT([$gw_emulated_cuda])
+  LIBS=$gw_saved_LIBS])
+rm -f conftest_kernel.$OBJEXT
 AS_IF([test "x$enable_werror" = xyes],
   [GW_EMULATED_CXXFLAGS="$GW_EMULATED_CXXFLAGS -Werror"])
 AC_SUBST([GW_EMULATED_CXXFLAGS])
 AM_CONDITIONAL([HAVE_EMULATED_CUDA], [test "x$gw_emulated_cuda" = xyes])
 AS_IF([test "x$gw_emulated_cuda" = xyes],
   [GW_REPORT([emulated CUDA], [yes, for tests])],
-  [GW_REPORT([emulated CUDA], [no: no C++17 compiler (apt-get install g++)])])
+  [GW_REPORT([emulated CUDA], [no: $gw_emulated_cuda_why])])

@@ -7,6 +7,7 @@ AM_TESTS_ENVIRONMENT = \
 	GW_SRCDIR='$(abs_top_srcdir)'; export GW_SRCDIR; \
 	GW_BUILDDIR='$(abs_top_builddir)'; export GW_BUILDDIR; \
 	GW_CC='$(CC)'; export GW_CC; \
+	GW_EMULATOR='$(GW_EMULATOR)'; export GW_EMULATOR; \
 	GW_CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export GW_CPPFLAGS; GW_CFLAGS='$(GW_CFLAGS)'; export GW_CFLAGS; \
 	unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE;
