@@ -3,7 +3,7 @@
  * of an fp32 number, which keeps its range and 8 bits of its fraction. Pure
  * functions on host memory, any thread, any number of elements, any alignment
  * (64 bytes is fastest); the arrays of one call do not overlap. The same bits
- * on every x86-64.
+ * on every x86-64 and aarch64.
  */
 #ifndef GW_KERNELS_BF16_H
 #define GW_KERNELS_BF16_H

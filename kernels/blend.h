@@ -1,10 +1,11 @@
 /*
  * The arithmetic of update policies beside the optimizers of update.h: what
  * happens to one push before the optimizer sees it, and how two sets of weights
- * become one. Bits are the same on every x86-64: no fused multiply-add, every
- * operation rounds by itself, in the order that the formula is written. Pure
- * functions on host memory, any thread, any number of elements, any alignment
- * (64 bytes is fastest); arrays of one call do not overlap unless said.
+ * become one. Bits are the same on every x86-64 and aarch64: no fused
+ * multiply-add, every operation rounds by itself, in the order that the formula
+ * is written. Pure functions on host memory, any thread, any number of
+ * elements, any alignment (64 bytes is fastest); arrays of one call do not
+ * overlap unless said.
  *
  * Each returns 0 if a number that it wrote is NaN or infinite, as it is
  * wherever an input was, else 1. Everything is written all the same.

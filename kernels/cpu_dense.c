@@ -62,13 +62,14 @@ size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
     return gw_cpu_dense_sums_bytes(&most);
 }
 
-/* Several threads are CBLAS's matter, and so are processors that it has better
-   loops for than the compiler, and rows too long for offsets of 32 bits. */
+/* Several threads are CBLAS's matter, and so are sets without a fused multiply
+   and add, which ours are made for, and rows too long for offsets of 32 bits.
+ */
 static int by_sums(const struct gw_device *device,
                    const struct gw_dense_shape *shape)
 {
     return shape->n <= GW_DENSE_SUMS_SAMPLES && gw_cpu_threads(device) == 1 &&
-           gw_isa_here() != GW_ISA_SSE2 && shape->in <= INT32_MAX / GW_GROUP;
+           gw_isa_fuses(gw_isa_here()) && shape->in <= INT32_MAX / GW_GROUP;
 }
 
 /* The output itself, in cache, says what ReLU let through. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/isa.h"
+#include "kernels/update.h"
 
 void gw_blas_set_threads(int threads)
 {
@@ -31,15 +31,22 @@ static int is_in(const char *const *list, const char *name)
     return 0;
 }
 
+/* Where our loops run a set, cores whose kernels do not use it. */
+static const struct less {
+    const char *isa, *words;
+    const char *const *cores;
+} less[] = {
+    {"avx512", "AVX-512", with_avx2},
+    {"avx512", "AVX-512", below_avx2},
+    {"avx2", "AVX2", below_avx2},
+};
+
 /* What the processor could run and these kernels do not; NULL when nothing. */
 static const char *unused_set(const char *core)
 {
-    enum gw_isa here = gw_isa_here();
-    if (here == GW_ISA_AVX512 &&
-        (is_in(with_avx2, core) || is_in(below_avx2, core)))
-        return "AVX-512";
-    if (here == GW_ISA_AVX2 && is_in(below_avx2, core))
-        return "AVX2";
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++)
+        if (!strcmp(less[i].isa, gw_update_isa()) && is_in(less[i].cores, core))
+            return less[i].words;
     return NULL;
 }
 

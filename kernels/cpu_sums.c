@@ -108,11 +108,12 @@ GW_INLINE void pack(const float *w,
     }
 }
 
-#define ISA    sse2
+#define ISA    GW_ISA_FIRST
 #define TARGET /* what the compiler takes by itself */
 #define LANES  4
 #include "kernels/cpu_sums_isa.h"
 
+#if defined(__x86_64__)
 #define ISA    avx2
 #define TARGET GW_TARGET_AVX2_FMA
 #define LANES  8
@@ -122,15 +123,12 @@ GW_INLINE void pack(const float *w,
 #define TARGET GW_TARGET_AVX512
 #define LANES  16
 #include "kernels/cpu_sums_isa.h"
+#endif
 
-#define LOOPS(isa, count)                                                      \
+#define LOOPS(isa)                                                             \
     {                                                                          \
-        .lanes = count, .product = {product1_##isa, product2_##isa},           \
+        .lanes = lanes_##isa, .product = {product1_##isa, product2_##isa},     \
         .spread = spread_##isa, .gather = gather_##isa, .pack = pack_##isa,    \
     }
 
-const struct gw_sum_loops gw_sum_loops[GW_ISAS] = {
-    [GW_ISA_SSE2] = LOOPS(sse2, 4),
-    [GW_ISA_AVX2] = LOOPS(avx2, 8),
-    [GW_ISA_AVX512] = LOOPS(avx512, 16),
-};
+const struct gw_sum_loops gw_sum_loops[GW_ISAS] = GW_ISA_ROWS(LOOPS);

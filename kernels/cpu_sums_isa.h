@@ -17,6 +17,10 @@ typedef float VECTOR __attribute__((vector_size(LANES * sizeof(float))));
 typedef float ANYWHERE
     __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float))));
 
+enum {
+    MADE(lanes) = LANES
+};
+
 /* places and vectors are constants of the caller, so the sums are registers. */
 GW_INLINE void
 MADE(sums)(const struct gw_group *group, size_t places, size_t vectors, int add)

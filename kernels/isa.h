@@ -1,16 +1,32 @@
 /*
- * One source, three instruction sets: a loop is written once as an
- * always-inline body and made three times by GW_FOR_EACH_ISA, and the caller
+ * One source, several instruction sets: a loop is written once as an
+ * always-inline body and made once per set by GW_FOR_EACH_ISA, and the caller
  * picks one per call from a constant table indexed by gw_isa_here(). No ifunc,
  * no start-up code, no state, so sanitizers and every linker agree with it.
- * None of the sets includes fused multiply-add, so all three give the same
- * bits, except where a file says GW_MAY_FUSE.
+ * What is made for a set has no fused multiply-add, be it that the set lacks it
+ * or that the compiler is told so (-ffp-contract=off): all sets of all
+ * processors give the same bits, except where a file says GW_MAY_FUSE.
+ *
+ *   x86-64    sse2, avx2, avx512
+ *   aarch64   neon
+ *   others    plain
+ *
+ * The first set of an architecture is what the compiler takes by itself; a
+ * processor that runs one runs those before it.
  */
 #ifndef GW_KERNELS_ISA_H
 #define GW_KERNELS_ISA_H
 
-/* "sse2" is what the compiler takes by itself: on another architecture than
-   x86-64 it is the plain code, and the only one that is ever chosen. */
+#define GW_INLINE static inline __attribute__((always_inline))
+
+/*
+ * GW_FOR_EACH_ISA(variant): variant(name, attribute) defines what there is once
+ * per set. GW_ISA_TABLE(name): the table of name_sse2, name_avx2 and so on.
+ * GW_ISA_ROWS(row): of row(sse2), row(avx2) and so on. GW_ISA_FIRST: the name
+ * of the first one.
+ */
+#if defined(__x86_64__)
+
 enum gw_isa {
     GW_ISA_SSE2,
     GW_ISA_AVX2,
@@ -18,30 +34,90 @@ enum gw_isa {
     GW_ISAS
 };
 
-#define GW_INLINE static inline __attribute__((always_inline))
-
-#if defined(__x86_64__)
 #define GW_TARGET_AVX2     __attribute__((target("avx2")))
 #define GW_TARGET_AVX2_FMA __attribute__((target("avx2,fma")))
 #define GW_TARGET_AVX512                                                       \
     __attribute__((target("avx2,avx512f,avx512bw,avx512dq,avx512vl")))
-#else
-#define GW_TARGET_AVX2
-#define GW_TARGET_AVX2_FMA
-#define GW_TARGET_AVX512
-#endif
-
-/* variant(suffix, attribute): defines a function per set. */
 #define GW_FOR_EACH_ISA(variant)                                               \
     variant(sse2, ) variant(avx2, GW_TARGET_AVX2)                              \
         variant(avx512, GW_TARGET_AVX512)
-
-/* The table that picks among name_sse2, name_avx2, name_avx512. */
 #define GW_ISA_TABLE(name)                                                     \
     {                                                                          \
         [GW_ISA_SSE2] = name##_sse2, [GW_ISA_AVX2] = name##_avx2,              \
         [GW_ISA_AVX512] = name##_avx512,                                       \
     }
+#define GW_ISA_ROWS(row)                                                       \
+    {                                                                          \
+        [GW_ISA_SSE2] = row(sse2), [GW_ISA_AVX2] = row(avx2),                  \
+        [GW_ISA_AVX512] = row(avx512),                                         \
+    }
+#define GW_ISA_FIRST sse2
+
+/* The widest set that this processor and its system run. */
+GW_INLINE enum gw_isa gw_isa_here(void)
+{
+    if (__builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return GW_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return GW_ISA_AVX2;
+    return GW_ISA_SSE2;
+}
+
+/* Whether its GW_MAY_FUSE loops do: sums of products then have the bits of all
+   sets that fuse, whatever their vectors' size. */
+GW_INLINE int gw_isa_fuses(enum gw_isa isa)
+{
+    return isa != GW_ISA_SSE2;
+}
+
+#else
+
+#if defined(__aarch64__)
+#define GW_ISA_FIRST             neon
+#define GW_ISA_FIRST_FUSES       1
+#define GW_FOR_EACH_ISA(variant) variant(neon, )
+#define GW_ISA_TABLE(name)                                                     \
+    {                                                                          \
+        name##_neon                                                            \
+    }
+#define GW_ISA_ROWS(row)                                                       \
+    {                                                                          \
+        row(neon)                                                              \
+    }
+#else
+#define GW_ISA_FIRST             plain
+#define GW_ISA_FIRST_FUSES       0
+#define GW_FOR_EACH_ISA(variant) variant(plain, )
+#define GW_ISA_TABLE(name)                                                     \
+    {                                                                          \
+        name##_plain                                                           \
+    }
+#define GW_ISA_ROWS(row)                                                       \
+    {                                                                          \
+        row(plain)                                                             \
+    }
+#endif
+
+enum gw_isa {
+    GW_ISA_ONLY,
+    GW_ISAS
+};
+
+GW_INLINE enum gw_isa gw_isa_here(void)
+{
+    return GW_ISA_ONLY;
+}
+
+GW_INLINE int gw_isa_fuses(enum gw_isa isa)
+{
+    (void)isa;
+    return GW_ISA_FIRST_FUSES;
+}
+
+#endif
 
 /* In front of a loop whose arrays overlap only where they are the same. */
 #if defined(__clang__)
@@ -60,20 +136,5 @@ enum gw_isa {
 #else
 #define GW_MAY_FUSE _Pragma("GCC optimize(\"fp-contract=fast\")")
 #endif
-
-/* The widest set that this processor and its system run. */
-GW_INLINE enum gw_isa gw_isa_here(void)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return GW_ISA_AVX512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return GW_ISA_AVX2;
-#endif
-    return GW_ISA_SSE2;
-}
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * The server's arithmetic on cache-sized blocks: the tree reduction of W
  * gradient slots and the optimizers that turn the sum into the next weights.
- * Bits are the same on every x86-64: no fused multiply-add, no reassociation,
+ * Bits are the same on every x86-64 and aarch64: no fused multiply-add, no
+ * reassociation,
  * fixed lanes for norms. Pure functions on host memory, any thread; arrays of
  * one call do not overlap unless said; any alignment (64 bytes is fastest).
  */
@@ -130,8 +131,8 @@ int gw_update_reduce_apply(const struct gw_optimizer *optimizer,
                            float *w_next,
                            float *const *states);
 
-/* "avx512", "avx2" or "sse2": what this machine runs; for the first log line.
- */
+/* "avx512", "avx2", "sse2", "neon" or "plain": what this machine runs; for the
+   first log line. */
 const char *gw_update_isa(void);
 
 #endif

@@ -248,8 +248,4 @@ GW_INLINE int walk(rule_fn *rule,
 
 GW_FOR_EACH_ISA(VARIANT)
 
-const struct gw_update_loops gw_update_loops[GW_ISAS] = {
-    [GW_ISA_SSE2] = LOOPS(sse2),
-    [GW_ISA_AVX2] = LOOPS(avx2),
-    [GW_ISA_AVX512] = LOOPS(avx512),
-};
+const struct gw_update_loops gw_update_loops[GW_ISAS] = GW_ISA_ROWS(LOOPS);

@@ -120,6 +120,7 @@ check_PROGRAMS += \
 	%D%/unit/test_group_shapes \
 	%D%/unit/test_interfaces \
 	%D%/unit/test_islands \
+	%D%/unit/test_kernel_bits \
 	%D%/unit/test_log \
 	%D%/unit/test_looker \
 	%D%/unit/test_login \

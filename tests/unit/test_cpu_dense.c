@@ -179,7 +179,7 @@ static void two_threads_are_the_definition(void **state)
 
 static void skip_without_sums(void)
 {
-    if (gw_isa_here() == GW_ISA_SSE2)
+    if (!gw_isa_fuses(gw_isa_here()))
         skip();
 }
 

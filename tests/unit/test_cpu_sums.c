@@ -203,37 +203,11 @@ static void panels_are_turned_and_back(void **state)
     for_each_set(check_pack);
 }
 
-/* Sums in the order of their terms have the same bits with any width that
-   multiplies and adds alike. */
-static void wider_vectors_give_the_same_bits(void **state)
-{
-    static struct site site;
-    float c[GW_ISAS][GW_GROUP * WIDEST];
-    (void)state;
-    if (gw_isa_here() < GW_ISA_AVX512)
-        skip(); /* SSE2 has no multiply-add */
-    for (int isa = GW_ISA_AVX2; isa <= GW_ISA_AVX512; isa++) {
-        open_site(&site, (enum gw_isa)isa);
-        struct gw_group group = {.x = site.x,
-                                 .place = site.place,
-                                 .term = site.term,
-                                 .terms = TERMS,
-                                 .w = site.w,
-                                 .c = c[isa],
-                                 .ld = 16};
-        /* 16 columns: two vectors, or one */
-        site.loops->product[isa == GW_ISA_AVX2](&group, GW_GROUP, 0);
-    }
-    assert_memory_equal(c[GW_ISA_AVX2], c[GW_ISA_AVX512],
-                        GW_GROUP * 16 * sizeof(float));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_sums_of_their_terms),
         cmocka_unit_test(panels_are_turned_and_back),
-        cmocka_unit_test(wider_vectors_give_the_same_bits),
     };
     return cmocka_run_group_tests_name("cpu_sums", tests, NULL, NULL);
 }

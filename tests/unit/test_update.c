@@ -238,15 +238,16 @@ static void every_instruction_set_gives_the_same_bits(void **state)
     static struct outcome plain, wide;
     float sum[GW_BLOCK_ELEMS], wide_sum[GW_BLOCK_ELEMS];
     const size_t sizes[] = {0, 1, 3, 15, 16, 17, 31, 40, 100, 1024};
-    if (gw_isa_here() == GW_ISA_SSE2)
+    const enum gw_isa first = 0;
+    if (gw_isa_here() == first)
         skip();
-    for (int isa = GW_ISA_AVX2; isa <= (int)gw_isa_here(); isa++) {
+    for (int isa = first + 1; isa <= (int)gw_isa_here(); isa++) {
         const struct gw_update_loops *loops = &gw_update_loops[isa];
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             size_t elems = sizes[s];
             for (int rule = 0; rule < GW_RULES; rule++)
                 for (unsigned n = 1; n <= GW_FUSED_FAN_IN; n++) {
-                    run_rule(GW_ISA_SSE2, (enum gw_rule)rule, n, s % 3, elems,
+                    run_rule(first, (enum gw_rule)rule, n, s % 3, elems,
                              &plain);
                     run_rule((enum gw_isa)isa, (enum gw_rule)rule, n, s % 3,
                              elems, &wide);
@@ -255,12 +256,12 @@ static void every_instruction_set_gives_the_same_bits(void **state)
             for (unsigned n = 1; n <= GW_REDUCE_FAN_IN; n++) {
                 const float *slots[SLOTS];
                 make_slots(slots, n, 0);
-                gw_update_loops[GW_ISA_SSE2].reduce(slots, n, elems, sum);
+                gw_update_loops[first].reduce(slots, n, elems, sum);
                 loops->reduce(slots, n, elems, wide_sum);
                 assert_same_bits(sum, wide_sum, elems);
             }
             double a = loops->square_sum(pool[1], elems);
-            double b = gw_update_loops[GW_ISA_SSE2].square_sum(pool[1], elems);
+            double b = gw_update_loops[first].square_sum(pool[1], elems);
             assert_memory_equal(&a, &b, sizeof a);
         }
     }
