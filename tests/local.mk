@@ -159,7 +159,9 @@ check_PROGRAMS += \
 	%D%/unit/test_settle \
 	%D%/unit/test_shard \
 	%D%/unit/test_shm_hostile \
+	%D%/unit/test_shm_order \
 	%D%/unit/test_shm_processes \
+	%D%/unit/test_shm_sleep \
 	%D%/unit/test_sim_host \
 	%D%/unit/test_sim_worlds \
 	%D%/unit/test_split \
@@ -339,6 +341,7 @@ GW_MODEL_SUBJECT = %D%/unit/model_subject.c %D%/unit/model_subject.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 GW_NEEDS = %D%/unit/needs_job.c %D%/unit/needs_job.h $(GW_CLUSTER) \
 	cli/estimate.c cli/estimate.h cli/needs.c cli/needs.h
+GW_SHM_COUPLE = %D%/unit/shm_couple.c %D%/unit/shm_couple.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_rdma_absent_SOURCES = %D%/unit/test_rdma_absent.c \
 	transport/rdma_absent.c
@@ -438,6 +441,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_shm_hostile_SOURCES = %D%/unit/test_shm_hostile.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
+%C%_unit_test_shm_order_SOURCES = %D%/unit/test_shm_order.c $(GW_SHM_COUPLE)
+%C%_unit_test_shm_sleep_SOURCES = %D%/unit/test_shm_sleep.c $(GW_SHM_COUPLE)
 %C%_unit_test_shm_processes_SOURCES = %D%/unit/test_shm_processes.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_group_shapes_SOURCES = %D%/unit/test_group_shapes.c
@@ -561,9 +566,9 @@ check-asan:
 	cd build-asan && "$(abs_top_srcdir)"/configure --enable-asan --enable-ubsan
 	cd build-asan && GW_FUZZ_SECONDS=0 $(MAKE) check \
 	  TESTS="`$(GW_SELECT) 'unit table sim fuzz' $(TESTS) | xargs`"
-# Simulated worlds that are divided among threads.
+# Simulated worlds that are divided among threads, and links between two.
 GW_IN_THREADS = tests/unit/test_sim_host tests/unit/test_sim_worlds \
-	tests/sim/test_simulate
+	tests/unit/test_shm_order tests/unit/test_shm_sleep tests/sim/test_simulate
 check-tsan:
 	$(MKDIR_P) build-tsan
 	cd build-tsan && "$(abs_top_srcdir)"/configure --enable-tsan

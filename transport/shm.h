@@ -82,7 +82,8 @@ struct gw_shm_entry {
 
 /*
  * One direction. Each of the first three parts is written by one side and has
- * cache lines of its own.
+ * cache lines of its own. Every access to an atomic word is sequentially
+ * consistent, and has to be: see docs/design.md, "Order in shared memory".
  */
 struct gw_shm_queue {
     /* the sender's */
