@@ -17,6 +17,7 @@ dist_check_SCRIPTS += \
 	%D%/check_style.sh \
 	%D%/fuzz/minute.sh \
 	%D%/rdma/check.sh \
+	%D%/run/arm.sh \
 	%D%/run/bench.sh \
 	%D%/run/checkpoint.sh \
 	%D%/run/cli.sh \
@@ -40,7 +41,7 @@ dist_check_SCRIPTS += \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
-EXTRA_DIST += %D%/run/lib.sh \
+EXTRA_DIST += %D%/arm/build.sh %D%/run/lib.sh \
 	%D%/rdma/doctor.sh %D%/rdma/far.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
 	%D%/rdma/rails.sh %D%/rdma/timely.sh %D%/rdma/two.sh
 
@@ -655,14 +656,17 @@ check-fuzz:
 	@echo 'make check-fuzz needs libFuzzer: configure with --enable-fuzz CC=clang'
 	@exit 1
 endif
-clean-local: clean-fuzz clean-machine
+clean-local: clean-fuzz clean-machine clean-arm
 	rm -rf build-asan build-tsan build-fuzz
 # the kernel that tests/rdma/machine.sh has fetched
 clean-machine:
 	rm -rf rdma-machine rdma-machine.lock
+# the libraries and the build of tests/run/arm.sh
+clean-arm:
+	rm -rf arm
 clean-fuzz:
 	rm -rf %D%/fuzz/findings %D%/fuzz/learnt
-.PHONY: check-fuzz clean-fuzz clean-machine fuzz-programs $(GW_FUZZ_RUNS)
+.PHONY: check-fuzz clean-arm clean-fuzz clean-machine fuzz-programs $(GW_FUZZ_RUNS)
 
 $(GW_FUZZ_TARGETS): %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 $(GW_FUZZ_TARGETS): LDADD := %D%/fuzz/libfuzz.a $(GW_FUZZ_MAIN) $(LDADD)
