@@ -636,7 +636,7 @@ FUZZ_SECONDS = 60
 
 check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 %C%_fuzz_libfuzz_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/fuzz_dataset.c \
-	%D%/fuzz/session.h %D%/fuzz/session_world.c
+	%D%/fuzz/session.h %D%/fuzz/session_send.c %D%/fuzz/session_world.c
 %C%_fuzz_libreplay_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/replay.c
 EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
 

@@ -249,10 +249,15 @@ static void do_one(struct session_world *world, struct input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct input input = {data, n};
-    int how = (int)take(&input, 1);
-    struct session_world *world = session_open(how & 1, how >> 1 & 1);
+    uint64_t how = take(&input, 1);
+    const char *settings[] = {
+        how & 1 ? "train.commit=whole" : "train.commit=streaming", NULL};
+    const struct session_options options = {.settings = settings,
+                                            .near = how >> 1 & 1};
+    struct session_world *world = session_open(&options);
     if (!world)
         return 0;
+    FUZZ_PROMISE(world->ready);
     for (size_t i = 0; i < STEPS_MAX && input.left > 0; i++)
         do_one(world, &input);
     session_pass_time(world, 300000);
