@@ -54,6 +54,7 @@ libserver_a_SOURCES = \
 	%D%/server_state.h \
 	%D%/session.c \
 	%D%/session_open.c \
+	%D%/session_update.c \
 	%D%/shard.c \
 	%D%/shard_arrays.c \
 	%D%/shard.h \

@@ -4,6 +4,7 @@
  *   server.c   joining, views, ending
  *   session.c  the path of a gradient: pushes in, weights out
  *   session_open.c  workers come and go
+ *   session_update.c  what pushes do to a chunk
  *   sum.c      pushes of several workers in one
  *   shown.c    pushes that are read where their workers have them
  *   step.c     whole-step commits: votes, decisions, apply
@@ -216,7 +217,8 @@ void gw_session_answer(struct gw_server *server, uint32_t chunk);
 void gw_session_look_at_all(struct gw_server *server);
 void gw_session_complete(struct gw_server *server, uint32_t chunk);
 void gw_session_recheck(struct gw_server *server);
-/* Of a chunk as it stands; samples: of the sum, lr_factor: on the schedule. */
+/* session_update.c: of a chunk as it stands; samples: of the sum, lr_factor: on
+   the schedule. */
 void gw_session_fill_update(const struct gw_server *server,
                             uint32_t chunk,
                             uint64_t samples,

@@ -15,11 +15,8 @@
 
 #include "server/server_state.h"
 
+#include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "proto/schedule.h"
 
 static struct gw_policy_view
 view_of(const struct gw_server *server, uint32_t rank, uint32_t index)
@@ -45,19 +42,7 @@ void gw_session_worked(const struct gw_server *server,
 
 /* ---- out: answers ---- */
 
-static int answer(struct gw_server *server, uint32_t rank, uint32_t index);
-
-static void on_answered(struct gw_send *send, enum gw_status status)
-{
-    struct gw_want_slot *slot = send->owner;
-    (void)status; /* a worker asks again for what did not arrive */
-    struct gw_server *server = slot->owner;
-    slot->sending = 0;
-    if (slot->open) /* it wants something else by now */
-        answer(server, slot->rank, slot->chunk);
-    if (server->draining)
-        gw_each_settle(server);
-}
+static void on_answered(struct gw_send *send, enum gw_status status);
 
 /*
  * Whether an answer is a copy, since others do not wait for it to have left:
@@ -119,26 +104,44 @@ static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
 {
     if (slot->decision <= server->decision)
         return 0;
+    assert(!server->leader); /* whoever makes decisions knows them all */
     server->wants_ahead = 1;
     return 1;
 }
 
-/* Non-zero if the rank is given weights. */
+static int is_due(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    const struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
+    const struct gw_policy_view view = view_of(server, rank, index);
+    return slot->open && !slot->sending && server->session[rank].peer &&
+           server->shard->chunk[index].ready && server->all_present &&
+           is_answerable(server, &slot->want, &view) && !is_ahead(server, slot);
+}
+
+/*
+ * Before the first answer for a version it is decided what must be known there.
+ * What is decided may answer wants, or make them void, so that no answer is
+ * begun yet and every want is looked at anew.
+ */
+static void decide_before(const struct gw_server *server, uint32_t index)
+{
+    if (server->leader)
+        gw_leader_before(server->leader,
+                         server->regime.each
+                             ? server->base_clock
+                             : server->shard->chunk[index].version);
+}
+
+/* Non-zero if the rank is given weights. Decides nothing: a decision within it
+   would find the want half answered. */
 static int answer(struct gw_server *server, uint32_t rank, uint32_t index)
 {
+    if (!is_due(server, rank, index))
+        return 0;
     struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
     const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    const struct gw_policy_view view = view_of(server, rank, index);
     struct gw_peer *peer = server->session[rank].peer;
-    if (!slot->open || slot->sending || !peer || !chunk->ready ||
-        !server->all_present || !is_answerable(server, &slot->want, &view) ||
-        is_ahead(server, slot))
-        return 0;
     unsigned link = chunk->global % peer->links;
-    if (server->leader)
-        gw_leader_before(server->leader, server->regime.each
-                                             ? server->base_clock
-                                             : chunk->version);
     slot->open = 0;
     slot->sending = 1;
     slot->answer = (struct gw_send){
@@ -183,7 +186,12 @@ look_ahead(const struct gw_server *server, uint32_t rank, uint32_t index)
    in another turn. */
 void gw_session_answer(struct gw_server *server, uint32_t index)
 {
-    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+    uint32_t rank = 0;
+    while (rank < server->ranks && !is_due(server, rank, index))
+        look_ahead(server, rank++, index);
+    if (rank < server->ranks)
+        decide_before(server, index);
+    for (; rank < server->ranks; rank++) {
         look_ahead(server, rank, index);
         if (answer(server, rank, index) && rank + 1 < server->ranks &&
             gw_loop_turn_is_over(server->loop)) {
@@ -193,6 +201,14 @@ void gw_session_answer(struct gw_server *server, uint32_t index)
     }
 }
 
+static void answer_one(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    if (!is_due(server, rank, index))
+        return;
+    decide_before(server, index);
+    answer(server, rank, index);
+}
+
 /* One frame may ask for all that a shard has. */
 static void want_opened(void *owner, uint32_t rank, uint32_t index)
 {
@@ -200,68 +216,21 @@ static void want_opened(void *owner, uint32_t rank, uint32_t index)
     if (gw_loop_turn_is_over(server->loop))
         gw_backlog_add(&server->due, index);
     else
-        answer(server, rank, index);
+        answer_one(server, rank, index);
+}
+
+static void on_answered(struct gw_send *send, enum gw_status status)
+{
+    struct gw_want_slot *slot = send->owner;
+    (void)status; /* a worker asks again for what did not arrive */
+    struct gw_server *server = slot->owner;
+    slot->sending = 0;
+    answer_one(server, slot->rank, slot->chunk); /* it may want more by now */
+    if (server->draining)
+        gw_each_settle(server);
 }
 
 /* ---- in: pushes ---- */
-
-void gw_session_fill_update(const struct gw_server *server,
-                            uint32_t index,
-                            uint64_t samples,
-                            double clip,
-                            double lr_factor,
-                            struct gw_update *update)
-{
-    const struct gw_config *config = &server->config;
-    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    /* where nobody had a sample the sum is zero, and must stay zero */
-    double scale =
-        samples > 0 ? clip / ((double)samples * server->loss_scale) : 0;
-    *update = (struct gw_update){
-        .scale = (float)scale,
-        .lr = lr_factor * gw_schedule_lr(config, &server->start.course,
-                                         chunk->pushes / server->ranks,
-                                         server->start.total_steps),
-        .weight_decay = config->optimizer.weight_decay,
-        .momentum = config->optimizer.momentum,
-        .beta1 = config->optimizer.beta1,
-        .beta2 = config->optimizer.beta2,
-        .eps = config->optimizer.eps,
-        .t = chunk->updates + 1,
-        .trust_ratio = 1,
-    };
-    if (gw_policy_is_local(server->regime.word.kind)) {
-        /* of what workers' own steps came to: the outer optimizer */
-        update->lr = server->regime.terms.outer_lr;
-        update->momentum = config->policy.outer_momentum;
-        update->weight_decay = 0;
-    }
-    gw_update_prepare(update);
-}
-
-void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
-{
-    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
-    const char *key =
-        server->map->key[server->map->chunk[chunk->global].key].name;
-    for (uint32_t rank = 0; rank < server->ranks; rank++) {
-        if (!gw_shard_is_bad(server->shard, rank, index))
-            continue;
-        gw_server_finish(server, GW_ENONFINITE,
-                         "step %" PRIu64 ", key %s: worker %u (%s) sent a "
-                         "gradient that is not finite; lower optimizer.lr%s",
-                         clock, key, rank, server->session[rank].host,
-                         server->regime.each ||
-                                 gw_policy_is_local(server->regime.word.kind)
-                             ? "" /* no step of all ranks can be skipped */
-                             : ", or set train.nonfinite = \"skip\"");
-        return;
-    }
-    gw_server_finish(server, GW_ENONFINITE,
-                     "step %" PRIu64 ", key %s: the sum of the gradients is "
-                     "not finite; lower optimizer.lr",
-                     clock, key);
-}
 
 /* The pushes that are held make a version. */
 void gw_session_complete(struct gw_server *server, uint32_t index)
@@ -627,6 +596,10 @@ void gw_session_frame(struct gw_server *server,
         return; /* who sent it will hear */
     if (peer->role != GW_ROLE_WORKER || !server->running) {
         gw_peer_reject(peer, link, "frame that its role does not send");
+        return;
+    }
+    if (server->leader && frame->decision > server->decision) {
+        gw_peer_reject(peer, link, "frame of a decision that nobody has made");
         return;
     }
     switch (frame->kind) {

@@ -58,6 +58,7 @@ check_PROGRAMS += \
 	%D%/sim/test_deaths \
 	%D%/sim/test_edges \
 	%D%/sim/test_false_coordinator \
+	%D%/sim/test_false_members \
 	%D%/sim/test_groups \
 	%D%/sim/test_hostile \
 	%D%/sim/test_inner \
@@ -355,6 +356,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	$(GW_SIMULATE)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
+%C%_sim_test_false_members_SOURCES = %D%/sim/test_false_members.c
+%C%_sim_test_false_members_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c \
 	%D%/sim/apart.c %D%/sim/apart.h $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_hostile_SOURCES = %D%/sim/test_hostile.c $(GW_STRANGER)

@@ -1,0 +1,67 @@
+/* What the pushes of a chunk do to it: by how much they move it, and whom to
+   blame where they have made no number of it. */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+
+#include "proto/schedule.h"
+
+void gw_session_fill_update(const struct gw_server *server,
+                            uint32_t index,
+                            uint64_t samples,
+                            double clip,
+                            double lr_factor,
+                            struct gw_update *update)
+{
+    const struct gw_config *config = &server->config;
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    /* where nobody had a sample the sum is zero, and must stay zero */
+    double scale =
+        samples > 0 ? clip / ((double)samples * server->loss_scale) : 0;
+    *update = (struct gw_update){
+        .scale = (float)scale,
+        .lr = lr_factor * gw_schedule_lr(config, &server->start.course,
+                                         chunk->pushes / server->ranks,
+                                         server->start.total_steps),
+        .weight_decay = config->optimizer.weight_decay,
+        .momentum = config->optimizer.momentum,
+        .beta1 = config->optimizer.beta1,
+        .beta2 = config->optimizer.beta2,
+        .eps = config->optimizer.eps,
+        .t = chunk->updates + 1,
+        .trust_ratio = 1,
+    };
+    if (gw_policy_is_local(server->regime.word.kind)) {
+        /* of what workers' own steps came to: the outer optimizer */
+        update->lr = server->regime.terms.outer_lr;
+        update->momentum = config->policy.outer_momentum;
+        update->weight_decay = 0;
+    }
+    gw_update_prepare(update);
+}
+
+void gw_session_blame(struct gw_server *server, uint32_t index, uint64_t clock)
+{
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    const char *key =
+        server->map->key[server->map->chunk[chunk->global].key].name;
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        if (!gw_shard_is_bad(server->shard, rank, index))
+            continue;
+        gw_server_finish(server, GW_ENONFINITE,
+                         "step %" PRIu64 ", key %s: worker %u (%s) sent a "
+                         "gradient that is not finite; lower optimizer.lr%s",
+                         clock, key, rank, server->session[rank].host,
+                         server->regime.each ||
+                                 gw_policy_is_local(server->regime.word.kind)
+                             ? "" /* no step of all ranks can be skipped */
+                             : ", or set train.nonfinite = \"skip\"");
+        return;
+    }
+    gw_server_finish(server, GW_ENONFINITE,
+                     "step %" PRIu64 ", key %s: the sum of the gradients is "
+                     "not finite; lower optimizer.lr",
+                     clock, key);
+}
