@@ -61,7 +61,6 @@ const char *gw_message_name(enum gw_message_kind kind)
         [GW_MESSAGE_END] = "end",
         [GW_MESSAGE_BYE] = "bye",
         [GW_MESSAGE_STALL] = "stall",
-        [GW_MESSAGE_GONE] = "gone",
         [GW_MESSAGE_FILE_OPEN] = "file open",
         [GW_MESSAGE_FILE_REPLY] = "file reply",
         [GW_MESSAGE_STATUS] = "status",

@@ -15,7 +15,7 @@
  *   saving    member > coordinator   SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
  *   watching  member > coordinator   REPORT, STALL, STOP, BYE
- *             observer > coordinator GONE, STATUS, STOP;  back  STATUS
+ *             observer > coordinator STATUS;  back  STATUS
  *   ordering  observer > coordinator REQUEST;  back  STATUS
  *             coordinator > shard 0  REQUEST
  *   ending    coordinator > member   END;  > shard 0  STOP
@@ -56,8 +56,7 @@ enum gw_message_kind {
     GW_MESSAGE_END,
     GW_MESSAGE_BYE,
     GW_MESSAGE_STALL,
-    GW_MESSAGE_GONE,
-    GW_MESSAGE_FILE_OPEN,
+    GW_MESSAGE_FILE_OPEN = 19, /* 18 was one that nobody sends any more */
     GW_MESSAGE_FILE_REPLY,
     GW_MESSAGE_STATUS,
     GW_MESSAGE_SETTLED,
@@ -354,11 +353,6 @@ struct gw_stall {
     const char *text;
 };
 
-struct gw_gone {
-    uint32_t pid;
-    const char *text;
-};
-
 /*
  * Files for members that do not see checkpoint.dir: workers, and shards on
  * other hosts; the coordinator reads and writes them for them. A member has one
@@ -442,7 +436,6 @@ struct gw_message {
         struct gw_end end;
         struct gw_bye bye;
         struct gw_stall stall;
-        struct gw_gone gone;
         struct gw_file_open file_open;
         struct gw_file_reply file_reply;
         struct gw_status_message status;

@@ -461,19 +461,6 @@ static PACK(pack_stall)
     return GW_OK;
 }
 
-static PACK(pack_gone)
-{
-    const struct gw_gone *from = &message->gone;
-    Gwpb__Gone *to = gw_arena_take(arena, sizeof *to);
-    if (!to)
-        return GW_ERANGE;
-    gwpb__gone__init(to);
-    to->pid = from->pid;
-    to->text = text_out(from->text);
-    out->gone = to;
-    return GW_OK;
-}
-
 static PACK(pack_file_open)
 {
     const struct gw_file_open *from = &message->file_open;
@@ -554,7 +541,6 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_END] = pack_end,
     [GW_MESSAGE_BYE] = pack_bye,
     [GW_MESSAGE_STALL] = pack_stall,
-    [GW_MESSAGE_GONE] = pack_gone,
     [GW_MESSAGE_FILE_OPEN] = pack_file_open,
     [GW_MESSAGE_FILE_REPLY] = pack_file_reply,
     [GW_MESSAGE_STATUS] = pack_status,

@@ -443,16 +443,6 @@ static UNPACK(unpack_stall)
     return GW_OK;
 }
 
-static UNPACK(unpack_gone)
-{
-    const Gwpb__Gone *from = in->gone;
-    struct gw_gone *to = &message->gone;
-    (void)arena;
-    to->pid = from->pid;
-    to->text = from->text;
-    return GW_OK;
-}
-
 static UNPACK(unpack_file_open)
 {
     const Gwpb__FileOpen *from = in->file_open;
@@ -525,7 +515,6 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_END] = unpack_end,
     [GW_MESSAGE_BYE] = unpack_bye,
     [GW_MESSAGE_STALL] = unpack_stall,
-    [GW_MESSAGE_GONE] = unpack_gone,
     [GW_MESSAGE_FILE_OPEN] = unpack_file_open,
     [GW_MESSAGE_FILE_REPLY] = unpack_file_reply,
     [GW_MESSAGE_STATUS] = unpack_status,

@@ -173,12 +173,8 @@ static void from_stranger(struct gw_coordinator *self,
         gw_coordinator_joined(self, peer, &message->join);
     else if (message->kind == GW_MESSAGE_STATUS && observer)
         got_status(self, peer, message->status.request);
-    else if (message->kind == GW_MESSAGE_STOP && observer)
-        got_stop(self, peer, &message->stop);
     else if (message->kind == GW_MESSAGE_REQUEST && observer)
         gw_coordinator_requested(self, peer, &message->request);
-    else if (message->kind == GW_MESSAGE_GONE && observer)
-        gw_coordinator_gone(self, message->gone.pid, message->gone.text);
     else if (message->kind == GW_MESSAGE_BYE || message->kind == GW_MESSAGE_END)
         return; /* one that was turned away, and is going */
     else

@@ -117,7 +117,6 @@ static void messages_out_of_place_are_refused(void **state)
         {.kind = GW_MESSAGE_SAVED, .saved = {.file = "x", .text = ""}},
         {.kind = GW_MESSAGE_DECISION, .decision = {.kind = GW_DECIDE_END}},
         {.kind = GW_MESSAGE_STOP, .stop = {.text = "stop"}},
-        {.kind = GW_MESSAGE_GONE, .gone = {.pid = 300, .text = "gone"}},
         {.kind = GW_MESSAGE_REQUEST,
          .request = {.kind = GW_REQUEST_STOP, .text = ""}},
         {.kind = GW_MESSAGE_START,
@@ -146,6 +145,38 @@ static void messages_out_of_place_are_refused(void **state)
     }
     assert_true(cluster_run(&cluster, LIMIT_US));
     assert_int_equal(cluster.final.status, GW_OK);
+    cluster_close(&cluster);
+}
+
+/* Whoever reaches the port may look. The end is for members to ask for, and for
+   the user, through the local socket. */
+static void observers_end_no_job(void **state)
+{
+    (void)state;
+    static const struct gw_message messages[] = {
+        {.kind = GW_MESSAGE_STOP, .stop = {.text = "stop"}},
+        {.kind = GW_MESSAGE_END, .end = {.status = GW_EDEAD, .text = "over"}},
+        {.kind = GW_MESSAGE_BYE},
+    };
+    const char *settings[] = {"train.steps=300", NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    assert_true(
+        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        struct stranger stranger;
+        stranger_open(&stranger, &cluster, 0, "disk:50000", GW_ROLE_OBSERVER,
+                      GW_RANK_NONE, GW_ROLE_COORDINATOR);
+        assert_true(
+            cluster_run_until(&cluster, stranger_is_up, &stranger, LIMIT_US));
+        stranger_tell(&stranger, &messages[i]);
+        if (messages[i].kind == GW_MESSAGE_STOP)
+            assert_true(cluster_run_until(&cluster, stranger_is_down, &stranger,
+                                          LIMIT_US));
+        stranger_close(&stranger);
+    }
+    assert_true(cluster_run(&cluster, LIMIT_US));
+    assert_int_equal(cluster.final.status, GW_OK);
+    assert_int_equal(cluster.final.step, 300);
     cluster_close(&cluster);
 }
 
@@ -485,6 +516,7 @@ int main(void)
         cmocka_unit_test(strangers_are_no_members),
         cmocka_unit_test(who_means_the_coordinator_is_sent_there),
         cmocka_unit_test(messages_out_of_place_are_refused),
+        cmocka_unit_test(observers_end_no_job),
         cmocka_unit_test(orders_from_the_network_are_refused),
         cmocka_unit_test(a_word_that_is_asked_for_is_not_forgotten),
         cmocka_unit_test(decisions_before_their_votes_end_the_job),

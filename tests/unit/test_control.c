@@ -85,7 +85,6 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_END, .end = {GW_EDEAD, 5, "worker 3 died"}},
     {.kind = GW_MESSAGE_BYE, .bye = {1, DIGEST, 2, counters, 3}},
     {.kind = GW_MESSAGE_STALL, .stall = {1, 4.2, "waiting"}},
-    {.kind = GW_MESSAGE_GONE, .gone = {77, "killed by signal 9"}},
     {.kind = GW_MESSAGE_FILE_OPEN,
      .file_open = {.name = "shard", .offset = 5, .bytes = 6}},
     {.kind = GW_MESSAGE_FILE_REPLY,
@@ -329,10 +328,6 @@ static void same_ending(const struct gw_message *one,
         SAME(stall, seconds);
         SAME_TEXT(stall, text);
         break;
-    case GW_MESSAGE_GONE:
-        SAME(gone, pid);
-        SAME_TEXT(gone, text);
-        break;
     case GW_MESSAGE_FILE_OPEN:
         SAME_TEXT(file_open, name);
         SAME(file_open, offset);
@@ -375,7 +370,7 @@ static void every_kind_goes_round(void **state)
             same_start(&samples[i], &again);
         assert_string_not_equal(gw_message_name(again.kind), "unknown");
     }
-    assert_int_equal(SAMPLES, GW_MESSAGE_KINDS - 1); /* 24 is free */
+    assert_int_equal(SAMPLES, GW_MESSAGE_KINDS - 2); /* 18 is free */
     assert_string_equal(gw_message_name(GW_MESSAGE_KINDS), "unknown");
 }
 
