@@ -33,6 +33,11 @@
 
 #define GW_DIGEST_BYTES 32
 
+/* Steps, clocks and versions are below this: cuts carry them as doubles, which
+   hold whole numbers up to it, and a clock more is still a number. A message
+   with a larger one is refused. */
+#define GW_CLOCK_MAX ((uint64_t)1 << 53)
+
 /* Parts keep a message below the 64 KiB of a frame. */
 #define GW_KEYS_PER_PART    256
 #define GW_MEMBERS_PER_PART 200

@@ -17,6 +17,19 @@
 /* More cannot come in 64 KiB. */
 #define GW_VALUES_MAX 65536
 
+static int are_clocks(const uint64_t *clock, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (clock[i] >= GW_CLOCK_MAX)
+            return 0;
+    return 1;
+}
+
+static int is_clock(uint64_t clock)
+{
+    return are_clocks(&clock, 1);
+}
+
 static int digest_in(const ProtobufCBinaryData *from,
                      uint8_t digest[GW_DIGEST_BYTES])
 {
@@ -63,7 +76,7 @@ static UNPACK(unpack_declare)
     if (!keys || !digest_in(&from->data_digest, to->data_digest) ||
         from->keys_total > GW_KEYS_MAX || from->keys_first > from->keys_total ||
         from->n_keys > from->keys_total - from->keys_first ||
-        strlen(from->tuned) >= GW_TUNED_BYTES ||
+        strlen(from->tuned) >= GW_TUNED_BYTES || !is_clock(from->total_steps) ||
         !course_in(from->course, &to->course))
         return GW_EPROTO;
     for (size_t i = 0; i < from->n_keys; i++)
@@ -133,7 +146,9 @@ static UNPACK(unpack_start)
     const Gwpb__DecisionState *kept = from->state;
     struct gw_start *to = &message->start;
     (void)arena;
-    if (!kept || !course_in(from->course, &to->course))
+    if (!kept || !is_clock(from->total_steps) || !is_clock(kept->clock) ||
+        !are_clocks(from->clocks, from->n_clocks) ||
+        !course_in(from->course, &to->course))
         return GW_EPROTO;
     to->total_steps = from->total_steps;
     to->resume = from->resume;
@@ -228,6 +243,8 @@ static UNPACK(unpack_decision)
     const Gwpb__Decision *from = in->decision;
     struct gw_decision *to = &message->decision;
     (void)arena;
+    if (!is_clock(from->clock) || !are_clocks(from->clocks, from->n_clocks))
+        return GW_EPROTO;
     to->number = from->number;
     to->clock = from->clock;
     if (from->kind > UINT8_MAX)
@@ -260,7 +277,8 @@ static UNPACK(unpack_settled)
     struct gw_settled *to = &message->settled;
     (void)arena;
     to->decision = from->decision;
-    if (from->n_clocks > GW_VALUES_MAX || from->n_blocked > GW_VALUES_MAX)
+    if (from->n_clocks > GW_VALUES_MAX || from->n_blocked > GW_VALUES_MAX ||
+        !are_clocks(from->clocks, from->n_clocks))
         return GW_EPROTO;
     to->clocks = from->clocks;
     to->clocks_n = (uint32_t)from->n_clocks;
@@ -273,7 +291,7 @@ static UNPACK(unpack_arrived)
 {
     const Gwpb__Arrived *from = in->arrived;
     (void)arena;
-    if (from->n_ranks > GW_VALUES_MAX)
+    if (from->n_ranks > GW_VALUES_MAX || !is_clock(from->clock))
         return GW_EPROTO;
     message->arrived = (struct gw_arrived){.clock = from->clock,
                                            .ranks = from->ranks,
@@ -286,7 +304,7 @@ static UNPACK(unpack_speed)
     (void)arena;
     message->speed.clock = in->speed->clock;
     message->speed.samples_per_s = in->speed->samples_per_s;
-    return GW_OK;
+    return is_clock(message->speed.clock) ? GW_OK : GW_EPROTO;
 }
 
 /* 0: they are too long. */
@@ -319,6 +337,8 @@ static UNPACK(unpack_vote)
     const Gwpb__Vote *from = in->vote;
     struct gw_vote *to = &message->vote;
     (void)arena;
+    if (!is_clock(from->clock))
+        return GW_EPROTO;
     to->clock = from->clock;
     if (from->phase > UINT8_MAX)
         return GW_EPROTO;
@@ -342,6 +362,8 @@ static UNPACK(unpack_score)
     const Gwpb__Score *from = in->score;
     struct gw_score *to = &message->score;
     (void)arena;
+    if (!is_clock(from->clock))
+        return GW_EPROTO;
     to->clock = from->clock;
     to->loss = from->loss;
     to->correct = from->correct;
@@ -354,6 +376,8 @@ static UNPACK(unpack_report)
     const Gwpb__Report *from = in->report;
     struct gw_report *to = &message->report;
     (void)arena;
+    if (!is_clock(from->clock))
+        return GW_EPROTO;
     to->clock = from->clock;
     to->loss = from->loss;
     to->samples = from->samples;
@@ -385,6 +409,8 @@ static UNPACK(unpack_saved)
     const Gwpb__Saved *from = in->saved;
     struct gw_saved *to = &message->saved;
     (void)arena;
+    if (!is_clock(from->clock))
+        return GW_EPROTO;
     to->clock = from->clock;
     to->status = (enum gw_status)from->status;
     to->file = from->file;
@@ -400,6 +426,8 @@ static UNPACK(unpack_stored)
     const Gwpb__Stored *from = in->stored;
     struct gw_stored *to = &message->stored;
     (void)arena;
+    if (!is_clock(from->clock))
+        return GW_EPROTO;
     to->clock = from->clock;
     to->ok = from->ok != 0;
     return GW_OK;
@@ -448,6 +476,8 @@ static UNPACK(unpack_file_open)
     const Gwpb__FileOpen *from = in->file_open;
     struct gw_file_open *to = &message->file_open;
     (void)arena;
+    if (!is_clock(from->clock))
+        return GW_EPROTO;
     to->name = from->name;
     to->write = from->write != 0;
     to->offset = from->offset;

@@ -30,6 +30,7 @@ static const struct gw_view_member members[] = {
 static const double values[] = {0.5, -1, 1e300};
 static const uint32_t ranks[] = {1, UINT32_MAX};
 static const uint64_t counters[] = {0, 7, UINT64_MAX};
+static const uint64_t clocks[] = {0, 7, GW_CLOCK_MAX - 1};
 
 #define DIGEST                                                                 \
     {                                                                          \
@@ -64,7 +65,7 @@ static const struct gw_message samples[] = {
                "from",
                "dir",
                ".token",
-               counters,
+               clocks,
                3,
                1,
                ranks,
@@ -72,8 +73,8 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_READY, .ready = {UINT64_MAX}},
     {.kind = GW_MESSAGE_WINDOW, .window = {GW_FRAME_PUSH, 17, 1 << 20}},
     {.kind = GW_MESSAGE_DECISION,
-     .decision = {1, 5, GW_DECIDE_STEP, 2, 1, 3, values, 3, ranks, 2, counters,
-                  3, "ssp:4"}},
+     .decision = {1, 5, GW_DECIDE_STEP, 2, 1, 3, values, 3, ranks, 2, clocks, 3,
+                  "ssp:4"}},
     {.kind = GW_MESSAGE_VOTE, .vote = {1, 2, 3, 6, 5, values, 3, ranks, 2}},
     {.kind = GW_MESSAGE_SCORE, .score = {1, 2.5, 3, 4}},
     {.kind = GW_MESSAGE_REPORT,
@@ -90,7 +91,7 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_FILE_REPLY,
      .file_reply = {.text = "why", .offset = 5, .bytes = 6, .window = 7}},
     {.kind = GW_MESSAGE_STATUS, .status = {2, "job", GW_EREFUSED}},
-    {.kind = GW_MESSAGE_SETTLED, .settled = {9, counters, 3, ranks, 2}},
+    {.kind = GW_MESSAGE_SETTLED, .settled = {9, clocks, 3, ranks, 2}},
     {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, ranks, 2}},
     {.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, "ssp:4"}},
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
@@ -374,6 +375,58 @@ static void every_kind_goes_round(void **state)
     assert_string_equal(gw_message_name(GW_MESSAGE_KINDS), "unknown");
 }
 
+/* What a cut cannot carry, and what is no number any more with one added. */
+static void clocks_without_end_are_refused(void **state)
+{
+    (void)state;
+    static const uint64_t end[] = {1, GW_CLOCK_MAX};
+    const struct gw_message messages[] = {
+        {.kind = GW_MESSAGE_DECLARE,
+         .declare = {.device = "",
+                     .tuned = "",
+                     .note = "",
+                     .total_steps = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_START,
+         .start = {.resume = "",
+                   .dir = "",
+                   .token = "",
+                   .total_steps = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_START,
+         .start = {.resume = "",
+                   .dir = "",
+                   .token = "",
+                   .state = {.clock = GW_CLOCK_MAX}}},
+        {.kind = GW_MESSAGE_START,
+         .start = {.resume = "",
+                   .dir = "",
+                   .token = "",
+                   .clocks = end,
+                   .clocks_n = 2}},
+        {.kind = GW_MESSAGE_DECISION,
+         .decision = {.policy = "", .clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_DECISION,
+         .decision = {.policy = "", .clocks = end, .clocks_n = 2}},
+        {.kind = GW_MESSAGE_SETTLED, .settled = {.clocks = end, .clocks_n = 2}},
+        {.kind = GW_MESSAGE_ARRIVED, .arrived = {.clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_SPEED, .speed = {.clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_VOTE, .vote = {.clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_SCORE, .score = {.clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_REPORT, .report = {.clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_SAVED,
+         .saved = {.file = "", .text = "", .clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_STORED, .stored = {.clock = UINT64_MAX}},
+        {.kind = GW_MESSAGE_FILE_OPEN,
+         .file_open = {.name = "", .clock = UINT64_MAX}},
+    };
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        struct gw_message again = {0};
+        size_t n = 0;
+        assert_int_equal(encode(&messages[i], &n), GW_OK);
+        if (gw_message_decode(bytes, n, &decode_arena, &again) != GW_EPROTO)
+            fail_msg("message %zu, a %s", i, gw_message_name(messages[i].kind));
+    }
+}
+
 /* Decoding takes exactly its bytes, and no room but what it says it needs. */
 static void short_rooms_are_refused(void **state)
 {
@@ -535,6 +588,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_goes_round),
+        cmocka_unit_test(clocks_without_end_are_refused),
         cmocka_unit_test(short_rooms_are_refused),
         cmocka_unit_test(damaged_messages_do_no_harm),
         cmocka_unit_test(what_is_no_message_is_refused),
