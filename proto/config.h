@@ -266,6 +266,18 @@ enum gw_status gw_config_set(struct gw_config *config,
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error);
 
+/*
+ * The same of a word of cluster.policy that comes while the job runs: GW_EUSAGE
+ * where it does not go with the job's other keys, though keys that only other
+ * words use are no fault of it. GW_ENOMEM.
+ */
+enum gw_status gw_config_check_word(const struct gw_config *config,
+                                    const struct gw_policy_word *word,
+                                    struct gw_error *error);
+
+/* Workers and shards of this job, at most. */
+uint64_t gw_config_members_max(const struct gw_config *config);
+
 /* Connections that a worker of this job opens to each shard. */
 uint64_t gw_config_connections(const struct gw_config *config);
 

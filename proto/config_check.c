@@ -3,11 +3,14 @@
 
 #include "proto/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/config_value.h"
 #include "proto/interfaces.h"
 #include "proto/policy.h"
+
+#define SHARDS_PER_SERVER_MAX 1024 /* the range of server.threads */
 
 static enum gw_status check_texts(const struct gw_config *config,
                                   struct gw_error *error)
@@ -174,6 +177,45 @@ static enum gw_status check_shares(const struct gw_config *config,
     return GW_OK;
 }
 
+/* What depends on the words of cluster.policy. */
+static enum gw_status check_words(const struct gw_config *config,
+                                  struct gw_error *error)
+{
+    enum gw_status status = check_arithmetic(config, error);
+    if (!status)
+        status = check_precision(config, error);
+    if (!status)
+        status = check_weights(config, error);
+    return status;
+}
+
+enum gw_status gw_config_check_word(const struct gw_config *config,
+                                    const struct gw_policy_word *word,
+                                    struct gw_error *error)
+{
+    struct gw_config *alone = malloc(sizeof *alone);
+    if (!alone)
+        return gw_fail(error, GW_ENOMEM, "no memory to check a policy");
+    *alone = *config;
+    gw_policy_word_print(word, alone->cluster.policy);
+    if (word->kind != GW_POLICY_DILOCO) {
+        /* of the phases of the job that these are for */
+        alone->policy.fragments = 1;
+        alone->policy.overlap = 0;
+    }
+    enum gw_status status = check_words(alone, error);
+    if (!status)
+        status = gw_config_check_phase(alone, word, error);
+    free(alone);
+    return status;
+}
+
+uint64_t gw_config_members_max(const struct gw_config *config)
+{
+    return config->cluster.workers +
+           config->cluster.servers * SHARDS_PER_SERVER_MAX;
+}
+
 uint64_t gw_config_connections(const struct gw_config *config)
 {
     size_t interfaces = gw_interfaces_count(config->cluster.interface);
@@ -199,11 +241,7 @@ enum gw_status gw_config_check(const struct gw_config *config,
     if (!status)
         status = check_evaluation(config, error);
     if (!status)
-        status = check_arithmetic(config, error);
-    if (!status)
-        status = check_precision(config, error);
-    if (!status)
-        status = check_weights(config, error);
+        status = check_words(config, error);
     if (!status)
         status = check_shares(config, error);
     if (!status)

@@ -298,9 +298,9 @@ static enum gw_status check_streaming(const struct gw_config *config,
     return GW_OK;
 }
 
-static enum gw_status check_phase(const struct gw_config *config,
-                                  const struct gw_policy_word *word,
-                                  struct gw_error *error)
+enum gw_status gw_config_check_phase(const struct gw_config *config,
+                                     const struct gw_policy_word *word,
+                                     struct gw_error *error)
 {
     char shown[GW_POLICY_WORD_BYTES];
     gw_policy_word_print(word, shown);
@@ -355,7 +355,8 @@ enum gw_status gw_config_check_policy(const struct gw_config *config,
     struct gw_policy_plan plan;
     read_plan(config, &plan);
     for (size_t i = 0; i < plan.n; i++) {
-        enum gw_status status = check_phase(config, &plan.phase[i].word, error);
+        enum gw_status status =
+            gw_config_check_phase(config, &plan.phase[i].word, error);
         if (status)
             return status;
     }

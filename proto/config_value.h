@@ -83,6 +83,11 @@ enum gw_status gw_config_check_text(const struct gw_config_key *key,
 enum gw_status gw_config_check_policy(const struct gw_config *config,
                                       struct gw_error *error);
 
+/* The same of one word alone, as a phase. */
+enum gw_status gw_config_check_phase(const struct gw_config *config,
+                                     const struct gw_policy_word *word,
+                                     struct gw_error *error);
+
 /* A bound of a range: whole where it can be, 1..1000 and not 1.0..1000.0. */
 void gw_config_print_bound(double bound, char text[GW_REAL_BYTES]);
 

@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Decided by shard 0, so the job must be running, and not to its end. */
 static enum gw_status check_running(const struct gw_coordinator *self,
@@ -26,26 +25,6 @@ static enum gw_status check_running(const struct gw_coordinator *self,
                        "the job is ending, at step %" PRIu64,
                        gw_coordinator_step(self));
     return GW_OK;
-}
-
-/* Whether the job could be started with this word for its policy. */
-static enum gw_status check_policy(const struct gw_coordinator *self,
-                                   const struct gw_policy_word *word,
-                                   struct gw_error *error)
-{
-    struct gw_config *config = malloc(sizeof *config);
-    if (!config)
-        return gw_fail(error, GW_ENOMEM, "no memory to check a policy");
-    *config = *self->config;
-    gw_policy_word_print(word, config->cluster.policy);
-    if (word->kind != GW_POLICY_DILOCO) {
-        /* of the phases of the job that these are for */
-        config->policy.fragments = 1;
-        config->policy.overlap = 0;
-    }
-    enum gw_status status = gw_config_check(config, error);
-    free(config);
-    return status;
 }
 
 /* And nothing else is to follow. */
@@ -82,7 +61,7 @@ static enum gw_status ask_policy(struct gw_coordinator *self,
     if (status == GW_OK)
         status = check_running(self, error);
     if (status == GW_OK)
-        status = check_policy(self, &word, error);
+        status = gw_config_check_word(self->config, &word, error);
     if (status != GW_OK)
         return status;
     if (word.kind == GW_POLICY_BACKUP && word.n == 0)

@@ -28,9 +28,11 @@
 struct cut {
     struct gw_keeper *keeper;
     int open;
-    int decided; /* 0: one that knows of it was faster than shard 0 */
+    int decided; /* 0: one that knows of it was faster than shard 0, */
+    const struct gw_roster *by; /* this one */
     struct gw_manifest manifest;
-    uint32_t saved, awaited;      /* files; known when it is decided, */
+    uint32_t saved, by_workers;   /* files; and of these of workers */
+    uint32_t awaited;             /* known when it is decided, */
     const char *inner;            /* as is what workers keep state of, or "" */
     uint64_t spare[CUTS_MAX + 1]; /* not to be removed for this one */
     size_t spare_n;
@@ -56,7 +58,7 @@ int gw_keeper_is_busy(const struct gw_coordinator *self)
 {
     const struct gw_keeper *keeper = self->keeper;
     for (size_t i = 0; keeper && i < CUTS_MAX; i++)
-        if (keeper->cut[i].open)
+        if (keeper->cut[i].open && keeper->cut[i].decided)
             return 1;
     return 0;
 }
@@ -117,7 +119,7 @@ void gw_keeper_awaited(const struct gw_coordinator *self,
 {
     const struct cut *cut = self->keeper->cut;
     char name[GW_FILE_NAME_MAX];
-    while (!cut->open)
+    while (!cut->open || !cut->decided)
         cut++; /* one is: the keeper is busy */
     int n = snprintf(text, room,
                      "the checkpoint of step %" PRIu64 ", to be "
@@ -217,8 +219,24 @@ static enum gw_status fill_manifest(struct gw_coordinator *self,
 static void conclude(struct gw_work *work);
 static void concluded(struct gw_work *work);
 
-/* The cut of a clock: decisions and saved files meet there in any order. */
-static struct cut *open_cut(struct gw_coordinator *self, uint64_t clock)
+/* Shard 0 waits for those that it has decided: whoever names others lies. */
+static void too_many(struct gw_coordinator *self)
+{
+    const char *name = "shard 0";
+    for (size_t i = 0; i < CUTS_MAX; i++)
+        if (!self->keeper->cut[i].decided && self->keeper->cut[i].by)
+            name = self->keeper->cut[i].by->peer->name;
+    gw_coordinator_end(self, GW_EPROTO,
+                       "%s speaks of checkpoints that cannot be: of more than "
+                       "%d steps at once",
+                       name, CUTS_MAX);
+}
+
+/* The cut of a clock: decisions and saved files meet there in any order. `by`:
+   whose file, NULL: it is decided. */
+static struct cut *open_cut(struct gw_coordinator *self,
+                            uint64_t clock,
+                            const struct gw_roster *by)
 {
     struct gw_keeper *keeper = self->keeper;
     struct cut *cut = find_cut(keeper, clock);
@@ -227,8 +245,10 @@ static struct cut *open_cut(struct gw_coordinator *self, uint64_t clock)
             continue;
         cut = &keeper->cut[i];
         gw_manifest_free(&cut->manifest);
-        *cut = (struct cut){
-            .keeper = keeper, .open = 1, .inner = gw_inner_at(self, clock)};
+        *cut = (struct cut){.keeper = keeper,
+                            .open = 1,
+                            .by = by,
+                            .inner = gw_inner_at(self, clock)};
         cut->manifest.state.clock = clock;
         cut->work = (struct gw_work){.run = conclude,
                                      .done = concluded,
@@ -240,7 +260,7 @@ static struct cut *open_cut(struct gw_coordinator *self, uint64_t clock)
         }
     }
     if (!cut)
-        gw_coordinator_end(self, GW_EPROTO, "too many checkpoints at once");
+        too_many(self);
     return cut;
 }
 
@@ -371,15 +391,37 @@ static void maybe_write(struct cut *cut)
     gw_loop_work(self->loop, &cut->work);
 }
 
-void gw_keeper_cut(struct gw_coordinator *self,
-                   const struct gw_decision *decision)
+/* Workers that keep nothing may not stand in for shards that have not saved. */
+static void drop_workers(struct cut *cut)
 {
-    struct cut *cut = open_cut(self, decision->clock);
-    uint64_t version = gw_decision_cut_version(decision);
+    struct gw_coordinator *self = cut->keeper->self;
+    struct gw_manifest *manifest = &cut->manifest;
+    size_t kept = 0;
+    for (size_t i = 0; i < manifest->n_files; i++) {
+        char name[GW_FILE_NAME_MAX] = "";
+        for (uint32_t s = 0; s < self->shards; s++) {
+            gw_shard_file_name(s, self->shards, name);
+            if (strcmp(name, manifest->files[i].name) == 0) {
+                manifest->files[kept++] = manifest->files[i];
+                break;
+            }
+        }
+    }
+    manifest->n_files = kept;
+    cut->saved = (uint32_t)kept;
+    cut->by_workers = 0;
+}
+
+void gw_keeper_cut(struct gw_coordinator *self,
+                   const struct gw_decision *decision,
+                   const struct gw_cut *what)
+{
+    struct cut *cut = open_cut(self, decision->clock, NULL);
+    uint64_t version = what->version;
     const struct gw_regime *regime = gw_coordinator_regime_at(self, version);
     if (!cut)
         return;
-    gw_decision_state_read(decision, &cut->manifest.state);
+    cut->manifest.state = what->state;
     /* who was faster may have been heard before the policy of this clock was */
     snprintf(cut->manifest.optimizer, sizeof cut->manifest.optimizer, "%.31s",
              regime->optimizer->name);
@@ -396,6 +438,8 @@ void gw_keeper_cut(struct gw_coordinator *self,
     cut->awaited = self->shards;
     if (cut->inner[0])
         cut->awaited += (uint32_t)cut->manifest.n_ranks;
+    else if (cut->by_workers > 0)
+        drop_workers(cut);
     cut->decided = 1;
     maybe_write(cut);
 }
@@ -414,7 +458,7 @@ int gw_keeper_awaits(struct gw_coordinator *self,
     /* what the shards know of the cut comes in any order, and so do they */
     cut = find_cut(self->keeper, clock);
     if (!cut && (who->role == GW_ROLE_SERVER || self->expects_inner))
-        cut = open_cut(self, clock);
+        cut = open_cut(self, clock, who);
     return cut && has_part(cut, who) && !has_saved(cut, own);
 }
 
@@ -439,6 +483,7 @@ void gw_keeper_saved(struct gw_coordinator *self,
     file->bytes = saved->bytes;
     memcpy(file->sha256, saved->sha256, GW_DIGEST_BYTES);
     cut->manifest.n_files = cut->saved;
+    cut->by_workers += who->role == GW_ROLE_WORKER;
     if (saved->status != GW_OK && cut->status == GW_OK)
         cut->status = gw_fail(&cut->error, saved->status, "%s: %s",
                               who->peer->name, saved->text);

@@ -59,6 +59,7 @@ static enum gw_status find(struct gw_coordinator *self, struct gw_error *error)
     self->final.has_checkpoint = 1;
     self->final.checkpoint = self->state.clock;
     self->cut_clock = self->state.clock;
+    self->has_cut = 1;
     return GW_OK;
 }
 

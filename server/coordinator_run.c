@@ -265,19 +265,32 @@ static void skipped(struct gw_coordinator *self,
                         decision->clock, names);
 }
 
+static void reached(struct gw_coordinator *self,
+                    const struct gw_decision *decision,
+                    const struct gw_cut *cut)
+{
+    /* both are decided before anybody gets there */
+    if (decision->kind == GW_DECIDE_SWITCH || decision->kind == GW_DECIDE_SPLIT)
+        return;
+    gw_coordinator_switch_reached(
+        self, decision->kind == GW_DECIDE_CUT ? cut->version : decision->clock);
+    if (decision->clock > self->step)
+        self->step = decision->clock;
+}
+
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision)
 {
-    /* both are decided before anybody gets there */
-    if (decision->kind != GW_DECIDE_SWITCH &&
-        decision->kind != GW_DECIDE_SPLIT) {
-        gw_coordinator_switch_reached(self,
-                                      decision->kind == GW_DECIDE_CUT
-                                          ? gw_decision_cut_version(decision)
-                                          : decision->clock);
-        if (decision->clock > self->step)
-            self->step = decision->clock;
+    const char *fault = gw_coordinator_fault(self, decision);
+    struct gw_cut cut = {.version = 0};
+    if (fault) {
+        gw_coordinator_end(self, GW_EPROTO, "decision %u of shard 0: %s",
+                           decision->number, fault);
+        return;
     }
+    if (decision->kind == GW_DECIDE_CUT)
+        gw_cut_read(decision, &cut); /* it can be read: there is no fault */
+    reached(self, decision, &cut);
     switch (decision->kind) {
     case GW_DECIDE_STEP:
         if (!decision->apply)
@@ -294,7 +307,8 @@ void gw_coordinator_decided(struct gw_coordinator *self,
         break;
     case GW_DECIDE_CUT:
         self->cut_clock = decision->clock;
-        gw_keeper_cut(self, decision);
+        self->has_cut = 1;
+        gw_keeper_cut(self, decision, &cut);
         break;
     case GW_DECIDE_SCORE:
         self->final.has_score = 1;

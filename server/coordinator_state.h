@@ -8,6 +8,7 @@
  *   coordinator_run.c     reports, scores, decisions
  *   coordinator_ahead.c   reports that are here before the decisions
  *   coordinator_tell.c    the view, keys and the start, to all of them
+ *   coordinator_fault.c   what is wrong with a decision
  *   coordinator_split.c   speed: how steps are divided
  *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
@@ -36,6 +37,7 @@ enum gw_phase {
     GW_PHASE_OVER,
 };
 
+struct gw_cut;
 struct gw_manifest;
 struct gw_served;
 
@@ -152,6 +154,7 @@ struct gw_coordinator {
     uint64_t skips, last_skip;      /* since base_clock; the last of all */
     uint64_t end_clock;
     uint64_t cut_clock; /* of the last cut: the end is saved there */
+    int has_cut;        /* there is one, or the job goes on from there */
     int end_reason;
     int end_decided;
     struct gw_gather gather[GW_GATHERS];
@@ -247,6 +250,11 @@ void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision);
 void gw_coordinator_stalled(struct gw_coordinator *self,
                             const struct gw_stall *stall);
+
+/* coordinator_fault.c: what is wrong with the decision, in words; NULL:
+   nothing, as far as is known here. */
+const char *gw_coordinator_fault(const struct gw_coordinator *self,
+                                 const struct gw_decision *decision);
 
 /* coordinator_ahead.c: acts on the report when all that its sender knew is
    known here. `recheck` after each decision, and when the job ends. */
@@ -361,7 +369,8 @@ enum gw_status gw_keeper_open(struct gw_coordinator *self,
                               struct gw_error *error);
 void gw_keeper_close(struct gw_coordinator *self);
 void gw_keeper_cut(struct gw_coordinator *self,
-                   const struct gw_decision *decision);
+                   const struct gw_decision *decision,
+                   const struct gw_cut *what);
 void gw_keeper_saved(struct gw_coordinator *self,
                      struct gw_roster *who,
                      const struct gw_saved *saved);
@@ -376,8 +385,8 @@ int gw_keeper_awaits(struct gw_coordinator *self,
                      const struct gw_roster *who,
                      uint64_t clock,
                      const char *name);
-/* Non-zero while a checkpoint is being made; what it waits for, in words; and
-   a number that grows as it comes on. */
+/* Non-zero while a checkpoint that is decided is being made; what it waits for,
+   in words; and a number that grows as it comes on. */
 int gw_keeper_is_busy(const struct gw_coordinator *self);
 void gw_keeper_awaited(const struct gw_coordinator *self,
                        char *text,

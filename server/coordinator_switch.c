@@ -8,6 +8,8 @@
 
 #include <inttypes.h>
 
+#include "server/decision.h"
+
 static void begin(struct gw_coordinator *self)
 {
     struct gw_gather_each *gather = &self->gather_each;
@@ -45,9 +47,9 @@ void gw_coordinator_switch_reached(struct gw_coordinator *self, uint64_t clock)
 const struct gw_regime *
 gw_coordinator_regime_at(const struct gw_coordinator *self, uint64_t clock)
 {
-    if (clock >= self->after.clock)
+    if (self->after.clock != UINT64_MAX && clock >= self->after.clock)
         return &self->after.regime;
-    if (clock >= self->next.clock)
+    if (self->next.clock != UINT64_MAX && clock >= self->next.clock)
         return &self->next.regime;
     if (clock >= self->base_clock || self->past[0].clock == UINT64_MAX)
         return &self->regime;
@@ -66,6 +68,21 @@ gw_coordinator_word(const struct gw_coordinator *self, int *last_p)
     return begun ? &next->regime.word : &self->regime.word;
 }
 
+/* From single pushes all ranks say where they stand, and nothing is to come
+   first; else it comes behind what is decided. */
+static int may_follow(const struct gw_coordinator *self,
+                      const struct gw_decision *decision)
+{
+    const struct gw_coming *next = &self->next;
+    int stands = decision->clocks_n > 0;
+    if (stands != self->regime.each)
+        return 0;
+    if (next->clock == UINT64_MAX)
+        return 1;
+    return !stands && self->after.clock == UINT64_MAX &&
+           decision->clock > next->clock;
+}
+
 void gw_coordinator_switch(struct gw_coordinator *self,
                            const struct gw_decision *decision)
 {
@@ -75,6 +92,8 @@ void gw_coordinator_switch(struct gw_coordinator *self,
     enum gw_status status =
         gw_policy_word_parse(decision->policy, &word, &error);
     if (status == GW_OK)
+        status = gw_config_check_word(self->config, &word, &error);
+    if (status == GW_OK)
         status = gw_regime_make(self->config, &word, decision->clock,
                                 &coming.regime, &error);
     if (status != GW_OK) {
@@ -82,13 +101,21 @@ void gw_coordinator_switch(struct gw_coordinator *self,
                            error.text);
         return;
     }
-    if (decision->values_n > 0)
-        coming.pushes = (uint64_t)decision->values[0];
+    /* it is decided where the one before the last has begun */
+    if (decision->clock > 0)
+        gw_coordinator_switch_reached(self, decision->clock - 1);
+    if (!may_follow(self, decision) ||
+        (decision->values_n > 0 &&
+         !gw_decision_count(decision->values[0], &coming.pushes))) {
+        gw_coordinator_end(self, GW_EPROTO,
+                           "decision %u of shard 0: a switch of policy at a "
+                           "step where none can be",
+                           decision->number);
+        return;
+    }
     /* the one before it may have been decided when it was asked for */
     if (word.kind == self->asked_word.kind && word.n == self->asked_word.n)
         self->asked = 0;
-    /* it is decided where the one before the last has begun */
-    gw_coordinator_switch_reached(self, decision->clock - 1);
     *(self->next.clock == UINT64_MAX ? &self->next : &self->after) = coming;
     if (decision->clocks_n == 0)
         return; /* of steps to come */

@@ -7,21 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* values[] of a cut: the state of the job at its clock */
-enum {
-    CUT_APPLIED,
-    CUT_LOSS_SCALE,
-    CUT_GOOD_STEPS,
-    CUT_SKIPPED,
-    CUT_BEST_LOSS,
-    CUT_BEST_CLOCK,
-    CUT_EVALUATIONS,
-    CUT_WITHOUT_PROGRESS,
-    CUT_PUSHES,
-    CUT_VERSION,
-    CUT_VALUES,
-};
-
 static int dynamic_scale(const struct gw_leader *leader)
 {
     return strcmp(leader->options.config->train.loss_scale, "dynamic") == 0;
@@ -119,67 +104,6 @@ static int is_cut(const struct gw_leader *leader, uint64_t clock)
 {
     return leader->cut_clock >= clock && leader->cut_clock != GW_NEVER_CLOCK &&
            leader->cut_pushes == leader->state.pushes;
-}
-
-/* A checkpoint's name is a step; two of one step, which only single pushes
-   make, are a step apart in name. The second may be of pushes together, where
-   another policy began at that step. */
-void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best)
-{
-    const uint64_t version = clock;
-    if (leader->cut_clock != GW_NEVER_CLOCK && leader->cut_clock >= clock)
-        clock = leader->cut_clock + 1;
-    const struct gw_decision_state *state = &leader->state;
-    double values[CUT_VALUES] = {
-        [CUT_APPLIED] = (double)state->applied,
-        [CUT_LOSS_SCALE] = state->loss_scale,
-        [CUT_GOOD_STEPS] = (double)state->good_steps,
-        [CUT_SKIPPED] = state->skipped_in_a_row,
-        [CUT_BEST_LOSS] = state->best_loss,
-        [CUT_BEST_CLOCK] = (double)state->best_clock,
-        [CUT_EVALUATIONS] = state->evaluations,
-        [CUT_WITHOUT_PROGRESS] = state->evaluations_without_progress,
-        [CUT_PUSHES] = (double)state->pushes,
-        [CUT_VERSION] = (double)version,
-    };
-    struct gw_decision cut = {
-        .kind = GW_DECIDE_CUT,
-        .reason = best != 0,
-        .clock = clock,
-        .values = values,
-        .values_n = CUT_VALUES,
-    };
-    leader->want_cut = 0;
-    leader->cuts_open++;
-    leader->cut_clock = clock;
-    leader->cut_pushes = state->pushes;
-    gw_leader_emit(leader, &cut);
-}
-
-void gw_decision_state_read(const struct gw_decision *cut,
-                            struct gw_decision_state *state)
-{
-    double values[CUT_VALUES] = {0};
-    for (uint32_t i = 0; i < CUT_VALUES && i < cut->values_n; i++)
-        values[i] = cut->values[i];
-    *state = (struct gw_decision_state){
-        .clock = cut->clock,
-        .applied = (uint64_t)values[CUT_APPLIED],
-        .loss_scale = values[CUT_LOSS_SCALE],
-        .good_steps = (uint64_t)values[CUT_GOOD_STEPS],
-        .skipped_in_a_row = (uint32_t)values[CUT_SKIPPED],
-        .best_loss = values[CUT_BEST_LOSS],
-        .best_clock = (uint64_t)values[CUT_BEST_CLOCK],
-        .evaluations = (uint32_t)values[CUT_EVALUATIONS],
-        .evaluations_without_progress = (uint32_t)values[CUT_WITHOUT_PROGRESS],
-        .pushes = (uint64_t)values[CUT_PUSHES],
-    };
-}
-
-uint64_t gw_decision_cut_version(const struct gw_decision *cut)
-{
-    return cut->values_n > CUT_VERSION ? (uint64_t)cut->values[CUT_VERSION]
-                                       : cut->clock;
 }
 
 int gw_leader_saves(const struct gw_leader *leader)

@@ -144,7 +144,7 @@ void gw_leader_want_cut(struct gw_leader *leader);
 
 /*
  * The word is to hold from the next clock on where it can, until the job's plan
- * says something else. The word fits the job (gw_config_check_policy).
+ * says something else. The word fits the job (gw_config_check_word).
  */
 void gw_leader_switch(struct gw_leader *leader,
                       const struct gw_policy_word *word);
@@ -156,12 +156,20 @@ void gw_leader_stored(struct gw_leader *leader);
 struct gw_score
 gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n);
 
-/* The state that a cut decision carries in its values. */
-void gw_decision_state_read(const struct gw_decision *cut,
-                            struct gw_decision_state *state);
+/* What a cut decision carries in its values. */
+struct gw_cut {
+    struct gw_decision_state state;
+    uint64_t version; /* at which it finds all chunks where pushes are applied
+                         together; the decision's clock is the checkpoint's
+                         name */
+};
 
-/* The version at which it finds all chunks where pushes are applied together;
-   the clock of the decision is the checkpoint's name. */
-uint64_t gw_decision_cut_version(const struct gw_decision *cut);
+/* GW_EPROTO: a value that should be a number of something is none, or the loss
+   scale or a loss is no number at all. Values that are not there are 0. */
+enum gw_status gw_cut_read(const struct gw_decision *decision,
+                           struct gw_cut *cut_p);
+
+/* A count that came as a double; 0 for what is none. */
+int gw_decision_count(double value, uint64_t *count_p);
 
 #endif

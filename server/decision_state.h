@@ -3,6 +3,7 @@
  *
  *   decision.c        the stream, steps, evaluations
  *   decision_count.c  backup: whose pushes make a step
+ *   decision_cut.c    cuts, and the state that they carry
  *   decision_split.c  speed: who gets how much of a step
  *   decision_meet.c   policies of single pushes: drains, and what is decided
  *                     where all ranks stand still
@@ -72,7 +73,6 @@ struct gw_leader {
 
 /* decision.c */
 void gw_leader_emit(struct gw_leader *leader, struct gw_decision *decision);
-void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best);
 void gw_leader_end(struct gw_leader *leader,
                    uint64_t clock,
                    enum gw_end_reason reason);
@@ -81,6 +81,9 @@ int gw_leader_saves(const struct gw_leader *leader);
 int gw_leader_cut_is_due(const struct gw_leader *leader, uint64_t clock);
 /* Evaluations that the job file has for the steps up to `clock`. */
 uint64_t gw_evaluations_due(const struct gw_leader *leader, uint64_t clock);
+
+/* decision_cut.c */
+void gw_leader_cut(struct gw_leader *leader, uint64_t clock, int best);
 
 /* decision_count.c */
 enum gw_status gw_count_open(struct gw_leader *leader);

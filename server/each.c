@@ -201,6 +201,14 @@ static int is_answering(const struct gw_server *server)
     return 0;
 }
 
+int gw_each_stands_still(const struct gw_server *server)
+{
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        if (server->session[rank].pushed > 0)
+            return 0;
+    return server->draining && !is_answering(server);
+}
+
 /* It is said again with every push and want that comes; each time it is as long
    as there are ranks, and only the last counts. So many may be on their way,
    more than are acknowledged at once. */

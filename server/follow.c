@@ -10,8 +10,27 @@
 
 #include <inttypes.h>
 
+/* Of the state that it carries only the version concerns a shard. */
+static void follow_cut(struct gw_server *server,
+                       const struct gw_decision *decision)
+{
+    struct gw_cut cut = {.version = 0};
+    gw_each_meet(server);
+    if (gw_cut_read(decision, &cut) == GW_OK &&
+        !gw_switch_delays_cut(server, decision->clock, cut.version))
+        gw_save_cut(server, decision->clock,
+                    server->regime.each ? gw_each_version(server)
+                                        : cut.version);
+}
+
 static void follow(struct gw_server *server, const struct gw_decision *decision)
 {
+    const char *fault = gw_follow_fault(server, decision);
+    if (fault) {
+        gw_server_finish(server, GW_EPROTO, "decision %u of shard 0: %s",
+                         decision->number, fault);
+        return;
+    }
     server->decision = decision->number;
     switch (decision->kind) {
     case GW_DECIDE_STEP:
@@ -22,12 +41,7 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
         gw_quorum_decided(server, decision);
         break;
     case GW_DECIDE_CUT:
-        gw_each_meet(server);
-        if (!gw_switch_delays_cut(server, decision))
-            gw_save_cut(server, decision->clock,
-                        server->regime.each
-                            ? gw_each_version(server)
-                            : gw_decision_cut_version(decision));
+        follow_cut(server, decision);
         break;
     case GW_DECIDE_END:
         gw_each_meet(server); /* workers pull on this already */

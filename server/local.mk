@@ -11,6 +11,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_ahead.c \
 	%D%/coordinator_ctl.c \
 	%D%/coordinator_end.c \
+	%D%/coordinator_fault.c \
 	%D%/coordinator_files.c \
 	%D%/coordinator_group.c \
 	%D%/coordinator_inner.c \
@@ -27,6 +28,7 @@ libserver_a_SOURCES = \
 	%D%/decision.c \
 	%D%/decision.h \
 	%D%/decision_count.c \
+	%D%/decision_cut.c \
 	%D%/decision_meet.c \
 	%D%/decision_split.c \
 	%D%/decision_state.h \
@@ -37,6 +39,7 @@ libserver_a_SOURCES = \
 	%D%/each.c \
 	%D%/exchange.c \
 	%D%/follow.c \
+	%D%/follow_fault.c \
 	%D%/lend.c \
 	%D%/load.c \
 	%D%/manifest.c \

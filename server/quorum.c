@@ -132,8 +132,11 @@ static int makes_sense(const struct gw_server *server,
 {
     if (server->regime.quorum == 0 ||
         decision->ranks_n != server->regime.quorum ||
-        decision->clock != server->shard->chunk[0].version)
+        server->quorum.decided == decision->clock + 1)
         return 0;
+    for (uint32_t i = 0; i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].version != decision->clock)
+            return 0;
     for (uint32_t i = 0; i < decision->ranks_n; i++)
         if (decision->ranks[i] >= server->ranks ||
             (i > 0 && decision->ranks[i] <= decision->ranks[i - 1]))

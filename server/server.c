@@ -11,6 +11,7 @@
 #include "transport/remote.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,8 +109,11 @@ static void got_welcome(struct gw_server *server,
         gw_server_finish(server, GW_EPROTO, "a welcome came twice");
         return;
     }
+    gw_config_default(&server->config); /* for what the job does not say */
     enum gw_status status =
         gw_config_parse(&server->config, "job", welcome->job, &error);
+    if (status == GW_OK)
+        status = gw_config_check(&server->config, &error);
     if (status != GW_OK) {
         gw_server_finish(server, status, "the coordinator's job: %s",
                          error.text);
@@ -234,8 +238,13 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
 {
     struct gw_error error;
     if (server->map || server->keys_seen == 0 ||
-        server->keys_seen != server->keys_total || server->shards == 0) {
+        server->keys_seen != server->keys_total || !server->has_view) {
         gw_server_finish(server, GW_EPROTO, "a start came out of order");
+        return;
+    }
+    if (!isfinite(start->state.loss_scale)) {
+        gw_server_finish(server, GW_EPROTO,
+                         "the start's loss scale is no number");
         return;
     }
     snprintf(server->resume, sizeof server->resume, "%s", start->resume);
@@ -386,7 +395,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_log_warn(server->log, "%s: %s", peer->name, why);
 }
 
-/* The coordinator has checked it; the end of a job it asks for by STOP. */
+/* The end of a job it asks for by STOP. */
 static void got_request(struct gw_server *server,
                         const struct gw_request *request)
 {
@@ -394,7 +403,8 @@ static void got_request(struct gw_server *server,
     if (request->kind == GW_REQUEST_CHECKPOINT)
         gw_leader_want_cut(server->leader);
     else if (request->kind == GW_REQUEST_POLICY &&
-             gw_policy_word_parse(request->text, &word, NULL) == GW_OK)
+             gw_policy_word_parse(request->text, &word, NULL) == GW_OK &&
+             gw_config_check_word(&server->config, &word, NULL) == GW_OK)
         gw_leader_switch(server->leader, &word);
     else
         gw_peer_reject(server->coordinator, 0, "request that makes no sense");

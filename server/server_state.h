@@ -12,7 +12,8 @@
  *   each.c     policies of single pushes: apply, drain
  *   switch.c   from one policy to the next
  *   follow.c   the stream of decisions
- *   behind.c   and to whom it is told, where somebody is behind
+ *   follow_fault.c  what is wrong with one of them
+ *   behind.c   to whom decisions are told, where somebody is behind
  *   divide.c   speed: how steps are divided, as members tell
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
@@ -126,6 +127,7 @@ struct gw_server {
     int has_config;
     uint32_t number, ranks, shards;
     uint32_t members_seen, members_total;
+    int has_view; /* all of it, and it is one of this job */
     char leader_address[GW_ADDRESSES_MAX];
     uint64_t leader_incarnation;
     uint64_t *shard_incarnation; /* [members_total], of shards, by number */
@@ -296,13 +298,18 @@ void gw_switch_decided(struct gw_server *server,
                        const struct gw_decision *decision);
 /* A chunk has got further, perhaps to where the next policy begins. */
 void gw_switch_reached(struct gw_server *server);
-/* Whether the cut waits until the next policy has begun. */
+/* Whether the cut of this name, at a version, waits until the next policy has
+   begun. */
 int gw_switch_delays_cut(struct gw_server *server,
-                         const struct gw_decision *cut);
+                         uint64_t clock,
+                         uint64_t version);
 
 /* each.c */
 void gw_each_complete(struct gw_server *server, uint32_t chunk);
 void gw_each_drain(struct gw_server *server);
+/* Whether a drain goes on, no rank is within a clock, and no answer under way:
+   from there on nothing moves here before the drain ends. */
+int gw_each_stands_still(const struct gw_server *server);
 void gw_each_settle(struct gw_server *server);
 void gw_each_meet(struct gw_server *server);
 void gw_each_resume(struct gw_server *server, int pulls);
@@ -345,6 +352,11 @@ void gw_follow_arrived(struct gw_server *server,
 void gw_follow_settled(struct gw_server *server,
                        struct gw_peer *peer,
                        const struct gw_settled *settled);
+
+/* follow_fault.c: what is wrong with the decision, in words, from where this
+   shard stands; NULL: nothing. */
+const char *gw_follow_fault(const struct gw_server *server,
+                            const struct gw_decision *decision);
 
 /* divide.c: speed, how steps are divided. From the coordinator, before the
    start: splits to be repeated. From a worker: how fast it is. */

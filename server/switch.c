@@ -78,12 +78,12 @@ void gw_switch_reached(struct gw_server *server)
 }
 
 int gw_switch_delays_cut(struct gw_server *server,
-                         const struct gw_decision *cut)
+                         uint64_t clock,
+                         uint64_t version)
 {
-    if (!server->next.decision ||
-        server->next.clock != gw_decision_cut_version(cut))
+    if (!server->next.decision || server->next.clock != version)
         return 0;
-    server->next.cut = cut->clock + 1;
+    server->next.cut = clock + 1;
     return 1;
 }
 
@@ -97,10 +97,13 @@ void gw_switch_decided(struct gw_server *server,
     enum gw_status status =
         gw_policy_word_parse(decision->policy, &word, &error);
     if (status == GW_OK)
+        status = gw_config_check_word(&server->config, &word, &error);
+    if (status == GW_OK)
         status = gw_regime_make(&server->config, &word, decision->clock,
                                 &next.regime, &error);
     if (status != GW_OK) {
-        gw_server_finish(server, status, "decision %u: %s", decision->number,
+        gw_server_finish(server, status == GW_ENOMEM ? status : GW_EPROTO,
+                         "decision %u of shard 0: %s", decision->number,
                          error.text);
         return;
     }

@@ -53,39 +53,56 @@ static enum gw_status begin(struct gw_server *server, uint32_t members)
     return GW_OK;
 }
 
+/* Every rank and every number below the count of shards is named, once: there
+   are no more members than these. */
+static int is_whole(const struct gw_server *server)
+{
+    for (uint32_t shard = 0; shard < server->shards; shard++)
+        if (!server->shard_incarnation[shard])
+            return 0;
+    for (uint32_t rank = 0; rank < server->ranks; rank++)
+        if (!server->session[rank].incarnation)
+            return 0;
+    return server->members_total == server->ranks + server->shards;
+}
+
+static void complete(struct gw_server *server)
+{
+    if (server->number >= server->shards || !is_whole(server)) {
+        gw_server_finish(server, GW_EPROTO,
+                         "the view does not name us, or not every member");
+        return;
+    }
+    server->has_view = 1;
+    gw_member_set_rank(server->member, server->number);
+    if (server->log)
+        atomic_store(&server->log->rank, (int)server->number);
+    tell_mates(server);
+}
+
 void gw_server_view(struct gw_server *server, const struct gw_view *view)
 {
-    if (server->has_config && !server->shard_incarnation &&
+    if (!server->has_config || server->has_view ||
+        view->members_first != server->members_seen ||
+        view->members_total > gw_config_members_max(&server->config) ||
+        (server->shard_incarnation &&
+         view->members_total != server->members_total)) {
+        gw_server_finish(server, GW_EPROTO,
+                         "a view came out of order, or names more members than "
+                         "the job has");
+        return;
+    }
+    if (!server->shard_incarnation &&
         begin(server, view->members_total) != GW_OK) {
         gw_server_finish(server, GW_ENOMEM,
                          "no memory for a view of %u members",
                          view->members_total);
         return;
     }
-    if (!server->shard_incarnation ||
-        view->members_total != server->members_total ||
-        view->members_first != server->members_seen) {
-        gw_server_finish(server, GW_EPROTO, "a view came out of order");
-        return;
-    }
-    if (view->members_first == 0) {
-        server->shards = 0;
-        server->number = GW_RANK_NONE;
-        server->met.n = 0;
-    }
     for (uint32_t i = 0; i < view->members_n; i++)
         got_member(server, &view->members[i]);
     server->members_seen += view->members_n;
     gw_member_set_epoch(server->member, view->epoch);
-    if (server->members_seen < view->members_total)
-        return;
-    if (server->number == GW_RANK_NONE || server->number >= server->shards) {
-        gw_server_finish(server, GW_EPROTO, "the view does not name us");
-        return;
-    }
-    gw_member_set_rank(server->member, server->number);
-    if (server->log)
-        atomic_store(&server->log->rank, (int)server->number);
-    if (view->members_n > 0) /* now, and not once more */
-        tell_mates(server);
+    if (server->members_seen == view->members_total)
+        complete(server);
 }

@@ -58,6 +58,8 @@ check_PROGRAMS += \
 	%D%/sim/test_deaths \
 	%D%/sim/test_edges \
 	%D%/sim/test_false_coordinator \
+	%D%/sim/test_false_council \
+	%D%/sim/test_false_leaders \
 	%D%/sim/test_false_members \
 	%D%/sim/test_groups \
 	%D%/sim/test_hostile \
@@ -356,6 +358,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	$(GW_SIMULATE)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
+%C%_sim_test_false_council_SOURCES = %D%/sim/test_false_council.c
+%C%_sim_test_false_council_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
+%C%_sim_test_false_leaders_SOURCES = %D%/sim/test_false_leaders.c
+%C%_sim_test_false_leaders_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_false_members_SOURCES = %D%/sim/test_false_members.c
 %C%_sim_test_false_members_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_groups_SOURCES = %D%/sim/test_groups.c \
@@ -639,6 +645,7 @@ FUZZ_SECONDS = 60
 
 check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 %C%_fuzz_libfuzz_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/fuzz_dataset.c \
+	%D%/fuzz/council.c %D%/fuzz/council.h %D%/fuzz/input.c %D%/fuzz/input.h \
 	%D%/fuzz/session.h %D%/fuzz/session_send.c %D%/fuzz/session_world.c
 %C%_fuzz_libreplay_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/replay.c
 EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus

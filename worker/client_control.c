@@ -13,8 +13,6 @@
 
 #define WATCH_US 250000
 
-#define SHARDS_PER_SERVER_MAX 1024 /* the range of server.threads */
-
 /* ---- messages in ---- */
 
 static void got_welcome(struct gw_client *client,
@@ -32,7 +30,9 @@ static void got_welcome(struct gw_client *client,
     memcpy(client->job, welcome->job, bytes);
     strcpy(client->tuned, welcome->tuned);
     client->from = welcome->from;
-    if (gw_config_parse(&client->config, "job", client->job, &error) != GW_OK) {
+    gw_config_default(&client->config); /* for what the job does not say */
+    if (gw_config_parse(&client->config, "job", client->job, &error) != GW_OK ||
+        gw_config_check(&client->config, &error) != GW_OK) {
         gw_client_fail(client, error.status, "the coordinator's job: %s",
                        error.text);
         return;
@@ -69,11 +69,9 @@ static enum gw_status begin_view(struct gw_client *client, uint32_t members)
 
 static void got_view(struct gw_client *client, const struct gw_view *view)
 {
-    const struct gw_config *config = &client->config;
-    uint64_t most = config->cluster.workers +
-                    config->cluster.servers * SHARDS_PER_SERVER_MAX;
     if (!client->job || view->members_first != client->members_seen ||
-        client->view_complete || view->members_total > most ||
+        client->view_complete ||
+        view->members_total > gw_config_members_max(&client->config) ||
         (client->shard && view->members_total != client->members_total)) {
         gw_client_fail(client, GW_EPROTO,
                        "a view came out of order, or names more members than "

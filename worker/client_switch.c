@@ -44,7 +44,8 @@ void gw_client_switch_decided(struct gw_client *client,
 {
     struct gw_error error;
     struct gw_client_switch last = {.clock = decision->clock + 1};
-    if (gw_policy_word_parse(decision->policy, &last.word, &error) != GW_OK) {
+    if (gw_policy_word_parse(decision->policy, &last.word, &error) != GW_OK ||
+        gw_config_check_word(&client->config, &last.word, &error) != GW_OK) {
         gw_client_fail(client, GW_EPROTO, "decision %u: %s", decision->number,
                        error.text);
         return;

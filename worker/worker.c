@@ -396,6 +396,7 @@ static enum gw_status open_arenas(struct gw_worker *worker)
 /* The job, with this host's own settings over it. */
 static enum gw_status read_job(struct gw_worker *worker)
 {
+    gw_config_default(&worker->config);
     enum gw_status status = gw_config_parse(
         &worker->config, "job", gw_client_job(worker->client), worker->error);
     if (status == GW_OK && worker->options->local)

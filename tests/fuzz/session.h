@@ -32,7 +32,8 @@ struct session_options {
     uint32_t number; /* of the shard that is tested: 0 leads, 1 follows */
     int near;        /* the senders are where the server is, and are seen */
     int grouped;     /* the workers push sums */
-    /* How the coordinator gives the job; NULL: as it should. */
+    /* How the coordinator gives the job, to a server at which nobody logs in
+       then; NULL: as it should. */
     void (*give)(struct session_world *world);
 };
 
@@ -75,8 +76,9 @@ struct session_world {
     struct gw_control_arena encode, decode;
 };
 
-/* Everyone is there and, if the server got ready, logged in. Breaks a promise
-   where that fails. NULL: no memory. */
+/* Everyone is there and logged in, unless the server was lied to: it may be
+   ready then, or finished. Breaks a promise where that fails. NULL: no memory.
+ */
 struct session_world *session_open(const struct session_options *options);
 void session_close(struct session_world *world);
 

@@ -188,7 +188,7 @@ void session_open_senders(struct session_world *world)
         sender->rank = i < SESSION_WORKERS ? i : 1;
         gw_window_open(&sender->windows, GW_FRAME_WEIGHTS, world->arena,
                        world->map->arena_bytes, &sender->weights);
-        if (world->ready && (i < SESSION_WORKERS || !world->leader))
+        if (!world->options.give && (i < SESSION_WORKERS || !world->leader))
             session_dial(sender);
     }
     session_pass_time(world, 1000);

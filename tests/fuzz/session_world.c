@@ -9,21 +9,17 @@
 
 #include "tests/fuzz/fuzz.h"
 
-static const char *const settings[] = {"data.train=x",
-                                       "model.kind=mlp",
-                                       "model.layers=[8, 4]",
-                                       "train.batch=4",
-                                       "train.steps=5",
-                                       "optimizer.kind=momentum",
-                                       "cluster.workers=2",
-                                       "cluster.servers=2",
-                                       "cluster.transport=sim",
-                                       "train.nonfinite=stop",
-                                       "checkpoint.dir=\"\"",
-                                       "optimizer.lr=0.1",
-                                       "cluster.connections=1",
-                                       "cluster.step_deadline=1",
-                                       NULL};
+/* clang-format off */
+static const char *const settings[] = {
+    "data.train=x",             "model.kind=mlp",
+    "model.layers=[8, 4]",      "train.batch=4",
+    "train.steps=5",            "train.eval_every=never",
+    "train.nonfinite=stop",     "optimizer.kind=momentum",
+    "optimizer.lr=0.1",         "checkpoint.dir=\"\"",
+    "cluster.workers=2",        "cluster.servers=2",
+    "cluster.transport=sim",    "cluster.connections=1",
+    "cluster.step_deadline=1",  NULL};
+/* clang-format on */
 
 static const uint64_t elems[SESSION_KEYS] = {40000, 7, 9000};
 

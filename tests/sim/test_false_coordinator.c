@@ -23,6 +23,8 @@ struct lie {
     struct gw_view_member member;
     uint32_t members_total;
     int ends;         /* before anything has begun, and all is well */
+    const char *job;  /* not the one that there is */
+    const char *set;  /* in it, unchecked */
     const char *text; /* in the worker's line */
 };
 
@@ -41,6 +43,14 @@ static const struct lie lies[] = {
      .member = {.role = GW_ROLE_WORKER, .id = 0},
      .text = "view"},
     {.name = "all is done", .ends = 1, .text = "before"},
+    {.name = "a job of nothing", .job = "", .text = "the coordinator's job"},
+    {.name = "no text", .job = "\x01{{", .text = "the coordinator's job"},
+    {.name = "a policy that leaves out everybody",
+     .set = "cluster.policy=\"backup:2\"",
+     .text = "the coordinator's job"},
+    {.name = "a commit that does not go with it",
+     .set = "train.clip=1.0",
+     .text = "the coordinator's job"},
 };
 
 struct site {
@@ -72,10 +82,17 @@ static void welcome(const struct site *site, struct gw_peer *peer)
     static char job[GW_JOB_TEXT_MAX];
     static struct gw_config config;
     cluster_config(&config, NULL);
+    if (site->lie->set) {
+        struct gw_error error;
+        config.train.commit = GW_COMMIT_STREAMING;
+        assert_int_equal(gw_config_set(&config, site->lie->set, &error), GW_OK);
+    }
     gw_config_print(&config, 0, job, sizeof job);
     struct gw_message message = {
         .kind = GW_MESSAGE_WELCOME,
-        .welcome = {.rank = site->lie->rank, .job = job}};
+        .welcome = {.rank = site->lie->rank,
+                    .job = site->lie->job ? site->lie->job : job,
+                    .tuned = ""}};
     assert_int_equal(gw_peer_tell(peer, &message), GW_OK);
 }
 
@@ -216,7 +233,9 @@ static void lies_end_the_worker_in_words(void **state)
         memset(&site.worker, 0, sizeof site.worker);
         site_open(&site);
         run_worker(&site);
-        assert_int_equal(site.worker.status, GW_EPROTO);
+        int refused =
+            site.worker.status == GW_EPROTO || site.worker.status == GW_EUSAGE;
+        assert_true(refused);
         if (!strstr(site.worker.error.text, site.lie->text))
             fail_msg("%s: %s", site.lie->name, site.worker.error.text);
         gw_loop_close(site.worker.loop);

@@ -286,11 +286,11 @@ static void no_number_is_no_best(void **state)
         gw_leader_want_cut(bench.leader);
         gw_leader_before(bench.leader, k + 1);
         struct gw_decision *cut = &bench.decision[bench.n - 1];
-        struct gw_decision_state kept;
+        struct gw_cut kept;
         assert_int_equal(cut->kind, GW_DECIDE_CUT);
         cut->values = bench.values[bench.n - 1];
-        gw_decision_state_read(cut, &kept);
-        assert_true(isfinite(kept.best_loss));
+        assert_int_equal(gw_cut_read(cut, &kept), GW_OK);
+        assert_true(isfinite(kept.state.best_loss));
         gw_leader_stored(bench.leader);
     }
     leader_end(&bench);
@@ -320,12 +320,46 @@ static void a_score_waits_for_a_disk_that_is_behind(void **state)
     leader_end(&bench);
 }
 
+/* A cut is read as a whole or not at all: its counts are whole numbers. */
+static void a_cut_that_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        double value;
+    } lies[] = {
+        {0, -1},    {0, 2.8e180},  {0, 0.5},
+        {0, NAN},   {1, INFINITY}, {1, NAN},
+        {2, 1e300}, {3, 1e10},     {4, INFINITY},
+        {5, -0.1},  {6, 1e10},     {7, 1e10},
+        {8, 1e17},  {9, NAN},      {9, 9007199254740992},
+        {3, -1e-9},
+    };
+    double values[10] = {3, 1, 4, 1, 0.5, 9, 2, 6, 5, 7};
+    struct gw_decision decision = {
+        .clock = 8, .values = values, .values_n = 10};
+    struct gw_cut cut;
+    assert_int_equal(gw_cut_read(&decision, &cut), GW_OK);
+    assert_int_equal(cut.version, 7);
+    assert_int_equal(cut.state.pushes, 5);
+    decision.values_n = 9; /* of one who says no version */
+    assert_int_equal(gw_cut_read(&decision, &cut), GW_OK);
+    assert_int_equal(cut.version, 8);
+    decision.values_n = 10;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        double was = values[lies[i].at];
+        values[lies[i].at] = lies[i].value;
+        if (gw_cut_read(&decision, &cut) != GW_EPROTO)
+            fail_msg("value %zu, %g", lies[i].at, lies[i].value);
+        values[lies[i].at] = was;
+    }
+}
+
 /* A cut carries the state from which a job goes on. */
 static void a_cut_carries_the_state(void **state)
 {
     (void)state;
     struct bench bench;
-    struct gw_decision_state read;
     leader_prepare(&bench);
     leader_set(&bench, "checkpoint.dir=x");
     bench.options.resumed = 1;
@@ -348,7 +382,9 @@ static void a_cut_carries_the_state(void **state)
     gw_leader_before(bench.leader, 4);
     assert_int_equal(bench.n, 2);
     bench.decision[1].values = bench.values[1];
-    gw_decision_state_read(&bench.decision[1], &read);
+    struct gw_cut cut;
+    assert_int_equal(gw_cut_read(&bench.decision[1], &cut), GW_OK);
+    const struct gw_decision_state read = cut.state;
     assert_int_equal(read.clock, 4);
     assert_int_equal(read.applied, 3);
     assert_true(read.loss_scale == 8);
@@ -416,6 +452,7 @@ int main(void)
         cmocka_unit_test(no_number_is_no_best),
         cmocka_unit_test(a_score_waits_for_a_disk_that_is_behind),
         cmocka_unit_test(a_cut_carries_the_state),
+        cmocka_unit_test(a_cut_that_makes_no_sense_is_refused),
         cmocka_unit_test(lamb_has_a_limit_of_keys),
     };
     return cmocka_run_group_tests_name("decision", tests, NULL, NULL);

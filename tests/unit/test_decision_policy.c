@@ -272,7 +272,6 @@ static void updates_are_counted_for_each_optimizer(void **state)
     } cases[] = {{"sync until 2, backup:0", 3}, {"sync until 2, diloco:1", 1}};
     for (size_t i = 0; i < 2; i++) {
         struct bench bench;
-        struct gw_decision_state read;
         plan(&bench, cases[i].plan);
         leader_set(&bench, "checkpoint.dir=x");
         bench.options.resumed = 1;
@@ -284,9 +283,10 @@ static void updates_are_counted_for_each_optimizer(void **state)
         struct gw_decision *cut = &bench.decision[bench.n - 1];
         assert_int_equal(cut->kind, GW_DECIDE_CUT);
         cut->values = bench.values[bench.n - 1];
-        gw_decision_state_read(cut, &read);
-        assert_int_equal(read.applied, cases[i].applied);
-        assert_int_equal(read.pushes, 3 * RANKS);
+        struct gw_cut read;
+        assert_int_equal(gw_cut_read(cut, &read), GW_OK);
+        assert_int_equal(read.state.applied, cases[i].applied);
+        assert_int_equal(read.state.pushes, 3 * RANKS);
         leader_end(&bench);
     }
 }
@@ -353,7 +353,9 @@ static void a_second_cut_of_a_step_names_its_version(void **state)
     assert_int_equal(cut->kind, GW_DECIDE_CUT);
     assert_int_equal(cut->clock, 3);
     cut->values = bench.values[bench.n - 2];
-    assert_int_equal(gw_decision_cut_version(cut), 2);
+    struct gw_cut read;
+    assert_int_equal(gw_cut_read(cut, &read), GW_OK);
+    assert_int_equal(read.version, 2);
     assert_int_equal(bench.decision[bench.n - 1].kind, GW_DECIDE_END);
     assert_int_equal(bench.decision[bench.n - 1].clock, 2);
     leader_end(&bench);

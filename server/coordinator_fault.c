@@ -1,0 +1,65 @@
+/*
+ * What is wrong with a decision of shard 0, as far as the coordinator can tell:
+ * it is ahead of what workers report, or behind it, but it comes in order.
+ * Whether a switch of policy fits is looked at where it is followed
+ * (coordinator_switch.c).
+ */
+#include "config.h"
+
+#include "server/coordinator_state.h"
+
+#include "server/decision.h"
+
+/* Workers that exchange every so many steps go beyond the last one; and they
+   finish what they are at before they stand still. */
+#define BEYOND (2 * GW_POLICY_N_MAX)
+
+static int is_beyond(const struct gw_coordinator *self, uint64_t clock)
+{
+    uint64_t last = self->declare.total_steps;
+    if (self->state.clock > last)
+        last = self->state.clock; /* it was made by a longer job */
+    return clock > last + BEYOND;
+}
+
+static const char *fault_of_cut(const struct gw_coordinator *self,
+                                const struct gw_decision *decision)
+{
+    struct gw_cut cut;
+    if (gw_cut_read(decision, &cut) != GW_OK)
+        return "the state in a cut makes no sense";
+    if (self->has_cut && decision->clock <= self->cut_clock)
+        return "a cut of a step that was cut before";
+    return NULL;
+}
+
+const char *gw_coordinator_fault(const struct gw_coordinator *self,
+                                 const struct gw_decision *decision)
+{
+    if (self->phase < GW_PHASE_STARTING)
+        return "the job has not begun";
+    if (decision->number <= self->decided)
+        return "it has the number of one that was before";
+    if (decision->clocks_n != 0 &&
+        decision->clocks_n != self->config->cluster.workers)
+        return "it has clocks of another number of workers";
+    if (is_beyond(self, decision->clock))
+        return "the job does not come to its step";
+    switch (decision->kind) {
+    case GW_DECIDE_CUT:
+        return fault_of_cut(self, decision);
+    case GW_DECIDE_END:
+        return self->end_decided ? "a second end" : NULL;
+    case GW_DECIDE_STEP:
+    case GW_DECIDE_TRUST:
+    case GW_DECIDE_SCORE:
+    case GW_DECIDE_DRAIN:
+    case GW_DECIDE_RESUME:
+    case GW_DECIDE_COUNT:
+    case GW_DECIDE_SWITCH:
+    case GW_DECIDE_SPLIT:
+        return NULL;
+    default:
+        return "it is of no known kind";
+    }
+}
