@@ -154,10 +154,130 @@ static void decisions_to_come_are_refused_where_they_are_made(void **state)
     }
 }
 
+/* ---- a worker that sums for its host ---- */
+
+enum sum_way {
+    AS_IT_SHOULD,
+    BESIDES, /* the parts are of another clock */
+    AGAIN,   /* the other rank has pushed by itself before */
+    FOREIGN, /* it is the other rank's to push */
+};
+
+struct sum_lie {
+    const char *name;
+    uint32_t rank[2], samples[2]; /* of the parts, */
+    uint32_t parts;               /* so many of them */
+    uint32_t count;               /* of the sum */
+    enum sum_way way;
+};
+
+/* clang-format off */
+static const struct sum_lie true_sum =
+    {"the truth", {0, 1}, {2, 2}, 2, 4, AS_IT_SHOULD};
+static const struct sum_lie sum_lies[] = {
+    {"parts that add up to less", {0, 1}, {2, 2}, 2, 5, AS_IT_SHOULD},
+    {"parts that add up to more", {0, 1}, {2, 2}, 2, 3, AS_IT_SHOULD},
+    {"parts that wrap around", {0, 1}, {UINT32_MAX, 5}, 2, 4, AS_IT_SHOULD},
+    {"no parts", {0, 1}, {2, 2}, 0, 4, AS_IT_SHOULD},
+    {"one part only", {0, 1}, {4, 0}, 1, 4, AS_IT_SHOULD},
+    {"a rank's part twice", {1, 1}, {2, 2}, 2, 4, AS_IT_SHOULD},
+    {"parts of no rank", {0, 77}, {2, 2}, 2, 4, AS_IT_SHOULD},
+    {"parts of another clock", {0, 1}, {2, 2}, 2, 4, BESIDES},
+    {"a part that is in already", {0, 1}, {2, 2}, 2, 4, AGAIN},
+    {"another owner's chunk", {0, 1}, {2, 2}, 2, 4, FOREIGN},
+};
+/* clang-format on */
+
+static void send_sum(struct session_sender *sender,
+                     uint32_t index,
+                     const struct sum_lie *sum)
+{
+    uint32_t chunk = chunk_at(sender->world, index);
+    uint8_t bytes[2 * GW_PART_BYTES];
+    const struct gw_part part[2] = {
+        {.rank = sum->rank[0], .samples = sum->samples[0]},
+        {.rank = sum->rank[1], .samples = sum->samples[1]}};
+    const struct gw_frame parts = {.kind = GW_FRAME_PARTS,
+                                   .clock = sum->way == BESIDES,
+                                   .chunk = chunk,
+                                   .length = sum->parts * GW_PART_BYTES};
+    struct gw_frame push = session_put(sender, GW_FRAME_PUSH, chunk, 0);
+    gw_parts_encode(part, 2, bytes);
+    if (sum->parts > 0)
+        session_send(sender, &parts, bytes, sizeof bytes);
+    push.flags = GW_FLAG_SUM;
+    push.count = sum->count;
+    send_zeros(sender, &push);
+    session_pass_time(sender->world, TURN_US);
+}
+
+/* A lie about one chunk, then the truth about all of them. */
+static void lie_about_a_sum(const struct sum_lie *lie)
+{
+    const struct session_options options = {.grouped = 1};
+    const struct gw_group group = {.first = 0, .n = SESSION_WORKERS};
+    struct session_world *world = session_open(&options);
+    uint32_t owner = gw_group_owner(group, chunk_at(world, 0));
+    struct session_sender *liar =
+        &world->sender[lie->way == FOREIGN ? !owner : owner];
+    struct session_sender *mate = &world->sender[!owner];
+    begin(world);
+    if (lie->way == AGAIN)
+        put(mate, GW_FRAME_PUSH, 0, 0);
+    session_pass_time(world, TURN_US);
+    uint32_t held = world->server->shard->chunk[0].held;
+    send_sum(liar, 0, lie);
+    if (liar->up)
+        fail_msg("%s is believed", lie->name);
+    assert_int_equal(world->server->shard->chunk[0].version, 0);
+    assert_int_equal(world->server->shard->chunk[0].held, held);
+    session_dial(liar);
+    session_pass_time(world, TURN_US);
+    for (uint32_t i = 0; i < chunks_of(world); i++) {
+        uint32_t rank = gw_group_owner(group, chunk_at(world, i));
+        if (i == 0 && lie->way == AGAIN)
+            put(liar, GW_FRAME_PUSH, 0, 0);
+        else
+            send_sum(&world->sender[rank], i, &true_sum);
+    }
+    session_pass_time(world, TURN_US);
+    for (uint32_t i = 0; i < chunks_of(world); i++)
+        assert_int_equal(world->server->shard->chunk[i].version, 1);
+    session_close(world);
+}
+
+static void sums_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sum_lies / sizeof *sum_lies; i++)
+        lie_about_a_sum(&sum_lies[i]);
+}
+
+/* Nobody sums who is by himself, or where pushes count alone. */
+static void sums_of_no_group_are_refused(void **state)
+{
+    (void)state;
+    static const char *const async[] = {"cluster.policy=async", NULL};
+    for (int grouped = 0; grouped < 2; grouped++) {
+        const struct session_options options = {
+            .grouped = grouped, .settings = grouped ? async : NULL};
+        struct session_world *world = session_open(&options);
+        const struct gw_group group = {.first = 0, .n = SESSION_WORKERS};
+        uint32_t owner = gw_group_owner(group, chunk_at(world, 0));
+        begin(world);
+        send_sum(&world->sender[owner], 0, &true_sum);
+        assert_false(world->sender[owner].up);
+        assert_int_equal(world->server->shard->chunk[0].version, 0);
+        session_close(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_to_come_are_refused_where_they_are_made),
+        cmocka_unit_test(sums_that_cannot_be_are_refused),
+        cmocka_unit_test(sums_of_no_group_are_refused),
     };
     return cmocka_run_group_tests_name("false members", tests, NULL, NULL);
 }

@@ -159,6 +159,38 @@ static void a_peer_may_go_while_it_comes_back(void **state)
     couple_free(couple);
 }
 
+/* A connection that was on its way when a newer one took its place is refused,
+   and the newer one stays. */
+static void an_older_connection_does_not_come_back(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct world *world = &couple->world;
+    static const uint32_t older[] = {0, 1};
+    struct gw_error error = {0};
+    dial(couple, 0, 1);
+    world_run(world, all_up, couple);
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+        struct impostor again = {.incarnation = 0};
+        struct gw_link *link;
+        struct gw_hello hello = {
+            .role = GW_ROLE_WORKER,
+            .links = 1,
+            .generation = older[i],
+            .incarnation = gw_member_incarnation(couple->b.member),
+        };
+        assert_int_equal(world->ops->dial(world->transport[1],
+                                          gw_member_address(couple->a.member),
+                                          &hello, &impostor_handler, &again,
+                                          NULL, &link, &error),
+                         GW_OK);
+        world_settle(world, 200000);
+        assert_null(again.link);
+        assert_int_equal(couple->a.downs, 0);
+        assert_int_equal(couple->b.downs, 0);
+    }
+    couple_free(couple);
+}
+
 static void a_coordinator_that_never_comes(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -217,6 +249,7 @@ static void no_address_is_refused(void **state)
     ON(transport, refusals_are_final),                                         \
         ON(transport, nobody_takes_the_place_of_another),                      \
         ON(transport, a_peer_may_go_while_it_comes_back),                      \
+        ON(transport, an_older_connection_does_not_come_back),                 \
         ON(transport, a_coordinator_that_never_comes),                         \
         ON(transport, a_late_listener_is_found)
 

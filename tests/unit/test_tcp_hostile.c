@@ -25,6 +25,9 @@
 #define WAIT_US 10000000
 #define IDLE    500
 
+/* That wait for their login at one port, as PROTOCOL.md has it. */
+#define LOGINS_MAX 64
+
 struct site {
     struct gw_loop *loop;
     struct gw_member *host, *guest;
@@ -460,8 +463,16 @@ static void a_slow_frame_is_no_silence(void **state)
     site_close(&site);
 }
 
+static int is_open_yet(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 static void idle_connections_keep_nobody_out(void **state)
 {
+    static const uint64_t never = 0;
+    size_t waiting = 0;
     struct site site;
     struct gw_peer *peer, *late;
     struct rlimit files;
@@ -475,11 +486,15 @@ static void idle_connections_keep_nobody_out(void **state)
     guest_is_well(&site, peer);
     struct gw_member *first = site.guest;
     for (size_t i = 0; i < IDLE; i++) {
-        static const uint64_t never = 0;
         fd[i] = knock(&site);
         if (i % 50 == 0)
             turn_until(&site, &never, 1, 1000);
     }
+    /* long before it is too late for them, so many wait as may */
+    turn_until(&site, &never, 1, 200000);
+    for (size_t i = 0; i < IDLE; i++)
+        waiting += (size_t)is_open_yet(fd[i]);
+    assert_in_range(waiting, 1, LOGINS_MAX);
     guest_is_well(&site, peer);
     join(&site, &late);
     guest_is_well(&site, late);
