@@ -52,6 +52,7 @@ check_DATA = %D%/run/junk$(EXEEXT)
 if HAVE_CMOCKA
 check_PROGRAMS += \
 	%D%/run/test_malloc \
+	%D%/sim/test_answers \
 	%D%/sim/test_backup \
 	%D%/sim/test_bf16 \
 	%D%/sim/test_checkpoint \
@@ -166,6 +167,7 @@ check_PROGRAMS += \
 	%D%/unit/test_shm_order \
 	%D%/unit/test_shm_processes \
 	%D%/unit/test_shm_sleep \
+	%D%/unit/test_shm_wakes \
 	%D%/unit/test_sim_host \
 	%D%/unit/test_sim_worlds \
 	%D%/unit/test_split \
@@ -358,6 +360,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	$(GW_SIMULATE)
 %C%_sim_test_false_coordinator_SOURCES = \
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
+%C%_sim_test_answers_SOURCES = %D%/sim/test_answers.c
+%C%_sim_test_answers_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_false_council_SOURCES = %D%/sim/test_false_council.c
 %C%_sim_test_false_council_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_false_leaders_SOURCES = %D%/sim/test_false_leaders.c
@@ -453,6 +457,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_shm_order_SOURCES = %D%/unit/test_shm_order.c $(GW_SHM_COUPLE)
 %C%_unit_test_shm_sleep_SOURCES = %D%/unit/test_shm_sleep.c $(GW_SHM_COUPLE)
+%C%_unit_test_shm_wakes_SOURCES = %D%/unit/test_shm_wakes.c \
+	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_shm_processes_SOURCES = %D%/unit/test_shm_processes.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_group_shapes_SOURCES = %D%/unit/test_group_shapes.c

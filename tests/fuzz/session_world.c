@@ -224,7 +224,13 @@ static void heard_by_leader(void *owner,
                             struct gw_peer *peer,
                             const struct gw_message *message)
 {
-    (void)owner, (void)peer, (void)message;
+    struct session_world *world = owner;
+    (void)peer;
+    if (message->kind == GW_MESSAGE_SETTLED)
+        world->settled =
+            (struct gw_settled){.decision = message->settled.decision,
+                                .clocks_n = message->settled.clocks_n,
+                                .blocked_n = message->settled.blocked_n};
 }
 
 static const struct gw_member_handler leader_handler = {

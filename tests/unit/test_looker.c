@@ -18,6 +18,8 @@ struct watched {
     struct gw_task task;
     int looks, arms, comes;
     int looks_before; /* when the task was posted */
+    int late;         /* something comes just before it is armed, unheard: */
+    uint64_t came_us, seen_us; /* when that was, and when it was looked at */
 };
 
 static int look(struct gw_looker *looker, uint64_t now_us)
@@ -27,12 +29,19 @@ static int look(struct gw_looker *looker, uint64_t now_us)
     (void)now_us;
     watched->looks++;
     watched->comes = 0;
+    if (came)
+        watched->seen_us = gw_loop_now(watched->loop);
     return came;
 }
 
 static void arm(struct gw_looker *looker)
 {
-    GW_CONTAINER(looker, struct watched, looker)->arms++;
+    struct watched *watched = GW_CONTAINER(looker, struct watched, looker);
+    watched->arms++;
+    if (watched->late)
+        watched->came_us = gw_loop_now(watched->loop);
+    watched->comes |= watched->late;
+    watched->late = 0;
 }
 
 static void on_task(struct gw_task *task)
@@ -90,6 +99,21 @@ static void an_idle_loop_sleeps(void **state)
     gw_loop_run(watched.loop);
     assert_true(watched.arms > 0);
     assert_in_range(watched.looks, 2, 20);
+    watched_close(&watched);
+}
+
+/* What comes between the last look and the arming wakes nobody: it is looked
+   for once more, and does not lie there until something else wakes the loop. */
+static void what_comes_while_it_is_armed_is_seen(void **state)
+{
+    (void)state;
+    struct watched watched;
+    watched_open(&watched);
+    watched.late = 1;
+    gw_timer_start(watched.loop, &watched.timer, 400000);
+    gw_loop_run(watched.loop);
+    assert_true(watched.came_us > 0);
+    assert_in_range(watched.seen_us - watched.came_us, 0, 200000);
     watched_close(&watched);
 }
 
@@ -152,6 +176,7 @@ int main(void)
         cmocka_unit_test(a_turn_ends_with_a_timer),
         cmocka_unit_test(a_task_does_not_wait_for_lookers),
         cmocka_unit_test(an_idle_loop_sleeps),
+        cmocka_unit_test(what_comes_while_it_is_armed_is_seen),
         cmocka_unit_test(what_comes_is_followed),
         cmocka_unit_test(an_ended_one_is_left_alone),
     };

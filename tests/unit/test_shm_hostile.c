@@ -341,6 +341,36 @@ static void lies_close_the_link(void **state)
     victim_close(&victim);
 }
 
+/* A put of which the window closes when half of it is there: the rest is for
+   memory that may be another's by now. */
+static void a_window_that_closes_takes_no_more(void **state)
+{
+    (void)state;
+    struct victim victim;
+    struct shm_peer peer;
+    uint8_t header[GW_FRAME_BYTES];
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
+    login(&victim, &peer);
+    uint8_t *window = victim_window(&victim);
+    put_header(&peer, &victim, 4096, header);
+    memset(peer.area->queue[0].ring, 0xa5, 4096);
+    shm_peer_publish(&peer, GW_SHM_FRAME, 0, 2048, header);
+    world_settle(&victim.world, 20000);
+    assert_int_equal(victim.downs, 0);
+    assert_int_equal(window[2047], 0xa5);
+    memset(window, 0, 4096);
+    gw_window_close(&victim.windows, victim.window);
+    shm_peer_publish(&peer, GW_SHM_MORE, 2048, 2048, NULL);
+    victim_await(&victim, &victim.downs, 1);
+    assert_int_equal(victim.status, GW_EPROTO);
+    assert_string_equal(victim.why, "put into a window that has closed");
+    for (size_t i = 0; i < 4096; i++)
+        assert_int_equal(window[i], 0);
+    assert_int_equal(victim.frames, 0);
+    shm_peer_close(&peer);
+    victim_close(&victim);
+}
+
 /* ---- whom the victim dials ---- */
 
 static void on_sent(struct gw_send *send, enum gw_status status)
@@ -507,6 +537,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_get_no_link),
         cmocka_unit_test(lies_close_the_link),
+        cmocka_unit_test(a_window_that_closes_takes_no_more),
         cmocka_unit_test(bad_grants_close_the_link),
         cmocka_unit_test(bad_shows_close_the_link),
         cmocka_unit_test(a_word_is_a_sign_of_life),
