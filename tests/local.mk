@@ -639,6 +639,8 @@ GW_FUZZ_TARGETS = \
 	%D%/fuzz/fuzz_cifar \
 	%D%/fuzz/fuzz_config \
 	%D%/fuzz/fuzz_control \
+	%D%/fuzz/fuzz_coordinator \
+	%D%/fuzz/fuzz_follower \
 	%D%/fuzz/fuzz_frame \
 	%D%/fuzz/fuzz_idx \
 	%D%/fuzz/fuzz_login \
@@ -652,7 +654,8 @@ FUZZ_SECONDS = 60
 check_LIBRARIES = %D%/fuzz/libfuzz.a %D%/fuzz/libreplay.a
 %C%_fuzz_libfuzz_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/fuzz_dataset.c \
 	%D%/fuzz/council.c %D%/fuzz/council.h %D%/fuzz/input.c %D%/fuzz/input.h \
-	%D%/fuzz/session.h %D%/fuzz/session_send.c %D%/fuzz/session_world.c
+	%D%/fuzz/session.h %D%/fuzz/session_acts.c %D%/fuzz/session_acts.h \
+	%D%/fuzz/session_send.c %D%/fuzz/session_world.c
 %C%_fuzz_libreplay_a_SOURCES = %D%/fuzz/fuzz.h %D%/fuzz/replay.c
 EXTRA_DIST += %D%/fuzz/check-fuzz.sh %D%/fuzz/corpus
 
