@@ -51,6 +51,8 @@ struct gw_work {
     void (*done)(struct gw_work *work); /* on the loop's thread */
     void *owner;
     uint64_t model_us; /* how long the simulator lets it take */
+    int alone;         /* others are few at a time, and may wait for disks: it
+                          has a thread of its own */
     /* the loop's */
     void *job;
 };

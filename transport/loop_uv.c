@@ -4,6 +4,7 @@
 #include "transport/loop_uv.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -119,6 +120,10 @@ struct uv_work {
     uv_work_t request;
     struct gw_work *work;
     int cancelled;
+    /* alone */
+    struct gw_uv_loop *loop;
+    pthread_t thread;
+    struct gw_task task;
 };
 
 static void work_run(uv_work_t *request)
@@ -127,16 +132,57 @@ static void work_run(uv_work_t *request)
     job->work->run(job->work);
 }
 
-static void work_done(uv_work_t *request, int status)
+static void end_work(struct uv_work *job)
 {
-    struct uv_work *job = request->data;
     struct gw_work *work = job->work;
-    (void)status;
     work->job = NULL;
     int cancelled = job->cancelled;
     free(job);
     if (!cancelled)
         work->done(work);
+}
+
+static void work_done(uv_work_t *request, int status)
+{
+    (void)status;
+    end_work(request->data);
+}
+
+static void *alone_main(void *argument)
+{
+    struct uv_work *job = argument;
+    job->work->run(job->work);
+    gw_loop_post(&job->loop->base, &job->task);
+    return NULL;
+}
+
+static void alone_done(struct gw_task *task)
+{
+    struct uv_work *job = task->owner;
+    pthread_join(job->thread, NULL); /* it has nothing to do any more */
+    job->loop->alone--;
+    end_work(job);
+}
+
+/* Signals are for others. */
+static int begin_alone(struct gw_uv_loop *self, struct uv_work *job)
+{
+    sigset_t all, before;
+    job->loop = self;
+    job->task = (struct gw_task){.run = alone_done, .owner = job};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&job->thread, NULL, alone_main, job);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    self->alone += !failed;
+    return failed;
+}
+
+static int begin_work(struct gw_uv_loop *self, struct uv_work *job)
+{
+    if (job->work->alone)
+        return begin_alone(self, job);
+    return uv_queue_work(&self->uv, &job->request, work_run, work_done);
 }
 
 static void queue_work(struct gw_loop *loop, struct gw_work *work)
@@ -147,7 +193,7 @@ static void queue_work(struct gw_loop *loop, struct gw_work *work)
         job->request.data = job;
         job->work = work;
         work->job = job;
-        if (uv_queue_work(&self->uv, &job->request, work_run, work_done) == 0)
+        if (begin_work(self, job) == 0)
             return;
         work->job = NULL;
         free(job);
@@ -161,7 +207,8 @@ static void cancel_work(struct gw_loop *loop, struct gw_work *work)
 {
     struct uv_work *job = work->job;
     job->cancelled = 1;
-    uv_cancel((uv_req_t *)&job->request);
+    if (!work->alone)
+        uv_cancel((uv_req_t *)&job->request);
     while (work->job)
         uv_run(&gw_uv_loop_of(loop)->uv, UV_RUN_ONCE);
 }
@@ -186,6 +233,8 @@ static void stop(struct gw_loop *loop)
 static void close_loop(struct gw_loop *loop)
 {
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    while (self->alone > 0)
+        uv_run(&self->uv, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&self->timer, NULL);
     uv_close((uv_handle_t *)&self->wake, NULL);
     gw_uv_look_close(self);

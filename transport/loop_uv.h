@@ -82,6 +82,7 @@ struct gw_uv_loop {
     pthread_mutex_t tasks_mutex;
     struct gw_task *tasks_first, **tasks_last;
     atomic_uint tasks_wait; /* so many */
+    unsigned alone; /* works with threads of their own that are not done */
     struct gw_disk disk;
     struct gw_uv_share share;
     struct gw_uv_look look;

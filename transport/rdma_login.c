@@ -279,7 +279,7 @@ void gw_rdma_dial(struct gw_rdma_link *link)
     link->resolving = 1;
     link->rdma->handles++;
     link->resolve = (struct gw_work){
-        .run = resolve_run, .done = resolve_done, .owner = link};
+        .run = resolve_run, .done = resolve_done, .owner = link, .alone = 1};
     gw_loop_work(link->rdma->base.loop, &link->resolve);
 }
 

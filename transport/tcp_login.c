@@ -130,7 +130,7 @@ void gw_tcp_dial(struct gw_tcp_link *link)
 {
     link->resolving = 1;
     link->resolve = (struct gw_work){
-        .run = resolve_run, .done = resolve_done, .owner = link};
+        .run = resolve_run, .done = resolve_done, .owner = link, .alone = 1};
     gw_loop_work(link->tcp->base.loop, &link->resolve);
 }
 

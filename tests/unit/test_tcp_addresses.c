@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -138,6 +139,13 @@ static int is_down(void *owner)
     return ((struct call *)owner)->downs > 0;
 }
 
+static void prepare(struct call *call)
+{
+    *call = (struct call){.ups = 0};
+    find_dead_ports();
+    world_open(&call->world, "tcp");
+}
+
 /* Dials `name` with the port of a listener at world A. */
 static void dial(struct call *call, const char *name)
 {
@@ -149,10 +157,7 @@ static void dial(struct call *call, const char *name)
     struct gw_link *link;
     struct gw_error error;
     char address[64];
-    *call = (struct call){.ups = 0};
     acceptor.owner = call;
-    find_dead_ports();
-    world_open(world, "tcp");
     assert_int_equal(world->ops->listen(world->transport[0],
                                         world_any_port(world), &acceptor,
                                         &listener, &error),
@@ -168,6 +173,7 @@ static void the_next_address_is_tried(void **state)
 {
     struct call call;
     (void)state;
+    prepare(&call);
     dial(&call, "some");
     world_run(&call.world, both_up, &call);
     assert_int_equal(call.downs, 0);
@@ -178,6 +184,7 @@ static void the_last_address_ends_it(void **state)
 {
     struct call call;
     (void)state;
+    prepare(&call);
     dial(&call, "dead");
     world_run(&call.world, is_down, &call);
     world_settle(&call.world, 50000);
@@ -192,8 +199,68 @@ static void a_search_may_be_given_up(void **state)
     (void)state;
     for (uint64_t us = 0; us < 2000; us += 50) {
         struct call call;
+        prepare(&call);
         dial(&call, "dead");
         world_settle(&call.world, us);
+        world_close(&call.world);
+    }
+}
+
+/* ---- disks ---- */
+
+#define WRITES 16 /* more than there are threads for */
+
+/* A write to a disk that does not answer, until it is told to. */
+struct write {
+    struct gw_work work;
+    atomic_int *may_end;
+    int done;
+};
+
+static void write_run(struct gw_work *work)
+{
+    const struct write *write = work->owner;
+    for (int ms = 0; ms < 40000 && !atomic_load(write->may_end); ms++)
+        usleep(1000);
+}
+
+static void write_done(struct gw_work *work)
+{
+    ((struct write *)work->owner)->done = 1;
+}
+
+static int all_written(void *owner)
+{
+    const struct write *write = owner;
+    int done = 0;
+    for (size_t i = 0; i < WRITES; i++)
+        done += write[i].done;
+    return done == WRITES;
+}
+
+/* Who dials again finds the address, however many files are being written: a
+   disk that is slow is not silence. */
+static void a_slow_disk_keeps_nobody_from_dialling(void **state)
+{
+    static const char *const names[] = {"127.0.0.1", "some"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct call call;
+        static struct write write[WRITES]; /* also where this fails */
+        static atomic_int may_end;
+        atomic_store(&may_end, 0);
+        prepare(&call);
+        for (size_t n = 0; n < WRITES; n++) {
+            write[n] = (struct write){.may_end = &may_end};
+            write[n].work = (struct gw_work){
+                .run = write_run, .done = write_done, .owner = &write[n]};
+            gw_loop_work(call.world.loop[1], &write[n].work);
+        }
+        dial(&call, names[i]);
+        world_run(&call.world, both_up, &call);
+        assert_false(all_written(write));
+        atomic_store(&may_end, 1);
+        world_run(&call.world, all_written, write);
         world_close(&call.world);
     }
 }
@@ -204,6 +271,7 @@ int main(void)
         cmocka_unit_test(the_next_address_is_tried),
         cmocka_unit_test(the_last_address_ends_it),
         cmocka_unit_test(a_search_may_be_given_up),
+        cmocka_unit_test(a_slow_disk_keeps_nobody_from_dialling),
     };
     return cmocka_run_group_tests_name("tcp addresses", tests, NULL, NULL);
 }
