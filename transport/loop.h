@@ -164,7 +164,7 @@ void gw_loop_post(struct gw_loop *loop, struct gw_task *task);
 
 /*
  * After this `run` will not be called, so that the task may be freed; also for
- * one that is not queued. Not from within a task.
+ * one that is not queued. Also from within another task.
  */
 void gw_loop_unpost(struct gw_loop *loop, struct gw_task *task);
 

@@ -15,6 +15,8 @@ enum gw_status gw_window_open(struct gw_windows *windows,
         if (window->id != GW_WINDOW_NONE)
             continue;
         /* an id names its slot, and is never given out a second time */
+        if (windows->opened == UINT32_MAX / GW_WINDOWS_MAX)
+            return GW_ENOMEM;
         windows->opened++;
         *window = (struct gw_window){
             .id = windows->opened * GW_WINDOWS_MAX + slot,

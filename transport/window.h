@@ -43,7 +43,8 @@ void gw_windows_unwatch(struct gw_windows *windows,
 
 /*
  * Opens `bytes` at `base`, which the caller owns and keeps until the close, for
- * frames of `kind`. GW_ENOMEM when GW_WINDOWS_MAX are open.
+ * frames of `kind`. GW_ENOMEM when GW_WINDOWS_MAX are open, or as many have
+ * been as there are ids.
  */
 enum gw_status gw_window_open(struct gw_windows *windows,
                               uint8_t kind,

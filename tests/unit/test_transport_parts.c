@@ -99,6 +99,22 @@ static void a_window_is_for_its_kind_and_range(void **state)
 }
 
 /* A frame that was on its way finds nothing, however often the slot is used. */
+/* Rather none than one that another had. */
+static void ids_of_windows_come_to_an_end(void **state)
+{
+    (void)state;
+    struct gw_windows windows = {.opened = UINT32_MAX / GW_WINDOWS_MAX - 1};
+    uint8_t memory[8];
+    uint32_t last, id = 0;
+    assert_int_equal(gw_window_open(&windows, GW_FRAME_PUSH, memory, 8, &last),
+                     GW_OK);
+    assert_int_not_equal(last, GW_WINDOW_NONE);
+    gw_window_close(&windows, last);
+    assert_int_equal(gw_window_open(&windows, GW_FRAME_PUSH, memory, 8, &id),
+                     GW_ENOMEM);
+    assert_int_equal(id, 0);
+}
+
 static void a_closed_window_never_comes_back(void **state)
 {
     (void)state;
@@ -353,6 +369,7 @@ int main(void)
         cmocka_unit_test(the_heap_gives_the_smallest),
         cmocka_unit_test(a_window_is_for_its_kind_and_range),
         cmocka_unit_test(a_closed_window_never_comes_back),
+        cmocka_unit_test(ids_of_windows_come_to_an_end),
         cmocka_unit_test(only_so_many_windows_are_open),
         cmocka_unit_test(the_ring_is_used_again_and_again),
         cmocka_unit_test(a_peer_owes_no_more_than_a_bound),
