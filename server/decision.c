@@ -441,16 +441,23 @@ int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank)
     return leader->scores > 0 && !leader->scored[rank];
 }
 
+/* What all score: the version that was given out last, or where all stand. */
+static uint64_t scored_clock(const struct gw_leader *leader)
+{
+    if (!leader->regime.each)
+        return leader->seen_version;
+    return leader->end_clock != GW_NEVER_CLOCK ? leader->end_clock
+                                               : leader->state.clock;
+}
+
 enum gw_status gw_leader_score(struct gw_leader *leader,
                                uint32_t rank,
                                const struct gw_score *score)
 {
-    if (rank >= leader->options.ranks)
+    if (rank >= leader->options.ranks || score->clock != scored_clock(leader))
         return GW_EPROTO;
     if (leader->scored[rank])
         return GW_OK;
-    if (leader->scores > 0 && score->clock != leader->score_clock)
-        return GW_EPROTO;
     leader->score_clock = score->clock;
     leader->score[rank] = *score;
     leader->scored[rank] = 1;

@@ -92,7 +92,8 @@ enum gw_status gw_leader_arrived(struct gw_leader *leader,
 
 /*
  * A rank's part of the evaluation at its clock. Emits cut, end and score with
- * the last one. Repeated parts are ignored; GW_EPROTO: a rank out of range.
+ * the last one. Repeated parts are ignored; GW_EPROTO: a rank out of range, or
+ * a clock that is not the one at which all score.
  */
 enum gw_status gw_leader_score(struct gw_leader *leader,
                                uint32_t rank,

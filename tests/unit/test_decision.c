@@ -229,6 +229,7 @@ static void scores_are_summed_and_early_stop_counts(void **state)
     leader_begin(&bench);
     for (uint64_t k = 0; k < 4; k++) {
         size_t before = bench.n;
+        gw_leader_before(bench.leader, k);
         for (uint32_t i = 0; i < RANKS; i++) {
             uint32_t rank = (i + (uint32_t)k) % RANKS;
             struct gw_score part = {.clock = k,
@@ -250,10 +251,13 @@ static void scores_are_summed_and_early_stop_counts(void **state)
     assert_int_equal(bench.n, 5);
     assert_int_equal(bench.decision[3].kind, GW_DECIDE_END);
     assert_int_equal(bench.decision[3].reason, GW_END_EARLY);
+    /* who is the first with a lie must not make the truth of others one */
     struct gw_score stray = {.clock = 9};
+    assert_int_equal(gw_leader_score(bench.leader, 0, &stray), GW_EPROTO);
+    stray.clock = 3;
     assert_int_equal(gw_leader_score(bench.leader, RANKS, &stray), GW_EPROTO);
     assert_int_equal(gw_leader_score(bench.leader, 0, &stray), GW_OK);
-    stray.clock = 8;
+    stray.clock = 2;
     assert_int_equal(gw_leader_score(bench.leader, 1, &stray), GW_EPROTO);
     leader_end(&bench);
 }
@@ -261,6 +265,7 @@ static void scores_are_summed_and_early_stop_counts(void **state)
 static void score_all(struct bench *bench, uint64_t clock, double loss)
 {
     struct gw_score part = {.clock = clock, .loss = loss, .samples = 1};
+    gw_leader_before(bench->leader, clock);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_int_equal(gw_leader_score(bench->leader, rank, &part), GW_OK);
 }
