@@ -29,6 +29,7 @@
 #include "proto/course.h"
 #include "proto/device.h"
 #include "proto/map.h"
+#include "proto/secret.h"
 #include "proto/status.h"
 
 #define GW_DIGEST_BYTES 32
@@ -96,6 +97,9 @@ struct gw_join {
                             others of its host meet it, "" for nowhere */
     uint32_t rank;       /* worker: wanted, or GW_RANK_NONE */
     struct gw_need need;
+    struct gw_secret secret; /* the member's own */
+    int has_proof;           /* of the job's secret (secret.h): */
+    uint8_t proof[GW_PROOF_BYTES];
 };
 
 struct gw_welcome {
@@ -132,6 +136,8 @@ struct gw_view_member {
     const char *host;
     uint64_t machine; /* as of Join, */
     struct gw_need need;
+    int has_secret;          /* it dials the member that is told: */
+    struct gw_secret secret; /* of that pair */
 };
 
 struct gw_view {
@@ -346,7 +352,8 @@ struct gw_end {
 
 struct gw_bye {
     uint64_t clock;
-    uint8_t sha256[GW_DIGEST_BYTES]; /* rank 0: of the weights, else zeros */
+    int has_sha256;
+    uint8_t sha256[GW_DIGEST_BYTES]; /* rank 0: of the weights */
     uint64_t rss_bytes;
     const uint64_t *counters;
     uint32_t counters_n;

@@ -12,10 +12,16 @@ static char *text_out(const char *text)
     return (char *)(uintptr_t)(text ? text : "");
 }
 
+/* Nothing where it is not there. */
+static ProtobufCBinaryData bytes_out(int there, const uint8_t *bytes, size_t n)
+{
+    return (ProtobufCBinaryData){.len = there ? n : 0,
+                                 .data = (uint8_t *)(uintptr_t)bytes};
+}
+
 static ProtobufCBinaryData digest_out(const uint8_t digest[GW_DIGEST_BYTES])
 {
-    return (ProtobufCBinaryData){.len = GW_DIGEST_BYTES,
-                                 .data = (uint8_t *)(uintptr_t)digest};
+    return bytes_out(1, digest, GW_DIGEST_BYTES);
 }
 
 static Gwpb__Key **keys_out(const struct gw_declare *from,
@@ -103,6 +109,8 @@ static Gwpb__Member **members_out(const struct gw_view *from,
         members[i].machine = member->machine;
         need_out(&member->need, &needs[i]);
         members[i].need = &needs[i];
+        members[i].secret =
+            bytes_out(member->has_secret, member->secret.byte, GW_SECRET_BYTES);
         list[i] = &members[i];
     }
     return list;
@@ -184,6 +192,8 @@ static PACK(pack_join)
     to->rank = from->rank;
     need_out(&from->need, need);
     to->need = need;
+    to->secret = bytes_out(1, from->secret.byte, GW_SECRET_BYTES);
+    to->proof = bytes_out(from->has_proof, from->proof, GW_PROOF_BYTES);
     out->join = to;
     return GW_OK;
 }
@@ -439,7 +449,7 @@ static PACK(pack_bye)
         return GW_ERANGE;
     gwpb__bye__init(to);
     to->clock = from->clock;
-    to->sha256 = digest_out(from->sha256);
+    to->sha256 = bytes_out(from->has_sha256, from->sha256, GW_DIGEST_BYTES);
     to->rss_bytes = from->rss_bytes;
     to->n_counters = from->counters_n;
     to->counters = (uint64_t *)(uintptr_t)from->counters;

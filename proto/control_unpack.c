@@ -30,13 +30,29 @@ static int is_clock(uint64_t clock)
     return are_clocks(&clock, 1);
 }
 
+static int bytes_in(const ProtobufCBinaryData *from, uint8_t *bytes, size_t n)
+{
+    if (from->len != n)
+        return 0;
+    memcpy(bytes, from->data, n);
+    return 1;
+}
+
+/* All of them, or none. */
+static int bytes_in_or_none(const ProtobufCBinaryData *from,
+                            int *there_p,
+                            uint8_t *bytes,
+                            size_t n)
+{
+    memset(bytes, 0, n);
+    *there_p = from->len > 0;
+    return !*there_p || bytes_in(from, bytes, n);
+}
+
 static int digest_in(const ProtobufCBinaryData *from,
                      uint8_t digest[GW_DIGEST_BYTES])
 {
-    if (from->len != GW_DIGEST_BYTES)
-        return 0;
-    memcpy(digest, from->data, GW_DIGEST_BYTES);
-    return 1;
+    return bytes_in(from, digest, GW_DIGEST_BYTES);
 }
 
 static int key_in(const Gwpb__Key *from, struct gw_key *to)
@@ -129,7 +145,9 @@ static UNPACK(unpack_view)
             .host = member->host,
             .machine = member->machine,
         };
-        if (!need_in(member->need, &members[i].need))
+        if (!need_in(member->need, &members[i].need) ||
+            !bytes_in_or_none(&member->secret, &members[i].has_secret,
+                              members[i].secret.byte, GW_SECRET_BYTES))
             return GW_EPROTO;
     }
     to->epoch = from->epoch;
@@ -198,7 +216,12 @@ static UNPACK(unpack_join)
     to->thread = from->thread;
     to->address = from->address;
     to->rank = from->rank;
-    return need_in(from->need, &to->need) ? GW_OK : GW_EPROTO;
+    if (!need_in(from->need, &to->need) ||
+        !bytes_in(&from->secret, to->secret.byte, GW_SECRET_BYTES) ||
+        !bytes_in_or_none(&from->proof, &to->has_proof, to->proof,
+                          GW_PROOF_BYTES))
+        return GW_EPROTO;
+    return GW_OK;
 }
 
 static UNPACK(unpack_welcome)
@@ -450,7 +473,8 @@ static UNPACK(unpack_bye)
     struct gw_bye *to = &message->bye;
     (void)arena;
     to->clock = from->clock;
-    if (!digest_in(&from->sha256, to->sha256))
+    if (!bytes_in_or_none(&from->sha256, &to->has_sha256, to->sha256,
+                          GW_DIGEST_BYTES))
         return GW_EPROTO;
     to->rss_bytes = from->rss_bytes;
     if (from->n_counters > GW_VALUES_MAX)

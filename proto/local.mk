@@ -54,6 +54,8 @@ libproto_a_SOURCES = \
 	%D%/safetensors.h \
 	%D%/schedule.c \
 	%D%/schedule.h \
+	%D%/secret.c \
+	%D%/secret.h \
 	%D%/split.c \
 	%D%/split.h \
 	%D%/staleness.c \

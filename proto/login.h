@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "proto/secret.h"
 #include "proto/status.h"
 
 #define GW_HELLO_BYTES      96
@@ -20,6 +21,9 @@
 #define GW_REASON_TEXT_MAX  160
 #define GW_RANK_NONE        UINT32_MAX
 #define GW_LINKS_MAX        8 /* connections per pair of processes */
+
+/* Of a proof, in a hello: it is tried once per connection. */
+#define GW_HELLO_PROOF_BYTES 12
 
 enum gw_role {
     GW_ROLE_COORDINATOR = 1,
@@ -32,13 +36,15 @@ struct gw_hello {
     uint8_t role;         /* of the opener */
     uint8_t link;         /* which of the connections of this pair */
     uint8_t links;        /* how many there will be */
-    uint32_t generation;  /* of this link; a newer one ends the older */
+    uint32_t generation;  /* of this link, from 1; a newer one ends the older */
     uint32_t rank;        /* of a worker, number of a shard, or none yet */
     uint32_t epoch;       /* of the cluster, 0: not a member yet */
     uint64_t job;         /* 0: not known yet (joining by address) */
     uint64_t incarnation; /* of the opener, never 0 */
     uint64_t expects;     /* incarnation of the acceptor, 0: any */
     char version[GW_VERSION_TEXT_MAX]; /* of the program */
+    uint16_t wire; /* version of the protocol; encoding writes its own */
+    uint8_t proof[GW_HELLO_PROOF_BYTES]; /* zeros where there is none */
 };
 
 struct gw_reply {
@@ -48,6 +54,7 @@ struct gw_reply {
     uint64_t job;
     uint64_t incarnation; /* of the acceptor */
     char version[GW_VERSION_TEXT_MAX];
+    uint16_t wire;                   /* as in the hello */
     char reason[GW_REASON_TEXT_MAX]; /* one line where status is not GW_OK */
 };
 
@@ -57,11 +64,21 @@ void gw_hello_encode(const struct gw_hello *hello, uint8_t out[GW_HELLO_BYTES]);
 
 /*
  * GW_EPROTO: not a hello at all (close without a byte); GW_EVERSION: a hello of
- * another wire version, of which only `version` is set (answer with a reply
- * that says so). *hello is set otherwise only on GW_OK.
+ * another wire version, of which only `version` and `wire` are set (answer with
+ * a reply that says so). *hello is set otherwise only on GW_OK.
  */
 enum gw_status gw_hello_decode(const uint8_t in[GW_HELLO_BYTES],
                                struct gw_hello *hello);
+
+/*
+ * Makes the proof that the opener has the secret of its pair with the acceptor,
+ * over all else that the hello says; and looks at that of one that came:
+ * GW_EREFUSED if it is none. GW_ENOMEM.
+ */
+enum gw_status gw_hello_prove(struct gw_hello *hello,
+                              const struct gw_secret *pair);
+enum gw_status gw_hello_is_proved(const struct gw_hello *hello,
+                                  const struct gw_secret *pair);
 
 void gw_reply_encode(const struct gw_reply *reply, uint8_t out[GW_REPLY_BYTES]);
 

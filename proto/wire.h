@@ -17,7 +17,7 @@
 
 #include "proto/status.h"
 
-#define GW_WIRE_VERSION      1
+#define GW_WIRE_VERSION      2
 #define GW_FRAME_BYTES       64
 #define GW_FRAME_MAGIC       0x52495747u /* "GWIR" as bytes */
 #define GW_PAYLOAD_BYTES_MAX (16u << 20) /* of a put into a window */

@@ -15,6 +15,7 @@
 #include "proto/control.h"
 #include "proto/log.h"
 #include "proto/metrics.h"
+#include "proto/secret.h"
 #include "proto/staleness.h"
 #include "proto/status.h"
 #include "transport/loop.h"
@@ -93,7 +94,9 @@ struct gw_coordinator_options {
     const char *local;  /* path of the socket that orders come through; NULL or
                            "": none. Where it cannot be made, events->warning
                            says so; it is gone when the coordinator is closed */
-    uint64_t machine;   /* as of members: equal for one kernel */
+    const struct gw_secret *secret; /* that members prove to have when they
+                                       join; NULL: whoever comes may join */
+    uint64_t machine;               /* as of members: equal for one kernel */
     const struct gw_config *config; /* checked; outlives the coordinator */
     const char *resume; /* checkpoint directory to go on from, or NULL */
     struct gw_log *log;

@@ -237,11 +237,17 @@ void gw_coordinator_bye(struct gw_coordinator *self,
                         struct gw_roster *who,
                         const struct gw_bye *bye)
 {
+    int has_weights = who->role == GW_ROLE_WORKER && who->id == 0;
+    if (has_weights && !bye->has_sha256) {
+        gw_peer_reject(who->peer, 0,
+                       "good-bye of rank 0 without the SHA-256 of its weights");
+        return;
+    }
     who->bye = 1;
     who->rss_bytes = bye->rss_bytes;
     for (uint32_t i = 0; i < bye->counters_n && i < GW_METRICS; i++)
         who->counters.value[i] = bye->counters[i];
-    if (who->role == GW_ROLE_WORKER && who->id == 0) {
+    if (has_weights) {
         self->final.has_weights = 1;
         memcpy(self->final.weights_sha256, bye->sha256, GW_DIGEST_BYTES);
     }

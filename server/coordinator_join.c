@@ -261,6 +261,37 @@ static void maybe_complete(struct gw_coordinator *self)
         maybe_start(self);
 }
 
+/* Where members are started by a launcher, nobody else is one: whoever may
+   dial the port could be anybody of this host. */
+static int has_secret_of_job(const struct gw_coordinator *self,
+                             const struct gw_peer *peer,
+                             const struct gw_join *join)
+{
+    uint8_t proof[GW_PROOF_BYTES];
+    const struct gw_join_claim claim = {.job = gw_member_job(self->member),
+                                        .coordinator =
+                                            gw_member_incarnation(self->member),
+                                        .member = peer->incarnation,
+                                        .own = join->secret};
+    if (!self->options.secret)
+        return 1;
+    return join->has_proof &&
+           gw_join_prove(self->options.secret, &claim, proof) == GW_OK &&
+           gw_proof_is(join->proof, proof, sizeof proof);
+}
+
+static void keep_secret(struct gw_coordinator *self, struct gw_roster *who)
+{
+    struct gw_secret pair;
+    if (gw_secret_of_pair(&who->secret, gw_member_incarnation(self->member),
+                          &pair) == GW_OK)
+        gw_peer_expect(who->peer, &pair);
+    else
+        gw_coordinator_end(self, GW_ENOMEM, "no memory for %s",
+                           who->peer->name);
+    gw_secret_forget(&pair);
+}
+
 void gw_coordinator_joined(struct gw_coordinator *self,
                            struct gw_peer *peer,
                            const struct gw_join *join)
@@ -272,6 +303,12 @@ void gw_coordinator_joined(struct gw_coordinator *self,
                                          .clock = self->step,
                                          .text = self->final_text}};
         gw_peer_tell(peer, &end);
+        return;
+    }
+    if (!has_secret_of_job(self, peer, join)) {
+        refuse(self, peer, GW_EREFUSED,
+               "only the processes that gradweir train has started are members "
+               "of this job");
         return;
     }
     if (self->phase != GW_PHASE_GATHERING || self->shards > 0) {
@@ -300,6 +337,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->threads = join->threads;
     who->thread = join->thread;
     who->incarnation = peer->incarnation;
+    who->secret = join->secret;
     snprintf(who->host, sizeof who->host, "%s", join->host);
     gw_text_clean(who->host);
     place_address(who, join->address);
@@ -307,6 +345,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->next = self->roster;
     self->roster = who;
     peer->owner = who;
+    keep_secret(self, who);
     self->workers += join->role == GW_ROLE_WORKER;
     struct gw_message message = {
         .kind = GW_MESSAGE_WELCOME,

@@ -61,6 +61,7 @@ struct gw_roster {
     char host[64];
     char address[GW_ADDRESSES_MAX];
     uint64_t process, machine, incarnation;
+    struct gw_secret secret;
     struct gw_need need;
     uint32_t pid, threads, thread;
     char device[128];           /* worker: what computes, */

@@ -10,12 +10,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/groups.h"
+
 /* Messages ahead: as many as a member acknowledges at once. */
 #define AHEAD 8
 
-/* Of addresses and hosts in one message, which is at most 64 KiB with what
-   surrounds them. */
+/* Of addresses, hosts and secrets in one message, which is at most 64 KiB with
+   what surrounds them. */
 #define VIEW_BYTES ((size_t)40 << 10)
+
+/* Whether a member may dial another: workers every shard and, where they could
+   sum together, each other; shards the first of them. */
+static int dials(const struct gw_roster *from, const struct gw_roster *to)
+{
+    if (to->role == GW_ROLE_SERVER)
+        return from->role == GW_ROLE_WORKER || to->id == 0;
+    return from->role == GW_ROLE_WORKER && from->address[0] && to->address[0] &&
+           from->id > to->id &&
+           from->id / GW_GROUP_MAX == to->id / GW_GROUP_MAX;
+}
+
+/* What the view says of one member to another. */
+static struct gw_view_member view_of(struct gw_coordinator *self,
+                                     const struct gw_roster *one,
+                                     const struct gw_roster *to)
+{
+    struct gw_view_member member = {
+        .role = one->role,
+        .id = one->id,
+        .server = one->server,
+        .incarnation = one->incarnation,
+        .address = one->address,
+        .host = one->host,
+        .machine = one->machine,
+        .need = one->need,
+        .has_secret = one != to && dials(one, to),
+    };
+    if (member.has_secret && gw_secret_of_pair(&one->secret, to->incarnation,
+                                               &member.secret) != GW_OK)
+        gw_coordinator_end(self, GW_ENOMEM, "no memory for a view");
+    return member;
+}
 
 static void tell_members(struct gw_coordinator *self, struct gw_roster *to)
 {
@@ -31,17 +66,8 @@ static void tell_members(struct gw_coordinator *self, struct gw_roster *to)
     for (size_t bytes = 0;
          one && view->members_n < GW_MEMBERS_PER_PART && bytes < VIEW_BYTES;
          one = one->next) {
-        bytes += strlen(one->address) + strlen(one->host);
-        part[view->members_n++] = (struct gw_view_member){
-            .role = one->role,
-            .id = one->id,
-            .server = one->server,
-            .incarnation = one->incarnation,
-            .address = one->address,
-            .host = one->host,
-            .machine = one->machine,
-            .need = one->need,
-        };
+        bytes += strlen(one->address) + strlen(one->host) + GW_SECRET_BYTES;
+        part[view->members_n++] = view_of(self, one, to);
     }
     to->telling.next = one;
     to->telling.members += view->members_n;

@@ -98,7 +98,11 @@ static void join(struct gw_server *server)
                  .rank = GW_RANK_NONE,
                  .need = options->need},
     };
-    gw_server_tell(server, server->coordinator, &message);
+    if (gw_member_sign(server->member, server->coordinator, options->secret,
+                       &message.join) == GW_OK)
+        gw_server_tell(server, server->coordinator, &message);
+    else
+        gw_server_finish(server, GW_ENOMEM, "no memory to join");
 }
 
 static void got_welcome(struct gw_server *server,
@@ -315,16 +319,24 @@ static enum gw_status admit(void *owner,
         return GW_EAGAIN;
     }
     if (hello->role == GW_ROLE_WORKER && hello->rank < server->ranks &&
-        server->session[hello->rank].incarnation == hello->incarnation) {
+        server->session[hello->rank].incarnation == hello->incarnation &&
+        server->session[hello->rank].has_secret) {
+        const struct gw_session *session = &server->session[hello->rank];
         snprintf(peer->name, sizeof peer->name, "worker %u (%.60s)",
-                 hello->rank, server->session[hello->rank].host);
-        return gw_session_admit(server, peer);
+                 hello->rank, session->host);
+        enum gw_status status =
+            gw_peer_admit(peer, hello, &session->secret, why, why_bytes);
+        return status == GW_OK ? gw_session_admit(server, peer) : status;
     }
     if (hello->role == GW_ROLE_SERVER && server->number == 0 &&
         hello->rank > 0 && hello->rank < server->shards &&
-        server->shard_incarnation[hello->rank] == hello->incarnation) {
-        server->shards_present++;
-        return GW_OK;
+        server->shard_name[hello->rank].incarnation == hello->incarnation &&
+        server->shard_name[hello->rank].has_secret) {
+        enum gw_status status =
+            gw_peer_admit(peer, hello, &server->shard_name[hello->rank].secret,
+                          why, why_bytes);
+        server->shards_present += status == GW_OK;
+        return status;
     }
     snprintf(why, why_bytes, "not a member of this job's view");
     return GW_EREFUSED;
@@ -583,7 +595,7 @@ void gw_server_close(struct gw_server *server)
     gw_map_destroy(server->map);
     free(server->keys);
     free(server->memory);
-    free(server->shard_incarnation);
+    free(server->shard_name);
     gw_met_close(&server->met);
     gw_sum_close(server);
     free(server->session);

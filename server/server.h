@@ -14,6 +14,7 @@
 #include "proto/log.h"
 #include "proto/mates.h"
 #include "proto/metrics.h"
+#include "proto/secret.h"
 #include "proto/status.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -24,13 +25,14 @@ struct gw_server_options {
     struct gw_loop *loop;
     const struct gw_transport_ops *transport;   /* to the coordinator */
     const struct gw_transport_ops *const *data; /* see gw_member_options */
-    const char *interface;   /* to bind, "" for the default */
-    const char *coordinator; /* address to join */
-    const char *listen;      /* address to listen on, port 0 for any */
-    const char *advertise;   /* host that others dial, or "" for `listen`'s */
-    const char *host;        /* name of this host, for people */
-    uint64_t machine;        /* equal for processes that share a kernel */
-    uint64_t process;        /* equal for the threads of one process */
+    const char *interface;          /* to bind, "" for the default */
+    const char *coordinator;        /* address to join */
+    const struct gw_secret *secret; /* of the job; NULL: it has none */
+    const char *listen;             /* address to listen on, port 0 for any */
+    const char *advertise; /* host that others dial, or "" for `listen`'s */
+    const char *host;      /* name of this host, for people */
+    uint64_t machine;      /* equal for processes that share a kernel */
+    uint64_t process;      /* equal for the threads of one process */
     uint32_t pid;
     uint32_t threads, thread;
     struct gw_need need;

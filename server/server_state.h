@@ -56,6 +56,8 @@ struct gw_session {
     struct gw_parts parts;   /* none where it is by itself */
     struct gw_peer *peer;    /* NULL while it is not connected */
     uint64_t incarnation;    /* that the view names */
+    int has_secret;          /* the view has one: */
+    struct gw_secret secret; /* that its logins prove */
     char host[64];
     uint32_t landing;   /* window: its pushes */
     uint32_t seeds;     /* window: rank 0's first weights */
@@ -130,7 +132,11 @@ struct gw_server {
     int has_view; /* all of it, and it is one of this job */
     char leader_address[GW_ADDRESSES_MAX];
     uint64_t leader_incarnation;
-    uint64_t *shard_incarnation; /* [members_total], of shards, by number */
+    struct gw_shard_name {
+        uint64_t incarnation;
+        int has_secret;
+        struct gw_secret secret; /* that its logins prove */
+    } * shard_name;              /* [members_total], by number */
     struct gw_met met;           /* on this host */
     struct gw_key *keys;
     uint32_t keys_seen, keys_total;

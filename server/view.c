@@ -16,11 +16,14 @@ static void got_member(struct gw_server *server,
     if (member->role == GW_ROLE_WORKER && member->id < server->ranks) {
         struct gw_session *session = &server->session[member->id];
         session->incarnation = member->incarnation;
+        session->has_secret = member->has_secret;
+        session->secret = member->secret;
         snprintf(session->host, sizeof session->host, "%s", member->host);
     } else if (member->role == GW_ROLE_SERVER) {
         server->shards++;
         if (member->id < server->members_total)
-            server->shard_incarnation[member->id] = member->incarnation;
+            server->shard_name[member->id] = (struct gw_shard_name){
+                member->incarnation, member->has_secret, member->secret};
         if (is_self)
             server->number = member->id;
         if (member->id == 0) {
@@ -42,14 +45,14 @@ static void tell_mates(struct gw_server *server)
 
 static enum gw_status begin(struct gw_server *server, uint32_t members)
 {
-    uint64_t *incarnation =
-        calloc((size_t)members + 1, sizeof *server->shard_incarnation);
-    if (!incarnation || gw_met_open(&server->met, members) != GW_OK) {
-        free(incarnation);
+    struct gw_shard_name *name =
+        calloc((size_t)members + 1, sizeof *server->shard_name);
+    if (!name || gw_met_open(&server->met, members) != GW_OK) {
+        free(name);
         return GW_ENOMEM;
     }
     server->members_total = members;
-    server->shard_incarnation = incarnation;
+    server->shard_name = name;
     return GW_OK;
 }
 
@@ -58,7 +61,7 @@ static enum gw_status begin(struct gw_server *server, uint32_t members)
 static int is_whole(const struct gw_server *server)
 {
     for (uint32_t shard = 0; shard < server->shards; shard++)
-        if (!server->shard_incarnation[shard])
+        if (!server->shard_name[shard].incarnation)
             return 0;
     for (uint32_t rank = 0; rank < server->ranks; rank++)
         if (!server->session[rank].incarnation)
@@ -85,14 +88,14 @@ void gw_server_view(struct gw_server *server, const struct gw_view *view)
     if (!server->has_config || server->has_view ||
         view->members_first != server->members_seen ||
         view->members_total > gw_config_members_max(&server->config) ||
-        (server->shard_incarnation &&
+        (server->shard_name &&
          view->members_total != server->members_total)) {
         gw_server_finish(server, GW_EPROTO,
                          "a view came out of order, or names more members than "
                          "the job has");
         return;
     }
-    if (!server->shard_incarnation &&
+    if (!server->shard_name &&
         begin(server, view->members_total) != GW_OK) {
         gw_server_finish(server, GW_ENOMEM,
                          "no memory for a view of %u members",

@@ -103,6 +103,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
 	%D%/unit/test_control \
+	%D%/unit/test_control_secrets \
 	%D%/unit/test_course \
 	%D%/unit/test_cpu_dense \
 	%D%/unit/test_cpu_sums \

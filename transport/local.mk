@@ -30,6 +30,7 @@ libtransport_a_SOURCES = \
 	%D%/member.h \
 	%D%/member_peer.c \
 	%D%/member_peer_way.c \
+	%D%/member_proof.c \
 	%D%/member_state.h \
 	%D%/member_way.c \
 	%D%/memory.c \

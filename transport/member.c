@@ -76,15 +76,17 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
         return GW_EREFUSED;
     }
     struct gw_peer *peer = find_peer(member, hello, link->local);
-    if (!peer) {
-        enum gw_status status = admit(member, hello, link, reply, &peer);
-        if (status != GW_OK)
-            return status;
-    }
+    enum gw_status status =
+        !peer              ? admit(member, hello, link, reply, &peer)
+        : peer->has_secret ? gw_peer_admit(peer, hello, &peer->secret,
+                                           reply->reason, sizeof reply->reason)
+                           : GW_OK;
+    if (status != GW_OK)
+        return status;
     if (hello->links != peer->links ||
         hello->generation <= peer->link[hello->link].generation) {
-        snprintf(reply->reason, sizeof reply->reason,
-                 "a newer connection is there already");
+        gw_peer_say_newer(peer, hello->link, reply->reason,
+                          sizeof reply->reason);
         return GW_EAGAIN;
     }
     if (!gw_peer_adopt(&peer->link[hello->link], link, hello->generation)) {
@@ -192,12 +194,17 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
     while (member->incarnation == 0)
         gw_loop_random(member->loop, &member->incarnation,
                        sizeof member->incarnation);
+    if (options->secret)
+        member->secret = *options->secret;
+    else
+        gw_loop_random(member->loop, &member->secret, sizeof member->secret);
     member->heartbeat_us =
         options->heartbeat_us ? options->heartbeat_us : GW_HEARTBEAT_US;
     member->silence_us =
         options->silence_us ? options->silence_us : GW_SILENCE_US;
     member->join_us = options->join_us ? options->join_us : JOIN_US;
     member->ticked_us = gw_loop_now(member->loop);
+    member->known.per_second = member->strangers.per_second = 2;
     member->tick.fire = on_tick;
     member->tick.owner = member;
     gw_timer_start(member->loop, &member->tick, gw_member_tick_us(member));
@@ -217,6 +224,7 @@ void gw_member_close(struct gw_member *member)
         gw_peer_close(member->peers);
     close_transports(member);
     gw_member_bury(member);
+    gw_secret_forget(&member->secret);
     free(member);
 }
 

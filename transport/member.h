@@ -24,9 +24,10 @@
 #include "transport/channel.h"
 #include "transport/transport.h"
 
-#define GW_HEARTBEAT_US  200000
-#define GW_SILENCE_US    1000000
-#define GW_PEER_NAME_MAX 96
+#define GW_HEARTBEAT_US   200000
+#define GW_SILENCE_US     1000000
+#define GW_PEER_NAME_MAX  96
+#define GW_PEER_FAULT_MAX 128
 
 struct gw_member;
 
@@ -66,10 +67,14 @@ struct gw_peer {
     uint64_t incarnation;
     uint64_t heard_us; /* anything, on any link */
     unsigned links;
+    struct gw_secret secret; /* of this pair, from gw_peer_expect on */
+    int has_secret;
     int local;  /* it came through a local listener, on all its links */
     int silent; /* nothing was heard for so long that the owner was told */
-    struct gw_peer_link *link;   /* [links] */
-    char name[GW_PEER_NAME_MAX]; /* "worker 3 (host)", for people */
+    struct gw_peer_link *link;     /* [links] */
+    char fault[GW_PEER_FAULT_MAX]; /* how it broke the protocol last, "" from
+                                      when it is back */
+    char name[GW_PEER_NAME_MAX];   /* "worker 3 (host)", for people */
     char address[GW_ADDRESSES_MAX];
     struct gw_peer_way *way; /* [ways], of one that we dial; the best first */
     unsigned ways;
@@ -85,7 +90,8 @@ struct gw_peer {
 struct gw_member_handler {
     /*
      * A stranger logs in. GW_OK admits it (and may set peer->owner, id and
-     * name); otherwise `why` is what it is told.
+     * name); otherwise `why` is what it is told. Whose secret is known is
+     * asked for a proof of it first, gw_peer_admit.
      */
     enum gw_status (*admit)(void *owner,
                             struct gw_peer *peer,
@@ -104,7 +110,8 @@ struct gw_member_handler {
                   unsigned link,
                   const struct gw_frame *frame,
                   const void *payload);
-    /* A link that was up broke. The peer is suspect, no more. */
+    /* A link that was up broke. The peer is suspect, no more. GW_EPROTO: it
+       was closed here, for what the peer did, and that has been logged. */
     void (*link_down)(void *owner,
                       struct gw_peer *peer,
                       unsigned link,
@@ -132,6 +139,7 @@ struct gw_member_options {
     uint8_t role;
     uint32_t rank;                              /* or GW_RANK_NONE */
     uint64_t incarnation;                       /* 0: drawn */
+    const struct gw_secret *secret;             /* NULL: drawn */
     uint64_t job;                               /* 0: not known yet */
     uint64_t heartbeat_us, silence_us, join_us; /* 0: the defaults */
     const struct gw_member_handler *handler;
@@ -148,6 +156,20 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
 void gw_member_close(struct gw_member *member);
 
 uint64_t gw_member_incarnation(const struct gw_member *member);
+
+/*
+ * Fills in what a Join says of secrets: the member's own, with which it proves
+ * its logins, and a proof of the job's, if that is not NULL. When a link to the
+ * coordinator is up. GW_ENOMEM.
+ */
+enum gw_status gw_member_sign(const struct gw_member *member,
+                              const struct gw_peer *coordinator,
+                              const struct gw_secret *of_job,
+                              struct gw_join *join);
+
+/* What it proves its logins with: for members of the same process that speak
+   for it. */
+const struct gw_secret *gw_member_secret(const struct gw_member *member);
 uint64_t gw_member_job(const struct gw_member *member);
 void gw_member_set_rank(struct gw_member *member, uint32_t rank);
 void gw_member_set_epoch(struct gw_member *member, uint64_t epoch);
@@ -227,6 +249,20 @@ enum gw_status gw_peer_takes(const struct gw_peer *peer,
                              char *why,
                              size_t why_bytes);
 
+/*
+ * From now on a login as this peer, which dials us, is refused unless it proves
+ * that it has this secret, which is of the pair (gw_secret_of_pair):
+ * incarnation and rank alone are known to all members. And the same for a login
+ * that is being judged: GW_EREFUSED, or GW_EAGAIN where there is no memory to
+ * tell, with the reason in words.
+ */
+void gw_peer_expect(struct gw_peer *peer, const struct gw_secret *pair);
+enum gw_status gw_peer_admit(struct gw_peer *peer,
+                             const struct gw_hello *hello,
+                             const struct gw_secret *pair,
+                             char *why,
+                             size_t why_bytes);
+
 /* All peers: first, then next until NULL. */
 struct gw_peer *gw_member_peers(const struct gw_member *member);
 struct gw_peer *gw_peer_next(const struct gw_peer *peer);
@@ -288,8 +324,8 @@ int gw_peer_is_within_host(const struct gw_peer *peer, unsigned link);
 /* Microseconds since anything was heard from the peer. */
 uint64_t gw_peer_silent_us(const struct gw_peer *peer);
 
-/* Frames of one link must not be trusted any more: closes it with a log line;
-   the opener will dial again. */
+/* Frames of one link must not be trusted any more: closes it with a warning,
+   which names the peer; the opener will dial again. */
 void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why);
 
 /* The same for a frame that a peer of its role does not send: names its kind.

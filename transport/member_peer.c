@@ -98,6 +98,7 @@ void gw_member_bury(struct gw_member *member)
         struct gw_peer *peer = member->graveyard;
         member->graveyard = peer->next;
         gw_channel_free(&peer->channel);
+        gw_secret_forget(&peer->secret);
         free(peer->way);
         free(peer);
     }
@@ -168,9 +169,11 @@ static enum gw_status dial_slot(struct gw_peer_link *slot,
         .version = PACKAGE_VERSION,
     };
     const struct gw_peer_way *way = gw_peer_way_of(slot, slot->moves, NULL);
-    enum gw_status status = way->transport->ops->dial(
-        way->transport, way->address, &hello, &link_handler, slot,
-        &peer->windows, &slot->link, error);
+    enum gw_status status = gw_peer_prove(peer, &hello, error);
+    if (status == GW_OK)
+        status = way->transport->ops->dial(way->transport, way->address, &hello,
+                                           &link_handler, slot, &peer->windows,
+                                           &slot->link, error);
     if (status == GW_OK)
         return GW_OK;
     slot->link = NULL;
@@ -230,6 +233,7 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
     if (reply)
         gw_peer_say_way(slot);
     slot->was_up = peer->was_up = 1;
+    peer->fault[0] = '\0';
     heard(peer);
     if (slot->index == 0)
         gw_channel_resend(&peer->channel, link);
@@ -255,6 +259,8 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
         count(member, GW_METRIC_CRC_ERRORS);
     else if (status == GW_EPROTO)
         count(member, GW_METRIC_PROTOCOL_ERRORS);
+    if (was_up && status == GW_EPROTO)
+        gw_peer_blame(slot, why);
     if (was_up)
         member->handler->link_down(member->owner, peer, slot->index, status,
                                    why);
@@ -402,10 +408,12 @@ give_up(struct gw_peer_link *slot, enum gw_status status, const char *why)
 
 void gw_peer_reject(struct gw_peer *peer, unsigned link, const char *why)
 {
-    if (!peer->link[link].link)
+    struct gw_peer_link *slot = &peer->link[link];
+    if (!slot->link)
         return;
     count(peer->member, GW_METRIC_PROTOCOL_ERRORS);
-    give_up(&peer->link[link], GW_EPROTO, why);
+    gw_peer_blame(slot, why);
+    give_up(slot, GW_EPROTO, why);
 }
 
 void gw_peer_cut(struct gw_peer *peer, unsigned link, const char *why)
@@ -430,6 +438,7 @@ int gw_peer_adopt(struct gw_peer_link *slot,
                   struct gw_link *link,
                   uint32_t generation)
 {
+    gw_peer_say_replaced(slot, link, generation);
     break_slot(slot, GW_ECLOSED, "replaced by a newer one");
     if (slot->peer->closed)
         return 0;
@@ -578,34 +587,9 @@ void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times)
         __builtin_prefetch(&peer->link[link % peer->links].link->up, 1);
 }
 
-enum gw_status
-gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)
-{
-    if (!gw_peer_is_up(peer, link))
-        return GW_ECLOSED;
-    struct gw_link *to = peer->link[link].link;
-    return to->ops->show(to, window);
-}
-
-const void *gw_peer_see(const struct gw_peer *peer,
-                        unsigned link,
-                        uint32_t window,
-                        size_t bytes)
-{
-    if (!gw_peer_is_up(peer, link))
-        return NULL;
-    struct gw_link *to = peer->link[link].link;
-    return to->ops->see(to, window, bytes);
-}
-
 int gw_peer_is_up(const struct gw_peer *peer, unsigned link)
 {
     return peer->link[link].link && peer->link[link].link->up;
-}
-
-int gw_peer_is_within_host(const struct gw_peer *peer, unsigned link)
-{
-    return gw_peer_is_up(peer, link) && peer->link[link].link->ops->within_host;
 }
 
 uint64_t gw_peer_silent_us(const struct gw_peer *peer)

@@ -156,3 +156,30 @@ int gw_peer_take_next_way(struct gw_peer_link *slot,
     slot->moves = next;
     return 1;
 }
+
+/* ---- what a way that was taken can do ---- */
+
+enum gw_status
+gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)
+{
+    if (!gw_peer_is_up(peer, link))
+        return GW_ECLOSED;
+    struct gw_link *to = peer->link[link].link;
+    return to->ops->show(to, window);
+}
+
+const void *gw_peer_see(const struct gw_peer *peer,
+                        unsigned link,
+                        uint32_t window,
+                        size_t bytes)
+{
+    if (!gw_peer_is_up(peer, link))
+        return NULL;
+    struct gw_link *to = peer->link[link].link;
+    return to->ops->see(to, window, bytes);
+}
+
+int gw_peer_is_within_host(const struct gw_peer *peer, unsigned link)
+{
+    return gw_peer_is_up(peer, link) && peer->link[link].link->ops->within_host;
+}

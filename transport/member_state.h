@@ -3,6 +3,7 @@
  *
  *   member.c       this process: opening, judging who logs in, time
  *   member_peer.c  another process: its links, messages, frames and silence
+ *   member_proof.c  who logs in: proofs, and who takes whose place
  *   member_way.c   over which transports, and where, others reach it
  *   member_peer_way.c  which of another's ways a link takes
  */
@@ -39,6 +40,7 @@ struct gw_member {
     uint8_t role;
     uint32_t rank;
     uint64_t incarnation, job, epoch;
+    struct gw_secret secret;
     _Atomic uint64_t clock;
     uint64_t heartbeat_us, silence_us, join_us;
     struct gw_peer *peers;
@@ -47,6 +49,9 @@ struct gw_member {
     struct gw_timer tick;
     struct gw_pulse pulse;
     uint64_t ticked_us, pulsed_us, paused_us;
+    /* of lines about those whose names are proved, and about others, which
+       anybody can provoke */
+    struct gw_log_limit known, strangers;
     struct gw_control_arena encode, decode;
 };
 
@@ -78,6 +83,25 @@ int gw_peer_take_next_way(struct gw_peer_link *slot,
 /* Which way a link has come up, if it could have been another; before the first
    is counted. */
 void gw_peer_say_way(const struct gw_peer_link *slot);
+
+/* member_proof.c. Fills in the proof of a hello to a peer, if that is known.
+   GW_ENOMEM. */
+enum gw_status gw_peer_prove(const struct gw_peer *peer,
+                             struct gw_hello *hello,
+                             struct gw_error *error);
+/* Of lines about this peer. */
+struct gw_log_limit *gw_peer_limit(const struct gw_peer *peer);
+/* Why a login is put off, with the address of the one that is there. */
+void gw_peer_say_newer(const struct gw_peer *peer,
+                       unsigned link,
+                       char *why,
+                       size_t why_bytes);
+/* The slot's link is closed for what the peer did on it. */
+void gw_peer_blame(struct gw_peer_link *slot, const char *why);
+/* `link` takes the place of the slot's. */
+void gw_peer_say_replaced(const struct gw_peer_link *slot,
+                          const struct gw_link *link,
+                          uint32_t generation);
 
 /* A peer without links, at the head of the member's list. NULL: no memory. */
 struct gw_peer *gw_peer_new(struct gw_member *member,

@@ -218,9 +218,9 @@ enum gw_status gw_link_judge(struct gw_link *link,
     enum gw_status status = gw_hello_decode(hello_bytes, &hello);
     if (status == GW_EVERSION)
         snprintf(reply->reason, sizeof reply->reason,
-                 "protocol versions differ: this is gradweir %s, you are "
-                 "gradweir %s",
-                 PACKAGE_VERSION, hello.version);
+                 "protocol versions differ: this is gradweir %s with wire "
+                 "version %d, you are gradweir %s with %u",
+                 PACKAGE_VERSION, GW_WIRE_VERSION, hello.version, hello.wire);
     if (status == GW_OK)
         status = acceptor->judge(acceptor, link, &hello, reply);
     reply->status = status;
@@ -252,9 +252,10 @@ enum gw_status gw_reply_judge(const uint8_t reply_bytes[GW_REPLY_BYTES],
         snprintf(why, why_bytes, "what answered there is not gradweir");
     else if (status == GW_EVERSION)
         snprintf(why, why_bytes,
-                 "protocol versions differ: this is gradweir %s, the peer is "
-                 "gradweir %s",
-                 PACKAGE_VERSION, reply->version);
+                 "protocol versions differ: this is gradweir %s with wire "
+                 "version %d, the peer is gradweir %s with %u; take the same "
+                 "program on both sides",
+                 PACKAGE_VERSION, GW_WIRE_VERSION, reply->version, reply->wire);
     else if (reply->status != GW_OK)
         snprintf(why, why_bytes, "%s",
                  reply->reason[0] ? reply->reason : "login refused");

@@ -522,6 +522,7 @@ enum gw_status gw_client_finish(struct gw_client *client,
         gw_metrics_collect(client->metrics, &counters);
     struct gw_message message = {.kind = GW_MESSAGE_BYE,
                                  .bye = {.clock = clock,
+                                         .has_sha256 = client->rank == 0,
                                          .rss_bytes = rss_bytes,
                                          .counters = counters.value,
                                          .counters_n = GW_METRICS}};

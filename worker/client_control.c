@@ -334,7 +334,11 @@ static void join(struct gw_client *client)
                  .rank = options->rank,
                  .need = options->need},
     };
-    gw_client_tell(client, client->coordinator, &message);
+    if (gw_member_sign(client->member, client->coordinator, options->secret,
+                       &message.join) == GW_OK)
+        gw_client_tell(client, client->coordinator, &message);
+    else
+        gw_client_fail(client, GW_ENOMEM, "no memory to join");
 }
 
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)

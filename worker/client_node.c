@@ -127,11 +127,13 @@ static enum gw_status admit(void *owner,
     if (hello->role != GW_ROLE_WORKER ||
         !gw_group_has(node->group, hello->rank) ||
         hello->rank <= node->client->rank || who->peer ||
-        who->incarnation != hello->incarnation) {
+        who->incarnation != hello->incarnation || !who->has_secret) {
         snprintf(why, why_bytes, "not a neighbour of this worker");
         return GW_EREFUSED;
     }
-    return open_windows(node, who, peer);
+    enum gw_status status =
+        gw_peer_admit(peer, hello, &who->secret, why, why_bytes);
+    return status == GW_OK ? open_windows(node, who, peer) : status;
 }
 
 static void link_up(void *owner, struct gw_peer *peer, unsigned link)
@@ -230,6 +232,7 @@ enum gw_status gw_node_open(struct gw_client *client,
         .role = GW_ROLE_WORKER,
         .rank = GW_RANK_NONE,
         .incarnation = gw_member_incarnation(client->member),
+        .secret = gw_member_secret(client->member),
         .join_us = options->join_us,
         .handler = &handler,
         .owner = node,
@@ -271,6 +274,8 @@ void gw_node_view(struct gw_client_node *node,
     struct gw_neighbour *who = gw_node_neighbour(node, member->id);
     who->rank = member->id;
     who->incarnation = member->incarnation;
+    who->has_secret = member->has_secret;
+    who->secret = member->secret;
     snprintf(who->address, sizeof who->address, "%s", member->address);
     snprintf(who->host, sizeof who->host, "%s", member->host);
 }

@@ -19,6 +19,8 @@
 struct gw_neighbour {
     uint32_t rank;
     uint64_t incarnation; /* 0: the view has not named it */
+    int has_secret;
+    struct gw_secret secret; /* that it proves, if it dials */
     char address[GW_ADDRESSES_MAX];
     char host[64];
     struct gw_peer *peer;                /* NULL: not yet there, or it is us */

@@ -25,6 +25,9 @@
 /* Of the first sender; the next ones follow. */
 #define SESSION_INCARNATION 1000
 
+/* Of each sender with the server. */
+static const struct gw_secret session_pair = {{1}};
+
 struct session_world;
 
 struct session_options {

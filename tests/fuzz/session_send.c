@@ -64,6 +64,7 @@ void session_dial(struct session_sender *sender)
         .expects = world->server_incarnation,
         .version = PACKAGE_VERSION,
     };
+    FUZZ_PROMISE(gw_hello_prove(&hello, &session_pair) == GW_OK);
     if (sender->link)
         gw_link_close(sender->link);
     sender->up = 0;

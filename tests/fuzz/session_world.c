@@ -97,6 +97,8 @@ static void list_members(struct session_world *world)
                        : i == 1      ? "x:1"
                                      : "",
             .host = shard ? "s" : "w",
+            .has_secret = 1,
+            .secret = session_pair,
         };
     }
 }

@@ -41,7 +41,7 @@ job=$scratch/job.cfg
 run 0 --help && grep -q '^  config ' "$scratch/out"
 ok '--help lists commands'
 run 0 --version && grep -q '^gradweir [0-9.]*$' "$scratch/out" &&
-  grep -q '^wire protocol  1$' "$scratch/out" &&
+  grep -q '^wire protocol  2$' "$scratch/out" &&
   grep -q '^transports .*tcp.*sim' "$scratch/out" &&
   grep -q '^devices .*cpu (' "$scratch/out" &&
   grep -q '^optimizers .*momentum' "$scratch/out" &&

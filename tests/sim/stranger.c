@@ -86,6 +86,18 @@ void stranger_open(struct stranger *stranger,
                    uint32_t rank,
                    uint8_t peer_role)
 {
+    stranger_open_as(stranger, cluster, job, address, role, rank, 0, peer_role);
+}
+
+void stranger_open_as(struct stranger *stranger,
+                      struct cluster *cluster,
+                      uint64_t job,
+                      const char *address,
+                      uint8_t role,
+                      uint32_t rank,
+                      uint64_t incarnation,
+                      uint8_t peer_role)
+{
     struct gw_error error;
     *stranger = (struct stranger){.up = 0};
     assert_int_equal(
@@ -97,6 +109,7 @@ void stranger_open(struct stranger *stranger,
         .job = job,
         .role = role,
         .rank = rank,
+        .incarnation = incarnation,
         .handler = &handler,
         .owner = stranger,
     };
@@ -124,14 +137,17 @@ void stranger_join(struct stranger *stranger,
 {
     stranger_open(stranger, cluster, 0, "disk:50000", role, GW_RANK_NONE,
                   GW_ROLE_COORDINATOR);
-    stranger_tell(stranger,
-                  &(struct gw_message){.kind = GW_MESSAGE_JOIN,
-                                       .join = {.role = role,
-                                                .host = "mute",
-                                                .process = 1,
-                                                .threads = 1,
-                                                .address = "stranger:1",
-                                                .rank = 1}});
+    struct gw_message message = {.kind = GW_MESSAGE_JOIN,
+                                 .join = {.role = role,
+                                          .host = "mute",
+                                          .process = 1,
+                                          .threads = 1,
+                                          .address = "stranger:1",
+                                          .rank = 1}};
+    assert_int_equal(
+        gw_member_sign(stranger->member, stranger->peer, NULL, &message.join),
+        GW_OK);
+    stranger_tell(stranger, &message);
 }
 
 int stranger_is_lost(void *stranger)

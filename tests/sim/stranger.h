@@ -28,6 +28,15 @@ void stranger_open(struct stranger *stranger,
                    uint8_t role,
                    uint32_t rank,
                    uint8_t peer_role);
+/* The same under an incarnation that is another's. */
+void stranger_open_as(struct stranger *stranger,
+                      struct cluster *cluster,
+                      uint64_t job,
+                      const char *address,
+                      uint8_t role,
+                      uint32_t rank,
+                      uint64_t incarnation,
+                      uint8_t peer_role);
 void stranger_close(struct stranger *stranger);
 
 void stranger_tell(struct stranger *stranger, const struct gw_message *message);

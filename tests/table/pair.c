@@ -67,6 +67,7 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
 }
 
 static const struct gw_hello hello = {.role = GW_ROLE_WORKER,
+                                      .generation = 1,
                                       .links = 1,
                                       .rank = 3,
                                       .job = 99,

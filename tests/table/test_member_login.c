@@ -46,6 +46,8 @@ struct impostor {
     struct gw_acceptor acceptor;
     uint64_t incarnation;
     struct gw_link *link;
+    enum gw_status status; /* of its end, */
+    char why[160];         /* and the reason */
 };
 
 static void impostor_up(struct gw_link *link, const struct gw_reply *reply)
@@ -68,8 +70,8 @@ static void
 impostor_down(struct gw_link *link, enum gw_status status, const char *why)
 {
     struct impostor *impostor = link->owner;
-    (void)status;
-    (void)why;
+    impostor->status = status;
+    snprintf(impostor->why, sizeof impostor->why, "%s", why);
     impostor->link = NULL;
 }
 
@@ -191,6 +193,79 @@ static void an_older_connection_does_not_come_back(void **state)
     couple_free(couple);
 }
 
+static int is_turned_away(void *owner)
+{
+    return ((struct impostor *)owner)->status != GW_OK;
+}
+
+/* Logs in at a as b, with a hello of this generation. */
+static void log_in_as_b(struct couple *couple,
+                        uint32_t generation,
+                        struct impostor *impostor)
+{
+    struct world *world = &couple->world;
+    struct gw_error error = {0};
+    struct gw_link *link;
+    const struct gw_hello hello = {
+        .role = GW_ROLE_WORKER,
+        .links = 1,
+        .generation = generation,
+        .incarnation = gw_member_incarnation(couple->b.member),
+        .expects = gw_member_incarnation(couple->a.member),
+    };
+    *impostor = (struct impostor){.status = GW_OK};
+    assert_int_equal(world->ops->dial(world->transport[1],
+                                      gw_member_address(couple->a.member),
+                                      &hello, &impostor_handler, impostor, NULL,
+                                      &link, &error),
+                     GW_OK);
+    world_run(world, is_turned_away, impostor);
+}
+
+/* Who is put off learns who has its place. */
+static void the_newer_connection_is_named(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct impostor late;
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    log_in_as_b(couple, 1, &late);
+    assert_int_equal(late.status, GW_EAGAIN);
+    assert_non_null(strstr(late.why, "a newer connection is there already, "
+                                     "from "));
+    assert_int_equal(couple->a.downs, 0);
+    couple_free(couple);
+}
+
+static int b_is_back(void *owner)
+{
+    return ((struct couple *)owner)->a.ups > 1;
+}
+
+/* With what everybody knows of b, and a higher generation, nobody is b; b is,
+   when it comes again. */
+static void nobody_logs_in_as_another(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    struct gw_secret pair;
+    struct impostor thief;
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    assert_int_equal(gw_secret_of_pair(gw_member_secret(couple->b.member),
+                                       gw_member_incarnation(couple->a.member),
+                                       &pair),
+                     GW_OK);
+    gw_peer_expect(couple->a.peer, &pair);
+    log_in_as_b(couple, 1000, &thief);
+    assert_int_equal(thief.status, GW_EREFUSED);
+    assert_non_null(strstr(thief.why, "no proof that this is worker 0"));
+    assert_int_equal(couple->a.downs, 0);
+    gw_peer_cut(couple->a.peer, 0, "test");
+    world_run(&couple->world, b_is_back, couple);
+    assert_int_equal(couple->b.lost, 0);
+    couple_free(couple);
+}
+
 static void a_coordinator_that_never_comes(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -250,6 +325,8 @@ static void no_address_is_refused(void **state)
         ON(transport, nobody_takes_the_place_of_another),                      \
         ON(transport, a_peer_may_go_while_it_comes_back),                      \
         ON(transport, an_older_connection_does_not_come_back),                 \
+        ON(transport, the_newer_connection_is_named),                          \
+        ON(transport, nobody_logs_in_as_another),                              \
         ON(transport, a_coordinator_that_never_comes),                         \
         ON(transport, a_late_listener_is_found)
 

@@ -19,28 +19,55 @@
 static struct gw_control_arena encode_arena, decode_arena;
 static uint8_t bytes[GW_MESSAGE_BYTES_MAX];
 
+#define DIGEST                                                                 \
+    {                                                                          \
+        1, 2, 3, [31] = 255                                                    \
+    }
+
 static const struct gw_key keys[] = {
     {.name = "fc1.weight", .dtype = 1, .dims = 2, .shape = {32, 784}},
     {.name = "fc1.bias", .dtype = 1, .dims = 1, .shape = {32}},
 };
 static const struct gw_view_member members[] = {
-    {GW_ROLE_WORKER, 3, 4, 5, "", "w5", 8, {9, 10, 11}},
-    {GW_ROLE_SERVER, 6, 7, UINT64_MAX, "[::1]:9000", "s", UINT64_MAX - 1, {0}},
+    {.role = GW_ROLE_WORKER,
+     .id = 3,
+     .server = 4,
+     .incarnation = 5,
+     .address = "",
+     .host = "w5",
+     .machine = 8,
+     .need = {9, 10, 11}},
+    {.role = GW_ROLE_SERVER,
+     .id = 6,
+     .server = 7,
+     .incarnation = UINT64_MAX,
+     .address = "[::1]:9000",
+     .host = "s",
+     .machine = UINT64_MAX - 1,
+     .has_secret = 1,
+     .secret = {DIGEST}},
 };
 static const double values[] = {0.5, -1, 1e300};
 static const uint32_t ranks[] = {1, UINT32_MAX};
 static const uint64_t counters[] = {0, 7, UINT64_MAX};
 static const uint64_t clocks[] = {0, 7, GW_CLOCK_MAX - 1};
 
-#define DIGEST                                                                 \
-    {                                                                          \
-        1, 2, 3, [31] = 255                                                    \
-    }
-
 /* One of each kind, every field with a value of its own. */
 static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_JOIN,
-     .join = {3, "host", 11, 12, 13, 14, 15, "a:1", 16, {17, UINT64_MAX, 19}}},
+     .join = {3,
+              "host",
+              11,
+              12,
+              13,
+              14,
+              15,
+              "a:1",
+              16,
+              {17, UINT64_MAX, 19},
+              {DIGEST},
+              1,
+              DIGEST}},
     {.kind = GW_MESSAGE_WELCOME,
      .welcome =
          {UINT32_MAX, "train = { };", "gpu: 1", {{1, 2, 3, 4, UINT64_MAX}, 5}}},
@@ -84,7 +111,7 @@ static const struct gw_message samples[] = {
      .saved = {1, GW_ENOSPC, "file", 2, DIGEST, "why"}},
     {.kind = GW_MESSAGE_STORED, .stored = {1, 1}},
     {.kind = GW_MESSAGE_END, .end = {GW_EDEAD, 5, "worker 3 died"}},
-    {.kind = GW_MESSAGE_BYE, .bye = {1, DIGEST, 2, counters, 3}},
+    {.kind = GW_MESSAGE_BYE, .bye = {1, 1, DIGEST, 2, counters, 3}},
     {.kind = GW_MESSAGE_STALL, .stall = {1, 4.2, "waiting"}},
     {.kind = GW_MESSAGE_FILE_OPEN,
      .file_open = {.name = "shard", .offset = 5, .bytes = 6}},
@@ -160,6 +187,8 @@ static void same_view(const struct gw_message *one,
         SAME(view, members[i].need.threads);
         SAME(view, members[i].need.device);
         SAME(view, members[i].need.network);
+        SAME(view, members[i].has_secret);
+        SAME_BYTES(view, members[i].secret.byte);
     }
 }
 
@@ -180,6 +209,9 @@ static void same_joining(const struct gw_message *one,
         SAME(join, need.threads);
         SAME(join, need.device);
         SAME(join, need.network);
+        SAME_BYTES(join, secret.byte);
+        SAME(join, has_proof);
+        SAME_BYTES(join, proof);
         break;
     case GW_MESSAGE_WELCOME:
         SAME(welcome, rank);
@@ -320,6 +352,7 @@ static void same_ending(const struct gw_message *one,
         break;
     case GW_MESSAGE_BYE:
         SAME(bye, clock);
+        SAME(bye, has_sha256);
         SAME_BYTES(bye, sha256);
         SAME(bye, rss_bytes);
         SAME_LIST(bye, counters, counters_n);

@@ -22,6 +22,8 @@ static const struct gw_hello hello = {
     .incarnation = 0x2122232425262728,
     .expects = 0x3132333435363738,
     .version = "1.2.3",
+    .proof = {0x4a, 0x28, 0xb1, 0xe0, 0xfe, 0xbb, 0xe2, 0x3b, 0x83, 0x85, 0xb9,
+              0x42},
 };
 
 static const struct gw_reply reply = {
@@ -34,21 +36,23 @@ static const struct gw_reply reply = {
     .reason = "no",
 };
 
-/* Written by hand from docs/PROTOCOL.md; the CRCs by a few lines of Python. */
+/* Written by hand from docs/PROTOCOL.md; CRCs and proofs by a few
+   lines of Python, the secret of the dialling member being the bytes 1 to 32.
+ */
 /* clang-format off */
 static const uint8_t golden_hello[GW_HELLO_BYTES] = {
-    0x47, 0x57, 0x48, 0x45, 0x4c, 0x4c, 0x4f, 0x00, 0x01, 0x00, 0x60, 0x00,
+    0x47, 0x57, 0x48, 0x45, 0x4c, 0x4c, 0x4f, 0x00, 0x02, 0x00, 0x60, 0x00,
     0x00, 0x00, 0x00, 0x00, 0x31, 0x2e, 0x32, 0x2e, 0x33, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x00, 0x03, 0x01, 0x02, 0x00, 0x07, 0x00, 0x00, 0x00,
     0x05, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x18, 0x17, 0x16, 0x15,
     0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,
-    0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x00, 0x00, 0x00, 0x00,
-    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x4c, 0x0a, 0x0f, 0x18,
+    0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x4a, 0x28, 0xb1, 0xe0,
+    0xfe, 0xbb, 0xe2, 0x3b, 0x83, 0x85, 0xb9, 0x42, 0x6d, 0x3b, 0xb3, 0xa8,
 };
 
 static const uint8_t golden_reply[] = { /* up to the reason, then zeros */
-    0x47, 0x57, 0x52, 0x45, 0x50, 0x4c, 0x59, 0x00, 0x01, 0x00, 0x00, 0x01,
+    0x47, 0x57, 0x52, 0x45, 0x50, 0x4c, 0x59, 0x00, 0x02, 0x00, 0x00, 0x01,
     0x00, 0x00, 0x00, 0x00, 0x31, 0x2e, 0x32, 0x2e, 0x33, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x00, 0xdf, 0xff, 0xff, 0xff, 0x04, 0x03, 0x02, 0x01,
@@ -57,7 +61,21 @@ static const uint8_t golden_reply[] = { /* up to the reason, then zeros */
     0x6e, 0x6f,
 };
 
-static const uint8_t golden_reply_crc[4] = {0x6b, 0xfd, 0x8e, 0x87};
+static const uint8_t golden_reply_crc[4] = {0x39, 0x11, 0xd7, 0xd1};
+
+static const uint8_t golden_pair[GW_SECRET_BYTES] = { /* with `expects` */
+    0x82, 0x59, 0x72, 0xd6, 0x36, 0x1f, 0x22, 0xa2, 0xf7, 0x79, 0x1b, 0xf9,
+    0x61, 0xdb, 0x5a, 0x69, 0x9a, 0x98, 0xb6, 0x75, 0xdc, 0x88, 0x04, 0xa8,
+    0xd0, 0x79, 0x73, 0xf1, 0xaa, 0x12, 0x3f, 0xd1,
+};
+
+/* The job's secret is the bytes 64 to 95, the coordinator is `incarnation`, the
+   member `expects`. */
+static const uint8_t golden_join[GW_PROOF_BYTES] = {
+    0xed, 0xf2, 0x8f, 0xf3, 0xa6, 0x5f, 0x7e, 0xf3, 0xbe, 0x15, 0x75, 0x83,
+    0x27, 0xfa, 0x77, 0x15, 0x55, 0x0f, 0xc8, 0xa2, 0x53, 0xa8, 0xad, 0x77,
+    0x61, 0xc1, 0x29, 0xf6, 0xd8, 0x9b, 0x90, 0xbb,
+};
 /* clang-format on */
 
 static void hello_is_golden(void **state)
@@ -78,6 +96,68 @@ static void hello_is_golden(void **state)
     assert_int_equal(back.incarnation, hello.incarnation);
     assert_int_equal(back.expects, hello.expects);
     assert_string_equal(back.version, hello.version);
+    assert_int_equal(back.wire, GW_WIRE_VERSION);
+    assert_memory_equal(back.proof, hello.proof, sizeof hello.proof);
+}
+
+static void secret_of_bytes(uint8_t first, struct gw_secret *secret)
+{
+    for (size_t i = 0; i < sizeof secret->byte; i++)
+        secret->byte[i] = (uint8_t)(first + i);
+}
+
+static void proofs_are_golden(void **state)
+{
+    (void)state;
+    struct gw_hello made = hello;
+    struct gw_secret pair, of_job;
+    struct gw_join_claim claim = {.job = hello.job,
+                                  .coordinator = hello.incarnation,
+                                  .member = hello.expects};
+    uint8_t proof[GW_PROOF_BYTES];
+    secret_of_bytes(1, &claim.own);
+    secret_of_bytes(64, &of_job);
+    assert_int_equal(gw_secret_of_pair(&claim.own, hello.expects, &pair),
+                     GW_OK);
+    assert_memory_equal(pair.byte, golden_pair, sizeof golden_pair);
+    memset(made.proof, 0, sizeof made.proof);
+    assert_int_equal(gw_hello_prove(&made, &pair), GW_OK);
+    assert_memory_equal(made.proof, hello.proof, sizeof hello.proof);
+    assert_int_equal(gw_join_prove(&of_job, &claim, proof), GW_OK);
+    assert_memory_equal(proof, golden_join, sizeof golden_join);
+    assert_true(gw_proof_is(proof, golden_join, sizeof proof));
+    proof[31] ^= 1;
+    assert_false(gw_proof_is(proof, golden_join, sizeof proof));
+    gw_secret_forget(&pair);
+    for (size_t i = 0; i < sizeof pair.byte; i++)
+        assert_int_equal(pair.byte[i], 0);
+}
+
+/* Who has heard a hello cannot say anything else with its proof. */
+static void a_proof_is_of_one_hello(void **state)
+{
+    (void)state;
+    struct gw_secret pair, other;
+    struct gw_hello proved = hello, changed[10];
+    secret_of_bytes(1, &pair);
+    secret_of_bytes(2, &other);
+    assert_int_equal(gw_hello_prove(&proved, &pair), GW_OK);
+    assert_int_equal(gw_hello_is_proved(&proved, &pair), GW_OK);
+    assert_int_equal(gw_hello_is_proved(&proved, &other), GW_EREFUSED);
+    for (size_t i = 0; i < 10; i++)
+        changed[i] = proved;
+    changed[0].role = GW_ROLE_SERVER;
+    changed[1].link ^= 1;
+    changed[2].links++;
+    changed[3].generation++;
+    changed[4].rank++;
+    changed[5].epoch++;
+    changed[6].job++;
+    changed[7].incarnation++;
+    changed[8].expects++;
+    changed[9].proof[GW_HELLO_PROOF_BYTES - 1] ^= 1;
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(gw_hello_is_proved(&changed[i], &pair), GW_EREFUSED);
 }
 
 static void reply_is_golden(void **state)
@@ -149,6 +229,10 @@ static void wrong_content_is_refused(void **state)
     nobody.incarnation = 0;
     gw_hello_encode(&nobody, bytes);
     assert_int_equal(gw_hello_decode(bytes, &back), GW_EPROTO);
+    nobody = hello;
+    nobody.generation = 0;
+    gw_hello_encode(&nobody, bytes);
+    assert_int_equal(gw_hello_decode(bytes, &back), GW_EPROTO);
 }
 
 /* Another wire version is named, whatever its hello looks like behind. */
@@ -163,11 +247,13 @@ static void other_versions_are_named(void **state)
     memset(bytes + 40, 0xee, GW_HELLO_BYTES - 40);
     assert_int_equal(gw_hello_decode(bytes, &hello_back), GW_EVERSION);
     assert_string_equal(hello_back.version, "1.2.3");
+    assert_int_equal(hello_back.wire, GW_WIRE_VERSION + 1);
     gw_reply_encode(&reply, bytes);
     bytes[8] = GW_WIRE_VERSION + 1;
     memset(bytes + 40, 0xee, GW_REPLY_BYTES - 40);
     assert_int_equal(gw_reply_decode(bytes, &reply_back), GW_EVERSION);
     assert_string_equal(reply_back.version, "1.2.3");
+    assert_int_equal(reply_back.wire, GW_WIRE_VERSION + 1);
 }
 
 /* What a stranger sends is shown to people. */
@@ -191,6 +277,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_is_golden),
+        cmocka_unit_test(proofs_are_golden),
+        cmocka_unit_test(a_proof_is_of_one_hello),
         cmocka_unit_test(reply_is_golden),
         cmocka_unit_test(every_flipped_bit_is_refused),
         cmocka_unit_test(wrong_content_is_refused),

@@ -381,8 +381,11 @@ static void on_sent(struct gw_send *send, enum gw_status status)
 /* Listens as an honest one, and lets the victim in. */
 static void let_in(struct victim *victim, struct shm_peer *peer)
 {
-    static const struct gw_hello hello = {
-        .role = GW_ROLE_SERVER, .links = 1, .incarnation = 7, .version = "t"};
+    static const struct gw_hello hello = {.role = GW_ROLE_SERVER,
+                                          .links = 1,
+                                          .generation = 1,
+                                          .incarnation = 7,
+                                          .version = "t"};
     static const struct gw_reply reply = {.session = 5, .version = "test"};
     uint8_t bytes[GW_SHM_REPLY_BYTES];
     char address[GW_ADDRESS_MAX], host[GW_ADDRESS_MAX];

@@ -208,8 +208,11 @@ static const struct gw_link_handler dialler_handler = {.up = dialler_up,
 
 static enum told dial_from_here(const char *address)
 {
-    const struct gw_hello hello = {
-        .role = GW_ROLE_WORKER, .links = 1, .incarnation = 7, .version = "t"};
+    const struct gw_hello hello = {.role = GW_ROLE_WORKER,
+                                   .links = 1,
+                                   .generation = 1,
+                                   .incarnation = 7,
+                                   .version = "t"};
     struct dialler dialler = {TOLD_NOTHING};
     struct gw_windows windows = {0};
     struct gw_error error;

@@ -153,6 +153,7 @@ static struct line *dial(struct place *from, struct place *to)
 {
     struct line *line = &world.line[world.lines++];
     const struct gw_hello hello = {.role = GW_ROLE_WORKER,
+                                   .generation = 1,
                                    .links = 1,
                                    .incarnation = 1,
                                    .version = "test"};

@@ -218,7 +218,7 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
 static void dial(struct member *member, const struct member *to)
 {
     const struct gw_hello hello = {
-        .role = GW_ROLE_WORKER, .links = 1, .version = "test"};
+        .role = GW_ROLE_WORKER, .links = 1, .generation = 1, .version = "test"};
     const struct gw_transport_ops *ops = member->transport->ops;
     struct end *end = new_end(member);
     assert_int_equal(ops->dial(member->transport,
