@@ -131,7 +131,9 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         end_in_vain(question, status, why);
     else
         end(question, gw_fail(question->error, status,
-                              "cannot reach the coordinator at %s: %s",
+                              status == GW_EREFUSED || status == GW_EVERSION
+                                  ? "%s turns us away: %s"
+                                  : "cannot reach the coordinator at %s: %s",
                               peer->address, why));
 }
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/secret.h"
 #include "server/coordinator.h"
 #include "server/server.h"
 #include "worker/client.h"
@@ -28,6 +29,7 @@
 
 struct job {
     struct gw_config config;
+    struct gw_secret secret; /* of those that are forked */
     char coordinator[GW_ADDRESS_MAX];
 };
 
@@ -123,6 +125,7 @@ static void coordinator_main(struct gw_bench_child *child)
         .interface = "",
         .machine = 1,
         .listen = "127.0.0.1:0",
+        .secret = &job->secret,
         .config = &job->config,
         .log = &log,
         .events = &events,
@@ -159,6 +162,7 @@ static void server_main(struct gw_bench_child *child)
         .data = child->what->way->ways.data,
         .interface = "",
         .coordinator = job->coordinator,
+        .secret = &job->secret,
         .listen = address,
         .advertise = "",
         .host = "bench",
@@ -329,6 +333,7 @@ static void worker_main(struct gw_bench_child *child)
         .data = child->what->way->ways.data,
         .interface = "",
         .coordinator = job->coordinator,
+        .secret = &job->secret,
         .host = "bench",
         .machine = 1,
         .pid = (uint32_t)getpid(),
@@ -413,6 +418,8 @@ enum gw_status gw_bench_training_open(const struct gw_bench_case *what,
     if (!job)
         return gw_fail(error, GW_ENOMEM, "no memory for a job");
     enum gw_status status = make_job(what, &job->config, error);
+    if (status == GW_OK)
+        status = gw_secret_draw(&job->secret, error);
     if (status == GW_OK)
         status = gw_bench_start(group, "coordinator", &child, coordinator_main,
                                 error);

@@ -21,6 +21,7 @@
 #include "cli/printer.h"
 #include "cli/process.h"
 #include "cli/record.h"
+#include "cli/secret.h"
 #include "cli/show.h"
 #include "server/coordinator.h"
 #include "transport/loop.h"
@@ -54,6 +55,8 @@ struct coordinator {
     struct gw_process process;
     struct gw_order order;
     int leash;
+    struct gw_secret secret; /* that members of the job have, */
+    int has_secret;          /* where a launcher starts them */
     const char *listen;
     struct gw_config config;
     char local[GW_LOCAL_PATH_MAX]; /* of the socket for gradweir ctl, or "" */
@@ -411,6 +414,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         .interface = config->cluster.interface,
         .listen = address,
         .local = command->local,
+        .secret = command->has_secret ? &command->secret : NULL,
         .machine = command->process.machine,
         .config = config,
         .resume = command->order.resume ? config->checkpoint.dir : NULL,
@@ -533,12 +537,14 @@ static enum gw_exit start(int argc, char **argv, struct coordinator *command)
 {
     enum {
         LISTEN = GW_ORDER_OWN,
-        LEASH
+        LEASH,
+        SECRET
     };
     static const struct option options[] = {
         GW_ORDER_OPTIONS,
         {"listen", required_argument, NULL, LISTEN},
         {"leash", required_argument, NULL, LEASH},
+        {"secret", required_argument, NULL, SECRET},
         {0},
     };
     struct gw_error error = {.status = GW_OK};
@@ -558,6 +564,12 @@ static enum gw_exit start(int argc, char **argv, struct coordinator *command)
         } else if (option == LEASH) {
             status = gw_cli_number("--leash", optarg, 3, 1000, &number, &error);
             command->leash = (int)number;
+        } else if (option == SECRET) {
+            status =
+                gw_cli_number("--secret", optarg, 3, 1000, &number, &error);
+            if (status == GW_OK)
+                status = gw_secret_take((int)number, &command->secret, &error);
+            command->has_secret = status == GW_OK;
         } else {
             status = gw_order_option(&command->order, option, optarg, &error);
         }

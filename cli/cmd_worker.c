@@ -194,6 +194,9 @@ static enum gw_status run(void *owner, struct gw_error *error)
                    .node = ways.node,
                    .interface = worker->config.cluster.interface,
                    .coordinator = worker->options.join,
+                   .secret = worker->options.has_secret
+                                 ? &worker->options.secret
+                                 : NULL,
                    .host = worker->process.host,
                    .machine = worker->process.machine,
                    .pid = worker->process.pid,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/ask.h"
+#include "cli/secret.h"
 
 enum gw_status gw_join_option(struct gw_join_options *options,
                               int option,
@@ -24,6 +25,12 @@ enum gw_status gw_join_option(struct gw_join_options *options,
     case GW_JOIN_WAIT:
         return gw_cli_number("--wait", value, 1, 1000000, &options->wait_s,
                              error);
+    case GW_JOIN_SECRET:
+        status = gw_cli_number("--secret", value, 3, 1000, &number, error);
+        if (status == GW_OK)
+            status = gw_secret_take((int)number, &options->secret, error);
+        options->has_secret = status == GW_OK;
+        return status;
     default:
         status = gw_cli_number("--leash", value, 3, 1000, &number, error);
         if (status == GW_OK)

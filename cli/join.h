@@ -8,13 +8,16 @@
 
 #include "cli/cli.h"
 #include "cli/process.h"
+#include "proto/secret.h"
 
 struct gw_join_options {
-    const char *command;   /* for messages */
-    const char *join;      /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
-    struct gw_cli_job own; /* --set: keys that may differ per host */
-    uint64_t wait_s;       /* for the coordinator to be there */
-    int leash;             /* or -1 */
+    const char *command;     /* for messages */
+    const char *join;        /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
+    struct gw_cli_job own;   /* --set: keys that may differ per host */
+    uint64_t wait_s;         /* for the coordinator to be there */
+    int leash;               /* or -1 */
+    struct gw_secret secret; /* of the job, */
+    int has_secret;          /* where a launcher has handed it on */
     char address[GW_STRING_MAX]; /* where `join` is NULL */
 };
 
@@ -26,6 +29,7 @@ enum gw_join_option {
     GW_JOIN_SET,
     GW_JOIN_WAIT,
     GW_JOIN_LEASH,
+    GW_JOIN_SECRET,
     GW_JOIN_HELP,
     GW_JOIN_OWN /* a command's own options begin here */
 };
@@ -36,10 +40,11 @@ enum gw_join_option {
     {"set", required_argument, NULL, GW_JOIN_SET},                             \
     {"wait", required_argument, NULL, GW_JOIN_WAIT},                           \
     {"leash", required_argument, NULL, GW_JOIN_LEASH},                         \
+    {"secret", required_argument, NULL, GW_JOIN_SECRET},                       \
     {"help", no_argument, NULL, GW_JOIN_HELP}
 /* clang-format on */
 
-/* Takes one of the options above. GW_EUSAGE. */
+/* Takes one of the options above; --secret reads it. GW_EUSAGE, GW_EIO. */
 enum gw_status gw_join_option(struct gw_join_options *options,
                               int option,
                               const char *value,

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "cli/leash.h"
+#include "cli/secret.h"
 #include "transport/transport.h"
 
 #define TICK_MS 100
@@ -52,6 +53,7 @@ struct launcher {
     char
         address[GW_ADDRESS_MAX]; /* of the coordinator, "" before it is known */
     uint64_t step;               /* of the job, lately */
+    struct gw_secret secret;     /* of the job: all children have it */
     struct gw_leash_lines lines;
     char bytes[512];
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
@@ -213,24 +215,32 @@ static void on_leash(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 static int start_child(struct child *child, char **arguments)
 {
     struct launcher *launcher = child->launcher;
-    uv_stdio_container_t stdio[GW_LEASH_FD + 1] = {
+    struct gw_error error;
+    int secret;
+    if (gw_secret_lend(&launcher->secret, &secret, &error) != GW_OK) {
+        say("cannot start a %s: %s", child->role, error.text);
+        return UV_EIO;
+    }
+    uv_stdio_container_t stdio[GW_SECRET_FD + 1] = {
         {.flags = UV_IGNORE},
         {.flags = UV_INHERIT_FD, .data.fd = STDOUT_FILENO},
         {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
         {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_READABLE_PIPE |
                                    UV_WRITABLE_PIPE),
          .data.stream = (uv_stream_t *)&child->leash},
+        {.flags = UV_INHERIT_FD, .data.fd = secret},
     };
     const uv_process_options_t options = {
         .exit_cb = on_exit_of,
         .file = "/proc/self/exe",
         .args = arguments,
-        .stdio_count = GW_LEASH_FD + 1,
+        .stdio_count = GW_SECRET_FD + 1,
         .stdio = stdio,
     };
     uv_pipe_init(&launcher->uv, &child->leash, 0);
     child->leash.data = child->process.data = child;
     int failed = uv_spawn(&launcher->uv, &child->process, &options);
+    close(secret);
     if (failed) {
         say("cannot start a %s: %s", child->role, uv_strerror(failed));
         uv_close((uv_handle_t *)&child->leash, on_closed);
@@ -246,9 +256,9 @@ static int start_coordinator(struct launcher *launcher)
 {
     const struct gw_launch_options *options = launcher->options;
     const struct gw_cli_job *job = options->job;
-    const char *argument[ARGUMENTS_MAX] = {"gradweir", "coordinator", job->file,
-                                           "--leash", "3"};
-    size_t n = 5;
+    const char *argument[ARGUMENTS_MAX] = {
+        "gradweir", "coordinator", job->file, "--leash", "3", "--secret", "4"};
+    size_t n = 7;
     for (size_t i = 0; i < job->sets; i++) {
         argument[n++] = "--set";
         argument[n++] = job->set[i];
@@ -268,13 +278,13 @@ static int start_member(struct child *child)
 {
     char index[16];
     const char *argument[] = {
-        "gradweir", child->role, "--join", child->launcher->address,
-        "--leash",  "3",         NULL,     NULL,
-        NULL};
+        "gradweir", child->role, "--join",   child->launcher->address,
+        "--leash",  "3",         "--secret", "4",
+        NULL,       NULL,        NULL};
     snprintf(index, sizeof index, "%u", child->index);
     if (strcmp(child->role, "worker") == 0) {
-        argument[6] = "--rank";
-        argument[7] = index;
+        argument[8] = "--rank";
+        argument[9] = index;
     }
     return start_child(child, (char **)(uintptr_t)(const void *)argument);
 }
@@ -383,6 +393,9 @@ static void close_handle(uv_handle_t *handle, void *unused)
 enum gw_exit gw_launch(const struct gw_launch_options *options)
 {
     struct launcher launcher = {.options = options, .code = GW_EXIT_FAILED};
+    struct gw_error error;
+    if (gw_secret_draw(&launcher.secret, &error) != GW_OK)
+        return gw_cli_fail(&error);
     launcher.children = 1 + options->servers + options->workers;
     launcher.child = calloc(launcher.children, sizeof *launcher.child);
     if (!launcher.child || uv_loop_init(&launcher.uv) != 0) {
@@ -398,5 +411,6 @@ enum gw_exit gw_launch(const struct gw_launch_options *options)
     uv_run(&launcher.uv, UV_RUN_DEFAULT);
     uv_loop_close(&launcher.uv);
     free(launcher.child);
+    gw_secret_forget(&launcher.secret);
     return launcher.code;
 }

@@ -106,6 +106,8 @@ gradweir_SOURCES = \
 	%D%/process.h \
 	%D%/record.c \
 	%D%/record.h \
+	%D%/secret.c \
+	%D%/secret.h \
 	%D%/show.c \
 	%D%/show.h \
 	%D%/show_device.c \

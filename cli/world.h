@@ -48,6 +48,7 @@ struct gw_world_options {
     const struct gw_config *config;
     struct gw_dataset *train, *test; /* shared by all workers */
     const char *resume;              /* see gw_coordinator_options, or NULL */
+    const struct gw_secret *secret;  /* of the job, or NULL */
     /* Writes the name of the host on which a member lives. */
     void (*host)(
         void *owner, uint8_t role, size_t rank, char *name, size_t room);

@@ -188,7 +188,7 @@ for role in worker server status; do
   [ $role != status ] || join=
   # shellcheck disable=SC2086
   run 1 $role $join "127.0.0.1:$port" &&
-    says "cannot reach the coordinator at 127.0.0.1:$port: a server of a job listens here; join its coordinator, at $address"
+    says "127.0.0.1:$port turns us away: a server of a job listens here; join its coordinator, at $address"
   ok "a server's port instead of the coordinator's: $role"
 done
 start s1 server --join "$address"

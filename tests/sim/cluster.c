@@ -185,6 +185,7 @@ void cluster_open(struct cluster *cluster,
     cluster->train = before.train;
     cluster->test = before.test;
     cluster->disks_apart = before.disks_apart;
+    cluster->secret = before.secret;
     cluster->houses = before.houses;
     cluster->backend = before.backend;
     cluster->sim = before.sim;
@@ -197,6 +198,7 @@ void cluster_open(struct cluster *cluster,
         .train = cluster->train,
         .test = cluster->test,
         .resume = resume,
+        .secret = cluster->secret,
         .host = host,
         .events = &events,
         .sink = log_sink,
