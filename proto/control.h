@@ -14,7 +14,7 @@
  *             shard 0 > everyone     DECISION
  *   saving    member > coordinator   SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
- *   watching  member > coordinator   REPORT, STALL, STOP, BYE
+ *   watching  member > coordinator   REPORT, STALL, FAULT, STOP, BYE
  *             observer > coordinator STATUS;  back  STATUS
  *   ordering  observer > coordinator REQUEST;  back  STATUS
  *             coordinator > shard 0  REQUEST
@@ -70,6 +70,7 @@ enum gw_message_kind {
     GW_MESSAGE_REQUEST,
     GW_MESSAGE_SPEED,
     GW_MESSAGE_SIGHT,
+    GW_MESSAGE_FAULT,
     GW_MESSAGE_KINDS,
 };
 
@@ -365,6 +366,14 @@ struct gw_stall {
     const char *text;
 };
 
+/* A worker or a shard has broken the protocol on a link to the sender, which is
+   closed. */
+struct gw_fault {
+    uint8_t role;
+    uint32_t id; /* rank or number */
+    const char *text;
+};
+
 /*
  * Files for members that do not see checkpoint.dir: workers, and shards on
  * other hosts; the coordinator reads and writes them for them. A member has one
@@ -456,6 +465,7 @@ struct gw_message {
         struct gw_request request;
         struct gw_speed speed;
         struct gw_sight sight;
+        struct gw_fault fault;
     };
 };
 

@@ -457,6 +457,20 @@ static PACK(pack_bye)
     return GW_OK;
 }
 
+static PACK(pack_fault)
+{
+    const struct gw_fault *from = &message->fault;
+    Gwpb__Fault *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__fault__init(to);
+    to->role = from->role;
+    to->id = from->id;
+    to->text = text_out(from->text);
+    out->fault = to;
+    return GW_OK;
+}
+
 static PACK(pack_stall)
 {
     const struct gw_stall *from = &message->stall;
@@ -559,4 +573,5 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_REQUEST] = pack_request,
     [GW_MESSAGE_SPEED] = pack_speed,
     [GW_MESSAGE_SIGHT] = pack_sight,
+    [GW_MESSAGE_FAULT] = pack_fault,
 };

@@ -484,6 +484,19 @@ static UNPACK(unpack_bye)
     return GW_OK;
 }
 
+static UNPACK(unpack_fault)
+{
+    const Gwpb__Fault *from = in->fault;
+    struct gw_fault *to = &message->fault;
+    (void)arena;
+    if (from->role > UINT8_MAX)
+        return GW_EPROTO;
+    to->role = (uint8_t)from->role;
+    to->id = from->id;
+    to->text = from->text;
+    return GW_OK;
+}
+
 static UNPACK(unpack_stall)
 {
     const Gwpb__Stall *from = in->stall;
@@ -577,4 +590,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_REQUEST] = unpack_request,
     [GW_MESSAGE_SPEED] = unpack_speed,
     [GW_MESSAGE_SIGHT] = unpack_sight,
+    [GW_MESSAGE_FAULT] = unpack_fault,
 };

@@ -126,6 +126,7 @@ static void link_down(void *owner,
                       const char *why)
 {
     struct gw_coordinator *self = owner;
+    struct gw_roster *who = gw_roster_of(self, peer);
     (void)link;
     if (self->phase == GW_PHASE_ENDING) {
         /* one by one they leave; the last one ends the wait */
@@ -133,7 +134,9 @@ static void link_down(void *owner,
             if (gw_peer_is_up(one->peer, 0))
                 return;
         gw_timer_start(self->loop, &self->end_timer, 0);
-    } else if (gw_roster_of(self, peer)) {
+    } else if (who && status == GW_EPROTO) {
+        gw_coordinator_faulted(self, who, "", why);
+    } else if (who) {
         /* it comes back, or a death is told */
         gw_log_info(self->log, "connection to %s broke: %s (%s)", peer->name,
                     why, gw_status_text(status));
@@ -147,6 +150,15 @@ static void got_stop(struct gw_coordinator *self,
     char text[GW_ERROR_TEXT_BYTES];
     snprintf(text, sizeof text, "%s: %s", peer->name, stop->text);
     gw_coordinator_stop(self, text);
+}
+
+static void got_fault(struct gw_coordinator *self,
+                      const struct gw_peer *from,
+                      const struct gw_fault *fault)
+{
+    struct gw_roster *who = gw_roster_find(self, fault->role, fault->id);
+    if (who && who->peer != from)
+        gw_coordinator_faulted(self, who, from->name, fault->text);
 }
 
 static void got_status(struct gw_coordinator *self,
@@ -205,6 +217,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         break;
     case GW_MESSAGE_STALL:
         gw_coordinator_stalled(self, &message->stall);
+        break;
+    case GW_MESSAGE_FAULT:
+        got_fault(self, peer, &message->fault);
         break;
     case GW_MESSAGE_STOP:
         got_stop(self, peer, &message->stop);

@@ -12,6 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A silence that follows a fault within this time is put down to it. */
+#define FAULT_US 30000000
+
+/* Of one member, until the job ends by it. */
+#define FAULTS_MAX 16
+
 /* For members to leave after END. */
 #define LEAVE_US 1000000
 
@@ -256,6 +262,34 @@ void gw_coordinator_bye(struct gw_coordinator *self,
 
 /* ---- deaths ---- */
 
+/* A connection was closed for it lately: that is why it is not heard. */
+static int has_new_fault(const struct gw_coordinator *self,
+                         const struct gw_roster *who)
+{
+    return who->fault_us > 0 &&
+           gw_loop_now(self->loop) - who->fault_us < FAULT_US;
+}
+
+void gw_coordinator_faulted(struct gw_coordinator *self,
+                            struct gw_roster *who,
+                            const char *where,
+                            const char *what)
+{
+    snprintf(who->fault, sizeof who->fault, "%s%s%s", what,
+             where[0] ? ", says " : "", where);
+    gw_text_clean(who->fault);
+    who->fault_us = gw_loop_now(self->loop);
+    if (where[0] && self->phase < GW_PHASE_ENDING)
+        gw_log_limited(self->log, &self->limit, GW_LOG_WARN,
+                       "%s breaks the protocol: %s", who->peer->name,
+                       who->fault);
+    /* it comes back each time, and will not do better */
+    if (++who->faults >= FAULTS_MAX)
+        gw_coordinator_end(self, GW_EPROTO,
+                           "%s keeps breaking the protocol: %s",
+                           who->peer->name, who->fault);
+}
+
 void gw_coordinator_lost(struct gw_coordinator *self,
                          struct gw_peer *peer,
                          enum gw_status status,
@@ -268,8 +302,15 @@ void gw_coordinator_lost(struct gw_coordinator *self,
         self->step = peer->clock;
     double silent = (double)gw_peer_silent_us(peer) / 1e6;
     (void)status;
-    end_and_look(self, GW_EDEAD, "%s died at step %" PRIu64 ": %s for %.1f s",
-                 peer->name, self->step, why, silent);
+    if (has_new_fault(self, who))
+        end_and_look(self, GW_EDEAD,
+                     "%s was lost at step %" PRIu64
+                     ": it broke the protocol: %s",
+                     peer->name, self->step, who->fault);
+    else
+        end_and_look(self, GW_EDEAD,
+                     "%s died at step %" PRIu64 ": %s for %.1f s", peer->name,
+                     self->step, why, silent);
 }
 
 void gw_coordinator_gone(struct gw_coordinator *self,

@@ -483,8 +483,11 @@ void gw_coordinator_declared(struct gw_coordinator *self,
 
 void gw_coordinator_ready(struct gw_coordinator *self, struct gw_roster *who)
 {
-    if (who->role != GW_ROLE_SERVER || self->phase != GW_PHASE_STARTING ||
-        who->ready)
+    if (who->role != GW_ROLE_SERVER) {
+        gw_peer_reject(who->peer, 0, "message that its role does not send");
+        return;
+    }
+    if (self->phase != GW_PHASE_STARTING || who->ready)
         return;
     who->ready = 1;
     if (++self->ready < self->shards)

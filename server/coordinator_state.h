@@ -67,6 +67,9 @@ struct gw_roster {
     char device[128];           /* worker: what computes, */
     char tuned[GW_TUNED_BYTES]; /* and which ways its products take */
     int declared, ready, bye;
+    char fault[GW_PEER_FAULT_MAX + 64]; /* how it broke the protocol last, */
+    uint64_t fault_us;                  /* and when; 0: it did not */
+    unsigned faults;
     int shares; /* worker: others of its host can see its gradients */
     uint64_t rss_bytes;
     struct gw_metrics_snapshot counters;
@@ -312,6 +315,12 @@ void gw_coordinator_end(struct gw_coordinator *self,
                         enum gw_status status,
                         const char *format,
                         ...) __attribute__((format(printf, 3, 4)));
+/* A member has broken the protocol; `where`: at which other one, "" for here.
+ */
+void gw_coordinator_faulted(struct gw_coordinator *self,
+                            struct gw_roster *who,
+                            const char *where,
+                            const char *what);
 void gw_coordinator_bye(struct gw_coordinator *self,
                         struct gw_roster *who,
                         const struct gw_bye *bye);

@@ -72,6 +72,7 @@ libserver_a_SOURCES = \
 	%D%/store.h \
 	%D%/store_list.c \
 	%D%/store_write.c \
+	%D%/tell.c \
 	%D%/tensors.c \
 	%D%/tensors.h \
 	%D%/view.c \

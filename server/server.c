@@ -18,8 +18,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define REPORT_US 1000000
-
 /* Time for the last words to leave before the owner closes the links. */
 #define LINGER_US      500000
 #define LINGER_TURN_US 5000
@@ -198,8 +196,10 @@ static enum gw_status build(struct gw_server *server, struct gw_error *error)
         status = gw_member_dial(server->member, server->leader_address,
                                 GW_ROLE_SERVER, server->leader_incarnation, 1,
                                 server, &server->leader_peer, error);
-    if (server->leader_peer)
+    if (server->leader_peer) {
+        server->leader_peer->id = 0;
         server->leader_peer->taken = gw_quorum_taken;
+    }
     return status;
 }
 
@@ -368,10 +368,13 @@ static void link_down(void *owner,
        one by one, nothing is wrong with that */
     int leaving = server->finished || !server->has_config ||
                   server->end_clock != GW_NEVER_CLOCK;
-    gw_log_limited(server->log, &server->limit,
-                   leaving ? GW_LOG_DEBUG : GW_LOG_INFO,
-                   "connection %u to %s broke: %s (%s)", link, peer->name, why,
-                   gw_status_text(status));
+    if (status == GW_EPROTO)
+        gw_server_tell_fault(server, peer, why);
+    else
+        gw_log_limited(server->log, &server->limit,
+                       leaving ? GW_LOG_DEBUG : GW_LOG_INFO,
+                       "connection %u to %s broke: %s (%s)", link, peer->name,
+                       why, gw_status_text(status));
     if (peer->role == GW_ROLE_WORKER && server->shard)
         gw_session_link_down(server, peer, link);
 }
@@ -498,27 +501,6 @@ static const struct gw_member_handler handler = {
     .link_down = link_down,
     .lost = lost,
 };
-
-/* For `gradweir status`; lost where the coordinator is slow to take it. */
-void gw_server_report(struct gw_server *server)
-{
-    uint64_t now = gw_loop_now(server->loop);
-    struct rusage usage;
-    struct gw_metrics_snapshot counters = {0};
-    if (!server->running || server->finished ||
-        now - server->reported_us < REPORT_US)
-        return;
-    server->reported_us = now;
-    getrusage(RUSAGE_SELF, &usage);
-    if (server->metrics)
-        gw_metrics_collect(server->metrics, &counters);
-    struct gw_message message = {
-        .kind = GW_MESSAGE_REPORT,
-        .report = {.rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
-                   .counters = counters.value,
-                   .counters_n = GW_METRICS}};
-    gw_peer_tell(server->coordinator, &message);
-}
 
 /* ---- opening and closing ---- */
 

@@ -15,6 +15,7 @@
  *   follow_fault.c  what is wrong with one of them
  *   behind.c   to whom decisions are told, where somebody is behind
  *   divide.c   speed: how steps are divided, as members tell
+ *   tell.c     counters, and the faults of others
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
  *   load.c     a checkpoint's weights back into the shard
@@ -193,11 +194,17 @@ void gw_server_finish(struct gw_server *server,
                       enum gw_status status,
                       const char *format,
                       ...) __attribute__((format(printf, 3, 4)));
-/* Gives the coordinator this server's counters, every second at most. */
-void gw_server_report(struct gw_server *server);
 void gw_server_tell(struct gw_server *server,
                     struct gw_peer *peer,
                     const struct gw_message *message);
+
+/* tell.c: this server's counters, every second at most */
+void gw_server_report(struct gw_server *server);
+/* A worker or shard broke the protocol, for the coordinator to name, at the
+   job's end if it comes to that. */
+void gw_server_tell_fault(struct gw_server *server,
+                          const struct gw_peer *peer,
+                          const char *why);
 
 /* session.c */
 enum gw_status gw_session_open(struct gw_server *server,

@@ -43,7 +43,12 @@ name_missing(struct gw_server *server, uint32_t index, char *text, size_t room)
         int n;
         if (!is_missing(server, rank, index))
             continue;
-        if (session->peer)
+        if (session->peer && session->peer->fault[0])
+            n = snprintf(text + used, room - used,
+                         "%sworker %u (%s), which broke the protocol: %s",
+                         used ? "; " : "", rank, session->host,
+                         session->peer->fault);
+        else if (session->peer)
             n = snprintf(text + used, room - used,
                          "%sworker %u (%s), last heard %.1f s ago",
                          used ? "; " : "", rank, session->host,

@@ -354,6 +354,17 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     }
 }
 
+void gw_client_tell_fault(struct gw_client *client,
+                          const struct gw_peer *peer,
+                          const char *why)
+{
+    struct gw_message message = {
+        .kind = GW_MESSAGE_FAULT,
+        .fault = {.role = peer->role, .id = peer->id, .text = why}};
+    if (peer != client->coordinator && !atomic_load(&client->failed))
+        gw_peer_tell(client->coordinator, &message);
+}
+
 static void link_down(void *owner,
                       struct gw_peer *peer,
                       unsigned link,
@@ -362,7 +373,9 @@ static void link_down(void *owner,
 {
     struct gw_client *client = owner;
     gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
-    if (client->job && !atomic_load(&client->failed))
+    if (status == GW_EPROTO)
+        gw_client_tell_fault(client, peer, why);
+    else if (client->job && !atomic_load(&client->failed))
         gw_log_limited(client->log, &client->limit, GW_LOG_INFO,
                        "connection %u to %s broke: %s (%s)", link, peer->name,
                        why, gw_status_text(status));

@@ -164,7 +164,9 @@ static void link_down(void *owner,
     const struct gw_neighbour *who = peer->owner;
     gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
     gw_node_sum_link_down(node, who);
-    if (!atomic_load(&client->failed))
+    if (status == GW_EPROTO)
+        gw_client_tell_fault(client, peer, why);
+    else if (!atomic_load(&client->failed))
         gw_log_limited(client->log, &client->limit, GW_LOG_INFO,
                        "connection %u to %s broke: %s (%s)", link, peer->name,
                        why, gw_status_text(status));

@@ -276,6 +276,11 @@ enum gw_status gw_client_wait_for(struct gw_client *client,
 /* client_control.c */
 extern const struct gw_member_handler gw_client_handler;
 void gw_client_watch(struct gw_client *client); /* for stalls, until close */
+/* For the coordinator to name: how a shard, or a neighbour, broke the protocol
+   on a link that is closed for it. */
+void gw_client_tell_fault(struct gw_client *client,
+                          const struct gw_peer *peer,
+                          const char *why);
 
 /* client_split.c. GW_ENOMEM, GW_EPROTO: weights that do not add up. */
 enum gw_status gw_client_split_begin(struct gw_client *client,

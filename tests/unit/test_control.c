@@ -124,6 +124,7 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
     {.kind = GW_MESSAGE_SIGHT,
      .sight = {GW_SIGHT_WORDS, {{1, 0, 3}, 3}, {{0, 7}, 2}}},
+    {.kind = GW_MESSAGE_FAULT, .fault = {3, UINT32_MAX, "push of a clock"}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
 
@@ -289,6 +290,11 @@ static void same_deciding(const struct gw_message *one,
     case GW_MESSAGE_SPEED:
         SAME(speed, clock);
         SAME(speed, samples_per_s);
+        break;
+    case GW_MESSAGE_FAULT:
+        SAME(fault, role);
+        SAME(fault, id);
+        SAME_TEXT(fault, text);
         break;
     case GW_MESSAGE_SIGHT:
         SAME(sight, verdict);
