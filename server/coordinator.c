@@ -11,9 +11,6 @@
 
 #include "server/decision.h"
 
-/* That ask, or have not joined yet, besides those that are waited for. */
-#define STRANGERS_MAX 64
-
 struct gw_roster *gw_roster_of(struct gw_coordinator *self,
                                const struct gw_peer *peer)
 {
@@ -68,22 +65,6 @@ void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
 
 /* ---- the member's handler ---- */
 
-/* Whether there is room for one more who is no member, or not yet. Those who
-   come through the local socket have room of their own: a crowd at the port
-   does not keep the user out. */
-static int has_room(struct gw_coordinator *self, int local)
-{
-    uint64_t most = STRANGERS_MAX, peers = 0;
-    if (!local)
-        most += self->config->cluster.workers + self->config->cluster.servers;
-    for (struct gw_peer *peer = gw_member_peers(self->member); peer;
-         peer = gw_peer_next(peer))
-        peers += peer->local == local;
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
-        most += !local;
-    return peers < most;
-}
-
 static enum gw_status admit(void *owner,
                             struct gw_peer *peer,
                             const struct gw_hello *hello,
@@ -100,10 +81,7 @@ static enum gw_status admit(void *owner,
                  gw_coordinator_address(self));
         return GW_EREFUSED;
     }
-    if (!has_room(self, peer->local)) {
-        snprintf(why, why_bytes, "too many have logged in and not joined");
-        return GW_EREFUSED;
-    }
+    gw_strangers_make_room(self, peer);
     if (strcmp(hello->version, PACKAGE_VERSION) != 0)
         gw_log_limited(self->log, &self->limit, GW_LOG_WARN,
                        "%s at %s is gradweir %s, this is %s: bits may differ",

@@ -12,6 +12,7 @@
  *   coordinator_split.c   speed: how steps are divided
  *   coordinator_switch.c  from one policy to the next
  *   coordinator_watch.c   what is waited for, and for how long
+ *   coordinator_strangers.c  who has logged in and is no member
  *   coordinator_end.c     stopping, dying, the final report
  *   coordinator_look.c    where --resume would go on
  *   coordinator_origin.c  the checkpoint that a job goes on from
@@ -309,6 +310,12 @@ gw_coordinator_word(const struct gw_coordinator *self, int *last_p);
 void gw_coordinator_watch(struct gw_coordinator *self);
 /* It was asked to stop: steps are waited for as well now. */
 void gw_coordinator_watch_stop(struct gw_coordinator *self);
+
+/* coordinator_strangers.c: one more has logged in, which has its place; and
+   from time to time, as the watch goes. */
+void gw_strangers_make_room(struct gw_coordinator *self,
+                            const struct gw_peer *newest);
+void gw_strangers_expire(struct gw_coordinator *self, uint64_t now);
 
 /* coordinator_end.c */
 void gw_coordinator_end(struct gw_coordinator *self,

@@ -23,6 +23,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator_split.c \
 	%D%/coordinator_tell.c \
 	%D%/coordinator_state.h \
+	%D%/coordinator_strangers.c \
 	%D%/coordinator_switch.c \
 	%D%/coordinator_watch.c \
 	%D%/decision.c \

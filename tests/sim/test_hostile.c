@@ -477,38 +477,6 @@ static void no_member_declares_a_job_done(void **state)
     cluster_close(&cluster);
 }
 
-/* Each login costs memory, so there is an end to those that only log in. */
-static void only_so_many_log_in(void **state)
-{
-    (void)state;
-    enum {
-        MANY = 100
-    };
-    static struct stranger stranger[MANY];
-    const char *settings[] = {"train.steps=300", NULL};
-    size_t refused = 0;
-    cluster_open(&cluster, &calm, settings, NULL);
-    assert_true(
-        cluster_run_until(&cluster, cluster_is_running, &cluster, LIMIT_US));
-    for (size_t i = 0; i < MANY; i++)
-        stranger_open(&stranger[i], &cluster, 0, "disk:50000", GW_ROLE_OBSERVER,
-                      GW_RANK_NONE, GW_ROLE_COORDINATOR);
-    assert_true(cluster_run_until(&cluster, stranger_is_lost,
-                                  &stranger[MANY - 1], LIMIT_US));
-    for (size_t i = 0; i < MANY; i++) {
-        refused += stranger[i].lost == GW_EREFUSED;
-        if (stranger[i].lost == GW_EREFUSED)
-            assert_string_equal(stranger[i].why,
-                                "too many have logged in and not joined");
-    }
-    assert_in_range(refused, 20, 40);
-    for (size_t i = 0; i < MANY; i++)
-        stranger_close(&stranger[i]);
-    assert_true(cluster_run(&cluster, LIMIT_US));
-    assert_int_equal(cluster.final.status, GW_OK);
-    cluster_close(&cluster);
-}
-
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
@@ -524,7 +492,6 @@ int main(void)
         cmocka_unit_test(steps_of_another_job_end_the_job),
         cmocka_unit_test(more_keys_than_declared_end_the_job),
         cmocka_unit_test(no_member_declares_a_job_done),
-        cmocka_unit_test(only_so_many_log_in),
     };
     int failed = cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
