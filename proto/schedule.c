@@ -12,6 +12,20 @@ uint64_t gw_schedule_batch(const struct gw_config *config)
            config->train.accumulate;
 }
 
+uint64_t gw_schedule_part_max(const struct gw_config *config,
+                              uint64_t step_samples,
+                              uint64_t workers)
+{
+    if (gw_config_splits_by_speed(config))
+        return step_samples;
+    return step_samples / workers + (step_samples % workers != 0);
+}
+
+int gw_schedule_is_scale(double loss_scale)
+{
+    return isfinite(loss_scale) && loss_scale > 0;
+}
+
 /* How much of the decay is done, 0..1. */
 static double progress(double done, double all)
 {

@@ -24,6 +24,14 @@ double gw_schedule_lr(const struct gw_config *config,
                       uint64_t applied,
                       uint64_t total_steps);
 
+/* Samples of a rank's part of a step of so many, at most. */
+uint64_t gw_schedule_part_max(const struct gw_config *config,
+                              uint64_t step_samples,
+                              uint64_t workers);
+
+/* Whether gradients can be multiplied by a loss scale, and divided again. */
+int gw_schedule_is_scale(double loss_scale);
+
 /* Samples of a full step: global_batch, or batch * workers * accumulate. */
 uint64_t gw_schedule_batch(const struct gw_config *config);
 

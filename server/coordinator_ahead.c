@@ -73,6 +73,12 @@ void gw_coordinator_reported(struct gw_coordinator *self,
                              struct gw_roster *who,
                              const struct gw_report *report)
 {
+    if (report->correct > report->samples || report->loss < 0) {
+        gw_peer_reject(who->peer, 0,
+                       "report of a loss below 0, or of more that is right "
+                       "than there is");
+        return;
+    }
     struct gw_ahead *one =
         is_ahead(self, report) ? calloc(1, sizeof *one) : NULL;
     if (!one) { /* without memory it is better told early than not */

@@ -114,6 +114,12 @@ void gw_follow_score(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_score *score)
 {
+    if (!gw_measure_score(score)) {
+        gw_peer_reject(peer, 0,
+                       "score of a loss below 0, or of more that is right than "
+                       "there is");
+        return;
+    }
     if (!server->leader || peer->role != GW_ROLE_WORKER ||
         gw_leader_score(server->leader, peer->id, score) != GW_OK)
         gw_server_finish(server, GW_EPROTO,

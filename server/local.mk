@@ -45,6 +45,7 @@ libserver_a_SOURCES = \
 	%D%/load.c \
 	%D%/manifest.c \
 	%D%/manifest.h \
+	%D%/measure.c \
 	%D%/need.c \
 	%D%/need.h \
 	%D%/policy.c \

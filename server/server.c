@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "server/server_state.h"
+#include "proto/schedule.h"
 #include "transport/remote.h"
 
 #include <inttypes.h>
@@ -246,9 +247,10 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
         gw_server_finish(server, GW_EPROTO, "a start came out of order");
         return;
     }
-    if (!isfinite(start->state.loss_scale)) {
-        gw_server_finish(server, GW_EPROTO,
-                         "the start's loss scale is no number");
+    if (start->state.loss_scale != 0 &&
+        !gw_schedule_is_scale(start->state.loss_scale)) {
+        gw_server_finish(server, GW_EPROTO, "a start with a loss scale of %g",
+                         start->state.loss_scale);
         return;
     }
     snprintf(server->resume, sizeof server->resume, "%s", start->resume);

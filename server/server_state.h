@@ -6,6 +6,7 @@
  *   session_open.c  workers come and go
  *   session_update.c  what pushes do to a chunk
  *   sum.c      pushes of several workers in one
+ *   measure.c  whether what members say in numbers can be
  *   shown.c    pushes that are read where their workers have them
  *   step.c     whole-step commits: votes, decisions, apply
  *   quorum.c   backup: whose pushes make a step
@@ -277,6 +278,21 @@ const struct gw_part *gw_sum_of(const struct gw_server *server,
                                 const struct gw_peer *peer,
                                 uint32_t index,
                                 const struct gw_frame *frame);
+
+/*
+ * measure.c: numbers that results are divided and multiplied by, or chosen by.
+ * Samples of a rank's push, at most; and whether the parts of a push of a chunk
+ * (its local index) may have those that they say, beside what is held there:
+ * else 0, with a reason.
+ */
+uint64_t gw_measure_push_max(const struct gw_server *server);
+int gw_measure_push(const struct gw_server *server,
+                    uint32_t index,
+                    const struct gw_part *part,
+                    uint32_t n,
+                    char *why,
+                    size_t why_bytes);
+int gw_measure_score(const struct gw_score *score);
 
 /* quorum.c */
 /* Shard 0 has taken what it was told: it is told more. */

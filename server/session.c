@@ -435,13 +435,48 @@ static int are_due(const struct gw_server *server,
     return 1;
 }
 
+/* Its clock is due. Of what it says of samples all must be as it can be. */
+static void take_push(struct gw_server *server,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      uint32_t index,
+                      const struct gw_frame *frame)
+{
+    uint32_t rank = peer->id;
+    char why[GW_PEER_FAULT_MAX];
+    const struct gw_session *session = &server->session[rank];
+    if (frame->kind == GW_FRAME_SHOWN &&
+        server->regime.word.kind != GW_POLICY_SYNC) {
+        gw_peer_reject(peer, link, "gradient that may change before it counts");
+        return;
+    }
+    const struct gw_part alone = {.rank = rank, .samples = frame->count};
+    int summed = frame->flags & GW_FLAG_SUM;
+    uint32_t n = summed ? session->group.n : 1;
+    const struct gw_part *part =
+        summed ? gw_sum_of(server, peer, index, frame) : &alone;
+    if (!part || !are_due(server, index, frame->clock, part, n)) {
+        gw_peer_reject(peer, link,
+                       part ? "sum with a part that is here already"
+                            : "sum of unknown parts");
+        return;
+    }
+    if (!gw_measure_push(server, index, part, n, why, sizeof why)) {
+        gw_peer_reject(peer, link, why);
+        return;
+    }
+    if (frame->kind == GW_FRAME_SHOWN)
+        gw_metrics_add(server->metrics, GW_METRIC_PUSHES_SHOWN, 1);
+    for (uint32_t i = 0; i < n; i++)
+        take_part(server, rank, index, frame, &part[i], summed);
+}
+
 static void got_push(struct gw_server *server,
                      struct gw_peer *peer,
                      unsigned link,
                      const struct gw_frame *frame)
 {
     uint32_t rank = peer->id, index;
-    const struct gw_session *session = &server->session[rank];
     if (!gw_session_find(server, frame, &index) ||
         !server->shard->chunk[index].ready ||
         !fits_push(server, rank, index, frame)) {
@@ -474,26 +509,7 @@ static void got_push(struct gw_server *server,
     case GW_PUSH_HOLD:
         break;
     }
-    if (frame->kind == GW_FRAME_SHOWN &&
-        server->regime.word.kind != GW_POLICY_SYNC) {
-        gw_peer_reject(peer, link, "gradient that may change before it counts");
-        return;
-    }
-    const struct gw_part alone = {.rank = rank, .samples = frame->count};
-    int summed = frame->flags & GW_FLAG_SUM;
-    uint32_t n = summed ? session->group.n : 1;
-    const struct gw_part *part =
-        summed ? gw_sum_of(server, peer, index, frame) : &alone;
-    if (!part || !are_due(server, index, frame->clock, part, n)) {
-        gw_peer_reject(peer, link,
-                       part ? "sum with a part that is here already"
-                            : "sum of unknown parts");
-        return;
-    }
-    if (frame->kind == GW_FRAME_SHOWN)
-        gw_metrics_add(server->metrics, GW_METRIC_PUSHES_SHOWN, 1);
-    for (uint32_t i = 0; i < n; i++)
-        take_part(server, rank, index, frame, &part[i], summed);
+    take_push(server, peer, link, index, frame);
 }
 
 /* It was on its way when all stood still. Who posted it asks again, and waits

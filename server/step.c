@@ -12,8 +12,11 @@
 #include "server/server_state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "proto/schedule.h"
 
 static void send_vote(struct gw_server *server, uint8_t phase)
 {
@@ -136,6 +139,15 @@ static void decided_step(struct gw_server *server,
 {
     struct gw_whole_step *step = &server->step;
     double clip = decision->values_n > 0 ? decision->values[0] : 1;
+    double scale =
+        decision->values_n > 1 ? decision->values[1] : server->loss_scale;
+    if (!(clip >= 0 && clip <= 1) || !gw_schedule_is_scale(scale)) {
+        gw_server_finish(server, GW_EPROTO,
+                         "shard 0 decides a clip factor of %g and a loss scale "
+                         "of %g",
+                         clip, scale);
+        return;
+    }
     step->skip = !decision->apply;
     step->bad_n = 0;
     if (!decision->apply)
@@ -143,17 +155,29 @@ static void decided_step(struct gw_server *server,
     else if (server->shard->chunks > 0)
         gw_session_fill_update(server, 0, step->samples, clip, 1,
                                &step->update);
-    if (decision->values_n > 1)
-        server->loss_scale = decision->values[1];
+    server->loss_scale = scale;
     if (server->shard->chunks == 0)
         return;
     int direct = decision->apply && server->shard->optimizer->two_phase;
     begin(server, direct ? GW_WHOLE_DIRECTING : GW_WHOLE_APPLYING);
 }
 
+static int are_factors(const double *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!isfinite(values[i]) || values[i] < 0)
+            return 0;
+    return 1;
+}
+
 static void decided_trust(struct gw_server *server,
                           const struct gw_decision *decision)
 {
+    if (!are_factors(decision->values, decision->values_n)) {
+        gw_server_finish(server, GW_EPROTO,
+                         "shard 0 decides trust ratios that are none");
+        return;
+    }
     if (decision->values_n != server->map->keys) {
         gw_server_finish(server, GW_EPROTO,
                          "trust ratios for %u keys, the model has %zu",

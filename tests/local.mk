@@ -134,6 +134,7 @@ check_PROGRAMS += \
 	%D%/unit/test_manifest \
 	%D%/unit/test_map \
 	%D%/unit/test_mates \
+	%D%/unit/test_measure \
 	%D%/unit/test_memory \
 	%D%/unit/test_metrics \
 	%D%/unit/test_mlp_rounds \

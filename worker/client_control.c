@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/schedule.h"
+
 #define WATCH_US 250000
 
 /* ---- messages in ---- */
@@ -105,6 +107,15 @@ static void got_view(struct gw_client *client, const struct gw_view *view)
         gw_client_fail(client, GW_EPROTO, "the view does not name every shard");
 }
 
+static void take_scale(struct gw_client *client, double loss_scale)
+{
+    if (gw_schedule_is_scale(loss_scale))
+        atomic_store(&client->loss_scale, loss_scale);
+    else
+        gw_client_fail(client, GW_EPROTO, "a loss scale of %g came",
+                       loss_scale);
+}
+
 static void got_start(struct gw_client *client, const struct gw_start *start)
 {
     struct gw_error error;
@@ -130,8 +141,8 @@ static void got_start(struct gw_client *client, const struct gw_start *start)
     client->first_clock = start->clocks_n == client->ranks
                               ? start->clocks[client->rank]
                               : start->state.clock;
-    atomic_store(&client->loss_scale,
-                 start->state.loss_scale > 0 ? start->state.loss_scale : 1);
+    take_scale(client,
+               start->state.loss_scale != 0 ? start->state.loss_scale : 1);
     if (gw_policy_plan_parse(client->config.cluster.policy, &plan, &error) !=
         GW_OK) {
         gw_client_fail(client, error.status, "the coordinator's job: %s",
@@ -217,7 +228,7 @@ static void got_decision(struct gw_client *client,
     switch (decision->kind) {
     case GW_DECIDE_STEP:
         if (decision->values_n > 1)
-            atomic_store(&client->loss_scale, decision->values[1]);
+            take_scale(client, decision->values[1]);
         break;
     case GW_DECIDE_COUNT:
         got_count(client, decision);

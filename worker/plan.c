@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "proto/schedule.h"
+
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);
@@ -85,8 +87,7 @@ enum gw_status gw_plan_make(const struct gw_config *config,
     if (gw_config_splits_by_speed(config))
         part = 2 * part < step ? 2 * part : step;
     made.max_batch = ceil_div(part, made.accumulate);
-    made.max_part =
-        gw_config_splits_by_speed(config) ? step : ceil_div(step, workers);
+    made.max_part = gw_schedule_part_max(config, step, workers);
     *plan = made;
     return GW_OK;
 }

@@ -1,0 +1,74 @@
+/*
+ * Numbers of members that results are divided by, multiplied by or chosen by. A
+ * shard knows the job, so it knows what they can be: a worker that says others
+ * has a fault, and one of them would spoil the model without a word.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "proto/schedule.h"
+
+/* Samples of a step of all ranks, at most. */
+static uint64_t step_samples(const struct gw_server *server)
+{
+    const struct gw_course *course = &server->start.course;
+    uint64_t batch = gw_schedule_batch(&server->config);
+    return course->samples > 0 && course->samples < batch ? course->samples
+                                                          : batch;
+}
+
+/* Steps that one push may stand for. */
+static uint64_t steps_of_push(const struct gw_server *server)
+{
+    const struct gw_policy_word *word = &server->regime.word;
+    return gw_policy_is_local(word->kind) && word->n > 0 ? word->n : 1;
+}
+
+uint64_t gw_measure_push_max(const struct gw_server *server)
+{
+    uint64_t part = gw_schedule_part_max(&server->config, step_samples(server),
+                                         server->ranks);
+    if (server->regime.word.kind == GW_POLICY_EASGD)
+        part = 1; /* its count is that of the steps */
+    return part * steps_of_push(server);
+}
+
+int gw_measure_push(const struct gw_server *server,
+                    uint32_t index,
+                    const struct gw_part *part,
+                    uint32_t n,
+                    char *why,
+                    size_t why_bytes)
+{
+    uint64_t most = gw_measure_push_max(server);
+    uint64_t all = step_samples(server) * steps_of_push(server);
+    uint64_t held = server->shard->chunk[index].samples, sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += part[i].samples;
+        if (part[i].samples <= most)
+            continue;
+        snprintf(why, why_bytes,
+                 "push of %" PRIu32 " samples of rank %" PRIu32
+                 ", which has %" PRIu64 " at most",
+                 part[i].samples, part[i].rank, most);
+        return 0;
+    }
+    /* by speed a rank alone may have all of them, but not two */
+    if (server->regime.each || held + sum <= all)
+        return 1;
+    snprintf(why, why_bytes,
+             "push of %" PRIu64 " samples beside %" PRIu64
+             " of others, all have %" PRIu64 " at most",
+             sum, held, all);
+    return 0;
+}
+
+/* A loss may be what no number is, where the model is; it is never below 0. */
+int gw_measure_score(const struct gw_score *score)
+{
+    return score->correct <= score->samples && !(score->loss < 0);
+}
