@@ -36,12 +36,13 @@ dist_check_SCRIPTS += \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
 	%D%/run/resume.sh \
+	%D%/run/second.sh \
 	%D%/run/split.sh \
 	%D%/run/study.sh \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
 	%D%/run/wrong.sh
-EXTRA_DIST += %D%/arm/build.sh %D%/run/lib.sh \
+EXTRA_DIST += %D%/arm/build.sh %D%/run/lib.sh %D%/run/second.py \
 	%D%/rdma/doctor.sh %D%/rdma/far.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
 	%D%/rdma/rails.sh %D%/rdma/timely.sh %D%/rdma/two.sh
 
