@@ -7,6 +7,8 @@ libtransport_a_SOURCES = \
 	%D%/channel.c \
 	%D%/channel.h \
 	%D%/disk.h \
+	%D%/disk_file.c \
+	%D%/disk_file.h \
 	%D%/disk_place.c \
 	%D%/disk_place.h \
 	%D%/disk_posix.c \
