@@ -36,7 +36,7 @@ void gw_settling_begin(struct gw_settling *settling)
     settling->next = 0;
     settling->at = 0;
     if (settling->n > 0)
-        gw_timer_start(settling->loop, &settling->timer, REST_US);
+        settle_some(&settling->timer); /* often that is all */
     else
         settling->done(settling->owner);
 }

@@ -26,7 +26,7 @@ struct gw_settling {
 };
 
 /* With all but its own filled in: `done` is called once, within this call where
-   there is no memory. */
+   one turn is enough. */
 void gw_settling_begin(struct gw_settling *settling);
 
 /* After that `done` will not be called. Also where it has not begun. */
