@@ -214,7 +214,7 @@ enum gw_end_reason {
 
 /* One entry of the stream that every shard and worker follows. */
 struct gw_decision {
-    uint32_t number;     /* from 1, without gaps */
+    uint64_t number;     /* from 1, without gaps */
     uint32_t stands_for; /* passed: so many, of which `number` is the last; else
                             0, which is 1 */
     uint8_t kind;
@@ -247,7 +247,7 @@ struct gw_decision {
  * rank that waits at the same clock everywhere will push nothing more.
  */
 struct gw_settled {
-    uint32_t decision;      /* number of the drain */
+    uint64_t decision;      /* number of the drain */
     const uint64_t *clocks; /* [ranks] the next clock of each */
     uint32_t clocks_n;
     const uint32_t *blocked; /* ranks, in order */
@@ -323,7 +323,7 @@ struct gw_report {
     const uint64_t *staleness; /* workers: chunks that were applied when that
                                   many updates had been made in between */
     uint32_t staleness_n;
-    uint32_t decision; /* the last that the sender had followed */
+    uint64_t decision; /* the last that the sender had followed */
 };
 
 struct gw_stop {

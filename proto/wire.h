@@ -109,9 +109,17 @@ struct gw_frame {
     uint32_t length;   /* payload bytes */
     uint8_t encoding;  /* enum gw_encoding */
     uint8_t dtype;     /* enum gw_dtype */
-    uint32_t decision; /* number of the last decision that the sender had */
+    uint32_t decision; /* number of the last decision that the sender had, low
+                          32 bits */
     uint32_t payload_crc;
 };
+
+/* The number of a decision whose low bits a frame has: the one that is nearest
+   to `near`, which its receiver has followed. */
+static inline uint64_t gw_decision_near(uint64_t near, uint32_t low)
+{
+    return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
+}
 
 /* True for kinds whose payload goes into a window of the receiver. */
 int gw_frame_is_put(uint8_t kind);

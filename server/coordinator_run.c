@@ -284,7 +284,8 @@ void gw_coordinator_decided(struct gw_coordinator *self,
     const char *fault = gw_coordinator_fault(self, decision);
     struct gw_cut cut = {.version = 0};
     if (fault) {
-        gw_coordinator_end(self, GW_EPROTO, "decision %u of shard 0: %s",
+        gw_coordinator_end(self, GW_EPROTO,
+                           "decision %" PRIu64 " of shard 0: %s",
                            decision->number, fault);
         return;
     }

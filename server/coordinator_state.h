@@ -165,7 +165,7 @@ struct gw_coordinator {
     struct gw_gather gather[GW_GATHERS];
     struct gw_counted counted[GW_GATHERS]; /* backup: at clock % GW_GATHERS */
     struct gw_gather_each gather_each;
-    uint32_t decided; /* the number of the last decision that is here */
+    uint64_t decided; /* the number of the last decision that is here */
     struct gw_ahead *ahead, **ahead_end; /* reports that know of more: */
     size_t ahead_n;
     int expects_inner; /* workers may have files in checkpoints */
@@ -175,7 +175,7 @@ struct gw_coordinator {
     struct gw_regime regime; /* the policy that holds */
     uint64_t base_clock;     /* where it began */
     uint64_t base_pushes;    /* that were applied by then */
-    uint32_t renumbered;     /* the last decision that numbered clocks anew */
+    uint64_t renumbered;     /* the last decision that numbered clocks anew */
     struct gw_coming {       /* what is decided to hold from */
         struct gw_regime regime;
         uint64_t clock; /* this clock on; UINT64_MAX: nothing is */

@@ -97,8 +97,8 @@ void gw_coordinator_switch(struct gw_coordinator *self,
         status = gw_regime_make(self->config, &word, decision->clock,
                                 &coming.regime, &error);
     if (status != GW_OK) {
-        gw_coordinator_end(self, GW_EPROTO, "decision %u: %s", decision->number,
-                           error.text);
+        gw_coordinator_end(self, GW_EPROTO, "decision %" PRIu64 ": %s",
+                           decision->number, error.text);
         return;
     }
     /* it is decided where the one before the last has begun */
@@ -108,7 +108,8 @@ void gw_coordinator_switch(struct gw_coordinator *self,
         (decision->values_n > 0 &&
          !gw_decision_count(decision->values[0], &coming.pushes))) {
         gw_coordinator_end(self, GW_EPROTO,
-                           "decision %u of shard 0: a switch of policy at a "
+                           "decision %" PRIu64
+                           " of shard 0: a switch of policy at a "
                            "step where none can be",
                            decision->number);
         return;

@@ -28,7 +28,7 @@ struct gw_leader {
     uint64_t next_clock;     /* this clock on; GW_NEVER_CLOCK: there is none */
     int asked;               /* by somebody, for this word */
     struct gw_policy_word asked_word;
-    uint32_t number;
+    uint64_t number;
     uint64_t seen_version; /* gw_leader_before has been here */
     uint64_t end_clock;
     uint64_t cut_clock; /* of the last cut */
@@ -63,7 +63,7 @@ struct gw_leader {
     /* where each push makes a version */
     uint64_t base_clock, base_pushes; /* steps are counted from here */
     uint64_t cut_pushes;              /* of the last cut */
-    uint32_t drain;                   /* number of the drain, 0: none */
+    uint64_t drain;                   /* number of the drain, 0: none */
     int scoring;        /* from a resume that says so to a score */
     uint64_t *at;       /* [ranks] clocks of the last meeting */
     uint64_t *standing; /* [shards][ranks] as settled */

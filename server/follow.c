@@ -27,7 +27,8 @@ static void follow(struct gw_server *server, const struct gw_decision *decision)
 {
     const char *fault = gw_follow_fault(server, decision);
     if (fault) {
-        gw_server_finish(server, GW_EPROTO, "decision %u of shard 0: %s",
+        gw_server_finish(server, GW_EPROTO,
+                         "decision %" PRIu64 " of shard 0: %s",
                          decision->number, fault);
         return;
     }
@@ -79,8 +80,8 @@ void gw_follow_decision(struct gw_server *server,
 {
     if (decision->number != server->decision + 1) {
         gw_server_finish(server, GW_EPROTO,
-                         "decision %u came after decision %u", decision->number,
-                         server->decision);
+                         "decision %" PRIu64 " came after decision %" PRIu64,
+                         decision->number, server->decision);
         return;
     }
     follow(server, decision);

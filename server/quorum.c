@@ -166,7 +166,8 @@ void gw_quorum_decided(struct gw_server *server,
         return; /* nobody pushes here, and it may be in the next policy */
     if (!makes_sense(server, decision)) {
         gw_server_finish(server, GW_EPROTO,
-                         "decision %u names %u workers for step %" PRIu64
+                         "decision %" PRIu64
+                         " names %u workers for step %" PRIu64
                          ", which this job does not do",
                          decision->number, decision->ranks_n, decision->clock);
         return;

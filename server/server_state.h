@@ -46,7 +46,8 @@ struct gw_parts {
 
 /* Decisions of steps that a worker is behind, as one. */
 struct gw_behind {
-    uint32_t n, number; /* so many, up to this one */
+    uint32_t n;      /* so many, */
+    uint64_t number; /* up to this one */
     double loss_scale;
     uint64_t counts, late; /* + 1, the last clock in which it does, or not */
 };
@@ -71,7 +72,7 @@ struct gw_session {
 
 /* A policy that is decided, and the clock from which it holds. */
 struct gw_switch {
-    uint32_t decision; /* number of the decision, 0: there is none */
+    uint64_t decision; /* number of the decision, 0: there is none */
     uint64_t clock;
     struct gw_regime regime;
     uint64_t cut; /* + 1, the name of a checkpoint of that clock, which comes
@@ -154,8 +155,8 @@ struct gw_server {
     struct gw_regime regime;
     struct gw_switch next, after; /* two where phases are of one exchange */
     uint64_t base_clock;          /* where the regime began */
-    uint32_t renumbered; /* the decision that numbered clocks anew; 0: none */
-    uint32_t voided;     /* wants of before this decision are void; 0: none */
+    uint64_t renumbered; /* the decision that numbered clocks anew; 0: none */
+    uint64_t voided;     /* wants of before this decision are void; 0: none */
     struct gw_quorum quorum;
     struct gw_shard *shard;
     struct gw_settling pages; /* of its arrays, before it is ready */
@@ -170,10 +171,10 @@ struct gw_server {
     struct gw_whole_step step;
 
     struct gw_leader *leader; /* shard 0 only */
-    uint32_t decision;        /* number of the last one followed */
+    uint64_t decision;        /* number of the last one followed */
     double loss_scale;
     uint64_t end_clock;
-    uint32_t draining;         /* number of the drain that goes on, 0: none */
+    uint64_t draining;         /* number of the drain that goes on, 0: none */
     uint64_t *settled_clocks;  /* [ranks] what is said of them then */
     uint32_t *settled_blocked; /* [ranks] */
     struct gw_timer settle_timer; /* to say it later */
@@ -189,6 +190,13 @@ struct gw_server {
     struct gw_timer cut_timer;
     struct gw_log_limit limit;
 };
+
+/* The last decision that the sender of a frame had followed. */
+static inline uint64_t gw_session_decision(const struct gw_server *server,
+                                           const struct gw_frame *frame)
+{
+    return gw_decision_near(server->decision, frame->decision);
+}
 
 /* server.c: the job is over for this thread */
 void gw_server_finish(struct gw_server *server,

@@ -152,7 +152,7 @@ static int answer(struct gw_server *server, uint32_t rank, uint32_t index)
                   .length = gw_encoded_bytes(slot->want.encoding, chunk->elems),
                   .encoding = slot->want.encoding,
                   .dtype = GW_DTYPE_F32,
-                  .decision = server->decision},
+                  .decision = (uint32_t)server->decision},
         .priority = slot->want.priority,
         .done = on_answered,
         .owner = slot,
@@ -409,11 +409,11 @@ static void take_part(struct gw_server *server,
     slot->summed = summed != 0;
     slot->bad = part->bad != 0;
     slot->shown = frame->kind == GW_FRAME_SHOWN;
-    if (frame->decision > server->decision) {
+    if (gw_session_decision(server, frame) > server->decision) {
         slot->landed = 1;
         slot->empty = empty != 0;
         slot->samples = part->samples;
-        slot->decision = frame->decision;
+        slot->decision = gw_session_decision(server, frame);
         server->deferred++;
         return;
     }
@@ -487,7 +487,7 @@ static void got_push(struct gw_server *server,
     if (frame->length > 0)
         gw_metrics_add(server->metrics, GW_METRIC_BYTES_PUSHED,
                        server->shard->chunk[index].elems * sizeof(float));
-    if (frame->decision < server->renumbered) {
+    if (gw_session_decision(server, frame) < server->renumbered) {
         /* in since before clocks were numbered anew */
         gw_metrics_add(server->metrics, GW_METRIC_PUSHES_DUPLICATE, 1);
         return;
@@ -518,7 +518,8 @@ static int is_void(const struct gw_server *server,
                    const struct gw_frame *frame,
                    const struct gw_want *want)
 {
-    return frame->decision < server->voided && want->condition != GW_WANT_NOW;
+    return gw_session_decision(server, frame) < server->voided &&
+           want->condition != GW_WANT_NOW;
 }
 
 static void got_want(struct gw_server *server,
@@ -540,7 +541,8 @@ static void got_want(struct gw_server *server,
             status = GW_EPROTO;
         if (status == GW_OK)
             status = gw_wants_post(server->wants, peer->id, link, peer->links,
-                                   &want, frame->decision, want_opened, server);
+                                   &want, gw_session_decision(server, frame),
+                                   want_opened, server);
         if (status != GW_OK) {
             gw_peer_reject(peer, link, "want that makes no sense");
             return;
@@ -614,7 +616,8 @@ void gw_session_frame(struct gw_server *server,
         gw_peer_reject(peer, link, "frame that its role does not send");
         return;
     }
-    if (server->leader && frame->decision > server->decision) {
+    if (server->leader &&
+        gw_session_decision(server, frame) > server->decision) {
         gw_peer_reject(peer, link, "frame of a decision that nobody has made");
         return;
     }

@@ -63,7 +63,7 @@ struct gw_shard_slot {
     uint32_t staleness; /* each push: updates between that and the last push */
     uint32_t sender;    /* the rank whose push brought it */
     uint32_t samples;
-    uint32_t decision;
+    uint64_t decision;
     uint8_t held;   /* counted for the chunk's current clock */
     uint8_t landed; /* arrived, but waits for a decision */
     uint8_t empty;  /* no samples: a zero gradient without bytes */

@@ -212,7 +212,7 @@ void gw_whole_decided(struct gw_server *server,
 {
     if (!is_awaited(server, decision)) {
         gw_server_finish(server, GW_EPROTO,
-                         "decision %u is about step %" PRIu64
+                         "decision %" PRIu64 " is about step %" PRIu64
                          ", on which this shard has not voted",
                          decision->number, decision->clock);
         return;

@@ -103,8 +103,8 @@ void gw_switch_decided(struct gw_server *server,
                                 &next.regime, &error);
     if (status != GW_OK) {
         gw_server_finish(server, status == GW_ENOMEM ? status : GW_EPROTO,
-                         "decision %u of shard 0: %s", decision->number,
-                         error.text);
+                         "decision %" PRIu64 " of shard 0: %s",
+                         decision->number, error.text);
         return;
     }
     if (server->next.decision) {

@@ -88,15 +88,13 @@ void gw_server_view(struct gw_server *server, const struct gw_view *view)
     if (!server->has_config || server->has_view ||
         view->members_first != server->members_seen ||
         view->members_total > gw_config_members_max(&server->config) ||
-        (server->shard_name &&
-         view->members_total != server->members_total)) {
+        (server->shard_name && view->members_total != server->members_total)) {
         gw_server_finish(server, GW_EPROTO,
                          "a view came out of order, or names more members than "
                          "the job has");
         return;
     }
-    if (!server->shard_name &&
-        begin(server, view->members_total) != GW_OK) {
+    if (!server->shard_name && begin(server, view->members_total) != GW_OK) {
         gw_server_finish(server, GW_ENOMEM,
                          "no memory for a view of %u members",
                          view->members_total);

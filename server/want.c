@@ -70,7 +70,7 @@ gw_wants_post(struct gw_wants *wants,
               unsigned link,
               unsigned links,
               const struct gw_want *want,
-              uint32_t decision,
+              uint64_t decision,
               void (*opened)(void *owner, uint32_t rank, uint32_t chunk),
               void *owner)
 {

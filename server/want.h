@@ -15,7 +15,7 @@
 
 struct gw_want_slot {
     struct gw_want want; /* narrowed to this chunk: `offset` is its own */
-    uint32_t decision;   /* the last that whoever posted it had */
+    uint64_t decision;   /* the last that whoever posted it had */
     uint8_t open;
     uint8_t sending;      /* the answer is on its way out */
     uint32_t rank, chunk; /* local index */
@@ -54,7 +54,7 @@ gw_wants_post(struct gw_wants *wants,
               unsigned link,
               unsigned links,
               const struct gw_want *want,
-              uint32_t decision,
+              uint64_t decision,
               void (*opened)(void *owner, uint32_t rank, uint32_t chunk),
               void *owner);
 

@@ -84,7 +84,7 @@ static void want_again(struct gw_client *client, uint32_t shard, unsigned link)
             .frame = {.kind = GW_FRAME_WANT,
                       .chunk = GW_CHUNK_NONE,
                       .length = n * GW_WANT_BYTES,
-                      .decision = atomic_load(&client->decision)},
+                      .decision = (uint32_t)atomic_load(&client->decision)},
             .payload = again->bytes,
             .priority = GW_CLIENT_PRIORITY,
             .done = on_again_sent,

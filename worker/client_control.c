@@ -221,7 +221,8 @@ static void got_decision(struct gw_client *client,
 {
     uint32_t stands_for = decision->stands_for ? decision->stands_for : 1;
     if (decision->number != atomic_load(&client->decision) + stands_for) {
-        gw_client_fail(client, GW_EPROTO, "decision %u came after decision %u",
+        gw_client_fail(client, GW_EPROTO,
+                       "decision %" PRIu64 " came after decision %" PRIu64,
                        decision->number, atomic_load(&client->decision));
         return;
     }

@@ -77,7 +77,7 @@ static struct gw_frame frame_of(struct gw_client *client, uint32_t index)
         .count = chunk->samples,
         .length = empty ? 0 : place->elems * (uint32_t)sizeof(float),
         .dtype = GW_DTYPE_F32,
-        .decision = atomic_load(&client->decision),
+        .decision = (uint32_t)atomic_load(&client->decision),
     };
 }
 
@@ -212,7 +212,7 @@ static void post_want(struct gw_client_want *want, enum order order)
                                ? first
                                : map->key_chunk[want->key + 1] - 1,
                   .length = GW_WANT_BYTES,
-                  .decision = atomic_load(&client->decision)},
+                  .decision = (uint32_t)atomic_load(&client->decision)},
         .payload = want->bytes,
         .priority = GW_CLIENT_PRIORITY,
         .done = on_want_sent,
@@ -306,7 +306,13 @@ void gw_client_forget_pushes(struct gw_client *client)
 }
 
 /* Shards drop it too: what is asked for twice would be answered twice. */
-void gw_client_void(struct gw_client *client, uint32_t decision)
+uint64_t gw_client_decision(const struct gw_client *client,
+                            const struct gw_frame *frame)
+{
+    return gw_decision_near(atomic_load(&client->decision), frame->decision);
+}
+
+void gw_client_void(struct gw_client *client, uint64_t decision)
 {
     client->voided = decision;
     for (uint32_t c = 0; c < client->map->chunks; c++)
@@ -435,8 +441,9 @@ static void answered(struct gw_client *client, const struct gw_frame *frame)
                                       client->map->chunk[frame->chunk].elems);
     client->progress_us = gw_loop_now(client->loop);
     gw_metrics_add(client->metrics, GW_METRIC_BYTES_PULLED, bytes);
-    if (frame->decision > atomic_load(&client->decision_needed))
-        atomic_store(&client->decision_needed, frame->decision);
+    uint64_t decision = gw_client_decision(client, frame);
+    if (decision > atomic_load(&client->decision_needed))
+        atomic_store(&client->decision_needed, decision);
     if (frame->flags & GW_FLAG_NOW) {
         chunk->pull = 0;
         return;
@@ -476,7 +483,8 @@ void gw_client_frame(struct gw_client *client,
                      unsigned link,
                      const struct gw_frame *frame)
 {
-    if (frame->decision < client->voided && !(frame->flags & GW_FLAG_NOW))
+    if (gw_client_decision(client, frame) < client->voided &&
+        !(frame->flags & GW_FLAG_NOW))
         return; /* of a want that is void */
     if (!client->chunk || !is_answer(client, peer, frame)) {
         gw_peer_reject(peer, link, "weights that nobody asked for");
@@ -509,7 +517,7 @@ void gw_client_given(struct gw_client *client,
                      const void *device)
 {
     const struct gw_client_chunk *chunk = &client->chunk[frame->chunk];
-    if (frame->decision < client->voided ||
+    if (gw_client_decision(client, frame) < client->voided ||
         (chunk->via == GW_CHUNK_GIVEN && chunk->apart))
         return; /* of a want that is void, or is the shard's to answer */
     if (frame->flags & GW_FLAG_NOW || chunk->via != GW_CHUNK_GIVEN ||

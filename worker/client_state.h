@@ -119,8 +119,7 @@ struct gw_client_meeting {
 struct gw_client_switch {
     uint64_t clock; /* + 1; 0: none is decided */
     struct gw_policy_word word;
-    uint32_t
-        renumbers; /* the decision that numbers clocks anew; 0: none does */
+    uint64_t renumbers; /* the decision that numbers clocks anew; 0: none */
 };
 
 /* train.split = speed: the part in force and the one to come, in any order. */
@@ -158,9 +157,9 @@ struct gw_client {
     struct gw_client_chunk *chunk; /* [map->chunks] */
     struct gw_client_shard *shard; /* [shards] */
     uint64_t progress_us;
-    _Atomic uint32_t decision, decision_needed; /* as followed so far */
-    _Atomic uint32_t told_decision; /* the last that the coordinator has too */
-    uint32_t voided;                /* wants of before this decision are void */
+    _Atomic uint64_t decision, decision_needed; /* as followed so far */
+    _Atomic uint64_t told_decision; /* the last that the coordinator has too */
+    uint64_t voided;                /* wants of before this decision are void */
     _Atomic int renews; /* next renumbers, and all may go on by it */
     _Atomic uint64_t end_clock;
     _Atomic uint64_t called; /* clock + 1 at which all stand still to be scored,
@@ -355,7 +354,10 @@ void gw_client_pull_all(struct gw_client *client, uint64_t name);
 void gw_client_forget(struct gw_client *client);
 void gw_client_forget_pushes(struct gw_client *client);
 /* What is wanted is void, behind a decision. */
-void gw_client_void(struct gw_client *client, uint32_t decision);
+void gw_client_void(struct gw_client *client, uint64_t decision);
+/* The last decision that the sender of a frame had followed. */
+uint64_t gw_client_decision(const struct gw_client *client,
+                            const struct gw_frame *frame);
 /* The first chunk that is pulled and not there yet, or none. */
 uint32_t gw_client_first_pulled(const struct gw_client *client);
 int gw_client_has_pulled(const struct gw_client *client);

@@ -87,7 +87,7 @@ note_of(struct gw_client_node *node, uint32_t index, uint8_t *bytes, uint32_t n)
                   .clock = client->chunk[index].pushed - 1,
                   .chunk = index,
                   .length = n * GW_PART_BYTES,
-                  .decision = atomic_load(&client->decision)},
+                  .decision = (uint32_t)atomic_load(&client->decision)},
         .payload = bytes,
         .priority = GW_CLIENT_PRIORITY,
         .owner = node->client,

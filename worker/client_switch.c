@@ -11,6 +11,8 @@
 
 #include "worker/client_state.h"
 
+#include <inttypes.h>
+
 void gw_client_follow_word(struct gw_client *client,
                            const struct gw_policy_word *word,
                            uint64_t step)
@@ -46,8 +48,8 @@ void gw_client_switch_decided(struct gw_client *client,
     struct gw_client_switch last = {.clock = decision->clock + 1};
     if (gw_policy_word_parse(decision->policy, &last.word, &error) != GW_OK ||
         gw_config_check_word(&client->config, &last.word, &error) != GW_OK) {
-        gw_client_fail(client, GW_EPROTO, "decision %u: %s", decision->number,
-                       error.text);
+        gw_client_fail(client, GW_EPROTO, "decision %" PRIu64 ": %s",
+                       decision->number, error.text);
         return;
     }
     if (decision->clocks_n > 0) {

@@ -55,6 +55,21 @@ static void golden_bytes(void **state)
     assert_memory_equal(again, bytes, sizeof again);
 }
 
+/* The low bits of a number tell it for as long as nobody is 2^31 behind. */
+static void a_decision_is_the_nearest_one(void **state)
+{
+    const uint64_t round = (uint64_t)1 << 32;
+    (void)state;
+    assert_int_equal(gw_decision_near(0, 0), 0);
+    assert_int_equal(gw_decision_near(0, 7), 7);
+    assert_int_equal(gw_decision_near(7, 3), 3);
+    assert_int_equal(gw_decision_near(round - 2, 1), round + 1);
+    assert_int_equal(gw_decision_near(round + 1, UINT32_MAX), round - 1);
+    assert_int_equal(gw_decision_near(5 * round + 9, 8), 5 * round + 8);
+    /* of nobody: far ahead of all that was decided */
+    assert_true(gw_decision_near(3, UINT32_MAX) > 5 * round);
+}
+
 static void every_flipped_bit_is_refused(void **state)
 {
     (void)state;
@@ -249,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_bytes),
+        cmocka_unit_test(a_decision_is_the_nearest_one),
         cmocka_unit_test(every_flipped_bit_is_refused),
         cmocka_unit_test(wrong_content_is_refused),
         cmocka_unit_test(limits_hold_for_each_kind),
