@@ -168,9 +168,9 @@ check_PROGRAMS += \
 	%D%/unit/test_settle \
 	%D%/unit/test_shard \
 	%D%/unit/test_shm_hostile \
+	%D%/unit/test_shm_meet \
 	%D%/unit/test_shm_order \
 	%D%/unit/test_shm_processes \
-	%D%/unit/test_shm_sleep \
 	%D%/unit/test_shm_wakes \
 	%D%/unit/test_sim_host \
 	%D%/unit/test_sim_worlds \
@@ -460,8 +460,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
 %C%_unit_test_shm_hostile_SOURCES = %D%/unit/test_shm_hostile.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
+%C%_unit_test_shm_meet_SOURCES = %D%/unit/test_shm_meet.c $(GW_SHM_COUPLE)
 %C%_unit_test_shm_order_SOURCES = %D%/unit/test_shm_order.c $(GW_SHM_COUPLE)
-%C%_unit_test_shm_sleep_SOURCES = %D%/unit/test_shm_sleep.c $(GW_SHM_COUPLE)
 %C%_unit_test_shm_wakes_SOURCES = %D%/unit/test_shm_wakes.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_shm_processes_SOURCES = %D%/unit/test_shm_processes.c \
@@ -589,7 +589,7 @@ check-asan:
 	  TESTS="`$(GW_SELECT) 'unit table sim fuzz' $(TESTS) | xargs`"
 # Simulated worlds that are divided among threads, and links between two.
 GW_IN_THREADS = tests/unit/test_sim_host tests/unit/test_sim_worlds \
-	tests/unit/test_shm_order tests/unit/test_shm_sleep tests/sim/test_simulate
+	tests/unit/test_shm_meet tests/unit/test_shm_order tests/sim/test_simulate
 check-tsan:
 	$(MKDIR_P) build-tsan
 	cd build-tsan && "$(abs_top_srcdir)"/configure --enable-tsan

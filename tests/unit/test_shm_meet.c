@@ -1,7 +1,9 @@
 /*
- * A link in shared memory: who goes to sleep, a moment before or after the peer
- * does what would wake it, is woken or has seen it (docs/design.md, "Order in
- * shared memory"). Both act at the same time, again and again.
+ * A link in shared memory: where each side writes one word and then reads the
+ * other's, one of them sees the other (docs/design.md, "Order in shared
+ * memory"). Who goes to sleep, a moment before or after the peer does what
+ * would wake it, is woken or has seen it; a window that is closed in the middle
+ * of puts stays as it is. Both act at the same time, again and again.
  */
 #include "config.h"
 
@@ -16,15 +18,19 @@
 
 #include "tests/unit/shm_couple.h"
 
-#define MEET_US 600000 /* each way of meeting */
+#define MEET_US   600000 /* each way of meeting */
+#define ROUNDS    300    /* of a window that is closed */
+#define SMALL_PUT 2048u  /* words; of one that is written directly */
 
-/* What an end does while the peer does its part. */
+/* What an end does while the peer does its part: `act` returns 1 where it would
+   sleep, having found nothing, and `last` follows when both have done
+   `after`. */
 struct part {
     int sleeps; /* else nobody wakes it */
     void (*before)(struct shm_end *end);
-    int (*act)(
-        struct shm_end *end); /* 1: it would sleep, having found nothing */
+    int (*act)(struct shm_end *end);
     void (*after)(struct shm_end *end);
+    void (*last)(struct shm_end *end);
 };
 
 struct attendant {
@@ -72,6 +78,8 @@ static void *attend(void *owner)
         end->lost += found_nothing && !woken;
         meet(couple, &times);
         mine->part->after(end);
+        meet(couple, &times);
+        mine->part->last(end);
         mine->rounds++;
         if (gw_loop_now(end->loop) > until || end->lost)
             atomic_store(&couple->stop, 1);
@@ -114,6 +122,12 @@ static void do_all(struct shm_end *end)
         continue;
 }
 
+/* Words that came although it did not sleep are of no other round. */
+static void forget_words(struct shm_end *end)
+{
+    is_woken(end);
+}
+
 /* ---- for what comes ---- */
 
 static void have_one(struct shm_end *end)
@@ -135,8 +149,9 @@ static int sleep_if_nothing_came(struct shm_end *end)
 static void who_sleeps_is_woken_for_what_comes(void **state)
 {
     static const struct part sleeper = {1, do_nothing, sleep_if_nothing_came,
-                                        do_all};
-    static const struct part sender = {0, have_one, send_it, do_nothing};
+                                        do_all, forget_words};
+    static const struct part sender = {0, have_one, send_it, do_nothing,
+                                       do_nothing};
     (void)state;
     all_who_sleep_are_woken(&sleeper, &sender);
 }
@@ -146,8 +161,8 @@ static void who_sleeps_is_woken_for_what_comes(void **state)
 /* All entries are in use, and one more is to be sent. */
 static void fill_and_have_one(struct shm_end *end)
 {
-    struct gw_shm_out *out = &gw_shm_link_of(end->link)->out;
-    while (out->published - out->taken < GW_SHM_ENTRIES) {
+    const struct gw_shm_out *out = &gw_shm_link_of(end->link)->out;
+    while (out->published - atomic_load(&out->queue->taken) < GW_SHM_ENTRIES) {
         shm_begin(end, 0, 1, 1);
         shm_look(end);
     }
@@ -156,8 +171,15 @@ static void fill_and_have_one(struct shm_end *end)
 
 static int sleep_if_no_room_came(struct shm_end *end)
 {
-    shm_arm_and_look(end);
-    return end->put[0].busy;
+    return !shm_arm_and_look(end) && end->put[0].busy;
+}
+
+/* There is room. */
+static void send_the_rest(struct shm_end *end)
+{
+    while (end->put[0].busy)
+        shm_look(end);
+    forget_words(end);
 }
 
 static int take_one(struct shm_end *end)
@@ -168,11 +190,75 @@ static int take_one(struct shm_end *end)
 
 static void who_sleeps_is_woken_for_room(void **state)
 {
-    static const struct part taker = {0, do_nothing, take_one, do_all};
-    static const struct part sender = {1, fill_and_have_one,
-                                       sleep_if_no_room_came, do_all};
+    static const struct part taker = {0, do_nothing, take_one, do_all,
+                                      do_nothing};
+    static const struct part sender = {
+        1, fill_and_have_one, sleep_if_no_room_came, do_nothing, send_the_rest};
     (void)state;
     all_who_sleep_are_woken(&taker, &sender);
+}
+
+/* ---- a closed window stays as it is ---- */
+
+/* Many small puts, each of which asks whether the window is open. */
+static void *put_on(void *owner)
+{
+    struct shm_couple *couple = owner;
+    struct shm_end *end = &couple->b;
+    shm_go_elsewhere(couple);
+    while (!atomic_load(&couple->stop) && end->link) {
+        for (uint32_t i = 0; i < SHM_COUPLE_SENDS; i++)
+            if (!end->put[i].busy)
+                shm_begin(end, i, 0, SMALL_PUT);
+        shm_look(end);
+    }
+    return NULL;
+}
+
+/* A put that goes on writes its last word last. */
+static int is_written(struct shm_end *end)
+{
+    volatile uint32_t *word = end->memory.base;
+    int written = 0;
+    word += SMALL_PUT - 1;
+    for (uint32_t i = 0; i < SHM_COUPLE_SENDS; i++)
+        word[i * SHM_COUPLE_WORDS] = 0;
+    shm_wait_a_little(end, 20000);
+    for (uint32_t i = 0; i < SHM_COUPLE_SENDS; i++)
+        written |= word[i * SHM_COUPLE_WORDS] != 0;
+    return written;
+}
+
+/* A peer that is held in the middle of a write breaks its link, and may go on
+   writing. */
+static int is_written_when_closed(uint64_t round)
+{
+    struct shm_couple *couple = shm_couple_open();
+    struct shm_end *a = &couple->a;
+    pthread_t thread;
+    a->random = round;
+    assert_int_equal(pthread_create(&thread, NULL, put_on, couple), 0);
+    while (a->got < 20 && a->link)
+        shm_look(a);
+    assert_non_null(a->link);
+    /* what was just read the peer has to get back: it is slow to write there */
+    for (uint32_t i = shm_draw(a) % 32; i > 0; i--)
+        shm_look(a);
+    gw_window_close(&a->windows, a->window);
+    int written = !gw_shm_link_of(a->link)->broken && is_written(a);
+    atomic_store(&couple->stop, 1);
+    pthread_join(thread, NULL);
+    shm_couple_close(couple);
+    return written;
+}
+
+static void a_closed_window_stays_as_it_is(void **state)
+{
+    int written = 0;
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS; round++)
+        written += is_written_when_closed(round);
+    assert_int_equal(written, 0);
 }
 
 int main(void)
@@ -180,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_sleeps_is_woken_for_what_comes),
         cmocka_unit_test(who_sleeps_is_woken_for_room),
+        cmocka_unit_test(a_closed_window_stays_as_it_is),
     };
-    return cmocka_run_group_tests_name("shm sleep", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("shm meet", tests, NULL, NULL);
 }
