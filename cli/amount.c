@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct {
     enum gw_amount_kind kind;
@@ -63,7 +64,7 @@ enum gw_status gw_amount_parse(const char *option,
     if (sscanf(text, " %lf %15s %c", &number, unit, &rest) != 2)
         return refuse(option, text, kind, error);
     for (size_t i = 0; i < UNITS; i++) {
-        if (units[i].kind != kind || strcmp(unit, units[i].name) != 0)
+        if (units[i].kind != kind || strcasecmp(unit, units[i].name) != 0)
             continue;
         double value = number * units[i].times;
         if (!(value > 0) || value > 1e18)

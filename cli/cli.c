@@ -6,11 +6,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "proto/distance.h"
+
+/* A word that is none of the options. */
+static void
+refuse_option(const char *command, const char *word, const struct option *of)
+{
+    struct gw_nearest nearest = {0};
+    char said[GW_NEAREST_BYTES], name[GW_DISTANCE_BYTES], known[sizeof name];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    for (; of->name; of++) {
+        snprintf(known, sizeof known, "--%.40s", of->name);
+        gw_nearest_try(&nearest, name, known);
+    }
+    gw_cli_usage("%s: cannot take %s%s (gradweir %s --help)", command, word,
+                 gw_nearest_say(&nearest, said), command);
+}
 
 int gw_cli_option(int argc, char **argv, const struct option *options)
 {
@@ -21,8 +39,8 @@ int gw_cli_option(int argc, char **argv, const struct option *options)
         gw_cli_usage("%s: %s needs a value (gradweir %s --help)", argv[0],
                      argv[optind - 1], argv[0]);
     else if (option == '?')
-        gw_cli_usage("%s: cannot take %s (gradweir %s --help)", argv[0],
-                     optind > at ? argv[optind - 1] : argv[at], argv[0]);
+        refuse_option(argv[0], optind > at ? argv[optind - 1] : argv[at],
+                      options);
     return option == ':' ? '?' : option;
 }
 
@@ -137,6 +155,26 @@ out:
     return status;
 }
 
+/* A word that makes another one void must not do so in silence. */
+static enum gw_status set_aloud(const struct gw_cli_job *job,
+                                const char *assignment,
+                                struct gw_config *config,
+                                struct gw_error *error)
+{
+    uint64_t before = 0, after = 0;
+    gw_config_rival(config, assignment, &before);
+    if (gw_config_set(config, assignment, error) != GW_OK)
+        return gw_fail_in(error, "--set");
+    const struct gw_config_key *rival =
+        gw_config_rival(config, assignment, &after);
+    if (rival && before > 0 && after == 0 && !job->quiet)
+        fprintf(stderr,
+                "gradweir: --set %.64s takes the place of %s = %" PRIu64
+                ", the later word wins\n",
+                assignment, rival->name, before);
+    return GW_OK;
+}
+
 enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_config *config,
                                struct gw_error *error)
@@ -154,11 +192,10 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
         if (status)
             return status;
     }
-    for (size_t i = 0; i < job->sets; i++) {
-        if (gw_config_set(config, job->set[i], error))
-            return gw_fail_in(error, "--set");
-    }
-    return GW_OK;
+    enum gw_status status = GW_OK;
+    for (size_t i = 0; i < job->sets && status == GW_OK; i++)
+        status = set_aloud(job, job->set[i], config, error);
+    return status;
 }
 
 enum gw_status gw_cli_number(const char *name,

@@ -70,6 +70,7 @@ enum gw_exit gw_cli_usage(const char *format, ...)
 struct gw_cli_job {
     const char *file;     /* NULL: defaults only */
     const char *fallback; /* an assignment that the file may change, or NULL */
+    int quiet; /* a word that takes the place of another is not told: it was */
     size_t sets;
     const char *set[GW_CLI_SETS_MAX];
 };
@@ -99,8 +100,9 @@ enum gw_status gw_cli_job_device(struct gw_cli_job *job,
                                  struct gw_error *error);
 
 /*
- * Defaults, then the job file, then --set in their order. GW_EUSAGE for what
- * cannot be read or is wrong. gw_config_check is left to the caller.
+ * Defaults, then the job file, then --set in their order; where one takes the
+ * place of another key's value, a line on standard error says so. GW_EUSAGE for
+ * what cannot be read or is wrong. gw_config_check is left to the caller.
  */
 enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_config *config,

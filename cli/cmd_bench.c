@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 
@@ -137,7 +138,7 @@ static enum gw_status read_op(const char *name,
                               struct gw_error *error)
 {
     for (int op = 0; op < GW_BENCH_OPS; op++)
-        if (strcmp(name, gw_bench_op_name((enum gw_bench_op)op)) == 0) {
+        if (strcasecmp(name, gw_bench_op_name((enum gw_bench_op)op)) == 0) {
             options->only_op = op;
             return GW_OK;
         }
@@ -267,13 +268,13 @@ static enum gw_status read_words(int argc,
                                  struct gw_error *error)
 {
     for (int i = optind; i < argc; i++) {
-        if (strcmp(argv[i], "network") == 0)
+        if (strcasecmp(argv[i], "network") == 0)
             options->network = 1;
-        else if (strcmp(argv[i], "put") == 0)
+        else if (strcasecmp(argv[i], "put") == 0)
             options->put = 1;
-        else if (strcmp(argv[i], "update") == 0)
+        else if (strcasecmp(argv[i], "update") == 0)
             options->update = 1;
-        else if (strcmp(argv[i], "sum") == 0)
+        else if (strcasecmp(argv[i], "sum") == 0)
             options->sum = 1;
         else
             return gw_fail(error, GW_EUSAGE,

@@ -528,6 +528,7 @@ static enum gw_status load(struct coordinator *command, struct gw_error *error)
         snprintf(workers, sizeof workers, "cluster.workers=%" PRIu64, number);
         command->order.job.fallback = workers;
     }
+    command->order.job.quiet = command->leash >= 0; /* the launcher has told */
     enum gw_status status = gw_order_load(&command->order, config, error);
     command->order.job.fallback = NULL;
     return status;

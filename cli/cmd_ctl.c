@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "cli/ask.h"
 #include "cli/local.h"
+#include "proto/distance.h"
 #include "proto/policy.h"
 
 /* For all of it; finding the job takes two thirds at most. */
@@ -198,14 +200,19 @@ read_command(int words, char **word, struct ctl *ctl, struct gw_error *error)
         {"status", 1, 0},
     };
     struct gw_policy_word policy;
+    struct gw_nearest nearest = {0};
+    char said[GW_NEAREST_BYTES];
     size_t i = 0;
     while (i < sizeof commands / sizeof *commands &&
-           (words == 0 || strcmp(word[0], commands[i].name) != 0))
-        i++;
+           (words == 0 || strcasecmp(word[0], commands[i].name) != 0))
+        gw_nearest_try(&nearest, words ? word[0] : "", commands[i++].name);
     if (i == sizeof commands / sizeof *commands || words != commands[i].words)
         return gw_fail(error, GW_EUSAGE,
                        "ctl: takes one of policy WORD, checkpoint, stop and "
-                       "status (gradweir ctl --help)");
+                       "status%s (gradweir ctl --help)",
+                       i < sizeof commands / sizeof *commands
+                           ? ""
+                           : gw_nearest_say(&nearest, said));
     ctl->order = (struct gw_request){.kind = commands[i].kind, .text = ""};
     if (words == 1)
         return GW_OK;

@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "proto/distance.h"
 
@@ -36,37 +37,49 @@ static const struct gw_command commands[] = {
 static void print_help(FILE *to)
 {
     fprintf(to, "Usage: gradweir COMMAND [ARGUMENTS]\n"
-                "       gradweir --help | --version\n\n"
+                "       gradweir help [COMMAND] | --help | --version\n\n"
                 "Commands:\n");
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(to, "\nArguments: gradweir COMMAND --help, or man gradweir.\n");
+    fprintf(to, "\nArguments: gradweir help COMMAND, or man gradweir.\n");
+}
+
+static const struct gw_command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcasecmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
 }
 
 static enum gw_exit unknown(const char *name)
 {
-    size_t nearest = 0;
-    for (size_t i = 1; i < COMMANDS; i++) {
-        if (gw_edit_distance(name, commands[i].name) <
-            gw_edit_distance(name, commands[nearest].name))
-            nearest = i;
-    }
-    /* what has nothing in common with any is a question, such as "help" */
-    if (gw_edit_distance(name, commands[nearest].name) > strlen(name) / 2)
-        return gw_cli_usage(
-            "no such command \"%s\" (gradweir --help lists all)", name);
-    return gw_cli_usage("no such command \"%s\", the nearest is %s "
-                        "(gradweir --help lists all)",
-                        name, commands[nearest].name);
+    struct gw_nearest nearest = {0};
+    char said[GW_NEAREST_BYTES];
+    for (size_t i = 0; i < COMMANDS; i++)
+        gw_nearest_try(&nearest, name, commands[i].name);
+    gw_nearest_try(&nearest, name, "help");
+    return gw_cli_usage("no such command \"%s\"%s (gradweir --help lists all)",
+                        name, gw_nearest_say(&nearest, said));
 }
 
 static enum gw_exit run(int argc, char **argv)
 {
-    for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(argv[0], commands[i].name) == 0)
-            return commands[i].run(argc, argv);
-    }
-    return unknown(argv[0]);
+    const struct gw_command *command = find(argv[0]);
+    return command ? command->run(argc, argv) : unknown(argv[0]);
+}
+
+/* help [COMMAND], which is [COMMAND] --help. */
+static enum gw_exit help(int argc, char **argv)
+{
+    char option[] = "--help";
+    char *words[] = {argv[1], option, NULL};
+    if (argc > 2)
+        return gw_cli_usage("help: takes one command, not also %s", argv[2]);
+    if (argc == 2 && strcasecmp(argv[1], "help") != 0)
+        return run(2, words);
+    print_help(stdout);
+    return GW_EXIT_DONE;
 }
 
 static enum gw_exit begin(int argc, char **argv)
@@ -79,6 +92,8 @@ static enum gw_exit begin(int argc, char **argv)
         print_help(stdout);
         return GW_EXIT_DONE;
     }
+    if (strcasecmp(argv[1], "help") == 0)
+        return help(argc - 1, argv + 1);
     if (strcmp(argv[1], "--version") == 0) {
         gw_cli_print_version();
         return GW_EXIT_DONE;

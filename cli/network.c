@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct {
     const char *name;
@@ -27,7 +28,7 @@ static int take(const char *word, double *rate, double *us)
     if (sscanf(word, " %lf %15s %c", &number, unit, &rest) != 2)
         return 0;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(unit, units[i].name) != 0)
+        if (strcasecmp(unit, units[i].name) != 0)
             continue;
         double *to = units[i].us > 0 ? us : rate;
         double most = units[i].us > 0 ? TIME_MAX : RATE_MAX;
@@ -49,7 +50,7 @@ enum gw_status gw_network_parse(const char *text,
     double rate = -1, us = -1;
     int fine = strlen(text) < sizeof words;
     snprintf(words, sizeof words, "%s", text);
-    if (fine && strcmp(text, "unlimited") != 0)
+    if (fine && strcasecmp(text, "unlimited") != 0)
         while (fine && rest)
             fine = take(strsep(&rest, ","), &rate, &us);
     if (!fine)

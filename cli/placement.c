@@ -6,14 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum gw_status gw_placement_parse(const char *text,
                                   struct gw_placement *placement_p,
                                   struct gw_error *error)
 {
-    struct gw_placement placement = {.shared = strcmp(text, "apart") != 0};
+    struct gw_placement placement = {.shared = strcasecmp(text, "apart") != 0};
     char rest;
-    if (placement.shared && strcmp(text, "together") != 0 &&
+    if (placement.shared && strcasecmp(text, "together") != 0 &&
         (sscanf(text, "spare %4" SCNu32 " %c", &placement.spare, &rest) != 1 ||
          strchr(text, '-')))
         return gw_fail(error, GW_EUSAGE,

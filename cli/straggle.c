@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "proto/random.h"
 
@@ -136,16 +137,17 @@ static enum gw_status parse_law(struct law *law,
                                 const char *beside,
                                 struct gw_error *error)
 {
-    if (strcmp(word, "none") == 0) {
+    if (strcasecmp(word, "none") == 0) {
         law->kind = LAW_NONE;
-    } else if (strcmp(word, "exponential") == 0) {
+    } else if (strcasecmp(word, "exponential") == 0) {
         law->kind = LAW_EXPONENTIAL;
-    } else if (strncmp(word, "factor ", 7) == 0 && is_factor(law, word + 7)) {
+    } else if (strncasecmp(word, "factor ", 7) == 0 &&
+               is_factor(law, word + 7)) {
         law->kind = LAW_FACTOR;
-    } else if (strncmp(word, "pareto ", 7) == 0 &&
+    } else if (strncasecmp(word, "pareto ", 7) == 0 &&
                is_number(word + 7, &law->value) && law->value > 1) {
         law->kind = LAW_PARETO;
-    } else if (strncmp(word, "trace ", 6) == 0) {
+    } else if (strncasecmp(word, "trace ", 6) == 0) {
         law->kind = LAW_TRACE;
         return read_trace(law, word + 6, beside, error);
     } else {

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/study_grid.h"
+#include "proto/distance.h"
 
 /* ---- settings ---- */
 
@@ -49,17 +51,18 @@ static enum gw_status check_names(const config_setting_t *group,
     for (int i = 0; i < config_setting_length(group); i++) {
         const config_setting_t *member =
             config_setting_get_elem(group, (unsigned)i);
-        char all[256] = "";
+        char all[256] = "", said[GW_NEAREST_BYTES];
+        struct gw_nearest nearest = {0};
         size_t n = 0, used = 0;
         while (names[n] && strcmp(names[n], name_of(member)) != 0)
-            n++;
+            gw_nearest_try(&nearest, name_of(member), names[n++]);
         if (names[n])
             continue;
         for (n = 0; names[n]; n++)
             used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
                                      n ? ", " : "", names[n]);
-        return fail_at(member, error, "%s is not known here; there are %s",
-                       name_of(member), all);
+        return fail_at(member, error, "%s is not known here; there are %s%s",
+                       name_of(member), all, gw_nearest_say(&nearest, said));
     }
     return GW_OK;
 }
@@ -269,8 +272,8 @@ static enum gw_status read_kind(struct gw_study *study,
 {
     const config_setting_t *kind = config_setting_get_member(root, "run");
     const char *word = kind ? config_setting_get_string(kind) : "simulated";
-    study->simulated = word && strcmp(word, "simulated") == 0;
-    if (!study->simulated && (!word || strcmp(word, "processes") != 0))
+    study->simulated = word && strcasecmp(word, "simulated") == 0;
+    if (!study->simulated && (!word || strcasecmp(word, "processes") != 0))
         return fail_at(kind, error, "run: takes simulated or processes");
     return GW_OK;
 }

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kernels/update_isa.h"
 
@@ -286,7 +287,7 @@ const struct gw_optimizer *const gw_optimizers[] = {
 const struct gw_optimizer *gw_optimizer_find(const char *name)
 {
     for (size_t i = 0; gw_optimizers[i]; i++)
-        if (!strcmp(gw_optimizers[i]->name, name))
+        if (!strcasecmp(gw_optimizers[i]->name, name))
             return gw_optimizers[i];
     return NULL;
 }

@@ -11,6 +11,7 @@
 
 #include "proto/config_value.h"
 
+#define MARK       "\xef\xbb\xbf"
 #define NAME_BYTES 128 /* of a name in a job file; no known one is as long */
 
 /* Where a setting stands, for messages; file is NULL under --set. */
@@ -139,6 +140,20 @@ static enum gw_status take_section(struct gw_config *config,
     return GW_OK;
 }
 
+/* In line `line`, or anywhere: 0. To libconfig Train and train are two. */
+static enum gw_status check_twice(unsigned line,
+                                  const char *file,
+                                  const char *text,
+                                  struct gw_error *error)
+{
+    struct gw_config_twice twice;
+    if (!gw_config_find_twice(text, &twice) || (line && twice.again != line))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "%s:%u: %.*s: given twice, first in line %u", file,
+                   twice.again, (int)twice.name_bytes, twice.name, twice.first);
+}
+
 /* libconfig's own refusal, with the name where a key stands twice. */
 static enum gw_status refused(const config_t *tree,
                               const char *file,
@@ -147,11 +162,9 @@ static enum gw_status refused(const config_t *tree,
 {
     unsigned line = (unsigned)config_error_line(tree);
     const char *what = config_error_text(tree);
-    struct gw_config_twice twice;
-    if (gw_config_find_twice(text, &twice) && twice.again == line)
-        return gw_fail(error, GW_EUSAGE,
-                       "%s:%u: %.*s: given twice, first in line %u", file, line,
-                       (int)twice.name_bytes, twice.name, twice.first);
+    enum gw_status status = check_twice(line, file, text, error);
+    if (status)
+        return status;
     if (what && strstr(what, "mismatched"))
         return gw_fail(error, GW_EUSAGE,
                        "%s:%u: a list in [ ] has entries of one type, use ( ) "
@@ -207,8 +220,12 @@ enum gw_status gw_config_parse(struct gw_config *config,
         return gw_fail(error, GW_EUSAGE, "%s: longer than %u bytes", file,
                        GW_JOB_TEXT_MAX);
 
+    /* editors of Windows write a byte order mark */
+    text += strncmp(text, MARK, sizeof MARK - 1) == 0 ? sizeof MARK - 1 : 0;
     config_t tree;
     enum gw_status status = read_tree(&tree, file, text, error);
+    if (!status)
+        status = check_twice(0, file, text, error);
     if (!status) {
         const config_setting_t *root = config_root_setting(&tree);
         unsigned n = (unsigned)config_setting_length(root);
@@ -286,27 +303,64 @@ static enum gw_status set_words(struct gw_config *config,
     return GW_OK;
 }
 
+/* The key of an assignment; NULL with a line. */
+static const struct gw_config_key *
+key_of(const char *assignment, const char **value_p, struct gw_error *error)
+{
+    char name[NAME_BYTES];
+    const char *equals = strchr(assignment, '=');
+    if (!equals) {
+        gw_fail(error, GW_EUSAGE, "%.64s: write section.key=value", assignment);
+        return NULL;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(equals - assignment), assignment);
+    const struct gw_config_key *key = gw_config_find(name);
+    if (!key)
+        unknown_key(name, error);
+    *value_p = equals + 1 + strspn(equals + 1, " \t");
+    return key;
+}
+
+/* The later word wins. */
+static void displace_rival(struct gw_config *config,
+                           const struct gw_config_key *key)
+{
+    uint64_t value = 0;
+    if (key->rival)
+        memcpy(&value, (const char *)config + key->offset, sizeof value);
+    if (value > 0)
+        gw_config_clear(config, gw_config_find(key->rival));
+}
+
+const struct gw_config_key *gw_config_rival(const struct gw_config *config,
+                                            const char *assignment,
+                                            uint64_t *value_p)
+{
+    const char *value;
+    struct gw_error unheard;
+    const struct gw_config_key *key = key_of(assignment, &value, &unheard);
+    if (!key || !key->rival)
+        return NULL;
+    key = gw_config_find(key->rival);
+    memcpy(value_p, (const char *)config + key->offset, sizeof *value_p);
+    return key;
+}
+
 enum gw_status gw_config_set(struct gw_config *config,
                              const char *assignment,
                              struct gw_error *error)
 {
     struct gw_error unheard;
+    const char *at;
     if (!error)
         error = &unheard;
     if (strnlen(assignment, GW_JOB_TEXT_MAX + 1) > GW_JOB_TEXT_MAX)
         return gw_fail(error, GW_EUSAGE, "%.64s...: longer than %u bytes",
                        assignment, GW_JOB_TEXT_MAX);
-    const char *equals = strchr(assignment, '=');
-    if (!equals)
-        return gw_fail(error, GW_EUSAGE, "%.64s: write section.key=value",
-                       assignment);
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "%.*s", (int)(equals - assignment), assignment);
-    const struct gw_config_key *key = gw_config_find(name);
+    const struct gw_config_key *key = key_of(assignment, &at, error);
+    char *value = key ? strdup(at) : NULL;
     if (!key)
-        return unknown_key(name, error);
-
-    char *value = strdup(equals + 1 + strspn(equals + 1, " \t"));
+        return error->status;
     if (!value)
         return gw_fail(error, GW_ENOMEM, "%s: no memory to read it", key->name);
     enum gw_status status;
@@ -314,6 +368,8 @@ enum gw_status gw_config_set(struct gw_config *config,
         status = set_written(config, key, value, error);
     else
         status = set_words(config, key, value, error);
+    if (!status)
+        displace_rival(config, key);
     free(value);
     return status;
 }

@@ -205,14 +205,18 @@ struct gw_config_key {
     /* of strings with a grammar of their own: GW_EUSAGE with what is wrong and
        what may stand there; NULL: any text will do */
     enum gw_status (*check)(const char *text, struct gw_error *error);
+    int words; /* such a grammar of words alone, which are kept in lower case */
     int local;
+    const char *rival; /* the key that says the same in another unit: one of the
+                          two is 0. NULL: there is none */
     const char *help;
 };
 
 /* Every key, in the order of the manual; *n_p of them. */
 const struct gw_config_key *gw_config_keys(size_t *n_p);
 
-/* The key called `name` ("train.batch"), NULL when there is none. */
+/* The key called `name` ("train.batch"), whatever the case of its letters, NULL
+   when there is none. */
 const struct gw_config_key *gw_config_find(const char *name);
 
 /* The first key of `section` ("train"), NULL when there is no such section. */
@@ -251,12 +255,19 @@ enum gw_status gw_config_parse(struct gw_config *config,
 
 /*
  * One "section.key=value", the value as in a job file, but quotes are optional,
- * and a list may be written with commas alone: "model.layers=784,512,10".
- * GW_EUSAGE with "section.key: ...".
+ * and a list may be written with commas alone: "model.layers=784,512,10". Where
+ * the key has a rival, the later word wins: a value that is not 0 makes the
+ * rival's 0. GW_EUSAGE with "section.key: ...".
  */
 enum gw_status gw_config_set(struct gw_config *config,
                              const char *assignment,
                              struct gw_error *error);
+
+/* The rival of the key that `assignment` sets, and its value; NULL where it has
+   none. Asked before and after gw_config_set, it tells what was displaced. */
+const struct gw_config_key *gw_config_rival(const struct gw_config *config,
+                                            const char *assignment,
+                                            uint64_t *value_p);
 
 /*
  * What no single key can say: exactly one of batch and global_batch, of epochs

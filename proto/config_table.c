@@ -4,6 +4,7 @@
 #include "proto/config.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "proto/config_value.h"
 #include "proto/device.h"
@@ -37,6 +38,8 @@ static enum gw_status check_interfaces(const char *text, struct gw_error *error)
     .fallback = value, .help = text}
 #define COUNT(key, value, low, high, text) {KEY(key, GW_TYPE_COUNT),           \
     .fallback = value, .min = low, .max = high, .help = text}
+#define EITHER(key, other, high, text) {KEY(key, GW_TYPE_COUNT),               \
+    .fallback = "0", .max = high, .rival = other, .help = text}
 #define REAL(key, value, low, high, text) {KEY(key, GW_TYPE_REAL),             \
     .fallback = value, .min = low, .max = high, .help = text}
 #define STRING(key, value, text) {KEY(key, GW_TYPE_STRING),                    \
@@ -76,14 +79,14 @@ static const struct gw_config_key keys[] = {
     REAL(model.dropout, "0", 0, 0.99,
          "mlp: probability of zero after every hidden layer"),
 
-    COUNT(train.batch, "0", 0, 1e6,
-          "samples per worker and micro-batch; 0: train.global_batch says it"),
-    COUNT(train.global_batch, "0", 0, 1e8,
-          "samples per step over all workers; 0: train.batch says it"),
-    COUNT(train.epochs, "0", 0, 1e6,
-          "passes over the training set; 0: train.steps says it"),
-    COUNT(train.steps, "0", 0, 1e12,
-          "steps in all; 0: train.epochs says it"),
+    EITHER(train.batch, "train.global_batch", 1e6,
+           "samples per worker and micro-batch; 0: train.global_batch says it"),
+    EITHER(train.global_batch, "train.batch", 1e8,
+           "samples per step over all workers; 0: train.batch says it"),
+    EITHER(train.epochs, "train.steps", 1e6,
+           "passes over the training set; 0: train.steps says it"),
+    EITHER(train.steps, "train.epochs", 1e12,
+           "steps in all; 0: train.epochs says it"),
     COUNT(train.seed, "1", 0, 1e18,
           "of first weights, order of samples, augmentation and dropout"),
     COUNT(train.accumulate, "1", 1, 65536,
@@ -150,7 +153,7 @@ static const struct gw_config_key keys[] = {
          "step: factor on the learning rate at each decay"),
 
     {KEY(worker.device, GW_TYPE_STRING), .fallback = "auto", .local = 1,
-     .check = check_device,
+     .check = check_device, .words = 1,
      .help = "what computes: auto (the fastest here), cpu, cuda or cuda:I"},
     {KEY(worker.threads, GW_TYPE_COUNT), .fallback = "1", .local = 1,
      .min = 1, .max = 1024, .help = "threads of a worker's matrix products"},
@@ -172,7 +175,7 @@ static const struct gw_config_key keys[] = {
     COUNT(cluster.workers, "2", 1, 4096, "workers in all"),
     COUNT(cluster.servers, "2", 1, 4096, "servers in all"),
     {KEY(cluster.policy, GW_TYPE_STRING), .fallback = "sync",
-     .check = check_plan,
+     .check = check_plan, .words = 1,
      .help = "what workers send and when they may go on: sync, backup:B, "
              "ssp:S, async, stale-lr:N, dc-async, downpour:T, easgd:T, "
              "local:H or diloco:H, or one after the other as in \"sync until "
@@ -273,7 +276,7 @@ const struct gw_config_key *gw_config_keys(size_t *n_p)
 const struct gw_config_key *gw_config_find(const char *name)
 {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (strcmp(keys[i].name, name) == 0)
+        if (strcasecmp(keys[i].name, name) == 0)
             return &keys[i];
     }
     return NULL;
@@ -284,7 +287,7 @@ const struct gw_config_key *gw_config_find_section(const char *section)
     size_t bytes = strlen(section);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (gw_config_section_bytes(&keys[i]) == bytes &&
-            memcmp(keys[i].name, section, bytes) == 0)
+            strncasecmp(keys[i].name, section, bytes) == 0)
             return &keys[i];
     }
     return NULL;
@@ -302,7 +305,7 @@ static unsigned distance(const char *name, const struct gw_config_key *key)
     size_t section = gw_config_section_bytes(key);
     const char *dot = strchr(name, '.');
     char known[GW_DISTANCE_BYTES] = "";
-    if (strcmp(dot ? dot + 1 : name, key->name + section + 1) == 0)
+    if (strcasecmp(dot ? dot + 1 : name, key->name + section + 1) == 0)
         return dot ? 1 : 0;
     memcpy(known, key->name, dot ? strlen(key->name) : section);
     return gw_edit_distance(name, known);

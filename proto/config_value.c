@@ -136,18 +136,21 @@ enum gw_status gw_config_check_text(const struct gw_config_key *key,
     if (status || !key->choices)
         return status;
     int known = gw_config_choice(key, text, &index);
-    if (known && strcmp(text, "NUMBER") != 0)
+    if (known && strcasecmp(text, "NUMBER") != 0)
         return GW_OK;
 
     struct gw_value value = gw_value_of_word(text);
     if (value.kind != GW_VALUE_TEXT && gw_config_choice(key, "NUMBER", &index))
         return check_range(key, &value, error);
     char choices[GW_CHOICES_BYTES], shown[GW_SHOWN_BYTES];
+    char nearest[GW_NEAREST_BYTES];
     gw_config_list_choices(key, choices);
     value = (struct gw_value){.kind = GW_VALUE_TEXT, .text = text};
     gw_value_show(&value, shown);
-    return gw_fail(error, GW_EUSAGE, "%s: %s is not in this version, it has %s",
-                   key->name, shown, choices);
+    return gw_fail(error, GW_EUSAGE,
+                   "%s: %s is not in this version, it has %s%s", key->name,
+                   shown, choices,
+                   gw_config_nearest_choice(key, text, nearest));
 }
 
 static enum gw_status put_bool(int *place,
@@ -211,6 +214,22 @@ static const char *text_of(const struct gw_value *value,
     return number;
 }
 
+/* Words are taken whatever the case of their letters, and kept as the rest of
+   the program knows them. */
+static void put_words(char place[GW_STRING_MAX],
+                      const struct gw_config_key *key)
+{
+    unsigned index;
+    size_t bytes;
+    if (key->choices && gw_config_choice(key, place, &index)) {
+        const char *choice = gw_config_choice_text(key, index, &bytes);
+        memcpy(place, choice, bytes); /* of the same length */
+    }
+    for (char *at = place; key->words && *at; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+}
+
 static enum gw_status put_string(char place[GW_STRING_MAX],
                                  const struct gw_config_key *key,
                                  const struct gw_value *value,
@@ -227,6 +246,7 @@ static enum gw_status put_string(char place[GW_STRING_MAX],
         return status;
     memset(place, 0, GW_STRING_MAX);
     memcpy(place, text, strlen(text));
+    put_words(place, key);
     return GW_OK;
 }
 
@@ -240,10 +260,12 @@ static enum gw_status put_choice(void *place,
         return wrong_type(key, value, error);
     if (!gw_config_choice(key, value->text, &index)) {
         char shown[GW_SHOWN_BYTES], choices[GW_CHOICES_BYTES];
+        char nearest[GW_NEAREST_BYTES];
         gw_value_show(value, shown);
         gw_config_list_choices(key, choices);
-        return gw_fail(error, GW_EUSAGE, "%s: %s is not %s", key->name, shown,
-                       choices);
+        return gw_fail(error, GW_EUSAGE, "%s: %s is not %s%s", key->name, shown,
+                       choices,
+                       gw_config_nearest_choice(key, value->text, nearest));
     }
     memcpy(place, &index, sizeof index);
     return GW_OK;
@@ -260,7 +282,7 @@ static enum gw_every_unit unit_of(const char *word)
         {"epochs", GW_EPOCHS}, {"second", GW_SECONDS}, {"seconds", GW_SECONDS},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(word, units[i].word) == 0)
+        if (strcasecmp(word, units[i].word) == 0)
             return units[i].unit;
     }
     return GW_NEVER;
@@ -275,7 +297,7 @@ static enum gw_status put_every(struct gw_every *place,
     enum gw_every_unit unit = GW_STEPS;
     char number[GW_REAL_BYTES];
     if (value->kind == GW_VALUE_TEXT) {
-        if (strcmp(value->text, "never") == 0) {
+        if (strcasecmp(value->text, "never") == 0) {
             *place = (struct gw_every){.unit = GW_NEVER};
             return GW_OK;
         }

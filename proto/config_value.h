@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "proto/config.h"
+#include "proto/distance.h"
 
 #define GW_CONFIG_KEYS_MAX 96
 #define GW_REAL_BYTES      32  /* of a real's text, with its end */
@@ -56,7 +57,8 @@ int gw_config_is_list(const struct gw_config_key *key);
 /* Bytes of the key's place in the struct. */
 size_t gw_config_bytes(const struct gw_config_key *key);
 
-/* Is `text` one of key->choices? Its index goes to *index_p. */
+/* Is `text` one of key->choices, whatever the case of its letters? Its index
+   goes to *index_p. */
 int gw_config_choice(const struct gw_config_key *key,
                      const char *text,
                      unsigned *index_p);
@@ -65,6 +67,11 @@ int gw_config_choice(const struct gw_config_key *key,
 const char *gw_config_choice_text(const struct gw_config_key *key,
                                   unsigned index,
                                   size_t *bytes_p);
+
+/* gw_nearest_say of the choices. */
+const char *gw_config_nearest_choice(const struct gw_config_key *key,
+                                     const char *text,
+                                     char said[GW_NEAREST_BYTES]);
 
 /* The choices as "idx, cifar10 or npy". */
 void gw_config_list_choices(const struct gw_config_key *key,

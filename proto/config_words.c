@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "proto/distance.h"
 
 /* printf follows the locale's decimal point, job files do not. */
 static void use_point(char *text)
@@ -120,12 +123,27 @@ int gw_config_choice(const struct gw_config_key *key,
     for (unsigned i = 0; i < count_choices(key); i++) {
         size_t bytes;
         const char *choice = gw_config_choice_text(key, i, &bytes);
-        if (strlen(text) == bytes && memcmp(text, choice, bytes) == 0) {
+        if (strlen(text) == bytes && strncasecmp(text, choice, bytes) == 0) {
             *index_p = i;
             return 1;
         }
     }
     return 0;
+}
+
+const char *gw_config_nearest_choice(const struct gw_config_key *key,
+                                     const char *text,
+                                     char said[GW_NEAREST_BYTES])
+{
+    struct gw_nearest nearest = {0};
+    for (unsigned i = 0; i < count_choices(key); i++) {
+        size_t bytes;
+        const char *choice = gw_config_choice_text(key, i, &bytes);
+        char name[GW_DISTANCE_BYTES];
+        snprintf(name, sizeof name, "%.*s", (int)bytes, choice);
+        gw_nearest_try(&nearest, text, name);
+    }
+    return gw_nearest_say(&nearest, said);
 }
 
 void gw_config_list_choices(const struct gw_config_key *key,

@@ -3,6 +3,7 @@
 #include "proto/device.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define DIGITS_MAX 3 /* of a device's number */
 
@@ -37,15 +38,15 @@ enum gw_status gw_device_parse(const char *text,
     struct gw_device_name name = {.kind = GW_DEVICE_AUTO};
     size_t cuda = strlen(names[GW_DEVICE_CUDA]);
     for (name.kind = GW_DEVICE_AUTO; name.kind <= GW_DEVICE_CUDA; name.kind++) {
-        if (strcmp(text, names[name.kind]) != 0)
+        if (strcasecmp(text, names[name.kind]) != 0)
             continue;
         *name_p = name;
         return GW_OK;
     }
     name.kind = GW_DEVICE_CUDA;
     name.numbered = 1;
-    if (strncmp(text, names[GW_DEVICE_CUDA], cuda) != 0 || text[cuda] != ':' ||
-        !parse_number(text + cuda + 1, &name.number))
+    if (strncasecmp(text, names[GW_DEVICE_CUDA], cuda) != 0 ||
+        text[cuda] != ':' || !parse_number(text + cuda + 1, &name.number))
         return gw_fail(
             error, GW_EUSAGE,
             "\"%.40s\" is no device: it is auto, cpu, cuda or cuda:I "

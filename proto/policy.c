@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "proto/distance.h"
 
@@ -62,7 +63,7 @@ static int shown(struct token token)
 static int is_word(struct token token, const char *word)
 {
     return token.bytes == strlen(word) &&
-           memcmp(token.at, word, token.bytes) == 0;
+           strncasecmp(token.at, word, token.bytes) == 0;
 }
 
 /* Digits only, in min..max. */

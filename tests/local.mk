@@ -104,6 +104,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config_job \
 	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
+	%D%/unit/test_config_words \
 	%D%/unit/test_control \
 	%D%/unit/test_control_secrets \
 	%D%/unit/test_course \

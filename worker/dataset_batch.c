@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "proto/random.h"
 
@@ -71,9 +72,9 @@ static enum gw_status prepare_augment(struct gw_dataset *set,
     enum gw_status status = GW_OK;
     for (size_t i = 0; status == GW_OK && i < list->n; i++) {
         const char *item = list->item[i];
-        if (strcmp(item, "flip") == 0)
+        if (strcasecmp(item, "flip") == 0)
             set->flip = 1;
-        else if (strncmp(item, "crop ", 5) == 0)
+        else if (strncasecmp(item, "crop ", 5) == 0)
             status = prepare_crop(set, item + 5, error);
         else
             status = gw_fail(error, GW_EUSAGE,

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "proto/distance.h"
 
 #define WORDS_MAX 8
 /* Far above any model that trains here, far below what a product of four such
@@ -140,9 +143,9 @@ read_options(char *const *word, size_t n, size_t *stride_p, size_t *pad_p)
         int ok = 0;
         if (i + 1 == n)
             return 0;
-        if (!strcmp(word[i], "stride"))
+        if (!strcasecmp(word[i], "stride"))
             ok = read_size(word[i + 1], 1, SIZE_MOST, stride_p);
-        else if (pad_p && !strcmp(word[i], "pad"))
+        else if (pad_p && !strcasecmp(word[i], "pad"))
             ok = read_size(word[i + 1], 0, SIZE_MOST, pad_p);
         if (!ok)
             return 0;
@@ -229,13 +232,18 @@ static enum gw_status read_entry(struct entry *entry, int after_dense)
     if (n > WORDS_MAX)
         return refuse(entry, "it has too many words");
     for (size_t i = 0; n && i < sizeof readers / sizeof *readers; i++) {
-        if (strcmp(word[0], readers[i].name))
+        if (strcasecmp(word[0], readers[i].name))
             continue;
         if (after_dense && !readers[i].flat)
             return refuse(entry, "it cannot follow a dense layer");
         return readers[i].read(entry, word, n);
     }
-    return refuse(entry, "it is none of conv, pool, dense, dropout");
+    struct gw_nearest nearest = {0};
+    char said[GW_NEAREST_BYTES];
+    for (size_t i = 0; n && i < sizeof readers / sizeof *readers; i++)
+        gw_nearest_try(&nearest, word[0], readers[i].name);
+    return refuse(entry, "it is none of conv, pool, dense, dropout%s",
+                  gw_nearest_say(&nearest, said));
 }
 
 static void advance(struct entry *entry)

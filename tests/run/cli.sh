@@ -52,8 +52,21 @@ ok 'no arguments'
 run 2 confg &&
   says 'no such command "confg", the nearest is config (gradweir --help lists all)'
 ok 'unknown command'
-run 2 help && says 'no such command "help" (gradweir --help lists all)'
+run 2 xyz && says 'no such command "xyz" (gradweir --help lists all)'
 ok 'a word that is near to no command'
+run 0 --help && cp "$scratch/out" "$scratch/help" &&
+  run 0 help && cmp -s "$scratch/out" "$scratch/help" &&
+  run 0 config --help && cp "$scratch/out" "$scratch/help" &&
+  run 0 help config && cmp -s "$scratch/out" "$scratch/help" &&
+  run 0 Help Config && cmp -s "$scratch/out" "$scratch/help" &&
+  run 0 help help
+ok 'help of everything, and of a command'
+run 2 help confg &&
+  says 'no such command "confg", the nearest is config (gradweir --help lists all)' &&
+  run 2 help config train && says 'help: takes one command, not also train'
+ok 'help of what is no command'
+run 0 Config --keys
+ok 'a command in capitals'
 sets=$(yes -- '--set train.seed=1' | head -n 256)
 # shellcheck disable=SC2086
 run 2 train "$job" $sets --workers 2 && says '--set: given more than 256 times'
@@ -71,8 +84,23 @@ ok 'config of a job'
 run 0 config "$job" --set train.batch=32 --set=train.batch=16 &&
   grep -q '^    batch = 16;$' "$scratch/out"
 ok 'the last --set wins'
-run 2 config "$job" --set train.epochs=5 && says 'train.epochs and train.steps: both are given, set exactly one (passes over the data, or updates)'
+run 0 config "$job" --set train.epochs=5 &&
+  says '--set train.epochs=5 takes the place of train.steps = 10, the later word wins' &&
+  grep -q '^    steps = 0;$' "$scratch/out" &&
+  grep -q '^    epochs = 5;$' "$scratch/out" &&
+  run 0 config "$job" --set train.Global_Batch=128 &&
+  says '--set train.Global_Batch=128 takes the place of train.batch = 64, the later word wins'
+ok 'the later of two words for one thing wins, and it is said'
+echo 'optimizer = { }; train = { batch = 64; steps = 10; epochs = 5; };
+data = { train = "a"; test = "b"; }; model = { layers = (4, 2); };' \
+  >"$scratch/both.cfg"
+run 2 config "$scratch/both.cfg" && says 'train.epochs and train.steps: both are given, set exactly one (passes over the data, or updates)'
 ok 'config checks a job'
+printf '\357\273\277' >"$scratch/windows.cfg"
+sed 's/$/\r/' "$job" >>"$scratch/windows.cfg"
+run 0 config "$job" && cp "$scratch/out" "$scratch/plain" &&
+  run 0 config "$scratch/windows.cfg" && cmp -s "$scratch/out" "$scratch/plain"
+ok 'a job as editors of Windows write it'
 run 0 config --keys && grep -q '^train.batch = 0$' "$scratch/out"
 ok 'config --keys'
 run 0 config --help && grep -q '^Usage: gradweir config' "$scratch/out"
@@ -80,6 +108,8 @@ ok 'config --help'
 
 run 2 config --bad && says 'config: cannot take --bad (gradweir config --help)'
 ok 'unknown option'
+run 2 config "$job" --sett train.batch=1 && says 'config: cannot take --sett, the nearest is --set (gradweir config --help)'
+ok 'an option that is nearly one'
 run 2 config "$job" -x && says 'config: cannot take -x (gradweir config --help)'
 ok 'unknown letter'
 run 2 config --set && says 'config: --set needs a value (gradweir config --help)'

@@ -259,7 +259,8 @@ static void exact_lines(void **state)
             "job.cfg:1: train.dropout: no such key, the nearest is "
             "model.dropout (gradweir config lists all)");
     refused("data = { format = \"idxx\"; };",
-            "job.cfg:1: data.format: \"idxx\" is not idx, cifar10 or npy");
+            "job.cfg:1: data.format: \"idxx\" is not idx, cifar10 or npy, the "
+            "nearest is idx");
     refused("train = { precision = \"fp8\"; };",
             "job.cfg:1: train.precision: \"fp8\" is not in this version, it "
             "has fp32, tf32, bf16 or fp16");

@@ -79,14 +79,8 @@ static void contradictions_are_refused(void **state)
     check_refuses(SETTINGS("train.batch=0"),
                   "train.batch and train.global_batch: neither is given, set "
                   "exactly one (samples per worker, or over all workers)");
-    check_refuses(SETTINGS("train.global_batch=128"),
-                  "train.batch and train.global_batch: both are given, set "
-                  "exactly one (samples per worker, or over all workers)");
     check_refuses(SETTINGS("train.steps=0"),
                   "train.epochs and train.steps: neither is given, set exactly "
-                  "one (passes over the data, or updates)");
-    check_refuses(SETTINGS("train.epochs=5"),
-                  "train.epochs and train.steps: both are given, set exactly "
                   "one (passes over the data, or updates)");
     check_refuses(SETTINGS("data.train="),
                   "data.train: no files are given to train on");
@@ -113,6 +107,31 @@ static void contradictions_are_refused(void **state)
                   "train.split_from: repeats how a run with train.split = "
                   "speed divided its samples; set train.split to \"speed\" "
                   "too, or leave this empty");
+}
+
+/* Of --set the later word wins; a file has no later word. */
+static void what_a_file_says_twice_is_refused(void **state)
+{
+    (void)state;
+    struct gw_error error;
+    good_job(SETTINGS("train.batch=64"));
+    assert_int_equal(gw_config_parse(&config, "job",
+                                     "train = { global_batch = 128; };",
+                                     &error),
+                     GW_OK);
+    assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+    assert_string_equal(error.text,
+                        "train.batch and train.global_batch: both are given, "
+                        "set exactly one (samples per worker, or over all "
+                        "workers)");
+    good_job(SETTINGS("train.steps=64"));
+    assert_int_equal(
+        gw_config_parse(&config, "job", "train = { epochs = 5; };", &error),
+        GW_OK);
+    assert_int_equal(gw_config_check(&config, &error), GW_EUSAGE);
+    assert_string_equal(error.text,
+                        "train.epochs and train.steps: both are given, set "
+                        "exactly one (passes over the data, or updates)");
 }
 
 #define NOTHING "train.arithmetic=none"
@@ -283,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_jobs_pass_the_check),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(what_a_file_says_twice_is_refused),
         cmocka_unit_test(what_is_not_computed_is_refused),
         cmocka_unit_test(streaming_says_why_not),
         cmocka_unit_test(fp16_asks_for_a_loss_scale),

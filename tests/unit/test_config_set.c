@@ -81,6 +81,43 @@ static void settings_by_hand(void **state)
     assert_true(config.optimizer.lr == 1);
 }
 
+/* `name`: the key that is 0 from then on, NULL for none. */
+static void displaces(const char *assignment, const char *name)
+{
+    uint64_t before = 0, after = 0;
+    gw_config_rival(&config, assignment, &before);
+    sets(assignment);
+    const struct gw_config_key *rival =
+        gw_config_rival(&config, assignment, &after);
+    assert_int_equal(before > 0 && after == 0, name != NULL);
+    if (name)
+        assert_string_equal(rival->name, name);
+}
+
+static void the_later_word_wins(void **state)
+{
+    (void)state;
+    gw_config_default(&config);
+    displaces("train.epochs=5", NULL);
+    displaces("train.batch=64", NULL);
+    displaces("train.steps=200", "train.epochs");
+    assert_int_equal(config.train.epochs, 0);
+    assert_int_equal(config.train.steps, 200);
+    displaces("Train.Epochs=3", "train.steps");
+    assert_int_equal(config.train.epochs, 3);
+    assert_int_equal(config.train.steps, 0);
+    displaces("train.steps=0", NULL);
+    assert_int_equal(config.train.epochs, 3);
+    displaces("train.global_batch=128", "train.batch");
+    displaces("train.batch= 32 ", "train.global_batch");
+    assert_int_equal(config.train.global_batch, 0);
+    displaces("optimizer.lr=1", NULL);
+    set_refused("train.steps=many",
+                "train.steps: takes a whole number, 0..1000000000000, not "
+                "\"many\"");
+    assert_int_equal(config.train.epochs, 3);
+}
+
 static void settings_by_hand_refused(void **state)
 {
     (void)state;
@@ -121,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_by_hand),
+        cmocka_unit_test(the_later_word_wins),
         cmocka_unit_test(settings_by_hand_refused),
     };
     return cmocka_run_group_tests_name("config set", tests, NULL, NULL);

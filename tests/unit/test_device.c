@@ -20,6 +20,8 @@ static void names_are_read(void **state)
     } good[] = {
         {"auto", {GW_DEVICE_AUTO, 0, 0}},
         {"cpu", {GW_DEVICE_CPU, 0, 0}},
+        {"CPU", {GW_DEVICE_CPU, 0, 0}},
+        {"Cuda:1", {GW_DEVICE_CUDA, 1, 1}},
         {"cuda", {GW_DEVICE_CUDA, 0, 0}},
         {"cuda:0", {GW_DEVICE_CUDA, 1, 0}},
         {"cuda:17", {GW_DEVICE_CUDA, 1, 17}},
@@ -38,7 +40,7 @@ static void names_are_read(void **state)
 
 static void what_is_no_name_is_refused(void **state)
 {
-    static const char *const bad[] = {"",        "CPU",     "cpu:0",
+    static const char *const bad[] = {"",        "CPUs",    "cpu:0",
                                       "auto:1",  "cuda:",   "cuda:x",
                                       "cuda:1x", "cuda:-1", "cuda:1000",
                                       "cuda: 1", "cuda0",   "cuda01",

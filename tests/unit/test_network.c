@@ -46,7 +46,7 @@ static void other_words_are_refused(void **state)
     static const char *const words[] = {
         "",           "fast",       "1",         "1 GB/s",
         "-1 Gbit/s",  "0 Gbit/s",   "1 Gbit/s,", "1 ms, 2 ms",
-        "61 s",       "1 gbit/s",   "1 s 2",     "nan s",
+        "61 s",       "1 gbyte/s",  "1 s 2",     "nan s",
         "inf Gbit/s", "1e30 bit/s", ",",         "1 Gbit/s, unlimited",
         "-1 ms",
     };

@@ -68,7 +68,7 @@ static void other_words_are_refused(void **state)
 {
     static const char *const words[] = {"",        "near",     "spare",
                                         "spare x", "spare -1", "spare 2 more",
-                                        "Apart",   "spare 1.5"};
+                                        "Aparts",  "spare 1.5"};
     struct gw_placement placement = {.spare = 7};
     struct gw_error error;
     (void)state;

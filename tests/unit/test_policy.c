@@ -160,11 +160,23 @@ static void numbers_have_bounds(void **state)
                             "1..1000000");
 }
 
+static void case_does_not_matter(void **state)
+{
+    (void)state;
+    struct gw_policy_plan plan;
+    struct gw_error error;
+    assert_int_equal(
+        gw_policy_plan_parse("Async Until 5, DC-Async", &plan, &error), GW_OK);
+    assert_int_equal(plan.phase[0].word.kind, GW_POLICY_ASYNC);
+    assert_int_equal(plan.phase[1].word.kind, GW_POLICY_DC_ASYNC);
+    word_refused("Asnyc", "\"Asnyc\" is no policy, the nearest is async; " ALL);
+}
+
 static void unknown_words_name_the_nearest(void **state)
 {
     (void)state;
     static const char *const near[][2] = {
-        {"snyc", "sync"},           {"Sync", "sync"},
+        {"snyc", "sync"},           {"Snyc", "sync"},
         {"backups:1", "backup:B"},  {"spp:4", "ssp:S"},
         {"asnyc", "async"},         {"stale_lr:3", "stale-lr:N"},
         {"dcasync", "dc-async"},    {"easdg:10", "easgd:T"},
@@ -306,6 +318,7 @@ int main(void)
         cmocka_unit_test(every_word_is_read_and_printed),
         cmocka_unit_test(families),
         cmocka_unit_test(numbers_have_bounds),
+        cmocka_unit_test(case_does_not_matter),
         cmocka_unit_test(unknown_words_name_the_nearest),
         cmocka_unit_test(long_texts_are_cut),
         cmocka_unit_test(plans_switch_where_they_say),

@@ -1,0 +1,98 @@
+/* proto/config: words and files as people and their editors write them. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "proto/config.h"
+
+/* libconfig drops strings that it has read when a syntax error follows. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libconfig.so\n";
+}
+
+static struct gw_config config; /* large: not on the stack */
+
+static void parses(const char *text)
+{
+    struct gw_error error;
+    gw_config_default(&config);
+    if (gw_config_parse(&config, "job.cfg", text, &error))
+        fail_msg("%s\n%s", text, error.text);
+}
+
+static void refused(const char *text, const char *line)
+{
+    struct gw_error error = {0};
+    gw_config_default(&config);
+    assert_int_equal(gw_config_parse(&config, "job.cfg", text, &error),
+                     GW_EUSAGE);
+    assert_string_equal(error.text, line);
+}
+
+/* As editors of Windows leave them: a mark before, \r at the end of lines. */
+static void files_of_other_systems_are_read(void **state)
+{
+    (void)state;
+    parses("\xef\xbb\xbf# a job\r\ntrain = {\r\n  batch = 64; // all\r\n"
+           "  epochs = 2;\r\n};\r\nmodel = { layers = (4,\r\n 2); };\r\n");
+    assert_int_equal(config.train.batch, 64);
+    assert_int_equal(config.train.epochs, 2);
+    assert_int_equal(config.model.layers.n, 2);
+    refused("\xef\xbb\xbf\r\ntrain = {\r\n bach = 64; };",
+            "job.cfg:3: train.bach: no such key, the nearest is train.batch "
+            "(gradweir config lists all)");
+    refused("train = {\r\n};\r\n\xef\xbb\xbf",
+            "job.cfg:3: syntax error, it should be section = { key = value; }; "
+            "with texts in double quotes");
+}
+
+static void case_does_not_matter(void **state)
+{
+    (void)state;
+    parses("Train = { Commit = \"Whole\"; Precision = \"BF16\";\n"
+           "eval_every = \"2 Epochs\"; };\n"
+           "cluster = { POLICY = \"SSP:4\"; insecure = TRUE; };\n"
+           "worker = { device = \"CUDA:1\"; };\n"
+           "data = { format = \"NPY\"; train = (\"A/b.NPY\", \"C\"); };");
+    assert_int_equal(config.train.commit, GW_COMMIT_WHOLE);
+    assert_string_equal(config.train.precision, "bf16");
+    assert_int_equal(config.train.eval_every.unit, GW_EPOCHS);
+    assert_string_equal(config.cluster.policy, "ssp:4");
+    assert_string_equal(config.worker.device, "cuda:1");
+    assert_int_equal(config.data.format, GW_DATA_NPY);
+    assert_string_equal(config.data.train.item[0], "A/b.NPY");
+    refused("train = { seed = 1; };\n\nTrain = { };",
+            "job.cfg:3: train: given twice, first in line 1");
+    refused("train = { seed = 1;\nSeed = 2; };",
+            "job.cfg:2: train.seed: given twice, first in line 1");
+}
+
+static void near_misses_get_near_answers(void **state)
+{
+    (void)state;
+    refused("optimizer = { kind = \"Adm\"; };",
+            "job.cfg:1: optimizer.kind: \"Adm\" is not in this version, it has "
+            "sgd, momentum, nesterov, adam, adamw, lamb or none, the nearest "
+            "is adam");
+    refused("train = { commit = \"Streeming\"; };",
+            "job.cfg:1: train.commit: \"Streeming\" is not auto, streaming or "
+            "whole, the nearest is streaming");
+    refused("train = { commit = \"x\"; };",
+            "job.cfg:1: train.commit: \"x\" is not auto, streaming or whole");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_of_other_systems_are_read),
+        cmocka_unit_test(case_does_not_matter),
+        cmocka_unit_test(near_misses_get_near_answers),
+    };
+    return cmocka_run_group_tests_name("config words", tests, NULL, NULL);
+}
