@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/paths.h"
 #include "proto/distance.h"
 
 /* A word that is none of the options. */
@@ -189,13 +190,15 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
             return status;
         status = gw_config_parse(config, job->file, text, error);
         free(text);
+        if (!status)
+            status = gw_paths_root(config, job->file, error);
         if (status)
             return status;
     }
     enum gw_status status = GW_OK;
     for (size_t i = 0; i < job->sets && status == GW_OK; i++)
         status = set_aloud(job, job->set[i], config, error);
-    return status;
+    return status ? status : gw_paths_root(config, NULL, error);
 }
 
 enum gw_status gw_cli_number(const char *name,

@@ -100,7 +100,8 @@ enum gw_status gw_cli_job_device(struct gw_cli_job *job,
                                  struct gw_error *error);
 
 /*
- * Defaults, then the job file, then --set in their order; where one takes the
+ * Defaults, then the job file, then --set in their order, all paths absolute
+ * (cli/paths.h); where one takes the
  * place of another key's value, a line on standard error says so. GW_EUSAGE for
  * what cannot be read or is wrong. gw_config_check is left to the caller.
  */

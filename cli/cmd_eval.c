@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cli/inspect.h"
+#include "cli/paths.h"
 #include "proto/digest.h"
 #include "server/checkpoint.h"
 
@@ -47,6 +48,8 @@ static enum gw_status read_job(const struct gw_checkpoint *checkpoint,
     for (size_t i = 0; i < job->sets && status == GW_OK; i++)
         if (gw_config_set(config, job->set[i], error) != GW_OK)
             status = gw_fail_in(error, "--set");
+    if (status == GW_OK)
+        status = gw_paths_root(config, NULL, error);
     if (status == GW_OK && config->data.test.n == 0)
         status = gw_fail(error, GW_EUSAGE,
                          "data.test: the checkpoint's job has no test set; "

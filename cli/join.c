@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/ask.h"
+#include "cli/paths.h"
 #include "cli/secret.h"
 
 enum gw_status gw_join_option(struct gw_join_options *options,
@@ -102,7 +103,8 @@ static enum gw_status read_job(const struct gw_join_options *options,
     for (size_t i = 0; i < options->own.sets; i++)
         if (gw_config_set(config, options->own.set[i], error) != GW_OK)
             return gw_fail_in(error, "--set");
-    return gw_config_check(config, error);
+    enum gw_status status = gw_paths_root(config, NULL, error);
+    return status ? status : gw_config_check(config, error);
 }
 
 enum gw_status gw_join_job(struct gw_process *process,

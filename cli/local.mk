@@ -92,6 +92,8 @@ gradweir_SOURCES = \
 	%D%/placement.h \
 	%D%/order.c \
 	%D%/order.h \
+	%D%/paths.c \
+	%D%/paths.h \
 	%D%/place.c \
 	%D%/place.h \
 	%D%/plan.c \

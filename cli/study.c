@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/network.h"
+#include "cli/paths.h"
 #include "cli/placement.h"
 #include "cli/straggle.h"
 #include "cli/study_grid.h"
@@ -143,6 +144,8 @@ enum gw_status gw_study_config(const struct gw_study *study,
         snprintf(text, sizeof text, "%s=%s", axes[axis].key, run->value[axis]);
         status = gw_config_set(config, text, error);
     }
+    if (status == GW_OK)
+        status = gw_paths_root(config, study->file, error);
     if (status == GW_OK && study->simulated)
         status = gw_config_set(config, "cluster.transport=sim", error);
     if (status == GW_OK)
@@ -169,6 +172,34 @@ static void add_text(struct gw_digest *sum, const char *text)
     gw_digest_add(sum, text, strlen(text) + 1);
 }
 
+/* The job's text, the same wherever the study lies: what is below its folder,
+   or the job's, is not called by its whole path. The caller frees it. */
+static enum gw_status job_text(const struct gw_study *study,
+                               const struct gw_config *config,
+                               char **text_p,
+                               struct gw_error *error)
+{
+    char dir[2][GW_PATH_BYTES];
+    struct gw_config *bare = malloc(sizeof *bare);
+    char *text = malloc(GW_JOB_TEXT_MAX);
+    enum gw_status status = bare && text ? GW_OK : gw_study_no_memory(error);
+    if (status == GW_OK)
+        status = gw_paths_dir(study->job, dir[0], error);
+    if (status == GW_OK)
+        status = gw_paths_dir(study->file, dir[1], error);
+    if (status == GW_OK) {
+        *bare = *config;
+        gw_config_unroot_paths(bare, dir[0]);
+        gw_config_unroot_paths(bare, dir[1]);
+        gw_config_print(bare, 0, text, GW_JOB_TEXT_MAX);
+        *text_p = text;
+        text = NULL;
+    }
+    free(text);
+    free(bare);
+    return status;
+}
+
 /* A hash of the job as it is, of the program, and of what is around the job. */
 static enum gw_status name_run(const struct gw_study *study,
                                const struct gw_config *config,
@@ -179,20 +210,19 @@ static enum gw_status name_run(const struct gw_study *study,
     char around[128], hex[2 * GW_DIGEST_BYTES + 1];
     const char *law = run->value[GW_STUDY_STRAGGLER];
     struct gw_straggle *straggle;
-    char *job = malloc(GW_JOB_TEXT_MAX);
-    if (!job)
-        return gw_study_no_memory(error);
+    char *job;
+    if (job_text(study, config, &job, error) != GW_OK)
+        return error->status;
     if (gw_straggle_parse(law ? law : "none", study->file, &straggle, error) !=
         GW_OK) {
         free(job);
         return error->status;
     }
-    size_t n = gw_config_print(config, 0, job, GW_JOB_TEXT_MAX);
     snprintf(around, sizeof around, "%s %d %a %a %a", PACKAGE_VERSION,
              study->simulated ? GW_SIM_HISTORY : 0, study->step_us,
              study->sample_us, study->limit_s);
     struct gw_digest *sum = gw_digest_begin();
-    gw_digest_add(sum, job, n < GW_JOB_TEXT_MAX ? n : GW_JOB_TEXT_MAX - 1);
+    gw_digest_add(sum, job, strlen(job));
     add_text(sum, around);
     add_text(sum, run->value[GW_STUDY_NETWORK]);
     add_text(sum, run->value[GW_STUDY_PLACEMENT]);

@@ -3,6 +3,7 @@
 
 #include "cli/study.h"
 
+#include <errno.h>
 #include <libconfig.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,18 @@ static enum gw_status fail_at(const config_setting_t *setting,
                               const char *format,
                               ...) __attribute__((format(printf, 3, 4)));
 
+/* What is read, with its name, which libconfig does not know. */
+struct file {
+    config_t tree;
+    const char *name;
+};
+
+static const char *file_of(const config_setting_t *setting)
+{
+    const struct file *file = (const void *)setting->config; /* its tree */
+    return file->name;
+}
+
 static enum gw_status fail_at(const config_setting_t *setting,
                               struct gw_error *error,
                               const char *format,
@@ -30,10 +43,7 @@ static enum gw_status fail_at(const config_setting_t *setting,
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return gw_fail(error, GW_EUSAGE, "%s:%u: %s",
-                   config_setting_source_file(setting)
-                       ? config_setting_source_file(setting)
-                       : "",
+    return gw_fail(error, GW_EUSAGE, "%s:%u: %s", file_of(setting),
                    (unsigned)config_setting_source_line(setting), text);
 }
 
@@ -329,20 +339,38 @@ static enum gw_status read_root(struct gw_study *study,
     return add_grids(study, config_setting_get_member(root, "grid"), error);
 }
 
+/* The byte order mark that editors of Windows write. What begins like one and
+   is none would be no study either. */
+static void skip_mark(FILE *stream)
+{
+    int first = getc(stream);
+    if (first != 0xef)
+        ungetc(first, stream);
+    else if (getc(stream) == 0xbb)
+        getc(stream);
+}
+
 static enum gw_status read_file(struct gw_study *study, struct gw_error *error)
 {
-    enum gw_status status;
-    config_t parsed;
-    config_init(&parsed);
-    if (config_read_file(&parsed, study->file))
-        status = read_root(study, config_root_setting(&parsed), error);
-    else if (config_error_type(&parsed) == CONFIG_ERR_FILE_IO)
-        status = gw_fail(error, GW_EUSAGE, "%s: cannot be read", study->file);
+    enum gw_status status = GW_OK;
+    struct file file = {.name = study->file};
+    FILE *stream = fopen(study->file, "re");
+    if (!stream)
+        return gw_fail(error, GW_EUSAGE, "%s: cannot be opened: %s",
+                       study->file, strerror(errno));
+    config_init(&file.tree);
+    skip_mark(stream);
+    if (config_read(&file.tree, stream))
+        status = read_root(study, config_root_setting(&file.tree), error);
+    else if (ferror(stream))
+        status = gw_fail(error, GW_EUSAGE, "%s: cannot be read: %s",
+                         study->file, strerror(errno));
     else
-        status =
-            gw_fail(error, GW_EUSAGE, "%s:%d: %s", study->file,
-                    config_error_line(&parsed), config_error_text(&parsed));
-    config_destroy(&parsed);
+        status = gw_fail(error, GW_EUSAGE, "%s:%d: %s", study->file,
+                         config_error_line(&file.tree),
+                         config_error_text(&file.tree));
+    config_destroy(&file.tree);
+    fclose(stream);
     return status;
 }
 

@@ -274,6 +274,7 @@ static enum gw_status put_word(struct gw_config *config,
 {
     struct gw_value value = {.kind = GW_VALUE_TEXT, .text = word};
     if (key->type != GW_TYPE_STRING && key->type != GW_TYPE_STRINGS &&
+        key->type != GW_TYPE_PATH && key->type != GW_TYPE_PATHS &&
         key->type != GW_TYPE_CHOICE)
         value = gw_value_of_word(word);
     return gw_config_put(config, key, &value, error);

@@ -17,13 +17,23 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define GW_STRING_MAX   256 /* bytes of a string value, with its end */
-#define GW_LIST_MAX     64  /* entries of a list */
+#define GW_STRING_MAX 256  /* bytes of a string value, with its end */
+#define GW_LIST_MAX   64   /* entries of a list */
+#define GW_PATH_BYTES   4096 /* bytes of a path, with its end, as Linux has it */
+#define GW_PATHS_BYTES                                                         \
+    (21u << 10) /* of all paths of a list, with their ends                     \
+                 */
 #define GW_JOB_TEXT_MAX (48u << 10)
 
 struct gw_string_list {
     size_t n;
     char item[GW_LIST_MAX][GW_STRING_MAX];
+};
+
+/* Paths, one behind the other. */
+struct gw_path_list {
+    size_t n;
+    char text[GW_PATHS_BYTES];
 };
 
 struct gw_number_list {
@@ -85,8 +95,8 @@ enum gw_scale_lr {
 struct gw_config {
     struct {
         enum gw_data_format format;
-        struct gw_string_list train; /* files; see docs/manual.md, data */
-        struct gw_string_list test;
+        struct gw_path_list train; /* files; see docs/manual.md, data */
+        struct gw_path_list test;
         struct gw_number_list normalize; /* mean, deviation, per channel or
                                             once for all; empty: [0, 1] */
         struct gw_string_list augment;   /* "crop PAD", "flip" */
@@ -109,10 +119,10 @@ struct gw_config {
         double clip;         /* global norm, 0: none */
         enum gw_commit commit;
         enum gw_nonfinite nonfinite;
-        char split[GW_STRING_MAX];      /* even or speed */
-        char split_from[GW_STRING_MAX]; /* a --json file, "": measure */
-        char precision[GW_STRING_MAX];  /* fp32, tf32, bf16, fp16 */
-        enum gw_encoding weights;       /* as workers get them; fp32: raw */
+        char split[GW_STRING_MAX];     /* even or speed */
+        char split_from[GW_PATH_BYTES];  /* a --json file, "": measure */
+        char precision[GW_STRING_MAX]; /* fp32, tf32, bf16, fp16 */
+        enum gw_encoding weights;      /* as workers get them; fp32: raw */
         enum gw_arithmetic arithmetic;
         char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
         enum gw_scale_lr scale_lr;
@@ -169,27 +179,29 @@ struct gw_config {
         double mix;         /* diloco: weight of the worker's own value */
     } policy;
     struct {
-        char dir[GW_STRING_MAX]; /* empty: no checkpoints */
+        char dir[GW_PATH_BYTES]; /* empty: no checkpoints */
         struct gw_every every;
         uint64_t keep;
         enum gw_access access;
     } checkpoint;
     struct {
-        char dir[GW_STRING_MAX]; /* empty: members log to stderr */
-        uint64_t every;          /* steps between logged steps */
+        char dir[GW_PATH_BYTES]; /* empty: members log to stderr */
+        uint64_t every;        /* steps between logged steps */
         char level[GW_STRING_MAX];
         enum gw_access access;
     } log;
 };
 
 enum gw_config_type {
-    GW_TYPE_BOOL,    /* int */
-    GW_TYPE_COUNT,   /* uint64_t */
-    GW_TYPE_REAL,    /* double */
-    GW_TYPE_STRING,  /* char[GW_STRING_MAX] */
+    GW_TYPE_BOOL,   /* int */
+    GW_TYPE_COUNT,  /* uint64_t */
+    GW_TYPE_REAL,   /* double */
+    GW_TYPE_STRING, /* char[GW_STRING_MAX] */
+    GW_TYPE_PATH, /* char[GW_PATH_BYTES], shorter than key->max if that is set */
     GW_TYPE_CHOICE,  /* enum, index into `choices` */
     GW_TYPE_EVERY,   /* struct gw_every */
     GW_TYPE_STRINGS, /* struct gw_string_list; numbers are accepted */
+    GW_TYPE_PATHS,   /* struct gw_path_list */
     GW_TYPE_NUMBERS, /* struct gw_number_list */
 };
 
@@ -288,6 +300,25 @@ enum gw_status gw_config_check_word(const struct gw_config *config,
 
 /* Workers and shards of this job, at most. */
 uint64_t gw_config_members_max(const struct gw_config *config);
+
+/* Path number `i` of n; i = n: where the next one would begin. */
+const char *gw_path_at(const struct gw_path_list *list, size_t i);
+
+/* 0 where the list has no room for it. */
+int gw_path_add(struct gw_path_list *list, const char *path);
+
+/*
+ * Makes all relative paths, which are relative to `dir`, absolute. Absolute
+ * ones and empty ones stay. Does nothing about "..". GW_EUSAGE: one is too
+ * long.
+ */
+enum gw_status gw_config_root_paths(struct gw_config *config,
+                                    const char *dir,
+                                    struct gw_error *error);
+int gw_config_has_relative(const struct gw_config *config);
+
+/* The reverse for those that lie below `dir`. */
+void gw_config_unroot_paths(struct gw_config *config, const char *dir);
 
 /* Connections that a worker of this job opens to each shard. */
 uint64_t gw_config_connections(const struct gw_config *config);

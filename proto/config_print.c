@@ -78,6 +78,16 @@ static void print_strings(struct out *out, const struct gw_string_list *list)
     print(out, ")");
 }
 
+static void print_paths(struct out *out, const struct gw_path_list *list)
+{
+    print(out, "(");
+    for (size_t i = 0; i < list->n; i++) {
+        print(out, i ? ", " : "");
+        print_quoted(out, gw_path_at(list, i));
+    }
+    print(out, ")");
+}
+
 static void print_numbers(struct out *out, const struct gw_number_list *list)
 {
     print(out, "(");
@@ -111,7 +121,11 @@ print_value(struct out *out, const struct gw_config_key *key, const void *place)
         print_real(out, *(const double *)place);
         break;
     case GW_TYPE_STRING:
+    case GW_TYPE_PATH:
         print_quoted(out, place);
+        break;
+    case GW_TYPE_PATHS:
+        print_paths(out, place);
         break;
     case GW_TYPE_CHOICE:
         memcpy(&index, place, sizeof index);
@@ -200,10 +214,17 @@ hash_value(uint64_t hash, const struct gw_config_key *key, const void *place)
 {
     const struct gw_every *every = place;
     const struct gw_string_list *strings = place;
+    const struct gw_path_list *paths = place;
     const struct gw_number_list *numbers = place;
     switch (key->type) {
     case GW_TYPE_STRING:
+    case GW_TYPE_PATH:
         return gw_hash_text(hash, place);
+    case GW_TYPE_PATHS:
+        hash = gw_hash_u64(hash, paths->n);
+        for (size_t i = 0; i < paths->n; i++)
+            hash = gw_hash_text(hash, gw_path_at(paths, i));
+        return hash;
     case GW_TYPE_EVERY:
         return gw_hash_u64(gw_hash_u64(hash, every->unit), every->n);
     case GW_TYPE_STRINGS:

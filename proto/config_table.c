@@ -30,6 +30,9 @@ static enum gw_status check_interfaces(const char *text, struct gw_error *error)
     return gw_interfaces_parse(text, &list, error);
 }
 
+/* Of a directory's path: names in it and below follow. */
+#define GW_DIR_MAX (GW_PATH_BYTES - 256)
+
 #define KEY(key, kind)                                                         \
     .name = #key, .type = kind, .offset = offsetof(struct gw_config, key)
 
@@ -42,8 +45,7 @@ static enum gw_status check_interfaces(const char *text, struct gw_error *error)
     .fallback = "0", .max = high, .rival = other, .help = text}
 #define REAL(key, value, low, high, text) {KEY(key, GW_TYPE_REAL),             \
     .fallback = value, .min = low, .max = high, .help = text}
-#define STRING(key, value, text) {KEY(key, GW_TYPE_STRING),                    \
-    .fallback = value, .help = text}
+#define PATH(key, text) {KEY(key, GW_TYPE_PATH), .fallback = "", .help = text}
 #define LIMITED(key, value, words, text) {KEY(key, GW_TYPE_STRING),            \
     .fallback = value, .choices = words, .help = text}
 #define CHOICE(key, value, words, text) {KEY(key, GW_TYPE_CHOICE),             \
@@ -57,10 +59,10 @@ static enum gw_status check_interfaces(const char *text, struct gw_error *error)
 static const struct gw_config_key keys[] = {
     CHOICE(data.format, "idx", "idx|cifar10|npy",
            "how the files of data.train and data.test are laid out"),
-    {KEY(data.train, GW_TYPE_STRINGS), .fallback = "", .local = 1,
+    {KEY(data.train, GW_TYPE_PATHS), .fallback = "", .local = 1,
      .help = "files of the training set: idx and npy images then labels, "
              "cifar10 its batches"},
-    {KEY(data.test, GW_TYPE_STRINGS), .fallback = "", .local = 1,
+    {KEY(data.test, GW_TYPE_PATHS), .fallback = "", .local = 1,
      .help = "files of the test set, in the same order"},
     {KEY(data.normalize, GW_TYPE_NUMBERS), .fallback = "",
      .min = -1e6, .max = 1e6,
@@ -103,8 +105,8 @@ static const struct gw_config_key keys[] = {
     LIMITED(train.split, "even", "even|speed",
             "how a step's samples are divided among workers: into equal parts, "
             "or, of train.global_batch, by their speed as it is measured"),
-    STRING(train.split_from, "",
-           "speed: a file of a run's --json, whose splits are taken instead of "
+    PATH(train.split_from,
+         "speed: a file of a run's --json, whose splits are taken instead of "
            "measuring, so that it is repeated bit for bit; read by the "
            "coordinator; empty: measure"),
     LIMITED(train.precision, "fp32", "fp32|tf32|bf16|fp16",
@@ -244,8 +246,8 @@ static const struct gw_config_key keys[] = {
          "diloco in fragments or with overlap: weight of the worker's own "
          "value in a merge"),
 
-    STRING(checkpoint.dir, "",
-           "where the coordinator keeps checkpoints; empty: none are made"),
+    {KEY(checkpoint.dir, GW_TYPE_PATH), .fallback = "", .max = GW_DIR_MAX,
+     .help = "where the coordinator keeps checkpoints; empty: none are made"},
     EVERY(checkpoint.every, "1 epoch",
           "how often one is made, besides the first and the last"),
     COUNT(checkpoint.keep, "3", 1, 1e6, "how many are kept"),
@@ -253,7 +255,7 @@ static const struct gw_config_key keys[] = {
             "who may read them: private: this user alone; umask: whom the "
             "umask lets"),
 
-    {KEY(log.dir, GW_TYPE_STRING), .fallback = "", .local = 1,
+    {KEY(log.dir, GW_TYPE_PATH), .fallback = "", .max = GW_DIR_MAX, .local = 1,
      .help = "one log file per process goes here; empty: standard error"},
     COUNT(log.every, "100", 1, 1e9, "steps between two lines of progress"),
     LIMITED(log.level, "info", "error|warn|info|debug|trace",

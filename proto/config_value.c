@@ -21,6 +21,10 @@ size_t gw_config_bytes(const struct gw_config_key *key)
         return sizeof(double);
     case GW_TYPE_STRING:
         return GW_STRING_MAX;
+    case GW_TYPE_PATH:
+        return GW_PATH_BYTES;
+    case GW_TYPE_PATHS:
+        return sizeof(struct gw_path_list);
     case GW_TYPE_CHOICE:
         return sizeof(unsigned);
     case GW_TYPE_EVERY:
@@ -35,7 +39,15 @@ size_t gw_config_bytes(const struct gw_config_key *key)
 
 int gw_config_is_list(const struct gw_config_key *key)
 {
-    return key->type == GW_TYPE_STRINGS || key->type == GW_TYPE_NUMBERS;
+    return key->type == GW_TYPE_STRINGS || key->type == GW_TYPE_PATHS ||
+           key->type == GW_TYPE_NUMBERS;
+}
+
+size_t gw_config_text_max(const struct gw_config_key *key)
+{
+    if (key->type != GW_TYPE_PATH && key->type != GW_TYPE_PATHS)
+        return GW_STRING_MAX;
+    return key->max > 0 ? (size_t)key->max : GW_PATH_BYTES;
 }
 
 static void *place_of(struct gw_config *config, const struct gw_config_key *key)
@@ -103,10 +115,10 @@ static enum gw_status check_characters(const struct gw_config_key *key,
                                        const char *text,
                                        struct gw_error *error)
 {
-    if (strlen(text) >= GW_STRING_MAX)
+    if (strlen(text) >= gw_config_text_max(key))
         return gw_fail(error, GW_EUSAGE,
-                       "%s: the text \"%.20s...\" is longer than %d bytes",
-                       key->name, text, GW_STRING_MAX - 1);
+                       "%s: the text \"%.20s...\" is longer than %zu bytes",
+                       key->name, text, gw_config_text_max(key) - 1);
     size_t bytes;
     for (const char *at = text; *at; at += bytes) {
         bytes = character_bytes(at);
@@ -216,8 +228,7 @@ static const char *text_of(const struct gw_value *value,
 
 /* Words are taken whatever the case of their letters, and kept as the rest of
    the program knows them. */
-static void put_words(char place[GW_STRING_MAX],
-                      const struct gw_config_key *key)
+static void put_words(char *place, const struct gw_config_key *key)
 {
     unsigned index;
     size_t bytes;
@@ -230,7 +241,7 @@ static void put_words(char place[GW_STRING_MAX],
             *at = (char)(*at - 'A' + 'a');
 }
 
-static enum gw_status put_string(char place[GW_STRING_MAX],
+static enum gw_status put_string(char *place,
                                  const struct gw_config_key *key,
                                  const struct gw_value *value,
                                  struct gw_error *error)
@@ -244,7 +255,7 @@ static enum gw_status put_string(char place[GW_STRING_MAX],
     enum gw_status status = gw_config_check_text(key, text, error);
     if (status)
         return status;
-    memset(place, 0, GW_STRING_MAX);
+    memset(place, 0, gw_config_bytes(key));
     memcpy(place, text, strlen(text));
     put_words(place, key);
     return GW_OK;
@@ -319,25 +330,53 @@ static enum gw_status put_every(struct gw_every *place,
     return status;
 }
 
+/* A text that is to become entry n of a list, n from 0; NULL with a line. */
+static const char *entry_of(const struct gw_config_key *key,
+                            size_t n,
+                            const struct gw_value *value,
+                            char number[GW_REAL_BYTES],
+                            struct gw_error *error)
+{
+    const char *text = text_of(value, number);
+    if (!text)
+        wrong_type(key, value, error);
+    else if (n == GW_LIST_MAX)
+        gw_fail(error, GW_EUSAGE, "%s: more than %d entries", key->name,
+                GW_LIST_MAX);
+    else if (text[0] == '\0')
+        gw_fail(error, GW_EUSAGE, "%s: entry %zu is empty", key->name, n + 1);
+    else if (check_characters(key, text, error) == GW_OK)
+        return text;
+    return NULL;
+}
+
 static enum gw_status put_strings(struct gw_string_list *place,
                                   const struct gw_config_key *key,
                                   const struct gw_value *value,
                                   struct gw_error *error)
 {
     char number[GW_REAL_BYTES];
-    const char *text = text_of(value, number);
+    const char *text = entry_of(key, place->n, value, number, error);
     if (!text)
-        return wrong_type(key, value, error);
-    if (place->n == GW_LIST_MAX)
-        return gw_fail(error, GW_EUSAGE, "%s: more than %d entries", key->name,
-                       GW_LIST_MAX);
-    if (text[0] == '\0')
-        return gw_fail(error, GW_EUSAGE, "%s: entry %zu is empty", key->name,
-                       place->n + 1);
-    enum gw_status status = check_characters(key, text, error);
-    if (!status)
-        memcpy(place->item[place->n++], text, strlen(text) + 1);
-    return status;
+        return GW_EUSAGE;
+    memcpy(place->item[place->n++], text, strlen(text) + 1);
+    return GW_OK;
+}
+
+static enum gw_status put_paths(struct gw_path_list *place,
+                                const struct gw_config_key *key,
+                                const struct gw_value *value,
+                                struct gw_error *error)
+{
+    char number[GW_REAL_BYTES];
+    const char *text = entry_of(key, place->n, value, number, error);
+    if (!text)
+        return GW_EUSAGE;
+    if (gw_path_add(place, text))
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "%s: its paths together are longer than %u bytes", key->name,
+                   GW_PATHS_BYTES - GW_LIST_MAX);
 }
 
 static enum gw_status put_numbers(struct gw_number_list *place,
@@ -370,7 +409,10 @@ enum gw_status gw_config_put(struct gw_config *config,
     case GW_TYPE_REAL:
         return put_real(place, key, value, error);
     case GW_TYPE_STRING:
+    case GW_TYPE_PATH:
         return put_string(place, key, value, error);
+    case GW_TYPE_PATHS:
+        return put_paths(place, key, value, error);
     case GW_TYPE_CHOICE:
         return put_choice(place, key, value, error);
     case GW_TYPE_EVERY:

@@ -54,6 +54,9 @@ void gw_config_clear(struct gw_config *config, const struct gw_config_key *key);
 
 int gw_config_is_list(const struct gw_config_key *key);
 
+/* Bytes of a text, or of each in a list, with its end. */
+size_t gw_config_text_max(const struct gw_config_key *key);
+
 /* Bytes of the key's place in the struct. */
 size_t gw_config_bytes(const struct gw_config_key *key);
 

@@ -182,6 +182,7 @@ size_t gw_config_describe(const struct gw_config_key *key,
         bytes = snprintf(text, text_bytes, "a number, %s..%s", min, max);
         break;
     case GW_TYPE_STRING:
+    case GW_TYPE_PATH:
     case GW_TYPE_CHOICE:
         if (key->choices)
             gw_config_list_choices(key, choices);
@@ -193,6 +194,7 @@ size_t gw_config_describe(const struct gw_config_key *key,
                          "\"N steps\", \"N epochs\", \"N seconds\" or "
                          "\"never\"");
         break;
+    case GW_TYPE_PATHS:
     case GW_TYPE_STRINGS:
         bytes = snprintf(text, text_bytes, "a list of texts or numbers");
         break;

@@ -25,39 +25,62 @@ void gw_text_clean(char *text)
             *text = '?';
 }
 
+static int is_inside_character(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80; /* UTF-8 */
+}
+
+/* What is too long keeps its two ends. */
+static void
+keep_ends(const char *whole, size_t bytes, char text[GW_ERROR_TEXT_BYTES])
+{
+    static const char gap[] = "...";
+    const size_t room = GW_ERROR_TEXT_BYTES - sizeof gap;
+    size_t head = room / 2, tail = room - head;
+    while (head > 0 && is_inside_character(whole[head]))
+        head--;
+    while (tail > 0 && is_inside_character(whole[bytes - tail]))
+        tail--;
+    memcpy(text, whole, head);
+    memcpy(text + head, gap, sizeof gap - 1);
+    memcpy(text + head + sizeof gap - 1, whole + bytes - tail, tail + 1);
+}
+
+static enum gw_status put_text(struct gw_error *error, const char *whole)
+{
+    size_t bytes = strlen(whole);
+    if (bytes < sizeof error->text)
+        memcpy(error->text, whole, bytes + 1);
+    else
+        keep_ends(whole, bytes, error->text);
+    gw_text_clean(error->text);
+    return error->status;
+}
+
 enum gw_status
 gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)
 {
     if (!error)
         return status;
     va_list args;
+    char whole[GW_ERROR_WHOLE_BYTES];
     va_start(args, format);
-    error->status = status;
-    vsnprintf(error->text, sizeof error->text, format, args);
+    vsnprintf(whole, sizeof whole, format, args);
     va_end(args);
-    gw_text_clean(error->text);
-    return status;
+    error->status = status;
+    return put_text(error, whole);
 }
 
 enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
 {
-    char prefix[GW_ERROR_TEXT_BYTES];
+    char whole[GW_ERROR_WHOLE_BYTES];
+    const size_t room = sizeof whole - GW_ERROR_TEXT_BYTES - 2;
     va_list args;
     va_start(args, format);
-    vsnprintf(prefix, sizeof prefix, format, args);
+    vsnprintf(whole, room, format, args);
     va_end(args);
-    gw_text_clean(prefix);
-
-    size_t used = strlen(prefix), separator = 2;
-    size_t room = sizeof error->text - 1;
-    if (used + separator > room)
-        used = room - separator;
-    size_t kept = strnlen(error->text, room - used - separator);
-    memmove(error->text + used + separator, error->text, kept);
-    error->text[used + separator + kept] = '\0';
-    memcpy(error->text, prefix, used);
-    memcpy(error->text + used, ": ", separator);
-    return error->status;
+    strcat(strcat(whole, ": "), error->text);
+    return put_text(error, whole);
 }
 
 const char *gw_plural(uint64_t n)

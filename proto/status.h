@@ -55,6 +55,9 @@ enum gw_status {
 const char *gw_status_text(enum gw_status status);
 
 #define GW_ERROR_TEXT_BYTES 512
+#define GW_ERROR_WHOLE_BYTES                                                   \
+    9216 /* before it is cut to that: two paths, say                           \
+          */
 
 /*
  * What failed, in one line for the person who runs the job: what, where
@@ -74,8 +77,9 @@ const char *gw_plural(uint64_t n);
 
 /*
  * Fills *error (may be NULL, then only the status counts) with a printf-style
- * line, cut to fit and clean, and returns `status`, so that a function can end
- * with `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
+ * line, clean, and cut in the middle to fit, so that a long path leaves what it
+ * is about and what is wrong with it; and returns `status`, so that a function
+ * can end with `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
  */
 enum gw_status
 gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)

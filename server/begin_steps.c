@@ -243,12 +243,21 @@ static void note_ranks(const struct gw_begin *begin,
                   least, most, from->state.clock);
 }
 
-static int are_same_files(const struct gw_string_list *a,
-                          const struct gw_string_list *b)
+/* Whether `now` may be what was `then`, perhaps by a path that was relative. */
+static int is_same_file(const char *then, const char *now)
 {
-    int same = a->n == b->n;
-    for (size_t i = 0; same && i < a->n; i++)
-        same = strcmp(a->item[i], b->item[i]) == 0;
+    size_t n = strlen(then), all = strlen(now);
+    int ends = n < all && strcmp(now + all - n, then) == 0;
+    return strcmp(then, now) == 0 ||
+           (then[0] != '/' && ends && now[all - n - 1] == '/');
+}
+
+static int are_same_files(const struct gw_path_list *then,
+                          const struct gw_path_list *now)
+{
+    int same = then->n == now->n;
+    for (size_t i = 0; same && i < then->n; i++)
+        same = is_same_file(gw_path_at(then, i), gw_path_at(now, i));
     return same;
 }
 

@@ -96,10 +96,11 @@ static enum gw_status ask_checkpoint(struct gw_coordinator *self,
     if (status != GW_OK)
         return status;
     pass_on(self, GW_REQUEST_CHECKPOINT, "");
-    snprintf(answer, room,
-             "making a checkpoint: in %s, of the next step where all workers "
-             "have one clock; the job is at step %" PRIu64,
-             dir, gw_coordinator_step(self));
+    snprintf(
+        answer, room,
+        "making a checkpoint: in %.300s, of the next step where all workers "
+        "have one clock; the job is at step %" PRIu64,
+        dir, gw_coordinator_step(self));
     return GW_OK;
 }
 

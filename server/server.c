@@ -253,6 +253,12 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
                          start->state.loss_scale);
         return;
     }
+    if (strlen(start->resume) >= sizeof server->resume ||
+        strlen(start->dir) >= sizeof server->dir ||
+        strlen(start->token) >= sizeof server->token) {
+        gw_server_finish(server, GW_EPROTO, "the start's paths are too long");
+        return;
+    }
     snprintf(server->resume, sizeof server->resume, "%s", start->resume);
     snprintf(server->dir, sizeof server->dir, "%s", start->dir);
     snprintf(server->token, sizeof server->token, "%s", start->token);

@@ -148,7 +148,7 @@ struct gw_server {
     uint64_t *clocks;        /* [ranks] the first clock of each */
     uint32_t *split;         /* [ranks] speed: in force then; NULL: even */
     struct gw_splits splits; /* speed, shard 0: to be repeated */
-    char resume[GW_STRING_MAX], dir[GW_STRING_MAX], token[GW_STRING_MAX];
+    char resume[GW_PATH_BYTES], dir[GW_PATH_BYTES], token[GW_STRING_MAX];
 
     /* the running job */
     int running; /* weights are there: workers may log in */

@@ -31,6 +31,7 @@ dist_check_SCRIPTS += \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
 	%D%/run/node.sh \
+	%D%/run/paths.sh \
 	%D%/run/pin.sh \
 	%D%/run/plan.sh \
 	%D%/run/policy.sh \
@@ -102,6 +103,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config \
 	%D%/unit/test_config_check \
 	%D%/unit/test_config_job \
+	%D%/unit/test_config_paths \
 	%D%/unit/test_config_policy \
 	%D%/unit/test_config_set \
 	%D%/unit/test_config_words \
@@ -427,7 +429,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
-	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/pin_member.c \
+	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/paths.c cli/paths.h \
+	cli/pin_member.c \
 	cli/pin_member.h cli/place.c cli/place.h $(GW_PIN)
 %C%_unit_test_doctor_LDADD = $(LDADD) $(HWLOC_LIBS)
 %C%_unit_test_pin_absent_SOURCES = %D%/unit/test_pin_absent.c \
@@ -452,7 +455,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 %C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
 	cli/straggle.h cli/straggle.c
 %C%_unit_test_study_SOURCES = %D%/unit/test_study.c \
-	cli/cli.c cli/cli.h cli/network.c cli/network.h \
+	cli/cli.c cli/cli.h cli/network.c cli/network.h cli/paths.c \
+	cli/paths.h \
 	cli/placement.c cli/placement.h cli/straggle.c \
 	cli/straggle.h cli/study.c cli/study.h cli/study_file.c cli/study_grid.h
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATH_BYTES 512
+#define PATH_BYTES 4096
 
 struct bytes {
     uint8_t *at;

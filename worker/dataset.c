@@ -16,7 +16,7 @@ static const struct gw_data_reader *const readers[] = {
     [GW_DATA_NPY] = &gw_data_npy,
 };
 
-enum gw_status gw_data_locate_files(const struct gw_string_list *names,
+enum gw_status gw_data_locate_files(const struct gw_path_list *names,
                                     struct gw_data_paths *paths,
                                     struct gw_error *error)
 {
@@ -24,7 +24,7 @@ enum gw_status gw_data_locate_files(const struct gw_string_list *names,
         return gw_fail(error, GW_EUSAGE, "names no file");
     paths->n = names->n;
     for (size_t i = 0; i < names->n; i++)
-        snprintf(paths->path[i], GW_DATA_PATH_MAX, "%s", names->item[i]);
+        snprintf(paths->path[i], GW_DATA_PATH_MAX, "%s", gw_path_at(names, i));
     return GW_OK;
 }
 

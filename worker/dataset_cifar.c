@@ -74,25 +74,25 @@ static enum gw_status read_set(struct gw_dataset *set,
     return status;
 }
 
-static enum gw_status locate(const struct gw_string_list *names,
+static enum gw_status locate(const struct gw_path_list *names,
                              enum gw_dataset_part part,
                              struct gw_data_paths *paths,
                              struct gw_error *error)
 {
     struct stat about;
-    if (names->n != 1 || stat(names->item[0], &about) != 0 ||
+    if (names->n != 1 || stat(gw_path_at(names, 0), &about) != 0 ||
         !S_ISDIR(about.st_mode))
         return gw_data_locate_files(names, paths, error);
     if (part == GW_DATASET_TEST) {
         paths->n = 1;
         snprintf(paths->path[0], GW_DATA_PATH_MAX, "%s/test_batch.bin",
-                 names->item[0]);
+                 gw_path_at(names, 0));
         return GW_OK;
     }
     paths->n = CIFAR_TRAIN_FILES;
     for (int f = 0; f < CIFAR_TRAIN_FILES; f++)
         snprintf(paths->path[f], GW_DATA_PATH_MAX, "%s/data_batch_%d.bin",
-                 names->item[0], f + 1);
+                 gw_path_at(names, 0), f + 1);
     return GW_OK;
 }
 

@@ -13,7 +13,7 @@
 
 #include "worker/dataset.h"
 
-#define GW_DATA_PATH_MAX     (GW_STRING_MAX + 32)
+#define GW_DATA_PATH_MAX     (GW_PATH_BYTES + 32)
 #define GW_DATA_HEAD_BYTES   ((size_t)68 << 10) /* no header is longer */
 #define GW_DATA_PAIRS_MAX    (GW_LIST_MAX / 2)
 #define GW_DATA_CLASSES_MAX  ((uint64_t)1 << 20)
@@ -112,7 +112,7 @@ struct gw_data_reader {
     const char *name;
     gw_data_size_cb *size; /* or NULL: no header, see gw_data_file_open */
     /* what the names of data.train or data.test stand for */
-    enum gw_status (*locate)(const struct gw_string_list *names,
+    enum gw_status (*locate)(const struct gw_path_list *names,
                              enum gw_dataset_part part,
                              struct gw_data_paths *paths,
                              struct gw_error *error);
@@ -128,7 +128,7 @@ extern const struct gw_data_reader gw_data_cifar10;
 extern const struct gw_data_reader gw_data_npy;
 
 /* The paths as they were given; for formats whose names are files. */
-enum gw_status gw_data_locate_files(const struct gw_string_list *names,
+enum gw_status gw_data_locate_files(const struct gw_path_list *names,
                                     struct gw_data_paths *paths,
                                     struct gw_error *error);
 

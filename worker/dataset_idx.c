@@ -234,7 +234,7 @@ static enum gw_status find(const char *prefix,
                        : "name a prefix of both files, or images and labels");
 }
 
-static enum gw_status locate(const struct gw_string_list *names,
+static enum gw_status locate(const struct gw_path_list *names,
                              enum gw_dataset_part part,
                              struct gw_data_paths *paths,
                              struct gw_error *error)
@@ -249,10 +249,10 @@ static enum gw_status locate(const struct gw_string_list *names,
                        names->n);
     paths->n = 2;
     enum gw_status status =
-        find(names->item[0], "-images-idx3-ubyte", paths->path[0], error);
+        find(gw_path_at(names, 0), "-images-idx3-ubyte", paths->path[0], error);
     if (status == GW_OK)
-        status =
-            find(names->item[0], "-labels-idx1-ubyte", paths->path[1], error);
+        status = find(gw_path_at(names, 0), "-labels-idx1-ubyte",
+                      paths->path[1], error);
     return status;
 }
 

@@ -412,7 +412,7 @@ static enum gw_status read_set(struct gw_dataset *set,
     return status;
 }
 
-static enum gw_status locate(const struct gw_string_list *names,
+static enum gw_status locate(const struct gw_path_list *names,
                              enum gw_dataset_part part,
                              struct gw_data_paths *paths,
                              struct gw_error *error)

@@ -182,7 +182,7 @@ wait "$started" 2>/dev/null
 await 10 nobody_left
 ok 'and with a study that is killed goes its job'
 
-run 2 study "$scratch/none.study" && says '.*none.study: cannot be read'
+run 2 study "$scratch/none.study" && says '.*none.study: cannot be opened: No such file or directory'
 ok 'a file that is not there'
 run 2 study && says 'study: takes one study file'
 ok 'no file'

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "proto/config.h"
+#include "proto/config_value.h"
 #include "proto/login.h"
 
 /* libconfig drops strings that it has read when a syntax error follows. */
@@ -48,7 +49,8 @@ static void refused(const char *text, const char *line)
 static void
 wrong(const struct gw_config_key *key, const char *value, unsigned *cases)
 {
-    char text[512], where[128];
+    static char text[GW_PATH_BYTES + 512];
+    char where[128];
     struct gw_error error;
     size_t section = gw_config_section_bytes(key);
     snprintf(text, sizeof text, "%.*s = {\n  %s = %s;\n};\n", (int)section,
@@ -88,6 +90,7 @@ static void wrong_types(const struct gw_config_key *key, unsigned *cases)
         wrong(key, "-1e999", cases);
         break;
     case GW_TYPE_STRING:
+    case GW_TYPE_PATH:
     case GW_TYPE_CHOICE:
         wrong(key, "(\"a\", \"b\")", cases);
         wrong(key, "\"tab\tinside\"", cases);
@@ -102,6 +105,7 @@ static void wrong_types(const struct gw_config_key *key, unsigned *cases)
         wrong(key, "0", cases);
         wrong(key, "0.5", cases);
         break;
+    case GW_TYPE_PATHS:
     case GW_TYPE_STRINGS:
         wrong(key, "(\"a\", (\"b\"))", cases);
         wrong(key, "(\"a\", true)", cases);
@@ -151,7 +155,7 @@ static void wrong_names(const struct gw_config_key *key, unsigned *cases)
     int bare = key->type == GW_TYPE_BOOL || key->type == GW_TYPE_COUNT ||
                key->type == GW_TYPE_REAL;
     snprintf(value, sizeof value, bare ? "%s" : "\"%s\"", key->fallback);
-    if (key->type == GW_TYPE_STRINGS || key->type == GW_TYPE_NUMBERS)
+    if (gw_config_is_list(key))
         snprintf(value, sizeof value, "()");
     snprintf(text, sizeof text,
              "# a comment\n%.*s = {\n  %s = %s;\n/* %s = %s;\n */ %s = %s;\n};",
@@ -209,10 +213,7 @@ static void every_wrong_input_names_line_and_key(void **state)
     size_t n;
     unsigned cases = 0;
     const struct gw_config_key *keys = gw_config_keys(&n);
-    char endless[GW_STRING_MAX + 3]; /* quoted, one byte longer than fits */
-    memset(endless, 'x', sizeof endless);
-    endless[0] = endless[GW_STRING_MAX + 1] = '"';
-    endless[GW_STRING_MAX + 2] = '\0';
+    static char endless[GW_PATH_BYTES + 3]; /* quoted, a byte longer than fits */
     for (size_t i = 0; i < n; i++) {
         wrong_types(&keys[i], &cases);
         wrong_numbers(&keys[i], &cases);
@@ -220,6 +221,10 @@ static void every_wrong_input_names_line_and_key(void **state)
         wrong_choices(&keys[i], &cases);
         wrong_plans(&keys[i], &cases);
         wrong_interfaces(&keys[i], &cases);
+        size_t most = gw_config_text_max(&keys[i]);
+        memset(endless, 'x', sizeof endless);
+        endless[0] = endless[most + 1] = '"';
+        endless[most + 2] = '\0';
         wrong(&keys[i], endless, &cases);
     }
     print_message("# %u wrong inputs\n", cases);
@@ -412,10 +417,10 @@ static void good_values_arrive(void **state)
            "checkpoint = { every = 100; };\n"
            "worker = { pin = TRUE; } # no newline follows");
     assert_int_equal(config.data.train.n, 2);
-    assert_string_equal(config.data.train.item[0], "a b.gz");
-    assert_string_equal(config.data.train.item[1], "c\\d\"e");
+    assert_string_equal(gw_path_at(&config.data.train, 0), "a b.gz");
+    assert_string_equal(gw_path_at(&config.data.train, 1), "c\\d\"e");
     assert_int_equal(config.data.test.n, 1);
-    assert_string_equal(config.data.test.item[0], "only");
+    assert_string_equal(gw_path_at(&config.data.test, 0), "only");
     assert_int_equal(config.data.normalize.n, 3);
     assert_true(config.data.normalize.item[0] == 0.2860);
     assert_true(config.data.normalize.item[2] == -2);

@@ -283,11 +283,12 @@ static void jobs_too_long_to_send_are_refused(void **state)
     (void)state;
     struct gw_error error;
     good_job(SETTINGS("log.every=5"));
-    config.data.train.n = config.data.test.n = config.data.augment.n =
-        config.model.layers.n = GW_LIST_MAX;
+    config.data.augment.n = config.model.layers.n = GW_LIST_MAX;
+    char path[GW_STRING_MAX] = "";
+    memset(path, '"', sizeof path - 1);
+    while (config.data.train.n < GW_LIST_MAX)
+        assert_true(gw_path_add(&config.data.train, path));
     for (size_t i = 0; i < GW_LIST_MAX; i++) {
-        memset(config.data.train.item[i], '"', GW_STRING_MAX - 1);
-        memset(config.data.test.item[i], 'x', GW_STRING_MAX - 1);
         memset(config.data.augment.item[i], 'x', GW_STRING_MAX - 1);
         memset(config.model.layers.item[i], 'x', GW_STRING_MAX - 1);
     }

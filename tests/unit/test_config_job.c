@@ -113,6 +113,7 @@ draw_value(struct draws *draws, const struct gw_config_key *key, void *place)
 {
     struct gw_every *every = place;
     struct gw_string_list *strings = place;
+    struct gw_path_list *paths = place;
     struct gw_number_list *numbers = place;
     unsigned choices = 1, index;
     switch (key->type) {
@@ -135,6 +136,16 @@ draw_value(struct draws *draws, const struct gw_config_key *key, void *place)
             draw_plan(draws, place);
         else
             draw_text(draws, place, 0);
+        break;
+    case GW_TYPE_PATH:
+        draw_text(draws, place, 0);
+        break;
+    case GW_TYPE_PATHS:
+        for (uint64_t left = draw(draws, GW_LIST_MAX / 4 + 1); left; left--) {
+            char path[GW_STRING_MAX] = "";
+            draw_text(draws, path, 1);
+            assert_true(gw_path_add(paths, path));
+        }
         break;
     case GW_TYPE_CHOICE:
         for (const char *at = key->choices; *at; at++)
@@ -364,6 +375,9 @@ static const char *other_value(const struct gw_config_key *key)
     case GW_TYPE_STRINGS:
     case GW_TYPE_NUMBERS:
         return "7";
+    case GW_TYPE_PATH:
+    case GW_TYPE_PATHS:
+        return "elsewhere";
     case GW_TYPE_CHOICE:
     case GW_TYPE_STRING:
         if (is_device(key))

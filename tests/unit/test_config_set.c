@@ -54,7 +54,7 @@ static void settings_by_hand(void **state)
     sets("model.layers=");
     assert_int_equal(config.model.layers.n, 0);
     sets("data.train=/data/a=b.gz");
-    assert_string_equal(config.data.train.item[0], "/data/a=b.gz");
+    assert_string_equal(gw_path_at(&config.data.train, 0), "/data/a=b.gz");
     sets("data.normalize=0.1307,0.3081");
     assert_true(config.data.normalize.item[1] == 0.3081);
     sets("cluster.policy=sync");

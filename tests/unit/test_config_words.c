@@ -66,7 +66,7 @@ static void case_does_not_matter(void **state)
     assert_string_equal(config.cluster.policy, "ssp:4");
     assert_string_equal(config.worker.device, "cuda:1");
     assert_int_equal(config.data.format, GW_DATA_NPY);
-    assert_string_equal(config.data.train.item[0], "A/b.NPY");
+    assert_string_equal(gw_path_at(&config.data.train, 0), "A/b.NPY");
     refused("train = { seed = 1; };\n\nTrain = { };",
             "job.cfg:3: train: given twice, first in line 1");
     refused("train = { seed = 1;\nSeed = 2; };",

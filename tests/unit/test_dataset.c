@@ -54,9 +54,9 @@ static void save(const char *name, const struct bytes *bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-static void add_name(struct gw_string_list *list, const char *path)
+static void add_name(struct gw_path_list *list, const char *path)
 {
-    snprintf(list->item[list->n++], GW_STRING_MAX, "%s", path);
+    assert_true(gw_path_add(list, path));
 }
 
 static struct gw_dataset *open_set(const struct gw_config *config,
@@ -211,7 +211,7 @@ static void wrong_names_are_refused(void **state)
 {
     (void)state;
     struct gw_config config = {.data.format = GW_DATA_IDX};
-    struct gw_string_list *train = &config.data.train;
+    struct gw_path_list *train = &config.data.train;
     refuse(&config, GW_DATASET_TRAIN, GW_EUSAGE, "data.train: ", "0 files");
     refuse(&config, GW_DATASET_TEST, GW_EUSAGE, "data.test: ", "0 files");
     add_name(train, path_of("none"));

@@ -35,7 +35,20 @@ static void long_lines_are_cut(void **state)
     assert_memory_equal(error.text, "here: xxx", 9);
     gw_fail_in(&error, "%s", text);
     assert_int_equal(strlen(error.text), GW_ERROR_TEXT_BYTES - 1);
-    assert_string_equal(error.text + GW_ERROR_TEXT_BYTES - 3, ": ");
+    assert_memory_equal(error.text, "xxx", 3);
+    gw_fail(&error, GW_EIO, "file %s: no such file", text);
+    assert_int_equal(strlen(error.text), GW_ERROR_TEXT_BYTES - 1);
+    assert_memory_equal(error.text, "file xxx", 8);
+    assert_non_null(strstr(error.text, "x...x"));
+    assert_string_equal(error.text + GW_ERROR_TEXT_BYTES - 15,
+                        ": no such file");
+    for (size_t i = 0; i + 2 < sizeof text; i += 2) /* whole characters */
+        memcpy(text + i, "\xc3\xa9", 2);
+    gw_fail(&error, GW_EIO, "%s%s", "x", text);
+    char *gap = strstr(error.text, "...");
+    assert_non_null(gap);
+    assert_int_equal((unsigned char)gap[-1], 0xa9);
+    assert_int_equal((unsigned char)gap[3], 0xc3);
 }
 
 /* What a peer says may be anything, but is shown as one line. */
