@@ -416,6 +416,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         .local = command->local,
         .secret = command->has_secret ? &command->secret : NULL,
         .machine = command->process.machine,
+        .terminal = command->show.terminal >= 0,
         .config = config,
         .resume = command->order.resume ? config->checkpoint.dir : NULL,
         .log = &command->process.log,

@@ -74,7 +74,7 @@ static enum gw_status set_job(const struct gw_forecast_case *what,
     config->checkpoint.dir[0] = '\0';
     config->data.test.n = 0;
     config->log.dir[0] = '\0';
-    config->log.every = 1;
+    config->log.every = (struct gw_cadence){.steps = 1};
     config->cluster.step_deadline = DEADLINE_S;
     config->cluster.abort_after = 0;
     return gw_config_check(config, error);

@@ -19,7 +19,8 @@
 
 #define GW_STRING_MAX 256  /* bytes of a string value, with its end */
 #define GW_LIST_MAX   64   /* entries of a list */
-#define GW_PATH_BYTES   4096 /* bytes of a path, with its end, as Linux has it */
+#define GW_PATH_BYTES 4096 /* bytes of a path, with its end, as Linux has it   \
+                            */
 #define GW_PATHS_BYTES                                                         \
     (21u << 10) /* of all paths of a list, with their ends                     \
                  */
@@ -53,7 +54,14 @@ struct gw_every {
     enum gw_every_unit unit;
 };
 
-#define GW_EVERY_BYTES 32 /* of its text, with the end */
+/* "100 steps, 5 seconds": whichever is first; 0: not that one. Both 0, "auto":
+   see gw_config_log_every. */
+struct gw_cadence {
+    uint64_t steps, seconds;
+};
+
+#define GW_EVERY_BYTES   32 /* of its text, with the end */
+#define GW_CADENCE_BYTES 64
 
 enum gw_data_format {
     GW_DATA_IDX,
@@ -119,10 +127,10 @@ struct gw_config {
         double clip;         /* global norm, 0: none */
         enum gw_commit commit;
         enum gw_nonfinite nonfinite;
-        char split[GW_STRING_MAX];     /* even or speed */
-        char split_from[GW_PATH_BYTES];  /* a --json file, "": measure */
-        char precision[GW_STRING_MAX]; /* fp32, tf32, bf16, fp16 */
-        enum gw_encoding weights;      /* as workers get them; fp32: raw */
+        char split[GW_STRING_MAX];      /* even or speed */
+        char split_from[GW_PATH_BYTES]; /* a --json file, "": measure */
+        char precision[GW_STRING_MAX];  /* fp32, tf32, bf16, fp16 */
+        enum gw_encoding weights;       /* as workers get them; fp32: raw */
         enum gw_arithmetic arithmetic;
         char loss_scale[GW_STRING_MAX]; /* none, dynamic or a number */
         enum gw_scale_lr scale_lr;
@@ -186,7 +194,7 @@ struct gw_config {
     } checkpoint;
     struct {
         char dir[GW_PATH_BYTES]; /* empty: members log to stderr */
-        uint64_t every;        /* steps between logged steps */
+        struct gw_cadence every; /* how often a step is told */
         char level[GW_STRING_MAX];
         enum gw_access access;
     } log;
@@ -197,9 +205,11 @@ enum gw_config_type {
     GW_TYPE_COUNT,  /* uint64_t */
     GW_TYPE_REAL,   /* double */
     GW_TYPE_STRING, /* char[GW_STRING_MAX] */
-    GW_TYPE_PATH, /* char[GW_PATH_BYTES], shorter than key->max if that is set */
-    GW_TYPE_CHOICE,  /* enum, index into `choices` */
-    GW_TYPE_EVERY,   /* struct gw_every */
+    GW_TYPE_PATH,   /* char[GW_PATH_BYTES], shorter than key->max if that is set
+                     */
+    GW_TYPE_CHOICE, /* enum, index into `choices` */
+    GW_TYPE_EVERY,  /* struct gw_every */
+    GW_TYPE_CADENCE, /* struct gw_cadence; a number is of steps */
     GW_TYPE_STRINGS, /* struct gw_string_list; numbers are accepted */
     GW_TYPE_PATHS,   /* struct gw_path_list */
     GW_TYPE_NUMBERS, /* struct gw_number_list */
@@ -356,6 +366,15 @@ struct gw_policy_terms {
 struct gw_policy_terms
 gw_config_policy_terms(const struct gw_config *config,
                        const struct gw_policy_word *word);
+
+/* log.every with what auto means: 100 steps or 5 seconds, 1 where people watch
+   a terminal. Where no steps are given they are UINT64_MAX. */
+struct gw_cadence gw_config_log_every(const struct gw_config *config,
+                                      int terminal);
+
+/* "100 steps, 5 seconds", "auto"; as in a job file without the quotes. */
+void gw_cadence_print(const struct gw_cadence *cadence,
+                      char text[GW_CADENCE_BYTES]);
 
 /* "500 steps" or "never", as in a job file without the quotes. */
 void gw_every_print(const struct gw_every *every, char text[GW_EVERY_BYTES]);

@@ -216,6 +216,17 @@ uint64_t gw_config_members_max(const struct gw_config *config)
            config->cluster.servers * SHARDS_PER_SERVER_MAX;
 }
 
+struct gw_cadence gw_config_log_every(const struct gw_config *config,
+                                      int terminal)
+{
+    struct gw_cadence every = config->log.every;
+    if (every.steps == 0 && every.seconds == 0)
+        every = (struct gw_cadence){.steps = 100, .seconds = terminal ? 1 : 5};
+    if (every.steps == 0)
+        every.steps = UINT64_MAX;
+    return every;
+}
+
 uint64_t gw_config_connections(const struct gw_config *config)
 {
     size_t interfaces = gw_interfaces_count(config->cluster.interface);

@@ -61,6 +61,29 @@ void gw_every_print(const struct gw_every *every, char text[GW_EVERY_BYTES])
                  units[every->unit], gw_plural(every->n));
 }
 
+void gw_cadence_print(const struct gw_cadence *cadence,
+                      char text[GW_CADENCE_BYTES])
+{
+    const struct gw_every steps = {cadence->steps, GW_STEPS};
+    const struct gw_every seconds = {cadence->seconds, GW_SECONDS};
+    char part[2][GW_EVERY_BYTES] = {"", ""};
+    if (cadence->steps)
+        gw_every_print(&steps, part[0]);
+    if (cadence->seconds)
+        gw_every_print(&seconds, part[1]);
+    snprintf(text, GW_CADENCE_BYTES, "%s%s%s", part[0],
+             part[0][0] && part[1][0] ? ", " : "", part[1]);
+    if (!text[0])
+        snprintf(text, GW_CADENCE_BYTES, "auto");
+}
+
+static void print_cadence(struct out *out, const struct gw_cadence *cadence)
+{
+    char text[GW_CADENCE_BYTES];
+    gw_cadence_print(cadence, text);
+    print_quoted(out, text);
+}
+
 static void print_every(struct out *out, const struct gw_every *every)
 {
     char text[GW_EVERY_BYTES];
@@ -134,6 +157,9 @@ print_value(struct out *out, const struct gw_config_key *key, const void *place)
         break;
     case GW_TYPE_EVERY:
         print_every(out, place);
+        break;
+    case GW_TYPE_CADENCE:
+        print_cadence(out, place);
         break;
     case GW_TYPE_STRINGS:
         print_strings(out, place);

@@ -257,7 +257,9 @@ static const struct gw_config_key keys[] = {
 
     {KEY(log.dir, GW_TYPE_PATH), .fallback = "", .max = GW_DIR_MAX, .local = 1,
      .help = "one log file per process goes here; empty: standard error"},
-    COUNT(log.every, "100", 1, 1e9, "steps between two lines of progress"),
+    {KEY(log.every, GW_TYPE_CADENCE), .fallback = "auto", .min = 1, .max = 1e9,
+     .help = "how often progress is told, whichever is first; auto: \"100 "
+             "steps, 5 seconds\", and \"100 steps, 1 second\" on a terminal"},
     LIMITED(log.level, "info", "error|warn|info|debug|trace",
             "the least important lines that are still written"),
     {KEY(log.access, GW_TYPE_CHOICE), .fallback = "private", .local = 1,

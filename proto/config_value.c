@@ -29,6 +29,8 @@ size_t gw_config_bytes(const struct gw_config_key *key)
         return sizeof(unsigned);
     case GW_TYPE_EVERY:
         return sizeof(struct gw_every);
+    case GW_TYPE_CADENCE:
+        return sizeof(struct gw_cadence);
     case GW_TYPE_STRINGS:
         return sizeof(struct gw_string_list);
     case GW_TYPE_NUMBERS:
@@ -291,6 +293,7 @@ static enum gw_every_unit unit_of(const char *word)
     } units[] = {
         {"step", GW_STEPS},    {"steps", GW_STEPS},    {"epoch", GW_EPOCHS},
         {"epochs", GW_EPOCHS}, {"second", GW_SECONDS}, {"seconds", GW_SECONDS},
+        {"s", GW_SECONDS},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcasecmp(word, units[i].word) == 0)
@@ -327,6 +330,52 @@ static enum gw_status put_every(struct gw_every *place,
     enum gw_status status = check_range(key, &count, error);
     if (!status)
         *place = (struct gw_every){.n = (uint64_t)count.whole, .unit = unit};
+    return status;
+}
+
+/* One part of a cadence: a number of steps or of seconds, each once. */
+static enum gw_status put_part(struct gw_cadence *cadence,
+                               const struct gw_config_key *key,
+                               const struct gw_value *whole,
+                               const char *part,
+                               struct gw_error *error)
+{
+    const struct gw_value value = {.kind = GW_VALUE_TEXT, .text = part};
+    struct gw_every every = {.unit = GW_NEVER};
+    struct gw_error unheard;
+    enum gw_status status = put_every(&every, key, &value, &unheard);
+    uint64_t *to =
+        every.unit == GW_SECONDS ? &cadence->seconds : &cadence->steps;
+    if (status || every.unit == GW_NEVER || every.unit == GW_EPOCHS || *to > 0)
+        return wrong_type(key, whole, error);
+    *to = every.n;
+    return GW_OK;
+}
+
+static enum gw_status put_cadence(struct gw_cadence *place,
+                                  const struct gw_config_key *key,
+                                  const struct gw_value *value,
+                                  struct gw_error *error)
+{
+    struct gw_cadence cadence = {0};
+    char text[GW_CADENCE_BYTES], *rest = text;
+    enum gw_status status = GW_OK;
+    if (value->kind == GW_VALUE_WHOLE) {
+        status = check_range(key, value, error);
+        cadence.steps = (uint64_t)value->whole;
+    } else if (value->kind != GW_VALUE_TEXT ||
+               strlen(value->text) >= sizeof text) {
+        status = wrong_type(key, value, error);
+    } else if (strcasecmp(value->text, "auto") != 0) {
+        strcpy(text, value->text);
+        while (rest && !status) {
+            char *part = strsep(&rest, ",");
+            status = put_part(&cadence, key, value, part + strspn(part, " \t"),
+                              error);
+        }
+    }
+    if (!status)
+        *place = cadence;
     return status;
 }
 
@@ -417,6 +466,8 @@ enum gw_status gw_config_put(struct gw_config *config,
         return put_choice(place, key, value, error);
     case GW_TYPE_EVERY:
         return put_every(place, key, value, error);
+    case GW_TYPE_CADENCE:
+        return put_cadence(place, key, value, error);
     case GW_TYPE_STRINGS:
         return put_strings(place, key, value, error);
     case GW_TYPE_NUMBERS:

@@ -194,6 +194,11 @@ size_t gw_config_describe(const struct gw_config_key *key,
                          "\"N steps\", \"N epochs\", \"N seconds\" or "
                          "\"never\"");
         break;
+    case GW_TYPE_CADENCE:
+        bytes = snprintf(text, text_bytes,
+                         "\"N steps\", \"N seconds\", \"N steps, N seconds\", "
+                         "\"auto\" or a number of steps");
+        break;
     case GW_TYPE_PATHS:
     case GW_TYPE_STRINGS:
         bytes = snprintf(text, text_bytes, "a list of texts or numbers");

@@ -54,6 +54,7 @@ const char *gw_message_name(enum gw_message_kind kind)
         [GW_MESSAGE_SPEED] = "speed",
         [GW_MESSAGE_SIGHT] = "sight",
         [GW_MESSAGE_FAULT] = "fault",
+        [GW_MESSAGE_POLL] = "poll",
         [GW_MESSAGE_SCORE] = "score",
         [GW_MESSAGE_REPORT] = "report",
         [GW_MESSAGE_STOP] = "stop",

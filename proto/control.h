@@ -15,6 +15,7 @@
  *   saving    member > coordinator   SAVED, FILE_OPEN;  back  FILE_REPLY
  *             coordinator > shard 0  STORED
  *   watching  member > coordinator   REPORT, STALL, FAULT, STOP, BYE
+ *             coordinator > worker   POLL
  *             observer > coordinator STATUS;  back  STATUS
  *   ordering  observer > coordinator REQUEST;  back  STATUS
  *             coordinator > shard 0  REQUEST
@@ -71,6 +72,7 @@ enum gw_message_kind {
     GW_MESSAGE_SPEED,
     GW_MESSAGE_SIGHT,
     GW_MESSAGE_FAULT,
+    GW_MESSAGE_POLL,
     GW_MESSAGE_KINDS,
 };
 
@@ -326,6 +328,12 @@ struct gw_report {
     uint64_t decision; /* the last that the sender had followed */
 };
 
+/* "Report this step too": none has been logged for as long as log.every says. A
+   worker that has it behind it, or for which it is not one, need not. */
+struct gw_poll {
+    uint64_t clock;
+};
+
 struct gw_stop {
     const char *text; /* who asks, for the log */
 };
@@ -464,6 +472,7 @@ struct gw_message {
         struct gw_arrived arrived;
         struct gw_request request;
         struct gw_speed speed;
+        struct gw_poll poll;
         struct gw_sight sight;
         struct gw_fault fault;
     };

@@ -296,6 +296,17 @@ static PACK(pack_arrived)
     return GW_OK;
 }
 
+static PACK(pack_poll)
+{
+    Gwpb__Poll *to = gw_arena_take(arena, sizeof *to);
+    if (!to)
+        return GW_ERANGE;
+    gwpb__poll__init(to);
+    to->clock = message->poll.clock;
+    out->poll = to;
+    return GW_OK;
+}
+
 static PACK(pack_speed)
 {
     const struct gw_speed *from = &message->speed;
@@ -574,4 +585,5 @@ gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_SPEED] = pack_speed,
     [GW_MESSAGE_SIGHT] = pack_sight,
     [GW_MESSAGE_FAULT] = pack_fault,
+    [GW_MESSAGE_POLL] = pack_poll,
 };

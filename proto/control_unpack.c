@@ -322,6 +322,15 @@ static UNPACK(unpack_arrived)
     return GW_OK;
 }
 
+static UNPACK(unpack_poll)
+{
+    (void)arena;
+    if (!is_clock(in->poll->clock))
+        return GW_EPROTO;
+    message->poll.clock = in->poll->clock;
+    return GW_OK;
+}
+
 static UNPACK(unpack_speed)
 {
     (void)arena;
@@ -591,4 +600,5 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_SPEED] = unpack_speed,
     [GW_MESSAGE_SIGHT] = unpack_sight,
     [GW_MESSAGE_FAULT] = unpack_fault,
+    [GW_MESSAGE_POLL] = unpack_poll,
 };

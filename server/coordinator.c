@@ -390,12 +390,28 @@ const char *gw_coordinator_local(const struct gw_coordinator *self)
     return self->has_local ? self->options.local : "";
 }
 
+/* Where each is at a clock of its own: as many steps as all together have done.
+ */
+static uint64_t step_of_each(const struct gw_coordinator *self)
+{
+    const uint64_t *first = self->gather_each.first;
+    uint64_t clocks = 0, total = self->declare.total_steps;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER && one->peer->clock > first[one->id])
+            clocks += one->peer->clock - first[one->id];
+    uint64_t step = self->base_clock + clocks / self->config->cluster.workers;
+    return step < total ? step : total;
+}
+
+/* By heartbeats, which are there long before a step is told. */
 uint64_t gw_coordinator_step(const struct gw_coordinator *self)
 {
     uint64_t step = self->step;
-    /* where each is at a clock of its own, reports and decisions tell */
-    for (const struct gw_roster *one = self->regime.each ? NULL : self->roster;
-         one; one = one->next)
+    if (self->regime.each) {
+        uint64_t done = step_of_each(self);
+        return done > step ? done : step;
+    }
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
         if (one->role == GW_ROLE_WORKER && one->peer->clock > step)
             step = one->peer->clock;
     return step;

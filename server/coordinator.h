@@ -97,6 +97,7 @@ struct gw_coordinator_options {
     const struct gw_secret *secret; /* that members prove to have when they
                                        join; NULL: whoever comes may join */
     uint64_t machine;               /* as of members: equal for one kernel */
+    int terminal; /* steps are shown there: what log.every = auto asks */
     const struct gw_config *config; /* checked; outlives the coordinator */
     const char *resume; /* checkpoint directory to go on from, or NULL */
     struct gw_log *log;

@@ -298,8 +298,7 @@ void gw_coordinator_lost(struct gw_coordinator *self,
     struct gw_roster *who = gw_roster_of(self, peer);
     if (self->phase >= GW_PHASE_ENDING || !who)
         return;
-    if (!self->regime.each && peer->clock > self->step)
-        self->step = peer->clock;
+    self->step = gw_coordinator_step(self);
     double silent = (double)gw_peer_silent_us(peer) / 1e6;
     (void)status;
     if (has_new_fault(self, who))
@@ -319,11 +318,10 @@ void gw_coordinator_gone(struct gw_coordinator *self,
 {
     if (self->phase >= GW_PHASE_ENDING)
         return;
+    self->step = gw_coordinator_step(self);
     for (struct gw_roster *one = self->roster; one; one = one->next) {
         if (one->pid != pid || one->machine != self->options.machine)
             continue;
-        if (!self->regime.each && one->peer->clock > self->step)
-            self->step = one->peer->clock;
         end_and_look(self, GW_EDEAD, "%s died at step %" PRIu64 ": %s",
                      one->peer->name, self->step, how);
         return;

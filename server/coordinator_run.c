@@ -11,6 +11,10 @@
 #include "server/decision.h"
 #include "proto/schedule.h"
 
+/* Steps for which a worker that is ahead keeps what it may be polled for, of
+   those that it has (worker/report.c), with some to spare. */
+#define POLL_BEHIND 8
+
 enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
                                        struct gw_error *error)
 {
@@ -21,6 +25,7 @@ enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,
     if (!self->gather_each.staleness || !self->gather_each.first)
         return gw_fail(error, GW_ENOMEM, "no memory for reports");
     self->end_clock = UINT64_MAX;
+    self->cadence = gw_config_log_every(self->config, self->options.terminal);
     gw_ahead_open(self);
     gw_inner_open(self);
     self->next.clock = self->after.clock = UINT64_MAX;
@@ -113,17 +118,63 @@ static void tell_step(struct gw_coordinator *self,
         report.bytes_pulled += one->counters.value[GW_METRIC_BYTES_PULLED];
         report.all_samples += one->counters.value[GW_METRIC_SAMPLES];
     }
+    self->logged_us = gw_loop_now(self->loop);
+    self->polled = 0;
     self->options.events->step(self->options.owner, &report);
 }
 
+/* Whether no step has been told for as long as log.every says. */
+static int is_quiet(const struct gw_coordinator *self, uint64_t now)
+{
+    uint64_t limit_us = self->cadence.seconds * 1000000;
+    return limit_us > 0 && now - self->logged_us >= limit_us;
+}
+
+/* Where the worker is that is furthest back. */
+static uint64_t slowest(const struct gw_coordinator *self)
+{
+    uint64_t step = UINT64_MAX;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER && one->peer->clock < step)
+            step = one->peer->clock;
+    return step;
+}
+
+/* The step that all have done soonest, of which the fastest still knows. */
+static uint64_t to_be_polled(const struct gw_coordinator *self)
+{
+    uint64_t furthest = gw_coordinator_step(self), least = slowest(self);
+    return furthest - least <= POLL_BEHIND ? least : furthest;
+}
+
+/* One step at a time. Who had begun the next one when he was asked answers at
+   its end; what all have left further behind is lost. Where each goes
+   at its own pace workers watch the time themselves. */
+void gw_coordinator_poll(struct gw_coordinator *self, uint64_t now)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_POLL};
+    if (self->phase != GW_PHASE_RUNNING)
+        self->logged_us = now; /* the time of the first step begins */
+    if (self->phase != GW_PHASE_RUNNING || self->end_decided ||
+        self->regime.each || !is_quiet(self, now) ||
+        (self->polled && slowest(self) <= self->polled))
+        return;
+    message.poll.clock = to_be_polled(self);
+    self->polled = message.poll.clock + 1;
+    for (struct gw_roster *one = self->roster; one; one = one->next)
+        if (one->role == GW_ROLE_WORKER)
+            gw_peer_tell(one->peer, &message);
+}
+
 /* A step is told when the workers together have come to a multiple of
-   log.every. */
+   log.every, or when it is time. */
 static void gather_each(struct gw_coordinator *self,
                         struct gw_roster *who,
                         const struct gw_report *report)
 {
     struct gw_gather_each *gather = &self->gather_each;
-    uint64_t every = self->config->log.every, clocks = 0;
+    uint64_t every = self->cadence.steps, clocks = 0;
+    uint64_t now = gw_loop_now(self->loop);
     gather->sum.loss += report->loss;
     gather->sum.correct += report->correct;
     gather->sum.samples += report->samples;
@@ -133,10 +184,12 @@ static void gather_each(struct gw_coordinator *self,
     uint64_t step = self->base_clock + clocks / self->config->cluster.workers;
     if (step > self->step)
         self->step = step;
-    if (step / every + 1 <= gather->told)
+    int due = step / every + 1 > gather->told;
+    if (!due && (step <= gather->told_step || !is_quiet(self, now)))
         return;
     gather->told = step / every + 1;
-    tell_step(self, step / every * every, gather->sum, NULL);
+    gather->told_step = due ? step / every * every : step;
+    tell_step(self, gather->told_step, gather->sum, NULL);
     gather->sum = (struct gw_score){0};
 }
 

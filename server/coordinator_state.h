@@ -98,7 +98,8 @@ struct gw_counted {
 struct gw_gather_each {
     uint64_t *first;                /* [workers] the clock each begins with */
     struct gw_score sum;            /* since the last step was told */
-    uint64_t told;                  /* steps / log.every, + 1 */
+    uint64_t told;                  /* step / cadence.steps, + 1 */
+    uint64_t told_step;             /* the last that was */
     struct gw_staleness *staleness; /* [workers] so far */
 };
 
@@ -165,6 +166,9 @@ struct gw_coordinator {
     struct gw_gather gather[GW_GATHERS];
     struct gw_counted counted[GW_GATHERS]; /* backup: at clock % GW_GATHERS */
     struct gw_gather_each gather_each;
+    struct gw_cadence cadence; /* log.every */
+    uint64_t logged_us;        /* when a step was last told */
+    uint64_t polled;           /* step + 1 that is asked for; 0: none */
     uint64_t decided; /* the number of the last decision that is here */
     struct gw_ahead *ahead, **ahead_end; /* reports that know of more: */
     size_t ahead_n;
@@ -255,6 +259,10 @@ void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision);
 void gw_coordinator_stalled(struct gw_coordinator *self,
                             const struct gw_stall *stall);
+
+/* No step is told for longer than log.every allows: asks for the one that is
+   going on. Called often, while the job runs. */
+void gw_coordinator_poll(struct gw_coordinator *self, uint64_t now);
 
 /* coordinator_fault.c: what is wrong with the decision, in words; NULL:
    nothing, as far as is known here. */

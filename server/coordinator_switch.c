@@ -13,7 +13,7 @@
 static void begin(struct gw_coordinator *self)
 {
     struct gw_gather_each *gather = &self->gather_each;
-    uint64_t clock = self->next.clock, every = self->config->log.every;
+    uint64_t clock = self->next.clock, every = self->cadence.steps;
     char word[GW_POLICY_WORD_BYTES];
     self->past[1] = self->past[0];
     self->past[0] =
@@ -32,7 +32,9 @@ static void begin(struct gw_coordinator *self)
         one->clocks = 0;
     /* the step before was told, or will be */
     gather->told = clock > 0 ? (clock - 1) / every + 1 : 0;
+    gather->told_step = clock > 0 ? clock - 1 : 0;
     gather->sum = (struct gw_score){0};
+    self->polled = 0;
     gw_policy_word_print(&self->regime.word, word);
     gw_coordinator_note(self, "step %" PRIu64 ": the policy is %s from here on",
                         clock, word);

@@ -211,6 +211,7 @@ static void on_watch(struct gw_timer *timer)
     gw_timer_start(self->loop, timer, WATCH_US);
     note_pace(self, now);
     gw_strangers_expire(self, now);
+    gw_coordinator_poll(self, now);
     /* steps are no wait, and what they took counts for none that comes after */
     if (sum != self->progress || !waits)
         self->moved_us = self->told_us = now;

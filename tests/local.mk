@@ -78,6 +78,7 @@ check_PROGRAMS += \
 	%D%/sim/test_scale \
 	%D%/sim/test_shown \
 	%D%/sim/test_simulate \
+	%D%/sim/test_slow \
 	%D%/sim/test_split \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
@@ -391,6 +392,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_shown_SOURCES = %D%/sim/test_shown.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_slow_SOURCES = %D%/sim/test_slow.c $(GW_CLUSTER) \
+	$(GW_SIMULATE)
 %C%_sim_test_simulate_SOURCES = %D%/sim/test_simulate.c $(GW_CLUSTER) \
 	$(GW_SIMULATE)
 %C%_sim_test_scale_SOURCES = %D%/sim/test_scale.c $(GW_CLUSTER) \

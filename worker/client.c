@@ -383,6 +383,11 @@ int gw_client_pushes_sums(const struct gw_client *client)
            gw_client_has_neighbours(client);
 }
 
+void gw_client_begin_step(struct gw_client *client, uint64_t clock)
+{
+    gw_member_set_clock(client->member, clock);
+}
+
 enum gw_status gw_client_push(struct gw_client *client,
                               size_t first,
                               size_t n,
@@ -483,6 +488,11 @@ void gw_client_report(struct gw_client *client,
     gw_loop_enter(client->loop);
     gw_peer_tell(client->coordinator, &message);
     gw_loop_leave(client->loop);
+}
+
+uint64_t gw_client_polled(const struct gw_client *client)
+{
+    return atomic_load(&client->polled);
 }
 
 int gw_client_ends_standing(const struct gw_client *client)

@@ -354,6 +354,10 @@ struct gw_client_share {
 struct gw_client_share gw_client_share(const struct gw_client *client,
                                        uint64_t clock);
 
+/* The caller is in this step now, whether anything of it is pushed or not:
+   heartbeats say so. */
+void gw_client_begin_step(struct gw_client *client, uint64_t clock);
+
 /* Tells shard 0 how fast this worker computes, measured from step `clock` on;
    a few times a second at most. Dropped if shard 0 does not keep up. */
 void gw_client_tell_speed(struct gw_client *client,
@@ -374,6 +378,10 @@ void gw_client_report(struct gw_client *client,
                       uint64_t correct,
                       uint64_t samples,
                       uint64_t rss_bytes);
+
+/* The clock, + 1, of the last step that the coordinator has asked for a report
+   of, besides those that are logged; 0: it has not. Thread: any. */
+uint64_t gw_client_polled(const struct gw_client *client);
 
 /* The clock at which the job ends, UINT64_MAX while that is not decided, and
    why (enum gw_end_reason). */

@@ -304,6 +304,8 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         got_view(client, &message->view);
     else if (from_coordinator && message->kind == GW_MESSAGE_START)
         got_start(client, &message->start);
+    else if (from_coordinator && message->kind == GW_MESSAGE_POLL)
+        atomic_store(&client->polled, message->poll.clock + 1);
     else if (from_coordinator && message->kind == GW_MESSAGE_END)
         got_end(client, &message->end);
     else if (from_coordinator && message->kind == GW_MESSAGE_FILE_REPLY &&

@@ -215,6 +215,7 @@ struct gw_client {
     _Atomic double loss_scale;
     _Atomic uint64_t late_clock;    /* + 1, the last that goes on without us */
     _Atomic uint64_t counted_clock; /* + 1, the last that does not */
+    _Atomic uint64_t polled;        /* clock + 1 of the last poll */
     uint64_t score_clock;           /* + 1, of the last one */
     uint64_t scored_clock;          /* whose result the caller waits for */
     struct gw_client_score score;

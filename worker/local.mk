@@ -56,6 +56,7 @@ libworker_a_SOURCES = \
 	%D%/pace.h \
 	%D%/plan.c \
 	%D%/plan.h \
+	%D%/report.c \
 	%D%/step.c \
 	%D%/tune.c \
 	%D%/worker.c \

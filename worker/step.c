@@ -16,18 +16,10 @@
 #include "worker/worker_state.h"
 
 #include <string.h>
-#include <sys/resource.h>
 
 #include "proto/digest.h"
 
 #define NEVER_SCORED UINT64_MAX
-
-static uint64_t rss_bytes(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (uint64_t)usage.ru_maxrss * 1024;
-}
 
 /* Time so far in which the worker did not wait. */
 static uint64_t busy_us(const struct gw_worker *worker)
@@ -273,34 +265,6 @@ static enum gw_status sit_out(struct gw_worker *worker)
                           worker->clock + 1, 0);
 }
 
-/*
- * Of the steps that are logged, which all ranks report; where ranks are at
- * clocks of their own, of all steps since the last report.
- */
-static void report(struct gw_worker *worker,
-                   const struct gw_model_result *result,
-                   uint64_t samples)
-{
-    struct gw_model_result *sum = &worker->unreported;
-    int each = gw_client_is_each(worker->client);
-    if (!each) {
-        *sum = (struct gw_model_result){0};
-        worker->unreported_samples = 0;
-    }
-    sum->loss += result->loss;
-    sum->correct += result->correct;
-    worker->unreported_samples += samples;
-    /* a step whose weights were scored is a logged one */
-    if (worker->clock % worker->config.log.every != 0 &&
-        worker->clock != worker->scored_clock &&
-        (each || worker->clock + 1 != worker->plan.steps))
-        return;
-    gw_client_report(worker->client, worker->clock, sum->loss, sum->correct,
-                     worker->unreported_samples, rss_bytes());
-    *sum = (struct gw_model_result){0};
-    worker->unreported_samples = 0;
-}
-
 /* With backup workers it may be known later only whether they count. */
 static void count_samples(struct gw_worker *worker, uint64_t clock)
 {
@@ -348,6 +312,7 @@ static enum gw_status train_step(struct gw_worker *worker)
     struct gw_metrics *metrics = worker->options->client.metrics;
     uint64_t before_us = busy_us(worker);
     uint64_t began_us = gw_loop_now(worker->options->client.loop);
+    gw_client_begin_step(worker->client, worker->clock);
     worker->samples = (uint32_t)part.n;
     worker->flop = gw_model_flop(worker->model) * part.n;
     worker->flop_done = 0;
@@ -368,7 +333,7 @@ static enum gw_status train_step(struct gw_worker *worker)
     gw_client_stepped(worker->client, worker->clock);
     worker->uncounted_samples = part.n;
     count_samples(worker, worker->clock);
-    report(worker, &sum, part.n);
+    gw_worker_report(worker, &sum, part.n);
     return GW_OK;
 }
 
@@ -382,8 +347,7 @@ static uint64_t dues_of(const struct gw_worker *worker)
 /* Another policy holds from this clock on. */
 static enum gw_status change_policy(struct gw_worker *worker)
 {
-    worker->unreported = (struct gw_model_result){0};
-    worker->unreported_samples = 0;
+    gw_worker_forget_steps(worker);
     /* what was due under single pushes has been scored */
     if (worker->was_each)
         worker->dues_done = dues_of(worker);
@@ -532,7 +496,8 @@ static enum gw_status end_job(struct gw_worker *worker)
     }
     if (worker->rank == 0 && !worker->hollow)
         gw_digest_weights(worker->weight, worker->key, worker->keys, digest);
-    return gw_client_finish(worker->client, worker->clock, digest, rss_bytes());
+    return gw_client_finish(worker->client, worker->clock, digest,
+                            gw_worker_rss_bytes());
 }
 
 /*

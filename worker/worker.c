@@ -488,6 +488,9 @@ static enum gw_status train(struct gw_worker *worker)
     if (seed && !worker->hollow)
         gw_model_init(worker->model, worker->config.train.seed, worker->weight);
     worker->clock = gw_client_first_clock(worker->client);
+    /* the coordinator may be at a terminal, which a worker does not know */
+    worker->cadence = gw_config_log_every(&worker->config, 1);
+    gw_worker_forget_steps(worker);
     enum gw_status status = gw_local_switch(worker);
     if (status == GW_OK)
         status = load(worker);

@@ -27,6 +27,9 @@ struct gw_worker_arena {
     int pinned; /* and the device knows of it */
 };
 
+/* Steps that a poll may come too late for. */
+#define GW_TOLD_STEPS 16
+
 struct gw_worker {
     const struct gw_worker_options *options;
     struct gw_config config;
@@ -70,10 +73,26 @@ struct gw_worker {
 
     struct gw_local *local; /* NULL where every step is pushed */
 
-    struct gw_model_result unreported; /* each push: since the last report */
-    uint64_t unreported_samples;
+    struct gw_cadence cadence; /* log.every */
+    struct gw_told_step {
+        uint64_t clock; /* + 1; 0: none */
+        struct gw_model_result sum;
+        uint64_t samples;
+        int told;
+    } recent[GW_TOLD_STEPS]; /* at clock + 1; each push: the first one is of all
+                                steps since the last report */
+    uint64_t told_us;        /* when the last one was */
+    uint64_t answered;       /* the last poll, as gw_client_polled has it */
     uint64_t uncounted_samples; /* of the last step, which may be late */
 };
+
+/* report.c: after each step that counts, or may. Forgotten is what was not
+   told, where another policy takes over. */
+void gw_worker_report(struct gw_worker *worker,
+                      const struct gw_model_result *result,
+                      uint64_t samples);
+void gw_worker_forget_steps(struct gw_worker *worker);
+uint64_t gw_worker_rss_bytes(void);
 
 /* tune.c: worker.autotune, between the model and the declaration. GW_ENOMEM,
    GW_EIO (the device fails). */

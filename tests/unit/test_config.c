@@ -105,6 +105,18 @@ static void wrong_types(const struct gw_config_key *key, unsigned *cases)
         wrong(key, "0", cases);
         wrong(key, "0.5", cases);
         break;
+    case GW_TYPE_CADENCE:
+        wrong(key, "\"often\"", cases);
+        wrong(key, "\"5 epochs\"", cases);
+        wrong(key, "\"never\"", cases);
+        wrong(key, "\"0 steps\"", cases);
+        wrong(key, "\"5 s, 7 s\"", cases);
+        wrong(key, "\"5 s,\"", cases);
+        wrong(key, "\"1 step, 2 s, 3 s\"", cases);
+        wrong(key, "(\"1 step\", \"2 s\")", cases);
+        wrong(key, "0.5", cases);
+        wrong(key, "0", cases);
+        break;
     case GW_TYPE_PATHS:
     case GW_TYPE_STRINGS:
         wrong(key, "(\"a\", (\"b\"))", cases);
@@ -472,7 +484,7 @@ static void defaults_are_sensible(void **state)
     assert_true(config.cluster.step_deadline == 10);
     assert_int_equal(config.checkpoint.keep, 3);
     assert_string_equal(config.checkpoint.dir, "");
-    assert_int_equal(config.log.every, 100);
+    assert_int_equal(config.log.every.steps, 0);
 }
 
 /* The files exist and would parse, so only the refusal keeps them closed. */

@@ -114,6 +114,7 @@ draw_value(struct draws *draws, const struct gw_config_key *key, void *place)
     struct gw_every *every = place;
     struct gw_string_list *strings = place;
     struct gw_path_list *paths = place;
+    struct gw_cadence *cadence = place;
     struct gw_number_list *numbers = place;
     unsigned choices = 1, index;
     switch (key->type) {
@@ -139,6 +140,10 @@ draw_value(struct draws *draws, const struct gw_config_key *key, void *place)
         break;
     case GW_TYPE_PATH:
         draw_text(draws, place, 0);
+        break;
+    case GW_TYPE_CADENCE:
+        cadence->steps = draw(draws, 2) ? 1 + draw(draws, 1000000) : 0;
+        cadence->seconds = draw(draws, 2) ? 1 + draw(draws, 1000) : 0;
         break;
     case GW_TYPE_PATHS:
         for (uint64_t left = draw(draws, GW_LIST_MAX / 4 + 1); left; left--) {
@@ -371,6 +376,7 @@ static const char *other_value(const struct gw_config_key *key)
     case GW_TYPE_REAL:
         return "0.625";
     case GW_TYPE_EVERY:
+    case GW_TYPE_CADENCE:
         return "7 seconds";
     case GW_TYPE_STRINGS:
     case GW_TYPE_NUMBERS:

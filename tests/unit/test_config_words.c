@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "proto/config.h"
@@ -87,12 +88,56 @@ static void near_misses_get_near_answers(void **state)
             "job.cfg:1: train.commit: \"x\" is not auto, streaming or whole");
 }
 
+/* log.every: steps, seconds, or both; a number alone is of steps. */
+static void cadences(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t steps, seconds;
+        const char *printed;
+    } good[] = {
+        {"auto", 0, 0, "auto"},
+        {"50", 50, 0, "50 steps"},
+        {"1 step", 1, 0, "1 step"},
+        {"20 Steps, 5 s", 20, 5, "20 steps, 5 seconds"},
+        {"1 second,3 steps", 3, 1, "3 steps, 1 second"},
+        {"10 seconds", 0, 10, "10 seconds"},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char text[64], printed[GW_CADENCE_BYTES];
+        struct gw_error error;
+        gw_config_default(&config);
+        snprintf(text, sizeof text, "log.every=%s", good[i].text);
+        if (gw_config_set(&config, text, &error))
+            fail_msg("%s", error.text);
+        assert_int_equal(config.log.every.steps, good[i].steps);
+        assert_int_equal(config.log.every.seconds, good[i].seconds);
+        gw_cadence_print(&config.log.every, printed);
+        assert_string_equal(printed, good[i].printed);
+    }
+    parses("log = { every = 7; };");
+    assert_int_equal(gw_config_log_every(&config, 1).steps, 7);
+    assert_int_equal(gw_config_log_every(&config, 1).seconds, 0);
+    parses("log = { every = \"9 s\"; };");
+    assert_true(gw_config_log_every(&config, 1).steps == UINT64_MAX);
+    parses("");
+    assert_int_equal(gw_config_log_every(&config, 0).steps, 100);
+    assert_int_equal(gw_config_log_every(&config, 0).seconds, 5);
+    assert_int_equal(gw_config_log_every(&config, 1).seconds, 1);
+    refused(
+        "log = { every = \"5 epochs\"; };",
+        "job.cfg:1: log.every: takes \"N steps\", \"N seconds\", \"N steps, "
+        "N seconds\", \"auto\" or a number of steps, not \"5 epochs\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_other_systems_are_read),
         cmocka_unit_test(case_does_not_matter),
         cmocka_unit_test(near_misses_get_near_answers),
+        cmocka_unit_test(cadences),
     };
     return cmocka_run_group_tests_name("config words", tests, NULL, NULL);
 }

@@ -122,6 +122,7 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_ARRIVED, .arrived = {12345678901, ranks, 2}},
     {.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, "ssp:4"}},
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
+    {.kind = GW_MESSAGE_POLL, .poll = {12345678901}},
     {.kind = GW_MESSAGE_SIGHT,
      .sight = {GW_SIGHT_WORDS, {{1, 0, 3}, 3}, {{0, 7}, 2}}},
     {.kind = GW_MESSAGE_FAULT, .fault = {3, UINT32_MAX, "push of a clock"}},
@@ -286,6 +287,9 @@ static void same_deciding(const struct gw_message *one,
     case GW_MESSAGE_ARRIVED:
         SAME(arrived, clock);
         SAME_LIST(arrived, ranks, ranks_n);
+        break;
+    case GW_MESSAGE_POLL:
+        SAME(poll, clock);
         break;
     case GW_MESSAGE_SPEED:
         SAME(speed, clock);
