@@ -67,6 +67,7 @@ struct coordinator {
     struct gw_metrics metrics;
     struct gw_show show;
     struct gw_record *record;
+    int record_lost;
     struct gw_timer refresh;
     struct gw_task stop_task, hurry_task, orphan_task;
     atomic_int is_stopping;
@@ -223,13 +224,15 @@ static void on_running(void *owner)
                     gw_loop_now(command->loop));
 }
 
-/* A record that cannot be written is not worth a job. */
+/* A record that cannot be written is not worth a job, but who asked for it must
+   not take the job for a whole success. */
 static void record_failed(struct coordinator *command,
                           const struct gw_error *error)
 {
     gw_process_warn(&command->process, error->text);
     gw_record_close(command->record);
     command->record = NULL;
+    command->record_lost = 1;
 }
 
 static void on_step(void *owner, const struct gw_step_report *report)
@@ -505,6 +508,10 @@ static enum gw_exit coordinate(struct coordinator *command)
     if (printer)
         gw_printer_wait(printer);
     tell_final(command);
+    if (command->record_lost && error.status == GW_OK)
+        gw_fail(&error, GW_EIO,
+                "the job is done, but not all of it is in --json %s",
+                command->order.json);
     gw_printer_close(printer);
     enum gw_exit code = gw_process_end(&command->process, &error);
     gw_process_close(&command->process);

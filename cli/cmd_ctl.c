@@ -11,8 +11,7 @@
 #include <strings.h>
 #include <time.h>
 
-#include "cli/ask.h"
-#include "cli/local.h"
+#include "cli/jobs.h"
 #include "proto/distance.h"
 #include "proto/policy.h"
 
@@ -25,18 +24,6 @@ struct ctl {
     const char *socket;      /* NULL: to be found */
     uint64_t pid;            /* 0: the one that runs */
     struct gw_request order; /* kind 0: its status is asked for */
-};
-
-/* A job that answers, or at least is there. */
-struct found {
-    struct gw_local_job job;
-    char *text; /* its status; NULL: it does not answer */
-};
-
-struct search {
-    struct gw_local_jobs all;
-    size_t n;
-    struct found found[GW_LOCAL_JOBS_MAX];
 };
 
 static void print_usage(void)
@@ -61,80 +48,27 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* What is left of `whole_us`, and never nothing. */
-static uint64_t left_us(const struct ctl *ctl, uint64_t whole_us)
+/* What is left, and never nothing. */
+static uint64_t left_us(const struct ctl *ctl)
 {
     uint64_t gone = now_us() - ctl->began_us;
-    return gone < whole_us ? whole_us - gone : 1;
-}
-
-static enum gw_status ask(const struct ctl *ctl,
-                          const char *path,
-                          int for_status,
-                          uint64_t limit_us,
-                          char **text_p,
-                          struct gw_error *error)
-{
-    char address[512];
-    snprintf(address, sizeof address, "unix:%.500s", path);
-    const struct gw_ask_options options = {
-        .coordinator = address,
-        .interface = "",
-        .request = GW_ASK_STATUS,
-        .order = for_status ? NULL : &ctl->order,
-        .limit_us = limit_us,
-    };
-    return gw_ask(&options, text_p, error);
-}
-
-/* ---- which job ---- */
-
-/* Asks all who may be running; the sockets of the dead answer at once. */
-static enum gw_status
-search(const struct ctl *ctl, struct search *search, struct gw_error *error)
-{
-    enum gw_status status = gw_local_list(&search->all, error);
-    if (status != GW_OK)
-        return status;
-    for (size_t i = 0; i < search->all.n; i++) {
-        struct found *one = &search->found[search->n];
-        one->job = search->all.job[i];
-        if (ctl->pid && ctl->pid != one->job.pid)
-            continue;
-        status = ask(ctl, one->job.path, 1,
-                     left_us(ctl, FIND_US) / (search->all.n - i) + 1,
-                     &one->text, error);
-        if (status != GW_OK)
-            one->text = NULL;
-        search->n += status != GW_EUNREACHABLE;
-    }
-    return GW_OK;
-}
-
-static void list(const struct search *search)
-{
-    for (size_t i = 0; i < search->n; i++) {
-        const struct found *one = &search->found[i];
-        const char *text = one->text ? one->text : "does not answer";
-        fprintf(stderr, "  %-8" PRIu32 " %.*s\n", one->job.pid,
-                (int)strcspn(text, "\n"), text);
-    }
+    return gone < LIMIT_US ? LIMIT_US - gone : 1;
 }
 
 /* The one job that is meant, or a line about why there is none such. */
-static const struct found *choose(const struct ctl *ctl,
-                                  const struct search *search)
+static const struct gw_jobs_one *choose(const struct ctl *ctl,
+                                        const struct gw_jobs *jobs)
 {
-    if (search->n == 1 && search->found[0].text)
-        return &search->found[0];
-    if (search->n == 1)
+    if (jobs->n == 1 && jobs->one[0].text)
+        return &jobs->one[0];
+    if (jobs->n == 1)
         fprintf(stderr, "gradweir: ctl: job %" PRIu32 " does not answer\n",
-                search->found[0].job.pid);
-    else if (search->n > 1)
+                jobs->one[0].job.pid);
+    else if (jobs->n > 1)
         fprintf(stderr,
                 "gradweir: ctl: %zu jobs of this user run on this host, "
                 "choose one by --job PID:\n",
-                search->n);
+                jobs->n);
     else if (ctl->pid)
         fprintf(stderr,
                 "gradweir: ctl: no job %" PRIu64 " of this user runs on this "
@@ -143,8 +77,8 @@ static const struct found *choose(const struct ctl *ctl,
     else
         fprintf(stderr,
                 "gradweir: ctl: no job of this user runs on this host\n");
-    if (search->n > 1)
-        list(search);
+    if (jobs->n > 1)
+        gw_jobs_list(jobs, stderr);
     return NULL;
 }
 
@@ -154,11 +88,10 @@ static enum gw_exit command(const struct ctl *ctl, const char *path)
 {
     char *text;
     struct gw_error error;
-    int for_status = ctl->order.kind == 0;
-    if (ask(ctl, path, for_status, left_us(ctl, LIMIT_US), &text, &error) !=
-        GW_OK)
+    const struct gw_request *order = ctl->order.kind ? &ctl->order : NULL;
+    if (gw_jobs_ask(path, order, left_us(ctl), &text, &error) != GW_OK)
         return gw_cli_fail(&error);
-    printf("%s%s", text, for_status ? "" : "\n");
+    printf("%s%s", text, order ? "\n" : "");
     free(text);
     return GW_EXIT_DONE;
 }
@@ -167,21 +100,15 @@ static enum gw_exit find_and_command(const struct ctl *ctl)
 {
     enum gw_exit code = GW_EXIT_FAILED;
     struct gw_error error;
-    struct search *all = calloc(1, sizeof *all);
-    if (!all) {
-        gw_fail(&error, GW_ENOMEM, "ctl: no memory to look for jobs");
-        return gw_cli_fail(&error);
-    }
-    if (search(ctl, all, &error) != GW_OK) {
+    struct gw_jobs *jobs;
+    if (gw_jobs_find(&jobs, ctl->pid, FIND_US, &error) != GW_OK) {
         code = gw_cli_fail(&error);
     } else {
-        const struct found *one = choose(ctl, all);
+        const struct gw_jobs_one *one = choose(ctl, jobs);
         if (one)
             code = command(ctl, one->job.path);
     }
-    for (size_t i = 0; i < all->n; i++)
-        free(all->found[i].text);
-    free(all);
+    gw_jobs_free(jobs);
     return code;
 }
 

@@ -119,6 +119,39 @@ static void take_slurm_rank(struct worker *worker)
     gw_log_info(&worker->process.log, "rank %" PRIu64 " is Slurm's", rank);
 }
 
+/* Where something else starts the workers, it had better start as many as the
+   job has: the others would wait for them, or be turned away. */
+static enum gw_status compare_world(const struct worker *worker,
+                                    struct gw_error *error)
+{
+    /* how many tasks there are, of which some may be servers */
+    static const char *const tasks[] = {"SLURM_STEP_NUM_TASKS",
+                                        "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    const char *world = gw_cli_environment("WORLD_SIZE");
+    uint64_t workers = worker->config.cluster.workers, number;
+    if (worker->process.leash >= 0)
+        return GW_OK;
+    if (world && gw_cli_number("WORLD_SIZE", world, 1, UINT32_MAX, &number,
+                               error) != GW_OK)
+        return error->status;
+    if (world && number != workers)
+        return gw_fail(error, GW_EUSAGE,
+                       "WORLD_SIZE is %" PRIu64 ", but the job has %" PRIu64
+                       " worker%s (cluster.workers); start as many, or unset "
+                       "WORLD_SIZE",
+                       number, workers, gw_plural(workers));
+    for (size_t i = 0; !world && i < sizeof tasks / sizeof *tasks; i++) {
+        const char *text = gw_cli_environment(tasks[i]);
+        if (text &&
+            gw_cli_number("", text, 1, workers - 1, &number, NULL) == GW_OK)
+            gw_log_warn(&worker->process.log,
+                        "%s is %" PRIu64 ", but the job waits for %" PRIu64
+                        " workers (cluster.workers)",
+                        tasks[i], number, workers);
+    }
+    return GW_OK;
+}
+
 /* Of the tasks of a node, as Slurm and torchrun number them, else of all
    workers; GW_RANK_NONE: the coordinator is to say. */
 static uint32_t place_of(const struct worker *worker)
@@ -169,6 +202,8 @@ static enum gw_status run(void *owner, struct gw_error *error)
     struct worker *worker = owner;
     enum gw_status status =
         gw_join_job(&worker->process, &worker->options, &worker->config, error);
+    if (status == GW_OK)
+        status = compare_world(worker, error);
     if (status != GW_OK)
         return status;
     struct gw_ways ways;

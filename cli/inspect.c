@@ -2,9 +2,13 @@
 
 #include "cli/inspect.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "worker/mirror.h"
 
@@ -15,11 +19,47 @@ void gw_inspect_refused(uint64_t clock, const char *why)
             clock, why);
 }
 
+static int is_empty(const char *path)
+{
+    DIR *folder = opendir(path);
+    const struct dirent *one = folder ? readdir(folder) : NULL;
+    while (one && one->d_name[strspn(one->d_name, ".")] == '\0')
+        one = readdir(folder);
+    int empty = folder && !one;
+    if (folder)
+        closedir(folder);
+    return empty;
+}
+
+/* What is no checkpoint at first sight is told by what it is. */
+static enum gw_status look(const char *path, struct gw_error *error)
+{
+    struct stat found;
+    if (!path[0])
+        return gw_fail(error, GW_EUSAGE, "no checkpoint: its name is empty");
+    if (stat(path, &found) != 0)
+        return gw_fail(error, errno == ENOENT ? GW_ENOENT : GW_EIO,
+                       "no checkpoint: %s: %s", path, strerror(errno));
+    if (!S_ISDIR(found.st_mode))
+        return gw_fail(error, GW_EMISMATCH,
+                       "no checkpoint: %s is a file; a checkpoint is a folder, "
+                       "such as DIR/step-00000120, and import makes one of a "
+                       "safetensors file",
+                       path);
+    if (is_empty(path))
+        return gw_fail(error, GW_ENOENT, "no checkpoint: %s is an empty folder",
+                       path);
+    return GW_OK;
+}
+
 enum gw_status gw_inspect_checkpoint(struct gw_disk *disk,
                                      const char *path,
                                      struct gw_checkpoint *checkpoint,
                                      struct gw_error *error)
 {
+    enum gw_status status = look(path, error);
+    if (status != GW_OK)
+        return status;
     return gw_checkpoint_open(disk, path, gw_inspect_refused, checkpoint,
                               error);
 }

@@ -64,6 +64,8 @@ gradweir_SOURCES = \
 	%D%/host.h \
 	%D%/inspect.c \
 	%D%/inspect.h \
+	%D%/jobs.c \
+	%D%/jobs.h \
 	%D%/join.c \
 	%D%/join.h \
 	%D%/json.c \

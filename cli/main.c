@@ -3,11 +3,15 @@
 
 #include "cli/cli.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "proto/distance.h"
 
@@ -101,8 +105,31 @@ static enum gw_exit begin(int argc, char **argv)
     return run(argc - 1, argv + 1);
 }
 
+/* ps and top would call those that a launcher starts "exe": this thread, from
+   which all later ones have their name, and those that libraries began. */
+static void name_threads(void)
+{
+    static const char name[] = "gradweir";
+    char path[64];
+    DIR *tasks = opendir("/proc/self/task");
+    prctl(PR_SET_NAME, name);
+    for (const struct dirent *task = tasks ? readdir(tasks) : NULL; task;
+         task = readdir(tasks)) {
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", task->d_name);
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+            continue; /* it is none, or is gone */
+        if (write(fd, name, sizeof name - 1) < 0)
+            errno = 0; /* it has a name already */
+        close(fd);
+    }
+    if (tasks)
+        closedir(tasks);
+}
+
 int main(int argc, char **argv)
 {
+    name_threads();
     enum gw_exit code = begin(argc, argv);
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == GW_EXIT_DONE) {

@@ -116,7 +116,12 @@ mkdir -p "$scratch/left/step-00000007" &&
 ok 'nor do they keep an import out'
 
 # --- wrong inputs ---
-run 1 eval "$scratch/nothing" && says "there is no checkpoint in $scratch/nothing"
+run 1 eval "$scratch/nothing" && says "no checkpoint: $scratch/nothing: No such file or directory" &&
+  run 1 eval "$scratch/job" && says "no checkpoint: $scratch/job is a file; a checkpoint is a folder" &&
+  mkdir "$scratch/hollow" && run 1 eval "$scratch/hollow" &&
+  says "no checkpoint: $scratch/hollow is an empty folder" &&
+  run 1 export "$scratch/hollow" "$scratch/out.st" && [ ! -e "$scratch/out.st" ] &&
+  run 1 eval "$scratch/data" && says "there is no checkpoint in $scratch/data"
 ok 'a checkpoint that is not there'
 run 2 eval "$dir" --set data.test= && says '.*data.test'
 ok 'a job without a test set'

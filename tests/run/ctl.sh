@@ -57,6 +57,9 @@ for command in status stop checkpoint 'policy async'; do
   run 1 ctl $command && says 'ctl: no job of this user runs on this host$' || break
 done
 ok 'no job runs'
+run 0 status && prints 'no job of this user runs on this host$' &&
+  run 2 status --job && says 'status: takes one HOST:PORT, '
+ok 'status without an address where no job runs'
 run 1 ctl --job 77 stop && says 'ctl: no job 77 of this user runs on this host$' &&
   run 1 ctl --socket "$scratch/none" stop &&
   says "no coordinator at unix:$scratch/none: No such file or directory"
@@ -132,6 +135,15 @@ run 1 ctl stop && [ "$(wc -l <"$scratch/err")" -eq 3 ] &&
   grep -q "^  $one  *job [0-9a-f]*: running, step [0-9]* of 4000000, policy [a-z0-9:-]*$" "$scratch/err" &&
   grep -q "^  $two  *job [0-9a-f]*: running, step " "$scratch/err"
 ok 'one of two must be chosen'
+in_time run 0 status && [ "$(wc -l <"$scratch/out")" -eq 2 ] &&
+  grep -q "^  $one  *job [0-9a-f]*: running, step [0-9]* of [0-9]*, policy " "$scratch/out" &&
+  grep -q "^  $two  *job [0-9a-f]*: running, step " "$scratch/out" && [ ! -s "$scratch/err" ]
+ok 'status without an address shows both'
+# every process and thread of them, whoever started it
+for pid in $(left); do cat "/proc/$pid"/task/*/comm; done | sort -u >"$scratch/comm"
+[ "$(cat "$scratch/comm")" = gradweir ] || sed 's/^/# /' "$scratch/comm" | grep .
+[ "$(cat "$scratch/comm")" = gradweir ]
+ok 'ps and top call all of them gradweir'
 run 1 ctl --job "$two" checkpoint && says 'the job makes no checkpoints: it has no checkpoint.dir$'
 ok 'a checkpoint of a job that makes none'
 run 0 ctl --job "$two" stop && prints 'stopping: the job ends at the next step where all workers have one clock, and cannot go on from there without checkpoint.dir' &&

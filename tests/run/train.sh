@@ -115,6 +115,27 @@ MASTER_ADDR=127.0.0.1 MASTER_PORT=$port RANK=0 start w worker
 MASTER_PORT=$port WORLD_SIZE=2 start c coordinator "$job"
 wait $started && [ "$(digest "$scratch/c.out")" = "$first" ]
 ok 'members first, by MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE'
+start c coordinator "$job"
+coordinator=$started
+await 10 eval '[ "$(sed -n "s/^members join at .*--join //p" "$scratch/c.out")" ]'
+address=$(sed -n 's/^members join at .*--join //p' "$scratch/c.out")
+export WORLD_SIZE=3 RANK=0
+run 2 worker --join "$address" && says 'WORLD_SIZE is 3, but the job has 2 workers (cluster.workers); start as many, or unset WORLD_SIZE'
+ok 'a worker that is started as one of another number of them'
+unset WORLD_SIZE RANK
+OMPI_COMM_WORLD_SIZE=1 start w worker --join "$address"
+await 10 grep -q 'warn OMPI_COMM_WORLD_SIZE is 1, but the job waits for 2 workers' "$scratch/w.err"
+ok 'a worker of an mpirun of too few'
+kill "$coordinator"
+await 10 nobody_left
+if [ -w /dev/full ]; then
+  run 1 train "$job" --json /dev/full && [ "$(digest)" = "$first" ] &&
+    grep -q 'warn --json: /dev/full cannot be written: No space left on device' "$scratch/err" &&
+    grep -q '^gradweir: the job is done, but not all of it is in --json /dev/full$' "$scratch/err"
+  ok 'a record that cannot be written fails a job that is done'
+else
+  skip 'a record that cannot be written' '/dev/full is not there'
+fi
 await 5 nobody_left
 ok 'nobody is left'
 

@@ -294,7 +294,7 @@ static void damaged_checkpoints_are_passed_over(void **state)
                               "train.steps=7", NULL};
     const char *longer[] = {"checkpoint.dir=ck", "train.steps=10", NULL};
     const char *plain[] = {NULL};
-    char whole[65], again[65], path[GW_PATH_BYTES];
+    char whole[65], again[65], path[GW_PATH_MAX];
     assert_int_equal(run(plain, whole), GW_OK);
     cluster_close(&cluster);
     for (size_t i = 0; i < 3; i++) {

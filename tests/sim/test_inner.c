@@ -148,7 +148,7 @@ static uint64_t updates_of(uint32_t rank)
 {
     struct gw_tensors tensors;
     struct gw_error error;
-    char name[GW_FILE_NAME_MAX], path[GW_PATH_BYTES];
+    char name[GW_FILE_NAME_MAX], path[GW_PATH_MAX];
     gw_worker_file_name(rank, (uint32_t)cluster.workers, name);
     gw_store_path(cluster.final.checkpoint, name, path);
     if (gw_tensors_open(cluster_checkpoints(&cluster), path, &tensors,

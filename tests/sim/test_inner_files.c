@@ -102,7 +102,7 @@ static void a_full_disk_does_not_end_the_job(void **state)
 static void a_damaged_file_is_refused(void **state)
 {
     (void)state;
-    char whole[65], again[65], path[GW_PATH_BYTES];
+    char whole[65], again[65], path[GW_PATH_MAX];
     struct inner_job job = inner_job_of(inner_local_momentum);
     struct gw_error error;
     struct gw_file *file;

@@ -86,7 +86,7 @@ static struct gw_safetensors *read_header(struct shard_file *shard)
 static void read_weights(struct weights *weights)
 {
     struct shard_file shard = {.disk = cluster_checkpoints(&cluster)};
-    char name[GW_FILE_NAME_MAX], path[GW_PATH_BYTES];
+    char name[GW_FILE_NAME_MAX], path[GW_PATH_MAX];
     size_t n;
     gw_shard_file_name(0, 1, name);
     gw_store_path(cluster.final.checkpoint, name, path);

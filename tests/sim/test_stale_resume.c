@@ -259,7 +259,7 @@ static void rename_tensor(uint64_t clock, const char *from, char to)
     struct gw_disk *disk = cluster_checkpoints(&cluster);
     struct gw_manifest manifest;
     struct gw_error error;
-    char path[GW_PATH_BYTES];
+    char path[GW_PATH_MAX];
     size_t n, found = 0;
     assert_int_equal(gw_store_manifest(disk, clock, &manifest, &error), GW_OK);
     for (size_t i = 0; i < manifest.n_files && !found; i++) {

@@ -225,7 +225,8 @@ static void every_wrong_input_names_line_and_key(void **state)
     size_t n;
     unsigned cases = 0;
     const struct gw_config_key *keys = gw_config_keys(&n);
-    static char endless[GW_PATH_BYTES + 3]; /* quoted, a byte longer than fits */
+    static char
+        endless[GW_PATH_BYTES + 3]; /* quoted, a byte longer than fits */
     for (size_t i = 0; i < n; i++) {
         wrong_types(&keys[i], &cases);
         wrong_numbers(&keys[i], &cases);
