@@ -114,9 +114,8 @@ enum gw_status gw_cli_job_device(struct gw_cli_job *job,
     return gw_cli_job_set(job, text, error);
 }
 
-/* The whole text of a file or pipe; the caller frees it. */
-static enum gw_status
-read_text(const char *file, char **text_p, struct gw_error *error)
+enum gw_status
+gw_cli_job_text(const char *file, char **text_p, struct gw_error *error)
 {
     enum gw_status status = GW_OK;
     const size_t room = GW_JOB_TEXT_MAX + 2;
@@ -185,7 +184,7 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
         return error->status;
     if (job->file) {
         char *text = NULL;
-        enum gw_status status = read_text(job->file, &text, error);
+        enum gw_status status = gw_cli_job_text(job->file, &text, error);
         if (status)
             return status;
         status = gw_config_parse(config, job->file, text, error);

@@ -109,6 +109,11 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_config *config,
                                struct gw_error *error);
 
+/* The text of a job file or pipe; the caller frees it. GW_EUSAGE with a line.
+ */
+enum gw_status
+gw_cli_job_text(const char *file, char **text_p, struct gw_error *error);
+
 /* Writes --version to standard output. */
 void gw_cli_print_version(void);
 

@@ -206,13 +206,19 @@ static void orphan_run(struct gw_task *task)
     gw_coordinator_orphaned(command->coordinator);
 }
 
+/* The time, for what is shown and recorded. */
+static uint64_t now_of(struct coordinator *command)
+{
+    return gw_steady_now(&command->show.clock, gw_loop_now(command->loop));
+}
+
 static void on_refresh(struct gw_timer *timer)
 {
     struct coordinator *command = timer->owner;
     uint64_t step = gw_coordinator_step(command->coordinator);
     gw_timer_start(command->loop, timer, REFRESH_US);
     atomic_store(&command->away_ticks, 0);
-    gw_show_refresh(&command->show, step, gw_loop_now(command->loop));
+    gw_show_refresh(&command->show, step, now_of(command));
     if (command->process.leash >= 0)
         gw_leash_tell(command->process.leash, "step %" PRIu64, step);
 }
@@ -221,7 +227,7 @@ static void on_running(void *owner)
 {
     struct coordinator *command = owner;
     gw_show_running(&command->show, gw_coordinator_step(command->coordinator),
-                    gw_loop_now(command->loop));
+                    now_of(command));
 }
 
 /* A record that cannot be written is not worth a job, but who asked for it must
@@ -240,7 +246,7 @@ static void on_step(void *owner, const struct gw_step_report *report)
     struct coordinator *command = owner;
     struct gw_show *show = &command->show;
     struct gw_error error;
-    uint64_t now = gw_loop_now(command->loop);
+    uint64_t now = now_of(command);
     gw_show_step(show, report, now);
     if (!command->record)
         return;
@@ -299,7 +305,7 @@ static void on_finished(void *owner, const struct gw_final_report *report)
     snprintf(command->final_text, sizeof command->final_text, "%s",
              report->text);
     command->final.text = command->final_text;
-    command->show.ended_us = gw_loop_now(command->loop);
+    command->show.ended_us = now_of(command);
     gw_loop_stop(command->loop);
 }
 

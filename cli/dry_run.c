@@ -4,8 +4,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/check.h"
+#include "cli/cli.h"
 #include "cli/place.h"
 #include "cli/show.h"
 #include "kernels/kernels.h"
@@ -116,6 +118,21 @@ static enum gw_status print_model(const struct gw_config *config,
     return status;
 }
 
+/* What may have been meant, and be lost: a file that was cut off. */
+static enum gw_status print_absent(const char *file, struct gw_error *error)
+{
+    char absent[GW_ABSENT_BYTES], *text;
+    enum gw_status status = gw_cli_job_text(file, &text, error);
+    if (status != GW_OK)
+        return status;
+    size_t n = gw_config_absent(text, absent);
+    if (n > 0)
+        printf(COLUMN "%s %s not in the file: defaults\n", "absent", absent,
+               n == 1 ? "is" : "are");
+    free(text);
+    return GW_OK;
+}
+
 static enum gw_status print_all(const struct gw_dry_run_options *options,
                                 const struct gw_begin *begin,
                                 struct gw_error *error)
@@ -130,7 +147,9 @@ static enum gw_status print_all(const struct gw_dry_run_options *options,
     if (status != GW_OK)
         return status;
     gw_show_job(&show, options->file, config, &ways, why, NULL);
-    status = open_data(config, &data, error);
+    status = print_absent(options->file, error);
+    if (status == GW_OK)
+        status = open_data(config, &data, error);
     if (status == GW_OK)
         status = print_model(config, data, begin, error);
     if (data)

@@ -47,9 +47,8 @@ static void ask_all(const struct gw_local_jobs *all,
         one->job = all->job[i];
         if (pid && pid != one->job.pid)
             continue;
-        enum gw_status status =
-            gw_jobs_ask(one->job.path, NULL, left / (all->n - i) + 1,
-                        &one->text, &unheard);
+        enum gw_status status = gw_jobs_ask(
+            one->job.path, NULL, left / (all->n - i) + 1, &one->text, &unheard);
         if (status != GW_OK)
             one->text = NULL;
         jobs->n += status != GW_EUNREACHABLE;

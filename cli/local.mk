@@ -112,6 +112,8 @@ gradweir_SOURCES = \
 	%D%/record.h \
 	%D%/secret.c \
 	%D%/secret.h \
+	%D%/steady.c \
+	%D%/steady.h \
 	%D%/show.c \
 	%D%/show.h \
 	%D%/show_device.c \

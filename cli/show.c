@@ -180,13 +180,31 @@ static double mebibytes(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
+static void print_speed(const struct gw_show *show,
+                        const struct gw_final_report *report)
+{
+    char wall[32], lost[32];
+    print_duration(wall, gw_show_wall_s(show));
+    print_duration(lost, (double)show->clock.lost_us / 1e6);
+    fprintf(show->out, COLUMN "%.0f samples/s, %s (%.1f s)", "speed",
+            gw_show_mean_samples_per_s(show, report), wall,
+            gw_show_wall_s(show));
+    if (show->clock.lost_us)
+        fprintf(show->out,
+                ", without %s in which the job was paused, or the clock jumped",
+                lost);
+    else if (show->clock.jumps)
+        fputs(", by a clock that jumped back", show->out);
+    fputc('\n', show->out);
+}
+
 void gw_show_final(struct gw_show *show,
                    const struct gw_final_report *report,
                    const struct gw_config *config,
                    uint64_t rss_coordinator)
 {
     FILE *out = show->out;
-    char hex[2 * GW_DIGEST_BYTES + 1], wall[32];
+    char hex[2 * GW_DIGEST_BYTES + 1];
     if (show->terminal >= 0)
         fputs("\r\033[K", out);
     fflush(out);
@@ -202,10 +220,7 @@ void gw_show_final(struct gw_show *show,
     if (show->has_last)
         fprintf(out, COLUMN "%.4f in the last logged step, %" PRIu64 "\n",
                 "loss", show->last.loss, show->last.step);
-    print_duration(wall, gw_show_wall_s(show));
-    fprintf(out, COLUMN "%.0f samples/s, %s (%.1f s)\n", "speed",
-            gw_show_mean_samples_per_s(show, report), wall,
-            gw_show_wall_s(show));
+    print_speed(show, report);
     fprintf(out, COLUMN, "memory");
     /* of a role that nobody had yet there is nothing to say */
     if (report->rss_worker)

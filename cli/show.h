@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/steady.h"
 #include "proto/config.h"
 #include "server/coordinator.h"
 
@@ -16,11 +17,12 @@ struct gw_printer;
 struct gw_show {
     FILE *out; /* of the printer */
     struct gw_printer *printer;
-    int by_hand;         /* nobody launched the process */
-    int terminal;        /* its descriptor where there is a live line, or -1 */
-    uint64_t began_us;   /* when the first step could begin; 0: not yet */
-    uint64_t ended_us;   /* 0: not yet */
-    uint64_t first_step; /* where this run began */
+    int by_hand;  /* nobody launched the process */
+    int terminal; /* its descriptor where there is a live line, or -1 */
+    struct gw_steady clock; /* of all times here */
+    uint64_t began_us;      /* when the first step could begin; 0: not yet */
+    uint64_t ended_us;      /* 0: not yet */
+    uint64_t first_step;    /* where this run began */
     struct gw_step_report last; /* the newest logged step */
     int has_last;
     struct gw_step_report since; /* rates are from there to the last one */

@@ -13,6 +13,11 @@
 
 #include "proto/random.h"
 
+/* A computation of a second then takes three hours, and of all laws together
+   twelve days: more has no meaning, and to simulate it would take for ever. */
+#define FACTOR_MAX  1e4
+#define PRODUCT_MAX 1e6
+
 #define WORDS                                                                  \
     "none, \"factor F of RANK\", exponential, \"pareto A\", \"trace FILE\""
 
@@ -50,9 +55,10 @@ static enum gw_status read_row(struct law *law,
         double number = strtod(line, &end);
         if (end == line)
             break;
-        if (!(number > 0) || !isfinite(number))
-            return gw_fail(error, GW_EUSAGE, "%s: factors are numbers above 0",
-                           where);
+        if (!(number > 0 && number <= FACTOR_MAX))
+            return gw_fail(error, GW_EUSAGE,
+                           "%s: factors are numbers above 0, up to %g", where,
+                           FACTOR_MAX);
         size_t n = law->rows * law->columns + columns;
         double *grown = realloc(law->number, (n + 1) * sizeof *grown);
         if (!grown)
@@ -63,8 +69,9 @@ static enum gw_status read_row(struct law *law,
         line = end;
     }
     if (line[strspn(line, " \t\r\n")])
-        return gw_fail(error, GW_EUSAGE, "%s: factors are numbers above 0",
-                       where);
+        return gw_fail(error, GW_EUSAGE,
+                       "%s: factors are numbers above 0, up to %g", where,
+                       FACTOR_MAX);
     if (law->rows > 0 && columns != law->columns)
         return gw_fail(error, GW_EUSAGE,
                        "%s: %zu columns, the lines before have %zu", where,
@@ -129,7 +136,8 @@ static int is_factor(struct law *law, const char *text)
     char factor[64], rest;
     return sscanf(text, "%63s of %" SCNu32 "%c", factor, &law->rank, &rest) ==
                2 &&
-           is_number(factor, &law->value) && law->value > 0;
+           is_number(factor, &law->value) && law->value > 0 &&
+           law->value <= FACTOR_MAX;
 }
 
 static enum gw_status parse_law(struct law *law,
@@ -153,8 +161,8 @@ static enum gw_status parse_law(struct law *law,
     } else {
         return gw_fail(error, GW_EUSAGE,
                        "\"%s\" is no law of stragglers; there are " WORDS
-                       " with F > 0 and A > 1, joined by commas",
-                       word);
+                       " with F > 0 (up to %g) and A > 1, joined by commas",
+                       word, FACTOR_MAX);
     }
     return GW_OK;
 }
@@ -253,7 +261,7 @@ double gw_straggle_factor(const struct gw_straggle *straggle,
             factor *=
                 law->number[computation % law->rows * law->columns + rank];
     }
-    return factor;
+    return factor < PRODUCT_MAX ? factor : PRODUCT_MAX;
 }
 
 void gw_straggle_digest(const struct gw_straggle *straggle,

@@ -17,10 +17,11 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define GW_STRING_MAX 256  /* bytes of a string value, with its end */
-#define GW_LIST_MAX   64   /* entries of a list */
-#define GW_PATH_BYTES 4096 /* bytes of a path, with its end, as Linux has it   \
-                            */
+#define GW_STRING_MAX 256 /* bytes of a string value, with its end */
+#define GW_LIST_MAX   64  /* entries of a list */
+#define GW_PATH_BYTES                                                          \
+    4096 /* bytes of a path, with its end, as Linux has it                     \
+          */
 #define GW_PATHS_BYTES                                                         \
     (21u << 10) /* of all paths of a list, with their ends                     \
                  */
@@ -274,6 +275,14 @@ enum gw_status gw_config_parse(struct gw_config *config,
                                const char *file,
                                const char *text,
                                struct gw_error *error);
+
+/*
+ * The sections that a job file's text does not have, "worker, policy": a file
+ * that was cut off behind a section is a job all the same. Returns how many;
+ * `absent` is cut to fit.
+ */
+#define GW_ABSENT_BYTES 128
+size_t gw_config_absent(const char *text, char absent[GW_ABSENT_BYTES]);
 
 /*
  * One "section.key=value", the value as in a job file, but quotes are optional,

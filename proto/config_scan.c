@@ -8,6 +8,7 @@
 
 #include "proto/config_value.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define DIGITS      "0123456789"
@@ -196,4 +197,40 @@ int gw_config_find_twice(const char *text, struct gw_config_twice *twice)
         line += count_lines(text, token.bytes);
     }
     return 0;
+}
+
+/* Non-zero where a section of that key's begins in `text`. */
+static int has_section(const char *text, const struct gw_config_key *key)
+{
+    size_t depth = 0;
+    for (struct token token; *text; text += token.bytes) {
+        token = token_at(text);
+        if (token.kind == TOKEN_NAME && depth == 0 &&
+            meant(text, token.bytes, NULL) == key)
+            return 1;
+        depth += strchr("([{", *text) != NULL;
+        depth -= depth > 0 && strchr(")]}", *text);
+    }
+    return 0;
+}
+
+size_t gw_config_absent(const char *text, char absent[GW_ABSENT_BYTES])
+{
+    size_t n, count = 0, used = 0;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    absent[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        char name[GW_STRING_MAX];
+        size_t bytes = gw_config_section_bytes(&keys[i]);
+        snprintf(name, sizeof name, "%.*s", (int)bytes, keys[i].name);
+        if (gw_config_find_section(name) != &keys[i] ||
+            has_section(text, &keys[i]))
+            continue;
+        used += (size_t)snprintf(
+            absent + used, used < GW_ABSENT_BYTES ? GW_ABSENT_BYTES - used : 0,
+            "%s%s", count ? ", " : "", name);
+        used = used < GW_ABSENT_BYTES ? used : GW_ABSENT_BYTES;
+        count++;
+    }
+    return count;
 }

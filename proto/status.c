@@ -83,6 +83,11 @@ enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
     return put_text(error, whole);
 }
 
+const char *gw_reason(const char *text)
+{
+    return text[0] ? text : "no reason is given";
+}
+
 const char *gw_plural(uint64_t n)
 {
     return n == 1 ? "" : "s";

@@ -72,6 +72,10 @@ struct gw_error {
    question marks: what is shown to a person stays one line. */
 void gw_text_clean(char *text);
 
+/* What a peer says of something, or that it says nothing: so that no line ends
+   in a colon. */
+const char *gw_reason(const char *text);
+
 /* "s" for what there are n of, "" for one. */
 const char *gw_plural(uint64_t n);
 

@@ -126,7 +126,7 @@ static void got_stop(struct gw_coordinator *self,
                      const struct gw_stop *stop)
 {
     char text[GW_ERROR_TEXT_BYTES];
-    snprintf(text, sizeof text, "%s: %s", peer->name, stop->text);
+    snprintf(text, sizeof text, "%s: %s", peer->name, gw_reason(stop->text));
     gw_coordinator_stop(self, text);
 }
 
@@ -217,7 +217,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
             gw_peer_reject(peer, 0, "an end that is not its to tell");
         else
             gw_coordinator_end(self, message->end.status, "%s: %s", peer->name,
-                               message->end.text);
+                               gw_reason(message->end.text));
         break;
     case GW_MESSAGE_DECISION:
         if (leader) {
@@ -461,7 +461,8 @@ static size_t print_member(char *text,
     if (silent_us != UINT64_MAX)
         snprintf(heard, sizeof heard, "heard %.1f s ago%s",
                  (double)silent_us / 1e6, counted[0] ? ", " : "");
-    int n = snprintf(text, room, "%s: %s%s\n", name, heard, counted);
+    int n = snprintf(text, room, "%s: %s%s\n", name, heard,
+                     heard[0] || counted[0] ? counted : "nothing counted yet");
     return n > 0 ? (size_t)n : 0;
 }
 

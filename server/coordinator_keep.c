@@ -486,6 +486,6 @@ void gw_keeper_saved(struct gw_coordinator *self,
     cut->by_workers += who->role == GW_ROLE_WORKER;
     if (saved->status != GW_OK && cut->status == GW_OK)
         cut->status = gw_fail(&cut->error, saved->status, "%s: %s",
-                              who->peer->name, saved->text);
+                              who->peer->name, gw_reason(saved->text));
     maybe_write(cut);
 }

@@ -391,9 +391,9 @@ void gw_coordinator_stalled(struct gw_coordinator *self,
                             const struct gw_stall *stall)
 {
     double limit = self->config->cluster.abort_after;
-    gw_coordinator_note(self, "%s", stall->text);
+    gw_coordinator_note(self, "%s", gw_reason(stall->text));
     if (limit > 0 && stall->seconds >= limit)
         gw_coordinator_end(self, GW_ETIMEOUT,
                            "no progress for %.1f s (cluster.abort_after): %s",
-                           stall->seconds, stall->text);
+                           stall->seconds, gw_reason(stall->text));
 }

@@ -302,7 +302,7 @@ static void got_end(struct gw_server *server, const struct gw_end *end)
                 .counters_n = GW_METRICS}};
     gw_peer_tell(server->coordinator, &message);
     server->ended = 1;
-    gw_server_finish(server, end->status, "%s", end->text);
+    gw_server_finish(server, end->status, "%s", gw_reason(end->text));
 }
 
 /* ---- the member's handler ---- */

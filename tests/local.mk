@@ -182,6 +182,7 @@ check_PROGRAMS += \
 	%D%/unit/test_split_leader \
 	%D%/unit/test_staleness \
 	%D%/unit/test_status \
+	%D%/unit/test_steady \
 	%D%/unit/test_straggle \
 	%D%/unit/test_study \
 	%D%/unit/test_tcp_addresses \
@@ -455,6 +456,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	cli/network.h cli/network.c
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \
 	cli/placement.h cli/placement.c
+%C%_unit_test_steady_SOURCES = %D%/unit/test_steady.c \
+	cli/steady.c cli/steady.h
 %C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
 	cli/straggle.h cli/straggle.c
 %C%_unit_test_study_SOURCES = %D%/unit/test_study.c \

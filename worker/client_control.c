@@ -282,9 +282,9 @@ static void got_end(struct gw_client *client, const struct gw_end *end)
         gw_client_fail(client, GW_EPROTO,
                        "the coordinator ended the job before this worker was "
                        "done: %s",
-                       end->text);
+                       gw_reason(end->text));
     else
-        gw_client_fail(client, end->status, "%s", end->text);
+        gw_client_fail(client, end->status, "%s", gw_reason(end->text));
 }
 
 static int is_leader(const struct gw_client *client, const struct gw_peer *peer)

@@ -188,6 +188,9 @@ ok 'a second job in the directory of one that runs'
 run 1 train "$job" --set checkpoint.dir="$scratch/one" --resume --dry-run &&
   says "checkpoint.dir: another job runs with $scratch/one; wait for its end, or choose another directory"
 ok 'and --dry-run says it too'
+run 0 train "$job" --set checkpoint.dir= --dry-run &&
+  grep -q '^absent  *worker, server, policy.* are not in the file: defaults$' "$scratch/out"
+ok '--dry-run says which sections a job does not have'
 kill -INT "$first"
 wait "$first"
 [ $? -eq 3 ] && [ ! -e "$scratch/one/.gradweir-token" ] && run 0 eval "$scratch/one"

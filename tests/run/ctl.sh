@@ -135,6 +135,8 @@ run 1 ctl stop && [ "$(wc -l <"$scratch/err")" -eq 3 ] &&
   grep -q "^  $one  *job [0-9a-f]*: running, step [0-9]* of 4000000, policy [a-z0-9:-]*$" "$scratch/err" &&
   grep -q "^  $two  *job [0-9a-f]*: running, step " "$scratch/err"
 ok 'one of two must be chosen'
+! gradweir ctl --job "$one" status | grep -q ': *$'
+ok 'no line of a status ends in nothing'
 in_time run 0 status && [ "$(wc -l <"$scratch/out")" -eq 2 ] &&
   grep -q "^  $one  *job [0-9a-f]*: running, step [0-9]* of [0-9]*, policy " "$scratch/out" &&
   grep -q "^  $two  *job [0-9a-f]*: running, step " "$scratch/out" && [ ! -s "$scratch/err" ]

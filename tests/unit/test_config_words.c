@@ -88,6 +88,29 @@ static void near_misses_get_near_answers(void **state)
             "job.cfg:1: train.commit: \"x\" is not auto, streaming or whole");
 }
 
+static void absent(const char *text, size_t n, const char *names)
+{
+    char said[GW_ABSENT_BYTES];
+    assert_int_equal(gw_config_absent(text, said), n);
+    assert_string_equal(said, names);
+}
+
+/* A file that was cut off between two statements is a job all the same. */
+static void what_a_file_lacks(void **state)
+{
+    (void)state;
+    absent("data={};model={};train={};optimizer={};worker={};server={};"
+           "cluster={};policy={};checkpoint={};log={};",
+           0, "");
+    absent("Data = { };\nmodel = { }; # train = { };\n/* log = {}; */\n"
+           "optimizer = { kind = \"worker = { };\"; };\n"
+           "server : {}; cluster = { policy = \"sync\"; }; checkpoint = { };",
+           4, "train, worker, policy, log");
+    absent("", 10,
+           "data, model, train, optimizer, worker, server, cluster, policy, "
+           "checkpoint, log");
+}
+
 /* log.every: steps, seconds, or both; a number alone is of steps. */
 static void cadences(void **state)
 {
@@ -137,6 +160,7 @@ int main(void)
         cmocka_unit_test(files_of_other_systems_are_read),
         cmocka_unit_test(case_does_not_matter),
         cmocka_unit_test(near_misses_get_near_answers),
+        cmocka_unit_test(what_a_file_lacks),
         cmocka_unit_test(cadences),
     };
     return cmocka_run_group_tests_name("config words", tests, NULL, NULL);

@@ -62,6 +62,13 @@ static void lines_stay_lines(void **state)
     assert_string_equal(error.text, "x?y: worker said \"a??[2Jb??\"");
 }
 
+static void nothing_said_is_said(void **state)
+{
+    (void)state;
+    assert_string_equal(gw_reason("disk full"), "disk full");
+    assert_string_equal(gw_reason(""), "no reason is given");
+}
+
 static void every_status_has_a_text(void **state)
 {
     (void)state;
@@ -76,6 +83,7 @@ int main(void)
         cmocka_unit_test(prefixes_come_first),
         cmocka_unit_test(long_lines_are_cut),
         cmocka_unit_test(lines_stay_lines),
+        cmocka_unit_test(nothing_said_is_said),
         cmocka_unit_test(every_status_has_a_text),
     };
     return cmocka_run_group_tests_name("status", tests, NULL, NULL);

@@ -158,7 +158,8 @@ static void bad_traces_are_refused(void **state)
         {"1\n0\n", ":2: factors are numbers above 0"},
         {"-1\n", ":1: factors are numbers above 0"},
         {"nan\n", ":1: factors are numbers above 0"},
-        {"inf\n", ":1: factors are numbers above 0"},
+        {"inf\n", ":1: factors are numbers above 0, up to 10000"},
+        {"10000\n10001\n", ":2: factors are numbers above 0, up to 10000"},
     };
     struct gw_straggle *straggle = NULL;
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
@@ -186,6 +187,7 @@ static void other_words_are_refused(void **state)
         "pareto",
         "pareto 0.5",
         "factor 0 of 1",
+        "factor 10001 of 1",
         "factor x of 1",
         "factor 4 of",
         "pareto 2x",
