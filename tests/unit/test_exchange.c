@@ -63,12 +63,20 @@ static void place_close(struct place *place)
     assert_int_equal(rmdir(place->dir), 0);
 }
 
-static enum gw_status import(struct place *place, const char *file, size_t n)
+static enum gw_status import_as(struct place *place,
+                                const char *file,
+                                const struct gw_key *of,
+                                size_t n)
 {
     const struct gw_checkpoint_target to = {place->checkpoints,
                                             GW_ACCESS_PRIVATE};
-    return gw_checkpoint_import(&place->disk, file, NULL, keys, n, "job", &to,
+    return gw_checkpoint_import(&place->disk, file, NULL, of, n, "job", &to,
                                 place->note, &place->error);
+}
+
+static enum gw_status import(struct place *place, const char *file, size_t n)
+{
+    return import_as(place, file, keys, n);
 }
 
 /* 0, 1/4, 2/4 ... through the keys in their order. */
@@ -205,8 +213,7 @@ static enum gw_status import_tensor(struct place *place)
 {
     static const struct gw_key key = {
         .name = "w", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {1, 3}};
-    return gw_checkpoint_import(&place->disk, place->file, &key, 1, "job",
-                                place->checkpoints, place->note, &place->error);
+    return import_as(place, place->file, &key, 1);
 }
 
 /* 1, -2.5 and 0.3125, which all of them have. */
@@ -243,7 +250,7 @@ static void floats_of_other_widths_are_converted(void **state)
                          GW_OK);
         assert_memory_equal(gw_checkpoint_key(&checkpoint, 0), f32, sizeof f32);
         gw_checkpoint_close(&checkpoint);
-        gw_store_remove(&place.disk, place.checkpoints, 0);
+        remove_checkpoint(&place);
     }
     place_close(&place);
 }
