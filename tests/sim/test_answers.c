@@ -28,7 +28,7 @@ put(struct session_sender *sender, uint8_t kind, uint32_t index, uint64_t clock)
     const struct session_world *world = sender->world;
     struct gw_frame frame =
         session_put(sender, kind, chunk_at(world, index), clock);
-    frame.decision = world->server->decision;
+    frame.decision = (uint32_t)world->server->decision;
     session_send(sender, &frame, zero, sizeof zero);
 }
 
@@ -46,7 +46,7 @@ static void
 want(struct session_world *world, uint32_t rank, uint32_t index, uint64_t value)
 {
     session_want(&world->sender[rank], chunk_at(world, index), value,
-                 world->server->decision);
+                 (uint32_t)world->server->decision);
 }
 
 static int is_of_the_shard(const struct gw_shard *shard, const void *payload)
