@@ -11,7 +11,8 @@ export LC_ALL=C
 rooms='proto transport kernels server worker cli'
 # What other rooms may include of a room; all of proto, nothing of cli.
 front_doors='
-transport/backlog.h transport/loop.h transport/transport.h transport/member.h transport/window.h
+transport/backlog.h transport/limits.h transport/loop.h transport/transport.h
+transport/member.h transport/window.h
 transport/local.h transport/memory.h transport/rdma_port.h transport/remote.h
 transport/output.h transport/settle.h transport/sim.h transport/socket.h
 kernels/bf16.h kernels/blend.h kernels/kernels.h kernels/measure.h kernels/reduce.h

@@ -21,6 +21,8 @@ libtransport_a_SOURCES = \
 	%D%/interface.h \
 	%D%/life.c \
 	%D%/life.h \
+	%D%/limits.c \
+	%D%/limits.h \
 	%D%/loop.c \
 	%D%/loop.h \
 	%D%/loop_uv.c \
