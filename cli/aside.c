@@ -3,34 +3,40 @@
 #include "cli/aside.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-/* Never returns. */
-static void be_aside(gw_aside_cb *act, const void *owner, pid_t parent, int to)
+#include "cli/child.h"
+#include "transport/limits.h"
+
+struct aside {
+    gw_aside_cb *act;
+    const void *owner;
+    int from, to; /* the ends of a pipe */
+};
+
+static void be_aside(void *owner)
 {
+    const struct aside *aside = owner;
     struct gw_error said = {.text = ""};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    said.status = act(owner, &said);
+    close(aside->from);
+    said.status = aside->act(aside->owner, &said);
     const char *at = (const char *)&said, *end = at + sizeof said;
     while (at < end) {
-        ssize_t wrote = write(to, at, (size_t)(end - at));
+        ssize_t wrote = write(aside->to, at, (size_t)(end - at));
         if (wrote < 0 && errno != EINTR)
             break;
         at += wrote > 0 ? wrote : 0;
     }
-    _exit(0);
 }
 
-/* What it says comes all at once, when it is done. */
-static enum gw_status hear(int from, int seconds, struct gw_error *said)
+/* What it says comes all at once, when it is done. 1: heard; 0: it died; -1: it
+   takes too long. */
+static int hear(int from, int seconds, struct gw_error *said)
 {
     char *at = (char *)said, *end = at + sizeof *said;
     struct pollfd word = {.fd = from, .events = POLLIN};
@@ -39,13 +45,31 @@ static enum gw_status hear(int from, int seconds, struct gw_error *said)
         ready = poll(&word, 1, 1000 * seconds);
     while (ready < 0 && errno == EINTR);
     if (ready == 0)
-        return gw_fail(said, GW_ETIMEOUT, "no answer for %d s", seconds);
+        return -1;
     while (at < end) {
         ssize_t got = read(from, at, (size_t)(end - at));
         if (got == 0 || (got < 0 && errno != EINTR))
-            return gw_fail(said, GW_EABORTED, "a process of ours died");
+            return 0;
         at += got > 0 ? got : 0;
     }
+    return 1;
+}
+
+/* Waits until it says something, and for its end. */
+static enum gw_status
+wait_for(pid_t pid, int from, int seconds, struct gw_error *said)
+{
+    char how[GW_CHILD_HOW_BYTES];
+    uint64_t kills = gw_child_kills();
+    int heard = hear(from, seconds, said);
+    if (heard != 0)
+        kill(pid, SIGKILL); /* it has said all, or is not waited for any more */
+    int ended = gw_child_wait(pid);
+    if (heard < 0)
+        return gw_fail(said, GW_ETIMEOUT, "no answer for %d s", seconds);
+    if (heard == 0)
+        return gw_fail(said, GW_EABORTED, "a process of ours died: %s",
+                       gw_child_how(ended, kills, how));
     return said->status;
 }
 
@@ -54,26 +78,19 @@ enum gw_status gw_aside(gw_aside_cb *act,
                         int seconds,
                         struct gw_error *said)
 {
+    const struct gw_child child = {.name = "a process", .dies_by = SIGKILL};
+    char why[GW_LIMITS_WHY_BYTES];
     int ends[2];
-    pid_t self = getpid();
-    if (pipe(ends) != 0)
-        return gw_fail(said, GW_EABORTED, "no pipe: %s", strerror(errno));
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(ends[0]);
-        be_aside(act, owner, self, ends[1]);
-    }
+    pid_t pid;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return gw_fail(said, GW_EABORTED, "no pipe: %s",
+                       gw_limits_why_no_file(errno, why));
+    struct aside aside = {
+        .act = act, .owner = owner, .from = ends[0], .to = ends[1]};
+    enum gw_status status = gw_child_fork(&child, be_aside, &aside, &pid, said);
     close(ends[1]);
-    enum gw_status status =
-        pid > 0 ? hear(ends[0], seconds, said)
-                : gw_fail(said, GW_EABORTED, "cannot start a process: %s",
-                          strerror(errno));
+    if (status == GW_OK)
+        status = wait_for(pid, ends[0], seconds, said);
     close(ends[0]);
-    if (pid < 0)
-        return status;
-    kill(pid, SIGKILL); /* it has said all, or is not waited for any more */
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
     return status;
 }

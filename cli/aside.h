@@ -14,7 +14,7 @@ typedef enum gw_status gw_aside_cb(const void *owner, struct gw_error *said);
  * Waits for it, so many seconds; what it returns and says is returned and said
  * here. Before this process has used a device itself, which would be of no use
  * in the other one. GW_ETIMEOUT: it has not come to its end, and is killed.
- * GW_EABORTED: it died, or could not be started.
+ * GW_EABORTED: it died, which `said` tells. GW_ENOMEM: it could not be started.
  */
 enum gw_status gw_aside(gw_aside_cb *act,
                         const void *owner,

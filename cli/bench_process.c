@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "cli/child.h"
+#include "transport/limits.h"
 
 /* Far more than any order takes; then something hangs. */
 #define PATIENCE_MS 300000
@@ -29,18 +31,21 @@ enum gw_status gw_bench_address(const struct gw_bench_case *what,
     return status;
 }
 
-static void be_child(const struct gw_bench_group *group,
-                     struct gw_bench_child child,
-                     pid_t parent,
-                     void (*run)(struct gw_bench_child *child))
+/* What a child takes with it into its process. */
+struct start {
+    const struct gw_bench_group *group;
+    struct gw_bench_child child;
+    int theirs; /* the parent's end */
+    void (*run)(struct gw_bench_child *child);
+};
+
+static void be_child(void *owner)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1); /* it died before we could ask for the signal */
-    for (size_t i = 0; i < group->n; i++)
-        close(group->process[i].fd);
-    run(&child);
-    _exit(0);
+    struct start *start = owner;
+    close(start->theirs);
+    for (size_t i = 0; i < start->group->n; i++)
+        close(start->group->process[i].fd);
+    start->run(&start->child);
 }
 
 enum gw_status gw_bench_start(struct gw_bench_group *group,
@@ -49,30 +54,27 @@ enum gw_status gw_bench_start(struct gw_bench_group *group,
                               void (*run)(struct gw_bench_child *child),
                               struct gw_error *error)
 {
-    struct gw_bench_child mine = *child;
+    const struct gw_child process = {.name = name, .dies_by = SIGKILL};
+    struct start start = {.group = group, .child = *child, .run = run};
+    char why[GW_LIMITS_WHY_BYTES];
     int fds[2];
-    pid_t parent = getpid();
+    pid_t pid;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
         return gw_fail(error, GW_EIO, "bench: cannot start the %s: %s", name,
-                       strerror(errno));
-    fflush(NULL); /* or the child would write it a second time */
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(fds[0]);
-        mine.fd = fds[1];
-        be_child(group, mine, parent, run);
-    }
-    int number = errno;
+                       gw_limits_why_no_file(errno, why));
+    start.theirs = fds[0];
+    start.child.fd = fds[1];
+    enum gw_status status =
+        gw_child_fork(&process, be_child, &start, &pid, error);
     close(fds[1]);
-    if (pid < 0) {
+    if (status != GW_OK) {
         close(fds[0]);
-        return gw_fail(error, GW_EIO, "bench: cannot start the %s: %s", name,
-                       strerror(number));
+        return gw_fail_in(error, "bench");
     }
-    struct gw_bench_process *process = &group->process[group->n++];
-    process->pid = pid;
-    process->fd = fds[0];
-    snprintf(process->name, sizeof process->name, "%s", name);
+    struct gw_bench_process *made = &group->process[group->n++];
+    made->pid = pid;
+    made->fd = fds[0];
+    snprintf(made->name, sizeof made->name, "%s", name);
     return GW_OK;
 }
 

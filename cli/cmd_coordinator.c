@@ -23,6 +23,7 @@
 #include "cli/record.h"
 #include "cli/secret.h"
 #include "cli/show.h"
+#include "cli/signals.h"
 #include "server/coordinator.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -110,13 +111,23 @@ static void post(struct coordinator *command, struct gw_task *task)
     pthread_mutex_unlock(&command->mutex);
 }
 
+/* What closing the coordinator would have done. */
+static void on_exits(void *owner)
+{
+    struct coordinator *command = owner;
+    if (atomic_load(&command->has_local))
+        unlink(command->local);
+}
+
 static void on_stop(void *owner, const char *why)
 {
     struct coordinator *command = owner;
     pthread_mutex_lock(&command->mutex);
     snprintf(command->why, sizeof command->why, "%s", why);
-    if (command->state == OPENING)
+    if (command->state == OPENING) {
+        on_exits(command);
         _exit(GW_EXIT_INTERRUPTED); /* nobody has joined */
+    }
     atomic_store(&command->is_stopping, 1);
     pthread_mutex_unlock(&command->mutex);
     post(command, &command->stop_task);
@@ -144,18 +155,11 @@ static void on_orphaned(void *owner)
     pthread_mutex_lock(&command->mutex);
     if (command->state == OPENING) {
         gw_log_error(&command->process.log, "the launcher died at step 0");
+        on_exits(command);
         _exit(GW_EXIT_FAILED); /* nobody has joined */
     }
     pthread_mutex_unlock(&command->mutex);
     post(command, &command->orphan_task);
-}
-
-/* What closing the coordinator would have done. */
-static void on_exits(void *owner)
-{
-    struct coordinator *command = owner;
-    if (atomic_load(&command->has_local))
-        unlink(command->local);
 }
 
 static void gone_run(struct gw_task *task)
@@ -601,6 +605,7 @@ static enum gw_exit start(int argc, char **argv, struct coordinator *command)
 
 enum gw_exit gw_cmd_coordinator(int argc, char **argv)
 {
+    gw_signals_end_process();
     struct coordinator *command = calloc(1, sizeof *command);
     if (!command)
         return gw_cli_usage("coordinator: no memory");

@@ -16,6 +16,7 @@
 #include "cli/join.h"
 #include "cli/pin_member.h"
 #include "cli/place.h"
+#include "cli/signals.h"
 #include "server/server.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -381,6 +382,7 @@ static enum gw_exit start(int argc, char **argv, struct server *server)
 
 enum gw_exit gw_cmd_server(int argc, char **argv)
 {
+    gw_signals_end_process();
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return gw_cli_usage("server: no memory");

@@ -14,6 +14,7 @@
 #include "cli/order.h"
 #include "cli/dry_run.h"
 #include "cli/pin_member.h"
+#include "cli/signals.h"
 
 struct train {
     struct gw_order order;
@@ -139,6 +140,7 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
 
 enum gw_exit gw_cmd_train(int argc, char **argv)
 {
+    gw_signals_end_process();
     struct train *train = calloc(1, sizeof *train);
     if (!train)
         return gw_cli_usage("train: no memory");

@@ -14,6 +14,7 @@
 #include "cli/join.h"
 #include "cli/pin_member.h"
 #include "cli/place.h"
+#include "cli/signals.h"
 #include "proto/login.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
@@ -315,6 +316,7 @@ static enum gw_exit start(int argc, char **argv, struct worker *worker)
 
 enum gw_exit gw_cmd_worker(int argc, char **argv)
 {
+    gw_signals_end_process();
     struct worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return gw_cli_usage("worker: no memory");

@@ -3,16 +3,17 @@
 #include "cli/gauge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/child.h"
 #include "kernels/bf16.h"
+#include "transport/limits.h"
 #include "worker/feed.h"
 #include "worker/mirror.h"
 #include "worker/model.h"
@@ -295,9 +296,10 @@ struct report {
     struct gw_gauge_step gauge;
 };
 
-struct child {
-    pid_t pid;
-    int go, said; /* pipes: to it, and from it */
+struct trier {
+    pid_t pid;      /* 0: its end has been seen */
+    uint64_t kills; /* gw_child_kills before it */
+    int go, said;   /* pipes: to it, and from it */
 };
 
 static void write_all(int fd, const void *bytes, size_t n)
@@ -321,80 +323,103 @@ static int read_all(int fd, void *bytes, size_t n)
     return 1;
 }
 
-/* Never returns. Says that it is ready, waits for the word, and reports. */
-static void become_trial(const struct gw_worker_case *what, int go, int said)
+/* A process that tries: what it tries, and its ends of the pipes. */
+struct start {
+    const struct gw_worker_case *what;
+    int go[2], said[2];
+};
+
+/* Says that it is ready, waits for the word, and reports. */
+static void be_trier(void *owner)
 {
+    const struct start *start = owner;
     struct trial *trial = calloc(1, sizeof *trial);
     struct report report = {.status = GW_ENOMEM};
     struct gw_error error = {.text = "no memory for a step"};
     char word = 'r';
+    close(start->go[1]);
+    close(start->said[0]);
     if (!trial)
-        _exit(1);
-    trial->what = what;
+        return;
+    trial->what = start->what;
     report.status = set_up(trial, &error);
     uint64_t before = own_bytes();
-    write_all(said, &word, 1);
-    if (!read_all(go, &word, 1))
-        _exit(1);
+    write_all(start->said[1], &word, 1);
+    if (!read_all(start->go[0], &word, 1))
+        return;
     if (report.status == GW_OK)
         report.status = measure(trial, &report.gauge, &error);
     uint64_t after = own_bytes();
     report.gauge.blas_bytes = after > before ? after - before : 0;
     tear_down(trial);
     snprintf(report.text, sizeof report.text, "%s", error.text);
-    write_all(said, &report, sizeof report);
-    _exit(0);
+    write_all(start->said[1], &report, sizeof report);
+}
+
+static enum gw_status make_pipe(int ends[2], struct gw_error *error)
+{
+    char why[GW_LIMITS_WHY_BYTES];
+    if (pipe2(ends, O_CLOEXEC) == 0)
+        return GW_OK;
+    return gw_fail(error, GW_EIO, "no pipe: %s",
+                   gw_limits_why_no_file(errno, why));
 }
 
 /* Two pipes and a process between them. */
 static enum gw_status start(const struct gw_worker_case *what,
-                            struct child *child,
+                            struct trier *trier,
                             struct gw_error *error)
 {
-    int go[2], said[2];
-    pid_t self = getpid();
-    if (pipe(go) != 0)
-        return gw_fail(error, GW_EIO, "no pipe: %s", strerror(errno));
-    if (pipe(said) != 0) {
-        close(go[0]);
-        close(go[1]);
-        return gw_fail(error, GW_EIO, "no pipe: %s", strerror(errno));
-    }
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != self)
-            _exit(1);
-        close(go[1]);
-        close(said[0]);
-        become_trial(what, go[0], said[1]);
-    }
-    close(go[0]);
-    close(said[1]);
-    *child = (struct child){.pid = pid, .go = go[1], .said = said[0]};
-    return pid > 0 ? GW_OK
-                   : gw_fail(error, GW_ENOMEM, "cannot start a process: %s",
-                             strerror(errno));
+    const struct gw_child child = {.name = "a process that tries a step",
+                                   .dies_by = SIGKILL};
+    struct start start = {.what = what};
+    uint64_t kills = gw_child_kills();
+    enum gw_status status = make_pipe(start.go, error);
+    if (status != GW_OK)
+        return status;
+    status = make_pipe(start.said, error);
+    if (status != GW_OK)
+        goto close_go;
+    status = gw_child_fork(&child, be_trier, &start, &trier->pid, error);
+    close(start.said[1]);
+    if (status != GW_OK)
+        goto close_said;
+    close(start.go[0]);
+    trier->kills = kills;
+    trier->go = start.go[1];
+    trier->said = start.said[0];
+    return GW_OK;
+
+close_said:
+    close(start.said[0]);
+close_go:
+    close(start.go[0]);
+    close(start.go[1]);
+    return status;
 }
 
-static void end(struct child *child)
+static void end(struct trier *trier)
 {
-    close(child->go);
-    close(child->said);
-    if (child->pid > 0)
-        waitpid(child->pid, NULL, 0);
+    close(trier->go);
+    close(trier->said);
+    if (trier->pid)
+        gw_child_wait(trier->pid);
 }
 
 /* The slowest of them is what a step waits for. */
 static enum gw_status
-gather(struct child *child, struct gw_gauge_step *gauge, struct gw_error *error)
+gather(struct trier *trier, struct gw_gauge_step *gauge, struct gw_error *error)
 {
     struct report report;
-    if (!read_all(child->said, &report, sizeof report))
+    char how[GW_CHILD_HOW_BYTES];
+    if (!read_all(trier->said, &report, sizeof report)) {
+        int ended = gw_child_wait(trier->pid);
+        trier->pid = 0;
         return gw_fail(error, GW_EABORTED,
                        "a step of the job could not be tried: its process "
-                       "died, perhaps for want of memory");
+                       "died: %s",
+                       gw_child_how(ended, trier->kills, how));
+    }
     if (report.status != GW_OK)
         return gw_fail(error, report.status, "%.400s", report.text);
     if (report.gauge.step_s > gauge->step_s)
@@ -407,7 +432,7 @@ enum gw_status gw_gauge_step(const struct gw_worker_case *what,
                              struct gw_gauge_step *gauge_p,
                              struct gw_error *error)
 {
-    struct child child[AT_ONCE_MAX];
+    struct trier trier[AT_ONCE_MAX];
     struct gw_gauge_step gauge = {.step_s = 0};
     enum gw_status status = GW_OK;
     unsigned n = 0, most = at_once < AT_ONCE_MAX ? at_once : AT_ONCE_MAX;
@@ -415,18 +440,18 @@ enum gw_status gw_gauge_step(const struct gw_worker_case *what,
     if (!what->backend->on_host)
         return try_here(what, gauge_p, error);
     while (status == GW_OK && n < most) {
-        status = start(what, &child[n], error);
-        n++;
+        status = start(what, &trier[n], error);
+        n += status == GW_OK;
     }
     /* one that died says nothing here, and is found out below */
     for (unsigned i = 0; status == GW_OK && i < n; i++)
-        read_all(child[i].said, &word, 1);
+        read_all(trier[i].said, &word, 1);
     for (unsigned i = 0; status == GW_OK && i < n; i++)
-        write_all(child[i].go, "g", 1);
+        write_all(trier[i].go, "g", 1);
     for (unsigned i = 0; status == GW_OK && i < n; i++)
-        status = gather(&child[i], &gauge, error);
+        status = gather(&trier[i], &gauge, error);
     for (unsigned i = 0; i < n; i++)
-        end(&child[i]);
+        end(&trier[i]);
     if (status == GW_OK)
         *gauge_p = gauge;
     return status;

@@ -2,17 +2,23 @@
 
 #include "cli/launch.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
+#include "cli/child.h"
 #include "cli/leash.h"
 #include "cli/secret.h"
+#include "cli/signals.h"
+#include "transport/limits.h"
 #include "transport/transport.h"
 
 #define TICK_MS 100
@@ -28,7 +34,6 @@
 #define LEAVE_TICKS 25
 #define NOW_TICKS   5
 
-#define SIGNALS       3
 #define ARGUMENTS_MAX (2 * GW_CLI_SETS_MAX + 16)
 
 struct launcher;
@@ -37,7 +42,7 @@ struct child {
     struct launcher *launcher;
     const char *role;
     unsigned index;
-    uv_process_t process;
+    pid_t pid;
     uv_pipe_t leash;
     int alive;
     int killed; /* by us */
@@ -46,7 +51,8 @@ struct child {
 struct launcher {
     const struct gw_launch_options *options;
     uv_loop_t uv;
-    uv_signal_t signal[SIGNALS];
+    struct gw_signals signals;
+    uv_signal_t ended; /* SIGCHLD */
     uv_timer_t timer;
     struct child *child; /* the coordinator, servers, workers */
     unsigned children, alive;
@@ -56,6 +62,7 @@ struct launcher {
     struct gw_secret secret;     /* of the job: all children have it */
     struct gw_leash_lines lines;
     char bytes[512];
+    uint64_t kills;                        /* gw_child_kills of the begin */
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
     int stopped, hurried, now, over;
     enum gw_exit code;
@@ -119,33 +126,23 @@ static void leave_now(struct launcher *launcher, enum gw_exit code)
 
 /* ---- children ---- */
 
-static void on_closed(uv_handle_t *handle)
-{
-    (void)handle;
-}
-
-static void
-coordinator_ended(struct launcher *launcher, int64_t code, int number)
+static void coordinator_ended(struct launcher *launcher, int status)
 {
     const struct child *child = coordinator_of(launcher);
+    char how[GW_CHILD_HOW_BYTES];
     limit(launcher, LEAVE_TICKS);
     for (unsigned i = 1; i < launcher->children; i++)
         tell(&launcher->child[i], "over");
     if (launcher->over)
         return;
     launcher->over = 1;
-    launcher->code = (enum gw_exit)code;
-    if (number == 0 && code <= GW_EXIT_INTERRUPTED)
-        return; /* it has said why itself */
     launcher->code = GW_EXIT_FAILED;
-    if (number)
-        say("the coordinator (pid %d) died at step %" PRIu64
-            ": killed by signal %d (%s)",
-            child->process.pid, launcher->step, number, strsignal(number));
+    if (WIFEXITED(status) && WEXITSTATUS(status) <= GW_EXIT_INTERRUPTED)
+        launcher->code = (enum gw_exit)WEXITSTATUS(status); /* it has said why
+                                                               itself */
     else
-        say("the coordinator (pid %d) died at step %" PRIu64
-            ": exit code %" PRId64,
-            child->process.pid, launcher->step, code);
+        say("the coordinator (pid %d) died at step %" PRIu64 ": %s", child->pid,
+            launcher->step, gw_child_how(status, launcher->kills, how));
 }
 
 /* Whether somebody wanted a child to end, and did not wait for it to. */
@@ -154,41 +151,52 @@ static int was_ended(const struct child *child, int number)
     return child->killed || number == SIGINT || number == SIGTERM;
 }
 
-/* The coordinator says what it means for the job, while it is there. */
-static void member_ended(const struct child *child, int64_t code, int number)
+/* The coordinator says what it means for the job, while it is there. One that
+   got a signal before it had joined asks nobody to stop. */
+static void member_ended(const struct child *child, int status)
 {
     struct launcher *launcher = child->launcher;
     struct child *coordinator = coordinator_of(launcher);
-    int pid = child->process.pid;
+    char how[GW_CHILD_HOW_BYTES];
+    gw_child_how(status, launcher->kills, how);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == GW_EXIT_INTERRUPTED)
+        tell(coordinator, "stop a %s got a signal", child->role);
     if (coordinator->alive && launcher->hurried) {
         return; /* it was asked to, or will be */
-    } else if (coordinator->alive && number) {
-        tell(coordinator, "gone %d killed by signal %d (%s)", pid, number,
-             strsignal(number));
     } else if (coordinator->alive) {
-        tell(coordinator, "gone %d exit code %" PRId64, pid, code);
-    } else if (number && !was_ended(child, number)) {
-        say("%s %u (pid %d) died after the job's end: killed by signal %d (%s)",
-            child->role, child->index, pid, number, strsignal(number));
+        tell(coordinator, "gone %d %s", child->pid, how);
+    } else if (WIFSIGNALED(status) && !was_ended(child, WTERMSIG(status))) {
+        say("%s %u (pid %d) died after the job's end: %s", child->role,
+            child->index, child->pid, how);
         if (launcher->code == GW_EXIT_DONE)
             launcher->code = GW_EXIT_FAILED;
     }
 }
 
-static void on_exit_of(uv_process_t *process, int64_t code, int number)
+static void child_ended(struct child *child, int status)
 {
-    struct child *child = process->data;
     struct launcher *launcher = child->launcher;
     child->alive = 0;
     launcher->alive--;
-    uv_close((uv_handle_t *)&child->leash, on_closed);
-    uv_close((uv_handle_t *)process, on_closed);
+    uv_close((uv_handle_t *)&child->leash, NULL);
     if (child == coordinator_of(launcher))
-        coordinator_ended(launcher, code, number);
+        coordinator_ended(launcher, status);
     else
-        member_ended(child, code, number);
+        member_ended(child, status);
     if (launcher->alive == 0)
         uv_stop(&launcher->uv);
+}
+
+/* One signal may be about several. */
+static void on_ended(uv_signal_t *signal, int number)
+{
+    struct launcher *launcher = signal->data;
+    int status;
+    (void)number;
+    for (unsigned i = 0; i < launcher->children; i++)
+        if (launcher->child[i].alive &&
+            waitpid(launcher->child[i].pid, &status, WNOHANG) > 0)
+            child_ended(&launcher->child[i], status);
 }
 
 static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
@@ -211,45 +219,71 @@ static void on_leash(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
                       child->launcher);
 }
 
-/* Starts this program again, as another role; 0 or libuv's number. */
-static int start_child(struct child *child, char **arguments)
+/* Our end of a child's leash, as a handle. */
+static enum gw_status
+take_leash(struct child *child, int end, struct gw_error *error)
+{
+    struct launcher *launcher = child->launcher;
+    uv_pipe_init(&launcher->uv, &child->leash, 0);
+    child->leash.data = child;
+    int failed = uv_pipe_open(&child->leash, end);
+    if (failed) {
+        close(end);
+        uv_close((uv_handle_t *)&child->leash, NULL);
+        return gw_fail(error, GW_EIO, "cannot start a %s: %s", child->role,
+                       uv_strerror(failed));
+    }
+    uv_read_start((uv_stream_t *)&child->leash, give_buffer, on_leash);
+    return GW_OK;
+}
+
+/* Starts this program again, as another role, with its end of a leash and a
+   pipe that has the secret. */
+static enum gw_status start_on(struct child *child,
+                               const char *const *arguments,
+                               int end,
+                               struct gw_error *error)
+{
+    char name[32];
+    int secret;
+    snprintf(name, sizeof name, "a %s", child->role);
+    if (gw_secret_lend(&child->launcher->secret, &secret, error) != GW_OK)
+        return gw_fail_in(error, "cannot start %s", name);
+    const struct gw_child made = {.name = name};
+    const struct gw_child_program program = {
+        .file = GW_CHILD_SELF,
+        .arguments = arguments,
+        .fd = {-1, STDOUT_FILENO, STDERR_FILENO, end, secret},
+        .of_job = 1,
+    };
+    enum gw_status status = gw_child_start(&made, &program, &child->pid, error);
+    close(secret);
+    return status;
+}
+
+/* 0, or a line has been said. */
+static int start_child(struct child *child, const char *const *arguments)
 {
     struct launcher *launcher = child->launcher;
     struct gw_error error;
-    int secret;
-    if (gw_secret_lend(&launcher->secret, &secret, &error) != GW_OK) {
-        say("cannot start a %s: %s", child->role, error.text);
-        return UV_EIO;
+    char why[GW_LIMITS_WHY_BYTES];
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        say("cannot start a %s: %s", child->role,
+            gw_limits_why_no_file(errno, why));
+        return -1;
     }
-    uv_stdio_container_t stdio[GW_SECRET_FD + 1] = {
-        {.flags = UV_IGNORE},
-        {.flags = UV_INHERIT_FD, .data.fd = STDOUT_FILENO},
-        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
-        {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_READABLE_PIPE |
-                                   UV_WRITABLE_PIPE),
-         .data.stream = (uv_stream_t *)&child->leash},
-        {.flags = UV_INHERIT_FD, .data.fd = secret},
-    };
-    const uv_process_options_t options = {
-        .exit_cb = on_exit_of,
-        .file = "/proc/self/exe",
-        .args = arguments,
-        .stdio_count = GW_SECRET_FD + 1,
-        .stdio = stdio,
-    };
-    uv_pipe_init(&launcher->uv, &child->leash, 0);
-    child->leash.data = child->process.data = child;
-    int failed = uv_spawn(&launcher->uv, &child->process, &options);
-    close(secret);
-    if (failed) {
-        say("cannot start a %s: %s", child->role, uv_strerror(failed));
-        uv_close((uv_handle_t *)&child->leash, on_closed);
-        uv_close((uv_handle_t *)&child->process, on_closed);
-        return failed;
+    enum gw_status status = take_leash(child, ends[0], &error);
+    if (status == GW_OK)
+        status = start_on(child, arguments, ends[1], &error);
+    close(ends[1]);
+    if (status != GW_OK) {
+        say("%s", error.text);
+        return -1;
     }
     child->alive = 1;
     launcher->alive++;
-    return uv_read_start((uv_stream_t *)&child->leash, give_buffer, on_leash);
+    return 0;
 }
 
 static int start_coordinator(struct launcher *launcher)
@@ -269,9 +303,7 @@ static int start_coordinator(struct launcher *launcher)
         argument[n++] = "--json";
         argument[n++] = options->json;
     }
-    /* argv is not written to */
-    return start_child(coordinator_of(launcher),
-                       (char **)(uintptr_t)(const void *)argument);
+    return start_child(coordinator_of(launcher), argument);
 }
 
 static int start_member(struct child *child)
@@ -286,7 +318,7 @@ static int start_member(struct child *child)
         argument[8] = "--rank";
         argument[9] = index;
     }
-    return start_child(child, (char **)(uintptr_t)(const void *)argument);
+    return start_child(child, argument);
 }
 
 static void on_line(void *owner, const char *line)
@@ -339,9 +371,9 @@ static void on_tick(uv_timer_t *timer)
             continue;
         if (!launcher->now)
             say("%s %u (pid %d) did not leave in time and is killed",
-                child->role, child->index, child->process.pid);
+                child->role, child->index, child->pid);
         child->killed = 1;
-        uv_process_kill(&child->process, SIGKILL);
+        kill(child->pid, SIGKILL);
     }
     if (!launcher->over)
         launcher->code =
@@ -367,16 +399,10 @@ static void name_children(struct launcher *launcher)
 
 static void watch(struct launcher *launcher)
 {
-    const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-    for (int i = 0; i < SIGNALS; i++) {
-        struct sigaction before;
-        sigaction(numbers[i], NULL, &before);
-        uv_signal_init(&launcher->uv, &launcher->signal[i]);
-        launcher->signal[i].data = launcher;
-        if (numbers[i] == SIGHUP && before.sa_handler == SIG_IGN)
-            continue; /* nohup */
-        uv_signal_start(&launcher->signal[i], on_signal, numbers[i]);
-    }
+    uv_signal_init(&launcher->uv, &launcher->ended);
+    launcher->ended.data = launcher;
+    uv_signal_start(&launcher->ended, on_ended, SIGCHLD);
+    gw_signals_watch(&launcher->signals, &launcher->uv, on_signal, launcher);
     signal(SIGPIPE, SIG_IGN);
     uv_timer_init(&launcher->uv, &launcher->timer);
     launcher->timer.data = launcher;
@@ -392,7 +418,8 @@ static void close_handle(uv_handle_t *handle, void *unused)
 
 enum gw_exit gw_launch(const struct gw_launch_options *options)
 {
-    struct launcher launcher = {.options = options, .code = GW_EXIT_FAILED};
+    struct launcher launcher = {
+        .options = options, .kills = gw_child_kills(), .code = GW_EXIT_FAILED};
     struct gw_error error;
     if (gw_secret_draw(&launcher.secret, &error) != GW_OK)
         return gw_cli_fail(&error);
@@ -407,9 +434,11 @@ enum gw_exit gw_launch(const struct gw_launch_options *options)
     watch(&launcher);
     if (start_coordinator(&launcher) == 0)
         uv_run(&launcher.uv, UV_RUN_DEFAULT);
+    gw_signals_hold();
     uv_walk(&launcher.uv, close_handle, NULL);
     uv_run(&launcher.uv, UV_RUN_DEFAULT);
     uv_loop_close(&launcher.uv);
+    gw_signals_end_process();
     free(launcher.child);
     gw_secret_forget(&launcher.secret);
     return launcher.code;

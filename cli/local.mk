@@ -22,6 +22,8 @@ gradweir_SOURCES = \
 	%D%/bench_values.c \
 	%D%/check.c \
 	%D%/check.h \
+	%D%/child.c \
+	%D%/child.h \
 	%D%/cli.c \
 	%D%/cli.h \
 	%D%/cmd_bench.c \
@@ -118,8 +120,12 @@ gradweir_SOURCES = \
 	%D%/show.h \
 	%D%/show_device.c \
 	%D%/show_job.c \
+	%D%/signals.c \
+	%D%/signals.h \
 	%D%/simulate.c \
 	%D%/simulate.h \
+	%D%/start.c \
+	%D%/start.h \
 	%D%/straggle.c \
 	%D%/straggle.h \
 	%D%/study.c \

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "cli/start.h"
 #include "proto/distance.h"
 
 static const struct gw_command commands[] = {
@@ -129,6 +130,7 @@ static void name_threads(void)
 
 int main(int argc, char **argv)
 {
+    gw_start();
     name_threads();
     enum gw_exit code = begin(argc, argv);
     errno = 0;

@@ -9,16 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/child.h"
 #include "cli/network.h"
 #include "cli/placement.h"
 #include "cli/simulate.h"
 #include "cli/straggle.h"
 #include "cli/study_write.h"
+#include "transport/limits.h"
 
 char *gw_study_run_path(const char *dir,
                         const struct gw_study_run *run,
@@ -104,27 +105,32 @@ static enum gw_status write_job(const struct gw_config *config,
     return status;
 }
 
-/* Never returns. What the job says goes to `said`; it ends in order when this
-   process does, and at no key of the terminal's. */
-static void become_train(pid_t parent,
-                         const char *job,
-                         const char *record,
-                         const char *said)
+/* What the job says goes to `said`; it ends in order when this process does,
+   and at no key of the terminal's. */
+static enum gw_status start_train(const char *job,
+                                  const char *record,
+                                  const char *said,
+                                  pid_t *pid_p,
+                                  struct gw_error *error)
 {
-    int out = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    int in = open("/dev/null", O_RDONLY);
-    sigset_t none;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(127);
-    setpgid(0, 0);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    if (out < 0 || in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
-        dup2(out, 2) < 0)
-        _exit(127);
-    execl("/proc/self/exe", "gradweir", "train", job, "--json", record, NULL);
-    _exit(127);
+    const struct gw_child child = {.name = "it", .dies_by = SIGTERM};
+    const char *const arguments[] = {"gradweir", "train", job,
+                                     "--json",   record,  NULL};
+    char why[GW_LIMITS_WHY_BYTES];
+    int out = open(said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out < 0)
+        return gw_fail(error, GW_EIO, "cannot create %s: %s", said,
+                       gw_limits_why_no_file(errno, why));
+    const struct gw_child_program program = {
+        .file = GW_CHILD_SELF,
+        .arguments = arguments,
+        .fd = {-1, out, out, -1, -1},
+        .own_group = 1,
+        .of_job = 1,
+    };
+    enum gw_status status = gw_child_start(&child, &program, pid_p, error);
+    close(out);
+    return status;
 }
 
 /* Returns the exit status, or -1 after limit_s, when it has been ended. */
@@ -169,6 +175,7 @@ static enum gw_status train(const struct gw_study *study,
                             struct gw_error *error)
 {
     char words[GW_ERROR_TEXT_BYTES];
+    pid_t pid = 0;
     char *job = gw_study_run_path(dir, run, "job");
     char *record = gw_study_run_path(dir, run, "part");
     char *said = gw_study_run_path(dir, run, "out");
@@ -177,10 +184,10 @@ static enum gw_status train(const struct gw_study *study,
                                 : gw_fail(error, GW_ENOMEM, "no memory");
     if (status == GW_OK) {
         unlink(record); /* of a run that was interrupted */
-        pid_t self = getpid(), pid = fork();
-        if (pid == 0)
-            become_train(self, job, record, said);
-        int code = pid > 0 ? wait_for(pid, study->limit_s) : 1;
+        status = start_train(job, record, said, &pid, error);
+    }
+    if (status == GW_OK) {
+        int code = wait_for(pid, study->limit_s);
         last_words(said, words, sizeof words);
         if (code < 0)
             status = gw_fail(error, GW_ETIMEOUT, "given up after %g s",
@@ -188,7 +195,7 @@ static enum gw_status train(const struct gw_study *study,
         else if (code != 0)
             status = gw_fail(error, GW_EABORTED, "%.400s",
                              words[0] ? words + said_by(words)
-                                      : "it cannot be started");
+                                      : "it ended without a word");
     }
     free(said);
     free(record);

@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/child.h"
 #include "cli/study_sheet.h"
 #include "cli/study_write.h"
 
@@ -170,28 +170,29 @@ static void write_script(const struct gw_study_sheet *sheet, size_t plot)
 static enum gw_status
 run_gnuplot(const char *dir, const char *script, struct gw_error *error)
 {
-    char *const argv[] = {"gnuplot", (char *)script, NULL};
-    posix_spawn_file_actions_t actions;
-    extern char **environ;
+    const struct gw_child child = {.name = "gnuplot", .dies_by = SIGKILL};
+    const char *const arguments[] = {"gnuplot", script, NULL};
+    char log[4096 + 16];
     pid_t pid;
-    int status = 0;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addchdir_np(&actions, dir);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, "gnuplot.log",
-                                     O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    int failed = posix_spawnp(&pid, "gnuplot", &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed == ENOENT)
+    snprintf(log, sizeof log, "%s/gnuplot.log", dir);
+    int said = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const struct gw_child_program program = {
+        .file = "gnuplot",
+        .arguments = arguments,
+        .fd = {-1, STDOUT_FILENO, said, -1, -1},
+        .directory = dir,
+    };
+    enum gw_status status = gw_child_start(&child, &program, &pid, error);
+    if (said >= 0)
+        close(said);
+    if (status == GW_ENOENT)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "the report has no plots: gnuplot is not here (Debian: "
                        "gnuplot-nox)");
-    if (failed)
-        return gw_fail(error, GW_EIO, "gnuplot cannot be run: %s",
-                       strerror(failed));
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (status != 0)
+    if (status != GW_OK)
+        return status;
+    int ended = gw_child_wait(pid);
+    if (ended != 0)
         return gw_fail(error, GW_EIO,
                        "gnuplot cannot draw %s/%s; gnuplot.log there says why",
                        dir, script);

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/child.h"
 #include "cli/study_job.h"
 
 struct slot {
@@ -25,7 +25,6 @@ struct slot {
 
 struct execution {
     const struct gw_study_run_options *options;
-    pid_t pid;                 /* of the study */
     struct slot *slot;         /* [jobs] */
     size_t next, ended, known; /* known: had ended before */
     double began_s;
@@ -51,22 +50,25 @@ static int is_large(const struct gw_study *study,
     return study->simulated && run->members >= LARGE;
 }
 
-/* Never returns. Signals are for the study, which ends it. */
-static void child(const struct execution *execution,
-                  const struct gw_study_run *run)
+struct start {
+    const struct execution *execution;
+    const struct gw_study_run *run;
+};
+
+/* Signals are for the study, which ends the child. */
+static void child(void *owner)
 {
-    const struct gw_study_run_options *options = execution->options;
+    const struct start *start = owner;
+    const struct gw_study_run_options *options = start->execution->options;
     struct gw_error error = {.status = GW_OK};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != execution->pid)
-        _exit(1); /* the study died before that */
-    enum gw_status status =
-        gw_study_job(options->study, run, options->dir,
-                     is_large(options->study, run) ? options->jobs : 1, &error);
+    enum gw_status status = gw_study_job(
+        options->study, start->run, options->dir,
+        is_large(options->study, start->run) ? options->jobs : 1, &error);
     if (status != GW_OK)
         fprintf(stderr, "gradweir: %s\n", error.text);
     fflush(NULL);
-    _exit(status != GW_OK);
+    if (status != GW_OK)
+        _exit(1);
 }
 
 static int has_ended(const struct gw_study_run_options *options,
@@ -132,14 +134,13 @@ start(struct execution *execution, struct slot *slot, struct gw_error *error)
     if (execution->next == study->runs ||
         !may_start(execution, &study->run[execution->next]))
         return GW_OK;
+    const struct gw_child made = {.name = "a run", .dies_by = SIGKILL};
     const struct gw_study_run *run = &study->run[execution->next++];
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid < 0)
-        return gw_fail(error, GW_ENOMEM, "cannot start a process: %s",
-                       strerror(errno));
-    if (pid == 0)
-        child(execution, run);
+    struct start begin = {.execution = execution, .run = run};
+    pid_t pid;
+    enum gw_status status = gw_child_fork(&made, child, &begin, &pid, error);
+    if (status != GW_OK)
+        return status;
     *slot = (struct slot){.pid = pid, .run = run, .began_s = now_s()};
     return GW_OK;
 }
@@ -276,8 +277,7 @@ static void take_signals(struct execution *execution, sigset_t *before)
 enum gw_status gw_study_run_all(const struct gw_study_run_options *options,
                                 struct gw_error *error)
 {
-    struct execution execution = {
-        .options = options, .pid = getpid(), .began_s = now_s()};
+    struct execution execution = {.options = options, .began_s = now_s()};
     sigset_t before;
     int fd = -1;
     enum gw_status status = make_dir(options->dir, "", error);

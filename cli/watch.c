@@ -4,7 +4,6 @@
 #include "cli/watch.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/leash.h"
+#include "cli/signals.h"
 
 #define TICK_MS 100
 
@@ -25,12 +25,10 @@
 /* For the farewell after the launcher's end. */
 #define ORPHAN_MS 2500
 
-#define SIGNALS 3
-
 struct gw_watch {
     struct gw_watch_options options;
     uv_loop_t uv;
-    uv_signal_t signal[SIGNALS];
+    struct gw_signals signals;
     uv_pipe_t leash;
     uv_timer_t timer;
     uv_async_t quit;
@@ -154,24 +152,11 @@ static void close_handle(uv_handle_t *handle, void *unused)
 
 static void close_handles(struct gw_watch *watch)
 {
+    gw_signals_hold();
     uv_walk(&watch->uv, close_handle, NULL);
     uv_run(&watch->uv, UV_RUN_DEFAULT);
     uv_loop_close(&watch->uv);
-}
-
-static void watch_signals(struct gw_watch *watch)
-{
-    const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-    for (int i = 0; i < SIGNALS; i++) {
-        struct sigaction before;
-        sigaction(numbers[i], NULL, &before);
-        uv_signal_init(&watch->uv, &watch->signal[i]);
-        watch->signal[i].data = watch;
-        /* nohup wants it ignored */
-        if (numbers[i] == SIGHUP && before.sa_handler == SIG_IGN)
-            continue;
-        uv_signal_start(&watch->signal[i], on_signal, numbers[i]);
-    }
+    gw_signals_end_process();
 }
 
 static int watch_leash(struct gw_watch *watch)
@@ -203,7 +188,7 @@ enum gw_status gw_watch_open(const struct gw_watch_options *options,
     failed = uv_async_init(&watch->uv, &watch->quit, on_quit);
     if (failed)
         goto close_loop;
-    watch_signals(watch);
+    gw_signals_watch(&watch->signals, &watch->uv, on_signal, watch);
     failed = watch_leash(watch);
     if (failed)
         goto close_loop;

@@ -39,6 +39,7 @@ dist_check_SCRIPTS += \
 	%D%/run/resume.sh \
 	%D%/run/second.sh \
 	%D%/run/split.sh \
+	%D%/run/start.sh \
 	%D%/run/study.sh \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
@@ -101,6 +102,7 @@ check_PROGRAMS += \
 	%D%/unit/test_bf16 \
 	%D%/unit/test_blend \
 	%D%/unit/test_blend_reference \
+	%D%/unit/test_child \
 	%D%/unit/test_config \
 	%D%/unit/test_config_check \
 	%D%/unit/test_config_job \
@@ -429,7 +431,10 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
 %C%_unit_test_decision_policy_SOURCES = \
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
-%C%_unit_test_aside_SOURCES = %D%/unit/test_aside.c cli/aside.c cli/aside.h
+%C%_unit_test_aside_SOURCES = %D%/unit/test_aside.c cli/aside.c cli/aside.h \
+	cli/child.c cli/child.h cli/signals.c cli/signals.h
+%C%_unit_test_child_SOURCES = %D%/unit/test_child.c \
+	cli/child.c cli/child.h cli/signals.c cli/signals.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
