@@ -13,6 +13,19 @@ gw_openblas=yes
 AC_CHECK_DECLS([openblas_set_num_threads, openblas_get_corename],
   [], [gw_openblas=no], [[#include <cblas.h>]])
 AC_CHECK_FUNC([openblas_get_corename], [], [gw_openblas=no])
+dnl who computes loads it: its name there is what a program that is linked with
+dnl it asks for
+AC_CHECK_TOOL([READELF], [readelf], [:])
+AC_MSG_CHECKING([for the file of $with_blas])
+LIBS="-Wl,--as-needed $LIBS"
+AC_LINK_IFELSE([AC_LANG_CALL([], [cblas_sgemm])],
+  [gw_blas_file=$($READELF -d conftest$EXEEXT |
+    sed -n ['s/.*(NEEDED).*\[\(.*\)\]/\1/p'] | grep -vE ['^(libc|libm|ld-.*)[.]'] | head -n 1)],
+  [gw_blas_file=])
+AC_MSG_RESULT([${gw_blas_file:-none}])
+AS_IF([test -z "$gw_blas_file"],
+  [AC_MSG_ERROR([$with_blas is no shared library, which the program loads: install one])])
+AC_DEFINE_UNQUOTED([GW_BLAS_FILE], ["$gw_blas_file"], [The file of the CBLAS, as it is loaded])
 CPPFLAGS=$gw_saved_CPPFLAGS LIBS=$gw_saved_LIBS
 AM_CONDITIONAL([HAVE_OPENBLAS], [test "x$gw_openblas" = xyes])
 gw_blas_version=$($PKG_CONFIG --modversion $with_blas)

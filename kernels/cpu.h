@@ -19,7 +19,8 @@ struct gw_matrix {
     size_t ld;
     int t;
 };
-void gw_cpu_gemm(size_t m,
+void gw_cpu_gemm(const struct gw_device *device,
+                 size_t m,
                  size_t n,
                  size_t k,
                  struct gw_matrix a,

@@ -93,7 +93,7 @@ void gw_cpu_dense_forward(struct gw_device *device,
         gw_cpu_dense_sums_forward(shape, x, w, b, y, scratch);
         return;
     }
-    gw_cpu_gemm(shape->n, shape->out, shape->in,
+    gw_cpu_gemm(device, shape->n, shape->out, shape->in,
                 (struct gw_matrix){x, shape->in, 0},
                 (struct gw_matrix){w, shape->in, 1}, 0, y, shape->out);
     add_bias_table[gw_isa_here()](shape, b, y);
@@ -110,7 +110,7 @@ static void weight_gradient(struct gw_device *device,
     if (by_sums(device, shape))
         gw_cpu_dense_sums_dw(shape, x, dy, beta, dw, scratch);
     else
-        gw_cpu_gemm(shape->out, shape->in, shape->n,
+        gw_cpu_gemm(device, shape->out, shape->in, shape->n,
                     (struct gw_matrix){dy, shape->out, 1},
                     (struct gw_matrix){x, shape->in, 0}, beta, dw, shape->in);
 }
@@ -133,7 +133,7 @@ void gw_cpu_dense_backward(struct gw_device *device,
         memset(db, 0, shape->out * sizeof *db);
     column_sums_table[gw_isa_here()](shape, dy, db);
     if (dx)
-        gw_cpu_gemm(shape->n, shape->in, shape->out,
+        gw_cpu_gemm(device, shape->n, shape->in, shape->out,
                     (struct gw_matrix){dy, shape->out, 0},
                     (struct gw_matrix){w, shape->in, 0}, 0, dx, shape->in);
     if (dx && shape->masks)

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <cblas.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 struct gw_device {
     int threads;
+    struct gw_blas blas;
 };
 
 static enum gw_status cpu_probe(char *why, size_t why_bytes)
@@ -42,7 +42,12 @@ static enum gw_status cpu_open(const struct gw_device_options *options,
     if (!device)
         return gw_fail(error, GW_ENOMEM, "no memory for a cpu device");
     device->threads = options->threads;
-    gw_blas_set_threads(options->threads);
+    enum gw_status status =
+        gw_blas_open(&device->blas, options->threads, error);
+    if (status != GW_OK) {
+        free(device);
+        return status;
+    }
     *device_p = device;
     return GW_OK;
 }
@@ -60,8 +65,7 @@ static void cpu_close(struct gw_device *device)
 static void
 cpu_describe(struct gw_device *device, char *text, size_t text_bytes)
 {
-    (void)device;
-    gw_blas_describe(text, text_bytes);
+    gw_blas_describe(&device->blas, text, text_bytes);
 }
 
 static void *cpu_alloc(struct gw_device *device, size_t bytes)
@@ -215,7 +219,8 @@ static int blas_size(size_t value)
     return (int)value;
 }
 
-void gw_cpu_gemm(size_t m,
+void gw_cpu_gemm(const struct gw_device *device,
+                 size_t m,
                  size_t n,
                  size_t k,
                  struct gw_matrix a,
@@ -224,10 +229,10 @@ void gw_cpu_gemm(size_t m,
                  float *c,
                  size_t ld)
 {
-    cblas_sgemm(CblasRowMajor, a.t ? CblasTrans : CblasNoTrans,
-                b.t ? CblasTrans : CblasNoTrans, blas_size(m), blas_size(n),
-                blas_size(k), 1, a.at, blas_size(a.ld), b.at, blas_size(b.ld),
-                beta, c, blas_size(ld));
+    device->blas.sgemm(CblasRowMajor, a.t ? CblasTrans : CblasNoTrans,
+                       b.t ? CblasTrans : CblasNoTrans, blas_size(m),
+                       blas_size(n), blas_size(k), 1, a.at, blas_size(a.ld),
+                       b.at, blas_size(b.ld), beta, c, blas_size(ld));
 }
 
 static void

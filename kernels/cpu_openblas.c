@@ -2,16 +2,39 @@
 
 #include "kernels/cpu_blas.h"
 
-#include <cblas.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/update.h"
 
-void gw_blas_set_threads(int threads)
+/* As many as the job says are started afterwards: where the library cannot
+   start one as it is loaded, it interrupts the process. Whoever reads the
+   environment meanwhile finds the old one whole. */
+void gw_blas_prepare(void)
 {
-    openblas_set_num_threads(threads);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+static int find(void *library, const char *symbol, void *call)
+{
+    void *at = dlsym(library, symbol);
+    *(void **)call = at;
+    return at != NULL;
+}
+
+int gw_blas_find(void *library, struct gw_blas_own *own)
+{
+    return find(library, "openblas_set_num_threads", &own->set_threads) &&
+           find(library, "openblas_get_num_threads", &own->threads) &&
+           find(library, "openblas_get_config", &own->config) &&
+           find(library, "openblas_get_corename", &own->core);
+}
+
+void gw_blas_set_threads(const struct gw_blas_own *own, int threads)
+{
+    own->set_threads(threads);
 }
 
 /* Cores of OpenBLAS whose kernels use less than AVX2, or AVX2 but no more. */
@@ -50,17 +73,17 @@ static const char *unused_set(const char *core)
     return NULL;
 }
 
-void gw_blas_describe(char *text, size_t text_bytes)
+void gw_blas_describe(const struct gw_blas *blas, char *text, size_t text_bytes)
 {
     char library[64];
-    snprintf(library, sizeof library, "%s", openblas_get_config());
+    snprintf(library, sizeof library, "%s", blas->own.config());
     /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words */
     char *end = strchr(library, ' ');
     end = end ? strchr(end + 1, ' ') : NULL;
     if (end)
         *end = '\0';
-    const char *core = openblas_get_corename();
-    int threads = openblas_get_num_threads();
+    const char *core = blas->own.core();
+    int threads = blas->own.threads();
     int used = snprintf(text, text_bytes, "%s, core %s, %d thread%s", library,
                         core, threads, threads == 1 ? "" : "s");
     const char *unused = unused_set(core);

@@ -8,6 +8,7 @@ libkernels_a_SOURCES = \
 	%D%/blend_isa.c \
 	%D%/blend_isa.h \
 	%D%/cpu.h \
+	%D%/cpu_blas.c \
 	%D%/cpu_blas.h \
 	%D%/cpu_conv.c \
 	%D%/cpu_dense.c \

@@ -76,6 +76,15 @@ libraries() {
     grep -vE "$at_home" || true
 }
 
+# The CBLAS, which programs load, and what it needs.
+blas() {
+  name=$(sed -n 's/^#define GW_BLAS_FILE "\(.*\)"/\1/p' "$tree/config.h")
+  at=$tree/archives/$name
+  [ -e "$at" ] || at=$(${CC:-cc} -print-file-name="$name")
+  echo "$name $at"
+  libraries "$at"
+}
+
 copy() {
   rm -rf "${dir:?}"/*
   mkdir -p "$dir/lib" "$dir/kernels" "$dir/tests/table" "$dir/tests/gpu" \
@@ -84,7 +93,7 @@ copy() {
     ${STRIP:-strip} -o "$dir/$file" "$tree/$file"
   done
   # shellcheck disable=SC2086
-  (cd "$tree" && libraries $programs $module) | while read -r name at; do
+  (cd "$tree" && libraries $programs $module && blas) | while read -r name at; do
     gzip -9 <"$at" >"$dir/lib/$name.gz"
   done
   cp "$source/tests/gpu/run.sh" "$dir/"
