@@ -21,6 +21,7 @@
 #include "cli/printer.h"
 #include "cli/process.h"
 #include "cli/record.h"
+#include "cli/room.h"
 #include "cli/secret.h"
 #include "cli/show.h"
 #include "cli/signals.h"
@@ -406,8 +407,9 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     char address[GW_ADDRESS_MAX], why[256], device[GW_SHOW_DEVICE_MAX] = "";
     const struct gw_config *config = &command->config;
     struct gw_ways ways;
-    enum gw_status status =
-        gw_place_ways(config, &ways, why, sizeof why, error);
+    enum gw_status status = gw_room_check(config, GW_ROLE_COORDINATOR, error);
+    if (status == GW_OK)
+        status = gw_place_ways(config, &ways, why, sizeof why, error);
     if (status == GW_OK)
         status = choose_address(command, address, error);
     if (status != GW_OK)

@@ -18,6 +18,7 @@
 #include "cli/place.h"
 #include "cli/signals.h"
 #include "server/server.h"
+#include "transport/limits.h"
 #include "transport/loop.h"
 #include "transport/transport.h"
 
@@ -256,6 +257,7 @@ static void set_open(struct server *server, int open)
 static enum gw_status run_shards(struct server *server, struct gw_error *error)
 {
     int failed = 0;
+    char why[GW_LIMITS_WHY_BYTES];
     for (uint32_t i = 1; i < server->shards && !failed; i++) {
         struct shard *shard = &server->shard[i];
         failed = pthread_create(&shard->thread, NULL, shard_main, shard);
@@ -274,9 +276,10 @@ static enum gw_status run_shards(struct server *server, struct gw_error *error)
     for (uint32_t i = 1; i < server->shards; i++)
         if (error->status == GW_OK)
             *error = server->shard[i].end;
-    return failed ? gw_fail(error, GW_ENOMEM, "cannot start %u threads",
-                            server->shards)
-                  : error->status;
+    return failed
+               ? gw_fail(error, GW_ENOMEM, "cannot start %u threads: %s",
+                         server->shards, gw_limits_why_no_process(failed, why))
+               : error->status;
 }
 
 static enum gw_status run(void *owner, struct gw_error *error)
@@ -387,6 +390,7 @@ enum gw_exit gw_cmd_server(int argc, char **argv)
     if (!server)
         return gw_cli_usage("server: no memory");
     server->options.command = "server";
+    server->options.role = GW_ROLE_SERVER;
     server->options.wait_s = GW_JOIN_WAIT_S;
     server->options.leash = -1;
     enum gw_exit code = start(argc, argv, server);

@@ -14,6 +14,7 @@
 #include "cli/order.h"
 #include "cli/dry_run.h"
 #include "cli/pin_member.h"
+#include "cli/room.h"
 #include "cli/signals.h"
 
 struct train {
@@ -71,6 +72,8 @@ static enum gw_exit launch(struct train *train)
         return gw_dry_run(&dry, &error) == GW_OK ? GW_EXIT_DONE
                                                  : gw_cli_fail(&error);
     }
+    if (gw_room_check_job(&train->config, &error) != GW_OK)
+        return gw_cli_fail(&error);
     if (!train->overcommit && gw_check_memory(&train->config, &error) != GW_OK)
         return gw_cli_fail(&error);
     if (gw_cli_core_warning(text, sizeof text))

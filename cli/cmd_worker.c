@@ -322,6 +322,7 @@ enum gw_exit gw_cmd_worker(int argc, char **argv)
         return gw_cli_usage("worker: no memory");
     worker->rank = GW_RANK_NONE;
     worker->options.command = "worker";
+    worker->options.role = GW_ROLE_WORKER;
     worker->options.wait_s = GW_JOIN_WAIT_S;
     worker->options.leash = -1;
     enum gw_exit code = start(argc, argv, worker);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/timex.h>
 
+#include "cli/room.h"
 #include "kernels/kernels.h"
 #include "transport/memory.h"
 #include "transport/transport.h"
@@ -80,20 +81,26 @@ void gw_doctor_check_memlock(struct gw_doctor *doctor)
 
 /* ---- open files ---- */
 
-/* Of a process that has its loops, logs and data open beside its links. */
-#define FILES_BESIDE 64
+/* Of the roles the one that needs most. */
+static uint64_t most_files(const struct gw_config *config, const char **name_p)
+{
+    static const enum gw_role roles[] = {GW_ROLE_COORDINATOR, GW_ROLE_SERVER,
+                                         GW_ROLE_WORKER};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        uint64_t files = gw_room_files(config, roles[i]);
+        if (files <= most)
+            continue;
+        most = files;
+        *name_p = gw_role_name((uint8_t)roles[i]);
+    }
+    return most;
+}
 
 void gw_doctor_check_open(struct gw_doctor *doctor)
 {
-    const struct gw_config *config = doctor->config;
-    uint64_t threads = config->server.threads;
-    uint64_t links = gw_config_connections(config);
-    uint64_t members =
-        config->cluster.workers + config->cluster.servers * threads;
-    uint64_t server = threads * config->cluster.workers * links;
-    uint64_t worker = config->cluster.servers * threads * links;
-    uint64_t most = server > worker ? server : worker;
-    most = (most > members ? most : members) + FILES_BESIDE;
+    const char *whose = "";
+    uint64_t most = most_files(doctor->config, &whose);
     if (most <= doctor->limits.files)
         gw_doctor_say(doctor, GW_VERDICT_OK,
                       "a process may open %" PRIu64 " files, and %" PRIu64
@@ -101,11 +108,12 @@ void gw_doctor_check_open(struct gw_doctor *doctor)
                       doctor->limits.files, most);
     else
         gw_doctor_say(doctor, GW_VERDICT_FIX,
-                      "a process may open %" PRIu64 " files, and %" PRIu64
-                      " links of cluster.workers, cluster.servers and "
-                      "cluster.connections need more: ulimit -n %" PRIu64
+                      "a process may open %" PRIu64 " files, and a %s of this "
+                      "job has up to %" PRIu64
+                      " (cluster.workers, cluster.servers, server.threads, "
+                      "cluster.connections): ulimit -n %" PRIu64
                       " (nofile in /etc/security/limits.conf)",
-                      doctor->limits.files, most - FILES_BESIDE, most);
+                      doctor->limits.files, whose, most, most);
 }
 
 /* ---- shared memory ---- */

@@ -9,6 +9,7 @@
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/place.h"
+#include "cli/room.h"
 #include "cli/show.h"
 #include "kernels/kernels.h"
 #include "proto/map.h"
@@ -169,6 +170,8 @@ enum gw_status gw_dry_run(const struct gw_dry_run_options *options,
     struct gw_begin begin;
     enum gw_status status = gw_check_start(options->config, options->resume,
                                            options->json, &begin, error);
+    if (status == GW_OK)
+        status = gw_room_check_job(options->config, error);
     if (status == GW_OK && !options->overcommit)
         status = gw_check_memory(options->config, error);
     if (status == GW_OK)

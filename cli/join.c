@@ -8,6 +8,7 @@
 
 #include "cli/ask.h"
 #include "cli/paths.h"
+#include "cli/room.h"
 #include "cli/secret.h"
 
 enum gw_status gw_join_option(struct gw_join_options *options,
@@ -134,5 +135,7 @@ enum gw_status gw_join_job(struct gw_process *process,
         status = gw_process_logs(process, config, error);
     if (status == GW_OK)
         status = gw_process_guard(process, config, options->join, error);
+    if (status == GW_OK)
+        status = gw_room_check(config, options->role, error);
     return status;
 }

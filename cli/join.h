@@ -8,10 +8,12 @@
 
 #include "cli/cli.h"
 #include "cli/process.h"
+#include "proto/login.h"
 #include "proto/secret.h"
 
 struct gw_join_options {
     const char *command;     /* for messages */
+    enum gw_role role;
     const char *join;        /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
     struct gw_cli_job own;   /* --set: keys that may differ per host */
     uint64_t wait_s;         /* for the coordinator to be there */
@@ -56,7 +58,8 @@ enum gw_status gw_join_complete(struct gw_join_options *options,
 
 /*
  * The job with this host's settings; the logs are as it says, and links to the
- * coordinator are allowed. Blocks until the coordinator is there.
+ * coordinator are allowed. Blocks until the coordinator is there. GW_ENOMEM:
+ * this process may not open or start what the job needs of it.
  */
 enum gw_status gw_join_job(struct gw_process *process,
                            const struct gw_join_options *options,

@@ -11,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
+
 #define WAITING_BYTES (1 << 20)
 
 struct gw_printer {
@@ -52,6 +54,7 @@ static void *printer_main(void *argument)
 enum gw_status
 gw_printer_open(FILE *to, struct gw_printer **printer_p, struct gw_error *error)
 {
+    char why[GW_LIMITS_WHY_BYTES];
     int ends[2], failed = ENOMEM;
     struct gw_printer *printer = calloc(1, sizeof *printer);
     if (!printer)
@@ -85,7 +88,9 @@ free_printer:
     free(printer);
 fail:
     return gw_fail(error, failed == ENOMEM ? GW_ENOMEM : GW_EIO,
-                   "cannot print: %s", strerror(failed));
+                   "cannot print: %s",
+                   failed == EAGAIN ? gw_limits_why_no_process(failed, why)
+                                    : gw_limits_why_no_file(failed, why));
 }
 
 FILE *gw_printer_stream(struct gw_printer *printer)

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/leash.h"
 #include "cli/signals.h"
+#include "transport/limits.h"
 
 #define TICK_MS 100
 
@@ -180,6 +181,7 @@ enum gw_status gw_watch_open(const struct gw_watch_options *options,
     if (!watch)
         return gw_fail(error, GW_ENOMEM, "no memory to watch for signals");
     watch->options = *options;
+    char why[GW_LIMITS_WHY_BYTES] = "";
     int failed = uv_loop_init(&watch->uv);
     if (failed)
         goto free_watch;
@@ -194,8 +196,10 @@ enum gw_status gw_watch_open(const struct gw_watch_options *options,
         goto close_loop;
     uv_timer_start(&watch->timer, on_tick, TICK_MS, TICK_MS);
     failed = -pthread_create(&watch->thread, NULL, watch_main, watch);
-    if (failed)
+    if (failed) {
+        gw_limits_why_no_process(-failed, why);
         goto close_loop;
+    }
     *watch_p = watch;
     return GW_OK;
 
@@ -204,7 +208,7 @@ close_loop:
 free_watch:
     free(watch);
     return gw_fail(error, GW_EIO, "cannot watch for signals: %s",
-                   uv_strerror(failed));
+                   why[0] ? why : gw_limits_why_no_file(-failed, why));
 }
 
 void gw_watch_close(struct gw_watch *watch)

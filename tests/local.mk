@@ -439,8 +439,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
 	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/paths.c cli/paths.h \
-	cli/pin_member.c \
-	cli/pin_member.h cli/place.c cli/place.h $(GW_PIN)
+	cli/pin_member.c cli/pin_member.h cli/place.c cli/place.h cli/room.c \
+	cli/room.h $(GW_PIN)
 %C%_unit_test_doctor_LDADD = $(LDADD) $(HWLOC_LIBS)
 %C%_unit_test_pin_absent_SOURCES = %D%/unit/test_pin_absent.c \
 	cli/host.c cli/host.h cli/pin.c cli/pin.h cli/pin_absent.c \

@@ -182,3 +182,10 @@ gw_limits_try_threads(const char *who, unsigned n, struct gw_error *error)
                    "started: %s",
                    who, n, started, why);
 }
+
+unsigned gw_limits_pool_threads(void)
+{
+    const char *told = getenv("UV_THREADPOOL_SIZE");
+    unsigned long threads = told ? strtoul(told, NULL, 10) : 4;
+    return threads < 1 ? 1 : threads > 1024 ? 1024 : (unsigned)threads;
+}

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "transport/limits.h"
 /* The clock has seen it. */
 static void worked(struct gw_loop *loop, uint64_t bytes)
 {
@@ -270,23 +271,33 @@ static const struct gw_loop_ops uv_ops = {
     .close = close_loop,
 };
 
+/* libuv's loop, with its wake-up; 0 or an errno. */
+static int open_uv(struct gw_uv_loop *self)
+{
+    int failed = uv_loop_init(&self->uv);
+    if (failed)
+        return -failed;
+    failed = uv_async_init(&self->uv, &self->wake, on_wake);
+    if (failed)
+        uv_loop_close(&self->uv);
+    return -failed;
+}
+
 enum gw_status gw_loop_open_uv(struct gw_loop **loop_p, struct gw_error *error)
 {
+    char why[GW_LIMITS_WHY_BYTES];
+    enum gw_status status =
+        gw_limits_try_threads("an event loop", gw_limits_pool_threads(), error);
+    if (status != GW_OK)
+        return status;
     struct gw_uv_loop *self = calloc(1, sizeof *self);
     if (!self)
         return gw_fail(error, GW_ENOMEM, "no memory for an event loop");
-    int failed = uv_loop_init(&self->uv);
-    if (failed) {
+    int number = open_uv(self);
+    if (number) {
         free(self);
         return gw_fail(error, GW_EIO, "cannot make an event loop: %s",
-                       uv_strerror(failed));
-    }
-    failed = uv_async_init(&self->uv, &self->wake, on_wake);
-    if (failed) {
-        uv_loop_close(&self->uv);
-        free(self);
-        return gw_fail(error, GW_EIO, "cannot make an event loop: %s",
-                       uv_strerror(failed));
+                       gw_limits_why_no_file(number, why));
     }
     uv_timer_init(&self->uv, &self->timer);
     gw_uv_turn_open(self);

@@ -16,6 +16,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include "transport/limits.h"
+
 /* Long enough to cover the gap between two waits, short against a layer. */
 #define CALLER_RETURNS_US 100
 
@@ -96,6 +98,7 @@ enum gw_status gw_uv_share(struct gw_loop *loop, struct gw_error *error)
 
     /* signals go to the thread that computes, never to this one */
     sigset_t all, before;
+    char why[GW_LIMITS_WHY_BYTES];
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&share->thread, NULL, thread_main, self);
@@ -104,7 +107,9 @@ enum gw_status gw_uv_share(struct gw_loop *loop, struct gw_error *error)
         pthread_cond_destroy(&share->take);
         pthread_cond_destroy(&share->free);
         pthread_mutex_destroy(&share->mutex);
-        return gw_fail(error, GW_ENOMEM, "cannot start a communication thread");
+        return gw_fail(error, GW_ENOMEM,
+                       "cannot start a communication thread: %s",
+                       gw_limits_why_no_process(failed, why));
     }
     share->started = 1;
     return GW_OK;

@@ -67,4 +67,67 @@ GW_TEST_MARK=$scratch "$program" worker --join "$address" <&- >&- 2>&- &
 wait "$started" && await 5 nobody_left
 ok 'members whose standard descriptors are closed'
 
+# --- open files ---
+(ulimit -Sn 30 && gradweir train "$job" --set cluster.workers=8 >"$scratch/out" 2>"$scratch/err")
+ok 'the soft limit of open files is raised'
+(ulimit -n 30 && run 1 train "$job") &&
+  says 'the coordinator of this job needs [0-9]* open files, and a process may have 30 here: ulimit -n ' &&
+  await 3 nobody_left
+ok 'a limit of open files that is too low is told before anyone waits'
+least=$(sed -n 's/.*here: ulimit -n \([0-9]*\) .*/\1/p' "$scratch/err")
+(ulimit -n "$least" && run 1 train "$job" --dry-run) && says "a server of this job needs"
+ok 'and so it is by --dry-run, of each role'
+least=$(sed -n 's/.*here: ulimit -n \([0-9]*\) .*/\1/p' "$scratch/err")
+rm -rf "$scratch/ck"
+(ulimit -n "$least" && run 0 train "$job" --set checkpoint.dir="$scratch/ck" --set log.dir="$scratch/log")
+ok 'what is told to be enough is enough'
+start c coordinator "$job" --set cluster.workers=1 --set cluster.servers=1
+await 10 eval 'address=$(sed -n "s/^members join at .*--join //p" "$scratch/c.out"); [ "$address" ]'
+for role in server worker; do
+  (ulimit -n 32 && run 1 $role --join "$address") &&
+    says "this $role of this job needs [0-9]* open files, and a process may have 32 here"
+  ok "a $role that is started by hand looks at its own limit"
+done
+kill -INT "$started"
+wait "$started"
+
+# --- processes and threads: one line, and nobody is killed ---
+# few N COMMAND...: with N at most, as a user who has no privilege
+few() {
+  most=$1
+  shift
+  if [ "$(id -u)" -eq 0 ]; then
+    prlimit --nproc="$most" setpriv --reuid=54321 --regid=54321 --clear-groups "$@"
+  else
+    prlimit --nproc="$most" "$@"
+  fi
+}
+chmod a+rx "$scratch" && chmod -R a+rX "$scratch/data" "$scratch/job"
+if few 4096 "$program" --version >/dev/null 2>&1; then
+  for most in 1 18; do
+    few $most "$program" train "$job" >"$scratch/out" 2>"$scratch/err"
+    [ $? -eq 1 ] && says "[a-z ]* \(needs [0-9]* more processes and threads, and [0-9]* can be started\|cannot start a process\): this user may have $most processes and threads: ulimit -u"
+    ok "a limit of $most processes and threads"
+  done
+  few 1 "$program" status 127.0.0.1:1 >"$scratch/out" 2>"$scratch/err"
+  [ $? -eq 1 ] && says 'an event loop needs [0-9]* more processes and threads'
+  ok 'status, where it may start no thread'
+else
+  skip 'a limit of processes and threads' 'another user cannot run the program here'
+fi
+
+# --- who computes nothing has no threads for it ---
+start l train "$job" --set train.steps=4000000
+await 10 eval '[ "$(pid_of worker 2)" ]' && await 10 grep -q blas "/proc/$(pid_of worker)/maps"
+ok 'a worker loads the library for matrix products'
+loaded=0
+for role in train coordinator server; do
+  grep -q blas "/proc/$(pid_of $role)/maps" && loaded=$((loaded + 1))
+done
+[ $loaded -eq 0 ]
+ok 'nobody else does'
+kill -INT "$started"
+wait "$started"
+await 12 nobody_left
+
 echo "1..$tests"
