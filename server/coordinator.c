@@ -252,6 +252,13 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_peer_close(peer); /* an observer has gone */
 }
 
+static void starves(void *owner, const char *why)
+{
+    gw_coordinator_end(owner, GW_ENOMEM,
+                       "the coordinator has %s, for %d s: nobody can join it",
+                       why, GW_MEMBER_STARVES_US / 1000000);
+}
+
 static const struct gw_member_handler handler = {
     .admit = admit,
     .link_up = link_up,
@@ -259,6 +266,7 @@ static const struct gw_member_handler handler = {
     .frame = on_frame,
     .link_down = link_down,
     .lost = lost,
+    .starves = starves,
 };
 
 /* ---- opening and closing ---- */

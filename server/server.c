@@ -57,8 +57,10 @@ void gw_server_finish(struct gw_server *server,
     struct gw_message message = {
         .kind = GW_MESSAGE_END,
         .end = {.status = status, .clock = 0, .text = server->end_text}};
-    if (status != GW_OK && server->coordinator && !server->ended)
-        gw_peer_tell(server->coordinator, &message);
+    if (status != GW_OK && server->coordinator && !server->ended &&
+        gw_peer_tell(server->coordinator, &message) != GW_OK)
+        /* nobody else can say it then */
+        gw_log_error(server->log, "%s", server->end_text);
     server->linger_until_us = gw_loop_now(server->loop) + LINGER_US;
     server->linger.fire = on_linger;
     server->linger.owner = server;
@@ -418,6 +420,14 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_log_warn(server->log, "%s: %s", peer->name, why);
 }
 
+static void starves(void *owner, const char *why)
+{
+    struct gw_server *server = owner;
+    gw_server_finish(server, GW_ENOMEM,
+                     "%s, for %d s: others cannot be answered", why,
+                     GW_MEMBER_STARVES_US / 1000000);
+}
+
 /* The end of a job it asks for by STOP. */
 static void got_request(struct gw_server *server,
                         const struct gw_request *request)
@@ -508,6 +518,7 @@ static const struct gw_member_handler handler = {
     .frame = on_frame,
     .link_down = link_down,
     .lost = lost,
+    .starves = starves,
 };
 
 /* ---- opening and closing ---- */

@@ -24,6 +24,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
         door->come(door, fd);
     } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
         /* out of descriptors the poll would come back at once, for ever */
+        gw_listener_lacks(&door->base, errno);
         uv_poll_stop(poll);
         door->rest = (struct gw_timer){.fire = on_rested, .owner = door};
         gw_timer_start(door->base.transport->loop, &door->rest, REST_US);

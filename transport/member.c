@@ -10,6 +10,10 @@
 #define TICKS_PER_HEARTBEAT 4
 #define JOIN_US             60000000
 
+/* Who is not answered asks again sooner: what is further apart are two times
+   without memory. */
+#define STARVES_APART_US 2000000
+
 uint64_t gw_member_tick_us(const struct gw_member *member)
 {
     return member->heartbeat_us / TICKS_PER_HEARTBEAT;
@@ -30,6 +34,28 @@ find_peer(struct gw_member *member, const struct gw_hello *hello, int local)
     return peer;
 }
 
+void gw_member_starves(struct gw_member *member, const char *why)
+{
+    uint64_t now = gw_loop_now(member->loop);
+    if (!member->starves_since_us ||
+        now - member->starved_us > STARVES_APART_US) {
+        member->starves_since_us = now;
+        gw_log_warn(member->loop->log, "%s: others wait for this process", why);
+    }
+    member->starved_us = now;
+    if (now - member->starves_since_us < member->starves_us ||
+        member->starves_told)
+        return;
+    member->starves_told = 1;
+    if (member->handler->starves)
+        member->handler->starves(member->owner, why);
+}
+
+static void starves(struct gw_acceptor *acceptor, const char *why)
+{
+    gw_member_starves(acceptor->owner, why);
+}
+
 static enum gw_status admit(struct gw_member *member,
                             const struct gw_hello *hello,
                             const struct gw_link *link,
@@ -39,11 +65,18 @@ static enum gw_status admit(struct gw_member *member,
     struct gw_peer *peer =
         gw_peer_new(member, hello->role, hello->rank, hello->incarnation,
                     link->remote, hello->links);
-    if (!peer)
+    if (!peer) {
+        snprintf(reply->reason, sizeof reply->reason, "no memory for a peer");
+        gw_member_starves(member, reply->reason);
         return GW_ENOMEM;
+    }
     peer->local = link->local;
     enum gw_status status = member->handler->admit(
         member->owner, peer, hello, reply->reason, sizeof reply->reason);
+    if (status == GW_ENOMEM) {
+        snprintf(reply->reason, sizeof reply->reason, "no memory for a peer");
+        gw_member_starves(member, reply->reason);
+    }
     if (status != GW_OK) {
         gw_peer_close(peer);
         return status;
@@ -184,7 +217,8 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
         return status;
     }
     member->loop = options->loop;
-    member->acceptor = (struct gw_acceptor){.judge = judge, .owner = member};
+    member->acceptor = (struct gw_acceptor){
+        .judge = judge, .starves = starves, .owner = member};
     member->handler = options->handler;
     member->owner = options->owner;
     member->role = options->role;
@@ -203,6 +237,8 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
     member->silence_us =
         options->silence_us ? options->silence_us : GW_SILENCE_US;
     member->join_us = options->join_us ? options->join_us : JOIN_US;
+    member->starves_us =
+        options->starves_us ? options->starves_us : GW_MEMBER_STARVES_US;
     member->ticked_us = gw_loop_now(member->loop);
     member->known.per_second = member->strangers.per_second = 2;
     member->tick.fire = on_tick;

@@ -127,7 +127,15 @@ struct gw_member_handler {
                  struct gw_peer *peer,
                  enum gw_status status,
                  const char *why);
+    /*
+     * For starves_us nobody could be answered or dialled for want of
+     * this process's memory, `why` of late: others wait for it in vain. Told
+     * once; NULL: it waits on.
+     */
+    void (*starves)(void *owner, const char *why);
 };
+
+#define GW_MEMBER_STARVES_US 5000000
 
 struct gw_member_options {
     struct gw_loop *loop;
@@ -141,7 +149,8 @@ struct gw_member_options {
     uint64_t incarnation;                       /* 0: drawn */
     const struct gw_secret *secret;             /* NULL: drawn */
     uint64_t job;                               /* 0: not known yet */
-    uint64_t heartbeat_us, silence_us, join_us; /* 0: the defaults */
+    uint64_t heartbeat_us, silence_us, join_us,
+        starves_us; /* 0: the defaults */
     const struct gw_member_handler *handler;
     void *owner;
 };

@@ -178,6 +178,8 @@ static enum gw_status dial_slot(struct gw_peer_link *slot,
         return GW_OK;
     slot->link = NULL;
     gw_timer_start(member->loop, &slot->redial, REDIAL_MOST_US);
+    if (status == GW_ENOMEM)
+        gw_member_starves(member, error->text);
     return status;
 }
 
@@ -234,6 +236,7 @@ static void on_up(struct gw_link *link, const struct gw_reply *reply)
         gw_peer_say_way(slot);
     slot->was_up = peer->was_up = 1;
     peer->fault[0] = '\0';
+    member->starves_since_us = 0;
     heard(peer);
     if (slot->index == 0)
         gw_channel_resend(&peer->channel, link);
@@ -264,6 +267,8 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
     if (was_up)
         member->handler->link_down(member->owner, peer, slot->index, status,
                                    why);
+    if (was_up && status == GW_ENOMEM)
+        gw_member_starves(member, why);
     if (peer->closed || !peer->opener)
         return;
     uint64_t tried_us = gw_loop_now(member->loop) - peer->since_us;

@@ -42,7 +42,7 @@ struct gw_member {
     uint64_t incarnation, job, epoch;
     struct gw_secret secret;
     _Atomic uint64_t clock;
-    uint64_t heartbeat_us, silence_us, join_us;
+    uint64_t heartbeat_us, silence_us, join_us, starves_us;
     struct gw_peer *peers;
     struct gw_peer *admitted[GW_MEMBER_BUCKETS]; /* by their incarnation */
     struct gw_peer *graveyard; /* closed, freed at the next tick */
@@ -52,6 +52,8 @@ struct gw_member {
     /* of lines about those whose names are proved, and about others, which
        anybody can provoke */
     struct gw_log_limit known, strangers;
+    uint64_t starves_since_us, starved_us; /* 0: it does not; when last */
+    int starves_told;
     struct gw_control_arena encode, decode;
 };
 
@@ -102,6 +104,9 @@ void gw_peer_blame(struct gw_peer_link *slot, const char *why);
 void gw_peer_say_replaced(const struct gw_peer_link *slot,
                           const struct gw_link *link,
                           uint32_t generation);
+/* There was no memory to answer somebody, or to dial: says so, and if it stays
+   like that tells the owner. A link that comes up ends it. */
+void gw_member_starves(struct gw_member *member, const char *why);
 
 /* A peer without links, at the head of the member's list. NULL: no memory. */
 struct gw_peer *gw_peer_new(struct gw_member *member,

@@ -388,13 +388,16 @@ static void accept_request(struct gw_rdma_listener *listener,
     gw_put_u32(ours + 4, GW_RDMA_VERSION);
     gw_lives_make_room(&rdma->lives);
     struct gw_rdma_link *link = NULL;
-    if (greeting->n == sizeof greeting->bytes &&
-        memcmp(greeting->bytes, ours, sizeof ours) == 0 &&
-        gw_get_u64(greeting->bytes + 8) != 0)
+    int is_one = greeting->n == sizeof greeting->bytes &&
+                 memcmp(greeting->bytes, ours, sizeof ours) == 0 &&
+                 gw_get_u64(greeting->bytes + 8) != 0;
+    if (is_one)
         link = gw_rdma_link_new(rdma);
     else
         gw_transport_refused(&rdma->base, "somebody over RDMA",
                              "not a login of gradweir, or another version");
+    if (is_one && !link)
+        gw_listener_starves(&listener->base, "no memory for a link");
     if (!link) {
         rdma_reject(id, ours, sizeof ours);
         rdma_destroy_id(id);

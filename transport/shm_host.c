@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
 #include "transport/memory.h"
 
 #define BOOT_ID        "/proc/sys/kernel/random/boot_id"
@@ -90,8 +91,9 @@ enum gw_status gw_shm_probe(char *why, size_t why_bytes)
     }
     int fd = gw_memory_file("gradweir-probe", 1);
     if (fd < 0) {
+        char words[GW_LIMITS_WHY_BYTES];
         snprintf(why, why_bytes, "no shared memory is to be had: %s",
-                 strerror(errno));
+                 gw_limits_why_no_file(errno, words));
         return GW_EUNSUPPORTED;
     }
     close(fd);

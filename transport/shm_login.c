@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
+
 /* A listener that has many to accept is tried again. */
 #define AGAIN_US 5000
 
@@ -31,9 +33,9 @@ static void say_hello(struct gw_shm_link *link)
 {
     int fd = gw_shm_area_make(link);
     if (fd < 0) {
-        char why[128];
+        char why[GW_LIMITS_WHY_BYTES + 64], words[GW_LIMITS_WHY_BYTES];
         snprintf(why, sizeof why, "no shared memory for a link: %s",
-                 strerror(errno));
+                 gw_limits_why_no_file(errno, words));
         gw_shm_fail(link, GW_EUNSUPPORTED, why);
         return;
     }
@@ -51,6 +53,7 @@ connect_socket(const char *address, int *number_p, struct gw_error *error)
 {
     struct sockaddr_un at;
     socklen_t bytes;
+    char why[GW_LIMITS_WHY_BYTES];
     *number_p = 0;
     if (gw_shm_place(address, &at, &bytes, error) != GW_OK)
         return -1;
@@ -58,8 +61,9 @@ connect_socket(const char *address, int *number_p, struct gw_error *error)
     if (fd < 0 || connect(fd, (const struct sockaddr *)&at, bytes) != 0) {
         *number_p = errno;
         gw_fail(error, GW_EUNREACHABLE, "%s",
-                *number_p == ECONNREFUSED ? "nobody listens there any more"
-                                          : strerror(*number_p));
+                *number_p == ECONNREFUSED
+                    ? "nobody listens there any more"
+                    : gw_limits_why_no_file(*number_p, why));
     } else if (!gw_shm_may(fd)) {
         gw_fail(error, GW_EUNREACHABLE, "another user listens there");
     } else {
@@ -117,10 +121,16 @@ void gw_shm_got_hello(struct gw_shm_link *link,
 {
     struct gw_reply reply;
     uint8_t answer[GW_SHM_REPLY_BYTES];
-    if (n != GW_SHM_HELLO_BYTES || gw_get_u32(bytes + 4) != GW_SHM_VERSION ||
-        fd < 0 || !gw_shm_area_take(link, fd)) {
-        gw_shm_fail(link, GW_EPROTO,
-                    "not a login of gradweir, or another version");
+    int is_one = n == GW_SHM_HELLO_BYTES &&
+                 gw_get_u32(bytes + 4) == GW_SHM_VERSION && fd >= 0;
+    enum gw_status taken = is_one ? gw_shm_area_take(link, fd) : GW_EPROTO;
+    if (taken == GW_ENOMEM)
+        gw_listener_starves(link->life.listener, "no memory to map a link");
+    if (taken != GW_OK) {
+        gw_shm_fail(link, taken,
+                    taken == GW_ENOMEM
+                        ? "no memory to map its link"
+                        : "not a login of gradweir, or another version");
         return;
     }
     enum gw_status status = gw_link_judge(
@@ -150,6 +160,7 @@ void gw_shm_accept(struct gw_door *door, int fd)
     gw_lives_make_room(&shm->lives);
     struct gw_shm_link *link = gw_shm_link_new(shm);
     if (!link) {
+        gw_listener_starves(&door->base, "no memory for a link");
         close(fd);
         return;
     }

@@ -54,9 +54,11 @@ int gw_shm_area_make(struct gw_shm_link *link)
     return -1;
 }
 
-int gw_shm_area_take(struct gw_shm_link *link, int fd)
+enum gw_status gw_shm_area_take(struct gw_shm_link *link, int fd)
 {
-    return gw_memory_is_safe(fd, sizeof *link->area) && map_area(link, fd);
+    if (!gw_memory_is_safe(fd, sizeof *link->area))
+        return GW_EPROTO;
+    return map_area(link, fd) ? GW_OK : GW_ENOMEM;
 }
 
 void gw_shm_area_drop(struct gw_shm_link *link)

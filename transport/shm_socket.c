@@ -13,8 +13,12 @@
 #include "transport/shm.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "transport/limits.h"
 
 /* Messages, before others have their turn. */
 #define TURN 16
@@ -86,6 +90,22 @@ static int descriptor_of(struct msghdr *message)
     return n == 1 ? fd[0] : n > 1 ? -2 : -1;
 }
 
+/* What came with a message was lost: the peer sent more than belongs to one, or
+   there was no descriptor for it. */
+static void lost_descriptor(struct gw_shm_link *link)
+{
+    char why[GW_LIMITS_WHY_BYTES + 64], words[GW_LIMITS_WHY_BYTES];
+    int spare = fcntl(link->fd, F_DUPFD_CLOEXEC, 0), number = errno;
+    if (spare >= 0) {
+        close(spare);
+        gw_shm_fail(link, GW_EPROTO, "a message of another length");
+        return;
+    }
+    snprintf(why, sizeof why, "no descriptor for memory that it shares: %s",
+             gw_limits_why_no_file(number, words));
+    gw_shm_fail(link, GW_EIO, why);
+}
+
 static void
 dispatch(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
 {
@@ -126,7 +146,9 @@ static int hear_one(struct gw_shm_link *link)
     /* for the peer it has been sent: nothing else may come for long */
     link->base.heard_us = gw_loop_now(link->shm->base.loop);
     int fd = descriptor_of(&message);
-    if (fd == -2 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+    if (fd == -1 && message.msg_flags & MSG_CTRUNC)
+        lost_descriptor(link);
+    else if (fd == -2 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
         gw_shm_fail(link, GW_EPROTO, "a message of another length");
     else
         dispatch(link, bytes, (size_t)got, fd);

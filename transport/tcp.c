@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
+
 #define BACKLOG 1024
 
 const struct gw_transport_ops gw_tcp_transport;
@@ -355,6 +357,7 @@ bind_port(const char *address, int *fd_p, struct gw_error *error)
         return GW_OK;
     }
     int number = errno;
+    char why[GW_LIMITS_WHY_BYTES];
     if (fd >= 0)
         close(fd);
     if (number == EADDRINUSE)
@@ -363,7 +366,7 @@ bind_port(const char *address, int *fd_p, struct gw_error *error)
                        "owner (ss -ltnp shows it) or choose another port",
                        address);
     return gw_fail(error, GW_EIO, "cannot listen on %s: %s", address,
-                   strerror(number));
+                   gw_limits_why_no_file(number, why));
 }
 
 static enum gw_status listen_tcp(struct gw_transport *transport,

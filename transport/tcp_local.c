@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
+
 #define PREFIX       "unix:"
 #define PREFIX_BYTES (sizeof PREFIX - 1)
 
@@ -117,13 +119,14 @@ static int bind_and_listen(int fd, const struct sockaddr_un *at, int backlog)
 static enum gw_status
 say_why(const char *address, int number, struct gw_error *error)
 {
+    char why[GW_LIMITS_WHY_BYTES];
     if (number == EADDRINUSE)
         return gw_fail(error, GW_EADDRINUSE,
                        "cannot listen on %s: a process listens there, or the "
                        "file is no socket of this user's",
                        address);
     return gw_fail(error, GW_EIO, "cannot listen on %s: %s", address,
-                   strerror(number));
+                   gw_limits_why_no_file(number, why));
 }
 
 enum gw_status gw_tcp_local_listen(const char *address,

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
 #include "transport/socket.h"
 
 static void go_up(struct gw_tcp_link *link, const struct gw_reply *reply)
@@ -62,6 +63,7 @@ static int open_socket(struct gw_tcp_link *link, const struct gw_place *to)
 /* Tries an address after the other; the last failure is the one told. */
 void gw_tcp_connect(struct gw_tcp_link *link)
 {
+    char why[GW_LIMITS_WHY_BYTES];
     for (; link->trying < link->found->n; link->trying++) {
         const struct gw_place *to = &link->found->place[link->trying];
         int fd = open_socket(link, to);
@@ -82,7 +84,8 @@ void gw_tcp_connect(struct gw_tcp_link *link)
         return;
     }
     gw_tcp_fail(link, GW_EUNREACHABLE,
-                link->number ? strerror(link->number) : "no address");
+                link->number ? gw_limits_why_no_file(link->number, why)
+                             : "no address");
 }
 
 /* A connection came to nothing: goes on with the name's next address, if there
@@ -232,6 +235,7 @@ void gw_tcp_accept(struct gw_door *door, int fd)
     gw_lives_make_room(&tcp->lives);
     struct gw_tcp_link *link = gw_tcp_link_new(tcp);
     if (!link) {
+        gw_listener_starves(&door->base, "no memory for a link");
         close(fd);
         return;
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proto/metrics.h"
+#include "transport/limits.h"
 
 #define REFUSALS_PER_SECOND 2
 #define MESSAGE_ROOM_MIN    ((size_t)4 << 10)
@@ -207,6 +208,22 @@ void gw_transport_refused(struct gw_transport *transport,
                    "connection from %s refused: %s", remote, why);
 }
 
+void gw_listener_starves(struct gw_listener *listener, const char *why)
+{
+    if (listener->acceptor->starves)
+        listener->acceptor->starves(listener->acceptor, why);
+}
+
+void gw_listener_lacks(struct gw_listener *listener, int number)
+{
+    struct gw_transport *transport = listener->transport;
+    char why[GW_LIMITS_WHY_BYTES];
+    transport->limit.per_second = REFUSALS_PER_SECOND;
+    gw_log_limited(transport->loop->log, &transport->limit, GW_LOG_WARN,
+                   "cannot accept who connects to %s: %s", listener->address,
+                   gw_limits_why_no_file(number, why));
+}
+
 enum gw_status gw_link_judge(struct gw_link *link,
                              struct gw_acceptor *acceptor,
                              const uint8_t hello_bytes[GW_HELLO_BYTES],
@@ -223,7 +240,8 @@ enum gw_status gw_link_judge(struct gw_link *link,
                  PACKAGE_VERSION, GW_WIRE_VERSION, hello.version, hello.wire);
     if (status == GW_OK)
         status = acceptor->judge(acceptor, link, &hello, reply);
-    reply->status = status;
+    /* its memory is no concern of the one who asks: he comes again */
+    reply->status = status == GW_ENOMEM ? GW_EAGAIN : status;
     if (status == GW_EAGAIN) /* it comes again, and that is no news */
         gw_log_debug(link->transport->loop->log,
                      "connection from %s put off: %s", link->remote,

@@ -90,6 +90,9 @@ struct gw_acceptor {
                             struct gw_link *link,
                             const struct gw_hello *hello,
                             struct gw_reply *reply);
+    /* Somebody could not be answered for want of memory of this process; NULL:
+       that is of no interest. */
+    void (*starves)(struct gw_acceptor *acceptor, const char *why);
     void *owner;
 };
 
@@ -380,5 +383,12 @@ enum gw_status gw_link_judge(struct gw_link *link,
                              struct gw_acceptor *acceptor,
                              const uint8_t hello_bytes[GW_HELLO_BYTES],
                              struct gw_reply *reply);
+
+/* For transports: who connects cannot be answered for want of memory. */
+void gw_listener_starves(struct gw_listener *listener, const char *why);
+
+/* For transports: there is no descriptor for who connects, says an errno; in
+   the log, now and then. */
+void gw_listener_lacks(struct gw_listener *listener, int number);
 
 #endif

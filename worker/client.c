@@ -141,7 +141,9 @@ static void last_words(struct gw_client *client)
         .kind = GW_MESSAGE_END,
         .end = {.status = client->error.status, .text = client->error.text}};
     gw_loop_enter(client->loop);
-    gw_peer_tell(client->coordinator, &message);
+    if (gw_peer_tell(client->coordinator, &message) != GW_OK)
+        /* nobody else can say it then */
+        gw_log_error(client->log, "%s", client->error.text);
     client->linger_until_us = gw_loop_now(client->loop) + LINGER_US;
     while (!has_flushed(client))
         gw_loop_turn(client->loop);

@@ -429,6 +429,12 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_client_fail(client, status, "%s: %s", peer->name, why);
 }
 
+static void starves(void *owner, const char *why)
+{
+    gw_client_fail(owner, GW_ENOMEM, "%s, for %d s: no link can be opened", why,
+                   GW_MEMBER_STARVES_US / 1000000);
+}
+
 const struct gw_member_handler gw_client_handler = {
     .admit = admit,
     .link_up = link_up,
@@ -436,6 +442,7 @@ const struct gw_member_handler gw_client_handler = {
     .frame = on_frame,
     .link_down = link_down,
     .lost = lost,
+    .starves = starves,
 };
 
 /* ---- stalls ---- */

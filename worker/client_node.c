@@ -189,6 +189,15 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_client_fail(client, status, "%s: %s", peer->name, why);
 }
 
+static void starves(void *owner, const char *why)
+{
+    const struct gw_client_node *node = owner;
+    gw_client_fail(
+        node->client, GW_ENOMEM,
+        "%s, for %d s: no link to workers of this host can be opened", why,
+        GW_MEMBER_STARVES_US / 1000000);
+}
+
 static const struct gw_member_handler handler = {
     .admit = admit,
     .link_up = link_up,
@@ -196,6 +205,7 @@ static const struct gw_member_handler handler = {
     .frame = on_frame,
     .link_down = link_down,
     .lost = lost,
+    .starves = starves,
 };
 
 int gw_node_is_whole(const struct gw_client_node *node)

@@ -1,6 +1,7 @@
 #include "config.h"
 
 #include "worker/dataset_format.h"
+#include "transport/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -207,10 +208,12 @@ map(const char *path, void **bytes_p, size_t *n_p, struct gw_error *error)
     void *bytes;
     enum gw_status status = GW_OK;
     /* without O_NONBLOCK a FIFO would wait here for a writer */
+    char why[GW_LIMITS_WHY_BYTES];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return gw_fail(error, errno == ENOENT ? GW_ENOENT : GW_EIO,
-                       "%s: cannot be opened: %s", path, strerror(errno));
+                       "%s: cannot be opened: %s", path,
+                       gw_limits_why_no_file(errno, why));
     if (fstat(fd, &about) != 0) {
         status = gw_fail(error, GW_EIO, "%s: %s", path, strerror(errno));
         goto done;

@@ -23,6 +23,8 @@ static enum gw_status admit(void *owner,
         snprintf(why, why_bytes, "%s", side->refuse);
         return GW_EREFUSED;
     }
+    if (side->is_poor)
+        return GW_ENOMEM;
     side->peer = peer;
     return GW_OK;
 }
@@ -97,6 +99,13 @@ static void on_lost(void *owner,
     snprintf(side->lost_why, sizeof side->lost_why, "%s", why);
 }
 
+static void on_starves(void *owner, const char *why)
+{
+    struct side *side = owner;
+    assert_non_null(strstr(why, "memory"));
+    side->starves++;
+}
+
 static const struct gw_member_handler handler = {
     .admit = admit,
     .link_up = link_up,
@@ -104,6 +113,7 @@ static const struct gw_member_handler handler = {
     .frame = on_frame,
     .link_down = link_down,
     .lost = on_lost,
+    .starves = on_starves,
 };
 
 void side_open(struct couple *couple,
@@ -119,6 +129,7 @@ void side_open(struct couple *couple,
         .role = role,
         .rank = 0,
         .join_us = 400000,
+        .starves_us = 200000,
         .handler = &handler,
         .owner = side,
     };

@@ -24,6 +24,8 @@ struct side {
     uint64_t unsaid_us; /* and how long nothing had left by its end */
     uint64_t job;       /* before it opens; 0: it is told */
     const char *refuse;
+    int is_poor; /* nobody is admitted, for want of memory */
+    int starves; /* how often that was told */
     int rejects; /* every frame */
     char down_why[128];
     int closes; /* the peer, when one of its links breaks */

@@ -320,6 +320,44 @@ static void no_address_is_refused(void **state)
     couple_free(couple);
 }
 
+static int a_starves(void *owner)
+{
+    return ((struct couple *)owner)->a.starves > 0;
+}
+
+/* Who has no memory to answer others is told so itself, and once; the others
+   hear that they may come again. */
+static void want_of_memory_is_told(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    couple->a.is_poor = 1;
+    dial(couple, 0, 1);
+    world_run(&couple->world, a_starves, couple);
+    world_run(&couple->world, b_lost, couple);
+    assert_int_equal(couple->b.lost_status, GW_EUNREACHABLE);
+    assert_non_null(strstr(couple->b.lost_why, "no memory"));
+    assert_int_equal(couple->a.starves, 1);
+    couple_free(couple);
+}
+
+/* Once is not for long. */
+static void memory_that_comes_back_is_no_news(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    couple->a.is_poor = 1;
+    dial(couple, 0, 1);
+    world_settle(&couple->world, 60000);
+    couple->a.is_poor = 0;
+    world_run(&couple->world, b_is_up, couple);
+    world_settle(&couple->world, 300000);
+    couple->a.is_poor = 1;
+    gw_peer_close(couple->a.peer); /* and it is to be admitted again */
+    world_settle(&couple->world, 60000);
+    couple->a.is_poor = 0;
+    assert_int_equal(couple->a.starves, 0);
+    couple_free(couple);
+}
+
 #define ALL(transport)                                                         \
     ON(transport, refusals_are_final),                                         \
         ON(transport, nobody_takes_the_place_of_another),                      \
@@ -328,7 +366,9 @@ static void no_address_is_refused(void **state)
         ON(transport, the_newer_connection_is_named),                          \
         ON(transport, nobody_logs_in_as_another),                              \
         ON(transport, a_coordinator_that_never_comes),                         \
-        ON(transport, a_late_listener_is_found)
+        ON(transport, a_late_listener_is_found),                               \
+        ON(transport, want_of_memory_is_told),                                 \
+        ON(transport, memory_that_comes_back_is_no_news)
 
 int main(void)
 {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -108,6 +109,37 @@ static void strangers_get_no_link(void **state)
     assert_int_equal(victim.ups, 0);
     assert_true(victim.refused > 0);
     world_run(&victim.world, has_no_more_descriptors, &before);
+    victim_close(&victim);
+}
+
+static int told_of_files(void *owner)
+{
+    return strstr(((struct victim *)owner)->line, "open files here") != NULL;
+}
+
+/* Not the peer's fault, and not told as that. */
+static void a_lack_of_descriptors_is_told(void **state)
+{
+    struct victim victim;
+    struct shm_peer peer;
+    struct rlimit files, few;
+    uint8_t hello[GW_SHM_HELLO_BYTES];
+    (void)state;
+    victim_open(&victim, "shm", GW_MEMORY_SHARED);
+    shm_peer_connect(&peer, victim_address(&victim));
+    shm_peer_hello(hello);
+    world_settle(&victim.world, 20000); /* it is accepted */
+    int fd = gw_memory_file("test", sizeof(struct gw_shm_area));
+    shm_peer_say(&peer, hello, sizeof hello, fd, -1);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = (rlim_t)fd + 1;
+    setrlimit(RLIMIT_NOFILE, &few);
+    world_run(&victim.world, told_of_files, &victim);
+    setrlimit(RLIMIT_NOFILE, &files);
+    assert_non_null(strstr(victim.line, "no descriptor for memory"));
+    close(fd);
+    shm_peer_close(&peer);
     victim_close(&victim);
 }
 
@@ -539,6 +571,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_get_no_link),
+        cmocka_unit_test(a_lack_of_descriptors_is_told),
         cmocka_unit_test(lies_close_the_link),
         cmocka_unit_test(a_window_that_closes_takes_no_more),
         cmocka_unit_test(bad_grants_close_the_link),

@@ -538,6 +538,10 @@ static void no_descriptor_left_is_no_reason_to_spin(void **state)
     setrlimit(RLIMIT_NOFILE, &files);
     if (spent > 100000)
         fail_msg("%u us of CPU in half a second", (unsigned)spent);
+    assert_non_null(
+        strstr(site.line, "cannot accept who connects to 127.0.0.1:"));
+    assert_non_null(strstr(site.line, "open files here"));
+    assert_true(site.lines < 4);
     guest_is_well(&site, peer);
     assert_int_equal(send(fd, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
     shutdown(fd, SHUT_WR);
