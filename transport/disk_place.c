@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
+
 /* ---- words ---- */
 
 char *gw_disk_whole_name(const struct gw_disk *disk, const char *path)
@@ -29,6 +31,7 @@ enum gw_status
 gw_disk_failed(struct gw_error *error, const char *verb, const char *name)
 {
     int number = errno;
+    char why[GW_LIMITS_WHY_BYTES];
     enum gw_status status = GW_EIO;
     if (number == ENOENT)
         status = GW_ENOENT;
@@ -37,7 +40,7 @@ gw_disk_failed(struct gw_error *error, const char *verb, const char *name)
     else if (number == ENOSPC || number == EDQUOT)
         status = GW_ENOSPC;
     return gw_fail(error, status, "cannot %s %s: %s", verb, name,
-                   strerror(number));
+                   gw_limits_why_no_file(number, why));
 }
 
 /* Nothing can be made in a directory without a name. */
