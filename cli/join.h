@@ -12,7 +12,7 @@
 #include "proto/secret.h"
 
 struct gw_join_options {
-    const char *command;     /* for messages */
+    const char *command; /* for messages */
     enum gw_role role;
     const char *join;        /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
     struct gw_cli_job own;   /* --set: keys that may differ per host */

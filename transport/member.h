@@ -145,10 +145,10 @@ struct gw_member_options {
     const struct gw_transport_ops *const *data;
     struct gw_transport_config transport_config;
     uint8_t role;
-    uint32_t rank;                              /* or GW_RANK_NONE */
-    uint64_t incarnation;                       /* 0: drawn */
-    const struct gw_secret *secret;             /* NULL: drawn */
-    uint64_t job;                               /* 0: not known yet */
+    uint32_t rank;                  /* or GW_RANK_NONE */
+    uint64_t incarnation;           /* 0: drawn */
+    const struct gw_secret *secret; /* NULL: drawn */
+    uint64_t job;                   /* 0: not known yet */
     uint64_t heartbeat_us, silence_us, join_us,
         starves_us; /* 0: the defaults */
     const struct gw_member_handler *handler;
