@@ -194,8 +194,11 @@ static void map_as_one(struct shm_couple *couple)
 
 struct shm_couple *shm_couple_open(void)
 {
-    const struct gw_hello hello = {
-        .role = GW_ROLE_WORKER, .links = 1, .incarnation = 1, .version = "t"};
+    const struct gw_hello hello = {.role = GW_ROLE_WORKER,
+                                   .links = 1,
+                                   .generation = 1,
+                                   .incarnation = 1,
+                                   .version = "t"};
     char address[GW_ADDRESS_MAX];
     struct gw_error error;
     struct shm_couple *couple = calloc(1, sizeof *couple);
@@ -217,6 +220,7 @@ struct shm_couple *shm_couple_open(void)
                      GW_OK);
     while (!couple->a.ups || !couple->b.ups) {
         gw_loop_turn(couple->b.loop);
+        assert_non_null(couple->b.link); /* else it was refused */
         gw_loop_turn(couple->a.loop);
     }
     couple->b.into = couple->a.window;
