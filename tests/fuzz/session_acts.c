@@ -315,7 +315,7 @@ static void seed_or_push(struct session_sender *sender, uint32_t index)
     struct gw_frame frame =
         session_put(sender, chunk->ready ? GW_FRAME_PUSH : GW_FRAME_SEED,
                     chunk->global, chunk->ready ? clock : 0);
-    frame.decision = server->decision;
+    frame.decision = (uint32_t)server->decision;
     if (chunk->ready || sender->rank == 0)
         session_send(sender, &frame, zero, sizeof zero);
 }
@@ -335,7 +335,7 @@ void session_do_step(struct session_world *world, uint64_t who)
                 seed_or_push(&world->sender[rank], i);
             if (who >> (SESSION_WORKERS + rank) & 1)
                 session_want(&world->sender[rank], chunk->global, next,
-                             server->decision);
+                             (uint32_t)server->decision);
         }
     }
     session_pass_time(world, 1500);
