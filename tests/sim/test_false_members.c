@@ -59,7 +59,7 @@ static void want_all(struct session_sender *sender, uint64_t version)
     const struct session_world *world = sender->world;
     for (uint32_t i = 0; i < chunks_of(world); i++)
         session_want(sender, chunk_at(world, i), version,
-                     world->server->decision);
+                     (uint32_t)world->server->decision);
 }
 
 /* A step of both workers, each by itself. */
@@ -138,7 +138,7 @@ static void decisions_to_come_are_refused_where_they_are_made(void **state)
                 &world->sender[kinds[i] != GW_FRAME_SEED];
             begin(world);
             for (uint64_t clock = 0; clock < STEPS; clock++) {
-                lie_of(liar, kinds[i], world->server->decision + ahead);
+                lie_of(liar, kinds[i], (uint32_t)world->server->decision + ahead);
                 session_pass_time(world, TURN_US);
                 assert_false(liar->up);
                 session_dial(liar);
