@@ -291,17 +291,18 @@ static void join(struct council *council, unsigned i)
                                 gw_coordinator_address(council->coordinator),
                                 GW_ROLE_COORDINATOR, 0, 1, NULL, &member->peer,
                                 &error) == GW_OK);
-    council_tell(
-        council, i,
-        &(struct gw_message){
-            .kind = GW_MESSAGE_JOIN,
-            .join = {.role = role,
-                     .host = "h",
-                     .pid = 100 + i,
-                     .process = 1,
-                     .threads = 1,
-                     .address = "s:1",
-                     .rank = i == COUNCIL_SHARD ? GW_RANK_NONE : i - 1}});
+    struct gw_message message = {
+        .kind = GW_MESSAGE_JOIN,
+        .join = {.role = role,
+                 .host = "h",
+                 .pid = 100 + i,
+                 .process = 1,
+                 .threads = 1,
+                 .address = "s:1",
+                 .rank = i == COUNCIL_SHARD ? GW_RANK_NONE : i - 1}};
+    FUZZ_PROMISE(gw_member_sign(member->member, member->peer, NULL,
+                                &message.join) == GW_OK);
+    council_tell(council, i, &message);
 }
 
 static void declare(struct council *council, unsigned i)
