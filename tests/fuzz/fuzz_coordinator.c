@@ -159,9 +159,10 @@ a_word(struct input *input, unsigned member, struct lists *lists)
             .kind = GW_MESSAGE_SCORE,
             .score = {.clock = about(input, 1), .loss = some_value(input)}};
     default:
-        return (struct gw_message){
-            .kind = GW_MESSAGE_BYE,
-            .bye = {.counters = lists->counter, .counters_n = NUMBERS}};
+        return (struct gw_message){.kind = GW_MESSAGE_BYE,
+                                   .bye = {.has_sha256 = 1,
+                                           .counters = lists->counter,
+                                           .counters_n = NUMBERS}};
     }
 }
 

@@ -130,7 +130,9 @@ static void tell_saved(struct council *council, unsigned member, uint64_t clock)
 static void leave_and_end(struct council *council)
 {
     for (unsigned i = 0; i < COUNCIL_MEMBERS; i++)
-        council_tell(council, i, &(struct gw_message){.kind = GW_MESSAGE_BYE});
+        council_tell(council, i,
+                     &(struct gw_message){.kind = GW_MESSAGE_BYE,
+                                          .bye = {.has_sha256 = 1}});
     council_pass_time(council, LONG_US);
     assert_true(council->finished);
     assert_int_equal(council->status, GW_EIO);
