@@ -138,7 +138,8 @@ static void decisions_to_come_are_refused_where_they_are_made(void **state)
                 &world->sender[kinds[i] != GW_FRAME_SEED];
             begin(world);
             for (uint64_t clock = 0; clock < STEPS; clock++) {
-                lie_of(liar, kinds[i], (uint32_t)world->server->decision + ahead);
+                lie_of(liar, kinds[i],
+                       (uint32_t)world->server->decision + ahead);
                 session_pass_time(world, TURN_US);
                 assert_false(liar->up);
                 session_dial(liar);

@@ -258,7 +258,7 @@ static void lie(int seen)
                                    .count = 1,
                                    .length = GW_SHOWN_AT_BYTES,
                                    .dtype = GW_DTYPE_F32,
-                                   .decision = server->decision};
+                                   .decision = (uint32_t)server->decision};
     uint8_t at[GW_SHOWN_AT_BYTES];
     assert_true(window < 1000 || !seen);
     const struct gw_shown shown_there = {.window = window,

@@ -150,7 +150,7 @@ void single_push(struct single *single,
                              .count = samples,
                              .encoding = GW_ENCODING_RAW,
                              .dtype = GW_DTYPE_F32,
-                             .decision = server->decision};
+                             .decision = (uint32_t)server->decision};
     if (samples > 0) {
         frame.window = server->session[rank].landing;
         frame.offset = chunk->first * sizeof *push;
@@ -183,7 +183,7 @@ void single_want(struct single *single,
     gw_want_encode(&want, bytes);
     const struct gw_frame frame = {.kind = GW_FRAME_WANT,
                                    .length = sizeof bytes,
-                                   .decision = server->decision};
+                                   .decision = (uint32_t)server->decision};
     gw_session_frame(server, &single->seat[rank].peer, 0, &frame, bytes);
 }
 

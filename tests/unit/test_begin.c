@@ -73,9 +73,13 @@ static void keep(struct gw_disk *disk, const struct kept *kept)
     char *text = gw_manifest_print(&manifest);
     assert_non_null(text);
     const struct gw_file_part part = {text, strlen(text)};
-    if (gw_store_write(disk, dir, CLOCK, GW_MANIFEST_NAME, &part, 1, &error) !=
-        GW_OK)
+    struct gw_manifest_file file = {.name = GW_MANIFEST_NAME};
+    struct gw_disk entered;
+    if (gw_store_enter(disk, dir, GW_ACCESS_PRIVATE, &entered, &error) !=
+            GW_OK ||
+        gw_store_write(&entered, CLOCK, &part, 1, NULL, &file, &error) != GW_OK)
         fail_msg("%s", error.text);
+    gw_store_leave(&entered);
     free(text);
 }
 
@@ -260,8 +264,13 @@ static int make_dir(void **state)
 static int remove_dir(void **state)
 {
     (void)state;
-    struct gw_disk disk = {.ops = &gw_disk_posix_ops};
-    gw_store_remove(&disk, dir, CLOCK);
+    struct gw_disk disk = {.ops = &gw_disk_posix_ops}, entered;
+    struct gw_error error;
+    if (gw_store_enter(&disk, dir, GW_ACCESS_PRIVATE, &entered, &error) !=
+        GW_OK)
+        return -1;
+    gw_store_remove(&entered, CLOCK);
+    gw_store_leave(&entered);
     return remove(dir);
 }
 
