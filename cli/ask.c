@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/config.h"
 #include "transport/loop.h"
 #include "transport/member.h"
 #include "transport/transport.h"
@@ -193,6 +194,7 @@ static enum gw_status ask(struct question *question)
         .role = GW_ROLE_OBSERVER,
         .rank = GW_RANK_NONE,
         .join_us = options->wait_us ? options->wait_us : 1,
+        .silence_us = GW_SILENCE_FAR_US, /* its limit is the shorter one */
         .handler = &handler,
         .owner = question,
     };

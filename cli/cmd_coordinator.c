@@ -432,6 +432,8 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         .secret = command->has_secret ? &command->secret : NULL,
         .machine = command->process.machine,
         .terminal = command->show.terminal >= 0,
+        .silence_us =
+            gw_config_silence_us(config, gw_place_is_loopback(address)),
         .config = config,
         .resume = command->order.resume ? config->checkpoint.dir : NULL,
         .log = &command->process.log,

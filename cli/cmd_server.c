@@ -148,6 +148,8 @@ static enum gw_status open_port(struct shard *shard,
         .thread = shard->number,
         .need = {.network = server->pin.network},
         .join_us = server->options.wait_s * 1000000,
+        .silence_us = gw_config_silence_us(
+            &server->config, gw_place_is_loopback(server->options.join)),
         .log = &shard->log,
         .metrics = &shard->metrics,
         .met = server->pin.view ? on_met : NULL,

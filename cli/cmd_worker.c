@@ -239,6 +239,9 @@ static enum gw_status run(void *owner, struct gw_error *error)
                    .rank = (uint32_t)worker->rank,
                    .need = worker->need,
                    .join_us = worker->options.wait_s * 1000000,
+                   .silence_us = gw_config_silence_us(
+                       &worker->config,
+                       gw_place_is_loopback(worker->options.join)),
                    .log = &worker->process.log,
                    .metrics = &worker->metrics},
         .local = &worker->config,

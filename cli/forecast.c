@@ -161,6 +161,7 @@ static enum gw_status check_range(const struct gw_forecast_case *what,
 {
     double workers = (double)what->config->cluster.workers;
     double rate = what->link.bytes_per_us;
+    double silence_us = (double)gw_config_silence_us(what->config, 0);
     double frames =
         workers * (double)what->map->chunks * 2 * (WARM_UP + STEPS + 1);
     double chunks_us =
@@ -168,7 +169,7 @@ static enum gw_status check_range(const struct gw_forecast_case *what,
     if (frames > FRAMES_MAX)
         return gw_fail(error, GW_ERANGE, "%.0f million frames are too many",
                        frames / 1e6);
-    if (chunks_us > (double)GW_SILENCE_US / 2)
+    if (chunks_us > silence_us / 2)
         return gw_fail(error, GW_ERANGE, "a chunk of each worker takes %.1f s",
                        chunks_us / 1e6);
     return GW_OK;

@@ -17,7 +17,8 @@
 #include "cli/log_file.h"
 #include "cli/place.h"
 
-/* To notice the end of the coordinator, which is silent for a second then. */
+/* To notice the end of the coordinator, which is silent for a second then; that
+   a longer cluster.silence is not over is no reason to stay. */
 #define OVER_MS 1600
 
 #define INSECURE_TICKS 600 /* a minute of the watch's ticks */

@@ -27,6 +27,12 @@
                  */
 #define GW_JOB_TEXT_MAX (48u << 10)
 
+/* Of cluster.silence. */
+#define GW_SILENCE_HOST_US 1000000 /* 0, all on one host */
+#define GW_SILENCE_FAR_US  5000000 /* 0, beyond */
+#define GW_SILENCE_MIN_US  500000
+#define GW_SILENCE_MAX_US  300000000
+
 struct gw_string_list {
     size_t n;
     char item[GW_LIST_MAX][GW_STRING_MAX];
@@ -169,6 +175,7 @@ struct gw_config {
         int insecure;
         uint64_t connections; /* per pair of processes; 0: see
                                  gw_config_connections */
+        double silence;       /* seconds; 0: see gw_config_silence_us */
         double step_deadline; /* seconds without progress before a report */
         double abort_after;   /* seconds without progress, 0: never */
     } cluster;
@@ -341,6 +348,10 @@ void gw_config_unroot_paths(struct gw_config *config, const char *dir);
 
 /* Connections that a worker of this job opens to each shard. */
 uint64_t gw_config_connections(const struct gw_config *config);
+
+/* Microseconds of silence after which a member is dead: cluster.silence, or
+   what stands for 0, which is less where all members are `within_host`. */
+uint64_t gw_config_silence_us(const struct gw_config *config, int within_host);
 
 /* Non-zero when workers of one host may sum their gradients, in a phase of the
    policy at least; when they may do so on devices; and when they do so also

@@ -235,6 +235,25 @@ uint64_t gw_config_connections(const struct gw_config *config)
     return interfaces > 0 ? interfaces : 1;
 }
 
+uint64_t gw_config_silence_us(const struct gw_config *config, int within_host)
+{
+    if (config->cluster.silence > 0)
+        return (uint64_t)(config->cluster.silence * 1e6);
+    return within_host ? GW_SILENCE_HOST_US : GW_SILENCE_FAR_US;
+}
+
+static enum gw_status check_silence(const struct gw_config *config,
+                                    struct gw_error *error)
+{
+    double silence = config->cluster.silence;
+    if (silence <= 0 || silence * 1e6 >= GW_SILENCE_MIN_US)
+        return GW_OK;
+    return gw_fail(error, GW_EUSAGE,
+                   "cluster.silence: %g s is less than a busy host may take to "
+                   "answer, give at least %g, or 0 for the default",
+                   silence, GW_SILENCE_MIN_US / 1e6);
+}
+
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error)
 {
@@ -255,6 +274,8 @@ enum gw_status gw_config_check(const struct gw_config *config,
         status = check_words(config, error);
     if (!status)
         status = check_shares(config, error);
+    if (!status)
+        status = check_silence(config, error);
     if (!status)
         status = gw_config_check_policy(config, error);
     if (!status && gw_config_print(config, 0, NULL, 0) > GW_JOB_TEXT_MAX)

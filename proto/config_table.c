@@ -201,6 +201,9 @@ static const struct gw_config_key keys[] = {
     COUNT(cluster.connections, "0", 0, 8,
           "connections between two processes; 0: one, or as many as "
           "cluster.interface of the worker names"),
+    REAL(cluster.silence, "0", 0, GW_SILENCE_MAX_US / 1e6,
+         "seconds in which nothing is heard of a member before it is dead, from "
+         "0.5; 0: 1 where all are on one host, else 5"),
     REAL(cluster.step_deadline, "10", 0.001, 1e6,
          "seconds without progress before a line names who is waited for"),
     REAL(cluster.abort_after, "0", 0, 1e9,

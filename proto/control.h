@@ -111,6 +111,8 @@ struct gw_welcome {
     const char *tuned; /* worker: of the checkpoint from which the job goes on,
                           shorter than GW_TUNED_BYTES; "": none */
     struct gw_course_cut from; /* where it goes on; zero: at the beginning */
+    uint64_t silence_us;       /* that is borne until the start, at most
+                                  GW_SILENCE_MAX_US; 0: what was before */
 };
 
 /*
@@ -180,6 +182,7 @@ struct gw_start {
     const uint32_t *groups; /* sizes of blocks of ranks that push one sum
                                (groups.h); none: every rank pushes by itself */
     uint32_t groups_n;
+    uint64_t silence_us; /* as in a welcome, from here on */
 };
 
 struct gw_ready {

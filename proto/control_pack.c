@@ -158,6 +158,7 @@ static PACK(pack_start)
     to->split = (uint32_t *)(uintptr_t)from->split;
     to->n_groups = from->groups_n;
     to->groups = (uint32_t *)(uintptr_t)from->groups;
+    to->silence_us = from->silence_us;
     to->state = kept;
     kept->clock = state->clock;
     kept->applied = state->applied;
@@ -212,6 +213,7 @@ static PACK(pack_welcome)
     course_out(&from->from.course, course);
     to->course = course;
     to->clock = from->from.clock;
+    to->silence_us = from->silence_us;
     out->welcome = to;
     return GW_OK;
 }

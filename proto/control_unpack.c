@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "proto/config.h"
 #include "proto/control_codec.h"
 
 #define UNPACK(name)                                                           \
@@ -185,6 +186,9 @@ static UNPACK(unpack_start)
         return GW_EPROTO;
     to->groups = from->groups;
     to->groups_n = (uint32_t)from->n_groups;
+    if (from->silence_us > GW_SILENCE_MAX_US)
+        return GW_EPROTO;
+    to->silence_us = from->silence_us;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
         .applied = kept->applied,
@@ -230,12 +234,14 @@ static UNPACK(unpack_welcome)
     struct gw_welcome *to = &message->welcome;
     (void)arena;
     if (strlen(from->tuned) >= GW_TUNED_BYTES ||
+        from->silence_us > GW_SILENCE_MAX_US ||
         !course_in(from->course, &to->from.course))
         return GW_EPROTO;
     to->from.clock = from->clock;
     to->rank = from->rank;
     to->job = from->job;
     to->tuned = from->tuned;
+    to->silence_us = from->silence_us;
     return GW_OK;
 }
 

@@ -216,8 +216,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         if (message->end.status == GW_OK)
             gw_peer_reject(peer, 0, "an end that is not its to tell");
         else
-            gw_coordinator_end(self, message->end.status, "%s: %s", peer->name,
-                               gw_reason(message->end.text));
+            gw_coordinator_failed(self, peer, &message->end);
         break;
     case GW_MESSAGE_DECISION:
         if (leader) {
@@ -310,6 +309,7 @@ static enum gw_status open_all(struct gw_coordinator *self,
         .transport_config = {.interface = options->interface},
         .role = GW_ROLE_COORDINATOR,
         .rank = GW_RANK_NONE,
+        .silence_us = options->silence_us,
         .handler = &handler,
         .owner = self,
     };

@@ -98,6 +98,8 @@ struct gw_coordinator_options {
                                        join; NULL: whoever comes may join */
     uint64_t machine;               /* as of members: equal for one kernel */
     int terminal; /* steps are shown there: what log.every = auto asks */
+    uint64_t silence_us; /* that is borne while members come; when all are here
+                            it is known whether they are of one host */
     const struct gw_config *config; /* checked; outlives the coordinator */
     const char *resume; /* checkpoint directory to go on from, or NULL */
     struct gw_log *log;

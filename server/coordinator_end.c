@@ -296,11 +296,14 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          const char *why)
 {
     struct gw_roster *who = gw_roster_of(self, peer);
+    char paused[GW_PAUSED_BYTES];
     if (self->phase >= GW_PHASE_ENDING || !who)
         return;
     self->step = gw_coordinator_step(self);
     double silent = (double)gw_peer_silent_us(peer) / 1e6;
     (void)status;
+    /* if they took this process for dead, they have left */
+    gw_member_paused_words(self->member, paused);
     if (has_new_fault(self, who))
         end_and_look(self, GW_EDEAD,
                      "%s was lost at step %" PRIu64
@@ -308,8 +311,20 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                      peer->name, self->step, who->fault);
     else
         end_and_look(self, GW_EDEAD,
-                     "%s died at step %" PRIu64 ": %s for %.1f s", peer->name,
+                     "%s%s %s at step %" PRIu64 ": %s for %.1f s", paused,
+                     peer->name, paused[0] ? "is heard no more" : "died",
                      self->step, why, silent);
+}
+
+void gw_coordinator_failed(struct gw_coordinator *self,
+                           const struct gw_peer *peer,
+                           const struct gw_end *end)
+{
+    char paused[GW_PAUSED_BYTES] = "";
+    if (end->status == GW_EDEAD) /* perhaps it missed this process */
+        gw_member_paused_words(self->member, paused);
+    gw_coordinator_end(self, end->status, "%s%s: %s", paused, peer->name,
+                       gw_reason(end->text));
 }
 
 void gw_coordinator_gone(struct gw_coordinator *self,

@@ -217,6 +217,7 @@ static void start(struct gw_coordinator *self)
                           .state = self->state,
                           .clocks = self->gather_each.first,
                           .clocks_n = (uint32_t)self->config->cluster.workers,
+                          .silence_us = self->silence_us,
                           .resume = "",
                           .dir = "",
                           .token = ""};
@@ -239,6 +240,19 @@ static void maybe_start(struct gw_coordinator *self)
         start(self);
 }
 
+/* What stops a whole host stops all of a job that is there, and no network
+   between them can be slow. */
+static void set_silence(struct gw_coordinator *self)
+{
+    int within_host = self->options.machine != 0;
+    for (const struct gw_roster *one = self->roster; one; one = one->next)
+        within_host &= one->machine == self->options.machine;
+    self->silence_us = gw_config_silence_us(self->config, within_host);
+    gw_member_set_silence(self->member, self->silence_us);
+    gw_log_info(self->log, "a member that is silent for %.1f s is dead",
+                (double)self->silence_us / 1e6);
+}
+
 static void maybe_complete(struct gw_coordinator *self)
 {
     if (self->workers < self->config->cluster.workers ||
@@ -249,6 +263,7 @@ static void maybe_complete(struct gw_coordinator *self)
         return;
     self->shards = shards;
     name_members(self);
+    set_silence(self);
     gw_log_info(self->log, "all are here: %u worker%s, %u server%s, %u shard%s",
                 self->workers, gw_plural(self->workers), self->servers,
                 gw_plural(self->servers), self->shards,
@@ -352,7 +367,8 @@ void gw_coordinator_joined(struct gw_coordinator *self,
         .welcome = {.rank = id,
                     .job = self->job_text,
                     .tuned = gw_origin_tuned(self, who),
-                    .from = gw_origin_cut(self)}};
+                    .from = gw_origin_cut(self),
+                    .silence_us = self->options.silence_us}};
     gw_coordinator_tell(self, peer, &message);
     gw_log_info(self->log,
                 "%s has joined: %u of %" PRIu64 " worker%s and %u of %" PRIu64

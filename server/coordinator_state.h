@@ -136,7 +136,8 @@ struct gw_coordinator {
     struct gw_member *member;
     enum gw_phase phase;
     char *job_text;
-    int has_local; /* it listens at options.local */
+    int has_local;       /* it listens at options.local */
+    uint64_t silence_us; /* that everybody bears; known when all are here */
 
     struct gw_roster *roster;
     uint32_t workers, servers, shards; /* joined so far; shards of all */
@@ -343,6 +344,10 @@ void gw_coordinator_lost(struct gw_coordinator *self,
                          struct gw_peer *peer,
                          enum gw_status status,
                          const char *why);
+/* A member cannot go on. */
+void gw_coordinator_failed(struct gw_coordinator *self,
+                           const struct gw_peer *peer,
+                           const struct gw_end *end);
 void gw_coordinator_maybe_done(struct gw_coordinator *self);
 /* After a stop nothing has come on for so long; `what` is waited for. */
 void gw_coordinator_stop_in_vain(struct gw_coordinator *self,

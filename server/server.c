@@ -124,6 +124,8 @@ static void got_welcome(struct gw_server *server,
         return;
     }
     server->has_config = 1;
+    if (welcome->silence_us)
+        gw_member_set_silence(server->member, welcome->silence_us);
     server->ranks = (uint32_t)server->config.cluster.workers;
     server->session = calloc(server->ranks, sizeof *server->session);
     server->clocks = calloc(server->ranks, sizeof *server->clocks);
@@ -276,6 +278,8 @@ static void got_start(struct gw_server *server, const struct gw_start *start)
             server->clocks[rank] = start->state.clock;
     server->start.split = NULL;
     server->start.groups = NULL;
+    if (start->silence_us)
+        gw_member_set_silence(server->member, start->silence_us);
     enum gw_status status = gw_divide_start(server, start, &error);
     if (status == GW_OK)
         status = gw_sum_start(server, start, &error);
@@ -301,9 +305,12 @@ static void got_end(struct gw_server *server, const struct gw_end *end)
         .bye = {.rss_bytes = (uint64_t)usage.ru_maxrss * 1024,
                 .counters = counters.value,
                 .counters_n = GW_METRICS}};
+    char paused[GW_PAUSED_BYTES] = "";
+    if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
+        gw_member_paused_words(server->member, paused);
     gw_peer_tell(server->coordinator, &message);
     server->ended = 1;
-    gw_server_finish(server, end->status, "%s", gw_reason(end->text));
+    gw_server_finish(server, end->status, "%s%s", paused, gw_reason(end->text));
 }
 
 /* ---- the member's handler ---- */
@@ -398,16 +405,25 @@ static uint64_t step_of(const struct gw_server *server)
     return server->regime.policy ? gw_each_step(server, step) : step;
 }
 
+/* Whoever was paused does not know who was missed by whom. */
+static void lost_coordinator(struct gw_server *server,
+                             const struct gw_peer *peer)
+{
+    char paused[GW_PAUSED_BYTES];
+    gw_member_paused_words(server->member, paused);
+    gw_server_finish(
+        server, GW_EDEAD,
+        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s",
+        paused, peer->address, paused[0] ? "is heard no more" : "died",
+        step_of(server), (double)gw_peer_silent_us(peer) / 1e6);
+}
+
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_server *server = owner;
     if (peer == server->coordinator && status == GW_ETIMEOUT)
-        gw_server_finish(server, GW_EDEAD,
-                         "the coordinator (%s) died at step %" PRIu64
-                         ": silent for %.1f s",
-                         peer->address, step_of(server),
-                         (double)gw_peer_silent_us(peer) / 1e6);
+        lost_coordinator(server, peer);
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
@@ -547,6 +563,8 @@ enum gw_status gw_server_open(const struct gw_server_options *options,
         .role = GW_ROLE_SERVER,
         .rank = GW_RANK_NONE,
         .join_us = options->join_us,
+        .silence_us = options->silence_us,
+        .quiet = options->thread > 0,
         .handler = &handler,
         .owner = server,
     };

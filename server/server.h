@@ -36,7 +36,8 @@ struct gw_server_options {
     uint32_t pid;
     uint32_t threads, thread;
     struct gw_need need;
-    uint64_t join_us; /* 0: the default */
+    uint64_t join_us;    /* 0: the default */
+    uint64_t silence_us; /* until the coordinator says it; 0: the default */
     struct gw_log *log;
     struct gw_metrics *metrics; /* of this thread */
     /* Called once, on the loop, when all members have joined and before the

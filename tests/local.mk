@@ -78,6 +78,7 @@ check_PROGRAMS += \
 	%D%/sim/test_seeds \
 	%D%/sim/test_scale \
 	%D%/sim/test_shown \
+	%D%/sim/test_silence \
 	%D%/sim/test_simulate \
 	%D%/sim/test_slow \
 	%D%/sim/test_split \
@@ -395,6 +396,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_scores_SOURCES = %D%/sim/test_scores.c $(GW_CLUSTER)
 %C%_sim_test_seeds_SOURCES = %D%/sim/test_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_shown_SOURCES = %D%/sim/test_shown.c $(GW_CLUSTER) $(GW_SWEEP)
+%C%_sim_test_silence_SOURCES = %D%/sim/test_silence.c $(GW_CLUSTER)
 %C%_sim_test_slow_SOURCES = %D%/sim/test_slow.c $(GW_CLUSTER) \
 	$(GW_SIMULATE)
 %C%_sim_test_simulate_SOURCES = %D%/sim/test_simulate.c $(GW_CLUSTER) \

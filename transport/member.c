@@ -13,6 +13,14 @@
 /* Who is not answered asks again sooner: what is further apart are two times
    without memory. */
 #define STARVES_APART_US 2000000
+/* A peer is heard several times in the silence that is borne. */
+#define BEATS_PER_SILENCE 5
+
+/* More than so many ticks late is paused; a turn may be as long as that. */
+#define LATE_TICKS 3
+
+/* What a busy host does every now and then is no news. */
+#define PAUSE_TOLD_US 400000
 
 uint64_t gw_member_tick_us(const struct gw_member *member)
 {
@@ -133,23 +141,55 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
 /* ---- time ---- */
 
 /* Time in which this process did not run is nobody's silence. */
-static void forgive(struct gw_member *member, uint64_t gap_us, uint64_t now)
+static void forgive(struct gw_member *member,
+                    uint64_t gap_us,
+                    uint64_t pause_us,
+                    uint64_t now)
 {
     member->paused_us = now;
+    member->pause_us = pause_us;
+    if (pause_us >= PAUSE_TOLD_US && !member->quiet)
+        gw_log_warn(member->loop->log, "this process was paused for %.1f s",
+                    (double)pause_us / 1e6);
     for (struct gw_peer *peer = member->peers; peer; peer = peer->next)
         gw_peer_forgive(peer, gap_us, now);
+}
+
+/* A tick that is late by so much; 0: it is in time. */
+static uint64_t
+late(const struct gw_member *member, uint64_t since_us, uint64_t now)
+{
+    uint64_t tick_us = gw_member_tick_us(member);
+    return now - since_us > LATE_TICKS * tick_us ? now - since_us - tick_us : 0;
+}
+
+/* How long nothing was heard here that came; which is found by the tick, while
+   what else is due, or came in, may be told before it. */
+static uint64_t gap_of(const struct gw_member *member, uint64_t now)
+{
+    return late(member, member->ticked_us, now);
+}
+
+/* The part of it in which this process did nothing: in a long turn it was not
+   paused, and others heard it. */
+static uint64_t pause_of(const struct gw_member *member, uint64_t now)
+{
+    return late(member,
+                member->pulsed_us > member->ticked_us ? member->pulsed_us
+                                                      : member->ticked_us,
+                now);
 }
 
 static void on_tick(struct gw_timer *timer)
 {
     struct gw_member *member = timer->owner;
     uint64_t now = gw_loop_now(member->loop);
-    uint64_t gap_us = now - member->ticked_us;
+    uint64_t gap_us = gap_of(member, now), pause_us = pause_of(member, now);
     member->ticked_us = now;
     gw_member_bury(member);
     gw_timer_start(member->loop, timer, gw_member_tick_us(member));
-    if (gap_us > 3 * gw_member_tick_us(member))
-        forgive(member, gap_us - gw_member_tick_us(member), now);
+    if (gap_us > 0)
+        forgive(member, gap_us, pause_us, now);
     struct gw_peer *next;
     for (struct gw_peer *peer = member->peers; peer; peer = next) {
         next = peer->next;
@@ -234,11 +274,12 @@ enum gw_status gw_member_open(const struct gw_member_options *options,
         gw_loop_random(member->loop, &member->secret, sizeof member->secret);
     member->heartbeat_us =
         options->heartbeat_us ? options->heartbeat_us : GW_HEARTBEAT_US;
-    member->silence_us =
-        options->silence_us ? options->silence_us : GW_SILENCE_US;
+    gw_member_set_silence(member, options->silence_us ? options->silence_us
+                                                      : GW_SILENCE_US);
     member->join_us = options->join_us ? options->join_us : JOIN_US;
     member->starves_us =
         options->starves_us ? options->starves_us : GW_MEMBER_STARVES_US;
+    member->quiet = options->quiet;
     member->ticked_us = gw_loop_now(member->loop);
     member->known.per_second = member->strangers.per_second = 2;
     member->tick.fire = on_tick;
@@ -299,11 +340,31 @@ uint64_t gw_member_clock(const struct gw_member *member)
     return atomic_load(&member->clock);
 }
 
+void gw_member_set_silence(struct gw_member *member, uint64_t silence_us)
+{
+    member->silence_us = silence_us;
+    if (member->heartbeat_us > silence_us / BEATS_PER_SILENCE)
+        member->heartbeat_us = silence_us / BEATS_PER_SILENCE;
+}
+
 uint64_t gw_member_paused_us_ago(const struct gw_member *member)
 {
-    if (!member->paused_us)
-        return UINT64_MAX;
-    return gw_loop_now(member->loop) - member->paused_us;
+    uint64_t now = gw_loop_now(member->loop);
+    if (gap_of(member, now) > 0)
+        return 0;
+    return member->paused_us ? now - member->paused_us : UINT64_MAX;
+}
+
+void gw_member_paused_words(const struct gw_member *member,
+                            char words[GW_PAUSED_BYTES])
+{
+    uint64_t now = gw_loop_now(member->loop), gap_us = pause_of(member, now);
+    uint64_t pause_us = gap_us ? gap_us : member->pause_us;
+    words[0] = '\0';
+    if (pause_us >= member->silence_us / 2 &&
+        (gap_us || now - member->paused_us < 2 * member->silence_us))
+        snprintf(words, GW_PAUSED_BYTES, "this process was paused for %.1f s; ",
+                 (double)pause_us / 1e6);
 }
 
 struct gw_peer *gw_member_peers(const struct gw_member *member)

@@ -24,8 +24,8 @@
 #include "transport/channel.h"
 #include "transport/transport.h"
 
-#define GW_HEARTBEAT_US   200000
-#define GW_SILENCE_US     1000000
+#define GW_HEARTBEAT_US   200000  /* at most */
+#define GW_SILENCE_US     1000000 /* until something else is said */
 #define GW_PEER_NAME_MAX  96
 #define GW_PEER_FAULT_MAX 128
 
@@ -151,6 +151,7 @@ struct gw_member_options {
     uint64_t job;                   /* 0: not known yet */
     uint64_t heartbeat_us, silence_us, join_us,
         starves_us; /* 0: the defaults */
+    int quiet;      /* of pauses of this process another of its members tells */
     const struct gw_member_handler *handler;
     void *owner;
 };
@@ -189,8 +190,20 @@ void gw_member_set_clock(struct gw_member *member, uint64_t clock);
 
 uint64_t gw_member_clock(const struct gw_member *member);
 
-/* Microseconds since this process last found that it had been paused. */
+/* How long silence is borne, of peers and on each link, from here on. Where
+   that is short, heartbeats come as much more often. */
+void gw_member_set_silence(struct gw_member *member, uint64_t silence_us);
+
+/* Microseconds since this process last found that it had been paused, 0 while
+   that is to be found yet. */
 uint64_t gw_member_paused_us_ago(const struct gw_member *member);
+
+/* Before a line that says who died: "this process was paused for 1.5 s; ",
+   where that was so lately and so long that the others may have missed this
+   process; else "". */
+#define GW_PAUSED_BYTES 64
+void gw_member_paused_words(const struct gw_member *member,
+                            char words[GW_PAUSED_BYTES]);
 
 /*
  * Listens until gw_member_close at an address, or at several, separated by

@@ -47,8 +47,10 @@ struct gw_member {
     struct gw_peer *admitted[GW_MEMBER_BUCKETS]; /* by their incarnation */
     struct gw_peer *graveyard; /* closed, freed at the next tick */
     struct gw_timer tick;
+    int quiet;
     struct gw_pulse pulse;
-    uint64_t ticked_us, pulsed_us, paused_us;
+    uint64_t ticked_us, pulsed_us;
+    uint64_t paused_us, pause_us; /* when a pause was found, how long it was */
     /* of lines about those whose names are proved, and about others, which
        anybody can provoke */
     struct gw_log_limit known, strangers;

@@ -76,6 +76,7 @@ static enum gw_status open_member(struct gw_client *client,
         .role = GW_ROLE_WORKER,
         .rank = options->rank,
         .join_us = options->join_us,
+        .silence_us = options->silence_us,
         .handler = &gw_client_handler,
         .owner = client,
     };

@@ -46,7 +46,8 @@ struct gw_client_options {
     uint32_t pid;
     uint32_t rank; /* wanted, or GW_RANK_NONE */
     struct gw_need need;
-    uint64_t join_us; /* 0: the default */
+    uint64_t join_us;    /* 0: the default */
+    uint64_t silence_us; /* until the coordinator says it; 0: the default */
     struct gw_log *log;
     struct gw_metrics *metrics;
 };

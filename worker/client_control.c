@@ -31,6 +31,8 @@ static void got_welcome(struct gw_client *client,
     }
     memcpy(client->job, welcome->job, bytes);
     strcpy(client->tuned, welcome->tuned);
+    if (welcome->silence_us)
+        gw_member_set_silence(client->member, welcome->silence_us);
     client->from = welcome->from;
     gw_config_default(&client->config); /* for what the job does not say */
     if (gw_config_parse(&client->config, "job", client->job, &error) != GW_OK ||
@@ -130,6 +132,8 @@ static void got_start(struct gw_client *client, const struct gw_start *start)
     client->start.clocks = NULL;
     client->start.split = NULL;
     client->start.groups = NULL;
+    if (start->silence_us)
+        gw_member_set_silence(client->member, start->silence_us);
     enum gw_status status = gw_client_split_begin(client, start);
     if (status == GW_OK && client->node)
         status = gw_node_start(client->node, start);
@@ -277,14 +281,18 @@ static void got_decision(struct gw_client *client,
    the others it would be as if every wait were over. */
 static void got_end(struct gw_client *client, const struct gw_end *end)
 {
+    char paused[GW_PAUSED_BYTES] = "";
     client->ended = 1;
+    if (end->status == GW_EDEAD) /* perhaps it was this one that was missed */
+        gw_member_paused_words(client->member, paused);
     if (end->status == GW_OK && !client->said_bye)
         gw_client_fail(client, GW_EPROTO,
                        "the coordinator ended the job before this worker was "
                        "done: %s",
                        gw_reason(end->text));
     else
-        gw_client_fail(client, end->status, "%s", gw_reason(end->text));
+        gw_client_fail(client, end->status, "%s%s", paused,
+                       gw_reason(end->text));
 }
 
 static int is_leader(const struct gw_client *client, const struct gw_peer *peer)
@@ -409,16 +417,25 @@ static void on_frame(void *owner,
         gw_peer_reject(peer, link, "frame that nobody waits for");
 }
 
+/* Whoever was paused does not know who was missed by whom. */
+static void lost_coordinator(struct gw_client *client,
+                             const struct gw_peer *peer)
+{
+    char paused[GW_PAUSED_BYTES];
+    gw_member_paused_words(client->member, paused);
+    gw_client_fail(
+        client, GW_EDEAD,
+        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s",
+        paused, peer->address, paused[0] ? "is heard no more" : "died",
+        gw_member_clock(client->member), (double)gw_peer_silent_us(peer) / 1e6);
+}
+
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_client *client = owner;
     if (peer == client->coordinator && status == GW_ETIMEOUT)
-        gw_client_fail(client, GW_EDEAD,
-                       "the coordinator (%s) died at step %" PRIu64
-                       ": silent for %.1f s",
-                       peer->address, gw_member_clock(client->member),
-                       (double)gw_peer_silent_us(peer) / 1e6);
+        lost_coordinator(client, peer);
     else if (peer == client->coordinator)
         gw_client_fail(client, status, "cannot join %s: %s", peer->address,
                        why);

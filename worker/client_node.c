@@ -246,6 +246,7 @@ enum gw_status gw_node_open(struct gw_client *client,
         .incarnation = gw_member_incarnation(client->member),
         .secret = gw_member_secret(client->member),
         .join_us = options->join_us,
+        .quiet = 1,
         .handler = &handler,
         .owner = node,
     };
@@ -300,6 +301,8 @@ enum gw_status gw_node_start(struct gw_client_node *node,
         return GW_EPROTO;
     node->group = gw_group_of(start->groups, start->groups_n, client->rank);
     gw_member_set_rank(node->member, client->rank);
+    if (start->silence_us)
+        gw_member_set_silence(node->member, start->silence_us);
     for (uint32_t i = 0; i < node->group.n; i++)
         if (!gw_node_neighbour(node, node->group.first + i)->incarnation)
             return GW_EPROTO;

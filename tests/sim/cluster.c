@@ -30,6 +30,7 @@ static const char *const default_job[] = {
     "cluster.servers=2",
     "cluster.transport=sim",
     "checkpoint.dir=\"\"",
+    "cluster.silence=1",
     "log.every=1",
     NULL,
 };

@@ -224,6 +224,28 @@ static void bf16_weights_are_for_gradients(void **state)
     assert_int_equal(gw_config_check(&config, &error), GW_OK);
 }
 
+static void silence_is_at_least_half_a_second(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting;
+        uint64_t within_us, beyond_us;
+    } words[] = {{"cluster.silence=0", 1000000, 5000000},
+                 {"cluster.silence=0.5", 500000, 500000},
+                 {"cluster.silence=300", 300000000, 300000000}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        good_job(SETTINGS(words[i].setting));
+        assert_int_equal(gw_config_check(&config, NULL), GW_OK);
+        assert_int_equal(gw_config_silence_us(&config, 1), words[i].within_us);
+        assert_int_equal(gw_config_silence_us(&config, 0), words[i].beyond_us);
+    }
+    check_refuses(SETTINGS("cluster.silence=0.4"),
+                  "cluster.silence: 0.4 s is less than a busy host may take to "
+                  "answer, give at least 0.5, or 0 for the default");
+    assert_int_equal(gw_config_set(&config, "cluster.silence=301", NULL),
+                     GW_EUSAGE);
+}
+
 /* auto where it saves something, off never; and only sync has sums. */
 static void who_sums_and_where(void **state)
 {
@@ -308,6 +330,7 @@ int main(void)
         cmocka_unit_test(streaming_says_why_not),
         cmocka_unit_test(fp16_asks_for_a_loss_scale),
         cmocka_unit_test(bf16_weights_are_for_gradients),
+        cmocka_unit_test(silence_is_at_least_half_a_second),
         cmocka_unit_test(who_sums_and_where),
         cmocka_unit_test(not_in_this_version),
         cmocka_unit_test(jobs_too_long_to_send_are_refused),

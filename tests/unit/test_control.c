@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "proto/config.h"
 #include "proto/control.h"
 #include "proto/login.h"
 #include "proto/wire.h"
@@ -69,8 +70,11 @@ static const struct gw_message samples[] = {
               1,
               DIGEST}},
     {.kind = GW_MESSAGE_WELCOME,
-     .welcome =
-         {UINT32_MAX, "train = { };", "gpu: 1", {{1, 2, 3, 4, UINT64_MAX}, 5}}},
+     .welcome = {UINT32_MAX,
+                 "train = { };",
+                 "gpu: 1",
+                 {{1, 2, 3, 4, UINT64_MAX}, 5},
+                 GW_SILENCE_MAX_US}},
     {.kind = GW_MESSAGE_DECLARE,
      .declare = {1,
                  DIGEST,
@@ -96,7 +100,8 @@ static const struct gw_message samples[] = {
                3,
                1,
                ranks,
-               2}},
+               2,
+               .silence_us = 1500000}},
     {.kind = GW_MESSAGE_READY, .ready = {UINT64_MAX}},
     {.kind = GW_MESSAGE_WINDOW, .window = {GW_FRAME_PUSH, 17, 1 << 20}},
     {.kind = GW_MESSAGE_DECISION,
@@ -221,6 +226,7 @@ static void same_joining(const struct gw_message *one,
         SAME_TEXT(welcome, tuned);
         SAME_COURSE(welcome.from.course);
         SAME(welcome, from.clock);
+        SAME(welcome, silence_us);
         break;
     case GW_MESSAGE_DECLARE:
         same_declare(one, other);
@@ -246,6 +252,7 @@ static void same_start(const struct gw_message *one,
 {
     SAME(start, total_steps);
     SAME_COURSE(start.course);
+    SAME(start, silence_us);
     SAME(start, state.clock);
     SAME(start, state.applied);
     SAME(start, state.loss_scale);
@@ -532,8 +539,8 @@ static void counts_have_to_agree(void **state)
 {
     (void)state;
     struct gw_message again,
-        wrong[] = {samples[2], samples[2], samples[3], samples[1],
-                   samples[2], samples[0], samples[3]};
+        wrong[] = {samples[2], samples[2], samples[3], samples[1], samples[2],
+                   samples[0], samples[3], samples[1], samples[4]};
     struct gw_view_member greedy = members[0];
     char text[GW_TUNED_BYTES + 1] = "";
     memset(text, '0', GW_TUNED_BYTES);
@@ -546,6 +553,8 @@ static void counts_have_to_agree(void **state)
     greedy.need.threads = GW_NEED_THREADS_MAX + 1;
     wrong[6].view.members = &greedy;
     wrong[6].view.members_n = 1;
+    wrong[7].welcome.silence_us = GW_SILENCE_MAX_US + 1;
+    wrong[8].start.silence_us = GW_SILENCE_MAX_US + 1;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         size_t n = 0;
         assert_int_equal(encode(&wrong[i], &n), GW_OK);
