@@ -74,6 +74,12 @@ static void link_up(void *owner, struct gw_peer *peer, unsigned link)
     if (order)
         message =
             (struct gw_message){.kind = GW_MESSAGE_REQUEST, .request = *order};
+    if (question->options->decline) {
+        message = (struct gw_message){.kind = GW_MESSAGE_JOIN,
+                                      .join = *question->options->decline};
+        gw_member_sign(question->member, peer, question->options->secret,
+                       &message.join); /* or it is not believed */
+    }
     question->connected = 1;
     if (!question->asked)
         gw_peer_tell(peer, &message);
@@ -85,6 +91,11 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
 {
     struct question *question = owner;
     (void)peer;
+    if (message->kind == GW_MESSAGE_END && question->options->decline) {
+        question->text = strdup(message->end.text);
+        end(question, question->text ? GW_OK : GW_ENOMEM);
+        return;
+    }
     if (message->kind != GW_MESSAGE_STATUS || question->text)
         return;
     if (message->status.status != GW_OK) {
@@ -190,8 +201,9 @@ static enum gw_status ask(struct question *question)
     const struct gw_member_options member = {
         .loop = question->loop,
         .transport = transport,
+        .control_interface = options->interface,
         .transport_config = {.interface = options->interface},
-        .role = GW_ROLE_OBSERVER,
+        .role = options->decline ? options->decline->role : GW_ROLE_OBSERVER,
         .rank = GW_RANK_NONE,
         .join_us = options->wait_us ? options->wait_us : 1,
         .silence_us = GW_SILENCE_FAR_US, /* its limit is the shorter one */

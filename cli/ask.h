@@ -14,9 +14,14 @@
 
 struct gw_ask_options {
     const char *coordinator; /* HOST:PORT, or unix:PATH */
-    const char *interface;   /* to dial from, "" for the default */
+    const char *interface;   /* to dial from (cluster.control_interface), "" for
+                                the default */
     enum gw_ask request;
     const struct gw_request *order; /* this is asked for instead, or NULL */
+    const struct gw_join *decline;  /* instead of all that, or NULL: its
+                                       `cannot` is told by a member that was
+                                       waited for; the end is the answer */
+    const struct gw_secret *secret; /* of the job, to decline with; or NULL */
     uint64_t wait_us;  /* for a coordinator that is not there yet; 0: it is */
     uint64_t limit_us; /* for it all, 0: wait_us and a moment */
     const struct gw_log *log; /* may be NULL; told when the wait is long */

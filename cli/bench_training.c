@@ -122,7 +122,6 @@ static void coordinator_main(struct gw_bench_child *child)
     struct gw_log log = open_log("coordinator", &fd);
     struct gw_coordinator_options options = {
         .transport = child->what->way->ways.control,
-        .interface = "",
         .machine = 1,
         .listen = "127.0.0.1:0",
         .secret = &job->secret,

@@ -333,6 +333,16 @@ static uint64_t rss_bytes(void)
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
+/* The job file or --set: which of them says what a line begins with. */
+static const char *origin_of(const struct gw_cli_job *job, const char *line)
+{
+    size_t bytes = strcspn(line, " ");
+    for (size_t i = 0; i < job->sets; i++)
+        if (strncmp(job->set[i], line, bytes) == 0)
+            return "--set";
+    return job->file;
+}
+
 static enum gw_status choose_address(struct coordinator *command,
                                      char address[GW_ADDRESS_MAX],
                                      struct gw_error *error)
@@ -340,7 +350,10 @@ static enum gw_status choose_address(struct coordinator *command,
     const struct gw_config *config = &command->config;
     const char *port = gw_cli_environment("MASTER_PORT");
     uint64_t number = config->cluster.port;
-    enum gw_status status = GW_OK;
+    enum gw_status status = gw_place_own(config, error);
+    if (status != GW_OK)
+        return gw_fail_in(error, "%s",
+                          origin_of(&command->order.job, error->text));
     if (command->listen) {
         snprintf(address, GW_ADDRESS_MAX, "%s", command->listen);
         return gw_process_guard(&command->process, config, address, error);
@@ -426,7 +439,6 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     const struct gw_coordinator_options options = {
         .loop = command->loop,
         .transport = ways.control,
-        .interface = config->cluster.interface,
         .listen = address,
         .local = command->local,
         .secret = command->has_secret ? &command->secret : NULL,

@@ -17,6 +17,7 @@
 #include "cli/pin_member.h"
 #include "cli/place.h"
 #include "cli/signals.h"
+#include "proto/login.h"
 #include "server/server.h"
 #include "transport/limits.h"
 #include "transport/loop.h"
@@ -136,6 +137,7 @@ static enum gw_status open_port(struct shard *shard,
         .transport = ways->control,
         .data = ways->data,
         .interface = server->config.cluster.interface,
+        .control_interface = server->config.cluster.control_interface,
         .coordinator = server->options.join,
         .secret = server->options.has_secret ? &server->options.secret : NULL,
         .listen = listen,
@@ -301,6 +303,9 @@ static enum gw_status run(void *owner, struct gw_error *error)
         status = open_shards(server, error);
     if (status == GW_OK)
         status = run_shards(server, error);
+    else
+        gw_join_decline(&server->process, &server->options, GW_ROLE_SERVER,
+                        GW_RANK_NONE, error);
     for (uint32_t i = 0; server->shard && i < server->shards; i++) {
         gw_server_close(server->shard[i].shard);
         if (server->shard[i].loop)

@@ -84,6 +84,7 @@ static enum gw_exit launch(struct train *train)
         .json = train->order.json,
         .servers = (unsigned)train->config.cluster.servers,
         .workers = (unsigned)train->config.cluster.workers,
+        .config = &train->config,
     };
     return gw_launch(&options);
 }

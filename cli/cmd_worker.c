@@ -183,14 +183,15 @@ static enum gw_status look_at_cores(struct worker *worker,
     char host[GW_HOST_ADDRESS_MAX] = "";
     struct gw_error why;
     enum gw_status status = GW_OK;
-    if (config->worker.pin && !config->cluster.interface[0] &&
+    const char *named = config->cluster.interface[0]
+                            ? config->cluster.interface
+                            : config->cluster.control_interface;
+    if (config->worker.pin && !named[0] &&
         gw_host_towards(worker->options.join, host, &why) != GW_OK)
         host[0] = '\0'; /* the join will tell */
     if (config->worker.pin)
-        status = gw_pin_member_start(
-            &worker->pin,
-            config->cluster.interface[0] ? config->cluster.interface : host,
-            "worker.pin", &worker->process.log, error);
+        status = gw_pin_member_start(&worker->pin, named[0] ? named : host,
+                                     "worker.pin", &worker->process.log, error);
     worker->need.threads = (uint32_t)config->worker.threads;
     if (config->worker.pin || config->server.pin)
         gw_pin_member_need(&worker->pin, config, place_of(worker),
@@ -198,52 +199,62 @@ static enum gw_status look_at_cores(struct worker *worker,
     return status;
 }
 
-static enum gw_status run(void *owner, struct gw_error *error)
+/* All that can fail before the coordinator knows of this worker. */
+static enum gw_status
+prepare(struct worker *worker, struct gw_ways *ways, struct gw_error *error)
 {
-    struct worker *worker = owner;
     enum gw_status status =
         gw_join_job(&worker->process, &worker->options, &worker->config, error);
     if (status == GW_OK)
         status = compare_world(worker, error);
+    if (status == GW_OK)
+        status = gw_place_ways(&worker->config, ways, worker->why,
+                               sizeof worker->why, error);
     if (status != GW_OK)
         return status;
-    struct gw_ways ways;
-    status = gw_place_ways(&worker->config, &ways, worker->why,
-                           sizeof worker->why, error);
-    if (status != GW_OK)
-        return status;
-    worker->way = ways.data[0]->name;
+    worker->way = ways->data[0]->name;
     warn_of_environment(worker);
     take_slurm_rank(worker);
     status = look_at_cores(worker, error);
     if (status == GW_OK)
         status = gw_loop_open_uv(&worker->loop, error);
-    if (status != GW_OK) {
+    if (status != GW_OK)
         gw_pin_member_close(&worker->pin);
+    return status;
+}
+
+static enum gw_status run(void *owner, struct gw_error *error)
+{
+    struct worker *worker = owner;
+    struct gw_ways ways;
+    enum gw_status status = prepare(worker, &ways, error);
+    if (status != GW_OK) {
+        gw_join_decline(&worker->process, &worker->options, GW_ROLE_WORKER,
+                        (uint32_t)worker->rank, error);
         return status;
     }
     worker->loop->log = &worker->process.log;
     const struct gw_worker_options options = {
-        .client = {.loop = worker->loop,
-                   .transport = ways.control,
-                   .data = ways.data,
-                   .node = ways.node,
-                   .interface = worker->config.cluster.interface,
-                   .coordinator = worker->options.join,
-                   .secret = worker->options.has_secret
-                                 ? &worker->options.secret
-                                 : NULL,
-                   .host = worker->process.host,
-                   .machine = worker->process.machine,
-                   .pid = worker->process.pid,
-                   .rank = (uint32_t)worker->rank,
-                   .need = worker->need,
-                   .join_us = worker->options.wait_s * 1000000,
-                   .silence_us = gw_config_silence_us(
-                       &worker->config,
-                       gw_place_is_loopback(worker->options.join)),
-                   .log = &worker->process.log,
-                   .metrics = &worker->metrics},
+        .client =
+            {.loop = worker->loop,
+             .transport = ways.control,
+             .data = ways.data,
+             .node = ways.node,
+             .interface = worker->config.cluster.interface,
+             .control_interface = worker->config.cluster.control_interface,
+             .coordinator = worker->options.join,
+             .secret =
+                 worker->options.has_secret ? &worker->options.secret : NULL,
+             .host = worker->process.host,
+             .machine = worker->process.machine,
+             .pid = worker->process.pid,
+             .rank = (uint32_t)worker->rank,
+             .need = worker->need,
+             .join_us = worker->options.wait_s * 1000000,
+             .silence_us = gw_config_silence_us(
+                 &worker->config, gw_place_is_loopback(worker->options.join)),
+             .log = &worker->process.log,
+             .metrics = &worker->metrics},
         .local = &worker->config,
         .place = place_of(worker),
         .opened = on_opened,

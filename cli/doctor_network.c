@@ -121,7 +121,9 @@ list_usable(const struct gw_doctor *doctor, char *text, size_t room)
     return n;
 }
 
-static void say_chosen(struct gw_doctor *doctor, const char *name)
+/* `key` names it. */
+static void
+say_chosen(struct gw_doctor *doctor, const char *key, const char *name)
 {
     char text[384];
     const struct gw_doctor_address *one = find(doctor, name);
@@ -129,27 +131,26 @@ static void say_chosen(struct gw_doctor *doctor, const char *name)
     list_usable(doctor, text, sizeof text);
     if (!one && has_interface(doctor, name))
         gw_doctor_say(doctor, GW_VERDICT_FIX,
-                      "cluster.interface %s has no address: ip addr add "
+                      "%s %s has no address: ip addr add "
                       "ADDRESS/PREFIX dev %s, and ip link set %s up",
-                      name, name, name);
+                      key, name, name, name);
     else if (!one)
         gw_doctor_say(doctor, GW_VERDICT_FIX,
-                      "cluster.interface \"%s\" is no interface or address of "
+                      "%s \"%s\" is no interface or address of "
                       "this host: set it to one of: %s",
-                      name, text[0] ? text : "(none that is up)");
+                      key, name, text[0] ? text : "(none that is up)");
     else if (!one->up)
         gw_doctor_say(doctor, GW_VERDICT_FIX,
-                      "cluster.interface %s is down: ip link set %s up", name,
-                      interface);
+                      "%s %s is down: ip link set %s up", key, name, interface);
     else if (!one->running)
         gw_doctor_say(doctor, GW_VERDICT_FIX,
-                      "cluster.interface %s has no link: look at its cable and "
+                      "%s %s has no link: look at its cable and "
                       "the switch's port (ip link show %s)",
-                      name, interface);
+                      key, name, interface);
     else
         gw_doctor_say(doctor, GW_VERDICT_OK,
-                      "%s, address %s, MTU %u, as cluster.interface says",
-                      interface, one->host, one->mtu);
+                      "%s, address %s, MTU %u, as %s says", interface,
+                      one->host, one->mtu, key);
 }
 
 static void say_default(struct gw_doctor *doctor)
@@ -192,6 +193,7 @@ static int has_loopback(const struct gw_doctor *doctor)
 void gw_doctor_check_interface(struct gw_doctor *doctor)
 {
     const char *name = doctor->config->cluster.interface;
+    const char *control = doctor->config->cluster.control_interface;
     if (!has_loopback(doctor))
         gw_doctor_say(doctor, GW_VERDICT_FIX,
                       "the loopback interface is down, over which processes of "
@@ -204,13 +206,15 @@ void gw_doctor_check_interface(struct gw_doctor *doctor)
         return;
     }
     for (size_t i = 0; i < list.n; i++)
-        say_chosen(doctor, list.name[i]);
+        say_chosen(doctor, "cluster.interface", list.name[i]);
+    if (control[0])
+        say_chosen(doctor, "cluster.control_interface", control);
     if (list.n > 1)
         gw_doctor_say(doctor, GW_VERDICT_NOTE,
                       "links of a worker are spread over these %zu; a "
                       "coordinator listens on the first",
                       list.n);
-    if (list.n > 0)
+    if (list.n > 0 || control[0])
         return;
     say_default(doctor);
     say_down(doctor);
@@ -311,6 +315,8 @@ static const char *first_interface(const struct gw_doctor *doctor,
     struct gw_error error;
     list->n = 0;
     gw_interfaces_parse(doctor->config->cluster.interface, list, &error);
+    if (doctor->config->cluster.control_interface[0])
+        return doctor->config->cluster.control_interface;
     return list->n > 0 ? list->name[0] : "";
 }
 
@@ -330,8 +336,8 @@ void gw_doctor_check_port(struct gw_doctor *doctor)
     }
     if (interface[0] && !at) {
         gw_doctor_say(doctor, GW_VERDICT_UNKNOWN,
-                      "port %" PRIu64 " is not tried: set cluster.interface "
-                      "right first",
+                      "port %" PRIu64 " is not tried: set the interface right "
+                      "first",
                       port);
         return;
     }

@@ -277,7 +277,7 @@ read_where(struct serve *serve, const char *where, struct gw_error *error)
         return error->status;
     snprintf(name, sizeof name, "%.*s", (int)bytes, where);
     if (bytes == 0 || bytes >= sizeof name ||
-        gw_host_interface(name, host, error) != GW_OK)
+        gw_host_interface("--serve", name, host, error) != GW_OK)
         return gw_fail(error, GW_EUSAGE,
                        "--serve: \"%.*s\" is neither the name nor an address "
                        "of a network interface of this host (see: ip addr)",

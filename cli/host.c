@@ -69,7 +69,8 @@ static int is_named(const struct ifaddrs *one,
            strcmp(found, interface) == 0 || strcmp(found, bracketed) == 0;
 }
 
-enum gw_status gw_host_interface(const char *interface,
+enum gw_status gw_host_interface(const char *key,
+                                 const char *interface,
                                  char host[GW_HOST_ADDRESS_MAX],
                                  struct gw_error *error)
 {
@@ -89,10 +90,9 @@ enum gw_status gw_host_interface(const char *interface,
     freeifaddrs(all);
     if (best == AF_UNSPEC)
         return gw_fail(error, GW_EUSAGE,
-                       "cluster.interface \"%s\" is neither the name nor an "
-                       "address of a network interface of this host (see: ip "
-                       "addr)",
-                       interface);
+                       "%s \"%s\" is neither the name nor an address of a "
+                       "network interface of this host (see: ip addr)",
+                       key, interface);
     return GW_OK;
 }
 

@@ -22,9 +22,11 @@ uint64_t gw_host_machine(void);
 
 /*
  * The numeric address of an interface, given by its name or by one of its
- * addresses, in brackets if it is IPv6. GW_EUSAGE: this host has none such.
+ * addresses, in brackets if it is IPv6. GW_EUSAGE: this host has none such; the
+ * line begins with `key`, which names it.
  */
-enum gw_status gw_host_interface(const char *interface,
+enum gw_status gw_host_interface(const char *key,
+                                 const char *interface,
                                  char host[GW_HOST_ADDRESS_MAX],
                                  struct gw_error *error);
 

@@ -8,8 +8,13 @@
 
 #include "cli/ask.h"
 #include "cli/paths.h"
+#include "cli/place.h"
 #include "cli/room.h"
 #include "cli/secret.h"
+#include "proto/login.h"
+
+/* To tell why this member does not come. */
+#define DECLINE_US 1000000
 
 enum gw_status gw_join_option(struct gw_join_options *options,
                               int option,
@@ -108,20 +113,28 @@ static enum gw_status read_job(const struct gw_join_options *options,
     return status ? status : gw_config_check(config, error);
 }
 
+/* This host's own settings are what was said here, in no job. */
+static enum gw_status check_host(const struct gw_config *config,
+                                 struct gw_error *error)
+{
+    if (gw_place_own(config, error) == GW_OK)
+        return GW_OK;
+    return gw_fail_in(error, "--set");
+}
+
 enum gw_status gw_join_job(struct gw_process *process,
-                           const struct gw_join_options *options,
+                           struct gw_join_options *options,
                            struct gw_config *config,
                            struct gw_error *error)
 {
     char *text;
-    /* the job may say another interface, but the first word goes this way */
     gw_config_default(config);
     for (size_t i = 0; i < options->own.sets; i++)
         if (gw_config_set(config, options->own.set[i], error) != GW_OK)
             return gw_fail_in(error, "--set");
     const struct gw_ask_options ask = {
         .coordinator = options->join,
-        .interface = config->cluster.interface,
+        .interface = config->cluster.control_interface,
         .request = GW_ASK_JOB,
         .wait_us = options->wait_s * 1000000,
         .log = &process->log,
@@ -129,8 +142,11 @@ enum gw_status gw_join_job(struct gw_process *process,
     enum gw_status status = gw_ask(&ask, &text, error);
     if (status != GW_OK)
         return status;
+    options->asked = 1;
     status = read_job(options, text, config, error);
     free(text);
+    if (status == GW_OK)
+        status = check_host(config, error);
     if (status == GW_OK)
         status = gw_process_logs(process, config, error);
     if (status == GW_OK)
@@ -138,4 +154,37 @@ enum gw_status gw_join_job(struct gw_process *process,
     if (status == GW_OK)
         status = gw_room_check(config, options->role, error);
     return status;
+}
+
+void gw_join_decline(struct gw_process *process,
+                     const struct gw_join_options *options,
+                     uint8_t role,
+                     uint32_t rank,
+                     const struct gw_error *why)
+{
+    char *text = NULL;
+    struct gw_error error;
+    if (!options->asked || atomic_load(&process->joined) ||
+        why->status == GW_OK || why->status == GW_EINTERRUPTED)
+        return;
+    const struct gw_join join = {
+        .role = role,
+        .host = process->host,
+        .machine = process->machine,
+        .pid = process->pid,
+        .address = "",
+        .rank = rank,
+        .cannot = why->text,
+    };
+    const struct gw_ask_options ask = {
+        .coordinator = options->join,
+        .interface = "", /* a wrong one may be the reason */
+        .decline = &join,
+        .secret = options->has_secret ? &options->secret : NULL,
+        .limit_us = DECLINE_US,
+        .log = &process->log,
+    };
+    /* it tells the same line then */
+    process->told = gw_ask(&ask, &text, &error) == GW_OK;
+    free(text);
 }

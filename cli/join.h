@@ -21,6 +21,7 @@ struct gw_join_options {
     struct gw_secret secret; /* of the job, */
     int has_secret;          /* where a launcher has handed it on */
     char address[GW_STRING_MAX]; /* where `join` is NULL */
+    int asked; /* there is a coordinator, that waits perhaps for this member */
 };
 
 #define GW_JOIN_WAIT_S 60
@@ -62,8 +63,20 @@ enum gw_status gw_join_complete(struct gw_join_options *options,
  * this process may not open or start what the job needs of it.
  */
 enum gw_status gw_join_job(struct gw_process *process,
-                           const struct gw_join_options *options,
+                           struct gw_join_options *options,
                            struct gw_config *config,
                            struct gw_error *error);
+
+/*
+ * A member that has asked for the job and has not joined cannot go on: tells
+ * the coordinator, which then waits no more for it. `role`: GW_ROLE_SERVER or
+ * GW_ROLE_WORKER; `rank`: of a worker, or GW_RANK_NONE. Blocks for a second at
+ * most.
+ */
+void gw_join_decline(struct gw_process *process,
+                     const struct gw_join_options *options,
+                     uint8_t role,
+                     uint32_t rank,
+                     const struct gw_error *why);
 
 #endif

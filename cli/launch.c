@@ -35,6 +35,7 @@
 #define NOW_TICKS   5
 
 #define ARGUMENTS_MAX (2 * GW_CLI_SETS_MAX + 16)
+#define OWN_MAX       4 /* keys that are a host's own, there are less */
 
 struct launcher;
 
@@ -306,18 +307,37 @@ static int start_coordinator(struct launcher *launcher)
     return start_child(coordinator_of(launcher), argument);
 }
 
+/* What is a host's own no coordinator tells, and all are on this one. */
+static void give_own(const struct gw_config *config,
+                     char set[OWN_MAX][2 * GW_STRING_MAX],
+                     const char **argument)
+{
+    size_t keys, n = 0;
+    const struct gw_config_key *key = gw_config_keys(&keys);
+    for (size_t i = 0; i < keys; i++) {
+        const char *value = (const char *)config + key[i].offset;
+        if (!key[i].own || !value[0] || n == OWN_MAX)
+            continue;
+        snprintf(set[n], sizeof *set, "%s=%s", key[i].name, value);
+        argument[2 * n] = "--set";
+        argument[2 * n + 1] = set[n];
+        n++;
+    }
+}
+
 static int start_member(struct child *child)
 {
-    char index[16];
-    const char *argument[] = {
+    char index[16], set[OWN_MAX][2 * GW_STRING_MAX];
+    const char *argument[12 + 2 * OWN_MAX] = {
         "gradweir", child->role, "--join",   child->launcher->address,
-        "--leash",  "3",         "--secret", "4",
-        NULL,       NULL,        NULL};
+        "--leash",  "3",         "--secret", "4"};
+    size_t n = 8;
     snprintf(index, sizeof index, "%u", child->index);
     if (strcmp(child->role, "worker") == 0) {
-        argument[8] = "--rank";
-        argument[9] = index;
+        argument[n++] = "--rank";
+        argument[n++] = index;
     }
+    give_own(child->launcher->options->config, set, argument + n);
     return start_child(child, argument);
 }
 

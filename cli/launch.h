@@ -14,6 +14,8 @@ struct gw_launch_options {
     int resume;
     const char *json; /* or NULL */
     unsigned servers, workers;
+    const struct gw_config *config; /* the job as the coordinator has it: what
+                                       is this host's own members are given */
 };
 
 /* Runs the job; lines about what failed are written. */

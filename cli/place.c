@@ -9,6 +9,9 @@
 #include "cli/host.h"
 #include "proto/interfaces.h"
 
+#define INTERFACE         "cluster.interface"
+#define CONTROL_INTERFACE "cluster.control_interface"
+
 /* Over a transport that is not everybody's, tensors leave loopback, unless it
    never leaves the host. */
 static enum gw_status guard_data(const struct gw_config *config,
@@ -57,7 +60,7 @@ list_hosts(const char *names, char *hosts, size_t room, struct gw_error *error)
     size_t used = 0;
     enum gw_status status = gw_interfaces_parse(names, &list, error);
     for (size_t i = 0; status == GW_OK && i < list.n; i++) {
-        status = gw_host_interface(list.name[i], host, error);
+        status = gw_host_interface(INTERFACE, list.name[i], host, error);
         if (status != GW_OK)
             break;
         used += (size_t)snprintf(hosts + used, room - used, "%s%s",
@@ -67,6 +70,18 @@ list_hosts(const char *names, char *hosts, size_t room, struct gw_error *error)
                              "cluster.interface: their addresses are too long "
                              "for one list");
     }
+    return status;
+}
+
+enum gw_status gw_place_own(const struct gw_config *config,
+                            struct gw_error *error)
+{
+    char hosts[GW_ADDRESSES_MAX], host[GW_HOST_ADDRESS_MAX];
+    const char *control = config->cluster.control_interface;
+    enum gw_status status =
+        list_hosts(config->cluster.interface, hosts, sizeof hosts, error);
+    if (status == GW_OK && control[0])
+        status = gw_host_interface(CONTROL_INTERFACE, control, host, error);
     return status;
 }
 
@@ -85,6 +100,9 @@ enum gw_status gw_place_hosts(const struct gw_config *config,
                           error);
     if (other)
         status = ways->data[0]->meet(host, error);
+    else if (config->cluster.control_interface[0])
+        status = gw_host_interface(
+            CONTROL_INTERFACE, config->cluster.control_interface, own, error);
     else
         status = gw_host_towards(coordinator, own, error);
     if (status == GW_OK)
@@ -148,7 +166,10 @@ enum gw_status gw_place_address(const struct gw_config *config,
         gw_interfaces_parse(config->cluster.interface, &list, error);
     /* the others are looked at as well: a wrong one is told at once */
     for (size_t i = list.n; status == GW_OK && i-- > 0;)
-        status = gw_host_interface(list.name[i], host, error);
+        status = gw_host_interface(INTERFACE, list.name[i], host, error);
+    if (status == GW_OK && config->cluster.control_interface[0])
+        status = gw_host_interface(
+            CONTROL_INTERFACE, config->cluster.control_interface, host, error);
     if (status != GW_OK)
         return status;
     snprintf(address, GW_ADDRESS_MAX, "%s:%" PRIu64, host, port);

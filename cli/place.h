@@ -18,7 +18,8 @@ enum gw_status gw_place_ways(const struct gw_config *config,
 /*
  * The hosts at which a server listens that was not told, separated by commas:
  * each of cluster.interface, or where its first transport meets if that is no
- * other, or where `coordinator` (HOST:PORT) is reached from. Without a guard.
+ * other, or where `coordinator` (HOST:PORT) is reached from, which
+ * cluster.control_interface may say. Without a guard.
  * Errors of what was asked.
  */
 enum gw_status gw_place_hosts(const struct gw_config *config,
@@ -41,10 +42,15 @@ enum gw_status gw_place_guard(const struct gw_config *config,
                               const char *address,
                               struct gw_error *error);
 
+/* Whether this host has the interfaces that its own settings name. GW_EUSAGE.
+ */
+enum gw_status gw_place_own(const struct gw_config *config,
+                            struct gw_error *error);
+
 /*
- * Where a coordinator listens that is not told: the first of
- * cluster.interface, else loopback, and `port`. GW_EUSAGE: no such interface,
- * or not allowed.
+ * Where a coordinator listens that is not told: cluster.control_interface, or
+ * the first of cluster.interface, else loopback, and `port`. GW_EUSAGE: no such
+ * interface, or not allowed.
  */
 enum gw_status gw_place_address(const struct gw_config *config,
                                 uint64_t port,

@@ -36,7 +36,6 @@ static enum gw_status open_coordinator(struct gw_world *world,
     const struct gw_coordinator_options coordinator = {
         .loop = world->loop,
         .transport = gw_transport_find("sim", error),
-        .interface = "",
         .listen = "any:0",
         .machine = GW_WORLD_MACHINE + 1,
         .silence_us = gw_config_silence_us(options->config, 0),

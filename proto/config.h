@@ -167,11 +167,13 @@ struct gw_config {
     } server;
     struct {
         uint64_t workers, servers;
-        char policy[GW_STRING_MAX];          /* a plan, see proto/policy.h */
-        char transport[GW_STRING_MAX];       /* auto, tcp, sim */
-        char local_reduction[GW_STRING_MAX]; /* auto, on, host, off */
-        uint64_t port;                       /* of the coordinator, 0: any */
-        char interface[GW_STRING_MAX];       /* name or address to bind */
+        char policy[GW_STRING_MAX];            /* a plan, see proto/policy.h */
+        char transport[GW_STRING_MAX];         /* auto, tcp, sim */
+        char local_reduction[GW_STRING_MAX];   /* auto, on, host, off */
+        uint64_t port;                         /* of the coordinator, 0: any */
+        char interface[GW_STRING_MAX];         /* names or addresses to bind */
+        char control_interface[GW_STRING_MAX]; /* the same, one, for what goes
+                                                  to and from the coordinator */
         int insecure;
         uint64_t connections; /* per pair of processes; 0: see
                                  gw_config_connections */
@@ -223,7 +225,8 @@ enum gw_config_type {
     GW_TYPE_NUMBERS, /* struct gw_number_list */
 };
 
-/* One key. `local` keys may differ per host; the others are the job's. */
+/* One key. `local` keys may differ per host; the others are the job's. Of the
+   local ones `own` are a host's own: no other is told of them. */
 struct gw_config_key {
     const char *name; /* "train.batch" */
     enum gw_config_type type;
@@ -236,7 +239,7 @@ struct gw_config_key {
        what may stand there; NULL: any text will do */
     enum gw_status (*check)(const char *text, struct gw_error *error);
     int words; /* such a grammar of words alone, which are kept in lower case */
-    int local;
+    int local, own;
     const char *rival; /* the key that says the same in another unit: one of the
                           two is 0. NULL: there is none */
     const char *help;
@@ -411,6 +414,9 @@ size_t gw_config_print(const struct gw_config *config,
 
 /* Copies the `local` keys of *from into *to. */
 void gw_config_keep_local(struct gw_config *to, const struct gw_config *from);
+
+/* Sets the `own` keys back to their defaults: what other hosts may be told. */
+void gw_config_forget_own(struct gw_config *config);
 
 /* A hash of every key that is not local: equal jobs have equal hashes. */
 uint64_t gw_config_hash(const struct gw_config *config);

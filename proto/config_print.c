@@ -3,6 +3,7 @@
 
 #include "proto/config.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -231,6 +232,18 @@ void gw_config_keep_local(struct gw_config *to, const struct gw_config *from)
         if (keys[i].local)
             memcpy((char *)to + keys[i].offset, place_of(from, &keys[i]),
                    gw_config_bytes(&keys[i]));
+    }
+}
+
+void gw_config_forget_own(struct gw_config *config)
+{
+    size_t n;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (!keys[i].own)
+            continue;
+        assert(keys[i].type == GW_TYPE_STRING);
+        strcpy((char *)config + keys[i].offset, keys[i].fallback);
     }
 }
 

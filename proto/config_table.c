@@ -32,6 +32,14 @@ static enum gw_status check_interfaces(const char *text, struct gw_error *error)
 
 /* Of a directory's path: names in it and below follow. */
 #define GW_DIR_MAX (GW_PATH_BYTES - 256)
+static enum gw_status check_interface(const char *text, struct gw_error *error)
+{
+    struct gw_interfaces list;
+    enum gw_status status = gw_interfaces_parse(text, &list, error);
+    if (status == GW_OK && list.n > 1)
+        return gw_fail(error, GW_EUSAGE, "takes one, %zu are given", list.n);
+    return status;
+}
 
 #define KEY(key, kind)                                                         \
     .name = #key, .type = kind, .offset = offsetof(struct gw_config, key)
@@ -192,10 +200,17 @@ static const struct gw_config_key keys[] = {
     COUNT(cluster.port, "0", 0, 65535,
           "of the coordinator; 0: any that is free"),
     {KEY(cluster.interface, GW_TYPE_STRING), .fallback = "", .local = 1,
-     .check = check_interfaces,
-     .help = "network interfaces or addresses to listen on and to dial from, "
-             "up to 8, separated by commas; the coordinator takes the first; "
-             "empty: loopback"},
+     .own = 1, .check = check_interfaces,
+     .help = "network interfaces or addresses of this host that tensors go "
+             "over, up to 8, separated by commas; other hosts are not told; a "
+             "coordinator listens on the first; empty: where the coordinator "
+             "is met, its own is loopback"},
+    {KEY(cluster.control_interface, GW_TYPE_STRING), .fallback = "",
+     .local = 1, .own = 1, .check = check_interface,
+     .help = "network interface or address of this host from which it dials "
+             "the coordinator, or on which the coordinator listens instead of "
+             "cluster.interface; other hosts are not told; empty: as this "
+             "host's routes say"},
     BOOL(cluster.insecure, "false",
          "allow links without authentication to leave this machine"),
     COUNT(cluster.connections, "0", 0, 8,

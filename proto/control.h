@@ -103,6 +103,8 @@ struct gw_join {
     struct gw_secret secret; /* the member's own */
     int has_proof;           /* of the job's secret (secret.h): */
     uint8_t proof[GW_PROOF_BYTES];
+    const char *cannot; /* "" or NULL; else it does not join, and why: nobody
+                           need wait for it */
 };
 
 struct gw_welcome {

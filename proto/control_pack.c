@@ -195,6 +195,7 @@ static PACK(pack_join)
     to->need = need;
     to->secret = bytes_out(1, from->secret.byte, GW_SECRET_BYTES);
     to->proof = bytes_out(from->has_proof, from->proof, GW_PROOF_BYTES);
+    to->cannot = text_out(from->cannot);
     out->join = to;
     return GW_OK;
 }

@@ -220,6 +220,7 @@ static UNPACK(unpack_join)
     to->thread = from->thread;
     to->address = from->address;
     to->rank = from->rank;
+    to->cannot = from->cannot;
     if (!need_in(from->need, &to->need) ||
         !bytes_in(&from->secret, to->secret.byte, GW_SECRET_BYTES) ||
         !bytes_in_or_none(&from->proof, &to->has_proof, to->proof,

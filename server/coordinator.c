@@ -270,14 +270,22 @@ static const struct gw_member_handler handler = {
 
 /* ---- opening and closing ---- */
 
+/* What members are told, and what a checkpoint keeps. */
 static enum gw_status print_job(struct gw_coordinator *self,
                                 struct gw_error *error)
 {
-    size_t bytes = gw_config_print(self->config, 0, NULL, 0) + 1;
+    struct gw_config *told = malloc(sizeof *told);
+    if (!told)
+        return gw_fail(error, GW_ENOMEM, "no memory for the job");
+    *told = *self->config;
+    gw_config_forget_own(told);
+    size_t bytes = gw_config_print(told, 0, NULL, 0) + 1;
     self->job_text = malloc(bytes);
+    if (self->job_text)
+        gw_config_print(told, 0, self->job_text, bytes);
+    free(told);
     if (!self->job_text || bytes > GW_JOB_TEXT_MAX)
         return gw_fail(error, GW_ENOMEM, "the job is too large to be sent");
-    gw_config_print(self->config, 0, self->job_text, bytes);
     return GW_OK;
 }
 
@@ -306,7 +314,6 @@ static enum gw_status open_all(struct gw_coordinator *self,
     struct gw_member_options member = {
         .loop = options->loop,
         .transport = options->transport,
-        .transport_config = {.interface = options->interface},
         .role = GW_ROLE_COORDINATOR,
         .rank = GW_RANK_NONE,
         .silence_us = options->silence_us,

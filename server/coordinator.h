@@ -89,7 +89,6 @@ struct gw_coordinator_events {
 struct gw_coordinator_options {
     struct gw_loop *loop;
     const struct gw_transport_ops *transport;
-    const char *interface;
     const char *listen; /* address, port 0 for any */
     const char *local;  /* path of the socket that orders come through; NULL or
                            "": none. Where it cannot be made, events->warning

@@ -341,6 +341,12 @@ void gw_coordinator_gone(struct gw_coordinator *self,
                      one->peer->name, self->step, how);
         return;
     }
+    const struct gw_declined *declined = &self->declined;
+    if (declined->at_us && declined->pid == pid &&
+        declined->machine == self->options.machine) {
+        gw_coordinator_end(self, GW_EREFUSED, "%s", declined->text);
+        return;
+    }
     end_and_look(self, GW_EDEAD,
                  "a process (pid %u) died at step %" PRIu64
                  ", before it had joined: %s",

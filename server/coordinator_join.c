@@ -307,6 +307,31 @@ static void keep_secret(struct gw_coordinator *self, struct gw_roster *who)
     gw_secret_forget(&pair);
 }
 
+/* A member that cannot come: somebody may start another one in its place, but
+   for that nobody waits long. */
+static void decline(struct gw_coordinator *self,
+                    struct gw_peer *peer,
+                    const struct gw_join *join)
+{
+    struct gw_declined *declined = &self->declined;
+    char rank[16] = "";
+    if (join->role == GW_ROLE_WORKER && join->rank != GW_RANK_NONE)
+        snprintf(rank, sizeof rank, " %u", join->rank);
+    declined->at_us = gw_loop_now(self->loop);
+    declined->machine = join->machine;
+    declined->pid = join->pid;
+    snprintf(declined->text, sizeof declined->text,
+             "%s%s (%.40s, pid %u) cannot join: %.300s",
+             gw_role_name(peer->role), rank, join->host, join->pid,
+             join->cannot);
+    gw_text_clean(declined->text);
+    gw_coordinator_note(self, "%s", declined->text);
+    struct gw_message end = {
+        .kind = GW_MESSAGE_END,
+        .end = {.status = GW_EREFUSED, .text = declined->text}};
+    gw_peer_tell(peer, &end);
+}
+
 void gw_coordinator_joined(struct gw_coordinator *self,
                            struct gw_peer *peer,
                            const struct gw_join *join)
@@ -328,6 +353,10 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     }
     if (self->phase != GW_PHASE_GATHERING || self->shards > 0) {
         refuse(self, peer, GW_EREFUSED, "the job has all its members");
+        return;
+    }
+    if (join->cannot[0]) {
+        decline(self, peer, join);
         return;
     }
     if (gw_roster_of(self, peer) || join->role != peer->role ||
@@ -361,6 +390,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     self->roster = who;
     peer->owner = who;
     keep_secret(self, who);
+    self->declined.at_us = 0; /* somebody is at it */
     self->workers += join->role == GW_ROLE_WORKER;
     struct gw_message message = {
         .kind = GW_MESSAGE_WELCOME,

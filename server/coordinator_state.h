@@ -103,6 +103,14 @@ struct gw_gather_each {
     struct gw_staleness *staleness; /* [workers] so far */
 };
 
+/* The last member that came to say that it cannot join. */
+struct gw_declined {
+    uint64_t at_us; /* 0: none, or another has joined since */
+    uint64_t machine;
+    uint32_t pid;
+    char text[400]; /* who, and why */
+};
+
 /* A look at checkpoint.dir when the job ends. */
 struct gw_look {
     struct gw_coordinator *self; /* NULL: it was not begun */
@@ -144,7 +152,8 @@ struct gw_coordinator {
     uint32_t declared, ready;
     uint64_t *server_process; /* [cluster.servers] */
     uint32_t *groups;         /* sizes of blocks of ranks, see start.groups */
-    int ranks_asked;          /* a worker has asked for its own */
+    struct gw_declined declined;
+    int ranks_asked; /* a worker has asked for its own */
 
     struct gw_roster **seat;   /* [workers + shards], when all are here */
     struct gw_backlog telling; /* of them, who may be told more */

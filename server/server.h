@@ -26,6 +26,8 @@ struct gw_server_options {
     const struct gw_transport_ops *transport;   /* to the coordinator */
     const struct gw_transport_ops *const *data; /* see gw_member_options */
     const char *interface;          /* to bind, "" for the default */
+    const char *control_interface;  /* to dial the coordinator from, "" or NULL
+                                       for the default */
     const char *coordinator;        /* address to join */
     const struct gw_secret *secret; /* of the job; NULL: it has none */
     const char *listen;             /* address to listen on, port 0 for any */

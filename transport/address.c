@@ -90,6 +90,17 @@ enum gw_status gw_address_resolve(const char *address,
     return GW_OK;
 }
 
+int gw_address_is_loopback(const struct sockaddr *address)
+{
+    const void *any = address;
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)any)->sin_addr.s_addr) >>
+                   24 ==
+               127;
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)any)->sin6_addr);
+}
+
 int gw_address_is_any(const struct sockaddr *address)
 {
     const void *any = address;

@@ -40,6 +40,9 @@ enum gw_status gw_address_resolve(const char *address,
                                   struct gw_places **found_p,
                                   struct gw_error *error);
 
+/* Whether it is one of loopback, which no other host reaches. */
+int gw_address_is_loopback(const struct sockaddr *address);
+
 /* Whether it stands for every address of this host. */
 int gw_address_is_any(const struct sockaddr *address);
 

@@ -31,6 +31,7 @@ static int is_named(const struct ifaddrs *one, const char *name)
 
 static enum gw_status find_one(const struct ifaddrs *all,
                                const char *name,
+                               const char *key,
                                struct gw_own_place *own,
                                struct gw_error *error)
 {
@@ -45,10 +46,9 @@ static enum gw_status find_one(const struct ifaddrs *all,
     }
     if (!best)
         return gw_fail(error, GW_EINVAL,
-                       "cluster.interface \"%s\" is neither the name nor an "
-                       "address of a network interface of this host (see: ip "
-                       "addr)",
-                       name);
+                       "%s \"%s\" is neither the name nor an address of a "
+                       "network interface of this host (see: ip addr)",
+                       key, name);
     *own = (struct gw_own_place){.place.bytes =
                                      size_of(best->ifa_addr->sa_family)};
     memcpy(&own->place.at, best->ifa_addr, own->place.bytes);
@@ -60,10 +60,11 @@ static enum gw_status find_one(const struct ifaddrs *all,
 }
 
 enum gw_status gw_own_places_find(const char *interfaces,
+                                  const char *key,
                                   struct gw_own_places *own_p,
                                   struct gw_error *error)
 {
-    struct gw_own_places own = {.n = 0};
+    struct gw_own_places own = {.n = 0, .key = key ? key : "cluster.interface"};
     struct gw_interfaces list = {.n = 0};
     struct ifaddrs *all = NULL;
     enum gw_status status = GW_OK;
@@ -73,7 +74,8 @@ enum gw_status gw_own_places_find(const char *interfaces,
         status = gw_fail(error, GW_EIO, "cannot list network interfaces: %s",
                          strerror(errno));
     for (; own.n < list.n && status == GW_OK; own.n += status == GW_OK)
-        status = find_one(all, list.name[own.n], &own.own[own.n], error);
+        status =
+            find_one(all, list.name[own.n], own.key, &own.own[own.n], error);
     if (all)
         freeifaddrs(all);
     if (status == GW_OK)

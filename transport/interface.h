@@ -18,7 +18,8 @@ struct gw_own_place {
 };
 
 struct gw_own_places {
-    size_t n; /* 0: none was named, the host's routes decide */
+    size_t n;        /* 0: none was named, the host's routes decide */
+    const char *key; /* that named them */
     struct gw_own_place own[GW_INTERFACES_MAX];
 };
 
@@ -26,9 +27,10 @@ struct gw_own_places {
  * The address of each interface of a list (proto/interfaces.h), given by its
  * name ("eth0") or by one of its addresses; among several of a name, IPv4 comes
  * first. NULL or "": none. GW_EINVAL names the one that this host does not
- * have.
+ * have, and `key`, which named it (NULL: cluster.interface).
  */
 enum gw_status gw_own_places_find(const char *interfaces,
+                                  const char *key,
                                   struct gw_own_places *own_p,
                                   struct gw_error *error);
 

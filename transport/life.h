@@ -29,7 +29,8 @@ enum gw_life_state {
 };
 
 struct gw_life_ops {
-    /* The deadline has passed while connecting: 1, if it goes on elsewhere. */
+    /* The deadline has passed while connecting: 1, if it goes on elsewhere, or
+       has failed with more words than are known here. */
     int (*goes_on)(struct gw_link *link);
 
     /*

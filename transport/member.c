@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TICKS_PER_HEARTBEAT 4
 #define JOIN_US             60000000
@@ -229,14 +230,20 @@ static enum gw_status open_transports(struct gw_member *member,
     const struct gw_transport_ops *const same[] = {options->transport, NULL};
     const struct gw_transport_ops *const *data =
         options->data ? options->data : same;
-    enum gw_status status = options->transport->open(
-        options->loop, &options->transport_config, &member->transport, error);
+    const struct gw_transport_config *all = &options->transport_config;
+    struct gw_transport_config control = *all;
+    control.interface =
+        options->control_interface ? options->control_interface : "";
+    control.key = "cluster.control_interface";
+    int alike =
+        strcmp(all->interface ? all->interface : "", control.interface) == 0;
+    enum gw_status status = options->transport->open(options->loop, &control,
+                                                     &member->transport, error);
     for (unsigned i = 0; i < GW_WAYS_MAX && data[i] && status == GW_OK; i++) {
         struct gw_member_way *way = &member->way[i];
         way->transport = member->transport;
-        if (data[i] != options->transport)
-            status = data[i]->open(options->loop, &options->transport_config,
-                                   &way->transport, error);
+        if (data[i] != options->transport || !alike)
+            status = data[i]->open(options->loop, all, &way->transport, error);
         member->ways += status == GW_OK;
     }
     if (status != GW_OK)

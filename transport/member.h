@@ -144,6 +144,9 @@ struct gw_member_options {
      */
     const struct gw_transport_ops *const *data;
     struct gw_transport_config transport_config;
+    /* from where the coordinator is dialled, "" or NULL: as routes say; what
+       transport_config says of interfaces is for all others */
+    const char *control_interface;
     uint8_t role;
     uint32_t rank;                  /* or GW_RANK_NONE */
     uint64_t incarnation;           /* 0: drawn */

@@ -15,16 +15,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of those that everybody speaks: to the coordinator, or where tensors go. */
+static struct gw_transport *common_transport(const struct gw_peer *peer)
+{
+    const struct gw_member *member = peer->member;
+    for (unsigned i = 0; i < member->ways; i++)
+        if (peer->role != GW_ROLE_COORDINATOR &&
+            member->way[i].transport->ops == member->transport->ops)
+            return member->way[i].transport;
+    return member->transport;
+}
+
 /* The entry's transport as this member has it open, NULL: it has not; and
    where the address begins. */
-static struct gw_transport *transport_of(const struct gw_member *member,
+static struct gw_transport *transport_of(const struct gw_peer *peer,
                                          const char *entry,
                                          const char **address_p)
 {
+    const struct gw_member *member = peer->member;
     const char *mark = strstr(entry, GW_WAY_MARK);
     *address_p = mark ? mark + strlen(GW_WAY_MARK) : entry;
     if (!mark)
-        return member->transport;
+        return common_transport(peer);
     for (unsigned i = 0; i < member->ways; i++) {
         const char *name = member->way[i].transport->ops->name;
         if (strlen(name) == (size_t)(mark - entry) &&
@@ -34,7 +46,7 @@ static struct gw_transport *transport_of(const struct gw_member *member,
     return NULL;
 }
 
-static unsigned read_ways(const struct gw_member *member,
+static unsigned read_ways(const struct gw_peer *peer,
                           const char *address,
                           struct gw_peer_way way[GW_PEER_WAYS_MAX])
 {
@@ -43,7 +55,7 @@ static unsigned read_ways(const struct gw_member *member,
     snprintf(list, sizeof list, "%s", address);
     while (rest && n < GW_PEER_WAYS_MAX) {
         const char *entry = strsep(&rest, ","), *plain;
-        way[n].transport = transport_of(member, entry, &plain);
+        way[n].transport = transport_of(peer, entry, &plain);
         snprintf(way[n].address, sizeof way[n].address, "%s", plain);
         n += way[n].transport && way[n].transport->ops->reaches(plain);
     }
@@ -76,7 +88,7 @@ enum gw_status gw_peer_find_ways(struct gw_peer *peer,
                                  struct gw_error *error)
 {
     struct gw_peer_way way[GW_PEER_WAYS_MAX];
-    peer->ways = read_ways(peer->member, address, way);
+    peer->ways = read_ways(peer, address, way);
     if (peer->ways == 0)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "it is reached by %s only, which is not here", address);
@@ -95,7 +107,7 @@ void gw_peer_say_way(const struct gw_peer_link *slot)
     unsigned same;
     const struct gw_peer_way *way = gw_peer_way_of(slot, slot->moves, &same);
     const char *name = way->transport->ops->name;
-    if (!peer->was_up && way->transport != peer->member->transport)
+    if (!peer->was_up && way->transport->ops != peer->member->transport->ops)
         gw_log_info(peer->member->loop->log, "%s is reached over %s",
                     peer->name, name);
     if (same > 1)

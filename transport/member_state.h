@@ -30,7 +30,9 @@ struct gw_member_way {
 
 struct gw_member {
     struct gw_loop *loop;
-    struct gw_transport *transport;
+    struct gw_transport *transport; /* to the coordinator; where tensors go over
+                                       the same from elsewhere, it is a way too
+                                     */
     struct gw_member_way way[GW_WAYS_MAX]; /* [ways], the best first */
     unsigned ways;
     char address[GW_ADDRESSES_MAX];

@@ -33,7 +33,7 @@ static size_t print_way(char *text,
     if (ops->within_host)
         host = "";
     const char *port = host[0] ? strrchr(own, ':') : "";
-    int plain = way->transport == member->transport;
+    int plain = ops == member->transport->ops;
     int bare = strchr(host, ':') && host[0] != '[';
     return (size_t)snprintf(text, room, "%s%s%s%s%s%s", plain ? "" : ops->name,
                             plain ? "" : GW_WAY_MARK, bare ? "[" : "",

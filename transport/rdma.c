@@ -33,8 +33,9 @@ static enum gw_status open_rdma(struct gw_loop *loop,
     struct gw_rdma *rdma = calloc(1, sizeof *rdma);
     if (!rdma)
         return gw_fail(error, GW_ENOMEM, "no memory for the rdma transport");
-    enum gw_status status = gw_own_places_find(
-        config ? config->interface : NULL, &rdma->own, error);
+    enum gw_status status =
+        gw_own_places_find(config ? config->interface : NULL,
+                           config ? config->key : NULL, &rdma->own, error);
     rdma->busy = config && config->busy;
     rdma->base.ops = &gw_rdma_transport;
     rdma->base.loop = loop;

@@ -114,7 +114,8 @@ static enum gw_status open_tcp(struct gw_loop *loop,
     if (!tcp)
         return gw_fail(error, GW_ENOMEM, "no memory for the tcp transport");
     enum gw_status status =
-        gw_own_places_find(config ? config->interface : NULL, &tcp->own, error);
+        gw_own_places_find(config ? config->interface : NULL,
+                           config ? config->key : NULL, &tcp->own, error);
     if (status != GW_OK) {
         free(tcp);
         return status;

@@ -95,8 +95,9 @@ struct gw_tcp_link {
     struct gw_work resolve;
     int resolving; /* the link cannot be freed before the work is done */
     struct gw_places *found;
-    size_t trying; /* of those */
-    int number;    /* why the address before failed, an errno */
+    size_t trying;        /* of those */
+    int number;           /* why the address before failed, an errno */
+    struct gw_place from; /* opener: of the last attempt; bytes 0: not known */
     struct gw_error error;
 
     struct gw_tcp_in in;
@@ -161,6 +162,12 @@ enum gw_status gw_tcp_resolve(const char *address,
                               struct gw_places **found_p,
                               struct gw_error *error);
 void gw_tcp_name(int fd, int peer, char text[GW_ADDRESS_MAX]);
+
+/* Why an attempt to connect came to nothing: `why`, and what the address does
+   not say: to which place, from which, and what chose that one. */
+void gw_tcp_tell_attempt(const struct gw_tcp_link *link,
+                         const char *why,
+                         char text[GW_ERROR_TEXT_BYTES]);
 
 /* tcp_local.c */
 /* Whether it begins as a local address does, "unix:PATH". */

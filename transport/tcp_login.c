@@ -60,6 +60,25 @@ static int open_socket(struct gw_tcp_link *link, const struct gw_place *to)
     return fd;
 }
 
+/* From where it goes is known with the attempt, also with one in vain. */
+static void note_from(struct gw_tcp_link *link, int fd)
+{
+    struct gw_place *from = &link->from;
+    from->bytes = sizeof from->at;
+    if (getsockname(fd, (struct sockaddr *)&from->at, &from->bytes) != 0 ||
+        gw_address_is_any((const struct sockaddr *)&from->at))
+        from->bytes = 0;
+}
+
+static void fail_to_connect(struct gw_tcp_link *link,
+                            enum gw_status status,
+                            const char *why)
+{
+    char text[GW_ERROR_TEXT_BYTES];
+    gw_tcp_tell_attempt(link, why, text);
+    gw_tcp_fail(link, status, text);
+}
+
 /* Tries an address after the other; the last failure is the one told. */
 void gw_tcp_connect(struct gw_tcp_link *link)
 {
@@ -71,9 +90,12 @@ void gw_tcp_connect(struct gw_tcp_link *link)
             link->number = errno;
             continue;
         }
-        if (connect(fd, (const struct sockaddr *)&to->at, to->bytes) != 0 &&
-            errno != EINPROGRESS) {
-            link->number = errno;
+        int failed =
+            connect(fd, (const struct sockaddr *)&to->at, to->bytes) != 0;
+        int number = errno;
+        note_from(link, fd);
+        if (failed && number != EINPROGRESS) {
+            link->number = number;
             close(fd);
             continue;
         }
@@ -83,9 +105,9 @@ void gw_tcp_connect(struct gw_tcp_link *link)
         gw_tcp_watch(link);
         return;
     }
-    gw_tcp_fail(link, GW_EUNREACHABLE,
-                link->number ? gw_limits_why_no_file(link->number, why)
-                             : "no address");
+    fail_to_connect(link, GW_EUNREACHABLE,
+                    link->number ? gw_limits_why_no_file(link->number, why)
+                                 : "no address");
 }
 
 /* A connection came to nothing: goes on with the name's next address, if there
@@ -104,7 +126,10 @@ static int go_on(struct gw_tcp_link *link, int number)
 
 int gw_tcp_goes_on(struct gw_link *base)
 {
-    return go_on(gw_tcp_link_of(base), ETIMEDOUT);
+    struct gw_tcp_link *link = gw_tcp_link_of(base);
+    if (!go_on(link, ETIMEDOUT))
+        fail_to_connect(link, GW_ETIMEOUT, "no connection in time");
+    return 1;
 }
 
 static void resolve_run(struct gw_work *work)
@@ -144,7 +169,7 @@ void gw_tcp_connected(struct gw_tcp_link *link)
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &number, &bytes);
     if (number) {
         if (!go_on(link, number))
-            gw_tcp_fail(link, GW_EUNREACHABLE, strerror(number));
+            fail_to_connect(link, GW_EUNREACHABLE, strerror(number));
         return;
     }
     if (!link->base.local) {

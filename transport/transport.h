@@ -122,7 +122,8 @@ struct gw_listener {
 };
 
 struct gw_transport_config {
-    const char *interface; /* name or address to bind and dial from, or "" */
+    const char *interface; /* names or addresses to bind and dial from, or "" */
+    const char *key;       /* that says so; NULL: cluster.interface */
     const char *host;      /* sim: the simulated host */
     uint32_t logins_max;   /* links that have not logged in, 0: 64 */
     uint64_t login_us;     /* time for a login, 0: 5 s */

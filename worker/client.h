@@ -39,6 +39,8 @@ struct gw_client_options {
     const struct gw_transport_ops *node; /* with workers of this host that it
                                             sums gradients with; NULL: none */
     const char *interface;               /* to dial from, "" for the default */
+    const char *control_interface;       /* the same for the coordinator; may be
+                                            NULL */
     const struct gw_secret *secret;      /* of the job; NULL: it has none */
     const char *coordinator;             /* address to join */
     const char *host;                    /* name of this host, for people */

@@ -92,7 +92,7 @@ for how in '' --dry-run; do
   refuses 1 ".*optimizer.kind = \"momentum\", the job says \"adam\"" train "$job" $how --resume --set checkpoint.dir="$scratch/ck" --set optimizer.kind=adam
   ok "a checkpoint of another optimizer $how"
   # shellcheck disable=SC2086
-  refuses 2 'cluster.interface "none0" is neither the name nor an address' train "$job" $how --set cluster.interface=none0
+  refuses 2 '\(--set: \)\?cluster.interface "none0" is neither the name nor an address' train "$job" $how --set cluster.interface=none0
   ok "no such interface $how"
   # shellcheck disable=SC2086
   refuses 2 'cluster.transport: "sim" is for simulated jobs' train "$job" $how --set cluster.transport=sim
@@ -147,8 +147,10 @@ refuses 2 '--set: train.seed: is the job.s, not this host.s' worker --join 127.0
 ok 'a key that is not of this host'
 refuses 2 '0.0.0.0:0 is not loopback, and links are not authenticated' coordinator "$job" --listen 0.0.0.0:0
 ok 'leaving loopback'
-refuses 2 'cluster.interface "none0" is neither the name nor an address' coordinator "$job" --set cluster.interface=none0
+refuses 2 '--set: cluster.interface "none0" is neither the name nor an address' coordinator "$job" --set cluster.interface=none0
 ok 'no such interface'
+refuses 2 '--set: cluster.control_interface: takes one, 2 are given' coordinator "$job" --set cluster.control_interface=lo,eth0
+ok 'one interface to the coordinator'
 
 # --- members and ports of one job ---
 # eight steps of which each lasts until all are there

@@ -78,6 +78,11 @@ draw_choice(struct draws *draws, const struct gw_config_key *key, char *to)
         sprintf(to, "%u", 1 + (unsigned)draw(draws, 65536));
 }
 
+static void draw_interface(struct draws *draws, char *to)
+{
+    sprintf(to, "eth%u", (unsigned)draw(draws, 1000));
+}
+
 /* A plan of one to four phases. */
 static void draw_plan(struct draws *draws, char *to)
 {
@@ -133,6 +138,8 @@ draw_value(struct draws *draws, const struct gw_config_key *key, void *place)
             draw_choice(draws, key, place);
         else if (is_device(key))
             draw_device(draws, place);
+        else if (key->own)
+            draw_interface(draws, place);
         else if (key->check)
             draw_plan(draws, place);
         else
@@ -330,9 +337,19 @@ static void choices_are_what_is_there(void **state)
 }
 
 static const char *const local[] = {
-    "data.train",        "data.test",  "worker.device",   "worker.threads",
-    "worker.pin",        "server.pin", "worker.autotune", "worker.gpudirect",
-    "cluster.interface", "log.dir",    "log.access",      "server.threads",
+    "data.train",
+    "data.test",
+    "worker.device",
+    "worker.threads",
+    "worker.pin",
+    "server.pin",
+    "worker.autotune",
+    "worker.gpudirect",
+    "cluster.interface",
+    "log.access",
+    "log.dir",
+    "server.threads",
+    "cluster.control_interface",
 };
 
 static int is_local(const char *name)
@@ -365,6 +382,32 @@ static void local_keys_stay(void **state)
     assert_int_equal(kept, sizeof local / sizeof *local);
 }
 
+/* What a coordinator tells is nobody's else: each host's own stays at home. */
+static void own_keys_are_forgotten(void **state)
+{
+    (void)state;
+    size_t n, own = 0;
+    const struct gw_config_key *keys = gw_config_keys(&n);
+    static struct gw_config all, told;
+    draw_config(3, &all);
+    strcpy(all.cluster.interface, "eth0,eth1");
+    strcpy(all.cluster.control_interface, "10.0.0.1");
+    told = all;
+    gw_config_forget_own(&told);
+    for (size_t i = 0; i < n; i++) {
+        if (!keys[i].own)
+            assert_memory_equal((const char *)&told + keys[i].offset,
+                                (const char *)&all + keys[i].offset,
+                                gw_config_bytes(&keys[i]));
+        else
+            assert_true(keys[i].local);
+        own += keys[i].own != 0;
+    }
+    assert_int_equal(own, 2);
+    assert_string_equal(told.cluster.interface, "");
+    assert_string_equal(told.cluster.control_interface, "");
+}
+
 /* A value other than the default, for any key. */
 static const char *other_value(const struct gw_config_key *key)
 {
@@ -388,6 +431,8 @@ static const char *other_value(const struct gw_config_key *key)
     case GW_TYPE_STRING:
         if (is_device(key))
             return "cuda:7";
+        if (key->own)
+            return "eth7";
         if (!key->choices)
             return key->check ? "sync until 9, ssp:4" : "elsewhere";
         if (strncmp(key->choices, key->fallback, strlen(key->fallback)) != 0)
@@ -458,6 +503,7 @@ int main(void)
         cmocka_unit_test(every_key_has_help_and_default),
         cmocka_unit_test(choices_are_what_is_there),
         cmocka_unit_test(local_keys_stay),
+        cmocka_unit_test(own_keys_are_forgotten),
         cmocka_unit_test(hashes_follow_the_job),
         cmocka_unit_test(locales_change_nothing),
     };

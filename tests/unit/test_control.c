@@ -68,7 +68,8 @@ static const struct gw_message samples[] = {
               {17, UINT64_MAX, 19},
               {DIGEST},
               1,
-              DIGEST}},
+              DIGEST,
+              "no port"}},
     {.kind = GW_MESSAGE_WELCOME,
      .welcome = {UINT32_MAX,
                  "train = { };",
@@ -212,6 +213,7 @@ static void same_joining(const struct gw_message *one,
         SAME(join, threads);
         SAME(join, thread);
         SAME_TEXT(join, address);
+        SAME_TEXT(join, cannot);
         SAME(join, rank);
         SAME(join, need.threads);
         SAME(join, need.device);
