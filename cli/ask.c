@@ -11,7 +11,8 @@
 #include "transport/member.h"
 #include "transport/transport.h"
 
-#define PATIENCE_US 2000000
+/* Of a shorter wait the end is told, and no more. */
+#define PATIENCE_US 5000000
 
 /* The last dial that is in time fails a little later, and says why. */
 #define GRACE_US 700000
@@ -21,9 +22,10 @@ struct question {
     struct gw_loop *loop;
     struct gw_member *member;
     struct gw_peer *peer;
-    struct gw_timer patience, limit;
+    struct gw_timer limit;
     int asked, connected;
     char *text;
+    char why[256]; /* nothing has come of dialling yet */
     enum gw_status status;
     struct gw_error *error;
 };
@@ -149,6 +151,18 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
                               peer->address, why));
 }
 
+/* Whoever waits is told what for. */
+static void stuck(void *owner, struct gw_peer *peer, const char *text)
+{
+    struct question *question = owner;
+    const char *why = strstr(text, "): "); /* behind its name and address */
+    (void)peer;
+    snprintf(question->why, sizeof question->why, "%s", why ? why + 3 : "");
+    if (text[0] && question->options->wait_us > PATIENCE_US)
+        gw_log_info(question->options->log, "%s; waits %.0f s at most", text,
+                    (double)question->options->wait_us / 1e6);
+}
+
 static const struct gw_member_handler handler = {
     .admit = admit,
     .link_up = link_up,
@@ -156,17 +170,8 @@ static const struct gw_member_handler handler = {
     .frame = on_frame,
     .link_down = link_down,
     .lost = lost,
+    .stuck = stuck,
 };
-
-static void on_patience(struct gw_timer *timer)
-{
-    struct question *question = timer->owner;
-    if (!question->connected)
-        gw_log_info(question->options->log,
-                    "waiting for a coordinator at %s, %.0f s at most",
-                    question->options->coordinator,
-                    (double)question->options->wait_us / 1e6);
-}
 
 /* Connected but not answered, or neither connected nor refused. */
 static void on_limit(struct gw_timer *timer)
@@ -177,7 +182,8 @@ static void on_limit(struct gw_timer *timer)
                               "the coordinator at %s does not answer",
                               question->options->coordinator));
     else
-        end_in_vain(question, GW_ETIMEOUT, "nothing answers");
+        end_in_vain(question, GW_ETIMEOUT,
+                    question->why[0] ? question->why : "nothing answers");
 }
 
 static void start_timer(struct question *question,
@@ -218,11 +224,9 @@ static enum gw_status ask(struct question *question)
                                 &question->peer, question->error);
     if (status != GW_OK)
         return status;
-    start_timer(question, &question->patience, on_patience, PATIENCE_US);
     start_timer(question, &question->limit, on_limit,
                 limit_us ? limit_us : options->wait_us + GRACE_US);
     gw_loop_run(question->loop);
-    gw_timer_stop(question->loop, &question->patience);
     gw_timer_stop(question->loop, &question->limit);
     return question->status;
 }

@@ -333,16 +333,6 @@ static uint64_t rss_bytes(void)
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
-/* The job file or --set: which of them says what a line begins with. */
-static const char *origin_of(const struct gw_cli_job *job, const char *line)
-{
-    size_t bytes = strcspn(line, " ");
-    for (size_t i = 0; i < job->sets; i++)
-        if (strncmp(job->set[i], line, bytes) == 0)
-            return "--set";
-    return job->file;
-}
-
 static enum gw_status choose_address(struct coordinator *command,
                                      char address[GW_ADDRESS_MAX],
                                      struct gw_error *error)
@@ -353,7 +343,7 @@ static enum gw_status choose_address(struct coordinator *command,
     enum gw_status status = gw_place_own(config, error);
     if (status != GW_OK)
         return gw_fail_in(error, "%s",
-                          origin_of(&command->order.job, error->text));
+                          gw_order_origin(&command->order, error->text));
     if (command->listen) {
         snprintf(address, GW_ADDRESS_MAX, "%s", command->listen);
         return gw_process_guard(&command->process, config, address, error);

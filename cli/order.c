@@ -2,6 +2,8 @@
 
 #include "cli/order.h"
 
+#include <string.h>
+
 enum gw_status gw_order_option(struct gw_order *order,
                                int option,
                                const char *value,
@@ -31,4 +33,14 @@ enum gw_status gw_order_load(const struct gw_order *order,
                          "--resume: checkpoint.dir is empty, so there is "
                          "nothing to go on from");
     return status;
+}
+
+const char *gw_order_origin(const struct gw_order *order, const char *line)
+{
+    const struct gw_cli_job *job = &order->job;
+    size_t bytes = strcspn(line, " ");
+    for (size_t i = 0; i < job->sets; i++)
+        if (strncmp(job->set[i], line, bytes) == 0)
+            return "--set";
+    return job->file;
 }

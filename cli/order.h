@@ -43,4 +43,8 @@ enum gw_status gw_order_load(const struct gw_order *order,
                              struct gw_config *config,
                              struct gw_error *error);
 
+/* The job file or "--set": which of them has said what a line begins with, a
+   key's name. */
+const char *gw_order_origin(const struct gw_order *order, const char *line);
+
 #endif

@@ -377,6 +377,8 @@ struct gw_stall {
     uint64_t clock;
     double seconds;
     const char *text;
+    uint8_t stuck; /* the text is of a peer that the sender dials in vain, ""
+                      when it is there; nothing else is said */
 };
 
 /* A worker or a shard has broken the protocol on a link to the sender, which is

@@ -495,6 +495,7 @@ static PACK(pack_stall)
     to->clock = from->clock;
     to->seconds = from->seconds;
     to->text = text_out(from->text);
+    to->stuck = from->stuck;
     out->stall = to;
     return GW_OK;
 }

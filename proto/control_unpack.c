@@ -182,12 +182,10 @@ static UNPACK(unpack_start)
         return GW_EPROTO;
     to->split = from->split;
     to->split_n = (uint32_t)from->n_split;
-    if (from->n_groups > GW_VALUES_MAX)
+    if (from->n_groups > GW_VALUES_MAX || from->silence_us > GW_SILENCE_MAX_US)
         return GW_EPROTO;
     to->groups = from->groups;
     to->groups_n = (uint32_t)from->n_groups;
-    if (from->silence_us > GW_SILENCE_MAX_US)
-        return GW_EPROTO;
     to->silence_us = from->silence_us;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
@@ -521,6 +519,7 @@ static UNPACK(unpack_stall)
     to->clock = from->clock;
     to->seconds = from->seconds;
     to->text = from->text;
+    to->stuck = from->stuck != 0;
     return GW_OK;
 }
 

@@ -194,7 +194,7 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
         gw_coordinator_reported(self, who, &message->report);
         break;
     case GW_MESSAGE_STALL:
-        gw_coordinator_stalled(self, &message->stall);
+        gw_coordinator_stalled(self, who, &message->stall);
         break;
     case GW_MESSAGE_FAULT:
         got_fault(self, peer, &message->fault);
@@ -266,6 +266,7 @@ static const struct gw_member_handler handler = {
     .link_down = link_down,
     .lost = lost,
     .starves = starves,
+    .stuck = gw_member_stuck_unheard,
 };
 
 /* ---- opening and closing ---- */

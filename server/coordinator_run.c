@@ -387,13 +387,29 @@ void gw_coordinator_decided(struct gw_coordinator *self,
     gw_ahead_recheck(self);
 }
 
+/* The watch tells it, of all that are stuck together. */
+static void keep_stuck(struct gw_roster *who, const char *text)
+{
+    snprintf(who->stuck, sizeof who->stuck, "%s", text);
+    gw_text_clean(who->stuck);
+    who->stuck_told = 0;
+}
+
 void gw_coordinator_stalled(struct gw_coordinator *self,
+                            struct gw_roster *who,
                             const struct gw_stall *stall)
 {
     double limit = self->config->cluster.abort_after;
-    gw_coordinator_note(self, "%s", gw_reason(stall->text));
+    char why[GW_STUCK_BYTES];
+    if (stall->stuck) {
+        keep_stuck(who, stall->text);
+        return;
+    }
+    gw_coordinator_stuck_words(self, why);
+    gw_coordinator_note(self, "%.400s%s", gw_reason(stall->text), why);
     if (limit > 0 && stall->seconds >= limit)
         gw_coordinator_end(self, GW_ETIMEOUT,
-                           "no progress for %.1f s (cluster.abort_after): %s",
-                           stall->seconds, gw_reason(stall->text));
+                           "no progress for %.1f s (cluster.abort_after): "
+                           "%.300s%s",
+                           stall->seconds, gw_reason(stall->text), why);
 }

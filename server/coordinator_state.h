@@ -71,7 +71,9 @@ struct gw_roster {
     char fault[GW_PEER_FAULT_MAX + 64]; /* how it broke the protocol last, */
     uint64_t fault_us;                  /* and when; 0: it did not */
     unsigned faults;
-    int shares; /* worker: others of its host can see its gradients */
+    int shares;      /* worker: others of its host can see its gradients */
+    char stuck[320]; /* whom it cannot reach, and why; "": nobody */
+    int stuck_told;
     uint64_t rss_bytes;
     struct gw_metrics_snapshot counters;
     uint64_t clocks; /* each push: that it has told of, from its first on */
@@ -268,6 +270,7 @@ void gw_coordinator_report_act(struct gw_coordinator *self,
 void gw_coordinator_decided(struct gw_coordinator *self,
                             const struct gw_decision *decision);
 void gw_coordinator_stalled(struct gw_coordinator *self,
+                            struct gw_roster *who,
                             const struct gw_stall *stall);
 
 /* No step is told for longer than log.every allows: asks for the one that is
@@ -326,6 +329,11 @@ gw_coordinator_word(const struct gw_coordinator *self, int *last_p);
 
 /* coordinator_watch.c: from here on, until the phase is over */
 void gw_coordinator_watch(struct gw_coordinator *self);
+/* What stops the wait that is told: "; worker 1 (b) cannot reach ...", of one
+   for all; "": nothing is known. */
+#define GW_STUCK_BYTES 512
+void gw_coordinator_stuck_words(const struct gw_coordinator *self,
+                                char words[GW_STUCK_BYTES]);
 /* It was asked to stop: steps are waited for as well now. */
 void gw_coordinator_watch_stop(struct gw_coordinator *self);
 

@@ -182,6 +182,37 @@ judge_stop(struct gw_coordinator *self, uint64_t now, const char *text)
     }
 }
 
+void gw_coordinator_stuck_words(const struct gw_coordinator *self,
+                                char words[GW_STUCK_BYTES])
+{
+    const struct gw_roster *one = self->roster;
+    while (one && !one->stuck[0])
+        one = one->next;
+    words[0] = '\0';
+    if (one)
+        snprintf(words, GW_STUCK_BYTES, "; %s %s", one->peer->name, one->stuck);
+}
+
+/* Where a hundred cannot reach one, a line is enough. */
+static void tell_stuck(struct gw_coordinator *self)
+{
+    const struct gw_roster *first = NULL;
+    char more[48] = "";
+    unsigned n = 0;
+    for (struct gw_roster *one = self->roster; one; one = one->next) {
+        if (!one->stuck[0] || one->stuck_told)
+            continue;
+        one->stuck_told = 1;
+        first = first ? first : one;
+        n++;
+    }
+    if (n > 1)
+        snprintf(more, sizeof more, "; nor can %u more reach theirs", n - 1);
+    if (first && self->phase < GW_PHASE_ENDING)
+        gw_coordinator_note(self, "%s %s%s", first->peer->name, first->stuck,
+                            more);
+}
+
 static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
 {
     const struct gw_config *config = self->config;
@@ -191,7 +222,10 @@ static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
         told < config->cluster.step_deadline)
         return;
     self->told_us = now;
-    gw_coordinator_note(self, "waiting for %s, for %.1f s", text, waited);
+    char why[GW_STUCK_BYTES];
+    gw_coordinator_stuck_words(self, why);
+    gw_coordinator_note(self, "waiting for %.500s, for %.1f s%s", text, waited,
+                        why);
     int stands = self->phase != GW_PHASE_RUNNING || self->end_decided;
     double limit = config->cluster.abort_after;
     if (stands && limit > 0 && waited >= limit)
@@ -228,6 +262,7 @@ static void on_watch(struct gw_timer *timer)
     else if (paused_us_ago < now - self->moved_us) /* its own absence */
         self->moved_us = self->told_us = now - paused_us_ago;
     self->progress = sum;
+    tell_stuck(self);
     judge_declined(self, now);
     if (self->phase >= GW_PHASE_ENDING)
         return;

@@ -395,35 +395,12 @@ static void link_down(void *owner,
         gw_session_link_down(server, peer, link);
 }
 
-/* The furthest step of this shard, for people. */
-static uint64_t step_of(const struct gw_server *server)
-{
-    uint64_t step = server->start.state.clock;
-    for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
-        if (server->shard->chunk[i].version > step)
-            step = server->shard->chunk[i].version;
-    return server->regime.policy ? gw_each_step(server, step) : step;
-}
-
-/* Whoever was paused does not know who was missed by whom. */
-static void lost_coordinator(struct gw_server *server,
-                             const struct gw_peer *peer)
-{
-    char paused[GW_PAUSED_BYTES];
-    gw_member_paused_words(server->member, paused);
-    gw_server_finish(
-        server, GW_EDEAD,
-        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s",
-        paused, peer->address, paused[0] ? "is heard no more" : "died",
-        step_of(server), (double)gw_peer_silent_us(peer) / 1e6);
-}
-
 static void
 lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
 {
     struct gw_server *server = owner;
     if (peer == server->coordinator && status == GW_ETIMEOUT)
-        lost_coordinator(server, peer);
+        gw_server_lost_coordinator(server);
     else if (peer == server->coordinator)
         gw_server_finish(server, status, "cannot join %s: %s", peer->address,
                          why);
@@ -432,7 +409,12 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
                          "shard %u cannot reach shard 0 at %s: %s",
                          server->number, peer->address, why);
     else
-        gw_log_warn(server->log, "%s: %s", peer->name, why);
+        gw_log_info(server->log, "%s: %s", peer->name, why);
+}
+
+static void stuck(void *owner, struct gw_peer *peer, const char *text)
+{
+    gw_server_tell_stuck(owner, peer, text);
 }
 
 static void starves(void *owner, const char *why)
@@ -534,6 +516,7 @@ static const struct gw_member_handler handler = {
     .link_down = link_down,
     .lost = lost,
     .starves = starves,
+    .stuck = stuck,
 };
 
 /* ---- opening and closing ---- */

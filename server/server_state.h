@@ -209,6 +209,13 @@ void gw_server_tell(struct gw_server *server,
 
 /* tell.c: this server's counters, every second at most */
 void gw_server_report(struct gw_server *server);
+/* What stops others is to be seen where they are missed: the coordinator says
+   whom this shard dials in vain. Of struct gw_member_handler. */
+void gw_server_tell_stuck(struct gw_server *server,
+                          const struct gw_peer *peer,
+                          const char *text);
+/* Nothing is heard of the coordinator any more: ends with who was away. */
+void gw_server_lost_coordinator(struct gw_server *server);
 /* A worker or shard broke the protocol, for the coordinator to name, at the
    job's end if it comes to that. */
 void gw_server_tell_fault(struct gw_server *server,

@@ -1,7 +1,8 @@
 /*
  * Stalls: a shard that gets no further says who it waits for, every
  * cluster.step_deadline. It only reports; the coordinator may end the job for
- * it (cluster.abort_after).
+ * it (cluster.abort_after). Silence of the coordinator ends
+ * the server.
  */
 #include "config.h"
 
@@ -88,7 +89,7 @@ static void name_absent(struct gw_server *server, char *text, size_t room)
 static void
 tell(struct gw_server *server, uint64_t clock, double seconds, const char *text)
 {
-    gw_log_warn(server->log, "%s", text);
+    gw_log_info(server->log, "%s", text); /* the coordinator shows it */
     struct gw_message message = {
         .kind = GW_MESSAGE_STALL,
         .stall = {.clock = clock, .seconds = seconds, .text = text}};
@@ -129,6 +130,29 @@ static void report_stall(struct gw_server *server, double seconds)
              gw_each_step(server, chunk->version), what,
              missing[0] ? missing : "a decision of shard 0", seconds);
     tell(server, gw_each_step(server, chunk->version), seconds, text);
+}
+
+/* The furthest step of this shard, for people. */
+static uint64_t step_of(const struct gw_server *server)
+{
+    uint64_t step = server->start.state.clock;
+    for (uint32_t i = 0; server->shard && i < server->shard->chunks; i++)
+        if (server->shard->chunk[i].version > step)
+            step = server->shard->chunk[i].version;
+    return server->regime.policy ? gw_each_step(server, step) : step;
+}
+
+/* Whoever was paused does not know who was missed by whom. */
+void gw_server_lost_coordinator(struct gw_server *server)
+{
+    const struct gw_peer *peer = server->coordinator;
+    char paused[GW_PAUSED_BYTES];
+    gw_member_paused_words(server->member, paused);
+    gw_server_finish(
+        server, GW_EDEAD,
+        "%sthe coordinator (%s) %s at step %" PRIu64 ": silent for %.1f s",
+        paused, peer->address, paused[0] ? "is heard no more" : "died",
+        step_of(server), (double)gw_peer_silent_us(peer) / 1e6);
 }
 
 static void on_watch(struct gw_timer *timer)

@@ -39,3 +39,17 @@ void gw_server_tell_fault(struct gw_server *server,
     if (peer != server->coordinator && !server->finished)
         gw_peer_tell(server->coordinator, &message);
 }
+
+void gw_server_tell_stuck(struct gw_server *server,
+                          const struct gw_peer *peer,
+                          const char *text)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_STALL,
+                                 .stall = {.text = text, .stuck = 1}};
+    if (server->finished)
+        return;
+    if (text[0])
+        gw_log_info(server->log, "%s", text);
+    if (peer != server->coordinator)
+        gw_peer_tell(server->coordinator, &message);
+}

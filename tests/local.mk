@@ -30,6 +30,7 @@ dist_check_SCRIPTS += \
 	%D%/run/junk.sh \
 	%D%/run/kill.sh \
 	%D%/run/memory.sh \
+	%D%/run/network.sh \
 	%D%/run/node.sh \
 	%D%/run/paths.sh \
 	%D%/run/pin.sh \

@@ -32,6 +32,7 @@ libtransport_a_SOURCES = \
 	%D%/loop_uv_turn.c \
 	%D%/member.c \
 	%D%/member.h \
+	%D%/member_dial.c \
 	%D%/member_peer.c \
 	%D%/member_peer_way.c \
 	%D%/member_proof.c \

@@ -141,19 +141,23 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
 
 /* ---- time ---- */
 
-/* Time in which this process did not run is nobody's silence. */
-static void forgive(struct gw_member *member,
-                    uint64_t gap_us,
-                    uint64_t pause_us,
-                    uint64_t now)
+/* Never into the future: what was heard since the pause was heard then. */
+static uint64_t later(uint64_t us, uint64_t gap_us, uint64_t now)
 {
-    member->paused_us = now;
-    member->pause_us = pause_us;
-    if (pause_us >= PAUSE_TOLD_US && !member->quiet)
-        gw_log_warn(member->loop->log, "this process was paused for %.1f s",
-                    (double)pause_us / 1e6);
-    for (struct gw_peer *peer = member->peers; peer; peer = peer->next)
-        gw_peer_forgive(peer, gap_us, now);
+    return us + gap_us < now ? us + gap_us : now;
+}
+
+static void forgive_peer(struct gw_peer *peer, uint64_t gap_us, uint64_t now)
+{
+    peer->heard_us = later(peer->heard_us, gap_us, now);
+    peer->since_us = later(peer->since_us, gap_us, now);
+    if (peer->stuck_us)
+        peer->stuck_us = later(peer->stuck_us, gap_us, now);
+    for (unsigned i = 0; i < peer->links; i++) {
+        struct gw_link *link = peer->link[i].link;
+        if (link)
+            link->heard_us = later(link->heard_us, gap_us, now);
+    }
 }
 
 /* A tick that is late by so much; 0: it is in time. */
@@ -181,16 +185,39 @@ static uint64_t pause_of(const struct gw_member *member, uint64_t now)
                 now);
 }
 
+/* Others may have missed this process, and it does not know who was. */
+static void note_pause(struct gw_member *member, uint64_t now)
+{
+    uint64_t pause_us = pause_of(member, now);
+    /* a short one after it does not make the others forget a long one */
+    if (pause_us >= member->silence_us / 2) {
+        member->stood_us = pause_us;
+        member->stood_at_us = now;
+    }
+    if (pause_us >= PAUSE_TOLD_US && !member->quiet)
+        gw_log_warn(member->loop->log, "this process was paused for %.1f s",
+                    (double)pause_us / 1e6);
+}
+
+/* Time in which this process did not run is nobody's silence. */
+static void forgive(struct gw_member *member, uint64_t gap_us, uint64_t now)
+{
+    member->paused_us = now;
+    for (struct gw_peer *peer = member->peers; peer; peer = peer->next)
+        forgive_peer(peer, gap_us, now);
+}
+
 static void on_tick(struct gw_timer *timer)
 {
     struct gw_member *member = timer->owner;
     uint64_t now = gw_loop_now(member->loop);
-    uint64_t gap_us = gap_of(member, now), pause_us = pause_of(member, now);
+    uint64_t gap_us = gap_of(member, now);
+    note_pause(member, now);
     member->ticked_us = now;
     gw_member_bury(member);
     gw_timer_start(member->loop, timer, gw_member_tick_us(member));
     if (gap_us > 0)
-        forgive(member, gap_us, pause_us, now);
+        forgive(member, gap_us, now);
     struct gw_peer *next;
     for (struct gw_peer *peer = member->peers; peer; peer = next) {
         next = peer->next;
@@ -205,6 +232,7 @@ static void on_pulse(struct gw_pulse *pulse, uint64_t now)
     uint64_t tick_us = gw_member_tick_us(member);
     if (now < member->ticked_us + tick_us || now < member->pulsed_us + tick_us)
         return;
+    note_pause(member, now);
     member->pulsed_us = now;
     for (struct gw_peer *peer = member->peers; peer; peer = peer->next)
         gw_peer_pulse(peer, now);
@@ -365,11 +393,12 @@ uint64_t gw_member_paused_us_ago(const struct gw_member *member)
 void gw_member_paused_words(const struct gw_member *member,
                             char words[GW_PAUSED_BYTES])
 {
-    uint64_t now = gw_loop_now(member->loop), gap_us = pause_of(member, now);
-    uint64_t pause_us = gap_us ? gap_us : member->pause_us;
+    uint64_t now = gw_loop_now(member->loop),
+             standing_us = pause_of(member, now);
+    uint64_t pause_us = standing_us ? standing_us : member->stood_us;
     words[0] = '\0';
     if (pause_us >= member->silence_us / 2 &&
-        (gap_us || now - member->paused_us < 2 * member->silence_us))
+        (standing_us || now - member->stood_at_us < 2 * member->silence_us))
         snprintf(words, GW_PAUSED_BYTES, "this process was paused for %.1f s; ",
                  (double)pause_us / 1e6);
 }

@@ -85,6 +85,8 @@ struct gw_peer {
     int opener, was_up, closed, rests;
     uint32_t clock;    /* of the peer, as its heartbeats say */
     uint64_t since_us; /* opener: when dialling began */
+    uint64_t stuck_us; /* opener: since when a link is not there; 0: all are */
+    struct gw_peer_dial *dial; /* what came of it; NULL: nothing that failed */
 };
 
 struct gw_member_handler {
@@ -133,7 +135,20 @@ struct gw_member_handler {
      * once; NULL: it waits on.
      */
     void (*starves)(void *owner, const char *why);
+    /*
+     * A peer that we dial is not there for most of a second, over one link at
+     * least: `text` says for people where it is dialled and what came of it,
+     * "cannot reach server 0 (b) at 10.0.0.2:4000: Connection refused". Told
+     * again when that changes, not more often than every few seconds. "": it
+     * is reached again. Not told of a peer that answers "later".
+     */
+    void (*stuck)(void *owner, struct gw_peer *peer, const char *text);
 };
+
+/* For handlers to whom that is no news. */
+void gw_member_stuck_unheard(void *owner,
+                             struct gw_peer *peer,
+                             const char *text);
 
 #define GW_MEMBER_STARVES_US 5000000
 

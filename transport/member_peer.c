@@ -100,6 +100,7 @@ void gw_member_bury(struct gw_member *member)
         gw_channel_free(&peer->channel);
         gw_secret_forget(&peer->secret);
         free(peer->way);
+        free(peer->dial);
         free(peer);
     }
 }
@@ -271,6 +272,8 @@ on_down(struct gw_link *link, enum gw_status status, const char *why)
         gw_member_starves(member, why);
     if (peer->closed || !peer->opener)
         return;
+    if (!was_up)
+        gw_peer_dial_failed(slot, status, why);
     uint64_t tried_us = gw_loop_now(member->loop) - peer->since_us;
     if (gw_peer_take_next_way(slot, status, why))
         redial_soon(slot);
@@ -478,23 +481,6 @@ static void watch_link(struct gw_peer_link *slot, uint64_t now)
         beat(slot);
 }
 
-/* Never into the future: what was heard since the pause was heard then. */
-static uint64_t later(uint64_t us, uint64_t gap_us, uint64_t now)
-{
-    return us + gap_us < now ? us + gap_us : now;
-}
-
-void gw_peer_forgive(struct gw_peer *peer, uint64_t gap_us, uint64_t now)
-{
-    peer->heard_us = later(peer->heard_us, gap_us, now);
-    peer->since_us = later(peer->since_us, gap_us, now);
-    for (unsigned i = 0; i < peer->links; i++) {
-        struct gw_link *link = peer->link[i].link;
-        if (link)
-            link->heard_us = later(link->heard_us, gap_us, now);
-    }
-}
-
 void gw_peer_watch(struct gw_peer *peer, uint64_t now)
 {
     for (unsigned i = 0; i < peer->links && !peer->closed; i++)
@@ -502,6 +488,8 @@ void gw_peer_watch(struct gw_peer *peer, uint64_t now)
     if (!peer->closed && peer->was_up &&
         now > peer->heard_us + peer->member->silence_us)
         tell_lost(peer, GW_ETIMEOUT, "silent");
+    if (!peer->closed)
+        gw_peer_watch_dials(peer, now);
 }
 
 /* ---- for the owner ---- */

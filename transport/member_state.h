@@ -6,6 +6,7 @@
  *   member_proof.c  who logs in: proofs, and who takes whose place
  *   member_way.c   over which transports, and where, others reach it
  *   member_peer_way.c  which of another's ways a link takes
+ *   member_dial.c  what is told of dials that come to nothing
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
@@ -52,7 +53,9 @@ struct gw_member {
     int quiet;
     struct gw_pulse pulse;
     uint64_t ticked_us, pulsed_us;
-    uint64_t paused_us, pause_us; /* when a pause was found, how long it was */
+    uint64_t paused_us; /* when it was found that a tick was late, */
+    uint64_t stood_us, stood_at_us; /* how long nothing was done at all, and
+                                       when that was found */
     /* of lines about those whose names are proved, and about others, which
        anybody can provoke */
     struct gw_log_limit known, strangers;
@@ -60,6 +63,22 @@ struct gw_member {
     int starves_told;
     struct gw_control_arena encode, decode;
 };
+
+/* Dials that came to nothing, while a link is not there. */
+struct gw_peer_dial {
+    enum gw_status status; /* of the last one */
+    int news;              /* and it was another than the one before */
+    uint64_t told_us;      /* 0: the owner does not know */
+    char text[GW_ERROR_TEXT_BYTES];
+};
+
+/* A dial has come to nothing. */
+void gw_peer_dial_failed(struct gw_peer_link *slot,
+                         enum gw_status status,
+                         const char *why);
+
+/* A tick: tells the owner of links that do not come up. */
+void gw_peer_watch_dials(struct gw_peer *peer, uint64_t now);
 
 /* From tick to tick; a heartbeat is several of them. */
 uint64_t gw_member_tick_us(const struct gw_member *member);
@@ -137,9 +156,6 @@ void gw_peer_watch(struct gw_peer *peer, uint64_t now);
 
 /* A turn lasts over a tick: heartbeats that are due, and nothing else. */
 void gw_peer_pulse(struct gw_peer *peer, uint64_t now);
-
-/* This process did not run for gap_us: that was not the peer's silence. */
-void gw_peer_forgive(struct gw_peer *peer, uint64_t gap_us, uint64_t now);
 
 /* Frees the peers that are closed. Not from within a handler's call. */
 void gw_member_bury(struct gw_member *member);

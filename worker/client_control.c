@@ -440,7 +440,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
         gw_client_fail(client, status, "cannot join %s: %s", peer->address,
                        why);
     else if (status == GW_ETIMEOUT)
-        gw_log_warn(client->log, "%s: silent for %.1f s", peer->name,
+        gw_log_info(client->log, "%s: silent for %.1f s", peer->name,
                     (double)gw_peer_silent_us(peer) / 1e6);
     else
         gw_client_fail(client, status, "%s: %s", peer->name, why);
@@ -452,6 +452,26 @@ static void starves(void *owner, const char *why)
                    GW_MEMBER_STARVES_US / 1000000);
 }
 
+/* What stops others is to be seen where they are missed. */
+void gw_client_stuck(struct gw_client *client,
+                     const struct gw_peer *peer,
+                     const char *text)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_STALL,
+                                 .stall = {.text = text, .stuck = 1}};
+    if (atomic_load(&client->failed))
+        return;
+    if (text[0])
+        gw_log_info(client->log, "%s", text);
+    if (peer != client->coordinator)
+        gw_peer_tell(client->coordinator, &message);
+}
+
+static void stuck(void *owner, struct gw_peer *peer, const char *text)
+{
+    gw_client_stuck(owner, peer, text);
+}
+
 const struct gw_member_handler gw_client_handler = {
     .admit = admit,
     .link_up = link_up,
@@ -460,6 +480,7 @@ const struct gw_member_handler gw_client_handler = {
     .link_down = link_down,
     .lost = lost,
     .starves = starves,
+    .stuck = stuck,
 };
 
 /* ---- stalls ---- */
@@ -511,7 +532,7 @@ static void report_stall(struct gw_client *client, double seconds)
              "no progress for %.1f s",
              step, what, peer->name, (double)gw_peer_silent_us(peer) / 1e6,
              seconds);
-    gw_log_warn(client->log, "%s", text);
+    gw_log_info(client->log, "%s", text); /* the coordinator shows it */
     struct gw_message message = {
         .kind = GW_MESSAGE_STALL,
         .stall = {.clock = step, .seconds = seconds, .text = text}};

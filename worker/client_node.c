@@ -178,7 +178,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
     struct gw_client *client = ((struct gw_client_node *)owner)->client;
     /* of its death the coordinator tells */
     if (status == GW_ETIMEOUT)
-        gw_log_warn(client->log, "%s: silent for %.1f s", peer->name,
+        gw_log_info(client->log, "%s: silent for %.1f s", peer->name,
                     (double)gw_peer_silent_us(peer) / 1e6);
     else if (!peer->was_up)
         gw_client_fail(client, status,
@@ -198,6 +198,11 @@ static void starves(void *owner, const char *why)
         GW_MEMBER_STARVES_US / 1000000);
 }
 
+static void stuck(void *owner, struct gw_peer *peer, const char *text)
+{
+    gw_client_stuck(((struct gw_client_node *)owner)->client, peer, text);
+}
+
 static const struct gw_member_handler handler = {
     .admit = admit,
     .link_up = link_up,
@@ -206,6 +211,7 @@ static const struct gw_member_handler handler = {
     .link_down = link_down,
     .lost = lost,
     .starves = starves,
+    .stuck = stuck,
 };
 
 int gw_node_is_whole(const struct gw_client_node *node)

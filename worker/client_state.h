@@ -281,6 +281,10 @@ void gw_client_watch(struct gw_client *client); /* for stalls, until close */
 void gw_client_tell_fault(struct gw_client *client,
                           const struct gw_peer *peer,
                           const char *why);
+/* Of struct gw_member_handler, for the coordinator to see; once it has told. */
+void gw_client_stuck(struct gw_client *client,
+                     const struct gw_peer *peer,
+                     const char *text);
 
 /* client_split.c. GW_ENOMEM, GW_EPROTO: weights that do not add up. */
 enum gw_status gw_client_split_begin(struct gw_client *client,

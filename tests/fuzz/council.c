@@ -173,6 +173,7 @@ static const struct gw_member_handler handler = {
     .frame = on_frame,
     .link_down = link_down,
     .lost = lost,
+    .stuck = gw_member_stuck_unheard,
 };
 
 void council_tell(struct council *council,

@@ -206,6 +206,7 @@ static const struct gw_member_handler coordinator_handler = {
     .frame = no_frame,
     .link_down = no_link_down,
     .lost = no_loss,
+    .stuck = gw_member_stuck_unheard,
 };
 
 /* ---- shard 0, where the server is another ---- */

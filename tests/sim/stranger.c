@@ -76,7 +76,9 @@ static const struct gw_member_handler handler = {.admit = admit,
                                                  .message = on_message,
                                                  .frame = on_frame,
                                                  .link_down = link_down,
-                                                 .lost = lost};
+                                                 .lost = lost,
+                                                 .stuck =
+                                                     gw_member_stuck_unheard};
 
 void stranger_open(struct stranger *stranger,
                    struct cluster *cluster,

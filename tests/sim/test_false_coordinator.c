@@ -161,7 +161,9 @@ static const struct gw_member_handler handler = {.admit = admit,
                                                  .message = on_message,
                                                  .frame = on_frame,
                                                  .link_down = link_down,
-                                                 .lost = lost};
+                                                 .lost = lost,
+                                                 .stuck =
+                                                     gw_member_stuck_unheard};
 
 static void worker_main(void *argument)
 {

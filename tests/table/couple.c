@@ -106,6 +106,16 @@ static void on_starves(void *owner, const char *why)
     side->starves++;
 }
 
+static void on_stuck(void *owner, struct gw_peer *peer, const char *text)
+{
+    struct side *side = owner;
+    (void)peer;
+    side->stuck += text[0] != '\0';
+    side->came_back += text[0] == '\0';
+    if (text[0])
+        snprintf(side->stuck_text, sizeof side->stuck_text, "%s", text);
+}
+
 static const struct gw_member_handler handler = {
     .admit = admit,
     .link_up = link_up,
@@ -114,6 +124,7 @@ static const struct gw_member_handler handler = {
     .link_down = link_down,
     .lost = on_lost,
     .starves = on_starves,
+    .stuck = on_stuck,
 };
 
 void side_open(struct couple *couple,

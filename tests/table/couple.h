@@ -28,6 +28,8 @@ struct side {
     int starves; /* how often that was told */
     int rejects; /* every frame */
     char down_why[128];
+    int stuck, came_back; /* how often that was told */
+    char stuck_text[GW_ERROR_TEXT_BYTES];
     int closes; /* the peer, when one of its links breaks */
 };
 

@@ -162,6 +162,51 @@ static void a_link_breaks_once(void **state)
     couple_free(couple);
 }
 
+static int b_is_stuck(void *owner)
+{
+    return ((struct couple *)owner)->b.stuck > 0;
+}
+
+/* In the first second, once, and where it leads to. */
+static void dials_in_vain_are_told(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    dial(couple, 0, 2);
+    world_run(&couple->world, b_has_two, couple);
+    assert_int_equal(couple->b.stuck, 0);
+    char address[GW_ADDRESSES_MAX];
+    snprintf(address, sizeof address, "%s",
+             gw_member_address(couple->a.member));
+    uint64_t before = gw_loop_now(couple->world.loop[1]);
+    gw_member_close(couple->a.member);
+    couple->a.member = NULL;
+    world_run(&couple->world, b_is_stuck, couple);
+    uint64_t took = gw_loop_now(couple->world.loop[1]) - before;
+    assert_in_range(took, 700000, 2300000); /* that it is gone is told late */
+    assert_ptr_equal(strstr(couple->b.stuck_text, "cannot reach coordinator"),
+                     couple->b.stuck_text);
+    assert_non_null(strstr(couple->b.stuck_text, address));
+    world_settle(&couple->world, 2000000);
+    assert_int_equal(couple->b.stuck, 1);
+    assert_int_equal(couple->b.came_back, 0);
+    couple_free(couple);
+}
+
+/* Nor is it told while the other side says "later", or comes in time. */
+static void what_comes_up_is_not_stuck(void **state)
+{
+    struct couple *couple = couple_new(*state);
+    dial(couple, 0, 1);
+    world_run(&couple->world, all_up, couple);
+    for (int round = 0; round < 4; round++) {
+        gw_peer_reject(couple->b.peer, 0, "test");
+        world_settle(&couple->world, 400000);
+        world_run(&couple->world, are_linked, couple);
+    }
+    assert_int_equal(couple->b.stuck, 0);
+    couple_free(couple);
+}
+
 static void on_sent(struct gw_send *send, enum gw_status status)
 {
     (void)send;
@@ -334,6 +379,8 @@ static void a_frame_out_of_place_is_named(void **state)
         ON(transport, what_is_not_reached_is_told),                            \
         ON(transport, silence_is_told_once_and_in_time),                       \
         ON(transport, a_link_breaks_once),                                     \
+        ON(transport, dials_in_vain_are_told),                                 \
+        ON(transport, what_comes_up_is_not_stuck),                             \
         ON(transport, what_is_heard_after_a_pause_counts),                     \
         ON(transport, who_works_for_long_is_heard),                            \
         ON(transport, traffic_is_counted),                                     \

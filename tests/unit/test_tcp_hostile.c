@@ -110,7 +110,9 @@ static const struct gw_member_handler handler = {.admit = admit,
                                                  .message = on_message,
                                                  .frame = on_frame,
                                                  .link_down = link_down,
-                                                 .lost = lost};
+                                                 .lost = lost,
+                                                 .stuck =
+                                                     gw_member_stuck_unheard};
 
 static void join(struct site *site, struct gw_peer **peer_p)
 {
