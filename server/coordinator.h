@@ -96,7 +96,7 @@ struct gw_coordinator_options {
     const struct gw_secret *secret; /* that members prove to have when they
                                        join; NULL: whoever comes may join */
     uint64_t machine;               /* as of members: equal for one kernel */
-    int terminal; /* steps are shown there: what log.every = auto asks */
+    int terminal;        /* steps are shown there: what log.every = auto asks */
     uint64_t silence_us; /* that is borne while members come; when all are here
                             it is known whether they are of one host */
     const struct gw_config *config; /* checked; outlives the coordinator */
