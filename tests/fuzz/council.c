@@ -259,7 +259,6 @@ static void open_coordinator(struct council *council)
     const struct gw_coordinator_options options = {
         .loop = council->loop,
         .transport = gw_transport_find("sim", &error),
-        .interface = "",
         .listen = "c:0",
         .config = &council->config,
         .log = &council->log,

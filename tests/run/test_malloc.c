@@ -163,7 +163,6 @@ static void *run_server(void *argument)
     const struct gw_server_options options = {
         .loop = member->loop,
         .transport = gw_transport_find("tcp", &member->error),
-        .interface = "",
         .coordinator = member->coordinator,
         .listen = "127.0.0.1:0",
         .advertise = "",
@@ -280,7 +279,6 @@ static void run_job(struct job *job, const char *const *settings)
     const struct gw_coordinator_options options = {
         .loop = job->loop,
         .transport = gw_transport_find("tcp", &error),
-        .interface = "",
         .listen = "127.0.0.1:0",
         .config = &job->config,
         .events = &events,

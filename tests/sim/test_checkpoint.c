@@ -246,7 +246,6 @@ static void a_used_directory_is_not_overwritten(void **state)
     struct gw_coordinator_options options = {
         .loop = loop,
         .transport = gw_transport_find("sim", &error),
-        .interface = "",
         .listen = "any:0",
         .config = &cluster.config,
     };
