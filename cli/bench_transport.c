@@ -285,6 +285,7 @@ static enum gw_status dial(struct end *end, struct gw_error *error)
         struct gw_hello hello = {.role = GW_ROLE_WORKER,
                                  .link = (uint8_t)(i % links),
                                  .links = (uint8_t)links,
+                                 .generation = 1,
                                  .rank = end->child->index,
                                  .incarnation = incarnation_of(end, i),
                                  .version = PACKAGE_VERSION};
