@@ -99,6 +99,7 @@ uint64_t gw_doctor_clock(void)
 void gw_doctor_hello(struct gw_loop *loop, struct gw_hello *hello)
 {
     *hello = (struct gw_hello){.role = GW_ROLE_OBSERVER,
+                               .generation = 1,
                                .links = 1,
                                .rank = GW_RANK_NONE,
                                .job = GW_DOCTOR_JOB,

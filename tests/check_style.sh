@@ -208,6 +208,13 @@ case "${GW_CFLAGS-}" in
   result "$name" "$scratch/bad" ;;
 esac
 
+# --- processes ---
+grep -E '^(proto|transport|kernels|server|worker|cli)/.*\.c$' "$scratch/files" |
+  grep -vxF cli/child.c |
+  xargs grep -HnE '(^|[^a-z_>.])(v?fork|uv_spawn|posix_spawnp?|popen|system)\(' \
+    >"$scratch/bad"
+result 'nobody but cli/child makes a process' "$scratch/bad"
+
 # --- loose ends ---
 grep -E '\.(c|h|cu|m4|ac|mk|am|sh|awk|bash|py|md|proto)$|quickstart$' \
   "$scratch/tracked" | grep -v 'tests/check_style\.sh$' |
