@@ -30,13 +30,16 @@ static int is_inside_character(char c)
     return ((unsigned char)c & 0xc0) == 0x80; /* UTF-8 */
 }
 
-/* What is too long keeps its two ends. */
-static void
-keep_ends(const char *whole, size_t bytes, char text[GW_ERROR_TEXT_BYTES])
+/* What is too long for `room` keeps its two ends. */
+static void put_ends(const char *whole, char *text, size_t room)
 {
     static const char gap[] = "...";
-    const size_t room = GW_ERROR_TEXT_BYTES - sizeof gap;
-    size_t head = room / 2, tail = room - head;
+    size_t bytes = strlen(whole), left = room - sizeof gap;
+    size_t head = left / 2, tail = left - head;
+    if (bytes < room) {
+        memcpy(text, whole, bytes + 1);
+        return;
+    }
     while (head > 0 && is_inside_character(whole[head]))
         head--;
     while (tail > 0 && is_inside_character(whole[bytes - tail]))
@@ -46,15 +49,11 @@ keep_ends(const char *whole, size_t bytes, char text[GW_ERROR_TEXT_BYTES])
     memcpy(text + head + sizeof gap - 1, whole + bytes - tail, tail + 1);
 }
 
-static enum gw_status put_text(struct gw_error *error, const char *whole)
+void gw_text_print(char *text, size_t room, const char *format, va_list args)
 {
-    size_t bytes = strlen(whole);
-    if (bytes < sizeof error->text)
-        memcpy(error->text, whole, bytes + 1);
-    else
-        keep_ends(whole, bytes, error->text);
-    gw_text_clean(error->text);
-    return error->status;
+    char whole[GW_ERROR_WHOLE_BYTES];
+    vsnprintf(whole, sizeof whole, format, args);
+    put_ends(whole, text, room);
 }
 
 enum gw_status
@@ -63,12 +62,12 @@ gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)
     if (!error)
         return status;
     va_list args;
-    char whole[GW_ERROR_WHOLE_BYTES];
     va_start(args, format);
-    vsnprintf(whole, sizeof whole, format, args);
+    gw_text_print(error->text, sizeof error->text, format, args);
     va_end(args);
     error->status = status;
-    return put_text(error, whole);
+    gw_text_clean(error->text);
+    return status;
 }
 
 enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
@@ -80,7 +79,9 @@ enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
     vsnprintf(whole, room, format, args);
     va_end(args);
     strcat(strcat(whole, ": "), error->text);
-    return put_text(error, whole);
+    put_ends(whole, error->text, sizeof error->text);
+    gw_text_clean(error->text);
+    return error->status;
 }
 
 const char *gw_reason(const char *text)

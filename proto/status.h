@@ -5,6 +5,7 @@
 #ifndef GW_PROTO_STATUS_H
 #define GW_PROTO_STATUS_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,6 +73,14 @@ struct gw_error {
    question marks: what is shown to a person stays one line. */
 void gw_text_clean(char *text);
 
+/*
+ * vsnprintf for lines to people: what is too long for `room`, 64 bytes or more,
+ * is cut in the middle, so that a long path leaves what it is about and what is
+ * wrong with it.
+ */
+void gw_text_print(char *text, size_t room, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+
 /* What a peer says of something, or that it says nothing: so that no line ends
    in a colon. */
 const char *gw_reason(const char *text);
@@ -81,9 +90,8 @@ const char *gw_plural(uint64_t n);
 
 /*
  * Fills *error (may be NULL, then only the status counts) with a printf-style
- * line, clean, and cut in the middle to fit, so that a long path leaves what it
- * is about and what is wrong with it; and returns `status`, so that a function
- * can end with `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
+ * line, clean and cut as gw_text_print does it, and returns `status`, so that a
+ * function can end with `return gw_fail(error, GW_EINVAL, "...")`. Thread: any.
  */
 enum gw_status
 gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)

@@ -19,7 +19,7 @@ void gw_begin_note(const struct gw_begin *begin, const char *format, ...)
     char text[GW_ERROR_TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    gw_text_print(text, sizeof text, format, args);
     va_end(args);
     begin->note(begin->owner, text);
 }

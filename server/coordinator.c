@@ -46,7 +46,7 @@ void gw_coordinator_note(struct gw_coordinator *self, const char *format, ...)
     char text[GW_ERROR_TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    gw_text_print(text, sizeof text, format, args);
     va_end(args);
     gw_text_clean(text);
     self->options.events->note(self->options.owner, text);
@@ -57,7 +57,7 @@ void gw_coordinator_warn(struct gw_coordinator *self, const char *format, ...)
     char text[GW_ERROR_TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    gw_text_print(text, sizeof text, format, args);
     va_end(args);
     gw_text_clean(text);
     self->options.events->warning(self->options.owner, text);

@@ -86,7 +86,7 @@ static int begin_end(struct gw_coordinator *self,
     if (self->phase >= GW_PHASE_ENDING)
         return 0;
     self->phase = GW_PHASE_ENDING;
-    vsnprintf(self->final_text, sizeof self->final_text, format, args);
+    gw_text_print(self->final_text, sizeof self->final_text, format, args);
     gw_text_clean(self->final_text); /* it may quote a member */
     self->final.status = status;
     self->end_timer.fire = on_end_timer;

@@ -26,7 +26,7 @@ refuse(struct gw_coordinator *self,
     char text[GW_ERROR_TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    gw_text_print(text, sizeof text, format, args);
     va_end(args);
     struct gw_message message = {.kind = GW_MESSAGE_END,
                                  .end = {.status = status, .text = text}};

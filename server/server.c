@@ -50,7 +50,7 @@ void gw_server_finish(struct gw_server *server,
     gw_timer_stop(server->loop, &server->settle_timer);
     gw_settling_stop(&server->pages);
     va_start(args, format);
-    vsnprintf(server->end_text, sizeof server->end_text, format, args);
+    gw_text_print(server->end_text, sizeof server->end_text, format, args);
     va_end(args);
     server->end_status = status;
     struct gw_message message = {

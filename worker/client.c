@@ -28,7 +28,7 @@ void gw_client_fail(struct gw_client *client,
     va_start(args, format);
     /* to a step "again" would mean that it is called elsewhere, for ever */
     client->error.status = status == GW_EAGAIN ? GW_ETIMEOUT : status;
-    vsnprintf(client->error.text, sizeof client->error.text, format, args);
+    gw_text_print(client->error.text, sizeof client->error.text, format, args);
     va_end(args);
     atomic_store(&client->failed, 1);
 }

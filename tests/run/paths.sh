@@ -69,7 +69,7 @@ run 0 train "$deep/job" && [ "$(digest)" = "$(cat "$scratch/first")" ] &&
   [ -d "$deep/ck/step-00000030" ] && run 0 eval "$deep/ck"
 ok 'data, logs and checkpoints below a path of 3,400 bytes'
 run 1 train "$deep/job" --set checkpoint.dir= --set data.train="$deep/no,$deep/no" &&
-  says "data.train: $scratch/home/nnn.*nnn\.\.\.nnn.*nnn/no: cannot be opened: No such file or directory"
+  says "worker [01] (.*): data.train: $scratch/home/nnn.*nnn\.\.\..*/no: cannot be opened: No such file or directory$"
 ok 'a line about a long path keeps what is wrong'
 
 # studies: the job beside the study, its data beside the job
