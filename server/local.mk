@@ -58,6 +58,7 @@ libserver_a_SOURCES = \
 	%D%/server.h \
 	%D%/server_state.h \
 	%D%/session.c \
+	%D%/session_answer.c \
 	%D%/session_open.c \
 	%D%/session_update.c \
 	%D%/shard.c \

@@ -2,7 +2,8 @@
  * Inside a server thread: what its files share.
  *
  *   server.c   joining, views, ending
- *   session.c  the path of a gradient: pushes in, weights out
+ *   session.c  the path of a gradient: pushes in
+ *   session_answer.c  and weights out
  *   session_open.c  workers come and go
  *   session_update.c  what pushes do to a chunk
  *   sum.c      pushes of several workers in one
@@ -241,6 +242,12 @@ void gw_session_frame(struct gw_server *server,
 int gw_session_find(const struct gw_server *server,
                     const struct gw_frame *frame,
                     uint32_t *index_p);
+/* session_answer.c */
+struct gw_policy_view
+gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t chunk);
+/* One frame may ask for all that a shard has: where the turn is over its wants
+   have another one. */
+void gw_session_want_opened(void *owner, uint32_t rank, uint32_t chunk);
 /* Whoever may have weights by now; where the turn is over, the others later. */
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
 /* Pushes that count by now, versions that they make, answers: all that is due

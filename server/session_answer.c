@@ -1,0 +1,212 @@
+/*
+ * The path of a gradient through a server, step 8 of DESIGN: wants that a
+ * chunk's version satisfies are answered, straight from the new weights.
+ *
+ *   answerable? --> what must be decided first --> weights --> sent
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <assert.h>
+
+struct gw_policy_view
+gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    const struct gw_shard_slot *slot =
+        gw_shard_slot(server->shard, rank, index);
+    return (struct gw_policy_view){
+        .version = server->shard->chunk[index].version,
+        .mark = slot->mark,
+        .least = server->shard->chunk[index].least,
+        .held = slot->held || slot->landed,
+        .left_out = gw_quorum_leaves_out(server, rank, index),
+    };
+}
+
+static void on_answered(struct gw_send *send, enum gw_status status);
+
+/*
+ * Whether an answer is a copy, since others do not wait for it to have left:
+ * they may make two versions more of the chunk before, and as bf16 one.
+ */
+static int gives_copies(const struct gw_server *server)
+{
+    const struct gw_regime *next = &server->next.regime;
+    return server->regime.each || server->regime.quorum > 0 ||
+           (server->next.decision && (next->each || next->quorum > 0));
+}
+
+static int is_answerable(const struct gw_server *server,
+                         const struct gw_want *want,
+                         const struct gw_policy_view *view)
+{
+    if (want->condition == GW_WANT_NOW)
+        return 1;
+    return !server->draining && server->regime.policy->answerable(want, view);
+}
+
+/* What the answer brings: its clock, its count, and the weights; their checksum
+   too where it is looked at. */
+static void
+fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
+{
+    struct gw_shard *shard = server->shard;
+    const struct gw_shard_slot *push =
+        gw_shard_slot(shard, slot->rank, slot->chunk);
+    struct gw_send *send = &slot->answer;
+    struct gw_frame *frame = &send->frame;
+    enum gw_encoding encoding = (enum gw_encoding)slot->want.encoding;
+    uint64_t version = shard->chunk[slot->chunk].version;
+    int pulls = slot->want.condition == GW_WANT_NOW;
+    frame->clock = version;
+    frame->count = (uint32_t)version;
+    if (pulls) {
+        frame->flags |= GW_FLAG_NOW;
+        frame->clock = slot->want.value;
+    } else if (server->regime.each) {
+        frame->clock = push->mark;
+        frame->count = push->staleness;
+    }
+    send->payload =
+        !pulls && gives_copies(server)
+            ? gw_shard_give(shard, slot->rank, slot->chunk, encoding)
+            : gw_shard_encoded(shard, slot->chunk, encoding);
+    /* the rank's are not the shard's */
+    send->crc_known = checked && (pulls || !shard->own);
+    if (send->crc_known || (!pulls && gives_copies(server)))
+        gw_session_worked(server, slot->chunk, 1);
+    if (send->crc_known)
+        frame->payload_crc = gw_shard_crc(shard, slot->chunk, encoding);
+}
+
+/* Whoever posted it knows a decision that has not come here: weights may yet
+   become other ones by it. */
+static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
+{
+    if (slot->decision <= server->decision)
+        return 0;
+    assert(!server->leader); /* whoever makes decisions knows them all */
+    server->wants_ahead = 1;
+    return 1;
+}
+
+static int is_due(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    const struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
+    const struct gw_policy_view view = gw_session_view(server, rank, index);
+    return slot->open && !slot->sending && server->session[rank].peer &&
+           server->shard->chunk[index].ready && server->all_present &&
+           is_answerable(server, &slot->want, &view) && !is_ahead(server, slot);
+}
+
+/*
+ * Before the first answer for a version it is decided what must be known there.
+ * What is decided may answer wants, or make them void, so that no answer is
+ * begun yet and every want is looked at anew.
+ */
+static void decide_before(const struct gw_server *server, uint32_t index)
+{
+    if (server->leader)
+        gw_leader_before(server->leader,
+                         server->regime.each
+                             ? server->base_clock
+                             : server->shard->chunk[index].version);
+}
+
+/* Non-zero if the rank is given weights. Decides nothing: a decision within it
+   would find the want half answered. */
+static int answer(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    if (!is_due(server, rank, index))
+        return 0;
+    struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
+    const struct gw_shard_chunk *chunk = &server->shard->chunk[index];
+    struct gw_peer *peer = server->session[rank].peer;
+    unsigned link = chunk->global % peer->links;
+    slot->open = 0;
+    slot->sending = 1;
+    slot->answer = (struct gw_send){
+        .frame = {.kind = GW_FRAME_WEIGHTS,
+                  .offset = slot->want.offset,
+                  .window = slot->want.window,
+                  .chunk = chunk->global,
+                  .length = gw_encoded_bytes(slot->want.encoding, chunk->elems),
+                  .encoding = slot->want.encoding,
+                  .dtype = GW_DTYPE_F32,
+                  .decision = (uint32_t)server->decision},
+        .priority = slot->want.priority,
+        .done = on_answered,
+        .owner = slot,
+    };
+    fill_answer(server, slot, !gw_peer_is_within_host(peer, link));
+    if (chunk->fragment == 0)
+        gw_divide_answered(server, rank, chunk->version);
+    gw_metrics_add(server->metrics, GW_METRIC_WANTS_ANSWERED, 1);
+    gw_metrics_add(server->metrics, GW_METRIC_BYTES_PULLED,
+                   slot->answer.frame.length);
+    gw_peer_send(peer, link, &slot->answer);
+    return 1;
+}
+
+/* A thousand peers do not fit into a cache: those that are next are asked for,
+   each of them so many times. */
+#define AHEAD 4
+
+static void
+look_ahead(const struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    unsigned link = server->shard->chunk[index].global;
+    for (int times = GW_PEER_NEARS; times > 0; times--) {
+        uint64_t next = (uint64_t)rank + AHEAD * (unsigned)times;
+        if (next < server->ranks && server->session[next].peer)
+            gw_peer_nears(server->session[next].peer, link, times);
+    }
+}
+
+/* An answer costs a checksum, or a copy: of a thousand ranks some have theirs
+   in another turn. */
+void gw_session_answer(struct gw_server *server, uint32_t index)
+{
+    uint32_t rank = 0;
+    while (rank < server->ranks && !is_due(server, rank, index))
+        look_ahead(server, rank++, index);
+    if (rank < server->ranks)
+        decide_before(server, index);
+    for (; rank < server->ranks; rank++) {
+        look_ahead(server, rank, index);
+        if (answer(server, rank, index) && rank + 1 < server->ranks &&
+            gw_loop_turn_is_over(server->loop)) {
+            gw_backlog_add(&server->due, index);
+            return;
+        }
+    }
+}
+
+static void answer_one(struct gw_server *server, uint32_t rank, uint32_t index)
+{
+    if (!is_due(server, rank, index))
+        return;
+    decide_before(server, index);
+    answer(server, rank, index);
+}
+
+void gw_session_want_opened(void *owner, uint32_t rank, uint32_t index)
+{
+    struct gw_server *server = owner;
+    if (gw_loop_turn_is_over(server->loop))
+        gw_backlog_add(&server->due, index);
+    else
+        answer_one(server, rank, index);
+}
+
+static void on_answered(struct gw_send *send, enum gw_status status)
+{
+    struct gw_want_slot *slot = send->owner;
+    (void)status; /* a worker asks again for what did not arrive */
+    struct gw_server *server = slot->owner;
+    slot->sending = 0;
+    answer_one(server, slot->rank, slot->chunk); /* it may want more by now */
+    if (server->draining)
+        gw_each_settle(server);
+}
