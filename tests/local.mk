@@ -44,6 +44,7 @@ dist_check_SCRIPTS += \
 	%D%/run/study.sh \
 	%D%/run/terminal.sh \
 	%D%/run/train.sh \
+	%D%/run/turns.sh \
 	%D%/run/wrong.sh
 EXTRA_DIST += %D%/arm/build.sh %D%/run/lib.sh %D%/run/second.py \
 	%D%/rdma/doctor.sh %D%/rdma/far.sh %D%/rdma/inside.sh %D%/rdma/machine.sh \
