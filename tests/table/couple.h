@@ -23,6 +23,7 @@ struct side {
     int asks;           /* whether the turn is over meanwhile, */
     uint64_t unsaid_us; /* and how long nothing had left by its end */
     uint64_t job;       /* before it opens; 0: it is told */
+    uint64_t join_us;   /* the same; 0: 400000 */
     const char *refuse;
     int is_poor; /* nobody is admitted, for want of memory */
     int starves; /* how often that was told */

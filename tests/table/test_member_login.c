@@ -330,6 +330,9 @@ static int a_starves(void *owner)
 static void want_of_memory_is_told(void **state)
 {
     struct couple *couple = couple_new(*state);
+    gw_member_close(couple->b.member);
+    couple->b.join_us = 1500000; /* however slow this machine is */
+    side_open(couple, &couple->b, 1, GW_ROLE_WORKER);
     couple->a.is_poor = 1;
     dial(couple, 0, 1);
     world_run(&couple->world, a_starves, couple);
@@ -349,7 +352,7 @@ static void memory_that_comes_back_is_no_news(void **state)
     world_settle(&couple->world, 60000);
     couple->a.is_poor = 0;
     world_run(&couple->world, b_is_up, couple);
-    world_settle(&couple->world, 300000);
+    world_settle(&couple->world, 500000);
     couple->a.is_poor = 1;
     gw_peer_close(couple->a.peer); /* and it is to be admitted again */
     world_settle(&couple->world, 60000);
