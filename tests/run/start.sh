@@ -61,7 +61,7 @@ done
 # a member that is started by hand, whose first socket would be its output
 start c coordinator "$job" --set cluster.workers=1 --set cluster.servers=1
 address=
-await 10 eval 'address=$(sed -n "s/^members join at .*--join //p" "$scratch/c.out"); [ "$address" ]'
+await 10 eval 'address=$(sed -n "s/^members join at .*--join //p" "$scratch/c.out" 2>/dev/null); [ "$address" ]'
 GW_TEST_MARK=$scratch "$program" server --join "$address" <&- >&- 2>&- &
 GW_TEST_MARK=$scratch "$program" worker --join "$address" <&- >&- 2>&- &
 wait "$started" && await 5 nobody_left
@@ -82,7 +82,7 @@ rm -rf "$scratch/ck"
 (ulimit -n "$least" && run 0 train "$job" --set checkpoint.dir="$scratch/ck" --set log.dir="$scratch/log")
 ok 'what is told to be enough is enough'
 start c coordinator "$job" --set cluster.workers=1 --set cluster.servers=1
-await 10 eval 'address=$(sed -n "s/^members join at .*--join //p" "$scratch/c.out"); [ "$address" ]'
+await 10 eval 'address=$(sed -n "s/^members join at .*--join //p" "$scratch/c.out" 2>/dev/null); [ "$address" ]'
 for role in server worker; do
   (ulimit -n 32 && run 1 $role --join "$address") &&
     says "this $role of this job needs [0-9]* open files, and a process may have 32 here"
