@@ -132,7 +132,7 @@ void session_start(struct session_world *world)
         world, &(struct gw_message){
                    .kind = GW_MESSAGE_START,
                    .start = {.total_steps = 5,
-                             .course = {.batch = 1, .samples = 5},
+                             .course = {.batch = 8, .samples = 40},
                              .resume = "",
                              .dir = "",
                              .token = "",

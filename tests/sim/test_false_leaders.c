@@ -27,7 +27,7 @@ static void tell_start(struct session_world *world, struct gw_start start)
 {
     start.resume = start.dir = start.token = "";
     start.total_steps = 5;
-    start.course = (struct gw_course){.batch = 1, .samples = 5};
+    start.course = (struct gw_course){.batch = 8, .samples = 40};
     session_coordinate(
         world, &(struct gw_message){.kind = GW_MESSAGE_START, .start = start});
 }
