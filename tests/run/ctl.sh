@@ -172,7 +172,7 @@ ok 'before the job begins there is nothing to switch'
 kill -STOP "$coordinator" && in_time run 1 ctl stop &&
   says "ctl: job $coordinator does not answer" &&
   in_time run 1 ctl --socket "$sockets/$coordinator.sock" stop &&
-  says "no coordinator at unix:.*: nothing answers"
+  says "no coordinator at unix:.*: no answer yet"
 ok 'a coordinator that is stopped keeps nobody waiting'
 kill -CONT "$coordinator"
 run 0 ctl stop && prints 'stopping: the job ends before its first step$' &&
