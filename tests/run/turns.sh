@@ -15,7 +15,7 @@ set -- train "$job" --workers 1 --servers 1 --set 'model.layers=(64,5000,5000,10
 
 # nobody_missed NAME: what its processes wrote has no silence and no broken link.
 nobody_missed() {
-  ! grep -e 'silent' -e ' broke: ' "$scratch/$1.out" "$scratch/$1.err"
+  ! grep -e ': silent' -e ' broke: ' "$scratch/$1.out" "$scratch/$1.err"
 }
 
 run 0 "$@" && cp "$scratch/out" "$scratch/alone.out" &&
