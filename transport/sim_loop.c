@@ -39,9 +39,11 @@ static uint64_t now_us(struct gw_loop *loop)
     return process->after_us > now ? process->after_us : now;
 }
 
+/* Calls from outside, between what happens, are each a turn. */
 static uint64_t turn_began_us(struct gw_loop *loop)
 {
-    return gw_sim_process_of(loop)->turn_us;
+    const struct gw_sim_process *process = gw_sim_process_of(loop);
+    return process->in_turn ? process->turn_us : now_us(loop);
 }
 
 static void worked(struct gw_loop *loop, uint64_t bytes)
@@ -60,6 +62,7 @@ void gw_sim_work_model(struct gw_loop *loop, double bytes_per_us)
 void gw_sim_turn_begin(struct gw_sim_process *process)
 {
     process->turn_us = now_us(&process->base);
+    process->in_turn = 1;
 }
 
 /* What comes while it is at work waits, as it does while it stands still. */
@@ -67,6 +70,7 @@ void gw_sim_turn_end(struct gw_sim_process *process)
 {
     uint64_t world_us = gw_sim_time(process->host);
     struct gw_metrics *metrics = process->base.metrics;
+    process->in_turn = 0;
     if (process->dead || process->after_us <= world_us)
         return;
     if (metrics)

@@ -174,7 +174,8 @@ struct gw_sim_process {
     /* its own time, where that is ahead of the world's: of a dead one that is
        being unwound, of one that is at work */
     uint64_t after_us;
-    uint64_t turn_us;         /* when what happens to it began */
+    uint64_t turn_us;         /* when what happens to it began, */
+    int in_turn;              /* while it does */
     double work_bytes_per_us; /* 0: work takes no time */
     struct gw_sim_process *next, **back;
     struct gw_sim_link *links; /* its ends */
