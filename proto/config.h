@@ -68,7 +68,7 @@ struct gw_cadence {
 };
 
 #define GW_EVERY_BYTES   32 /* of its text, with the end */
-#define GW_CADENCE_BYTES 64
+#define GW_CADENCE_BYTES (2 * GW_EVERY_BYTES + 2) /* two, and ", " */
 
 enum gw_data_format {
     GW_DATA_IDX,
