@@ -36,8 +36,8 @@ echo secret >victim
 unharmed() { [ "$(cat victim)" = secret ]; }
 mkdir d && ln -s ../victim d/.gradweir-token
 run 1 train "$job" --set checkpoint.dir=d &&
-  says 'checkpoint.dir: d/.gradweir-token is a link, or no file of its own; see what it is, and remove it' &&
-  run 1 train "$job" --set checkpoint.dir=d --dry-run && says 'checkpoint.dir: d/.gradweir-token is a link' && unharmed
+  says 'checkpoint.dir: /.*/d/.gradweir-token is a link, or no file of its own; see what it is, and remove it' &&
+  run 1 train "$job" --set checkpoint.dir=d --dry-run && says 'checkpoint.dir: /.*/d/.gradweir-token is a link' && unharmed
 ok 'a link for the token'
 rm d/.gradweir-token
 mkdir d/step-00000040
@@ -57,13 +57,13 @@ ln -s ../victim "log3/coordinator-$(uname -n)-$$.log"
 exec "$0" coordinator "$1" --set log.dir=log3
 SH
 GW_TEST_MARK=$scratch timeout 20 sh -c "$(cat by_hand)" "$program" "$job" 2>err >out
-[ $? -eq 1 ] && says 'log.dir: log3/coordinator-.*.log is a link, or no file of this user.s own' && unharmed
+[ $? -eq 1 ] && says 'log.dir: /.*/log3/coordinator-.*.log is a link, or no file of this user.s own' && unharmed
 ok 'a link for a log'
 mkdir -m 777 f log4
 run 0 train "$job" --set checkpoint.dir=f --set log.dir=log4 &&
   [ "$(wc -l <err)" -eq 2 ] &&
-  grep -q '^gradweir: checkpoint.dir: everybody may write to f (mode 0777, chmod o-w takes it away): ' err &&
-  grep -q '^gradweir: log.dir: everybody may write to log4 ' err
+  grep -q '^gradweir: checkpoint.dir: everybody may write to /.*/f (mode 0777, chmod o-w takes it away): ' err &&
+  grep -q '^gradweir: log.dir: everybody may write to /.*/log4 ' err
 ok 'a directory that everybody may fill is warned of, once'
 
 # --- what becomes of them ---
@@ -88,17 +88,17 @@ kill -INT "$started"
 wait "$started"
 [ -z "$(ls elsewhere)" ]
 ok 'a link in the place of the directory is not followed'
-[ -n "$stood" ] && grep -q '; no checkpoint is left in g$' l.err
+[ -n "$stood" ] && grep -q '; no checkpoint is left in /.*/g$' l.err
 ok 'and the end does not promise what --resume will not find'
 for how in INT KILL; do
   # shellcheck disable=SC2086
   start l train "$job" $long --set checkpoint.dir=i --set checkpoint.every=5000
   await 20 later i 0
   mv i gone && await 5 rm -rf gone 2>/dev/null
-  await 20 grep -q ' failed, the job goes on: .* the directory i was removed$' l.err
+  await 20 grep -q ' failed, the job goes on: .* the directory /.*/i was removed$' l.err
   if [ $how = INT ]; then kill -INT "$started"; else kill -KILL "$(pid_of worker)"; fi
   wait "$started"
-  [ $? -eq 1 ] && tail -n 1 l.err | grep -q '^gradweir: .*; no checkpoint is left in i$' && [ ! -e i ]
+  [ $? -eq 1 ] && tail -n 1 l.err | grep -q '^gradweir: .*; no checkpoint is left in /.*/i$' && [ ! -e i ]
   ok "a directory that is gone, at the end by $how"
 done
 
@@ -158,7 +158,7 @@ start l train "$job" $long --set checkpoint.dir=j --set checkpoint.every=1000000
 await 20 later j -1 && cp -r j kept && kill -STOP "$(pid_of coordinator)" && rm -rf j/* &&
   kill -CONT "$(pid_of coordinator)" && kill -KILL "$(pid_of worker)"
 wait "$started"
-[ $? -eq 1 ] && tail -n 1 l.err | grep -q '^gradweir: .*; no checkpoint is left in j$'
+[ $? -eq 1 ] && tail -n 1 l.err | grep -q '^gradweir: .*; no checkpoint is left in /.*/j$'
 ok 'a checkpoint that is gone'
 await 5 nobody_left
 ok 'nobody is left'
