@@ -40,8 +40,20 @@ AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
   [the module for NVIDIA GPUs, with CUDA in DIR (default: auto, nvcc in PATH or in /usr/local/cuda)])],
   [], [with_cuda=auto])
 AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=LIST],
-  [compute capabilities to compile for, the least first; the last one also for what comes after it (default: "80 90")])],
+  [compute capabilities to compile for, such as 90 or 90a, the least first; the last one also for what comes after it (default: "80 90")])],
   [], [with_cuda_arch="80 90"])
+dnl Letters stay in what nvcc is told (90a), but numbers are compared.
+gw_cuda_numbers=""
+for gw_arch in $with_cuda_arch; do
+  AS_CASE([$gw_arch], [@<:@1-9@:>@@<:@0-9@:>@|@<:@1-9@:>@@<:@0-9@:>@@<:@af@:>@|@<:@1-9@:>@@<:@0-9@:>@@<:@0-9@:>@|@<:@1-9@:>@@<:@0-9@:>@@<:@0-9@:>@@<:@af@:>@], [],
+    [AC_MSG_ERROR([--with-cuda-arch="$with_cuda_arch": "$gw_arch" is no compute capability times ten, such as 80, 90 or 90a])])
+  gw_arch=${gw_arch%@<:@af@:>@}
+  AS_IF([test -n "$gw_cuda_numbers" && test "$gw_arch" -lt "$gw_cuda_most"],
+    [AC_MSG_ERROR([--with-cuda-arch="$with_cuda_arch": name the least first])])
+  gw_cuda_numbers="$gw_cuda_numbers${gw_cuda_numbers:+ }$gw_arch"
+  gw_cuda_most=$gw_arch
+done
+AS_IF([test -z "$gw_cuda_numbers"], [AC_MSG_ERROR([--with-cuda-arch names no compute capability, such as 80])])
 AC_ARG_VAR([NVCC], [CUDA's compiler])
 AC_ARG_VAR([NVCCFLAGS], [flags of it, after our own])
 gw_cuda=no gw_cuda_why="not asked for"
@@ -70,13 +82,23 @@ AS_IF([test "x$gw_cuda" = xyes], [
     GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_arch,code=sm_$gw_arch"
     gw_cuda_archs="$gw_cuda_archs${gw_cuda_archs:+, }sm_$gw_arch"
   done
-  GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_arch,code=compute_$gw_arch"
+  dnl PTX of a letter is for that GPU alone, and this is for what comes later.
+  GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_cuda_most,code=compute_$gw_cuda_most"
   dnl Nothing of C++ is needed where it runs.
   GW_NVCCFLAGS="$GW_NVCCFLAGS -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall,-Wextra,-Wshadow"
   AS_IF([test "x$enable_werror" = xyes],
     [GW_NVCCFLAGS="$GW_NVCCFLAGS,-Werror -Werror all-warnings"])
+  dnl What is of CUDA 12 alone is asked for: the compiler would say it of a file in
+  dnl the middle of the build.
   cat >conftest_cuda.cu <<'GW_END'
 #include <cuda_runtime.h>
+#if CUDART_VERSION < 12000
+#error CUDA is older than 12.0
+#endif
+extern "C" cudaError_t gw_ready(cudaGraphExec_t *ready, cudaGraph_t graph)
+{
+    return cudaGraphInstantiate(ready, graph, 0);
+}
 static __global__ void one(float *x) { *x = 1; }
 extern "C" int gw_launch(float *x)
 {
@@ -88,7 +110,7 @@ GW_END
   AS_IF([AC_TRY_COMMAND([$NVCC $GW_NVCCFLAGS $NVCCFLAGS -c -o conftest_cuda.o conftest_cuda.cu >&AS_MESSAGE_LOG_FD 2>&1])],
     [AC_MSG_RESULT([yes])],
     [AC_MSG_RESULT([no])
-     gw_cuda=no gw_cuda_why="$NVCC does not compile for $gw_cuda_archs: see config.log"])])
+     gw_cuda=no gw_cuda_why="$NVCC does not compile for $gw_cuda_archs, or is older than CUDA 12.0: see config.log"])])
 AS_IF([test "x$gw_cuda" = xyes], [
   gw_saved_CPPFLAGS=$CPPFLAGS gw_saved_LIBS=$LIBS
   CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS" LIBS="conftest_cuda.o $CUDA_LDFLAGS $CUDA_LIBS $LIBS"
@@ -112,9 +134,9 @@ AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_LDFLAGS])
 AC_SUBST([CUDA_LIBS])
 AM_CONDITIONAL([HAVE_CUDA], [test "x$gw_cuda" = xyes])
-AC_DEFINE_UNQUOTED([GW_CUDA_ARCHS], ["$with_cuda_arch"],
+AC_DEFINE_UNQUOTED([GW_CUDA_ARCHS], ["$gw_cuda_numbers"],
   [The compute capabilities that kernels are compiled for, times ten])
-AC_DEFINE_UNQUOTED([GW_CUDA_LEAST], [${with_cuda_arch%% *}],
+AC_DEFINE_UNQUOTED([GW_CUDA_LEAST], [${gw_cuda_numbers%% *}],
   [The least compute capability that kernels are compiled for, times ten])
 AS_IF([test "x$gw_cuda" = xyes],
   [gw_cuda_version=$($NVCC --version | sed -n 's/^.*release \(@<:@0-9.@:>@*\).*$/\1/p')

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -162,28 +163,31 @@ void gw_cuda_unsee(struct gw_device *device, const void *memory)
 /* cuMemGetHandleForAddressRange, with CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 typedef int
 get_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);
-#define DMA_BUF_FD      1
-#define DMA_BUF_VERSION 11070 /* of CUDA, whose drivers have it */
+#define DMA_BUF_FD 1
+
+/* The driver is loaded, and stays so. Its symbol is asked for by name, since
+   CUDA 12.0 has no call for a symbol of the driver that CUDA 13 has too. */
+static get_range *find_get_range(void)
+{
+    get_range *get = NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!driver)
+        return NULL;
+    void *call = dlsym(driver, "cuMemGetHandleForAddressRange");
+    memcpy(&get, &call, sizeof get);
+    dlclose(driver);
+    return get;
+}
 
 /* -1: this driver or device has none. */
 static int dma_buf_of(const struct gw_pages *pages)
 {
     int fd = -1;
-    void *call = NULL;
-    get_range *get;
-    enum cudaDriverEntryPointQueryResult found;
-    cudaError_t result = cudaGetDriverEntryPointByVersion(
-        "cuMemGetHandleForAddressRange", &call, DMA_BUF_VERSION,
-        cudaEnableDefault, &found);
-    if (result != cudaSuccess || !call) {
-        cudaGetLastError(); /* the device works all the same */
+    get_range *get = find_get_range();
+    if (!get)
         return -1;
-    }
-    memcpy(&get, &call, sizeof get);
-    return get(&fd, (uintptr_t)pages->base, pages->bytes, DMA_BUF_FD, 0) ==
-                   cudaSuccess
-               ? fd
-               : -1;
+    int result = get(&fd, (uintptr_t)pages->base, pages->bytes, DMA_BUF_FD, 0);
+    return result == cudaSuccess ? fd : -1;
 }
 
 void gw_cuda_pages(struct gw_device *device,

@@ -22,6 +22,7 @@ dist_check_SCRIPTS += \
 	%D%/run/checkpoint.sh \
 	%D%/run/cli.sh \
 	%D%/run/ctl.sh \
+	%D%/run/cuda.sh \
 	%D%/run/disk.sh \
 	%D%/run/doctor.sh \
 	%D%/run/docs.sh \
@@ -275,7 +276,7 @@ GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 %C%_cuda_libcuda_so_1_SOURCES = \
 	%D%/cuda/answers.c %D%/cuda/answers.h %D%/cuda/driver.c
 %C%_cuda_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
-%C%_cuda_libcuda_so_1_LDFLAGS = -shared
+%C%_cuda_libcuda_so_1_LDFLAGS = -shared -Wl,-soname,libcuda.so.1
 %C%_cuda_libcuda_so_1_LDADD =
 .cu.emulated:
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(CXX) $(GW_EMULATED_CXXFLAGS) \

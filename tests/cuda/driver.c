@@ -31,6 +31,11 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device);
 EXPORT int cuGetErrorName(int error, const char **name);
 EXPORT int cuGetErrorString(int error, const char **text);
 
+EXPORT int cuMemGetHandleForAddressRange(
+    void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);
+extern fake_range *fake_get_range;
+EXPORT fake_range *fake_get_range; /* of FAKE_RANGE_SYMBOL */
+
 static int devices(void)
 {
     return (int)fake_number("devices", 1);
@@ -102,6 +107,13 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
         return INVALID_DEVICE;
     *bytes = (size_t)fake_number("memory", 1LL << 30);
     return SUCCESS;
+}
+
+int cuMemGetHandleForAddressRange(
+    void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags)
+{
+    return fake_get_range ? fake_get_range(handle, at, bytes, type, flags)
+                          : NOT_INITIALIZED;
 }
 
 static const struct {

@@ -34,6 +34,11 @@ uint32_t emulated_draw(uint32_t n);
 _Noreturn void emulated_wrong(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
+/* ---- ipc.c ---- */
+
+/* Once: it is told where this device's memory is. */
+void emulated_load_driver(void);
+
 /* ---- memory.c ---- */
 
 enum emulated_kind {

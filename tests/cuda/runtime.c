@@ -23,6 +23,7 @@ struct emulated_counts emulated_count;
 cudaError_t emulated_failure;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t driver = PTHREAD_ONCE_INIT;
 static int is_set, has_helper;
 static uint64_t draws;
 static _Thread_local cudaError_t last_error;
@@ -185,6 +186,7 @@ static void start_helper(void)
 cudaError_t cudaSetDevice(int device)
 {
     emulated_enter();
+    pthread_once(&driver, emulated_load_driver);
     start_helper();
     if (device < 0 || device >= devices())
         return emulated_leave(cudaErrorInvalidDevice);

@@ -180,19 +180,6 @@ cudaError_t
 cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags);
 cudaError_t cudaIpcCloseMemHandle(void *memory);
 
-enum cudaDriverEntryPointQueryResult {
-    cudaDriverEntryPointSuccess = 0,
-    cudaDriverEntryPointSymbolNotFound = 1,
-    cudaDriverEntryPointVersionNotSufficent = 2
-};
-#define cudaEnableDefault 0
-cudaError_t
-cudaGetDriverEntryPointByVersion(const char *symbol,
-                                 void **function,
-                                 unsigned version,
-                                 unsigned long long flags,
-                                 enum cudaDriverEntryPointQueryResult *result);
-
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
