@@ -153,11 +153,13 @@ static enum gw_status compare_world(const struct worker *worker,
     return GW_OK;
 }
 
-/* Of the tasks of a node, as Slurm and torchrun number them, else of all
-   workers; GW_RANK_NONE: the coordinator is to say. */
+/* Of the tasks of a node, as torchrun, Slurm, Open MPI and MPICH number them,
+   else of all workers; GW_RANK_NONE: the coordinator is to say. */
 static uint32_t place_of(const struct worker *worker)
 {
-    static const char *const names[] = {"LOCAL_RANK", "SLURM_LOCALID"};
+    static const char *const names[] = {"LOCAL_RANK", "SLURM_LOCALID",
+                                        "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "MPI_LOCALRANKID"};
     uint64_t place;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *text = gw_cli_environment(names[i]);

@@ -4,7 +4,7 @@
 # shellcheck disable=SC2086 # pins and more are many words
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 make_data
-unset HWLOC_XMLFILE HWLOC_SYNTHETIC LOCAL_RANK SLURM_LOCALID CUDA_VISIBLE_DEVICES
+unset HWLOC_XMLFILE HWLOC_SYNTHETIC LOCAL_RANK SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID CUDA_VISIBLE_DEVICES
 pins='--set worker.pin=true --set server.pin=true'
 
 # finds PATTERN: a line of $scratch/out.
