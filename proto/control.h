@@ -276,8 +276,9 @@ struct gw_arrived {
 /*
  * Between workers of a host: first the words by which the other's device finds
  * the gradients and the weights of the sender's (kernels.h, show; none: it has
- * no such device), then, when all have said them, whether the sender's finds
- * all of theirs.
+ * no such device), and by which it finds numbers of a nonce that were left to
+ * be tried; then, when all have said them, whether the sender's finds all of
+ * theirs and reads the numbers right.
  */
 #define GW_SIGHT_WORDS_MAX 72
 enum gw_sees {
@@ -291,7 +292,8 @@ struct gw_sight_words {
 };
 struct gw_sight {
     enum gw_sees verdict;
-    struct gw_sight_words gradients, weights;
+    struct gw_sight_words gradients, weights, trial;
+    uint64_t nonce; /* of the trial's numbers */
 };
 
 /* speed: how fast a worker computes, as far as it has not waited. */

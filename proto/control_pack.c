@@ -333,12 +333,15 @@ static PACK(pack_sight)
     const struct gw_sight *from = &message->sight;
     Gwpb__Sight *to = gw_arena_take(arena, sizeof *to);
     if (!to || from->gradients.n > GW_SIGHT_WORDS_MAX ||
-        from->weights.n > GW_SIGHT_WORDS_MAX)
+        from->weights.n > GW_SIGHT_WORDS_MAX ||
+        from->trial.n > GW_SIGHT_WORDS_MAX)
         return GW_ERANGE;
     gwpb__sight__init(to);
     to->verdict = from->verdict;
     to->gradients = words_out(&from->gradients);
     to->weights = words_out(&from->weights);
+    to->trial = words_out(&from->trial);
+    to->nonce = from->nonce;
     out->sight = to;
     return GW_OK;
 }

@@ -363,8 +363,10 @@ static UNPACK(unpack_sight)
     (void)arena;
     if (from->verdict > GW_SIGHT_SEES ||
         !words_in(&from->gradients, &to->gradients) ||
-        !words_in(&from->weights, &to->weights))
+        !words_in(&from->weights, &to->weights) ||
+        !words_in(&from->trial, &to->trial))
         return GW_EPROTO;
+    to->nonce = from->nonce;
     to->verdict = (enum gw_sees)from->verdict;
     return GW_OK;
 }

@@ -146,7 +146,16 @@ struct gw_device_arenas {
     struct gw_memory pages; /* that have gradients, for devices of the network;
                                of 0 bytes where they are not for those */
     int shown;              /* to other workers, by these words: */
-    struct gw_sight_words own_gradients, own_weights;
+    struct gw_sight_words own_gradients, own_weights, own_trial;
+    uint64_t nonce; /* of the numbers that are left to be tried: */
+    /* what another worker has left, by its words and nonce, is read as it was
+       written, and not slower than by way of the host; else why not */
+    enum gw_status (*try)(void *owner,
+                          const uint8_t words[GW_SIGHT_WORDS_MAX],
+                          uint64_t nonce,
+                          struct gw_error *error);
+    /* all have tried it */
+    void (*tried)(void *owner);
     /* another worker's, by its words, until `unsee`; NULL with a line */
     const void *(*see)(void *owner,
                        const uint8_t words[GW_SIGHT_WORDS_MAX],

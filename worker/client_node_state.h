@@ -29,7 +29,8 @@ struct gw_neighbour {
     struct gw_seen {
         const float *gradients;
         const void *weights;
-    } seen;        /* of its device, by ours; NULL: it is not */
+    } seen;           /* of its device, by ours; NULL: it is not */
+    char unseen[256]; /* why not; "": it shows nothing */
     int has_words; /* it has told where they are, or that they are nowhere, */
     enum gw_sees verdict; /* and whether it finds all others' */
 };

@@ -9,8 +9,9 @@
 #include "worker/client_node_state.h"
 
 #include <assert.h>
+#include <stdio.h>
 
-#define WHY_BYTES 256
+#define WHY_BYTES 512
 
 /* In order of preference, by falling verdicts. What one of them works for,
    those behind it do; the last one works for all. */
@@ -34,32 +35,51 @@ void gw_node_tell_words(struct gw_client_node *node,
     if (node->device) {
         message.sight.gradients = node->device->own_gradients;
         message.sight.weights = node->device->own_weights;
+        message.sight.trial = node->device->own_trial;
+        message.sight.nonce = node->device->nonce;
     }
     gw_client_tell(node->client, to->peer, &message);
 }
 
-static const void *find(const struct gw_client_node *node,
-                        const struct gw_neighbour *from,
-                        const struct gw_sight_words *words)
+static void unsee(const struct gw_client_node *node, struct gw_neighbour *who)
 {
-    struct gw_error error;
-    if (words->n != GW_SIGHT_WORDS_MAX || !node->device)
-        return NULL;
-    const void *arena =
-        node->device->see(node->device->owner, words->byte, &error);
-    if (!arena)
-        gw_log_info(node->client->log, "%s: %s", from->peer->name, error.text);
-    return arena;
+    if (who->seen.gradients)
+        node->device->unsee(node->device->owner, who->seen.gradients);
+    if (who->seen.weights)
+        node->device->unsee(node->device->owner, who->seen.weights);
+    who->seen = (struct gw_seen){NULL, NULL};
+}
+
+/* All of it, and as it was written. */
+static int finds(const struct gw_client_node *node,
+                 struct gw_neighbour *from,
+                 const struct gw_sight *sight,
+                 struct gw_error *error)
+{
+    const struct gw_device_arenas *device = node->device;
+    from->seen.gradients =
+        device->see(device->owner, sight->gradients.byte, error);
+    if (from->seen.gradients)
+        from->seen.weights =
+            device->see(device->owner, sight->weights.byte, error);
+    return from->seen.weights && device->try(device->owner, sight->trial.byte,
+                                             sight->nonce, error) == GW_OK;
 }
 
 static void look(struct gw_client_node *node,
                  struct gw_neighbour *from,
                  const struct gw_sight *sight)
 {
+    struct gw_error error;
     from->has_words = 1;
-    from->seen.gradients = find(node, from, &sight->gradients);
-    if (from->seen.gradients)
-        from->seen.weights = find(node, from, &sight->weights);
+    if (!node->device || sight->gradients.n != GW_SIGHT_WORDS_MAX ||
+        sight->weights.n != GW_SIGHT_WORDS_MAX ||
+        sight->trial.n != GW_SIGHT_WORDS_MAX)
+        return;
+    if (finds(node, from, sight, &error))
+        return;
+    unsee(node, from);
+    snprintf(from->unseen, sizeof from->unseen, "%.255s", error.text);
 }
 
 static int have_words(struct gw_client_node *node)
@@ -127,6 +147,8 @@ static void take(struct gw_client_node *node,
                  const struct gw_reduction_ops *way,
                  const struct gw_neighbour *whose)
 {
+    if (node->device)
+        node->device->tried(node->device->owner);
     if (way->open(node, &node->reduction) != GW_OK) {
         gw_client_fail(node->client, GW_ENOMEM, "no memory for sums");
         return;
@@ -165,12 +187,6 @@ enum gw_status gw_node_sight(struct gw_client_node *node,
 
 /* ---- the end ---- */
 
-static void unsee(const struct gw_client_node *node, const void *arena)
-{
-    if (arena)
-        node->device->unsee(node->device->owner, arena);
-}
-
 void gw_node_let_go(struct gw_client_node *node)
 {
     if (!node)
@@ -180,10 +196,7 @@ void gw_node_let_go(struct gw_client_node *node)
         node->way->stop(node->reduction);
     for (uint32_t i = 0; i < node->group.n; i++) {
         struct gw_neighbour *who = gw_node_at(node, i);
-        if (!who)
-            continue;
-        unsee(node, who->seen.gradients);
-        unsee(node, who->seen.weights);
-        who->seen = (struct gw_seen){NULL, NULL};
+        if (who)
+            unsee(node, who);
     }
 }

@@ -48,8 +48,8 @@ probe_nvlink(struct gw_client_node *node, char *why, size_t why_bytes)
         const struct gw_neighbour *who = gw_node_at(node, i);
         if (!who || (who->seen.gradients && who->seen.weights))
             continue;
-        snprintf(why, why_bytes, "the device does not find what %s has",
-                 who->peer->name);
+        snprintf(why, why_bytes, "%s: %s", who->peer->name,
+                 who->unseen[0] ? who->unseen : "its device shows nothing");
         return GW_EUNSUPPORTED;
     }
     return GW_OK;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 _Static_assert(GW_SIGHT_WORDS_MAX == GW_MEMORY_WORDS,
@@ -15,6 +16,7 @@ struct gw_lender {
     pthread_mutex_t lock;
     uint8_t *bad; /* [GW_PARTS_MAX], the device's */
     struct gw_device_arenas arenas;
+    struct gw_trial trial;
 };
 
 static const void *see(void *owner,
@@ -35,6 +37,27 @@ static void unsee(void *owner, const void *arena)
 {
     const struct gw_lender *lender = owner;
     lender->options.ops->unsee(lender->device, arena);
+}
+
+static enum gw_status try(void *owner,
+                          const uint8_t words[GW_SIGHT_WORDS_MAX],
+                          uint64_t nonce,
+                          struct gw_error *error)
+{
+    struct gw_lender *lender = owner;
+    pthread_mutex_lock(&lender->lock);
+    enum gw_status status =
+        gw_trial_read(lender->options.ops, lender->device, words, nonce, error);
+    pthread_mutex_unlock(&lender->lock);
+    return status;
+}
+
+static void tried(void *owner)
+{
+    struct gw_lender *lender = owner;
+    pthread_mutex_lock(&lender->lock);
+    gw_trial_close(&lender->trial);
+    pthread_mutex_unlock(&lender->lock);
 }
 
 static void fetch(const struct gw_lender *lender, size_t first, size_t elems)
@@ -112,6 +135,18 @@ static int show(const struct gw_lender *lender,
     return options->ops->show(options->device, arena, words->byte);
 }
 
+/* For others to read before sums are made so. */
+static int leave_trial(struct gw_lender *lender)
+{
+    struct gw_device_arenas *arenas = &lender->arenas;
+    if (!gw_trial_open(&lender->trial, lender->options.ops, lender->device))
+        return 0;
+    arenas->nonce = lender->trial.nonce;
+    arenas->own_trial.n = GW_SIGHT_WORDS_MAX;
+    memcpy(arenas->own_trial.byte, lender->trial.words, GW_SIGHT_WORDS_MAX);
+    return 1;
+}
+
 /* To whom they are shown. */
 static void introduce(struct gw_lender *lender)
 {
@@ -122,6 +157,8 @@ static void introduce(struct gw_lender *lender)
         .gradients = options->gradients.on_device,
         .weights = options->weights[GW_ENCODING_RAW].on_device,
         .pages = options->pages,
+        .try = try,
+        .tried = tried,
         .see = see,
         .path = path,
         .unsee = unsee,
@@ -132,7 +169,8 @@ static void introduce(struct gw_lender *lender)
     };
     arenas->shown = options->shows &&
                     show(lender, arenas->gradients, &arenas->own_gradients) &&
-                    show(lender, arenas->weights, &arenas->own_weights);
+                    show(lender, arenas->weights, &arenas->own_weights) &&
+                    leave_trial(lender);
 }
 
 enum gw_status gw_lender_open(const struct gw_lender_options *options,
@@ -161,6 +199,7 @@ void gw_lender_close(struct gw_lender *lender)
 {
     if (!lender)
         return;
+    gw_trial_close(&lender->trial);
     lender->options.ops->free(lender->device, lender->bad);
     lender->options.ops->close(lender->device);
     if (lender->arenas.pages.bytes > 0 && lender->arenas.pages.fd >= 0)

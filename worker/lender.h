@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "worker/client.h"
+#include "worker/trial.h"
 
 struct gw_lender;
 

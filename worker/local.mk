@@ -58,6 +58,8 @@ libworker_a_SOURCES = \
 	%D%/plan.h \
 	%D%/report.c \
 	%D%/step.c \
+	%D%/trial.c \
+	%D%/trial.h \
 	%D%/tune.c \
 	%D%/worker.c \
 	%D%/worker.h \

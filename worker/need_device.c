@@ -13,6 +13,7 @@
 
 #include "worker/feed.h"
 #include "worker/mirror.h"
+#include "worker/trial.h"
 
 /* ---- what it takes ---- */
 
@@ -36,6 +37,15 @@ static int may_lend(const struct gw_config *config)
             strcmp(config->cluster.transport, "rdma") == 0);
 }
 
+/* The worker's own numbers, and room for those of others, at the beginning. */
+static uint64_t tried(const struct gw_backend_ops *ops,
+                      const struct gw_config *config)
+{
+    return config->cluster.workers > 1 && gw_config_may_sum_on_devices(config)
+               ? 2 * paged(ops, GW_TRIAL_BYTES)
+               : 0;
+}
+
 struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
                                         const struct gw_device_parts *parts)
 {
@@ -54,7 +64,7 @@ struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
         .scratch = parts->scratch_bytes,
         .batch = paged(ops, parts->sample_bytes) + paged(ops, parts->labels),
         .workspace = workspace,
-        .lent = may_lend(config) ? workspace : 0,
+        .lent = may_lend(config) ? workspace + tried(ops, config) : 0,
         .process = ops->takes.process,
     };
 }

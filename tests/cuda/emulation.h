@@ -41,6 +41,8 @@ struct emulated_settings {
     int no_ipc;            /* memory of other processes cannot be reached */
     char nvlink[64];       /* pairs of devices, "02,13", that it links, */
     char apart[64];        /* that do not reach each other; others: PCIe */
+    int wrong_peers;       /* others' memory opens, but zeros are read there */
+    unsigned peer_us;      /* that a copy from there takes more */
     int no_dma_buf;        /* nor by devices of the network */
     int no_graphs;         /* streams cannot be recorded, */
     int broken_graphs;     /* or what is becomes void */
@@ -69,10 +71,10 @@ struct emulated_counts {
 struct emulated_cuda {
     /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
        fail_at=7 fail_with=700 fused=0 masks=0 nan=1 zero=1 pinning=0 staging=0
-       ipc=0 nvlink=02,13 apart=03 dmabuf=0 graphs=0 orderly=1 fastest=2
-       others=1000", each may be missing; and devices=4, bus=193: how many and
-       where, helper=1: a thread of its own, and most=FILE: where the largest
-       live_bytes are told. */
+       ipc=0 peers=0 peer_us=20000 nvlink=02,13 apart=03 dmabuf=0 graphs=0
+       orderly=1 fastest=2 others=1000", each may be missing; and devices=4,
+       bus=193: how many and where, helper=1: a thread of its own, and
+       most=FILE: where the largest live_bytes are told. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -85,6 +85,17 @@ static int open_file(const struct ticket *ticket)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* What a machine gives that reads zeros without an error. */
+static int open_zeros(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int file = memfd_create("zeros", MFD_CLOEXEC);
+    if (file < 0 ||
+        ftruncate(file, (off_t)((bytes + page - 1) / page * page)) != 0)
+        emulated_wrong("no file of %zu bytes", bytes);
+    return file;
+}
+
 static cudaError_t see(void **memory, const cudaIpcMemHandle_t *handle)
 {
     struct ticket ticket;
@@ -98,7 +109,8 @@ static cudaError_t see(void **memory, const cudaIpcMemHandle_t *handle)
         !emulated_reaches(emulated_device(), (int)ticket.device))
         return cudaErrorPeerAccessUnsupported;
     if (!a) {
-        int file = open_file(&ticket);
+        int file = emulated_now.wrong_peers ? open_zeros(ticket.bytes)
+                                            : open_file(&ticket);
         if (file < 0)
             return cudaErrorInvalidResourceHandle;
         flock(file, LOCK_SH); /* until it is closed, or this process ends */

@@ -485,6 +485,8 @@ static void run_copy(const void *argument)
                        (const void *)from);
     if (from < c->to + c->bytes && c->to < from + c->bytes)
         emulated_wrong("a copy onto itself");
+    if (c->from && c->from_kind == EMULATED_SEEN && emulated_now.peer_us)
+        usleep(emulated_now.peer_us);
     memcpy(c->to, from, c->bytes);
 }
 

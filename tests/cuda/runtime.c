@@ -49,6 +49,8 @@ static void defaults(struct emulated_settings *settings)
         .no_pinning = !fake_number("pinning", 1),
         .no_staging = !fake_number("staging", 1),
         .no_ipc = !fake_number("ipc", 1),
+        .wrong_peers = !fake_number("peers", 1),
+        .peer_us = (unsigned)fake_number("peer_us", 0),
         .no_dma_buf = !fake_number("dmabuf", 1),
         .no_graphs = !fake_number("graphs", 1),
         .orderly = (int)fake_number("orderly", 0),

@@ -9,7 +9,7 @@ if [ ! -e "$modules/gradweir-cuda.so" ]; then
 fi
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 make_data
-unset CUDA_VISIBLE_DEVICES LOCAL_RANK SLURM_LOCALID
+unset CUDA_VISIBLE_DEVICES LOCAL_RANK SLURM_LOCALID OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID
 
 # on_gpu CODE ARGUMENTS...: run, where there is a GPU.
 on_gpu() {
@@ -241,6 +241,14 @@ ok 'clipped as well'
 fake='orderly=1 ipc=0'
 summed "$host" --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ]
 ok 'where a device does not reach another, on the host'
+fake='orderly=1 peers=0'
+summed "$host" --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ] &&
+  told 4 "info no sums over nvlink: worker [0-9] (.*): [0-9]* of 1048576 numbers in its GPU's memory are others when they are copied here"
+ok 'where a device reads zeros of another, without an error, on the host'
+fake='orderly=1 peer_us=40000'
+summed "$host" --set cluster.local_reduction=on && [ "$(digest)" = "$apart" ] &&
+  told 4 "info no sums over nvlink: worker [0-9] (.*): its GPU's memory is read at 0.[01][0-9] GB/s, and at [0-9.]* GB/s by way of host memory"
+ok 'and where it is the slower way'
 fake='orderly=1'
 summed "$host" --set cluster.local_reduction=host && [ "$(digest)" = "$apart" ] &&
   grep -q '^workers 0 to 3 (.*) sum their gradients' "$scratch/out" &&
@@ -302,6 +310,10 @@ fake='devices=4 nvlink=02,13' taken 2 11 --set worker.device=cuda:1 &&
   between 'the same GPU' 2 &&
   fake='devices=4 nvlink=01,02,03,12,13,23' taken 4 0123 && between NVLink 12
 ok 'but as they are counted where that is asked for, or all are linked'
+of_mpi() { (export "$1" && shift && taken "$@"); }
+fake='devices=2'
+of_mpi OMPI_COMM_WORLD_LOCAL_RANK=1 2 11 && of_mpi MPI_LOCALRANKID=1 2 11
+ok 'as mpirun numbers the workers of a host'
 fake='devices=2 apart=01' taken 2 01 && between '.*' 0 &&
   [ "$(grep -l 'sums of 2 workers are made over shm, on the host$' "$scratch"/taken/worker-* | wc -l)" -eq 2 ] &&
   grep -q 'GPU 0 does not reach what another process' "$scratch"/taken/worker-*

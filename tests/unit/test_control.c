@@ -130,7 +130,8 @@ static const struct gw_message samples[] = {
     {.kind = GW_MESSAGE_SPEED, .speed = {12345678901, 2.5}},
     {.kind = GW_MESSAGE_POLL, .poll = {12345678901}},
     {.kind = GW_MESSAGE_SIGHT,
-     .sight = {GW_SIGHT_WORDS, {{1, 0, 3}, 3}, {{0, 7}, 2}}},
+     .sight =
+         {GW_SIGHT_WORDS, {{1, 0, 3}, 3}, {{0, 7}, 2}, {{9}, 1}, UINT64_MAX}},
     {.kind = GW_MESSAGE_FAULT, .fault = {3, UINT32_MAX, "push of a clock"}},
 };
 #define SAMPLES (sizeof samples / sizeof *samples)
@@ -315,6 +316,9 @@ static void same_deciding(const struct gw_message *one,
                             sizeof one->sight.gradients);
         assert_memory_equal(&one->sight.weights, &other->sight.weights,
                             sizeof one->sight.weights);
+        assert_memory_equal(&one->sight.trial, &other->sight.trial,
+                            sizeof one->sight.trial);
+        SAME(sight, nonce);
         break;
     case GW_MESSAGE_VOTE:
         SAME(vote, clock);

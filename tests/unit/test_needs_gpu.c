@@ -89,7 +89,8 @@ static void a_device_has_what_its_precision_and_sums_need(void **state)
     const uint64_t workspace = (32 << 20) + DEVICE_PAGE;
     uint64_t own = gw_device_need_own(&needs.worker.device);
     assert_int_equal(needs.worker.device.workspace, workspace);
-    assert_int_equal(needs.worker.device.lent, workspace);
+    /* and numbers to be tried, its own and those of others */
+    assert_int_equal(needs.worker.device.lent, workspace + (8 << 20));
     strcpy(job->config.cluster.local_reduction, "host");
     count_on_gpu(job, &needs);
     assert_int_equal(needs.worker.device.lent, 0);

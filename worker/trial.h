@@ -1,0 +1,46 @@
+/*
+ * Whether a device may be trusted with what another worker's device has. There
+ * are machines on which memory of another GPU opens and is read without an
+ * error, and what is read are other bytes (PCIe behind an IOMMU or with ACS);
+ * and such on which host memory is the faster way. So each leaves numbers of a
+ * nonce in memory that it shows, and each reads those of all others in both
+ * ways in which sums read them, and compares, before it says that it finds
+ * them.
+ */
+#ifndef GW_WORKER_TRIAL_H
+#define GW_WORKER_TRIAL_H
+
+#include "kernels/kernels.h"
+
+#define GW_TRIAL_BYTES ((size_t)4 << 20)
+
+/* Zeroed, it is not open. */
+struct gw_trial {
+    const struct gw_backend_ops *ops;
+    struct gw_device *device;
+    void *numbers; /* GW_TRIAL_BYTES on the device */
+    uint64_t nonce;
+    uint8_t words[GW_MEMORY_WORDS]; /* for others to see them */
+};
+
+/* Leaves the numbers, on that device. 0: it has no memory for them, or shows it
+   to nobody; nothing is open then. */
+int gw_trial_open(struct gw_trial *trial,
+                  const struct gw_backend_ops *ops,
+                  struct gw_device *device);
+/* When all have read them. */
+void gw_trial_close(struct gw_trial *trial);
+
+/*
+ * Reads what another worker has left, in some milliseconds. GW_EUNSUPPORTED
+ * with a line: the device does not reach it, reads other numbers there, or is
+ * slower than through host memory; GW_ENOMEM and GW_EIO, of the device. The
+ * group sums in another way then.
+ */
+enum gw_status gw_trial_read(const struct gw_backend_ops *ops,
+                             struct gw_device *device,
+                             const uint8_t words[GW_MEMORY_WORDS],
+                             uint64_t nonce,
+                             struct gw_error *error);
+
+#endif
