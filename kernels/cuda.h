@@ -18,8 +18,14 @@
 extern "C" {
 #endif
 
-#define GW_CUDA_POINTS    256
-#define GW_CUDA_WAYS      8           /* of a product, at most */
+#define GW_CUDA_POINTS 256
+#define GW_CUDA_WAYS   8 /* of a product, at most */
+/* Shapes come and go, as where shares of a batch follow speed. Of graphs, and
+   of plans, so many are kept at least; of more the least recently used one is
+   dropped when another comes, unless it was used within so many calls: a model
+   that has more in a step keeps them all. */
+#define GW_CUDA_KEPT      256
+#define GW_CUDA_IDLE      1024
 #define GW_CUDA_INDEX_MAX 0x7fffffffu /* of what kernels count in */
 
 /* Which of several ways each product takes, in the order in which they come:
@@ -39,13 +45,15 @@ struct gw_device {
     struct CUevent_st *points[GW_CUDA_POINTS];
     uint64_t last, reached;
     struct cublasLtContext *blas;
-    struct gw_cuda_plan *plans;   /* of products, a list */
-    struct gw_cuda_mask *masks;   /* of dense layers, a list */
-    struct gw_cuda_graph *graphs; /* of operations, a list, */
-    size_t graphs_n;              /* of so many */
-    struct gw_cuda_block *blocks; /* of its memory, a list, */
-    struct gw_cuda_block *pinned; /* and of the host's that it has pinned */
-    struct gw_cuda_view *views;   /* of others' memory, a list */
+    struct gw_cuda_plan *plans;     /* of products, a list, */
+    size_t plans_n;                 /* of so many */
+    struct gw_cuda_mask *masks;     /* of dense layers, a list */
+    struct gw_cuda_graph *graphs;   /* of operations, a list, */
+    size_t graphs_n;                /* of so many */
+    uint64_t graph_calls, products; /* so far */
+    struct gw_cuda_block *blocks;   /* of its memory, a list, */
+    struct gw_cuda_block *pinned;   /* and of the host's that it has pinned */
+    struct gw_cuda_view *views;     /* of others' memory, a list */
     float *workspace;
     struct gw_cuda_tuning tuning;
     uint64_t launches;  /* noted so far */

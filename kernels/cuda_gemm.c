@@ -33,6 +33,8 @@ struct key {
 struct gw_cuda_plan {
     struct gw_cuda_plan *next;
     struct key key;
+    uint64_t used;   /* the latest product */
+    int tuned;       /* it was timed, and is chosen once */
     const char *why; /* cublasLt cannot; NULL: it can */
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
@@ -362,6 +364,24 @@ static const char *settle(struct gw_device *device,
     return gw_cuda_try_relu(device, p, queue_trial, &all, lasts_p);
 }
 
+/* Where there are many, and it has not come for long. What it has queued, and
+   what was recorded with it, goes on without it. */
+static void drop_idle(struct gw_device *device)
+{
+    struct gw_cuda_plan **oldest = NULL;
+    if (device->plans_n < GW_CUDA_KEPT)
+        return;
+    for (struct gw_cuda_plan **at = &device->plans; *at; at = &(*at)->next)
+        if (!(*at)->tuned && (!oldest || (*at)->used < (*oldest)->used))
+            oldest = at;
+    if (!oldest || device->products - (*oldest)->used <= GW_CUDA_IDLE)
+        return;
+    struct gw_cuda_plan *plan = *oldest;
+    *oldest = plan->next;
+    device->plans_n--;
+    free_plan(plan);
+}
+
 /* NULL with the reason in *why_p: there is none now, perhaps another time. */
 static struct gw_cuda_plan *make_plan(struct gw_device *device,
                                       const struct key *key,
@@ -379,8 +399,12 @@ static struct gw_cuda_plan *make_plan(struct gw_device *device,
         free_plan(plan);
         return NULL;
     }
+    drop_idle(device);
+    plan->used = device->products;
+    plan->tuned = device->tuning.on;
     plan->next = device->plans;
     device->plans = plan;
+    device->plans_n++;
     return plan;
 }
 
@@ -411,7 +435,8 @@ const void *gw_cuda_factor(struct gw_device *device,
 
 /* ---- products ---- */
 
-/* A model has some dozens of them: a list will do. Of make_plan. */
+/* A model has some dozens of them for each size of its batches: a list will do.
+   Of make_plan. */
 static struct gw_cuda_plan *plan_of(struct gw_device *device,
                                     const struct gw_cuda_product *p,
                                     const char **why_p)
@@ -420,6 +445,9 @@ static struct gw_cuda_plan *plan_of(struct gw_device *device,
     struct gw_cuda_plan *plan = device->plans;
     while (plan && memcmp(&plan->key, &key, sizeof key) != 0)
         plan = plan->next;
+    device->products++;
+    if (plan)
+        plan->used = device->products;
     *why_p = plan ? plan->why : NULL;
     return plan ? plan : make_plan(device, &key, p, why_p);
 }

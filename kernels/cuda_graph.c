@@ -15,21 +15,19 @@
 
 /* It pays from so many launches on. */
 #define LEAST 3
-/* A model has a few calls for each of its layers and sizes of batches; what
-   comes after so many is queued each time. */
-#define MOST 256
 
 struct gw_cuda_graph {
     struct gw_cuda_graph *next;
     struct gw_cuda_call call;
+    uint64_t used;                /* the latest call */
     struct CUgraphExec_st *ready; /* NULL: it does not pay, or, */
     const char *why;              /* unless NULL, it cannot be made */
 };
 
-static const struct gw_cuda_graph *graph_of(const struct gw_device *device,
-                                            const struct gw_cuda_call *call)
+static struct gw_cuda_graph *graph_of(const struct gw_device *device,
+                                      const struct gw_cuda_call *call)
 {
-    const struct gw_cuda_graph *graph = device->graphs;
+    struct gw_cuda_graph *graph = device->graphs;
     while (graph && memcmp(&graph->call, call, sizeof *call) != 0)
         graph = graph->next;
     return graph;
@@ -72,6 +70,32 @@ static void record(struct gw_device *device, struct gw_cuda_graph *graph)
     cudaGetLastError();
 }
 
+static void free_graph(struct gw_cuda_graph *graph)
+{
+    if (graph->ready)
+        cudaGraphExecDestroy(graph->ready);
+    free(graph);
+}
+
+/* Where there are many, and it has not come for long. */
+static void drop_idle(struct gw_device *device)
+{
+    struct gw_cuda_graph **oldest = &device->graphs;
+    if (device->graphs_n < GW_CUDA_KEPT)
+        return;
+    for (struct gw_cuda_graph **at = oldest; *at; at = &(*at)->next)
+        if ((*at)->used < (*oldest)->used)
+            oldest = at;
+    struct gw_cuda_graph *graph = *oldest;
+    if (device->graph_calls - graph->used <= GW_CUDA_IDLE)
+        return;
+    *oldest = graph->next;
+    device->graphs_n--;
+    gw_cuda_note(device, "cudaStreamSynchronize",
+                 cudaStreamSynchronize(device->compute)); /* it may run */
+    free_graph(graph);
+}
+
 static void keep(struct gw_device *device,
                  const struct gw_cuda_call *call,
                  uint64_t launches)
@@ -80,6 +104,8 @@ static void keep(struct gw_device *device,
     if (!graph)
         return;
     memcpy(&graph->call, call, sizeof *call);
+    graph->used = device->graph_calls;
+    drop_idle(device);
     if (launches >= LEAST)
         record(device, graph);
     graph->next = device->graphs;
@@ -91,7 +117,10 @@ void gw_cuda_do(struct gw_device *device, const struct gw_cuda_call *call)
 {
     if (!gw_cuda_enter(device))
         return;
-    const struct gw_cuda_graph *graph = graph_of(device, call);
+    struct gw_cuda_graph *graph = graph_of(device, call);
+    device->graph_calls++;
+    if (graph)
+        graph->used = device->graph_calls;
     if (graph && graph->ready) {
         gw_cuda_note(device, call->what,
                      cudaGraphLaunch(graph->ready, device->compute));
@@ -99,8 +128,7 @@ void gw_cuda_do(struct gw_device *device, const struct gw_cuda_call *call)
     }
     uint64_t before = device->launches;
     call->queue(device, call);
-    if (!graph && !device->failed && !device->tuning.on &&
-        device->graphs_n < MOST)
+    if (!graph && !device->failed && !device->tuning.on)
         keep(device, call, device->launches - before);
 }
 
@@ -109,9 +137,7 @@ void gw_cuda_drop_graphs(struct gw_device *device)
     while (device->graphs) {
         struct gw_cuda_graph *graph = device->graphs;
         device->graphs = graph->next;
-        if (graph->ready)
-            cudaGraphExecDestroy(graph->ready);
-        free(graph);
+        free_graph(graph);
     }
 }
 

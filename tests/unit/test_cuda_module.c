@@ -15,6 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "tests/table/emulated.h"
 
@@ -268,6 +269,38 @@ static void what_is_asked_otherwise_is_not_taken_for_it(void **state)
     close_model(&m);
 }
 
+/* Sizes of batches that come once, as where shares follow speed: what was made
+   for them does not stay for ever, nor is there no room for the next. */
+static void what_comes_no_more_makes_room(void **state)
+{
+    (void)state;
+    enum {
+        INS = 45,
+        OUTS = 3,
+        SHAPES = N * INS * OUTS,
+        HANDLES = 4, /* of cublasLt, of a plan */
+        OTHERS = 8
+    };
+    struct model m;
+    set_way(NULL, 0);
+    open_model(&m);
+    uint64_t before = 0;
+    for (size_t i = 0; i <= SHAPES; i++) {
+        size_t shape = i < SHAPES ? i : SHAPES - 1;
+        const struct gw_dense_shape s = {1 + shape / OUTS / INS,
+                                         1 + shape / OUTS % INS,
+                                         1 + shape % OUTS, 0, 0};
+        before = counts().graphs;
+        ops->dense_backward(m.device, &s, m.p, NULL, m.w, m.dy, 0, m.dp, m.dw,
+                            m.dwb, NULL);
+        assert_int_equal(ops->sync(m.device, NULL), GW_OK);
+    }
+    assert_int_equal(counts().graphs - before, 1); /* the last one again */
+    assert_in_range(counts().live_handles, HANDLES * GW_CUDA_KEPT,
+                    HANDLES * (GW_CUDA_IDLE + OTHERS));
+    close_model(&m);
+}
+
 /* The host fills its buffer again as soon as it may, and reads what it has
    reached, while the device is anywhere. */
 static void buffers_are_used_in_time(void **state)
@@ -467,6 +500,7 @@ int main(void)
         cmocka_unit_test(nothing_is_made_twice),
         cmocka_unit_test(what_is_asked_again_is_one_launch),
         cmocka_unit_test(what_is_asked_otherwise_is_not_taken_for_it),
+        cmocka_unit_test(what_comes_no_more_makes_room),
         cmocka_unit_test(buffers_are_used_in_time),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(failures_are_said),
