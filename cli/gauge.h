@@ -54,7 +54,9 @@ enum gw_status gw_gauge_device(const struct gw_config *config,
                                double *bytes_per_s_p,
                                struct gw_error *error);
 
-/* Bytes of this process that are in memory. */
-uint64_t gw_gauge_resident(void);
+/* Bytes of this process that are in memory, once it has made a proof: each
+   process of a job makes one when it logs in, for which most of libcrypto comes
+   into memory. */
+uint64_t gw_gauge_program(void);
 
 #endif

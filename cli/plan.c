@@ -503,7 +503,7 @@ enum gw_status gw_plan_find(const struct gw_plan_options *options,
                                 .config = options->config,
                                 .planned = planned,
                                 .error = error};
-    *planned = (struct gw_planned){.program = gw_gauge_resident(),
+    *planned = (struct gw_planned){.program = gw_gauge_program(),
                                    .available = gw_available_here("")};
     enum gw_status status = open_job(&planning);
     if (status == GW_OK)
