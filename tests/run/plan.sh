@@ -114,7 +114,7 @@ gpu --workers 1 --servers 1 && near "$(number weights)" $((4 * mib)) 0 &&
   ! grep -q product_scratch "$scratch/plan" &&
   gpu --workers 1 --servers 1 --set train.precision=bf16 && grep -q product_scratch "$scratch/plan" &&
   gpu --workers 2 --servers 1 && near "$(number workspace)" $((34 * mib)) 0 &&
-  near "$(number for_sums_or_a_network)" $((34 * mib)) 0 &&
+  near "$(number for_sums_or_a_network)" $((42 * mib)) 0 &&
   gpu --workers 2 --servers 1 --set cluster.local_reduction=host &&
   ! grep -q for_sums "$scratch/plan"
 ok 'what fills a GPU, which need not be here'

@@ -13,7 +13,7 @@ modules='libuv libprotobuf-c openblas libconfig jansson libisal libcrypto zlib
 cmocka librdmacm libibverbs hwloc'
 commands='autoreconf automake cc protoc-c clang-format-14 ctags gnuplot
 qemu-system-x86_64 busybox cpio modprobe rdma ib_write_bw aarch64-linux-gnu-gcc
-qemu-aarch64'
+qemu-aarch64 python3'
 GW_DATA_DIR=$scratch/data
 export GW_DATA_DIR
 unset http_proxy https_proxy no_proxy CC
