@@ -96,15 +96,33 @@ const struct gw_backend_ops *gw_backend_outline(const char *name,
     return gw_backend_choose(name, &choice, error) == GW_OK ? choice.ops : NULL;
 }
 
-/* Of its kind. */
-static unsigned devices_of(const struct gw_backend_ops *ops)
+#define DEVICES_MAX 64 /* of one kind, of a machine */
+
+/* Those that this build computes on, in the order in which workers take them;
+   how many they are, 1 at least. */
+static unsigned order_of(const struct gw_backend_ops *ops,
+                         unsigned order[DEVICES_MAX])
 {
     struct gw_driver driver;
     char why[GW_WHY_BYTES];
+    unsigned usable = 0;
+    order[0] = 0;
     if (ops == &gw_cpu_ops ||
         gw_driver_probe(&driver, why, sizeof why) != GW_OK)
         return 1;
-    return driver.devices;
+    unsigned devices =
+        driver.devices < DEVICES_MAX ? driver.devices : DEVICES_MAX;
+    gw_islands_order(devices, ops->linked, order);
+    for (unsigned i = 0; i < devices; i++)
+        if (ops->usable(order[i]))
+            order[usable++] = order[i];
+    return usable ? usable : 1;
+}
+
+static unsigned devices_of(const struct gw_backend_ops *ops)
+{
+    unsigned order[DEVICES_MAX];
+    return order_of(ops, order);
 }
 
 enum gw_precision gw_precision_of(const struct gw_config *config)
@@ -117,19 +135,13 @@ enum gw_precision gw_precision_of(const struct gw_config *config)
     return (enum gw_precision)i;
 }
 
-#define DEVICES_MAX 64 /* that are looked at for how they are linked */
-
 static unsigned ordinal_of(const struct gw_backend_choice *choice,
                            uint32_t place)
 {
     unsigned order[DEVICES_MAX];
-    unsigned devices = devices_of(choice->ops), turn = place % devices;
     if (choice->numbered)
         return choice->ordinal;
-    if (devices == 1 || devices > DEVICES_MAX)
-        return turn;
-    gw_islands_order(devices, choice->ops->linked, order);
-    return order[turn];
+    return order[place % order_of(choice->ops, order)];
 }
 
 enum gw_status gw_device_open(const struct gw_config *config,

@@ -99,6 +99,12 @@ static void cpu_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
     address[0] = '\0';
 }
 
+static int cpu_usable(unsigned ordinal)
+{
+    (void)ordinal;
+    return 1;
+}
+
 static int cpu_linked(unsigned one, unsigned other)
 {
     (void)one, (void)other;
@@ -251,6 +257,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .describe = cpu_describe,
     .report = cpu_report,
     .locate = cpu_locate,
+    .usable = cpu_usable,
     .linked = cpu_linked,
     .memory = cpu_memory,
     .alloc = cpu_alloc,

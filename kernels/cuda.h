@@ -411,6 +411,7 @@ void gw_cuda_close(struct gw_device *device);
 void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes);
 void gw_cuda_report(struct gw_device *device, char *text, size_t text_bytes);
 void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES]);
+int gw_cuda_usable(unsigned ordinal);
 int gw_cuda_linked(unsigned one, unsigned other);
 void gw_cuda_memory(struct gw_device *device,
                     uint64_t *total_p,

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GIB (1024.0 * 1024 * 1024)
+#define OLDEST 80 /* that kernels can be compiled for at all */
+#define GIB    (1024.0 * 1024 * 1024)
 
 /* ---- what is here ---- */
 
@@ -23,17 +24,22 @@ static int capability_of(int ordinal)
     return 10 * major + minor;
 }
 
+int gw_cuda_usable(unsigned ordinal)
+{
+    return capability_of((int)ordinal) >= GW_CUDA_LEAST;
+}
+
 enum gw_status gw_cuda_probe(char *why, size_t why_bytes)
 {
-    int count = 0, capability = 0;
+    int count = 0, usable = 0;
     cudaError_t result = cudaGetDeviceCount(&count);
     if (result != cudaSuccess) {
         snprintf(why, why_bytes, "CUDA says: %s", cudaGetErrorString(result));
         return GW_EUNSUPPORTED;
     }
-    for (int i = 0; i < count && capability < GW_CUDA_LEAST; i++)
-        capability = capability_of(i);
-    if (capability < GW_CUDA_LEAST) {
+    for (int i = 0; i < count && !usable; i++)
+        usable = gw_cuda_usable((unsigned)i);
+    if (!usable) {
         snprintf(why, why_bytes,
                  "this build is for GPUs of compute capability %d.%d and more, "
                  "and none of the %d here is",
@@ -43,6 +49,22 @@ enum gw_status gw_cuda_probe(char *why, size_t why_bytes)
     if (why_bytes)
         why[0] = '\0';
     return GW_OK;
+}
+
+static enum gw_status too_old(unsigned ordinal, struct gw_error *error)
+{
+    struct cudaDeviceProp card;
+    int capability = capability_of((int)ordinal);
+    memset(&card, 0, sizeof card);
+    if (cudaGetDeviceProperties(&card, (int)ordinal) != cudaSuccess)
+        cudaGetLastError(); /* only its name */
+    return gw_fail(
+        error, GW_EUNSUPPORTED,
+        "worker.device = cuda:%u: the compute capability of %.64s is %d.%d, "
+        "this build needs %d.%d: name another GPU, or none%s",
+        ordinal, card.name[0] ? card.name : "it", capability / 10,
+        capability % 10, GW_CUDA_LEAST / 10, GW_CUDA_LEAST % 10,
+        capability < OLDEST ? "" : ", or name it to --with-cuda-arch");
 }
 
 static enum gw_status check_ordinal(unsigned ordinal, struct gw_error *error)
@@ -60,14 +82,7 @@ static enum gw_status check_ordinal(unsigned ordinal, struct gw_error *error)
                        ordinal, count, gw_plural((uint64_t)count),
                        visible ? " with CUDA_VISIBLE_DEVICES = " : "",
                        visible ? visible : "");
-    int capability = capability_of((int)ordinal);
-    if (capability < GW_CUDA_LEAST)
-        return gw_fail(error, GW_EUNSUPPORTED,
-                       "worker.device = cuda:%u: its compute capability is "
-                       "%d.%d, this build needs %d.%d",
-                       ordinal, capability / 10, capability % 10,
-                       GW_CUDA_LEAST / 10, GW_CUDA_LEAST % 10);
-    return GW_OK;
+    return gw_cuda_usable(ordinal) ? GW_OK : too_old(ordinal, error);
 }
 
 /* They are not used here, but a job should not find out on another device. */

@@ -15,6 +15,7 @@ static const struct gw_backend_ops cuda_ops = {
     .describe = gw_cuda_describe,
     .report = gw_cuda_report,
     .locate = gw_cuda_locate,
+    .usable = gw_cuda_usable,
     .linked = gw_cuda_linked,
     .memory = gw_cuda_memory,
     .alloc = gw_cuda_alloc,

@@ -138,6 +138,10 @@ struct gw_backend_ops {
        system has it; "" where it is none of PCI's, or cannot be asked. */
     void (*locate)(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES]);
 
+    /* Whether this build computes on that device of this kind, which may be too
+       old for it; who names no device goes past it. */
+    int (*usable)(unsigned ordinal);
+
     /* Whether two different devices of this kind are linked by more than the
        machine's bus. */
     int (*linked)(unsigned one, unsigned other);

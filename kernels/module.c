@@ -71,6 +71,35 @@ static void find_file(const char *name, char file[PATH_MAX + 64])
         snprintf(file, PATH_MAX + 64, "%s/%s", GW_MODULE_DIR, name);
 }
 
+/* NVIDIA's first driver of each major version of CUDA. */
+static const struct {
+    unsigned cuda;
+    const char *driver;
+} drivers[] = {{12000, "525"}, {13000, "580"}};
+
+static void say_too_old(const struct gw_driver *driver,
+                        const struct gw_module *module,
+                        char *why,
+                        size_t why_bytes)
+{
+    const char *from = "a newer one";
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        if (drivers[i].cuda == module->driver)
+            from = drivers[i].driver;
+    int used = snprintf(
+        why, why_bytes,
+        "the NVIDIA driver is for CUDA %u.%u, %u.%u is needed: install a newer "
+        "driver (%s or later), or on data-centre GPUs the package "
+        "cuda-compat-%u-%u",
+        driver->version / 1000, driver->version % 1000 / 10,
+        module->driver / 1000, module->driver % 1000 / 10, from,
+        module->driver / 1000, module->driver % 1000 / 10);
+    /* which an older CUDA would not build */
+    if (driver->version >= drivers[0].cuda && (size_t)used < why_bytes)
+        snprintf(why + used, why_bytes - (size_t)used,
+                 ", or a build with CUDA %u", driver->version / 1000);
+}
+
 static const struct gw_backend_ops *
 open_module(const struct gw_driver *driver, char *why, size_t why_bytes)
 {
@@ -87,12 +116,7 @@ open_module(const struct gw_driver *driver, char *why, size_t why_bytes)
     if (!module)
         return NULL;
     if (driver->version < module->driver) {
-        snprintf(
-            why, why_bytes,
-            "the NVIDIA driver is for CUDA %u.%u, %u.%u is needed: install "
-            "a newer driver",
-            driver->version / 1000, driver->version % 1000 / 10,
-            module->driver / 1000, module->driver % 1000 / 10);
+        say_too_old(driver, module, why, why_bytes);
         return NULL;
     }
     return module->ops->probe(why, why_bytes) == GW_OK ? module->ops : NULL;

@@ -58,6 +58,12 @@ static void none_close(struct gw_device *device)
     free(device);
 }
 
+static int none_usable(unsigned ordinal)
+{
+    (void)ordinal;
+    return 1;
+}
+
 static int none_linked(unsigned one, unsigned other)
 {
     (void)one, (void)other;
@@ -368,6 +374,7 @@ static void none_softmax_loss(struct gw_device *device,
     .describe = none_describe, \
     .report = none_report, \
     .locate = none_locate, \
+    .usable = none_usable, \
     .linked = none_linked, \
     .memory = none_memory, \
     .alloc = none_alloc, \

@@ -73,8 +73,9 @@ struct emulated_cuda {
        fail_at=7 fail_with=700 fused=0 masks=0 nan=1 zero=1 pinning=0 staging=0
        ipc=0 peers=0 peer_us=20000 nvlink=02,13 apart=03 dmabuf=0 graphs=0
        orderly=1 fastest=2 others=1000", each may be missing; and devices=4,
-       bus=193: how many and where, helper=1: a thread of its own, and
-       most=FILE: where the largest live_bytes are told. */
+       bus=193: how many and where, old=02: which of them are of compute
+       capability 6.0, helper=1: a thread of its own, and most=FILE: where the
+       largest live_bytes are told. */
     void (*defaults)(struct emulated_settings *settings);
     /* Forgets what is queued and a failure that has happened, and counts
        operations from 1 again. */

@@ -278,6 +278,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     return emulated_leave(cudaSuccess);
 }
 
+static int is_old(int device)
+{
+    char text[64];
+    return fake_word("old", text) && strchr(text, '0' + device) != NULL;
+}
+
 cudaError_t
 cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
 {
@@ -300,6 +306,8 @@ cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].attr == attr) {
             *value = known[i].value;
+            if (attr == cudaDevAttrComputeCapabilityMajor && is_old(device))
+                *value = 6;
             return emulated_leave(cudaSuccess);
         }
     return emulated_leave(cudaErrorInvalidValue);

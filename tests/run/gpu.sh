@@ -310,6 +310,9 @@ fake='devices=4 nvlink=02,13' taken 2 11 --set worker.device=cuda:1 &&
   between 'the same GPU' 2 &&
   fake='devices=4 nvlink=01,02,03,12,13,23' taken 4 0123 && between NVLink 12
 ok 'but as they are counted where that is asked for, or all are linked'
+fake='devices=3 old=0' taken 4 1212 --set worker.device=cuda &&
+  fake='devices=3 old=0' taken 2 12 && fake='devices=3 old=1 nvlink=02' taken 3 020
+ok 'devices that are too old for the build are passed'
 of_mpi() { (export "$1" && shift && taken "$@"); }
 fake='devices=2'
 of_mpi OMPI_COMM_WORLD_LOCAL_RANK=1 2 11 && of_mpi MPI_LOCALRANKID=1 2 11
@@ -330,7 +333,7 @@ grep -q 'device cpu: .*no cuda: the NVIDIA driver is here, but no GPU' "$scratch
 ok 'auto takes the cpu and says why'
 # shellcheck disable=SC2086
 fake='version=12040' on_gpu 0 train "$job" $small &&
-  grep -q '^device      cpu (auto: no cuda, the NVIDIA driver is for CUDA 12.4, .* install a newer driver)$' "$scratch/out" &&
+  grep -q '^device      cpu (auto: no cuda, the NVIDIA driver is for CUDA 12.4, .* install a newer driver (.*)$' "$scratch/out" &&
   run 0 train "$job" $small && if grep -q 'no NVIDIA driver' "$scratch/out"; then
   grep -qx 'device      cpu (auto: no cuda, no NVIDIA driver is here)' "$scratch/out"; fi &&
   run 0 train "$job" $small --device cpu &&
@@ -433,10 +436,14 @@ CUDA_VISIBLE_DEVICES=9 fake='init=100' fails '.*CUDA_VISIBLE_DEVICES = "9" leave
 ok 'a device that is hidden'
 fake='init=999' fails '.*the NVIDIA driver does not start: '
 ok 'a driver that does not start'
-fake='version=12040' fails '.*the NVIDIA driver is for CUDA 12.4, 1.\.[0-9]* is needed: install a newer driver'
+fake='version=12040' fails '.*the NVIDIA driver is for CUDA 12.4, 1.\.[0-9]* is needed: install a newer driver (5[0-9]* or later), or on data-centre GPUs the package cuda-compat-1[0-9]*-0, or a build with CUDA 12'
 ok 'a driver that is too old'
 fails '.*cuda:7' --set worker.device=cuda:7
 ok 'a device that is not there'
+fake='devices=2 old=1' fails '.*cuda:1: the compute capability of Emulated is 6.0, this build needs 8.0: name another GPU, or none$' --set worker.device=cuda:1
+ok 'a device that is too old for the build'
+fake='version=11080' fails '.*is for CUDA 11.8, 1.\.0 is needed: install a newer driver (5[0-9]* or later), or on data-centre GPUs the package cuda-compat-1[0-9]*-0$'
+ok 'a driver that is older than all builds'
 fake='fail_at=60' fails '.*illegal memory access'
 ok 'a device that fails on the way'
 run 2 train "$job" --set worker.device=gpu && says '.*worker.device: "gpu" is no device' &&
