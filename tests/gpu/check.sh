@@ -3,16 +3,23 @@
 # definition and against the cpu, compute-sanitizer, sums of a host's workers on
 # their GPUs, the example jobs to their accuracy and twice to the same bits,
 # wrong words about devices. Prints TAP, then a table of it, and at last
-# "N passed, N failed, N skipped". Without a GPU all is skipped, with the reason.
+# "N passed, N failed, N skipped". Without a GPU all is skipped, with the reason; with
+# one that cannot be used likewise, with exit code 77.
 # By hand: make check-gpu.
 #
 # GW_DATA_DIR: where Fashion-MNIST is; without it jobs are skipped.
-# GW_TEST_SECONDS: for all of it, 250; what has not come by then has failed.
+# GW_TEST_SECONDS: for all of it, 250, and 50 for each other GPU; what has not come
+# by then has failed.
 # GW_PARTS: some of them, as they are called at the end. GW_JOB_SETTINGS: what
 # jobs are told besides. GW_STEPS: of short ones, 60.
 source=${GW_SRCDIR:-..}
 build=${GW_BUILDDIR:-.}
-: "${GW_TEST_SECONDS:=250}"
+# Each process of CUDA starts every GPU of the machine, which takes a second.
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+[ "$gpus" -ge 1 ] || gpus=1
+# patient SECONDS: what takes so long with one.
+patient() { echo $(($1 + $1 * (gpus - 1) / 5)); }
+: "${GW_TEST_SECONDS:=$(patient 250)}"
 # shellcheck disable=SC2154
 . "$source/tests/run/lib.sh"
 passed=0 failed=0 skipped=0 finished='' holder='' title=''
@@ -47,7 +54,7 @@ trap at_end EXIT
 environment=
 gradweir() {
   # shellcheck disable=SC2086
-  GW_TEST_MARK=$scratch timeout -s KILL 120 env $environment "$program" "$@" &
+  GW_TEST_MARK=$scratch timeout -s KILL "$(patient 120)" env $environment "$program" "$@" &
   wait $!
 }
 
@@ -98,6 +105,8 @@ case $devices in
   trap - EXIT
   echo "1..0 # SKIP no GPU: ${why%%'), cpu ('*}"
   echo '0 passed, 0 failed, 1 skipped'
+  # a GPU of which nothing was seen is no success
+  ! nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || exit 77
   exit 0
   ;;
 esac
@@ -136,7 +145,7 @@ renumber() {
 # points_of SECONDS FILE ARGUMENTS..: its points, and that it came to its end.
 # GW_CASES chooses among them.
 points_of() {
-  limit=$1 file=$2
+  limit=$(patient "$1") file=$2
   shift 2
   GW_TEST_MARK=$scratch CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 5 "$limit" \
     "$build/$file" "$@" >"$scratch/tap" 2>&1 &
@@ -195,9 +204,9 @@ ours() {
 # of memory, nothing at all. All together take SANITIZER_S, for jobs come after.
 # Leaks are seen by tests, which count what is left on the device: a sanitizer
 # would see them only where the context ends before the process.
-SANITIZER_S=50
+SANITIZER_S=$(patient 50)
 sanitize() {
-  tool=$1 limit=$2 cases=$3 file=$4
+  tool=$1 limit=$(patient "$2") cases=$3 file=$4
   shift 4
   name="$tool: $file, $cases" strict=
   time_left=$((sanitized + SANITIZER_S - $(seconds)))
@@ -268,7 +277,7 @@ begin() {
     --set "data.test=$data/t10k-images-idx3-ubyte.gz,$data/t10k-labels-idx1-ubyte.gz" \
     --set worker.device=cuda --set "log.dir=$scratch/$name.log" \
     --json "$scratch/$name.rows" "$@" $GW_JOB_SETTINGS
-  GW_TEST_MARK=$scratch timeout -s KILL 90 "$program" "$@" \
+  GW_TEST_MARK=$scratch timeout -s KILL "$(patient 90)" "$program" "$@" \
     >"$scratch/$name.out" 2>"$scratch/$name.err" &
   started=$!
 }
@@ -377,7 +386,7 @@ killed() {
     --set train.epochs=0 --set train.steps=10000000 --set log.every=20 \
     --set train.eval_every=never
   launcher=$started
-  await 40 in_the_middle && told killed 4 "$on_devices"
+  await "$(patient 40)" in_the_middle && told killed 4 "$on_devices"
   point 'a long job of 4 workers that sum on the devices'
   victim=$(pid_of worker 2)
   rank=$(tr '\0' '\n' <"/proc/$victim/cmdline" | sed -n '/^--rank$/{ n; p; }')
@@ -483,7 +492,7 @@ rows_are_there() {
 resumed() {
   begin stopped mlp --set "checkpoint.dir=$scratch/stopped"
   launcher=$started
-  await 30 rows_are_there && kill -TERM "$launcher"
+  await "$(patient 30)" rows_are_there && kill -TERM "$launcher"
   wait "$launcher"
   code=$?
   if [ $code -eq 0 ]; then

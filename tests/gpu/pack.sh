@@ -96,6 +96,10 @@ copy() {
   (cd "$tree" && libraries $programs $module && blas) | while read -r name at; do
     gzip -9 <"$at" >"$dir/lib/$name.gz"
   done
+  # the name by which the module asks for it, of the CUDA that it is built with
+  ${READELF:-readelf} -d "$tree/$module" |
+    sed -n 's/.*(NEEDED).*\[\(libcublasLt[.]so[.0-9]*\)\].*/\1/p' >"$dir/cublaslt"
+  [ -s "$dir/cublaslt" ] || give_up "$module needs no libcublasLt"
   cp "$source/tests/gpu/run.sh" "$dir/"
   cp "$source/tests/gpu/check.sh" "$dir/tests/gpu/"
   cp "$source/tests/run/lib.sh" "$dir/tests/run/"

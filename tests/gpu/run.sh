@@ -1,8 +1,10 @@
 #!/bin/sh
 # Shows a GPU with what tests/gpu/pack.sh has put beside this file: the checks,
 # then the benches, and at the end a table of both. What they say also goes to
-# $OUT (./out): check-gpu.txt, bench-gpu.txt, machine.txt. Under 8 minutes: 250 s
-# for the checks, 185 for the benches, and seconds to end what is over them.
+# $OUT (./out): check-gpu.txt, bench-gpu.txt, machine.txt. With one GPU under 8
+# minutes: 250 s for the checks, 50 for each other GPU, 185 for the benches, and
+# seconds to end what is over them. Exit code 0: all is well; 1: something is not;
+# 77: nothing ran, and the last line says what is missing.
 #
 #   run.sh [check | bench]    both
 #
@@ -24,8 +26,9 @@ for file in "$here"/lib/*.gz; do
   gzip -dc "$file" >"$scratch/$(basename "$file" .gz)" || exit 1
 done
 
-# The module asks for this one by name.
-library=libcublasLt.so.13
+# The module asks for this one by name: that of the CUDA it was built with.
+read -r library <"$here/cublaslt" || exit 1
+major=${library##*.}
 
 # Where Python has what it imports.
 site() {
@@ -38,11 +41,17 @@ candidates() {
   [ -z "${CUBLASLT-}" ] || echo "$CUBLASLT"
   { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null |
     sed -n "s|.*$library .*=> \(/.*\)/[^/]*\$|\1|p"
-  for cuda in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda-13* /opt/cuda; do
+  echo "${LD_LIBRARY_PATH-}" | tr ':' '\n'
+  for cuda in "${CUDA_HOME:-/usr/local/cuda}" "/usr/local/cuda-$major"* /opt/cuda; do
     for lib in lib64 lib targets/x86_64-linux/lib; do echo "$cuda/$lib"; done
   done
-  site | while read -r path; do
-    find "$path/nvidia" -name "$library" 2>/dev/null | sed 's|/[^/]*$||'
+  # conda's, of the environment that is active and of the python that is told
+  [ -z "${CONDA_PREFIX-}" ] || echo "$CONDA_PREFIX/lib"
+  "$python" -c 'import sys; print(sys.prefix + "/lib")' 2>/dev/null
+  # wheels, and those that PyTorch has brought
+  { echo "$here/cublas" && site; } | while read -r path; do
+    find "$path/nvidia" "$path/torch/lib" -name "$library" 2>/dev/null |
+      sed 's|/[^/]*$||'
   done
 }
 
@@ -52,7 +61,7 @@ candidates() {
 blas=$(candidates | while read -r at; do
   if [ -e "$at/$library" ]; then echo "$at" && break; fi
 done)
-for file in ${blas:+"$blas/$library" "$blas"/libnvrtc*.so.13*}; do
+for file in ${blas:+"$blas/$library" "$blas"/libnvrtc*.so."$major"*}; do
   [ ! -e "$file" ] || ln -s "$file" "$scratch/$(basename "$file")"
 done
 driver=
@@ -86,16 +95,18 @@ keep() {
   return "$status"
 }
 
-worst=0
+worst=0 ran=
 if [ "${1:-check}" = check ]; then
-  keep check-gpu.txt ours timeout -k 10 "$((${GW_TEST_SECONDS:-250} + 10))" \
+  keep check-gpu.txt ours timeout -k 10 "$((${GW_TEST_SECONDS:-1200} + 10))" \
     sh "$here/tests/gpu/check.sh" || worst=1
+  grep -q '^1\.\.0 # SKIP' "$out/check-gpu.txt" || ran=yes
 fi
 if [ "${1:-bench}" = bench ]; then
   if command -v "$python" >/dev/null; then
     keep bench-gpu.txt timeout -k 5 "$((${GW_BENCH_SECONDS:-185} + 10))" \
       "$python" "$here/tests/perf/gpu.py" --build "$here" \
       --limit "${GW_BENCH_SECONDS:-185}" || worst=1
+    grep -q '^SKIP' "$out/bench-gpu.txt" || ran=yes
   else
     echo "SKIP: bench-gpu needs $python" | tee "$out/bench-gpu.txt"
   fi
@@ -104,4 +115,17 @@ nvidia-smi >>"$out/machine.txt" 2>&1
 echo '# --- all of it'
 sed -n '/^not ok/p; /^# part  /,$p' "$out/check-gpu.txt" 2>/dev/null
 tail -n 1 "$out/bench-gpu.txt" 2>/dev/null
-exit $worst
+[ ! "$ran" ] || exit $worst
+
+# Nothing ran.
+wheel=nvidia-cublas
+[ "$major" -ge 13 ] || wheel=nvidia-cublas-cu$major
+if [ ! "$blas" ]; then
+  echo "NOTHING RAN: no $library is here; get it (some 400 MB) by" \
+    "$python -m pip install --no-deps --target $here/cublas $wheel" \
+    "and run this again, or set CUBLASLT to the directory that has it"
+else
+  echo "NOTHING RAN: $(sed -n 's/^1\.\.0 # SKIP //p; s/^SKIP: //p' \
+    "$out/check-gpu.txt" "$out/bench-gpu.txt" 2>/dev/null | head -n 1)"
+fi
+exit 77

@@ -1,5 +1,6 @@
 #!/bin/sh
 # What the module for GPUs is built with: the capabilities that configure takes,
+# the pack that goes to machines with one,
 # and CUDA as old as the oldest that is promised. Of that only the runtime's
 # headers and its library are fetched, which are small. Prints TAP.
 source=$(cd "${GW_SRCDIR:-..}" && pwd)
@@ -41,6 +42,84 @@ if [ -x "$source/configure" ]; then
   ok '90a is compiled for, and counts as 90'
   configured 90a && grep -q '^#define GW_CUDA_LEAST 90$' "$scratch/tree/config.h"
   ok 'and alone is the least'
+fi
+
+# ---- the pack for machines with a GPU ----
+
+# packed SONAME: what pack.sh makes, of a program that finds no GPU unless the
+# library lies where the loader looks.
+packed() {
+  rm -rf "$scratch/pack" "$scratch/out"
+  mkdir -p "$scratch/pack/lib" "$scratch/pack/tests/gpu"
+  echo "$1" >"$scratch/pack/cublaslt"
+  : | gzip >"$scratch/pack/lib/none.gz"
+  cp "$source/tests/gpu/run.sh" "$scratch/pack/"
+  printf '#!/bin/sh\necho cuda\n' >"$scratch/pack/gradweir"
+  chmod +x "$scratch/pack/gradweir"
+  cat >"$scratch/pack/tests/gpu/check.sh" <<CHECK
+[ -e "\${LD_LIBRARY_PATH%%:*}/$1" ] || { echo '1..0 # SKIP no GPU: it does not load'; exit 0; }
+echo 'ok 1 - loaded'
+CHECK
+}
+
+# ran CODE ENVIRONMENT..
+ran() {
+  expected=$1
+  shift
+  env -u LD_LIBRARY_PATH -u CONDA_PREFIX -u CUBLASLT "PYTHON=$scratch/python" CUDA_HOME=/none \
+    "OUT=$scratch/out" "$@" sh "$scratch/pack/run.sh" check >"$scratch/said" 2>&1
+  [ $? -eq "$expected" ] && return 0
+  sed 's/^/# /' "$scratch/said"
+  return 1
+}
+# a python of which only the paths are asked
+cat >"$scratch/python" <<PYTHON
+#!/bin/sh
+case \$2 in *prefix*) echo $scratch/prefix/lib ;; *) echo $scratch/site ;; esac
+PYTHON
+chmod +x "$scratch/python"
+name=libcublasLt.so.99 # of which no machine has one
+for at in site/nvidia/cublas/lib site/nvidia/cu99/lib site/torch/lib prefix/lib \
+  conda/lib own; do
+  packed $name
+  mkdir -p "$scratch/$at"
+  : >"$scratch/$at/$name"
+  case $at in
+  conda/lib) ran 0 "CONDA_PREFIX=$scratch/conda" ;;
+  own) ran 0 "CUBLASLT=$scratch/own" ;;
+  *) ran 0 ;;
+  esac && grep -q '^ok 1 - loaded' "$scratch/said"
+  ok "the pack finds cublasLt: $at"
+  rm "$scratch/$at/$name"
+done
+packed $name
+ran 77 && grep -q "^NOTHING RAN: no $name is here; get it .* pip install .* nvidia-cublas and" "$scratch/said"
+ok 'where it is not, the pack says how to get it, and is no success'
+packed libcublasLt.so.12
+# a machine of CUDA 12 has one
+if ! ldconfig -p 2>/dev/null | grep -q libcublasLt.so.12; then
+  ran 77 && grep -q 'pip install .* nvidia-cublas-cu12 and' "$scratch/said"
+  ok 'of CUDA 12 by the other name'
+fi
+
+# ---- a GPU that cannot be used ----
+
+mkdir "$scratch/smi"
+printf '#!/bin/sh\necho "GPU 0: Some (UUID: GPU-0)"\n' >"$scratch/smi/nvidia-smi"
+chmod +x "$scratch/smi/nvidia-smi"
+# check CODE: what check-gpu comes to where no module is
+check() {
+  expected=$1
+  shift
+  env GRADWEIR_MODULES="$scratch" GW_SRCDIR="$source" GW_BUILDDIR="$build" "$@" \
+    sh "$source/tests/gpu/check.sh" >"$scratch/said" 2>&1
+  [ $? -eq "$expected" ] && grep -q '^1..0 # SKIP no GPU: ' "$scratch/said"
+}
+if nvidia-smi -L >/dev/null 2>&1; then
+  skip 'check-gpu fails where a GPU cannot be used' 'a GPU is here'
+else
+  check 0 && check 77 PATH="$scratch/smi:$PATH"
+  ok 'check-gpu fails where a GPU cannot be used'
 fi
 
 # ---- the oldest CUDA ----
