@@ -151,7 +151,7 @@ struct gw_device_arenas {
     /* what another worker has left, by its words and nonce, is read as it was
        written, and not slower than by way of the host; else why not */
     enum gw_status (*try)(void *owner,
-                          const uint8_t words[GW_SIGHT_WORDS_MAX],
+                          const struct gw_sight_words *words,
                           uint64_t nonce,
                           struct gw_error *error);
     /* all have tried it */

@@ -62,7 +62,7 @@ static int finds(const struct gw_client_node *node,
     if (from->seen.gradients)
         from->seen.weights =
             device->see(device->owner, sight->weights.byte, error);
-    return from->seen.weights && device->try(device->owner, sight->trial.byte,
+    return from->seen.weights && device->try(device->owner, &sight->trial,
                                              sight->nonce, error) == GW_OK;
 }
 
@@ -73,8 +73,7 @@ static void look(struct gw_client_node *node,
     struct gw_error error;
     from->has_words = 1;
     if (!node->device || sight->gradients.n != GW_SIGHT_WORDS_MAX ||
-        sight->weights.n != GW_SIGHT_WORDS_MAX ||
-        sight->trial.n != GW_SIGHT_WORDS_MAX)
+        sight->weights.n != GW_SIGHT_WORDS_MAX)
         return;
     if (finds(node, from, sight, &error))
         return;

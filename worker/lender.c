@@ -40,14 +40,19 @@ static void unsee(void *owner, const void *arena)
 }
 
 static enum gw_status try(void *owner,
-                          const uint8_t words[GW_SIGHT_WORDS_MAX],
+                          const struct gw_sight_words *words,
                           uint64_t nonce,
                           struct gw_error *error)
 {
     struct gw_lender *lender = owner;
+    if (!gw_trial_is_due(lender->options.ops))
+        return GW_OK;
+    if (words->n != GW_SIGHT_WORDS_MAX)
+        return gw_fail(error, GW_EUNSUPPORTED,
+                       "its device has left nothing to be tried");
     pthread_mutex_lock(&lender->lock);
-    enum gw_status status =
-        gw_trial_read(lender->options.ops, lender->device, words, nonce, error);
+    enum gw_status status = gw_trial_read(lender->options.ops, lender->device,
+                                          words->byte, nonce, error);
     pthread_mutex_unlock(&lender->lock);
     return status;
 }
@@ -139,6 +144,8 @@ static int show(const struct gw_lender *lender,
 static int leave_trial(struct gw_lender *lender)
 {
     struct gw_device_arenas *arenas = &lender->arenas;
+    if (!gw_trial_is_due(lender->options.ops))
+        return 1;
     if (!gw_trial_open(&lender->trial, lender->options.ops, lender->device))
         return 0;
     arenas->nonce = lender->trial.nonce;

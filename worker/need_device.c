@@ -41,7 +41,8 @@ static int may_lend(const struct gw_config *config)
 static uint64_t tried(const struct gw_backend_ops *ops,
                       const struct gw_config *config)
 {
-    return config->cluster.workers > 1 && gw_config_may_sum_on_devices(config)
+    return gw_trial_is_due(ops) && config->cluster.workers > 1 &&
+                   gw_config_may_sum_on_devices(config)
                ? 2 * paged(ops, GW_TRIAL_BYTES)
                : 0;
 }

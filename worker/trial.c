@@ -36,6 +36,11 @@ static size_t count_wrong(uint64_t nonce, const float *host)
 
 /* ---- of this worker ---- */
 
+int gw_trial_is_due(const struct gw_backend_ops *ops)
+{
+    return ops->takes.page > 0;
+}
+
 static int leave_numbers(struct gw_trial *trial)
 {
     struct gw_error error;

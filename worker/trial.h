@@ -23,6 +23,10 @@ struct gw_trial {
     uint8_t words[GW_MEMORY_WORDS]; /* for others to see them */
 };
 
+/* Whether there is anything to try: devices with memory of their own. What lies
+   in the host's, the processors read as they read all else. */
+int gw_trial_is_due(const struct gw_backend_ops *ops);
+
 /* Leaves the numbers, on that device. 0: it has no memory for them, or shows it
    to nobody; nothing is open then. */
 int gw_trial_open(struct gw_trial *trial,
