@@ -39,11 +39,11 @@ static uint64_t now_us(struct gw_loop *loop)
     return process->after_us > now ? process->after_us : now;
 }
 
-/* Calls from outside, between what happens, are each a turn. */
+/* Calls from outside, between what happens, are one turn while time stands. */
 static uint64_t turn_began_us(struct gw_loop *loop)
 {
     const struct gw_sim_process *process = gw_sim_process_of(loop);
-    return process->in_turn ? process->turn_us : now_us(loop);
+    return process->in_turn ? process->turn_us : gw_sim_time(process->host);
 }
 
 static void worked(struct gw_loop *loop, uint64_t bytes)
