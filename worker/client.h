@@ -149,10 +149,12 @@ struct gw_device_arenas {
     struct gw_sight_words own_gradients, own_weights, own_trial;
     uint64_t nonce; /* of the numbers that are left to be tried: */
     /* what another worker has left, by its words and nonce, is read as it was
-       written, and not slower than by way of the host; else why not */
+       written, and not slower than by way of the host; else why not. On the
+       loop, whose heartbeats go on meanwhile */
     enum gw_status (*try)(void *owner,
                           const struct gw_sight_words *words,
                           uint64_t nonce,
+                          struct gw_loop *loop,
                           struct gw_error *error);
     /* all have tried it */
     void (*tried)(void *owner);

@@ -62,8 +62,9 @@ static int finds(const struct gw_client_node *node,
     if (from->seen.gradients)
         from->seen.weights =
             device->see(device->owner, sight->weights.byte, error);
-    return from->seen.weights && device->try(device->owner, &sight->trial,
-                                             sight->nonce, error) == GW_OK;
+    return from->seen.weights &&
+           device->try(device->owner, &sight->trial, sight->nonce,
+                       node->client->loop, error) == GW_OK;
 }
 
 static void look(struct gw_client_node *node,

@@ -42,6 +42,7 @@ static void unsee(void *owner, const void *arena)
 static enum gw_status try(void *owner,
                           const struct gw_sight_words *words,
                           uint64_t nonce,
+                          struct gw_loop *loop,
                           struct gw_error *error)
 {
     struct gw_lender *lender = owner;
@@ -52,7 +53,7 @@ static enum gw_status try(void *owner,
                        "its device has left nothing to be tried");
     pthread_mutex_lock(&lender->lock);
     enum gw_status status = gw_trial_read(lender->options.ops, lender->device,
-                                          words->byte, nonce, error);
+                                          words->byte, nonce, loop, error);
     pthread_mutex_unlock(&lender->lock);
     return status;
 }

@@ -82,6 +82,7 @@ void gw_trial_close(struct gw_trial *trial)
 struct reading {
     const struct gw_backend_ops *ops;
     struct gw_device *device;
+    struct gw_loop *loop;
     const float *seen;
     uint64_t nonce;
     float *here, *host; /* GW_TRIAL_BYTES each */
@@ -115,9 +116,11 @@ compare(const struct reading *r, const char *how, struct gw_error *error)
 {
     r->ops->download(r->device, r->host, r->here, GW_TRIAL_BYTES);
     enum gw_status status = r->ops->sync(r->device, error);
+    gw_loop_pulse(r->loop);
     if (status != GW_OK)
         return status;
     size_t wrong = count_wrong(r->nonce, r->host);
+    gw_loop_pulse(r->loop);
     return wrong == 0
                ? GW_OK
                : gw_fail(error, GW_EUNSUPPORTED,
@@ -143,6 +146,7 @@ static enum gw_status compare_sums(const struct reading *r,
     enum gw_status status = r->ops->sync(r->device, error);
     if (status != GW_OK)
         return status;
+    gw_loop_pulse(r->loop);
     r->ops->add_parts(r->device, parts, 2, ELEMS, r->here, r->bad);
     return compare(r, "kernels read them", error);
 }
@@ -185,6 +189,7 @@ static enum gw_status compare_times(const struct reading *r,
         copy = again < copy ? again : copy;
         again = time_host(r);
         host = again < host ? again : host;
+        gw_loop_pulse(r->loop);
     }
     enum gw_status status = r->ops->sync(r->device, error);
     if (status != GW_OK || copy <= BY_HOST * host)
@@ -200,9 +205,11 @@ enum gw_status gw_trial_read(const struct gw_backend_ops *ops,
                              struct gw_device *device,
                              const uint8_t words[GW_MEMORY_WORDS],
                              uint64_t nonce,
+                             struct gw_loop *loop,
                              struct gw_error *error)
 {
-    struct reading r = {.ops = ops, .device = device, .nonce = nonce};
+    struct reading r = {
+        .ops = ops, .device = device, .loop = loop, .nonce = nonce};
     r.seen = ops->see(device, words, error);
     if (!r.seen)
         return GW_EUNSUPPORTED;

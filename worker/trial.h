@@ -11,6 +11,7 @@
 #define GW_WORKER_TRIAL_H
 
 #include "kernels/kernels.h"
+#include "transport/loop.h"
 
 #define GW_TRIAL_BYTES ((size_t)4 << 20)
 
@@ -36,15 +37,18 @@ int gw_trial_open(struct gw_trial *trial,
 void gw_trial_close(struct gw_trial *trial);
 
 /*
- * Reads what another worker has left, in some milliseconds. GW_EUNSUPPORTED
- * with a line: the device does not reach it, reads other numbers there, or is
- * slower than through host memory; GW_ENOMEM and GW_EIO, of the device. The
- * group sums in another way then.
+ * Reads what another worker has left, in some milliseconds on a device, and far
+ * more on an emulated one: `loop`, in a turn of which it is called, sends
+ * heartbeats between its passes. GW_EUNSUPPORTED with a line: the device does
+ * not reach it, reads other numbers there, or is slower than through host
+ * memory; GW_ENOMEM and GW_EIO, of the device. The group sums in another way
+ * then.
  */
 enum gw_status gw_trial_read(const struct gw_backend_ops *ops,
                              struct gw_device *device,
                              const uint8_t words[GW_MEMORY_WORDS],
                              uint64_t nonce,
+                             struct gw_loop *loop,
                              struct gw_error *error);
 
 #endif
