@@ -74,6 +74,8 @@ void compute(const struct gw_backend_ops *on,
 void on_device(const struct layer *l,
                float *const given[GIVEN],
                float *results[ARRAYS]);
+/* The same of random numbers, for what it leaves behind. */
+void compute_once(const struct layer *l);
 
 /* The largest difference, relative to the size of the sum. */
 double

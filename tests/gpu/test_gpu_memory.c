@@ -111,7 +111,8 @@ static void memory_runs_out_in_order(void **state)
     compare(&layer, CLOSE); /* it still works */
 }
 
-/* Of the device: plans, workspaces and graphs are made once. */
+/* Of the device: plans, workspaces and graphs are made once. What others take
+   there meanwhile, they take once in a while; steps would in each try. */
 static void steps_take_no_memory(void **state)
 {
     (void)state;
@@ -125,10 +126,15 @@ static void steps_take_no_memory(void **state)
     void *scratch = ops->alloc(device, scratch_of(ops, &layer));
     for (int step = 0; step < 2; step++) /* the second is recorded as graphs */
         compute(ops, device, &layer, a, scratch);
-    uint64_t before = memory_left();
-    for (int step = 0; step < 100; step++)
-        compute(ops, device, &layer, a, scratch);
-    assert_int_equal(memory_left(), before);
+    uint64_t took = 1;
+    for (int i = 0; i < 5 && took > 0; i++) {
+        uint64_t before = memory_left();
+        for (int step = 0; step < 100; step++)
+            compute(ops, device, &layer, a, scratch);
+        uint64_t after = memory_left();
+        took = before > after ? before - after : 0;
+    }
+    assert_int_equal(took, 0);
     ops->free(device, scratch);
     for (size_t i = 0; i < ARRAYS; i++)
         ops->free(device, a[i]);

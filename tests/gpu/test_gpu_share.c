@@ -6,7 +6,8 @@
  * no GPU is.
  *
  *   test_gpu_share           the tests
- *   test_gpu_share own I     shows memory of GPU I, as it is told by lines
+ *   test_gpu_share own I     shows memory of GPU I, or computes there, as it is
+ *                            told by lines
  *
  * $GW_CASES is a pattern of the cases that alone are run.
  */
@@ -65,7 +66,37 @@ static void say_words(const uint8_t words[GW_MEMORY_WORDS])
     fflush(stdout);
 }
 
-/* Fills it as often as a line comes, and says so. */
+/* A step of each kind of layer in each precision, on a device of its own: all
+   code that steps use is loaded then. */
+static void compute_all(void)
+{
+    static const struct layer kinds[] = {
+        {.dense = {256, 512, 512, 1, 1}},
+        {.conv = {32, 16, 12, 12, 32, 5, 5, 1, 0, 1, 1}},
+    };
+    int (*const open[])(void **) = {open_fp32, open_tf32, open_bf16, open_fp16};
+    for (size_t p = 0; p < COUNT(open); p++) {
+        open[p](NULL);
+        for (size_t i = 0; i < COUNT(kinds); i++)
+            compute_once(&kinds[i]);
+        cuda->close(device);
+    }
+}
+
+/* "compute", or the number of a round. */
+static int do_as_told(const struct gw_backend_ops *on,
+                      struct gw_device *at,
+                      float *memory,
+                      const char *line)
+{
+    if (strncmp(line, "compute", 7) != 0)
+        return fill(on, at, memory, (unsigned)atoi(line));
+    cuda = on;
+    compute_all();
+    return 1;
+}
+
+/* Shows memory, does what each line says, and answers each. */
 static int obey(const struct gw_backend_ops *on, struct gw_device *at)
 {
     uint8_t words[GW_MEMORY_WORDS];
@@ -78,7 +109,7 @@ static int obey(const struct gw_backend_ops *on, struct gw_device *at)
     }
     say_words(words);
     while (fgets(line, sizeof line, stdin)) {
-        puts(fill(on, at, memory, (unsigned)atoi(line)) ? "done" : "no");
+        puts(do_as_told(on, at, memory, line) ? "done" : "no");
         fflush(stdout);
     }
     on->free(at, memory);
@@ -140,9 +171,9 @@ static void start_owner(struct owner *o, unsigned ordinal)
     listen_to(o);
 }
 
-static void tell(struct owner *o, unsigned round)
+static void tell(struct owner *o, const char *what)
 {
-    fprintf(o->to, "%u\n", round);
+    fprintf(o->to, "%s\n", what);
     fflush(o->to);
     listen_to(o);
     assert_string_equal(o->said, "done");
@@ -216,7 +247,7 @@ static void look_at_owner(struct owner *o, unsigned ordinal)
     for (unsigned round = 0; round < 3; round++) {
         look_at(seen, round);
         if (round < 2)
-            tell(o, round + 1);
+            tell(o, round == 0 ? "1" : "2");
     }
     ops->unsee(device, seen);
     finish();
@@ -250,9 +281,41 @@ static void what_other_gpus_have_is_seen(void **state)
     }
 }
 
+/* Bytes of the device that are free, for everybody. */
+static uint64_t memory_left(void)
+{
+    uint64_t total, left;
+    finish();
+    ops->memory(device, &total, &left);
+    return left;
+}
+
+/* That by which the largest batch is told in advance (worker/need.h). Another
+   one who uses the device can make it more, so that it may be tried again. */
+static void a_process_takes_what_is_counted(void **state)
+{
+    const uint64_t counted = ops->takes.process + ops->takes.open +
+                             ELEMS * sizeof(float) + ops->takes.page;
+    struct owner o;
+    uint64_t took = counted + 1;
+    (void)state;
+    for (int i = 0; i < 3 && took > counted; i++) {
+        uint64_t before = memory_left();
+        start_owner(&o, 0);
+        tell(&o, "compute");
+        uint64_t after = memory_left();
+        took = before > after ? before - after : 0;
+        assert_int_equal(end_owner(&o), 0);
+        print_message("# a process takes %.0f MiB, counted as %.0f\n",
+                      (double)took / (1 << 20), (double)counted / (1 << 20));
+    }
+    assert_true(took <= counted);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
+        CASE(a_process_takes_what_is_counted, open_fp32),
         CASE(what_another_process_shows_is_seen, open_fp32),
         CASE(what_other_gpus_have_is_seen, open_fp32),
     };

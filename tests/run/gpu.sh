@@ -355,7 +355,7 @@ if [ -e "$build/tests/gpu/test_gpu_share" ]; then
   # here a GFLOP is a second, and ReLU does each thing that a real one may do
   for fake in '' 'nan=1' 'nan=1 zero=1' 'nan=1 masks=0 graphs=0'; do
     with_gpu "$build/tests/gpu/test_gpu_layers" 0.01 &&
-      [ "$(grep -c '^ok ' "$scratch/out")" -eq 8 ]
+      [ "$(grep -c '^ok ' "$scratch/out")" -eq 15 ]
     ok "layers of a real GPU's test: $fake"
   done
   fake=
@@ -364,7 +364,7 @@ if [ -e "$build/tests/gpu/test_gpu_share" ]; then
   ok "memory, likewise"
   fake='orderly=1 devices=3'
   with_gpu "$build/tests/gpu/test_gpu_share" &&
-    [ "$(grep -c '^ok ' "$scratch/out")" -eq 2 ] &&
+    [ "$(grep -c '^ok ' "$scratch/out")" -eq 3 ] &&
     [ "$(grep -c '^# what GPU [0-2] has is seen' "$scratch/out")" -eq 3 ]
   ok "and what processes show each other"
   fake='ipc=0'
