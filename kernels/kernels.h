@@ -104,7 +104,9 @@ struct gw_dropout_site {
 /* Bytes of a device's own memory that are taken, beside those of `alloc`. */
 struct gw_backend_takes {
     size_t open;    /* by each that is open */
-    size_t process; /* by a process that opens one, besides: an assumption */
+    size_t process; /* by a process that opens one, besides, */
+    size_t code;    /* and for what steps load after that: both as measured on
+                       one kind of device */
     size_t page;    /* `alloc` takes whole ones of so many */
 };
 

@@ -24,7 +24,8 @@ struct gw_device_need {
     uint64_t workspace;   /* its own, */
     uint64_t lent;        /* and another one where others than this worker's
                              computation may use it: without it they do not */
-    uint64_t process;     /* CUDA itself: assumed, not measured */
+    uint64_t code;        /* of CUDA's libraries, which steps load, */
+    uint64_t process;     /* and CUDA itself: as measured on one kind of GPU */
 };
 
 /* In bytes, of the host's memory but for `device`. Where cluster.policy has

@@ -66,6 +66,7 @@ struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
         .batch = paged(ops, parts->sample_bytes) + paged(ops, parts->labels),
         .workspace = workspace,
         .lent = may_lend(config) ? workspace + tried(ops, config) : 0,
+        .code = ops->takes.code,
         .process = ops->takes.process,
     };
 }
@@ -73,7 +74,7 @@ struct gw_device_need gw_device_need_of(const struct gw_worker_case *what,
 uint64_t gw_device_need_own(const struct gw_device_need *need)
 {
     return need->weights + need->gradients + need->activations + need->scratch +
-           need->batch + need->workspace;
+           need->batch + need->workspace + need->code;
 }
 
 /* ---- in words ---- */
@@ -105,6 +106,7 @@ void gw_device_need_say(const struct gw_device_need *need,
         {"product scratch", need->scratch},
         {"batch", need->batch},
         {"workspace", need->workspace},
+        {"code", need->code},
     };
     char bytes[GW_NEED_BYTES_TEXT];
     size_t at = 0;

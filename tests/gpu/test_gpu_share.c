@@ -294,8 +294,9 @@ static uint64_t memory_left(void)
    one who uses the device can make it more, so that it may be tried again. */
 static void a_process_takes_what_is_counted(void **state)
 {
-    const uint64_t counted = ops->takes.process + ops->takes.open +
-                             ELEMS * sizeof(float) + ops->takes.page;
+    const uint64_t counted = ops->takes.process + ops->takes.code +
+                             ops->takes.open + ELEMS * sizeof(float) +
+                             ops->takes.page;
     struct owner o;
     uint64_t took = counted + 1;
     (void)state;

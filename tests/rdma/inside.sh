@@ -165,8 +165,11 @@ end_all
 back() { rdma link add rxe0 type rxe netdev "${GW_LINK:-d0}"; }
 deleted rxe0 && unused=$took && back
 ok 'an unused device is taken away'
-begin --set cluster.transport=rdma && removed rxe0 && await 10 ended &&
-  [ "$(cat "$scratch/code")" = 1 ] && await 3 nobody_left
+# so_far WORDS: how far a point came, where it does not hold
+so_far() { echo "# $1 after $(($(now_ms) - since)) ms"; }
+begin --set cluster.transport=rdma && removed rxe0 && so_far 'it is deleted' &&
+  await 10 ended && so_far 'the job has ended' && [ "$(cat "$scratch/code")" = 1 ] &&
+  await 3 nobody_left && so_far 'everybody has'
 ok 'the device is taken away: a job over rdma ends'
 sed 's/^/# /' "$scratch/err"
 end_all

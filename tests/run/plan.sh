@@ -134,19 +134,19 @@ ok 'what is not known of a GPU is said'
 run 1 plan "$job" --device cuda && says 'a step cannot be measured here, give --step-time or --flops: '
 ok 'nor can its step be measured'
 run 1 plan "$job" --gpu-memory 10MiB --step-time 1ms --json "$scratch/refused" &&
-  says 'does not fit: a worker needs [0-9.]* MiB of its GPU (weights .*, CUDA itself 512 MiB), and 10.0 MiB are given; no batch makes it fit: take a GPU with more memory' &&
+  says 'does not fit: a worker needs [0-9.]* MiB of its GPU (weights .*, CUDA itself 576 MiB), and 10.0 MiB are given; no batch makes it fit: take a GPU with more memory' &&
   grep -q '"gpu_needs_bytes":[1-9].*"refused":"does not fit: ' "$scratch/refused" &&
   run 1 plan "$job" --gpu-memory 1kB --step-time 1ms && says '.* and 1000 bytes are given'
 ok 'a GPU that is too small is refused with what fills it'
 wide='--device cuda --workers 2 --servers 1 --set data.test= --set train.eval_every=never --step-time 1ms
   --set model.layers=(64,32768,10) --gpus 1'
 # shellcheck disable=SC2086
-run 1 plan "$job" $wide --gpu-memory 1194MiB --set train.batch=100 &&
+run 1 plan "$job" $wide --gpu-memory 1450MiB --set train.batch=100 &&
   says 'does not fit: 2 workers on one GPU need .* it fits with train.batch = [0-9]* or less' &&
   batch=$(sed 's/.*train.batch = \([0-9]*\).*/\1/' "$scratch/err") &&
-  run 0 plan "$job" $wide --gpu-memory 1194MiB --set train.batch="$batch" &&
-  run 1 plan "$job" $wide --gpu-memory 1194MiB --set train.batch=$((batch + 1)) &&
-  run 0 plan "$job" $wide --gpu-memory 1194MiB --set train.batch=100 --gpus 2
+  run 0 plan "$job" $wide --gpu-memory 1450MiB --set train.batch="$batch" &&
+  run 1 plan "$job" $wide --gpu-memory 1450MiB --set train.batch=$((batch + 1)) &&
+  run 0 plan "$job" $wide --gpu-memory 1450MiB --set train.batch=100 --gpus 2
 ok 'workers that share one are counted together'
 # 2.1 MB go there, with a batch, and as many come back
 gpu --workers 1 --servers 1 --device-link '10 MB/s' && grep -q '"bound":"device_link"' "$scratch/plan" &&

@@ -58,8 +58,8 @@ static void a_device_has_its_part(void **state)
     assert_int_equal(device->scratch, 0);
     assert_int_equal(device->batch, 2 * DEVICE_PAGE);
     assert_int_equal(device->workspace, (32 << 20) + DEVICE_PAGE);
-    assert_int_equal(device->process, 512 << 20);
-    assert_int_equal(gw_device_need_own(device), (32 << 20) + 6 * DEVICE_PAGE);
+    assert_int_equal(device->process, 576 << 20);
+    assert_int_equal(gw_device_need_own(device), (96 << 20) + 6 * DEVICE_PAGE);
     assert_int_equal(needs.worker.activations, 0);
     assert_int_equal(gw_needs_worker(&needs), arenas + 2 * batch + rest);
     assert_int_equal(gw_needs_of_host(&needs, &host),
@@ -133,17 +133,17 @@ static void a_refusal_says_what_fits_on_a_gpu(void **state)
     assert_int_equal(needs_check(job, &host, &error), GW_OK);
     job->config.train.global_batch = batch + 3;
     assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
-    host.device_bytes = 250 << 20; /* of one, but not of two */
+    host.device_bytes = 300 << 20; /* of one, but not of two */
     assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
     assert_int_equal(needs_advised(&error, "cluster.workers = "), 2);
     host.device_bytes = 1000;
     assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
     assert_non_null(strstr(error.text, ", and 1000 bytes are free; no batch "
                                        "makes it fit: take a GPU with more"));
-    host.device_bytes = 1 << 30;
+    host.device_bytes = (uint64_t)1200 << 20;
     host.device_is_bare = 1; /* CUDA itself twice, and a bit */
     assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
-    assert_non_null(strstr(error.text, ", CUDA itself 512 MiB), and"));
+    assert_non_null(strstr(error.text, ", CUDA itself 576 MiB), and"));
     host.device_bytes = 1000;
     host.all = 0;
     host.workers = 0; /* servers have none to fill */
