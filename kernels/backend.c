@@ -73,6 +73,7 @@ enum gw_status gw_backend_choose(const char *name,
     if (!choice.ops)
         return gw_fail(error, GW_EUNSUPPORTED,
                        "device \"%s\" is not available: %s", name, why);
+    choice.leaves_gpu = choice.why[0] && gw_driver_has_gpu();
     *choice_p = choice;
     return GW_OK;
 }

@@ -8,6 +8,9 @@
 
 /* Of cuda.h: what a call returns, as far as it is told apart here. */
 #define NO_DEVICE 100
+/* Of ours */
+#define NOT_HERE  (-1)
+#define NO_DRIVER (-2)
 
 /* The calls that are needed of it. */
 struct calls {
@@ -61,31 +64,50 @@ fails(const struct calls *calls, int result, char *why, size_t why_bytes)
     return GW_EUNSUPPORTED;
 }
 
+/* What the driver says, 0 being well; negative: it is not here, or no driver.
+   *driver_p is set when it is well. */
+static int ask(struct calls *calls, struct gw_driver *driver_p)
+{
+    int version = 0, devices = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return NOT_HERE;
+    if (!find_calls(library, calls)) {
+        dlclose(library);
+        return NO_DRIVER;
+    }
+    int result = calls->init(0);
+    if (result == 0)
+        result = calls->version(&version);
+    if (result == 0)
+        result = calls->count(&devices);
+    if (result == 0 && devices <= 0)
+        result = NO_DEVICE;
+    if (result == 0)
+        *driver_p = (struct gw_driver){.version = (unsigned)version,
+                                       .devices = (unsigned)devices};
+    return result;
+}
+
 enum gw_status
 gw_driver_probe(struct gw_driver *driver_p, char *why, size_t why_bytes)
 {
     struct calls calls;
-    int version = 0, devices = 0;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        snprintf(why, why_bytes, "no NVIDIA driver is here (no libcuda.so.1)");
-        return GW_EUNSUPPORTED;
-    }
-    if (!find_calls(library, &calls)) {
-        snprintf(why, why_bytes, "libcuda.so.1 is no driver of CUDA");
-        dlclose(library);
-        return GW_EUNSUPPORTED;
-    }
-    int result = calls.init(0);
+    int result = ask(&calls, driver_p);
     if (result == 0)
-        result = calls.version(&version);
-    if (result == 0)
-        result = calls.count(&devices);
-    if (result == 0 && devices <= 0)
-        result = NO_DEVICE;
-    if (result != 0)
+        return GW_OK;
+    if (result > 0)
         return fails(&calls, result, why, why_bytes);
-    *driver_p = (struct gw_driver){.version = (unsigned)version,
-                                   .devices = (unsigned)devices};
-    return GW_OK;
+    snprintf(why, why_bytes, "%s",
+             result == NOT_HERE ? "no NVIDIA driver is here (no libcuda.so.1)"
+                                : "libcuda.so.1 is no driver of CUDA");
+    return GW_EUNSUPPORTED;
+}
+
+int gw_driver_has_gpu(void)
+{
+    struct calls calls;
+    struct gw_driver driver;
+    int result = ask(&calls, &driver);
+    return result >= 0 && result != NO_DEVICE;
 }

@@ -22,4 +22,8 @@ struct gw_driver {
 enum gw_status
 gw_driver_probe(struct gw_driver *driver_p, char *why, size_t why_bytes);
 
+/* Whether there is a GPU that this process may see, also where the driver does
+   not start. Likewise. */
+int gw_driver_has_gpu(void);
+
 #endif

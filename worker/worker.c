@@ -62,6 +62,11 @@ static void tell_device(const struct gw_worker *worker,
     gw_log_info(worker->options->client.log, "device %s: %s%s%s%s",
                 worker->backend->name, worker->description, where,
                 choice->why[0] ? "; " : "", choice->why);
+    if (choice->leaves_gpu)
+        gw_log_warn(worker->options->client.log,
+                    "a GPU is here, and the CPU computes: %s; worker.device = "
+                    "\"cpu\" if that is meant",
+                    choice->why);
 }
 
 static enum gw_status find_device(struct gw_worker *worker)
