@@ -1,7 +1,8 @@
 /*
  * Memory that others read: the processes of a host each other's, and devices of
  * the network. Words are a handle of CUDA's, which stands for a whole
- * allocation, and where in that the memory begins; devices take pages.
+ * allocation, where in that the memory begins, and which GPU has it, since each
+ * process counts those that it may see; devices take pages.
  */
 #include "config.h"
 
@@ -17,6 +18,7 @@
 struct words {
     cudaIpcMemHandle_t handle;
     uint64_t offset;
+    char address[GW_PCI_ADDRESS_BYTES]; /* of the owner's GPU */
 };
 static_assert(sizeof(struct words) == GW_MEMORY_WORDS, "all words");
 
@@ -26,6 +28,7 @@ struct gw_cuda_view {
     const char *memory;
     void *base;
     cudaIpcMemHandle_t handle;
+    char address[GW_PCI_ADDRESS_BYTES];
 };
 
 /* ---- of this process ---- */
@@ -34,7 +37,8 @@ int gw_cuda_show(struct gw_device *device,
                  const void *memory,
                  uint8_t words[GW_MEMORY_WORDS])
 {
-    struct words shown = {.offset = 0};
+    struct words shown;
+    memset(&shown, 0, sizeof shown);
     const struct gw_cuda_block *block =
         gw_cuda_find_block(device->blocks, memory, 1);
     if (!block || !gw_cuda_enter(device))
@@ -45,6 +49,7 @@ int gw_cuda_show(struct gw_device *device,
         return 0;
     }
     shown.offset = (uint64_t)((const char *)memory - block->memory);
+    gw_cuda_locate((unsigned)device->ordinal, shown.address);
     memcpy(words, &shown, sizeof shown);
     return 1;
 }
@@ -107,6 +112,8 @@ const void *gw_cuda_see(struct gw_device *device,
         .base = base,
         .handle = shown.handle,
     };
+    memcpy(view->address, shown.address, sizeof view->address);
+    view->address[sizeof view->address - 1] = '\0';
     device->views = view;
     return view->memory;
 }
@@ -122,19 +129,33 @@ int gw_cuda_linked(unsigned one, unsigned other)
     return atomics != 0;
 }
 
+/* Whether the owner's GPU is this one, by its address. */
+static int is_here(const struct gw_device *device, const void *seen)
+{
+    char own[GW_PCI_ADDRESS_BYTES];
+    const struct gw_cuda_view *view = device->views;
+    while (view && view->memory != seen)
+        view = view->next;
+    gw_cuda_locate((unsigned)device->ordinal, own);
+    return view && own[0] && strcmp(view->address, own) == 0;
+}
+
 const char *gw_cuda_path(struct gw_device *device, const void *seen)
 {
     struct cudaPointerAttributes about;
     if (!gw_cuda_enter(device))
         return "";
+    if (is_here(device, seen))
+        return "the same GPU";
     if (cudaPointerGetAttributes(&about, seen) != cudaSuccess) {
         cudaGetLastError(); /* the device works all the same */
         return "";
     }
     if (about.type != cudaMemoryTypeDevice || about.device < 0)
         return "";
+    /* CUDA has no number for a GPU that this process may not see */
     if (about.device == device->ordinal)
-        return "the same GPU";
+        return "a GPU that this process does not see";
     return gw_cuda_linked((unsigned)about.device, (unsigned)device->ordinal)
                ? "NVLink"
                : "PCIe";

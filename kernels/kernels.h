@@ -46,7 +46,7 @@ struct gw_device_options {
     enum gw_precision precision;
 };
 
-#define GW_MEMORY_WORDS      72
+#define GW_MEMORY_WORDS      88
 #define GW_PARTS_MAX         64
 #define GW_PCI_ADDRESS_BYTES 16
 #define GW_REPORT_BYTES      640

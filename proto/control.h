@@ -280,7 +280,7 @@ struct gw_arrived {
  * be tried; then, when all have said them, whether the sender's finds all of
  * theirs and reads the numbers right.
  */
-#define GW_SIGHT_WORDS_MAX 72
+#define GW_SIGHT_WORDS_MAX 88
 enum gw_sees {
     GW_SIGHT_WORDS, /* not yet: here are words */
     GW_SIGHT_BLIND,

@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -225,6 +226,25 @@ static void paths_are_said(void **state)
     drop(&owners[0], 0), drop(&owners[1], 0);
 }
 
+/* One that may see one GPU counts it as 0, and so does another one that may see
+   another: with a bus of its own this process's 0 is not the owners' 0. */
+static void gpus_are_told_by_their_address(void **state)
+{
+    (void)state;
+    set_way(&emulated_ways[0], 0);
+    make(&owners[0], 0, 1), make(&owners[1], 0, 2);
+    struct answer first = show(&owners[0], 0, 0);
+    struct answer second = show(&owners[1], 0, 0);
+    setenv("GW_FAKE_CUDA", "devices=2 bus=194", 1); /* that of the second */
+    struct gw_device *d = open_device();
+    assert_string_equal(ops->path(d, see(d, &first)),
+                        "a GPU that this process does not see");
+    assert_string_equal(ops->path(d, see(d, &second)), "the same GPU");
+    close_device(d);
+    setenv("GW_FAKE_CUDA", "devices=2", 1);
+    drop(&owners[0], 0), drop(&owners[1], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +256,7 @@ int main(void)
         cmocka_unit_test(devices_of_the_network_take_pages),
         cmocka_unit_test(without_a_dma_buf_pages_are_addresses),
         cmocka_unit_test(paths_are_said),
+        cmocka_unit_test(gpus_are_told_by_their_address),
     };
     return cmocka_run_group_tests_name("shared memory of GPUs", tests,
                                        start_owners, end_owners);
