@@ -90,7 +90,7 @@ static void hold(struct gw_server *server,
     count_in(server, rank, index, samples, empty);
     if (!is_complete(server, index))
         return;
-    if (gw_loop_turn_is_over(server->loop))
+    if (gw_loop_turn_is_over_at(server->loop, server->progress_us))
         gw_backlog_add(&server->due, index);
     else
         gw_session_complete(server, index);

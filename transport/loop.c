@@ -75,11 +75,15 @@ static void beat_all(struct gw_loop *loop, uint64_t now)
         one->beat(one, now);
 }
 
+int gw_loop_turn_is_over_at(struct gw_loop *loop, uint64_t now_us)
+{
+    beat_all(loop, now_us);
+    return now_us >= loop->ops->turn_began_us(loop) + GW_TURN_US;
+}
+
 int gw_loop_turn_is_over(struct gw_loop *loop)
 {
-    uint64_t now = gw_loop_now(loop);
-    beat_all(loop, now);
-    return now >= loop->ops->turn_began_us(loop) + GW_TURN_US;
+    return gw_loop_turn_is_over_at(loop, gw_loop_now(loop));
 }
 
 void gw_loop_pulse(struct gw_loop *loop)

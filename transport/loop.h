@@ -138,6 +138,8 @@ void gw_timer_stop(struct gw_loop *loop, struct gw_timer *timer);
  */
 #define GW_TURN_US 5000
 int gw_loop_turn_is_over(struct gw_loop *loop);
+/* The same for who has just looked: `now_us` is of gw_loop_now. */
+int gw_loop_turn_is_over_at(struct gw_loop *loop, uint64_t now_us);
 
 /* The second half of that alone, within a piece of work that may be long. */
 void gw_loop_pulse(struct gw_loop *loop);

@@ -104,12 +104,13 @@ int gw_uv_look_quickly(struct gw_uv_loop *self);
 void gw_uv_look_open(struct gw_uv_loop *self);
 void gw_uv_look_close(struct gw_uv_loop *self);
 
-/* loop_uv_turn.c: the end notes how long it has lasted, for the counters. */
-void gw_uv_turn_begin(struct gw_uv_loop *self);
+/* loop_uv_turn.c: the end notes how long it has lasted, for the counters. Who
+   asks when no turn goes on begins one. */
+void gw_uv_turn_begin(struct gw_uv_loop *self, uint64_t now_us);
 /* By each handler that libuv calls before it polls, which it does in no order
-   to rely on: the first one begins the turn. */
-void gw_uv_turn_before_poll(struct gw_uv_loop *self);
-void gw_uv_turn_end(struct gw_uv_loop *self);
+   to rely on: the first one begins the turn. Returns the time. */
+uint64_t gw_uv_turn_before_poll(struct gw_uv_loop *self);
+void gw_uv_turn_end(struct gw_uv_loop *self, uint64_t now_us);
 uint64_t gw_uv_turn_began_us(struct gw_loop *loop);
 void gw_uv_turn_open(struct gw_uv_loop *self);
 void gw_uv_turn_close(struct gw_uv_loop *self);

@@ -113,8 +113,7 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct gw_uv_look *look = prepare->data;
     struct gw_uv_loop *self = loop_of(look);
-    gw_uv_turn_before_poll(self);
-    uint64_t now = gw_loop_now(&self->base), end = now + LOOK_US;
+    uint64_t now = gw_uv_turn_before_poll(self), end = now + LOOK_US;
     int n;
     /* a caller looks by himself, and wants what has come at once */
     do
@@ -142,14 +141,19 @@ static void on_check(uv_check_t *check)
 int gw_uv_look_quickly(struct gw_uv_loop *self)
 {
     struct gw_uv_look *look = &self->look;
-    uint64_t now = look->first ? gw_loop_now(&self->base) : 0;
     if (!look->first)
         return 0;
-    if (now < look->turned_us + LOOK_US && !atomic_load(&self->tasks_wait) &&
-        look_on(look, &now, look->turned_us + LOOK_US) > 0)
-        return 1;
-    look->turned_us = now;
-    return 0;
+    uint64_t now = gw_loop_now(&self->base);
+    if (now >= look->turned_us + LOOK_US || atomic_load(&self->tasks_wait)) {
+        look->turned_us = now;
+        return 0;
+    }
+    gw_uv_turn_begin(self, now);
+    int n = look_on(look, &now, look->turned_us + LOOK_US);
+    gw_uv_turn_end(self, now);
+    if (n == 0)
+        look->turned_us = now;
+    return n > 0;
 }
 
 void gw_uv_look_begin(struct gw_loop *loop, struct gw_looker *looker)

@@ -66,7 +66,7 @@ static void thread_step(struct gw_uv_loop *self)
         share->thread_drives = 1;
         pthread_mutex_unlock(&share->mutex);
         uv_run(&self->uv, UV_RUN_ONCE);
-        gw_uv_turn_end(self);
+        gw_uv_turn_end(self, gw_loop_now(&self->base));
         pthread_mutex_lock(&share->mutex);
         share->thread_drives = 0;
         if (share->caller_wants)
@@ -163,10 +163,10 @@ void gw_uv_turn(struct gw_loop *loop, int (*done)(void *owner), void *owner)
 {
     (void)done, (void)owner; /* the caller is no further away than that */
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
-    gw_uv_turn_begin(self);
-    if (!gw_uv_look_quickly(self))
-        uv_run(&self->uv, UV_RUN_ONCE);
-    gw_uv_turn_end(self);
+    if (gw_uv_look_quickly(self))
+        return;
+    uv_run(&self->uv, UV_RUN_ONCE);
+    gw_uv_turn_end(self, gw_loop_now(loop));
 }
 
 void gw_uv_leave(struct gw_loop *loop)

@@ -12,10 +12,10 @@
 
 #include "proto/metrics.h"
 
-void gw_uv_turn_begin(struct gw_uv_loop *self)
+void gw_uv_turn_begin(struct gw_uv_loop *self, uint64_t now_us)
 {
     self->turn.polls = 0;
-    self->turn.began_us = gw_loop_now(&self->base);
+    self->turn.began_us = now_us;
     self->turn.polled = 0;
     self->turn.lasts = 1;
 }
@@ -33,26 +33,30 @@ static void note_wake(struct gw_uv_loop *self)
 uint64_t gw_uv_turn_began_us(struct gw_loop *loop)
 {
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
+    if (!self->turn.lasts)
+        gw_uv_turn_begin(self, gw_loop_now(loop));
     note_wake(self);
     return self->turn.began_us;
 }
 
-void gw_uv_turn_end(struct gw_uv_loop *self)
+void gw_uv_turn_end(struct gw_uv_loop *self, uint64_t now_us)
 {
-    struct gw_loop *loop = &self->base;
-    if (self->turn.lasts && loop->metrics)
-        gw_metrics_raise(loop->metrics, GW_METRIC_LONGEST_TURN_US,
-                         gw_loop_now(loop) - self->turn.began_us);
+    struct gw_metrics *metrics = self->base.metrics;
+    if (self->turn.lasts && metrics)
+        gw_metrics_raise(metrics, GW_METRIC_LONGEST_TURN_US,
+                         now_us - self->turn.began_us);
     self->turn.lasts = 0;
 }
 
-void gw_uv_turn_before_poll(struct gw_uv_loop *self)
+uint64_t gw_uv_turn_before_poll(struct gw_uv_loop *self)
 {
+    uint64_t now = gw_loop_now(&self->base);
     if (self->turn.polls)
-        return;
-    gw_uv_turn_end(self);
-    gw_uv_turn_begin(self);
+        return now;
+    gw_uv_turn_end(self, now);
+    gw_uv_turn_begin(self, now);
     self->turn.polls = 1;
+    return now;
 }
 
 static void on_prepare(uv_prepare_t *prepare)

@@ -67,7 +67,7 @@ static int look_at_links(struct gw_shm *shm)
         shm->cursor = one->next;
         if (one->state == GW_LIFE_UP)
             did += look_at(gw_shm_link_of(one->link));
-        if (did && gw_loop_turn_is_over(shm->base.loop))
+        if (did && shm->cursor && gw_loop_turn_is_over(shm->base.loop))
             break;
     }
     return did;

@@ -33,6 +33,7 @@ static enum gw_status meet(char host[GW_ADDRESS_MAX], struct gw_error *error)
    back at once. */
 static void take_turn(struct gw_tcp_link *link, int readable)
 {
+    link->tcp->took_turn = 1;
     if (!link->out.blocked && gw_tcp_write(link))
         link->out.blocked = 1;
     if (link->base.up && readable)
@@ -92,6 +93,7 @@ static void flush_dirty(struct gw_tcp *tcp)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct gw_tcp *tcp = prepare->data;
+    tcp->took_turn = 0;
     gw_uv_turn_before_poll(gw_uv_loop_of(tcp->base.loop));
     read_late(tcp);
     flush_dirty(tcp);
@@ -226,8 +228,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (!link->base.up)
         return;
     /* libuv names ready sockets in the same order each time: whoever does not
-       get a turn gets one of the next, before those that had theirs */
-    if (link->tcp->late || gw_loop_turn_is_over(link->tcp->base.loop))
+       get a turn gets one of the next, before those that had theirs; the first
+       has one without a look at the clock */
+    if (link->tcp->late ||
+        (link->tcp->took_turn && gw_loop_turn_is_over(link->tcp->base.loop)))
         wait_for_turn(link);
     else
         take_turn(link, events & UV_READABLE);

@@ -33,12 +33,13 @@ left() {
     sed 's|/proc/\([0-9]*\)/environ|\1|'
 }
 
-# pid_of ROLE: of one process of the test, the launcher being train.
+# pid_of ROLE [N]: of one process of the test, the launcher being train; fails
+# where there is none.
 pid_of() {
   for pid in $(left); do
     tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q "gradweir $1 " &&
       echo "$pid"
-  done | sed "${2:-1}q;d"
+  done | sed "${2:-1}q;d" | grep .
 }
 
 # ports ROLE: where processes of that role listen.

@@ -22,21 +22,27 @@ run 0 "$@" && cp "$scratch/out" "$scratch/alone.out" &&
   cp "$scratch/err" "$scratch/alone.err" && nobody_missed alone
 ok 'a model of 101 MB trains under adam, and nobody is silent'
 
-# throttled NAME: runs 40 ms of each 100, as a quota of 0.4 of a core has it.
-throttled() {
+# members: all three, once they are there.
+members() {
   members=$(for role in coordinator server worker; do pid_of $role; done)
+  [ "$(echo "$members" | wc -w)" -eq 3 ]
+}
+# throttled: they run 40 ms of each 100, as a quota of 0.4 of a core has it. One
+# that has ended leaves others stopped, which are to go on.
+throttled() {
   # shellcheck disable=SC2086
   while kill -STOP $members 2>/dev/null; do
     sleep 0.06
     kill -CONT $members 2>/dev/null
     sleep 0.04
   done
+  # shellcheck disable=SC2086
+  kill -CONT $members 2>/dev/null
   wait "$job_pid"
 }
 start slow "$@"
 job_pid=$started
-await 20 pid_of worker >/dev/null
-throttled
+await 20 members && throttled
 ok 'so it does with 0.4 of a core'
 nobody_missed slow
 ok 'and nobody is silent'
