@@ -53,8 +53,7 @@ static const size_t sizes[] = {0, 1, 3, 7, 16, 31, 33, 100, 1024, ELEMS};
 static void assert_frozen(const char *what, uint32_t crc, uint32_t frozen)
 {
     if (crc != frozen)
-        print_message("FROZEN %s: 0x%08xu, and not 0x%08xu\n", what, crc,
-                      frozen);
+        fail_msg("%s: 0x%08xu, and not 0x%08xu", what, crc, frozen);
 }
 
 /* ---- the server's arithmetic ---- */
