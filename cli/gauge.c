@@ -402,12 +402,17 @@ close_go:
     return status;
 }
 
-static void end(struct trier *trier)
+/* A process has the ends of those before it, too: all are let go before any is
+   waited for, and then the last one ends first. */
+static void end_all(struct trier *trier, unsigned n)
 {
-    close(trier->go);
-    close(trier->said);
-    if (trier->pid)
-        gw_child_wait(trier->pid);
+    for (unsigned i = 0; i < n; i++) {
+        close(trier[i].go);
+        close(trier[i].said);
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (trier[i].pid)
+            gw_child_wait(trier[i].pid);
 }
 
 /* The slowest of them is what a step waits for. */
@@ -454,8 +459,7 @@ enum gw_status gw_gauge_step(const struct gw_worker_case *what,
         write_all(trier[i].go, "g", 1);
     for (unsigned i = 0; status == GW_OK && i < n; i++)
         status = gather(&trier[i], &gauge, error);
-    for (unsigned i = 0; i < n; i++)
-        end(&trier[i]);
+    end_all(trier, n);
     if (status == GW_OK)
         *gauge_p = gauge;
     return status;
