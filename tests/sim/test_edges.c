@@ -208,6 +208,22 @@ static void so_many_votes_as_chunks(void **state)
     simulate(settings, 2);
 }
 
+#define FOUR(text) text text text text
+#define WIDE       "65536, "
+
+/* As many layers as a list has, each as large as one may be: 999,686 chunks of
+   the 1,048,576 that a map takes (unit/test_map.c), each pushed and wanted. */
+static void so_many_chunks_as_a_model_may_have(void **state)
+{
+    static const char layers[] =
+        "model.layers=[784, " FOUR(FOUR(WIDE)) FOUR(FOUR(WIDE)) FOUR(FOUR(WIDE))
+            FOUR(WIDE) FOUR(WIDE) FOUR(WIDE) WIDE WIDE "10]";
+    const char *settings[] = {HOLLOW, "cluster.workers=1", "cluster.servers=4",
+                              layers, "train.steps=1",     NULL};
+    (void)state;
+    simulate(settings, 1);
+}
+
 int main(void)
 {
     int fd = mkstemp(record);
@@ -220,6 +236,7 @@ int main(void)
         cmocka_unit_test(so_many_workers_as_a_job_may_have),
         cmocka_unit_test(a_thousand_workers_arrive),
         cmocka_unit_test(so_many_votes_as_chunks),
+        cmocka_unit_test(so_many_chunks_as_a_model_may_have),
     };
     int failed = cmocka_run_group_tests_name("edges", tests, NULL, NULL);
     gw_dataset_close(cluster.train);
