@@ -12,19 +12,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "transport/disk_place.h"
+
 /* As the kernel has it. */
 #define LINKS_MAX 40
-
-static enum gw_status
-system_error(struct gw_error *error, const char *verb, const char *path)
-{
-    int number = errno;
-    enum gw_status status = number == ENOENT                       ? GW_ENOENT
-                            : number == ENOSPC || number == EDQUOT ? GW_ENOSPC
-                                                                   : GW_EIO;
-    return gw_fail(error, status, "cannot %s %s: %s", verb, path,
-                   strerror(number));
-}
 
 /* ---- where a path leads to ---- */
 
@@ -137,7 +128,7 @@ enum gw_status gw_output_open(const char *path,
     output->file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (output->file)
         return GW_OK;
-    enum gw_status status = system_error(error, "write", path);
+    enum gw_status status = gw_disk_failed(error, "write", path);
     if (fd >= 0)
         close(fd);
     if (fd >= 0 && output->temporary)
@@ -174,6 +165,25 @@ static int make_safe(struct gw_output *output)
     return output->temporary ? fsync(fileno(output->file)) : 0;
 }
 
+/* The new name, too, is on the disk; a file system that has no such call keeps
+   it as it can. */
+static int sync_name(const char *place)
+{
+    char dir[PATH_MAX];
+    snprintf(dir, sizeof dir, "%s", place);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = '\0';
+    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return 0; /* who may write there need not be one who may read it */
+    int failed = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
+    int number = errno;
+    close(fd);
+    errno = number;
+    return failed ? -1 : 0;
+}
+
 enum gw_status gw_output_commit(struct gw_output *output,
                                 struct gw_error *error)
 {
@@ -185,13 +195,14 @@ enum gw_status gw_output_commit(struct gw_output *output,
     }
     output->file = NULL;
     if (!failed && output->temporary &&
-        rename(output->temporary, output->place) != 0) {
+        (rename(output->temporary, output->place) != 0 ||
+         sync_name(output->place) != 0)) {
         failed = 1;
         number = errno;
     }
     if (failed) {
         errno = number;
-        status = system_error(error, "write", output->path);
+        status = gw_disk_failed(error, "write", output->path);
         if (output->temporary)
             unlink(output->temporary);
     }
