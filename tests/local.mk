@@ -197,6 +197,7 @@ check_PROGRAMS += \
 	%D%/unit/test_tcp_local \
 	%D%/unit/test_trace \
 	%D%/unit/test_turn \
+	%D%/unit/test_turn_share \
 	%D%/unit/test_transport_parts \
 	%D%/unit/test_update \
 	%D%/unit/test_wire
@@ -489,6 +490,7 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_group_shapes_SOURCES = %D%/unit/test_group_shapes.c
 %C%_unit_test_interfaces_SOURCES = %D%/unit/test_interfaces.c $(GW_COUPLE)
+%C%_unit_test_turn_share_SOURCES = %D%/unit/test_turn_share.c $(GW_PAIR)
 %C%_unit_test_tcp_flight_SOURCES = %D%/unit/test_tcp_flight.c $(GW_COUPLE)
 %C%_unit_test_tcp_local_SOURCES = %D%/unit/test_tcp_local.c $(GW_COUPLE)
 %C%_unit_test_model_SOURCES = %D%/unit/test_model.c $(GW_MODEL_SUBJECT)

@@ -66,7 +66,9 @@ struct gw_uv_look {
 struct gw_uv_turn {
     uv_prepare_t before;
     uv_check_t after;
-    uint64_t began_us;
+    uint64_t began_us;  /* or woke, */
+    uint64_t before_us; /* after so much work; known when it polls */
+    uint64_t sums_us;   /* of it, since it woke */
     int lasts;
     int polls;  /* it has begun, and is before or in its poll */
     int polled; /* when it woke is known */

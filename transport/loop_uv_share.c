@@ -173,9 +173,11 @@ void gw_uv_leave(struct gw_loop *loop)
 {
     struct gw_uv_loop *self = gw_uv_loop_of(loop);
     struct gw_uv_share *share = &self->share;
+    uint64_t now = gw_loop_now(loop);
+    gw_uv_turn_end(self, now); /* which a call of the caller's has begun */
     pthread_mutex_lock(&share->mutex);
     share->caller_drives = 0;
-    share->left_us = gw_loop_now(loop);
+    share->left_us = now;
     if (share->thread_sleeps)
         pthread_cond_signal(&share->take);
     pthread_mutex_unlock(&share->mutex);

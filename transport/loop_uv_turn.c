@@ -1,6 +1,6 @@
 /*
  * How long a turn of the loop lasts. It begins when libuv has looked at its
- * timers, and anew when it has slept:
+ * timers, and anew when it has slept; its two parts count as one.
  *
  *   timers --> begin: look --> poll, perhaps asleep --> sockets, tasks --> look
  *
@@ -16,6 +16,7 @@ void gw_uv_turn_begin(struct gw_uv_loop *self, uint64_t now_us)
 {
     self->turn.polls = 0;
     self->turn.began_us = now_us;
+    self->turn.before_us = self->turn.sums_us = 0;
     self->turn.polled = 0;
     self->turn.lasts = 1;
 }
@@ -24,9 +25,11 @@ void gw_uv_turn_begin(struct gw_uv_loop *self, uint64_t now_us)
 static void note_wake(struct gw_uv_loop *self)
 {
     uint64_t woke_us = uv_now(&self->uv) * 1000;
-    if (self->turn.polled || woke_us <= self->turn.began_us)
+    if (self->turn.polled ||
+        woke_us <= self->turn.began_us + self->turn.before_us)
         return;
     self->turn.began_us = woke_us;
+    self->turn.sums_us = self->turn.before_us;
     self->turn.polled = 1;
 }
 
@@ -44,7 +47,7 @@ void gw_uv_turn_end(struct gw_uv_loop *self, uint64_t now_us)
     struct gw_metrics *metrics = self->base.metrics;
     if (self->turn.lasts && metrics)
         gw_metrics_raise(metrics, GW_METRIC_LONGEST_TURN_US,
-                         now_us - self->turn.began_us);
+                         self->turn.sums_us + now_us - self->turn.began_us);
     self->turn.lasts = 0;
 }
 
@@ -59,9 +62,12 @@ uint64_t gw_uv_turn_before_poll(struct gw_uv_loop *self)
     return now;
 }
 
+/* The last of these handlers, since libuv calls first who came last. */
 static void on_prepare(uv_prepare_t *prepare)
 {
-    gw_uv_turn_before_poll(prepare->data);
+    struct gw_uv_loop *self = prepare->data;
+    uint64_t now = gw_uv_turn_before_poll(self);
+    self->turn.before_us = now - self->turn.began_us;
 }
 
 /* After this libuv's time is not that of the wake any more. */

@@ -21,10 +21,15 @@ void gw_rdma_make_dirty(struct gw_rdma_link *link)
     link->rdma->dirty = link;
 }
 
-/* Links that got something to send, or room for it, post it together. */
+/* Links that got something to send, or room for it, post it together, and where
+   the turn is over at the next look. */
 static void flush_dirty(struct gw_rdma *rdma)
 {
-    while (rdma->dirty) {
+    for (unsigned done = 0; rdma->dirty; done++) {
+        if (done > 0 && gw_loop_turn_is_over(rdma->base.loop)) {
+            gw_uv_look_soon(rdma->base.loop);
+            break;
+        }
         struct gw_rdma_link *link = rdma->dirty;
         rdma->dirty = link->next_dirty;
         link->dirty = 0;

@@ -174,11 +174,11 @@ static size_t read_one(struct gw_shm_link *link)
 }
 
 /* After so many bytes others have their turn, or as the loop's is over; what a
-   link that has ended still has is its last. */
+   link that has ended still has is its last. Asking lets others hear of us. */
 static int goes_on(const struct gw_shm_link *link, size_t bytes)
 {
-    return link->ended || (bytes < GW_SHM_TURN_BYTES &&
-                           !gw_loop_turn_is_over(link->shm->base.loop));
+    int over = gw_loop_turn_is_over(link->shm->base.loop);
+    return link->ended || (bytes < GW_SHM_TURN_BYTES && !over);
 }
 
 int gw_shm_read(struct gw_shm_link *link, uint32_t entries)

@@ -12,7 +12,8 @@
 
 #include "transport/limits.h"
 
-#define BACKLOG 1024
+#define BACKLOG  1024
+#define SHARE_US 1000 /* of a turn; some hundred small frames */
 
 const struct gw_transport_ops gw_tcp_transport;
 
@@ -67,27 +68,44 @@ static void wait_no_more(struct gw_tcp_link *link)
     link->late = 0;
 }
 
-/* Those that could be read when a turn was over, the first first. */
+/* Those that could be read when a turn was over, the first first. They have a
+   share of each turn, also where others use all of it. */
 static void read_late(struct gw_tcp *tcp)
 {
-    while (tcp->late && !gw_loop_turn_is_over(tcp->base.loop)) {
+    struct gw_loop *loop = tcp->base.loop;
+    uint64_t now = tcp->late ? gw_loop_now(loop) : 0, until = now + SHARE_US;
+    while (tcp->late) {
         struct gw_tcp_link *link = tcp->late;
         wait_no_more(link);
         if (link->base.up)
             take_turn(link, 1);
+        now = gw_loop_now(loop);
+        if (gw_loop_turn_is_over_at(loop, now) && now >= until)
+            break;
     }
 }
 
-/* Links that got something to send are written together, once per turn. */
+/* Links that got something to send are written together, once per turn, and
+   where that is over in the next. */
 static void flush_dirty(struct gw_tcp *tcp)
 {
-    while (tcp->dirty) {
+    for (unsigned done = 0; tcp->dirty; done++) {
+        if (done > 0 && gw_loop_turn_is_over(tcp->base.loop)) {
+            gw_loop_post(tcp->base.loop, &tcp->flush);
+            break;
+        }
         struct gw_tcp_link *link = tcp->dirty;
         tcp->dirty = link->next_dirty;
         link->dirty = 0;
         if (link->base.up && !link->out.blocked)
             take_turn(link, 0);
     }
+}
+
+/* The turn that was over has ended. */
+static void on_flush(struct gw_task *task)
+{
+    flush_dirty(task->owner);
 }
 
 static void on_prepare(uv_prepare_t *prepare)
@@ -125,6 +143,7 @@ static enum gw_status open_tcp(struct gw_loop *loop,
     tcp->base.ops = &gw_tcp_transport;
     tcp->base.loop = loop;
     tcp->late_last = &tcp->late;
+    tcp->flush = (struct gw_task){.run = on_flush, .owner = tcp};
     gw_lives_open(&tcp->lives, &tcp->base, &life_ops, config);
     tcp->uv = &gw_uv_loop_of(loop)->uv;
     uv_prepare_init(tcp->uv, &tcp->before_poll);
@@ -156,6 +175,7 @@ static void close_listener(struct gw_listener *listener);
 static void close_tcp(struct gw_transport *transport)
 {
     struct gw_tcp *tcp = gw_tcp_of(transport);
+    gw_loop_unpost(transport->loop, &tcp->flush);
     while (tcp->listeners)
         close_listener(tcp->listeners);
     gw_lives_close(&tcp->lives);
@@ -254,8 +274,10 @@ enum gw_status gw_tcp_adopt(struct gw_tcp_link *link, int fd)
 {
     link->fd = fd;
     int failed = uv_poll_init(link->tcp->uv, &link->poll, fd);
-    if (failed)
+    if (failed) {
+        link->number = -failed;
         return GW_EIO;
+    }
     link->poll.data = link;
     link->poll_open = 1;
     return GW_OK;

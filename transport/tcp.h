@@ -118,7 +118,8 @@ struct gw_tcp {
     struct gw_lives lives;
     struct gw_tcp_link *dirty;
     struct gw_tcp_link *late, **late_last; /* for a turn, the first first */
-    int took_turn; /* a link, in the loop's turn that goes on */
+    int took_turn;        /* a link, in the loop's turn that goes on */
+    struct gw_task flush; /* of those that are dirty still */
     struct gw_listener *listeners;
     unsigned handles;         /* open libuv handles that point here */
     struct gw_own_places own; /* to dial from */
