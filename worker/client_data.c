@@ -305,13 +305,13 @@ void gw_client_forget_pushes(struct gw_client *client)
         client->chunk[c].pushed = 0;
 }
 
-/* Shards drop it too: what is asked for twice would be answered twice. */
 uint64_t gw_client_decision(const struct gw_client *client,
                             const struct gw_frame *frame)
 {
     return gw_decision_near(atomic_load(&client->decision), frame->decision);
 }
 
+/* Shards drop it too: what is asked for twice would be answered twice. */
 void gw_client_void(struct gw_client *client, uint64_t decision)
 {
     client->voided = decision;
