@@ -47,7 +47,7 @@ int64_t gw_number_integer(struct gw_number number, const uint8_t *in)
 float gw_number_float(struct gw_number number, const uint8_t *in)
 {
     uint64_t bits = bits_of(number, in);
-    uint32_t half = (uint32_t)bits;
+    uint32_t word = (uint32_t)bits;
     double wide;
     float value;
     if (number.kind != GW_NUMBER_FLOAT)
@@ -55,7 +55,7 @@ float gw_number_float(struct gw_number number, const uint8_t *in)
     if (number.bytes == 2)
         return gw_half_from_f16((uint16_t)bits);
     if (number.bytes == 4) {
-        memcpy(&value, &half, sizeof value);
+        memcpy(&value, &word, sizeof value);
         return value;
     }
     memcpy(&wide, &bits, sizeof wide);
