@@ -8,6 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "transport/limits.h"
+
 enum gw_status gw_secret_draw(struct gw_secret *secret, struct gw_error *error)
 {
     if (getrandom(secret->byte, sizeof secret->byte, 0) ==
@@ -21,10 +23,11 @@ enum gw_status gw_secret_lend(const struct gw_secret *secret,
                               int *fd_p,
                               struct gw_error *error)
 {
+    char why[GW_LIMITS_WHY_BYTES];
     int end[2];
     if (pipe2(end, O_CLOEXEC) != 0)
         return gw_fail(error, GW_EIO, "no pipe for the job's secret: %s",
-                       strerror(errno));
+                       gw_limits_why_no_file(errno, why));
     /* an empty pipe takes so little at once */
     ssize_t written = write(end[1], secret->byte, sizeof secret->byte);
     int number = errno;
