@@ -10,6 +10,8 @@
 
 #include "proto/wire.h"
 
+#define OUTPUTS_TEXT_BYTES 192
+
 static const struct gw_data_reader *const readers[] = {
     [GW_DATA_IDX] = &gw_data_idx,
     [GW_DATA_CIFAR10] = &gw_data_cifar10,
@@ -228,10 +230,42 @@ static int count_from_one(const struct gw_dataset *set, size_t outputs)
     return set->shape.classes == outputs + 1;
 }
 
+/* Why a label of `set` has no output, and what to do. */
+static void say_outputs(const struct gw_dataset *set,
+                        size_t outputs,
+                        enum gw_dataset_outputs from,
+                        char text[OUTPUTS_TEXT_BYTES])
+{
+    size_t used;
+    if (from == GW_OUTPUTS_ADDED)
+        used = (size_t)snprintf(text, OUTPUTS_TEXT_BYTES,
+                                "the training set has labels 0 to %zu, for "
+                                "which the model has outputs",
+                                outputs - 1);
+    else
+        used = (size_t)snprintf(
+            text, OUTPUTS_TEXT_BYTES, "%s %zu outputs, for labels 0 to %zu",
+            from == GW_OUTPUTS_WRITTEN ? "model.layers ends in"
+                                       : "the model was trained with",
+            outputs, outputs - 1);
+    text += used;
+    if (count_from_one(set, outputs))
+        snprintf(text, OUTPUTS_TEXT_BYTES - used,
+                 "; these count from 1: write them counting from 0");
+    else if (from == GW_OUTPUTS_ADDED)
+        snprintf(text, OUTPUTS_TEXT_BYTES - used,
+                 "; end model.layers in \"dense %zu\"", set->shape.classes);
+    else if (from == GW_OUTPUTS_WRITTEN)
+        snprintf(text, OUTPUTS_TEXT_BYTES - used,
+                 "; give it as many as there are classes");
+}
+
 enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
                                        size_t outputs,
+                                       enum gw_dataset_outputs from,
                                        struct gw_error *error)
 {
+    char why[OUTPUTS_TEXT_BYTES];
     uint64_t sample = 0, first = 0;
     size_t run = 0;
     if (set->shape.classes <= outputs)
@@ -243,15 +277,11 @@ enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
     /* where each file has pixels and labels, it is counted in its own */
     for (; set->runs > 1 && sample - first >= set->run[run].samples; run++)
         first += set->run[run].samples;
+    say_outputs(set, outputs, from, why);
     return gw_fail(error, GW_EUSAGE,
-                   "%s: sample %" PRIu64 " has label %" PRId32
-                   ", and model.layers ends in %zu outputs, for labels 0 to "
-                   "%zu; %s",
+                   "%s: sample %" PRIu64 " has label %" PRId32 ", and %s",
                    set->name[set->runs > 1 ? run : set->label_file],
-                   sample - first, set->labels[sample], outputs, outputs - 1,
-                   count_from_one(set, outputs)
-                       ? "these count from 1: write them counting from 0"
-                       : "give it as many as there are classes");
+                   sample - first, set->labels[sample], why);
 }
 
 const struct gw_dataset_shape *gw_dataset_shape(const struct gw_dataset *set)

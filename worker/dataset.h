@@ -65,10 +65,19 @@ enum gw_status gw_dataset_check_alike(const struct gw_dataset *train,
                                       const struct gw_dataset *test,
                                       struct gw_error *error);
 
+/* Where a model's outputs come from, and so what is to be done where they are
+   too few. */
+enum gw_dataset_outputs {
+    GW_OUTPUTS_WRITTEN, /* model.layers ends in them */
+    GW_OUTPUTS_ADDED,   /* for the labels of the training set */
+    GW_OUTPUTS_TRAINED  /* a checkpoint has weights of theirs */
+};
+
 /* GW_EUSAGE with a line that names the first sample whose label is not below
    `outputs`, those that a model has. */
 enum gw_status gw_dataset_check_labels(const struct gw_dataset *set,
                                        size_t outputs,
+                                       enum gw_dataset_outputs from,
                                        struct gw_error *error);
 
 /*

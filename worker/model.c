@@ -186,7 +186,9 @@ enum gw_status gw_model_check_labels(const struct gw_config *config,
     enum gw_status status =
         gw_model_layers(config, gw_dataset_shape(train), layers, error);
     if (status == GW_OK)
-        status = gw_dataset_check_labels(data, gw_model_outputs(layers), error);
+        status = gw_dataset_check_labels(
+            data, gw_model_outputs(layers),
+            layers->added ? GW_OUTPUTS_ADDED : GW_OUTPUTS_WRITTEN, error);
     free(layers);
     return status;
 }

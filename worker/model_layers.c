@@ -264,6 +264,7 @@ static enum gw_status finish_cnn(struct entry *entry, size_t classes)
         if (status != GW_OK)
             return status;
         last = &entry->list->layer[entry->list->n - 1];
+        entry->list->added = 1;
     }
     last->dense.relu = 0;
     return GW_OK;
@@ -360,6 +361,7 @@ enum gw_status gw_model_layers(const struct gw_config *config,
                        shape->channels, shape->height, shape->width,
                        ELEMS_MOST);
     list->n = 0;
+    list->added = 0;
     if (config->model.kind == GW_MODEL_MLP)
         return mlp_layers(config, shape, &entry);
     return cnn_layers(config, shape->classes, &entry);

@@ -41,6 +41,7 @@ struct layer {
 
 struct layer_list {
     size_t n;
+    int added; /* the last is not in model.layers */
     struct layer layer[LAYERS_MAX];
 };
 

@@ -53,11 +53,16 @@ static void check_outputs(const struct gw_dataset *set)
     size_t classes = gw_dataset_shape(set)->classes, least = 2;
     for (enum gw_dataset_note i = 0; i < GW_DATASET_NOTES; i++)
         FUZZ_PROMISE(strchr(gw_dataset_note(set, i), '\n') == NULL);
-    FUZZ_PROMISE(gw_dataset_check_labels(set, classes, &error) == GW_OK);
+    FUZZ_PROMISE(gw_dataset_check_labels(set, classes, GW_OUTPUTS_WRITTEN,
+                                         &error) == GW_OK);
     if (classes == least)
         return;
-    check_error(gw_dataset_check_labels(set, classes - 1, &error), &error);
-    FUZZ_PROMISE(error.status == GW_EUSAGE);
+    for (int from = GW_OUTPUTS_WRITTEN; from <= GW_OUTPUTS_TRAINED; from++) {
+        enum gw_status status = gw_dataset_check_labels(
+            set, classes - 1, (enum gw_dataset_outputs)from, &error);
+        check_error(status, &error);
+        FUZZ_PROMISE(error.status == GW_EUSAGE);
+    }
 }
 
 /* Every pixel and label once, and both ends of the set as batches. */

@@ -53,6 +53,10 @@ for how in '' --dry-run; do
   # shellcheck disable=SC2086
   refuses 2 ".*$data/labels: sample 9 has label 9, and model.layers ends in 9 outputs, for labels 0 to 8" train "$job" $how --set model.layers=64,32,9
   ok "a model with too few classes $how"
+  tr '\011' '\010' <"$data/labels" >"$data/upto8"
+  # shellcheck disable=SC2086
+  refuses 2 ".*$data/labels: sample 9 has label 9, and the training set has labels 0 to 8, .*; end model.layers in \"dense 10\"" train "$job" $how --set model.kind=cnn --set 'model.layers=conv 4 3' --set "data.train=$data/images,$data/upto8"
+  ok "a test set with more classes than the model got $how"
   { printf '\000\000\010\003\000\000\000\144\000\000\000\010\000\000\000\020' && tail -c 12800 "$data/images"; } >"$data/wide"
   # shellcheck disable=SC2086
   refuses 1 '.*data.test is 1x8x16, data.train is 1x8x8' train "$job" $how --set "data.test=$data/wide,$data/fewer"

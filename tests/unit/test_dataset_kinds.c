@@ -311,14 +311,20 @@ static void labels(const uint8_t *values, uint32_t n)
     memcpy(second.at + 8, values, n);
 }
 
-static void check(size_t outputs, const char *line)
+static void
+check_of(size_t outputs, enum gw_dataset_outputs from, const char *line)
 {
     struct gw_error error = {.text = ""};
     struct gw_dataset *set = open_set(&gw_data_idx);
-    assert_int_equal(gw_dataset_check_labels(set, outputs, &error),
+    assert_int_equal(gw_dataset_check_labels(set, outputs, from, &error),
                      line[0] ? GW_EUSAGE : GW_OK);
     assert_string_equal(error.text, line);
     gw_dataset_close(set);
+}
+
+static void check(size_t outputs, const char *line)
+{
+    check_of(outputs, GW_OUTPUTS_WRITTEN, line);
 }
 
 static void labels_have_outputs(void **state)
@@ -340,6 +346,25 @@ static void labels_have_outputs(void **state)
              "counting from 0");
 }
 
+/* Advice that the model at hand cannot take is none. */
+static void what_to_do_depends_on_the_model(void **state)
+{
+    (void)state;
+    labels((const uint8_t[]){0, 4, 2, 5, 4}, 5);
+    check_of(5, GW_OUTPUTS_ADDED,
+             "second: sample 3 has label 5, and the training set has labels 0 "
+             "to 4, for which the model has outputs; end model.layers in "
+             "\"dense 6\"");
+    check_of(5, GW_OUTPUTS_TRAINED,
+             "second: sample 3 has label 5, and the model was trained with 5 "
+             "outputs, for labels 0 to 4");
+    labels((const uint8_t[]){1, 4, 2, 5, 3}, 5);
+    check_of(5, GW_OUTPUTS_ADDED,
+             "second: sample 3 has label 5, and the training set has labels 0 "
+             "to 4, for which the model has outputs; these count from 1: write "
+             "them counting from 0");
+}
+
 /* The file whose record it is, and the number of the record there. */
 static void labels_of_several_files_are_found_in_theirs(void **state)
 {
@@ -354,7 +379,8 @@ static void labels_of_several_files_are_found_in_theirs(void **state)
     assert_int_equal(
         bytes_open(&config, &gw_data_cifar10, &first, &second, &set, &error),
         GW_OK);
-    assert_int_equal(gw_dataset_check_labels(set, 3, &error), GW_EUSAGE);
+    assert_int_equal(
+        gw_dataset_check_labels(set, 3, GW_OUTPUTS_WRITTEN, &error), GW_EUSAGE);
     assert_int_equal(strncmp(error.text, "second: sample 1 has label 7,", 29),
                      0);
     gw_dataset_close(set);
@@ -371,6 +397,7 @@ int main(void)
         cmocka_unit_test(channels_that_come_last_are_doubted),
         cmocka_unit_test(what_is_no_data_is_named),
         cmocka_unit_test(labels_have_outputs),
+        cmocka_unit_test(what_to_do_depends_on_the_model),
         cmocka_unit_test(labels_of_several_files_are_found_in_theirs),
     };
     return cmocka_run_group_tests_name("kinds of data", tests, NULL, NULL);
