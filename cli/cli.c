@@ -114,17 +114,20 @@ enum gw_status gw_cli_job_device(struct gw_cli_job *job,
     return gw_cli_job_set(job, text, error);
 }
 
-enum gw_status
-gw_cli_job_text(const char *file, char **text_p, struct gw_error *error)
+/* The text of a job file or pipe; the caller frees it. GW_EUSAGE with a line.
+ */
+static enum gw_status
+job_text(const struct gw_cli_job *job, char **text_p, struct gw_error *error)
 {
     enum gw_status status = GW_OK;
     const size_t room = GW_JOB_TEXT_MAX + 2;
     size_t used = 0;
     char *text = malloc(room);
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    int fd = job->lent ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                       : open(job->file, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || !text) {
-        status = gw_fail(error, GW_EUSAGE, "%s: cannot be opened: %s", file,
-                         strerror(errno));
+        status = gw_fail(error, GW_EUSAGE, "%s: cannot be opened: %s",
+                         job->file, strerror(errno));
         goto out;
     }
     while (used < room - 1) {
@@ -134,15 +137,15 @@ gw_cli_job_text(const char *file, char **text_p, struct gw_error *error)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
-            status = gw_fail(error, GW_EUSAGE, "%s: cannot be read: %s", file,
-                             strerror(errno));
+            status = gw_fail(error, GW_EUSAGE, "%s: cannot be read: %s",
+                             job->file, strerror(errno));
             goto out;
         }
         used += (size_t)got;
     }
     text[used] = '\0';
     if (strlen(text) < used) {
-        status = gw_fail(error, GW_EUSAGE, "%s: is no text", file);
+        status = gw_fail(error, GW_EUSAGE, "%s: is no text", job->file);
         goto out;
     }
     *text_p = text;
@@ -175,26 +178,35 @@ static enum gw_status set_aloud(const struct gw_cli_job *job,
     return GW_OK;
 }
 
+/* The file's keys, and its text for who wants it. */
+static enum gw_status load_file(const struct gw_cli_job *job,
+                                struct gw_config *config,
+                                struct gw_error *error)
+{
+    char *text = NULL;
+    enum gw_status status = job_text(job, &text, error);
+    if (status != GW_OK)
+        return status;
+    status = gw_config_parse(config, job->file, text, error);
+    if (status == GW_OK)
+        status = gw_paths_root(config, job->file, error);
+    if (status == GW_OK && job->text_p)
+        *job->text_p = text;
+    else
+        free(text);
+    return status;
+}
+
 enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_config *config,
                                struct gw_error *error)
 {
-    gw_config_default(config);
-    if (job->fallback && gw_config_set(config, job->fallback, error))
-        return error->status;
-    if (job->file) {
-        char *text = NULL;
-        enum gw_status status = gw_cli_job_text(job->file, &text, error);
-        if (status)
-            return status;
-        status = gw_config_parse(config, job->file, text, error);
-        free(text);
-        if (!status)
-            status = gw_paths_root(config, job->file, error);
-        if (status)
-            return status;
-    }
     enum gw_status status = GW_OK;
+    gw_config_default(config);
+    if (job->fallback)
+        status = gw_config_set(config, job->fallback, error);
+    if (status == GW_OK && job->file)
+        status = load_file(job, config, error);
     for (size_t i = 0; i < job->sets && status == GW_OK; i++)
         status = set_aloud(job, job->set[i], config, error);
     return status ? status : gw_paths_root(config, NULL, error);

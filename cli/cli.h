@@ -71,6 +71,9 @@ struct gw_cli_job {
     const char *file;     /* NULL: defaults only */
     const char *fallback; /* an assignment that the file may change, or NULL */
     int quiet; /* a word that takes the place of another is not told: it was */
+    int lent;  /* standard input has the file's text: who started this process
+                  has read it, and a pipe is read once */
+    char **text_p; /* gets the file's text, which the caller frees, or NULL */
     size_t sets;
     const char *set[GW_CLI_SETS_MAX];
 };
@@ -108,11 +111,6 @@ enum gw_status gw_cli_job_device(struct gw_cli_job *job,
 enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_config *config,
                                struct gw_error *error);
-
-/* The text of a job file or pipe; the caller frees it. GW_EUSAGE with a line.
- */
-enum gw_status
-gw_cli_job_text(const char *file, char **text_p, struct gw_error *error);
 
 /* Writes --version to standard output. */
 void gw_cli_print_version(void);

@@ -563,13 +563,15 @@ static enum gw_exit start(int argc, char **argv, struct coordinator *command)
     enum {
         LISTEN = GW_ORDER_OWN,
         LEASH,
-        SECRET
+        SECRET,
+        LENT
     };
     static const struct option options[] = {
         GW_ORDER_OPTIONS,
         {"listen", required_argument, NULL, LISTEN},
         {"leash", required_argument, NULL, LEASH},
         {"secret", required_argument, NULL, SECRET},
+        {"lent", no_argument, NULL, LENT},
         {0},
     };
     struct gw_error error = {.status = GW_OK};
@@ -595,6 +597,8 @@ static enum gw_exit start(int argc, char **argv, struct coordinator *command)
             if (status == GW_OK)
                 status = gw_secret_take((int)number, &command->secret, &error);
             command->has_secret = status == GW_OK;
+        } else if (option == LENT) {
+            command->order.job.lent = 1;
         } else {
             status = gw_order_option(&command->order, option, optarg, &error);
         }

@@ -23,6 +23,7 @@ struct train {
     char workers[GW_CLI_COUNT_MAX],
         servers[GW_CLI_COUNT_MAX];  /* --set of --workers and --servers, */
     char device[GW_CLI_DEVICE_MAX]; /* and of --device */
+    char *text;                     /* of the job file */
     int dry_run, overcommit;
 };
 
@@ -64,6 +65,7 @@ static enum gw_exit launch(struct train *train)
     if (train->dry_run) {
         const struct gw_dry_run_options dry = {
             .file = train->order.job.file,
+            .text = train->text,
             .config = &train->config,
             .resume = train->order.resume,
             .json = train->order.json,
@@ -80,6 +82,7 @@ static enum gw_exit launch(struct train *train)
         fprintf(stderr, "gradweir: %s\n", text);
     const struct gw_launch_options options = {
         .job = &train->order.job,
+        .text = train->text,
         .resume = train->order.resume,
         .json = train->order.json,
         .servers = (unsigned)train->config.cluster.servers,
@@ -139,6 +142,7 @@ static enum gw_exit start(int argc, char **argv, struct train *train)
         return gw_cli_usage("train: takes one job file (gradweir train "
                             "--help)");
     train->order.job.file = argv[optind];
+    train->order.job.text_p = &train->text;
     return launch(train);
 }
 
@@ -149,6 +153,7 @@ enum gw_exit gw_cmd_train(int argc, char **argv)
     if (!train)
         return gw_cli_usage("train: no memory");
     enum gw_exit code = start(argc, argv, train);
+    free(train->text);
     free(train);
     return code;
 }

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cli/check.h"
 #include "cli/cli.h"
@@ -120,18 +119,13 @@ static enum gw_status print_model(const struct gw_config *config,
 }
 
 /* What may have been meant, and be lost: a file that was cut off. */
-static enum gw_status print_absent(const char *file, struct gw_error *error)
+static void print_absent(const char *text)
 {
-    char absent[GW_ABSENT_BYTES], *text;
-    enum gw_status status = gw_cli_job_text(file, &text, error);
-    if (status != GW_OK)
-        return status;
+    char absent[GW_ABSENT_BYTES];
     size_t n = gw_config_absent(text, absent);
     if (n > 0)
         printf(COLUMN "%s %s not in the file: defaults\n", "absent", absent,
                n == 1 ? "is" : "are");
-    free(text);
-    return GW_OK;
 }
 
 static enum gw_status print_all(const struct gw_dry_run_options *options,
@@ -148,9 +142,8 @@ static enum gw_status print_all(const struct gw_dry_run_options *options,
     if (status != GW_OK)
         return status;
     gw_show_job(&show, options->file, config, &ways, why, NULL);
-    status = print_absent(options->file, error);
-    if (status == GW_OK)
-        status = open_data(config, &data, error);
+    print_absent(options->text);
+    status = open_data(config, &data, error);
     if (status == GW_OK)
         status = print_model(config, data, begin, error);
     if (data)

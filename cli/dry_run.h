@@ -10,6 +10,7 @@
 
 struct gw_dry_run_options {
     const char *file; /* of the job */
+    const char *text; /* that was read from it, which a pipe gives once */
     const struct gw_config *config;
     int resume;
     const char *json; /* NULL: none */

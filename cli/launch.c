@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,6 +44,7 @@ struct child {
     struct launcher *launcher;
     const char *role;
     unsigned index;
+    int input; /* its standard input; -1: /dev/null */
     pid_t pid;
     uv_pipe_t leash;
     int alive;
@@ -254,7 +256,7 @@ static enum gw_status start_on(struct child *child,
     const struct gw_child_program program = {
         .file = GW_CHILD_SELF,
         .arguments = arguments,
-        .fd = {-1, STDOUT_FILENO, STDERR_FILENO, end, secret},
+        .fd = {child->input, STDOUT_FILENO, STDERR_FILENO, end, secret},
         .of_job = 1,
     };
     enum gw_status status = gw_child_start(&made, &program, &child->pid, error);
@@ -287,13 +289,31 @@ static int start_child(struct child *child, const char *const *arguments)
     return 0;
 }
 
+/* The text of the job as a file to read, which has no name; -1: a line has been
+   said. */
+static int lend_text(const char *text)
+{
+    char why[GW_LIMITS_WHY_BYTES];
+    size_t bytes = strlen(text);
+    int fd = memfd_create("job", MFD_CLOEXEC);
+    if (fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes &&
+        lseek(fd, 0, SEEK_SET) == 0)
+        return fd;
+    say("the coordinator cannot be given the job: %s",
+        gw_limits_why_no_file(errno, why));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 static int start_coordinator(struct launcher *launcher)
 {
     const struct gw_launch_options *options = launcher->options;
     const struct gw_cli_job *job = options->job;
     const char *argument[ARGUMENTS_MAX] = {
-        "gradweir", "coordinator", job->file, "--leash", "3", "--secret", "4"};
-    size_t n = 7;
+        "gradweir", "coordinator", job->file,  "--lent",
+        "--leash",  "3",           "--secret", "4"};
+    size_t n = 8;
     for (size_t i = 0; i < job->sets; i++) {
         argument[n++] = "--set";
         argument[n++] = job->set[i];
@@ -304,7 +324,13 @@ static int start_coordinator(struct launcher *launcher)
         argument[n++] = "--json";
         argument[n++] = options->json;
     }
-    return start_child(coordinator_of(launcher), argument);
+    int text = lend_text(options->text);
+    if (text < 0)
+        return -1;
+    coordinator_of(launcher)->input = text;
+    int failed = start_child(coordinator_of(launcher), argument);
+    close(text);
+    return failed;
 }
 
 /* What is a host's own no coordinator tells, and all are on this one. */
@@ -410,6 +436,7 @@ static void name_children(struct launcher *launcher)
     for (unsigned i = 0; i < launcher->children; i++) {
         struct child *child = &launcher->child[i];
         child->launcher = launcher;
+        child->input = -1;
         child->role = i <= options->servers ? "server" : "worker";
         child->index = i <= options->servers ? i - 1 : i - 1 - options->servers;
     }

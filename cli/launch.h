@@ -11,6 +11,7 @@
 
 struct gw_launch_options {
     const struct gw_cli_job *job; /* for the coordinator */
+    const char *text;             /* of its file, which is not read again */
     int resume;
     const char *json; /* or NULL */
     unsigned servers, workers;

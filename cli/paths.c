@@ -8,9 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int is_regular(const char *file)
+/* A pipe lies in no folder, nor does a descriptor: it may be of a regular file,
+   and in another process of the job of none. */
+static int lies_somewhere(const char *file)
 {
     struct stat found;
+    if (strcmp(file, "/dev/stdin") == 0 || strncmp(file, "/dev/fd/", 8) == 0 ||
+        strncmp(file, "/proc/", 6) == 0)
+        return 0;
     return stat(file, &found) != 0 || S_ISREG(found.st_mode);
 }
 
@@ -36,7 +41,8 @@ static const char *climb(const char *path, size_t *bytes_p, char *dir)
 enum gw_status
 gw_paths_dir(const char *file, char dir[GW_PATH_BYTES], struct gw_error *error)
 {
-    const char *slash = file && is_regular(file) ? strrchr(file, '/') : NULL;
+    const char *slash =
+        file && lies_somewhere(file) ? strrchr(file, '/') : NULL;
     size_t bytes = slash ? (size_t)(slash - file) : 0;
     dir[0] = '\0';
     if (slash && slash == file)

@@ -11,9 +11,10 @@
 #include "proto/status.h"
 
 /*
- * The folder of `file`, absolute; NULL, or what is no regular file, such as a
- * pipe: the current one. Symbolic links stay. GW_EUSAGE: it is too long;
- * GW_EIO: the current folder is gone.
+ * The folder of `file`, absolute; NULL, what is no regular file, such as a
+ * pipe, or is named as a descriptor, such as /dev/stdin: the current one.
+ * Symbolic links stay. GW_EUSAGE: it is too long; GW_EIO: the current folder is
+ * gone.
  */
 enum gw_status
 gw_paths_dir(const char *file, char dir[GW_PATH_BYTES], struct gw_error *error);

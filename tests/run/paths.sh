@@ -41,6 +41,21 @@ ok 'a job shows which files it means'
 cat ../home/job | gradweir config /dev/stdin >"$scratch/out" &&
   grep -q "\"$scratch/away/data/images\"" "$scratch/out"
 ok 'paths of a job that comes through a pipe are relative to where one stands'
+gradweir config /dev/stdin <../home/job | cmp -s - "$scratch/out"
+ok 'and so they are where standard input is a file'
+# piped ARGUMENTS...: train with the job on a pipe, and its data beside where
+# one stands
+ln -s "$scratch/home/data" data
+piped() {
+  sed 's|\.\./home/||; s|"ck"|""|; s|"log"|""|' ../home/job |
+    gradweir train /dev/stdin "$@" >"$scratch/out" 2>"$scratch/err"
+}
+run 0 train ../home/job --set checkpoint.dir= --dry-run && grep '^absent ' "$scratch/out" >"$scratch/absent" &&
+  piped --dry-run && grep '^absent ' "$scratch/out" | cmp -s - "$scratch/absent"
+ok 'of a job that comes through a pipe --dry-run knows what is in it'
+piped && [ "$(digest)" = "$(cat "$scratch/first")" ]
+ok 'and it is run'
+rm data
 
 start coordinator coordinator ../home/job --set checkpoint.dir= --set log.dir=
 await 10 grep -q 'members join at' "$scratch/coordinator.out"
