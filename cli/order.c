@@ -3,6 +3,7 @@
 #include "cli/order.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum gw_status gw_order_option(struct gw_order *order,
                                int option,
@@ -38,9 +39,10 @@ enum gw_status gw_order_load(const struct gw_order *order,
 const char *gw_order_origin(const struct gw_order *order, const char *line)
 {
     const struct gw_cli_job *job = &order->job;
-    size_t bytes = strcspn(line, " ");
+    size_t bytes = strcspn(line, " :");
     for (size_t i = 0; i < job->sets; i++)
-        if (strncmp(job->set[i], line, bytes) == 0)
+        if (strncasecmp(job->set[i], line, bytes) == 0 &&
+            job->set[i][bytes] == '=')
             return "--set";
     return job->file;
 }

@@ -151,8 +151,12 @@ refuses 2 '--set: train.seed: is the job.s, not this host.s' worker --join 127.0
 ok 'a key that is not of this host'
 refuses 2 '0.0.0.0:0 is not loopback, and links are not authenticated' coordinator "$job" --listen 0.0.0.0:0
 ok 'leaving loopback'
-refuses 2 '--set: cluster.interface "none0" is neither the name nor an address' coordinator "$job" --set cluster.interface=none0
+refuses 2 '--set: cluster.interface "none0" is neither the name nor an address' coordinator "$job" --set cluster.interface=none0 &&
+  refuses 2 '--set: cluster.interface "none0" is neither' coordinator "$job" --set Cluster.Interface=none0
 ok 'no such interface'
+sed 's/^cluster = {/& interface = "none0";/' "$job" >"$scratch/none0.job"
+refuses 2 "$scratch/none0.job: cluster.interface \"none0\" is neither" coordinator "$scratch/none0.job" --set train.seed=1
+ok 'no such interface in the job file'
 refuses 2 '--set: cluster.control_interface: takes one, 2 are given' coordinator "$job" --set cluster.control_interface=lo,eth0
 ok 'one interface to the coordinator'
 
