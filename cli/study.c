@@ -272,7 +272,7 @@ static enum gw_status add_run(struct gw_study *study,
     }
     gw_study_describe(run, what, sizeof what);
     struct gw_error why = *error;
-    return gw_fail(error, why.status, "%s:%u: %s: %s", study->file, grid->line,
+    return gw_fail(error, why.status, "%s:%u: %s: %s", grid->file, grid->line,
                    what[0] ? what : "the job", why.text);
 }
 
@@ -289,7 +289,7 @@ enum gw_status gw_study_add(struct gw_study *study,
     if (all > GW_STUDY_RUNS_MAX - study->runs)
         return gw_fail(error, GW_EUSAGE,
                        "%s:%u: grid: more than %d runs; leave some out",
-                       study->file, grid->line, GW_STUDY_RUNS_MAX);
+                       grid->file, grid->line, GW_STUDY_RUNS_MAX);
     struct gw_study_run *run =
         gw_study_keep(study, (study->runs + all) * sizeof *run);
     if (!run || !config)

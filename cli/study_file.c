@@ -21,16 +21,19 @@ static enum gw_status fail_at(const config_setting_t *setting,
                               const char *format,
                               ...) __attribute__((format(printf, 3, 4)));
 
-/* What is read, with its name, which libconfig does not know. */
+/* A study, with its name, which libconfig does not know: it knows those of the
+   files that it includes. */
 struct file {
     config_t tree;
     const char *name;
 };
 
+/* That has the setting, for as long as the tree. */
 static const char *file_of(const config_setting_t *setting)
 {
     const struct file *file = (const void *)setting->config; /* its tree */
-    return file->name;
+    const char *included = config_setting_source_file(setting);
+    return included ? included : file->name;
 }
 
 static enum gw_status fail_at(const config_setting_t *setting,
@@ -217,6 +220,7 @@ static enum gw_status read_grid(struct gw_study *study,
     for (size_t axis = 0; axis < GW_STUDY_AXES; axis++)
         names[axis] = gw_study_axis_name((enum gw_study_axis)axis);
     *grid = (struct gw_study_grid){
+        .file = file_of(group),
         .line = (unsigned)config_setting_source_line(group)};
     if (!config_setting_is_group(group))
         return fail_at(group, error, "grid: takes { policy = [ ... ]; ... }");
@@ -241,7 +245,7 @@ static enum gw_status add_grids(struct gw_study *study,
     size_t n = lists ? (size_t)config_setting_length(grids) : 1;
     enum gw_status status = GW_OK;
     for (size_t i = 0; i < n && status == GW_OK; i++) {
-        struct gw_study_grid grid = {.line = 1};
+        struct gw_study_grid grid = {.file = study->file, .line = 1};
         if (grids)
             status = read_grid(
                 study,
@@ -350,6 +354,15 @@ static void skip_mark(FILE *stream)
         getc(stream);
 }
 
+static enum gw_status fail_syntax(const struct file *file,
+                                  struct gw_error *error)
+{
+    const char *included = config_error_file(&file->tree);
+    return gw_fail(
+        error, GW_EUSAGE, "%s:%d: %s", included ? included : file->name,
+        config_error_line(&file->tree), config_error_text(&file->tree));
+}
+
 static enum gw_status read_file(struct gw_study *study, struct gw_error *error)
 {
     enum gw_status status = GW_OK;
@@ -366,9 +379,7 @@ static enum gw_status read_file(struct gw_study *study, struct gw_error *error)
         status = gw_fail(error, GW_EUSAGE, "%s: cannot be read: %s",
                          study->file, strerror(errno));
     else
-        status = gw_fail(error, GW_EUSAGE, "%s:%d: %s", study->file,
-                         config_error_line(&file.tree),
-                         config_error_text(&file.tree));
+        status = fail_syntax(&file, error);
     config_destroy(&file.tree);
     fclose(stream);
     return status;

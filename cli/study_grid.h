@@ -9,6 +9,7 @@
 
 /* What the settings of one grid, or of none, hold. */
 struct gw_study_grid {
+    const char *file; /* and the line there, where it begins */
     unsigned line;
     size_t n[GW_STUDY_AXES]; /* 0: the axis is not in this grid */
     const char **value[GW_STUDY_AXES];

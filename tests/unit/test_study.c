@@ -237,6 +237,34 @@ static void what_is_wrong_is_said_in_one_line(void **state)
     }
 }
 
+/* A line is counted in the file that has it. */
+static void what_is_wrong_in_an_included_file_is_looked_for_there(void **state)
+{
+    static const struct {
+        const char *text, *line;
+    } wrong_part[] = {
+        {"\n\ngird = { };", ":3: gird is not known here"},
+        {"\n\ngrid = ];", ":3: syntax error"},
+        {"\n\nlimit_s = \"x\";", ":3: limit_s: takes a number"},
+        {"\n\ngrid = { policy = \"sinc\"; };", ":3: policy sinc: "},
+    };
+    char text[256], part[96], line[160];
+    (void)state;
+    snprintf(part, sizeof part, "%s/part.study", dir);
+    snprintf(text, sizeof text, "job = \"a.job\";\n@include \"%s\"\n", part);
+    for (size_t i = 0; i < sizeof wrong_part / sizeof *wrong_part; i++) {
+        struct gw_study *study;
+        struct gw_error error = {.text = ""};
+        write_file("a.study", text);
+        write_file("part.study", wrong_part[i].text);
+        assert_int_equal(gw_study_read(file, &study, &error), GW_EUSAGE);
+        snprintf(line, sizeof line, "%s%s", part, wrong_part[i].line);
+        if (strncmp(error.text, line, strlen(line)) != 0)
+            fail_msg("%s: %s", line, error.text);
+    }
+    unlink(part);
+}
+
 static void too_many_runs_are_refused(void **state)
 {
     struct gw_study *study;
@@ -262,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_run_is_known_by_what_it_depends_on),
         cmocka_unit_test(another_trace_is_another_run),
         cmocka_unit_test(what_is_wrong_is_said_in_one_line),
+        cmocka_unit_test(what_is_wrong_in_an_included_file_is_looked_for_there),
         cmocka_unit_test(too_many_runs_are_refused),
     };
     return cmocka_run_group_tests_name("study", tests, make_files,
