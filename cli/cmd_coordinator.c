@@ -173,6 +173,8 @@ static void on_line(void *owner, const char *line)
 {
     struct coordinator *command = owner;
     const char *what = gw_leash_word(line, "gone");
+    if (strcmp(line, "left") == 0)
+        post(command, &command->hurry_task); /* nothing where all are to */
     struct gone *gone = what ? calloc(1, sizeof *gone) : NULL;
     char *how;
     if (!gone)

@@ -154,17 +154,20 @@ static int was_ended(const struct child *child, int number)
     return child->killed || number == SIGINT || number == SIGTERM;
 }
 
-/* The coordinator says what it means for the job, while it is there. One that
-   got a signal before it had joined asks nobody to stop. */
+/* The coordinator says what it means for the job, while it is there. Who was
+   ended by signals has had its way: one before it had joined asks nobody to
+   stop, and a second one may be none to us, who count by a clock of our own. */
 static void member_ended(const struct child *child, int status)
 {
     struct launcher *launcher = child->launcher;
     struct child *coordinator = coordinator_of(launcher);
     char how[GW_CHILD_HOW_BYTES];
     gw_child_how(status, launcher->kills, how);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == GW_EXIT_INTERRUPTED)
+    if (coordinator->alive && WIFEXITED(status) &&
+        WEXITSTATUS(status) == GW_EXIT_INTERRUPTED) {
         tell(coordinator, "stop a %s got a signal", child->role);
-    if (coordinator->alive && launcher->hurried) {
+        tell(coordinator, "left");
+    } else if (coordinator->alive && launcher->hurried) {
         return; /* it was asked to, or will be */
     } else if (coordinator->alive) {
         tell(coordinator, "gone %d %s", child->pid, how);

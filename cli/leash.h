@@ -8,6 +8,7 @@
  *   launcher > coordinator   stop WHY          as a signal would
  *                            hurry             as a second one would
  *                            gone PID HOW      a member's process has ended
+ *                            left              one has, by signals
  *   launcher > everyone      now               exit at once
  *                            over              there is no coordinator to join
  */

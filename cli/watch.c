@@ -58,11 +58,9 @@ static void request_stop(struct gw_watch *watch, const char *why)
     watch->options.events->stop(watch->options.owner, why);
 }
 
-/* Once more asked to, and not by the same wish. */
+/* Once more asked to. */
 static void request_hurry(struct gw_watch *watch)
 {
-    if (watch->ticks_since_stop < SAME_WISH_TICKS)
-        return;
     gw_log_warn(watch->options.log, "another signal: exits at once");
     if (watch->hurried || !watch->options.events->hurry(watch->options.owner))
         leave(watch, GW_EXIT_INTERRUPTED);
@@ -76,7 +74,7 @@ static void on_signal(uv_signal_t *signal, int number)
     struct gw_watch *watch = signal->data;
     if (!atomic_load(&watch->stopped))
         request_stop(watch, strsignal(number));
-    else
+    else if (watch->ticks_since_stop >= SAME_WISH_TICKS)
         request_hurry(watch);
 }
 
@@ -107,10 +105,11 @@ static void on_line(void *owner, const char *line)
         leave(watch, GW_EXIT_INTERRUPTED);
     if (why)
         request_stop(watch, why);
-    else if (strcmp(line, "hurry") == 0)
-        request_hurry(watch);
-    else
+    else if (strcmp(line, "hurry") != 0)
         watch->options.events->line(watch->options.owner, line);
+    else if (!watch->hurried) /* the launcher has told wishes apart by its own
+                                 clock, and says it once */
+        request_hurry(watch);
 }
 
 static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)

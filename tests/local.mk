@@ -200,6 +200,7 @@ check_PROGRAMS += \
 	%D%/unit/test_turn_share \
 	%D%/unit/test_transport_parts \
 	%D%/unit/test_update \
+	%D%/unit/test_watch \
 	%D%/unit/test_wire
 LDADD += $(CMOCKA_LIBS)
 
@@ -441,6 +442,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
 %C%_unit_test_child_SOURCES = %D%/unit/test_child.c \
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
+%C%_unit_test_watch_SOURCES = %D%/unit/test_watch.c \
+	cli/leash.c cli/leash.h cli/signals.c cli/signals.h cli/watch.c cli/watch.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench.h cli/bench_rows.c cli/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \

@@ -46,6 +46,18 @@ wait "$started"
 [ $? -eq 3 ]
 ok 'a signal to a member that has just begun stops the job'
 
+
+# Two for one member that has joined, while no step can end: it leaves at once.
+start l train "$job" --set train.steps=4000000 --set train.eval_every=never \
+  --set log.every=50
+launcher=$started
+await 20 grep -qs '^step ' "$scratch/l.out" && other=$(pid_of worker 2) &&
+  victim=$(pid_of worker) && kill -STOP "$other" && kill -INT "$victim" && sleep 0.7 &&
+  kill -INT "$victim" && await 8 nobody_left
+wait "$launcher"
+[ $? -eq 3 ] && grep -q '^gradweir: stopped at step [0-9]* at once' "$scratch/l.err"
+ok 'a second signal to a member ends the job, as one to the launcher does'
+
 # --- standard descriptors that are closed ---
 for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do
   rm -rf "$scratch/ck"
