@@ -6,7 +6,6 @@
 
 #include <getopt.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "cli/printer.h"
 #include "cli/process.h"
 #include "cli/record.h"
+#include "cli/relay.h"
 #include "cli/room.h"
 #include "cli/secret.h"
 #include "cli/show.h"
@@ -34,25 +34,6 @@
 /* For the last members to leave, once the job's end is told to them. */
 #define LEAVE_MS 2000
 
-/* Ticks of the watch that the loop may be away for after a stop. It sees to it
-   that the job comes to its end; who would see to the loop? */
-#define AWAY_TICKS 90
-
-/* A member's process has ended, says the launcher. */
-struct gone {
-    struct gw_task task;
-    struct coordinator *command;
-    uint32_t pid;
-    char how[GW_LEASH_LINE_MAX];
-    struct gone *next;
-};
-
-enum stage {
-    OPENING,
-    OPEN,
-    OVER
-};
-
 struct coordinator {
     struct gw_process process;
     struct gw_order order;
@@ -61,8 +42,7 @@ struct coordinator {
     int has_secret;          /* where a launcher starts them */
     const char *listen;
     struct gw_config config;
-    char local[GW_LOCAL_PATH_MAX]; /* of the socket for gradweir ctl, or "" */
-    atomic_int has_local;          /* and it may be there */
+    struct gw_relay relay;
 
     struct gw_loop *loop;
     struct gw_coordinator *coordinator;
@@ -71,13 +51,6 @@ struct coordinator {
     struct gw_record *record;
     int record_lost;
     struct gw_timer refresh;
-    struct gw_task stop_task, hurry_task, orphan_task;
-    atomic_int is_stopping;
-    atomic_uint away_ticks; /* since the loop was last seen to turn */
-    char why[64];           /* of the stop */
-    pthread_mutex_t mutex;  /* of `why` and state */
-    enum stage state;
-    struct gone *gone; /* the watch's thread adds, its end frees them */
 
     struct gw_score_report score; /* not in a record yet */
     int has_score;
@@ -102,116 +75,7 @@ static void print_usage(void)
         "  --help              this text");
 }
 
-/* ---- the watch's thread ---- */
-
-static void post(struct coordinator *command, struct gw_task *task)
-{
-    pthread_mutex_lock(&command->mutex);
-    if (command->state == OPEN)
-        gw_loop_post(command->loop, task);
-    pthread_mutex_unlock(&command->mutex);
-}
-
-/* What closing the coordinator would have done. */
-static void on_exits(void *owner)
-{
-    struct coordinator *command = owner;
-    if (atomic_load(&command->has_local))
-        unlink(command->local);
-}
-
-static void on_stop(void *owner, const char *why)
-{
-    struct coordinator *command = owner;
-    pthread_mutex_lock(&command->mutex);
-    snprintf(command->why, sizeof command->why, "%s", why);
-    if (command->state == OPENING) {
-        on_exits(command);
-        _exit(GW_EXIT_INTERRUPTED); /* nobody has joined */
-    }
-    atomic_store(&command->is_stopping, 1);
-    pthread_mutex_unlock(&command->mutex);
-    post(command, &command->stop_task);
-}
-
-static void on_tick(void *owner)
-{
-    struct coordinator *command = owner;
-    unsigned ticks = atomic_fetch_add(&command->away_ticks, 1);
-    if (atomic_load(&command->is_stopping) && ticks >= AWAY_TICKS)
-        gw_watch_limit(command->process.watch, 1, GW_EXIT_INTERRUPTED);
-}
-
-/* Members on other hosts would wait for its silence if it just left. */
-static int on_hurry(void *owner)
-{
-    struct coordinator *command = owner;
-    post(command, &command->hurry_task);
-    return 1;
-}
-
-static void on_orphaned(void *owner)
-{
-    struct coordinator *command = owner;
-    pthread_mutex_lock(&command->mutex);
-    if (command->state == OPENING) {
-        gw_log_error(&command->process.log, "the launcher died at step 0");
-        on_exits(command);
-        _exit(GW_EXIT_FAILED); /* nobody has joined */
-    }
-    pthread_mutex_unlock(&command->mutex);
-    post(command, &command->orphan_task);
-}
-
-static void gone_run(struct gw_task *task)
-{
-    struct gone *gone = task->owner;
-    gw_coordinator_gone(gone->command->coordinator, gone->pid, gone->how);
-}
-
-static void on_line(void *owner, const char *line)
-{
-    struct coordinator *command = owner;
-    const char *what = gw_leash_word(line, "gone");
-    if (strcmp(line, "left") == 0)
-        post(command, &command->hurry_task); /* nothing where all are to */
-    struct gone *gone = what ? calloc(1, sizeof *gone) : NULL;
-    char *how;
-    if (!gone)
-        return; /* its silence will tell */
-    gone->task.run = gone_run;
-    gone->task.owner = gone;
-    gone->command = command;
-    gone->pid = (uint32_t)strtoul(what, &how, 10);
-    snprintf(gone->how, sizeof gone->how, "%s", *how ? how + 1 : "it is gone");
-    gone->next = command->gone;
-    command->gone = gone;
-    post(command, &gone->task);
-}
-
-/* ---- the loop's thread ---- */
-
-static void stop_run(struct gw_task *task)
-{
-    struct coordinator *command = task->owner;
-    char why[sizeof command->why];
-    pthread_mutex_lock(&command->mutex);
-    memcpy(why, command->why, sizeof why);
-    pthread_mutex_unlock(&command->mutex);
-    gw_coordinator_stop(command->coordinator, why);
-}
-
-static void hurry_run(struct gw_task *task)
-{
-    struct coordinator *command = task->owner;
-    gw_coordinator_stop_now(command->coordinator);
-}
-
-static void orphan_run(struct gw_task *task)
-{
-    struct coordinator *command = task->owner;
-    gw_coordinator_orphaned(command->coordinator);
-}
+/* ---- what the coordinator tells ---- */
 
 /* The time, for what is shown and recorded. */
 static uint64_t now_of(struct coordinator *command)
@@ -224,7 +88,7 @@ static void on_refresh(struct gw_timer *timer)
     struct coordinator *command = timer->owner;
     uint64_t step = gw_coordinator_step(command->coordinator);
     gw_timer_start(command->loop, timer, REFRESH_US);
-    atomic_store(&command->away_ticks, 0);
+    gw_relay_seen(&command->relay);
     gw_show_refresh(&command->show, step, now_of(command));
     if (command->process.leash >= 0)
         gw_leash_tell(command->process.leash, "step %" PRIu64, step);
@@ -366,19 +230,12 @@ static void choose_local(struct coordinator *command)
     char text[GW_ERROR_TEXT_BYTES];
     struct gw_error error;
     pid_t pid = command->leash >= 0 ? getppid() : getpid();
-    if (gw_local_place((uint32_t)pid, command->local, &error) == GW_OK)
+    if (gw_local_place((uint32_t)pid, command->relay.local, &error) == GW_OK)
         return;
-    command->local[0] = '\0';
+    command->relay.local[0] = '\0';
     snprintf(text, sizeof text, "gradweir ctl cannot reach this job: %.400s",
              error.text);
     gw_process_warn(&command->process, text);
-}
-
-static void set_state(struct coordinator *command, enum stage state)
-{
-    pthread_mutex_lock(&command->mutex);
-    command->state = state;
-    pthread_mutex_unlock(&command->mutex);
 }
 
 static enum gw_status run_loop(struct coordinator *command)
@@ -391,18 +248,12 @@ static enum gw_status run_loop(struct coordinator *command)
                      "members join at %s: gradweir server|worker --join %s",
                      address, address);
     gw_log_info(&command->process.log, "listens on %s", address);
-    command->stop_task.run = stop_run;
-    command->stop_task.owner = command;
-    command->hurry_task.run = hurry_run;
-    command->hurry_task.owner = command;
-    command->orphan_task.run = orphan_run;
-    command->orphan_task.owner = command;
     command->refresh.fire = on_refresh;
     command->refresh.owner = command;
     gw_timer_start(command->loop, &command->refresh, REFRESH_US);
-    set_state(command, OPEN);
+    gw_relay_open(&command->relay, command->loop, command->coordinator);
     gw_loop_run(command->loop);
-    set_state(command, OVER);
+    gw_relay_close(&command->relay);
     gw_timer_stop(command->loop, &command->refresh);
     return command->final.status;
 }
@@ -432,7 +283,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         .loop = command->loop,
         .transport = ways.control,
         .listen = address,
-        .local = command->local,
+        .local = command->relay.local,
         .secret = command->has_secret ? &command->secret : NULL,
         .machine = command->process.machine,
         .terminal = command->show.terminal >= 0,
@@ -447,13 +298,13 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
     };
     status = gw_coordinator_open(&options, &command->coordinator, error);
     if (status == GW_OK) {
-        atomic_store(&command->has_local,
+        atomic_store(&command->relay.has_local,
                      gw_coordinator_local(command->coordinator)[0] != '\0');
         status = run_loop(command);
         gw_fail(error, status, "%s", command->final.text);
         gw_watch_limit(command->process.watch, LEAVE_MS, GW_EXIT_FAILED);
         gw_coordinator_close(command->coordinator);
-        atomic_store(&command->has_local, 0);
+        atomic_store(&command->relay.has_local, 0);
     }
     gw_loop_close(command->loop);
     /* whoever reads the rest may take his time */
@@ -482,33 +333,17 @@ static void tell_final(struct coordinator *command)
         record_failed(command, &error);
 }
 
-static void forget_gone(struct coordinator *command)
-{
-    while (command->gone) {
-        struct gone *gone = command->gone;
-        command->gone = gone->next;
-        free(gone);
-    }
-}
-
 static enum gw_exit coordinate(struct coordinator *command)
 {
     struct gw_error error = {.status = GW_OK, .text = ""};
     command->process.role = "coordinator";
     command->process.leash = command->leash;
-    command->process.stop = on_stop;
-    command->process.hurry = on_hurry;
-    command->process.orphaned = on_orphaned;
-    command->process.line = on_line;
-    command->process.tick = on_tick;
-    command->process.exits = on_exits;
-    command->process.owner = command;
+    gw_relay_init(&command->relay, &command->process);
     /* objects on standard output leave no place for lines there */
     FILE *to = command->order.json && strcmp(command->order.json, "-") == 0
                    ? stderr
                    : stdout;
     struct gw_printer *printer = NULL;
-    pthread_mutex_init(&command->mutex, NULL);
     error.status = gw_process_open(&command->process, &error);
     if (error.status == GW_OK)
         error.status = gw_printer_open(to, &printer, &error);
@@ -533,9 +368,8 @@ static enum gw_exit coordinate(struct coordinator *command)
     gw_printer_close(printer);
     enum gw_exit code = gw_process_end(&command->process, &error);
     gw_process_close(&command->process);
-    forget_gone(command);
+    gw_relay_free(&command->relay);
     gw_record_close(command->record);
-    pthread_mutex_destroy(&command->mutex);
     return code;
 }
 

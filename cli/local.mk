@@ -112,6 +112,8 @@ gradweir_SOURCES = \
 	%D%/process.h \
 	%D%/record.c \
 	%D%/record.h \
+	%D%/relay.c \
+	%D%/relay.h \
 	%D%/room.c \
 	%D%/room.h \
 	%D%/secret.c \

@@ -1,0 +1,195 @@
+#include "config.h"
+
+#include "cli/relay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/leash.h"
+
+/* Ticks of the watch that the loop may be away for after a stop. It sees to it
+   that the job comes to its end; who would see to the loop? */
+#define AWAY_TICKS 90
+
+/* A member's process has ended, says the launcher. */
+struct gw_relay_gone {
+    struct gw_task task;
+    struct gw_relay *relay;
+    uint32_t pid;
+    char how[GW_LEASH_LINE_MAX];
+    struct gw_relay_gone *next;
+};
+
+/* ---- the watch's thread ---- */
+
+static void post(struct gw_relay *relay, struct gw_task *task)
+{
+    pthread_mutex_lock(&relay->mutex);
+    if (relay->stage == GW_RELAY_OPEN)
+        gw_loop_post(relay->loop, task);
+    pthread_mutex_unlock(&relay->mutex);
+}
+
+/* As closing the coordinator would. */
+static void on_exits(void *owner)
+{
+    struct gw_relay *relay = owner;
+    if (atomic_load(&relay->has_local))
+        unlink(relay->local);
+}
+
+static void on_stop(void *owner, const char *why)
+{
+    struct gw_relay *relay = owner;
+    pthread_mutex_lock(&relay->mutex);
+    snprintf(relay->why, sizeof relay->why, "%s", why);
+    if (relay->stage == GW_RELAY_OPENING) {
+        on_exits(relay);
+        _exit(GW_EXIT_INTERRUPTED); /* nobody has joined */
+    }
+    atomic_store(&relay->is_stopping, 1);
+    pthread_mutex_unlock(&relay->mutex);
+    post(relay, &relay->stop_task);
+}
+
+static void on_tick(void *owner)
+{
+    struct gw_relay *relay = owner;
+    unsigned ticks = atomic_fetch_add(&relay->away_ticks, 1);
+    if (atomic_load(&relay->is_stopping) && ticks >= AWAY_TICKS)
+        gw_watch_limit(relay->process->watch, 1, GW_EXIT_INTERRUPTED);
+}
+
+/* Members on other hosts would wait for its silence if it just left. */
+static int on_hurry(void *owner)
+{
+    struct gw_relay *relay = owner;
+    post(relay, &relay->hurry_task);
+    return 1;
+}
+
+static void on_orphaned(void *owner)
+{
+    struct gw_relay *relay = owner;
+    pthread_mutex_lock(&relay->mutex);
+    if (relay->stage == GW_RELAY_OPENING) {
+        gw_log_error(&relay->process->log, "the launcher died at step 0");
+        on_exits(relay);
+        _exit(GW_EXIT_FAILED); /* nobody has joined */
+    }
+    pthread_mutex_unlock(&relay->mutex);
+    post(relay, &relay->orphan_task);
+}
+
+static void gone_run(struct gw_task *task)
+{
+    struct gw_relay_gone *gone = task->owner;
+    gw_coordinator_gone(gone->relay->coordinator, gone->pid, gone->how);
+}
+
+/* "PID HOW". Where there is no memory, its silence will tell. */
+static void add_gone(struct gw_relay *relay, const char *what)
+{
+    struct gw_relay_gone *gone = calloc(1, sizeof *gone);
+    char *how;
+    if (!gone)
+        return;
+    gone->task.run = gone_run;
+    gone->task.owner = gone;
+    gone->relay = relay;
+    gone->pid = (uint32_t)strtoul(what, &how, 10);
+    snprintf(gone->how, sizeof gone->how, "%s", *how ? how + 1 : "it is gone");
+    gone->next = relay->gone;
+    relay->gone = gone;
+    post(relay, &gone->task);
+}
+
+static void on_line(void *owner, const char *line)
+{
+    struct gw_relay *relay = owner;
+    const char *what = gw_leash_word(line, "gone");
+    if (what)
+        add_gone(relay, what);
+    else if (strcmp(line, "left") == 0)
+        post(relay, &relay->hurry_task); /* nothing where all leave anyway */
+}
+
+/* ---- the loop's thread ---- */
+
+static void stop_run(struct gw_task *task)
+{
+    struct gw_relay *relay = task->owner;
+    char why[sizeof relay->why];
+    pthread_mutex_lock(&relay->mutex);
+    memcpy(why, relay->why, sizeof why);
+    pthread_mutex_unlock(&relay->mutex);
+    gw_coordinator_stop(relay->coordinator, why);
+}
+
+static void hurry_run(struct gw_task *task)
+{
+    struct gw_relay *relay = task->owner;
+    gw_coordinator_stop_now(relay->coordinator);
+}
+
+static void orphan_run(struct gw_task *task)
+{
+    struct gw_relay *relay = task->owner;
+    gw_coordinator_orphaned(relay->coordinator);
+}
+
+void gw_relay_seen(struct gw_relay *relay)
+{
+    atomic_store(&relay->away_ticks, 0);
+}
+
+/* ---- its life ---- */
+
+static void set_stage(struct gw_relay *relay, enum gw_relay_stage stage)
+{
+    pthread_mutex_lock(&relay->mutex);
+    relay->stage = stage;
+    pthread_mutex_unlock(&relay->mutex);
+}
+
+void gw_relay_init(struct gw_relay *relay, struct gw_process *process)
+{
+    relay->process = process;
+    relay->stop_task = (struct gw_task){.run = stop_run, .owner = relay};
+    relay->hurry_task = (struct gw_task){.run = hurry_run, .owner = relay};
+    relay->orphan_task = (struct gw_task){.run = orphan_run, .owner = relay};
+    pthread_mutex_init(&relay->mutex, NULL);
+    process->stop = on_stop;
+    process->hurry = on_hurry;
+    process->orphaned = on_orphaned;
+    process->line = on_line;
+    process->tick = on_tick;
+    process->exits = on_exits;
+    process->owner = relay;
+}
+
+void gw_relay_open(struct gw_relay *relay,
+                   struct gw_loop *loop,
+                   struct gw_coordinator *coordinator)
+{
+    relay->loop = loop;
+    relay->coordinator = coordinator;
+    set_stage(relay, GW_RELAY_OPEN);
+}
+
+void gw_relay_close(struct gw_relay *relay)
+{
+    set_stage(relay, GW_RELAY_OVER);
+}
+
+void gw_relay_free(struct gw_relay *relay)
+{
+    while (relay->gone) {
+        struct gw_relay_gone *gone = relay->gone;
+        relay->gone = gone->next;
+        free(gone);
+    }
+    pthread_mutex_destroy(&relay->mutex);
+}
