@@ -85,6 +85,7 @@ check_PROGRAMS += \
 	%D%/sim/test_simulate \
 	%D%/sim/test_slow \
 	%D%/sim/test_split \
+	%D%/sim/test_split_again \
 	%D%/sim/test_stale \
 	%D%/sim/test_stale_resume \
 	%D%/sim/test_stop \
@@ -115,6 +116,7 @@ check_PROGRAMS += \
 	%D%/unit/test_config_set \
 	%D%/unit/test_config_words \
 	%D%/unit/test_control \
+	%D%/unit/test_control_refused \
 	%D%/unit/test_control_secrets \
 	%D%/unit/test_course \
 	%D%/unit/test_cpu_dense \
@@ -352,9 +354,11 @@ else
 GW_PIN += cli/pin_absent.c
 endif
 GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
+GW_PACES = %D%/sim/paces.c %D%/sim/paces.h
 GW_STALE = %D%/sim/stale.c %D%/sim/stale.h
 GW_SWEEP = %D%/sim/sweep.c %D%/sim/sweep.h %D%/sim/storm.c %D%/sim/storm.h
 GW_STRANGER = %D%/sim/stranger.c %D%/sim/stranger.h $(GW_CLUSTER)
+GW_CONTROL = %D%/unit/control_samples.c %D%/unit/control_samples.h
 GW_SINGLE = %D%/unit/single.c %D%/unit/single.h
 GW_PLAIN = %D%/unit/plain.c %D%/unit/plain.h
 GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
@@ -408,7 +412,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	$(GW_SIMULATE)
 %C%_sim_test_scale_SOURCES = %D%/sim/test_scale.c $(GW_CLUSTER) \
 	$(GW_SIMULATE)
-%C%_sim_test_split_SOURCES = %D%/sim/test_split.c $(GW_CLUSTER)
+%C%_sim_test_split_SOURCES = %D%/sim/test_split.c $(GW_PACES) $(GW_CLUSTER)
+%C%_sim_test_split_again_SOURCES = \
+	%D%/sim/test_split_again.c $(GW_PACES) $(GW_CLUSTER)
 %C%_sim_test_stale_SOURCES = \
 	%D%/sim/test_stale.c $(GW_STALE) $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_stale_resume_SOURCES = \
@@ -440,6 +446,9 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
 %C%_unit_test_aside_SOURCES = %D%/unit/test_aside.c cli/aside.c cli/aside.h \
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
+%C%_unit_test_control_SOURCES = %D%/unit/test_control.c $(GW_CONTROL)
+%C%_unit_test_control_refused_SOURCES = \
+	%D%/unit/test_control_refused.c $(GW_CONTROL)
 %C%_unit_test_child_SOURCES = %D%/unit/test_child.c \
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
 %C%_unit_test_watch_SOURCES = %D%/unit/test_watch.c \
