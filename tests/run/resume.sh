@@ -49,21 +49,25 @@ take() {
 
 # steps of 24, of which the checkpoint of the fourth is within epoch 1, and then
 # steps of 15: the same job ends after each of them in turn
-run 0 train "$job" --set checkpoint.dir="$scratch/4" --set checkpoint.keep=9 &&
-  weights "$scratch/4/step-00000000" >"$scratch/before" &&
+take_24() {
   for step in 1 2 3 4; do
     rm -rf "$scratch/ck"
     run 0 train "$job" --set checkpoint.dir="$scratch/ck" \
       --set train.steps=$step --json "$scratch/json" &&
-      take $step "$scratch/ck" || break
-  done &&
+      take $step "$scratch/ck" || return 1
+  done
+}
+take_15() {
   for step in 5 6 7 8 9 10 11; do
     rm -rf "$scratch/ck"
     cp -r "$scratch/4" "$scratch/ck"
     run 0 train "$job" --resume --set checkpoint.dir="$scratch/ck" \
       --set train.steps=$step --set train.batch=5 --set cluster.workers=3 \
-      --json "$scratch/json" && take $step "$scratch/ck" || break
+      --json "$scratch/json" && take $step "$scratch/ck" || return 1
   done
+}
+run 0 train "$job" --set checkpoint.dir="$scratch/4" --set checkpoint.keep=9 &&
+  weights "$scratch/4/step-00000000" >"$scratch/before" && take_24 && take_15
 ok 'a job that goes on with another batch and more workers'
 for epoch in 0 1 2; do
   [ "$(grep -c "^$epoch " "$scratch/taken")" -eq $n ] &&
