@@ -7,7 +7,9 @@
 #   DIR/build  the build; make's targets, by default the program
 #
 # Needs gcc-aarch64-linux-gnu, and qemu-user for the manual page and tests.
-# What is there already is kept. Where something is missing: a line, and 77.
+# What is there already is kept. Where something is missing: a line, and 77; so
+# where packages have not come within GW_FETCH_SECONDS, 90. GW_MAKE_SECONDS: for
+# make, 900.
 set -u
 unset CDPATH MAKEFLAGS MFLAGS MAKELEVEL
 [ $# -gt 0 ] || { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 2; }
@@ -19,6 +21,9 @@ host=aarch64-linux-gnu
 libraries='libc6-dev libuv1-dev libprotobuf-c-dev libopenblas-dev libconfig-dev
 libjansson-dev libisal-dev libssl-dev zlib1g-dev librdmacm-dev libibverbs-dev
 libhwloc-dev libcmocka-dev'
+
+fetch_seconds=${GW_FETCH_SECONDS:-90}
+make_seconds=${GW_MAKE_SECONDS:-900}
 
 cannot() { echo "$*"; exit 77; }
 
@@ -44,14 +49,23 @@ Acquire::Languages "none";
 CONF
 }
 
+# in_time COMMAND..: within what is left of the time to fetch; 124 where that is
+# over.
+in_time() {
+  seconds=$((fetch_until - $(date +%s)))
+  [ $seconds -gt 0 ] || return 124
+  timeout -k 5 $seconds "$@"
+}
+
 # Sources without that architecture, or out of reach, stop nothing.
 # shellcheck disable=SC2086
 fetch_libraries() {
+  fetch_until=$(($(date +%s) + fetch_seconds))
   configure_apt || return 1
   APT_CONFIG=$here/apt/conf
   export APT_CONFIG
-  timeout 120 apt-get -q update
-  timeout 300 apt-get -q -y --download-only install $libraries
+  in_time apt-get -q update
+  in_time apt-get -q -y --download-only install $libraries
 }
 
 # Links of the packages lead from the root; OpenBLAS's name is an alternative.
@@ -95,15 +109,32 @@ for tool in $host-gcc apt-get dpkg-deb; do
   command -v "$tool" >/dev/null || cannot "no $tool"
 done
 if ! has_libraries; then
-  fetch_libraries >fetch.log 2>&1 ||
-    cannot "apt has no arm64 packages here ($here/fetch.log)"
+  fetch_libraries >fetch.log 2>&1
+  case $? in
+  0) ;;
+  124 | 137) cannot "apt has not fetched arm64 packages within $fetch_seconds s" ;;
+  *) cannot "apt has no arm64 packages here ($here/fetch.log)" ;;
+  esac
   unpack_libraries >>fetch.log 2>&1 || { tail -n 5 fetch.log; exit 1; }
 fi
 use_modules
 mkdir -p build || exit 1
 if [ ! -e build/config.status ]; then
+  [ ! -e "$source/config.status" ] ||
+    cannot "$source is configured itself, and no other build can be: make distclean there"
   configure_build >configure.log 2>&1 || { tail -n 5 configure.log; exit 1; }
 fi
 jobs=$(nproc 2>/dev/null || echo 1)
-make -C build -j "$jobs" "${@:-gradweir}" >make.log 2>&1 ||
-  { grep -E 'error|Error|undefined' make.log | head -n 5; exit 1; }
+timeout --foreground -k 5 "$make_seconds" \
+  make -C build -j "$jobs" "${@:-gradweir}" >make.log 2>&1
+case $? in
+0) ;;
+124 | 137)
+  echo "make has not ended within $make_seconds s"
+  exit 1
+  ;;
+*)
+  grep -E 'error|Error|undefined' make.log | head -n 5
+  exit 1
+  ;;
+esac

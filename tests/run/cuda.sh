@@ -29,7 +29,10 @@ refuses() {
   tail -n 5 "$scratch/said" | sed 's/^/# /'
   return 1
 }
-if [ -x "$source/configure" ]; then
+if [ -e "$source/config.status" ]; then
+  skip 'capabilities that configure takes' \
+    "$source is configured itself, and no other build can be: make distclean there"
+elif [ -x "$source/configure" ]; then
   refuses '90 80' 'name the least first' &&
     refuses '9.0' '"9.0" is no compute capability times ten, such as 80, 90 or 90a'
   ok 'capabilities that are none, or in another order, are refused'
@@ -95,12 +98,9 @@ done
 packed $name
 ran 77 && grep -q "^NOTHING RAN: no $name is here; get it .* pip install .* nvidia-cublas and" "$scratch/said"
 ok 'where it is not, the pack says how to get it, and is no success'
-packed libcublasLt.so.12
-# a machine of CUDA 12 has one
-if ! ldconfig -p 2>/dev/null | grep -q libcublasLt.so.12; then
-  ran 77 && grep -q 'pip install .* nvidia-cublas-cu12 and' "$scratch/said"
-  ok 'of CUDA 12 by the other name'
-fi
+packed libcublasLt.so.9 # which there never was, as CUDA 12 has it otherwise
+ran 77 && grep -q 'pip install .* nvidia-cublas-cu9 and' "$scratch/said"
+ok 'before CUDA 13 by the other name'
 
 # ---- a GPU that cannot be used ----
 

@@ -54,8 +54,13 @@ ports() {
   done | while read -r hex; do echo $((0x$hex)); done
 }
 
+# More than once: one may have begun while the others were looked for.
 end_all() {
-  for pid in $(left); do kill -9 "$pid" 2>/dev/null; done
+  for turn in 1 2 3 4 5; do
+    pids=$(left)
+    [ "$pids" ] || return 0
+    for pid in $pids; do kill -9 "$pid" 2>/dev/null; done
+  done
 }
 
 # await SECONDS COMMAND...: polls until it succeeds.
