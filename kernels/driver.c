@@ -65,7 +65,7 @@ fails(const struct calls *calls, int result, char *why, size_t why_bytes)
 }
 
 /* What the driver says, 0 being well; negative: it is not here, or no driver.
-   *driver_p is set when it is well. */
+ *driver_p is set when it is well. */
 static int ask(struct calls *calls, struct gw_driver *driver_p)
 {
     int version = 0, devices = 0;

@@ -404,7 +404,8 @@ struct gw_backend_choice {
     int numbered;               /* the name says which device: */
     unsigned ordinal;           /* else, until one is opened, 0 */
     char why[2 * GW_WHY_BYTES]; /* not those before: "no cuda: ..", or "" */
-    int leaves_gpu; /* "auto" took the CPU, and a GPU is here: `why` is a fault */
+    int leaves_gpu; /* "auto" took the CPU, and a GPU is here: `why` is a fault
+                     */
 };
 
 /*
