@@ -21,6 +21,22 @@ typedef enum gw_status gw_unpack_fn(const Gwpb__Control *in,
                                     struct gw_control_arena *arena,
                                     struct gw_message *message);
 
+#define GW_UNPACK(name)                                                        \
+    enum gw_status name(const Gwpb__Control *in,                               \
+                        struct gw_control_arena *arena,                        \
+                        struct gw_message *message)
+
+/* control_unpack_ask.c */
+gw_unpack_fn gw_unpack_file_open;
+gw_unpack_fn gw_unpack_file_reply;
+gw_unpack_fn gw_unpack_status;
+gw_unpack_fn gw_unpack_request;
+
+static inline int gw_is_clock(uint64_t clock)
+{
+    return clock < GW_CLOCK_MAX;
+}
+
 /* Indexed by enum gw_message_kind. */
 extern gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS];
 extern gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS];

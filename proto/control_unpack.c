@@ -10,25 +10,15 @@
 #include "proto/config.h"
 #include "proto/control_codec.h"
 
-#define UNPACK(name)                                                           \
-    enum gw_status name(const Gwpb__Control *in,                               \
-                        struct gw_control_arena *arena,                        \
-                        struct gw_message *message)
-
 /* More cannot come in 64 KiB. */
 #define GW_VALUES_MAX 65536
 
 static int are_clocks(const uint64_t *clock, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (clock[i] >= GW_CLOCK_MAX)
+        if (!gw_is_clock(clock[i]))
             return 0;
     return 1;
-}
-
-static int is_clock(uint64_t clock)
-{
-    return are_clocks(&clock, 1);
 }
 
 static int bytes_in(const ProtobufCBinaryData *from, uint8_t *bytes, size_t n)
@@ -85,7 +75,7 @@ static int course_in(const Gwpb__Course *from, struct gw_course *to)
     return gw_course_is_valid(to);
 }
 
-static UNPACK(unpack_declare)
+static GW_UNPACK(unpack_declare)
 {
     const Gwpb__Declare *from = in->declare;
     struct gw_declare *to = &message->declare;
@@ -93,7 +83,8 @@ static UNPACK(unpack_declare)
     if (!keys || !digest_in(&from->data_digest, to->data_digest) ||
         from->keys_total > GW_KEYS_MAX || from->keys_first > from->keys_total ||
         from->n_keys > from->keys_total - from->keys_first ||
-        strlen(from->tuned) >= GW_TUNED_BYTES || !is_clock(from->total_steps) ||
+        strlen(from->tuned) >= GW_TUNED_BYTES ||
+        !gw_is_clock(from->total_steps) ||
         !course_in(from->course, &to->course))
         return GW_EPROTO;
     for (size_t i = 0; i < from->n_keys; i++)
@@ -124,7 +115,7 @@ static int need_in(const Gwpb__Need *from, struct gw_need *to)
     return from->threads <= GW_NEED_THREADS_MAX;
 }
 
-static UNPACK(unpack_view)
+static GW_UNPACK(unpack_view)
 {
     const Gwpb__View *from = in->view;
     struct gw_view *to = &message->view;
@@ -159,13 +150,13 @@ static UNPACK(unpack_view)
     return GW_OK;
 }
 
-static UNPACK(unpack_start)
+static GW_UNPACK(unpack_start)
 {
     const Gwpb__Start *from = in->start;
     const Gwpb__DecisionState *kept = from->state;
     struct gw_start *to = &message->start;
     (void)arena;
-    if (!kept || !is_clock(from->total_steps) || !is_clock(kept->clock) ||
+    if (!kept || !gw_is_clock(from->total_steps) || !gw_is_clock(kept->clock) ||
         !are_clocks(from->clocks, from->n_clocks) ||
         !course_in(from->course, &to->course))
         return GW_EPROTO;
@@ -202,7 +193,7 @@ static UNPACK(unpack_start)
     return GW_OK;
 }
 
-static UNPACK(unpack_join)
+static GW_UNPACK(unpack_join)
 {
     const Gwpb__Join *from = in->join;
     struct gw_join *to = &message->join;
@@ -227,7 +218,7 @@ static UNPACK(unpack_join)
     return GW_OK;
 }
 
-static UNPACK(unpack_welcome)
+static GW_UNPACK(unpack_welcome)
 {
     const Gwpb__Welcome *from = in->welcome;
     struct gw_welcome *to = &message->welcome;
@@ -244,7 +235,7 @@ static UNPACK(unpack_welcome)
     return GW_OK;
 }
 
-static UNPACK(unpack_ready)
+static GW_UNPACK(unpack_ready)
 {
     const Gwpb__Ready *from = in->ready;
     struct gw_ready *to = &message->ready;
@@ -253,7 +244,7 @@ static UNPACK(unpack_ready)
     return GW_OK;
 }
 
-static UNPACK(unpack_window)
+static GW_UNPACK(unpack_window)
 {
     const Gwpb__Window *from = in->window;
     struct gw_window_open *to = &message->window;
@@ -266,12 +257,12 @@ static UNPACK(unpack_window)
     return GW_OK;
 }
 
-static UNPACK(unpack_decision)
+static GW_UNPACK(unpack_decision)
 {
     const Gwpb__Decision *from = in->decision;
     struct gw_decision *to = &message->decision;
     (void)arena;
-    if (!is_clock(from->clock) || !are_clocks(from->clocks, from->n_clocks))
+    if (!gw_is_clock(from->clock) || !are_clocks(from->clocks, from->n_clocks))
         return GW_EPROTO;
     to->number = from->number;
     to->clock = from->clock;
@@ -299,7 +290,7 @@ static UNPACK(unpack_decision)
     return GW_OK;
 }
 
-static UNPACK(unpack_settled)
+static GW_UNPACK(unpack_settled)
 {
     const Gwpb__Settled *from = in->settled;
     struct gw_settled *to = &message->settled;
@@ -315,11 +306,11 @@ static UNPACK(unpack_settled)
     return GW_OK;
 }
 
-static UNPACK(unpack_arrived)
+static GW_UNPACK(unpack_arrived)
 {
     const Gwpb__Arrived *from = in->arrived;
     (void)arena;
-    if (from->n_ranks > GW_VALUES_MAX || !is_clock(from->clock))
+    if (from->n_ranks > GW_VALUES_MAX || !gw_is_clock(from->clock))
         return GW_EPROTO;
     message->arrived = (struct gw_arrived){.clock = from->clock,
                                            .ranks = from->ranks,
@@ -327,21 +318,21 @@ static UNPACK(unpack_arrived)
     return GW_OK;
 }
 
-static UNPACK(unpack_poll)
+static GW_UNPACK(unpack_poll)
 {
     (void)arena;
-    if (!is_clock(in->poll->clock))
+    if (!gw_is_clock(in->poll->clock))
         return GW_EPROTO;
     message->poll.clock = in->poll->clock;
     return GW_OK;
 }
 
-static UNPACK(unpack_speed)
+static GW_UNPACK(unpack_speed)
 {
     (void)arena;
     message->speed.clock = in->speed->clock;
     message->speed.samples_per_s = in->speed->samples_per_s;
-    return is_clock(message->speed.clock) ? GW_OK : GW_EPROTO;
+    return gw_is_clock(message->speed.clock) ? GW_OK : GW_EPROTO;
 }
 
 /* 0: they are too long. */
@@ -356,7 +347,7 @@ static int words_in(const ProtobufCBinaryData *from, struct gw_sight_words *to)
     return 1;
 }
 
-static UNPACK(unpack_sight)
+static GW_UNPACK(unpack_sight)
 {
     const Gwpb__Sight *from = in->sight;
     struct gw_sight *to = &message->sight;
@@ -371,12 +362,12 @@ static UNPACK(unpack_sight)
     return GW_OK;
 }
 
-static UNPACK(unpack_vote)
+static GW_UNPACK(unpack_vote)
 {
     const Gwpb__Vote *from = in->vote;
     struct gw_vote *to = &message->vote;
     (void)arena;
-    if (!is_clock(from->clock))
+    if (!gw_is_clock(from->clock))
         return GW_EPROTO;
     to->clock = from->clock;
     if (from->phase > UINT8_MAX)
@@ -396,12 +387,12 @@ static UNPACK(unpack_vote)
     return GW_OK;
 }
 
-static UNPACK(unpack_score)
+static GW_UNPACK(unpack_score)
 {
     const Gwpb__Score *from = in->score;
     struct gw_score *to = &message->score;
     (void)arena;
-    if (!is_clock(from->clock))
+    if (!gw_is_clock(from->clock))
         return GW_EPROTO;
     to->clock = from->clock;
     to->loss = from->loss;
@@ -410,12 +401,12 @@ static UNPACK(unpack_score)
     return GW_OK;
 }
 
-static UNPACK(unpack_report)
+static GW_UNPACK(unpack_report)
 {
     const Gwpb__Report *from = in->report;
     struct gw_report *to = &message->report;
     (void)arena;
-    if (!is_clock(from->clock))
+    if (!gw_is_clock(from->clock))
         return GW_EPROTO;
     to->clock = from->clock;
     to->loss = from->loss;
@@ -434,7 +425,7 @@ static UNPACK(unpack_report)
     return GW_OK;
 }
 
-static UNPACK(unpack_stop)
+static GW_UNPACK(unpack_stop)
 {
     const Gwpb__Stop *from = in->stop;
     struct gw_stop *to = &message->stop;
@@ -443,12 +434,12 @@ static UNPACK(unpack_stop)
     return GW_OK;
 }
 
-static UNPACK(unpack_saved)
+static GW_UNPACK(unpack_saved)
 {
     const Gwpb__Saved *from = in->saved;
     struct gw_saved *to = &message->saved;
     (void)arena;
-    if (!is_clock(from->clock))
+    if (!gw_is_clock(from->clock))
         return GW_EPROTO;
     to->clock = from->clock;
     to->status = (enum gw_status)from->status;
@@ -460,19 +451,19 @@ static UNPACK(unpack_saved)
     return GW_OK;
 }
 
-static UNPACK(unpack_stored)
+static GW_UNPACK(unpack_stored)
 {
     const Gwpb__Stored *from = in->stored;
     struct gw_stored *to = &message->stored;
     (void)arena;
-    if (!is_clock(from->clock))
+    if (!gw_is_clock(from->clock))
         return GW_EPROTO;
     to->clock = from->clock;
     to->ok = from->ok != 0;
     return GW_OK;
 }
 
-static UNPACK(unpack_end)
+static GW_UNPACK(unpack_end)
 {
     const Gwpb__End *from = in->end;
     struct gw_end *to = &message->end;
@@ -483,7 +474,7 @@ static UNPACK(unpack_end)
     return GW_OK;
 }
 
-static UNPACK(unpack_bye)
+static GW_UNPACK(unpack_bye)
 {
     const Gwpb__Bye *from = in->bye;
     struct gw_bye *to = &message->bye;
@@ -500,7 +491,7 @@ static UNPACK(unpack_bye)
     return GW_OK;
 }
 
-static UNPACK(unpack_fault)
+static GW_UNPACK(unpack_fault)
 {
     const Gwpb__Fault *from = in->fault;
     struct gw_fault *to = &message->fault;
@@ -513,7 +504,7 @@ static UNPACK(unpack_fault)
     return GW_OK;
 }
 
-static UNPACK(unpack_stall)
+static GW_UNPACK(unpack_stall)
 {
     const Gwpb__Stall *from = in->stall;
     struct gw_stall *to = &message->stall;
@@ -522,62 +513,6 @@ static UNPACK(unpack_stall)
     to->seconds = from->seconds;
     to->text = from->text;
     to->stuck = from->stuck != 0;
-    return GW_OK;
-}
-
-static UNPACK(unpack_file_open)
-{
-    const Gwpb__FileOpen *from = in->file_open;
-    struct gw_file_open *to = &message->file_open;
-    (void)arena;
-    if (!is_clock(from->clock))
-        return GW_EPROTO;
-    to->name = from->name;
-    to->write = from->write != 0;
-    to->offset = from->offset;
-    to->bytes = from->bytes;
-    to->window = from->window;
-    to->clock = from->clock;
-    to->request = from->request;
-    return GW_OK;
-}
-
-static UNPACK(unpack_file_reply)
-{
-    const Gwpb__FileReply *from = in->file_reply;
-    struct gw_file_reply *to = &message->file_reply;
-    (void)arena;
-    to->status = (enum gw_status)from->status;
-    to->text = from->text;
-    to->offset = from->offset;
-    to->bytes = from->bytes;
-    to->window = from->window;
-    to->request = from->request;
-    return GW_OK;
-}
-
-static UNPACK(unpack_status)
-{
-    const Gwpb__Status *from = in->status;
-    struct gw_status_message *to = &message->status;
-    (void)arena;
-    if (from->request > GW_ASK_JOB)
-        return GW_EPROTO;
-    to->request = (uint8_t)from->request;
-    to->text = from->text;
-    to->status = (enum gw_status)from->status;
-    return GW_OK;
-}
-
-static UNPACK(unpack_request)
-{
-    const Gwpb__Request *from = in->request;
-    struct gw_request *to = &message->request;
-    (void)arena;
-    if (from->kind < GW_REQUEST_POLICY || from->kind > GW_REQUEST_STOP)
-        return GW_EPROTO;
-    to->kind = (uint8_t)from->kind;
-    to->text = from->text;
     return GW_OK;
 }
 
@@ -599,12 +534,12 @@ gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS] = {
     [GW_MESSAGE_END] = unpack_end,
     [GW_MESSAGE_BYE] = unpack_bye,
     [GW_MESSAGE_STALL] = unpack_stall,
-    [GW_MESSAGE_FILE_OPEN] = unpack_file_open,
-    [GW_MESSAGE_FILE_REPLY] = unpack_file_reply,
-    [GW_MESSAGE_STATUS] = unpack_status,
+    [GW_MESSAGE_FILE_OPEN] = gw_unpack_file_open,
+    [GW_MESSAGE_FILE_REPLY] = gw_unpack_file_reply,
+    [GW_MESSAGE_STATUS] = gw_unpack_status,
     [GW_MESSAGE_SETTLED] = unpack_settled,
     [GW_MESSAGE_ARRIVED] = unpack_arrived,
-    [GW_MESSAGE_REQUEST] = unpack_request,
+    [GW_MESSAGE_REQUEST] = gw_unpack_request,
     [GW_MESSAGE_SPEED] = unpack_speed,
     [GW_MESSAGE_SIGHT] = unpack_sight,
     [GW_MESSAGE_FAULT] = unpack_fault,

@@ -17,6 +17,7 @@ libproto_a_SOURCES = \
 	%D%/control_codec.h \
 	%D%/control_pack.c \
 	%D%/control_unpack.c \
+	%D%/control_unpack_ask.c \
 	%D%/course.c \
 	%D%/course.h \
 	%D%/device.c \

@@ -56,6 +56,7 @@ libserver_a_SOURCES = \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \
+	%D%/server_start.c \
 	%D%/server_state.h \
 	%D%/session.c \
 	%D%/session_answer.c \

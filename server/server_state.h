@@ -1,7 +1,8 @@
 /*
  * Inside a server thread: what its files share.
  *
- *   server.c   joining, views, ending
+ *   server.c   joining, messages, ending
+ *   server_start.c  from the start to the first step
  *   session.c  the path of a gradient: pushes in
  *   session_answer.c  and weights out
  *   session_open.c  workers come and go
@@ -444,6 +445,9 @@ void gw_save_reached(struct gw_server *server, uint32_t chunk);
 
 /* view.c */
 void gw_server_view(struct gw_server *server, const struct gw_view *view);
+
+/* server_start.c */
+void gw_server_start(struct gw_server *server, const struct gw_start *start);
 
 /* load.c: calls gw_server_loaded when the weights are there */
 enum gw_status gw_load_begin(struct gw_server *server, struct gw_error *error);

@@ -1,0 +1,153 @@
+/*
+ * From START to READY: the shard is made, its pages are taken, and its weights
+ * are loaded where the job goes on.
+ */
+#include "config.h"
+
+#include "server/server_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/schedule.h"
+#include "transport/remote.h"
+
+static void ready(struct gw_server *server)
+{
+    struct gw_message message = {
+        .kind = GW_MESSAGE_READY,
+        .ready = {.version = server->start.state.clock}};
+    server->running = 1;
+    server->progress_us = gw_loop_now(server->loop);
+    gw_server_tell(server, server->coordinator, &message);
+    gw_log_info(server->log,
+                "shard %u of %u: %u chunk%s of %zu%s, %zu MiB, %s commit, %s "
+                "kernels",
+                server->number, server->shards, server->shard->chunks,
+                gw_plural(server->shard->chunks), server->map->chunks,
+                gw_encoding_word(server->config.train.weights),
+                server->shard->memory_bytes >> 20,
+                server->regime.whole_step ? "whole-step" : "streaming",
+                gw_update_isa());
+}
+
+void gw_server_loaded(struct gw_server *server)
+{
+    ready(server);
+}
+
+static enum gw_status build(struct gw_server *server, struct gw_error *error)
+{
+    enum gw_status status = gw_map_create(server->keys, server->keys_seen,
+                                          server->shards, &server->map, error);
+    if (status == GW_OK)
+        status = gw_session_open(server, error);
+    if (status == GW_OK)
+        status = gw_whole_open(server, error);
+    if (status == GW_OK)
+        status = gw_follow_open(server, error);
+    if (status == GW_OK)
+        status = gw_remote_open(server->coordinator, &server->remote, error);
+    if (status == GW_OK)
+        status = gw_save_open(server, error);
+    if (status == GW_OK && server->number != 0)
+        status = gw_member_dial(server->member, server->leader_address,
+                                GW_ROLE_SERVER, server->leader_incarnation, 1,
+                                server, &server->leader_peer, error);
+    if (server->leader_peer) {
+        server->leader_peer->id = 0;
+        server->leader_peer->taken = gw_quorum_taken;
+    }
+    return status;
+}
+
+/* No step will wait for a page that is to be cleared. */
+static void has_pages(void *owner)
+{
+    struct gw_server *server = owner;
+    struct gw_error error;
+    free(server->memory);
+    server->memory = NULL;
+    if (!server->resume[0]) {
+        ready(server);
+        return;
+    }
+    enum gw_status status = gw_load_begin(server, &error);
+    if (status != GW_OK)
+        gw_server_finish(server, status, "%s", error.text);
+}
+
+static void take_pages(struct gw_server *server)
+{
+    uint32_t n = gw_shard_memory(server->shard, NULL);
+    server->memory = calloc(n + 1, sizeof *server->memory);
+    if (!server->memory) {
+        gw_server_finish(server, GW_ENOMEM, "no memory for %u arrays", n);
+        return;
+    }
+    gw_shard_memory(server->shard, server->memory);
+    server->pages = (struct gw_settling){
+        .loop = server->loop,
+        .memory = server->memory,
+        .n = n,
+        .done = has_pages,
+        .owner = server,
+    };
+    gw_settling_begin(&server->pages);
+}
+
+/* No pointer into the message outlives it. */
+static void keep_start(struct gw_server *server, const struct gw_start *start)
+{
+    snprintf(server->resume, sizeof server->resume, "%s", start->resume);
+    snprintf(server->dir, sizeof server->dir, "%s", start->dir);
+    snprintf(server->token, sizeof server->token, "%s", start->token);
+    server->start = *start;
+    server->start.resume = server->resume;
+    server->start.dir = server->dir;
+    server->start.token = server->token;
+    server->start.clocks = NULL;
+    if (start->clocks_n == server->ranks)
+        memcpy(server->clocks, start->clocks,
+               server->ranks * sizeof *server->clocks);
+    else
+        for (uint32_t rank = 0; rank < server->ranks; rank++)
+            server->clocks[rank] = start->state.clock;
+    server->start.split = NULL;
+    server->start.groups = NULL;
+}
+
+void gw_server_start(struct gw_server *server, const struct gw_start *start)
+{
+    struct gw_error error;
+    if (server->map || server->keys_seen == 0 ||
+        server->keys_seen != server->keys_total || !server->has_view) {
+        gw_server_finish(server, GW_EPROTO, "a start came out of order");
+        return;
+    }
+    if (start->state.loss_scale != 0 &&
+        !gw_schedule_is_scale(start->state.loss_scale)) {
+        gw_server_finish(server, GW_EPROTO, "a start with a loss scale of %g",
+                         start->state.loss_scale);
+        return;
+    }
+    if (strlen(start->resume) >= sizeof server->resume ||
+        strlen(start->dir) >= sizeof server->dir ||
+        strlen(start->token) >= sizeof server->token) {
+        gw_server_finish(server, GW_EPROTO, "the start's paths are too long");
+        return;
+    }
+    keep_start(server, start);
+    if (start->silence_us)
+        gw_member_set_silence(server->member, start->silence_us);
+    enum gw_status status = gw_divide_start(server, start, &error);
+    if (status == GW_OK)
+        status = gw_sum_start(server, start, &error);
+    if (status == GW_OK)
+        status = build(server, &error);
+    if (status == GW_OK)
+        take_pages(server);
+    else
+        gw_server_finish(server, status, "%s", error.text);
+}
