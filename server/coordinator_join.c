@@ -131,15 +131,15 @@ static void place_address(struct gw_roster *who, const char *address)
     size_t host = port ? (size_t)(port - seen) : 0;
     who->address[0] = '\0';
     while (*address) {
-        size_t skipped = 0;
+        size_t none = 0; /* bytes of a host that is none */
         for (size_t i = 0; host > 0 && i < sizeof any / sizeof *any; i++)
             if (strncmp(address, any[i], strlen(any[i])) == 0)
-                skipped = strlen(any[i]) - 1;
-        if (skipped > 0)
+                none = strlen(any[i]) - 1;
+        if (none > 0)
             append(who->address, seen, host);
         else
-            append(who->address, address, skipped = 1);
-        address += skipped;
+            append(who->address, address, 1);
+        address += none > 0 ? none : 1;
     }
 }
 
@@ -332,6 +332,35 @@ static void decline(struct gw_coordinator *self,
     gw_peer_tell(peer, &end);
 }
 
+/* A place among the members; NULL: there is no memory. */
+static struct gw_roster *make_roster(struct gw_coordinator *self,
+                                     struct gw_peer *peer,
+                                     const struct gw_join *join)
+{
+    struct gw_roster *who = calloc(1, sizeof *who);
+    if (!who) {
+        refuse(self, peer, GW_ENOMEM, "the coordinator has no memory");
+        return NULL;
+    }
+    who->peer = peer;
+    who->role = join->role;
+    who->process = join->process;
+    who->machine = join->machine;
+    who->need = join->need;
+    who->pid = join->pid;
+    who->threads = join->threads;
+    who->thread = join->thread;
+    who->incarnation = peer->incarnation;
+    who->secret = join->secret;
+    snprintf(who->host, sizeof who->host, "%s", join->host);
+    gw_text_clean(who->host);
+    place_address(who, join->address);
+    who->next = self->roster;
+    self->roster = who;
+    peer->owner = who;
+    return who;
+}
+
 void gw_coordinator_joined(struct gw_coordinator *self,
                            struct gw_peer *peer,
                            const struct gw_join *join)
@@ -365,30 +394,12 @@ void gw_coordinator_joined(struct gw_coordinator *self,
         (join->role == GW_ROLE_SERVER &&
          !place_server(self, peer, join, &server)))
         return;
-    struct gw_roster *who = calloc(1, sizeof *who);
-    if (!who) {
-        refuse(self, peer, GW_ENOMEM, "the coordinator has no memory");
+    struct gw_roster *who = make_roster(self, peer, join);
+    if (!who)
         return;
-    }
-    who->peer = peer;
-    who->role = join->role;
     who->id = id;
     who->server = server;
-    who->process = join->process;
-    who->machine = join->machine;
-    who->need = join->need;
-    who->pid = join->pid;
-    who->threads = join->threads;
-    who->thread = join->thread;
-    who->incarnation = peer->incarnation;
-    who->secret = join->secret;
-    snprintf(who->host, sizeof who->host, "%s", join->host);
-    gw_text_clean(who->host);
-    place_address(who, join->address);
     name_member(who);
-    who->next = self->roster;
-    self->roster = who;
-    peer->owner = who;
     keep_secret(self, who);
     self->declined.at_us = 0; /* somebody is at it */
     self->workers += join->role == GW_ROLE_WORKER;

@@ -130,20 +130,11 @@ static int is_quiet(const struct gw_coordinator *self, uint64_t now)
     return limit_us > 0 && now - self->logged_us >= limit_us;
 }
 
-/* Where the worker is that is furthest back. */
-static uint64_t slowest(const struct gw_coordinator *self)
-{
-    uint64_t step = UINT64_MAX;
-    for (const struct gw_roster *one = self->roster; one; one = one->next)
-        if (one->role == GW_ROLE_WORKER && one->peer->clock < step)
-            step = one->peer->clock;
-    return step;
-}
-
 /* The step that all have done soonest, of which the fastest still knows. */
 static uint64_t to_be_polled(const struct gw_coordinator *self)
 {
-    uint64_t furthest = gw_coordinator_step(self), least = slowest(self);
+    uint64_t furthest = gw_coordinator_step(self),
+             least = gw_coordinator_least(self);
     return furthest - least <= POLL_BEHIND ? least : furthest;
 }
 
@@ -157,7 +148,7 @@ void gw_coordinator_poll(struct gw_coordinator *self, uint64_t now)
         self->logged_us = now; /* the time of the first step begins */
     if (self->phase != GW_PHASE_RUNNING || self->end_decided ||
         self->regime.each || !is_quiet(self, now) ||
-        (self->polled && slowest(self) <= self->polled))
+        (self->polled && gw_coordinator_least(self) <= self->polled))
         return;
     message.poll.clock = to_be_polled(self);
     self->polled = message.poll.clock + 1;

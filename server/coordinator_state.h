@@ -334,6 +334,8 @@ void gw_coordinator_watch(struct gw_coordinator *self);
 #define GW_STUCK_BYTES 512
 void gw_coordinator_stuck_words(const struct gw_coordinator *self,
                                 char words[GW_STUCK_BYTES]);
+/* The step of the worker that is furthest behind, by heartbeats. */
+uint64_t gw_coordinator_least(const struct gw_coordinator *self);
 /* It was asked to stop: steps are waited for as well now. */
 void gw_coordinator_watch_stop(struct gw_coordinator *self);
 

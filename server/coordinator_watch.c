@@ -60,7 +60,7 @@ static void name_others(const struct gw_coordinator *self,
 
 /* ---- steps ---- */
 
-static uint64_t least_clock(const struct gw_coordinator *self)
+uint64_t gw_coordinator_least(const struct gw_coordinator *self)
 {
     uint64_t least = UINT64_MAX;
     for (const struct gw_roster *one = self->roster; one; one = one->next)
@@ -82,7 +82,7 @@ static uint64_t sum_of_clocks(const struct gw_coordinator *self)
 static void
 name_step(const struct gw_coordinator *self, char *text, size_t room)
 {
-    uint64_t least = least_clock(self);
+    uint64_t least = gw_coordinator_least(self);
     int n = snprintf(text, room, "step %" PRIu64 " to end",
                      gw_coordinator_step(self));
     size_t used = n > 0 ? (size_t)n : 0;
