@@ -129,9 +129,10 @@ struct gw_declare {
     const char *device;      /* what computes, in words: bits depend on it */
     uint32_t keys_total, keys_first, keys_n;
     const struct gw_key *keys;
-    uint8_t shares;    /* others of its host can see its gradients */
-    const char *tuned; /* what it has chosen, to be kept; likewise */
-    const char *note;  /* for people: how its data was read; "": as it is */
+    uint8_t shares;        /* others of its host can see its gradients */
+    const char *tuned;     /* what it has chosen, to be kept; likewise */
+    const char *note;      /* for people: how its data was read; "": as it is */
+    uint64_t test_samples; /* of the test set; 0: there is none */
 };
 
 struct gw_view_member {
@@ -184,7 +185,8 @@ struct gw_start {
     const uint32_t *groups; /* sizes of blocks of ranks that push one sum
                                (groups.h); none: every rank pushes by itself */
     uint32_t groups_n;
-    uint64_t silence_us; /* as in a welcome, from here on */
+    uint64_t silence_us;   /* as in a welcome, from here on */
+    uint64_t test_samples; /* as workers have declared */
 };
 
 struct gw_ready {

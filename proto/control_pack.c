@@ -72,6 +72,7 @@ static PACK(pack_declare)
     to->shares = from->shares;
     to->tuned = text_out(from->tuned);
     to->note = text_out(from->note);
+    to->test_samples = from->test_samples;
     to->n_keys = from->keys_n;
     to->keys = keys_out(from, arena);
     if (!to->keys)
@@ -159,6 +160,7 @@ static PACK(pack_start)
     to->n_groups = from->groups_n;
     to->groups = (uint32_t *)(uintptr_t)from->groups;
     to->silence_us = from->silence_us;
+    to->test_samples = from->test_samples;
     to->state = kept;
     kept->clock = state->clock;
     kept->applied = state->applied;

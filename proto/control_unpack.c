@@ -96,6 +96,7 @@ static GW_UNPACK(unpack_declare)
     to->shares = from->shares != 0;
     to->tuned = from->tuned;
     to->note = from->note;
+    to->test_samples = from->test_samples;
     to->keys_total = from->keys_total;
     to->keys_first = from->keys_first;
     to->keys_n = (uint32_t)from->n_keys;
@@ -178,6 +179,7 @@ static GW_UNPACK(unpack_start)
     to->groups = from->groups;
     to->groups_n = (uint32_t)from->n_groups;
     to->silence_us = from->silence_us;
+    to->test_samples = from->test_samples;
     to->state = (struct gw_decision_state){
         .clock = kept->clock,
         .applied = kept->applied,

@@ -2,6 +2,12 @@
 
 #include "proto/split.h"
 
+uint64_t gw_split_place(uint64_t n, uint64_t parts, uint64_t part)
+{
+    /* the product may need more than 64 bits */
+    return (uint64_t)((unsigned __int128)n * part / parts);
+}
+
 void gw_split_even(uint32_t ranks, uint32_t *weight)
 {
     uint64_t before = 0;

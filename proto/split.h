@@ -14,6 +14,10 @@
 
 #include <stdint.h>
 
+/* Where part `part` of `parts` of n samples begins, where parts are even: sizes
+   differ by at most one. Part `parts` begins at n. */
+uint64_t gw_split_place(uint64_t n, uint64_t parts, uint64_t part);
+
 #define GW_SPLIT_TOTAL ((uint32_t)1 << 20)
 
 /* A rank's part of GW_SPLIT_TOTAL: [begin, end). */

@@ -214,6 +214,7 @@ static void start(struct gw_coordinator *self)
     self->start =
         (struct gw_start){.total_steps = self->declare.total_steps,
                           .course = self->declare.course,
+                          .test_samples = self->declare.test_samples,
                           .state = self->state,
                           .clocks = self->gather_each.first,
                           .clocks_n = (uint32_t)self->config->cluster.workers,
@@ -447,6 +448,8 @@ static const char *difference(const struct gw_declare *a,
         return "another number of training samples";
     if (memcmp(a->data_digest, b->data_digest, GW_DIGEST_BYTES) != 0)
         return "other training data";
+    if (a->test_samples != b->test_samples)
+        return "another number of test samples";
     return "another number of steps";
 }
 
@@ -475,6 +478,7 @@ static void keep_declare(struct gw_coordinator *self,
         .keys_hash = first->keys_hash,
         .course = first->course,
         .total_steps = first->total_steps,
+        .test_samples = first->test_samples,
         .keys_total = first->keys_total,
         .device = "",
         .tuned = "",
@@ -515,6 +519,7 @@ void gw_coordinator_declared(struct gw_coordinator *self,
         declare->keys_total != known->keys_total ||
         !gw_course_is_same(&declare->course, &known->course) ||
         declare->total_steps != known->total_steps ||
+        declare->test_samples != known->test_samples ||
         memcmp(declare->data_digest, known->data_digest, GW_DIGEST_BYTES)) {
         gw_coordinator_end(self, GW_EMISMATCH,
                            "worker %u on %s has %s than the others; give all "

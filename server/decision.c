@@ -356,6 +356,12 @@ enum gw_status gw_leader_vote(struct gw_leader *leader,
 
 /* ---- evaluations ---- */
 
+static uint64_t sum_of(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
 struct gw_score
 gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
 {
@@ -367,8 +373,8 @@ gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n)
     struct gw_score left = gw_score_tree(score, first, half);
     struct gw_score right = gw_score_tree(score, first + half, n - half);
     left.loss += right.loss;
-    left.correct += right.correct;
-    left.samples += right.samples;
+    left.correct = sum_of(left.correct, right.correct);
+    left.samples = sum_of(left.samples, right.samples);
     return left;
 }
 

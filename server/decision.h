@@ -153,7 +153,8 @@ void gw_leader_switch(struct gw_leader *leader,
 /* A checkpoint is complete (or was given up), in the order of their cuts. */
 void gw_leader_stored(struct gw_leader *leader);
 
-/* Scores [first, first + n), n >= 1, summed as the tree of the reduction. */
+/* Scores [first, first + n), n >= 1, summed as the tree of the reduction.
+   Counts that do not fit stay at the largest number. */
 struct gw_score
 gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n);
 

@@ -115,10 +115,9 @@ void gw_follow_score(struct gw_server *server,
                      struct gw_peer *peer,
                      const struct gw_score *score)
 {
-    if (!gw_measure_score(score)) {
-        gw_peer_reject(peer, 0,
-                       "score of a loss below 0, or of more that is right than "
-                       "there is");
+    char why[GW_PEER_FAULT_MAX];
+    if (!gw_measure_score(server, peer->id, score, why, sizeof why)) {
+        gw_peer_reject(peer, 0, why);
         return;
     }
     if (!server->leader || peer->role != GW_ROLE_WORKER ||

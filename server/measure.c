@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "proto/schedule.h"
+#include "proto/split.h"
 
 /* Samples of a step of all ranks, at most. */
 static uint64_t step_samples(const struct gw_server *server)
@@ -67,8 +68,28 @@ int gw_measure_push(const struct gw_server *server,
     return 0;
 }
 
-/* A loss may be what no number is, where the model is; it is never below 0. */
-int gw_measure_score(const struct gw_score *score)
+/* A loss may be what no number is, where the model is; it is never below 0. A
+   rank has its part of the test set, and all of it. */
+int gw_measure_score(const struct gw_server *server,
+                     uint32_t rank,
+                     const struct gw_score *score,
+                     char *why,
+                     size_t why_bytes)
 {
-    return score->correct <= score->samples && !(score->loss < 0);
+    uint64_t all = server->start.test_samples;
+    uint64_t part = gw_split_place(all, server->ranks, rank + 1) -
+                    gw_split_place(all, server->ranks, rank);
+    if (score->correct > score->samples || score->loss < 0) {
+        snprintf(why, why_bytes,
+                 "score of a loss below 0, or of more that is right than there "
+                 "is");
+        return 0;
+    }
+    if (score->samples == part)
+        return 1;
+    snprintf(why, why_bytes,
+             "score of %" PRIu64 " samples, its part of the test set has "
+             "%" PRIu64,
+             score->samples, part);
+    return 0;
 }

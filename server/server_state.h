@@ -306,7 +306,7 @@ const struct gw_part *gw_sum_of(const struct gw_server *server,
  * measure.c: numbers that results are divided and multiplied by, or chosen by.
  * Samples of a rank's push, at most; and whether the parts of a push of a chunk
  * (its local index) may have those that they say, beside what is held there:
- * else 0, with a reason.
+ * else 0, with a reason. The same of what a rank says of the test set.
  */
 uint64_t gw_measure_push_max(const struct gw_server *server);
 int gw_measure_push(const struct gw_server *server,
@@ -315,7 +315,11 @@ int gw_measure_push(const struct gw_server *server,
                     uint32_t n,
                     char *why,
                     size_t why_bytes);
-int gw_measure_score(const struct gw_score *score);
+int gw_measure_score(const struct gw_server *server,
+                     uint32_t rank,
+                     const struct gw_score *score,
+                     char *why,
+                     size_t why_bytes);
 
 /* quorum.c */
 /* Shard 0 has taken what it was told: it is told more. */

@@ -222,6 +222,7 @@ static void declare(struct gw_client *client,
                     .device = from->device,
                     .tuned = from->tuned,
                     .note = from->note,
+                    .test_samples = from->test_samples,
                     .shares = client->node != NULL,
                     .keys_total = (uint32_t)from->n_keys}};
     memcpy(message.declare.data_digest, from->data_digest, GW_DIGEST_BYTES);

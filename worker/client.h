@@ -88,6 +88,7 @@ struct gw_client_declaration {
     uint8_t data_digest[GW_DIGEST_BYTES];
     struct gw_course course; /* from the first clock on, */
     uint64_t total_steps;    /* up to this one */
+    uint64_t test_samples;   /* of the test set; 0: there is none */
     const char *device;      /* what computes, in words, */
     const char *tuned;    /* and which ways its products take; "": no others */
     const char *note;     /* how data was read, for people; "": as it is */

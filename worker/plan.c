@@ -106,18 +106,12 @@ struct gw_plan_step gw_plan_step(const struct gw_plan *plan, uint64_t step)
                                  .run = {.first = at.first, .n = at.n}};
 }
 
-/* n * part / parts; the product may need more than 64 bits. */
-static uint64_t share(uint64_t n, uint64_t parts, uint64_t part)
-{
-    return (uint64_t)((unsigned __int128)n * part / parts);
-}
-
 struct gw_plan_run
 gw_plan_part(struct gw_plan_run run, uint64_t parts, uint64_t part)
 {
     assert(part < parts);
-    uint64_t begin = share(run.n, parts, part);
-    uint64_t end = share(run.n, parts, part + 1);
+    uint64_t begin = gw_split_place(run.n, parts, part);
+    uint64_t end = gw_split_place(run.n, parts, part + 1);
     return (struct gw_plan_run){.first = run.first + begin, .n = end - begin};
 }
 

@@ -198,6 +198,8 @@ static enum gw_status declare(struct gw_worker *worker)
         .n_keys = worker->keys,
         .course = worker->plan.course,
         .total_steps = worker->plan.steps,
+        .test_samples =
+            worker->test ? gw_dataset_shape(worker->test)->samples : 0,
         .device = worker->description,
         .tuned = worker->tuned,
         .note = note,

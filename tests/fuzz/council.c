@@ -316,6 +316,7 @@ static void declare(struct council *council, unsigned i)
                                  .note = "",
                                  .keys_hash = gw_keys_hash(keys, KEYS),
                                  .course = {.batch = batch, .samples = 40},
+                                 .test_samples = COUNCIL_TESTS,
                                  .total_steps = COUNCIL_STEPS,
                                  .keys_total = KEYS,
                                  .keys_n = i == 1 ? KEYS : 0,

@@ -17,6 +17,7 @@
 #define COUNCIL_SHARD   0 /* of the members; the others are the workers */
 #define COUNCIL_MEMBERS 3
 #define COUNCIL_STEPS   9 /* of the job */
+#define COUNCIL_TESTS   5 /* samples to test with */
 
 struct council_member {
     struct gw_loop *loop;

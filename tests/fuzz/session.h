@@ -20,6 +20,7 @@
 #define SESSION_MEMBERS (SESSION_WORKERS + 2)
 #define SESSION_SENDERS 3 /* the workers, and shard 1 */
 #define SESSION_KEYS    3
+#define SESSION_TESTS   5 /* samples to test with: rank 0 has 2, rank 1 has 3 */
 
 #define SESSION_JOB 77
 /* Of the first sender; the next ones follow. */

@@ -138,7 +138,7 @@ void session_do_message(struct session_sender *sender, struct input *input)
         message.score = (struct gw_score){.clock = about(input, 0),
                                           .loss = values[3],
                                           .correct = take(input, 2),
-                                          .samples = take(input, 2)};
+                                          .samples = about(input, 2)};
     } else {
         message.kind = GW_MESSAGE_VOTE;
         message.vote = (struct gw_vote){

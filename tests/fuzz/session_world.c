@@ -133,6 +133,7 @@ void session_start(struct session_world *world)
                    .kind = GW_MESSAGE_START,
                    .start = {.total_steps = 5,
                              .course = {.batch = 8, .samples = 40},
+                             .test_samples = SESSION_TESTS,
                              .resume = "",
                              .dir = "",
                              .token = "",

@@ -330,7 +330,8 @@ class Worker:
         self.per_epoch = -(-len(self.x) // self.batch)
         self.top.tell(declare=dict(keys_hash=fnv(self.shapes), data_digest=digest.digest(),
                                    course=dict(batch=self.batch, samples=len(self.x)),
-                                   total_steps=self.setting("steps"), device="second", keys_total=2))
+                                   total_steps=self.setting("steps"), test_samples=0, device="second",
+                                   keys_total=2))
         self.members = []
         while len(self.members) < 1 or len(self.members) < self.members_total:
             view = self.await_("view")

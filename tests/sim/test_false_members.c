@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "proto/groups.h"
+#include "server/decision_state.h"
 #include "server/server_state.h"
 #include "tests/fuzz/session.h"
 
@@ -273,12 +274,55 @@ static void sums_of_no_group_are_refused(void **state)
     }
 }
 
+/* ---- what results are chosen by ---- */
+
+/* A part that nobody has would be worth more than all others together: that
+   version would be the best, and with early_stop the last. */
+static void scores_of_more_than_the_test_set_are_refused(void **state)
+{
+    (void)state;
+    static const uint64_t samples[] = {(uint64_t)1 << 40, UINT64_MAX,
+                                       SESSION_TESTS, 2, 0};
+    static const char *const stops[] = {"train.early_stop=1", "data.test=x",
+                                        "train.eval_every=1 steps", NULL};
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        const struct session_options options = {.settings = stops};
+        struct session_world *world = session_open(&options);
+        struct session_sender *liar = &world->sender[1];
+        const struct gw_message truth = {
+            .kind = GW_MESSAGE_SCORE,
+            .score = {.loss = 6, .correct = 1, .samples = 2}};
+        const struct gw_message lie = {
+            .kind = GW_MESSAGE_SCORE,
+            .score = {.correct = samples[i], .samples = samples[i]}};
+        begin(world);
+        session_tell(&world->sender[0], &truth);
+        session_tell(liar, &lie);
+        session_pass_time(world, TURN_US);
+        if (liar->up)
+            fail_msg("%llu samples are believed",
+                     (unsigned long long)samples[i]);
+        assert_int_equal(world->server->leader->state.evaluations, 0);
+        session_dial(liar);
+        session_pass_time(world, TURN_US);
+        session_tell(liar,
+                     &(struct gw_message){
+                         .kind = GW_MESSAGE_SCORE,
+                         .score = {.loss = 9, .correct = 1, .samples = 3}});
+        session_pass_time(world, TURN_US);
+        assert_int_equal(world->server->leader->state.evaluations, 1);
+        assert_true(world->server->leader->state.best_loss == 3);
+        session_close(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions_to_come_are_refused_where_they_are_made),
         cmocka_unit_test(sums_that_cannot_be_are_refused),
         cmocka_unit_test(sums_of_no_group_are_refused),
+        cmocka_unit_test(scores_of_more_than_the_test_set_are_refused),
     };
     return cmocka_run_group_tests_name("false members", tests, NULL, NULL);
 }

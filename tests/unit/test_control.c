@@ -37,6 +37,7 @@ static void same_declare(const struct gw_message *one,
                          const struct gw_message *other)
 {
     SAME(declare, keys_hash);
+    SAME(declare, test_samples);
     SAME_BYTES(declare, data_digest);
     SAME_COURSE(declare.course);
     SAME(declare, total_steps);
@@ -133,6 +134,7 @@ static void same_start(const struct gw_message *one,
     SAME(start, total_steps);
     SAME_COURSE(start.course);
     SAME(start, silence_us);
+    SAME(start, test_samples);
     SAME(start, state.clock);
     SAME(start, state.applied);
     SAME(start, state.loss_scale);

@@ -11,6 +11,7 @@
 
 #include "proto/schedule.h"
 #include "server/server_state.h"
+#include "worker/plan.h"
 
 static struct gw_server server;
 static struct gw_shard shard;
@@ -122,19 +123,56 @@ static void parts_of_a_sum_are_measured(void **state)
     assert_false(gw_measure_push(&server, 0, part, 3, why, sizeof why));
 }
 
-static void scores_and_scales_are_numbers_that_can_be(void **state)
+static int takes_score(uint32_t rank, const struct gw_score *score)
+{
+    char why[GW_PEER_FAULT_MAX] = "";
+    int fits = gw_measure_score(&server, rank, score, why, sizeof why);
+    assert_int_equal(fits, why[0] == '\0');
+    return fits;
+}
+
+static void scores_are_numbers_that_can_be(void **state)
+{
+    (void)state;
+    const char *const sync[] = {JOB, NULL};
+    struct gw_score score = {.loss = 2.5, .correct = 3, .samples = 3};
+    be(sync, 1000);
+    server.start.test_samples = 10;
+    assert_true(takes_score(0, &score));
+    score.loss = __builtin_nan(""); /* the model is lost, and says so */
+    assert_true(takes_score(0, &score));
+    score.loss = -1e300;
+    assert_false(takes_score(0, &score));
+    score.loss = 0;
+    score.correct = 4;
+    assert_false(takes_score(0, &score));
+}
+
+/* Each has its part of the test set, as workers take it. */
+static void a_score_is_of_a_rank_s_part(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {0, 1, 2, 3, 10, 11, UINT64_MAX};
+    const char *const sync[] = {JOB, NULL};
+    be(sync, 1000);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        server.start.test_samples = sizes[i];
+        for (uint32_t rank = 0; rank < 3; rank++) {
+            struct gw_plan_run all = {.n = sizes[i]};
+            struct gw_score score = {.samples = gw_plan_part(all, 3, rank).n};
+            assert_true(takes_score(rank, &score));
+            score.samples++;
+            assert_false(takes_score(rank, &score));
+            score.samples -= 2;
+            assert_false(takes_score(rank, &score));
+        }
+    }
+}
+
+static void scales_are_numbers_that_can_be(void **state)
 {
     (void)state;
     const double nan = __builtin_nan(""), inf = __builtin_inf();
-    struct gw_score score = {.loss = 2.5, .correct = 3, .samples = 3};
-    assert_true(gw_measure_score(&score));
-    score.loss = nan; /* the model is lost, and says so */
-    assert_true(gw_measure_score(&score));
-    score.loss = -1e300;
-    assert_false(gw_measure_score(&score));
-    score.loss = 0;
-    score.correct = 4;
-    assert_false(gw_measure_score(&score));
     assert_true(gw_schedule_is_scale(1));
     assert_true(gw_schedule_is_scale(16777216));
     assert_false(gw_schedule_is_scale(0));
@@ -150,7 +188,9 @@ int main(void)
         cmocka_unit_test(all_together_have_a_step_at_most),
         cmocka_unit_test(steps_of_a_worker_s_own_count),
         cmocka_unit_test(parts_of_a_sum_are_measured),
-        cmocka_unit_test(scores_and_scales_are_numbers_that_can_be),
+        cmocka_unit_test(scores_are_numbers_that_can_be),
+        cmocka_unit_test(a_score_is_of_a_rank_s_part),
+        cmocka_unit_test(scales_are_numbers_that_can_be),
     };
     return cmocka_run_group_tests_name("measure", tests, NULL, NULL);
 }
