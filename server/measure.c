@@ -38,6 +38,18 @@ uint64_t gw_measure_push_max(const struct gw_server *server)
     return part * steps_of_push(server);
 }
 
+/* Those that count for a chunk's next version, or will. */
+static uint64_t samples_here(const struct gw_server *server, uint32_t index)
+{
+    uint64_t sum = server->shard->chunk[index].samples;
+    for (uint32_t rank = 0; rank < server->ranks && server->deferred; rank++) {
+        const struct gw_shard_slot *slot =
+            gw_shard_slot(server->shard, rank, index);
+        sum += slot->landed ? slot->samples : 0;
+    }
+    return sum;
+}
+
 int gw_measure_push(const struct gw_server *server,
                     uint32_t index,
                     const struct gw_part *part,
@@ -47,7 +59,7 @@ int gw_measure_push(const struct gw_server *server,
 {
     uint64_t most = gw_measure_push_max(server);
     uint64_t all = step_samples(server) * steps_of_push(server);
-    uint64_t held = server->shard->chunk[index].samples, sum = 0;
+    uint64_t held = samples_here(server, index), sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         sum += part[i].samples;
         if (part[i].samples <= most)

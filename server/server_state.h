@@ -305,8 +305,9 @@ const struct gw_part *gw_sum_of(const struct gw_server *server,
 /*
  * measure.c: numbers that results are divided and multiplied by, or chosen by.
  * Samples of a rank's push, at most; and whether the parts of a push of a chunk
- * (its local index) may have those that they say, beside what is held there:
- * else 0, with a reason. The same of what a rank says of the test set.
+ * (its local index) may have those that they say, beside what is there, counted
+ * or not yet: else 0, with a reason. The same of what a rank says of the test
+ * set.
  */
 uint64_t gw_measure_push_max(const struct gw_server *server);
 int gw_measure_push(const struct gw_server *server,

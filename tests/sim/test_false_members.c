@@ -274,6 +274,55 @@ static void sums_of_no_group_are_refused(void **state)
     }
 }
 
+/* ---- what sums are divided by ---- */
+
+static void push_of(struct session_sender *sender,
+                    uint32_t index,
+                    uint32_t samples,
+                    uint32_t decision)
+{
+    struct gw_frame frame =
+        session_put(sender, GW_FRAME_PUSH, chunk_at(sender->world, index), 0);
+    frame.count = samples;
+    frame.decision = decision;
+    if (samples == 0)
+        frame.length = frame.window = 0;
+    send_zeros(sender, &frame);
+    session_pass_time(sender->world, TURN_US);
+}
+
+/* By speed either may have all of a step, but not both; whether their pushes
+   count at once or wait for a decision, and whichever of them does. */
+static void two_whole_steps_are_not_one(void **state)
+{
+    (void)state;
+    static const char *const speed[] = {"train.split=speed", "train.batch=0",
+                                        "train.global_batch=8", NULL};
+    const uint32_t whole = 8;
+    for (uint32_t ahead = 0; ahead < 4; ahead++) {
+        const struct session_options options = {.number = 1, .settings = speed};
+        struct session_world *world = session_open(&options);
+        const struct gw_message decision = {
+            .kind = GW_MESSAGE_DECISION,
+            .decision = {.number = 1, .kind = GW_DECIDE_SCORE, .policy = ""}};
+        begin(world);
+        push_of(&world->sender[0], 0, whole, ahead & 1);
+        push_of(&world->sender[1], 0, whole, ahead >> 1);
+        if (!world->sender[0].up || world->sender[1].up)
+            fail_msg("ahead %u: both are believed", ahead);
+        session_lead(world, &decision);
+        session_pass_time(world, TURN_US);
+        assert_int_equal(world->server->deferred, 0);
+        assert_int_equal(world->server->shard->chunk[0].samples, whole);
+        session_dial(&world->sender[1]);
+        session_pass_time(world, TURN_US);
+        push_of(&world->sender[1], 0, 0, 1);
+        assert_true(world->sender[1].up);
+        assert_int_equal(world->server->shard->chunk[0].version, 1);
+        session_close(world);
+    }
+}
+
 /* ---- what results are chosen by ---- */
 
 /* A part that nobody has would be worth more than all others together: that
@@ -322,6 +371,7 @@ int main(void)
         cmocka_unit_test(decisions_to_come_are_refused_where_they_are_made),
         cmocka_unit_test(sums_that_cannot_be_are_refused),
         cmocka_unit_test(sums_of_no_group_are_refused),
+        cmocka_unit_test(two_whole_steps_are_not_one),
         cmocka_unit_test(scores_of_more_than_the_test_set_are_refused),
     };
     return cmocka_run_group_tests_name("false members", tests, NULL, NULL);
