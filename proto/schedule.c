@@ -12,6 +12,14 @@ uint64_t gw_schedule_batch(const struct gw_config *config)
            config->train.accumulate;
 }
 
+uint64_t gw_schedule_step_max(const struct gw_config *config,
+                              const struct gw_course *course)
+{
+    uint64_t batch = gw_schedule_batch(config);
+    return course->samples > 0 && course->samples < batch ? course->samples
+                                                          : batch;
+}
+
 uint64_t gw_schedule_part_max(const struct gw_config *config,
                               uint64_t step_samples,
                               uint64_t workers)

@@ -24,6 +24,10 @@ double gw_schedule_lr(const struct gw_config *config,
                       uint64_t applied,
                       uint64_t total_steps);
 
+/* Samples of a step of all ranks, at most. */
+uint64_t gw_schedule_step_max(const struct gw_config *config,
+                              const struct gw_course *course);
+
 /* Samples of a rank's part of a step of so many, at most. */
 uint64_t gw_schedule_part_max(const struct gw_config *config,
                               uint64_t step_samples,

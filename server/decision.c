@@ -3,9 +3,12 @@
 #include "server/decision_state.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "proto/schedule.h"
 
 static int dynamic_scale(const struct gw_leader *leader)
 {
@@ -231,6 +234,7 @@ static void forget_votes(struct gw_leader *leader, uint8_t phase)
     memset(leader->voted, 0, leader->options.shards * sizeof *leader->voted);
     leader->votes = 0;
     leader->phase = phase;
+    leader->has_samples = 0;
     if (phase == 1)
         leader->bad_n = 0;
 }
@@ -263,7 +267,11 @@ static void decide_step(struct gw_leader *leader)
     for (size_t i = 0; i < leader->options.map->chunks; i++)
         total += leader->square[i];
     int finite = isfinite(total) && leader->bad_n == 0;
-    double norm = sqrt(total) / ((double)leader->samples * state->loss_scale);
+    /* where nobody who counts had a sample the sum is zero */
+    double norm =
+        leader->samples > 0
+            ? sqrt(total) / ((double)leader->samples * state->loss_scale)
+            : 0;
     double clip = 1;
     if (finite && config->train.clip > 0)
         clip = gw_clip_to(config->train.clip, norm);
@@ -318,29 +326,70 @@ static void decide_trust(struct gw_leader *leader)
     forget_votes(leader, 1);
 }
 
-enum gw_status gw_leader_vote(struct gw_leader *leader,
-                              uint32_t shard,
-                              const struct gw_vote *vote)
+static int is_asked_for(const struct gw_leader *leader,
+                        uint32_t shard,
+                        const struct gw_vote *vote)
 {
-    const struct gw_map *map = leader->options.map;
     uint64_t clock =
         leader->phase == 2 ? leader->voted_clock : leader->state.clock;
     if (shard >= leader->options.shards || vote->phase != leader->phase ||
         vote->clock != clock ||
         (leader->regime.quorum > 0 && leader->phase == 1 && !leader->counted))
+        return 0;
+    uint32_t chunks = leader->options.map->shard_chunks[shard];
+    return chunks > 0 && vote->total == leader->phase * chunks &&
+           vote->first == leader->voted[shard] &&
+           vote->values_n <= vote->total - vote->first;
+}
+
+/* Gradients are divided by them. Every chunk has the same: each rank pushes all
+   of them. There are none only where those are late who had some. */
+static enum gw_status judge_samples(const struct gw_leader *leader,
+                                    uint32_t shard,
+                                    const struct gw_vote *vote,
+                                    struct gw_error *error)
+{
+    uint64_t most =
+        gw_regime_steps(&leader->regime) *
+        gw_schedule_step_max(leader->options.config, &leader->options.course);
+    if (vote->samples > most ||
+        (vote->samples == 0 && leader->regime.quorum == 0))
+        return gw_fail(error, GW_EPROTO,
+                       "shard %u counts %" PRIu64 " samples in step %" PRIu64
+                       ", which has 1 to %" PRIu64,
+                       shard, vote->samples, vote->clock, most);
+    if (leader->has_samples && vote->samples != leader->samples)
+        return gw_fail(error, GW_EPROTO,
+                       "shard %u counts %" PRIu64 " samples in step %" PRIu64
+                       ", shard %u counts %" PRIu64,
+                       shard, vote->samples, vote->clock, leader->samples_by,
+                       leader->samples);
+    return GW_OK;
+}
+
+enum gw_status gw_leader_vote(struct gw_leader *leader,
+                              uint32_t shard,
+                              const struct gw_vote *vote,
+                              struct gw_error *error)
+{
+    const struct gw_map *map = leader->options.map;
+    if (!is_asked_for(leader, shard, vote))
+        return gw_fail(error, GW_EPROTO,
+                       "shard %u voted on step %" PRIu64
+                       " when it was not asked",
+                       shard, vote->clock);
+    if (judge_samples(leader, shard, vote, error) != GW_OK)
         return GW_EPROTO;
-    uint32_t width = leader->phase, chunks = map->shard_chunks[shard];
-    if (chunks == 0 || vote->total != width * chunks ||
-        vote->first != leader->voted[shard] ||
-        vote->values_n > vote->total - vote->first)
-        return GW_EPROTO;
+    uint32_t width = leader->phase;
     for (uint32_t i = 0; i < vote->values_n; i++) {
         uint32_t at = vote->first + i;
         uint32_t global = map->shard_chunk[shard][at / width];
         leader->square[width * global + at % width] = vote->values[i];
     }
     note_bad(leader, vote);
-    /* every chunk has the same samples: each rank pushes all of them */
+    if (!leader->has_samples)
+        leader->samples_by = shard;
+    leader->has_samples = 1;
     leader->samples = vote->samples;
     leader->voted[shard] += vote->values_n;
     if (leader->voted[shard] < vote->total)

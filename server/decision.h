@@ -71,13 +71,15 @@ void gw_leader_destroy(struct gw_leader *leader);
 void gw_leader_before(struct gw_leader *leader, uint64_t version);
 
 /*
- * A shard's vote. Emits the step's decision with the last one. GW_EPROTO: a
- * vote for another clock or phase, of a shard that has voted, out of range, or
- * before it is decided who counts.
+ * A shard's vote. Emits the step's decision with the last one. GW_EPROTO, with
+ * a line: a vote for another clock or phase, of a shard that has voted, out of
+ * range, or before it is decided who counts; of other samples than another
+ * shard counts, or than a step can have.
  */
 enum gw_status gw_leader_vote(struct gw_leader *leader,
                               uint32_t shard,
-                              const struct gw_vote *vote);
+                              const struct gw_vote *vote,
+                              struct gw_error *error);
 
 /*
  * backup: all of some ranks' pushes of a clock are at a shard. Decides who

@@ -35,13 +35,15 @@ struct gw_leader {
     uint32_t cuts_open; /* that are not stored yet */
     int score_waits;    /* for a cut to be stored */
     int stop, want_cut;
-    uint8_t phase;   /* of the votes that are awaited */
-    uint32_t voters; /* shards that own a chunk */
-    uint32_t votes;  /* of them, complete */
-    uint32_t *voted; /* [shards] values received */
-    double *square;  /* [chunks], and [2 * chunks] in phase 2 */
-    double *trust;   /* [keys] */
-    uint64_t samples;
+    uint8_t phase;        /* of the votes that are awaited */
+    uint32_t voters;      /* shards that own a chunk */
+    uint32_t votes;       /* of them, complete */
+    uint32_t *voted;      /* [shards] values received */
+    double *square;       /* [chunks], and [2 * chunks] in phase 2 */
+    double *trust;        /* [keys] */
+    uint64_t samples;     /* that votes of this phase count, */
+    uint32_t samples_by;  /* as this shard was the first to say, */
+    int has_samples;      /* if one was */
     uint64_t voted_clock; /* of the step that was decided last */
     uint32_t *bad;        /* [ranks] */
     uint32_t bad_n;

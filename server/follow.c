@@ -103,12 +103,10 @@ void gw_follow_vote(struct gw_server *server,
     if (pass_on(server,
                 (struct gw_message){.kind = GW_MESSAGE_VOTE, .vote = *vote}))
         return;
+    struct gw_error error;
     uint32_t shard = peer ? peer->id : server->number;
-    if (gw_leader_vote(server->leader, shard, vote) != GW_OK)
-        gw_server_finish(server, GW_EPROTO,
-                         "shard %u voted on step %" PRIu64
-                         " when it was not asked",
-                         shard, vote->clock);
+    if (gw_leader_vote(server->leader, shard, vote, &error) != GW_OK)
+        gw_server_finish(server, GW_EPROTO, "%s", error.text);
 }
 
 void gw_follow_score(struct gw_server *server,

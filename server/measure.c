@@ -13,20 +13,9 @@
 #include "proto/schedule.h"
 #include "proto/split.h"
 
-/* Samples of a step of all ranks, at most. */
 static uint64_t step_samples(const struct gw_server *server)
 {
-    const struct gw_course *course = &server->start.course;
-    uint64_t batch = gw_schedule_batch(&server->config);
-    return course->samples > 0 && course->samples < batch ? course->samples
-                                                          : batch;
-}
-
-/* Steps that one push may stand for. */
-static uint64_t steps_of_push(const struct gw_server *server)
-{
-    const struct gw_policy_word *word = &server->regime.word;
-    return gw_policy_is_local(word->kind) && word->n > 0 ? word->n : 1;
+    return gw_schedule_step_max(&server->config, &server->start.course);
 }
 
 uint64_t gw_measure_push_max(const struct gw_server *server)
@@ -35,7 +24,7 @@ uint64_t gw_measure_push_max(const struct gw_server *server)
                                          server->ranks);
     if (server->regime.word.kind == GW_POLICY_EASGD)
         part = 1; /* its count is that of the steps */
-    return part * steps_of_push(server);
+    return part * gw_regime_steps(&server->regime);
 }
 
 /* Those that count for a chunk's next version, or will. */
@@ -58,7 +47,7 @@ int gw_measure_push(const struct gw_server *server,
                     size_t why_bytes)
 {
     uint64_t most = gw_measure_push_max(server);
-    uint64_t all = step_samples(server) * steps_of_push(server);
+    uint64_t all = step_samples(server) * gw_regime_steps(&server->regime);
     uint64_t held = samples_here(server, index), sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         sum += part[i].samples;

@@ -71,3 +71,9 @@ enum gw_status gw_regime_at(const struct gw_config *config,
     const struct gw_policy_word word = gw_policy_at(&plan, step);
     return gw_regime_make(config, &word, step, regime_p, error);
 }
+
+uint64_t gw_regime_steps(const struct gw_regime *regime)
+{
+    const struct gw_policy_word *word = &regime->word;
+    return gw_policy_is_local(word->kind) && word->n > 0 ? word->n : 1;
+}

@@ -40,7 +40,10 @@ enum gw_status gw_regime_make(const struct gw_config *config,
                               struct gw_regime *regime_p,
                               struct gw_error *error);
 
-/* The same with the word that the job's plan has for `step`. */
+/* Steps that one push stands for. */
+uint64_t gw_regime_steps(const struct gw_regime *regime);
+
+/* gw_regime_make with the word that the job's plan has for `step`. */
 enum gw_status gw_regime_at(const struct gw_config *config,
                             uint64_t step,
                             struct gw_regime *regime_p,

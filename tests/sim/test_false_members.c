@@ -323,6 +323,36 @@ static void two_whole_steps_are_not_one(void **state)
     }
 }
 
+/* The norm to which gradients are clipped is divided by what votes count. */
+static void a_vote_of_more_samples_ends_the_job(void **state)
+{
+    (void)state;
+    static const uint64_t lies[] = {(uint64_t)1 << 40, 7, 0};
+    static const char *const clips[] = {"train.clip=1", NULL};
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        const struct session_options options = {.settings = clips};
+        struct session_world *world = session_open(&options);
+        double values[64] = {0};
+        uint32_t n = world->map->shard_chunks[1];
+        const struct gw_message vote = {.kind = GW_MESSAGE_VOTE,
+                                        .vote = {.phase = 1,
+                                                 .total = n,
+                                                 .samples = lies[i],
+                                                 .values = values,
+                                                 .values_n = n}};
+        begin(world);
+        step(world, 0);
+        assert_false(world->finished);
+        session_tell(&world->sender[2], &vote);
+        session_pass_time(world, 1000000); /* for its last words */
+        if (world->status != GW_EPROTO ||
+            !strstr(world->text, "shard 1 counts "))
+            fail_msg("%llu samples: \"%s\"", (unsigned long long)lies[i],
+                     world->text);
+        session_close(world);
+    }
+}
+
 /* ---- what results are chosen by ---- */
 
 /* A part that nobody has would be worth more than all others together: that
@@ -372,6 +402,7 @@ int main(void)
         cmocka_unit_test(sums_that_cannot_be_are_refused),
         cmocka_unit_test(sums_of_no_group_are_refused),
         cmocka_unit_test(two_whole_steps_are_not_one),
+        cmocka_unit_test(a_vote_of_more_samples_ends_the_job),
         cmocka_unit_test(scores_of_more_than_the_test_set_are_refused),
     };
     return cmocka_run_group_tests_name("false members", tests, NULL, NULL);

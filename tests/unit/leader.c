@@ -46,6 +46,7 @@ void leader_prepare(struct bench *bench)
     memset(bench, 0, sizeof *bench);
     gw_config_default(&bench->config);
     leader_set(bench, "checkpoint.dir=\"\"");
+    leader_set(bench, "train.global_batch=12");
     assert_int_equal(gw_map_create(keys, 2, SHARDS, &bench->map, &error),
                      GW_OK);
     bench->options = (struct gw_leader_options){.config = &bench->config,
@@ -86,5 +87,5 @@ leader_vote(struct bench *bench, uint32_t shard, uint64_t clock, double square)
                               .samples = 12,
                               .values = values,
                               .values_n = n};
-    return gw_leader_vote(bench->leader, shard, &message);
+    return gw_leader_vote(bench->leader, shard, &message, NULL);
 }

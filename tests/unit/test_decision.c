@@ -72,11 +72,83 @@ static void votes_out_of_turn_are_refused(void **state)
     wrong[4].values_n = n + 1;
     wrong[5].phase = 0;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(gw_leader_vote(bench.leader, 1, &wrong[i]), GW_EPROTO);
-    assert_int_equal(gw_leader_vote(bench.leader, SHARDS, &good), GW_EPROTO);
-    assert_int_equal(gw_leader_vote(bench.leader, 1, &good), GW_OK);
-    assert_int_equal(gw_leader_vote(bench.leader, 1, &good), GW_EPROTO);
+        assert_int_equal(gw_leader_vote(bench.leader, 1, &wrong[i], NULL),
+                         GW_EPROTO);
+    assert_int_equal(gw_leader_vote(bench.leader, SHARDS, &good, NULL),
+                     GW_EPROTO);
+    assert_int_equal(gw_leader_vote(bench.leader, 1, &good, NULL), GW_OK);
+    assert_int_equal(gw_leader_vote(bench.leader, 1, &good, NULL), GW_EPROTO);
     assert_int_equal(bench.n, 0);
+    leader_end(&bench);
+}
+
+/* Gradients are divided by what votes count: the first one says it, whoever
+   comes with another number is named. */
+static void votes_of_other_samples_are_refused(void **state)
+{
+    (void)state;
+    static const uint64_t wrong[] = {0, 1, 11, 13, 97, UINT64_MAX};
+    for (uint32_t first = 0; first < SHARDS; first++) {
+        struct gw_error error = {.text = ""};
+        struct bench bench;
+        double values[64] = {0};
+        leader_prepare(&bench);
+        leader_set(&bench, "train.global_batch=96");
+        leader_begin(&bench);
+        uint32_t n = bench.map->shard_chunks[!first];
+        struct gw_vote vote = {
+            .phase = 1, .total = n, .values = values, .values_n = n};
+        vote.samples = 97;
+        assert_int_equal(gw_leader_vote(bench.leader, !first, &vote, &error),
+                         GW_EPROTO);
+        assert_non_null(strstr(error.text, "counts 97 samples in step 0, which "
+                                           "has 1 to 96"));
+        assert_int_equal(leader_vote(&bench, first, 0, 36), GW_OK);
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            vote.samples = wrong[i];
+            assert_int_equal(
+                gw_leader_vote(bench.leader, !first, &vote, &error), GW_EPROTO);
+            assert_true(error.text[6] == (first ? '0' : '1'));
+        }
+        assert_int_equal(bench.n, 0);
+        /* one in parts, which do not agree */
+        vote.samples = 12;
+        vote.values_n = 1;
+        assert_int_equal(gw_leader_vote(bench.leader, !first, &vote, &error),
+                         GW_OK);
+        vote.samples = 13;
+        vote.first = 1;
+        assert_int_equal(gw_leader_vote(bench.leader, !first, &vote, &error),
+                         GW_EPROTO);
+        leader_end(&bench);
+    }
+}
+
+/* backup: those who have the samples of a short step may be late in it. */
+static void a_step_of_no_samples_is_one(void **state)
+{
+    (void)state;
+    struct bench bench;
+    leader_prepare(&bench);
+    leader_set(&bench, "train.clip=0.5");
+    bench.options.regime.quorum = 2;
+    leader_begin(&bench);
+    const uint32_t ranks[] = {0, 1};
+    const struct gw_arrived arrived = {.ranks = ranks, .ranks_n = 2};
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        assert_int_equal(gw_leader_arrived(bench.leader, shard, &arrived),
+                         GW_OK);
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        double values[64] = {0};
+        uint32_t n = bench.map->shard_chunks[shard];
+        const struct gw_vote vote = {
+            .phase = 1, .total = n, .values = values, .values_n = n};
+        assert_int_equal(gw_leader_vote(bench.leader, shard, &vote, NULL),
+                         GW_OK);
+    }
+    assert_int_equal(bench.decision[1].kind, GW_DECIDE_STEP);
+    assert_int_equal(bench.decision[1].apply, 1);
+    assert_true(bench.values[1][0] == 1 && bench.values[1][2] == 0);
     leader_end(&bench);
 }
 
@@ -97,7 +169,8 @@ static void bad_ranks_are_named_once(void **state)
                                   .values_n = n,
                                   .bad_ranks = bad,
                                   .bad_ranks_n = 3};
-        assert_int_equal(gw_leader_vote(bench.leader, shard, &message), GW_OK);
+        assert_int_equal(gw_leader_vote(bench.leader, shard, &message, NULL),
+                         GW_OK);
     }
     assert_int_equal(bench.n, 2);
     assert_int_equal(bench.decision[0].apply, 0);
@@ -448,6 +521,8 @@ int main(void)
         cmocka_unit_test(a_step_is_decided_by_the_last_vote),
         cmocka_unit_test(small_gradients_are_not_clipped),
         cmocka_unit_test(votes_out_of_turn_are_refused),
+        cmocka_unit_test(votes_of_other_samples_are_refused),
+        cmocka_unit_test(a_step_of_no_samples_is_one),
         cmocka_unit_test(bad_ranks_are_named_once),
         cmocka_unit_test(three_skips_in_a_row_end_the_job),
         cmocka_unit_test(a_dynamic_loss_scale_halves_first),
