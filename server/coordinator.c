@@ -428,7 +428,8 @@ uint64_t gw_coordinator_step(const struct gw_coordinator *self)
         return done > step ? done : step;
     }
     for (const struct gw_roster *one = self->roster; one; one = one->next)
-        if (one->role == GW_ROLE_WORKER && one->peer->clock > step)
+        if (one->role == GW_ROLE_WORKER && one->peer->clock > step &&
+            !gw_coordinator_is_beyond(self, one->peer->clock))
             step = one->peer->clock;
     return step;
 }

@@ -166,9 +166,14 @@ static void gather_each(struct gw_coordinator *self,
     struct gw_gather_each *gather = &self->gather_each;
     uint64_t every = self->cadence.steps, clocks = 0;
     uint64_t now = gw_loop_now(self->loop);
-    gather->sum.loss += report->loss;
-    gather->sum.correct += report->correct;
-    gather->sum.samples += report->samples;
+    if (report->clock + 1 < gather->first[who->id])
+        return; /* of a step before its first */
+    gather->sum =
+        gw_score_tree((const struct gw_score[]){gather->sum,
+                                                {.loss = report->loss,
+                                                 .correct = report->correct,
+                                                 .samples = report->samples}},
+                      0, 2);
     who->clocks = report->clock + 1 - gather->first[who->id];
     for (const struct gw_roster *one = self->roster; one; one = one->next)
         clocks += one->role == GW_ROLE_WORKER ? one->clocks : 0;
@@ -277,6 +282,11 @@ void gw_coordinator_report_act(struct gw_coordinator *self,
         self->gather_each.staleness[who->id].chunks[i] = report->staleness[i];
     if (report->decision < self->renumbered)
         return; /* of clocks that are numbered anew since */
+    const char *fault = gw_coordinator_report_fault(self, report);
+    if (fault) {
+        gw_peer_reject(who->peer, 0, fault);
+        return;
+    }
     gw_coordinator_switch_reached(self, report->clock);
     if (self->regime.each && report->clock >= self->base_clock)
         gather_each(self, who, report);

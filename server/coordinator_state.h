@@ -281,6 +281,11 @@ void gw_coordinator_poll(struct gw_coordinator *self, uint64_t now);
    nothing, as far as is known here. */
 const char *gw_coordinator_fault(const struct gw_coordinator *self,
                                  const struct gw_decision *decision);
+/* The same of a worker's report, once all that its sender knew is known. */
+const char *gw_coordinator_report_fault(const struct gw_coordinator *self,
+                                        const struct gw_report *report);
+/* Whether steps that all take together never come to this one. */
+int gw_coordinator_is_beyond(const struct gw_coordinator *self, uint64_t clock);
 
 /* coordinator_ahead.c: acts on the report when all that its sender knew is
    known here. `recheck` after each decision, and when the job ends. */

@@ -201,6 +201,82 @@ static void whoever_names_too_many_is_named(void **state)
     }
 }
 
+/* ---- reports ---- */
+
+static void report(struct council *council, unsigned member, uint64_t clock)
+{
+    council_tell(council, member,
+                 &(struct gw_message){.kind = GW_MESSAGE_REPORT,
+                                      .report = {.clock = clock,
+                                                 .loss = 2,
+                                                 .samples = 4,
+                                                 .decision = 0}});
+    council_pass_time(council, TURN_US);
+}
+
+/* The job's step is that of whoever is furthest: one that never comes would be
+   it for ever, and policies would begin in the books long before they do. */
+static void steps_to_come_for_ever_are_not_believed(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"sync", "async", "local:2",
+                                           "backup:1"};
+    static const uint64_t clocks[] = {(uint64_t)1 << 52, GW_CLOCK_MAX - 1,
+                                      (uint64_t)1 << 40};
+    for (size_t i = 0; i < 4 * 3; i++) {
+        char policy[64];
+        const char *settings[] = {policy, NULL};
+        snprintf(policy, sizeof policy, "cluster.policy=%s", policies[i / 3]);
+        struct council *council = council_open(settings);
+        struct gw_coordinator *self = council->coordinator;
+        report(council, 1, 0);
+        report(council, 2, clocks[i % 3]);
+        assert_int_equal(council->member[2].down, 1);
+        assert_int_equal(council->member[1].down, 0);
+        assert_in_range(self->step, 0, 1);
+        report(council, 1, 1);
+        assert_in_range(gw_coordinator_step(self), 0, 2);
+        council_close(council);
+    }
+}
+
+/* Sums of what they count would wrap. */
+static void more_samples_than_a_part_are_not_believed(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"sync", "async"};
+    for (size_t i = 0; i < 2; i++) {
+        char policy[64];
+        const char *settings[] = {policy, NULL};
+        snprintf(policy, sizeof policy, "cluster.policy=%s", policies[i]);
+        struct council *council = council_open(settings);
+        council_tell(council, 1,
+                     &(struct gw_message){.kind = GW_MESSAGE_REPORT,
+                                          .report = {.samples = 5}});
+        council_pass_time(council, TURN_US);
+        assert_int_equal(council->member[1].down, 1);
+        council_close(council);
+    }
+}
+
+/* A rank may be alone for long, where nobody waits for it; and one that begins
+   behind others has not taken the steps before. */
+static void ranks_of_their_own_pace_are_believed(void **state)
+{
+    (void)state;
+    static const char *const async[] = {"cluster.policy=async", NULL};
+    struct council *council = council_open(async);
+    struct gw_coordinator *self = council->coordinator;
+    self->gather_each.first[1] = 7;
+    report(council, 2, 3);
+    assert_int_equal(council->member[2].down, 0);
+    assert_int_equal(self->step, 0);
+    report(council, 1, 2 * COUNCIL_STEPS - 1);
+    assert_int_equal(council->member[1].down, 0);
+    assert_int_equal(self->step, COUNCIL_STEPS);
+    council_close(council);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +284,9 @@ int main(void)
         cmocka_unit_test(files_of_others_do_not_count),
         cmocka_unit_test(checkpoints_that_nobody_decided_are_not_waited_for),
         cmocka_unit_test(whoever_names_too_many_is_named),
+        cmocka_unit_test(steps_to_come_for_ever_are_not_believed),
+        cmocka_unit_test(more_samples_than_a_part_are_not_believed),
+        cmocka_unit_test(ranks_of_their_own_pace_are_believed),
     };
     return cmocka_run_group_tests_name("false council", tests, NULL, NULL);
 }
