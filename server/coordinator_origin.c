@@ -74,6 +74,24 @@ static int comes_from_elsewhere(const struct gw_begin *begin)
     return begin->is_resumed && strcmp(begin->resume, begin->dir) != 0;
 }
 
+/* Where that has no place for a token, files are read through us. */
+static enum gw_status enter_resume(struct gw_coordinator *self,
+                                   struct gw_error *error)
+{
+    struct gw_origin *origin = self->origin;
+    const struct gw_begin *begin = &origin->begin;
+    if (!comes_from_elsewhere(begin))
+        return GW_OK;
+    enum gw_status status = gw_store_enter(begin->disk, begin->resume,
+                                           self->config->checkpoint.access,
+                                           &origin->resume_dir, error);
+    if (status != GW_OK)
+        return gw_fail_in(error, "--resume");
+    gw_store_put_token(&origin->resume_dir, origin->token, &origin->held_resume,
+                       NULL);
+    return GW_OK;
+}
+
 /* Shards that find it know that they see the directory; so does another job,
    which would write the same files. */
 static enum gw_status make_token(struct gw_coordinator *self,
@@ -81,17 +99,13 @@ static enum gw_status make_token(struct gw_coordinator *self,
 {
     struct gw_origin *origin = self->origin;
     const struct gw_begin *begin = &origin->begin;
-    enum gw_status status = GW_OK;
+    enum gw_access access = self->config->checkpoint.access;
     uint64_t number;
     gw_loop_random(self->loop, &number, sizeof number);
     snprintf(origin->token, sizeof origin->token, "%016" PRIx64, number);
-    /* where that cannot be, the files are read through us */
-    enum gw_access access = self->config->checkpoint.access;
-    if (comes_from_elsewhere(begin) &&
-        gw_store_enter(begin->disk, begin->resume, access, &origin->resume_dir,
-                       NULL) == GW_OK)
-        gw_store_put_token(&origin->resume_dir, origin->token,
-                           &origin->held_resume, NULL);
+    enum gw_status status = enter_resume(self, error);
+    if (status != GW_OK)
+        return status;
     if (begin->dir[0])
         status = gw_store_enter_new(begin->disk, begin->dir, access,
                                     &origin->dir, error);

@@ -75,6 +75,7 @@ check_PROGRAMS += \
 	%D%/sim/test_job \
 	%D%/sim/test_late \
 	%D%/sim/test_members \
+	%D%/sim/test_origin \
 	%D%/sim/test_policies \
 	%D%/sim/test_policy_seeds \
 	%D%/sim/test_scores \
@@ -399,6 +400,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_sim_test_job_SOURCES = %D%/sim/test_job.c $(GW_CLUSTER)
 %C%_sim_test_late_SOURCES = %D%/sim/test_late.c $(GW_STRANGER)
 %C%_sim_test_members_SOURCES = %D%/sim/test_members.c $(GW_STRANGER)
+%C%_sim_test_origin_SOURCES = %D%/sim/test_origin.c $(GW_CLUSTER)
 %C%_sim_test_policies_SOURCES = %D%/sim/test_policies.c $(GW_CLUSTER)
 %C%_sim_test_policy_seeds_SOURCES = \
 	%D%/sim/test_policy_seeds.c $(GW_CLUSTER) $(GW_SWEEP)
