@@ -125,8 +125,7 @@ void gw_log_line(const struct gw_log *log,
     va_end(args);
 }
 
-/* A line's worth from the bucket, if there is one. */
-static int take(struct gw_log_limit *limit, uint64_t now_us)
+int gw_log_limit_take(struct gw_log_limit *limit, uint64_t now_us)
 {
     assert(limit->per_second > 0);
     uint64_t cost = SECOND_US / limit->per_second;
@@ -153,7 +152,7 @@ void gw_log_limited(const struct gw_log *log,
 {
     if (!is_written(log, level))
         return;
-    if (!take(limit, log->now_us(log->clock))) {
+    if (!gw_log_limit_take(limit, log->now_us(log->clock))) {
         limit->suppressed++;
         return;
     }

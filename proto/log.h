@@ -84,6 +84,10 @@ void gw_log_limited(const struct gw_log *log,
                     const char *format,
                     ...) __attribute__((format(printf, 4, 5)));
 
+/* The same for lines that go elsewhere: 0 where the bucket is empty, and
+   nothing is counted. */
+int gw_log_limit_take(struct gw_log_limit *limit, uint64_t now_us);
+
 /* Writes the count now, if there is one: at the end, or once in a while. */
 void gw_log_limit_flush(const struct gw_log *log,
                         struct gw_log_limit *limit,

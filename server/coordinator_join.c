@@ -308,31 +308,6 @@ static void keep_secret(struct gw_coordinator *self, struct gw_roster *who)
     gw_secret_forget(&pair);
 }
 
-/* A member that cannot come: somebody may start another one in its place, but
-   for that nobody waits long. */
-static void decline(struct gw_coordinator *self,
-                    struct gw_peer *peer,
-                    const struct gw_join *join)
-{
-    struct gw_declined *declined = &self->declined;
-    char rank[16] = "";
-    if (join->role == GW_ROLE_WORKER && join->rank != GW_RANK_NONE)
-        snprintf(rank, sizeof rank, " %u", join->rank);
-    declined->at_us = gw_loop_now(self->loop);
-    declined->machine = join->machine;
-    declined->pid = join->pid;
-    snprintf(declined->text, sizeof declined->text,
-             "%s%s (%.40s, pid %u) cannot join: %.300s",
-             gw_role_name(peer->role), rank, join->host, join->pid,
-             join->cannot);
-    gw_text_clean(declined->text);
-    gw_coordinator_note(self, "%s", declined->text);
-    struct gw_message end = {
-        .kind = GW_MESSAGE_END,
-        .end = {.status = GW_EREFUSED, .text = declined->text}};
-    gw_peer_tell(peer, &end);
-}
-
 /* A place among the members; NULL: there is no memory. */
 static struct gw_roster *make_roster(struct gw_coordinator *self,
                                      struct gw_peer *peer,
@@ -367,6 +342,10 @@ void gw_coordinator_joined(struct gw_coordinator *self,
                            const struct gw_join *join)
 {
     uint32_t id = GW_RANK_NONE, server = 0;
+    if (gw_decline_is_of(peer)) {
+        gw_peer_reject(peer, 0, "a join of who cannot join");
+        return;
+    }
     if (self->phase >= GW_PHASE_ENDING) {
         struct gw_message end = {.kind = GW_MESSAGE_END,
                                  .end = {.status = self->final.status,
@@ -386,7 +365,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
         return;
     }
     if (join->cannot[0]) {
-        decline(self, peer, join);
+        gw_decline(self, peer, join);
         return;
     }
     if (gw_roster_of(self, peer) || join->role != peer->role ||
@@ -402,7 +381,7 @@ void gw_coordinator_joined(struct gw_coordinator *self,
     who->server = server;
     name_member(who);
     keep_secret(self, who);
-    self->declined.at_us = 0; /* somebody is at it */
+    gw_decline_replaced(self, who);
     self->workers += join->role == GW_ROLE_WORKER;
     struct gw_message message = {
         .kind = GW_MESSAGE_WELCOME,
@@ -568,6 +547,7 @@ void gw_coordinator_forget(struct gw_coordinator *self)
         gw_files_close(one);
         free(one);
     }
+    gw_decline_close(self);
     free(self->groups);
     free(self->keys);
     free(self->server_process);

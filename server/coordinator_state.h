@@ -4,6 +4,7 @@
  *   coordinator.c         opening, messages, closing
  *   coordinator_ctl.c     what the user wants of a running job
  *   coordinator_join.c    who is there: ranks, shards, views, keys
+ *   coordinator_decline.c members that say that they cannot come
  *   coordinator_group.c   which workers sum before they push
  *   coordinator_run.c     reports, scores, decisions
  *   coordinator_ahead.c   reports that are here before the decisions
@@ -39,6 +40,7 @@ enum gw_phase {
 };
 
 struct gw_cut;
+struct gw_decline;
 struct gw_manifest;
 struct gw_served;
 
@@ -105,12 +107,16 @@ struct gw_gather_each {
     struct gw_staleness *staleness; /* [workers] so far */
 };
 
-/* The last member that came to say that it cannot join. */
+/* Members that came to say that they cannot join. */
 struct gw_declined {
-    uint64_t at_us; /* 0: none, or another has joined since */
-    uint64_t machine;
+    uint64_t at_us;   /* when one last did, or joined in place of another; 0:
+                         there is none in whose place nobody has joined */
+    uint64_t machine; /* of the last one, */
     uint32_t pid;
-    char text[400]; /* who, and why */
+    char text[400];          /* who it is, and why */
+    struct gw_decline *list; /* in whose place nobody has joined */
+    size_t n;
+    struct gw_log_limit limit;
 };
 
 /* A look at checkpoint.dir when the job ends. */
@@ -250,6 +256,20 @@ void gw_coordinator_declared(struct gw_coordinator *self,
                              const struct gw_declare *declare);
 void gw_coordinator_ready(struct gw_coordinator *self, struct gw_roster *who);
 void gw_coordinator_forget(struct gw_coordinator *self);
+
+/* coordinator_decline.c: the sender cannot join. It is heard once,
+   gw_decline_is_of from then on, and its links are closed when it knows that.
+ */
+void gw_decline(struct gw_coordinator *self,
+                struct gw_peer *peer,
+                const struct gw_join *join);
+int gw_decline_is_of(const struct gw_peer *peer);
+/* A member has joined, perhaps in the place of one of the same host. */
+void gw_decline_replaced(struct gw_coordinator *self,
+                         const struct gw_roster *who);
+/* Ends the job where nobody comes any more. Called often. */
+void gw_decline_judge(struct gw_coordinator *self, uint64_t now);
+void gw_decline_close(struct gw_coordinator *self);
 
 /* coordinator_group.c: the rank of a worker that asks for none, and meets
    others at that address. One is free. */

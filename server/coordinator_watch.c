@@ -235,16 +235,6 @@ static void judge(struct gw_coordinator *self, uint64_t now, const char *text)
                            waited, text);
 }
 
-/* Who cannot come is not waited for, when nobody else has come instead. */
-static void judge_declined(struct gw_coordinator *self, uint64_t now)
-{
-    const struct gw_declined *declined = &self->declined;
-    double limit_us = self->config->cluster.step_deadline * 1e6;
-    if (self->phase == GW_PHASE_GATHERING && self->shards == 0 &&
-        declined->at_us && (double)(now - declined->at_us) >= limit_us)
-        gw_coordinator_end(self, GW_EREFUSED, "%s", declined->text);
-}
-
 static void on_watch(struct gw_timer *timer)
 {
     struct gw_coordinator *self = timer->owner;
@@ -263,7 +253,7 @@ static void on_watch(struct gw_timer *timer)
         self->moved_us = self->told_us = now - paused_us_ago;
     self->progress = sum;
     tell_stuck(self);
-    judge_declined(self, now);
+    gw_decline_judge(self, now);
     if (self->phase >= GW_PHASE_ENDING)
         return;
     if (waits && self->is_stopping)

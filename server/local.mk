@@ -10,6 +10,7 @@ libserver_a_SOURCES = \
 	%D%/coordinator.h \
 	%D%/coordinator_ahead.c \
 	%D%/coordinator_ctl.c \
+	%D%/coordinator_decline.c \
 	%D%/coordinator_end.c \
 	%D%/coordinator_fault.c \
 	%D%/coordinator_files.c \

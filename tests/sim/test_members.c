@@ -330,11 +330,104 @@ static void a_fault_elsewhere_is_named(void **state)
     cluster_close(&cluster);
 }
 
+/* ---- who cannot come ---- */
+
+static void decline(struct stranger *stranger, uint8_t role, uint32_t pid)
+{
+    struct gw_message message = {.kind = GW_MESSAGE_JOIN,
+                                 .join = {.role = role,
+                                          .host = "far",
+                                          .machine = 77,
+                                          .pid = pid,
+                                          .address = "",
+                                          .rank = GW_RANK_NONE,
+                                          .cannot = "no port is free"}};
+    stranger_open(stranger, &cluster, 0, address[0], role, GW_RANK_NONE,
+                  GW_ROLE_COORDINATOR);
+    assert_int_equal(
+        gw_member_sign(stranger->member, stranger->peer, NULL, &message.join),
+        GW_OK);
+    stranger_tell(stranger, &message);
+}
+
+/* Anybody can say so where members prove nothing: it is heard once, and those
+   who come are waited for. */
+static void who_cannot_come_is_heard_once(void **state)
+{
+    (void)state;
+    struct stranger stranger;
+    static const struct gw_secret secret = {{9}};
+    const char *settings[] = {"cluster.step_deadline=0.1", NULL};
+    const struct gw_message again = {.kind = GW_MESSAGE_JOIN,
+                                     .join = {.role = GW_ROLE_WORKER,
+                                              .host = "far",
+                                              .address = "",
+                                              .cannot = "no port is free"}};
+    for (int proved = 0; proved < 2; proved++) {
+        cluster.secret = proved ? &secret : NULL;
+        cluster_open(&cluster, &calm, settings, NULL);
+        hold_up_members(800000);
+        decline(&stranger, GW_ROLE_WORKER, 5);
+        for (size_t i = 0; i < 50; i++)
+            stranger_tell(&stranger, &again);
+        assert_false(cluster_run_until(&cluster, never, NULL, 600000));
+        assert_int_equal(stranger.ended, GW_EREFUSED);
+        assert_int_equal(strstr(stranger.text, "no port is free") == NULL,
+                         proved);
+        assert_true(proved || stranger.down > 0);
+        /* one, and those of who waits for what */
+        assert_in_range(cluster.notes, 1, 8);
+        assert_false(cluster.finished);
+        stranger_close(&stranger);
+        ends_well(10);
+    }
+    cluster.secret = NULL;
+}
+
+static void a_crowd_that_cannot_come_fills_no_screen(void **state)
+{
+    (void)state;
+    const char *settings[] = {NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    hold_up_members(300000);
+    for (uint32_t i = 0; i < CROWD; i++)
+        decline(&crowd[i], GW_ROLE_SERVER, i);
+    assert_false(cluster_run_until(&cluster, never, NULL, 200000));
+    assert_in_range(cluster.notes, 1, 10);
+    close_crowd();
+    ends_well(10);
+}
+
+/* A job that lacks nobody but who has said that it cannot come says why it
+   ends; one of another role is not whom it lacks. */
+static void who_is_missing_and_cannot_come_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct stranger server, worker;
+    const char *settings[] = {"cluster.workers=2", "cluster.step_deadline=0.5",
+                              NULL};
+    cluster_open(&cluster, &calm, settings, NULL);
+    gw_sim_kill(cluster.worker[1].loop);
+    decline(&server, GW_ROLE_SERVER, 6);
+    assert_false(cluster_run_until(&cluster, is_finished, NULL, 2000000));
+    decline(&worker, GW_ROLE_WORKER, 5);
+    assert_true(cluster_run_until(&cluster, is_finished, NULL, 2000000));
+    assert_int_equal(cluster.final.status, GW_EREFUSED);
+    assert_string_equal(cluster.text,
+                        "worker (far, pid 5) cannot join: no port is free");
+    stranger_close(&server);
+    stranger_close(&worker);
+    cluster_close(&cluster);
+}
+
 int main(void)
 {
     cluster_data_open(&cluster.train, &cluster.test);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_crowd_keeps_no_member_out),
+        cmocka_unit_test(who_cannot_come_is_heard_once),
+        cmocka_unit_test(a_crowd_that_cannot_come_fills_no_screen),
+        cmocka_unit_test(who_is_missing_and_cannot_come_is_not_waited_for),
         cmocka_unit_test(a_crowd_keeps_nobody_from_looking),
         cmocka_unit_test(who_does_not_join_is_put_out),
         cmocka_unit_test(no_member_is_another),
