@@ -34,7 +34,7 @@ static void be_aside(void *owner)
     }
 }
 
-/* What it says comes all at once, when it is done. 1: heard; 0: it died; -1: it
+/* Its words come all at once, when it is done. 1: heard; 0: it died; -1: it
    takes too long. */
 static int hear(int from, int seconds, struct gw_error *said)
 {

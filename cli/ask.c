@@ -11,7 +11,7 @@
 #include "transport/member.h"
 #include "transport/transport.h"
 
-/* Of a shorter wait the end is told, and no more. */
+/* A shorter wait has its end told, and no more. */
 #define PATIENCE_US 5000000
 
 /* The last dial that is in time fails a little later, and says why. */
@@ -151,7 +151,7 @@ lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
                               peer->address, why));
 }
 
-/* Whoever waits is told what for. */
+/* A person who waits is told what for. */
 static void stuck(void *owner, struct gw_peer *peer, const char *text)
 {
     struct question *question = owner;

@@ -31,7 +31,7 @@ enum gw_status gw_bench_address(const struct gw_bench_case *what,
     return status;
 }
 
-/* What a child takes with it into its process. */
+/* All that a child takes with it into its process. */
 struct start {
     const struct gw_bench_group *group;
     struct gw_bench_child child;

@@ -102,7 +102,7 @@ uint64_t gw_child_kills(void)
     return kills;
 }
 
-/* What each mostly means here; "" for what somebody sends. */
+/* The usual meaning of each here; "" for those that somebody sends. */
 static const char *reason_for(int number, uint64_t kills)
 {
     switch (number) {

@@ -48,7 +48,7 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* What is left, and never nothing. */
+/* The time that is left, and never nothing. */
 static uint64_t left_us(const struct ctl *ctl)
 {
     uint64_t gone = now_us() - ctl->began_us;

@@ -153,8 +153,8 @@ static enum gw_status compare_world(const struct worker *worker,
     return GW_OK;
 }
 
-/* Of the tasks of a node, as torchrun, Slurm, Open MPI and MPICH number them,
-   else of all workers; GW_RANK_NONE: the coordinator is to say. */
+/* The number among the tasks of a node, as torchrun, Slurm, Open MPI and MPICH
+   number them, else of all workers; GW_RANK_NONE: the coordinator is to say. */
 static uint32_t place_of(const struct worker *worker)
 {
     static const char *const names[] = {"LOCAL_RANK", "SLURM_LOCALID",

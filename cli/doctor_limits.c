@@ -81,7 +81,7 @@ void gw_doctor_check_memlock(struct gw_doctor *doctor)
 
 /* ---- open files ---- */
 
-/* Of the roles the one that needs most. */
+/* The role that needs most. */
 static uint64_t most_files(const struct gw_config *config, const char **name_p)
 {
     static const enum gw_role roles[] = {GW_ROLE_COORDINATOR, GW_ROLE_SERVER,

@@ -31,7 +31,7 @@ static int is_empty(const char *path)
     return empty;
 }
 
-/* What is no checkpoint at first sight is told by what it is. */
+/* A path that is no checkpoint at first sight is told by what it is. */
 static enum gw_status look(const char *path, struct gw_error *error)
 {
     struct stat found;

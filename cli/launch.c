@@ -336,7 +336,7 @@ static int start_coordinator(struct launcher *launcher)
     return failed;
 }
 
-/* What is a host's own no coordinator tells, and all are on this one. */
+/* Keys that are a host's own no coordinator tells, and all are on this one. */
 static void give_own(const struct gw_config *config,
                      char set[OWN_MAX][2 * GW_STRING_MAX],
                      const char **argument)

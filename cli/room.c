@@ -15,7 +15,7 @@
 /* A shard's loop, its listeners, its links to the coordinator and shard 0. */
 #define FILES_SHARD 8
 
-/* Of the launcher beside the leashes. */
+/* The launcher's own, beside the leashes. */
 #define FILES_LAUNCHER 16
 
 static uint64_t least(uint64_t a, uint64_t b)

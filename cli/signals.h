@@ -15,7 +15,7 @@
 
 #define GW_SIGNALS 3
 
-/* Of a loop; handles of zeros. */
+/* The handles of one loop; zeros before. */
 struct gw_signals {
     uv_signal_t one[GW_SIGNALS];
 };

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* What is asked several times a second and is late by more was not running. */
+/* A process that asks several times a second and is late by more was not
+   running. */
 #define GW_STEADY_JUMP_US 10000000
 
 struct gw_steady {

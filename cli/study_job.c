@@ -105,7 +105,7 @@ static enum gw_status write_job(const struct gw_config *config,
     return status;
 }
 
-/* What the job says goes to `said`; it ends in order when this process does,
+/* The job's words go to `said`; it ends in order when this process does,
    and at no key of the terminal's. */
 static enum gw_status start_train(const char *job,
                                   const char *record,

@@ -15,8 +15,8 @@ extern "C" {
 #define GW_CUDA_WORKSPACE ((size_t)32 << 20) /* what Hopper's products want */
 /* What cudaMalloc takes whole ones of. */
 #define GW_CUDA_PAGE ((size_t)2 << 20)
-/* What CUDA takes for a process, and for code that steps load when they first
-   use it: on an H200 with CUDA 13.0 and driver 580 both were 532 MiB
+/* Memory that CUDA takes for a process, and for code that steps load when they
+   first use it: on an H200 with CUDA 13.0 and driver 580 both were 532 MiB
    (tests/gpu/test_gpu_share.c), the code 10 of them. GPUs differ. */
 #define GW_CUDA_CONTEXT ((size_t)576 << 20)
 #define GW_CUDA_CODE    ((size_t)64 << 20)

@@ -8,7 +8,7 @@
 
 /* Of cuda.h: what a call returns, as far as it is told apart here. */
 #define NO_DEVICE 100
-/* Of ours */
+/* Our own, beside the driver's */
 #define NOT_HERE  (-1)
 #define NO_DRIVER (-2)
 
@@ -64,7 +64,7 @@ fails(const struct calls *calls, int result, char *why, size_t why_bytes)
     return GW_EUNSUPPORTED;
 }
 
-/* What the driver says, 0 being well; negative: it is not here, or no driver.
+/* The driver's answer, 0 being well; negative: it is not here, or no driver.
  *driver_p is set when it is well. */
 static int ask(struct calls *calls, struct gw_driver *driver_p)
 {

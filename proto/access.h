@@ -1,4 +1,4 @@
-/* Who may use the files that a job makes. In the order of the words of
+/* Users who may read the files that a job makes. In the order of the words of
    checkpoint.access and log.access. */
 #ifndef GW_PROTO_ACCESS_H
 #define GW_PROTO_ACCESS_H

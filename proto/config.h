@@ -27,7 +27,7 @@
                  */
 #define GW_JOB_TEXT_MAX (48u << 10)
 
-/* Of cluster.silence. */
+/* Bounds of cluster.silence. */
 #define GW_SILENCE_HOST_US 1000000 /* 0, all on one host */
 #define GW_SILENCE_FAR_US  5000000 /* 0, beyond */
 #define GW_SILENCE_MIN_US  500000

@@ -177,7 +177,7 @@ static enum gw_status check_shares(const struct gw_config *config,
     return GW_OK;
 }
 
-/* What depends on the words of cluster.policy. */
+/* Checks that depend on the words of cluster.policy. */
 static enum gw_status check_words(const struct gw_config *config,
                                   struct gw_error *error)
 {

@@ -30,7 +30,7 @@ static enum gw_status check_interfaces(const char *text, struct gw_error *error)
     return gw_interfaces_parse(text, &list, error);
 }
 
-/* Of a directory's path: names in it and below follow. */
+/* Bytes of a directory's path: names in it and below follow. */
 #define GW_DIR_MAX (GW_PATH_BYTES - 256)
 static enum gw_status check_interface(const char *text, struct gw_error *error)
 {

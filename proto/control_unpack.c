@@ -61,7 +61,7 @@ static int key_in(const Gwpb__Key *from, struct gw_key *to)
     return 1;
 }
 
-/* Whoever says nothing of it knows none. */
+/* A member that says nothing of it knows none. */
 static int course_in(const Gwpb__Course *from, struct gw_course *to)
 {
     *to = (struct gw_course){0};

@@ -34,7 +34,7 @@ struct gw_course {
     uint64_t samples;       /* of the training set; 0: not known */
 };
 
-/* What a step takes: places [first, first + n) of an epoch's permutation. */
+/* A step's samples: places [first, first + n) of an epoch's permutation. */
 struct gw_course_step {
     uint64_t epoch, first, n;
 };

@@ -22,7 +22,7 @@
 #define GW_RANK_NONE        UINT32_MAX
 #define GW_LINKS_MAX        8 /* connections per pair of processes */
 
-/* Of a proof, in a hello: it is tried once per connection. */
+/* Flag of a proof, in a hello: it is tried once per connection. */
 #define GW_HELLO_PROOF_BYTES 12
 
 enum gw_role {

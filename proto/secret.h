@@ -45,7 +45,7 @@ enum gw_status gw_secret_of_pair(const struct gw_secret *own,
                                  uint64_t acceptor_incarnation,
                                  struct gw_secret *pair);
 
-/* What a member says of a job's secret when it joins: bound to the job, to both
+/* A member's proof of a job's secret when it joins: bound to the job, to both
    incarnations and to the member's own secret. */
 struct gw_join_claim {
     uint64_t job, coordinator, member;

@@ -30,7 +30,7 @@ static int is_inside_character(char c)
     return ((unsigned char)c & 0xc0) == 0x80; /* UTF-8 */
 }
 
-/* What is too long for `room` keeps its two ends. */
+/* A text too long for `room` keeps its two ends. */
 static void put_ends(const char *whole, char *text, size_t room)
 {
     static const char gap[] = "...";

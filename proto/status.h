@@ -81,7 +81,7 @@ void gw_text_clean(char *text);
 void gw_text_print(char *text, size_t room, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
-/* What a peer says of something, or that it says nothing: so that no line ends
+/* A peer's words on something, or that it says nothing: so that no line ends
    in a colon. */
 const char *gw_reason(const char *text);
 

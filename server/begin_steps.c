@@ -65,7 +65,7 @@ static void note_long_rounds(const struct gw_begin *begin,
     }
 }
 
-/* Of the first phase from `clock` on that has the model in parts. */
+/* Fragments of the first phase from `clock` on that has the model in parts. */
 static struct gw_rounds rounds_from(const struct gw_config *config,
                                     uint64_t clock,
                                     const struct gw_course *course)
@@ -163,7 +163,7 @@ uint32_t gw_begin_evaluations(const struct gw_begin *begin,
 
 /* ---- the lines about it ---- */
 
-/* What steps and epochs count, and where the schedule is. */
+/* The unit of steps and epochs, and where the schedule is. */
 static void say_units(const struct gw_config *config, char *text, size_t room)
 {
     int decays = config->optimizer.schedule == GW_SCHEDULE_COSINE ||

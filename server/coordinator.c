@@ -271,7 +271,7 @@ static const struct gw_member_handler handler = {
 
 /* ---- opening and closing ---- */
 
-/* What members are told, and what a checkpoint keeps. */
+/* The job as members are told it, and as a checkpoint keeps it. */
 static enum gw_status print_job(struct gw_coordinator *self,
                                 struct gw_error *error)
 {

@@ -15,7 +15,7 @@
 /* A silence that follows a fault within this time is put down to it. */
 #define FAULT_US 30000000
 
-/* Of one member, until the job ends by it. */
+/* The fault of one member, until the job ends by it. */
 #define FAULTS_MAX 16
 
 /* For members to leave after END. */

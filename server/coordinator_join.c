@@ -241,7 +241,7 @@ static void maybe_start(struct gw_coordinator *self)
         start(self);
 }
 
-/* What stops a whole host stops all of a job that is there, and no network
+/* A fault of a whole host stops all of a job that is there, and no network
    between them can be slow. */
 static void set_silence(struct gw_coordinator *self)
 {

@@ -126,7 +126,7 @@ static void swept(void *owner, uint64_t clock)
                 clock);
 }
 
-/* What is left there, and who else can put something there. */
+/* Files that are left there, and users who can put some there. */
 static void look_around(struct gw_coordinator *self)
 {
     struct gw_disk *dir = &self->origin->dir;

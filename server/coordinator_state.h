@@ -44,7 +44,7 @@ struct gw_decline;
 struct gw_manifest;
 struct gw_served;
 
-/* What a member has been told of those that all are. */
+/* The messages that a member has been told, of those that all are. */
 struct gw_telling {
     struct gw_coordinator *self;
     uint32_t number;              /* among all members */
@@ -354,7 +354,7 @@ gw_coordinator_word(const struct gw_coordinator *self, int *last_p);
 
 /* coordinator_watch.c: from here on, until the phase is over */
 void gw_coordinator_watch(struct gw_coordinator *self);
-/* What stops the wait that is told: "; worker 1 (b) cannot reach ...", of one
+/* The cause of the wait that is told: "; worker 1 (b) cannot reach ...", of one
    for all; "": nothing is known. */
 #define GW_STUCK_BYTES 512
 void gw_coordinator_stuck_words(const struct gw_coordinator *self,

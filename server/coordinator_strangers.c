@@ -8,7 +8,7 @@
 
 #include "server/coordinator_state.h"
 
-/* Of each kind. */
+/* Places for strangers of each kind. */
 #define STRANGERS_MAX 64
 
 /* For a Join after the login, which is as long as a login may take. */

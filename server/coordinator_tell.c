@@ -15,8 +15,8 @@
 /* Messages ahead: as many as a member acknowledges at once. */
 #define AHEAD 8
 
-/* Of addresses, hosts and secrets in one message, which is at most 64 KiB with
-   what surrounds them. */
+/* Bytes of addresses, hosts and secrets in one message, which is at most 64 KiB
+   with what surrounds them. */
 #define VIEW_BYTES ((size_t)40 << 10)
 
 /* Whether a member may dial another: workers every shard and, where they could
@@ -30,7 +30,7 @@ static int dials(const struct gw_roster *from, const struct gw_roster *to)
            from->id / GW_GROUP_MAX == to->id / GW_GROUP_MAX;
 }
 
-/* What the view says of one member to another. */
+/* One member, as the view tells another. */
 static struct gw_view_member view_of(struct gw_coordinator *self,
                                      const struct gw_roster *one,
                                      const struct gw_roster *to)

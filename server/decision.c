@@ -496,7 +496,7 @@ int gw_leader_awaits_score(const struct gw_leader *leader, uint32_t rank)
     return leader->scores > 0 && !leader->scored[rank];
 }
 
-/* What all score: the version that was given out last, or where all stand. */
+/* The version that all score: the one given out last, or where all stand. */
 static uint64_t scored_clock(const struct gw_leader *leader)
 {
     if (!leader->regime.each)

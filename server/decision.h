@@ -160,7 +160,7 @@ void gw_leader_stored(struct gw_leader *leader);
 struct gw_score
 gw_score_tree(const struct gw_score *score, uint32_t first, uint32_t n);
 
-/* What a cut decision carries in its values. */
+/* The values of a cut decision. */
 struct gw_cut {
     struct gw_decision_state state;
     uint64_t version; /* at which it finds all chunks where pushes are applied

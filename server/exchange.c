@@ -133,7 +133,7 @@ static enum gw_status read_key(const char *file,
     return gw_tensors_read(tensors, file, tensor, to, error);
 }
 
-/* What was not fp32 in the file. */
+/* A tensor that was not fp32 in the file. */
 static void note_converted(const struct gw_tensors *tensors,
                            const struct gw_map *map,
                            char *note,

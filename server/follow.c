@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-/* Of the state that it carries only the version concerns a shard. */
+/* A shard needs only the version of the state that it carries. */
 static void follow_cut(struct gw_server *server,
                        const struct gw_decision *decision)
 {

@@ -211,8 +211,9 @@ void gw_server_tell(struct gw_server *server,
 
 /* tell.c: this server's counters, every second at most */
 void gw_server_report(struct gw_server *server);
-/* What stops others is to be seen where they are missed: the coordinator says
-   whom this shard dials in vain. Of struct gw_member_handler. */
+/* A cause that stops others is to be seen where they are missed: the
+   coordinator says whom this shard dials in vain. Of struct gw_member_handler.
+ */
 void gw_server_tell_stuck(struct gw_server *server,
                           const struct gw_peer *peer,
                           const char *text);
@@ -249,7 +250,8 @@ gw_session_view(const struct gw_server *server, uint32_t rank, uint32_t chunk);
 /* One frame may ask for all that a shard has: where the turn is over its wants
    have another one. */
 void gw_session_want_opened(void *owner, uint32_t rank, uint32_t chunk);
-/* Whoever may have weights by now; where the turn is over, the others later. */
+/* Answers all who may have weights by now; where the turn is over, the others
+   later. */
 void gw_session_answer(struct gw_server *server, uint32_t chunk);
 /* Pushes that count by now, versions that they make, answers: all that is due
    of all chunks, in turns. */

@@ -46,7 +46,7 @@ static int is_answerable(const struct gw_server *server,
     return !server->draining && server->regime.policy->answerable(want, view);
 }
 
-/* What the answer brings: its clock, its count, and the weights; their checksum
+/* The answer's parts: its clock, its count, and the weights; their checksum
    too where it is looked at. */
 static void
 fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
@@ -80,7 +80,7 @@ fill_answer(struct gw_server *server, struct gw_want_slot *slot, int checked)
         frame->payload_crc = gw_shard_crc(shard, slot->chunk, encoding);
 }
 
-/* Whoever posted it knows a decision that has not come here: weights may yet
+/* Its sender knows a decision that has not come here: weights may yet
    become other ones by it. */
 static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
 {

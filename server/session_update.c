@@ -1,4 +1,4 @@
-/* What the pushes of a chunk do to it: by how much they move it, and whom to
+/* The effect of pushes on a chunk: by how much they move it, and whom to
    blame where they have made no number of it. */
 #include "config.h"
 

@@ -142,7 +142,7 @@ static uint64_t step_of(const struct gw_server *server)
     return server->regime.policy ? gw_each_step(server, step) : step;
 }
 
-/* Whoever was paused does not know who was missed by whom. */
+/* A process that was paused does not know who was missed by whom. */
 void gw_server_lost_coordinator(struct gw_server *server)
 {
     const struct gw_peer *peer = server->coordinator;

@@ -16,7 +16,7 @@
 #include "server/manifest.h"
 #include "transport/loop.h"
 
-/* Of a file in a checkpoint, from checkpoint.dir on. */
+/* Bytes of a file's path in a checkpoint, from checkpoint.dir on. */
 #define GW_PATH_MAX 160
 
 /* The end of a file's name until it is whole. */
@@ -76,8 +76,8 @@ enum gw_status gw_store_commit(struct gw_store_file *file,
 /* Also for a file that is not open. */
 void gw_store_abandon(struct gw_store_file *file);
 
-/* Who hears how a file comes on: called with so many bytes more, on the thread
-   that writes; 0 gives the file up. */
+/* Listener to how a file comes on: called with so many bytes more, on the
+   thread that writes; 0 gives the file up. */
 struct gw_store_progress {
     int (*moved)(void *owner, uint64_t bytes);
     void *owner;

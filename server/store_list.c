@@ -1,4 +1,4 @@
-/* What checkpoints a directory holds, and removing them. */
+/* The checkpoints that a directory holds, and removing them. */
 #include "config.h"
 
 #include "server/store.h"

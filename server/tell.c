@@ -1,4 +1,4 @@
-/* What a server tells the coordinator of itself and of others, while the job
+/* A server's words to the coordinator on itself and on others, while the job
    goes on: its counters, and who breaks the protocol. */
 #include "config.h"
 

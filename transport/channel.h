@@ -17,8 +17,8 @@
 #define GW_CHANNEL_BYTES     ((size_t)160 << 10)
 #define GW_CHANNEL_BYTES_FEW ((size_t)1 << 10)
 
-/* What a peer may owe acknowledgements for besides: twice the longest vote, of
-   1048576 chunks with two values each. */
+/* Bytes that a peer may owe acknowledgements for besides: twice the longest
+   vote, of 1048576 chunks with two values each. */
 #define GW_CHANNEL_OWED_BYTES ((size_t)32 << 20)
 
 struct gw_channel_record;

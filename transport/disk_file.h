@@ -9,8 +9,8 @@
 
 #include "transport/disk.h"
 
-/* Of this user, or of the one whose disk it is on: a server may have another
-   user's number for ours. */
+/* Owned by this user, or by the one whose disk it is on: a server may have
+   another user's number for ours. */
 int gw_disk_is_familiar(const struct gw_disk *disk, const struct stat *found);
 
 enum gw_status gw_disk_file_open(struct gw_disk *disk,

@@ -51,7 +51,8 @@ enum gw_status gw_disk_failed_at(const struct gw_disk *disk,
                                  const char *verb,
                                  const char *path);
 
-/* What is in the way is no file or directory of this user's making. */
+/* Something is in the way that is no file or directory of this user's making.
+ */
 enum gw_status gw_disk_refused_at(const struct gw_disk *disk,
                                   struct gw_error *error,
                                   const char *path,

@@ -33,8 +33,9 @@ const char *gw_limits_why_no_process(int number, char why[GW_LIMITS_WHY_BYTES]);
 enum gw_status
 gw_limits_try_threads(const char *who, unsigned n, struct gw_error *error);
 
-/* Of libuv's pool, which works on files and looks names up. It is started when
-   it is first needed, and where that fails libuv aborts the process. */
+/* Threads of libuv's pool, which works on files and looks names up. It is
+   started when it is first needed, and where that fails libuv aborts the
+   process. */
 unsigned gw_limits_pool_threads(void);
 
 #endif

@@ -11,8 +11,8 @@
 #define TICKS_PER_HEARTBEAT 4
 #define JOIN_US             60000000
 
-/* Who is not answered asks again sooner: what is further apart are two times
-   without memory. */
+/* A member that is not answered asks again sooner: what is further apart are
+   two times without memory. */
 #define STARVES_APART_US 2000000
 /* A peer is heard several times in the silence that is borne. */
 #define BEATS_PER_SILENCE 5
@@ -20,7 +20,7 @@
 /* More than so many ticks late is paused; a turn may be as long as that. */
 #define LATE_TICKS 3
 
-/* What a busy host does every now and then is no news. */
+/* A pause such as a busy host has every now and then is no news. */
 #define PAUSE_TOLD_US 400000
 
 uint64_t gw_member_tick_us(const struct gw_member *member)

@@ -195,8 +195,8 @@ enum gw_status gw_member_sign(const struct gw_member *member,
                               const struct gw_secret *of_job,
                               struct gw_join *join);
 
-/* What it proves its logins with: for members of the same process that speak
-   for it. */
+/* The secret that it proves its logins with: for members of the same process
+   that speak for it. */
 const struct gw_secret *gw_member_secret(const struct gw_member *member);
 uint64_t gw_member_job(const struct gw_member *member);
 void gw_member_set_rank(struct gw_member *member, uint32_t rank);

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of those that everybody speaks: to the coordinator, or where tensors go. */
+/* The way among those that everybody speaks: to the coordinator, or where
+   tensors go. */
 static struct gw_transport *common_transport(const struct gw_peer *peer)
 {
     const struct gw_member *member = peer->member;

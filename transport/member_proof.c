@@ -93,7 +93,7 @@ struct gw_log_limit *gw_peer_limit(const struct gw_peer *peer)
                                             : &member->strangers;
 }
 
-/* Whoever is turned away for it may be the real one. */
+/* The one who is turned away for it may be the real one. */
 void gw_peer_say_newer(const struct gw_peer *peer,
                        unsigned link,
                        char *why,
@@ -105,8 +105,8 @@ void gw_peer_say_newer(const struct gw_peer *peer,
              newer ? ", from " : "", newer ? newer->remote : "");
 }
 
-/* Who dials anew has noticed that its connection broke. Where that was not so,
-   or it counts in leaps, somebody should know from where. */
+/* A peer that dials anew has noticed that its connection broke. Where that was
+   not so, or it counts in leaps, somebody should know from where. */
 void gw_peer_say_replaced(const struct gw_peer_link *slot,
                           const struct gw_link *link,
                           uint32_t generation)

@@ -114,7 +114,7 @@ void gw_peer_say_way(const struct gw_peer_link *slot);
 enum gw_status gw_peer_prove(const struct gw_peer *peer,
                              struct gw_hello *hello,
                              struct gw_error *error);
-/* Of lines about this peer. */
+/* The limit of lines about this peer. */
 struct gw_log_limit *gw_peer_limit(const struct gw_peer *peer);
 /* Why a login is put off, with the address of the one that is there. */
 void gw_peer_say_newer(const struct gw_peer *peer,

@@ -38,8 +38,9 @@ static void flush_dirty(struct gw_rdma *rdma)
     }
 }
 
-/* What has completed, and what is to be sent for it: a batch of each device, in
-   its order. What that makes due is not done here once the turn is over. */
+/* Handles what has completed, and sends what is due for it: a batch of each
+   device, in its order. What that makes due is not done here once the turn is
+   over. */
 static int look(struct gw_looker *looker, uint64_t now_us)
 {
     struct gw_rdma *rdma = GW_CONTAINER(looker, struct gw_rdma, looker);

@@ -273,7 +273,7 @@ void gw_shm_got_reply(struct gw_shm_link *link, const uint8_t *bytes, size_t n);
 
 /* The area of a link that is opened: a descriptor for the peer, or -1. */
 int gw_shm_area_make(struct gw_shm_link *link);
-/* Of one that a peer has sent. GW_EPROTO: it is not what it has to be.
+/* Maps the area that a peer has sent. GW_EPROTO: it is not what it has to be.
    GW_ENOMEM: it cannot be mapped. */
 enum gw_status gw_shm_area_take(struct gw_shm_link *link, int fd);
 void gw_shm_area_drop(struct gw_shm_link *link);

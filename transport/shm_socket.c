@@ -90,8 +90,8 @@ static int descriptor_of(struct msghdr *message)
     return n == 1 ? fd[0] : n > 1 ? -2 : -1;
 }
 
-/* What came with a message was lost: the peer sent more than belongs to one, or
-   there was no descriptor for it. */
+/* A descriptor that came with a message was lost: the peer sent more than
+   belongs to one, or there was no descriptor for it. */
 static void lost_descriptor(struct gw_shm_link *link)
 {
     char why[GW_LIMITS_WHY_BYTES + 64], words[GW_LIMITS_WHY_BYTES];

@@ -65,7 +65,8 @@ void gw_sim_turn_begin(struct gw_sim_process *process)
     process->in_turn = 1;
 }
 
-/* What comes while it is at work waits, as it does while it stands still. */
+/* A message that comes while it is at work waits, as it does while it stands
+   still. */
 void gw_sim_turn_end(struct gw_sim_process *process)
 {
     uint64_t world_us = gw_sim_time(process->host);

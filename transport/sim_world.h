@@ -308,7 +308,7 @@ void gw_sim_turn_leave(struct gw_sim_port *port, struct gw_sim_turn *turn);
 
 /* sim_disk.c: the disk of a host, made when it is first asked for */
 struct gw_disk *gw_sim_disk_of(struct gw_sim *sim, const char *host);
-/* What syncs have taken since the last call: the work that made them lasts
+/* Time that syncs have taken since the last call: the work that made them lasts
    longer by that. */
 uint64_t gw_sim_disk_late_us(struct gw_disk *disk);
 void gw_sim_disk_free(struct gw_sim_disk *disk);

@@ -417,7 +417,7 @@ static void on_frame(void *owner,
         gw_peer_reject(peer, link, "frame that nobody waits for");
 }
 
-/* Whoever was paused does not know who was missed by whom. */
+/* A process that was paused does not know who was missed by whom. */
 static void lost_coordinator(struct gw_client *client,
                              const struct gw_peer *peer)
 {
@@ -452,7 +452,7 @@ static void starves(void *owner, const char *why)
                    GW_MEMBER_STARVES_US / 1000000);
 }
 
-/* What stops others is to be seen where they are missed. */
+/* A cause that stops others is to be seen where they are missed. */
 void gw_client_stuck(struct gw_client *client,
                      const struct gw_peer *peer,
                      const char *text)

@@ -281,7 +281,8 @@ void gw_client_watch(struct gw_client *client); /* for stalls, until close */
 void gw_client_tell_fault(struct gw_client *client,
                           const struct gw_peer *peer,
                           const char *why);
-/* Of struct gw_member_handler, for the coordinator to see; once it has told. */
+/* Fault for struct gw_member_handler, for the coordinator to see; once it has
+   told. */
 void gw_client_stuck(struct gw_client *client,
                      const struct gw_peer *peer,
                      const char *text);
@@ -315,7 +316,7 @@ int gw_client_windows_open(const struct gw_client *client);
 void gw_client_show_arenas(struct gw_client *client,
                            uint32_t shard,
                            unsigned link);
-/* What was shown of a chunk has its answer: the shard has read it. */
+/* The chunk that was shown has its answer: the shard has read it. */
 void gw_client_was_read(struct gw_client *client, uint32_t chunk);
 /* Whether what is to be sent of a chunk is shown instead; makes its send say
    where it lies. */

@@ -144,7 +144,7 @@ check_images(const char *name, const struct idx *x, struct gw_error *error)
     return GW_OK;
 }
 
-/* Of any whole numbers, also as a column. */
+/* Labels of any whole numbers, also as a column. */
 static enum gw_status
 check_labels(const char *name, const struct idx *y, struct gw_error *error)
 {

@@ -1,4 +1,4 @@
-/* What is found in the place of data where a download went wrong. */
+/* Files that are found in the place of data where a download went wrong. */
 #include "config.h"
 
 #include "worker/dataset_format.h"

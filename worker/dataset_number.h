@@ -28,10 +28,11 @@ struct gw_number {
 /* "uint8", "float64, big-endian" */
 void gw_number_name(struct gw_number number, char name[GW_NUMBER_NAME_BYTES]);
 
-/* Of a whole number's bytes; INT64_MAX where it is beyond. */
+/* The value of a whole number's bytes; INT64_MAX where it is beyond. */
 int64_t gw_number_integer(struct gw_number number, const uint8_t *in);
 
-/* Of any; what fp32 has no value for becomes the nearest, or infinite. */
+/* The value of any; one that fp32 does not have becomes the nearest, or
+   infinite. */
 float gw_number_float(struct gw_number number, const uint8_t *in);
 
 /*

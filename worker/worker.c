@@ -165,8 +165,8 @@ static void add_note(char note[GW_ERROR_TEXT_BYTES], const char *more)
                  used ? "; " : "", more);
 }
 
-/* What files have that is not read as it is, to the job; what looks wrong, to
-   the log. One of the workers says it, all read the same. */
+/* Parts of files that are not read as they are, to the job; what looks wrong,
+   to the log. One of the workers says it, all read the same. */
 static void tell_data(const struct gw_worker *worker,
                       char note[GW_ERROR_TEXT_BYTES])
 {

@@ -14,7 +14,7 @@ int fake_word(const char *name, char *text);
 /* The same as a number. */
 long long fake_number(const char *name, long long otherwise);
 
-/* What the driver's cuMemGetHandleForAddressRange does, which the runtime of
+/* The work of the driver's cuMemGetHandleForAddressRange, which the runtime of
    the same process puts there: a pointer to it, by this name. */
 typedef int
 fake_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);

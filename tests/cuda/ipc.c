@@ -85,7 +85,7 @@ static int open_file(const struct ticket *ticket)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* What a machine gives that reads zeros without an error. */
+/* The memory of a machine that reads zeros without an error. */
 static int open_zeros(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -58,7 +58,7 @@ void council_put(struct council *council,
                  const struct gw_frame *frame);
 void council_pass_time(struct council *council, uint64_t us);
 
-/* What a member writes into a checkpoint. */
+/* A member's file in a checkpoint. */
 const char *council_file(unsigned member);
 
 #endif

@@ -18,7 +18,7 @@
 #define VALUES  12
 #define NUMBERS 4
 
-/* What a message points to, until it is sent. */
+/* Memory that a message points to, until it is sent. */
 struct lists {
     double value[VALUES];
     uint32_t rank[NUMBERS];
@@ -120,7 +120,7 @@ static struct gw_message a_file(struct input *input, unsigned member)
     };
 }
 
-/* What members say now and then. */
+/* Messages of members now and then. */
 static struct gw_message
 a_word(struct input *input, unsigned member, struct lists *lists)
 {

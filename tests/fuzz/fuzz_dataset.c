@@ -45,7 +45,7 @@ static enum gw_status open_file(const struct gw_data_reader *reader,
     return status;
 }
 
-/* What is said of it is one line; a label without an output is found, and no
+/* Its fault is one line; a label without an output is found, and no
    other. */
 static void check_outputs(const struct gw_dataset *set)
 {

@@ -23,10 +23,10 @@
 #define SESSION_TESTS   5 /* samples to test with: rank 0 has 2, rank 1 has 3 */
 
 #define SESSION_JOB 77
-/* Of the first sender; the next ones follow. */
+/* Rank of the first sender; the next ones follow. */
 #define SESSION_INCARNATION 1000
 
-/* Of each sender with the server. */
+/* The link of each sender with the server. */
 static const struct gw_secret session_pair = {{1}};
 
 struct session_world;

@@ -1,4 +1,4 @@
-/* What members do that lie to a server, out of the input's bytes. */
+/* Acts of members that lie to a server, out of the input's bytes. */
 #include "config.h"
 
 #include "tests/fuzz/session_acts.h"
@@ -258,7 +258,7 @@ void session_do_news(struct session_sender *sender, struct input *input)
     session_tell(sender, &message);
 }
 
-/* What the coordinator says, or would not say. */
+/* Words that the coordinator says, or would not say. */
 void session_do_coordinate(struct session_world *world, struct input *input)
 {
     static const char *const words[] = {

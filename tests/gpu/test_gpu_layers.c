@@ -80,7 +80,7 @@ enum two {
     TWO_ARRAYS
 };
 
-/* Of `width` numbers a sample between them. */
+/* Two layers, with `width` numbers a sample between them. */
 struct two_layers {
     struct gw_dense_shape below, above;
     size_t elems[TWO_ARRAYS];
@@ -186,7 +186,7 @@ static void compare_two(const struct two_layers *two,
     free(y);
 }
 
-/* What a product does beside itself, and notes for the next one. */
+/* A product does more than itself, and notes something for the next one. */
 static void try_two(size_t width, int tuned)
 {
     const struct two_layers two = two_layers(width);

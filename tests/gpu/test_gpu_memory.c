@@ -111,8 +111,8 @@ static void memory_runs_out_in_order(void **state)
     compare(&layer, CLOSE); /* it still works */
 }
 
-/* Of the device: plans, workspaces and graphs are made once. What others take
-   there meanwhile, they take once in a while; steps would in each try. */
+/* Plans, workspaces and graphs are made once. Others may take memory there
+   meanwhile, once in a while; steps would in each try. */
 static void steps_take_no_memory(void **state)
 {
     (void)state;

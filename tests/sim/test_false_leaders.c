@@ -405,7 +405,7 @@ static void a_false_shard_0_ends_the_server_in_words(void **state)
     }
 }
 
-/* What it tells in order is followed: the lies above are none of these. */
+/* Its words in order are followed: the lies above are none of these. */
 static void a_true_shard_0_is_followed(void **state)
 {
     (void)state;

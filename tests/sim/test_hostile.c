@@ -107,7 +107,7 @@ static void who_means_the_coordinator_is_sent_there(void **state)
 }
 
 /* What only members, or only others, may say ends the connection; the last
- * words of one who never joined bear on nobody. */
+   words of one who never joined bear on nobody. */
 static void messages_out_of_place_are_refused(void **state)
 {
     (void)state;
@@ -148,8 +148,8 @@ static void messages_out_of_place_are_refused(void **state)
     cluster_close(&cluster);
 }
 
-/* Whoever reaches the port may look. The end is for members to ask for, and for
-   the user, through the local socket. */
+/* Everybody who reaches the port may look. The end is for members to ask for,
+   and for the user, through the local socket. */
 static void observers_end_no_job(void **state)
 {
     (void)state;
@@ -368,8 +368,8 @@ static int is_declared(void *owner)
     return cluster.coordinator->has_declare;
 }
 
-/* Whoever counts other steps than the job has would train, and save, in places
-   that are not its own. */
+/* A worker that counts other steps than the job has would train, and save, in
+   places that are not its own. */
 static void steps_of_another_job_end_the_job(void **state)
 {
     (void)state;

@@ -142,7 +142,7 @@ static void a_crowd_keeps_nobody_from_looking(void **state)
     ends_well(300);
 }
 
-/* Whoever says nothing is put out, with as much time as for a login. */
+/* A process that says nothing is put out, with as much time as for a login. */
 static void who_does_not_join_is_put_out(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void only_who_has_the_secret_joins(void **state)
 
 /* ---- members that break the protocol ---- */
 
-/* Of a worker: no worker gets ready. */
+/* A worker's place: no worker gets ready. */
 static const struct gw_message wrong = {.kind = GW_MESSAGE_READY};
 
 static void open_with_one_wrong(struct stranger *stranger)

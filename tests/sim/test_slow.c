@@ -26,7 +26,7 @@
 static struct gw_dataset *train, *test;
 static char record[] = "/tmp/gradweir-slow-XXXXXX";
 
-/* What was logged of a run. */
+/* The log of a run. */
 struct told {
     size_t n;
     uint64_t step[4 * STEPS];

@@ -251,8 +251,8 @@ static void what_is_heard_after_a_pause_counts(void **state)
     couple_free(couple);
 }
 
-/* Who works for long on the loop, and asks whether the turn is over, is heard
-   meanwhile. Nothing leaves within a turn in simulation. */
+/* A member that works for long on the loop, and asks whether the turn is over,
+   is heard meanwhile. Nothing leaves within a turn in simulation. */
 static void who_works_for_long_is_heard(void **state)
 {
     struct couple *couple = couple_new(*state);

@@ -222,7 +222,7 @@ static void log_in_as_b(struct couple *couple,
     world_run(world, is_turned_away, impostor);
 }
 
-/* Who is put off learns who has its place. */
+/* A process that is put off learns who has its place. */
 static void the_newer_connection_is_named(void **state)
 {
     struct couple *couple = couple_new(*state);
@@ -325,8 +325,8 @@ static int a_starves(void *owner)
     return ((struct couple *)owner)->a.starves > 0;
 }
 
-/* Who has no memory to answer others is told so itself, and once; the others
-   hear that they may come again. */
+/* A member without memory to answer others is told so itself, and once; the
+   others hear that they may come again. */
 static void want_of_memory_is_told(void **state)
 {
     struct couple *couple = couple_new(*state);

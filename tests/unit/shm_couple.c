@@ -171,8 +171,8 @@ static void open_end(struct shm_end *end)
     end->random = 1;
 }
 
-/* What two processes map apart is at one address in both, for a sanitizer that
-   knows memory by its address. */
+/* Memory that two processes map apart is at one address in both, for a
+   sanitizer that knows memory by its address. */
 static void map_as_one(struct shm_couple *couple)
 {
     struct gw_shm_link *a = gw_shm_link_of(couple->a.link);
@@ -247,7 +247,7 @@ static void close_link(struct shm_end *end)
         gw_loop_turn(end->loop);
 }
 
-/* What both have mapped as one, one of them unmaps. */
+/* Memory that both have mapped as one, one of them unmaps. */
 void shm_couple_close(struct shm_couple *couple)
 {
     if (couple->a.link)

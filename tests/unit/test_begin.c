@@ -40,7 +40,7 @@ static void set(struct gw_config *config, const char *assignment)
         fail_msg("%s", error.text);
 }
 
-/* What is there of a checkpoint. */
+/* The files that a checkpoint has. */
 struct kept {
     const char *job; /* its text; NULL: base */
     struct gw_course course;

@@ -112,7 +112,7 @@ static void dies_with_who_made_it(void **state)
 
 /* ---- programs ---- */
 
-/* What a program says that is begun like that. */
+/* The words of a program that is begun like that. */
 static int run_program(const struct gw_child_program *like,
                        const char *const *arguments,
                        char *said,

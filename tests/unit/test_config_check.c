@@ -109,7 +109,7 @@ static void contradictions_are_refused(void **state)
                   "too, or leave this empty");
 }
 
-/* Of --set the later word wins; a file has no later word. */
+/* The later word of --set wins; a file has no later word. */
 static void what_a_file_says_twice_is_refused(void **state)
 {
     (void)state;

@@ -382,7 +382,7 @@ static void local_keys_stay(void **state)
     assert_int_equal(kept, sizeof local / sizeof *local);
 }
 
-/* What a coordinator tells is nobody's else: each host's own stays at home. */
+/* A coordinator does not tell what is each host's own. */
 static void own_keys_are_forgotten(void **state)
 {
     (void)state;

@@ -56,7 +56,7 @@ static void parts_of_them_are_refused(void **state)
     assert_int_equal(decode(none, sizeof none, &again), GW_EPROTO);
 }
 
-/* What is left of a message is for addresses and names, 40 KiB of them. */
+/* The rest of a message is for addresses and names, 40 KiB of them. */
 static void the_largest_view_fits(void **state)
 {
     (void)state;

@@ -254,7 +254,7 @@ static void channels_that_come_last_are_doubted(void **state)
     config.model.kind = GW_MODEL_MLP;
 }
 
-/* What lies where a download went wrong, alone and within gzip. */
+/* Files that lie where a download went wrong, alone and within gzip. */
 static void what_is_no_data_is_named(void **state)
 {
     (void)state;

@@ -115,7 +115,7 @@ static void a_link_for_a_directory_is_refused(void **state)
     holds("elsewhere/a", "old");
 }
 
-/* What takes its place while a job runs is another directory. */
+/* Another directory takes its place while a job runs. */
 static void a_directory_that_was_entered_stays_the_same(void **state)
 {
     (void)state;

@@ -45,7 +45,7 @@ static struct place place_open(void)
     return place;
 }
 
-/* Of step 0, with its files. */
+/* A checkpoint of step 0, with its files. */
 static void remove_checkpoint(struct place *place)
 {
     struct gw_disk dir;

@@ -133,7 +133,7 @@ static void proofs_are_golden(void **state)
         assert_int_equal(pair.byte[i], 0);
 }
 
-/* Who has heard a hello cannot say anything else with its proof. */
+/* A listener that has heard a hello cannot say anything else with its proof. */
 static void a_proof_is_of_one_hello(void **state)
 {
     (void)state;

@@ -102,7 +102,7 @@ static void an_idle_loop_sleeps(void **state)
     watched_close(&watched);
 }
 
-/* What comes between the last look and the arming wakes nobody: it is looked
+/* A message between the last look and the arming wakes nobody: it is looked
    for once more, and does not lie there until something else wakes the loop. */
 static void what_comes_while_it_is_armed_is_seen(void **state)
 {

@@ -22,7 +22,7 @@
 #define ROUNDS    300    /* of a window that is closed */
 #define SMALL_PUT 2048u  /* words; of one that is written directly */
 
-/* What an end does while the peer does its part: `act` returns 1 where it would
+/* An end's act while the peer does its part: `act` returns 1 where it would
    sleep, having found nothing, and `last` follows when both have done
    `after`. */
 struct part {

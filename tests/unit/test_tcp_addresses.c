@@ -238,8 +238,8 @@ static int all_written(void *owner)
     return done == WRITES;
 }
 
-/* Who dials again finds the address, however many files are being written: a
-   disk that is slow is not silence. */
+/* A member that dials again finds the address, however many files are being
+   written: a disk that is slow is not silence. */
 static void a_slow_disk_keeps_nobody_from_dialling(void **state)
 {
     static const char *const names[] = {"127.0.0.1", "some"};
