@@ -66,6 +66,7 @@ check_PROGRAMS += \
 	%D%/sim/test_edges \
 	%D%/sim/test_false_coordinator \
 	%D%/sim/test_false_council \
+	%D%/sim/test_keys \
 	%D%/sim/test_false_leaders \
 	%D%/sim/test_false_members \
 	%D%/sim/test_groups \
@@ -384,6 +385,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/sim/test_false_coordinator.c $(GW_CLUSTER)
 %C%_sim_test_answers_SOURCES = %D%/sim/test_answers.c
 %C%_sim_test_answers_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
+%C%_sim_test_keys_SOURCES = %D%/sim/test_keys.c
+%C%_sim_test_keys_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_false_council_SOURCES = %D%/sim/test_false_council.c
 %C%_sim_test_false_council_LDADD = %D%/fuzz/libfuzz.a $(LDADD)
 %C%_sim_test_false_leaders_SOURCES = %D%/sim/test_false_leaders.c

@@ -24,11 +24,11 @@ static const char *const defaults[] = {
     NULL};
 /* clang-format on */
 
-static const struct gw_key keys[] = {
+static const struct gw_key two_keys[] = {
     {.name = "a", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {40000}},
     {.name = "b", .dtype = GW_DTYPE_F32, .dims = 1, .shape = {7}},
 };
-#define KEYS (sizeof keys / sizeof *keys)
+#define KEYS (sizeof two_keys / sizeof *two_keys)
 
 const char *council_file(unsigned member)
 {
@@ -160,6 +160,9 @@ on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
     (void)peer;
     if (message->kind == GW_MESSAGE_FILE_REPLY)
         member->window = message->file_reply.window;
+    if (message->kind == GW_MESSAGE_DECLARE &&
+        message->declare.keys_first == member->keys)
+        member->keys += message->declare.keys_n;
     if (message->kind != GW_MESSAGE_END)
         return;
     member->has_ended = 1;
@@ -305,25 +308,38 @@ static void join(struct council *council, unsigned i)
     council_tell(council, i, &message);
 }
 
-static void declare(struct council *council, unsigned i)
+/* The first worker's has the keys, in parts. */
+static void declare(struct council *council,
+                    unsigned i,
+                    const struct gw_key *keys,
+                    uint32_t n)
 {
     uint64_t batch = gw_schedule_batch(&council->config);
-    council_tell(council, i,
-                 &(struct gw_message){
-                     .kind = GW_MESSAGE_DECLARE,
-                     .declare = {.device = "d",
-                                 .tuned = "",
-                                 .note = "",
-                                 .keys_hash = gw_keys_hash(keys, KEYS),
-                                 .course = {.batch = batch, .samples = 40},
-                                 .test_samples = COUNCIL_TESTS,
-                                 .total_steps = COUNCIL_STEPS,
-                                 .keys_total = KEYS,
-                                 .keys_n = i == 1 ? KEYS : 0,
-                                 .keys = keys}});
+    struct gw_message message = {
+        .kind = GW_MESSAGE_DECLARE,
+        .declare = {.device = "d",
+                    .tuned = "",
+                    .note = "",
+                    .keys_hash = gw_keys_hash(keys, n),
+                    .course = {.batch = batch, .samples = 40},
+                    .test_samples = COUNCIL_TESTS,
+                    .total_steps = COUNCIL_STEPS,
+                    .keys_total = n}};
+    struct gw_declare *part = &message.declare;
+    uint32_t end = i == 1 ? n : 0;
+    do {
+        part->keys = keys + part->keys_first;
+        part->keys_n = end - part->keys_first < GW_KEYS_PER_PART
+                           ? end - part->keys_first
+                           : GW_KEYS_PER_PART;
+        council_tell(council, i, &message);
+        part->keys_first += part->keys_n;
+    } while (part->keys_first < end);
 }
 
-struct council *council_open(const char *const *settings)
+struct council *council_open_with(const char *const *settings,
+                                  const struct gw_key *keys,
+                                  uint32_t n)
 {
     struct council *council = calloc(1, sizeof *council);
     if (!council)
@@ -335,13 +351,18 @@ struct council *council_open(const char *const *settings)
     council_pass_time(council, 2000);
     for (unsigned i = 0; i < COUNCIL_MEMBERS; i++)
         if (i != COUNCIL_SHARD)
-            declare(council, i);
-    council_pass_time(council, 2000);
+            declare(council, i, keys, n);
+    council_pass_time(council, 2000 + n * UINT64_C(10));
     council_tell(council, COUNCIL_SHARD,
                  &(struct gw_message){.kind = GW_MESSAGE_READY});
     council_pass_time(council, 2000);
     FUZZ_PROMISE(council->running);
     return council;
+}
+
+struct council *council_open(const char *const *settings)
+{
+    return council_open_with(settings, two_keys, KEYS);
 }
 
 void council_close(struct council *council)

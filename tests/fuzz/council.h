@@ -24,6 +24,7 @@ struct council_member {
     struct gw_member *member;
     struct gw_peer *peer; /* the coordinator */
     uint32_t window;      /* the coordinator's, for what it writes; else none */
+    uint32_t keys;        /* of the model, that it was told in their order */
     int down;             /* links that broke */
     enum gw_status ended; /* it was told that the job is over, */
     int has_ended;
@@ -46,6 +47,11 @@ struct council {
 /* The job runs; `settings` are --set assignments over a small one, ended by
    NULL. Breaks a promise where that fails. NULL: no memory. */
 struct council *council_open(const char *const *settings);
+/* The same of a model with such keys, which the caller keeps meanwhile. */
+struct gw_key;
+struct council *council_open_with(const char *const *settings,
+                                  const struct gw_key *keys,
+                                  uint32_t n);
 void council_close(struct council *council);
 
 /* Nothing once the job is over. */
