@@ -116,7 +116,8 @@ class Link:
                     self.heard = clock
                     self.inbox.put((self.tag, decode("Control", payload)))
                 elif kind == WEIGHTS:
-                    self.inbox.put((self.tag, (clock, offset, chunk, payload)))
+                    decision, = struct.unpack("<I", head[52:56])
+                    self.inbox.put((self.tag, (decision, clock, offset, chunk, payload)))
         except (OSError, EOFError) as error:
             self.inbox.put((self.tag, error))
 
@@ -275,7 +276,7 @@ class Worker:
     def __init__(self, address, images, labels, how):
         self.inbox, self.how, self.decision, self.end = queue.Queue(), how, 0, None
         self.incarnation = int.from_bytes(os.urandom(8), "little") | 1
-        self.windows, self.version, self.address = {}, {}, address
+        self.windows, self.version, self.address, self.ahead = {}, {}, address, []
         self.x, self.y = images, labels
         self.top = Link(address, self.inbox, "coordinator", role=WORKER, incarnation=self.incarnation)
         if self.top.status:
@@ -289,8 +290,11 @@ class Worker:
                 if self.how and tag != "coordinator":
                     raise EOFError(str(tag))
                 raise SystemExit("link to %s: %s" % (tag, what))
+            if isinstance(what, tuple) and what[0] > self.decision:
+                self.ahead.append((tag, what))  # of no use before that decision
+                continue
             if isinstance(what, tuple):
-                self.put(*what)
+                self.put(*what[1:])
                 body, message = "weights", None
             else:
                 (body, message), = [(b, m) for b, m in what.items()]
@@ -299,6 +303,8 @@ class Worker:
             elif body == "decision":
                 self.decision = message["number"]
                 self.end = message["clock"] if message["kind"] == 5 else self.end
+                while self.ahead:
+                    self.inbox.put(self.ahead.pop())
             elif body == "end" and kind != "end":
                 raise SystemExit("%d %s" % (message.get("status", 0), message["text"]))
             if body == kind:
