@@ -94,10 +94,11 @@ static int is_ahead(struct gw_server *server, const struct gw_want_slot *slot)
 static int is_due(struct gw_server *server, uint32_t rank, uint32_t index)
 {
     const struct gw_want_slot *slot = gw_wants_slot(server->wants, rank, index);
+    if (!slot->open || slot->sending || !server->session[rank].peer ||
+        !server->shard->chunk[index].ready || !server->all_present)
+        return 0;
     const struct gw_policy_view view = gw_session_view(server, rank, index);
-    return slot->open && !slot->sending && server->session[rank].peer &&
-           server->shard->chunk[index].ready && server->all_present &&
-           is_answerable(server, &slot->want, &view) && !is_ahead(server, slot);
+    return is_answerable(server, &slot->want, &view) && !is_ahead(server, slot);
 }
 
 /*

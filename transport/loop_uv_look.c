@@ -113,12 +113,14 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct gw_uv_look *look = prepare->data;
     struct gw_uv_loop *self = loop_of(look);
-    uint64_t now = gw_uv_turn_before_poll(self), end = now + LOOK_US;
+    gw_uv_turn_before_poll(self);
+    uint64_t now = self->turn.began_us, end = now + LOOK_US;
     int n;
     /* a caller looks by himself, and wants what has come at once */
     do
         n = look_on(look, &now, is_wanted(self) ? now : end);
     while (n > 0 && now < end && !is_wanted(self));
+    gw_uv_turn_worked(self, now);
     if (n == 0 && !is_busy(look, now)) {
         arm(look, now);
         n = look_once(look, now); /* what came before that tells nobody */

@@ -51,23 +51,24 @@ void gw_uv_turn_end(struct gw_uv_loop *self, uint64_t now_us)
     self->turn.lasts = 0;
 }
 
-uint64_t gw_uv_turn_before_poll(struct gw_uv_loop *self)
+void gw_uv_turn_before_poll(struct gw_uv_loop *self)
 {
-    uint64_t now = gw_loop_now(&self->base);
     if (self->turn.polls)
-        return now;
+        return;
+    uint64_t now = gw_loop_now(&self->base);
     gw_uv_turn_end(self, now);
     gw_uv_turn_begin(self, now);
     self->turn.polls = 1;
-    return now;
 }
 
-/* The last of these handlers, since libuv calls first who came last. */
+void gw_uv_turn_worked(struct gw_uv_loop *self, uint64_t now_us)
+{
+    self->turn.before_us = now_us - self->turn.began_us;
+}
+
 static void on_prepare(uv_prepare_t *prepare)
 {
-    struct gw_uv_loop *self = prepare->data;
-    uint64_t now = gw_uv_turn_before_poll(self);
-    self->turn.before_us = now - self->turn.began_us;
+    gw_uv_turn_before_poll(prepare->data);
 }
 
 /* After this libuv's time is not that of the wake any more. */

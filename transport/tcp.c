@@ -80,6 +80,7 @@ static void read_late(struct gw_tcp *tcp)
         if (link->base.up)
             take_turn(link, 1);
         now = gw_loop_now(loop);
+        gw_uv_turn_worked(gw_uv_loop_of(loop), now);
         if (gw_loop_turn_is_over_at(loop, now) && now >= until)
             break;
     }
