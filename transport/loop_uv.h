@@ -66,9 +66,9 @@ struct gw_uv_look {
 struct gw_uv_turn {
     uv_prepare_t before;
     uv_check_t after;
-    uint64_t began_us;  /* or woke, */
-    uint64_t before_us; /* work that came before the poll */
-    uint64_t sums_us;   /* of it, since it woke */
+    uint64_t began_us;  /* or woke */
+    uint64_t before_us; /* that were worked before the poll, */
+    uint64_t spent_us;  /* and are not since began_us any more */
     int lasts;
     int polls;  /* it has begun, and is before or in its poll */
     int polled; /* when it woke is known */
@@ -112,7 +112,7 @@ void gw_uv_turn_begin(struct gw_uv_loop *self, uint64_t now_us);
 /* By each handler that libuv calls before it polls, which it does in no order
    to rely on: the first one begins the turn. */
 void gw_uv_turn_before_poll(struct gw_uv_loop *self);
-/* By each that has taken its time there: until now. */
+/* By each of them that has taken its time, until now; by nobody else. */
 void gw_uv_turn_worked(struct gw_uv_loop *self, uint64_t now_us);
 void gw_uv_turn_end(struct gw_uv_loop *self, uint64_t now_us);
 uint64_t gw_uv_turn_began_us(struct gw_loop *loop);

@@ -1,6 +1,7 @@
 /*
  * How long a turn of the loop lasts. It begins when libuv has looked at its
- * timers, and anew when it has slept; its two parts count as one.
+ * timers. Each of its two parts, before the poll and after it, has GW_TURN_US;
+ * the counter has both together, without the sleep between them.
  *
  *   timers --> begin: look --> poll, perhaps asleep --> sockets, tasks --> look
  *
@@ -16,7 +17,7 @@ void gw_uv_turn_begin(struct gw_uv_loop *self, uint64_t now_us)
 {
     self->turn.polls = 0;
     self->turn.began_us = now_us;
-    self->turn.before_us = self->turn.sums_us = 0;
+    self->turn.before_us = self->turn.spent_us = 0;
     self->turn.polled = 0;
     self->turn.lasts = 1;
 }
@@ -29,7 +30,7 @@ static void note_wake(struct gw_uv_loop *self)
         woke_us <= self->turn.began_us + self->turn.before_us)
         return;
     self->turn.began_us = woke_us;
-    self->turn.sums_us = self->turn.before_us;
+    self->turn.spent_us = self->turn.before_us;
     self->turn.polled = 1;
 }
 
@@ -47,7 +48,7 @@ void gw_uv_turn_end(struct gw_uv_loop *self, uint64_t now_us)
     struct gw_metrics *metrics = self->base.metrics;
     if (self->turn.lasts && metrics)
         gw_metrics_raise(metrics, GW_METRIC_LONGEST_TURN_US,
-                         self->turn.sums_us + now_us - self->turn.began_us);
+                         self->turn.spent_us + now_us - self->turn.began_us);
     self->turn.lasts = 0;
 }
 

@@ -80,7 +80,6 @@ static void read_late(struct gw_tcp *tcp)
         if (link->base.up)
             take_turn(link, 1);
         now = gw_loop_now(loop);
-        gw_uv_turn_worked(gw_uv_loop_of(loop), now);
         if (gw_loop_turn_is_over_at(loop, now) && now >= until)
             break;
     }
@@ -112,9 +111,13 @@ static void on_flush(struct gw_task *task)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct gw_tcp *tcp = prepare->data;
+    struct gw_uv_loop *loop = gw_uv_loop_of(tcp->base.loop);
     tcp->took_turn = 0;
-    gw_uv_turn_before_poll(gw_uv_loop_of(tcp->base.loop));
-    read_late(tcp);
+    gw_uv_turn_before_poll(loop);
+    if (tcp->late) {
+        read_late(tcp);
+        gw_uv_turn_worked(loop, gw_loop_now(tcp->base.loop));
+    }
     flush_dirty(tcp);
 }
 
