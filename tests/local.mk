@@ -197,6 +197,7 @@ check_PROGRAMS += \
 	%D%/unit/test_study \
 	%D%/unit/test_tcp_addresses \
 	%D%/unit/test_tcp_flight \
+	%D%/unit/test_tcp_frames \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_tcp_local \
 	%D%/unit/test_trace \
@@ -371,6 +372,7 @@ GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 GW_NEEDS = %D%/unit/needs_job.c %D%/unit/needs_job.h $(GW_CLUSTER) \
 	cli/estimate.c cli/estimate.h cli/needs.c cli/needs.h
 GW_SHM_COUPLE = %D%/unit/shm_couple.c %D%/unit/shm_couple.h
+GW_TCP_SITE = %D%/unit/tcp_site.c %D%/unit/tcp_site.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_rdma_absent_SOURCES = %D%/unit/test_rdma_absent.c \
 	transport/rdma_absent.c
@@ -456,6 +458,8 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 	%D%/unit/test_control_refused.c $(GW_CONTROL)
 %C%_unit_test_child_SOURCES = %D%/unit/test_child.c \
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
+%C%_unit_test_tcp_frames_SOURCES = %D%/unit/test_tcp_frames.c $(GW_TCP_SITE)
+%C%_unit_test_tcp_hostile_SOURCES = %D%/unit/test_tcp_hostile.c $(GW_TCP_SITE)
 %C%_unit_test_watch_SOURCES = %D%/unit/test_watch.c \
 	cli/leash.c cli/leash.h cli/signals.c cli/signals.h cli/watch.c cli/watch.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \

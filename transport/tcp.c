@@ -37,7 +37,7 @@ static void take_turn(struct gw_tcp_link *link, int readable)
     link->tcp->took_turn = 1;
     if (!link->out.blocked && gw_tcp_write(link))
         link->out.blocked = 1;
-    if (link->base.up && readable)
+    if (link->base.up && (readable || link->out.over))
         gw_tcp_read(link);
     if (link->base.up)
         gw_tcp_watch(link);
@@ -236,9 +236,13 @@ void gw_tcp_let_go(struct gw_tcp_link *link)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct gw_tcp_link *link = poll->data;
-    /* an error of the socket is told by the read or write that meets it */
-    if (status < 0)
+    /* an error of the socket is told by the read or write that meets it; libuv
+       looks at that socket no more until it is asked again */
+    if (status < 0) {
         events = UV_READABLE | UV_WRITABLE;
+        link->events = 0;
+        gw_tcp_watch(link);
+    }
     if (link->life.state == GW_LIFE_CONNECTING) {
         gw_tcp_connected(link);
         return;

@@ -73,6 +73,7 @@ struct gw_tcp_out {
     size_t n;
     size_t sent_bytes; /* of send[0], its header included */
     int blocked; /* wait for the poll: the socket is full, or the turn over */
+    int over;    /* the peer is gone; what it said is still to be read */
 };
 
 struct gw_tcp_link {

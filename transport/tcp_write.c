@@ -72,12 +72,21 @@ static void advance(struct gw_tcp_link *link, size_t put)
     }
 }
 
+/* A peer that is gone may have said why, and that is read first: its end comes
+   behind it. */
+static void failed(struct gw_tcp_link *link, int number)
+{
+    link->out.over = number == EPIPE || number == ECONNRESET;
+    if (!link->out.over)
+        gw_tcp_fail(link, GW_ECLOSED, strerror(number));
+}
+
 int gw_tcp_write(struct gw_tcp_link *link)
 {
     struct gw_tcp_out *out = &link->out;
     struct iovec io[2 * GW_TCP_BATCH];
     size_t turn = 0;
-    while (link->base.up) {
+    while (link->base.up && !out->over) {
         if (out->n == 0)
             take(link);
         if (out->n == 0) {
@@ -97,7 +106,7 @@ int gw_tcp_write(struct gw_tcp_link *link)
             return 0;
         }
         if (put < 0) {
-            gw_tcp_fail(link, GW_ECLOSED, strerror(errno));
+            failed(link, errno);
             return 0;
         }
         link->base.sent_us = gw_loop_now(link->tcp->base.loop);
