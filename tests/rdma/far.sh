@@ -12,7 +12,8 @@ GW_TEST_SECONDS=400 # processors are emulated
 . "${GW_SRCDIR:-..}/tests/run/lib.sh"
 make_data
 export GRADWEIR_MODULES="$modules" LD_LIBRARY_PATH="$modules" GW_FAKE_DMA_BUF=
-keys="--set cluster.insecure=true --set cluster.interface=10.77.0.1 --set worker.device=cuda
+. "${GW_SRCDIR:-..}/tests/rdma/timely.sh"
+keys="--set cluster.insecure=true --set cluster.interface=10.77.0.1 --set worker.device=cuda $patient
   --set log.level=info --set log.dir=$scratch/logs"
 steps='--set train.steps=6 --set train.batch=4'
 

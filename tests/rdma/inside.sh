@@ -48,7 +48,7 @@ sed "s|$scratch/data|$scratch/large.data|g; s/(64, 32, 10)/(784, 64, 10)/" "$job
   >"$scratch/large"
 # shellcheck disable=SC2086
 over() {
-  run 0 train "$scratch/large" $job_keys --set train.steps=20 --set cluster.transport="$1"
+  run 0 train "$scratch/large" $job_keys $patient --set train.steps=20 --set cluster.transport="$1"
 }
 over tcp && plain=$(digest) && [ "$plain" ]
 ok 'an mlp 784-64-10, 20 steps over tcp'

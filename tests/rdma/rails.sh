@@ -26,7 +26,7 @@ trains() {
   before="$(sent rxe0) $(sent rxe1)"
   rm -rf "$scratch/logs"
   # shellcheck disable=SC2086
-  run 0 train "$job" $keys --set cluster.transport="$transport" \
+  run 0 train "$job" $keys $patient --set cluster.transport="$transport" \
     --set cluster.interface="$interfaces" "$@"
   result=$?
   # shellcheck disable=SC2086

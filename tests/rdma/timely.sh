@@ -5,6 +5,11 @@
 # of which as many must do as a second or two have where nobody else computes,
 # but for no more than five times as long.
 
+# Jobs of such processors, where nothing is to die: another machine may compute
+# beside them, and a second without a word is soon over.
+# shellcheck disable=SC2034
+patient='--set cluster.silence=5'
+
 # looks COMMAND..: until it succeeds, but 200 times at the most; $looked, how
 # often, and $took, ms since $since.
 looks() {

@@ -170,7 +170,7 @@ ok 'a coordinator that nobody joined is stopped'
 long="--set train.steps=200000 --set train.eval_every=never --set log.every=50"
 # shellcheck disable=SC2086
 start c coordinator "$job" $long --set checkpoint.dir="$scratch/ck" \
-  --set checkpoint.every=never --set cluster.step_deadline=1
+  --set checkpoint.every=never --set cluster.step_deadline=1 --set cluster.silence=5
 coordinator=$started
 await 10 listens c
 members=
@@ -187,7 +187,7 @@ counted() {
 await 20 counted
 ok 'status shows what was counted'
 # a step that cannot end: the first signal waits for it, the second does not;
-# both come before the silence would tell
+# both come long before the silence would tell
 stopped=$(pid_of worker)
 kill -STOP "$stopped"
 kill -INT $coordinator
