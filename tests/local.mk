@@ -181,6 +181,7 @@ check_PROGRAMS += \
 	%D%/unit/test_server_parts \
 	%D%/unit/test_settle \
 	%D%/unit/test_shard \
+	%D%/unit/test_shm_ends \
 	%D%/unit/test_shm_hostile \
 	%D%/unit/test_shm_meet \
 	%D%/unit/test_shm_order \
@@ -501,6 +502,8 @@ GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
 	cli/json.c cli/json.h cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \
 	%D%/unit/test_tcp_addresses.c $(GW_WORLD)
+%C%_unit_test_shm_ends_SOURCES = %D%/unit/test_shm_ends.c \
+	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_shm_hostile_SOURCES = %D%/unit/test_shm_hostile.c \
 	%D%/unit/shm_peer.c %D%/unit/shm_peer.h $(GW_VICTIM)
 %C%_unit_test_shm_meet_SOURCES = %D%/unit/test_shm_meet.c $(GW_SHM_COUPLE)

@@ -329,6 +329,9 @@ int gw_shm_say(struct gw_shm_link *link,
                const uint8_t *bytes,
                size_t n,
                int fd);
+/* After that, with its errno: the link ends at the next look, and if the peer
+   has ended, behind what it had published. */
+void gw_shm_unsaid(struct gw_shm_link *link);
 /* If the peer sleeps: there is something for it, or room. */
 void gw_shm_wake(struct gw_shm_link *link);
 /* Whether it sleeps or not: for the peer it has been heard. */

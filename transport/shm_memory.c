@@ -254,9 +254,7 @@ enum gw_status gw_shm_show(struct gw_link *base, uint32_t id)
     gw_put_u64(bytes + 16, window->bytes);
     if (gw_shm_say(link, bytes, sizeof bytes, lent->fd))
         return GW_OK;
-    link->broken = 1; /* nothing else would have it shown again */
-    link->broken_why = "the peer takes no messages";
-    gw_shm_do_not_sleep(link->shm);
+    gw_shm_unsaid(link); /* nothing else would have it shown again */
     return GW_ECLOSED;
 }
 

@@ -50,6 +50,17 @@ int gw_shm_say(struct gw_shm_link *link, const uint8_t *bytes, size_t n, int fd)
            (ssize_t)n;
 }
 
+void gw_shm_unsaid(struct gw_shm_link *link)
+{
+    if (errno == EPIPE || errno == ECONNRESET) {
+        link->ended = 1;
+    } else {
+        link->broken = 1;
+        link->broken_why = "the peer takes no messages";
+    }
+    gw_shm_do_not_sleep(link->shm);
+}
+
 static void say_wake(struct gw_shm_link *link)
 {
     uint8_t word[GW_SHM_WORD_BYTES];

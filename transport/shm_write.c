@@ -103,7 +103,7 @@ static void publish(struct gw_shm_link *link,
 
 /* ---- windows ---- */
 
-/* What the peer asked for. 0: the link is over. */
+/* What the peer asked for. 0: the link is over, or about to be. */
 static int answer_asks(struct gw_shm_link *link)
 {
     for (uint32_t i = 0; i < GW_WINDOWS_MAX && link->in.wanted; i++) {
@@ -129,7 +129,7 @@ static int answer_asks(struct gw_shm_link *link)
         if (lent)
             gw_shm_grant(link, window);
         if (!gw_shm_say(link, bytes, sizeof bytes, lent ? lent->fd : -1)) {
-            gw_shm_fail(link, GW_ECLOSED, "the peer takes no messages");
+            gw_shm_unsaid(link);
             return 0;
         }
     }
