@@ -44,6 +44,15 @@ static const char *fault_of_switch(const struct gw_server *server,
     return NULL;
 }
 
+/* Shard 0 may be under single pushes already, and this shard not yet. */
+static int is_to_be_each(const struct gw_server *server)
+{
+    const struct gw_switch *last = &server->next;
+    if (server->after.decision)
+        last = &server->after;
+    return last->decision ? last->regime.each : server->regime.each;
+}
+
 const char *gw_follow_fault(const struct gw_server *server,
                             const struct gw_decision *decision)
 {
@@ -55,7 +64,7 @@ const char *gw_follow_fault(const struct gw_server *server,
     case GW_DECIDE_END:
         return server->end_clock != GW_NEVER_CLOCK ? "a second end" : NULL;
     case GW_DECIDE_DRAIN:
-        return !server->regime.each || server->draining
+        return !is_to_be_each(server) || server->draining
                    ? "a drain where none can be"
                    : NULL;
     case GW_DECIDE_RESUME:
