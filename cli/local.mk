@@ -163,7 +163,7 @@ gradweir_SOURCES += %D%/pin_hwloc.c %D%/pin_hwloc.h
 else
 gradweir_SOURCES += %D%/pin_absent.c
 endif
-EXTRA_DIST += %D%/configure.m4
+EXTRA_DIST += %D%/configure.m4 %D%/README.md
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = %D%/gradweir.bash

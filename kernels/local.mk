@@ -49,7 +49,7 @@ else
 libkernels_a_SOURCES += %D%/cpu_anyblas.c
 endif
 %D%/module.$(OBJEXT): AM_CPPFLAGS += -DGW_MODULE_DIR='"$(pkglibdir)"'
-EXTRA_DIST += %D%/configure.m4
+EXTRA_DIST += %D%/configure.m4 %D%/README.md
 
 # The module for GPUs, which the program loads: no library of CUDA's is its own.
 GW_CUDA_KERNELS = \

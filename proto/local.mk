@@ -71,7 +71,7 @@ libproto_a_SOURCES = \
 nodist_libproto_a_SOURCES = \
 	proto/control.pb-c.c \
 	proto/control.pb-c.h
-EXTRA_DIST += %D%/configure.m4 %D%/control.proto
+EXTRA_DIST += %D%/configure.m4 %D%/README.md %D%/control.proto
 
 # Made in the build tree and never installed: its ABI is protobuf-c's. The
 # objects want it also where `make` is given goals, which passes BUILT_SOURCES

@@ -83,4 +83,4 @@ libserver_a_SOURCES = \
 	%D%/view.c \
 	%D%/want.c \
 	%D%/want.h
-EXTRA_DIST += %D%/configure.m4
+EXTRA_DIST += %D%/configure.m4 %D%/README.md

@@ -22,7 +22,6 @@
  *   stall.c    who is waited for, when nothing moves
  *   save.c     cuts and checkpoint files
  *   load.c     a checkpoint's weights back into the shard
- *   remote.c   files, where checkpoint.dir is not seen from here
  */
 #ifndef GW_SERVER_SERVER_STATE_H
 #define GW_SERVER_SERVER_STATE_H

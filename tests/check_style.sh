@@ -9,28 +9,6 @@ cppflags=${GW_CPPFLAGS:--I$build -I$source}
 export LC_ALL=C
 
 rooms='proto transport kernels server worker cli'
-# What other rooms may include of a room; all of proto, nothing of cli.
-front_doors='
-transport/backlog.h transport/limits.h transport/loop.h transport/transport.h
-transport/member.h transport/window.h
-transport/local.h transport/memory.h transport/rdma_port.h transport/remote.h
-transport/output.h transport/settle.h transport/sim.h transport/socket.h
-kernels/bf16.h kernels/blend.h kernels/kernels.h kernels/measure.h kernels/reduce.h
-kernels/update.h
-server/server.h server/coordinator.h server/begin.h server/checkpoint.h
-server/need.h
-worker/worker.h worker/client.h worker/gradweir.h worker/dataset.h
-worker/feed.h worker/mirror.h worker/model.h worker/need.h worker/plan.h
-'
-# Room: the rooms it may include besides itself.
-arrows='
-proto:
-transport: proto
-kernels: proto
-server: transport kernels proto
-worker: transport kernels proto
-cli: worker server transport kernels proto
-'
 # Headers that are a part of one source and stand in the middle of it.
 parts='
 kernels/cpu_sums_isa.h
@@ -119,45 +97,102 @@ while read -r file; do
   [ "$lines" -le $file_look ] || echo "# look at $file, $lines lines"
 done <"$scratch/files"
 
-# --- arrows between rooms ---
+# --- rooms: their READMEs say what they may include, and which headers are doors ---
+# In a room's README "Door:" names headers for other rooms, "Inner door:" those
+# of its top folder for its own folders; in a folder's, "Door:" names headers for
+# the rest of its room. "none" and "all" are words.
+rooms_re=$(echo "$rooms" | tr ' ' '|')
+grep -E "^($rooms_re)(/[a-z]+)?/README\.md$" "$scratch/tracked" |
+  while read -r file; do
+    awk -v folder="${file%/README.md}" '
+      /^$/ { kind = "" }
+      /^(Door|Inner door|May include):/ {
+        kind = $1 == "May" ? "may" : $1 == "Inner" || folder ~ /\// ? "inner" : "door"
+        sub(/^[^:]*:/, "")
+      }
+      kind { for (i = 1; i <= NF; i++) if ($i != "none") print kind, folder, $i }' "$file"
+  done >"$scratch/rooms"
+# every folder with sources says it, and names nothing that is not there
+grep -E "^($rooms_re)/" "$scratch/files" | sed 's|/[^/]*$||' | sort -u |
+  while read -r folder; do
+    for line in Door 'May include'; do
+      grep -q "^$line:" "$folder/README.md" 2>/dev/null ||
+        echo "$folder/README.md has no line \"$line: ..\""
+    done
+  done >"$scratch/bad"
+while read -r kind folder name; do
+  case $kind in
+  may) [ -e "$name/README.md" ] || echo "$folder may include $name, which is no room" ;;
+  *) [ "$name" = all ] || [ -e "$folder/$name" ] ||
+    echo "$folder/README.md: there is no door $folder/$name" ;;
+  esac
+done <"$scratch/rooms" >>"$scratch/bad"
+result 'rooms say what they are, and name doors that exist' "$scratch/bad"
+
 xargs grep -Hn '^ *# *include' <"$scratch/files" >"$scratch/includes"
-awk -v rooms="$rooms" -v doors="$front_doors" -v arrows="$arrows" '
+awk -v rooms="$rooms" '
   BEGIN {
     n = split(rooms, list)
     for (i = 1; i <= n; i++) is_room[list[i]] = 1
-    n = split(doors, list)
-    for (i = 1; i <= n; i++) is_door[list[i]] = 1
-    n = split(arrows, list, "\n")
-    for (i = 1; i <= n; i++) {
-      split(list[i], side, ":")
-      m = split(side[2], others, " ")
-      for (k = 1; k <= m; k++) may[side[1], others[k]] = 1
-    }
+  }
+  function room_of(folder) { return substr(folder, 1, index(folder "/", "/") - 1) }
+  FNR == NR {
+    if ($1 == "may") may[$2, $3] = 1
+    else if ($3 == "all") all[$2] = 1
+    else door[$1, $2 "/" $3] = 1
+    next
   }
   {
     colon = index($0, ":")
     file = substr($0, 1, colon - 1)
     rest = substr($0, colon + 1)
     number = substr(rest, 1, index(rest, ":") - 1)
-    from = substr(file, 1, index(file, "/") - 1)
+    from = file
+    sub(/\/[^\/]*$/, "", from)
     if (!match(rest, /"[^"]*"/)) next
     name = substr(rest, RSTART + 1, RLENGTH - 2)
-    to = substr(name, 1, index(name, "/") - 1)
+    to = name
+    sub(/\/[^\/]*$/, "", to)
     where = file ":" number ": "
+    # whom another room may include, its folders may not say otherwise
+    other = room_of(to)
     if (name == "config.h") {
       # in quotes it would be proto/config.h there
       if (from == "proto") print where "write #include <config.h> in proto"
-    } else if (to == "tests" && from == "tests") {
-    } else if (!(to in is_room)) {
+    } else if (other == "tests" && room_of(from) == "tests") {
+    } else if (!(other in is_room)) {
       print where "\"" name "\" names no room; project headers are \"room/name.h\""
-    } else if (from == "tests" || from == to) {
-    } else if (!((from, to) in may)) {
-      print where from " may not include " to " (" name ")"
-    } else if (to != "proto" && !(name in is_door)) {
-      print where name " is private to " to
+    } else if (room_of(from) == "tests" || from == to) {
+    } else if (room_of(from) == other) {
+      if (!((from, to) in may)) print where from " may not include " to " (" name ")"
+      else if (!(("inner", name) in door)) print where name " is private to " to
+    } else if (!((from, other) in may) || !((room_of(from), other) in may)) {
+      print where from " may not include " other " (" name ")"
+    } else if (!(other in all) && !(("door", name) in door)) {
+      print where name " is private to " other
     }
-  }' "$scratch/includes" >"$scratch/bad" 2>&1
+  }' "$scratch/rooms" "$scratch/includes" >"$scratch/bad" 2>&1
 result 'rooms include only whom they may' "$scratch/bad"
+
+# --- what is said of files: in documents, comments and the maps of *_state.h ---
+there() {
+  for one in $1 "$1".[ch] "$1".cu "$1".cuh; do
+    [ -e "$one" ] && return
+  done
+  return 1
+}
+grep -E '\.(c|h|cu|cuh|md)$' "$scratch/tracked" | grep -v '^CHANGELOG' |
+  xargs grep -oHnE "(^|[^A-Za-z0-9_./-])($rooms_re)/[a-z0-9_/]*[a-z0-9_*](\.[a-z]+)?" |
+  sed -E "s/^([^:]*:[0-9]*):.?(($rooms_re)\/)/\1 \2/" | grep -v 'proto/control\.pb$' |
+  while read -r where name; do
+    there "$name" || echo "$where: there is no $name"
+  done >"$scratch/bad"
+grep '_state\.h$' "$scratch/files" |
+  xargs grep -oHE '^ \*   *[a-z0-9_]+\.[ch]( |$)' | tr -d ' *' |
+  while IFS=: read -r map name; do
+    [ -e "${map%/*}/$name" ] || echo "$map: there is no $name beside it"
+  done >>"$scratch/bad"
+result 'files that are named are there' "$scratch/bad"
 
 grep '\.c$' "$scratch/files" | while read -r file; do
   first=$(grep -m1 '^#' "$file")

@@ -106,4 +106,4 @@ libtransport_a_SOURCES += \
 else
 libtransport_a_SOURCES += %D%/rdma_absent.c
 endif
-EXTRA_DIST += %D%/configure.m4
+EXTRA_DIST += %D%/configure.m4 %D%/README.md

@@ -64,4 +64,4 @@ libworker_a_SOURCES = \
 	%D%/worker.c \
 	%D%/worker.h \
 	%D%/worker_state.h
-EXTRA_DIST += %D%/configure.m4
+EXTRA_DIST += %D%/configure.m4 %D%/README.md
