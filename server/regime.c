@@ -2,8 +2,6 @@
 
 #include "server/regime.h"
 
-#include "server/shard.h"
-
 /* What the word has a shard keep beside weights and the optimizer's state. */
 static unsigned arrays_of(const struct gw_config *config,
                           const struct gw_regime *regime)

@@ -14,6 +14,19 @@
 #include "proto/status.h"
 #include "server/policy.h"
 
+/* Arrays of a shard that not every regime needs. */
+enum gw_shard_array {
+    GW_SHARD_SUM = 1,     /* of a clock or a group, until it is applied */
+    GW_SHARD_GIVEN = 2,   /* per rank: the weights that it was last given */
+    GW_SHARD_SQUARES = 4, /* per rank: the mean square of its gradients */
+    GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
+    GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of
+                             nothing; what is given out is a length */
+    GW_SHARD_SHARED = 32, /* not an array: landing slots lie in memory that
+                             other processes of this host can map */
+    GW_SHARD_BF16 = 64,   /* current weights as bf16, for who wants them so */
+};
+
 struct gw_regime {
     struct gw_policy_word word;
     uint64_t until; /* the step at which the plan has another phase */

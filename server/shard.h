@@ -24,6 +24,7 @@
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
+#include "server/regime.h"
 #include "proto/rounds.h"
 #include "proto/status.h"
 #include "proto/wire.h"
@@ -104,19 +105,6 @@ struct gw_shard {
     void *breather;
     uint32_t taken;      /* arrays so far, for their places in a page */
     size_t memory_bytes; /* of all arrays that are there */
-};
-
-/* Arrays that not every job needs. */
-enum gw_shard_array {
-    GW_SHARD_SUM = 1,     /* of a clock or a group, until it is applied */
-    GW_SHARD_GIVEN = 2,   /* per rank: the weights that it was last given */
-    GW_SHARD_SQUARES = 4, /* per rank: the mean square of its gradients */
-    GW_SHARD_OWN = 8,     /* easgd, per rank: the weights it goes on from */
-    GW_SHARD_HOLLOW = 16, /* not an array: none has memory, sums are of
-                             nothing; what is given out is a length */
-    GW_SHARD_SHARED = 32, /* not an array: landing slots lie in memory that
-                             other processes of this host can map */
-    GW_SHARD_BF16 = 64,   /* current weights as bf16, for who wants them so */
 };
 
 /* `arrays`: of enum gw_shard_array. `map` stays the caller's and outlives the
