@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/child.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 struct aside {
     gw_aside_cb *act;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "proto/config.h"
-#include "transport/loop.h"
-#include "transport/member.h"
-#include "transport/transport.h"
+#include "transport/link/loop.h"
+#include "transport/member/member.h"
+#include "transport/link/transport.h"
 
 /* A shorter wait has its end told, and no more. */
 #define PATIENCE_US 5000000

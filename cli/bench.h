@@ -27,7 +27,7 @@
 #include "kernels/update.h"
 #include "proto/map.h"
 #include "proto/status.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 #define GW_BENCH_MEMBERS_MAX 16 /* workers, and servers */
 #define GW_BENCH_SIZES_MAX   32

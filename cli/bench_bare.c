@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "proto/wire.h"
-#include "transport/socket.h"
+#include "transport/link/socket.h"
 
 /* Read at once with a checksum to follow, while the bytes are in cache. */
 #define PIECE_BYTES ((size_t)256 << 10)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli/child.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 /* Far more than any order takes; then something hangs. */
 #define PATIENCE_MS 300000

@@ -10,7 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "transport/memory.h"
+#include "transport/link/memory.h"
 
 #define WORKERS     4
 #define ORDER_BYTES ((size_t)64 << 20) /* of each gradient, in one order */

@@ -8,7 +8,7 @@
 
 #include "kernels/measure.h"
 #include "kernels/reduce.h"
-#include "transport/memory.h"
+#include "transport/link/memory.h"
 
 struct summer {
     const struct gw_sum_case *what;

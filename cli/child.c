@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cli/signals.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 /* ---- forks ---- */
 

@@ -26,8 +26,8 @@
 #include "cli/show.h"
 #include "cli/signals.h"
 #include "server/coordinator.h"
-#include "transport/loop.h"
-#include "transport/transport.h"
+#include "transport/link/loop.h"
+#include "transport/link/transport.h"
 
 #define REFRESH_US 250000
 

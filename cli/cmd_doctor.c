@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cli/doctor.h"
-#include "transport/rdma_port.h"
+#include "transport/rdma/rdma_port.h"
 
 struct options {
     struct gw_cli_job job;

@@ -19,9 +19,9 @@
 #include "cli/signals.h"
 #include "proto/login.h"
 #include "server/server.h"
-#include "transport/limits.h"
-#include "transport/loop.h"
-#include "transport/transport.h"
+#include "transport/link/limits.h"
+#include "transport/link/loop.h"
+#include "transport/link/transport.h"
 
 /* For the other threads, when one has ended. */
 #define LEAVE_MS 2000

@@ -16,8 +16,8 @@
 #include "cli/place.h"
 #include "cli/signals.h"
 #include "proto/login.h"
-#include "transport/loop.h"
-#include "transport/transport.h"
+#include "transport/link/loop.h"
+#include "transport/link/transport.h"
 #include "worker/worker.h"
 
 /* To leave after the job's end was told, whatever is being computed. */

@@ -12,8 +12,8 @@
 
 #include "cli/room.h"
 #include "kernels/kernels.h"
-#include "transport/memory.h"
-#include "transport/transport.h"
+#include "transport/link/memory.h"
+#include "transport/link/transport.h"
 
 #define KIB(bytes) (((bytes) + 1023) >> 10)
 #define MIB(bytes) (((bytes) + (1 << 20) - 1) >> 20)

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 #define GW_DOCTOR_JOB         UINT64_C(0x726f74636f64)
 #define GW_DOCTOR_PUT_BYTES   ((uint32_t)1 << 20)

@@ -12,7 +12,7 @@
 #include "cli/show.h"
 #include "kernels/kernels.h"
 #include "proto/map.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 #include "worker/dataset.h"
 #include "worker/model.h"
 #include "worker/plan.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/simulate.h"
-#include "transport/member.h"
+#include "transport/member/member.h"
 
 #define WARM_UP    4
 #define STEPS      8

@@ -12,7 +12,7 @@
 #include "proto/config.h"
 #include "proto/map.h"
 #include "proto/status.h"
-#include "transport/sim.h"
+#include "transport/sim/sim.h"
 #include "worker/dataset.h"
 
 struct gw_forecast_case {

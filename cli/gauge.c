@@ -14,7 +14,7 @@
 #include "cli/child.h"
 #include "kernels/bf16.h"
 #include "proto/secret.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 #include "worker/feed.h"
 #include "worker/mirror.h"
 #include "worker/model.h"

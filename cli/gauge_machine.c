@@ -14,7 +14,7 @@
 
 #include "kernels/measure.h"
 #include "proto/wire.h"
-#include "transport/memory.h"
+#include "transport/link/memory.h"
 
 /* ---- reduce and update ---- */
 

@@ -19,8 +19,8 @@
 #include "cli/leash.h"
 #include "cli/secret.h"
 #include "cli/signals.h"
-#include "transport/limits.h"
-#include "transport/transport.h"
+#include "transport/link/limits.h"
+#include "transport/link/transport.h"
 
 #define TICK_MS 100
 

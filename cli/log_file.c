@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 static void look_around(struct gw_disk *dir, char *doubt, size_t room)
 {

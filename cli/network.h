@@ -3,7 +3,7 @@
 #define GW_CLI_NETWORK_H
 
 #include "proto/status.h"
-#include "transport/sim.h"
+#include "transport/sim/sim.h"
 
 /*
  * "unlimited", or a rate in each direction, or a time from host to host, or

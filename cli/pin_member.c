@@ -10,7 +10,7 @@
 #include "cli/pin_host.h"
 #include "kernels/kernels.h"
 #include "proto/log.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 /* ---- what is near ---- */
 

@@ -13,7 +13,7 @@
 #include "proto/config.h"
 #include "proto/mates.h"
 #include "proto/status.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 struct gw_log;
 struct gw_pin_view;

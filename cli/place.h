@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "proto/config.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 /* The job's transports (gw_ways_find), unless processes cannot use them:
    GW_EUSAGE. */

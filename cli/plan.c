@@ -10,7 +10,7 @@
 
 #include "cli/forecast.h"
 #include "kernels/update.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 #include "worker/model.h"
 #include "worker/plan.h"
 

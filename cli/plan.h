@@ -15,7 +15,7 @@
 #include "cli/needs.h"
 #include "cli/placement.h"
 #include "proto/config.h"
-#include "transport/sim.h"
+#include "transport/sim/sim.h"
 #include "worker/dataset.h"
 
 struct gw_plan_options {

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 #define WAITING_BYTES (1 << 20)
 

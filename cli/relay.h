@@ -13,7 +13,7 @@
 #include "cli/local.h"
 #include "cli/process.h"
 #include "server/coordinator.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 struct gw_relay_gone;
 

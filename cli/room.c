@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "proto/groups.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 /* Standard ones, the leash, logs, loops, listeners, memory, the data, and what
    is open for a moment: checkpoints, names, a descriptor on its way. */

@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 enum gw_status gw_secret_draw(struct gw_secret *secret, struct gw_error *error)
 {

@@ -14,7 +14,7 @@
 #include "cli/straggle.h"
 #include "proto/config.h"
 #include "proto/status.h"
-#include "transport/sim.h"
+#include "transport/sim/sim.h"
 #include "worker/dataset.h"
 
 struct gw_simulate_options {

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 /* Each gets the lowest number, which is the one that is missing. */
 static void open_standard(void)

@@ -19,7 +19,7 @@
 #include "cli/simulate.h"
 #include "cli/straggle.h"
 #include "cli/study_write.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 char *gw_study_run_path(const char *dir,
                         const struct gw_study_run *run,

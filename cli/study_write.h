@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "cli/study_result.h"
-#include "transport/output.h"
+#include "transport/link/output.h"
 
 /* GW_EIO, GW_ENOSPC with a line; a file is replaced when the new one is whole.
  */

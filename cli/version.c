@@ -16,7 +16,7 @@
 #include "kernels/kernels.h"
 #include "kernels/update.h"
 #include "proto/wire.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 #define COLUMN "%-14s "
 

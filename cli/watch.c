@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "cli/leash.h"
 #include "cli/signals.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 #define TICK_MS 100
 

@@ -14,7 +14,7 @@
 #include "proto/config.h"
 #include "server/coordinator.h"
 #include "server/server.h"
-#include "transport/sim.h"
+#include "transport/sim/sim.h"
 #include "worker/dataset.h"
 #include "worker/worker.h"
 

@@ -2,8 +2,8 @@
  * Control messages: what members tell each other besides gradients and weights.
  * Plain structs here; protobuf-c makes the bytes (control.proto) and stays
  * inside control*.c. Messages are reliable and in order between two members
- * (transport/member.h), so each is sent once. Pure but for the arena that the
- * caller brings; any thread, each with an arena of its own.
+ * (transport/member/member.h), so each is sent once. Pure but for the arena
+ * that the caller brings; any thread, each with an arena of its own.
  *
  *   joining   member > coordinator   JOIN, DECLARE, READY
  *             coordinator > member   WELCOME, VIEW, DECLARE (keys), START

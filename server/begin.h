@@ -13,7 +13,7 @@
 #include "proto/status.h"
 #include "server/manifest.h"
 #include "server/regime.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 /* The caller fills the first part; the texts and the disk outlive it. */
 struct gw_begin {

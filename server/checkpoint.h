@@ -10,7 +10,7 @@
 
 #include "proto/map.h"
 #include "proto/status.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 struct gw_checkpoint {
     uint64_t clock;     /* the step it was made at */
@@ -43,7 +43,8 @@ const float *gw_checkpoint_key(const struct gw_checkpoint *checkpoint,
 
 /*
  * Writes the weights as one safetensors file, a tensor per key with its own
- * shape, to a path that the user named (transport/output.h, with its errors).
+ * shape, to a path that the user named (transport/link/output.h, with its
+ * errors).
  */
 enum gw_status gw_checkpoint_export(const struct gw_checkpoint *checkpoint,
                                     const char *file,

@@ -18,8 +18,8 @@
 #include "proto/secret.h"
 #include "proto/staleness.h"
 #include "proto/status.h"
-#include "transport/loop.h"
-#include "transport/transport.h"
+#include "transport/link/loop.h"
+#include "transport/link/transport.h"
 
 struct gw_coordinator;
 

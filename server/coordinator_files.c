@@ -1,7 +1,7 @@
 /*
  * Files of checkpoint.dir for members that do not see it: read and written
  * here, on another thread, moved through windows. proto/control.h has the
- * exchange, transport/remote.c the other side.
+ * exchange, transport/member/remote.c the other side.
  */
 #include "config.h"
 

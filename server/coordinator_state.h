@@ -28,8 +28,8 @@
 #include "server/coordinator.h"
 #include "server/manifest.h"
 #include "server/regime.h"
-#include "transport/backlog.h"
-#include "transport/member.h"
+#include "transport/link/backlog.h"
+#include "transport/member/member.h"
 
 enum gw_phase {
     GW_PHASE_GATHERING, /* members come */

@@ -11,7 +11,7 @@
 #include "server/manifest.h"
 #include "server/store.h"
 #include "server/tensors.h"
-#include "transport/output.h"
+#include "transport/link/output.h"
 
 #define SHAPE_BYTES 128 /* of its text; a longer one is cut */
 

@@ -19,7 +19,7 @@
 
 #include "server/store.h"
 #include "server/tensors.h"
-#include "transport/remote.h"
+#include "transport/member/remote.h"
 
 /* How long the simulator lets a read take. */
 #define READ_MODEL_US 100

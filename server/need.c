@@ -3,7 +3,7 @@
 #include "server/need.h"
 
 #include "server/server_state.h"
-#include "transport/memory.h"
+#include "transport/link/memory.h"
 
 /* What is mostly seen of a shard, a coordinator and of each peer over TCP; the
    manual's bounds are higher. */

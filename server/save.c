@@ -22,7 +22,7 @@
 #include "server/manifest.h"
 #include "server/store.h"
 #include "server/tensors.h"
-#include "transport/remote.h"
+#include "transport/member/remote.h"
 
 #define CUTS_MAX 4
 

@@ -8,7 +8,7 @@
 #include "config.h"
 
 #include "server/server_state.h"
-#include "transport/remote.h"
+#include "transport/member/remote.h"
 
 #include <stdarg.h>
 #include <stdio.h>

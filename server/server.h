@@ -16,8 +16,8 @@
 #include "proto/metrics.h"
 #include "proto/secret.h"
 #include "proto/status.h"
-#include "transport/loop.h"
-#include "transport/transport.h"
+#include "transport/link/loop.h"
+#include "transport/link/transport.h"
 
 struct gw_server;
 

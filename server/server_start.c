@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "proto/schedule.h"
-#include "transport/remote.h"
+#include "transport/member/remote.h"
 
 static void ready(struct gw_server *server)
 {

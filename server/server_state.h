@@ -34,9 +34,9 @@
 #include "server/server.h"
 #include "server/shard.h"
 #include "server/want.h"
-#include "transport/backlog.h"
-#include "transport/member.h"
-#include "transport/settle.h"
+#include "transport/link/backlog.h"
+#include "transport/member/member.h"
+#include "transport/link/settle.h"
 
 /* What the next sums of a group's member are made of, a row for each chunk of
    the shard. */

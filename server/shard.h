@@ -28,7 +28,7 @@
 #include "proto/rounds.h"
 #include "proto/status.h"
 #include "proto/wire.h"
-#include "transport/memory.h"
+#include "transport/link/memory.h"
 
 struct gw_shard_chunk {
     uint32_t global; /* index in the map */

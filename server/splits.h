@@ -14,7 +14,7 @@
 
 #include "proto/split.h"
 #include "proto/status.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 /* Of all splits together: what bounds the memory, 4 MiB. */
 #define GW_SPLITS_WEIGHTS_MAX ((size_t)1 << 20)

@@ -1,7 +1,7 @@
 /*
  * Files of checkpoints in a directory that this process sees, and has entered
- * (transport/disk.h): `dir` is that one throughout. Blocking calls, for the
- * work of a gw_work, or before a loop runs.
+ * (transport/link/disk.h): `dir` is that one throughout. Blocking calls, for
+ * the work of a gw_work, or before a loop runs.
  *
  * A file appears whole or not at all: written as NAME.tmp, synced, renamed, and
  * its directory synced.
@@ -14,7 +14,7 @@
 
 #include "proto/status.h"
 #include "server/manifest.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 /* Bytes of a file's path in a checkpoint, from checkpoint.dir on. */
 #define GW_PATH_MAX 160

@@ -8,7 +8,7 @@
 
 #include "proto/map.h"
 #include "proto/safetensors.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 #define GW_TENSOR_NAME_MAX 160
 

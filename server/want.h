@@ -11,7 +11,7 @@
 #include "proto/map.h"
 #include "proto/status.h"
 #include "proto/wire.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 struct gw_want_slot {
     struct gw_want want; /* narrowed to this chunk: `offset` is its own */

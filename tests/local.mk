@@ -376,7 +376,7 @@ GW_SHM_COUPLE = %D%/unit/shm_couple.c %D%/unit/shm_couple.h
 GW_TCP_SITE = %D%/unit/tcp_site.c %D%/unit/tcp_site.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_rdma_absent_SOURCES = %D%/unit/test_rdma_absent.c \
-	transport/rdma_absent.c
+	transport/rdma/rdma_absent.c
 %C%_run_test_malloc_SOURCES = %D%/run/test_malloc.c $(GW_CLUSTER)
 %C%_sim_test_backup_SOURCES = %D%/sim/test_backup.c $(GW_CLUSTER) $(GW_SWEEP)
 %C%_sim_test_bf16_SOURCES = %D%/sim/test_bf16.c $(GW_CLUSTER)

@@ -27,8 +27,8 @@
 #include "proto/split.h"
 #include "proto/status.h"
 #include "proto/wire.h"
-#include "transport/loop.h"
-#include "transport/transport.h"
+#include "transport/link/loop.h"
+#include "transport/link/transport.h"
 
 struct gw_client;
 

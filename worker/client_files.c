@@ -1,6 +1,6 @@
 /*
  * This worker's part of checkpoints, which goes through the coordinator
- * (transport/remote.h):
+ * (transport/member/remote.h):
  *
  *   cut decided --> the caller saves --> digest, on another thread --> sent
  *               while the caller computes --> SAVED
@@ -17,7 +17,7 @@
 
 #include "kernels/update.h"
 #include "proto/digest.h"
-#include "transport/remote.h"
+#include "transport/member/remote.h"
 
 /* How long the simulator lets a digest take. */
 #define DIGEST_MODEL_US 1000

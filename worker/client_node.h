@@ -17,8 +17,8 @@
 
 #include "proto/control.h"
 #include "proto/groups.h"
-#include "transport/memory.h"
-#include "transport/transport.h"
+#include "transport/link/memory.h"
+#include "transport/link/transport.h"
 
 struct gw_client;
 struct gw_client_node;

@@ -11,7 +11,7 @@
 #include "worker/client_reduce.h"
 #include "worker/client_state.h"
 
-#include "transport/backlog.h"
+#include "transport/link/backlog.h"
 
 /* The only link between two workers. */
 #define GW_NODE_LINK 0

@@ -20,7 +20,7 @@
 
 #include "proto/control.h"
 #include "proto/status.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 struct gw_client_node;
 struct gw_neighbour;

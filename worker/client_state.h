@@ -23,7 +23,7 @@
 
 #include "proto/config.h"
 #include "proto/staleness.h"
-#include "transport/member.h"
+#include "transport/member/member.h"
 #include "worker/client.h"
 #include "worker/client_node.h"
 

@@ -1,7 +1,7 @@
 #include "config.h"
 
 #include "worker/dataset_format.h"
-#include "transport/limits.h"
+#include "transport/link/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 
 #include "kernels/update.h"
 #include "proto/safetensors.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 struct gw_worker;
 

@@ -11,7 +11,7 @@
 #define GW_WORKER_TRIAL_H
 
 #include "kernels/kernels.h"
-#include "transport/loop.h"
+#include "transport/link/loop.h"
 
 #define GW_TRIAL_BYTES ((size_t)4 << 20)
 

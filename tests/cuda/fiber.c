@@ -1,7 +1,7 @@
 /*
  * Fibers for the threads of a block: millions of switches, so without the
  * system calls of swapcontext where we know the machine. The sanitizers are
- * told about every switch (transport/fiber_tell.h).
+ * told about every switch (transport/sim/fiber_tell.h).
  */
 #include "config.h"
 
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "transport/fiber_tell.h"
+#include "transport/sim/fiber_tell.h"
 
 /* Below a stack lies a guard: what overflows it faults, and changes nothing. */
 #define STACK_BYTES ((size_t)128 << 10)

@@ -11,8 +11,8 @@
 #include "proto/log.h"
 #include "proto/metrics.h"
 #include "server/coordinator.h"
-#include "transport/member.h"
-#include "transport/sim.h"
+#include "transport/member/member.h"
+#include "transport/sim/sim.h"
 
 #define COUNCIL_SHARD   0 /* of the members; the others are the workers */
 #define COUNCIL_MEMBERS 3

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "proto/wire.h"
-#include "transport/window.h"
+#include "transport/link/window.h"
 
 #define CRC_AT 60
 

@@ -13,8 +13,8 @@
 #include "proto/metrics.h"
 #include "proto/wire.h"
 #include "server/server.h"
-#include "transport/member.h"
-#include "transport/sim.h"
+#include "transport/member/member.h"
+#include "transport/sim/sim.h"
 
 #define SESSION_WORKERS 2
 #define SESSION_MEMBERS (SESSION_WORKERS + 2)

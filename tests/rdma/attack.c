@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "transport/rdma.h"
+#include "transport/rdma/rdma.h"
 
 /* Nothing of that is wrong: an honest peer's put. */
 static int put(struct hostile *peer, const struct attack *attack)

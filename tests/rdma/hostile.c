@@ -12,7 +12,7 @@
 #include <rdma/rdma_verbs.h>
 
 #include "tests/table/victim.h"
-#include "transport/rdma.h"
+#include "transport/rdma/rdma.h"
 
 #define PAGE       ((size_t)4096)
 #define PATIENCE_S 6

@@ -31,7 +31,7 @@ for cmocka in tests/table/test_transport tests/table/test_transport_windows \
   cases $cmocka
 done
 # Soft-RoCE may count wrongly where queue pairs end under load, and carries
-# nothing any more (transport/rdma_end.c).
+# nothing any more (transport/rdma/rdma_end.c).
 if dmesg | grep 'refcount_t\|WARNING: .*rdma_rxe' >"$scratch/kernel"; then
   sed 's/^/# /' "$scratch/kernel"
   false

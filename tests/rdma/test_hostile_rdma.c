@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/rdma/attack.h"
-#include "transport/rdma.h"
+#include "transport/rdma/rdma.h"
 
 /* ---- attacks: each runs on a thread of its own, after its login ---- */
 

@@ -21,8 +21,8 @@
 #include <cmocka.h>
 
 #include "tests/table/couple.h"
-#include "transport/rdma.h"
-#include "transport/rdma_port.h"
+#include "transport/rdma/rdma.h"
+#include "transport/rdma/rdma_port.h"
 
 #define DELETE "rdma link delete rxe0"
 #define ADD    "rdma link add rxe0 type rxe netdev ${GW_LINK:-d0}"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/rdma/attack.h"
-#include "transport/rdma.h"
+#include "transport/rdma/rdma.h"
 
 /* A peer that did not log in may write nowhere, also where it knows the key. */
 static void *stranger_main(void *argument)

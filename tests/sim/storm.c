@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "proto/random.h"
-#include "transport/member.h"
+#include "transport/member/member.h"
 
 #define FAULTS_MAX 8
 

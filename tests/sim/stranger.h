@@ -7,7 +7,7 @@
 #define GW_TESTS_STRANGER_H
 
 #include "tests/sim/cluster.h"
-#include "transport/member.h"
+#include "transport/member/member.h"
 
 struct stranger {
     struct gw_loop *loop;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/sim/cluster.h"
-#include "transport/member.h"
+#include "transport/member/member.h"
 
 #define LIMIT_US 10000000
 

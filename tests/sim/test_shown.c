@@ -18,7 +18,7 @@
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
-#include "transport/sim_link.h"
+#include "transport/sim/sim_link.h"
 
 #define SEEDS    150
 #define STEPS    10

@@ -7,7 +7,7 @@
 #define GW_TESTS_COUPLE_H
 
 #include "tests/table/world.h"
-#include "transport/member.h"
+#include "transport/member/member.h"
 
 struct side {
     struct gw_loop *loop;

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "tests/table/world.h"
-#include "transport/memory.h"
+#include "transport/link/memory.h"
 
 #define VICTIM_ROOM   ((size_t)64 << 10) /* its memory */
 #define VICTIM_WINDOW ((size_t)16 << 10) /* of that, from VICTIM_WINDOW on */

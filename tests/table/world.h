@@ -8,8 +8,8 @@
 #ifndef GW_TESTS_WORLD_H
 #define GW_TESTS_WORLD_H
 
-#include "transport/sim.h"
-#include "transport/transport.h"
+#include "transport/sim/sim.h"
+#include "transport/link/transport.h"
 
 struct world {
     const struct gw_transport_ops *ops;

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 #define SHM_COUPLE_SENDS 4
 #define SHM_COUPLE_WORDS (12u << 10) /* of a payload, and of its place */

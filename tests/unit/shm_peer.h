@@ -6,7 +6,7 @@
 #define GW_TESTS_SHM_PEER_H
 
 #include "tests/table/victim.h"
-#include "transport/shm.h"
+#include "transport/shm/shm.h"
 
 struct shm_peer {
     int fd;

@@ -7,8 +7,8 @@
 #define GW_TESTS_SINGLE_H
 
 #include "server/server_state.h"
-#include "transport/member_state.h"
-#include "transport/sim.h"
+#include "transport/member/member_state.h"
+#include "transport/sim/sim.h"
 
 #define SINGLE_RANKS 4
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "transport/member.h"
+#include "transport/member/member.h"
 
 #define SITE_WAIT_US 10000000
 

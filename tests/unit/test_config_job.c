@@ -17,7 +17,7 @@
 #include "proto/config_value.h"
 #include "proto/log.h"
 #include "proto/random.h"
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 /* large: not on the stack */
 static struct gw_config config, other;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "transport/disk.h"
+#include "transport/link/disk.h"
 
 static char base[32];
 static mode_t mask;

@@ -16,8 +16,8 @@
 
 #include "proto/interfaces.h"
 #include "tests/table/couple.h"
-#include "transport/interface.h"
-#include "transport/member_state.h"
+#include "transport/link/interface.h"
+#include "transport/member/member_state.h"
 
 /* ---- reading ---- */
 

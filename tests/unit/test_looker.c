@@ -1,4 +1,5 @@
-/* transport/loop_uv_look: who is looked at, and what must not wait for it. */
+/* transport/link/loop_uv_look: who is looked at, and what must not wait for it.
+ */
 #include "config.h"
 
 #include <setjmp.h>
@@ -8,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "transport/loop_uv.h"
+#include "transport/link/loop_uv.h"
 
 /* One that nothing ever comes to, unless it is told to. */
 struct watched {

@@ -1,4 +1,5 @@
-/* transport/memory: mappings of one descriptor, their place, their pages. */
+/* transport/link/memory: mappings of one descriptor, their place, their pages.
+ */
 #include "config.h"
 
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "transport/memory.h"
+#include "transport/link/memory.h"
 
 #define HUGE GW_MEMORY_HUGE_BYTES
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "transport/output.h"
+#include "transport/link/output.h"
 
 static char dir[32];
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "transport/transport.h"
+#include "transport/link/transport.h"
 
 static void who_asks_for_it_is_told(void **state)
 {

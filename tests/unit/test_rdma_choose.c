@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "transport/rdma_memory.h"
+#include "transport/rdma/rdma_memory.h"
 
 #define KIND(kind) (1u << GW_MEMORY_##kind)
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "transport/rdma_flight.h"
+#include "transport/rdma/rdma_flight.h"
 
 #define MIB ((size_t)1 << 20)
 

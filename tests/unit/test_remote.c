@@ -1,6 +1,7 @@
 /*
- * transport/remote: the asking side of files that go through the coordinator,
- * which is played here; the functions of member.h that it uses are this file's.
+ * transport/member/remote: the asking side of files that go through the
+ * coordinator, which is played here; the functions of member.h that it uses are
+ * this file's.
  */
 #include "config.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "transport/remote.h"
+#include "transport/member/remote.h"
 
 #define FILE_BYTES   ((size_t)5 << 19) /* two pieces and a half */
 #define WINDOW_BYTES ((uint64_t)4 << 20)

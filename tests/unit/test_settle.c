@@ -1,4 +1,5 @@
-/* transport/settle: pages a part at a time, and a loop that goes on meanwhile.
+/* transport/link/settle: pages a part at a time, and a loop that goes on
+ * meanwhile.
  */
 #include "config.h"
 
@@ -10,7 +11,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#include "transport/settle.h"
+#include "transport/link/settle.h"
 
 #define HUGE GW_MEMORY_HUGE_BYTES
 #define MANY 3

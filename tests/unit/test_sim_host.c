@@ -13,8 +13,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "transport/sim.h"
-#include "transport/transport.h"
+#include "transport/sim/sim.h"
+#include "transport/link/transport.h"
 
 #define RATE     100.0 /* bytes per us */
 #define LENGTH   (40000 - GW_FRAME_BYTES)

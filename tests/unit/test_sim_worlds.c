@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "proto/random.h"
-#include "transport/sim.h"
-#include "transport/transport.h"
+#include "transport/sim/sim.h"
+#include "transport/link/transport.h"
 
 #define MEMBERS      8
 #define HOSTS        5

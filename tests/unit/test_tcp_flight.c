@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "tests/table/couple.h"
-#include "transport/member_state.h"
-#include "transport/tcp.h"
+#include "transport/member/member_state.h"
+#include "transport/tcp/tcp.h"
 
 #ifndef SO_BUF_LOCK /* older headers than the kernel */
 #define SO_BUF_LOCK 72

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "tests/table/couple.h"
-#include "transport/tcp.h"
+#include "transport/tcp/tcp.h"
 
 static void addresses_are_told_apart(void **state)
 {

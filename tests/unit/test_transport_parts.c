@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "proto/random.h"
-#include "transport/channel.h"
-#include "transport/heap.h"
-#include "transport/socket.h"
-#include "transport/window.h"
+#include "transport/member/channel.h"
+#include "transport/link/heap.h"
+#include "transport/link/socket.h"
+#include "transport/link/window.h"
 
 static uint64_t draw(uint64_t *counter, uint64_t n)
 {

@@ -1,5 +1,5 @@
 /*
- * transport/loop_uv_turn, backlog: a turn of a loop has its time, whatever
+ * transport/link/loop_uv_turn, backlog: a turn of a loop has its time, whatever
  * waits; timers do not wait for work, and who lasts is heard.
  */
 #include "config.h"
@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "proto/metrics.h"
-#include "transport/backlog.h"
-#include "transport/sim.h"
+#include "transport/link/backlog.h"
+#include "transport/sim/sim.h"
 
 #define PIECES 40
 

@@ -13,7 +13,7 @@
 
 #include "proto/metrics.h"
 #include "tests/table/pair.h"
-#include "transport/loop_uv.h"
+#include "transport/link/loop_uv.h"
 
 #define LONG_US (GW_TURN_US + 1000)
 

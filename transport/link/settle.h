@@ -1,0 +1,35 @@
+/*
+ * Memory gets its pages a part at a time, each in a turn of a loop, so that
+ * this process is heard meanwhile: see gw_memory_settle. One thread, the
+ * loop's, and near it lie the pages.
+ */
+#ifndef GW_TRANSPORT_SETTLE_H
+#define GW_TRANSPORT_SETTLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/link/loop.h"
+#include "transport/link/memory.h"
+
+/* Zero it. */
+struct gw_settling {
+    struct gw_loop *loop;
+    const struct gw_memory *memory; /* [n], the caller's until `done` */
+    uint32_t n;
+    void (*done)(void *owner);
+    void *owner;
+    /* its own */
+    struct gw_timer timer;
+    uint32_t next; /* of memory, */
+    size_t at;     /* and from where on */
+};
+
+/* With all but its own filled in: `done` is called once, within this call where
+   one turn is enough. */
+void gw_settling_begin(struct gw_settling *settling);
+
+/* After that `done` will not be called. Also where it has not begun. */
+void gw_settling_stop(struct gw_settling *settling);
+
+#endif

@@ -1,0 +1,395 @@
+/*
+ * Transports: how frames and their payloads get from one process to another.
+ * A transport is an entry of gw_transports; tests/table runs the same cases on
+ * each. It knows no gradient, no rank and no retry: it moves bytes, checks what
+ * it can check, and reports.
+ *
+ *   listen + judge          dial(hello)
+ *        |                       |
+ *        +------- login ---------+         proto/login
+ *        |                       |
+ *      link  <== frames ==>    link        proto/wire
+ *
+ * The data plane is put with notification: a frame's payload goes straight into
+ * a window (window.h) of the receiver, whose handler is called when the bytes
+ * are there and their checksum has passed. Frames of one link arrive in the
+ * order in which they were sent; links are independent of each other.
+ *
+ * Everything here runs on the loop's thread.
+ */
+#ifndef GW_TRANSPORT_TRANSPORT_H
+#define GW_TRANSPORT_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/log.h"
+#include "proto/login.h"
+#include "proto/status.h"
+#include "proto/wire.h"
+#include "transport/link/heap.h"
+#include "transport/link/loop.h"
+#include "transport/link/memory.h"
+#include "transport/link/window.h"
+
+/* "host:port", "[v6]:port" or "unix:path", or a list of them, with its end. */
+#define GW_ADDRESS_MAX 192
+
+/* A list of addresses, of a member that is reached at several. */
+#define GW_ADDRESSES_MAX 512
+
+struct gw_link;
+struct gw_transport;
+
+/*
+ * One frame to be sent. Owned by the caller, who fills in everything above the
+ * line; frame, payload and this struct stay as they are until `done`, which is
+ * called exactly once: GW_OK when the bytes have left this process, GW_ECLOSED
+ * when the link is gone (they may or may not have arrived).
+ */
+struct gw_send {
+    struct gw_frame frame; /* session is the link's; payload_crc see below */
+    const void *payload;   /* frame.length bytes */
+    uint32_t priority;     /* smaller leaves earlier; then smaller chunk */
+    int crc_known;         /* 0: the link computes frame.payload_crc */
+    void (*done)(struct gw_send *send, enum gw_status status);
+    void *owner;
+    /* -------- the link's */
+    struct gw_heap_node node;
+    uint64_t rank, order; /* priority and chunk; among equals */
+    int queued;
+};
+
+/* What happens on a link, told to whoever owns it. */
+struct gw_link_handler {
+    /* Login is done. `reply` is NULL on the acceptor's side. */
+    void (*up)(struct gw_link *link, const struct gw_reply *reply);
+    /*
+     * A frame. `payload` is frame->length bytes: in the window for a put, else
+     * in a buffer of the link that lasts for this call only.
+     */
+    void (*frame)(struct gw_link *link,
+                  const struct gw_frame *frame,
+                  const void *payload);
+    /*
+     * The link failed, or its dial did: every queued send has been given back
+     * and `link` is gone after this call. Not called for gw_link_close.
+     * GW_EUNSUPPORTED: another one will fare no better.
+     */
+    void (*down)(struct gw_link *link, enum gw_status status, const char *why);
+};
+
+/* Decides who may have a link. */
+struct gw_acceptor {
+    /*
+     * GW_OK: has set link->handler, link->owner, link->windows and may fill in
+     * reply->epoch, job, incarnation. Otherwise the reply's reason is sent (if
+     * it is not empty) and the link closed.
+     */
+    enum gw_status (*judge)(struct gw_acceptor *acceptor,
+                            struct gw_link *link,
+                            const struct gw_hello *hello,
+                            struct gw_reply *reply);
+    /* Somebody could not be answered for want of memory of this process; NULL:
+       that is of no interest. */
+    void (*starves)(struct gw_acceptor *acceptor, const char *why);
+    void *owner;
+};
+
+/* What every transport's link begins with. */
+struct gw_link {
+    const struct gw_transport_ops *ops;
+    struct gw_transport *transport;
+    const struct gw_link_handler *handler;
+    void *owner;
+    struct gw_windows *windows; /* the peer's, owned by the handler's owner */
+    uint32_t session;
+    int up;
+    int local; /* through a socket of the file system: by this user, or root */
+    struct gw_heap queue;
+    uint64_t queue_order;
+    uint64_t heard_us; /* when bytes last came in */
+    uint64_t sent_us;  /* when bytes last went out */
+    char remote[GW_ADDRESS_MAX];
+};
+
+/* What every transport's listener begins with. */
+struct gw_listener {
+    struct gw_transport *transport;
+    struct gw_acceptor *acceptor;
+    struct gw_listener *next, **back; /* where its transport looks for it */
+    char address[GW_ADDRESS_MAX];
+};
+
+struct gw_transport_config {
+    const char *interface; /* names or addresses to bind and dial from, or "" */
+    const char *key;       /* that says so; NULL: cluster.interface */
+    const char *host;      /* sim: the simulated host */
+    uint32_t logins_max;   /* links that have not logged in, 0: 64 */
+    uint64_t login_us;     /* time for a login, 0: 5 s */
+    int busy; /* shm, rdma: a thread that looks for what comes, never sleeping
+               */
+};
+
+struct gw_transport_ops {
+    const char *name;
+    /* Its addresses are of one host, and name no interface; payloads do not
+       leave that host's memory, and carry GW_FLAG_NO_CRC. */
+    int within_host;
+
+    /* GW_OK, or GW_EUNSUPPORTED with the reason in words. */
+    enum gw_status (*probe)(char *why, size_t why_bytes);
+
+    /* Where processes of one host meet: a host to listen and to dial at, in
+       brackets if it is IPv6. GW_EUNSUPPORTED: none. */
+    enum gw_status (*meet)(char host[GW_ADDRESS_MAX], struct gw_error *error);
+
+    /* Whether an address can be one to dial from here: 0 for what only others
+       reach, which is no news. */
+    int (*reaches)(const char *address);
+
+    enum gw_status (*open)(struct gw_loop *loop,
+                           const struct gw_transport_config *config,
+                           struct gw_transport **transport_p,
+                           struct gw_error *error);
+    /* Closes listeners and links that are left; frees it. */
+    void (*close)(struct gw_transport *transport);
+
+    /*
+     * Listens on `address`: "host:port", port 0 for any. tcp: or "unix:path", a
+     * file that is made for this user alone, in the place of one that a dead
+     * process left, and removed with the listener; whoever may write into its
+     * directory can take it away, which is the caller's to judge.
+     * GW_EADDRINUSE (says where), GW_EINVAL (address), GW_EIO.
+     */
+    enum gw_status (*listen)(struct gw_transport *transport,
+                             const char *address,
+                             struct gw_acceptor *acceptor,
+                             struct gw_listener **listener_p,
+                             struct gw_error *error);
+    void (*close_listener)(struct gw_listener *listener);
+    /* The address to dial, with the real port; owned by the listener. */
+    const char *(*listener_address)(const struct gw_listener *listener);
+
+    /*
+     * Begins to open a link; `up` or `down` follows, never from within this
+     * call. Errors: GW_ENOMEM, GW_EINVAL (address).
+     */
+    enum gw_status (*dial)(struct gw_transport *transport,
+                           const char *address,
+                           const struct gw_hello *hello,
+                           const struct gw_link_handler *handler,
+                           void *owner,
+                           struct gw_windows *windows,
+                           struct gw_link **link_p,
+                           struct gw_error *error);
+
+    /* The queue is no longer empty. */
+    void (*kick)(struct gw_link *link);
+
+    /*
+     * A turn of the loop lasts: the peer of a link that is up is to hear of
+     * this process at once, over the heartbeat `beat` or by other means of the
+     * link. Calls nobody but beat->done. 0: it was not taken.
+     */
+    int (*pulse)(struct gw_link *link, struct gw_send *beat);
+
+    /* See gw_link_close. */
+    void (*close_link)(struct gw_link *link);
+
+    /*
+     * Memory that many payloads will come from, or windows lie in: who reaches
+     * it by other means than this process's code is told of it once, and not
+     * with each payload. Not a must: payloads may come from anywhere, and
+     * windows lie anywhere, of this process's own memory. It lasts until
+     * take_back, or the transport's close; at take_back no send from it is
+     * queued, and no window open in it. *memory is copied.
+     */
+    void (*lend)(struct gw_transport *transport,
+                 const struct gw_memory *memory);
+    void (*take_back)(struct gw_transport *transport, void *base);
+
+    /*
+     * Lets the peer read a window of ours where it lies, besides what its kind
+     * allows; and a window of the peer's, of so many bytes, that it has shown
+     * before it sent the last frame that came over this link. Both are for one
+     * link, and void when it is gone. NULL: it is not shown, or this transport
+     * cannot show any. What is seen changes under the reader's eyes when the
+     * peer changes it.
+     */
+    enum gw_status (*show)(struct gw_link *link, uint32_t window);
+    const void *(*see)(struct gw_link *link, uint32_t window, size_t bytes);
+
+    /*
+     * Whether payloads may come from memory of that kind, and windows lie in
+     * it, without this process's code reading or writing them; asked by who has
+     * such memory, before the first window. Host and shared memory: always.
+     * GW_EUNSUPPORTED, with the reason in words: the owner keeps a mirror of
+     * the memory in host memory, pinned where its device copies faster from
+     * such; the mirror is what it lends, opens windows in and sends from, and
+     * it copies there before it sends, and from there when a frame has come.
+     * GW_OK: it lends the memory itself, with its kind and, for a GPU's, its
+     * dma-buf, before it opens a window there or sends from it; sends those
+     * payloads with GW_FLAG_NO_CRC, as the peer does that puts into such a
+     * window, for nobody here could compute a checksum; and chunks of at most
+     * GW_SMALL_PUT_MAX bytes go through a mirror all the same. A device may
+     * find out later that it cannot: the link fails with GW_EAGAIN, for another
+     * one on the same way does, and from then on the answer is the other one.
+     * Of `memory` only its kind is looked at, and whether it has a descriptor.
+     */
+    enum gw_status (*takes)(struct gw_transport *transport,
+                            const struct gw_memory *memory,
+                            char *why,
+                            size_t why_bytes);
+};
+
+/* Puts of at most so many bytes may be copied by the processes at both ends. */
+#define GW_SMALL_PUT_MAX 1024
+
+/* What every transport begins with. */
+struct gw_transport {
+    const struct gw_transport_ops *ops;
+    struct gw_loop *loop;
+    struct gw_log_limit limit; /* of lines that strangers provoke */
+};
+
+/* Every transport of this build in order of preference, ended by NULL. */
+extern const struct gw_transport_ops *const gw_transports[];
+
+/*
+ * The transport called `name`, or the first that works here for "auto" (never
+ * sim). NULL with a line in *error: GW_EUSAGE (no such name), GW_EUNSUPPORTED
+ * (not here).
+ */
+const struct gw_transport_ops *gw_transport_find(const char *name,
+                                                 struct gw_error *error);
+
+#define GW_WAYS_MAX 3
+
+/* What a member speaks: with the coordinator, and where tensors go. */
+struct gw_ways {
+    const struct gw_transport_ops *control;
+    const struct gw_transport_ops *data[GW_WAYS_MAX + 1]; /* the best first;
+                                                             ended by NULL */
+    const struct gw_transport_ops *node; /* between workers of one host that see
+                                            each other's memory; NULL: none */
+};
+
+/*
+ * The ways of a job whose cluster.transport is `name`: everybody speaks tcp (or
+ * sim) with the coordinator; tensors go over the transport that is named, or
+ * with "auto" over every one that works here. `why`: what was chosen, and why
+ * not the others. GW_EUNSUPPORTED: the one that is named does not work here.
+ */
+enum gw_status gw_ways_find(const char *name,
+                            struct gw_ways *ways_p,
+                            char *why,
+                            size_t why_bytes,
+                            struct gw_error *error);
+
+/* Memory for windows that others dial for over these, ended by NULL: where one
+   of them is for processes of one host, such as they can write by themselves.
+ */
+enum gw_memory_kind gw_ways_memory(const struct gw_transport_ops *const *data);
+
+/* Queues a frame. On a link that is not up: done(GW_ECLOSED) at once. */
+void gw_link_send(struct gw_link *link, struct gw_send *send);
+
+/*
+ * Closes a link without calling `down`; queued sends come back with
+ * GW_ECLOSED before this returns, and `link` is gone. Allowed in callbacks.
+ */
+void gw_link_close(struct gw_link *link);
+
+/* For transports: the first send in order, taken out; NULL when empty. */
+struct gw_send *gw_link_next(struct gw_link *link);
+
+/* For transports: the same one, left in the queue. */
+struct gw_send *gw_link_first(const struct gw_link *link);
+
+/*
+ * For transports: room for a message of so many bytes, which are at most
+ * GW_MESSAGE_BYTES_MAX, in a buffer that grows and is the caller's to free.
+ * What was in it stays. 0: no memory, and all is as before.
+ */
+int gw_message_room(uint8_t **message, size_t *room, size_t bytes);
+
+/* For transports: the checksum of a send's payload, if it is to have one and
+   has none; and its header with that. */
+void gw_send_check(struct gw_send *send);
+void gw_send_seal(struct gw_send *send, uint8_t header[GW_FRAME_BYTES]);
+
+/* For transports: gives every queued send back with GW_ECLOSED. */
+void gw_link_drop_queue(struct gw_link *link);
+
+/*
+ * For transports: judges a received header against the link: session and, for
+ * puts, the window. GW_OK sets *place_p to where the payload goes (NULL for a
+ * message). Otherwise the link must be closed with *why.
+ */
+enum gw_status gw_link_place(struct gw_link *link,
+                             const struct gw_frame *frame,
+                             void **place_p,
+                             const char **why_p);
+
+/* For transports between hosts: an address is one, wherever it leads. */
+int gw_transport_reaches_all(const char *address);
+
+/* For transports that cannot send within a turn. */
+int gw_transport_pulses_nothing(struct gw_link *link, struct gw_send *beat);
+
+/* For transports whose payloads the kernel copies: nothing is to be done. */
+void gw_transport_lend_nothing(struct gw_transport *transport,
+                               const struct gw_memory *memory);
+void gw_transport_take_nothing_back(struct gw_transport *transport, void *base);
+
+/* For transports between hosts: nobody sees another's memory. */
+enum gw_status gw_transport_shows_nothing(struct gw_link *link,
+                                          uint32_t window);
+const void *
+gw_transport_sees_nothing(struct gw_link *link, uint32_t window, size_t bytes);
+
+/* For transports that move bytes by this process's code, or the kernel's. */
+enum gw_status gw_transport_takes_host(struct gw_transport *transport,
+                                       const struct gw_memory *memory,
+                                       char *why,
+                                       size_t why_bytes);
+
+/* For transports: a listener's place in a list, which begins with the newest,
+   and its address. */
+void gw_listener_enter(struct gw_listener **list, struct gw_listener *listener);
+void gw_listener_leave(struct gw_listener *listener);
+const char *gw_listener_address(const struct gw_listener *listener);
+
+/* For transports: a stranger did not get a link; one line, as many as a person
+   can read. */
+void gw_transport_refused(struct gw_transport *transport,
+                          const char *remote,
+                          const char *why);
+
+/*
+ * For transports: reads the answer to a hello. GW_OK: the link is up, with
+ * reply->session. Otherwise *why says why it is not.
+ */
+enum gw_status gw_reply_judge(const uint8_t reply_bytes[GW_REPLY_BYTES],
+                              struct gw_reply *reply,
+                              char *why,
+                              size_t why_bytes);
+
+/*
+ * For transports: answers a hello as the acceptor decides. Fills in the reply
+ * and, if it is GW_OK, link->session.
+ */
+enum gw_status gw_link_judge(struct gw_link *link,
+                             struct gw_acceptor *acceptor,
+                             const uint8_t hello_bytes[GW_HELLO_BYTES],
+                             struct gw_reply *reply);
+
+/* For transports: who connects cannot be answered for want of memory. */
+void gw_listener_starves(struct gw_listener *listener, const char *why);
+
+/* For transports: there is no descriptor for who connects, says an errno; in
+   the log, now and then. */
+void gw_listener_lacks(struct gw_listener *listener, int number);
+
+#endif

@@ -1,0 +1,14 @@
+libtransport_a_SOURCES += \
+	%D%/channel.c \
+	%D%/channel.h \
+	%D%/member.c \
+	%D%/member.h \
+	%D%/member_dial.c \
+	%D%/member_peer.c \
+	%D%/member_peer_way.c \
+	%D%/member_proof.c \
+	%D%/member_state.h \
+	%D%/member_way.c \
+	%D%/remote.c \
+	%D%/remote.h
+EXTRA_DIST += %D%/README.md

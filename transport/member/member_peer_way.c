@@ -1,0 +1,198 @@
+/*
+ * Which way a link to a peer takes: of those that the peer has named, that lead
+ * there from this host, and that this member has open, one after the other as
+ * they break.
+ *
+ *   peer's list    rdma A, rdma B, tcp A, tcp B
+ *   link 0         rdma A, rdma B, tcp A, tcp B
+ *   link 1         rdma B, rdma A, tcp B, tcp A
+ */
+#include "config.h"
+
+#include "transport/member/member_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The way among those that everybody speaks: to the coordinator, or where
+   tensors go. */
+static struct gw_transport *common_transport(const struct gw_peer *peer)
+{
+    const struct gw_member *member = peer->member;
+    for (unsigned i = 0; i < member->ways; i++)
+        if (peer->role != GW_ROLE_COORDINATOR &&
+            member->way[i].transport->ops == member->transport->ops)
+            return member->way[i].transport;
+    return member->transport;
+}
+
+/* The entry's transport as this member has it open, NULL: it has not; and
+   where the address begins. */
+static struct gw_transport *transport_of(const struct gw_peer *peer,
+                                         const char *entry,
+                                         const char **address_p)
+{
+    const struct gw_member *member = peer->member;
+    const char *mark = strstr(entry, GW_WAY_MARK);
+    *address_p = mark ? mark + strlen(GW_WAY_MARK) : entry;
+    if (!mark)
+        return common_transport(peer);
+    for (unsigned i = 0; i < member->ways; i++) {
+        const char *name = member->way[i].transport->ops->name;
+        if (strlen(name) == (size_t)(mark - entry) &&
+            strncmp(entry, name, strlen(name)) == 0)
+            return member->way[i].transport;
+    }
+    return NULL;
+}
+
+static unsigned read_ways(const struct gw_peer *peer,
+                          const char *address,
+                          struct gw_peer_way way[GW_PEER_WAYS_MAX])
+{
+    char list[GW_ADDRESSES_MAX], *rest = list;
+    unsigned n = 0;
+    snprintf(list, sizeof list, "%s", address);
+    while (rest && n < GW_PEER_WAYS_MAX) {
+        const char *entry = strsep(&rest, ","), *plain;
+        way[n].transport = transport_of(peer, entry, &plain);
+        snprintf(way[n].address, sizeof way[n].address, "%s", plain);
+        n += way[n].transport && way[n].transport->ops->reaches(plain);
+    }
+    return n;
+}
+
+const struct gw_peer_way *gw_peer_way_of(const struct gw_peer_link *slot,
+                                         unsigned moves,
+                                         unsigned *same_p)
+{
+    const struct gw_peer *peer = slot->peer;
+    unsigned first = 0, same = 1;
+    for (;;) {
+        const struct gw_transport *of = peer->way[first].transport;
+        for (same = 1; first + same < peer->ways; same++)
+            if (peer->way[first + same].transport != of)
+                break;
+        if (moves < same || first + same == peer->ways)
+            break;
+        moves -= same;
+        first += same;
+    }
+    if (same_p)
+        *same_p = same;
+    return &peer->way[first + (slot->index + moves) % same];
+}
+
+enum gw_status gw_peer_find_ways(struct gw_peer *peer,
+                                 const char *address,
+                                 struct gw_error *error)
+{
+    struct gw_peer_way way[GW_PEER_WAYS_MAX];
+    peer->ways = read_ways(peer, address, way);
+    if (peer->ways == 0)
+        return gw_fail(error, GW_EUNSUPPORTED,
+                       "it is reached by %s only, which is not here", address);
+    peer->way = calloc(peer->ways, sizeof *peer->way);
+    if (!peer->way)
+        return gw_fail(error, GW_ENOMEM, "no memory for a peer");
+    memcpy(peer->way, way, peer->ways * sizeof *way);
+    return GW_OK;
+}
+
+/* Which way a peer is reached, if there is another; and each link, if they are
+   spread over several. */
+void gw_peer_say_way(const struct gw_peer_link *slot)
+{
+    const struct gw_peer *peer = slot->peer;
+    unsigned same;
+    const struct gw_peer_way *way = gw_peer_way_of(slot, slot->moves, &same);
+    const char *name = way->transport->ops->name;
+    if (!peer->was_up && way->transport->ops != peer->member->transport->ops)
+        gw_log_info(peer->member->loop->log, "%s is reached over %s",
+                    peer->name, name);
+    if (same > 1)
+        gw_log_info(peer->member->loop->log, "%s: link %u goes over %s to %s",
+                    peer->name, slot->index, name, way->address);
+}
+
+static void
+say_next_way(const struct gw_peer_link *slot, unsigned next, const char *why)
+{
+    const struct gw_peer *peer = slot->peer;
+    const struct gw_peer_way *from = gw_peer_way_of(slot, slot->moves, NULL);
+    const struct gw_peer_way *to = gw_peer_way_of(slot, next, NULL);
+    const char *name = to->transport->ops->name;
+    if (from->transport == to->transport)
+        gw_log_warn(peer->member->loop->log,
+                    "%s: link %u goes over %s to %s instead of %s: %s",
+                    peer->name, slot->index, name, to->address, from->address,
+                    why);
+    else
+        gw_log_warn(peer->member->loop->log,
+                    "%s: goes over %s instead of %s: %s", peer->name, name,
+                    from->transport->ops->name, why);
+}
+
+/* What leads from one process of this host to another ends with one of them. */
+static int ends_with_process(const struct gw_peer_link *slot,
+                             enum gw_status status)
+{
+    return slot->peer->was_up && status != GW_EUNSUPPORTED &&
+           gw_peer_way_of(slot, slot->moves, NULL)->transport->ops->within_host;
+}
+
+/* What does not lead there, or breaks, is left for the next one: no time is
+   lost by trying it again. The last transport's are tried in turn, as long as
+   not all of them are gone for good. */
+int gw_peer_take_next_way(struct gw_peer_link *slot,
+                          enum gw_status status,
+                          const char *why)
+{
+    unsigned same, gone = status == GW_EUNSUPPORTED ? slot->gone + 1 : 0;
+    if (status == GW_EREFUSED || status == GW_EVERSION || status == GW_EAGAIN ||
+        slot->peer->rests || ends_with_process(slot, status))
+        return 0;
+    slot->gone = gone;
+    gw_peer_way_of(slot, slot->moves, &same);
+    unsigned next = slot->moves + 1;
+    if (next >= slot->peer->ways) {
+        if (same == 1 || gone >= same)
+            return 0;
+        next = slot->peer->ways - same;
+        if (!gone) { /* is told when it leads there */
+            slot->moves = next;
+            return 0;
+        }
+    }
+    say_next_way(slot, next, why);
+    slot->moves = next;
+    return 1;
+}
+
+/* ---- what a way that was taken can do ---- */
+
+enum gw_status
+gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)
+{
+    if (!gw_peer_is_up(peer, link))
+        return GW_ECLOSED;
+    struct gw_link *to = peer->link[link].link;
+    return to->ops->show(to, window);
+}
+
+const void *gw_peer_see(const struct gw_peer *peer,
+                        unsigned link,
+                        uint32_t window,
+                        size_t bytes)
+{
+    if (!gw_peer_is_up(peer, link))
+        return NULL;
+    struct gw_link *to = peer->link[link].link;
+    return to->ops->see(to, window, bytes);
+}
+
+int gw_peer_is_within_host(const struct gw_peer *peer, unsigned link)
+{
+    return gw_peer_is_up(peer, link) && peer->link[link].link->ops->within_host;
+}

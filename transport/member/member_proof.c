@@ -1,0 +1,138 @@
+/*
+ * Who logs in: what a hello proves, whose connection takes the place of whose,
+ * and who breaks the protocol. Rank and incarnation of every member are known
+ * to all that have the view; its secret is known to itself and the coordinator,
+ * and the secret of a pair to the two besides.
+ */
+#include "config.h"
+
+#include "transport/member/member_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* More dials in vain than a member makes while its last one seems well. */
+#define GENERATIONS_MANY 100
+
+/* ---- the opener ---- */
+
+enum gw_status gw_peer_prove(const struct gw_peer *peer,
+                             struct gw_hello *hello,
+                             struct gw_error *error)
+{
+    struct gw_secret pair;
+    if (!peer->incarnation) /* it is not known who listens there */
+        return GW_OK;
+    enum gw_status status =
+        gw_secret_of_pair(&peer->member->secret, peer->incarnation, &pair);
+    if (status == GW_OK)
+        status = gw_hello_prove(hello, &pair);
+    gw_secret_forget(&pair);
+    return status == GW_OK
+               ? GW_OK
+               : gw_fail(error, status, "no memory to prove who dials");
+}
+
+enum gw_status gw_member_sign(const struct gw_member *member,
+                              const struct gw_peer *coordinator,
+                              const struct gw_secret *of_job,
+                              struct gw_join *join)
+{
+    struct gw_join_claim claim = {.job = member->job,
+                                  .coordinator = coordinator->incarnation,
+                                  .member = member->incarnation,
+                                  .own = member->secret};
+    enum gw_status status = GW_OK;
+    join->secret = member->secret;
+    join->has_proof = of_job != NULL;
+    if (of_job)
+        status = gw_join_prove(of_job, &claim, join->proof);
+    gw_secret_forget(&claim.own);
+    return status;
+}
+
+const struct gw_secret *gw_member_secret(const struct gw_member *member)
+{
+    return &member->secret;
+}
+
+/* ---- the acceptor ---- */
+
+void gw_peer_expect(struct gw_peer *peer, const struct gw_secret *pair)
+{
+    peer->secret = *pair;
+    peer->has_secret = 1;
+}
+
+enum gw_status gw_peer_admit(struct gw_peer *peer,
+                             const struct gw_hello *hello,
+                             const struct gw_secret *pair,
+                             char *why,
+                             size_t why_bytes)
+{
+    switch (gw_hello_is_proved(hello, pair)) {
+    case GW_OK:
+        break;
+    case GW_EREFUSED:
+        snprintf(why, why_bytes, "no proof that this is %s, as it says",
+                 peer->name);
+        return GW_EREFUSED;
+    default:
+        snprintf(why, why_bytes, "no memory to look at who this is");
+        return GW_EAGAIN;
+    }
+    if (&peer->secret != pair)
+        gw_peer_expect(peer, pair);
+    return GW_OK;
+}
+
+struct gw_log_limit *gw_peer_limit(const struct gw_peer *peer)
+{
+    struct gw_member *member = peer->member;
+    return peer->has_secret || peer->opener ? &member->known
+                                            : &member->strangers;
+}
+
+/* The one who is turned away for it may be the real one. */
+void gw_peer_say_newer(const struct gw_peer *peer,
+                       unsigned link,
+                       char *why,
+                       size_t why_bytes)
+{
+    const struct gw_link *newer =
+        link < peer->links ? peer->link[link].link : NULL;
+    snprintf(why, why_bytes, "a newer connection is there already%s%.100s",
+             newer ? ", from " : "", newer ? newer->remote : "");
+}
+
+/* A peer that dials anew has noticed that its connection broke. Where that was
+   not so, or it counts in leaps, somebody should know from where. */
+void gw_peer_say_replaced(const struct gw_peer_link *slot,
+                          const struct gw_link *link,
+                          uint32_t generation)
+{
+    uint32_t ahead = generation - slot->generation;
+    if (!slot->link || !slot->link->up)
+        return;
+    gw_log_limited(slot->peer->member->loop->log, gw_peer_limit(slot->peer),
+                   ahead > GENERATIONS_MANY ? GW_LOG_WARN : GW_LOG_INFO,
+                   "%s: connection %u from %s, generation %" PRIu32
+                   ", takes the place of that from %s, generation %" PRIu32,
+                   slot->peer->name, slot->index, link->remote, generation,
+                   slot->link->remote, slot->generation);
+}
+
+/* ---- faults ---- */
+
+/* A member that breaks the protocol has a fault, or is none: that is what
+   people must read, before they read that it is silent. A stranger's is one of
+   the lines that strangers provoke. */
+void gw_peer_blame(struct gw_peer_link *slot, const char *why)
+{
+    struct gw_peer *peer = slot->peer;
+    snprintf(peer->fault, sizeof peer->fault, "%s", why);
+    gw_log_limited(peer->member->loop->log, gw_peer_limit(peer), GW_LOG_WARN,
+                   "%s breaks the protocol, and its connection %u is closed: "
+                   "%s",
+                   peer->name, slot->index, why);
+}

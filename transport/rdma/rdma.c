@@ -1,0 +1,385 @@
+/* The rdma transport's table, and how its links and listeners live and die. */
+#include "config.h"
+
+#include "transport/rdma/rdma.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BACKLOG 1024
+
+const struct gw_transport_ops gw_rdma_transport;
+
+/* ---- the transport ---- */
+
+void gw_rdma_handle_gone(struct gw_rdma *rdma)
+{
+    if (--rdma->handles > 0)
+        return;
+    gw_rdma_bury(rdma);
+    rdma_destroy_event_channel(rdma->channel);
+    free(rdma);
+}
+
+static const struct gw_life_ops life_ops;
+
+static enum gw_status open_rdma(struct gw_loop *loop,
+                                const struct gw_transport_config *config,
+                                struct gw_transport **transport_p,
+                                struct gw_error *error)
+{
+    struct gw_rdma *rdma = calloc(1, sizeof *rdma);
+    if (!rdma)
+        return gw_fail(error, GW_ENOMEM, "no memory for the rdma transport");
+    enum gw_status status =
+        gw_own_places_find(config ? config->interface : NULL,
+                           config ? config->key : NULL, &rdma->own, error);
+    rdma->busy = config && config->busy;
+    rdma->base.ops = &gw_rdma_transport;
+    rdma->base.loop = loop;
+    gw_lives_open(&rdma->lives, &rdma->base, &life_ops, config);
+    if (status == GW_OK)
+        status = gw_rdma_poll_open(rdma, error);
+    if (status != GW_OK) {
+        free(rdma);
+        return status;
+    }
+    *transport_p = &rdma->base;
+    return GW_OK;
+}
+
+static void close_listener(struct gw_listener *listener);
+
+static void close_rdma(struct gw_transport *transport)
+{
+    struct gw_rdma *rdma = gw_rdma_of(transport);
+    while (rdma->listeners)
+        close_listener(rdma->listeners);
+    gw_lives_close(&rdma->lives);
+    struct gw_rdma_device *next;
+    for (struct gw_rdma_device *one = rdma->devices; one; one = next) {
+        next = one->next;
+        gw_rdma_device_close(one);
+    }
+    gw_lent_free(&rdma->lent);
+    gw_rdma_poll_close(rdma);
+}
+
+/* Without memory for it: its payloads are registered one by one. */
+static void lend(struct gw_transport *transport, const struct gw_memory *memory)
+{
+    struct gw_rdma *rdma = gw_rdma_of(transport);
+    int known = memory->bytes == 0;
+    for (const struct gw_lent *one = rdma->lent; one; one = one->next)
+        known |= one->memory.base == memory->base;
+    if (!known && gw_lent_add(&rdma->lent, memory))
+        rdma->far += !gw_memory_is_near(memory->kind);
+}
+
+static void take_back(struct gw_transport *transport, void *base)
+{
+    struct gw_rdma *rdma = gw_rdma_of(transport);
+    struct gw_memory memory;
+    if (!gw_lent_take(&rdma->lent, base, &memory))
+        return;
+    for (struct gw_rdma_device *one = rdma->devices; one; one = one->next)
+        for (struct gw_rdma_domain *of = one->domains; of; of = of->next)
+            gw_rdma_domain_unlend(of, &memory);
+    rdma->far -= !gw_memory_is_near(memory.kind);
+}
+
+/* ---- links ---- */
+
+static void enter_bucket(struct gw_rdma *rdma, struct gw_rdma_link *link)
+{
+    struct gw_rdma_link **bucket =
+        &rdma->bucket[link->serial % GW_RDMA_BUCKETS];
+    link->same = *bucket;
+    if (link->same)
+        link->same->same_back = &link->same;
+    link->same_back = bucket;
+    *bucket = link;
+}
+
+struct gw_rdma_link *gw_rdma_link_find(struct gw_rdma *rdma, uint32_t serial)
+{
+    struct gw_rdma_link *link = rdma->bucket[serial % GW_RDMA_BUCKETS];
+    while (link && link->serial != serial)
+        link = link->same;
+    return link;
+}
+
+struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma)
+{
+    struct gw_rdma_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    link->rdma = rdma;
+    link->serial = ++rdma->serial;
+    link->out.asked = GW_WINDOW_NONE;
+    gw_life_begin(&link->life, &rdma->lives, &link->base);
+    enter_bucket(rdma, link);
+    return link;
+}
+
+static void take_out(struct gw_rdma_link *link)
+{
+    struct gw_rdma *rdma = link->rdma;
+    *link->same_back = link->same;
+    if (link->same)
+        link->same->same_back = link->same_back;
+    if (!link->dirty)
+        return;
+    struct gw_rdma_link **at = &rdma->dirty;
+    while (*at != link)
+        at = &(*at)->next_dirty;
+    *at = link->next_dirty;
+}
+
+/* What a link has on its device: nothing can write through it any more. */
+static void free_device_side(struct gw_rdma_link *link)
+{
+    gw_rdma_end(link);
+    gw_rdma_unregister(link);
+    if (link->ring_mr)
+        ibv_dereg_mr(link->ring_mr);
+    if (link->mr)
+        ibv_dereg_mr(link->mr);
+    link->mr = link->ring_mr = NULL;
+    gw_rdma_domain_put(link);
+    free(link->memory);
+    link->memory = NULL;
+}
+
+static void detach(struct gw_link *base)
+{
+    struct gw_rdma_link *link = gw_rdma_link_of(base);
+    take_out(link);
+    free_device_side(link);
+    gw_rdma_give_back(link);
+    gw_link_drop_queue(base);
+}
+
+/* The next turn buries it. */
+static void release(struct gw_link *base)
+{
+    struct gw_rdma_link *link = gw_rdma_link_of(base);
+    link->next = link->rdma->graveyard;
+    link->rdma->graveyard = link;
+}
+
+static const struct gw_life_ops life_ops = {
+    .goes_on = gw_rdma_goes_on,
+    .detach = detach,
+    .release = release,
+};
+
+void gw_rdma_bury(struct gw_rdma *rdma)
+{
+    struct gw_rdma_link **at = &rdma->graveyard;
+    while (*at) {
+        struct gw_rdma_link *link = *at;
+        if (link->resolving || link->qp) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        free(link->found);
+        free(link->in.message);
+        free(link);
+    }
+}
+
+void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why)
+{
+    struct gw_rdma_reach *reach = &link->rdma->reach;
+    *reach = (struct gw_rdma_reach){
+        .asked = 1, .refused = 1, .status = GW_EUNSUPPORTED};
+    snprintf(reach->why, sizeof reach->why, "%s", why);
+    gw_rdma_fail(link, GW_EAGAIN, why); /* the same way will do */
+}
+
+static int has_sent_far(const struct gw_rdma_link *link)
+{
+    const struct gw_rdma_out *out = &link->out;
+    for (uint32_t i = out->first; i != out->next; i++) {
+        const struct gw_send *send = out->posted[i % GW_RDMA_SENDS].send;
+        if (send && gw_rdma_is_far(link->rdma, send->payload))
+            return 1;
+    }
+    return 0;
+}
+
+/* What a device says where it could not read memory of this host. */
+static int is_of_reading(enum ibv_wc_status status)
+{
+    return status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_QP_OP_ERR ||
+           status == IBV_WC_FATAL_ERR || status == IBV_WC_GENERAL_ERR;
+}
+
+/* A message that was received before is handled before: so is the news of it.
+ */
+void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
+{
+    char why[128];
+    if (status == IBV_WC_RETRY_EXC_ERR) {
+        gw_rdma_fail(link, GW_ETIMEOUT, "the peer's device does not answer");
+    } else if (status == IBV_WC_REM_ACCESS_ERR ||
+               status == IBV_WC_LOC_ACCESS_ERR) {
+        gw_rdma_fail(link, GW_EPROTO, "put outside of the windows");
+    } else if (is_of_reading(status) && has_sent_far(link)) {
+        snprintf(why, sizeof why, "reading the memory of a GPU failed: %s",
+                 ibv_wc_status_str(status));
+        gw_rdma_refuse_far(link, why);
+    } else if (status == IBV_WC_WR_FLUSH_ERR) {
+        gw_rdma_fail(link, GW_ECLOSED,
+                     "the queue pair failed: the connection was lost, or the "
+                     "peer wrote where it may not");
+    } else {
+        snprintf(why, sizeof why, "the queue pair failed: %s",
+                 ibv_wc_status_str(status));
+        gw_rdma_fail(link, GW_ECLOSED, why);
+    }
+}
+
+static void close_link(struct gw_link *base)
+{
+    gw_life_drop(&gw_rdma_link_of(base)->life);
+}
+
+static void kick(struct gw_link *base)
+{
+    gw_rdma_make_dirty(gw_rdma_link_of(base));
+}
+
+static enum gw_status dial(struct gw_transport *transport,
+                           const char *address,
+                           const struct gw_hello *hello,
+                           const struct gw_link_handler *handler,
+                           void *owner,
+                           struct gw_windows *windows,
+                           struct gw_link **link_p,
+                           struct gw_error *error)
+{
+    enum gw_status status = gw_address_check(address, error);
+    if (status != GW_OK)
+        return status;
+    struct gw_rdma_link *link = gw_rdma_link_new(gw_rdma_of(transport));
+    if (!link)
+        return gw_fail(error, GW_ENOMEM, "no memory for a link to %s", address);
+    link->hello = *hello;
+    gw_life_dial(&link->life, address, handler, owner, windows);
+    gw_rdma_dial(link);
+    *link_p = &link->base;
+    return GW_OK;
+}
+
+/* ---- listeners ---- */
+
+static void close_listener(struct gw_listener *base)
+{
+    struct gw_rdma_listener *listener = gw_rdma_listener_of(base);
+    gw_listener_leave(base);
+    if (listener->id)
+        rdma_destroy_id(listener->id);
+    free(listener);
+}
+
+static enum gw_status
+cannot_listen(const char *address, int number, struct gw_error *error)
+{
+    if (number == EADDRINUSE)
+        return gw_fail(error, GW_EADDRINUSE,
+                       "cannot listen on %s over RDMA: the port is in use; "
+                       "stop its owner (rdma resource show cm_id shows it) or "
+                       "choose another port",
+                       address);
+    if (number == ENODEV || number == EADDRNOTAVAIL)
+        return gw_fail(error, GW_EIO,
+                       "cannot listen on %s over RDMA: no RDMA device has that "
+                       "address; set cluster.interface to one of a device "
+                       "(rdma link shows them)",
+                       address);
+    return gw_fail(error, GW_EIO, "cannot listen on %s over RDMA: %s", address,
+                   strerror(number));
+}
+
+static enum gw_status bind_port(struct gw_rdma_listener *listener,
+                                const char *address,
+                                struct gw_error *error)
+{
+    struct gw_places *found;
+    enum gw_status status = gw_address_resolve(address, 0, 1, &found, error);
+    if (status != GW_OK)
+        return status;
+    struct gw_rdma *rdma = gw_rdma_of(listener->base.transport);
+    struct sockaddr *at = (struct sockaddr *)&found->place[0].at;
+    int failed =
+        rdma_create_id(rdma->channel, &listener->id, listener, RDMA_PS_TCP);
+    if (!failed)
+        failed = rdma_bind_addr(listener->id, at);
+    /* it may be bound to loopback, where nobody can come */
+    if (!failed && !listener->id->verbs && !gw_address_is_any(at)) {
+        errno = ENODEV;
+        failed = -1;
+    }
+    if (!failed)
+        failed = rdma_listen(listener->id, BACKLOG);
+    int number = errno;
+    free(found);
+    if (!failed)
+        return GW_OK;
+    if (listener->id)
+        rdma_destroy_id(listener->id);
+    listener->id = NULL;
+    return cannot_listen(address, number, error);
+}
+
+static enum gw_status listen_rdma(struct gw_transport *transport,
+                                  const char *address,
+                                  struct gw_acceptor *acceptor,
+                                  struct gw_listener **listener_p,
+                                  struct gw_error *error)
+{
+    struct gw_rdma_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return gw_fail(error, GW_ENOMEM, "no memory to listen on %s", address);
+    listener->base.transport = transport;
+    listener->base.acceptor = acceptor;
+    enum gw_status status = bind_port(listener, address, error);
+    if (status != GW_OK) {
+        free(listener);
+        return status;
+    }
+    const struct sockaddr *own = rdma_get_local_addr(listener->id);
+    gw_address_name(own,
+                    own->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                               : sizeof(struct sockaddr_in),
+                    listener->base.address);
+    gw_listener_enter(&gw_rdma_of(transport)->listeners, &listener->base);
+    *listener_p = &listener->base;
+    return GW_OK;
+}
+
+const struct gw_transport_ops gw_rdma_transport = {
+    .name = "rdma",
+    .probe = gw_rdma_probe,
+    .meet = gw_rdma_meet,
+    .reaches = gw_transport_reaches_all,
+    .open = open_rdma,
+    .close = close_rdma,
+    .listen = listen_rdma,
+    .close_listener = close_listener,
+    .listener_address = gw_listener_address,
+    .dial = dial,
+    .kick = kick,
+    .pulse = gw_rdma_pulse,
+    .close_link = close_link,
+    .lend = lend,
+    .take_back = take_back,
+    .show = gw_transport_shows_nothing,
+    .see = gw_transport_sees_nothing,
+    .takes = gw_rdma_takes,
+};

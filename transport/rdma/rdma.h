@@ -1,0 +1,463 @@
+/*
+ * Inside the rdma transport. A link is a reliable connected queue pair, made by
+ * librdmacm; each transport, which is each thread, has its own context of a
+ * device and its own completion queue, and each peer a protection domain of
+ * its own, so that nothing is shared between shards or between peers.
+ *
+ *   rdma.c         the table, listeners' and links' life
+ *   rdma_device.c  devices: completion queues, what goes wrong with them
+ *   rdma_domain.c  what of a peer's: protection domain, registered memory
+ *   rdma_end.c     queue pairs that are not needed any more
+ *   rdma_flight.c  how much of payloads is on its way at once
+ *   rdma_host.c    what this host has
+ *   rdma_login.c   from an address to a link that is up
+ *   rdma_memory.c  how a device is told of memory, by its kind; rdma_choose.c
+ *   rdma_poll.c    completions: looking for them, or being told
+ *   rdma_read.c    messages in
+ *   rdma_write.c   messages out
+ *
+ * On the wire (docs/PROTOCOL.md, "Links over RDMA"):
+ *
+ *   put       WRITE of the payload into the window,
+ *             WRITE_WITH_IMM of the header into the receiver's ring
+ *   message   SEND_WITH_IMM of header and payload, in pieces
+ *   brief     SEND_WITH_IMM of brief header and payload: either, where it fits
+ *             in the request itself
+ *
+ * The immediate value is the message's type and, in its low half, how many
+ * messages were taken from the other side: that many more may come. A window is
+ * granted when a put for it is due the first time: ask, with the put's header,
+ * which is judged as if it had come; grant, with the key of its memory.
+ *
+ * GPU memory is registered like any other, where the device can
+ * (rdma_memory.h), and then never touched by this process's code: what is in it
+ * has no checksum, and is not small. Sends come from there, and windows do not
+ * lie there yet, since nothing could test it: a put that has completed may
+ * still be on its way from the NIC to the GPU, behind the completion. got_put
+ * (rdma_read.c) has to end that before it calls the handler, by reading a byte
+ * of the window back through a queue pair that this device has with itself, in
+ * a domain that has the window as well; the put's handler is called when that
+ * read has completed, and those behind it wait. Until then kernels must not be
+ * started from the handler's call.
+ */
+#ifndef GW_TRANSPORT_RDMA_H
+#define GW_TRANSPORT_RDMA_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <uv.h>
+
+#include "transport/link/address.h"
+#include "transport/link/interface.h"
+#include "transport/link/life.h"
+#include "transport/link/loop_uv.h"
+#include "transport/rdma/rdma_flight.h"
+#include "transport/link/transport.h"
+
+#define GW_RDMA_VERSION 2
+
+/* Messages on their way in each direction. */
+#define GW_RDMA_DEPTH 64
+
+/* Receives that are posted. The spare ones are for credits, which need none of
+   the peer's, and for what was read and waits to be posted again. */
+#define GW_RDMA_SPARE    24
+#define GW_RDMA_RECEIVES (GW_RDMA_DEPTH + GW_RDMA_SPARE)
+
+/* A message goes in pieces of this size; the first begins with the header. */
+#define GW_RDMA_PIECE_BYTES 1024
+#define GW_RDMA_SLOT_BYTES  (GW_FRAME_BYTES + GW_RDMA_PIECE_BYTES)
+
+/* Work requests of a send queue: a put takes two. */
+#define GW_RDMA_SENDS (2 * GW_RDMA_DEPTH + GW_RDMA_SPARE)
+
+/* Post at most so many requests in one call, and ask for a completion after
+   so many. */
+#define GW_RDMA_BATCH  32
+#define GW_RDMA_SIGNAL 16
+
+#define GW_RDMA_INLINE_BYTES 220
+
+/* A completion's id: the link's serial, and below it which message was sent, or
+   with this bit, which slot was filled. */
+#define GW_RDMA_RECEIVE 0x80000000u
+
+/* How an immediate value begins. */
+enum gw_rdma_type {
+    GW_RDMA_HELLO = 1, /* opener: hello, ring */
+    GW_RDMA_REPLY = 2, /* acceptor: reply, ring */
+    GW_RDMA_PUT = 3,   /* a header is in the ring */
+    GW_RDMA_MORE = 4,  /* a piece of a message */
+    GW_RDMA_LAST = 5,  /* its last, or only one */
+    GW_RDMA_ASK = 6,   /* the header of a put whose window is not granted */
+    GW_RDMA_GRANT = 7,
+    GW_RDMA_BYE = 8,    /* why the sender cannot go on */
+    GW_RDMA_CREDIT = 9, /* nothing else; needs no credit itself */
+    GW_RDMA_BRIEF = 10, /* a whole frame under a brief header */
+};
+
+/* Sizes of what is not a piece. */
+#define GW_RDMA_RING_BYTES    16 /* key 4, 0 4, offset 8 */
+#define GW_RDMA_HELLO_BYTES   (GW_HELLO_BYTES + GW_RDMA_RING_BYTES)
+#define GW_RDMA_REPLY_BYTES   (GW_REPLY_BYTES + GW_RDMA_RING_BYTES)
+#define GW_RDMA_GRANT_BYTES   24 /* window 4, key 4, offset 8, bytes 8 */
+#define GW_RDMA_BYE_TEXT_MAX  252
+#define GW_RDMA_BYE_BYTES     (4 + GW_RDMA_BYE_TEXT_MAX)
+#define GW_RDMA_PRIVATE_BYTES 16 /* magic 4, version 4, incarnation 8 */
+
+struct gw_rdma;
+struct gw_rdma_link;
+
+/* A device, as this transport has opened it. */
+struct gw_rdma_device {
+    struct gw_rdma *rdma;
+    struct gw_rdma_device *next;
+    struct ibv_device *device;
+    struct rdma_cm_id
+        *anchor; /* librdmacm keeps its context while it is there */
+    struct ibv_context *verbs;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    int cq_room, cq_used;
+    int armed;   /* the channel will tell of the next completion */
+    int closing; /* nothing new begins on it; closed with its last domain */
+    unsigned handles; /* of libuv, that point here */
+    uv_poll_t completions, events;
+    struct gw_rdma_domain *domains;
+};
+
+enum gw_rdma_region_state {
+    GW_RDMA_REGION_BUSY, /* being registered, on another thread */
+    GW_RDMA_REGION_READY,
+    GW_RDMA_REGION_FAILED,
+};
+
+/* Memory that is registered for a peer: a window, or what was lent. */
+struct gw_rdma_region {
+    struct gw_rdma_domain *domain;
+    struct gw_memory memory;     /* what it is of, as was lent */
+    struct gw_rdma_region *next; /* of the domain's */
+    enum gw_rdma_region_state state;
+    uint32_t window; /* its id; GW_WINDOW_NONE: lent */
+    void *base;
+    size_t bytes;
+    uint64_t offset; /* of its first byte, for the device */
+    struct ibv_mr *mr;
+    int number; /* why it failed, an errno */
+    int orphan; /* not wanted any more, but still busy */
+    struct gw_work work;
+};
+
+/* What a peer has of a device. Links hold it; the last one to go frees it. */
+struct gw_rdma_domain {
+    struct gw_rdma_device *device;
+    struct gw_rdma_domain *next;
+    struct ibv_pd *pd;
+    uint64_t incarnation; /* that an opener claims; 0: we are the opener */
+    struct gw_windows *windows; /* NULL: nobody has logged in */
+    struct gw_window_watch watch;
+    struct gw_rdma_region *regions;
+    unsigned busy; /* regions that are being registered, queue pairs that end */
+    struct gw_rdma_link *links;
+};
+
+/* A window of the peer. */
+struct gw_rdma_grant {
+    uint32_t window; /* GW_WINDOW_NONE: none */
+    uint32_t key;
+    uint64_t offset; /* of its first byte, for the device */
+    uint64_t bytes;
+};
+
+/* A message that the device has been handed. */
+struct gw_rdma_posted {
+    struct gw_send *send; /* given back when it is done; NULL: none */
+    struct ibv_mr *mr;    /* registered for this one alone, or NULL */
+    uint32_t bytes;
+    uint32_t requests;
+    int copied; /* with the request: it is done when that is posted */
+};
+
+struct gw_rdma_in {
+    uint16_t taken, told; /* messages; the peer knows of `told` */
+    uint16_t spent;       /* receives to be posted again */
+    uint16_t spent_slot[GW_RDMA_RECEIVES];
+    uint16_t counted;      /* of those, that were the peer's credits */
+    uint32_t puts;         /* where in the ring the next header is */
+    struct gw_frame frame; /* of the message that comes in pieces */
+    int in_message;
+    uint8_t *message;
+    size_t message_bytes, message_room;
+    uint8_t wanted; /* windows asked for, a bit for each place */
+};
+
+struct gw_rdma_out {
+    uint16_t sent, taken; /* messages; the difference is on its way */
+    uint32_t puts;
+    uint32_t key; /* of the peer's ring */
+    uint64_t ring;
+    struct gw_rdma_grant grant[GW_WINDOWS_MAX];
+    uint32_t asked; /* the window that it waits for */
+    struct gw_rdma_posted posted[GW_RDMA_SENDS];
+    uint32_t first, next; /* of posted, counted on and on */
+    uint32_t requests, unsignalled;
+    struct gw_rdma_flight flight;
+    struct gw_send *message; /* of which some pieces are sent */
+    size_t message_at;
+    int stalled; /* waits for a grant, or for memory to be registered */
+};
+
+struct gw_rdma_link {
+    struct gw_link base;
+    struct gw_life life; /* its timer: also of the stall */
+    struct gw_rdma *rdma;
+    uint32_t serial;                        /* how completions know it */
+    struct gw_rdma_link *next;              /* in the graveyard */
+    struct gw_rdma_link *same, **same_back; /* in its bucket */
+    struct gw_rdma_link *beside;            /* in its domain */
+    struct gw_rdma_link *next_dirty;
+    int dirty;
+
+    struct rdma_cm_id *id;
+    struct gw_rdma_domain *domain;
+    struct ibv_qp *qp;
+    uint32_t inline_bytes;
+    uint8_t *memory; /* slots in, slots out, ring */
+    struct ibv_mr *mr, *ring_mr;
+
+    /* login */
+    struct gw_hello hello;
+    struct gw_work resolve;
+    int resolving;
+    struct gw_rdma_link *later;  /* whose queue pair ends as well */
+    struct gw_rdma_domain *left; /* that the queue pair is still in */
+    struct gw_places *found;
+    size_t trying;
+    struct gw_error error;
+
+    struct gw_rdma_in in;
+    struct gw_rdma_out out;
+};
+
+struct gw_rdma_listener {
+    struct gw_listener base;
+    struct rdma_cm_id *id; /* NULL: its device is gone */
+};
+
+#define GW_RDMA_BUCKETS 256
+
+/* What its devices have said of a GPU's memory, with a descriptor or without;
+   asked once. */
+struct gw_rdma_reach {
+    int asked, has_fd;
+    int refused; /* by one that had said that it takes it */
+    enum gw_status status;
+    char why[GW_ERROR_TEXT_BYTES];
+};
+
+struct gw_rdma {
+    struct gw_transport base;
+    int busy;                 /* as the config says */
+    struct gw_own_places own; /* to dial from */
+    struct rdma_event_channel *channel;
+    uv_loop_t *uv;
+    struct gw_looker looker;
+    uint64_t now_us; /* when it last looked */
+    uv_poll_t connections;
+    unsigned handles;
+    struct gw_rdma_device *devices;
+    struct gw_lives lives;
+    struct gw_rdma_link *dirty, *graveyard;
+    struct gw_rdma_link *to_end, *ending; /* queue pairs; the thread's */
+    struct gw_work ends;
+    struct gw_rdma_link *bucket[GW_RDMA_BUCKETS];
+    uint32_t serial;
+    struct gw_listener *listeners;
+    struct gw_lent *lent; /* sends come from it */
+    unsigned far;         /* of those, out of this process's code's reach */
+    struct gw_rdma_reach reach;
+};
+
+static inline struct gw_rdma *gw_rdma_of(struct gw_transport *transport)
+{
+    return GW_CONTAINER(transport, struct gw_rdma, base);
+}
+
+static inline struct gw_rdma_link *gw_rdma_link_of(struct gw_link *link)
+{
+    return GW_CONTAINER(link, struct gw_rdma_link, base);
+}
+
+static inline struct gw_rdma_listener *
+gw_rdma_listener_of(struct gw_listener *listener)
+{
+    return GW_CONTAINER(listener, struct gw_rdma_listener, base);
+}
+
+/* Nothing of it on the device can do anything when this returns, too. */
+static inline void
+gw_rdma_fail(struct gw_rdma_link *link, enum gw_status status, const char *why)
+{
+    gw_life_fail(&link->life, status, why);
+}
+
+/* ---- rdma.c ---- */
+
+/* NULL: no memory. */
+struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma);
+
+/* A request of it has failed: it fails with what is known of why. */
+void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
+
+/* A device said that it takes a GPU's memory, and then does not: nothing is
+   sent from such memory any more. The link is over; over the next one, what was
+   sent from there comes from elsewhere. */
+void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why);
+
+/* NULL: it is gone. */
+struct gw_rdma_link *gw_rdma_link_find(struct gw_rdma *rdma, uint32_t serial);
+
+/* Frees links that are over. Not from within a callback. */
+void gw_rdma_bury(struct gw_rdma *rdma);
+
+/* What could still call has ended: the last one takes the transport with it. */
+void gw_rdma_handle_gone(struct gw_rdma *rdma);
+
+/* ---- rdma_device.c ---- */
+
+/* This transport's context of the device that an id is bound to, opened at the
+   first call. */
+enum gw_status gw_rdma_device_get(struct gw_rdma *rdma,
+                                  struct rdma_cm_id *id,
+                                  struct gw_rdma_device **device_p,
+                                  struct gw_error *error);
+/* At once, or with its last domain. */
+void gw_rdma_device_close(struct gw_rdma_device *device);
+void gw_rdma_device_left(struct gw_rdma_device *device); /* by a domain */
+
+/* Room for a link's completions. */
+enum gw_status gw_rdma_device_reserve(struct gw_rdma_device *device,
+                                      struct gw_error *error);
+void gw_rdma_device_release(struct gw_rdma_device *device);
+
+/* Handles what has completed; how many. */
+int gw_rdma_device_poll(struct gw_rdma_device *device);
+
+/* Asks to be woken by the next completion. */
+void gw_rdma_device_arm(struct gw_rdma_device *device);
+
+/* It is gone, or as good as gone: ends every link on it, and lets go of it.
+   `theirs`: librdmacm's context of it, if there is no device of ours. */
+void gw_rdma_device_lost(struct gw_rdma *rdma,
+                         struct ibv_device *device,
+                         struct ibv_context *theirs,
+                         const char *why);
+
+/* ---- rdma_domain.c ---- */
+
+/* The domain of one peer: of an acceptor, by the incarnation that the opener
+   claims; of an opener by its windows. The link holds it from now on. */
+enum gw_status gw_rdma_domain_get(struct gw_rdma_device *device,
+                                  struct gw_rdma_link *link,
+                                  uint64_t incarnation,
+                                  struct gw_error *error);
+void gw_rdma_domain_put(struct gw_rdma_link *link);
+
+/* Who logged in has these windows. 0: the domain is another one's. */
+int gw_rdma_domain_bind(struct gw_rdma_domain *domain,
+                        struct gw_windows *windows);
+
+/* It stays until both links and those who hold it have let go of it. */
+void gw_rdma_domain_hold(struct gw_rdma_domain *domain);
+void gw_rdma_domain_release(struct gw_rdma_domain *domain);
+
+/* The region of a window that gw_link_place has found; begins to register it
+   if that was not done. */
+struct gw_rdma_region *gw_rdma_domain_window(struct gw_rdma_domain *domain,
+                                             uint32_t window);
+
+/* The region that has these bytes; of what was lent it is made at the first
+   call, for few peers get something of everything. NULL: there is none. */
+struct gw_rdma_region *
+gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n);
+
+/* Memory that is not lent any more. */
+void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
+                           const struct gw_memory *lent);
+
+/*
+ * Where a device counts from in memory of ours: the place in its first page, so
+ * that no address of this process crosses the wire.
+ */
+uint64_t gw_rdma_first_offset(const void *base);
+
+/* Whether it lies in memory that this process's code must not touch. */
+int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at);
+
+/* Why memory could not be registered, and what to do, for a person. */
+void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
+
+/* ---- rdma_end.c ---- */
+
+/* The link's queue pair and id, if it has them: when this returns nothing can
+   write through them, and later they are gone from the device. */
+void gw_rdma_end(struct gw_rdma_link *link);
+
+/* ---- rdma_host.c ---- */
+
+enum gw_status gw_rdma_probe(char *why, size_t why_bytes);
+/* That librdmacm could not be opened, errno, and what to do. */
+void gw_rdma_say_closed(char *why, size_t why_bytes);
+enum gw_status gw_rdma_meet(char host[GW_ADDRESS_MAX], struct gw_error *error);
+enum gw_status gw_rdma_takes(struct gw_transport *transport,
+                             const struct gw_memory *memory,
+                             char *why,
+                             size_t why_bytes);
+
+/* ---- rdma_login.c ---- */
+
+void gw_rdma_dial(struct gw_rdma_link *link);
+int gw_rdma_goes_on(struct gw_link *base);        /* with the next address */
+void gw_rdma_on_connection(struct gw_rdma *rdma); /* events of librdmacm */
+void gw_rdma_got_hello(struct gw_rdma_link *link, const uint8_t *bytes);
+void gw_rdma_got_reply(struct gw_rdma_link *link, const uint8_t *bytes);
+
+/* ---- rdma_poll.c ---- */
+
+enum gw_status gw_rdma_poll_open(struct gw_rdma *rdma, struct gw_error *error);
+void gw_rdma_poll_close(struct gw_rdma *rdma);
+void gw_rdma_make_dirty(struct gw_rdma_link *link);
+
+/* ---- rdma_read.c ---- */
+
+/* Posts every receive, before the queue pair is connected. */
+enum gw_status gw_rdma_read_open(struct gw_rdma_link *link);
+void gw_rdma_received(struct gw_rdma_link *link, const struct ibv_wc *wc);
+
+/* ---- rdma_write.c ---- */
+
+/* Posts what there is, as far as there is room. */
+void gw_rdma_write(struct gw_rdma_link *link);
+int gw_rdma_pulse(struct gw_link *base, struct gw_send *beat);
+/* Everything up to this one has left. */
+void gw_rdma_sent(struct gw_rdma_link *link, uint32_t posted);
+/* A message of the link itself; 0: there is no room, the link goes down. */
+int gw_rdma_say(struct gw_rdma_link *link,
+                enum gw_rdma_type type,
+                const uint8_t *bytes,
+                size_t n);
+/* The queue pair is gone: takes back what was registered for single payloads;
+   then gives every send back. */
+void gw_rdma_unregister(struct gw_rdma_link *link);
+void gw_rdma_give_back(struct gw_rdma_link *link);
+
+/* Where the ring of this side is, for a hello or a reply; and the peer's. */
+void gw_rdma_put_ring(const struct gw_rdma_link *link, uint8_t *out);
+void gw_rdma_get_ring(struct gw_rdma_link *link, const uint8_t *in);
+
+/* Parts of the link's memory. */
+uint8_t *gw_rdma_in_slot(const struct gw_rdma_link *link, uint32_t slot);
+uint8_t *gw_rdma_out_slot(const struct gw_rdma_link *link, uint32_t slot);
+uint8_t *gw_rdma_ring(const struct gw_rdma_link *link);
+
+#endif

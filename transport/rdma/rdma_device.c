@@ -1,0 +1,337 @@
+/*
+ * Devices: this transport's own context of each, with one completion queue for
+ * all its links, and what the device says of itself. A device may vanish under
+ * its users; the kernel waits until all have let go of it, so letting go is at
+ * once, and complete.
+ */
+#include "config.h"
+
+#include "transport/rdma/rdma.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Completions of a link that nobody has looked at yet. */
+#define LINK_COMPLETIONS (GW_RDMA_RECEIVES + GW_RDMA_SENDS)
+#define FIRST_ROOM       (4 * LINK_COMPLETIONS)
+#define POLL_BATCH       32
+
+/* ---- completions ---- */
+
+static void handle(struct gw_rdma *rdma, const struct ibv_wc *wc)
+{
+    struct gw_rdma_link *link =
+        gw_rdma_link_find(rdma, (uint32_t)(wc->wr_id >> 32));
+    if (!link)
+        return; /* of one that is over: some devices keep these */
+    uint32_t which = (uint32_t)wc->wr_id;
+    if (wc->status == IBV_WC_SUCCESS) {
+        if (which & GW_RDMA_RECEIVE)
+            gw_rdma_received(link, wc);
+        else
+            gw_rdma_sent(link, which);
+    } else {
+        gw_rdma_broke(link, wc->status);
+    }
+}
+
+int gw_rdma_device_poll(struct gw_rdma_device *device)
+{
+    struct gw_rdma *rdma = device->rdma;
+    struct ibv_wc wc[POLL_BATCH];
+    int n = device->cq ? ibv_poll_cq(device->cq, POLL_BATCH, wc) : 0;
+    for (int i = 0; i < n; i++)
+        handle(rdma, &wc[i]);
+    return n < 0 ? 0 : n;
+}
+
+void gw_rdma_device_arm(struct gw_rdma_device *device)
+{
+    if (device->armed || !device->cq)
+        return;
+    device->armed = ibv_req_notify_cq(device->cq, 0) == 0;
+}
+
+/* Only wakes the loop: what has completed is looked at after it. */
+static void on_completion(uv_poll_t *poll, int status, int events)
+{
+    struct gw_rdma_device *device = poll->data;
+    struct ibv_cq *cq;
+    void *owner;
+    (void)status, (void)events;
+    while (ibv_get_cq_event(device->channel, &cq, &owner) == 0) {
+        ibv_ack_cq_events(cq, 1);
+        device->armed = 0;
+    }
+}
+
+/* ---- what a device says of itself ---- */
+
+static void on_event(uv_poll_t *poll, int status, int events)
+{
+    struct gw_rdma_device *device = poll->data;
+    struct ibv_async_event event;
+    int fatal = 0;
+    (void)status, (void)events;
+    while (!fatal && ibv_get_async_event(device->verbs, &event) == 0) {
+        fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
+        gw_log_debug(device->rdma->base.loop->log, "device %s: %s",
+                     ibv_get_device_name(device->device),
+                     ibv_event_type_str(event.event_type));
+        ibv_ack_async_event(&event);
+    }
+    if (fatal)
+        gw_rdma_device_lost(device->rdma, device->device, NULL,
+                            "the RDMA device failed, or was taken away");
+}
+
+/* ---- opening ---- */
+
+static int
+watch(struct gw_rdma_device *device, uv_poll_t *poll, int fd, uv_poll_cb call)
+{
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
+        uv_poll_init(device->rdma->uv, poll, fd) != 0)
+        return -1;
+    poll->data = device;
+    device->handles++;
+    uv_poll_start(poll, UV_READABLE, call);
+    return 0;
+}
+
+/* An id of our own on the device: while it is there, librdmacm's context of the
+   device is, whoever else comes and goes. */
+static int drop_anchor(struct gw_rdma_device *device, struct rdma_cm_id *like)
+{
+    struct sockaddr_storage at;
+    struct sockaddr *own = rdma_get_local_addr(like);
+    if (own->sa_family == AF_INET6) {
+        memcpy(&at, own, sizeof(struct sockaddr_in6));
+        ((struct sockaddr_in6 *)&at)->sin6_port = 0;
+    } else {
+        memcpy(&at, own, sizeof(struct sockaddr_in));
+        ((struct sockaddr_in *)&at)->sin_port = 0;
+    }
+    if (rdma_create_id(device->rdma->channel, &device->anchor, NULL,
+                       RDMA_PS_TCP) != 0) {
+        device->anchor = NULL;
+        return -1;
+    }
+    return rdma_bind_addr(device->anchor, (struct sockaddr *)&at);
+}
+
+static enum gw_status open_device(struct gw_rdma_device *device,
+                                  struct rdma_cm_id *id,
+                                  struct gw_error *error)
+{
+    const char *name = ibv_get_device_name(device->device);
+    if (drop_anchor(device, id) != 0 || !device->anchor->verbs)
+        return gw_fail(error, GW_EIO, "cannot bind to RDMA device %s: %s", name,
+                       strerror(errno));
+    device->verbs = ibv_open_device(device->device);
+    if (!device->verbs)
+        return gw_fail(error, GW_EIO, "cannot open RDMA device %s: %s", name,
+                       strerror(errno));
+    device->channel = ibv_create_comp_channel(device->verbs);
+    if (device->channel)
+        device->cq = ibv_create_cq(device->verbs, FIRST_ROOM, device,
+                                   device->channel, 0);
+    if (!device->cq)
+        return gw_fail(error, GW_ENOMEM,
+                       "cannot make a completion queue on RDMA device %s: %s",
+                       name, strerror(errno));
+    device->cq_room = device->cq->cqe;
+    return GW_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct gw_rdma_device *device = handle->data;
+    struct gw_rdma *rdma = device->rdma;
+    if (--device->handles > 0)
+        return;
+    free(device);
+    gw_rdma_handle_gone(rdma);
+}
+
+static void let_go(struct gw_rdma_device *device)
+{
+    if (device->anchor)
+        rdma_destroy_id(device->anchor);
+    if (device->cq)
+        ibv_destroy_cq(device->cq);
+    if (device->channel)
+        ibv_destroy_comp_channel(device->channel);
+    if (device->verbs)
+        ibv_close_device(device->verbs);
+    device->anchor = NULL;
+    device->cq = NULL;
+    device->channel = NULL;
+    device->verbs = NULL;
+}
+
+enum gw_status gw_rdma_device_get(struct gw_rdma *rdma,
+                                  struct rdma_cm_id *id,
+                                  struct gw_rdma_device **device_p,
+                                  struct gw_error *error)
+{
+    struct ibv_device *device = id->verbs->device;
+    struct gw_rdma_device *self = rdma->devices;
+    while (self && self->device != device)
+        self = self->next;
+    if (self && !self->closing) {
+        *device_p = self;
+        return GW_OK;
+    }
+    if (self)
+        return gw_fail(error, GW_EUNREACHABLE, "the RDMA device was lost");
+    self = calloc(1, sizeof *self);
+    if (!self)
+        return gw_fail(error, GW_ENOMEM, "no memory for an RDMA device");
+    self->rdma = rdma;
+    self->device = device;
+    enum gw_status status = open_device(self, id, error);
+    if (status == GW_OK &&
+        watch(self, &self->completions, self->channel->fd, on_completion) != 0)
+        status = gw_fail(error, GW_EIO, "cannot watch an RDMA device");
+    if (status != GW_OK) {
+        let_go(self);
+        free(self);
+        return status;
+    }
+    watch(self, &self->events, self->verbs->async_fd, on_event);
+    self->next = rdma->devices;
+    rdma->devices = self;
+    rdma->handles++;
+    *device_p = self;
+    return GW_OK;
+}
+
+/* ---- closing ---- */
+
+/*
+ * librdmacm keeps a context of its own of each device that it has used, and of
+ * the last one that vanishes it never lets go; the kernel's removal would wait
+ * until this process ends. Its descriptors stay taken, for it may still close
+ * what it has, but they lead nowhere.
+ */
+static void cut_off(struct ibv_context *verbs)
+{
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nowhere < 0)
+        return;
+    dup3(nowhere, verbs->cmd_fd, O_CLOEXEC);
+    dup3(nowhere, verbs->async_fd, O_CLOEXEC);
+    close(nowhere);
+}
+
+static void finish_close(struct gw_rdma_device *device)
+{
+    struct gw_rdma_device **at = &device->rdma->devices;
+    while (*at != device)
+        at = &(*at)->next;
+    *at = device->next;
+    uv_close((uv_handle_t *)&device->completions, on_closed);
+    if (device->handles > 1)
+        uv_close((uv_handle_t *)&device->events, on_closed);
+    let_go(device);
+}
+
+void gw_rdma_device_left(struct gw_rdma_device *device)
+{
+    if (device->closing && !device->domains && device->verbs)
+        finish_close(device);
+}
+
+void gw_rdma_device_close(struct gw_rdma_device *device)
+{
+    device->closing = 1;
+    gw_rdma_device_left(device);
+}
+
+static int is_on(const struct rdma_cm_id *id, const struct ibv_device *device)
+{
+    return id && id->verbs && id->verbs->device == device;
+}
+
+/* Those of its links that are there when it begins: more cannot come. */
+static void end_links(struct gw_rdma *rdma,
+                      const struct ibv_device *device,
+                      const char *why)
+{
+    struct gw_life *one = rdma->lives.newest;
+    while (one) {
+        if (!is_on(gw_rdma_link_of(one->link)->id, device)) {
+            one = one->next;
+            continue;
+        }
+        gw_life_fail(one, GW_EUNSUPPORTED, why);
+        one = rdma->lives.newest; /* its owner may have closed others */
+    }
+}
+
+static void end_listeners(struct gw_rdma *rdma, const struct ibv_device *device)
+{
+    for (struct gw_listener *one = rdma->listeners; one; one = one->next) {
+        struct gw_rdma_listener *its = gw_rdma_listener_of(one);
+        if (!is_on(its->id, device))
+            continue;
+        rdma_destroy_id(its->id);
+        its->id = NULL;
+        gw_log_warn(rdma->base.loop->log,
+                    "does not listen on %s over RDMA any more: its device was "
+                    "taken away",
+                    one->address);
+    }
+}
+
+void gw_rdma_device_lost(struct gw_rdma *rdma,
+                         struct ibv_device *device,
+                         struct ibv_context *theirs,
+                         const char *why)
+{
+    struct gw_rdma_device *own = rdma->devices;
+    while (own && own->device != device)
+        own = own->next;
+    if (own) {
+        own->closing = 1;
+        theirs = own->anchor->verbs;
+    }
+    if (theirs) /* while somebody's id still holds it */
+        cut_off(theirs);
+    end_links(rdma, device, why);
+    end_listeners(rdma, device);
+    if (own)
+        gw_rdma_device_left(own);
+}
+
+/* ---- room ---- */
+
+enum gw_status gw_rdma_device_reserve(struct gw_rdma_device *device,
+                                      struct gw_error *error)
+{
+    int wanted = device->cq_used + LINK_COMPLETIONS;
+    if (wanted > device->cq_room) {
+        int failed = ibv_resize_cq(device->cq, 2 * wanted);
+        if (failed)
+            failed = ibv_resize_cq(device->cq, wanted);
+        if (failed)
+            return gw_fail(error, GW_ENOMEM,
+                           "RDMA device %s has no room for the completions of "
+                           "one more connection: %s",
+                           ibv_get_device_name(device->device),
+                           strerror(failed));
+        device->cq_room = device->cq->cqe;
+    }
+    device->cq_used = wanted;
+    return GW_OK;
+}
+
+void gw_rdma_device_release(struct gw_rdma_device *device)
+{
+    device->cq_used -= LINK_COMPLETIONS;
+}

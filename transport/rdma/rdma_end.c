@@ -1,0 +1,81 @@
+/*
+ * The end of queue pairs and of their ids. A device may take its time to let go
+ * of them: for soft-RoCE each packet on its way holds what it came from, and
+ * those that an interface kept when it went down are waited for for 50 s, in
+ * ibv_destroy_qp and in rdma_destroy_id. So a queue pair is only made to fail
+ * here, after which it sends nothing and nobody writes through it; another
+ * thread destroys both, one link after the other, and has no more than one
+ * thread of the loop's pool at a time. The link, which nobody knows any more,
+ * is buried after that; what was posted completes until then, to nobody.
+ *
+ * Made to fail, and not reset: soft-RoCE of Linux 6.1 resets a queue pair
+ * beside what handles its packets on another processor. Both then let go of the
+ * same packet, the device is counted as gone, and it carries nothing any more.
+ */
+#include "config.h"
+
+#include "transport/rdma/rdma.h"
+
+static void run_ends(struct gw_work *work)
+{
+    const struct gw_rdma *rdma = work->owner;
+    for (const struct gw_rdma_link *one = rdma->ending; one; one = one->later) {
+        rdma_destroy_id(one->id); /* which tells the peer */
+        ibv_destroy_qp(one->qp);
+    }
+}
+
+static void begin_ends(struct gw_rdma *rdma);
+
+static void done_ends(struct gw_work *work)
+{
+    struct gw_rdma *rdma = work->owner;
+    while (rdma->ending) {
+        struct gw_rdma_link *link = rdma->ending;
+        rdma->ending = link->later;
+        link->qp = NULL; /* the next turn buries it */
+        link->id = NULL;
+        gw_rdma_device_release(link->left->device);
+        gw_rdma_domain_release(link->left);
+    }
+    begin_ends(rdma);
+    gw_rdma_handle_gone(rdma);
+}
+
+static void begin_ends(struct gw_rdma *rdma)
+{
+    if (rdma->ending || !rdma->to_end)
+        return;
+    rdma->ending = rdma->to_end;
+    rdma->to_end = NULL;
+    rdma->ends =
+        (struct gw_work){.run = run_ends, .done = done_ends, .owner = rdma};
+    rdma->handles++;
+    gw_loop_work(rdma->base.loop, &rdma->ends);
+}
+
+static void end_here(struct gw_rdma_link *link)
+{
+    if (link->qp)
+        ibv_destroy_qp(link->qp);
+    if (link->id)
+        rdma_destroy_id(link->id);
+    link->qp = NULL;
+    link->id = NULL;
+}
+
+void gw_rdma_end(struct gw_rdma_link *link)
+{
+    struct gw_rdma *rdma = link->rdma;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    if (!link->qp || ibv_modify_qp(link->qp, &attr, IBV_QP_STATE) != 0) {
+        end_here(link); /* nothing else stops it, or there is nothing */
+        return;
+    }
+    link->id->context = NULL; /* events of it are nobody's now */
+    link->left = link->domain;
+    gw_rdma_domain_hold(link->left);
+    link->later = rdma->to_end;
+    rdma->to_end = link;
+    begin_ends(rdma);
+}
