@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/map.h"
 #include "proto/status.h"
 #include "transport/link/transport.h"

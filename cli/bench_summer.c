@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/measure.h"
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 #include "transport/link/memory.h"
 
 struct summer {

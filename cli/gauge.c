@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cli/child.h"
-#include "kernels/bf16.h"
+#include "kernels/update/bf16.h"
 #include "proto/secret.h"
 #include "transport/link/limits.h"
 #include "worker/feed.h"

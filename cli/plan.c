@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/forecast.h"
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "transport/link/transport.h"
 #include "worker/model.h"
 #include "worker/plan.h"

@@ -14,7 +14,7 @@
 
 #include "cli/pin_host.h"
 #include "kernels/kernels.h"
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/wire.h"
 #include "transport/link/transport.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/driver.h"
 #include "kernels/islands.h"
 #include "kernels/module.h"

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "kernels/isa.h"
+#include "kernels/update/isa.h"
 
 #define SLOTS_MAX  16
 #define ARRAYS_MAX (SLOTS_MAX + GW_STATE_MAX + 2)

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/status.h"
 
 struct gw_update_case {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "kernels/cuda_sizes.h"
+#include "kernels/cuda/cuda_sizes.h"
 #include "kernels/module.h"
 
 /* What `alloc` gave: addresses that fault when they are used. */

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/safetensors.h"
 #include "server/manifest.h"
 

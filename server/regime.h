@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/config.h"
 #include "proto/rounds.h"
 #include "proto/status.h"

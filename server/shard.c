@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/bf16.h"
+#include "kernels/update/bf16.h"
 #include "proto/wire.h"
 
 /* The tables beside the arrays. */

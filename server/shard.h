@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/blend.h"
-#include "kernels/update.h"
+#include "kernels/update/blend.h"
+#include "kernels/update/update.h"
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
@@ -256,7 +256,7 @@ gw_shard_update_delayed(struct gw_shard *shard,
 /*
  * Each push is what a rank's own steps have made of its weights (GW_SHARD_OWN):
  * they and the chunk's, the centre, go a part of the way towards each other
- * (kernels/blend.h, gw_elastic). GW_ENONFINITE as above.
+ * (kernels/update/blend.h, gw_elastic). GW_ENONFINITE as above.
  */
 enum gw_status gw_shard_update_elastic(struct gw_shard *shard,
                                        uint32_t rank,

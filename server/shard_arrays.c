@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/bf16.h"
+#include "kernels/update/bf16.h"
 
 #define PAGE ((size_t)4096)
 

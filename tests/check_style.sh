@@ -11,7 +11,7 @@ export LC_ALL=C
 rooms='proto transport kernels server worker cli'
 # Headers that are a part of one source and stand in the middle of it.
 parts='
-kernels/cpu_sums_isa.h
+kernels/cpu/cpu_sums_isa.h
 '
 # Symbols that may change while the program runs: "symbol reason" per line.
 mutable='

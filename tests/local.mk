@@ -266,7 +266,7 @@ GW_EMULATED_INCLUDES = \
 	%D%/cuda/include/cuda_kernel.cuh \
 	%D%/cuda/include/cuda_runtime.h \
 	%D%/cuda/include/cuda_runtime_api.h \
-	%D%/cuda/kernels/cuda_launch.cuh
+	%D%/cuda/kernels/cuda/cuda_launch.cuh
 EXTRA_DIST += $(GW_EMULATED_INCLUDES) $(GW_CUDA_KERNELS) \
 	%D%/cuda/try/divide.cu %D%/cuda/try/try.cu
 if HAVE_EMULATED_CUDA
@@ -293,8 +293,9 @@ GW_EMULATED_KERNELS = $(GW_CUDA_KERNELS:.cu=.emulated)
 GW_TRIED = %D%/cuda/try/divide.emulated %D%/cuda/try/try.emulated
 $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	%D%/cuda/launch.h %D%/cuda/try/divide.h %D%/cuda/try/try.h \
-	%D%/cuda/narrow.h kernels/cuda.h kernels/cuda_half.cuh \
-	kernels/cuda_index.cuh kernels/cuda_sizes.h kernels/kernels.h proto/philox.h proto/random.h
+	%D%/cuda/narrow.h kernels/cuda/cuda.h kernels/cuda/cuda_half.cuh \
+	kernels/cuda/cuda_index.cuh kernels/cuda/cuda_sizes.h kernels/kernels.h \
+	proto/philox.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_DATA += $(GW_GPU_TESTS)

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/digest.h"
 #include "transport/member/remote.h"
 

@@ -8,7 +8,7 @@
 
 #include "worker/client_state.h"
 
-#include "kernels/bf16.h"
+#include "kernels/update/bf16.h"
 
 uint64_t gw_client_bf16_bytes(const struct gw_client *client)
 {

@@ -6,7 +6,7 @@
 
 #include "worker/client_node_state.h"
 
-#include "kernels/reduce.h"
+#include "kernels/update/reduce.h"
 
 _Static_assert(GW_GROUP_MAX <= GW_REDUCE_OVER_MAX, "a group is one sum");
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "worker/worker_state.h"
 
 enum gw_status

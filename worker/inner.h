@@ -7,7 +7,7 @@
 #ifndef GW_WORKER_INNER_H
 #define GW_WORKER_INNER_H
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/safetensors.h"
 #include "transport/link/loop.h"
 

@@ -37,8 +37,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/blend.h"
-#include "kernels/update.h"
+#include "kernels/update/blend.h"
+#include "kernels/update/update.h"
 #include "proto/rounds.h"
 #include "proto/schedule.h"
 #include "worker/clip.h"

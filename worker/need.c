@@ -2,7 +2,7 @@
 
 #include "worker/need.h"
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/rounds.h"
 #include "worker/client_state.h"
 #include "worker/feed.h"

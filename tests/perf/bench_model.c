@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "worker/model.h"
 
 #define ROUNDS   8

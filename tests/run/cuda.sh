@@ -146,7 +146,7 @@ compiles() {
   rm -rf "$scratch/objects"
   mkdir "$scratch/objects" "$scratch/objects/lt"
   cp "$cublas/cublasLt.h" "$cublas/cublas_api.h" "$scratch/objects/lt/"
-  for file in "$source"/kernels/cuda_*.c; do
+  for file in "$source"/kernels/cuda/cuda_*.c; do
     "${GW_CC:-cc}" -std=c17 -Wall -Wextra -Werror -fPIC -I"$build" -I"$source" \
       -isystem "$toolkit/include" -isystem "$scratch/objects/lt" -DHAVE_CONFIG_H \
       -DcudaEmulationSpecialValuesSupport=int -DcudaEmulationMantissaControl=int \

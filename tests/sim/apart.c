@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 
 static struct gw_backend_ops ops;
 static uint64_t takes;

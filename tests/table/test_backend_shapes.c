@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/table/backend.h"
 
 #define SHAPES 60

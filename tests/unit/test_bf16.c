@@ -1,4 +1,4 @@
-/* kernels/bf16: the nearest number that bf16 has, and back. */
+/* kernels/update/bf16: the nearest number that bf16 has, and back. */
 #include "config.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/bf16.h"
+#include "kernels/update/bf16.h"
 #include "proto/random.h"
 
 #define ALL 65536

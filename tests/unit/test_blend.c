@@ -1,4 +1,5 @@
-/* kernels/blend: the same bits on every set, aliases, non-finite numbers. */
+/* kernels/update/blend: the same bits on every set, aliases, non-finite
+ * numbers. */
 #include "config.h"
 
 #include <float.h>
@@ -10,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/blend.h"
-#include "kernels/blend_isa.h"
+#include "kernels/update/blend.h"
+#include "kernels/update/blend_isa.h"
 #include "proto/random.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

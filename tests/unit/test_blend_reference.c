@@ -13,8 +13,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/blend.h"
-#include "kernels/update.h"
+#include "kernels/update/blend.h"
+#include "kernels/update/update.h"
 
 /* The constants of policies.py. */
 #define N        11

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "kernels/kernels.h"
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/config.h"
 #include "proto/config_value.h"
 #include "proto/log.h"

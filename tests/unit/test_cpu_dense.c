@@ -1,7 +1,7 @@
 /*
- * kernels/cpu_dense*: dense layers of the cpu, of sizes at and beyond the edges
- * of their blocks, on one thread and (by CBLAS) on two, against the definition;
- * and what only their own sums promise.
+ * kernels/cpu/cpu_dense*: dense layers of the cpu, of sizes at and beyond the
+ * edges of their blocks, on one thread and (by CBLAS) on two, against the
+ * definition; and what only their own sums promise.
  */
 #include "config.h"
 
@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "kernels/cpu.h"
-#include "kernels/isa.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/update/isa.h"
 #include "tests/table/reference.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -1,5 +1,5 @@
 /*
- * kernels/cpu_sums*: the loops of every instruction set that this processor
+ * kernels/cpu/cpu_sums*: the loops of every instruction set that this processor
  * has, not only of the widest, against their definitions.
  */
 #include "config.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/cpu_sums.h"
+#include "kernels/cpu/cpu_sums.h"
 
 #define TERMS   70
 #define WIDEST  32

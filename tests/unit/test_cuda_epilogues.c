@@ -1,7 +1,7 @@
 /*
- * kernels/cuda_dense: two dense layers on the emulated CUDA, whose products can
- * do more than multiply or cannot, and keep a NaN or lose it. What is computed
- * is the cpu's in any case; what it takes is counted.
+ * kernels/cuda/cuda_dense: two dense layers on the emulated CUDA, whose
+ * products can do more than multiply or cannot, and keep a NaN or lose it. What
+ * is computed is the cpu's in any case; what it takes is counted.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/cpu.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/table/emulated.h"
 
 /* Rows of the mask are not whole; the inner one is no multiple of anything. */

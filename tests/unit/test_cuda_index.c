@@ -1,4 +1,5 @@
-/* kernels/cuda_index: the division of indices by multiplying, on the host. */
+/* kernels/cuda/cuda_index: the division of indices by multiplying, on the host.
+ */
 #include "config.h"
 
 #include <setjmp.h>

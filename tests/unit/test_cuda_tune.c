@@ -1,4 +1,4 @@
-/* kernels/cuda_tune: which way products take, on the emulated CUDA. */
+/* kernels/cuda/cuda_tune: which way products take, on the emulated CUDA. */
 #include "config.h"
 
 #include <setjmp.h>

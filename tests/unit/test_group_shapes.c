@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/groups.h"
 #include "proto/random.h"
 

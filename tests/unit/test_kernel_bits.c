@@ -14,11 +14,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/bf16.h"
-#include "kernels/blend_isa.h"
-#include "kernels/cpu.h"
-#include "kernels/cpu_sums.h"
-#include "kernels/update_isa.h"
+#include "kernels/update/bf16.h"
+#include "kernels/update/blend_isa.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/cpu_sums.h"
+#include "kernels/update/update_isa.h"
 #include "proto/random.h"
 #include "proto/wire.h"
 

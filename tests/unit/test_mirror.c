@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/bf16.h"
+#include "kernels/update/bf16.h"
 #include "worker/mirror.h"
 
 #define KEYS   3

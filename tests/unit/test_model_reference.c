@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/update.h"
+#include "kernels/update/update.h"
 #include "proto/random.h"
 #include "worker/model.h"
 

@@ -1,4 +1,4 @@
-/* kernels/reduce: the bits of the tree, and who spoils a sum. */
+/* kernels/update/reduce: the bits of the tree, and who spoils a sum. */
 #include "config.h"
 
 #include <float.h>
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/reduce.h"
-#include "kernels/update.h"
-#include "kernels/update_isa.h"
+#include "kernels/update/reduce.h"
+#include "kernels/update/update.h"
+#include "kernels/update/update_isa.h"
 #include "proto/random.h"
 
 #define SLOTS  16

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/bf16.h"
+#include "kernels/update/bf16.h"
 #include "proto/random.h"
 #include "server/shard.h"
 

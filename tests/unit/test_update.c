@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/update.h"
-#include "kernels/update_isa.h"
+#include "kernels/update/update.h"
+#include "kernels/update/update_isa.h"
 #include "proto/random.h"
 
 #define SLOTS 33

@@ -1,5 +1,5 @@
 /*
- * The part of cublasLt that kernels/cuda_* may use, for the emulation in
+ * The part of cublasLt that kernels/cuda/cuda_* may use, for the emulation in
  * tests/cuda: plain column-major products, of floats
  * or of 16 bits, into floats. Whatever is missing here
  * does not compile, on purpose.

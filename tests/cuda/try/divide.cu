@@ -1,6 +1,6 @@
 #include "tests/cuda/try/divide.h"
 
-#include "kernels/cuda_index.cuh"
+#include "kernels/cuda/cuda_index.cuh"
 
 unsigned try_divide(unsigned i, size_t by)
 {

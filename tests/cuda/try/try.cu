@@ -1,6 +1,6 @@
 #include "tests/cuda/try/try.h"
 
-#include "kernels/cuda_launch.cuh"
+#include "kernels/cuda/cuda_launch.cuh"
 
 #include <stdint.h>
 

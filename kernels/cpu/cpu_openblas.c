@@ -1,0 +1,101 @@
+#include "config.h"
+
+#include "kernels/cpu/cpu_blas.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/update/update.h"
+
+/* As many as the job says are started afterwards: where the library cannot
+   start one as it is loaded, it interrupts the process. Whoever reads the
+   environment meanwhile finds the old one whole. */
+void gw_blas_prepare(void)
+{
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+static int find(void *library, const char *symbol, void *call)
+{
+    void *at = dlsym(library, symbol);
+    *(void **)call = at;
+    return at != NULL;
+}
+
+int gw_blas_find(void *library, struct gw_blas_own *own)
+{
+    return find(library, "openblas_set_num_threads", &own->set_threads) &&
+           find(library, "openblas_get_num_threads", &own->threads) &&
+           find(library, "openblas_get_config", &own->config) &&
+           find(library, "openblas_get_corename", &own->core);
+}
+
+void gw_blas_set_threads(const struct gw_blas_own *own, int threads)
+{
+    own->set_threads(threads);
+}
+
+/* Cores of OpenBLAS whose kernels use less than AVX2, or AVX2 but no more. */
+static const char *const below_avx2[] = {
+    "Prescott",    "Core2",   "Penryn",    "Dunnington", "Nehalem",
+    "Athlon",      "Opteron", "Barcelona", "Bobcat",     "Atom",
+    "Sandybridge", "Katmai",  "Nano",      "Bulldozer",  "Piledriver",
+    "Steamroller", "SSE3",    NULL,
+};
+static const char *const with_avx2[] = {"Haswell", "Zen", "Excavator", NULL};
+
+static int is_in(const char *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (!strncasecmp(*list, name, strlen(*list)))
+            return 1;
+    return 0;
+}
+
+/* Where our loops run a set, cores whose kernels do not use it. */
+static const struct less {
+    const char *isa, *words;
+    const char *const *cores;
+} less[] = {
+    {"avx512", "AVX-512", with_avx2},
+    {"avx512", "AVX-512", below_avx2},
+    {"avx2", "AVX2", below_avx2},
+};
+
+/* What the processor could run and these kernels do not; NULL when nothing. */
+static const char *unused_set(const char *core)
+{
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++)
+        if (!strcmp(less[i].isa, gw_update_isa()) && is_in(less[i].cores, core))
+            return less[i].words;
+    return NULL;
+}
+
+void gw_blas_describe(const struct gw_blas *blas, char *text, size_t text_bytes)
+{
+    char library[64];
+    snprintf(library, sizeof library, "%s", blas->own.config());
+    /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words */
+    char *end = strchr(library, ' ');
+    end = end ? strchr(end + 1, ' ') : NULL;
+    if (end)
+        *end = '\0';
+    const char *core = blas->own.core();
+    int threads = blas->own.threads();
+    int used = snprintf(text, text_bytes, "%s, core %s, %d thread%s", library,
+                        core, threads, threads == 1 ? "" : "s");
+    const char *unused = unused_set(core);
+    if (!unused || used < 0 || (size_t)used >= text_bytes)
+        return;
+    const char *forced = getenv("OPENBLAS_CORETYPE");
+    if (forced && *forced)
+        snprintf(text + used, text_bytes - (size_t)used,
+                 "; warning: OPENBLAS_CORETYPE=%s in the environment keeps it "
+                 "from using this processor's %s: unset it",
+                 forced, unused);
+    else
+        snprintf(text + used, text_bytes - (size_t)used,
+                 "; note: it does not use this processor's %s", unused);
+}

@@ -1,0 +1,65 @@
+/*
+ * Factors of products as a device's precision has them: float, or numbers of 16
+ * bits, rounded to nearest even.
+ */
+#ifndef GW_KERNELS_CUDA_HALF_CUH
+#define GW_KERNELS_CUDA_HALF_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/cuda_launch.cuh"
+#include "kernels/kernels.h"
+
+static __device__ inline void gw_store(float value, float *to)
+{
+    *to = value;
+}
+
+static __device__ inline void gw_store(float value, __nv_bfloat16 *to)
+{
+    *to = __float2bfloat16_rn(value);
+}
+
+/* What is beyond its range becomes infinite. */
+static __device__ inline void gw_store(float value, __half *to)
+{
+    *to = __float2half_rn(value);
+}
+
+static __device__ inline float gw_load(const float *from)
+{
+    return *from;
+}
+
+static __device__ inline float gw_load(const __nv_bfloat16 *from)
+{
+    return __bfloat162float(*from);
+}
+
+static __device__ inline float gw_load(const __half *from)
+{
+    return __half2float(*from);
+}
+
+template <typename T> struct gw_factor {
+    typedef T type;
+};
+
+/* launch(gw_factor<T>()) for the type T of this precision's factors. */
+template <typename Launch>
+static cudaError_t gw_with_factors(enum gw_precision precision, Launch launch)
+{
+    switch (precision) {
+    case GW_PRECISION_BF16:
+        return launch(gw_factor<__nv_bfloat16>());
+    case GW_PRECISION_FP16:
+        return launch(gw_factor<__half>());
+    case GW_PRECISION_FP32:
+    case GW_PRECISION_TF32:
+        break;
+    }
+    return launch(gw_factor<float>());
+}
+
+#endif

@@ -1,0 +1,67 @@
+#include "config.h"
+
+#include "kernels/module.h"
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/cuda.h"
+
+static const struct gw_backend_ops cuda_ops = {
+    .name = "cuda",
+    .takes = GW_CUDA_TAKES,
+    .probe = gw_cuda_probe,
+    .open = gw_cuda_open,
+    .close = gw_cuda_close,
+    .describe = gw_cuda_describe,
+    .report = gw_cuda_report,
+    .locate = gw_cuda_locate,
+    .usable = gw_cuda_usable,
+    .linked = gw_cuda_linked,
+    .memory = gw_cuda_memory,
+    .alloc = gw_cuda_alloc,
+    .free = gw_cuda_free,
+    .alloc_host = gw_cuda_alloc_host,
+    .free_host = gw_cuda_free_host,
+    .pin = gw_cuda_pin,
+    .unpin = gw_cuda_unpin,
+    .show = gw_cuda_show,
+    .see = gw_cuda_see,
+    .path = gw_cuda_path,
+    .unsee = gw_cuda_unsee,
+    .pages = gw_cuda_pages,
+    .upload = gw_cuda_upload,
+    .take = gw_cuda_take,
+    .fetch = gw_cuda_fetch,
+    .reach = gw_cuda_reach,
+    .download = gw_cuda_download,
+    .sync = gw_cuda_sync,
+    .tune = gw_cuda_tune,
+    .tuned = gw_cuda_tuned,
+    .dense_scratch_bytes = gw_cuda_dense_scratch_bytes,
+    .dense_mask_bytes = gw_cuda_dense_mask_bytes,
+    .dense_forward = gw_cuda_dense_forward,
+    .dense_backward = gw_cuda_dense_backward,
+    .conv_scratch_bytes = gw_cuda_conv_scratch_bytes,
+    .conv_forward = gw_cuda_conv_forward,
+    .conv_backward = gw_cuda_conv_backward,
+    .pool_forward = gw_cuda_pool_forward,
+    .pool_backward = gw_cuda_pool_backward,
+    .dropout = gw_cuda_dropout,
+    .add_parts = gw_cuda_add_parts,
+    .square_sum = gw_cuda_square_sum,
+    .widen = gw_cuda_widen,
+    .softmax_loss = gw_cuda_softmax_loss,
+};
+
+/* The one symbol that is seen from outside. Any driver of the same major
+   version runs what this build's CUDA compiled for the GPU. GPUs that are newer
+   than that have PTX, which the driver compiles; that an older one of the same
+   major version may refuse, and its words are told when the first kernel is to
+   run. */
+extern const struct gw_module gw_module;
+__attribute__((visibility("default"))) const struct gw_module gw_module = {
+    .ops_bytes = sizeof(struct gw_backend_ops),
+    .version = PACKAGE_VERSION,
+    .driver = CUDART_VERSION / 1000 * 1000,
+    .ops = &cuda_ops,
+};

@@ -1,0 +1,163 @@
+/*
+ * The sum of what several have, as the balanced tree of update.h: each thread
+ * reads its elements of all parts, in whoever's memory they are, and adds.
+ */
+#include "config.h"
+
+#include "kernels/cuda/cuda.h"
+
+#include <assert.h>
+
+#include "kernels/cuda/cuda_index.cuh"
+
+/* What a kernel takes by value. NULL: leaves its place out. */
+struct parts {
+    const float *pointers[GW_PARTS_MAX];
+};
+
+/* x + -0.0 is x for every x, the sign of zero included: so what is left out
+   needs no other tree. */
+static __device__ inline float nothing_of(const float *)
+{
+    return -0.0f;
+}
+
+static __device__ inline float4 nothing_of(const float4 *)
+{
+    return make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+}
+
+static __device__ inline float add(float a, float b)
+{
+    return a + b;
+}
+
+static __device__ inline float4 add(float4 a, float4 b)
+{
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+static __device__ inline int is_finite(float x)
+{
+    return x - x == 0;
+}
+
+static __device__ inline int is_finite(float4 x)
+{
+    return is_finite(x.x) && is_finite(x.y) && is_finite(x.z) && is_finite(x.w);
+}
+
+/* Of the N parts from `first` on, a power of two. A tree of fewer is that of N
+   with nothing in the last places. */
+template <typename T, unsigned N> struct tree {
+    static __device__ inline T
+    sum(const struct parts &parts, unsigned first, size_t at)
+    {
+        T left = tree<T, N / 2>::sum(parts, first, at);
+        return add(left, tree<T, N / 2>::sum(parts, first + N / 2, at));
+    }
+};
+
+template <typename T> struct tree<T, 1> {
+    static __device__ inline T
+    sum(const struct parts &parts, unsigned first, size_t at)
+    {
+        const float *part = parts.pointers[first];
+        if (!part)
+            return nothing_of((const T *)0);
+        return *(const T *)(part + at);
+    }
+};
+
+/* A sum is finite only if all of its parts are, so they are looked at again
+   where it is not; before it is written, since it may be over one of them. */
+template <typename T, unsigned N>
+static __device__ inline void
+take(const struct parts &parts, unsigned n, size_t at, float *to, uint8_t *bad)
+{
+    T sum = tree<T, N>::sum(parts, 0, at);
+    for (unsigned i = 0; !is_finite(sum) && i < n; i++)
+        if (!is_finite(tree<T, 1>::sum(parts, i, at)))
+            bad[i] = 1; /* as whoever else writes there */
+    *(T *)(to + at) = sum;
+}
+
+/* Elements before `head` and behind 4 `fours` more are taken one by one. */
+template <unsigned N>
+static __global__ void add_parts(struct parts parts,
+                                 unsigned n,
+                                 size_t elems,
+                                 size_t head,
+                                 size_t fours,
+                                 float *sum,
+                                 uint8_t *bad)
+{
+    size_t first = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = first; i < fours; i += step)
+        take<float4, N>(parts, n, head + 4 * i, sum, bad);
+    for (size_t i = first; i < elems - 4 * fours; i += step)
+        take<float, N>(parts, n, i < head ? i : i + 4 * fours, sum, bad);
+}
+
+/* The nth is for up to 2^n parts. */
+static void (*const add_parts_of[])(
+    struct parts, unsigned, size_t, size_t, size_t, float *, uint8_t *) = {
+    add_parts<1>,  add_parts<2>,  add_parts<4>,  add_parts<8>,
+    add_parts<16>, add_parts<32>, add_parts<64>,
+};
+
+/* How far behind a place for four they all begin; -1: not all alike. */
+static int phase_of(const struct parts *parts, unsigned n, const float *sum)
+{
+    uintptr_t phase = (uintptr_t)sum % sizeof(float4);
+    for (unsigned i = 0; i < n; i++)
+        if (parts->pointers[i] &&
+            (uintptr_t)parts->pointers[i] % sizeof(float4) != phase)
+            return -1;
+    return (int)(phase / sizeof(float));
+}
+
+static cudaError_t launch(struct gw_device *device,
+                          const struct parts *parts,
+                          unsigned n,
+                          size_t elems,
+                          float *sum,
+                          uint8_t *bad)
+{
+    int phase = phase_of(parts, n, sum);
+    size_t head = phase > 0 ? min((size_t)(4 - phase), elems) : 0;
+    size_t fours = phase < 0 ? 0 : (elems - head) / 4;
+    unsigned level = 0;
+    while (1u << level < n)
+        level++;
+    return gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
+                          GW_CUDA_BLOCK, add_parts_of[level], *parts, n, elems,
+                          head, fours, sum, bad);
+}
+
+void gw_cuda_add_parts(struct gw_device *device,
+                       const float *const *parts,
+                       uint32_t n,
+                       size_t elems,
+                       float *sum,
+                       uint8_t *bad)
+{
+    struct parts present = {};
+    unsigned end = 0; /* of those that are there */
+    assert(n <= GW_PARTS_MAX);
+    for (unsigned i = 0; i < n; i++) {
+        present.pointers[i] = parts[i];
+        end = parts[i] ? i + 1 : end;
+    }
+    if (!gw_cuda_enter(device))
+        return;
+    gw_cuda_note(device, "add_parts",
+                 cudaMemsetAsync(bad, 0, n, device->compute));
+    if (elems == 0)
+        return;
+    gw_cuda_note(
+        device, "add_parts",
+        end ? launch(device, &present, end, elems, sum, bad)
+            : cudaMemsetAsync(sum, 0, elems * sizeof *sum, device->compute));
+}

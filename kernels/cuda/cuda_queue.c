@@ -1,0 +1,140 @@
+/*
+ * Copies beside the computation, and how far the device has come. Everything
+ * that the host can wait for is a point on the stream of fetches.
+ */
+#include "config.h"
+
+#include "kernels/cuda/cuda.h"
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
+
+static void bring_in(struct gw_device *device,
+                     const char *what,
+                     void *to,
+                     const void *from,
+                     size_t bytes,
+                     enum cudaMemcpyKind kind)
+{
+    if (!gw_cuda_enter(device))
+        return;
+    gw_cuda_note(device, what,
+                 cudaMemcpyAsync(to, from, bytes, kind, device->uploads));
+    gw_cuda_note(device, what,
+                 cudaEventRecord(device->uploaded, device->uploads));
+    gw_cuda_note(device, what,
+                 cudaStreamWaitEvent(device->compute, device->uploaded, 0));
+}
+
+static int is_host(const void *memory)
+{
+    struct cudaPointerAttributes about;
+    if (cudaPointerGetAttributes(&about, memory) == cudaSuccess)
+        return about.type == cudaMemoryTypeHost;
+    cudaGetLastError(); /* the device works all the same */
+    return 0;
+}
+
+/* Another device of this process may have pinned it, which only CUDA knows. */
+static int
+is_pinned(const struct gw_device *device, const void *host, size_t bytes)
+{
+    return gw_cuda_find_block(device->pinned, host, bytes) ||
+           (is_host(host) && is_host((const char *)host + bytes - 1));
+}
+
+/* CUDA may copy from other memory before it returns, but does not say so. */
+void gw_cuda_upload(struct gw_device *device,
+                    void *to,
+                    const void *host,
+                    size_t bytes)
+{
+    bring_in(device, "upload", to, host, bytes, cudaMemcpyHostToDevice);
+    if (bytes > 0 && !device->failed && !is_pinned(device, host, bytes))
+        gw_cuda_note(device, "upload", cudaStreamSynchronize(device->uploads));
+}
+
+void gw_cuda_take(struct gw_device *device,
+                  void *to,
+                  const void *seen,
+                  size_t bytes)
+{
+    bring_in(device, "copy from another GPU", to, seen, bytes,
+             cudaMemcpyDeviceToDevice);
+}
+
+uint64_t gw_cuda_fetch(struct gw_device *device,
+                       void *host,
+                       const void *from,
+                       size_t bytes)
+{
+    uint64_t point = ++device->last;
+    if (!gw_cuda_enter(device))
+        return point;
+    gw_cuda_note(device, "fetch",
+                 cudaEventRecord(device->computed, device->compute));
+    gw_cuda_note(device, "fetch",
+                 cudaStreamWaitEvent(device->fetches, device->computed, 0));
+    if (bytes > 0)
+        gw_cuda_note(device, "fetch",
+                     cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost,
+                                     device->fetches));
+    gw_cuda_note(device, "fetch",
+                 cudaEventRecord(device->points[point % GW_CUDA_POINTS],
+                                 device->fetches));
+    return point;
+}
+
+static enum gw_status failure_of(const struct gw_device *device,
+                                 struct gw_error *error)
+{
+    return gw_fail(error, device->error.status, "%s", device->error.text);
+}
+
+enum gw_status gw_cuda_reach(struct gw_device *device,
+                             uint64_t point,
+                             int wait,
+                             struct gw_error *error)
+{
+    assert(point <= device->last);
+    if (!gw_cuda_enter(device))
+        return failure_of(device, error);
+    if (point <= device->reached)
+        return GW_OK;
+    /* whose event it is now: a later one's, if there were many since */
+    uint64_t latest = device->last - (device->last - point) % GW_CUDA_POINTS;
+    struct CUevent_st *event = device->points[latest % GW_CUDA_POINTS];
+    cudaError_t result =
+        wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+    if (result == cudaErrorNotReady)
+        return GW_EAGAIN;
+    gw_cuda_note(device, device->latest, result);
+    if (device->failed)
+        return failure_of(device, error);
+    device->reached = latest;
+    return GW_OK;
+}
+
+void gw_cuda_download(struct gw_device *device,
+                      void *host,
+                      const void *from,
+                      size_t bytes)
+{
+    uint64_t point = gw_cuda_fetch(device, host, from, bytes);
+    gw_cuda_reach(device, point, 1, NULL);
+}
+
+enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error)
+{
+    uint64_t last = device->last;
+    if (gw_cuda_enter(device)) /* which waits for the uploads */
+        gw_cuda_note(device, device->latest,
+                     cudaStreamSynchronize(device->compute));
+    if (gw_cuda_enter(device))
+        gw_cuda_note(device, device->latest,
+                     cudaStreamSynchronize(device->fetches));
+    if (device->failed)
+        return failure_of(device, error);
+    device->reached = last;
+    return GW_OK;
+}

@@ -1,0 +1,234 @@
+/*
+ * Memory that others read: the processes of a host each other's, and devices of
+ * the network. Words are a handle of CUDA's, which stands for a whole
+ * allocation, where in that the memory begins, and which GPU has it, since each
+ * process counts those that it may see; devices take pages.
+ */
+#include "config.h"
+
+#include "kernels/cuda/cuda.h"
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct words {
+    cudaIpcMemHandle_t handle;
+    uint64_t offset;
+    char address[GW_PCI_ADDRESS_BYTES]; /* of the owner's GPU */
+};
+static_assert(sizeof(struct words) == GW_MEMORY_WORDS, "all words");
+
+/* What was seen. An allocation is opened once, for all that is seen of it. */
+struct gw_cuda_view {
+    struct gw_cuda_view *next;
+    const char *memory;
+    void *base;
+    cudaIpcMemHandle_t handle;
+    char address[GW_PCI_ADDRESS_BYTES];
+};
+
+/* ---- of this process ---- */
+
+int gw_cuda_show(struct gw_device *device,
+                 const void *memory,
+                 uint8_t words[GW_MEMORY_WORDS])
+{
+    struct words shown;
+    memset(&shown, 0, sizeof shown);
+    const struct gw_cuda_block *block =
+        gw_cuda_find_block(device->blocks, memory, 1);
+    if (!block || !gw_cuda_enter(device))
+        return 0;
+    if (cudaIpcGetMemHandle(&shown.handle, (void *)(uintptr_t)block->memory) !=
+        cudaSuccess) {
+        cudaGetLastError(); /* the device works all the same */
+        return 0;
+    }
+    shown.offset = (uint64_t)((const char *)memory - block->memory);
+    gw_cuda_locate((unsigned)device->ordinal, shown.address);
+    memcpy(words, &shown, sizeof shown);
+    return 1;
+}
+
+/* ---- of others ---- */
+
+static const struct gw_cuda_view *view_of(const struct gw_device *device,
+                                          const cudaIpcMemHandle_t *handle)
+{
+    const struct gw_cuda_view *view = device->views;
+    while (view && memcmp(&view->handle, handle, sizeof *handle) != 0)
+        view = view->next;
+    return view;
+}
+
+/* NULL with a line. */
+static void *open_handle(struct gw_device *device,
+                         cudaIpcMemHandle_t handle,
+                         struct gw_error *error)
+{
+    const struct gw_cuda_view *other = view_of(device, &handle);
+    void *base = NULL;
+    if (other)
+        return other->base;
+    cudaError_t result =
+        cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess);
+    if (result == cudaSuccess)
+        return base;
+    cudaGetLastError(); /* the device works all the same */
+    gw_fail(error, GW_EUNSUPPORTED,
+            "GPU %d does not reach what another process of this host has in "
+            "its GPU's memory: %s",
+            device->ordinal, cudaGetErrorString(result));
+    return NULL;
+}
+
+const void *gw_cuda_see(struct gw_device *device,
+                        const uint8_t words[GW_MEMORY_WORDS],
+                        struct gw_error *error)
+{
+    struct words shown;
+    memcpy(&shown, words, sizeof shown);
+    if (!gw_cuda_enter(device)) {
+        gw_fail(error, GW_EIO, "%s", device->error.text);
+        return NULL;
+    }
+    struct gw_cuda_view *view = malloc(sizeof *view);
+    if (!view) {
+        gw_fail(error, GW_ENOMEM, "no memory for what another GPU shows");
+        return NULL;
+    }
+    void *base = open_handle(device, shown.handle, error);
+    if (!base) {
+        free(view);
+        return NULL;
+    }
+    *view = (struct gw_cuda_view){
+        .next = device->views,
+        .memory = (const char *)base + shown.offset,
+        .base = base,
+        .handle = shown.handle,
+    };
+    memcpy(view->address, shown.address, sizeof view->address);
+    view->address[sizeof view->address - 1] = '\0';
+    device->views = view;
+    return view->memory;
+}
+
+/* Only NVLink has atomics of its own between two GPUs. */
+int gw_cuda_linked(unsigned one, unsigned other)
+{
+    int atomics = 0;
+    if (one != other &&
+        cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
+                                  (int)one, (int)other) != cudaSuccess)
+        cudaGetLastError(); /* no failure of what is opened */
+    return atomics != 0;
+}
+
+/* Whether the owner's GPU is this one, by its address. */
+static int is_here(const struct gw_device *device, const void *seen)
+{
+    char own[GW_PCI_ADDRESS_BYTES];
+    const struct gw_cuda_view *view = device->views;
+    while (view && view->memory != seen)
+        view = view->next;
+    gw_cuda_locate((unsigned)device->ordinal, own);
+    return view && own[0] && strcmp(view->address, own) == 0;
+}
+
+const char *gw_cuda_path(struct gw_device *device, const void *seen)
+{
+    struct cudaPointerAttributes about;
+    if (!gw_cuda_enter(device))
+        return "";
+    if (is_here(device, seen))
+        return "the same GPU";
+    if (cudaPointerGetAttributes(&about, seen) != cudaSuccess) {
+        cudaGetLastError(); /* the device works all the same */
+        return "";
+    }
+    if (about.type != cudaMemoryTypeDevice || about.device < 0)
+        return "";
+    /* CUDA has no number for a GPU that this process may not see */
+    if (about.device == device->ordinal)
+        return "a GPU that this process does not see";
+    return gw_cuda_linked((unsigned)about.device, (unsigned)device->ordinal)
+               ? "NVLink"
+               : "PCIe";
+}
+
+void gw_cuda_unsee(struct gw_device *device, const void *memory)
+{
+    struct gw_cuda_view **at = &device->views;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    struct gw_cuda_view view = **at;
+    free(*at);
+    *at = view.next;
+    if (view_of(device, &view.handle))
+        return;
+    gw_cuda_sync(device, NULL); /* what is queued may read there */
+    cudaSetDevice(device->ordinal);
+    gw_cuda_note(device, "cudaIpcCloseMemHandle",
+                 cudaIpcCloseMemHandle(view.base));
+}
+
+/* ---- of devices ---- */
+
+/* cuMemGetHandleForAddressRange, with CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
+typedef int
+get_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);
+#define DMA_BUF_FD 1
+
+/* The driver is loaded, and stays so. Its symbol is asked for by name, since
+   CUDA 12.0 has no call for a symbol of the driver that CUDA 13 has too. */
+static get_range *find_get_range(void)
+{
+    get_range *get = NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!driver)
+        return NULL;
+    void *call = dlsym(driver, "cuMemGetHandleForAddressRange");
+    memcpy(&get, &call, sizeof get);
+    dlclose(driver);
+    return get;
+}
+
+/* -1: this driver or device has none. */
+static int dma_buf_of(const struct gw_pages *pages)
+{
+    int fd = -1;
+    get_range *get = find_get_range();
+    if (!get)
+        return -1;
+    int result = get(&fd, (uintptr_t)pages->base, pages->bytes, DMA_BUF_FD, 0);
+    return result == cudaSuccess ? fd : -1;
+}
+
+void gw_cuda_pages(struct gw_device *device,
+                   const void *memory,
+                   size_t bytes,
+                   struct gw_pages *pages_p)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = (uintptr_t)memory, first = at / page * page;
+    *pages_p = (struct gw_pages){
+        .base = (void *)first,
+        .bytes = (at + bytes - first + page - 1) / page * page,
+        .fd = -1,
+    };
+    if (gw_cuda_enter(device))
+        pages_p->fd = dma_buf_of(pages_p);
+}
+
+void gw_cuda_drop_shared(struct gw_device *device)
+{
+    while (device->views)
+        gw_cuda_unsee(device, device->views->memory);
+}

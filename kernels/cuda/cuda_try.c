@@ -1,0 +1,141 @@
+/*
+ * What a product with ReLU makes of sums that are no common numbers, which
+ * cublasLt does not say: max(x, 0) may make 0 of a NaN, which the finite guard
+ * relies on, and what it notes as let through may have what is 0, where
+ * backward is to give 0. Each is asked, once, over what it is to write; the
+ * only time that products wait. Factors times 0 leave the bias alone as the
+ * sum.
+ */
+#include "config.h"
+
+#include "kernels/cuda/cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const char keeps_no_nan[] = "it makes 0 of NaN";
+static const char notes_nothing[] = "it does not note what it lets through";
+static const char notes_zero[] = "it notes 0 as let through";
+static const char no_memory[] = "no memory to try it";
+static const char does_not_run[] = "it does not run";
+
+struct trial {
+    struct gw_device *device;
+    const struct gw_cuda_product *product;
+    gw_cuda_queue_trial *queue;
+    void *context;
+    float *bias; /* of the device, [n] */
+    float *row;  /* of the host, [n] */
+    size_t mask_bytes;
+    uint8_t *mask[2]; /* likewise; of ones, of zeros */
+};
+
+static void close_trial(struct trial *t)
+{
+    if (t->bias)
+        cudaFree(t->bias);
+    else
+        cudaGetLastError(); /* the device works all the same */
+    free(t->row);
+    free(t->mask[0]);
+    free(t->mask[1]);
+}
+
+static int open_trial(struct trial *t)
+{
+    const struct gw_cuda_product *p = t->product;
+    void *bias = NULL;
+    t->mask_bytes = p->mask ? gw_cuda_mask_bytes(p->m, p->n) : 0;
+    t->row = malloc(p->n * sizeof *t->row);
+    for (int i = 0; i < 2; i++)
+        t->mask[i] = malloc(t->mask_bytes + 1);
+    if (!t->row || !t->mask[0] || !t->mask[1] ||
+        cudaMalloc(&bias, p->n * sizeof *t->bias) != cudaSuccess)
+        return 0;
+    t->bias = bias;
+    return 1;
+}
+
+/* Queues it with such a bias, and brings what it has written: the first row,
+   and the mask unless NULL. What fails here is the device. */
+static int
+ask(struct trial *t, float alpha, float bias, float *row, uint8_t *mask)
+{
+    struct gw_device *device = t->device;
+    struct CUstream_st *stream = device->compute;
+    size_t bytes = t->product->n * sizeof(float);
+    for (size_t i = 0; i < t->product->n; i++)
+        t->row[i] = bias;
+    gw_cuda_note(device, "trial",
+                 cudaMemcpyAsync(t->bias, t->row, bytes, cudaMemcpyHostToDevice,
+                                 stream));
+    gw_cuda_note(device, "trial", cudaStreamSynchronize(stream));
+    if (device->failed || !t->queue(t->context, alpha, t->bias))
+        return 0;
+    gw_cuda_note(device, "trial",
+                 cudaMemcpyAsync(row, t->product->c, bytes,
+                                 cudaMemcpyDeviceToHost, stream));
+    if (mask)
+        gw_cuda_note(device, "trial",
+                     cudaMemcpyAsync(mask, t->product->mask, t->mask_bytes,
+                                     cudaMemcpyDeviceToHost, stream));
+    gw_cuda_note(device, "trial", cudaStreamSynchronize(stream));
+    return !device->failed;
+}
+
+static const char *ask_of_nan(struct trial *t)
+{
+    if (!ask(t, 1, NAN, t->row, NULL))
+        return does_not_run;
+    for (size_t i = 0; i < t->product->n; i++)
+        if (!isnan(t->row[i]))
+            return keeps_no_nan;
+    return NULL;
+}
+
+static size_t bits_in(const uint8_t *bytes, size_t n)
+{
+    size_t bits = 0;
+    for (size_t i = 0; i < n; i++)
+        bits += (size_t)__builtin_popcount(bytes[i]);
+    return bits;
+}
+
+/* Which bits stand for elements is not said either: those that ones have set,
+   as many in each row at least as it has elements. */
+static const char *ask_of_zero(struct trial *t)
+{
+    size_t rows = t->product->m, row = t->mask_bytes / rows;
+    gw_cuda_note(t->device, "trial",
+                 cudaMemsetAsync(t->product->mask, 0, t->mask_bytes,
+                                 t->device->compute));
+    if (!ask(t, 0, 1, t->row, t->mask[0]) || !ask(t, 0, 0, t->row, t->mask[1]))
+        return does_not_run;
+    for (size_t i = 0; i < rows; i++)
+        if (bits_in(t->mask[0] + i * row, row) < t->product->n)
+            return notes_nothing;
+    for (size_t i = 0; i < t->mask_bytes; i++)
+        if (t->mask[0][i] & t->mask[1][i])
+            return notes_zero;
+    return NULL;
+}
+
+const char *gw_cuda_try_relu(struct gw_device *device,
+                             const struct gw_cuda_product *product,
+                             gw_cuda_queue_trial *queue,
+                             void *context,
+                             int *lasts_p)
+{
+    struct trial t = {.device = device,
+                      .product = product,
+                      .queue = queue,
+                      .context = context};
+    const char *why = open_trial(&t) ? ask_of_nan(&t) : no_memory;
+    if (!why && product->mask)
+        why = ask_of_zero(&t);
+    close_trial(&t);
+    *lasts_p = why != no_memory && !device->failed;
+    return why;
+}

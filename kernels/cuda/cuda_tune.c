@@ -1,0 +1,142 @@
+/*
+ * Which way a product takes, where there are several: the first, which cublasLt
+ * thinks best, or while the device is tuned the fastest, by events on the
+ * device's own clock. What was chosen once is said in words, so that a job that
+ * goes on has the same bits.
+ */
+#include "config.h"
+
+#include "kernels/cuda/cuda.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The fastest of so many rounds counts, each of so many calls. */
+#define ROUNDS 3
+#define CALLS  5
+/* Changes with which products there are and in which order. */
+#define LIST 3
+
+/* What the ways depend on, besides the calls. */
+static void
+head_of(struct gw_device *device, const char *of, char text[GW_TUNED_BYTES])
+{
+    char words[GW_TUNED_BYTES / 4];
+    gw_cuda_describe(device, words, sizeof words);
+    snprintf(text, GW_TUNED_BYTES, "%.128s, %s, list %d:", of, words, LIST);
+}
+
+void gw_cuda_tune(struct gw_device *device, const char *of, const char *known)
+{
+    struct gw_cuda_tuning *tuning = &device->tuning;
+    head_of(device, of, tuning->text);
+    size_t head = strlen(tuning->text);
+    int fits = known && strncmp(known, tuning->text, head) == 0;
+    snprintf(tuning->known, sizeof tuning->known, "%s",
+             fits ? known + head : "");
+    tuning->on = 1;
+}
+
+void gw_cuda_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])
+{
+    strcpy(text, device->tuning.text);
+    device->tuning.on = 0;
+}
+
+/* The next of those that are known; -1: there is none. */
+static int next_known(struct gw_cuda_tuning *tuning)
+{
+    char *end;
+    long way = strtol(tuning->known, &end, 10);
+    if (end == tuning->known || way < 0 || way >= GW_CUDA_WAYS)
+        return -1;
+    memmove(tuning->known, end, strlen(end) + 1);
+    return (int)way;
+}
+
+/* ---- timing ---- */
+
+struct watch {
+    struct CUevent_st *start, *stop;
+};
+
+static int open_watch(struct gw_device *device, struct watch *watch)
+{
+    struct CUevent_st **events[] = {&watch->start, &watch->stop};
+    for (size_t i = 0; i < 2 && !device->failed; i++)
+        gw_cuda_note(device, "cudaEventCreateWithFlags",
+                     cudaEventCreateWithFlags(events[i], cudaEventDefault));
+    return !device->failed;
+}
+
+static void close_watch(struct watch *watch)
+{
+    if (watch->start)
+        cudaEventDestroy(watch->start);
+    if (watch->stop)
+        cudaEventDestroy(watch->stop);
+}
+
+/* Of CALLS calls, in ms. */
+static float time_way(struct gw_device *device,
+                      const struct watch *watch,
+                      int way,
+                      int (*queue)(void *context, int way),
+                      void *context)
+{
+    const char *what = "tuning";
+    float ms = FLT_MAX;
+    gw_cuda_note(device, what, cudaEventRecord(watch->start, device->compute));
+    for (int i = 0; i < CALLS; i++)
+        if (!queue(context, way))
+            return FLT_MAX;
+    gw_cuda_note(device, what, cudaEventRecord(watch->stop, device->compute));
+    gw_cuda_note(device, what, cudaEventSynchronize(watch->stop));
+    if (!device->failed)
+        gw_cuda_note(device, what,
+                     cudaEventElapsedTime(&ms, watch->start, watch->stop));
+    return ms;
+}
+
+static int fastest(struct gw_device *device,
+                   int n,
+                   int (*queue)(void *context, int way),
+                   void *context)
+{
+    struct watch watch = {0};
+    float best = FLT_MAX;
+    int found = 0;
+    if (open_watch(device, &watch)) {
+        for (int way = 0; way < n; way++)
+            queue(context, way); /* its code is loaded then */
+        for (int i = 0; i < ROUNDS * n && !device->failed; i++) {
+            float ms = time_way(device, &watch, i % n, queue, context);
+            if (ms < best) {
+                best = ms;
+                found = i % n;
+            }
+        }
+    }
+    close_watch(&watch);
+    return found;
+}
+
+int gw_cuda_choose_way(struct gw_device *device,
+                       int n,
+                       int (*queue)(void *context, int way),
+                       void *context)
+{
+    struct gw_cuda_tuning *tuning = &device->tuning;
+    size_t used = strlen(tuning->text);
+    if (!tuning->on || used + sizeof " 0" > sizeof tuning->text)
+        return 0;
+    int way = next_known(tuning);
+    if (way < 0 || way >= n)
+        way = n > 1 ? fastest(device, n, queue, context) : 0;
+    sprintf(tuning->text + used, " %d", way);
+    return way;
+}
