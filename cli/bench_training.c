@@ -20,7 +20,7 @@
 
 #include "cli/cli.h"
 #include "cli/secret.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "server/server.h"
 #include "worker/client.h"
 

@@ -6,7 +6,7 @@
 #define GW_CLI_CHECK_H
 
 #include "proto/config.h"
-#include "server/begin.h"
+#include "server/checkpoint/begin.h"
 
 /*
  * log.dir, --json FILE (NULL: none), the transport, cluster.interface, and

@@ -25,7 +25,7 @@
 #include "cli/secret.h"
 #include "cli/show.h"
 #include "cli/signals.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "transport/link/loop.h"
 #include "transport/link/transport.h"
 

@@ -15,7 +15,7 @@
 #include "cli/inspect.h"
 #include "cli/paths.h"
 #include "proto/digest.h"
-#include "server/checkpoint.h"
+#include "server/checkpoint/checkpoint.h"
 
 struct score {
     uint64_t step, samples;

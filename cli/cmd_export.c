@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/inspect.h"
-#include "server/checkpoint.h"
+#include "server/checkpoint/checkpoint.h"
 
 /* ---- export ---- */
 

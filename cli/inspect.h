@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 #include "proto/config.h"
-#include "server/checkpoint.h"
+#include "server/checkpoint/checkpoint.h"
 #include "worker/dataset.h"
 #include "worker/feed.h"
 #include "worker/model.h"

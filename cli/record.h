@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "proto/status.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 
 struct gw_record;
 

@@ -12,7 +12,7 @@
 
 #include "cli/local.h"
 #include "cli/process.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "transport/link/loop.h"
 
 struct gw_relay_gone;

@@ -10,7 +10,7 @@
 
 #include "cli/steady.h"
 #include "proto/config.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 
 struct gw_printer;
 

@@ -12,7 +12,7 @@
 #define GW_CLI_WORLD_H
 
 #include "proto/config.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "server/server.h"
 #include "transport/sim/sim.h"
 #include "worker/dataset.h"

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/store.h"
-#include "server/tensors.h"
+#include "server/checkpoint/store.h"
+#include "server/checkpoint/tensors.h"
 #include "transport/member/remote.h"
 
 /* How long the simulator lets a read take. */

@@ -1,59 +1,16 @@
 noinst_LIBRARIES += libserver.a
 libserver_a_SOURCES = \
-	%D%/begin.c \
-	%D%/begin.h \
 	%D%/behind.c \
-	%D%/begin_steps.c \
-	%D%/checkpoint.c \
-	%D%/checkpoint.h \
-	%D%/coordinator.c \
-	%D%/coordinator.h \
-	%D%/coordinator_ahead.c \
-	%D%/coordinator_ctl.c \
-	%D%/coordinator_decline.c \
-	%D%/coordinator_end.c \
-	%D%/coordinator_fault.c \
-	%D%/coordinator_files.c \
-	%D%/coordinator_group.c \
-	%D%/coordinator_inner.c \
-	%D%/coordinator_join.c \
-	%D%/coordinator_keep.c \
-	%D%/coordinator_look.c \
-	%D%/coordinator_origin.c \
-	%D%/coordinator_run.c \
-	%D%/coordinator_split.c \
-	%D%/coordinator_tell.c \
-	%D%/coordinator_state.h \
-	%D%/coordinator_strangers.c \
-	%D%/coordinator_switch.c \
-	%D%/coordinator_watch.c \
-	%D%/decision.c \
-	%D%/decision.h \
-	%D%/decision_count.c \
-	%D%/decision_cut.c \
-	%D%/decision_meet.c \
-	%D%/decision_split.c \
-	%D%/decision_state.h \
-	%D%/decision_switch.c \
-	%D%/delay.c \
-	%D%/delay.h \
 	%D%/divide.c \
 	%D%/each.c \
-	%D%/exchange.c \
 	%D%/follow.c \
 	%D%/follow_fault.c \
 	%D%/lend.c \
 	%D%/load.c \
-	%D%/manifest.c \
-	%D%/manifest.h \
 	%D%/measure.c \
 	%D%/need.c \
 	%D%/need.h \
-	%D%/policy.c \
-	%D%/policy.h \
 	%D%/quorum.c \
-	%D%/regime.c \
-	%D%/regime.h \
 	%D%/save.c \
 	%D%/server.c \
 	%D%/server.h \
@@ -68,19 +25,14 @@ libserver_a_SOURCES = \
 	%D%/shard.h \
 	%D%/shown.c \
 	%D%/stall.c \
-	%D%/splits.c \
-	%D%/splits.h \
 	%D%/step.c \
 	%D%/sum.c \
 	%D%/switch.c \
-	%D%/store.c \
-	%D%/store.h \
-	%D%/store_list.c \
-	%D%/store_write.c \
 	%D%/tell.c \
-	%D%/tensors.c \
-	%D%/tensors.h \
 	%D%/view.c \
 	%D%/want.c \
 	%D%/want.h
+include %D%/coordinator/local.mk
+include %D%/policy/local.mk
+include %D%/checkpoint/local.mk
 EXTRA_DIST += %D%/configure.m4 %D%/README.md

@@ -19,9 +19,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "server/manifest.h"
-#include "server/store.h"
-#include "server/tensors.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/store.h"
+#include "server/checkpoint/tensors.h"
 #include "transport/member/remote.h"
 
 #define CUTS_MAX 4

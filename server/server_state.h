@@ -28,9 +28,9 @@
 
 #include "proto/config.h"
 #include "proto/groups.h"
-#include "server/decision.h"
-#include "server/policy.h"
-#include "server/regime.h"
+#include "server/policy/decision.h"
+#include "server/policy/policy.h"
+#include "server/policy/regime.h"
 #include "server/server.h"
 #include "server/shard.h"
 #include "server/want.h"

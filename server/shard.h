@@ -24,7 +24,7 @@
 #include "proto/config.h"
 #include "proto/control.h"
 #include "proto/map.h"
-#include "server/regime.h"
+#include "server/policy/regime.h"
 #include "proto/rounds.h"
 #include "proto/status.h"
 #include "proto/wire.h"

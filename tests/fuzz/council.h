@@ -10,7 +10,7 @@
 #include "proto/control.h"
 #include "proto/log.h"
 #include "proto/metrics.h"
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "transport/member/member.h"
 #include "transport/sim/sim.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "proto/digest.h"
-#include "server/manifest.h"
+#include "server/checkpoint/manifest.h"
 
 static void read_manifest(const char *text, size_t n)
 {

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "server/coordinator.h"
+#include "server/coordinator/coordinator.h"
 #include "server/server.h"
 #include "tests/sim/cluster.h"
 #include "worker/worker.h"

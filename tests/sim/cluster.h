@@ -7,7 +7,7 @@
 #define GW_TESTS_CLUSTER_H
 
 #include "cli/world.h"
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 
 #define CLUSTER_MAX 16
 

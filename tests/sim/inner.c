@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 
 const struct gw_sim_options inner_calm = {
     .seed = 1, .latency_us = 50, .jitter_us = 20, .bytes_per_us = 1000};

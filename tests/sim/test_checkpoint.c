@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/cluster.h"
 
 #define LIMIT_US 60000000

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/coordinator_state.h"
+#include "server/coordinator/coordinator_state.h"
 #include "tests/fuzz/council.h"
 
 #define TURN_US 20000

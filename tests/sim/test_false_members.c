@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "proto/groups.h"
-#include "server/decision_state.h"
+#include "server/policy/decision_state.h"
 #include "server/server_state.h"
 #include "tests/fuzz/session.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/decision_state.h"
+#include "server/policy/decision_state.h"
 #include "server/server_state.h"
 #include "tests/sim/apart.h"
 #include "tests/sim/cluster.h"

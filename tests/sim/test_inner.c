@@ -14,8 +14,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/tensors.h"
-#include "server/store.h"
+#include "server/checkpoint/tensors.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/inner.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/coordinator_state.h"
+#include "server/coordinator/coordinator_state.h"
 #include "server/server_state.h"
 #include "tests/sim/stranger.h"
 

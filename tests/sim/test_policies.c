@@ -17,8 +17,8 @@
 
 #include "proto/random.h"
 #include "proto/safetensors.h"
-#include "server/manifest.h"
-#include "server/store.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/cluster.h"
 
 #define LIMIT_US 3000000000000

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "proto/random.h"
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/paces.h"
 
 /* As cli/record.c does it, with other lines between. */

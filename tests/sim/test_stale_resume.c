@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "server/server_state.h"
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/stale.h"
 
 static struct cluster cluster;

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "server/coordinator_state.h"
+#include "server/coordinator/coordinator_state.h"
 #include "server/server_state.h"
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/cluster.h"
 
 #define LIMIT_US 120000000

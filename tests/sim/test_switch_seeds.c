@@ -15,10 +15,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/coordinator_state.h"
-#include "server/decision_state.h"
+#include "server/coordinator/coordinator_state.h"
+#include "server/policy/decision_state.h"
 #include "server/server_state.h"
-#include "server/store.h"
+#include "server/checkpoint/store.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"

@@ -6,7 +6,7 @@
 #ifndef GW_TESTS_LEADER_H
 #define GW_TESTS_LEADER_H
 
-#include "server/decision.h"
+#include "server/policy/decision.h"
 
 #define RANKS  3
 #define SHARDS 2

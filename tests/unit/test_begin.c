@@ -1,6 +1,7 @@
 /*
- * server/begin: what a checkpoint counts, in the units of the job that goes on
- * from it, and what is said of it; also where an older program made it.
+ * server/checkpoint/begin: what a checkpoint counts, in the units of the job
+ * that goes on from it, and what is said of it; also where an older program
+ * made it.
  */
 #include "config.h"
 
@@ -13,8 +14,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/begin.h"
-#include "server/store.h"
+#include "server/checkpoint/begin.h"
+#include "server/checkpoint/store.h"
 
 #define RANKS_MAX 4
 #define CLOCK     30

@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "server/checkpoint.h"
-#include "server/store.h"
-#include "server/tensors.h"
+#include "server/checkpoint/checkpoint.h"
+#include "server/checkpoint/store.h"
+#include "server/checkpoint/tensors.h"
 
 static const struct gw_key keys[] = {
     {.name = "fc1.weight", .dtype = GW_DTYPE_F32, .dims = 2, .shape = {3, 5}},

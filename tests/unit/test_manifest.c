@@ -1,5 +1,5 @@
-/* server/manifest: what is written comes back, damage is named, and a lack of
-   memory makes no manifest smaller. */
+/* server/checkpoint/manifest: what is written comes back, damage is named, and
+   a lack of memory makes no manifest smaller. */
 #include "config.h"
 
 #include <jansson.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "proto/digest.h"
-#include "server/manifest.h"
+#include "server/checkpoint/manifest.h"
 
 static struct gw_key keys[] = {
     {.name = "fc1.weight", .dtype = 1, .dims = 2, .shape = {784, 32}},

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "cli/available.h"
-#include "server/regime.h"
+#include "server/policy/regime.h"
 #include "server/shard.h"
 #include "tests/unit/needs_job.h"
 #include "worker/model.h"

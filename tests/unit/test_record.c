@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 #include "cli/record.h"
-#include "server/splits.h"
+#include "server/policy/splits.h"
 
 #define WORKERS 4096 /* as many as a job may have */
 

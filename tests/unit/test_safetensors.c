@@ -1,4 +1,4 @@
-/* server/tensors: what is written, what is read, what is refused. */
+/* server/checkpoint/tensors: what is written, what is read, what is refused. */
 #include "config.h"
 
 #include <inttypes.h>

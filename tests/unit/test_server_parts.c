@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "server/policy.h"
+#include "server/policy/policy.h"
 #include "proto/schedule.h"
 #include "server/want.h"
 

@@ -16,7 +16,7 @@
 
 #include "proto/random.h"
 #include "proto/split.h"
-#include "server/splits.h"
+#include "server/policy/splits.h"
 #include "worker/pace.h"
 #include "worker/plan.h"
 

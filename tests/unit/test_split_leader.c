@@ -12,9 +12,9 @@
 
 #include "proto/random.h"
 #include "proto/split.h"
-#include "server/decision.h"
-#include "server/delay.h"
-#include "server/splits.h"
+#include "server/policy/decision.h"
+#include "server/policy/delay.h"
+#include "server/policy/splits.h"
 #include "worker/plan.h"
 
 #define RANKS_MAX 4096

@@ -1,0 +1,183 @@
+/*
+ * Files of checkpoints in a directory that this process sees, and has entered
+ * (transport/link/disk.h): `dir` is that one throughout. Blocking calls, for
+ * the work of a gw_work, or before a loop runs.
+ *
+ * A file appears whole or not at all: written as NAME.tmp, synced, renamed, and
+ * its directory synced.
+ */
+#ifndef GW_SERVER_STORE_H
+#define GW_SERVER_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/status.h"
+#include "server/checkpoint/manifest.h"
+#include "transport/link/loop.h"
+
+/* Bytes of a file's path in a checkpoint, from checkpoint.dir on. */
+#define GW_PATH_MAX 160
+
+/* The end of a file's name until it is whole. */
+#define GW_TEMPORARY ".tmp"
+
+/* "step-00000120/file"; `file` may be "". */
+void gw_store_path(uint64_t clock, const char *file, char path[GW_PATH_MAX]);
+
+/*
+ * Enters the directory at `path` of `disk`; what is made in it will be for whom
+ * `access` says. GW_ENOENT where there is none. Leave it with gw_store_leave,
+ * which may follow in any case.
+ */
+enum gw_status gw_store_enter(struct gw_disk *disk,
+                              const char *path,
+                              enum gw_access access,
+                              struct gw_disk *dir,
+                              struct gw_error *error);
+
+/* The same; makes it where it is missing, and what is missing above it. */
+enum gw_status gw_store_enter_new(struct gw_disk *disk,
+                                  const char *path,
+                                  enum gw_access access,
+                                  struct gw_disk *dir,
+                                  struct gw_error *error);
+
+/* Also for one that was not entered, whose members are 0. */
+void gw_store_leave(struct gw_disk *dir);
+
+/* A file of a checkpoint that is being written. */
+struct gw_store_file {
+    struct gw_disk *dir;
+    struct gw_file *file; /* NULL when it is written or given up */
+    char path[GW_PATH_MAX];
+};
+
+/*
+ * Begins a file of `bytes` in the checkpoint of `clock`, whose directory is
+ * made; then puts, and at last one of commit and abandon. A create that fails
+ * leaves no file behind, nor does a commit, unless it is the directory that
+ * cannot be synced; a put that fails leaves the file open.
+ */
+enum gw_status gw_store_create(struct gw_disk *dir,
+                               uint64_t clock,
+                               const char *name,
+                               uint64_t bytes,
+                               struct gw_store_file *file,
+                               struct gw_error *error);
+enum gw_status gw_store_put(struct gw_store_file *file,
+                            uint64_t offset,
+                            const void *bytes,
+                            size_t n,
+                            struct gw_error *error);
+enum gw_status gw_store_commit(struct gw_store_file *file,
+                               struct gw_error *error);
+
+/* Also for a file that is not open. */
+void gw_store_abandon(struct gw_store_file *file);
+
+/* Listener to how a file comes on: called with so many bytes more, on the
+   thread that writes; 0 gives the file up. */
+struct gw_store_progress {
+    int (*moved)(void *owner, uint64_t bytes);
+    void *owner;
+};
+
+/*
+ * All of that at once, for bytes that are there already. `described` has the
+ * file's name, and gets size and digest. `progress` may be NULL. GW_EABORTED
+ * where it was given up.
+ */
+enum gw_status gw_store_write(struct gw_disk *dir,
+                              uint64_t clock,
+                              const struct gw_file_part *parts,
+                              size_t n,
+                              const struct gw_store_progress *progress,
+                              struct gw_manifest_file *described,
+                              struct gw_error *error);
+
+/* The same without a file: size and digest of what others will write. */
+enum gw_status gw_store_digest(const struct gw_file_part *parts,
+                               size_t n,
+                               const struct gw_store_progress *progress,
+                               struct gw_manifest_file *described,
+                               struct gw_error *error);
+
+/*
+ * A file in `dir` that says `token` for as long as the job runs: whoever finds
+ * it sees that directory, and not another host's of the same name. It is held:
+ * GW_EEXIST where another job runs with that directory. Remove it with *file_p,
+ * which may be NULL then.
+ */
+enum gw_status gw_store_put_token(struct gw_disk *dir,
+                                  const char *token,
+                                  struct gw_file **file_p,
+                                  struct gw_error *error);
+/* GW_EEXIST where a token is held. Writes nothing, but what a job that was
+   killed has left of one. */
+enum gw_status gw_store_check_free(struct gw_disk *dir, struct gw_error *error);
+void gw_store_remove_token(struct gw_disk *dir, struct gw_file *file);
+int gw_store_sees(struct gw_disk *dir, const char *token);
+
+/* Reads a whole file of at most `most` bytes; *bytes_p is the caller's. */
+enum gw_status gw_store_read(struct gw_disk *dir,
+                             const char *path,
+                             uint64_t most,
+                             uint8_t **bytes_p,
+                             size_t *n_p,
+                             struct gw_error *error);
+
+/* The manifest of the checkpoint of `clock`. */
+enum gw_status gw_store_manifest(struct gw_disk *dir,
+                                 uint64_t clock,
+                                 struct gw_manifest *manifest,
+                                 struct gw_error *error);
+
+/* Compares every file with the manifest: size and SHA-256. GW_ECORRUPT. */
+enum gw_status gw_store_verify(struct gw_disk *dir,
+                               const struct gw_manifest *manifest,
+                               struct gw_error *error);
+
+/*
+ * Both: the manifest of a checkpoint whose files agree with it. GW_ENOENT only
+ * where it was not finished; a file of it that is missing is GW_ECORRUPT.
+ */
+enum gw_status gw_store_whole(struct gw_disk *dir,
+                              uint64_t clock,
+                              struct gw_manifest *manifest,
+                              struct gw_error *error);
+
+/* The same of a checkpoint that is `dir` itself, whatever its name. */
+enum gw_status gw_store_whole_here(struct gw_disk *dir,
+                                   struct gw_manifest *manifest,
+                                   struct gw_error *error);
+
+/* Clocks of what is named like checkpoints in `dir`, finished or not, the
+   newest first; at most `room`. Returns how many. */
+size_t gw_store_list(struct gw_disk *dir, uint64_t *clocks, size_t room);
+
+/* Whether the one of `clock` was finished: it has a manifest, be it damaged. */
+int gw_store_is_finished(struct gw_disk *dir, uint64_t clock);
+
+/* The newest that was finished; 0: none was. */
+int gw_store_newest(struct gw_disk *dir, uint64_t *clock_p);
+
+/*
+ * The newest that has all its files, by name and size; 0: there is none. What
+ * is in them is not read: that takes time, and --resume does it.
+ */
+int gw_store_newest_there(struct gw_disk *dir, uint64_t *clock_p);
+
+/* Removes a checkpoint, its manifest first. */
+void gw_store_remove(struct gw_disk *dir, uint64_t clock);
+
+/*
+ * Removes what is left of checkpoints that were not finished, and nothing that
+ * a job has not made. `told` hears of each that is gone. Only for who holds the
+ * token: another job may just be writing.
+ */
+void gw_store_sweep(struct gw_disk *dir,
+                    void (*told)(void *owner, uint64_t clock),
+                    void *owner);
+
+#endif

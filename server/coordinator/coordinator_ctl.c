@@ -1,0 +1,176 @@
+/*
+ * What the job's user wants of it while it runs: another policy, a checkpoint,
+ * the end. Taken through the local socket only, since whoever reaches the port
+ * is nobody in particular. Every request gets an answer of one line: what will
+ * happen, or why not.
+ */
+#include "config.h"
+
+#include "server/coordinator/coordinator_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Decided by shard 0, so the job must be running, and not to its end. */
+static enum gw_status check_running(const struct gw_coordinator *self,
+                                    struct gw_error *error)
+{
+    if (self->phase < GW_PHASE_RUNNING)
+        return gw_fail(error, GW_EREFUSED,
+                       "the job has not begun yet; gradweir ctl status says "
+                       "whom it waits for");
+    if (self->phase > GW_PHASE_RUNNING || self->end_decided ||
+        self->is_stopping)
+        return gw_fail(error, GW_EREFUSED,
+                       "the job is ending, at step %" PRIu64,
+                       gw_coordinator_step(self));
+    return GW_OK;
+}
+
+/* And nothing else is to follow. */
+static int is_held(const struct gw_coordinator *self,
+                   const struct gw_policy_word *word)
+{
+    int last;
+    const struct gw_policy_word *held = gw_coordinator_word(self, &last);
+    return last && !self->asked && word->kind == held->kind &&
+           word->n == held->n;
+}
+
+/* Shard 0 decides when. */
+static void pass_on(struct gw_coordinator *self,
+                    enum gw_request_kind kind,
+                    const char *text)
+{
+    const struct gw_message message = {
+        .kind = GW_MESSAGE_REQUEST,
+        .request = {.kind = (uint8_t)kind, .text = text}};
+    gw_coordinator_tell(self, gw_roster_find(self, GW_ROLE_SERVER, 0)->peer,
+                        &message);
+}
+
+static enum gw_status ask_policy(struct gw_coordinator *self,
+                                 const char *text,
+                                 char *answer,
+                                 size_t room,
+                                 struct gw_error *error)
+{
+    struct gw_policy_word word;
+    char shown[GW_POLICY_WORD_BYTES];
+    enum gw_status status = gw_policy_word_parse(text, &word, error);
+    if (status == GW_OK)
+        status = check_running(self, error);
+    if (status == GW_OK)
+        status = gw_config_check_word(self->config, &word, error);
+    if (status != GW_OK)
+        return status;
+    if (word.kind == GW_POLICY_BACKUP && word.n == 0)
+        word.kind = GW_POLICY_SYNC; /* as regimes have it */
+    gw_policy_word_print(&word, shown);
+    if (is_held(self, &word)) {
+        snprintf(answer, room, "the policy is %s already", shown);
+        return GW_OK;
+    }
+    gw_inner_expect(self, &word);
+    self->asked = 1;
+    self->asked_word = word;
+    pass_on(self, GW_REQUEST_POLICY, shown);
+    snprintf(answer, room,
+             "switching to %s: it holds from the next step where all workers "
+             "have one clock; the job is at step %" PRIu64,
+             shown, gw_coordinator_step(self));
+    return GW_OK;
+}
+
+static enum gw_status ask_checkpoint(struct gw_coordinator *self,
+                                     char *answer,
+                                     size_t room,
+                                     struct gw_error *error)
+{
+    const char *dir = self->config->checkpoint.dir;
+    enum gw_status status = check_running(self, error);
+    if (status == GW_OK && !dir[0])
+        status = gw_fail(error, GW_EREFUSED,
+                         "the job makes no checkpoints: it has no "
+                         "checkpoint.dir");
+    if (status != GW_OK)
+        return status;
+    pass_on(self, GW_REQUEST_CHECKPOINT, "");
+    snprintf(
+        answer, room,
+        "making a checkpoint: in %.300s, of the next step where all workers "
+        "have one clock; the job is at step %" PRIu64,
+        dir, gw_coordinator_step(self));
+    return GW_OK;
+}
+
+static enum gw_status ask_stop(const struct gw_coordinator *self,
+                               char *answer,
+                               size_t room,
+                               struct gw_error *error)
+{
+    if (self->phase < GW_PHASE_RUNNING) {
+        snprintf(answer, room, "stopping: the job ends before its first step");
+        return GW_OK;
+    }
+    if (check_running(self, error) != GW_OK)
+        return error->status;
+    snprintf(answer, room,
+             "stopping: the job ends at the next step where all workers have "
+             "one clock, %s; it is at step %" PRIu64,
+             self->config->checkpoint.dir[0]
+                 ? "which becomes a checkpoint"
+                 : "and cannot go on from there without checkpoint.dir",
+             gw_coordinator_step(self));
+    return GW_OK;
+}
+
+static enum gw_status judge(struct gw_coordinator *self,
+                            const struct gw_peer *peer,
+                            const struct gw_request *request,
+                            char *answer,
+                            size_t room,
+                            struct gw_error *error)
+{
+    static const char *const names[] = {
+        [GW_REQUEST_POLICY] = "policy",
+        [GW_REQUEST_CHECKPOINT] = "checkpoint",
+        [GW_REQUEST_STOP] = "stop",
+    };
+    if (!peer->local)
+        return gw_fail(error, GW_EREFUSED,
+                       "%s: only who comes through the coordinator's local "
+                       "socket may ask for that; on its host: gradweir ctl %s",
+                       names[request->kind], names[request->kind]);
+    switch (request->kind) {
+    case GW_REQUEST_POLICY:
+        return ask_policy(self, request->text, answer, room, error);
+    case GW_REQUEST_CHECKPOINT:
+        return ask_checkpoint(self, answer, room, error);
+    default:
+        return ask_stop(self, answer, room, error);
+    }
+}
+
+void gw_coordinator_requested(struct gw_coordinator *self,
+                              struct gw_peer *peer,
+                              const struct gw_request *request)
+{
+    char answer[GW_ERROR_TEXT_BYTES], why[GW_PEER_NAME_MAX + 16];
+    struct gw_error error;
+    struct gw_message message = {.kind = GW_MESSAGE_STATUS,
+                                 .status = {.text = answer}};
+    int refused = judge(self, peer, request, answer, sizeof answer, &error);
+    if (refused) {
+        message.status.status = GW_EREFUSED;
+        message.status.text = error.text;
+        gw_text_clean(error.text); /* it may show what was asked for */
+    }
+    gw_log_info(self->log, "%s asks: %s", peer->name, message.status.text);
+    /* before the end, which may close the connection */
+    gw_peer_tell(peer, &message);
+    if (refused || request->kind != GW_REQUEST_STOP)
+        return;
+    snprintf(why, sizeof why, "gradweir ctl, %s", peer->name);
+    gw_coordinator_stop(self, why);
+}
