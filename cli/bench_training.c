@@ -22,7 +22,7 @@
 #include "cli/secret.h"
 #include "server/coordinator/coordinator.h"
 #include "server/server.h"
-#include "worker/client.h"
+#include "worker/client/client.h"
 
 /* The job has no end of its own; the processes are ended. */
 #define STEPS UINT64_C(1000000000000)

@@ -13,7 +13,7 @@
 #include "cli/available.h"
 #include "cli/needs.h"
 #include "cli/place.h"
-#include "worker/dataset.h"
+#include "worker/data/dataset.h"
 
 #define PATH_BYTES 4096 /* the kernel takes no longer name */
 

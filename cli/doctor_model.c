@@ -17,8 +17,8 @@
 #include "kernels/kernels.h"
 #include "proto/interfaces.h"
 #include "proto/map.h"
-#include "worker/dataset.h"
-#include "worker/model.h"
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
 
 /* Messages and the ring of headers of a connection, and what full pages add to
    all that is registered beside it. */

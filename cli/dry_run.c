@@ -13,8 +13,8 @@
 #include "kernels/kernels.h"
 #include "proto/map.h"
 #include "transport/link/transport.h"
-#include "worker/dataset.h"
-#include "worker/model.h"
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
 #include "worker/plan.h"
 
 #define COLUMN "%-11s "

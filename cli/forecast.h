@@ -13,7 +13,7 @@
 #include "proto/map.h"
 #include "proto/status.h"
 #include "transport/sim/sim.h"
-#include "worker/dataset.h"
+#include "worker/data/dataset.h"
 
 struct gw_forecast_case {
     const struct gw_config *config; /* checked */

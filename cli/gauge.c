@@ -15,9 +15,9 @@
 #include "kernels/update/bf16.h"
 #include "proto/secret.h"
 #include "transport/link/limits.h"
-#include "worker/feed.h"
-#include "worker/mirror.h"
-#include "worker/model.h"
+#include "worker/data/feed.h"
+#include "worker/trainer/mirror.h"
+#include "worker/model/model.h"
 #include "worker/plan.h"
 
 #define AT_ONCE_MAX 64

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "worker/mirror.h"
+#include "worker/trainer/mirror.h"
 
 void gw_inspect_refused(uint64_t clock, const char *why)
 {

@@ -5,9 +5,9 @@
 #include "kernels/kernels.h"
 #include "proto/config.h"
 #include "server/checkpoint/checkpoint.h"
-#include "worker/dataset.h"
-#include "worker/feed.h"
-#include "worker/model.h"
+#include "worker/data/dataset.h"
+#include "worker/data/feed.h"
+#include "worker/model/model.h"
 
 #define GW_INSPECT_BATCH 250 /* samples per pass */
 

@@ -11,7 +11,7 @@
 #include "cli/forecast.h"
 #include "kernels/update/update.h"
 #include "transport/link/transport.h"
-#include "worker/model.h"
+#include "worker/model/model.h"
 #include "worker/plan.h"
 
 /*

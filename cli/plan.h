@@ -16,7 +16,7 @@
 #include "cli/placement.h"
 #include "proto/config.h"
 #include "transport/sim/sim.h"
-#include "worker/dataset.h"
+#include "worker/data/dataset.h"
 
 struct gw_plan_options {
     const char *file;                /* of the job */

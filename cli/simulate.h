@@ -15,7 +15,7 @@
 #include "proto/config.h"
 #include "proto/status.h"
 #include "transport/sim/sim.h"
-#include "worker/dataset.h"
+#include "worker/data/dataset.h"
 
 struct gw_simulate_options {
     const struct gw_config *config; /* checked, with transport sim */

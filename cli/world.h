@@ -15,7 +15,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/server.h"
 #include "transport/sim/sim.h"
-#include "worker/dataset.h"
+#include "worker/data/dataset.h"
 #include "worker/worker.h"
 
 /* What members say of themselves: the first server's machine, the others count

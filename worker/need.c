@@ -4,8 +4,8 @@
 
 #include "kernels/update/update.h"
 #include "proto/rounds.h"
-#include "worker/client_state.h"
-#include "worker/feed.h"
+#include "worker/client/client_state.h"
+#include "worker/data/feed.h"
 #include "worker/worker_state.h"
 
 /* What is mostly seen of a worker and of each connection over TCP; the manual's

@@ -12,7 +12,7 @@
 #include "proto/config.h"
 #include "proto/map.h"
 #include "proto/status.h"
-#include "worker/dataset.h"
+#include "worker/data/dataset.h"
 
 /* Of a device with memory of its own, in bytes of its whole pages. */
 struct gw_device_need {

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/feed.h"
-#include "worker/mirror.h"
+#include "worker/data/feed.h"
+#include "worker/trainer/mirror.h"
 #include "worker/trial.h"
 
 /* ---- what it takes ---- */

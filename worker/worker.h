@@ -6,8 +6,8 @@
 #define GW_WORKER_WORKER_H
 
 #include "proto/config.h"
-#include "worker/client.h"
-#include "worker/dataset.h"
+#include "worker/client/client.h"
+#include "worker/data/dataset.h"
 
 struct gw_worker_options {
     struct gw_client_options client;

@@ -5,14 +5,14 @@
 #define GW_WORKER_WORKER_STATE_H
 
 #include "kernels/kernels.h"
-#include "worker/client.h"
-#include "worker/dataset.h"
-#include "worker/feed.h"
-#include "worker/lender.h"
-#include "worker/mirror.h"
-#include "worker/model.h"
+#include "worker/client/client.h"
+#include "worker/data/dataset.h"
+#include "worker/data/feed.h"
+#include "worker/trainer/lender.h"
+#include "worker/trainer/mirror.h"
+#include "worker/model/model.h"
 #include "worker/need.h"
-#include "worker/pace.h"
+#include "worker/trainer/pace.h"
 #include "worker/plan.h"
 #include "worker/worker.h"
 

@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-#include "worker/dataset_format.h"
+#include "worker/data/dataset_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/dataset_format.h"
+#include "worker/data/dataset_format.h"
 
 #define BATCH_MAX  4
 #define VALUES_MAX ((size_t)1 << 16)

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "kernels/update/update.h"
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #define ROUNDS   8
 #define ROUND_S  0.4

@@ -22,8 +22,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "worker/mirror.h"
-#include "worker/model.h"
+#include "worker/trainer/mirror.h"
+#include "worker/model/model.h"
 
 #define KEYS_MAX   16
 #define LAYERS_MAX (KEYS_MAX / 2)

@@ -20,7 +20,7 @@
 #include "tests/sim/cluster.h"
 #include "tests/sim/storm.h"
 #include "tests/sim/sweep.h"
-#include "worker/client_node_state.h"
+#include "worker/client/client_node_state.h"
 
 #define SEEDS     150
 #define STEPS     10

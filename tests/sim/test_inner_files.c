@@ -16,7 +16,7 @@
 
 #include "server/checkpoint/store.h"
 #include "tests/sim/inner.h"
-#include "worker/client_state.h"
+#include "worker/client/client_state.h"
 
 static struct cluster cluster;
 

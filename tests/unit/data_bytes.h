@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/dataset_format.h"
+#include "worker/data/dataset_format.h"
 
 struct bytes {
     size_t n;

@@ -1,8 +1,8 @@
 /*
  * The workers of a small mlp and their server, without a network: gradients of
- * worker/model on the cpu, a worker's own steps by worker/local, and a client
- * in the place of worker/client that hands frames to the server at once. What
- * links this links no other client. The caller says who does a step when.
+ * worker/model on the cpu, a worker's own steps by worker/trainer/local, and a
+ * client in the place of worker/client that hands frames to the server at once.
+ * What links this links no other client. The caller says who does a step when.
  */
 #ifndef GW_TESTS_MLP_WORKERS_H
 #define GW_TESTS_MLP_WORKERS_H

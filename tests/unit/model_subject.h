@@ -5,7 +5,7 @@
 #ifndef GW_TESTS_MODEL_SUBJECT_H
 #define GW_TESTS_MODEL_SUBJECT_H
 
-#include "worker/model_layers.h"
+#include "worker/model/model_layers.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define KEYS_MAX     16

@@ -1,4 +1,4 @@
-/* worker/dataset: data sets from files, and what their names stand for. */
+/* worker/data/dataset: data sets from files, and what their names stand for. */
 #include "config.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* worker/dataset: order, augmentation and normalisation of batches. */
+/* worker/data/dataset: order, augmentation and normalisation of batches. */
 #include "config.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* worker/dataset: truncated files, lying headers, wrong types; all formats. */
+/* worker/data/dataset: truncated files, lying headers, wrong types; all
+ * formats. */
 #include "config.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * worker/dataset: the kinds of numbers that files have, what is said of them,
- * what is no data at all, and labels that a model has no output for.
+ * worker/data/dataset: the kinds of numbers that files have, what is said of
+ * them, what is no data at all, and labels that a model has no output for.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/data_bytes.h"
-#include "worker/dataset_number.h"
+#include "worker/data/dataset_number.h"
 
 static struct gw_config config;
 static struct bytes first, second;

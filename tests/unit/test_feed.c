@@ -1,4 +1,4 @@
-/* worker/feed: batches that are filled while a device computes. */
+/* worker/data/feed: batches that are filled while a device computes. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/data_bytes.h"
-#include "worker/feed.h"
+#include "worker/data/feed.h"
 
 #define SAMPLES 120
 #define SIDE    30

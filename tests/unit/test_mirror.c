@@ -1,6 +1,7 @@
 /*
- * worker/mirror.h on a device that computes elsewhere and later: what is queued
- * on it is only done when somebody waits, up to the point that is waited for.
+ * worker/trainer/mirror.h on a device that computes elsewhere and later: what
+ * is queued on it is only done when somebody waits, up to the point that is
+ * waited for.
  */
 #include "config.h"
 
@@ -13,7 +14,7 @@
 #include <cmocka.h>
 
 #include "kernels/update/bf16.h"
-#include "worker/mirror.h"
+#include "worker/trainer/mirror.h"
 
 #define KEYS   3
 #define QUEUE  64

@@ -8,9 +8,9 @@
  * of steps of workers' own are in test_mlp_rounds.
  *
  * What is tested is the program's own all the way: gradients of worker/model on
- * the cpu, a worker's own steps by worker/local, pushes, wants and answers by
- * the server's session with its policies and its shard. Only what lies between
- * them is not (mlp_workers.c): it hands frames over at once.
+ * the cpu, a worker's own steps by worker/trainer/local, pushes, wants and
+ * answers by the server's session with its policies and its shard. Only what
+ * lies between them is not (mlp_workers.c): it hands frames over at once.
  */
 #include "config.h"
 

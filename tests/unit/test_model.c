@@ -15,7 +15,7 @@
 
 #include "proto/random.h"
 #include "tests/unit/model_subject.h"
-#include "worker/model_layers.h"
+#include "worker/model/model_layers.h"
 
 #define LONGEST 4096 /* of one sample in one layer */
 

@@ -1,5 +1,5 @@
 /*
- * worker/model_layers: what model.* may say of the data, and what not.
+ * worker/model/model_layers: what model.* may say of the data, and what not.
  */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "worker/model_layers.h"
+#include "worker/model/model_layers.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

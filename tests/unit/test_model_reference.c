@@ -16,7 +16,7 @@
 
 #include "kernels/update/update.h"
 #include "proto/random.h"
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

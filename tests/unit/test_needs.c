@@ -19,7 +19,7 @@
 #include "server/policy/regime.h"
 #include "server/shard.h"
 #include "tests/unit/needs_job.h"
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #define PAGE 4096u
 

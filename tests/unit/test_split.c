@@ -17,7 +17,7 @@
 #include "proto/random.h"
 #include "proto/split.h"
 #include "server/policy/splits.h"
-#include "worker/pace.h"
+#include "worker/trainer/pace.h"
 #include "worker/plan.h"
 
 #define RANKS_MAX 4096

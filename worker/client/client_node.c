@@ -1,0 +1,354 @@
+/*
+ * The other workers of this host that sum with us: a member of its own, with
+ * the transport that can show memory. The later rank of two dials; each shows
+ * the other its gradients, and lets it write its weights.
+ */
+#include "config.h"
+
+#include "worker/client/client_node_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Wherever it may, at any port. */
+#define LISTEN "any:0"
+
+uint32_t gw_node_ranks(const struct gw_client_node *node)
+{
+    return node ? node->group.n : 1;
+}
+
+/* ---- in ---- */
+
+/* Weights that its owner gives of a chunk. */
+static int is_gift(const struct gw_client_node *node,
+                   const struct gw_peer *peer,
+                   const struct gw_frame *frame,
+                   const void **device_p)
+{
+    uint32_t window;
+    if (frame->kind != GW_FRAME_WEIGHTS || !node->client->chunk || !node->way ||
+        frame->chunk >= node->client->map->chunks ||
+        gw_node_giver(node, frame->chunk) != peer)
+        return 0;
+    *device_p = node->way->given(peer->owner, &window);
+    return frame->window == window;
+}
+
+static void on_frame(void *owner,
+                     struct gw_peer *peer,
+                     unsigned link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    struct gw_client_node *node = owner;
+    const void *device;
+    if (frame->kind == GW_FRAME_PARTS)
+        gw_node_sum_parts(node, peer->owner, frame, payload);
+    else if (is_gift(node, peer, frame, &device))
+        gw_client_given(node->client, peer, frame, device);
+    else
+        gw_peer_reject_frame(peer, link, frame);
+}
+
+static void
+on_message(void *owner, struct gw_peer *peer, const struct gw_message *message)
+{
+    struct gw_client_node *node = owner;
+    struct gw_neighbour *from = peer->owner;
+    const struct gw_window_open *window = &message->window;
+    uint64_t bytes = window->kind == GW_FRAME_WEIGHTS
+                         ? gw_client_landing_bytes(
+                               node->client, gw_client_encoding(node->client))
+                         : node->client->map->arena_bytes;
+    int sight = message->kind == GW_MESSAGE_SIGHT &&
+                gw_node_sight(node, from, &message->sight) == GW_OK;
+    if (!sight &&
+        (message->kind != GW_MESSAGE_WINDOW || window->bytes != bytes)) {
+        gw_peer_reject(peer, GW_NODE_LINK,
+                       "message that a neighbour does not send");
+        return;
+    }
+    if (!sight && window->kind == GW_FRAME_PARTS)
+        from->gradients = window->id;
+    else if (!sight && window->kind == GW_FRAME_WEIGHTS)
+        from->weights = window->id;
+    if (gw_node_is_whole(node))
+        gw_node_sum_recheck(node);
+}
+
+/* ---- neighbours come and go ---- */
+
+static enum gw_status open_windows(struct gw_client_node *node,
+                                   struct gw_neighbour *who,
+                                   struct gw_peer *peer)
+{
+    struct gw_client *client = node->client;
+    enum gw_encoding encoding = gw_client_encoding(client);
+    uint64_t bytes = client->map->arena_bytes;
+    uint64_t landing = gw_client_landing_bytes(client, encoding);
+    enum gw_status status =
+        gw_window_open(&peer->windows, GW_FRAME_PARTS, client->gradients, bytes,
+                       &who->own_gradients);
+    if (status == GW_OK)
+        status = gw_window_open(&peer->windows, GW_FRAME_WEIGHTS,
+                                gw_client_landing(client, encoding, 0), landing,
+                                &who->own_weights);
+    if (status != GW_OK)
+        return status;
+    who->peer = peer;
+    peer->owner = who;
+    peer->id = who->rank;
+    snprintf(peer->name, sizeof peer->name, "worker %u (%.60s)", who->rank,
+             who->host);
+    struct gw_message message = {
+        .kind = GW_MESSAGE_WINDOW,
+        .window = {GW_FRAME_PARTS, who->own_gradients, bytes}};
+    gw_client_tell(client, peer, &message);
+    message.window =
+        (struct gw_window_open){GW_FRAME_WEIGHTS, who->own_weights, landing};
+    gw_client_tell(client, peer, &message);
+    gw_node_tell_words(node, who);
+    return GW_OK;
+}
+
+static enum gw_status admit(void *owner,
+                            struct gw_peer *peer,
+                            const struct gw_hello *hello,
+                            char *why,
+                            size_t why_bytes)
+{
+    struct gw_client_node *node = owner;
+    struct gw_neighbour *who = gw_node_neighbour(node, hello->rank);
+    if (!node->attached) {
+        snprintf(why, why_bytes, "not ready yet");
+        return GW_EAGAIN;
+    }
+    if (hello->role != GW_ROLE_WORKER ||
+        !gw_group_has(node->group, hello->rank) ||
+        hello->rank <= node->client->rank || who->peer ||
+        who->incarnation != hello->incarnation || !who->has_secret) {
+        snprintf(why, why_bytes, "not a neighbour of this worker");
+        return GW_EREFUSED;
+    }
+    enum gw_status status =
+        gw_peer_admit(peer, hello, &who->secret, why, why_bytes);
+    return status == GW_OK ? open_windows(node, who, peer) : status;
+}
+
+static void link_up(void *owner, struct gw_peer *peer, unsigned link)
+{
+    struct gw_client_node *node = owner;
+    struct gw_client *client = node->client;
+    struct gw_neighbour *who = peer->owner;
+    enum gw_status status = gw_peer_show(peer, link, who->own_gradients);
+    if (status == GW_EUNSUPPORTED && !client->hollow) {
+        gw_client_fail(client, status,
+                       "cannot show %s the gradients, which are not in shared "
+                       "memory here; set cluster.local_reduction = \"off\"",
+                       peer->name);
+        return;
+    }
+    gw_node_sum_link_up(node, who);
+}
+
+/* What was given by that link may be lost. */
+static void link_down(void *owner,
+                      struct gw_peer *peer,
+                      unsigned link,
+                      enum gw_status status,
+                      const char *why)
+{
+    struct gw_client_node *node = owner;
+    struct gw_client *client = node->client;
+    const struct gw_neighbour *who = peer->owner;
+    gw_metrics_add(client->metrics, GW_METRIC_RECONNECTS, 1);
+    gw_node_sum_link_down(node, who);
+    if (status == GW_EPROTO)
+        gw_client_tell_fault(client, peer, why);
+    else if (!atomic_load(&client->failed))
+        gw_log_limited(client->log, &client->limit, GW_LOG_INFO,
+                       "connection %u to %s broke: %s (%s)", link, peer->name,
+                       why, gw_status_text(status));
+}
+
+static void
+lost(void *owner, struct gw_peer *peer, enum gw_status status, const char *why)
+{
+    struct gw_client *client = ((struct gw_client_node *)owner)->client;
+    /* of its death the coordinator tells */
+    if (status == GW_ETIMEOUT)
+        gw_log_info(client->log, "%s: silent for %.1f s", peer->name,
+                    (double)gw_peer_silent_us(peer) / 1e6);
+    else if (!peer->was_up)
+        gw_client_fail(client, status,
+                       "cannot sum with %s, which is of this host: %s; set "
+                       "cluster.local_reduction = \"off\"",
+                       peer->name, why);
+    else
+        gw_client_fail(client, status, "%s: %s", peer->name, why);
+}
+
+static void starves(void *owner, const char *why)
+{
+    const struct gw_client_node *node = owner;
+    gw_client_fail(
+        node->client, GW_ENOMEM,
+        "%s, for %d s: no link to workers of this host can be opened", why,
+        GW_MEMBER_STARVES_US / 1000000);
+}
+
+static void stuck(void *owner, struct gw_peer *peer, const char *text)
+{
+    gw_client_stuck(((struct gw_client_node *)owner)->client, peer, text);
+}
+
+static const struct gw_member_handler handler = {
+    .admit = admit,
+    .link_up = link_up,
+    .message = on_message,
+    .frame = on_frame,
+    .link_down = link_down,
+    .lost = lost,
+    .starves = starves,
+    .stuck = stuck,
+};
+
+int gw_node_is_whole(const struct gw_client_node *node)
+{
+    for (uint32_t i = 0; node && i < node->group.n; i++) {
+        const struct gw_neighbour *who =
+            &node->neighbour[(node->group.first + i) % GW_GROUP_MAX];
+        if (node->group.first + i != node->client->rank &&
+            (who->gradients == GW_WINDOW_NONE ||
+             who->weights == GW_WINDOW_NONE))
+            return 0;
+    }
+    return !node || node->group.n == 1 || node->way;
+}
+
+/* ---- opening and closing ---- */
+
+enum gw_status gw_node_open(struct gw_client *client,
+                            struct gw_client_node **node_p,
+                            struct gw_error *error)
+{
+    const struct gw_client_options *options = &client->options;
+    struct gw_error why;
+    *node_p = NULL;
+    if (!options->node)
+        return GW_OK;
+    struct gw_client_node *node = calloc(1, sizeof *node);
+    if (!node)
+        return gw_fail(error, GW_ENOMEM, "no memory for neighbours");
+    node->client = client;
+    node->group = (struct gw_group){.n = 1};
+    const struct gw_member_options member = {
+        .loop = options->loop,
+        .transport = options->node,
+        .transport_config = {.interface = ""},
+        .role = GW_ROLE_WORKER,
+        .rank = GW_RANK_NONE,
+        .incarnation = gw_member_incarnation(client->member),
+        .secret = gw_member_secret(client->member),
+        .join_us = options->join_us,
+        .quiet = 1,
+        .handler = &handler,
+        .owner = node,
+    };
+    enum gw_status status = gw_member_open(&member, &node->member, &why);
+    if (status == GW_OK)
+        status = gw_member_listen(node->member, LISTEN, &why);
+    if (status != GW_OK) {
+        gw_log_info(client->log, "sums nothing with others: %s", why.text);
+        gw_node_close(node);
+        return GW_OK;
+    }
+    *node_p = node;
+    return GW_OK;
+}
+
+void gw_node_close(struct gw_client_node *node)
+{
+    if (!node)
+        return;
+    if (node->member)
+        gw_member_close(node->member);
+    gw_node_let_go(node);
+    gw_node_sum_close(node);
+    free(node);
+}
+
+const char *gw_node_address(const struct gw_client_node *node)
+{
+    return node ? gw_member_address(node->member) : "";
+}
+
+void gw_node_view(struct gw_client_node *node,
+                  const struct gw_view_member *member)
+{
+    uint32_t own = node->client->rank;
+    if (member->id / GW_GROUP_MAX != own / GW_GROUP_MAX)
+        return;
+    struct gw_neighbour *who = gw_node_neighbour(node, member->id);
+    who->rank = member->id;
+    who->incarnation = member->incarnation;
+    who->has_secret = member->has_secret;
+    who->secret = member->secret;
+    snprintf(who->address, sizeof who->address, "%s", member->address);
+    snprintf(who->host, sizeof who->host, "%s", member->host);
+}
+
+enum gw_status gw_node_start(struct gw_client_node *node,
+                             const struct gw_start *start)
+{
+    struct gw_client *client = node->client;
+    if (!gw_groups_are_valid(start->groups, start->groups_n, client->ranks))
+        return GW_EPROTO;
+    node->group = gw_group_of(start->groups, start->groups_n, client->rank);
+    gw_member_set_rank(node->member, client->rank);
+    if (start->silence_us)
+        gw_member_set_silence(node->member, start->silence_us);
+    for (uint32_t i = 0; i < node->group.n; i++)
+        if (!gw_node_neighbour(node, node->group.first + i)->incarnation)
+            return GW_EPROTO;
+    return GW_OK;
+}
+
+/* The later one of two dials, so that they meet once. */
+static enum gw_status dial(struct gw_client_node *node,
+                           struct gw_neighbour *who,
+                           struct gw_error *error)
+{
+    struct gw_peer *peer;
+    enum gw_status status =
+        gw_member_dial(node->member, who->address, GW_ROLE_WORKER,
+                       who->incarnation, 1, who, &peer, error);
+    if (status == GW_OK) {
+        status = open_windows(node, who, peer);
+        if (status != GW_OK)
+            gw_fail(error, status, "no memory for windows");
+    }
+    return status;
+}
+
+enum gw_status gw_node_connect(struct gw_client_node *node,
+                               const struct gw_client_arenas *arenas,
+                               const struct gw_device_arenas *device,
+                               struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    node->device = device && device->shown ? device : NULL;
+    if (gw_node_sum_open(node) != GW_OK)
+        return gw_fail(error, GW_ENOMEM, "no memory for sums");
+    gw_member_lend(node->member,
+                   gw_client_encoding(node->client) == GW_ENCODING_RAW
+                       ? &arenas->weights
+                       : &arenas->bf16);
+    gw_member_lend(node->member, &arenas->gradients);
+    node->attached = 1;
+    for (uint32_t rank = node->group.first;
+         status == GW_OK && rank < node->client->rank; rank++)
+        status = dial(node, gw_node_neighbour(node, rank), error);
+    return status;
+}
