@@ -13,7 +13,7 @@
 #include "cli/launch.h"
 #include "cli/order.h"
 #include "cli/dry_run.h"
-#include "cli/pin_member.h"
+#include "cli/host/pin_member.h"
 #include "cli/room.h"
 #include "cli/signals.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cli/join.h"
-#include "cli/pin_member.h"
+#include "cli/host/pin_member.h"
 #include "cli/place.h"
 #include "cli/signals.h"
 #include "proto/login.h"

@@ -8,62 +8,23 @@ gradweir_SOURCES = \
 	%D%/aside.h \
 	%D%/available.c \
 	%D%/available.h \
-	%D%/bench.h \
-	%D%/bench_bare.c \
-	%D%/bench_contest.c \
-	%D%/bench_process.c \
-	%D%/bench_rows.c \
-	%D%/bench_sum.c \
-	%D%/bench_sum.h \
-	%D%/bench_summer.c \
-	%D%/bench_training.c \
-	%D%/bench_transport.c \
-	%D%/bench_update.c \
-	%D%/bench_values.c \
 	%D%/check.c \
 	%D%/check.h \
 	%D%/child.c \
 	%D%/child.h \
 	%D%/cli.c \
 	%D%/cli.h \
-	%D%/cmd_bench.c \
 	%D%/cmd_config.c \
 	%D%/cmd_coordinator.c \
 	%D%/cmd_ctl.c \
-	%D%/cmd_doctor.c \
 	%D%/cmd_eval.c \
 	%D%/cmd_export.c \
-	%D%/cmd_plan.c \
 	%D%/cmd_server.c \
 	%D%/cmd_status.c \
-	%D%/cmd_study.c \
 	%D%/cmd_train.c \
 	%D%/cmd_worker.c \
-	%D%/doctor.c \
-	%D%/doctor.h \
-	%D%/doctor_device.c \
-	%D%/doctor_knock.c \
-	%D%/doctor_limits.c \
-	%D%/doctor_model.c \
-	%D%/doctor_network.c \
-	%D%/doctor_owner.c \
-	%D%/doctor_peer.c \
-	%D%/doctor_pin.c \
-	%D%/doctor_serve.c \
-	%D%/doctor_wire.c \
-	%D%/doctor_wire.h \
 	%D%/dry_run.c \
 	%D%/dry_run.h \
-	%D%/estimate.c \
-	%D%/estimate.h \
-	%D%/forecast.c \
-	%D%/forecast.h \
-	%D%/gauge.c \
-	%D%/gauge_device.c \
-	%D%/gauge.h \
-	%D%/gauge_machine.c \
-	%D%/host.c \
-	%D%/host.h \
 	%D%/inspect.c \
 	%D%/inspect.h \
 	%D%/jobs.c \
@@ -83,29 +44,12 @@ gradweir_SOURCES = \
 	%D%/main.c \
 	%D%/needs.c \
 	%D%/needs.h \
-	%D%/network.c \
-	%D%/network.h \
-	%D%/pin.c \
-	%D%/pin.h \
-	%D%/pin_host.h \
-	%D%/pin_member.c \
-	%D%/pin_member.h \
-	%D%/pin_print.c \
-	%D%/pin_print.h \
-	%D%/placement.c \
-	%D%/placement.h \
 	%D%/order.c \
 	%D%/order.h \
 	%D%/paths.c \
 	%D%/paths.h \
 	%D%/place.c \
 	%D%/place.h \
-	%D%/plan.c \
-	%D%/plan.h \
-	%D%/plan_device.c \
-	%D%/plan_print.c \
-	%D%/plan_state.h \
-	%D%/plan_write.c \
 	%D%/printer.c \
 	%D%/printer.h \
 	%D%/process.c \
@@ -126,43 +70,18 @@ gradweir_SOURCES = \
 	%D%/show_job.c \
 	%D%/signals.c \
 	%D%/signals.h \
-	%D%/simulate.c \
-	%D%/simulate.h \
 	%D%/start.c \
 	%D%/start.h \
-	%D%/straggle.c \
-	%D%/straggle.h \
-	%D%/study.c \
-	%D%/study.h \
-	%D%/study_draw.c \
-	%D%/study_file.c \
-	%D%/study_grid.h \
-	%D%/study_job.c \
-	%D%/study_job.h \
-	%D%/study_plot.c \
-	%D%/study_plot.h \
-	%D%/study_report.c \
-	%D%/study_report.h \
-	%D%/study_result.c \
-	%D%/study_result.h \
-	%D%/study_run.c \
-	%D%/study_run.h \
-	%D%/study_sheet.h \
-	%D%/study_table.c \
-	%D%/study_timeline.c \
-	%D%/study_write.c \
-	%D%/study_write.h \
 	%D%/version.c \
 	%D%/watch.c \
-	%D%/watch.h \
-	%D%/world.c \
-	%D%/world.h
+	%D%/watch.h
+include %D%/bench/local.mk
+include %D%/doctor/local.mk
+include %D%/study/local.mk
+include %D%/plan/local.mk
+include %D%/lab/local.mk
+include %D%/host/local.mk
 gradweir_LDADD = $(LDADD) $(HWLOC_LIBS)
-if HAVE_HWLOC
-gradweir_SOURCES += %D%/pin_hwloc.c %D%/pin_hwloc.h
-else
-gradweir_SOURCES += %D%/pin_absent.c
-endif
 EXTRA_DIST += %D%/configure.m4 %D%/README.md
 
 bashcompletiondir = $(datadir)/bash-completion/completions

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "cli/estimate.h"
+#include "cli/plan/estimate.h"
 #include "proto/map.h"
 #include "server/need.h"
 #include "worker/need.h"

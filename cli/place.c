@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/host.h"
+#include "cli/host/host.h"
 #include "proto/interfaces.h"
 
 #define INTERFACE         "cluster.interface"

@@ -12,7 +12,7 @@
 #include <uv.h>
 #include <zlib.h>
 
-#include "cli/pin_host.h"
+#include "cli/host/pin_host.h"
 #include "kernels/kernels.h"
 #include "kernels/update/update.h"
 #include "proto/wire.h"

@@ -340,23 +340,23 @@ GW_VICTIM = %D%/table/victim.c %D%/table/victim.h $(GW_WORLD)
 GW_PAIR = %D%/table/pair.c %D%/table/pair.h $(GW_WORLD)
 GW_COUPLE = %D%/table/couple.c %D%/table/couple.h $(GW_WORLD)
 GW_CLUSTER = %D%/sim/cluster.c %D%/sim/cluster.h %D%/sim/cluster_data.c \
-	cli/world.c cli/world.h
-GW_SIMULATE = cli/network.c cli/network.h cli/placement.c cli/placement.h \
-	cli/json.c cli/json.h cli/record.c cli/record.h cli/simulate.c cli/simulate.h \
-	cli/straggle.c cli/straggle.h
-GW_DOCTOR = cli/doctor.c cli/doctor.h cli/doctor_device.c \
-	cli/doctor_knock.c \
-	cli/doctor_limits.c cli/doctor_model.c cli/doctor_network.c \
-	cli/doctor_owner.c cli/doctor_peer.c cli/doctor_pin.c \
-	cli/doctor_serve.c cli/doctor_wire.c cli/doctor_wire.h
-GW_PIN = cli/pin.c cli/pin.h cli/pin_host.h cli/pin_print.c cli/pin_print.h
+	cli/lab/world.c cli/lab/world.h
+GW_SIMULATE = cli/lab/network.c cli/lab/network.h cli/lab/placement.c cli/lab/placement.h \
+	cli/json.c cli/json.h cli/record.c cli/record.h cli/lab/simulate.c cli/lab/simulate.h \
+	cli/lab/straggle.c cli/lab/straggle.h
+GW_DOCTOR = cli/doctor/doctor.c cli/doctor/doctor.h cli/doctor/doctor_device.c \
+	cli/doctor/doctor_knock.c \
+	cli/doctor/doctor_limits.c cli/doctor/doctor_model.c cli/doctor/doctor_network.c \
+	cli/doctor/doctor_owner.c cli/doctor/doctor_peer.c cli/doctor/doctor_pin.c \
+	cli/doctor/doctor_serve.c cli/doctor/doctor_wire.c cli/doctor/doctor_wire.h
+GW_PIN = cli/host/pin.c cli/host/pin.h cli/host/pin_host.h cli/host/pin_print.c cli/host/pin_print.h
 if HAVE_HWLOC
-GW_PIN += cli/pin_hwloc.c cli/pin_hwloc.h
+GW_PIN += cli/host/pin_hwloc.c cli/host/pin_hwloc.h
 check_PROGRAMS += %D%/unit/test_pin_hwloc
 %C%_unit_test_pin_hwloc_SOURCES = %D%/unit/test_pin_hwloc.c $(GW_PIN)
 %C%_unit_test_pin_hwloc_LDADD = $(LDADD) $(HWLOC_LIBS)
 else
-GW_PIN += cli/pin_absent.c
+GW_PIN += cli/host/pin_absent.c
 endif
 GW_INNER = %D%/sim/inner.c %D%/sim/inner.h
 GW_PACES = %D%/sim/paces.c %D%/sim/paces.h
@@ -372,7 +372,7 @@ GW_MLP_BENCH = %D%/unit/mlp_bench.c %D%/unit/mlp_bench.h \
 GW_MODEL_SUBJECT = %D%/unit/model_subject.c %D%/unit/model_subject.h
 GW_DATA_BYTES = %D%/unit/data_bytes.c %D%/unit/data_bytes.h
 GW_NEEDS = %D%/unit/needs_job.c %D%/unit/needs_job.h $(GW_CLUSTER) \
-	cli/estimate.c cli/estimate.h cli/needs.c cli/needs.h
+	cli/plan/estimate.c cli/plan/estimate.h cli/needs.c cli/needs.h
 GW_SHM_COUPLE = %D%/unit/shm_couple.c %D%/unit/shm_couple.h
 GW_TCP_SITE = %D%/unit/tcp_site.c %D%/unit/tcp_site.h
 GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
@@ -465,40 +465,40 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_watch_SOURCES = %D%/unit/test_watch.c \
 	cli/leash.c cli/leash.h cli/signals.c cli/signals.h cli/watch.c cli/watch.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
-	cli/bench.h cli/bench_rows.c cli/bench_values.c
+	cli/bench/bench.h cli/bench/bench_rows.c cli/bench/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
-	cli/cli.c cli/cli.h cli/host.c cli/host.h cli/paths.c cli/paths.h \
-	cli/pin_member.c cli/pin_member.h cli/place.c cli/place.h cli/room.c \
+	cli/cli.c cli/cli.h cli/host/host.c cli/host/host.h cli/paths.c cli/paths.h \
+	cli/host/pin_member.c cli/host/pin_member.h cli/place.c cli/place.h cli/room.c \
 	cli/room.h $(GW_PIN)
 %C%_unit_test_doctor_LDADD = $(LDADD) $(HWLOC_LIBS)
 %C%_unit_test_pin_absent_SOURCES = %D%/unit/test_pin_absent.c \
-	cli/host.c cli/host.h cli/pin.c cli/pin.h cli/pin_absent.c \
-	cli/pin_host.h cli/pin_member.c cli/pin_member.h cli/pin_print.c \
-	cli/pin_print.h
-GW_PIN_PURE = cli/pin.c cli/pin.h cli/pin_print.c cli/pin_print.h \
+	cli/host/host.c cli/host/host.h cli/host/pin.c cli/host/pin.h cli/host/pin_absent.c \
+	cli/host/pin_host.h cli/host/pin_member.c cli/host/pin_member.h cli/host/pin_print.c \
+	cli/host/pin_print.h
+GW_PIN_PURE = cli/host/pin.c cli/host/pin.h cli/host/pin_print.c cli/host/pin_print.h \
 	%D%/unit/pin_hosts.c %D%/unit/pin_hosts.h
 %C%_unit_test_pin_SOURCES = %D%/unit/test_pin.c $(GW_PIN_PURE)
 %C%_unit_test_pin_members_SOURCES = %D%/unit/test_pin_members.c $(GW_PIN_PURE)
 %C%_unit_test_cpu_dense_SOURCES = %D%/unit/test_cpu_dense.c \
 	%D%/table/reference.c %D%/table/reference.h
 %C%_unit_test_estimate_SOURCES = %D%/unit/test_estimate.c \
-	cli/amount.c cli/amount.h cli/estimate.c cli/estimate.h
+	cli/amount.c cli/amount.h cli/plan/estimate.c cli/plan/estimate.h
 %C%_unit_test_needs_SOURCES = %D%/unit/test_needs.c $(GW_NEEDS) \
 	cli/available.c cli/available.h
 %C%_unit_test_needs_gpu_SOURCES = %D%/unit/test_needs_gpu.c $(GW_NEEDS)
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
-	cli/network.h cli/network.c
+	cli/lab/network.h cli/lab/network.c
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \
-	cli/placement.h cli/placement.c
+	cli/lab/placement.h cli/lab/placement.c
 %C%_unit_test_steady_SOURCES = %D%/unit/test_steady.c \
 	cli/steady.c cli/steady.h
 %C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
-	cli/straggle.h cli/straggle.c
+	cli/lab/straggle.h cli/lab/straggle.c
 %C%_unit_test_study_SOURCES = %D%/unit/test_study.c \
-	cli/cli.c cli/cli.h cli/network.c cli/network.h cli/paths.c \
+	cli/cli.c cli/cli.h cli/lab/network.c cli/lab/network.h cli/paths.c \
 	cli/paths.h \
-	cli/placement.c cli/placement.h cli/straggle.c \
-	cli/straggle.h cli/study.c cli/study.h cli/study_file.c cli/study_grid.h
+	cli/lab/placement.c cli/lab/placement.h cli/lab/straggle.c \
+	cli/lab/straggle.h cli/study/study.c cli/study/study.h cli/study/study_file.c cli/study/study_grid.h
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \
 	cli/json.c cli/json.h cli/record.h cli/record.c
 %C%_unit_test_tcp_addresses_SOURCES = \

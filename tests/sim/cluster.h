@@ -6,7 +6,7 @@
 #ifndef GW_TESTS_CLUSTER_H
 #define GW_TESTS_CLUSTER_H
 
-#include "cli/world.h"
+#include "cli/lab/world.h"
 #include "server/checkpoint/store.h"
 
 #define CLUSTER_MAX 16

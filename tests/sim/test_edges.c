@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/simulate.h"
+#include "cli/lab/simulate.h"
 #include "tests/sim/cluster.h"
 
 #define LIMIT_US 7200000000

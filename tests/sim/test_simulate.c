@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/network.h"
-#include "cli/simulate.h"
+#include "cli/lab/network.h"
+#include "cli/lab/simulate.h"
 #include "tests/sim/cluster.h"
 
 #define STEPS   20

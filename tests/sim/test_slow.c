@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/simulate.h"
+#include "cli/lab/simulate.h"
 #include "tests/sim/cluster.h"
 
 #define STEPS   30

@@ -2,7 +2,7 @@
 #ifndef GW_TESTS_PIN_HOSTS_H
 #define GW_TESTS_PIN_HOSTS_H
 
-#include "cli/pin.h"
+#include "cli/host/pin.h"
 
 /* Cpus as Linux numbers them: first every core's first, then the siblings.
    Until the next call. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 
 #define ELEMS ((size_t)3 * GW_BENCH_PERIOD + 100)
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/doctor.h"
+#include "cli/doctor/doctor.h"
 
 #define FOUND_MAX 16
 

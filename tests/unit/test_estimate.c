@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "cli/amount.h"
-#include "cli/estimate.h"
+#include "cli/plan/estimate.h"
 
 /* GPT-2 of 124M: fp32 gradients, and a step of 65,536 tokens on an H200. */
 #define WEIGHTS   124.44e6

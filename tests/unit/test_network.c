@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/network.h"
+#include "cli/lab/network.h"
 
 static void rates_and_times(void **state)
 {

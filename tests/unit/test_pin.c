@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/pin.h"
-#include "cli/pin_print.h"
+#include "cli/host/pin.h"
+#include "cli/host/pin_print.h"
 #include "tests/unit/pin_hosts.h"
 
 /* Members that are alike but for their GPUs. */

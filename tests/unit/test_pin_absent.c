@@ -9,8 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/pin_host.h"
-#include "cli/pin_member.h"
+#include "cli/host/pin_host.h"
+#include "cli/host/pin_member.h"
 #include "proto/log.h"
 
 #define ABSENT                                                                 \

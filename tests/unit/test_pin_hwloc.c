@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/pin_hwloc.h"
+#include "cli/host/pin_hwloc.h"
 
 #define WORKERS_MAX 8
 #define TWO_NODES   "pack:2 [numa] core:4 pu:2"

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/pin.h"
-#include "cli/pin_print.h"
+#include "cli/host/pin.h"
+#include "cli/host/pin_print.h"
 #include "tests/unit/pin_hosts.h"
 
 /* What one host's members say that they need, each with a copy of its own. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "cli/placement.h"
+#include "cli/lab/placement.h"
 
 #define HOSTS 16
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/straggle.h"
+#include "cli/lab/straggle.h"
 
 #define DRAWS 400000
 

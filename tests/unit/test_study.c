@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/study.h"
+#include "cli/study/study.h"
 
 static char dir[] = "/tmp/gradweir-study-XXXXXX";
 static char file[64];

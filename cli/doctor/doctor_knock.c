@@ -1,0 +1,165 @@
+/*
+ * Whether a peer reaches this host: it is asked to knock at the port where a
+ * coordinator of the job would listen. That is all that can be known of a
+ * firewall without judging its rules.
+ */
+#include "config.h"
+
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/place.h"
+
+struct gw_doctor_knock {
+    struct gw_transport *transport;
+    struct gw_listener *listener;
+    struct gw_acceptor acceptor;
+    const char *peer;
+    int inside; /* who knocked is on this host itself */
+};
+
+static const char *address_of(const struct gw_doctor_knock *knock)
+{
+    return knock->transport->ops->listener_address(knock->listener);
+}
+
+/* Of two HOST:PORT. */
+static int is_same_host(const char *a, const char *b)
+{
+    size_t bytes = (size_t)(strrchr(a, ':') - a);
+    return strncmp(a, b, bytes) == 0 && b[bytes] == ':';
+}
+
+/* ---- who knocks ---- */
+
+static void on_up(struct gw_link *link, const struct gw_reply *reply)
+{
+    (void)link, (void)reply; /* who knocks closes */
+}
+
+static void on_frame(struct gw_link *link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    (void)frame, (void)payload;
+    gw_link_close(link); /* and has nothing to say */
+}
+
+static void
+on_down(struct gw_link *link, enum gw_status status, const char *why)
+{
+    (void)link, (void)status, (void)why;
+}
+
+static const struct gw_link_handler handler = {
+    .up = on_up, .frame = on_frame, .down = on_down};
+
+static enum gw_status judge(struct gw_acceptor *acceptor,
+                            struct gw_link *link,
+                            const struct gw_hello *hello,
+                            struct gw_reply *reply)
+{
+    if (hello->role != GW_ROLE_OBSERVER || hello->job != GW_DOCTOR_JOB) {
+        snprintf(reply->reason, sizeof reply->reason,
+                 "this is gradweir doctor --peer, and no job");
+        return GW_EREFUSED;
+    }
+    struct gw_doctor_knock *knock = acceptor->owner;
+    knock->inside = is_same_host(link->remote, address_of(knock));
+    link->handler = &handler;
+    link->owner = knock;
+    reply->job = hello->job;
+    return GW_OK;
+}
+
+/* ---- where ---- */
+
+/* Where packets to the peer leave, at the job's port. */
+static enum gw_status choose_address(const struct gw_doctor *doctor,
+                                     const char *peer,
+                                     char *address,
+                                     size_t room,
+                                     struct gw_error *error)
+{
+    char own[GW_HOST_ADDRESS_MAX];
+    enum gw_status status = gw_host_towards(peer, own, error);
+    if (status != GW_OK)
+        return status;
+    snprintf(address, room, "%s:%" PRIu64, own, doctor->config->cluster.port);
+    return gw_place_guard(doctor->config, address, error);
+}
+
+struct gw_doctor_knock *gw_doctor_knock_open(const struct gw_doctor *doctor,
+                                             const char *peer,
+                                             struct gw_transport *transport,
+                                             struct gw_doctor_seen *seen)
+{
+    char address[GW_ADDRESS_MAX + 24];
+    struct gw_error error;
+    struct gw_doctor_knock *knock = calloc(1, sizeof *knock);
+    enum gw_status status =
+        knock ? choose_address(doctor, peer, address, sizeof address, &error)
+              : gw_fail(&error, GW_ENOMEM, "no memory to listen");
+    if (status == GW_OK) {
+        knock->transport = transport;
+        knock->peer = peer;
+        knock->acceptor = (struct gw_acceptor){.judge = judge, .owner = knock};
+        status = transport->ops->listen(transport, address, &knock->acceptor,
+                                        &knock->listener, &error);
+    }
+    if (status == GW_OK)
+        return knock;
+    free(knock);
+    seen->knocked = GW_VERDICT_UNKNOWN;
+    snprintf(seen->knock, sizeof seen->knock,
+             "%.100s was not asked to knock here: %.380s", peer, error.text);
+    return NULL;
+}
+
+uint16_t gw_doctor_knock_port(const struct gw_doctor_knock *knock)
+{
+    return (uint16_t)atoi(strrchr(address_of(knock), ':') + 1);
+}
+
+void gw_doctor_knock_judge(const struct gw_doctor_knock *knock,
+                           const char *said,
+                           struct gw_doctor_seen *seen)
+{
+    char *text = seen->knock;
+    if (!said) {
+        seen->knocked = GW_VERDICT_UNKNOWN;
+        snprintf(text, sizeof seen->knock,
+                 "whether %s reaches this host it did not say: an older "
+                 "gradweir doctor --serve",
+                 knock->peer);
+    } else if (knock->inside) {
+        seen->knocked = GW_VERDICT_UNKNOWN;
+        snprintf(text, sizeof seen->knock,
+                 "%s is this host itself, before which no firewall stands",
+                 knock->peer);
+    } else if (strcmp(said, GW_DOCTOR_REACHED) == 0) {
+        seen->knocked = GW_VERDICT_OK;
+        snprintf(text, sizeof seen->knock,
+                 "%s reached %s here over tcp, a port that was free; of other "
+                 "ports nothing is known",
+                 knock->peer, address_of(knock));
+    } else {
+        seen->knocked = GW_VERDICT_FIX;
+        snprintf(text, sizeof seen->knock,
+                 "%s did not reach %s here over tcp: %.120s; if a coordinator "
+                 "or server is to run here, let the firewall of this host and "
+                 "those between pass it (nft list ruleset, iptables -S INPUT)",
+                 knock->peer, address_of(knock), said);
+    }
+}
+
+void gw_doctor_knock_close(struct gw_doctor_knock *knock)
+{
+    knock->transport->ops->close_listener(knock->listener);
+    free(knock);
+}

@@ -1,0 +1,429 @@
+/*
+ * The side that is measured: listens on every transport that works here, and
+ * takes part in measurements until a signal ends it. It keeps four windows and
+ * no more, reads nothing of what is put there, and has no other word to say.
+ * Who asks for it is knocked at, at one port of its own host at a time.
+ */
+#include "config.h"
+
+#include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/place.h"
+
+#define ENDS_MAX 4
+#define DOORS    4
+#define IDLE_US  10000000
+
+struct serve;
+
+/* A transport, and where it listens. */
+struct door {
+    struct serve *serve;
+    const struct gw_transport_ops *ops;
+    struct gw_transport *transport; /* NULL: not here, `error` says why */
+    struct gw_listener *listener;
+    struct gw_acceptor acceptor;
+    struct gw_error error;
+};
+
+struct guest {
+    struct gw_doctor_end end;
+    struct serve *serve;
+    struct gw_timer idle;
+    struct gw_link *knock; /* to its host; NULL: none */
+    int taken; /* from the login on; end.link is there once it is up */
+    uint64_t puts;
+};
+
+struct serve {
+    struct gw_loop *loop;
+    struct gw_log log;
+    struct gw_log_limit limit; /* of lines that guests provoke */
+    char host[GW_ADDRESS_MAX];
+    uint64_t port;
+    size_t doors;
+    struct door door[DOORS];
+    struct guest guest[ENDS_MAX];
+    uint8_t *source;
+};
+
+static int is_tcp(const struct door *door)
+{
+    return strcmp(door->ops->name, "tcp") == 0;
+}
+
+/* ---- a guest ---- */
+
+static void leave(struct guest *guest)
+{
+    gw_timer_stop(guest->serve->loop, &guest->idle);
+    if (guest->knock)
+        gw_link_close(guest->knock);
+    guest->knock = NULL;
+    gw_doctor_end_close(&guest->end);
+    guest->taken = 0;
+}
+
+static void drop(struct guest *guest, const char *why)
+{
+    struct gw_link *link = guest->end.link;
+    if (link) {
+        gw_transport_refused(link->transport, link->remote, why);
+        gw_link_close(link);
+    }
+    leave(guest);
+}
+
+/* Also where a link broke before it was up, which nobody is told. */
+static void on_idle(struct gw_timer *timer)
+{
+    drop(timer->owner, "it says nothing any more");
+}
+
+static void on_up(struct gw_link *link, const struct gw_reply *reply)
+{
+    struct guest *guest = link->owner;
+    (void)reply;
+    guest->end.link = link;
+    gw_doctor_tell(&guest->end, GW_DOCTOR_WINDOW, guest->end.mine);
+}
+
+/* ---- knocking at a guest's host ---- */
+
+static void knocked(struct guest *guest, const char *text)
+{
+    guest->knock = NULL;
+    snprintf(guest->end.knocked, sizeof guest->end.knocked, "%.200s", text);
+    if (!gw_doctor_tell_text(&guest->end, guest->end.knocked))
+        drop(guest, "it asks for too much at once");
+}
+
+static void on_knock_up(struct gw_link *link, const struct gw_reply *reply)
+{
+    (void)reply;
+    gw_link_close(link);
+    knocked(link->owner, GW_DOCTOR_REACHED);
+}
+
+static void on_knock_frame(struct gw_link *link,
+                           const struct gw_frame *frame,
+                           const void *payload)
+{
+    (void)link, (void)frame, (void)payload; /* it was closed at once */
+}
+
+static void
+on_knock_down(struct gw_link *link, enum gw_status status, const char *why)
+{
+    (void)status;
+    knocked(link->owner, why);
+}
+
+static const struct gw_link_handler knock_handler = {
+    .up = on_knock_up, .frame = on_knock_frame, .down = on_knock_down};
+
+/* Where the guest is, and nowhere else: nobody has others knocked at. Returns 0
+   for what is no port, or a second one meanwhile. */
+static int knock(struct guest *guest, uint64_t port)
+{
+    struct serve *serve = guest->serve;
+    struct gw_hello hello;
+    struct gw_error error;
+    char address[GW_ADDRESS_MAX + 24];
+    const char *remote = guest->end.link->remote;
+    const struct door *tcp = serve->door;
+    const char *colon = strrchr(remote, ':');
+    while (tcp < serve->door + serve->doors && !is_tcp(tcp))
+        tcp++;
+    if (guest->knock || !colon || port == 0 || port > UINT16_MAX ||
+        tcp == serve->door + serve->doors || !tcp->transport)
+        return 0;
+    snprintf(address, sizeof address, "%.*s:%" PRIu64, (int)(colon - remote),
+             remote, port);
+    gw_doctor_hello(serve->loop, &hello);
+    if (tcp->ops->dial(tcp->transport, address, &hello, &knock_handler, guest,
+                       NULL, &guest->knock, &error) != GW_OK)
+        knocked(guest, error.text);
+    return 1;
+}
+
+/* ---- what a guest says ---- */
+
+/* 0: that is not to be said, or too much of it. */
+static int answer(struct guest *guest, const struct gw_frame *frame)
+{
+    struct gw_doctor_end *end = &guest->end;
+    if (frame->kind == GW_FRAME_PUSH) {
+        guest->puts++;
+        return gw_doctor_tell(end, GW_DOCTOR_GOT, 0);
+    }
+    if (frame->kind != GW_FRAME_ACK)
+        return 0;
+    switch (frame->count) {
+    case GW_DOCTOR_WINDOW:
+        end->peers = (uint32_t)frame->clock;
+        return end->peers != GW_WINDOW_NONE;
+    case GW_DOCTOR_PING:
+        return gw_doctor_tell(end, GW_DOCTOR_PONG, gw_doctor_clock());
+    case GW_DOCTOR_GIVE:
+        return end->peers != GW_WINDOW_NONE &&
+               gw_doctor_put(end, GW_FRAME_WEIGHTS, frame->clock);
+    case GW_DOCTOR_WHERE:
+        return gw_doctor_tell_text(end, end->where);
+    case GW_DOCTOR_KNOCK:
+        return knock(guest, frame->clock);
+    default:
+        return 0;
+    }
+}
+
+static void on_frame(struct gw_link *link,
+                     const struct gw_frame *frame,
+                     const void *payload)
+{
+    struct guest *guest = link->owner;
+    (void)payload;
+    gw_timer_start(guest->serve->loop, &guest->idle, IDLE_US);
+    if (!answer(guest, frame))
+        drop(guest, "that is no part of a measurement");
+}
+
+static void
+on_down(struct gw_link *link, enum gw_status status, const char *why)
+{
+    struct guest *guest = link->owner;
+    (void)status, (void)why;
+    gw_log_limited(&guest->serve->log, &guest->serve->limit, GW_LOG_INFO,
+                   "%s measured over %s, %" PRIu64 " MiB from there",
+                   link->remote, link->ops->name, guest->puts);
+    leave(guest);
+}
+
+static const struct gw_link_handler handler = {
+    .up = on_up, .frame = on_frame, .down = on_down};
+
+static void list_doors(const struct serve *serve, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < serve->doors && used < room; i++) {
+        const struct door *door = &serve->door[i];
+        if (door->listener)
+            used += (size_t)snprintf(
+                text + used, room - used, "%s %s\n", door->ops->name,
+                door->ops->listener_address(door->listener));
+        else
+            used += (size_t)snprintf(text + used, room - used, "%s - %s\n",
+                                     door->ops->name, door->error.text);
+    }
+}
+
+static enum gw_status judge(struct gw_acceptor *acceptor,
+                            struct gw_link *link,
+                            const struct gw_hello *hello,
+                            struct gw_reply *reply)
+{
+    struct serve *serve = ((struct door *)acceptor->owner)->serve;
+    struct guest *guest = serve->guest;
+    if (hello->role != GW_ROLE_OBSERVER || hello->job != GW_DOCTOR_JOB) {
+        snprintf(reply->reason, sizeof reply->reason,
+                 "this is gradweir doctor --serve, and no job");
+        return GW_EREFUSED;
+    }
+    while (guest < serve->guest + ENDS_MAX && guest->taken)
+        guest++;
+    if (guest == serve->guest + ENDS_MAX) {
+        snprintf(reply->reason, sizeof reply->reason,
+                 "others are measuring, try again in a moment");
+        return GW_EREFUSED;
+    }
+    memset(guest->end.busy, 0, sizeof guest->end.busy);
+    if (gw_doctor_end_open(&guest->end, GW_FRAME_PUSH) != GW_OK)
+        return GW_ENOMEM;
+    guest->taken = 1;
+    guest->puts = 0;
+    guest->end.source = serve->source;
+    list_doors(serve, guest->end.where, sizeof guest->end.where);
+    link->handler = &handler;
+    link->owner = guest;
+    link->windows = &guest->end.windows;
+    reply->job = hello->job;
+    gw_timer_start(serve->loop, &guest->idle, IDLE_US);
+    return GW_OK;
+}
+
+/* ---- opening ---- */
+
+/* An interface or an address, and perhaps a port. */
+static enum gw_status
+read_where(struct serve *serve, const char *where, struct gw_error *error)
+{
+    char name[GW_ADDRESS_MAX], host[GW_HOST_ADDRESS_MAX];
+    const char *colon = strrchr(where, ':');
+    const char *bracket = strrchr(where, ']');
+    int has_port =
+        colon && (bracket ? colon > bracket : strchr(where, ':') == colon);
+    size_t bytes = has_port ? (size_t)(colon - where) : strlen(where);
+    serve->port = GW_DOCTOR_PORT;
+    if (has_port && gw_cli_number("--serve: its port", colon + 1, 0, 65535,
+                                  &serve->port, error) != GW_OK)
+        return error->status;
+    snprintf(name, sizeof name, "%.*s", (int)bytes, where);
+    if (bytes == 0 || bytes >= sizeof name ||
+        gw_host_interface("--serve", name, host, error) != GW_OK)
+        return gw_fail(error, GW_EUSAGE,
+                       "--serve: \"%.*s\" is neither the name nor an address "
+                       "of a network interface of this host (see: ip addr)",
+                       (int)bytes, where);
+    snprintf(serve->host, sizeof serve->host, "%s", host);
+    return GW_OK;
+}
+
+static enum gw_status open_door(struct door *door, const char *address)
+{
+    struct serve *serve = door->serve;
+    struct gw_transport *transport;
+    enum gw_status status =
+        door->ops->probe(door->error.text, sizeof door->error.text);
+    if (status != GW_OK)
+        return status;
+    /* a device listens there, and yet nobody can dial it */
+    if (!is_tcp(door) && gw_host_is_loopback(address))
+        return gw_fail(&door->error, GW_EUNSUPPORTED,
+                       "it serves on loopback, which is of no device");
+    status = door->ops->open(serve->loop, NULL, &transport, &door->error);
+    if (status != GW_OK)
+        return status;
+    door->acceptor = (struct gw_acceptor){.judge = judge, .owner = door};
+    status = door->ops->listen(transport, address, &door->acceptor,
+                               &door->listener, &door->error);
+    if (status != GW_OK) {
+        door->listener = NULL;
+        door->ops->close(transport);
+        return status;
+    }
+    door->transport = transport;
+    const struct gw_memory source =
+        gw_memory_host(serve->source, GW_DOCTOR_PUT_BYTES);
+    door->ops->lend(transport, &source);
+    return GW_OK;
+}
+
+/* The others lead to nobody elsewhere. */
+static int is_between_hosts(const struct gw_transport_ops *ops)
+{
+    return strcmp(ops->name, "sim") != 0 && strcmp(ops->name, "shm") != 0;
+}
+
+/* Only tcp must work: the others are told there. */
+static enum gw_status open_doors(struct serve *serve, struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    char address[GW_ADDRESS_MAX + 24];
+    for (size_t i = 0; gw_transports[i] && serve->doors < DOORS; i++) {
+        struct door *door = &serve->door[serve->doors];
+        if (!is_between_hosts(gw_transports[i]))
+            continue;
+        *door = (struct door){.serve = serve, .ops = gw_transports[i]};
+        serve->doors++;
+        snprintf(address, sizeof address, "%s:%" PRIu64, serve->host,
+                 is_tcp(door) ? serve->port : 0);
+        enum gw_status opened = open_door(door, address);
+        if (opened != GW_OK && is_tcp(door)) {
+            *error = door->error;
+            status = opened;
+        }
+    }
+    return status;
+}
+
+static void close_doors(struct serve *serve)
+{
+    for (size_t i = 0; i < serve->doors; i++)
+        if (serve->door[i].transport)
+            serve->door[i].ops->close(serve->door[i].transport);
+}
+
+static void say_doors(const struct serve *serve)
+{
+    for (size_t i = 0; i < serve->doors; i++) {
+        const struct door *door = &serve->door[i];
+        if (!door->listener)
+            printf("not over %s: %s\n", door->ops->name, door->error.text);
+        else if (is_tcp(door))
+            printf("serves measurements until Ctrl-C; on the other host: "
+                   "gradweir doctor --peer %s\n",
+                   door->ops->listener_address(door->listener));
+        else
+            printf("also over %s\n", door->ops->name);
+    }
+}
+
+static uint64_t wall_us(void *clock)
+{
+    (void)clock;
+    return gw_doctor_clock();
+}
+
+static void write_line(void *context, const char *line, size_t bytes)
+{
+    fwrite(line, 1, bytes, context);
+}
+
+enum gw_status gw_doctor_serve(const struct gw_config *config,
+                               const char *where,
+                               struct gw_error *error)
+{
+    char address[GW_ADDRESS_MAX + 24];
+    struct serve *serve = calloc(1, sizeof *serve);
+    if (!serve)
+        return gw_fail(error, GW_ENOMEM, "no memory to serve measurements");
+    serve->log = (struct gw_log){.level = GW_LOG_INFO,
+                                 .rank = -1,
+                                 .role = "doctor",
+                                 .now_us = wall_us,
+                                 .sink = write_line,
+                                 .context = stdout};
+    serve->limit.per_second = 5;
+    for (size_t i = 0; i < ENDS_MAX; i++) {
+        serve->guest[i].serve = serve;
+        serve->guest[i].idle =
+            (struct gw_timer){.fire = on_idle, .owner = &serve->guest[i]};
+    }
+    enum gw_status status = read_where(serve, where, error);
+    if (status != GW_OK)
+        goto out;
+    snprintf(address, sizeof address, "%s:%" PRIu64, serve->host, serve->port);
+    status = gw_place_guard(config, address, error);
+    if (status != GW_OK)
+        goto out;
+    serve->source = gw_doctor_source();
+    if (!serve->source) {
+        status = gw_fail(error, GW_ENOMEM, "no memory to serve measurements");
+        goto out;
+    }
+    status = gw_loop_open_uv(&serve->loop, error);
+    if (status != GW_OK)
+        goto out;
+    serve->loop->log = &serve->log;
+    status = open_doors(serve, error);
+    if (status == GW_OK) {
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        say_doors(serve);
+        gw_loop_run(serve->loop);
+    }
+    close_doors(serve);
+    gw_loop_close(serve->loop);
+
+out:
+    free(serve->source);
+    free(serve);
+    return status;
+}

@@ -1,0 +1,236 @@
+#include "config.h"
+
+#include "cli/lab/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/device.h"
+
+static uint64_t log_clock(void *clock)
+{
+    return gw_sim_now(clock);
+}
+
+static enum gw_status new_process(struct gw_world *world,
+                                  const struct gw_world_options *options,
+                                  uint8_t role,
+                                  size_t rank,
+                                  struct gw_loop **loop_p,
+                                  struct gw_error *error)
+{
+    char host[64];
+    options->host(options->owner, role, rank, host, sizeof host);
+    return gw_sim_process(world->sim, host, loop_p, error);
+}
+
+static enum gw_status open_coordinator(struct gw_world *world,
+                                       const struct gw_world_options *options,
+                                       struct gw_error *error)
+{
+    enum gw_status status = new_process(world, options, GW_ROLE_COORDINATOR, 0,
+                                        &world->loop, error);
+    if (status != GW_OK)
+        return status;
+    const struct gw_coordinator_options coordinator = {
+        .loop = world->loop,
+        .transport = gw_transport_find("sim", error),
+        .listen = "any:0",
+        .machine = GW_WORLD_MACHINE + 1,
+        .silence_us = gw_config_silence_us(options->config, 0),
+        .config = options->config,
+        .resume = options->resume,
+        .secret = options->secret,
+        .log = &world->log,
+        .events = options->events,
+        .owner = options->owner,
+    };
+    status = gw_coordinator_open(&coordinator, &world->coordinator, error);
+    if (status == GW_OK)
+        return GW_OK;
+    gw_loop_close(world->loop);
+    world->loop = NULL;
+    return status;
+}
+
+static void
+server_finished(void *owner, enum gw_status status, const char *text)
+{
+    struct gw_world_server *server = owner;
+    server->finished = 1;
+    server->status = status;
+    snprintf(server->text, sizeof server->text, "%s", text);
+}
+
+static enum gw_status open_server(struct gw_world *world,
+                                  const struct gw_world_options *options,
+                                  struct gw_error *error)
+{
+    size_t i = world->servers;
+    struct gw_world_server *server = &world->server[i];
+    enum gw_status status =
+        new_process(world, options, GW_ROLE_SERVER, i, &server->loop, error);
+    if (status != GW_OK)
+        return status;
+    const struct gw_server_options is = {
+        .loop = server->loop,
+        .transport = gw_transport_find("sim", error),
+        .interface = "",
+        .coordinator = gw_coordinator_address(world->coordinator),
+        .secret = options->secret,
+        .listen = "any:0",
+        .host = "s",
+        .machine = GW_WORLD_MACHINE + i,
+        .process = 200 + i,
+        .pid = (uint32_t)(GW_WORLD_PID + i),
+        .threads = 1,
+        .log = &world->log,
+        .metrics = &server->metrics,
+        .finished = server_finished,
+        .owner = server,
+    };
+    status = gw_server_open(&is, &server->server, error);
+    if (status != GW_OK)
+        gw_loop_close(server->loop);
+    else
+        world->servers++;
+    return status;
+}
+
+static void worker_main(void *argument)
+{
+    struct gw_world_worker *worker = argument;
+    worker->status = gw_worker_run(&worker->options, &worker->error);
+}
+
+static void worker_finished(void *argument)
+{
+    struct gw_world_worker *worker = argument;
+    worker->finished = 1;
+    worker->ended_us = gw_loop_now(worker->loop);
+}
+
+static enum gw_status open_worker(struct gw_world *world,
+                                  const struct gw_world_options *options,
+                                  struct gw_error *error)
+{
+    size_t i = world->workers;
+    struct gw_world_worker *worker = &world->worker[i];
+    enum gw_status status =
+        new_process(world, options, GW_ROLE_WORKER, i, &worker->loop, error);
+    if (status != GW_OK)
+        return status;
+    worker->options = (struct gw_worker_options){
+        .client = {.loop = worker->loop,
+                   .transport = gw_transport_find("sim", error),
+                   .node = gw_transport_find("sim", error),
+                   .interface = "",
+                   .coordinator = gw_coordinator_address(world->coordinator),
+                   .secret = options->secret,
+                   .host = "w",
+                   .machine = GW_WORLD_PID + 100 + i,
+                   .pid = (uint32_t)(GW_WORLD_PID + 200 + i),
+                   .rank = (uint32_t)i,
+                   .log = &world->log,
+                   .metrics = &worker->metrics},
+        .local = &world->local,
+        .train = options->train,
+        .test = options->test,
+    };
+    status =
+        gw_sim_spawn(worker->loop, worker_main, worker_finished, worker, error);
+    if (status != GW_OK)
+        gw_loop_close(worker->loop);
+    else
+        world->workers++;
+    return status;
+}
+
+static enum gw_status open_members(struct gw_world *world,
+                                   const struct gw_world_options *options,
+                                   struct gw_error *error)
+{
+    enum gw_status status = GW_OK;
+    size_t servers = options->config->cluster.servers;
+    size_t workers = options->config->cluster.workers;
+    world->server = calloc(servers, sizeof *world->server);
+    world->worker = calloc(workers, sizeof *world->worker);
+    if (!world->server || !world->worker)
+        return gw_fail(error, GW_ENOMEM,
+                       "no memory for %zu workers and %zu servers", workers,
+                       servers);
+    while (status == GW_OK && world->servers < servers)
+        status = open_server(world, options, error);
+    while (status == GW_OK && world->workers < workers)
+        status = open_worker(world, options, error);
+    return status;
+}
+
+/* All workers are in this process, which a study forks: no device of theirs
+   would bear it, and time is virtual anyway. */
+static void set_local(struct gw_world *world, const struct gw_config *config)
+{
+    char *device = world->local.worker.device;
+    world->local = *config;
+    if (strcmp(device, gw_device_kind_name(GW_DEVICE_AUTO)) == 0)
+        strcpy(device, gw_device_kind_name(GW_DEVICE_CPU));
+}
+
+enum gw_status gw_world_open(const struct gw_world_options *options,
+                             struct gw_world *world,
+                             struct gw_error *error)
+{
+    *world = (struct gw_world){.sim = options->sim};
+    world->log.level = options->level;
+    world->log.rank = -1;
+    world->log.role = "world";
+    world->log.now_us = log_clock;
+    world->log.clock = world->sim;
+    world->log.sink = options->sink;
+    world->log.context = options->owner;
+    set_local(world, options->config);
+    enum gw_status status = open_coordinator(world, options, error);
+    if (status == GW_OK)
+        status = open_members(world, options, error);
+    if (status != GW_OK)
+        gw_world_close(world);
+    return status;
+}
+
+int gw_world_is_over(const struct gw_world *world)
+{
+    for (size_t i = 0; i < world->workers; i++)
+        if (!world->worker[i].finished)
+            return 0;
+    for (size_t i = 0; i < world->servers; i++)
+        if (!world->server[i].finished)
+            return 0;
+    return 1;
+}
+
+static void close_worker(struct gw_world_worker *worker)
+{
+    if (!worker->finished) {
+        gw_sim_kill(worker->loop);
+        gw_sim_unwind(worker->loop);
+    }
+    gw_loop_close(worker->loop);
+}
+
+void gw_world_close(struct gw_world *world)
+{
+    if (!world->loop)
+        return;
+    for (size_t i = 0; i < world->workers; i++)
+        close_worker(&world->worker[i]);
+    for (size_t i = 0; i < world->servers; i++) {
+        gw_server_close(world->server[i].server);
+        gw_loop_close(world->server[i].loop);
+    }
+    free(world->worker);
+    free(world->server);
+    gw_coordinator_close(world->coordinator);
+    gw_loop_close(world->loop);
+    *world = (struct gw_world){.sim = world->sim};
+}

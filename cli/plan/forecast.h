@@ -1,0 +1,46 @@
+/*
+ * How long a step of a job takes: a few steps of it are simulated, with the
+ * code of the job itself, on links and with computing as they are given
+ * (simulate.h). Nothing is computed, and what is sent has a length alone.
+ */
+#ifndef GW_CLI_FORECAST_H
+#define GW_CLI_FORECAST_H
+
+#include <stdint.h>
+
+#include "cli/lab/placement.h"
+#include "proto/config.h"
+#include "proto/map.h"
+#include "proto/status.h"
+#include "transport/sim/sim.h"
+#include "worker/data/dataset.h"
+
+struct gw_forecast_case {
+    const struct gw_config *config; /* checked */
+    const struct gw_map *map;
+    struct gw_dataset *train;
+    struct gw_sim_host_options link; /* of every host */
+    struct gw_placement placement;   /* of servers */
+    uint32_t per_host;               /* workers */
+    double compute_s;                /* of a worker's step */
+};
+
+/*
+ * The word of the policy that is planned for: its first. Steps from one
+ * exchange to the next, at least 1.
+ */
+enum gw_status gw_forecast_word(const struct gw_config *config,
+                                struct gw_policy_word *word_p,
+                                struct gw_error *error);
+uint64_t gw_forecast_period(const struct gw_policy_word *word);
+
+/*
+ * Seconds of a step, the mean over some steps after the first ones.
+ * GW_ERANGE: the cluster is too large, or its links too slow, to be simulated
+ * in a moment. Errors of gw_simulate.
+ */
+enum gw_status gw_forecast_step(const struct gw_forecast_case *what,
+                                double *step_s_p,
+                                struct gw_error *error);
+
+#endif

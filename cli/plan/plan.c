@@ -1,0 +1,532 @@
+#include "config.h"
+
+#include "cli/plan/plan_state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/plan/forecast.h"
+#include "kernels/update/update.h"
+#include "transport/link/transport.h"
+#include "worker/model/model.h"
+#include "worker/plan.h"
+
+/*
+ * Of an Ethernet's rate, what TCP leaves for payload: 1448 bytes of the 1538
+ * that a full frame with preamble and gap takes; RDMA in frames of 4 KiB.
+ */
+#define TCP_PAYLOAD  (1448.0 / 1538)
+#define RDMA_PAYLOAD 0.97
+
+/* Of OpenBLAS on one thread, where it is not measured. */
+#define BLAS_BYTES ((uint64_t)6 << 20)
+
+static uint32_t servers_of(const struct planning *planning)
+{
+    return (uint32_t)planning->config->cluster.servers;
+}
+
+uint32_t gw_planning_per_host(const struct planning *planning)
+{
+    uint32_t n = planning->options->per_host;
+    if (n > 0)
+        return n;
+    return planning->options->has_link ? 1 : gw_planning_workers(planning);
+}
+
+/* ---- the job ---- */
+
+static enum gw_status check_labels(const struct planning *planning)
+{
+    enum gw_status status = gw_model_check_labels(
+        planning->config, planning->train, planning->train, planning->error);
+    if (status == GW_OK && planning->test)
+        status = gw_model_check_labels(planning->config, planning->train,
+                                       planning->test, planning->error);
+    return status;
+}
+
+static enum gw_status open_job(struct planning *planning)
+{
+    const struct gw_config *config = planning->config;
+    struct gw_planned *planned = planning->planned;
+    struct gw_plan plan;
+    enum gw_status status = gw_dataset_open(config, GW_DATASET_TRAIN,
+                                            &planning->train, planning->error);
+    if (status == GW_OK && config->data.test.n > 0)
+        status = gw_dataset_open(config, GW_DATASET_TEST, &planning->test,
+                                 planning->error);
+    if (status == GW_OK)
+        status = check_labels(planning);
+    if (status != GW_OK)
+        return status;
+    planning->what = (struct gw_worker_case){
+        .config = config,
+        .train = planning->train,
+        .test = planning->test,
+    };
+    status = gw_plan_choose_device(planning);
+    if (status != GW_OK)
+        return status;
+    status =
+        gw_plan_make(config, gw_dataset_shape(planning->train)->samples,
+                     config->cluster.workers, NULL, &plan, planning->error);
+    if (status != GW_OK)
+        return status;
+    planned->global_batch = plan.course.batch < plan.course.samples
+                                ? plan.course.batch
+                                : plan.course.samples;
+    planned->batch = (planned->global_batch + plan.workers - 1) / plan.workers;
+    planned->steps_per_epoch = gw_course_steps(&plan.course);
+    status = gw_forecast_word(config, &planning->word, planning->error);
+    planned->period = gw_forecast_period(&planning->word);
+    if (status == GW_OK)
+        status = gw_worker_map(&planning->what, &planned->map,
+                               &planned->sample_flop, planning->error);
+    return status;
+}
+
+/* ---- memory ---- */
+
+static uint64_t host_bytes(const struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    if (options->host_bytes > 0)
+        return (uint64_t)options->host_bytes;
+    return options->has_link ? UINT64_MAX : planning->planned->available.bytes;
+}
+
+static enum gw_status add_host(struct planning *planning,
+                               const char *name,
+                               uint64_t workers,
+                               uint64_t servers)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    struct gw_needs_host *host = &planned->host[planned->hosts++];
+    *host = (struct gw_needs_host){
+        .name = name,
+        .workers = workers,
+        .servers = servers,
+        .all = !options->has_link,
+        .bytes = host_bytes(planning),
+        .what = options->host_bytes > 0 ? "given"
+                                        : planning->planned->available.what,
+    };
+    enum gw_status status = gw_plan_count_devices(planning, host);
+    if (status != GW_OK)
+        planned->hosts--;
+    return status;
+}
+
+static enum gw_status place(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    uint32_t each = gw_planning_per_host(planning),
+             servers = servers_of(planning);
+    uint32_t hosts = (gw_planning_workers(planning) + each - 1) / each;
+    uint64_t threads = planning->config->server.threads, beside = 0;
+    planned->worker_hosts = hosts;
+    planning->server_host = calloc(servers, sizeof *planning->server_host);
+    planning->server_bytes = calloc(servers, sizeof *planning->server_bytes);
+    if (!planning->server_host || !planning->server_bytes)
+        return gw_fail(planning->error, GW_ENOMEM, "no memory for a plan");
+    for (uint32_t s = 0; s < servers * threads; s++)
+        planning->server_bytes[s / threads] +=
+            (double)planned->map->shard_bytes[s];
+    if (!planning->options->has_link)
+        return add_host(planning, "this host", gw_planning_workers(planning),
+                        servers);
+    enum gw_status status = gw_placement_fits(&planning->options->placement,
+                                              hosts, planning->error);
+    if (status == GW_OK)
+        status =
+            gw_placement_fill(&planning->options->placement, hosts, servers,
+                              planning->server_host, planning->error);
+    if (status != GW_OK)
+        return status;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < servers; s++) {
+        beside += planning->server_host[s] == 0;
+        if (planning->server_host[s] > most)
+            most = planning->server_host[s];
+    }
+    planned->server_hosts = most >= hosts ? most + 1 - hosts : 0;
+    status = add_host(planning, "a host with workers",
+                      each < gw_planning_workers(planning)
+                          ? each
+                          : gw_planning_workers(planning),
+                      beside);
+    if (status != GW_OK || planned->server_hosts == 0)
+        return status;
+    uint64_t alone = 0;
+    for (uint32_t s = 0; s < servers; s++)
+        alone += planning->server_host[s] == hosts;
+    return add_host(planning, "a host with servers", 0, alone);
+}
+
+static struct gw_estimate_hosts hosts_of(const struct planning *planning)
+{
+    return (struct gw_estimate_hosts){
+        .workers = gw_planning_workers(planning),
+        .per_host = gw_planning_per_host(planning),
+        .servers = servers_of(planning),
+        .server_host = planning->server_host,
+        .server_bytes = planning->server_bytes,
+        .sums = planning->word.kind == GW_POLICY_SYNC &&
+                gw_config_may_sum(planning->config),
+        .weights = planning->config->train.weights,
+    };
+}
+
+/* Whether links within a host are in shared memory, as they are here. */
+static int has_shared_links(const struct gw_config *config)
+{
+    struct gw_ways ways;
+    struct gw_error other;
+    char why[256];
+    return gw_ways_find(config->cluster.transport, &ways, why, sizeof why,
+                        &other) == GW_OK &&
+           gw_ways_memory(ways.data) == GW_MEMORY_SHARED;
+}
+
+static enum gw_status check_memory(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    const struct gw_estimate_hosts hosts = hosts_of(planning);
+    planned->shared_links = has_shared_links(planning->config);
+    enum gw_status status = gw_needs_count(
+        &planning->what, planned->map, planned->shared_links ? &hosts : NULL,
+        &planned->needs, planning->error);
+    for (size_t i = 0; status == GW_OK && i < planned->hosts; i++)
+        status =
+            gw_needs_check(&planning->what, &planned->host[i], planning->error);
+    planned->does_not_fit = status == GW_ENOMEM;
+    return status;
+}
+
+/* ---- figures ---- */
+
+static uint32_t shared_cores(const struct planning *planning)
+{
+    long here = sysconf(_SC_NPROCESSORS_ONLN);
+    if (planning->options->cores > 0)
+        return planning->options->cores;
+    return planning->options->has_link ? 0 : (uint32_t)(here > 0 ? here : 1);
+}
+
+/* Workers that compute at the same time where this one does; each on a device
+   of its own, if on one. */
+static unsigned at_once(const struct planning *planning)
+{
+    if (!planning->what.backend->on_host)
+        return 1;
+    long here = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t n = planning->options->cores > 0 ? gw_planning_workers(planning)
+                                              : gw_planning_per_host(planning);
+    uint64_t bytes = gw_needs_worker(&planning->planned->needs) + 1;
+    uint64_t room = planning->planned->available.bytes / bytes;
+    n = n < gw_planning_workers(planning) ? n : gw_planning_workers(planning);
+    n = (long)n < here ? n : (uint32_t)here;
+    return n < room ? n : (unsigned)room;
+}
+
+static enum gw_status measure_step(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    struct gw_gauge_step gauge;
+    unsigned n = at_once(planning);
+    if (!planned->device_is_here)
+        return gw_fail(planning->error, GW_EUNSUPPORTED,
+                       "a step cannot be measured here, give --step-time or "
+                       "--flops: %.300s",
+                       planned->why_not_here);
+    if (n == 0)
+        return gw_fail(planning->error, GW_ENOMEM,
+                       "a step cannot be measured here, it needs %.2f GiB; "
+                       "give --step-time or --flops",
+                       (double)gw_needs_worker(&planned->needs) / (1 << 30));
+    enum gw_status status =
+        gw_gauge_step(&planning->what, n, &gauge, planning->error);
+    if (status != GW_OK)
+        return status;
+    planned->compute_s = gauge.step_s;
+    planned->blas = gauge.blas_bytes;
+    snprintf(planned->compute_from, sizeof planned->compute_from,
+             "measured here, %u worker%s at once, %.100s", n, gw_plural(n),
+             gauge.device);
+    return GW_OK;
+}
+
+static enum gw_status find_compute(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    planned->blas = planning->what.backend->on_host ? BLAS_BYTES : 0;
+    if (options->step_s > 0) {
+        planned->compute_s = options->step_s;
+        strcpy(planned->compute_from, "--step-time");
+    } else if (options->flops > 0) {
+        planned->compute_s = (double)planned->sample_flop *
+                             (double)planned->batch / options->flops;
+        strcpy(planned->compute_from, "--flops");
+    } else {
+        return measure_step(planning);
+    }
+    return GW_OK;
+}
+
+static double most_bytes(const struct planning *planning)
+{
+    double most = 0;
+    for (size_t s = 0; s < planning->planned->map->shards; s++)
+        most = fmax(most, (double)planning->planned->map->shard_bytes[s]);
+    return most;
+}
+
+/* Of each weight; steps that are taken whole keep the sum until then. */
+static double update_bytes(const struct planning *planning,
+                           double slots,
+                           const struct gw_optimizer *optimizer)
+{
+    if (optimizer->two_phase ||
+        gw_config_whole_step_under(planning->config, &planning->word))
+        return gw_estimate_sum_bytes(slots, 1) +
+               gw_estimate_optimizer_bytes(optimizer->states);
+    return gw_estimate_update_bytes(slots, optimizer->states);
+}
+
+static enum gw_status find_update(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    int together = gw_policy_is_together(planning->word.kind);
+    double slots = together ? gw_planning_workers(planning) : 1;
+    if (options->memory_rate > 0) {
+        const struct gw_optimizer *optimizer = gw_optimizer_find(
+            gw_config_policy_terms(planning->config, &planning->word).server);
+        planned->update_elems_per_s =
+            1 / gw_estimate_memory_s(1,
+                                     update_bytes(planning, slots, optimizer),
+                                     1, options->memory_rate);
+        planned->update_from = "--memory-rate";
+        return GW_OK;
+    }
+    planned->update_from = "measured here";
+    return gw_gauge_update(planning->config, (uint64_t)most_bytes(planning),
+                           &planned->update_elems_per_s, planning->error);
+}
+
+static enum gw_status find_figures(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    int rdma = strcmp(planning->config->cluster.transport, "rdma") == 0;
+    planned->cores = shared_cores(planning);
+    if (options->has_link)
+        planned->rate = 1e6 * options->link.bytes_per_us *
+                        (rdma ? RDMA_PAYLOAD : TCP_PAYLOAD);
+    enum gw_status status = find_compute(planning);
+    if (status == GW_OK)
+        status = find_update(planning);
+    if (status == GW_OK)
+        status = gw_plan_find_device_rates(planning);
+    if (status != GW_OK || planned->cores == 0)
+        return status;
+    if (planned->shared_links && !options->has_link)
+        return gw_gauge_copy(planned->map->model_bytes,
+                             &planned->move_s_per_byte, planning->error);
+    return gw_gauge_move(&planned->move_s_per_byte, planning->error);
+}
+
+/* ---- bytes and time ---- */
+
+static void find_traffic(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    const struct gw_estimate_hosts hosts = hosts_of(planning);
+    double period = (double)planned->period;
+    if (!planning->options->has_link)
+        return;
+    for (uint32_t host = 0;
+         host < planned->worker_hosts + planned->server_hosts; host++) {
+        struct gw_estimate_link link = gw_estimate_link_of(&hosts, host);
+        struct gw_estimate_link *most = host < planned->worker_hosts
+                                            ? &planned->worker_link
+                                            : &planned->server_link;
+        link.push /= period;
+        link.give /= period;
+        link.take /= period;
+        link.get /= period;
+        if (gw_estimate_link_bytes(&link) > gw_estimate_link_bytes(most))
+            *most = link;
+    }
+}
+
+/* Seconds of cores for what servers do and for the bytes of a step, at both
+   ends. */
+static double handling_s(const struct planning *planning)
+{
+    const struct gw_planned *planned = planning->planned;
+    double workers = gw_planning_workers(planning),
+           period = (double)planned->period;
+    double model = (double)planned->map->model_bytes;
+    double updates = gw_policy_is_together(planning->word.kind) ? 1 : workers;
+    /* of each number: as a gradient, and as a weight; over shm, too, for one
+       that is read where a worker has it comes from another core's cache */
+    double moved =
+        sizeof(float) + gw_encoded_bytes(planning->config->train.weights, 1);
+    return (workers * model / sizeof(float) * moved * planned->move_s_per_byte +
+            updates * model / 4 / planned->update_elems_per_s) /
+           period;
+}
+
+/* Cores of a host that one worker keeps busy: none where a device computes. */
+static double cores_of_worker(const struct planning *planning)
+{
+    return planning->what.backend->on_host
+               ? (double)planning->config->worker.threads
+               : 0;
+}
+
+/* Workers that share a device compute in turn. */
+static double compute_on_device_s(const struct gw_planned *planned)
+{
+    uint64_t sharers = gw_needs_sharers(&planned->host[0]);
+    return (double)(sharers > 0 ? sharers : 1) * planned->compute_s;
+}
+
+/* What each takes by itself. */
+static void find_parts(struct planning *planning)
+{
+    struct gw_planned *planned = planning->planned;
+    double workers = gw_planning_workers(planning);
+    double period = (double)planned->period;
+    int together = gw_policy_is_together(planning->word.kind);
+    double *seconds = planned->seconds;
+    seconds[GW_BOUND_COMPUTE] = compute_on_device_s(planned);
+    if (planned->rate > 0) {
+        seconds[GW_BOUND_WORKER_LINK] =
+            gw_estimate_link_bytes(&planned->worker_link) / planned->rate;
+        seconds[GW_BOUND_SERVER_LINK] =
+            gw_estimate_link_bytes(&planned->server_link) / planned->rate;
+    }
+    seconds[GW_BOUND_UPDATE] = most_bytes(planning) / 4 /
+                               planned->update_elems_per_s *
+                               (together ? 1 : workers) / period;
+    if (planned->cores > 0)
+        seconds[GW_BOUND_CORES] =
+            (workers * cores_of_worker(planning) * planned->compute_s +
+             handling_s(planning)) /
+            planned->cores;
+}
+
+/* Of workers that are more than the cores, or the devices. */
+static double compute_in_turn_s(const struct planning *planning)
+{
+    const struct gw_planned *planned = planning->planned;
+    double busy = gw_planning_workers(planning) * cores_of_worker(planning);
+    if (planned->cores > 0 && busy > planned->cores)
+        return planned->compute_s * busy / planned->cores;
+    return compute_on_device_s(planned);
+}
+
+/* The ring's bytes pass between host and GPU, too. */
+static double ring_on_device_s(const struct gw_planned *planned)
+{
+    return planned->device_rate > 0
+               ? gw_estimate_ring_s(planned->worker_hosts,
+                                    (double)planned->map->model_bytes,
+                                    planned->device_rate)
+               : 0;
+}
+
+static enum gw_status find_step(struct planning *planning)
+{
+    const struct gw_plan_options *options = planning->options;
+    struct gw_planned *planned = planning->planned;
+    struct gw_forecast_case what = {
+        .config = planning->config,
+        .map = planned->map,
+        .train = planning->train,
+        .placement = options->placement,
+        .per_host = gw_planning_per_host(planning),
+        .compute_s = compute_in_turn_s(planning),
+    };
+    if (options->has_link) {
+        what.link = options->link;
+        what.link.bytes_per_us = planned->rate / 1e6;
+    } else {
+        what.placement = (struct gw_placement){.shared = 1};
+    }
+    planned->bound = gw_bound_of(planned->seconds);
+    double net_s = fmax(planned->seconds[GW_BOUND_WORKER_LINK],
+                        planned->seconds[GW_BOUND_SERVER_LINK]);
+    enum gw_status status =
+        gw_forecast_step(&what, &planned->step_s, planning->error);
+    planned->simulated = status == GW_OK;
+    if (status == GW_ERANGE) {
+        planned->step_s = gw_estimate_step_s(what.compute_s, net_s, 1);
+        status = GW_OK;
+    }
+    if (status != GW_OK)
+        return status;
+    /* simulated devices are their hosts: an exchange is as long as the slowest
+       way that it takes */
+    planned->step_s =
+        fmax(planned->step_s,
+             gw_estimate_step_s(what.compute_s, gw_plan_device_s(planned), 1));
+    /* simulated hosts take no time for bytes; where cores are shared a line
+       waits for them as often as they wait for a line */
+    if (planned->cores > 0)
+        planned->step_s += handling_s(planning) / planned->cores;
+    planned->step_s = fmax(planned->step_s, planned->seconds[planned->bound]);
+    if (planned->rate > 0) {
+        planned->ring_s = gw_estimate_ring_s(planned->worker_hosts,
+                                             (double)planned->map->model_bytes,
+                                             planned->rate);
+        planned->ring_step_s = gw_estimate_step_s(
+            what.compute_s, fmax(planned->ring_s, ring_on_device_s(planned)),
+            1);
+    }
+    return status;
+}
+
+enum gw_status gw_plan_find(const struct gw_plan_options *options,
+                            struct gw_planned *planned,
+                            struct gw_error *error)
+{
+    struct planning planning = {.options = options,
+                                .config = options->config,
+                                .planned = planned,
+                                .error = error};
+    *planned = (struct gw_planned){.program = gw_gauge_program(),
+                                   .available = gw_available_here("")};
+    enum gw_status status = open_job(&planning);
+    if (status == GW_OK)
+        status = place(&planning);
+    if (status == GW_OK)
+        status = check_memory(&planning);
+    if (status == GW_OK)
+        status = find_figures(&planning);
+    if (status == GW_OK) {
+        find_traffic(&planning);
+        find_parts(&planning);
+        gw_plan_find_device_traffic(&planning);
+        status = find_step(&planning);
+    }
+    free(planning.server_bytes);
+    free(planning.server_host);
+    gw_dataset_close(planning.test);
+    gw_dataset_close(planning.train);
+    return status;
+}
+
+void gw_plan_free(struct gw_planned *planned)
+{
+    gw_map_destroy(planned->map);
+    planned->map = NULL;
+}
