@@ -90,10 +90,10 @@ enum gw_status gw_cli_job_set(struct gw_cli_job *job,
 enum gw_status gw_cli_job_count(struct gw_cli_job *job,
                                 const char *key,
                                 const char *value,
-                                char text[GW_CLI_COUNT_MAX],
                                 struct gw_error *error)
 {
     char option[16];
+    char *text = strcmp(key, "workers") == 0 ? job->workers : job->servers;
     uint64_t number;
     snprintf(option, sizeof option, "--%s", key);
     if (gw_cli_number(option, value, 1, 4096, &number, error) != GW_OK)
@@ -104,14 +104,13 @@ enum gw_status gw_cli_job_count(struct gw_cli_job *job,
 
 enum gw_status gw_cli_job_device(struct gw_cli_job *job,
                                  const char *name,
-                                 char text[GW_CLI_DEVICE_MAX],
                                  struct gw_error *error)
 {
     if (strpbrk(name, "\"\\") || strlen(name) >= GW_STRING_MAX)
         return gw_fail(error, GW_EUSAGE, "--device: \"%.40s\" is no device",
                        name);
-    snprintf(text, GW_CLI_DEVICE_MAX, "worker.device=\"%s\"", name);
-    return gw_cli_job_set(job, text, error);
+    snprintf(job->device, sizeof job->device, "worker.device=\"%s\"", name);
+    return gw_cli_job_set(job, job->device, error);
 }
 
 /* The text of a job file or pipe; the caller frees it. GW_EUSAGE with a line.

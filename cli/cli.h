@@ -12,7 +12,8 @@
 #include "proto/config.h"
 #include "proto/status.h"
 
-struct option; /* of <getopt.h> */
+struct gw_option; /* cli/options.h */
+struct option;    /* of <getopt.h> */
 
 /* A contract: scripts read them. */
 enum gw_exit {
@@ -22,30 +23,32 @@ enum gw_exit {
     GW_EXIT_INTERRUPTED = 3 /* and resumable */
 };
 
-/*
- * A subcommand. `run` gets its own name as argv[0] and begins its options with
- * gw_cli_option. Listed in the order of `gradweir --help`.
- */
+/* A subcommand, in a file of its name. `run` gets that name as argv[0] and
+   begins with gw_options_read. */
 struct gw_command {
     const char *name;
-    const char *help; /* one line */
+    const char *help;  /* one line */
+    const char *usage; /* forms, one a line; [OPTIONS] stands for the table's */
+    const char *about; /* the lines of --help below the usage */
+    const struct gw_option *words;   /* the words that it knows, or NULL */
+    const struct gw_option *options; /* its options, or NULL */
     enum gw_exit (*run)(int argc, char **argv);
 };
 
-enum gw_exit gw_cmd_train(int argc, char **argv);
-enum gw_exit gw_cmd_coordinator(int argc, char **argv);
-enum gw_exit gw_cmd_server(int argc, char **argv);
-enum gw_exit gw_cmd_worker(int argc, char **argv);
-enum gw_exit gw_cmd_status(int argc, char **argv);
-enum gw_exit gw_cmd_ctl(int argc, char **argv);
-enum gw_exit gw_cmd_eval(int argc, char **argv);
-enum gw_exit gw_cmd_export(int argc, char **argv);
-enum gw_exit gw_cmd_import(int argc, char **argv);
-enum gw_exit gw_cmd_bench(int argc, char **argv);
-enum gw_exit gw_cmd_study(int argc, char **argv);
-enum gw_exit gw_cmd_plan(int argc, char **argv);
-enum gw_exit gw_cmd_doctor(int argc, char **argv);
-enum gw_exit gw_cmd_config(int argc, char **argv);
+extern const struct gw_command gw_command_train;
+extern const struct gw_command gw_command_coordinator;
+extern const struct gw_command gw_command_server;
+extern const struct gw_command gw_command_worker;
+extern const struct gw_command gw_command_status;
+extern const struct gw_command gw_command_ctl;
+extern const struct gw_command gw_command_eval;
+extern const struct gw_command gw_command_export;
+extern const struct gw_command gw_command_import;
+extern const struct gw_command gw_command_bench;
+extern const struct gw_command gw_command_study;
+extern const struct gw_command gw_command_plan;
+extern const struct gw_command gw_command_doctor;
+extern const struct gw_command gw_command_config;
 
 /*
  * getopt_long with one line for what is wrong: returns the option's `val`, -1
@@ -64,18 +67,24 @@ enum gw_exit gw_cli_fail(const struct gw_error *error);
 enum gw_exit gw_cli_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-#define GW_CLI_SETS_MAX 256
+#define GW_CLI_SETS_MAX   256
+#define GW_CLI_COUNT_MAX  64
+#define GW_CLI_DEVICE_MAX (GW_STRING_MAX + 32)
 
-/* What commands that work on a job take: JOB and --set, in any number. */
+/* The job of a command: JOB, and --set in any number. */
 struct gw_cli_job {
     const char *file;     /* NULL: defaults only */
     const char *fallback; /* an assignment that the file may change, or NULL */
-    int quiet; /* a word that takes the place of another is not told: it was */
-    int lent;  /* standard input has the file's text: who started this process
-                  has read it, and a pipe is read once */
+    int quiet; /* no line where one key takes the place of another: the starting
+                  process has written it */
+    int lent;  /* standard input has the file's text: the starting process has
+                  read the file, and a pipe is read once */
     char **text_p; /* gets the file's text, which the caller frees, or NULL */
     size_t sets;
     const char *set[GW_CLI_SETS_MAX];
+    char workers[GW_CLI_COUNT_MAX]; /* assignments that --workers, --servers */
+    char servers[GW_CLI_COUNT_MAX]; /* and --device stand for */
+    char device[GW_CLI_DEVICE_MAX];
 };
 
 /* GW_EUSAGE when there are more than GW_CLI_SETS_MAX. */
@@ -83,23 +92,16 @@ enum gw_status gw_cli_job_set(struct gw_cli_job *job,
                               const char *assignment,
                               struct gw_error *error);
 
-/*
- * --workers and --servers, which are --set of cluster.workers and the like:
- * `key` is the option's name, `text` the caller's and kept as an assignment is.
- * GW_EUSAGE.
- */
-#define GW_CLI_COUNT_MAX 64
+/* --workers and --servers, which are --set of cluster.workers and the like;
+   `key` is the option's name. GW_EUSAGE. */
 enum gw_status gw_cli_job_count(struct gw_cli_job *job,
                                 const char *key,
                                 const char *value,
-                                char text[GW_CLI_COUNT_MAX],
                                 struct gw_error *error);
 
-/* --device, which is --set of worker.device; the same. */
-#define GW_CLI_DEVICE_MAX (GW_STRING_MAX + 32)
+/* --device, which is --set of worker.device. GW_EUSAGE. */
 enum gw_status gw_cli_job_device(struct gw_cli_job *job,
                                  const char *name,
-                                 char text[GW_CLI_DEVICE_MAX],
                                  struct gw_error *error);
 
 /*

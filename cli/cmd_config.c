@@ -3,20 +3,11 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-static void print_usage(void)
-{
-    puts("Usage: gradweir config [JOB] [--set KEY=VALUE ...]\n"
-         "       gradweir config --keys\n\n"
-         "Without a job: a job file with every key, its default and its help.\n"
-         "With a job: every key as that job has it, checked.\n\n"
-         "  --set KEY=VALUE  change a key, such as train.batch=64\n"
-         "  --keys           one paragraph per key: default, meaning, values\n"
-         "  --help           this text");
-}
+#include "cli/options.h"
 
 static void print_keys(void)
 {
@@ -61,48 +52,52 @@ static enum gw_status show(const struct gw_cli_job *job, struct gw_error *error)
     return status;
 }
 
-enum gw_exit gw_cmd_config(int argc, char **argv)
+struct order {
+    struct gw_cli_job job;
+    int keys;
+};
+
+static enum gw_exit run(int argc, char **argv)
 {
-    enum {
-        SET = 1,
-        KEYS,
-        HELP
-    };
-    static const struct option options[] = {
-        {"set", required_argument, NULL, SET},
-        {"keys", no_argument, NULL, KEYS},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    struct gw_cli_job job = {0};
+    struct order order = {0};
     struct gw_error error;
-    int option, keys = 0;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        switch (option) {
-        case SET:
-            if (gw_cli_job_set(&job, optarg, &error))
-                return gw_cli_fail(&error);
-            break;
-        case KEYS:
-            keys = 1;
-            break;
-        case HELP:
-            print_usage();
-            return GW_EXIT_DONE;
-        default:
-            return GW_EXIT_USAGE;
-        }
-    }
-    if (argc - optind > 1)
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_config, argc, argv, &order, &code);
+    if (operands < 0)
+        return code;
+    if (operands > 1)
         return gw_cli_usage("config: one job at a time, not also %s",
                             argv[optind + 1]);
-    if (optind < argc)
-        job.file = argv[optind];
-    if (keys && (job.file || job.sets))
+    if (operands == 1)
+        order.job.file = argv[optind];
+    if (order.keys && (order.job.file || order.job.sets))
         return gw_cli_usage("config: --keys is the same for every job");
-    if (keys) {
+    if (order.keys) {
         print_keys();
         return GW_EXIT_DONE;
     }
-    return show(&job, &error) ? gw_cli_fail(&error) : GW_EXIT_DONE;
+    return show(&order.job, &error) ? gw_cli_fail(&error) : GW_EXIT_DONE;
 }
+
+/* clang-format off */
+static const struct gw_option options[] = {
+    GW_OPTION_SET(struct order, job, "change a key, such as train.batch=64"),
+    {.name = "keys", .take = gw_option_flag,
+     .at = offsetof(struct order, keys),
+     .help = "one paragraph per key: default, meaning, values"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+const struct gw_command gw_command_config = {
+    .name = "config",
+    .help = "print every key of a job file, or what a job sets",
+    .usage = "[JOB] [--set KEY=VALUE ...]\n"
+             "--keys",
+    .about = "Without a job: a job file with every key, its default and its "
+             "help.\n"
+             "With a job: every key as that job has it, checked.",
+    .options = options,
+    .run = run,
+};

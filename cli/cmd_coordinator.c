@@ -4,7 +4,6 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -57,23 +56,6 @@ struct coordinator {
     struct gw_final_report final;
     char final_text[GW_ERROR_TEXT_BYTES];
 };
-
-static void print_usage(void)
-{
-    puts(
-        "Usage: gradweir coordinator JOB [--set KEY=VALUE ...] [--resume]\n"
-        "                            [--listen HOST:PORT] [--json FILE]\n\n"
-        "Runs the process that the members of a job join, and prints where.\n\n"
-        "  --set KEY=VALUE     change a key of the job\n"
-        "  --resume            go on from the newest checkpoint in\n"
-        "                      checkpoint.dir\n"
-        "  --listen HOST:PORT  where members join; default: cluster.interface\n"
-        "                      (else loopback) and cluster.port\n"
-        "  --json FILE         append an object per logged step; - for\n"
-        "                      standard output, and lines for people on\n"
-        "                      standard error\n"
-        "  --help              this text");
-}
 
 /* ---- what the coordinator tells ---- */
 
@@ -394,62 +376,63 @@ static enum gw_status load(struct coordinator *command, struct gw_error *error)
     return status;
 }
 
+static enum gw_status take_address(const struct gw_option *option,
+                                   const char *value,
+                                   void *to,
+                                   struct gw_error *error)
+{
+    (void)option;
+    *(const char **)to = value;
+    return gw_cli_address("--listen", value, 1, error);
+}
+
+static enum gw_status take_secret(const struct gw_option *option,
+                                  const char *value,
+                                  void *to,
+                                  struct gw_error *error)
+{
+    struct coordinator *command = to;
+    int fd;
+    enum gw_status status = gw_option_fd(option, value, &fd, error);
+    if (status == GW_OK)
+        status = gw_secret_take(fd, &command->secret, error);
+    command->has_secret = status == GW_OK;
+    return status;
+}
+
+/* clang-format off */
+static const struct gw_option options[] = {
+    GW_ORDER_OPTIONS(struct coordinator, order),
+    {.name = "listen", .argument = "HOST:PORT", .take = take_address,
+     .at = offsetof(struct coordinator, listen),
+     .help = "where members join; default: cluster.interface (else loopback) "
+             "and cluster.port"},
+    {.name = "leash", .argument = "FD", .take = gw_option_fd,
+     .at = offsetof(struct coordinator, leash)},
+    {.name = "secret", .argument = "FD", .take = take_secret},
+    {.name = "lent", .take = gw_option_flag,
+     .at = offsetof(struct coordinator, order.job.lent)},
+    {.name = NULL},
+};
+/* clang-format on */
+
 static enum gw_exit start(int argc, char **argv, struct coordinator *command)
 {
-    enum {
-        LISTEN = GW_ORDER_OWN,
-        LEASH,
-        SECRET,
-        LENT
-    };
-    static const struct option options[] = {
-        GW_ORDER_OPTIONS,
-        {"listen", required_argument, NULL, LISTEN},
-        {"leash", required_argument, NULL, LEASH},
-        {"secret", required_argument, NULL, SECRET},
-        {"lent", no_argument, NULL, LENT},
-        {0},
-    };
-    struct gw_error error = {.status = GW_OK};
-    uint64_t number = 0;
-    int option;
-    enum gw_status status = GW_OK;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (option == GW_ORDER_HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (option == LISTEN) {
-            status = gw_cli_address("--listen", optarg, 1, &error);
-            command->listen = optarg;
-        } else if (option == LEASH) {
-            status = gw_cli_number("--leash", optarg, 3, 1000, &number, &error);
-            command->leash = (int)number;
-        } else if (option == SECRET) {
-            status =
-                gw_cli_number("--secret", optarg, 3, 1000, &number, &error);
-            if (status == GW_OK)
-                status = gw_secret_take((int)number, &command->secret, &error);
-            command->has_secret = status == GW_OK;
-        } else if (option == LENT) {
-            command->order.job.lent = 1;
-        } else {
-            status = gw_order_option(&command->order, option, optarg, &error);
-        }
-        if (status != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    if (argc - optind != 1)
+    struct gw_error error;
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_coordinator, argc, argv, command, &code);
+    if (operands < 0)
+        return code;
+    if (operands != 1)
         return gw_cli_usage("coordinator: takes one job file (gradweir "
                             "coordinator --help)");
     command->order.job.file = argv[optind];
-    status = load(command, &error);
-    return status == GW_OK ? coordinate(command) : gw_cli_fail(&error);
+    return load(command, &error) == GW_OK ? coordinate(command)
+                                          : gw_cli_fail(&error);
 }
 
-enum gw_exit gw_cmd_coordinator(int argc, char **argv)
+static enum gw_exit run_command(int argc, char **argv)
 {
     gw_signals_end_process();
     struct coordinator *command = calloc(1, sizeof *command);
@@ -460,3 +443,13 @@ enum gw_exit gw_cmd_coordinator(int argc, char **argv)
     free(command);
     return code;
 }
+
+const struct gw_command gw_command_coordinator = {
+    .name = "coordinator",
+    .help = "run the coordinator of a job",
+    .usage = "JOB [OPTIONS]",
+    .about = "Runs the process that the members of a job join, and prints "
+             "where.",
+    .options = options,
+    .run = run_command,
+};

@@ -3,15 +3,15 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/jobs.h"
+#include "cli/options.h"
 #include "proto/distance.h"
 #include "proto/policy.h"
 
@@ -25,21 +25,6 @@ struct ctl {
     uint64_t pid;            /* 0: the one that runs */
     struct gw_request order; /* kind 0: its status is asked for */
 };
-
-static void print_usage(void)
-{
-    puts("Usage: gradweir ctl [--job PID | --socket PATH] COMMAND\n\n"
-         "Commands the job of this user that runs on this host.\n\n"
-         "  policy WORD    another policy, such as ssp:4, from the next step\n"
-         "                 where all workers have one clock\n"
-         "  checkpoint     make a checkpoint at the next such step\n"
-         "  stop           end the job as Ctrl-C does\n"
-         "  status         its members and counters\n\n"
-         "  --job PID      the job that was started as this process; without\n"
-         "                 it there must be one\n"
-         "  --socket PATH  the one that takes orders there\n"
-         "  --help         this text");
-}
 
 static uint64_t now_us(void)
 {
@@ -112,76 +97,89 @@ static enum gw_exit find_and_command(const struct ctl *ctl)
     return code;
 }
 
-/* A wrong word never leaves. */
-static enum gw_status
-read_command(int words, char **word, struct ctl *ctl, struct gw_error *error)
+static enum gw_status take_request(const struct gw_option *word,
+                                   const char *value,
+                                   void *to,
+                                   struct gw_error *error)
 {
-    static const struct {
-        const char *name;
-        int words;
-        uint8_t kind;
-    } commands[] = {
-        {"policy", 2, GW_REQUEST_POLICY},
-        {"checkpoint", 1, GW_REQUEST_CHECKPOINT},
-        {"stop", 1, GW_REQUEST_STOP},
-        {"status", 1, 0},
-    };
+    struct gw_request *order = to;
     struct gw_policy_word policy;
-    struct gw_nearest nearest = {0};
-    char said[GW_NEAREST_BYTES];
-    size_t i = 0;
-    while (i < sizeof commands / sizeof *commands &&
-           (words == 0 || strcasecmp(word[0], commands[i].name) != 0))
-        gw_nearest_try(&nearest, words ? word[0] : "", commands[i++].name);
-    if (i == sizeof commands / sizeof *commands || words != commands[i].words)
-        return gw_fail(error, GW_EUSAGE,
-                       "ctl: takes one of policy WORD, checkpoint, stop and "
-                       "status%s (gradweir ctl --help)",
-                       i < sizeof commands / sizeof *commands
-                           ? ""
-                           : gw_nearest_say(&nearest, said));
-    ctl->order = (struct gw_request){.kind = commands[i].kind, .text = ""};
-    if (words == 1)
-        return GW_OK;
-    ctl->order.text = word[1];
-    if (gw_policy_word_parse(word[1], &policy, error) != GW_OK)
+    *order = (struct gw_request){.kind = (uint8_t)word->kind,
+                                 .text = value ? value : ""};
+    if (value && gw_policy_word_parse(value, &policy, error) != GW_OK)
         return gw_fail_in(error, "ctl: policy");
     return GW_OK;
 }
 
-enum gw_exit gw_cmd_ctl(int argc, char **argv)
+/* clang-format off */
+static const struct gw_option words[] = {
+    {.name = "policy", .argument = "WORD", .take = take_request,
+     .kind = GW_REQUEST_POLICY,
+     .help = "another policy, such as ssp:4, from the next step where all "
+             "workers have one clock"},
+    {.name = "checkpoint", .take = take_request,
+     .kind = GW_REQUEST_CHECKPOINT,
+     .help = "make a checkpoint at the next such step"},
+    {.name = "stop", .take = take_request, .kind = GW_REQUEST_STOP,
+     .help = "end the job as Ctrl-C does"},
+    {.name = "status", .take = take_request,
+     .help = "its members and counters"},
+    {.name = NULL},
+};
+
+static const struct gw_option options[] = {
+    {.name = "job", .argument = "PID", .take = gw_option_number,
+     .at = offsetof(struct ctl, pid), .low = 1, .high = INT32_MAX,
+     .help = "the job that was started as this process; without it there must "
+             "be one"},
+    {.name = "socket", .argument = "PATH", .take = gw_option_text,
+     .at = offsetof(struct ctl, socket),
+     .help = "the one that takes orders there"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+/* A wrong word never leaves. */
+static enum gw_status
+read_command(int n, char **word, struct ctl *ctl, struct gw_error *error)
 {
-    enum {
-        JOB = 1,
-        SOCKET,
-        HELP
-    };
-    static const struct option options[] = {
-        {"job", required_argument, NULL, JOB},
-        {"socket", required_argument, NULL, SOCKET},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
+    struct gw_nearest nearest = {0};
+    char said[GW_NEAREST_BYTES];
+    const struct gw_option *known =
+        n > 0 ? gw_option_find(words, word[0]) : NULL;
+    for (const struct gw_option *w = words; !known && w->name; w++)
+        gw_nearest_try(&nearest, n > 0 ? word[0] : "", w->name);
+    if (!known || n != (known->argument ? 2 : 1))
+        return gw_fail(error, GW_EUSAGE,
+                       "ctl: takes one of policy WORD, checkpoint, stop and "
+                       "status%s (gradweir ctl --help)",
+                       known ? "" : gw_nearest_say(&nearest, said));
+    return known->take(known, known->argument ? word[1] : NULL, &ctl->order,
+                       error);
+}
+
+static enum gw_exit run(int argc, char **argv)
+{
     struct ctl ctl = {.began_us = now_us()};
     struct gw_error error;
-    int option;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (option == HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (option == SOCKET)
-            ctl.socket = optarg;
-        else if (gw_cli_number("--job", optarg, 1, INT32_MAX, &ctl.pid,
-                               &error) != GW_OK)
-            return gw_cli_fail(&error);
-    }
+    enum gw_exit code;
+    int operands = gw_options_read(&gw_command_ctl, argc, argv, &ctl, &code);
+    if (operands < 0)
+        return code;
     if (ctl.socket && ctl.pid)
         return gw_cli_usage("ctl: --job and --socket both name a job, give "
                             "one of them");
-    if (read_command(argc - optind, argv + optind, &ctl, &error) != GW_OK)
+    if (read_command(operands, argv + optind, &ctl, &error) != GW_OK)
         return gw_cli_fail(&error);
     return ctl.socket ? command(&ctl, ctl.socket) : find_and_command(&ctl);
 }
+
+const struct gw_command gw_command_ctl = {
+    .name = "ctl",
+    .help = "command a running job of this host",
+    .usage = "[--job PID | --socket PATH] COMMAND",
+    .about = "Commands the job of this user that runs on this host.",
+    .words = words,
+    .options = options,
+    .run = run,
+};

@@ -5,14 +5,15 @@
 #include "cli/json.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/inspect.h"
+#include "cli/options.h"
 #include "cli/paths.h"
 #include "proto/digest.h"
 #include "server/checkpoint/checkpoint.h"
@@ -22,19 +23,6 @@ struct score {
     double loss, accuracy;
     char digest[2 * GW_DIGEST_BYTES + 1];
 };
-
-static void print_usage(void)
-{
-    puts("Usage: gradweir eval CHECKPOINT [--set KEY=VALUE ...] [--json FILE]\n"
-         "\n"
-         "Scores a checkpoint on data.test of the job that made it.\n"
-         "CHECKPOINT is one (DIR/step-00000120, under whatever name), or a\n"
-         "checkpoint.dir, of which the newest that is whole is taken.\n\n"
-         "  --set KEY=VALUE  change a key of the job, such as data.test\n"
-         "  --json FILE      append the score as an object; - for standard\n"
-         "                   output instead of the line\n"
-         "  --help           this text");
-}
 
 /* The job that the checkpoint has in it, with --set over it. */
 static enum gw_status read_job(const struct gw_checkpoint *checkpoint,
@@ -147,48 +135,56 @@ write_json(const char *file, const struct score *score, struct gw_error *error)
     return GW_OK;
 }
 
-enum gw_exit gw_cmd_eval(int argc, char **argv)
+struct order {
+    struct gw_cli_job job;
+    const char *json;
+};
+
+static enum gw_exit run(int argc, char **argv)
 {
-    enum {
-        SET = 1,
-        JSON,
-        HELP
-    };
-    static const struct option options[] = {
-        {"set", required_argument, NULL, SET},
-        {"json", required_argument, NULL, JSON},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    struct gw_cli_job job = {0};
+    struct order order = {0};
     struct gw_error error;
     struct score result;
-    const char *json = NULL;
-    int option;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (option == HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (option == JSON)
-            json = optarg;
-        else if (gw_cli_job_set(&job, optarg, &error) != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    if (argc - optind != 1)
+    enum gw_exit code;
+    int operands = gw_options_read(&gw_command_eval, argc, argv, &order, &code);
+    if (operands < 0)
+        return code;
+    if (operands != 1)
         return gw_cli_usage("eval: takes one checkpoint (gradweir eval "
                             "--help)");
-    enum gw_status status = evaluate(argv[optind], &job, &result, &error);
-    if (status == GW_OK && json)
-        status = write_json(json, &result, &error);
+    enum gw_status status = evaluate(argv[optind], &order.job, &result, &error);
+    if (status == GW_OK && order.json)
+        status = write_json(order.json, &result, &error);
     if (status != GW_OK)
         return gw_cli_fail(&error);
-    if (!json || strcmp(json, "-") != 0)
+    if (!order.json || strcmp(order.json, "-") != 0)
         printf("step %" PRIu64 ": loss %.6f, accuracy %.4f of %" PRIu64
                " test sample%s\n",
                result.step, result.loss, result.accuracy, result.samples,
                gw_plural(result.samples));
     return GW_EXIT_DONE;
 }
+
+/* clang-format off */
+static const struct gw_option options[] = {
+    GW_OPTION_SET(struct order, job,
+                  "change a key of the job, such as data.test"),
+    {.name = "json", .argument = "FILE", .take = gw_option_text,
+     .at = offsetof(struct order, json),
+     .help = "append the score as an object; - for standard output instead of "
+             "the line"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+const struct gw_command gw_command_eval = {
+    .name = "eval",
+    .help = "score a checkpoint on its test set",
+    .usage = "CHECKPOINT [OPTIONS]",
+    .about = "Scores a checkpoint on data.test of the job that made it.\n"
+             "CHECKPOINT is one (DIR/step-00000120, under whatever name), or "
+             "a\n"
+             "checkpoint.dir, of which the newest that is whole is taken.",
+    .options = options,
+    .run = run,
+};

@@ -3,7 +3,6 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +10,10 @@
 #include <unistd.h>
 
 #include "cli/inspect.h"
+#include "cli/options.h"
 #include "server/checkpoint/checkpoint.h"
 
 /* ---- export ---- */
-
-static void print_export_usage(void)
-{
-    puts("Usage: gradweir export CHECKPOINT FILE\n\n"
-         "Writes the weights of a checkpoint as one safetensors file. Links "
-         "are\n"
-         "followed, devices and FIFOs written into.\n"
-         "CHECKPOINT is one (DIR/step-00000120, under whatever name), or a\n"
-         "checkpoint.dir, of which the newest that is whole is taken.\n\n"
-         "  --help  this text");
-}
 
 /* Standard output, or standard error where the weights have gone there. */
 static FILE *line_beside(const char *file)
@@ -53,19 +42,14 @@ write_file(const char *path, const char *file, struct gw_error *error)
     return status;
 }
 
-enum gw_exit gw_cmd_export(int argc, char **argv)
+static enum gw_exit run_export(int argc, char **argv)
 {
-    static const struct option options[] = {{"help", no_argument, NULL, 1},
-                                            {0}};
     struct gw_error error;
-    int option;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        print_export_usage();
-        return GW_EXIT_DONE;
-    }
-    if (argc - optind != 2)
+    enum gw_exit code;
+    int operands = gw_options_read(&gw_command_export, argc, argv, NULL, &code);
+    if (operands < 0)
+        return code;
+    if (operands != 2)
         return gw_cli_usage("export: takes a checkpoint and a file (gradweir "
                             "export --help)");
     return write_file(argv[optind], argv[optind + 1], &error) == GW_OK
@@ -73,21 +57,20 @@ enum gw_exit gw_cmd_export(int argc, char **argv)
                : gw_cli_fail(&error);
 }
 
-/* ---- import ---- */
+const struct gw_command gw_command_export = {
+    .name = "export",
+    .help = "write a checkpoint as one safetensors file",
+    .usage = "CHECKPOINT FILE",
+    .about = "Writes the weights of a checkpoint as one safetensors file. "
+             "Links are\n"
+             "followed, devices and FIFOs written into.\n"
+             "CHECKPOINT is one (DIR/step-00000120, under whatever name), or "
+             "a\n"
+             "checkpoint.dir, of which the newest that is whole is taken.",
+    .run = run_export,
+};
 
-static void print_import_usage(void)
-{
-    puts("Usage: gradweir import FILE --job JOB [--to DIR]\n"
-         "                       [--set KEY=VALUE ...]\n\n"
-         "Makes a checkpoint of step 0 out of a safetensors file that has the\n"
-         "tensors of the job's model and no others, in fp32, or in fp16,\n"
-         "bf16 or fp64, which are converted, or out of the weights of a\n"
-         "checkpoint. Then gradweir train JOB --resume begins with it.\n\n"
-         "  --job JOB        the job that is to go on from it\n"
-         "  --to DIR         where to put it, checkpoint.dir unless given\n"
-         "  --set KEY=VALUE  change a key of the job\n"
-         "  --help           this text");
-}
+/* ---- import ---- */
 
 static enum gw_status make_checkpoint(const char *file,
                                       const struct gw_config *config,
@@ -141,46 +124,47 @@ begin_import(const char *file, const struct gw_cli_job *job, const char *to)
     return status == GW_OK ? GW_EXIT_DONE : gw_cli_fail(&error);
 }
 
-enum gw_exit gw_cmd_import(int argc, char **argv)
+struct import {
+    struct gw_cli_job job;
+    const char *to;
+};
+
+static enum gw_exit run_import(int argc, char **argv)
 {
-    enum {
-        JOB = 1,
-        TO,
-        SET,
-        HELP
-    };
-    static const struct option options[] = {
-        {"job", required_argument, NULL, JOB},
-        {"to", required_argument, NULL, TO},
-        {"set", required_argument, NULL, SET},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    struct gw_cli_job job = {0};
-    struct gw_error error;
-    const char *to = NULL;
-    int option;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        switch (option) {
-        case JOB:
-            job.file = optarg;
-            break;
-        case TO:
-            to = optarg;
-            break;
-        case SET:
-            if (gw_cli_job_set(&job, optarg, &error) != GW_OK)
-                return gw_cli_fail(&error);
-            break;
-        case HELP:
-            print_import_usage();
-            return GW_EXIT_DONE;
-        default:
-            return GW_EXIT_USAGE;
-        }
-    }
-    if (argc - optind != 1 || !job.file)
+    struct import import = {0};
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_import, argc, argv, &import, &code);
+    if (operands < 0)
+        return code;
+    if (operands != 1 || !import.job.file)
         return gw_cli_usage("import: takes one file and --job JOB (gradweir "
                             "import --help)");
-    return begin_import(argv[optind], &job, to);
+    return begin_import(argv[optind], &import.job, import.to);
 }
+
+/* clang-format off */
+static const struct gw_option import_options[] = {
+    {.name = "job", .argument = "JOB", .take = gw_option_text,
+     .at = offsetof(struct import, job.file),
+     .help = "the job that is to go on from it"},
+    {.name = "to", .argument = "DIR", .take = gw_option_text,
+     .at = offsetof(struct import, to),
+     .help = "where to put it, checkpoint.dir unless given"},
+    GW_OPTION_SET(struct import, job, "change a key of the job"),
+    {.name = NULL},
+};
+/* clang-format on */
+
+const struct gw_command gw_command_import = {
+    .name = "import",
+    .help = "make a checkpoint out of a safetensors file",
+    .usage = "FILE --job JOB [OPTIONS]",
+    .about = "Makes a checkpoint of step 0 out of a safetensors file that has "
+             "the\n"
+             "tensors of the job's model and no others, in fp32, or in fp16,\n"
+             "bf16 or fp64, which are converted, or out of the weights of a\n"
+             "checkpoint. Then gradweir train JOB --resume begins with it.",
+    .options = import_options,
+    .run = run_import,
+};

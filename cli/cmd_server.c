@@ -390,7 +390,7 @@ static enum gw_exit start(int argc, char **argv, struct server *server)
     return status == GW_OK ? work(server) : gw_cli_fail(&error);
 }
 
-enum gw_exit gw_cmd_server(int argc, char **argv)
+static enum gw_exit run_command(int argc, char **argv)
 {
     gw_signals_end_process();
     struct server *server = calloc(1, sizeof *server);
@@ -404,3 +404,9 @@ enum gw_exit gw_cmd_server(int argc, char **argv)
     free(server);
     return code;
 }
+
+const struct gw_command gw_command_server = {
+    .name = "server",
+    .help = "join a job and keep a part of its weights",
+    .run = run_command,
+};

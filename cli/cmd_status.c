@@ -3,24 +3,15 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/ask.h"
 #include "cli/jobs.h"
+#include "cli/options.h"
 
 #define LIMIT_US 3000000
-
-static void print_usage(void)
-{
-    puts("Usage: gradweir status [HOST:PORT] [--job]\n\n"
-         "Asks the coordinator at HOST:PORT for its members and counters.\n"
-         "Without it: the jobs of this user that run on this host, a line\n"
-         "each; gradweir ctl --job PID status says more of one.\n\n"
-         "  --job   for the job instead, as a job file with every key\n"
-         "  --help  this text");
-}
 
 static enum gw_exit list(void)
 {
@@ -53,36 +44,37 @@ static enum gw_exit show(const char *coordinator, enum gw_ask request)
     return GW_EXIT_DONE;
 }
 
-enum gw_exit gw_cmd_status(int argc, char **argv)
+static enum gw_exit run(int argc, char **argv)
 {
-    enum {
-        JOB = 1,
-        HELP
-    };
-    static const struct option options[] = {
-        {"job", no_argument, NULL, JOB},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    enum gw_ask request = GW_ASK_STATUS;
-    int option;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        switch (option) {
-        case JOB:
-            request = GW_ASK_JOB;
-            break;
-        case HELP:
-            print_usage();
-            return GW_EXIT_DONE;
-        default:
-            return GW_EXIT_USAGE;
-        }
-    }
-    if (argc == optind && request == GW_ASK_STATUS)
+    int job = 0;
+    enum gw_exit code;
+    int operands = gw_options_read(&gw_command_status, argc, argv, &job, &code);
+    if (operands < 0)
+        return code;
+    if (operands == 0 && !job)
         return list();
-    if (argc - optind != 1)
+    if (operands != 1)
         return gw_cli_usage("status: takes one HOST:PORT, the address that the "
                             "coordinator prints%s (gradweir status --help)",
-                            request == GW_ASK_JOB ? "" : ", or none");
-    return show(argv[optind], request);
+                            job ? "" : ", or none");
+    return show(argv[optind], job ? GW_ASK_JOB : GW_ASK_STATUS);
 }
+
+/* clang-format off */
+static const struct gw_option options[] = {
+    {.name = "job", .take = gw_option_flag,
+     .help = "for the job instead, as a job file with every key"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+const struct gw_command gw_command_status = {
+    .name = "status",
+    .help = "ask a running job how it is",
+    .usage = "[HOST:PORT] [OPTIONS]",
+    .about = "Asks the coordinator at HOST:PORT for its members and counters.\n"
+             "Without it: the jobs of this user that run on this host, a line\n"
+             "each; gradweir ctl --job PID status says more of one.",
+    .options = options,
+    .run = run,
+};

@@ -27,7 +27,6 @@ struct worker {
     struct gw_process process;
     struct gw_join_options options;
     uint64_t rank; /* GW_RANK_NONE: the coordinator gives one */
-    char device_set[GW_CLI_DEVICE_MAX];
     struct gw_config config;
     struct gw_metrics metrics;
     struct gw_pin_member pin;
@@ -311,8 +310,7 @@ static enum gw_exit start(int argc, char **argv, struct worker *worker)
             status = gw_cli_number("--rank", optarg, 0, GW_RANK_NONE - 1,
                                    &worker->rank, &error);
         else if (option == DEVICE)
-            status = gw_cli_job_device(&worker->options.own, optarg,
-                                       worker->device_set, &error);
+            status = gw_cli_job_device(&worker->options.own, optarg, &error);
         else
             status = gw_join_option(&worker->options, option, optarg, &error);
         if (status != GW_OK)
@@ -330,7 +328,7 @@ static enum gw_exit start(int argc, char **argv, struct worker *worker)
     return status == GW_OK ? work(worker) : gw_cli_fail(&error);
 }
 
-enum gw_exit gw_cmd_worker(int argc, char **argv)
+static enum gw_exit run_command(int argc, char **argv)
 {
     gw_signals_end_process();
     struct worker *worker = calloc(1, sizeof *worker);
@@ -345,3 +343,9 @@ enum gw_exit gw_cmd_worker(int argc, char **argv)
     free(worker);
     return code;
 }
+
+const struct gw_command gw_command_worker = {
+    .name = "worker",
+    .help = "join a job and compute gradients for it",
+    .run = run_command,
+};

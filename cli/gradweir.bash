@@ -1,5 +1,13 @@
-# Completion of gradweir for bash. Commands, options and keys are asked of the
-# program itself, so this file knows none of them.
+# Completion of gradweir for bash. The program itself lists its commands, options
+# and keys, so this file names none of them.
+
+# Options of a command, or with ^[a-z] the words that it knows.
+_gradweir_options()
+{
+    "$1" help --options 2>/dev/null |
+        awk -v command="${2,,}" -v kind="$3" \
+            '/^[a-z]/ && $1 == command && $2 ~ kind { print $2 }'
+}
 
 _gradweir_keys()
 {
@@ -31,16 +39,13 @@ _gradweir()
         words=$(_gradweir_keys "$program")
         compopt -o nospace
     elif [[ $word == -* ]]; then
-        words=$("$program" "$command" --help 2>/dev/null |
-            awk '{ for (i = 1; i <= NF; i++) if ($i ~ /^\[?--[a-z]/) {
-                       gsub(/[^-a-z]/, "", $i); print $i } }' | sort -u)
+        words="$(_gradweir_options "$program" "$command" ^--) --help"
     elif [[ $command == ctl && $before == --job ]]; then
         words=$(_gradweir_jobs)
     elif [[ $command == ctl && $before == policy ]]; then
         return # a word of cluster.policy, which no command lists
     elif [[ $command == ctl && $before != --socket ]]; then
-        # the second column of the help is a text: commands begin its lines
-        words=$("$program" ctl --help 2>/dev/null | awk '/^  [a-z]/ { print $1 }')
+        words=$(_gradweir_options "$program" ctl '^[a-z]')
     else
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         compopt -o filenames

@@ -44,6 +44,9 @@ gradweir_SOURCES = \
 	%D%/main.c \
 	%D%/needs.c \
 	%D%/needs.h \
+	%D%/options.c \
+	%D%/options.h \
+	%D%/options_help.c \
 	%D%/order.c \
 	%D%/order.h \
 	%D%/paths.c \
@@ -87,7 +90,7 @@ EXTRA_DIST += %D%/configure.m4 %D%/README.md
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = %D%/gradweir.bash
 
-# The manual's list of keys is what the program says.
+# The manual's lists of options and keys are the program's own.
 if RUNS_HERE
 man_MANS = docs/gradweir.1
 endif
@@ -95,5 +98,6 @@ CLEANFILES += docs/gradweir.1
 EXTRA_DIST += docs/gradweir.1.in docs/man.awk
 docs/gradweir.1: docs/gradweir.1.in docs/man.awk gradweir$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) docs && $(AWK) -v version='$(PACKAGE_VERSION)' \
-	  -v keys='$(GW_EMULATOR) ./gradweir$(EXEEXT) config --keys' -f $(srcdir)/docs/man.awk \
+	  -v keys='$(GW_EMULATOR) ./gradweir$(EXEEXT) config --keys' \
+	  -v options='$(GW_EMULATOR) ./gradweir$(EXEEXT) help --options' -f $(srcdir)/docs/man.awk \
 	  $(srcdir)/docs/gradweir.1.in >$@.tmp && mv $@.tmp $@

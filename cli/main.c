@@ -6,35 +6,23 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "cli/options.h"
 #include "cli/start.h"
 #include "proto/distance.h"
 
-static const struct gw_command commands[] = {
-    {"train", "run a whole job on this machine", gw_cmd_train},
-    {"coordinator", "run the coordinator of a job", gw_cmd_coordinator},
-    {"server", "join a job and keep a part of its weights", gw_cmd_server},
-    {"worker", "join a job and compute gradients for it", gw_cmd_worker},
-    {"status", "ask a running job how it is", gw_cmd_status},
-    {"ctl", "command a running job of this host", gw_cmd_ctl},
-    {"eval", "score a checkpoint on its test set", gw_cmd_eval},
-    {"export", "write a checkpoint as one safetensors file", gw_cmd_export},
-    {"import", "make a checkpoint out of a safetensors file", gw_cmd_import},
-    {"bench", "measure push, pull, update and sum beside the machine's limits",
-     gw_cmd_bench},
-    {"study", "run a grid of jobs, and compare what they come to",
-     gw_cmd_study},
-    {"plan", "say what a job will take, before it runs", gw_cmd_plan},
-    {"doctor", "check what stops jobs on this host, and between two",
-     gw_cmd_doctor},
-    {"config", "print every key of a job file, or what a job sets",
-     gw_cmd_config},
+/* In the order of `gradweir --help`. */
+static const struct gw_command *const commands[] = {
+    &gw_command_train,  &gw_command_coordinator, &gw_command_server,
+    &gw_command_worker, &gw_command_status,      &gw_command_ctl,
+    &gw_command_eval,   &gw_command_export,      &gw_command_import,
+    &gw_command_bench,  &gw_command_study,       &gw_command_plan,
+    &gw_command_doctor, &gw_command_config,
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -42,18 +30,19 @@ static const struct gw_command commands[] = {
 static void print_help(FILE *to)
 {
     fprintf(to, "Usage: gradweir COMMAND [ARGUMENTS]\n"
-                "       gradweir help [COMMAND] | --help | --version\n\n"
+                "       gradweir help [COMMAND | --options]\n"
+                "       gradweir --help | --version\n\n"
                 "Commands:\n");
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
+        fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->help);
     fprintf(to, "\nArguments: gradweir help COMMAND, or man gradweir.\n");
 }
 
 static const struct gw_command *find(const char *name)
 {
     for (size_t i = 0; i < COMMANDS; i++)
-        if (strcasecmp(name, commands[i].name) == 0)
-            return &commands[i];
+        if (strcasecmp(name, commands[i]->name) == 0)
+            return commands[i];
     return NULL;
 }
 
@@ -62,7 +51,7 @@ static enum gw_exit unknown(const char *name)
     struct gw_nearest nearest = {0};
     char said[GW_NEAREST_BYTES];
     for (size_t i = 0; i < COMMANDS; i++)
-        gw_nearest_try(&nearest, name, commands[i].name);
+        gw_nearest_try(&nearest, name, commands[i]->name);
     gw_nearest_try(&nearest, name, "help");
     return gw_cli_usage("no such command \"%s\"%s (gradweir --help lists all)",
                         name, gw_nearest_say(&nearest, said));
@@ -74,13 +63,22 @@ static enum gw_exit run(int argc, char **argv)
     return command ? command->run(argc, argv) : unknown(argv[0]);
 }
 
-/* help [COMMAND], which is [COMMAND] --help. */
+static enum gw_exit list_options(void)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        gw_options_list(commands[i], stdout);
+    return GW_EXIT_DONE;
+}
+
+/* help [COMMAND], which is [COMMAND] --help, and help --options. */
 static enum gw_exit help(int argc, char **argv)
 {
     char option[] = "--help";
     char *words[] = {argv[1], option, NULL};
     if (argc > 2)
         return gw_cli_usage("help: takes one command, not also %s", argv[2]);
+    if (argc == 2 && strcmp(argv[1], "--options") == 0)
+        return list_options();
     if (argc == 2 && strcasecmp(argv[1], "help") != 0)
         return run(2, words);
     print_help(stdout);

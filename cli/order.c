@@ -5,23 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum gw_status gw_order_option(struct gw_order *order,
-                               int option,
-                               const char *value,
-                               struct gw_error *error)
-{
-    switch (option) {
-    case GW_ORDER_SET:
-        return gw_cli_job_set(&order->job, value, error);
-    case GW_ORDER_RESUME:
-        order->resume = 1;
-        return GW_OK;
-    default:
-        order->json = value;
-        return GW_OK;
-    }
-}
-
 enum gw_status gw_order_load(const struct gw_order *order,
                              struct gw_config *config,
                              struct gw_error *error)

@@ -5,25 +5,20 @@
 #ifndef GW_CLI_ORDER_H
 #define GW_CLI_ORDER_H
 
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "proto/config.h"
 
-/* The options; those of a command count on from GW_ORDER_OWN. */
-enum {
-    GW_ORDER_SET = 1,
-    GW_ORDER_RESUME,
-    GW_ORDER_JSON,
-    GW_ORDER_HELP,
-    GW_ORDER_OWN
-};
-
-/* For a table of struct option. */
+/* Its rows of a command's table; `order` is the member of `type`. */
 /* clang-format off */
-#define GW_ORDER_OPTIONS                                                       \
-    {"set", required_argument, NULL, GW_ORDER_SET},                            \
-    {"resume", no_argument, NULL, GW_ORDER_RESUME},                            \
-    {"json", required_argument, NULL, GW_ORDER_JSON},                          \
-    {"help", no_argument, NULL, GW_ORDER_HELP}
+#define GW_ORDER_OPTIONS(type, order)                                          \
+    GW_OPTION_SET(type, order.job, "change a key of the job"),                 \
+    {.name = "resume", .take = gw_option_flag,                                 \
+     .at = offsetof(type, order.resume),                                       \
+     .help = "go on from the newest checkpoint in checkpoint.dir"},            \
+    {.name = "json", .argument = "FILE", .take = gw_option_text,               \
+     .at = offsetof(type, order.json),                                         \
+     .help = "append an object per logged step; - for standard output, and "   \
+             "lines for people on standard error"}
 /* clang-format on */
 
 struct gw_order {
@@ -31,12 +26,6 @@ struct gw_order {
     int resume;
     const char *json; /* NULL: none */
 };
-
-/* One of the first three options. GW_EUSAGE with a line. */
-enum gw_status gw_order_option(struct gw_order *order,
-                               int option,
-                               const char *value,
-                               struct gw_error *error);
 
 /* The job, checked as far as its keys alone tell. GW_EUSAGE with a line. */
 enum gw_status gw_order_load(const struct gw_order *order,

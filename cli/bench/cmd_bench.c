@@ -5,53 +5,19 @@
 #include "cli/bench/bench.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/options.h"
 
-#define ROUNDS          10
-#define ROUNDS_MAX      1000
-#define CONNECTIONS_MAX 8
+#define ROUNDS 10
 
 static const size_t usual_sizes[] = {
     (size_t)1 << 10, (size_t)4 << 10, (size_t)64 << 10,
     (size_t)1 << 20, (size_t)4 << 20, (size_t)64 << 20,
 };
-
-static void print_usage(void)
-{
-    puts("Usage: gradweir bench [network] [put] [update] [sum] [OPTIONS]\n\n"
-         "network: push, pull and push+pull between processes on this machine, "
-         "beside\n"
-         "plain sockets. put: of those the transport's rows alone, to set "
-         "beside "
-         "other\n"
-         "programs. update: a server's reduce and update, beside a += b. "
-         "sum: the sum of\n"
-         "the workers of one host, beside the memory traffic that it is. "
-         "Without a word:\n"
-         "network and update.\n\n"
-         "  --sizes LIST        bytes per worker, such as 4KiB,64MiB\n"
-         "  --workers N         1; of sum 2, 4, 8 or 16, and 4\n"
-         "  --servers N         1\n"
-         "  --connections N     between two processes, 1\n"
-         "  --transport NAMES   auto; of several, such as shm,tcp, each row "
-         "stands beside\n"
-         "                      the others', and takes turns with them\n"
-         "  --op NAME           push, pull or push+pull alone\n"
-         "  --busy              the transport looks for what comes, and never "
-         "sleeps\n"
-         "  --optimizer NAME    on the servers, momentum\n"
-         "  --rounds N          how often each row gets its turn, 10\n"
-         "  --json FILE         one object per row, appended; - for standard "
-         "output\n"
-         "                      instead of the table\n"
-         "  --help              this text\n\n"
-         "Exits with 1 when a value arrived wrong.");
-}
 
 /* ---- options ---- */
 
@@ -81,10 +47,13 @@ read_size(const char *text, size_t length, size_t *bytes_p)
     return GW_EUSAGE;
 }
 
-static enum gw_status read_sizes(const char *list,
-                                 struct gw_bench_options *options,
+static enum gw_status take_sizes(const struct gw_option *option,
+                                 const char *list,
+                                 void *to,
                                  struct gw_error *error)
 {
+    struct gw_bench_options *options = to;
+    (void)option;
     options->sizes = 0;
     for (const char *at = list; at; at = strchr(at, ',')) {
         at += *at == ',';
@@ -103,27 +72,13 @@ static enum gw_status read_sizes(const char *list,
     return GW_OK;
 }
 
-static enum gw_status read_count(const char *name,
-                                 const char *text,
-                                 uint32_t most,
-                                 uint32_t *count_p,
-                                 struct gw_error *error)
-{
-    char *end;
-    errno = 0;
-    unsigned long count = strtoul(text, &end, 10);
-    if (end == text || *end || errno || *text == '-' || count < 1 ||
-        count > most)
-        return gw_fail(error, GW_EUSAGE, "bench: --%s %s: takes 1 to %u", name,
-                       text, most);
-    *count_p = (uint32_t)count;
-    return GW_OK;
-}
-
-static enum gw_status read_optimizer(const char *name,
-                                     struct gw_bench_options *options,
+static enum gw_status take_optimizer(const struct gw_option *option,
+                                     const char *name,
+                                     void *to,
                                      struct gw_error *error)
 {
+    struct gw_bench_options *options = to;
+    (void)option;
     options->optimizer = gw_optimizer_find(name);
     if (!options->optimizer || options->optimizer->two_phase)
         return gw_fail(error, GW_EUSAGE,
@@ -133,10 +88,13 @@ static enum gw_status read_optimizer(const char *name,
     return GW_OK;
 }
 
-static enum gw_status read_op(const char *name,
-                              struct gw_bench_options *options,
+static enum gw_status take_op(const struct gw_option *option,
+                              const char *name,
+                              void *to,
                               struct gw_error *error)
 {
+    struct gw_bench_options *options = to;
+    (void)option;
     for (int op = 0; op < GW_BENCH_OPS; op++)
         if (strcasecmp(name, gw_bench_op_name((enum gw_bench_op)op)) == 0) {
             options->only_op = op;
@@ -213,78 +171,57 @@ static enum gw_status read_ways(const char *list,
     return status;
 }
 
-enum option_id {
-    SIZES = 1,
-    WORKERS,
-    SERVERS,
-    CONNECTIONS,
-    TRANSPORT,
-    OP,
-    BUSY,
-    OPTIMIZER,
-    ROUNDS_OPTION,
-    JSON,
-    HELP
-};
-
-static enum gw_status set_option(int option,
-                                 struct gw_bench_options *options,
-                                 const char **json_p,
-                                 struct gw_error *error)
+static enum gw_status take_transport(const struct gw_option *option,
+                                     const char *list,
+                                     void *to,
+                                     struct gw_error *error)
 {
-    switch (option) {
-    case SIZES:
-        return read_sizes(optarg, options, error);
-    case WORKERS:
-        return read_count("workers", optarg, GW_BENCH_MEMBERS_MAX,
-                          &options->workers, error);
-    case SERVERS:
-        return read_count("servers", optarg, GW_BENCH_MEMBERS_MAX,
-                          &options->servers, error);
-    case CONNECTIONS:
-        return read_count("connections", optarg, CONNECTIONS_MAX,
-                          &options->connections, error);
-    case ROUNDS_OPTION:
-        return read_count("rounds", optarg, ROUNDS_MAX, &options->rounds,
-                          error);
-    case TRANSPORT:
-        return read_ways(optarg, options, error);
-    case OP:
-        return read_op(optarg, options, error);
-    case BUSY:
-        options->busy = 1;
-        return GW_OK;
-    case OPTIMIZER:
-        return read_optimizer(optarg, options, error);
-    default:
-        *json_p = optarg;
-        return GW_OK;
-    }
+    (void)option;
+    return read_ways(list, to, error);
 }
 
-static enum gw_status read_words(int argc,
-                                 char **argv,
-                                 struct gw_bench_options *options,
+#define AT(member) .at = offsetof(struct command, options.member)
+
+struct command {
+    struct gw_bench_options options;
+    const char *json;
+};
+
+/* clang-format off */
+static const struct gw_option words[] = {
+    {.name = "network", .take = gw_option_flag, AT(network),
+     .help = "push, pull and push+pull between processes on this machine, "
+             "beside plain sockets"},
+    {.name = "put", .take = gw_option_flag, AT(put),
+     .help = "of those the transport's rows alone, to set beside other "
+             "programs"},
+    {.name = "update", .take = gw_option_flag, AT(update),
+     .help = "a server's reduce and update, beside a += b"},
+    {.name = "sum", .take = gw_option_flag, AT(sum),
+     .help = "the sum of the workers of one host, beside the memory traffic "
+             "that it is"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+static enum gw_status read_words(int n,
+                                 char **argument,
+                                 struct command *command,
                                  struct gw_error *error)
 {
-    for (int i = optind; i < argc; i++) {
-        if (strcasecmp(argv[i], "network") == 0)
-            options->network = 1;
-        else if (strcasecmp(argv[i], "put") == 0)
-            options->put = 1;
-        else if (strcasecmp(argv[i], "update") == 0)
-            options->update = 1;
-        else if (strcasecmp(argv[i], "sum") == 0)
-            options->sum = 1;
-        else
+    struct gw_bench_options *what = &command->options;
+    for (int i = 0; i < n; i++) {
+        const struct gw_option *word = gw_option_find(words, argument[i]);
+        if (!word)
             return gw_fail(error, GW_EUSAGE,
                            "bench: measures network, put, update or sum, not "
                            "%s",
-                           argv[i]);
+                           argument[i]);
+        word->take(word, NULL, (char *)command + word->at, error);
     }
-    if (!options->network && !options->put && !options->update && !options->sum)
-        options->network = options->update = 1;
-    return gw_bench_sum_check(options, error);
+    if (n == 0)
+        what->network = what->update = 1;
+    return gw_bench_sum_check(what, error);
 }
 
 static enum gw_status run_network(const struct gw_bench_options *options,
@@ -319,8 +256,9 @@ static enum gw_status run_usual(struct gw_bench_options options,
     return status;
 }
 
-static enum gw_status
-run(struct gw_bench_options *options, const char *json, struct gw_error *error)
+static enum gw_status measure(struct gw_bench_options *options,
+                              const char *json,
+                              struct gw_error *error)
 {
     enum gw_status status =
         options->ways > 0 ? GW_OK : read_ways("auto", options, error);
@@ -339,45 +277,73 @@ run(struct gw_bench_options *options, const char *json, struct gw_error *error)
     return status;
 }
 
-enum gw_exit gw_cmd_bench(int argc, char **argv)
+/* clang-format off */
+static const struct gw_option options[] = {
+    {.name = "sizes", .argument = "LIST", .take = take_sizes,
+     .at = offsetof(struct command, options),
+     .help = "bytes per worker, such as 4KiB,64MiB"},
+    {.name = "workers", .argument = "N", .take = gw_option_count,
+     AT(workers), .low = 1, .high = GW_BENCH_MEMBERS_MAX,
+     .help = "1; of sum 2, 4, 8 or 16, and 4"},
+    {.name = "servers", .argument = "N", .take = gw_option_count,
+     AT(servers), .low = 1, .high = GW_BENCH_MEMBERS_MAX, .help = "1"},
+    {.name = "connections", .argument = "N", .take = gw_option_count,
+     AT(connections), .low = 1, .high = 8,
+     .help = "between two processes, 1"},
+    {.name = "transport", .argument = "NAMES", .take = take_transport,
+     .at = offsetof(struct command, options),
+     .help = "auto; of several, such as shm,tcp, each row stands beside the "
+             "others', and takes turns with them"},
+    {.name = "op", .argument = "NAME", .take = take_op,
+     .at = offsetof(struct command, options),
+     .help = "push, pull or push+pull alone"},
+    {.name = "busy", .take = gw_option_flag, AT(busy),
+     .help = "the transport looks for what comes, and never sleeps"},
+    {.name = "optimizer", .argument = "NAME", .take = take_optimizer,
+     .at = offsetof(struct command, options),
+     .help = "on the servers, momentum"},
+    {.name = "rounds", .argument = "N", .take = gw_option_count,
+     AT(rounds), .low = 1, .high = 1000,
+     .help = "how often each row gets its turn, 10"},
+    {.name = "json", .argument = "FILE", .take = gw_option_text,
+     .at = offsetof(struct command, json),
+     .help = "one object per row, appended; - for standard output instead of "
+             "the table"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+static enum gw_exit run(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"sizes", required_argument, NULL, SIZES},
-        {"workers", required_argument, NULL, WORKERS},
-        {"servers", required_argument, NULL, SERVERS},
-        {"connections", required_argument, NULL, CONNECTIONS},
-        {"transport", required_argument, NULL, TRANSPORT},
-        {"op", required_argument, NULL, OP},
-        {"busy", no_argument, NULL, BUSY},
-        {"optimizer", required_argument, NULL, OPTIMIZER},
-        {"rounds", required_argument, NULL, ROUNDS_OPTION},
-        {"json", required_argument, NULL, JSON},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    struct gw_bench_options what = {
-        .optimizer = gw_optimizer_find("momentum"),
-        .servers = 1,
-        .connections = 1,
-        .only_op = -1,
-        .rounds = ROUNDS,
-        .table = stdout,
+    struct command command = {
+        .options = {.optimizer = gw_optimizer_find("momentum"),
+                    .servers = 1,
+                    .connections = 1,
+                    .only_op = -1,
+                    .rounds = ROUNDS,
+                    .table = stdout},
     };
     struct gw_error error;
-    const char *json = NULL;
-    int option;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (set_option(option, &what, &json, &error) != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    enum gw_status status = read_words(argc, argv, &what, &error);
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_bench, argc, argv, &command, &code);
+    if (operands < 0)
+        return code;
+    enum gw_status status =
+        read_words(operands, argv + optind, &command, &error);
     if (status == GW_OK)
-        status = run(&what, json, &error);
+        status = measure(&command.options, command.json, &error);
     return status == GW_OK ? GW_EXIT_DONE : gw_cli_fail(&error);
 }
+
+const struct gw_command gw_command_bench = {
+    .name = "bench",
+    .help = "measure push, pull, update and sum beside the machine's limits",
+    .usage = "[network] [put] [update] [sum] [OPTIONS]",
+    .about =
+        "Measures what this machine does at its best, without a word network\n"
+        "and update. Exits with 1 when a value arrived wrong.",
+    .words = words,
+    .options = options,
+    .run = run,
+};

@@ -4,13 +4,14 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/doctor/doctor.h"
+#include "cli/options.h"
 #include "transport/rdma/rdma_port.h"
 
 struct options {
@@ -24,32 +25,6 @@ struct output {
     FILE *lines; /* NULL: objects only */
     FILE *json;  /* or NULL */
 };
-
-static void print_usage(void)
-{
-    puts(
-        "Usage: gradweir doctor [JOB] [--set KEY=VALUE ...] [--json FILE]\n"
-        "                       [--peer HOST[:PORT] ...]\n"
-        "       gradweir doctor --serve WHERE [--set cluster.insecure=true]\n\n"
-        "Checks what stops jobs on this host, and between two hosts: a line\n"
-        "for each, which begins with\n"
-        "  ok       it was looked at, and nothing is wrong\n"
-        "  note     worth knowing; it stops nothing\n"
-        "  unknown  it could not be looked at\n"
-        "  fix      it stops something; the line says what to do\n"
-        "With a job its own transport, port, interface and memory are "
-        "checked.\n"
-        "\n"
-        "  --set KEY=VALUE     change a key of the job, or of the defaults\n"
-        "  --peer HOST[:PORT]  measure latency and bandwidth to a host where\n"
-        "                      --serve runs; may be given several times\n"
-        "  --serve WHERE       let others measure until Ctrl-C. WHERE is an\n"
-        "                      interface or address of this host, or that and\n"
-        "                      :PORT; the port is 7171 by default\n"
-        "  --json FILE         append an object per line; - for standard\n"
-        "                      output instead of the lines\n"
-        "  --help              this text");
-}
 
 /* ---- output ---- */
 
@@ -185,9 +160,13 @@ static enum gw_exit act(const struct options *options)
 }
 
 /* With the port where others serve, if it has none. */
-static enum gw_status
-add_peer(struct options *options, const char *text, struct gw_error *error)
+static enum gw_status take_peer(const struct gw_option *option,
+                                const char *text,
+                                void *to,
+                                struct gw_error *error)
 {
+    struct options *options = to;
+    (void)option;
     if (options->peers == GW_DOCTOR_PEERS_MAX)
         return gw_fail(error, GW_EUSAGE, "--peer: given more than %d times",
                        GW_DOCTOR_PEERS_MAX);
@@ -203,57 +182,60 @@ add_peer(struct options *options, const char *text, struct gw_error *error)
     return gw_cli_address("--peer", peer, 0, error);
 }
 
-static enum gw_exit run(struct options *options, int argc, char **argv)
+static enum gw_exit run(int argc, char **argv)
 {
-    if (argc - optind > 1)
+    struct options order = {0};
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_doctor, argc, argv, &order, &code);
+    if (operands < 0)
+        return code;
+    if (operands > 1)
         return gw_cli_usage("doctor: one job at a time, not also %s",
                             argv[optind + 1]);
-    if (optind < argc)
-        options->job.file = argv[optind];
-    if (options->serve && (options->peers || options->json))
+    if (operands == 1)
+        order.job.file = argv[optind];
+    if (order.serve && (order.peers || order.json))
         return gw_cli_usage("doctor: --serve is for the other host's --peer, "
                             "which measures and writes: not both at once");
-    return act(options);
+    return act(&order);
 }
 
-enum gw_exit gw_cmd_doctor(int argc, char **argv)
-{
-    enum {
-        SET = 1,
-        PEER,
-        SERVE,
-        JSON,
-        HELP
-    };
-    static const struct option table[] = {
-        {"set", required_argument, NULL, SET},
-        {"peer", required_argument, NULL, PEER},
-        {"serve", required_argument, NULL, SERVE},
-        {"json", required_argument, NULL, JSON},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    struct options options = {0};
-    struct gw_error error;
-    enum gw_status status = GW_OK;
-    int option;
-    while ((option = gw_cli_option(argc, argv, table)) != -1) {
-        if (option == SET)
-            status = gw_cli_job_set(&options.job, optarg, &error);
-        else if (option == PEER)
-            status = add_peer(&options, optarg, &error);
-        else if (option == SERVE)
-            options.serve = optarg;
-        else if (option == JSON)
-            options.json = optarg;
-        else if (option != HELP)
-            return GW_EXIT_USAGE;
-        if (option == HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (status != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    return run(&options, argc, argv);
-}
+/* clang-format off */
+static const struct gw_option options[] = {
+    GW_OPTION_SET(struct options, job,
+                  "change a key of the job, or of the defaults"),
+    {.name = "peer", .argument = "HOST[:PORT]", .take = take_peer,
+     .repeats = 1,
+     .help = "measure latency and bandwidth to a host where --serve runs; may "
+             "be given several times"},
+    {.name = "serve", .argument = "WHERE", .take = gw_option_text,
+     .at = offsetof(struct options, serve),
+     .help = "let others measure until Ctrl-C. WHERE is an interface or "
+             "address of this host, or that and :PORT; the port is 7171 by "
+             "default"},
+    {.name = "json", .argument = "FILE", .take = gw_option_text,
+     .at = offsetof(struct options, json),
+     .help = "append an object per line; - for standard output instead of the "
+             "lines"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+const struct gw_command gw_command_doctor = {
+    .name = "doctor",
+    .help = "check what stops jobs on this host, and between two",
+    .usage = "[JOB] [--set KEY=VALUE ...] [--json FILE] "
+             "[--peer HOST[:PORT] ...]\n"
+             "--serve WHERE [--set cluster.insecure=true]",
+    .about =
+        "Checks what stops jobs on this host, and between two hosts: a line\n"
+        "for each, which begins with\n"
+        "  ok       it was looked at, and nothing is wrong\n"
+        "  note     worth knowing; it stops nothing\n"
+        "  unknown  it could not be looked at\n"
+        "  fix      it stops something; the line says what to do\n"
+        "With a job its own transport, port, interface and memory are checked.",
+    .options = options,
+    .run = run,
+};

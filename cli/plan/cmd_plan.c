@@ -4,14 +4,15 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/amount.h"
 #include "cli/lab/network.h"
+#include "cli/options.h"
 #include "cli/plan/plan.h"
 
 /* A host to host time where --link has none, in us: of a switched Ethernet. */
@@ -22,77 +23,7 @@ struct command {
     struct gw_plan_options plan;
     struct gw_config config;
     const char *json;
-    char workers[GW_CLI_COUNT_MAX], servers[GW_CLI_COUNT_MAX],
-        device[GW_CLI_DEVICE_MAX];
 };
-
-enum {
-    SET = 1,
-    WORKERS,
-    SERVERS,
-    DEVICE,
-    LINK,
-    PLACEMENT,
-    PER_HOST,
-    CORES,
-    STEP_TIME,
-    FLOPS,
-    MEMORY_RATE,
-    HOST_MEMORY,
-    GPU_MEMORY,
-    GPUS,
-    DEVICE_LINK,
-    PEER_LINK,
-    JSON,
-    HELP
-};
-
-static void print_usage(void)
-{
-    puts(
-        "Usage: gradweir plan JOB [--workers N] [--servers N]\n"
-        "                     [--device NAME]\n"
-        "                     [--set KEY=VALUE ...] [--link RATE]\n"
-        "                     [--placement WORDS] [--per-host N] [--cores N]\n"
-        "                     [--step-time TIME] [--flops RATE]\n"
-        "                     [--memory-rate RATE] [--host-memory BYTES]\n"
-        "                     [--gpu-memory BYTES] [--gpus N]\n"
-        "                     [--device-link RATE] [--peer-link RATE]\n"
-        "                     [--json FILE]\n\n"
-        "Says what a job will take before it runs: memory of each role, bytes\n"
-        "on each link, the time of a step and what bounds it, beside what an\n"
-        "all-reduce would take; refuses a job that cannot fit, and says what\n"
-        "would. What is not given is measured here, in some seconds.\n\n"
-        "  --workers N          cluster.workers\n"
-        "  --servers N          cluster.servers\n"
-        "  --device NAME        worker.device: auto, cpu, cuda or cuda:I; a\n"
-        "                       GPU need not be here\n"
-        "  --set KEY=VALUE      change a key of the job\n"
-        "  --link RATE          of each host, in each direction, and the time\n"
-        "                       from host to host: \"1 Gbit/s, 0.2 ms\". "
-        "Without\n"
-        "                       it all are on this machine, as train has them\n"
-        "  --placement WORDS    of servers: apart (on hosts of their own),\n"
-        "                       together (on the workers'), spare K (both)\n"
-        "  --per-host N         workers of a host, which share its link\n"
-        "  --cores N            that all processes share, whatever the links\n"
-        "  --step-time TIME     of a worker's computing, such as \"12 ms\"\n"
-        "  --flops RATE         of a worker instead, such as \"0.2 TFLOP/s\"\n"
-        "  --memory-rate RATE   of a server's host, such as \"20 GB/s\"\n"
-        "  --host-memory BYTES  of each host, such as \"64 GiB\"\n"
-        "  --gpu-memory BYTES   of each GPU, for CUDA itself too\n"
-        "  --gpus N             of each host; its workers share them. Without\n"
-        "                       it one for each, or those that are here\n"
-        "  --device-link RATE   between a host and each of its GPUs, each "
-        "way,\n"
-        "                       such as \"25 GB/s\"\n"
-        "  --peer-link RATE     between GPUs of a host; without it they take\n"
-        "                       the way to the host\n"
-        "  --json FILE          write an object, also of a job that does not\n"
-        "                       fit; - for standard output instead of the\n"
-        "                       tables\n"
-        "  --help               this text");
-}
 
 /* ---- doing it ---- */
 
@@ -150,24 +81,14 @@ static enum gw_exit act(struct command *command)
 
 /* ---- options ---- */
 
-static enum gw_status take_number(const char *option,
-                                  const char *value,
-                                  uint32_t *number_p,
-                                  struct gw_error *error)
-{
-    uint64_t number;
-    enum gw_status status =
-        gw_cli_number(option, value, 1, 4096, &number, error);
-    if (status == GW_OK)
-        *number_p = (uint32_t)number;
-    return status;
-}
-
-static enum gw_status take_link(struct gw_plan_options *plan,
+static enum gw_status take_link(const struct gw_option *option,
                                 const char *value,
+                                void *to,
                                 struct gw_error *error)
 {
+    struct gw_plan_options *plan = to;
     struct gw_error why;
+    (void)option;
     if (gw_network_parse(value, &plan->link, &why) != GW_OK)
         return gw_fail(error, why.status, "--link: %s", why.text);
     if (plan->link.bytes_per_us <= 0)
@@ -179,107 +100,93 @@ static enum gw_status take_link(struct gw_plan_options *plan,
     return GW_OK;
 }
 
-static enum gw_status take_figure(struct gw_plan_options *plan,
-                                  int option,
+static enum gw_status take_placement(const struct gw_option *option,
+                                     const char *value,
+                                     void *to,
+                                     struct gw_error *error)
+{
+    (void)option;
+    return gw_placement_parse(value, to, error);
+}
+
+/* double, in the base unit of the row's enum gw_amount_kind */
+static enum gw_status take_amount(const struct gw_option *option,
                                   const char *value,
+                                  void *to,
                                   struct gw_error *error)
 {
-    switch (option) {
-    case STEP_TIME:
-        return gw_amount_parse("--step-time", value, GW_AMOUNT_SECONDS,
-                               &plan->step_s, error);
-    case FLOPS:
-        return gw_amount_parse("--flops", value, GW_AMOUNT_FLOPS, &plan->flops,
-                               error);
-    case MEMORY_RATE:
-        return gw_amount_parse("--memory-rate", value, GW_AMOUNT_RATE,
-                               &plan->memory_rate, error);
-    case HOST_MEMORY:
-        return gw_amount_parse("--host-memory", value, GW_AMOUNT_BYTES,
-                               &plan->host_bytes, error);
-    case DEVICE_LINK:
-        return gw_amount_parse("--device-link", value, GW_AMOUNT_RATE,
-                               &plan->device_rate, error);
-    case PEER_LINK:
-        return gw_amount_parse("--peer-link", value, GW_AMOUNT_RATE,
-                               &plan->peer_rate, error);
-    default:
-        return gw_amount_parse("--gpu-memory", value, GW_AMOUNT_BYTES,
-                               &plan->device_bytes, error);
-    }
+    char name[64];
+    snprintf(name, sizeof name, "--%s", option->name);
+    return gw_amount_parse(name, value, (enum gw_amount_kind)option->kind, to,
+                           error);
 }
 
-static enum gw_status take(struct command *command,
-                           int option,
-                           const char *value,
-                           struct gw_error *error)
-{
-    struct gw_plan_options *plan = &command->plan;
-    switch (option) {
-    case SET:
-        return gw_cli_job_set(&command->job, value, error);
-    case WORKERS:
-        return gw_cli_job_count(&command->job, "workers", value,
-                                command->workers, error);
-    case SERVERS:
-        return gw_cli_job_count(&command->job, "servers", value,
-                                command->servers, error);
-    case DEVICE:
-        return gw_cli_job_device(&command->job, value, command->device, error);
-    case LINK:
-        return take_link(plan, value, error);
-    case PLACEMENT:
-        return gw_placement_parse(value, &plan->placement, error);
-    case PER_HOST:
-        return take_number("--per-host", value, &plan->per_host, error);
-    case CORES:
-        return take_number("--cores", value, &plan->cores, error);
-    case GPUS:
-        return take_number("--gpus", value, &plan->gpus, error);
-    case JSON:
-        command->json = value;
-        return GW_OK;
-    default:
-        return take_figure(plan, option, value, error);
-    }
-}
+#define AT(member) .at = offsetof(struct command, member)
 
-static enum gw_exit run(int argc, char **argv, struct command *command)
+/* clang-format off */
+static const struct gw_option options[] = {
+    GW_OPTION_MEMBERS("workers", struct command, job),
+    GW_OPTION_MEMBERS("servers", struct command, job),
+    GW_OPTION_DEVICE(struct command, job,
+                     "worker.device: auto, cpu, cuda or cuda:I; a GPU need not "
+                     "be here"),
+    GW_OPTION_SET(struct command, job, "change a key of the job"),
+    {.name = "link", .argument = "RATE", .take = take_link, AT(plan),
+     .help = "of each host, in each direction, and the time from host to host: "
+             "\"1 Gbit/s, 0.2 ms\". Without it all are on this machine, as "
+             "train has them"},
+    {.name = "placement", .argument = "WORDS", .take = take_placement,
+     AT(plan.placement),
+     .help = "of servers: apart (on hosts of their own), together (on the "
+             "workers'), spare K (both)"},
+    {.name = "per-host", .argument = "N", .take = gw_option_count,
+     AT(plan.per_host), .low = 1, .high = 4096,
+     .help = "workers of a host, which share its link"},
+    {.name = "cores", .argument = "N", .take = gw_option_count,
+     AT(plan.cores), .low = 1, .high = 4096,
+     .help = "that all processes share, whatever the links"},
+    {.name = "step-time", .argument = "TIME", .take = take_amount,
+     AT(plan.step_s), .kind = GW_AMOUNT_SECONDS,
+     .help = "of a worker's computing, such as \"12 ms\""},
+    {.name = "flops", .argument = "RATE", .take = take_amount,
+     AT(plan.flops), .kind = GW_AMOUNT_FLOPS,
+     .help = "of a worker instead, such as \"0.2 TFLOP/s\""},
+    {.name = "memory-rate", .argument = "RATE", .take = take_amount,
+     AT(plan.memory_rate), .kind = GW_AMOUNT_RATE,
+     .help = "of a server's host, such as \"20 GB/s\""},
+    {.name = "host-memory", .argument = "BYTES", .take = take_amount,
+     AT(plan.host_bytes), .kind = GW_AMOUNT_BYTES,
+     .help = "of each host, such as \"64 GiB\""},
+    {.name = "gpu-memory", .argument = "BYTES", .take = take_amount,
+     AT(plan.device_bytes), .kind = GW_AMOUNT_BYTES,
+     .help = "of each GPU, for CUDA itself too"},
+    {.name = "gpus", .argument = "N", .take = gw_option_count,
+     AT(plan.gpus), .low = 1, .high = 4096,
+     .help = "of each host; its workers share them. Without it one for each, "
+             "or those that are here"},
+    {.name = "device-link", .argument = "RATE", .take = take_amount,
+     AT(plan.device_rate), .kind = GW_AMOUNT_RATE,
+     .help = "between a host and each of its GPUs, each way, such as "
+             "\"25 GB/s\""},
+    {.name = "peer-link", .argument = "RATE", .take = take_amount,
+     AT(plan.peer_rate), .kind = GW_AMOUNT_RATE,
+     .help = "between GPUs of a host; without it they take the way to the "
+             "host"},
+    {.name = "json", .argument = "FILE", .take = gw_option_text, AT(json),
+     .help = "write an object, also of a job that does not fit; - for "
+             "standard output instead of the tables"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+static enum gw_exit start(int argc, char **argv, struct command *command)
 {
-    static const struct option table[] = {
-        {"set", required_argument, NULL, SET},
-        {"workers", required_argument, NULL, WORKERS},
-        {"servers", required_argument, NULL, SERVERS},
-        {"device", required_argument, NULL, DEVICE},
-        {"link", required_argument, NULL, LINK},
-        {"placement", required_argument, NULL, PLACEMENT},
-        {"per-host", required_argument, NULL, PER_HOST},
-        {"cores", required_argument, NULL, CORES},
-        {"step-time", required_argument, NULL, STEP_TIME},
-        {"flops", required_argument, NULL, FLOPS},
-        {"memory-rate", required_argument, NULL, MEMORY_RATE},
-        {"host-memory", required_argument, NULL, HOST_MEMORY},
-        {"gpu-memory", required_argument, NULL, GPU_MEMORY},
-        {"gpus", required_argument, NULL, GPUS},
-        {"device-link", required_argument, NULL, DEVICE_LINK},
-        {"peer-link", required_argument, NULL, PEER_LINK},
-        {"json", required_argument, NULL, JSON},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    struct gw_error error;
-    int option;
-    while ((option = gw_cli_option(argc, argv, table)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (option == HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (take(command, option, optarg, &error) != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    if (argc - optind != 1)
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_plan, argc, argv, command, &code);
+    if (operands < 0)
+        return code;
+    if (operands != 1)
         return gw_cli_usage("plan: takes one job file (gradweir plan --help)");
     if (command->plan.step_s > 0 && command->plan.flops > 0)
         return gw_cli_usage("plan: --step-time and --flops say the same "
@@ -288,12 +195,25 @@ static enum gw_exit run(int argc, char **argv, struct command *command)
     return act(command);
 }
 
-enum gw_exit gw_cmd_plan(int argc, char **argv)
+static enum gw_exit run(int argc, char **argv)
 {
     struct command *command = calloc(1, sizeof *command);
     if (!command)
         return gw_cli_usage("plan: no memory");
-    enum gw_exit code = run(argc, argv, command);
+    enum gw_exit code = start(argc, argv, command);
     free(command);
     return code;
 }
+
+const struct gw_command gw_command_plan = {
+    .name = "plan",
+    .help = "say what a job will take, before it runs",
+    .usage = "JOB [OPTIONS]",
+    .about =
+        "Says what a job will take before it runs: memory of each role, bytes\n"
+        "on each link, the time of a step and what bounds it, beside what an\n"
+        "all-reduce would take; refuses a job that cannot fit, and says what\n"
+        "would. What is not given is measured here, in some seconds.",
+    .options = options,
+    .run = run,
+};

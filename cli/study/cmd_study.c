@@ -3,12 +3,12 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/options.h"
 #include "cli/study/study.h"
 #include "cli/study/study_plot.h"
 #include "cli/study/study_report.h"
@@ -21,20 +21,6 @@ struct order {
     uint64_t jobs;
     int dry_run;
 };
-
-static void print_usage(void)
-{
-    puts(
-        "Usage: gradweir study FILE [--out DIR] [--jobs N] [--dry-run]\n\n"
-        "Runs every job of a study file, in virtual time or as processes, and\n"
-        "writes what they came to. What has been run is not run again.\n\n"
-        "  --out DIR   where results go (FILE without its ending, and\n"
-        "              .results)\n"
-        "  --jobs N    runs at a time, and threads of a large simulation\n"
-        "              (one for each core; processes: 1)\n"
-        "  --dry-run   check the study, print what would run\n"
-        "  --help      this text");
-}
 
 static void print_runs(const struct gw_study *study)
 {
@@ -110,7 +96,7 @@ static enum gw_status run_all(const struct gw_study_run_options *options,
     return status;
 }
 
-static enum gw_exit run(const struct order *order)
+static enum gw_exit act(const struct order *order)
 {
     struct gw_error error;
     struct gw_study *study;
@@ -138,42 +124,44 @@ static enum gw_exit run(const struct order *order)
     return status == GW_OK ? GW_EXIT_DONE : gw_cli_fail(&error);
 }
 
-enum gw_exit gw_cmd_study(int argc, char **argv)
+static enum gw_exit run(int argc, char **argv)
 {
-    enum {
-        OUT = 1,
-        JOBS,
-        DRY_RUN,
-        HELP
-    };
-    static const struct option options[] = {
-        {"out", required_argument, NULL, OUT},
-        {"jobs", required_argument, NULL, JOBS},
-        {"dry-run", no_argument, NULL, DRY_RUN},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
     struct order order = {.file = NULL};
-    struct gw_error error = {.status = GW_OK};
-    int option;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (option == HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (option == OUT)
-            order.dir = optarg;
-        else if (option == DRY_RUN)
-            order.dry_run = 1;
-        else if (gw_cli_number("--jobs", optarg, 1, 1024, &order.jobs,
-                               &error) != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    if (argc - optind != 1)
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_study, argc, argv, &order, &code);
+    if (operands < 0)
+        return code;
+    if (operands != 1)
         return gw_cli_usage("study: takes one study file (gradweir study "
                             "--help)");
     order.file = argv[optind];
-    return run(&order);
+    return act(&order);
 }
+
+/* clang-format off */
+static const struct gw_option options[] = {
+    {.name = "out", .argument = "DIR", .take = gw_option_text,
+     .at = offsetof(struct order, dir),
+     .help = "where results go (FILE without its ending, and .results)"},
+    {.name = "jobs", .argument = "N", .take = gw_option_number,
+     .at = offsetof(struct order, jobs), .low = 1, .high = 1024,
+     .help = "runs at a time, and threads of a large simulation (one for each "
+             "core; processes: 1)"},
+    {.name = "dry-run", .take = gw_option_flag,
+     .at = offsetof(struct order, dry_run),
+     .help = "check the study, print what would run"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+const struct gw_command gw_command_study = {
+    .name = "study",
+    .help = "run a grid of jobs, and compare what they come to",
+    .usage = "FILE [OPTIONS]",
+    .about = "Runs every job of a study file, in virtual time or as processes, "
+             "and\n"
+             "writes what they came to. What has been run is not run again.",
+    .options = options,
+    .run = run,
+};

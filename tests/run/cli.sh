@@ -65,6 +65,9 @@ run 2 help confg &&
   says 'no such command "confg", the nearest is config (gradweir --help lists all)' &&
   run 2 help config train && says 'help: takes one command, not also train'
 ok 'help of what is no command'
+run 0 help --options && grep -qx 'study --jobs N' "$scratch/out" &&
+  grep -qx 'ctl policy WORD' "$scratch/out" && ! grep -q -e --leash "$scratch/out"
+ok 'help --options lists options and words'
 run 0 Config --keys
 ok 'a command in capitals'
 sets=$(yes -- '--set train.seed=1' | head -n 256)
@@ -163,7 +166,7 @@ offers() {
 if command -v bash >/dev/null; then
   [ "$(offers conf)" = config ]
   ok 'completion of commands'
-  [ "$(offers config --k)" = --keys ] && [ "$(offers config --set tr)" ] &&
+  [ "$(offers config --k)" = --keys ] && [ "$(offers Config --k)" = --keys ] && [ "$(offers config --set tr)" ] &&
     [ "$(offers config --set train.bat)" = train.batch= ]
   ok 'completion of options and keys'
   [ "$(offers ctl pol)" = policy ] && [ "$(offers ctl --job 7 st | xargs)" = 'stop status' ] &&
@@ -204,6 +207,12 @@ if command -v bash >/dev/null; then
     ok "completion of $command"
   done
 fi
+# every option has a paragraph of its own below its command
+"$program" help --options | awk '/^[a-z]+ --/ { print $2 }' | sort >"$scratch/options"
+sed -n 's/^\\fB\(\\-\\-[^ \]*\(\\-[^ \]*\)*\)\\fR.*/\1/p' "$manual" |
+  sed 's/\\//g' | sort >"$scratch/paragraphs"
+cmp "$scratch/options" "$scratch/paragraphs"
+ok 'the manual describes every option of each command'
 # options that the manual has are options
 for option in $(grep -oE '\\-\\-[a-z]+(\\-[a-z]+)*' "$manual" | sed 's/\\//g' | sort -u); do
   found=
