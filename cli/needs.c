@@ -203,7 +203,7 @@ uint64_t gw_needs_worker(const struct gw_needs *needs)
            w->local + w->data + w->snapshot;
 }
 
-uint64_t gw_needs_server(const struct gw_needs *needs)
+static uint64_t of_server(const struct gw_needs *needs)
 {
     const struct gw_server_need *s = &needs->server;
     return s->weights + s->states + s->landing + s->sums + s->ranks +
@@ -214,7 +214,7 @@ uint64_t gw_needs_of_host(const struct gw_needs *needs,
                           const struct gw_needs_host *host)
 {
     return host->workers * gw_needs_worker(needs) +
-           host->servers * gw_needs_server(needs);
+           host->servers * of_server(needs);
 }
 
 uint64_t gw_needs_sharers(const struct gw_needs_host *host)
@@ -383,7 +383,7 @@ static void say_members(const struct gw_needs *needs,
         snprintf(text + at, room - at,
                  "%s%" PRIu64 " server%s of %s each, most of it %s",
                  at ? "; " : "", host->servers, gw_plural(host->servers),
-                 gw_need_say_bytes(gw_needs_server(needs), bytes),
+                 gw_need_say_bytes(of_server(needs), bytes),
                  say_most(needs, 1, most));
 }
 

@@ -45,7 +45,6 @@ size_t gw_needs_rows(const struct gw_needs *needs,
    a limit below this is too small for certain. What another process has as well
    is there once, and is that one's. */
 uint64_t gw_needs_worker(const struct gw_needs *needs);
-uint64_t gw_needs_server(const struct gw_needs *needs);
 
 /* A kind of host: what is on it, and what it has. */
 struct gw_needs_host {

@@ -56,7 +56,8 @@ uint64_t gw_room_files(const struct gw_config *config, enum gw_role role)
     }
 }
 
-unsigned gw_room_threads(const struct gw_config *config, enum gw_role role)
+/* Threads of a process of that role, the first among them. */
+static unsigned threads_of(const struct gw_config *config, enum gw_role role)
 {
     unsigned each = 2 + gw_limits_pool_threads(); /* first, watch */
     switch (role) {
@@ -97,8 +98,8 @@ enum gw_status gw_room_check(const struct gw_config *config,
     snprintf(whose, sizeof whose, "this %s", gw_role_name((uint8_t)role));
     enum gw_status status = check_files(config, role, whose, error);
     if (status == GW_OK)
-        status = gw_limits_try_threads(whose, gw_room_threads(config, role) - 2,
-                                       error);
+        status =
+            gw_limits_try_threads(whose, threads_of(config, role) - 2, error);
     return status;
 }
 
@@ -118,9 +119,9 @@ enum gw_status gw_room_check_job(const struct gw_config *config,
     for (size_t i = 0; i < sizeof all / sizeof *all && status == GW_OK; i++)
         status = check_files(config, all[i].role, all[i].whose, error);
     uint64_t threads =
-        gw_room_threads(config, GW_ROLE_COORDINATOR) +
-        config->cluster.servers * gw_room_threads(config, GW_ROLE_SERVER) +
-        config->cluster.workers * gw_room_threads(config, GW_ROLE_WORKER);
+        threads_of(config, GW_ROLE_COORDINATOR) +
+        config->cluster.servers * threads_of(config, GW_ROLE_SERVER) +
+        config->cluster.workers * threads_of(config, GW_ROLE_WORKER);
     if (status == GW_OK)
         status = gw_limits_try_threads("this job", (unsigned)threads, error);
     return status;

@@ -16,9 +16,6 @@
    up. */
 uint64_t gw_room_files(const struct gw_config *config, enum gw_role role);
 
-/* Its threads, the first among them. */
-unsigned gw_room_threads(const struct gw_config *config, enum gw_role role);
-
 /*
  * Whether this process, of that role, has room for what it is going to open and
  * start; two threads of it are there. GW_ENOMEM with a line.

@@ -21,14 +21,6 @@ int gw_cpus_has(const struct gw_cpus *cpus, uint32_t cpu)
     return cpu < GW_PIN_CPUS_MAX && cpus->word[cpu / 64] >> cpu % 64 & 1;
 }
 
-uint32_t gw_cpus_count(const struct gw_cpus *cpus)
-{
-    uint32_t n = 0;
-    for (uint32_t cpu = 0; cpu < GW_PIN_CPUS_MAX; cpu++)
-        n += (uint32_t)gw_cpus_has(cpus, cpu);
-    return n;
-}
-
 void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes)
 {
     static const char more[] = ",..";

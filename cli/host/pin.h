@@ -98,7 +98,6 @@ void gw_pin_near(const struct gw_pin_host *host,
 
 void gw_cpus_add(struct gw_cpus *cpus, uint32_t cpu);
 int gw_cpus_has(const struct gw_cpus *cpus, uint32_t cpu);
-uint32_t gw_cpus_count(const struct gw_cpus *cpus);
 
 /* "0-3,8", as in /proc/PID/status; "0-3,.." where there is no room. */
 void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes);

@@ -6,18 +6,6 @@
 
 #include "proto/groups.h"
 
-double gw_estimate_apart_s(double n, double k, double bytes, double rate)
-{
-    return fmax(1, n / k) * bytes / rate;
-}
-
-double gw_estimate_spare_s(double n, double k, double bytes, double rate)
-{
-    if (n <= 1)
-        return k > 0 ? bytes / rate : 0; /* of a pair; or nobody else is */
-    return 2 * n * (n - 1) * bytes / ((n * n + k * n - 2 * k) * rate);
-}
-
 double gw_estimate_ring_s(double n, double bytes, double rate)
 {
     return n > 1 ? 2 * (n - 1) / n * bytes / rate : 0;
@@ -38,11 +26,6 @@ gw_estimate_servers(double hosts, double worker_rate, double server_rate)
 {
     double servers = ceil(hosts * worker_rate / server_rate);
     return servers > 1 ? (uint64_t)servers : 1;
-}
-
-double gw_estimate_rounds_rate(double bytes, double steps, double step_s)
-{
-    return 2 * bytes / (steps * step_s);
 }
 
 double gw_estimate_sum_bytes(double slots, int cached)

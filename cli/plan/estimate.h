@@ -2,16 +2,11 @@
  * The arithmetic of a plan: how long an exchange, an update and a step take, by
  * closed forms. Bytes, seconds, bytes per second. Pure, any thread.
  *
- * n hosts with workers, k hosts more with servers alone, M bytes of model per
- * host with workers, B bytes per second of each host's link in each direction:
- *
- *   servers apart             max(1, n/k) M/B
- *   servers on workers' hosts 2(n-1)/n M/B, as a ring all-reduce
- *   both                      2n(n-1) M / ((n^2 + kn - 2k) B)
- *
- * (Jiang et al., OSDI 2020, section 4.1; Patarasuk and Yuan, JPDC 2009, for the
- * ring.) The whole exchange is one direction of a link: pushes go while
- * answers come.
+ * n hosts with workers and servers, M bytes of model per host, B bytes per
+ * second of each host's link in each direction: 2(n-1)/n M/B, as a ring
+ * all-reduce. (Jiang et al., OSDI 2020, section 4.1; Patarasuk and Yuan, JPDC
+ * 2009, for the ring.) The whole exchange is one direction of a link: pushes go
+ * while answers come.
  */
 #ifndef GW_CLI_ESTIMATE_H
 #define GW_CLI_ESTIMATE_H
@@ -21,8 +16,6 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-double gw_estimate_apart_s(double n, double k, double bytes, double rate);
-double gw_estimate_spare_s(double n, double k, double bytes, double rate);
 double gw_estimate_ring_s(double n, double bytes, double rate);
 
 /*
@@ -37,9 +30,6 @@ double gw_estimate_hiding_rate(double bytes, double compute_s);
 /* Servers that take what so many hosts' links bring. At least 1. */
 uint64_t
 gw_estimate_servers(double hosts, double worker_rate, double server_rate);
-
-/* What a link carries, both ways together, where it is used every `steps`. */
-double gw_estimate_rounds_rate(double bytes, double steps, double step_s);
 
 /*
  * Bytes of a server's memory per weight. A sum over so many slots: each is read

@@ -38,11 +38,13 @@ static int differs(const struct gw_study *study,
     return 0;
 }
 
-void gw_study_label(const struct gw_study *study,
-                    const struct gw_study_result *results,
-                    size_t run,
-                    char *text,
-                    size_t room)
+/* "async, straggler none", which tells a run's point from others; cut to fit.
+ */
+static void label_of(const struct gw_study *study,
+                     const struct gw_study_result *results,
+                     size_t run,
+                     char *text,
+                     size_t room)
 {
     size_t used = 0;
     snprintf(text, room, "%s", results[run].value[GW_STUDY_POLICY]);
@@ -59,7 +61,7 @@ void gw_study_label(const struct gw_study *study,
 }
 
 /* Text between double quotes. */
-void gw_study_quote(FILE *out, const char *text)
+static void quote(FILE *out, const char *text)
 {
     fputc('"', out);
     for (; *text; text++) {
@@ -73,8 +75,8 @@ void gw_study_quote(FILE *out, const char *text)
 void gw_study_quote_label(const struct gw_study_sheet *sheet, size_t run)
 {
     char label[128];
-    gw_study_label(sheet->study, sheet->results, run, label, sizeof label);
-    gw_study_quote(sheet->out, label);
+    label_of(sheet->study, sheet->results, run, label, sizeof label);
+    quote(sheet->out, label);
 }
 
 /* ---- scripts ---- */

@@ -30,11 +30,4 @@ enum gw_status gw_study_draw(const struct gw_study *study,
                              const char *dir,
                              struct gw_error *error);
 
-/* "async, straggler none": what tells a run's point from others; cut to fit. */
-void gw_study_label(const struct gw_study *study,
-                    const struct gw_study_result *results,
-                    size_t run,
-                    char *text,
-                    size_t room);
-
 #endif

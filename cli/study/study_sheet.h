@@ -22,10 +22,7 @@ struct gw_study_sheet {
 #define GW_STUDY_COLOURS 6
 const char *gw_study_colour(size_t i);
 
-/* A text between double quotes. */
-void gw_study_quote(FILE *out, const char *text);
-
-/* gw_study_label of a run, quoted. */
+/* A run's point in words, between double quotes. */
 void gw_study_quote_label(const struct gw_study_sheet *sheet, size_t run);
 
 void gw_study_draw_loss_time(const struct gw_study_sheet *sheet);

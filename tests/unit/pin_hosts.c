@@ -34,3 +34,11 @@ void check_cpus(const struct gw_cpus *cpus, const char *wanted)
     gw_cpus_print(cpus, text, sizeof text);
     assert_string_equal(text, wanted);
 }
+
+uint32_t count_cpus(const struct gw_cpus *cpus)
+{
+    uint32_t n = 0;
+    for (uint32_t cpu = 0; cpu < GW_PIN_CPUS_MAX; cpu++)
+        n += (uint32_t)gw_cpus_has(cpus, cpu);
+    return n;
+}

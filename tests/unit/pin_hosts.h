@@ -12,4 +12,6 @@ host_of(uint32_t nodes, uint32_t cores, uint32_t siblings);
 /* As gw_cpus_print has them. */
 void check_cpus(const struct gw_cpus *cpus, const char *wanted);
 
+uint32_t count_cpus(const struct gw_cpus *cpus);
+
 #endif

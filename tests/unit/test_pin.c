@@ -99,7 +99,7 @@ static void sets_are_printed(void **state)
     gw_cpus_add(&cpus, GW_PIN_CPUS_MAX - 1);
     gw_cpus_add(&cpus, GW_PIN_CPUS_MAX); /* none */
     check_cpus(&cpus, "3,63-65,4095");
-    assert_int_equal(gw_cpus_count(&cpus), 5);
+    assert_int_equal(count_cpus(&cpus), 5);
     gw_cpus_print(&cpus, text, sizeof text);
     assert_string_equal(text, "3,.."); /* and it shows that it is cut */
     gw_cpus_print(&cpus, text, 5);
@@ -357,7 +357,7 @@ static void check_talk(const struct gw_pin_host *host,
         for (size_t i = 0; i < sizeof pin->talks.word / 8; i++)
             assert_int_equal(pin->talks.word[i] & pin->compute.word[i], 0);
     } else if (pin->talk == GW_PIN_TALK_FLOATS) {
-        assert_true(gw_cpus_count(&pin->talks) > 0);
+        assert_true(count_cpus(&pin->talks) > 0);
         assert_int_equal(bits(*taken), host->cores); /* none was left */
     } else {
         assert_int_equal(bits(cores), 1);
@@ -384,7 +384,7 @@ static void check_layout(const struct gw_pin_host *host,
         bound++;
         uint64_t cores = cores_of(host, &worker[i].compute);
         assert_int_equal(bits(cores), members->threads);
-        assert_int_equal(gw_cpus_count(&worker[i].compute), members->threads);
+        assert_int_equal(count_cpus(&worker[i].compute), members->threads);
         take(&taken, cores);
     }
     assert_true(bound == 0 || bound == members->workers);

@@ -84,7 +84,7 @@ static void check_members(const struct gw_pin_host *host,
         else
             gw_pin_shard(host, &mates, &shard);
         if (is_worker && worker.how == GW_PIN_CORE) {
-            assert_int_equal(gw_cpus_count(&worker.compute),
+            assert_int_equal(count_cpus(&worker.compute),
                              own.worker[i].threads);
             take_cores(host, &worker.compute, owner, i + 1);
             if (worker.talk != GW_PIN_TALK_FLOATS)
