@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/aside.h"
+#include "cli/child_run.h"
 #include "cli/available.h"
 #include "cli/needs.h"
 #include "cli/place.h"
@@ -207,7 +207,7 @@ enum gw_status gw_check_memory(const struct gw_config *config,
                                struct gw_error *error)
 {
     struct gw_error said = {.text = ""};
-    if (gw_aside(look, config, PATIENCE_S, &said) != GW_ENOMEM)
+    if (gw_child_run(look, config, PATIENCE_S, &said) != GW_ENOMEM)
         return GW_OK;
     *error = said;
     return said.status;

@@ -24,7 +24,7 @@ enum gw_status gw_check_start(const struct gw_config *config,
  * Whether the whole job fits into the memory of this host, and of its devices
  * where workers compute on these, as it is now: GW_OK also where that cannot be
  * told, as without its data. GW_ENOMEM with a line of gw_needs_check. Devices
- * are asked by a process of its own (aside.h).
+ * are asked by a process of its own (child_run.h).
  */
 enum gw_status gw_check_memory(const struct gw_config *config,
                                struct gw_error *error);

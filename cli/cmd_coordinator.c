@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/leash.h"
+#include "cli/parent.h"
 #include "cli/local.h"
 #include "cli/order.h"
 #include "cli/place.h"
@@ -73,7 +73,7 @@ static void on_refresh(struct gw_timer *timer)
     gw_relay_seen(&command->relay);
     gw_show_refresh(&command->show, step, now_of(command));
     if (command->process.leash >= 0)
-        gw_leash_tell(command->process.leash, "step %" PRIu64, step);
+        gw_parent_tell(command->process.leash, "step %" PRIu64, step);
 }
 
 static void on_running(void *owner)
@@ -224,7 +224,7 @@ static enum gw_status run_loop(struct coordinator *command)
 {
     const char *address = gw_coordinator_address(command->coordinator);
     if (command->process.leash >= 0)
-        gw_leash_tell(command->process.leash, "at %s", address);
+        gw_parent_tell(command->process.leash, "at %s", address);
     else
         gw_show_line(&command->show,
                      "members join at %s: gradweir server|worker --join %s",

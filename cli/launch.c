@@ -16,7 +16,7 @@
 #include <uv.h>
 
 #include "cli/child.h"
-#include "cli/leash.h"
+#include "cli/parent.h"
 #include "cli/secret.h"
 #include "cli/signals.h"
 #include "transport/link/limits.h"
@@ -46,7 +46,7 @@ struct child {
     unsigned index;
     int input; /* its standard input; -1: /dev/null */
     pid_t pid;
-    uv_pipe_t leash;
+    uv_pipe_t pipe;
     int alive;
     int killed; /* by us */
 };
@@ -63,7 +63,7 @@ struct launcher {
         address[GW_ADDRESS_MAX]; /* of the coordinator, "" before it is known */
     uint64_t step;               /* of the job, lately */
     struct gw_secret secret;     /* of the job: all children have it */
-    struct gw_leash_lines lines;
+    struct gw_parent_lines lines;
     char bytes[512];
     uint64_t kills;                        /* gw_child_kills of the begin */
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
@@ -94,7 +94,7 @@ static void tell(struct child *child, const char *format, ...)
 
 static void tell(struct child *child, const char *format, ...)
 {
-    char line[GW_LEASH_LINE_MAX];
+    char line[GW_PARENT_LINE_MAX];
     va_list args;
     if (!child->alive)
         return;
@@ -105,7 +105,7 @@ static void tell(struct child *child, const char *format, ...)
         return;
     line[n++] = '\n';
     uv_buf_t buffer = uv_buf_init(line, (unsigned)n);
-    uv_try_write((uv_stream_t *)&child->leash, &buffer, 1);
+    uv_try_write((uv_stream_t *)&child->pipe, &buffer, 1);
 }
 
 /* The shortest limit holds. */
@@ -184,7 +184,7 @@ static void child_ended(struct child *child, int status)
     struct launcher *launcher = child->launcher;
     child->alive = 0;
     launcher->alive--;
-    uv_close((uv_handle_t *)&child->leash, NULL);
+    uv_close((uv_handle_t *)&child->pipe, NULL);
     if (child == coordinator_of(launcher))
         coordinator_ended(launcher, status);
     else
@@ -215,31 +215,31 @@ static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 
 static void on_line(void *owner, const char *line);
 
-static void on_leash(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+static void on_pipe(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct child *child = stream->data;
     if (n < 0)
         uv_read_stop(stream); /* its exit follows */
     else
-        gw_leash_take(&child->launcher->lines, buffer->base, (size_t)n, on_line,
-                      child->launcher);
+        gw_parent_take(&child->launcher->lines, buffer->base, (size_t)n,
+                       on_line, child->launcher);
 }
 
 /* Our end of a child's leash, as a handle. */
 static enum gw_status
-take_leash(struct child *child, int end, struct gw_error *error)
+take_pipe(struct child *child, int end, struct gw_error *error)
 {
     struct launcher *launcher = child->launcher;
-    uv_pipe_init(&launcher->uv, &child->leash, 0);
-    child->leash.data = child;
-    int failed = uv_pipe_open(&child->leash, end);
+    uv_pipe_init(&launcher->uv, &child->pipe, 0);
+    child->pipe.data = child;
+    int failed = uv_pipe_open(&child->pipe, end);
     if (failed) {
         close(end);
-        uv_close((uv_handle_t *)&child->leash, NULL);
+        uv_close((uv_handle_t *)&child->pipe, NULL);
         return gw_fail(error, GW_EIO, "cannot start a %s: %s", child->role,
                        uv_strerror(failed));
     }
-    uv_read_start((uv_stream_t *)&child->leash, give_buffer, on_leash);
+    uv_read_start((uv_stream_t *)&child->pipe, give_buffer, on_pipe);
     return GW_OK;
 }
 
@@ -279,7 +279,7 @@ static int start_child(struct child *child, const char *const *arguments)
             gw_limits_why_no_file(errno, why));
         return -1;
     }
-    enum gw_status status = take_leash(child, ends[0], &error);
+    enum gw_status status = take_pipe(child, ends[0], &error);
     if (status == GW_OK)
         status = start_on(child, arguments, ends[1], &error);
     close(ends[1]);
@@ -373,8 +373,8 @@ static int start_member(struct child *child)
 static void on_line(void *owner, const char *line)
 {
     struct launcher *launcher = owner;
-    const char *address = gw_leash_word(line, "at");
-    const char *step = gw_leash_word(line, "step");
+    const char *address = gw_parent_word(line, "at");
+    const char *step = gw_parent_word(line, "step");
     if (step)
         launcher->step = strtoull(step, NULL, 10);
     if (step && launcher->stopped && !launcher->hurried && !launcher->over)

@@ -4,14 +4,14 @@ gradweir_SOURCES = \
 	%D%/amount.h \
 	%D%/ask.c \
 	%D%/ask.h \
-	%D%/aside.c \
-	%D%/aside.h \
 	%D%/available.c \
 	%D%/available.h \
 	%D%/check.c \
 	%D%/check.h \
 	%D%/child.c \
 	%D%/child.h \
+	%D%/child_run.c \
+	%D%/child_run.h \
 	%D%/cli.c \
 	%D%/cli.h \
 	%D%/cmd_config.c \
@@ -35,8 +35,6 @@ gradweir_SOURCES = \
 	%D%/json.h \
 	%D%/launch.c \
 	%D%/launch.h \
-	%D%/leash.c \
-	%D%/leash.h \
 	%D%/local.c \
 	%D%/local.h \
 	%D%/log_file.c \
@@ -49,6 +47,8 @@ gradweir_SOURCES = \
 	%D%/options_help.c \
 	%D%/order.c \
 	%D%/order.h \
+	%D%/parent.c \
+	%D%/parent.h \
 	%D%/paths.c \
 	%D%/paths.h \
 	%D%/place.c \
@@ -65,8 +65,6 @@ gradweir_SOURCES = \
 	%D%/room.h \
 	%D%/secret.c \
 	%D%/secret.h \
-	%D%/steady.c \
-	%D%/steady.h \
 	%D%/show.c \
 	%D%/show.h \
 	%D%/show_device.c \
@@ -75,6 +73,8 @@ gradweir_SOURCES = \
 	%D%/signals.h \
 	%D%/start.c \
 	%D%/start.h \
+	%D%/steady.c \
+	%D%/steady.h \
 	%D%/version.c \
 	%D%/watch.c \
 	%D%/watch.h

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/leash.h"
+#include "cli/parent.h"
 
 /* Ticks of the watch that the loop may be away for after a stop. It sees to it
    that the job comes to its end; who would see to the loop? */
@@ -18,7 +18,7 @@ struct gw_relay_gone {
     struct gw_task task;
     struct gw_relay *relay;
     uint32_t pid;
-    char how[GW_LEASH_LINE_MAX];
+    char how[GW_PARENT_LINE_MAX];
     struct gw_relay_gone *next;
 };
 
@@ -109,7 +109,7 @@ static void add_gone(struct gw_relay *relay, const char *what)
 static void on_line(void *owner, const char *line)
 {
     struct gw_relay *relay = owner;
-    const char *what = gw_leash_word(line, "gone");
+    const char *what = gw_parent_word(line, "gone");
     if (what)
         add_gone(relay, what);
     else if (strcmp(line, "left") == 0)

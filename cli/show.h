@@ -51,7 +51,7 @@ void gw_show_job(const struct gw_show *show,
 /*
  * What workers of this host compute on, and why: "cpu (auto: no cuda, ...)".
  * "" where that cannot be told. Drivers are asked by a process of its own
- * (aside.h).
+ * (child_run.h).
  */
 #define GW_SHOW_DEVICE_MAX 512
 void gw_show_device(const struct gw_config *config,

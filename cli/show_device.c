@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/aside.h"
+#include "cli/child_run.h"
 #include "kernels/kernels.h"
 
 #define PATIENCE_S 10 /* with a driver: members wait to join meanwhile */
@@ -50,7 +50,7 @@ void gw_show_device(const struct gw_config *config,
         return;
     if (strcmp(name, gw_device_kind_name(GW_DEVICE_AUTO)) != 0)
         snprintf(text, GW_SHOW_DEVICE_MAX, "%s (worker.device says so)", name);
-    else if (gw_aside(choose, config, PATIENCE_S, &said) == GW_OK)
+    else if (gw_child_run(choose, config, PATIENCE_S, &said) == GW_OK)
         snprintf(text, GW_SHOW_DEVICE_MAX, "%s", said.text);
     else if (said.status == GW_ETIMEOUT)
         snprintf(text, GW_SHOW_DEVICE_MAX,

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "cli/cli.h"
-#include "cli/leash.h"
+#include "cli/parent.h"
 #include "cli/signals.h"
 #include "transport/link/limits.h"
 
@@ -30,7 +30,7 @@ struct gw_watch {
     struct gw_watch_options options;
     uv_loop_t uv;
     struct gw_signals signals;
-    uv_pipe_t leash;
+    uv_pipe_t parent;
     uv_timer_t timer;
     uv_async_t quit;
     pthread_t thread;
@@ -41,7 +41,7 @@ struct gw_watch {
     atomic_int quiet;          /* exits at the limit without a line */
     unsigned ticks_since_stop; /* or since a second signal */
     int hurried;
-    struct gw_leash_lines lines;
+    struct gw_parent_lines lines;
     char bytes[512];
 };
 
@@ -100,7 +100,7 @@ static void on_tick(uv_timer_t *timer)
 static void on_line(void *owner, const char *line)
 {
     struct gw_watch *watch = owner;
-    const char *why = gw_leash_word(line, "stop");
+    const char *why = gw_parent_word(line, "stop");
     if (strcmp(line, "now") == 0)
         leave(watch, GW_EXIT_INTERRUPTED);
     if (why)
@@ -119,11 +119,11 @@ static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
     *buffer = uv_buf_init(watch->bytes, sizeof watch->bytes);
 }
 
-static void on_leash(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+static void on_parent(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct gw_watch *watch = stream->data;
     if (n >= 0) {
-        gw_leash_take(&watch->lines, buffer->base, (size_t)n, on_line, watch);
+        gw_parent_take(&watch->lines, buffer->base, (size_t)n, on_line, watch);
         return;
     }
     uv_read_stop(stream);
@@ -159,16 +159,16 @@ static void close_handles(struct gw_watch *watch)
     gw_signals_end_process();
 }
 
-static int watch_leash(struct gw_watch *watch)
+static int watch_parent(struct gw_watch *watch)
 {
-    uv_pipe_init(&watch->uv, &watch->leash, 0);
-    watch->leash.data = watch;
+    uv_pipe_init(&watch->uv, &watch->parent, 0);
+    watch->parent.data = watch;
     if (watch->options.leash < 0)
         return 0;
-    int failed = uv_pipe_open(&watch->leash, watch->options.leash);
+    int failed = uv_pipe_open(&watch->parent, watch->options.leash);
     if (!failed)
-        failed =
-            uv_read_start((uv_stream_t *)&watch->leash, give_buffer, on_leash);
+        failed = uv_read_start((uv_stream_t *)&watch->parent, give_buffer,
+                               on_parent);
     return failed;
 }
 
@@ -190,7 +190,7 @@ enum gw_status gw_watch_open(const struct gw_watch_options *options,
     if (failed)
         goto close_loop;
     gw_signals_watch(&watch->signals, &watch->uv, on_signal, watch);
-    failed = watch_leash(watch);
+    failed = watch_parent(watch);
     if (failed)
         goto close_loop;
     uv_timer_start(&watch->timer, on_tick, TICK_MS, TICK_MS);

@@ -103,13 +103,13 @@ check_PROGRAMS += \
 	%D%/table/test_member_login \
 	%D%/table/test_transport \
 	%D%/table/test_transport_windows \
-	%D%/unit/test_aside \
 	%D%/unit/test_begin \
 	%D%/unit/test_bench \
 	%D%/unit/test_bf16 \
 	%D%/unit/test_blend \
 	%D%/unit/test_blend_reference \
 	%D%/unit/test_child \
+	%D%/unit/test_child_run \
 	%D%/unit/test_config \
 	%D%/unit/test_config_check \
 	%D%/unit/test_config_job \
@@ -453,7 +453,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_decision_SOURCES = %D%/unit/test_decision.c $(GW_LEADER)
 %C%_unit_test_decision_policy_SOURCES = \
 	%D%/unit/test_decision_policy.c $(GW_LEADER)
-%C%_unit_test_aside_SOURCES = %D%/unit/test_aside.c cli/aside.c cli/aside.h \
+%C%_unit_test_child_run_SOURCES = %D%/unit/test_child_run.c cli/child_run.c cli/child_run.h \
 	cli/child.c cli/child.h cli/signals.c cli/signals.h
 %C%_unit_test_control_SOURCES = %D%/unit/test_control.c $(GW_CONTROL)
 %C%_unit_test_control_refused_SOURCES = \
@@ -463,7 +463,7 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_tcp_frames_SOURCES = %D%/unit/test_tcp_frames.c $(GW_TCP_SITE)
 %C%_unit_test_tcp_hostile_SOURCES = %D%/unit/test_tcp_hostile.c $(GW_TCP_SITE)
 %C%_unit_test_watch_SOURCES = %D%/unit/test_watch.c \
-	cli/leash.c cli/leash.h cli/signals.c cli/signals.h cli/watch.c cli/watch.h
+	cli/parent.c cli/parent.h cli/signals.c cli/signals.h cli/watch.c cli/watch.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench/bench.h cli/bench/bench_rows.c cli/bench/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \

@@ -33,7 +33,7 @@
 #define GW_BENCH_SIZES_MAX   32
 #define GW_BENCH_ITERS_MAX   128 /* of one order */
 #define GW_BENCH_BYTES_MAX   ((size_t)1 << 30)
-#define GW_BENCH_WAYS_MAX    3
+#define GW_BENCH_ROUTES_MAX  3
 
 /* Smaller transfers are about latency: their limit is the ping-pong. */
 #define GW_BENCH_STREAM_BYTES ((size_t)64 << 10)
@@ -56,14 +56,14 @@ enum gw_bench_path {
 };
 
 /* A transport that is measured. */
-struct gw_bench_way {
+struct gw_bench_route {
     const struct gw_transport_ops *transport;
     struct gw_ways ways; /* of the training path, with it */
 };
 
 struct gw_bench_options {
-    struct gw_bench_way way[GW_BENCH_WAYS_MAX];
-    uint32_t ways;
+    struct gw_bench_route route[GW_BENCH_ROUTES_MAX];
+    uint32_t routes;
     const struct gw_optimizer *optimizer;
     uint32_t workers, servers, connections; /* 0 workers: not given */
     uint32_t rounds;
@@ -78,7 +78,7 @@ struct gw_bench_options {
    they all have it. */
 struct gw_bench_case {
     const struct gw_bench_options *options;
-    const struct gw_bench_way *way;
+    const struct gw_bench_route *route;
     size_t bytes; /* of one worker's tensor */
     struct gw_map *map;
     uint32_t iterations;     /* timed ones of an order */
@@ -266,7 +266,6 @@ double gw_bench_ratio(const struct gw_bench_row *row,
                       const struct gw_bench_row *limit);
 
 const char *gw_bench_op_name(enum gw_bench_op op);
-const char *gw_bench_path_name(enum gw_bench_path path);
 
 void gw_bench_print_head(const struct gw_bench_options *options);
 enum gw_status gw_bench_print_row(const struct gw_bench_options *options,

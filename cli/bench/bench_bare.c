@@ -266,28 +266,28 @@ static void serve_orders(struct bare *bare)
 
 /* ---- the two of them meet ---- */
 
-struct meeting {
+struct rendezvous {
     int listener;
     struct sockaddr_in address;
 };
 
 static void run_client(struct gw_bench_child *child)
 {
-    struct meeting *meeting = child->owner;
+    struct rendezvous *rendezvous = child->owner;
     struct bare bare = {.child = child, .fd = socket(AF_INET, SOCK_STREAM, 0)};
-    close(meeting->listener);
+    close(rendezvous->listener);
     gw_socket_take_reno(bare.fd); /* as links do, before they are paced */
-    if (connect(bare.fd, (struct sockaddr *)&meeting->address,
-                sizeof meeting->address) == 0)
+    if (connect(bare.fd, (struct sockaddr *)&rendezvous->address,
+                sizeof rendezvous->address) == 0)
         serve_orders(&bare);
 }
 
 static void run_server(struct gw_bench_child *child)
 {
-    struct meeting *meeting = child->owner;
+    struct rendezvous *rendezvous = child->owner;
     struct bare bare = {.child = child, .server = 1};
-    bare.fd = accept(meeting->listener, NULL, NULL);
-    close(meeting->listener);
+    bare.fd = accept(rendezvous->listener, NULL, NULL);
+    close(rendezvous->listener);
     if (bare.fd >= 0)
         serve_orders(&bare);
 }
@@ -296,17 +296,18 @@ enum gw_status gw_bench_bare_open(const struct gw_bench_case *what,
                                   struct gw_bench_group *group,
                                   struct gw_error *error)
 {
-    struct meeting meeting = {
+    struct rendezvous rendezvous = {
         .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
         .address = {.sin_family = AF_INET,
                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
-    struct sockaddr *address = (struct sockaddr *)&meeting.address;
-    socklen_t bytes = sizeof meeting.address;
-    struct gw_bench_child child = {.what = what, .owner = &meeting};
+    struct sockaddr *address = (struct sockaddr *)&rendezvous.address;
+    socklen_t bytes = sizeof rendezvous.address;
+    struct gw_bench_child child = {.what = what, .owner = &rendezvous};
     enum gw_status status;
-    if (meeting.listener < 0 || bind(meeting.listener, address, bytes) != 0 ||
-        listen(meeting.listener, 1) != 0 ||
-        getsockname(meeting.listener, address, &bytes) != 0)
+    if (rendezvous.listener < 0 ||
+        bind(rendezvous.listener, address, bytes) != 0 ||
+        listen(rendezvous.listener, 1) != 0 ||
+        getsockname(rendezvous.listener, address, &bytes) != 0)
         status = gw_fail(error, GW_EIO, "bench: cannot listen on loopback: %s",
                          strerror(errno));
     else
@@ -315,7 +316,7 @@ enum gw_status gw_bench_bare_open(const struct gw_bench_case *what,
     if (status == GW_OK)
         status =
             gw_bench_start(group, "bare server", &child, run_server, error);
-    if (meeting.listener >= 0)
-        close(meeting.listener);
+    if (rendezvous.listener >= 0)
+        close(rendezvous.listener);
     return status;
 }

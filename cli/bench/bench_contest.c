@@ -25,7 +25,7 @@ struct contest {
     struct gw_bench_case what;
     struct gw_bench_group bare;
     struct gw_bench_row limit[LIMITS][GW_BENCH_OPS];
-    struct entrant entrant[GW_BENCH_WAYS_MAX];
+    struct entrant entrant[GW_BENCH_ROUTES_MAX];
     uint64_t errors;
 };
 
@@ -102,7 +102,7 @@ static enum gw_status open_row(const struct lane *lane, struct gw_error *error)
     struct gw_bench_row *row = row_of(lane);
     *row = (struct gw_bench_row){
         .transport =
-            lane->entrant ? lane->entrant->what.way->transport->name : NULL,
+            lane->entrant ? lane->entrant->what.route->transport->name : NULL,
         .bytes = what->bytes,
         .path = lane->path,
         .op = lane->op,
@@ -175,7 +175,7 @@ static enum gw_status each_lane(struct contest *contest,
     enum gw_status status = GW_OK;
     for (int op = 0; op < GW_BENCH_OPS; op++)
         for (int path = 0; path < GW_BENCH_PATHS; path++) {
-            uint32_t n = path < LIMITS ? 1 : contest->what.options->ways;
+            uint32_t n = path < LIMITS ? 1 : contest->what.options->routes;
             for (uint32_t i = 0; i < n && status == GW_OK; i++) {
                 const struct lane lane = {
                     .contest = contest,
@@ -244,10 +244,10 @@ static enum gw_status open_groups(struct contest *contest,
     enum gw_status status = GW_OK;
     if (options->network)
         status = gw_bench_bare_open(&contest->what, &contest->bare, error);
-    for (uint32_t i = 0; i < options->ways && status == GW_OK; i++) {
+    for (uint32_t i = 0; i < options->routes && status == GW_OK; i++) {
         struct entrant *entrant = &contest->entrant[i];
         entrant->what = contest->what;
-        entrant->what.way = &options->way[i];
+        entrant->what.route = &options->route[i];
         status =
             gw_bench_transport_open(&entrant->what, &entrant->group[0], error);
         if (status == GW_OK && options->network)
@@ -268,7 +268,7 @@ static enum gw_status count_errors(const struct lane *lane,
 
 static void close_groups(struct contest *contest)
 {
-    for (uint32_t i = contest->what.options->ways; i-- > 0;) {
+    for (uint32_t i = contest->what.options->routes; i-- > 0;) {
         gw_bench_end(&contest->entrant[i].group[1]);
         gw_bench_end(&contest->entrant[i].group[0]);
     }

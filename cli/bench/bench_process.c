@@ -25,7 +25,7 @@ enum gw_status gw_bench_address(const struct gw_bench_case *what,
                                 struct gw_error *error)
 {
     char host[GW_ADDRESS_MAX];
-    enum gw_status status = what->way->transport->meet(host, error);
+    enum gw_status status = what->route->transport->meet(host, error);
     if (status == GW_OK)
         snprintf(address, GW_ADDRESS_MAX, "%.*s:0", GW_ADDRESS_MAX - 3, host);
     return status;

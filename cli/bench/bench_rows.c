@@ -24,11 +24,6 @@ const char *gw_bench_op_name(enum gw_bench_op op)
     return op_names[op];
 }
 
-const char *gw_bench_path_name(enum gw_bench_path path)
-{
-    return path_names[path];
-}
-
 static int compare(const void *a, const void *b)
 {
     const double *left = a, *right = b;
@@ -98,11 +93,11 @@ static const char method[] =
     "wrong values.\n";
 
 /* "shm", or "shm, tcp". */
-static void print_ways(const struct gw_bench_options *options)
+static void print_routes(const struct gw_bench_options *options)
 {
-    for (uint32_t i = 0; i < options->ways; i++)
+    for (uint32_t i = 0; i < options->routes; i++)
         fprintf(options->table, "%s%s", i > 0 ? ", " : "",
-                options->way[i].transport->name);
+                options->route[i].transport->name);
 }
 
 void gw_bench_print_head(const struct gw_bench_options *options)
@@ -113,7 +108,7 @@ void gw_bench_print_head(const struct gw_bench_options *options)
         return;
     fprintf(options->table, "# gradweir %s, host %s, %s, transport ",
             PACKAGE_VERSION, host.nodename, host.machine);
-    print_ways(options);
+    print_routes(options);
     fprintf(
         options->table,
         ", host memory, %u worker%s, %u server%s, %u connection%s, %s, %s\n%s",

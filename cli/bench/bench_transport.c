@@ -197,8 +197,8 @@ static enum gw_status open_transport(struct end *end, struct gw_error *error)
     const struct gw_transport_config config = {.busy = what->options->busy};
     enum gw_status status = gw_loop_open_uv(&end->loop, error);
     if (status == GW_OK)
-        status = what->way->transport->open(end->loop, &config, &end->transport,
-                                            error);
+        status = what->route->transport->open(end->loop, &config,
+                                              &end->transport, error);
     return status;
 }
 

@@ -120,44 +120,45 @@ static enum gw_status open_json(const char *file,
     return GW_OK;
 }
 
-static enum gw_status
-read_way(const char *name, struct gw_bench_way *way, struct gw_error *error)
+static enum gw_status read_route(const char *name,
+                                 struct gw_bench_route *route,
+                                 struct gw_error *error)
 {
     char why[256];
     struct gw_error none;
-    way->transport = gw_transport_find(name, &none);
-    if (!way->transport)
+    route->transport = gw_transport_find(name, &none);
+    if (!route->transport)
         return gw_fail(error, none.status, "bench: --transport: %.400s",
                        none.text);
-    if (strcmp(way->transport->name, "sim") == 0)
+    if (strcmp(route->transport->name, "sim") == 0)
         return gw_fail(error, GW_EUSAGE,
                        "bench: --transport sim has no real time to measure");
-    return gw_ways_find(way->transport->name, &way->ways, why, sizeof why,
+    return gw_ways_find(route->transport->name, &route->ways, why, sizeof why,
                         error);
 }
 
 /* The next of the list. */
-static enum gw_status add_way(const char *name,
-                              struct gw_bench_options *options,
-                              struct gw_error *error)
+static enum gw_status add_route(const char *name,
+                                struct gw_bench_options *options,
+                                struct gw_error *error)
 {
-    struct gw_bench_way *way = &options->way[options->ways];
-    if (options->ways == GW_BENCH_WAYS_MAX)
+    struct gw_bench_route *route = &options->route[options->routes];
+    if (options->routes == GW_BENCH_ROUTES_MAX)
         return gw_fail(error, GW_EUSAGE, "bench: --transport: more than %d",
-                       GW_BENCH_WAYS_MAX);
-    enum gw_status status = read_way(name, way, error);
-    for (uint32_t i = 0; status == GW_OK && i < options->ways; i++)
-        if (options->way[i].transport == way->transport)
+                       GW_BENCH_ROUTES_MAX);
+    enum gw_status status = read_route(name, route, error);
+    for (uint32_t i = 0; status == GW_OK && i < options->routes; i++)
+        if (options->route[i].transport == route->transport)
             return gw_fail(error, GW_EUSAGE,
                            "bench: --transport: %s is there twice",
-                           way->transport->name);
-    options->ways++;
+                           route->transport->name);
+    options->routes++;
     return status;
 }
 
-static enum gw_status read_ways(const char *list,
-                                struct gw_bench_options *options,
-                                struct gw_error *error)
+static enum gw_status read_routes(const char *list,
+                                  struct gw_bench_options *options,
+                                  struct gw_error *error)
 {
     char names[64], *rest = names;
     enum gw_status status = GW_OK;
@@ -165,9 +166,9 @@ static enum gw_status read_ways(const char *list,
         return gw_fail(error, GW_EUSAGE,
                        "bench: --transport %s: takes names such as shm,tcp",
                        list);
-    options->ways = 0;
+    options->routes = 0;
     while (rest && status == GW_OK)
-        status = add_way(strsep(&rest, ","), options, error);
+        status = add_route(strsep(&rest, ","), options, error);
     return status;
 }
 
@@ -177,7 +178,7 @@ static enum gw_status take_transport(const struct gw_option *option,
                                      struct gw_error *error)
 {
     (void)option;
-    return read_ways(list, to, error);
+    return read_routes(list, to, error);
 }
 
 #define AT(member) .at = offsetof(struct command, options.member)
@@ -261,7 +262,7 @@ static enum gw_status measure(struct gw_bench_options *options,
                               struct gw_error *error)
 {
     enum gw_status status =
-        options->ways > 0 ? GW_OK : read_ways("auto", options, error);
+        options->routes > 0 ? GW_OK : read_routes("auto", options, error);
     if (status == GW_OK && json)
         status = open_json(json, options, error);
     if (status != GW_OK)

@@ -17,14 +17,14 @@
 #include "cli/cli.h"
 #include "cli/place.h"
 
-#define ENDS_MAX 4
-#define DOORS    4
-#define IDLE_US  10000000
+#define ENDS_MAX      4
+#define ENDPOINTS_MAX 4
+#define IDLE_US       10000000
 
 struct serve;
 
 /* A transport, and where it listens. */
-struct door {
+struct endpoint {
     struct serve *serve;
     const struct gw_transport_ops *ops;
     struct gw_transport *transport; /* NULL: not here, `error` says why */
@@ -48,15 +48,15 @@ struct serve {
     struct gw_log_limit limit; /* of lines that guests provoke */
     char host[GW_ADDRESS_MAX];
     uint64_t port;
-    size_t doors;
-    struct door door[DOORS];
+    size_t endpoints;
+    struct endpoint endpoint[ENDPOINTS_MAX];
     struct guest guest[ENDS_MAX];
     uint8_t *source;
 };
 
-static int is_tcp(const struct door *door)
+static int is_tcp(const struct endpoint *endpoint)
 {
-    return strcmp(door->ops->name, "tcp") == 0;
+    return strcmp(endpoint->ops->name, "tcp") == 0;
 }
 
 /* ---- a guest ---- */
@@ -138,12 +138,12 @@ static int knock(struct guest *guest, uint64_t port)
     struct gw_error error;
     char address[GW_ADDRESS_MAX + 24];
     const char *remote = guest->end.link->remote;
-    const struct door *tcp = serve->door;
+    const struct endpoint *tcp = serve->endpoint;
     const char *colon = strrchr(remote, ':');
-    while (tcp < serve->door + serve->doors && !is_tcp(tcp))
+    while (tcp < serve->endpoint + serve->endpoints && !is_tcp(tcp))
         tcp++;
     if (guest->knock || !colon || port == 0 || port > UINT16_MAX ||
-        tcp == serve->door + serve->doors || !tcp->transport)
+        tcp == serve->endpoint + serve->endpoints || !tcp->transport)
         return 0;
     snprintf(address, sizeof address, "%.*s:%" PRIu64, (int)(colon - remote),
              remote, port);
@@ -213,15 +213,15 @@ static void list_doors(const struct serve *serve, char *text, size_t room)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < serve->doors && used < room; i++) {
-        const struct door *door = &serve->door[i];
-        if (door->listener)
+    for (size_t i = 0; i < serve->endpoints && used < room; i++) {
+        const struct endpoint *endpoint = &serve->endpoint[i];
+        if (endpoint->listener)
             used += (size_t)snprintf(
-                text + used, room - used, "%s %s\n", door->ops->name,
-                door->ops->listener_address(door->listener));
+                text + used, room - used, "%s %s\n", endpoint->ops->name,
+                endpoint->ops->listener_address(endpoint->listener));
         else
             used += (size_t)snprintf(text + used, room - used, "%s - %s\n",
-                                     door->ops->name, door->error.text);
+                                     endpoint->ops->name, endpoint->error.text);
     }
 }
 
@@ -230,7 +230,7 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
                             const struct gw_hello *hello,
                             struct gw_reply *reply)
 {
-    struct serve *serve = ((struct door *)acceptor->owner)->serve;
+    struct serve *serve = ((struct endpoint *)acceptor->owner)->serve;
     struct guest *guest = serve->guest;
     if (hello->role != GW_ROLE_OBSERVER || hello->job != GW_DOCTOR_JOB) {
         snprintf(reply->reason, sizeof reply->reason,
@@ -286,33 +286,36 @@ read_where(struct serve *serve, const char *where, struct gw_error *error)
     return GW_OK;
 }
 
-static enum gw_status open_door(struct door *door, const char *address)
+static enum gw_status open_endpoint(struct endpoint *endpoint,
+                                    const char *address)
 {
-    struct serve *serve = door->serve;
+    struct serve *serve = endpoint->serve;
     struct gw_transport *transport;
     enum gw_status status =
-        door->ops->probe(door->error.text, sizeof door->error.text);
+        endpoint->ops->probe(endpoint->error.text, sizeof endpoint->error.text);
     if (status != GW_OK)
         return status;
     /* a device listens there, and yet nobody can dial it */
-    if (!is_tcp(door) && gw_host_is_loopback(address))
-        return gw_fail(&door->error, GW_EUNSUPPORTED,
+    if (!is_tcp(endpoint) && gw_host_is_loopback(address))
+        return gw_fail(&endpoint->error, GW_EUNSUPPORTED,
                        "it serves on loopback, which is of no device");
-    status = door->ops->open(serve->loop, NULL, &transport, &door->error);
+    status =
+        endpoint->ops->open(serve->loop, NULL, &transport, &endpoint->error);
     if (status != GW_OK)
         return status;
-    door->acceptor = (struct gw_acceptor){.judge = judge, .owner = door};
-    status = door->ops->listen(transport, address, &door->acceptor,
-                               &door->listener, &door->error);
+    endpoint->acceptor =
+        (struct gw_acceptor){.judge = judge, .owner = endpoint};
+    status = endpoint->ops->listen(transport, address, &endpoint->acceptor,
+                                   &endpoint->listener, &endpoint->error);
     if (status != GW_OK) {
-        door->listener = NULL;
-        door->ops->close(transport);
+        endpoint->listener = NULL;
+        endpoint->ops->close(transport);
         return status;
     }
-    door->transport = transport;
+    endpoint->transport = transport;
     const struct gw_memory source =
         gw_memory_host(serve->source, GW_DOCTOR_PUT_BYTES);
-    door->ops->lend(transport, &source);
+    endpoint->ops->lend(transport, &source);
     return GW_OK;
 }
 
@@ -327,17 +330,18 @@ static enum gw_status open_doors(struct serve *serve, struct gw_error *error)
 {
     enum gw_status status = GW_OK;
     char address[GW_ADDRESS_MAX + 24];
-    for (size_t i = 0; gw_transports[i] && serve->doors < DOORS; i++) {
-        struct door *door = &serve->door[serve->doors];
+    for (size_t i = 0; gw_transports[i] && serve->endpoints < ENDPOINTS_MAX;
+         i++) {
+        struct endpoint *endpoint = &serve->endpoint[serve->endpoints];
         if (!is_between_hosts(gw_transports[i]))
             continue;
-        *door = (struct door){.serve = serve, .ops = gw_transports[i]};
-        serve->doors++;
+        *endpoint = (struct endpoint){.serve = serve, .ops = gw_transports[i]};
+        serve->endpoints++;
         snprintf(address, sizeof address, "%s:%" PRIu64, serve->host,
-                 is_tcp(door) ? serve->port : 0);
-        enum gw_status opened = open_door(door, address);
-        if (opened != GW_OK && is_tcp(door)) {
-            *error = door->error;
+                 is_tcp(endpoint) ? serve->port : 0);
+        enum gw_status opened = open_endpoint(endpoint, address);
+        if (opened != GW_OK && is_tcp(endpoint)) {
+            *error = endpoint->error;
             status = opened;
         }
     }
@@ -346,23 +350,24 @@ static enum gw_status open_doors(struct serve *serve, struct gw_error *error)
 
 static void close_doors(struct serve *serve)
 {
-    for (size_t i = 0; i < serve->doors; i++)
-        if (serve->door[i].transport)
-            serve->door[i].ops->close(serve->door[i].transport);
+    for (size_t i = 0; i < serve->endpoints; i++)
+        if (serve->endpoint[i].transport)
+            serve->endpoint[i].ops->close(serve->endpoint[i].transport);
 }
 
 static void say_doors(const struct serve *serve)
 {
-    for (size_t i = 0; i < serve->doors; i++) {
-        const struct door *door = &serve->door[i];
-        if (!door->listener)
-            printf("not over %s: %s\n", door->ops->name, door->error.text);
-        else if (is_tcp(door))
+    for (size_t i = 0; i < serve->endpoints; i++) {
+        const struct endpoint *endpoint = &serve->endpoint[i];
+        if (!endpoint->listener)
+            printf("not over %s: %s\n", endpoint->ops->name,
+                   endpoint->error.text);
+        else if (is_tcp(endpoint))
             printf("serves measurements until Ctrl-C; on the other host: "
                    "gradweir doctor --peer %s\n",
-                   door->ops->listener_address(door->listener));
+                   endpoint->ops->listener_address(endpoint->listener));
         else
-            printf("also over %s\n", door->ops->name);
+            printf("also over %s\n", endpoint->ops->name);
     }
 }
 

@@ -1,13 +1,13 @@
 gradweir_SOURCES += \
+	%D%/calibrate.c \
+	%D%/calibrate.h \
+	%D%/calibrate_device.c \
+	%D%/calibrate_machine.c \
 	%D%/cmd_plan.c \
 	%D%/estimate.c \
 	%D%/estimate.h \
 	%D%/forecast.c \
 	%D%/forecast.h \
-	%D%/gauge.c \
-	%D%/gauge_device.c \
-	%D%/gauge.h \
-	%D%/gauge_machine.c \
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/plan_device.c \

@@ -29,7 +29,8 @@ static uint32_t servers_of(const struct planning *planning)
     return (uint32_t)planning->config->cluster.servers;
 }
 
-uint32_t gw_planning_per_host(const struct planning *planning)
+/* Workers of a host. */
+static uint32_t per_host(const struct planning *planning)
 {
     uint32_t n = planning->options->per_host;
     if (n > 0)
@@ -125,8 +126,7 @@ static enum gw_status add_host(struct planning *planning,
 static enum gw_status place(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
-    uint32_t each = gw_planning_per_host(planning),
-             servers = servers_of(planning);
+    uint32_t each = per_host(planning), servers = servers_of(planning);
     uint32_t hosts = (gw_planning_workers(planning) + each - 1) / each;
     uint64_t threads = planning->config->server.threads, beside = 0;
     planned->worker_hosts = hosts;
@@ -172,7 +172,7 @@ static struct gw_estimate_hosts hosts_of(const struct planning *planning)
 {
     return (struct gw_estimate_hosts){
         .workers = gw_planning_workers(planning),
-        .per_host = gw_planning_per_host(planning),
+        .per_host = per_host(planning),
         .servers = servers_of(planning),
         .server_host = planning->server_host,
         .server_bytes = planning->server_bytes,
@@ -226,7 +226,7 @@ static unsigned at_once(const struct planning *planning)
         return 1;
     long here = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t n = planning->options->cores > 0 ? gw_planning_workers(planning)
-                                              : gw_planning_per_host(planning);
+                                              : per_host(planning);
     uint64_t bytes = gw_needs_worker(&planning->planned->needs) + 1;
     uint64_t room = planning->planned->available.bytes / bytes;
     n = n < gw_planning_workers(planning) ? n : gw_planning_workers(planning);
@@ -237,7 +237,7 @@ static unsigned at_once(const struct planning *planning)
 static enum gw_status measure_step(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
-    struct gw_gauge_step gauge;
+    struct gw_calibrate_step step;
     unsigned n = at_once(planning);
     if (!planned->device_is_here)
         return gw_fail(planning->error, GW_EUNSUPPORTED,
@@ -250,14 +250,14 @@ static enum gw_status measure_step(struct planning *planning)
                        "give --step-time or --flops",
                        (double)gw_needs_worker(&planned->needs) / (1 << 30));
     enum gw_status status =
-        gw_gauge_step(&planning->what, n, &gauge, planning->error);
+        gw_calibrate_step(&planning->what, n, &step, planning->error);
     if (status != GW_OK)
         return status;
-    planned->compute_s = gauge.step_s;
-    planned->blas = gauge.blas_bytes;
+    planned->compute_s = step.step_s;
+    planned->blas = step.blas_bytes;
     snprintf(planned->compute_from, sizeof planned->compute_from,
              "measured here, %u worker%s at once, %.100s", n, gw_plural(n),
-             gauge.device);
+             step.device);
     return GW_OK;
 }
 
@@ -316,8 +316,8 @@ static enum gw_status find_update(struct planning *planning)
         return GW_OK;
     }
     planned->update_from = "measured here";
-    return gw_gauge_update(planning->config, (uint64_t)most_bytes(planning),
-                           &planned->update_elems_per_s, planning->error);
+    return gw_calibrate_update(planning->config, (uint64_t)most_bytes(planning),
+                               &planned->update_elems_per_s, planning->error);
 }
 
 static enum gw_status find_figures(struct planning *planning)
@@ -337,9 +337,9 @@ static enum gw_status find_figures(struct planning *planning)
     if (status != GW_OK || planned->cores == 0)
         return status;
     if (planned->shared_links && !options->has_link)
-        return gw_gauge_copy(planned->map->model_bytes,
-                             &planned->move_s_per_byte, planning->error);
-    return gw_gauge_move(&planned->move_s_per_byte, planning->error);
+        return gw_calibrate_copy(planned->map->model_bytes,
+                                 &planned->move_s_per_byte, planning->error);
+    return gw_calibrate_move(&planned->move_s_per_byte, planning->error);
 }
 
 /* ---- bytes and time ---- */
@@ -453,7 +453,7 @@ static enum gw_status find_step(struct planning *planning)
         .map = planned->map,
         .train = planning->train,
         .placement = options->placement,
-        .per_host = gw_planning_per_host(planning),
+        .per_host = per_host(planning),
         .compute_s = compute_in_turn_s(planning),
     };
     if (options->has_link) {
@@ -503,7 +503,7 @@ enum gw_status gw_plan_find(const struct gw_plan_options *options,
                                 .config = options->config,
                                 .planned = planned,
                                 .error = error};
-    *planned = (struct gw_planned){.program = gw_gauge_program(),
+    *planned = (struct gw_planned){.program = gw_calibrate_program(),
                                    .available = gw_available_here("")};
     enum gw_status status = open_job(&planning);
     if (status == GW_OK)

@@ -11,7 +11,7 @@
 
 #include "cli/available.h"
 #include "cli/plan/estimate.h"
-#include "cli/plan/gauge.h"
+#include "cli/plan/calibrate.h"
 #include "cli/needs.h"
 #include "cli/lab/placement.h"
 #include "proto/config.h"

@@ -108,8 +108,8 @@ enum gw_status gw_plan_find_device_rates(struct planning *planning)
     if (planned->device_rate > 0 || !planned->device_is_here)
         return GW_OK;
     planned->device_rate_from = "measured here";
-    return gw_gauge_device(planning->config, &planned->device_rate,
-                           planning->error);
+    return gw_calibrate_device(planning->config, &planned->device_rate,
+                               planning->error);
 }
 
 /* Whether workers of a host sum on its devices: where a server is elsewhere, or

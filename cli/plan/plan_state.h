@@ -25,9 +25,6 @@ static inline uint32_t gw_planning_workers(const struct planning *planning)
     return (uint32_t)planning->config->cluster.workers;
 }
 
-/* Workers of a host. */
-uint32_t gw_planning_per_host(const struct planning *planning);
-
 /* ---- plan_device.c ---- */
 
 /*

@@ -12,32 +12,32 @@
  *   launcher > everyone      now               exit at once
  *                            over              there is no coordinator to join
  */
-#ifndef GW_CLI_LEASH_H
-#define GW_CLI_LEASH_H
+#ifndef GW_CLI_PARENT_H
+#define GW_CLI_PARENT_H
 
 #include <stddef.h>
 
-#define GW_LEASH_FD       3 /* in a started process */
-#define GW_LEASH_LINE_MAX 256
+#define GW_PARENT_FD       3 /* in a started process */
+#define GW_PARENT_LINE_MAX 256
 
 /* Bytes on their way to lines. Zeroed to begin with. */
-struct gw_leash_lines {
+struct gw_parent_lines {
     size_t used;
-    char text[GW_LEASH_LINE_MAX];
+    char text[GW_PARENT_LINE_MAX];
 };
 
 /* Calls `each` with every line that is complete; too long ones are cut. */
-void gw_leash_take(struct gw_leash_lines *lines,
-                   const char *bytes,
-                   size_t n,
-                   void (*each)(void *owner, const char *line),
-                   void *owner);
+void gw_parent_take(struct gw_parent_lines *lines,
+                    const char *bytes,
+                    size_t n,
+                    void (*each)(void *owner, const char *line),
+                    void *owner);
 
 /* The rest of `line` if it begins with `word` and a space, or NULL. */
-const char *gw_leash_word(const char *line, const char *word);
+const char *gw_parent_word(const char *line, const char *word);
 
 /* Sends a line from a started process; lost if the launcher does not read. */
-void gw_leash_tell(int fd, const char *format, ...)
+void gw_parent_tell(int fd, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

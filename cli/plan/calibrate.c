@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "cli/plan/gauge.h"
+#include "cli/plan/calibrate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,12 +43,12 @@ static void count_pages(unsigned long *all, unsigned long *files)
         fclose(file);
 }
 
-uint64_t gw_gauge_program(void)
+uint64_t gw_calibrate_program(void)
 {
     const struct gw_secret secret = {{0}};
     uint8_t proof[GW_PROOF_BYTES];
     unsigned long all, files;
-    (void)gw_secret_prove(&secret, "gauge", "", 0, proof);
+    (void)gw_secret_prove(&secret, "calibrate", "", 0, proof);
     count_pages(&all, &files);
     return (uint64_t)all * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -259,7 +259,7 @@ static enum gw_status score_batch(struct trial *trial, struct gw_error *error)
 }
 
 static enum gw_status measure(struct trial *trial,
-                              struct gw_gauge_step *gauge,
+                              struct gw_calibrate_step *step,
                               struct gw_error *error)
 {
     enum gw_status status = take_step(trial, error);
@@ -269,15 +269,15 @@ static enum gw_status measure(struct trial *trial,
         status = score_batch(trial, error);
     if (status != GW_OK)
         return status;
-    gauge->step_s = trial->took_s / (double)trial->steps;
-    trial->what->backend->describe(trial->device, gauge->device,
-                                   sizeof gauge->device);
+    step->step_s = trial->took_s / (double)trial->steps;
+    trial->what->backend->describe(trial->device, step->device,
+                                   sizeof step->device);
     return GW_OK;
 }
 
 /* In this process: a device does not follow into a fork. */
 static enum gw_status try_here(const struct gw_worker_case *what,
-                               struct gw_gauge_step *gauge,
+                               struct gw_calibrate_step *step,
                                struct gw_error *error)
 {
     struct trial *trial = calloc(1, sizeof *trial);
@@ -286,7 +286,7 @@ static enum gw_status try_here(const struct gw_worker_case *what,
     trial->what = what;
     enum gw_status status = set_up(trial, error);
     if (status == GW_OK)
-        status = measure(trial, gauge, error);
+        status = measure(trial, step, error);
     tear_down(trial);
     return status;
 }
@@ -297,7 +297,7 @@ static enum gw_status try_here(const struct gw_worker_case *what,
 struct report {
     enum gw_status status;
     char text[GW_ERROR_TEXT_BYTES];
-    struct gw_gauge_step gauge;
+    struct gw_calibrate_step step;
 };
 
 struct trier {
@@ -352,9 +352,9 @@ static void be_trier(void *owner)
     if (!read_all(start->go[0], &word, 1))
         return;
     if (report.status == GW_OK)
-        report.status = measure(trial, &report.gauge, &error);
+        report.status = measure(trial, &report.step, &error);
     uint64_t after = own_bytes();
-    report.gauge.blas_bytes = after > before ? after - before : 0;
+    report.step.blas_bytes = after > before ? after - before : 0;
     tear_down(trial);
     snprintf(report.text, sizeof report.text, "%s", error.text);
     write_all(start->said[1], &report, sizeof report);
@@ -416,8 +416,9 @@ static void end_all(struct trier *trier, unsigned n)
 }
 
 /* The slowest of them is what a step waits for. */
-static enum gw_status
-gather(struct trier *trier, struct gw_gauge_step *gauge, struct gw_error *error)
+static enum gw_status gather(struct trier *trier,
+                             struct gw_calibrate_step *step,
+                             struct gw_error *error)
 {
     struct report report;
     char how[GW_CHILD_HOW_BYTES];
@@ -431,23 +432,23 @@ gather(struct trier *trier, struct gw_gauge_step *gauge, struct gw_error *error)
     }
     if (report.status != GW_OK)
         return gw_fail(error, report.status, "%.400s", report.text);
-    if (report.gauge.step_s > gauge->step_s)
-        *gauge = report.gauge;
+    if (report.step.step_s > step->step_s)
+        *step = report.step;
     return GW_OK;
 }
 
-enum gw_status gw_gauge_step(const struct gw_worker_case *what,
-                             unsigned at_once,
-                             struct gw_gauge_step *gauge_p,
-                             struct gw_error *error)
+enum gw_status gw_calibrate_step(const struct gw_worker_case *what,
+                                 unsigned at_once,
+                                 struct gw_calibrate_step *step_p,
+                                 struct gw_error *error)
 {
     struct trier trier[AT_ONCE_MAX];
-    struct gw_gauge_step gauge = {.step_s = 0};
+    struct gw_calibrate_step step = {.step_s = 0};
     enum gw_status status = GW_OK;
     unsigned n = 0, most = at_once < AT_ONCE_MAX ? at_once : AT_ONCE_MAX;
     char word;
     if (!what->backend->on_host)
-        return try_here(what, gauge_p, error);
+        return try_here(what, step_p, error);
     while (status == GW_OK && n < most) {
         status = start(what, &trier[n], error);
         n += status == GW_OK;
@@ -458,9 +459,9 @@ enum gw_status gw_gauge_step(const struct gw_worker_case *what,
     for (unsigned i = 0; status == GW_OK && i < n; i++)
         write_all(trier[i].go, "g", 1);
     for (unsigned i = 0; status == GW_OK && i < n; i++)
-        status = gather(&trier[i], &gauge, error);
+        status = gather(&trier[i], &step, error);
     end_all(trier, n);
     if (status == GW_OK)
-        *gauge_p = gauge;
+        *step_p = step;
     return status;
 }

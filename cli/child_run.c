@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "cli/aside.h"
+#include "cli/child_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,21 +13,21 @@
 #include "cli/child.h"
 #include "transport/link/limits.h"
 
-struct aside {
-    gw_aside_cb *act;
+struct run {
+    gw_child_run_cb *act;
     const void *owner;
     int from, to; /* the ends of a pipe */
 };
 
-static void be_aside(void *owner)
+static void run_child(void *owner)
 {
-    const struct aside *aside = owner;
+    const struct run *run = owner;
     struct gw_error said = {.text = ""};
-    close(aside->from);
-    said.status = aside->act(aside->owner, &said);
+    close(run->from);
+    said.status = run->act(run->owner, &said);
     const char *at = (const char *)&said, *end = at + sizeof said;
     while (at < end) {
-        ssize_t wrote = write(aside->to, at, (size_t)(end - at));
+        ssize_t wrote = write(run->to, at, (size_t)(end - at));
         if (wrote < 0 && errno != EINTR)
             break;
         at += wrote > 0 ? wrote : 0;
@@ -73,10 +73,10 @@ wait_for(pid_t pid, int from, int seconds, struct gw_error *said)
     return said->status;
 }
 
-enum gw_status gw_aside(gw_aside_cb *act,
-                        const void *owner,
-                        int seconds,
-                        struct gw_error *said)
+enum gw_status gw_child_run(gw_child_run_cb *act,
+                            const void *owner,
+                            int seconds,
+                            struct gw_error *said)
 {
     const struct gw_child child = {.name = "a process", .dies_by = SIGKILL};
     char why[GW_LIMITS_WHY_BYTES];
@@ -85,9 +85,9 @@ enum gw_status gw_aside(gw_aside_cb *act,
     if (pipe2(ends, O_CLOEXEC) != 0)
         return gw_fail(said, GW_EABORTED, "no pipe: %s",
                        gw_limits_why_no_file(errno, why));
-    struct aside aside = {
+    struct run run = {
         .act = act, .owner = owner, .from = ends[0], .to = ends[1]};
-    enum gw_status status = gw_child_fork(&child, be_aside, &aside, &pid, said);
+    enum gw_status status = gw_child_fork(&child, run_child, &run, &pid, said);
     close(ends[1]);
     if (status == GW_OK)
         status = wait_for(pid, ends[0], seconds, said);

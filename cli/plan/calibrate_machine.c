@@ -1,7 +1,7 @@
 /* What a plan measures of this machine whatever the model is. */
 #include "config.h"
 
-#include "cli/plan/gauge.h"
+#include "cli/plan/calibrate.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,10 +22,10 @@
 #define MEMORY    ((uint64_t)192 << 20)
 #define ROUNDS    3
 
-enum gw_status gw_gauge_update(const struct gw_config *config,
-                               uint64_t shard_bytes,
-                               double *elems_per_s_p,
-                               struct gw_error *error)
+enum gw_status gw_calibrate_update(const struct gw_config *config,
+                                   uint64_t shard_bytes,
+                                   double *elems_per_s_p,
+                                   struct gw_error *error)
 {
     struct gw_policy_plan plan;
     struct gw_update_rate rate;
@@ -132,7 +132,8 @@ static double core_s(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-enum gw_status gw_gauge_move(double *core_s_per_byte_p, struct gw_error *error)
+enum gw_status gw_calibrate_move(double *core_s_per_byte_p,
+                                 struct gw_error *error)
 {
     int fd[2] = {-1, -1};
     pthread_t sender;
@@ -178,8 +179,9 @@ static uint32_t copy_once(uint8_t *to, const uint8_t *from, size_t bytes)
     return sent ^ gw_crc32c(0, to, bytes);
 }
 
-enum gw_status
-gw_gauge_copy(uint64_t bytes, double *core_s_per_byte_p, struct gw_error *error)
+enum gw_status gw_calibrate_copy(uint64_t bytes,
+                                 double *core_s_per_byte_p,
+                                 struct gw_error *error)
 {
     size_t n = (size_t)(bytes < COPY_MOST ? bytes : COPY_MOST), moved = 0;
     struct gw_memory from, to;

@@ -1,5 +1,4 @@
-/* cli/aside: what is done in a process of its own is told, or that it is not.
- */
+/* cli/child_run: the result of a function that runs in a child process. */
 #include "config.h"
 
 #include <errno.h>
@@ -15,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/aside.h"
+#include "cli/child_run.h"
 
 static enum gw_status speak(const void *owner, struct gw_error *said)
 {
@@ -50,10 +49,10 @@ static void what_it_says_is_said_here(void **state)
     struct gw_error said = {.text = ""};
     int number = 0;
     (void)state;
-    assert_int_equal(gw_aside(speak, &number, 30, &said), GW_OK);
+    assert_int_equal(gw_child_run(speak, &number, 30, &said), GW_OK);
     assert_string_equal(said.text, "");
     number = 7;
-    assert_int_equal(gw_aside(speak, &number, 30, &said), GW_ENOMEM);
+    assert_int_equal(gw_child_run(speak, &number, 30, &said), GW_ENOMEM);
     assert_int_equal(said.status, GW_ENOMEM);
     assert_string_equal(said.text, "number 7");
     nobody_is_left();
@@ -63,7 +62,7 @@ static void who_dies_is_told(void **state)
 {
     struct gw_error said = {.text = ""};
     (void)state;
-    assert_int_equal(gw_aside(die, NULL, 30, &said), GW_EABORTED);
+    assert_int_equal(gw_child_run(die, NULL, 30, &said), GW_EABORTED);
     assert_non_null(strstr(said.text, "a process of ours died: killed by "
                                       "signal 6 (Aborted)"));
     nobody_is_left();
@@ -89,7 +88,7 @@ static void no_handler_comes_along(void **state)
     struct gw_error said = {.text = ""};
     (void)state;
     signal(SIGTERM, handler);
-    assert_int_equal(gw_aside(look_at_handler, NULL, 30, &said), GW_OK);
+    assert_int_equal(gw_child_run(look_at_handler, NULL, 30, &said), GW_OK);
     signal(SIGTERM, SIG_DFL);
     nobody_is_left();
 }
@@ -100,7 +99,7 @@ static void who_hangs_is_not_waited_for(void **state)
     struct gw_error said = {.text = ""};
     time_t begin = time(NULL);
     (void)state;
-    assert_int_equal(gw_aside(hang, NULL, 1, &said), GW_ETIMEOUT);
+    assert_int_equal(gw_child_run(hang, NULL, 1, &said), GW_ETIMEOUT);
     assert_string_equal(said.text, "no answer for 1 s");
     assert_true(time(NULL) - begin < 20);
     nobody_is_left();
@@ -114,5 +113,5 @@ int main(void)
         cmocka_unit_test(no_handler_comes_along),
         cmocka_unit_test(who_hangs_is_not_waited_for),
     };
-    return cmocka_run_group_tests_name("aside", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("child_run", tests, NULL, NULL);
 }

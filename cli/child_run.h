@@ -2,13 +2,14 @@
  * Something that is done in a process of its own: what it loads, starts and
  * holds of a device ends with it, and this one never had it.
  */
-#ifndef GW_CLI_ASIDE_H
-#define GW_CLI_ASIDE_H
+#ifndef GW_CLI_CHILD_RUN_H
+#define GW_CLI_CHILD_RUN_H
 
 #include "proto/status.h"
 
 /* Fills in *said, also where it returns GW_OK. */
-typedef enum gw_status gw_aside_cb(const void *owner, struct gw_error *said);
+typedef enum gw_status gw_child_run_cb(const void *owner,
+                                       struct gw_error *said);
 
 /*
  * Waits for it, so many seconds; what it returns and says is returned and said
@@ -16,9 +17,9 @@ typedef enum gw_status gw_aside_cb(const void *owner, struct gw_error *said);
  * in the other one. GW_ETIMEOUT: it has not come to its end, and is killed.
  * GW_EABORTED: it died, which `said` tells. GW_ENOMEM: it could not be started.
  */
-enum gw_status gw_aside(gw_aside_cb *act,
-                        const void *owner,
-                        int seconds,
-                        struct gw_error *said);
+enum gw_status gw_child_run(gw_child_run_cb *act,
+                            const void *owner,
+                            int seconds,
+                            struct gw_error *said);
 
 #endif

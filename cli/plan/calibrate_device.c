@@ -1,7 +1,7 @@
 /* What a plan measures of a device: how fast bytes go there and back. */
 #include "config.h"
 
-#include "cli/plan/gauge.h"
+#include "cli/plan/calibrate.h"
 
 #include <time.h>
 
@@ -42,9 +42,9 @@ static enum gw_status copy(const struct gw_backend_ops *ops,
     return GW_OK;
 }
 
-enum gw_status gw_gauge_device(const struct gw_config *config,
-                               double *bytes_per_s_p,
-                               struct gw_error *error)
+enum gw_status gw_calibrate_device(const struct gw_config *config,
+                                   double *bytes_per_s_p,
+                                   struct gw_error *error)
 {
     struct gw_backend_choice choice;
     struct gw_device *device;

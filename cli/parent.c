@@ -1,17 +1,17 @@
 #include "config.h"
 
-#include "cli/leash.h"
+#include "cli/parent.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-void gw_leash_take(struct gw_leash_lines *lines,
-                   const char *bytes,
-                   size_t n,
-                   void (*each)(void *owner, const char *line),
-                   void *owner)
+void gw_parent_take(struct gw_parent_lines *lines,
+                    const char *bytes,
+                    size_t n,
+                    void (*each)(void *owner, const char *line),
+                    void *owner)
 {
     for (size_t i = 0; i < n; i++) {
         if (bytes[i] == '\n') {
@@ -24,15 +24,15 @@ void gw_leash_take(struct gw_leash_lines *lines,
     }
 }
 
-const char *gw_leash_word(const char *line, const char *word)
+const char *gw_parent_word(const char *line, const char *word)
 {
     size_t n = strlen(word);
     return strncmp(line, word, n) == 0 && line[n] == ' ' ? line + n + 1 : NULL;
 }
 
-void gw_leash_tell(int fd, const char *format, ...)
+void gw_parent_tell(int fd, const char *format, ...)
 {
-    char line[GW_LEASH_LINE_MAX];
+    char line[GW_PARENT_LINE_MAX];
     va_list args;
     va_start(args, format);
     int n = vsnprintf(line, sizeof line - 1, format, args);
