@@ -1,4 +1,4 @@
-/* Numbers with units, as people write them behind options. Pure, any thread. */
+/* Numbers with units in option values. Pure, any thread. */
 #ifndef GW_CLI_AMOUNT_H
 #define GW_CLI_AMOUNT_H
 
@@ -11,8 +11,9 @@ enum gw_amount_kind {
     GW_AMOUNT_FLOPS    /* "0.2 TFLOP/s" */
 };
 
-/* A number above 0 in the base unit: bytes, seconds and so on. GW_EUSAGE with a
-   line for `option` that lists the units; *value_p is unchanged then. */
+/* Parses a number above 0 into the base unit: bytes, seconds and so on.
+   GW_EUSAGE with a line for `option` that lists the units; *value_p is
+   unchanged then. */
 enum gw_status gw_amount_parse(const char *option,
                                const char *text,
                                enum gw_amount_kind kind,

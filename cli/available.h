@@ -1,6 +1,6 @@
 /*
- * How much memory this host has for new processes: what the kernel calls
- * available, and free swap, and no more than a control group allows.
+ * Memory of this host for new processes: the kernel's MemAvailable and free
+ * swap, at most the limit of a control group.
  */
 #ifndef GW_CLI_AVAILABLE_H
 #define GW_CLI_AVAILABLE_H
@@ -11,7 +11,7 @@
 
 struct gw_available {
     uint64_t bytes;                   /* UINT64_MAX: it cannot be told */
-    char what[GW_AVAILABLE_WHAT_MAX]; /* says so, in words */
+    char what[GW_AVAILABLE_WHAT_MAX]; /* in words: "available on this host" */
 };
 
 /* Files are looked for below `root`: "" for this host, else a test's. */

@@ -1,7 +1,7 @@
 /*
- * The command line: one program with subcommands, one file each (cmd_*.c).
- * Wires rooms together and prints; what can fail elsewhere comes back as a
- * struct gw_error and ends here as one line and an exit code.
+ * The command line: one program with subcommands, a file each (cmd_*.c). Wires
+ * rooms together and prints. Failures of other rooms arrive as a struct
+ * gw_error and end here as one line and an exit code.
  */
 #ifndef GW_CLI_CLI_H
 #define GW_CLI_CLI_H
@@ -13,7 +13,7 @@
 #include "proto/status.h"
 
 struct gw_option; /* cli/options.h */
-struct option;    /* of <getopt.h> */
+struct option;    /* <getopt.h> */
 
 /* A contract: scripts read them. */
 enum gw_exit {
@@ -51,9 +51,9 @@ extern const struct gw_command gw_command_doctor;
 extern const struct gw_command gw_command_config;
 
 /*
- * getopt_long with one line for what is wrong: returns the option's `val`, -1
- * at the end, '?' when the line has been written and the command should return
- * GW_EXIT_USAGE. Long options only.
+ * getopt_long with an error line of ours: returns the option's `val`, -1 at the
+ * end, '?' after an error line, when the command returns GW_EXIT_USAGE. Long
+ * options only.
  */
 int gw_cli_option(int argc, char **argv, const struct option *options);
 
@@ -105,10 +105,10 @@ enum gw_status gw_cli_job_device(struct gw_cli_job *job,
                                  struct gw_error *error);
 
 /*
- * Defaults, then the job file, then --set in their order, all paths absolute
- * (cli/paths.h); where one takes the
- * place of another key's value, a line on standard error says so. GW_EUSAGE for
- * what cannot be read or is wrong. gw_config_check is left to the caller.
+ * Loads defaults, then the job file, then --set in their order; all paths
+ * become absolute (cli/paths.h). Writes a line to standard error when one key
+ * takes the place of another. GW_EUSAGE: unreadable or wrong. Does not call
+ * gw_config_check.
  */
 enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
                                struct gw_config *config,
@@ -118,7 +118,7 @@ enum gw_status gw_cli_job_load(const struct gw_cli_job *job,
 void gw_cli_print_version(void);
 
 /*
- * A whole number in low..high for option `name`. GW_EUSAGE with a line.
+ * Parses a whole number in low..high for option `name`. GW_EUSAGE with a line.
  */
 enum gw_status gw_cli_number(const char *name,
                              const char *text,
@@ -128,20 +128,20 @@ enum gw_status gw_cli_number(const char *name,
                              struct gw_error *error);
 
 /*
- * Looks at an address, HOST:PORT or [IPV6]:PORT, for option `name`; one to
- * listen on may be without a host or with port 0. GW_EUSAGE with a line.
+ * Checks an address, HOST:PORT or [IPV6]:PORT, for option `name`; an address to
+ * listen on may lack the host or have port 0. GW_EUSAGE with a line.
  */
 enum gw_status gw_cli_address(const char *name,
                               const char *text,
                               int to_listen,
                               struct gw_error *error);
 
-/* A variable of the environment; NULL where it is not set or empty. */
+/* An environment variable; NULL if unset or empty. */
 const char *gw_cli_environment(const char *name);
 
 /*
- * What is to be said of an OPENBLAS_CORETYPE that the environment brings along;
- * 0 where it brings none, and text is as it was.
+ * Writes a warning about an inherited OPENBLAS_CORETYPE into `text`. Returns 0,
+ * and leaves `text` alone, if it is not set.
  */
 int gw_cli_core_warning(char *text, size_t room);
 

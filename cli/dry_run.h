@@ -1,6 +1,6 @@
 /*
- * --dry-run: asks what train would refuse when it starts, opens the data and
- * makes the model of a job as a worker would, and prints what would run.
+ * --dry-run: makes the checks of train, opens the data and builds the model as
+ * a worker would, and prints the processes that would run.
  */
 #ifndef GW_CLI_DRY_RUN_H
 #define GW_CLI_DRY_RUN_H
@@ -9,12 +9,12 @@
 #include "proto/status.h"
 
 struct gw_dry_run_options {
-    const char *file; /* of the job */
-    const char *text; /* that was read from it, which a pipe gives once */
+    const char *file; /* job file */
+    const char *text; /* its text; a pipe can be read only once */
     const struct gw_config *config;
     int resume;
     const char *json; /* NULL: none */
-    int overcommit;   /* whether it fits is not looked at */
+    int overcommit;   /* skips the check of memory */
 };
 
 enum gw_status gw_dry_run(const struct gw_dry_run_options *options,

@@ -19,18 +19,18 @@ struct gw_inspect {
     struct gw_feed feed;
 };
 
-/* Tells of it on standard error. */
+/* Writes the refusal to standard error. */
 void gw_inspect_refused(uint64_t clock, const char *why);
 
-/* gw_checkpoint_open; what it refuses is told on standard error. */
+/* gw_checkpoint_open with gw_inspect_refused. */
 enum gw_status gw_inspect_checkpoint(struct gw_disk *disk,
                                      const char *path,
                                      struct gw_checkpoint *checkpoint,
                                      struct gw_error *error);
 
 /*
- * Opens a part of the job's data and builds the model for it. `classes`: how
- * many the model has, 0 for those of the data. Free with gw_inspect_close.
+ * Opens a part of the job's data and builds the model for it, with `classes`
+ * classes, or those of the data if 0. Free with gw_inspect_close.
  */
 enum gw_status gw_inspect_open(const struct gw_config *config,
                                enum gw_dataset_part part,

@@ -5,13 +5,13 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Adds a member, and takes it; on any failure, an earlier one too (NULL), both
-   are dropped and NULL is returned. */
+/* Adds a member and owns it. On failure, also of an earlier call (NULL), drops
+   both and returns NULL. */
 json_t *gw_json_with(json_t *object, const char *name, json_t *value);
 
 json_t *gw_json_count(uint64_t number);
 
-/* JSON knows no infinity and no NaN: null for these. */
+/* null for infinity and NaN, which JSON lacks. */
 json_t *gw_json_number(double value);
 
 #endif

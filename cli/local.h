@@ -1,12 +1,12 @@
 /*
- * Where the coordinators of this user's jobs take orders: a socket for each, in
- * a directory that is nobody else's.
+ * Sockets at which the coordinators of this user's jobs take orders, in a
+ * directory that only this user can enter: the first of
  *
- *   $GRADWEIR_SOCKET_DIR/PID.sock       where that is set, else
- *   $XDG_RUNTIME_DIR/gradweir/PID.sock  where that can be written to, else
+ *   $GRADWEIR_SOCKET_DIR/PID.sock       if set
+ *   $XDG_RUNTIME_DIR/gradweir/PID.sock  if it can be written to
  *   /tmp/gradweir-UID/PID.sock
  *
- * PID is that of the process which the user has started.
+ * PID is the process that the user has started.
  */
 #ifndef GW_CLI_LOCAL_H
 #define GW_CLI_LOCAL_H
@@ -20,7 +20,7 @@
 #define GW_LOCAL_PATH_MAX 108 /* a socket has no longer one */
 #define GW_LOCAL_JOBS_MAX 64
 
-/* A job that may be running: its process may be dead, too. */
+/* A job that may be running, or whose process may be dead. */
 struct gw_local_job {
     uint32_t pid;
     char path[GW_LOCAL_PATH_MAX];
@@ -32,18 +32,18 @@ struct gw_local_jobs {
 };
 
 /*
- * The place for the socket of a job, whose directory is there after this. A
- * directory that others can enter, that is another user's or that is none is
- * refused. GW_EREFUSED, GW_EIO, GW_ERANGE (a longer path than a socket has).
+ * Chooses the socket path of a job and makes its directory. Refuses a directory
+ * that others can enter, that another user owns, or that is not a directory.
+ * GW_EREFUSED, GW_EIO, GW_ERANGE (path too long for a socket).
  */
 enum gw_status gw_local_place(uint32_t pid,
                               char path[GW_LOCAL_PATH_MAX],
                               struct gw_error *error);
 
 /*
- * The sockets in all of these places, at most GW_LOCAL_JOBS_MAX. Directories
- * that are refused are passed over; where one is, and nothing was found
- * elsewhere, that is the error: GW_EREFUSED. None at all is GW_OK.
+ * Lists the sockets in all of these places, at most GW_LOCAL_JOBS_MAX. Skips
+ * refused directories; GW_EREFUSED if there was one and no socket elsewhere.
+ * GW_OK without any socket.
  */
 enum gw_status gw_local_list(struct gw_local_jobs *jobs,
                              struct gw_error *error);

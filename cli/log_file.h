@@ -1,6 +1,6 @@
 /*
- * The log of one process in log.dir: ROLE-HOST-PID.log. Links that somebody put
- * there are not written through.
+ * The log of one process in log.dir: ROLE-HOST-PID.log. Never writes through a
+ * symbolic link.
  */
 #ifndef GW_CLI_LOG_FILE_H
 #define GW_CLI_LOG_FILE_H
@@ -19,10 +19,10 @@ struct gw_log_file {
 };
 
 /*
- * Opens it, to be written at its end: a process of this name may have been here
- * before. `doubt` is "", or a line where others can change what is in the
- * directory. GW_EIO, GW_ENOENT, GW_ENOSPC, GW_ENOMEM, GW_EREFUSED (something is
- * in its place), each with a line; *fd_p is set on GW_OK.
+ * Opens the log to append, since an earlier process may have had this name.
+ * `doubt` gets a warning if other users can change the directory, else "".
+ * GW_EIO, GW_ENOENT, GW_ENOSPC, GW_ENOMEM, GW_EREFUSED (not a regular file),
+ * each with a line; *fd_p is set on GW_OK.
  */
 enum gw_status gw_log_file_open(const struct gw_log_file *file,
                                 int *fd_p,

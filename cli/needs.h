@@ -1,7 +1,7 @@
 /*
- * The memory of a whole job: of each role by what it is for, of hosts, and what
- * would fit where it does not. The rooms say what they take (worker/need.h,
- * server/need.h). Pure, any thread.
+ * Memory of a whole job, per role and purpose and per host, and the largest job
+ * that would fit. The rooms count their own (worker/need.h, server/need.h).
+ * Pure, any thread.
  */
 #ifndef GW_CLI_NEEDS_H
 #define GW_CLI_NEEDS_H
@@ -28,8 +28,9 @@ struct gw_need_row {
 #define GW_NEED_ROWS 24 /* and some of the caller's */
 
 /*
- * `map` is that of the case's job. `near`: who is on a host with whom, where
- * their links are in shared memory; NULL: no link is. Errors of both rooms.
+ * Counts the memory of a case. `map` is the map of its job; `near` says which
+ * members share a host, if their links are in shared memory; NULL: no link is.
+ * Errors of both rooms.
  */
 enum gw_status gw_needs_count(const struct gw_worker_case *what,
                               const struct gw_map *map,
@@ -41,26 +42,24 @@ enum gw_status gw_needs_count(const struct gw_worker_case *what,
 size_t gw_needs_rows(const struct gw_needs *needs,
                      struct gw_need_row row[GW_NEED_ROWS]);
 
-/* What a process must have and cannot share, without what is small beside it:
-   a limit below this is too small for certain. What another process has as well
-   is there once, and is that one's. */
+/* Memory that a worker cannot do without and shares with no other process,
+   small things left out: a lower limit is certainly too low. */
 uint64_t gw_needs_worker(const struct gw_needs *needs);
 
-/* A kind of host: what is on it, and what it has. */
+/* A kind of host: its members and its memory. */
 struct gw_needs_host {
     const char *name; /* "this host", "a host with a server" */
     uint64_t workers, servers;
     int all;               /* the whole job is on it, however many there are */
-    uint64_t bytes;        /* of memory; UINT64_MAX: no limit is known */
+    uint64_t bytes;        /* memory; UINT64_MAX: no known limit */
     const char *what;      /* its memory in words: "available on this host" */
-    unsigned devices;      /* that its workers go round; 0: they compute in that
-                              memory */
-    uint64_t device_bytes; /* of each; UINT64_MAX: it is not known, */
-    const char *device_what; /* in words: "free" */
+    unsigned devices;      /* its workers take them in turn; 0: no devices */
+    uint64_t device_bytes; /* memory of each; UINT64_MAX: unknown */
+    const char *device_what; /* "free" */
     int device_is_bare;      /* CUDA itself has taken nothing of it yet */
 };
 
-/* Bytes that a host must have for what is on it. */
+/* Bytes that a host needs for its members. */
 uint64_t gw_needs_of_host(const struct gw_needs *needs,
                           const struct gw_needs_host *host);
 
@@ -71,9 +70,9 @@ uint64_t gw_needs_of_sharer(const struct gw_needs *needs,
                             const struct gw_needs_host *host);
 
 /*
- * GW_ENOMEM with one line where it cannot fit: what needs how much, what is
- * there, and the largest batch, or number of workers, or the smallest number of
- * servers with which it does. Other errors as above.
+ * Checks that a job fits. GW_ENOMEM with a line that names the largest need,
+ * the memory there is, and the largest batch or number of workers, or the
+ * smallest number of servers, that fits. Other errors as above.
  */
 enum gw_status gw_needs_check(const struct gw_worker_case *what,
                               const struct gw_needs_host *host,

@@ -1,6 +1,6 @@
 /*
- * What whoever starts a job says, to train and to coordinator alike: the job
- * file, --set, --resume and --json.
+ * Options that start a job, shared by train and coordinator: the job file,
+ * --set, --resume and --json.
  */
 #ifndef GW_CLI_ORDER_H
 #define GW_CLI_ORDER_H
@@ -27,13 +27,14 @@ struct gw_order {
     const char *json; /* NULL: none */
 };
 
-/* The job, checked as far as its keys alone tell. GW_EUSAGE with a line. */
+/* Loads the job and checks its keys against each other. GW_EUSAGE with a
+   line. */
 enum gw_status gw_order_load(const struct gw_order *order,
                              struct gw_config *config,
                              struct gw_error *error);
 
-/* The job file or "--set": which of them has said what a line begins with, a
-   key's name. */
+/* The origin of the key at the beginning of `line`: "--set" or the job file's
+   name, for error lines. */
 const char *gw_order_origin(const struct gw_order *order, const char *line);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * The leash: a socket pair between the launcher of a job and each process that
- * it started. Its end-of-file tells each side that the other is gone, whatever
- * way it went. Besides, short lines:
+ * The link to the parent: a socket pair between the launcher of a job and each
+ * process that it starts. End-of-file tells each side that the other is gone,
+ * however it ended. Short lines:
  *
  *   coordinator > launcher   at HOST:PORT      members join there
  *                            step N            about as far as the job is
- *   launcher > coordinator   stop WHY          as a signal would
- *                            hurry             as a second one would
+ *   launcher > coordinator   stop WHY          as a signal does
+ *                            hurry             as a second signal does
  *                            gone PID HOW      a member's process has ended
- *                            left              one has, by signals
+ *                            left              a process ended after a signal
  *   launcher > everyone      now               exit at once
  *                            over              there is no coordinator to join
  */

@@ -1,8 +1,8 @@
 /*
- * What relative paths of a job are relative to: those in a file to the folder
- * in which the file is, those of the command line to where the user stands.
- * After the words of each have been read their paths are made absolute, so that
- * members, checkpoints and processes elsewhere mean the same files.
+ * Relative paths of a job. Paths in a job file are relative to the folder of
+ * the file, paths of the command line to the current folder. Both are made
+ * absolute right after they are read, so that members, checkpoints and other
+ * processes mean the same files.
  */
 #ifndef GW_CLI_PATHS_H
 #define GW_CLI_PATHS_H
@@ -11,16 +11,16 @@
 #include "proto/status.h"
 
 /*
- * The folder of `file`, absolute; NULL, what is no regular file, such as a
- * pipe, or is named as a descriptor, such as /dev/stdin: the current one.
- * Symbolic links stay. GW_EUSAGE: it is too long; GW_EIO: the current folder is
- * gone.
+ * The absolute folder of `file`; the current folder for NULL, for a file that
+ * is not regular (a pipe), and for a name of a descriptor (/dev/stdin). Does
+ * not resolve symbolic links. GW_EUSAGE: too long; GW_EIO: the current folder
+ * is gone.
  */
 enum gw_status
 gw_paths_dir(const char *file, char dir[GW_PATH_BYTES], struct gw_error *error);
 
-/* Makes the relative paths of *config absolute. Errors of gw_paths_dir, where
-   there are any, and of gw_config_root_paths. */
+/* Makes the relative paths of *config absolute. Errors of gw_paths_dir, if
+   there are relative paths, and of gw_config_root_paths. */
 enum gw_status gw_paths_root(struct gw_config *config,
                              const char *file,
                              struct gw_error *error);

@@ -13,12 +13,12 @@
 
 struct gw_record;
 
-/* What a logged step comes with besides the coordinator's report. */
+/* A logged step: the coordinator's report and measurements of the command. */
 struct gw_record_step {
     const struct gw_step_report *report;
     double wall_s, samples_per_s;
     int has_accuracy;
-    double accuracy; /* of the weights with which the step began */
+    double accuracy; /* for the weights at the begin of the step */
 };
 
 struct gw_record_final {
@@ -32,7 +32,7 @@ enum gw_status gw_record_open(const char *file,
                               struct gw_record **record_p,
                               struct gw_error *error);
 
-/* An object each, written at once. GW_EIO, GW_ENOSPC; said once. */
+/* Write an object each, at once. GW_EIO, GW_ENOSPC; reported once. */
 enum gw_status gw_record_step(struct gw_record *record,
                               const struct gw_record_step *step,
                               struct gw_error *error);

@@ -1,8 +1,7 @@
 /*
- * The coordinator's part of the watch: signals, the launcher's words and its
- * end come on the watch's thread, and are passed on to the coordinator's loop
- * while that runs. Before it does, nobody has joined, and the process just
- * ends.
+ * The coordinator's part of the watch: passes signals, lines and the end of the
+ * launcher from the watch's thread to the coordinator's loop while that runs.
+ * Earlier no member has joined, and the process just ends.
  */
 #ifndef GW_CLI_RELAY_H
 #define GW_CLI_RELAY_H
@@ -26,34 +25,36 @@ enum gw_relay_stage {
 /* Zeroed to begin with. */
 struct gw_relay {
     struct gw_process *process;
-    char local[GW_LOCAL_PATH_MAX]; /* of the socket for gradweir ctl, or "" */
-    atomic_int has_local;          /* and it may be there */
+    char local[GW_LOCAL_PATH_MAX]; /* path of the socket for gradweir ctl, or ""
+                                    */
+    atomic_int has_local;          /* the socket may exist */
 
     struct gw_loop *loop;
     struct gw_coordinator *coordinator;
     struct gw_task stop_task, hurry_task, orphan_task;
     atomic_int is_stopping;
     atomic_uint away_ticks; /* since the loop was last seen to turn */
-    char why[64];           /* of the stop */
-    pthread_mutex_t mutex;  /* of `why` and stage */
+    char why[64];           /* reason of the stop */
+    pthread_mutex_t mutex;  /* guards `why` and `stage` */
     enum gw_relay_stage stage;
     struct gw_relay_gone
-        *gone; /* the watch's thread adds, its end frees them */
+        *gone; /* added by the watch's thread, freed at the end */
 };
 
-/* Sets what the process makes of the watch's events; before it is opened. */
+/* Sets the process' handlers of watch events; call it before the process is
+   opened. */
 void gw_relay_init(struct gw_relay *relay, struct gw_process *process);
 
-/* The loop runs from here on, with a coordinator, or does no more. */
+/* Between these calls the loop runs with a coordinator. */
 void gw_relay_open(struct gw_relay *relay,
                    struct gw_loop *loop,
                    struct gw_coordinator *coordinator);
 void gw_relay_close(struct gw_relay *relay);
 
-/* The loop turns: for a timer of its. */
+/* Notes that the loop turns; called by one of its timers. */
 void gw_relay_seen(struct gw_relay *relay);
 
-/* When the process is closed. */
+/* Call it after the process is closed. */
 void gw_relay_free(struct gw_relay *relay);
 
 #endif

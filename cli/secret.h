@@ -1,8 +1,8 @@
 /*
- * The secret of a job that a launcher starts: what its processes have and
- * nobody else, so that nobody else is a member. It goes to each child through
- * a pipe of its own, never through arguments or the environment, which others
- * of the host may read.
+ * The secret of a job that a launcher starts. Only processes of the job know
+ * it, so nothing else can join. Each child reads it from a pipe of its own,
+ * never from arguments or the environment, which other processes of the host
+ * may read.
  */
 #ifndef GW_CLI_SECRET_H
 #define GW_CLI_SECRET_H
@@ -10,7 +10,7 @@
 #include "proto/secret.h"
 #include "proto/status.h"
 
-#define GW_SECRET_FD 4 /* in a started process: behind the leash */
+#define GW_SECRET_FD 4 /* in a started process, behind GW_PARENT_FD */
 
 /* Draws one. GW_EIO. */
 enum gw_status gw_secret_draw(struct gw_secret *secret, struct gw_error *error);

@@ -1,6 +1,6 @@
 /*
- * What a person sees of a job: on a terminal one live line that is rewritten in
- * place, in a file or pipe plain lines; at the end a short table.
+ * A job as people see it: on a terminal one live line, rewritten in place; in a
+ * file or pipe plain lines; at the end a short table.
  */
 #ifndef GW_CLI_SHOW_H
 #define GW_CLI_SHOW_H
@@ -15,32 +15,32 @@
 struct gw_printer;
 
 struct gw_show {
-    FILE *out; /* of the printer */
+    FILE *out; /* the printer's stream */
     struct gw_printer *printer;
-    int by_hand;  /* nobody launched the process */
+    int by_hand;  /* the process has no launcher */
     int terminal; /* its descriptor where there is a live line, or -1 */
-    struct gw_steady clock; /* of all times here */
+    struct gw_steady clock; /* for all times below */
     uint64_t began_us;      /* when the first step could begin; 0: not yet */
     uint64_t ended_us;      /* 0: not yet */
-    uint64_t first_step;    /* where this run began */
+    uint64_t first_step;    /* first step of this run */
     struct gw_step_report last; /* the newest logged step */
     int has_last;
     struct gw_step_report since; /* rates are from there to the last one */
     uint64_t since_us;
-    double steps_per_s, samples_per_s, gigabytes_per_s; /* lately */
-    /* of the live line, which does not wait for logged steps */
+    double steps_per_s, samples_per_s,
+        gigabytes_per_s; /* over the last steps */
+    /* for the live line, which shows more than logged steps */
     struct gw_show_mark {
         uint64_t step, us;
     } mark[2];   /* up to two times PACE_US ago, and up to once */
     double pace; /* steps per second; below 0: not known yet */
 };
 
-/* For a `show` of zeros: prints by `printer`, to what `fd` is. */
+/* Begins a zeroed `show`, which prints by `printer` to the file `fd`. */
 void gw_show_open(struct gw_show *show, struct gw_printer *printer, int fd);
 
-/* The first lines: what was asked for, what was chosen, and why; of the ways,
-   `why` as gw_ways_find has said it; of what computes, what gw_show_device says
-   (NULL: no line). */
+/* Prints the first lines: the job, the chosen transports with the reason `why`
+   of gw_ways_find, and the device line of gw_show_device (NULL: none). */
 void gw_show_job(const struct gw_show *show,
                  const char *file,
                  const struct gw_config *config,
@@ -49,9 +49,8 @@ void gw_show_job(const struct gw_show *show,
                  const char *device);
 
 /*
- * What workers of this host compute on, and why: "cpu (auto: no cuda, ...)".
- * "" where that cannot be told. Drivers are asked by a process of its own
- * (child_run.h).
+ * The device of this host's workers and the reason: "cpu (auto: no cuda, ...)";
+ * "" if unknown. A child process asks the drivers (child_run.h).
  */
 #define GW_SHOW_DEVICE_MAX 512
 void gw_show_device(const struct gw_config *config,

@@ -23,18 +23,19 @@ struct gw_signals {
 /* Adds them to a set. */
 void gw_signals_add(sigset_t *set);
 
-/* For this thread, and for whom it makes: they wait. */
+/* Holds them: they stay pending for this thread and the threads and processes
+   that it makes. */
 void gw_signals_hold(void);
 
 /* From now on they end the process with GW_EXIT_INTERRUPTED, at once and
-   without a word; those that were held do so now. */
+   silently; held ones do so now. */
 void gw_signals_end_process(void);
 
 /*
  * From now on `take` gets them on the loop's thread, with `owner` as its
- * handle's data; those that were held come now. Before the loop's handles are
- * closed the caller holds them, and afterwards they end the process. Thread:
- * the first, while there is no other.
+ * handle's data; held ones come now. Before it closes the loop's handles the
+ * caller holds them, and afterwards calls gw_signals_end_process. Thread: the
+ * first, while there is no other.
  */
 void gw_signals_watch(struct gw_signals *signals,
                       uv_loop_t *loop,

@@ -1,15 +1,13 @@
 /*
- * The first lines of main, whatever the command: what the rest of the program
- * takes for granted.
+ * Process set-up for every command, called first by main.
  */
 #ifndef GW_CLI_START_H
 #define GW_CLI_START_H
 
 /*
- * Standard input, output and error are open: what is closed, as some
- * supervisors leave it, becomes /dev/null, or the first socket or file that is
- * opened would be taken for it. As many files may be open as the user may allow
- * himself.
+ * Opens closed standard streams as /dev/null (some supervisors leave them
+ * closed, and the next socket or file would get their number). Raises the soft
+ * limit of open files to the hard one.
  */
 void gw_start(void);
 

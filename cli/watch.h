@@ -1,10 +1,9 @@
 /*
- * The watch: a thread of its own in every process of a job, so that signals,
- * the end of the launcher and limits of time are noticed whatever the process
- * computes or waits for. The first signal asks the job to stop, which takes as
- * long as its step and its checkpoint do; a second one ends it, or at least the
- * process, at once. Once the process has been told to end, it has a limit in
- * which to do so.
+ * The watch: a thread in every process of a job that notices signals, the end
+ * of the launcher and time limits, whatever the process computes or waits for.
+ * The first signal asks the job to stop after its step and checkpoint; a second
+ * one ends the job, or at least this process, at once. A process that is told
+ * to end has a time limit.
  */
 #ifndef GW_CLI_WATCH_H
 #define GW_CLI_WATCH_H
@@ -27,19 +26,19 @@ struct gw_watch_events {
     void (*line)(void *owner, const char *line);
     /* Ten times a second. */
     void (*tick)(void *owner);
-    /* The watch now ends the process, which will run no code but this. */
+    /* The watch now ends the process; no other code runs after this. */
     void (*exits)(void *owner);
 };
 
 struct gw_watch_options {
     const char *name; /* "worker", for last words */
-    int leash;        /* the launcher's end of it is elsewhere; -1: none */
+    int leash;        /* link to the launcher (cli/parent.h), -1: none */
     const struct gw_log *log;
     const struct gw_watch_events *events;
     void *owner;
 };
 
-/* Takes the leash. GW_ENOMEM, GW_EIO. */
+/* Starts the thread; owns the descriptor `leash`. GW_ENOMEM, GW_EIO. */
 enum gw_status gw_watch_open(const struct gw_watch_options *options,
                              struct gw_watch **watch_p,
                              struct gw_error *error);
@@ -48,16 +47,16 @@ enum gw_status gw_watch_open(const struct gw_watch_options *options,
 void gw_watch_close(struct gw_watch *watch);
 
 /*
- * The process has this long until it exits by itself; then the watch does it,
- * with a line and the code of the first limit; the shortest holds. Thread: any.
+ * Gives the process a time limit, after which the watch ends it with a line and
+ * the exit code of the first limit; the shortest limit holds. Thread: any.
  */
 void gw_watch_limit(struct gw_watch *watch, unsigned ms, int code);
 
-/* The same without a line, failed: for when others have said what there is to
-   say, and may not reach this process any more. Thread: any. */
+/* The same with GW_EXIT_FAILED and without a line: for a process whose failure
+   is already reported, and which may be cut off. Thread: any. */
 void gw_watch_leave(struct gw_watch *watch, unsigned ms);
 
-/* No limit any more, unless a signal asks for one. Thread: any. */
+/* Lifts the limit, until a signal sets one. Thread: any. */
 void gw_watch_relax(struct gw_watch *watch);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * Inside `gradweir bench`: what its files share.
+ * Inside `gradweir bench`: types and calls that its files share.
  *
  *   cmd_bench.c        options
  *   bench_contest.c    one size: contestants, their turns, and their rows
- *   bench_process.c    processes that wait for orders, and never outlive us
+ *   bench_process.c    processes that take orders, and end with this one
  *   bench_bare.c       limits A and B and the blocking ping-pong: plain sockets
  *   bench_transport.c  puts over a transport: no update, no checksum
  *   bench_training.c   a real coordinator, real servers, no model
  *   bench_values.c     values that show a wrong or misplaced byte
  *   bench_rows.c       times to percentiles, rates and ratios; table and JSON
  *   bench_update.c     reduce and update against a += b
- *   bench_sum.c        the sum inside a node against the traffic that it is
+ *   bench_sum.c        the sum inside a node against its own memory traffic
  *
- * Every contestant of a size is set up at once and sleeps until it is ordered
- * to run; the parent lets them run in turn, so that all meet the same weather.
+ * All contestants of a size are set up first and sleep until they are ordered
+ * to run; the parent runs them in turn, so that all meet the same disturbances.
  */
 #ifndef GW_CLI_BENCH_H
 #define GW_CLI_BENCH_H
@@ -31,11 +31,11 @@
 
 #define GW_BENCH_MEMBERS_MAX 16 /* workers, and servers */
 #define GW_BENCH_SIZES_MAX   32
-#define GW_BENCH_ITERS_MAX   128 /* of one order */
+#define GW_BENCH_ITERS_MAX   128 /* per order */
 #define GW_BENCH_BYTES_MAX   ((size_t)1 << 30)
 #define GW_BENCH_ROUTES_MAX  3
 
-/* Smaller transfers are about latency: their limit is the ping-pong. */
+/* Smaller transfers measure latency; their limit is the ping-pong. */
 #define GW_BENCH_STREAM_BYTES ((size_t)64 << 10)
 
 /* Tensor bytes from workers, to workers, or both. */
@@ -55,10 +55,10 @@ enum gw_bench_path {
     GW_BENCH_PATHS
 };
 
-/* A transport that is measured. */
+/* A transport to measure. */
 struct gw_bench_route {
     const struct gw_transport_ops *transport;
-    struct gw_ways ways; /* of the training path, with it */
+    struct gw_ways ways; /* transports of the training path over it */
 };
 
 struct gw_bench_options {
@@ -68,25 +68,25 @@ struct gw_bench_options {
     uint32_t workers, servers, connections; /* 0 workers: not given */
     uint32_t rounds;
     size_t sizes, size[GW_BENCH_SIZES_MAX]; /* 0: not given */
-    int network, put, update, sum;          /* what to measure */
+    int network, put, update, sum;          /* measurements to make */
     int busy;                               /* the transport never sleeps */
     int only_op;                            /* enum gw_bench_op, or -1: all */
     FILE *table, *json;                     /* NULL: not asked for */
 };
 
-/* One size, over one of the transports. Made before the processes start, so
-   they all have it. */
+/* One size over one transport, made before the processes start, which all
+   inherit it. */
 struct gw_bench_case {
     const struct gw_bench_options *options;
     const struct gw_bench_route *route;
-    size_t bytes; /* of one worker's tensor */
+    size_t bytes; /* of a worker's tensor */
     struct gw_map *map;
-    uint32_t iterations;     /* timed ones of an order */
+    uint32_t iterations;     /* timed, per order */
     double *us;              /* shared: [workers][GW_BENCH_ITERS_MAX] */
-    struct gw_update update; /* what the servers do with a push */
+    struct gw_update update; /* the servers' update for a push */
 };
 
-/* Where what the transport carries is listened for, any port of this host. */
+/* Address to listen on for the transport, with any free port of this host. */
 enum gw_status gw_bench_address(const struct gw_bench_case *what,
                                 char address[GW_ADDRESS_MAX],
                                 struct gw_error *error);
@@ -94,10 +94,10 @@ enum gw_status gw_bench_address(const struct gw_bench_case *what,
 /* ---- processes ---- */
 
 enum gw_bench_word {
-    GW_BENCH_READY,  /* from a child: text is an address or empty */
+    GW_BENCH_READY,  /* from a child; text: an address or empty */
     GW_BENCH_ORDER,  /* to a child */
-    GW_BENCH_DONE,   /* from a child: an order is carried out */
-    GW_BENCH_FAILED, /* from a child: text says why */
+    GW_BENCH_DONE,   /* from a child: the order is done */
+    GW_BENCH_FAILED, /* from a child; text: the error line */
 };
 
 struct gw_bench_message {
@@ -109,12 +109,12 @@ struct gw_bench_message {
     char text[GW_ERROR_TEXT_BYTES];
 };
 
-/* What a child knows of itself. */
+/* A child's own data. */
 struct gw_bench_child {
     int fd; /* to the parent */
     uint32_t index;
     const struct gw_bench_case *what;
-    void *owner; /* of its group, as given at the start */
+    void *owner; /* the group's, given at the start */
 };
 
 struct gw_bench_process {
@@ -129,8 +129,8 @@ struct gw_bench_group {
 };
 
 /*
- * Starts a process that runs `run` and ends. It is killed when we die. The
- * group is ended by the caller, also after a failure.
+ * Starts a process that calls `run` and exits. It is killed when this process
+ * dies. The caller ends the group, also after a failure.
  */
 enum gw_status gw_bench_start(struct gw_bench_group *group,
                               const char *name,
@@ -138,14 +138,14 @@ enum gw_status gw_bench_start(struct gw_bench_group *group,
                               void (*run)(struct gw_bench_child *child),
                               struct gw_error *error);
 
-/* The next word of a process. GW_EDEAD, GW_ETIMEOUT, or what it failed with. */
+/* Receives the next message of a process. GW_EDEAD, GW_ETIMEOUT, or its own
+   error. */
 enum gw_status gw_bench_hear(struct gw_bench_process *process,
                              struct gw_bench_message *message,
                              struct gw_error *error);
 
-/* Tells processes [first, first + n) of a group to run; waits for all of them,
-   and ends with the first that fails. *errors_p grows by the wrong values that
-   they found. */
+/* Orders processes [first, first + n) of a group to run, and waits for all;
+   returns the first error. Adds their wrong values to *errors_p. */
 enum gw_status gw_bench_order(struct gw_bench_group *group,
                               size_t first,
                               size_t n,
@@ -154,15 +154,16 @@ enum gw_status gw_bench_order(struct gw_bench_group *group,
                               uint64_t *errors_p,
                               struct gw_error *error);
 
-/* The same for a whole group that has but one thing to do. */
+/* The same for a whole group with a single kind of order. */
 enum gw_status gw_bench_order_all(struct gw_bench_group *group,
                                   uint64_t *errors_p,
                                   struct gw_error *error);
 
-/* Ends what is left of a group. */
+/* Ends the group's remaining processes. */
 void gw_bench_end(struct gw_bench_group *group);
 
-/* The child's side. The second one waits; 0 when the parent is gone. */
+/* The child's side. gw_bench_listen waits, and returns 0 when the parent is
+   gone. */
 void gw_bench_say(const struct gw_bench_child *child,
                   enum gw_bench_word word,
                   const char *text,
@@ -172,30 +173,32 @@ void gw_bench_say_failed(const struct gw_bench_child *child,
 int gw_bench_listen(const struct gw_bench_child *child,
                     struct gw_bench_message *order);
 
-/* Where a worker notes how long iteration i took. */
+/* A worker's times, in us, per iteration. */
 double *gw_bench_times(const struct gw_bench_child *child);
 double gw_bench_now_us(void);
 
 /* ---- contestants ---- */
 
-/* All of one size, in turn, and prints their rows. *errors_p grows by the wrong
-   values that were found. */
+/* Runs all contestants of one size in turn and prints their rows. Adds wrong
+   values to *errors_p. */
 enum gw_status gw_bench_size(const struct gw_bench_options *options,
                              size_t bytes,
                              uint64_t *errors_p,
                              struct gw_error *error);
 
-/* Two processes: process 0 measures. Carry out limit and ping-pong orders. */
+/* Two processes, of which process 0 measures; they take orders for the limits
+   and the ping-pong. */
 enum gw_status gw_bench_bare_open(const struct gw_bench_case *what,
                                   struct gw_bench_group *group,
                                   struct gw_error *error);
 
-/* Servers first, then workers, who take orders. */
+/* Servers first, then workers, which take orders. */
 enum gw_status gw_bench_transport_open(const struct gw_bench_case *what,
                                        struct gw_bench_group *group,
                                        struct gw_error *error);
 
-/* A coordinator, servers, workers, who take orders (not GW_BENCH_PUSH). */
+/* A coordinator, servers, then workers, which take orders (not
+   GW_BENCH_PUSH). */
 enum gw_status gw_bench_training_open(const struct gw_bench_case *what,
                                       struct gw_bench_group *group,
                                       struct gw_error *error);
@@ -215,28 +218,29 @@ void gw_bench_fill(const struct gw_bench_pattern *pattern,
                    size_t elems,
                    float *array);
 
-/* How many elements differ from the pattern in any bit. */
+/* Counts elements that differ from the pattern in any bit. */
 uint64_t gw_bench_wrong(const struct gw_bench_pattern *pattern,
                         size_t elems,
                         const float *array);
 
-/* The same of an array that begins `at` elements after the pattern. */
+/* The same for an array that begins `at` elements into the pattern. */
 uint64_t gw_bench_wrong_from(const struct gw_bench_pattern *pattern,
                              size_t at,
                              size_t elems,
                              const float *array);
 
-/* What a rank adds to a sum, and the plain tree over the first n ranks, number
-   by number: nearly every addition rounds, so that its bits tell the order. */
+/* A rank's summand, and the sums of the first n ranks in the order of the
+   tree, number by number: nearly every addition rounds, so the bits prove
+   the order. */
 void gw_bench_summand(uint32_t rank, struct gw_bench_pattern *pattern);
 void gw_bench_summed(uint32_t n, struct gw_bench_pattern *pattern);
 
-/* Arrays like a shard's: huge pages where the system gives them, and staggered.
-   NULL: no memory. Never given back before the process ends. */
+/* Allocates an array like a shard's: staggered, in huge pages if the system has
+   them. NULL: no memory. Freed only by the end of the process. */
 float *gw_bench_array(size_t bytes, unsigned number);
 
-/* The same for a window: `shared` with other processes of this host, where that
-   can be had. */
+/* The same for a window, in memory `shared` with other processes of this host
+   if possible. */
 float *gw_bench_window(size_t bytes,
                        unsigned number,
                        int shared,
@@ -250,18 +254,18 @@ struct gw_bench_row {
     enum gw_bench_path path;
     enum gw_bench_op op;
     size_t iterations;
-    uint64_t wire_bytes; /* of one iteration, both directions, with headers */
+    uint64_t wire_bytes; /* per iteration, both directions, with headers */
     uint64_t payload_bytes;
     uint64_t errors;
     double p50_us, p99_us, max_us, best_us;
-    double ratio; /* to its limit; 0: it is a limit itself */
-    double *us;   /* what was measured, [iterations] */
+    double ratio; /* to its limit; 0: the row is a limit */
+    double *us;   /* measured times, [iterations] */
 };
 
-/* Sorts row->us and fills in what follows from it. */
+/* Sorts row->us and derives the other figures. */
 void gw_bench_sum_up(struct gw_bench_row *row);
 
-/* How near a row comes to its limit: above 1 it is faster. */
+/* Speed of a row relative to its limit: above 1 the row is faster. */
 double gw_bench_ratio(const struct gw_bench_row *row,
                       const struct gw_bench_row *limit);
 
@@ -272,14 +276,14 @@ enum gw_status gw_bench_print_row(const struct gw_bench_options *options,
                                   const struct gw_bench_row *row,
                                   struct gw_error *error);
 
-/* In the table: how fast one transport is beside another, by the same row and
-   by medians, since the best of few is chance. */
+/* Compares two transports in the table, by their medians: the best of a few
+   runs is chance. */
 void gw_bench_print_beside(const struct gw_bench_options *options,
                            const struct gw_bench_row *row,
                            const struct gw_bench_row *other);
 
-/* An object as a line of options->json; takes it. GW_EIO, also of NULL, for
-   which there was no memory. */
+/* Writes an object as a line of options->json, and frees it. GW_EIO, also for
+   NULL (no memory). */
 enum gw_status gw_bench_print_json(const struct gw_bench_options *options,
                                    json_t *object,
                                    struct gw_error *error);
@@ -291,7 +295,7 @@ enum gw_status gw_bench_update(const struct gw_bench_options *options,
 
 /* ---- the sum inside a node ---- */
 
-/* GW_EUSAGE: so many workers are no group. */
+/* GW_EUSAGE: no group has that number of workers. */
 enum gw_status gw_bench_sum_check(const struct gw_bench_options *options,
                                   struct gw_error *error);
 enum gw_status gw_bench_sum(const struct gw_bench_options *options,

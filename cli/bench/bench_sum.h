@@ -1,6 +1,6 @@
 /*
- * Inside `gradweir bench sum`: what its two files share. All of it is made
- * before the processes start, so each of them has it.
+ * Inside `gradweir bench sum`: types that its two files share. All is made
+ * before the processes start, which inherit it.
  *
  *   bench_sum.c     the sizes, the rows
  *   bench_summer.c  one process of a group: its gradient, its part of the sum
@@ -13,7 +13,8 @@
 #include "cli/bench/bench.h"
 #include "proto/groups.h"
 
-/* What takes turns, with as many bytes read and written by each process. */
+/* Contestants, which take turns; each process reads and writes equally many
+   bytes. */
 enum gw_sum_contestant {
     GW_SUM_REDUCE, /* as a worker does it */
     GW_SUM_BOUND,  /* traffic alone, in the same memory */
@@ -21,12 +22,12 @@ enum gw_sum_contestant {
     GW_SUM_CONTESTANTS
 };
 
-/* In memory that all processes share. A pass is from the first that begins to
-   the last that ends. */
+/* Shared by all processes. A pass lasts from the first process' begin to the
+   last one's end. */
 struct gw_sum_shared {
     pthread_barrier_t barrier;
     double begin_us[GW_BENCH_MEMBERS_MAX], end_us[GW_BENCH_MEMBERS_MAX];
-    int huge[GW_BENCH_MEMBERS_MAX]; /* pages of that gradient */
+    int huge[GW_BENCH_MEMBERS_MAX]; /* the gradient is in huge pages */
     double us[GW_SUM_CONTESTANTS][GW_BENCH_ITERS_MAX]; /* of one order */
 };
 
@@ -40,9 +41,9 @@ struct gw_sum_case {
     int fd[GW_BENCH_MEMBERS_MAX]; /* a gradient each */
 };
 
-/* A process: `owner` of the child is the case. An order is one pass of every
-   contestant that is not counted, then those that are; it answers with how
-   many numbers were wrong. */
+/* A process; its child->owner is the case. An order is one untimed pass of
+   every contestant, then the timed ones; the answer has the number of wrong
+   values. */
 void gw_sum_process(struct gw_bench_child *child);
 
 #endif

@@ -1,17 +1,17 @@
 /*
- * gradweir doctor: what stops people, asked of this host before a job meets it.
- * A check is a function that looks and says one line or more; whoever runs it
- * gets the lines. What could not be looked at is never said to be ok.
+ * gradweir doctor: finds the problems of a host before a job does. A check is a
+ * function that reports one line or more through doctor->found. It never
+ * reports something as ok that it could not examine.
  *
- *   doctor.c          the table of checks, and what they share
+ *   doctor.c          the table of checks, and their helpers
  *   doctor_device.c   RDMA devices: ports, MTU, GIDs, their files
  *   doctor_limits.c   locked memory, open files, shared memory, clock, GPUs
  *   doctor_network.c  transports, interfaces, ports, firewall, routes
- *   doctor_pin.c      which cores a job's threads would get
- *   doctor_owner.c    who has a port
- *   doctor_model.c    what a job will register
+ *   doctor_pin.c      cores that a job's threads would get
+ *   doctor_owner.c    the owner of a port
+ *   doctor_model.c    memory that a job will register
  *   doctor_peer.c     latency and bandwidth to another host
- *   doctor_serve.c    the other side of it
+ *   doctor_serve.c    the other side of doctor_peer.c
  */
 #ifndef GW_CLI_DOCTOR_H
 #define GW_CLI_DOCTOR_H
@@ -40,32 +40,32 @@ enum gw_verdict {
 /* An address of an interface of this host, or an interface without one. */
 struct gw_doctor_address {
     char interface[IF_NAMESIZE];
-    char host[GW_HOST_ADDRESS_MAX]; /* brackets around IPv6; "": none */
-    uint8_t gid[16];                /* as it stands in a table of GIDs */
+    char host[GW_HOST_ADDRESS_MAX]; /* IPv6 in brackets; "": none */
+    uint8_t gid[16];                /* as in a table of GIDs */
     int up, running;                /* running: it has a link as well */
     int loopback, local;            /* local: IPv6 of one link alone */
     unsigned mtu;                   /* 0: not known */
 };
 
-/* What this process may have. */
+/* Limits of this process. */
 struct gw_doctor_limits {
     uint64_t locked; /* bytes; UINT64_MAX: all */
     int may_lock;    /* as much as it likes, whatever `locked` says */
     uint64_t files;
 };
 
-/* What the processes of a job register for RDMA, each at most. */
+/* Upper bounds of the memory that a job's processes register for RDMA. */
 struct gw_doctor_memory {
     uint64_t worker, server;
 };
 
-/* What a measurement with a peer has shown beside its figures. */
+/* Other findings of a measurement with a peer. */
 struct gw_doctor_seen {
     int reached;             /* over tcp */
-    int has_clock;           /* it has told its time */
-    int64_t ahead_us;        /* of this host's clock */
-    uint64_t within_us;      /* that is off by this at most */
-    enum gw_verdict knocked; /* whether it reached a port of this host */
+    int has_clock;           /* the peer has sent its clock */
+    int64_t ahead_us;        /* lead of this host's clock */
+    uint64_t within_us;      /* error of ahead_us, at most */
+    enum gw_verdict knocked; /* the peer reached a port of this host */
     char knock[512];         /* in words */
 };
 
@@ -75,7 +75,7 @@ struct gw_doctor {
     const char *job; /* file, or NULL */
     int has_memory;
     struct gw_doctor_memory memory;
-    struct gw_error no_memory; /* why it is not known */
+    struct gw_error no_memory; /* reason if !has_memory */
     struct gw_doctor_limits limits;
     size_t addresses;
     struct gw_doctor_address address[GW_DOCTOR_ADDRESSES_MAX];
@@ -95,16 +95,16 @@ struct gw_doctor {
                   const char *check,
                   const char *text);
     void *owner;
-    const char *check; /* the one that runs */
+    const char *check; /* the running check */
     unsigned count[GW_VERDICTS];
 };
 
 const char *gw_verdict_name(enum gw_verdict verdict);
 
-/* Looks at everything; doctor->count says how it came out. */
+/* Runs all checks and counts their verdicts. */
 void gw_doctor_run(struct gw_doctor *doctor);
 
-/* One of the checks by its name; 0: there is none of that name. */
+/* Runs the check of that name; 0: there is none. */
 int gw_doctor_run_one(struct gw_doctor *doctor, const char *check);
 
 /* ---- for checks ---- */
@@ -114,16 +114,16 @@ void gw_doctor_say(struct gw_doctor *doctor,
                    const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
 
-/* The first line of a file below root, without its end. 0: it cannot be read,
-   and text is empty. */
+/* Reads the first line of a file below root, without its newline. 0, and an
+   empty text: it cannot be read. */
 int gw_doctor_read(const struct gw_doctor *doctor,
                    char *text,
                    size_t room,
                    const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 
-/* The names in a directory below root, with numbers in their order; free with
-   gw_doctor_names_free. 0 names: there is none. */
+/* Lists a directory below root, numbers in numeric order; free with
+   gw_doctor_names_free. n is 0 if there is no directory. */
 struct gw_doctor_names {
     int n;
     struct dirent **entry;
@@ -135,7 +135,7 @@ void gw_doctor_names(const struct gw_doctor *doctor,
                      ...) __attribute__((format(printf, 3, 4)));
 void gw_doctor_names_free(struct gw_doctor_names *names);
 
-/* Whether the job asks for rdma by name, or would take it ("auto"). */
+/* Non-zero if the job names rdma, or would accept it ("auto"). */
 int gw_doctor_needs_rdma(const struct gw_doctor *doctor);
 int gw_doctor_takes_rdma(const struct gw_doctor *doctor);
 
@@ -146,7 +146,7 @@ void gw_doctor_check_devices(struct gw_doctor *doctor);
 void gw_doctor_check_mtu(struct gw_doctor *doctor);
 void gw_doctor_check_gids(struct gw_doctor *doctor);
 void gw_doctor_check_files(struct gw_doctor *doctor);
-/* How each active device would get at a GPU's memory. */
+/* Reports how each active device reaches GPU memory. */
 void gw_doctor_say_gpu_memory(struct gw_doctor *doctor);
 
 void gw_doctor_check_memlock(struct gw_doctor *doctor);
@@ -164,7 +164,7 @@ void gw_doctor_check_port(struct gw_doctor *doctor);
 void gw_doctor_check_firewall(struct gw_doctor *doctor);
 void gw_doctor_check_route(struct gw_doctor *doctor);
 
-/* Fills in doctor->seen for the checks that come after it. */
+/* Fills in doctor->seen for later checks. */
 void gw_doctor_check_peers(struct gw_doctor *doctor);
 
 /* ---- doctor_knock.c ---- */
@@ -174,15 +174,15 @@ struct gw_transport;
 struct gw_doctor_knock;
 
 /*
- * Listens where a coordinator of the job would, for the peer to knock at; until
- * gw_doctor_knock_close. NULL: it is not to be, and seen->knock says why.
+ * Listens at the port of the job's coordinator, so that the peer can knock;
+ * until gw_doctor_knock_close. NULL: not possible, seen->knock has the reason.
  */
 struct gw_doctor_knock *gw_doctor_knock_open(const struct gw_doctor *doctor,
                                              const char *peer,
                                              struct gw_transport *transport,
                                              struct gw_doctor_seen *seen);
 uint16_t gw_doctor_knock_port(const struct gw_doctor_knock *knock);
-/* What the peer said of it; NULL: nothing. */
+/* Judges the peer's answer; NULL: none. */
 void gw_doctor_knock_judge(const struct gw_doctor_knock *knock,
                            const char *said,
                            struct gw_doctor_seen *seen);
@@ -190,26 +190,27 @@ void gw_doctor_knock_close(struct gw_doctor_knock *knock);
 
 /* ---- doctor_owner.c ---- */
 
-/* "NAME, process PID", which listens on a TCP port of this host; 0: it cannot
-   be told. */
+/* Writes "NAME, process PID" of the listener on a TCP port of this host; 0:
+   unknown. */
 int gw_doctor_port_owner(uint16_t port, char *text, size_t room);
 
 /* ---- doctor_model.c ---- */
 
-/* What a job's processes register. Errors of its data and model. */
+/* Computes the memory that a job's processes register. Errors of its data and
+   model. */
 enum gw_status gw_doctor_memory(const struct gw_config *config,
                                 struct gw_doctor_memory *memory_p,
                                 struct gw_error *error);
 
 /* ---- doctor_serve.c ---- */
 
-/* Where --serve listens if no port is given, and --peer looks. */
+/* Default port of --serve and --peer. */
 #define GW_DOCTOR_PORT 7171
 
 /*
- * Lets other hosts measure, one after the other, until a signal ends the
- * process. `where`: an interface or address of this host, or that and a port.
- * Says where on standard output. GW_EUSAGE: leaving loopback is not allowed;
+ * Serves measurements of other hosts, one at a time, until a signal ends the
+ * process. `where`: an interface or address of this host, optionally with a
+ * port. Prints its address. GW_EUSAGE: leaving loopback is not allowed;
  * GW_EADDRINUSE.
  */
 enum gw_status gw_doctor_serve(const struct gw_config *config,

@@ -1,19 +1,19 @@
 /*
- * Which cores the threads of a job's members get on one host. Pure: what the
- * host has comes in as numbers (pin_host.h looks), and so does who is there
- * (mates.h). Every member works out the same layout by itself, out of what each
- * has said that it needs, with its own place in it:
+ * Assigns cores of one host to the threads of a job's members. Pure: the host
+ * (pin_host.h reads it) and the members (mates.h) are given as numbers. Every
+ * member computes the same layout from the needs of all, and finds its own
+ * place in it:
  *
  *   shards   if cores are left beside the workers': one each, the last ones of
  *            the nodes near the network
- *   workers  whole cores for the threads that compute, all of one node: near
- *            its GPU, else of the node that has the least of them
- *   and for the thread that communicates, of what is left: a core near the
- *            network, a sibling of its own cores, a core elsewhere, or none
+ *   workers  whole cores for computing threads, all of one node: near the GPU,
+ *            else of the node with the least load
+ *   and for the communicating thread one of the remaining cores: near the
+ *            network, a sibling of its own cores, elsewhere, or none
  *
- * A thread that gets no core is not bound to somebody else's: it floats over
- * all that is near the network. Cpus are numbered as the system does, hardware
- * threads of one core are several.
+ * A thread without a core is never bound to another member's: it floats over
+ * all cores near the network. Cpus have the system's numbers; hardware threads
+ * of one core are several cpus.
  */
 #ifndef GW_CLI_PIN_H
 #define GW_CLI_PIN_H
@@ -33,37 +33,38 @@ struct gw_cpus {
 };
 
 struct gw_pin_core {
-    uint16_t cpu[GW_PIN_SIBLINGS]; /* that the process may use, at least one */
+    uint16_t cpu[GW_PIN_SIBLINGS]; /* usable by the process, at least one */
     uint8_t cpus;
     uint8_t node;     /* index */
-    uint8_t strength; /* of unlike cores the greater is the faster */
+    uint8_t strength; /* larger for faster cores */
 };
 
-/* What a process may use of its host. */
+/* The part of its host that a process may use. */
 struct gw_pin_host {
     uint32_t cores, nodes;
-    uint32_t number[GW_PIN_NODES_MAX]; /* of the nodes, as the system has it */
+    uint32_t number[GW_PIN_NODES_MAX]; /* numbers of the nodes, in the system's
+                                          numbering */
     struct gw_pin_core core[GW_PIN_CORES_MAX];
 };
 
 enum gw_pin_how {
-    GW_PIN_CORE, /* on cores of its own */
-    GW_PIN_NEAR, /* floats over the cores of some nodes */
-    GW_PIN_LEFT, /* as it is, over all that the process may use */
+    GW_PIN_CORE, /* own cores */
+    GW_PIN_NEAR, /* floats over cores of some nodes */
+    GW_PIN_LEFT, /* unbound, over all usable cores */
 };
 
 enum gw_pin_talk {
-    GW_PIN_TALK_NEAR,    /* a core of its own near the network, or the worker */
-    GW_PIN_TALK_SIBLING, /* the other hardware threads of the worker's cores */
+    GW_PIN_TALK_NEAR,    /* own core near the network, or near the worker */
+    GW_PIN_TALK_SIBLING, /* other hardware threads of the worker's cores */
     GW_PIN_TALK_FAR,     /* a core of its own */
-    GW_PIN_TALK_FLOATS,  /* none is left */
+    GW_PIN_TALK_FLOATS,  /* no core is left: unbound */
 };
 
 struct gw_pin_worker {
     enum gw_pin_how how;
     struct gw_cpus compute; /* the first hardware thread of each core */
-    struct gw_cpus rest;    /* of its threads that do neither */
-    int node;               /* index of compute's; -1: several */
+    struct gw_cpus rest;    /* for its other threads */
+    int node;               /* of `compute`, index; -1: several */
     enum gw_pin_talk talk;
     struct gw_cpus talks;
     int talk_node; /* -1: several */
@@ -75,8 +76,8 @@ struct gw_pin_shard {
     int node; /* -1: several */
 };
 
-/* Of mates->worker[mates->place], or shard; whoever is not among them has no
-   core. Thread: any. */
+/* Computes the cores of mates->worker[mates->place], or of the shard; a member
+   that is not listed gets none. Thread: any. */
 void gw_pin_worker(const struct gw_pin_host *host,
                    const struct gw_mates *mates,
                    struct gw_pin_worker *pin_p);
@@ -85,13 +86,13 @@ void gw_pin_shard(const struct gw_pin_host *host,
                   const struct gw_mates *mates,
                   struct gw_pin_shard *pin_p);
 
-/* How many threads of workers are to compute. */
+/* Number of computing threads of all workers. */
 uint64_t gw_pin_threads(const struct gw_mates *mates);
 
-/* Whether a node, by its index, is in a mask such as gw_need has. */
+/* Non-zero if a node, by its index, is in a mask of nodes (gw_need). */
 int gw_pin_is_in(const struct gw_pin_host *host, uint64_t nodes, int node);
 
-/* All cpus of the nodes in such a mask; of none of them: all. */
+/* All cpus of the nodes in a mask; an empty mask means all nodes. */
 void gw_pin_near(const struct gw_pin_host *host,
                  uint64_t nodes,
                  struct gw_cpus *cpus_p);
@@ -99,7 +100,7 @@ void gw_pin_near(const struct gw_pin_host *host,
 void gw_cpus_add(struct gw_cpus *cpus, uint32_t cpu);
 int gw_cpus_has(const struct gw_cpus *cpus, uint32_t cpu);
 
-/* "0-3,8", as in /proc/PID/status; "0-3,.." where there is no room. */
+/* "0-3,8", as in /proc/PID/status; "0-3,.." if it does not fit. */
 void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Inside pin_hwloc.c, for tests: topologies that are no machine's. */
+/* Parts of pin_hwloc.c, for tests with artificial topologies. */
 #ifndef GW_CLI_PIN_HWLOC_H
 #define GW_CLI_PIN_HWLOC_H
 
@@ -7,10 +7,10 @@
 struct hwloc_topology;
 struct hwloc_bitmap_s;
 
-/* How a topology has to be loaded, before it is: with devices. */
+/* Configures a topology before it is loaded: with devices. */
 int gw_pin_hwloc_prepare(struct hwloc_topology *topology);
 
-/* The cores of a topology of which a cpu is allowed. GW_ERANGE. */
+/* Reads the cores with an allowed cpu. GW_ERANGE. */
 enum gw_status gw_pin_hwloc_read(struct hwloc_topology *topology,
                                  const struct hwloc_bitmap_s *allowed,
                                  struct gw_pin_host *host_p,

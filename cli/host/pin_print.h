@@ -1,4 +1,5 @@
-/* What pin.h decides, in words, for logs and the doctor. Pure; any thread. */
+/* Descriptions of pin.h's decisions, for logs and the doctor. Pure; any
+   thread. */
 #ifndef GW_CLI_PIN_PRINT_H
 #define GW_CLI_PIN_PRINT_H
 
@@ -6,7 +7,7 @@
 
 #define GW_PIN_TEXT_MAX 512
 
-/* What there is to be near to; "" for none. */
+/* Names of the things that cores can be near to; "": none. */
 struct gw_pin_names {
     const char *gpu;     /* PCI address */
     const char *network; /* interfaces */

@@ -1,6 +1,6 @@
 /*
- * Laws of stragglers: how many times the plain time a worker's computation
- * takes in simulation. A pure function of (seed, rank, computation), so that
+ * Laws of stragglers: the factor by which a worker's computation is slower in
+ * simulation. A pure function of (seed, rank, computation), so that all
  * policies meet the same stragglers. Any thread.
  */
 #ifndef GW_CLI_STRAGGLE_H
@@ -15,7 +15,7 @@
 struct gw_straggle;
 
 /*
- * From words joined by ", " whose factors are multiplied:
+ * Parses words joined by ", "; their factors are multiplied:
  *
  *   none               1
  *   factor F of R      F for the worker of rank R, else 1; F > 0
@@ -23,31 +23,31 @@ struct gw_straggle;
  *   pareto A           Pareto of shape A > 1 and mean 1: P(x > t) = (m/t)^A
  *                      from its least value m = (A-1)/A on
  *   trace FILE         the numbers of a file: a line per computation, a column
- *                      per worker, taken again from the beginning at its end;
- *                      empty lines and those that begin with # are left out;
- *                      beside the file `beside`, unless its path begins with /
+ *                      per worker, repeated from the beginning at its end;
+ *                      empty lines and lines that begin with # are skipped;
+ *                      relative to the folder of the file `beside`
  *
- * GW_EUSAGE with a line that says which words there are, or which line of FILE
- * is none of numbers above 0; GW_EIO; GW_ENOMEM. Free it with gw_straggle_free.
+ * GW_EUSAGE with a line that lists the words, or names the line of FILE that
+ * has anything but numbers above 0; GW_EIO; GW_ENOMEM. Free it with
+ * gw_straggle_free.
  */
 enum gw_status gw_straggle_parse(const char *text,
                                  const char *beside,
                                  struct gw_straggle **straggle_p,
                                  struct gw_error *error);
 
-/* GW_EUSAGE with a line where a law is about a worker that is not among so
-   many. */
+/* GW_EUSAGE with a line: a law names a rank beyond so many workers. */
 enum gw_status gw_straggle_fits(const struct gw_straggle *straggle,
                                 uint32_t workers,
                                 struct gw_error *error);
 
-/* Above 0; computations count from 0. */
+/* Returns a factor above 0; computations count from 0. */
 double gw_straggle_factor(const struct gw_straggle *straggle,
                           uint64_t seed,
                           uint32_t rank,
                           uint64_t computation);
 
-/* Adds all that its factors follow from, also the numbers of a trace. */
+/* Adds everything that determines the factors, also the numbers of a trace. */
 void gw_straggle_digest(const struct gw_straggle *straggle,
                         struct gw_digest *sum);
 

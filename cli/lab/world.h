@@ -1,12 +1,12 @@
 /*
  * A whole job in this process and in virtual time: coordinator, servers and
  * workers of one job, each a process of one simulated world, running the code
- * that real processes run. For studies, and for the tests of whole jobs.
+ * of real processes. For studies, and for tests of whole jobs.
  *
- * The world's threads (gw_sim_run): what the coordinator tells comes in one of
- * them, logged lines in any. What they say depends on the job, the options and
- * the seed alone; in several threads lines come in any order, and their times
- * are those of windows.
+ * Threads: the coordinator's events come in one of the world's threads
+ * (gw_sim_run), logged lines in any. Their contents depend only on the job, the
+ * options and the seed; with several threads lines come in any order, and their
+ * times are times of windows.
  */
 #ifndef GW_CLI_WORLD_H
 #define GW_CLI_WORLD_H
@@ -18,8 +18,8 @@
 #include "worker/data/dataset.h"
 #include "worker/worker.h"
 
-/* What members say of themselves: the first server's machine, the others count
-   on, the coordinator shares that of the second one; and its process number. */
+/* Identities of members: the machine of the first server, counted on for the
+   others (the coordinator shares the second's); and the process number. */
 #define GW_WORLD_MACHINE 100
 #define GW_WORLD_PID     300
 
@@ -29,7 +29,7 @@ struct gw_world_worker {
     struct gw_metrics metrics;
     struct gw_error error;
     enum gw_status status;
-    int finished; /* then status is its end, and *error says it */
+    int finished; /* then `status` and `error` are its end */
     uint64_t ended_us;
 };
 
@@ -43,19 +43,21 @@ struct gw_world_server {
 };
 
 struct gw_world_options {
-    struct gw_sim *sim; /* the caller's, which gives hosts their networks */
-    /* checked; what computes is the cpu where it says "auto" */
+    struct gw_sim *sim; /* the caller's; gives hosts their networks */
+    /* checked; "auto" devices are the cpu */
     const struct gw_config *config;
     struct gw_dataset *train, *test; /* shared by all workers */
     const char *resume;              /* see gw_coordinator_options, or NULL */
-    const struct gw_secret *secret;  /* of the job, or NULL */
-    /* Writes the name of the host on which a member lives. */
+    const struct gw_secret *secret;  /* the job's, or NULL */
+    /* Writes the name of a member's host. */
     void (*host)(
         void *owner, uint8_t role, size_t rank, char *name, size_t room);
-    const struct gw_coordinator_events *events; /* as the coordinator tells */
-    void (*sink)(void *context, const char *line, size_t bytes); /* the log's */
+    const struct gw_coordinator_events *events; /* the coordinator's */
+    void (*sink)(void *context,
+                 const char *line,
+                 size_t bytes); /* of the log */
     enum gw_log_level level;
-    void *owner; /* of host, events and (as context) sink */
+    void *owner; /* for host, events and (as context) sink */
 };
 
 struct gw_world {
@@ -65,24 +67,24 @@ struct gw_world {
     struct gw_world_worker *worker; /* [workers] */
     struct gw_world_server *server; /* [servers] */
     size_t workers, servers;
-    struct gw_config local; /* what holds on every host */
+    struct gw_config local; /* configuration of every host */
     struct gw_log log;
 };
 
 /*
- * Opens every process of the job; what options point to outlives the world. On
- * an error (GW_ENOMEM, and those of gw_coordinator_open and gw_server_open)
- * nothing is open.
+ * Opens every process of the job; objects that options point to outlive the
+ * world. On an error (GW_ENOMEM, and those of gw_coordinator_open and
+ * gw_server_open) nothing is open.
  */
 enum gw_status gw_world_open(const struct gw_world_options *options,
                              struct gw_world *world,
                              struct gw_error *error);
 
-/* Whether every worker and every server has ended. */
+/* Non-zero when all workers and servers have ended. */
 int gw_world_is_over(const struct gw_world *world);
 
-/* Closes the processes, those that still run like killed ones; the simulated
-   hosts with their disks go on. Also of a world that is not open. */
+/* Closes the processes, running ones as if killed; the simulated hosts and
+   their disks stay. Allowed for a world that is not open. */
 void gw_world_close(struct gw_world *world);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What a plan measures of this machine, in a second or two: how long a worker
- * computes for a step of the job, what the server's arithmetic does, and what
- * moving bytes between processes costs.
+ * Measurements of this machine for a plan, in a second or two: a worker's
+ * computing per step, the server's arithmetic, the cost of moving bytes between
+ * processes.
  */
 #ifndef GW_CLI_CALIBRATE_H
 #define GW_CLI_CALIBRATE_H
@@ -11,16 +11,17 @@
 #include "worker/need.h"
 
 struct gw_calibrate_step {
-    double step_s;       /* of a worker's part of a step, the mean */
-    uint64_t blas_bytes; /* that passes took beside what the model knows of */
-    char device[128];    /* in words */
+    double step_s; /* mean time of a worker's part of a step */
+    uint64_t
+        blas_bytes; /* taken by passes, in addition to the model's own memory */
+    char device[128]; /* its description */
 };
 
 /*
- * Steps of the job's own model and data, as a worker takes them, in `at_once`
- * processes at the same time, so that they share what workers on one machine
- * share. Takes a second, and memory for as many workers.
- * GW_ENOMEM, GW_EABORTED with what a process said; the errors of a worker.
+ * Runs steps of the job's own model and data, as a worker does, in `at_once`
+ * processes at the same time, which share caches and memory bandwidth as
+ * workers do. Takes a second, and the memory of as many workers. GW_ENOMEM,
+ * GW_EABORTED with the error of a process; the errors of a worker.
  */
 enum gw_status gw_calibrate_step(const struct gw_worker_case *what,
                                  unsigned at_once,
@@ -28,36 +29,34 @@ enum gw_status gw_calibrate_step(const struct gw_worker_case *what,
                                  struct gw_error *error);
 
 /* Weights per second that one server thread reduces and updates, with the job's
-   optimizer and a slot of each worker. GW_ENOMEM. */
+   optimizer and a slot per worker. GW_ENOMEM. */
 enum gw_status gw_calibrate_update(const struct gw_config *config,
                                    uint64_t shard_bytes,
                                    double *elems_per_s_p,
                                    struct gw_error *error);
 
-/* Seconds of a core, at both ends together, for each byte that goes from one
-   process to another over TCP of this machine, checksums included. GW_EIO. */
+/* Core seconds per byte, of both ends together, sent between processes over TCP
+   of this machine, checksums included. GW_EIO. */
 enum gw_status gw_calibrate_move(double *core_s_per_byte_p,
                                  struct gw_error *error);
 
 /*
- * The same where their links are in shared memory: the sender makes the
- * checksum and copies, block by block, and the receiver makes it again. `bytes`
- * of a model, which may be small enough to stay in cache. GW_ENOMEM.
+ * The same over shared memory: the sender computes the checksum and copies
+ * block by block, the receiver computes it again. `bytes`: size of the model,
+ * which may fit into cache. GW_ENOMEM.
  */
 enum gw_status gw_calibrate_copy(uint64_t bytes,
                                  double *core_s_per_byte_p,
                                  struct gw_error *error);
 
-/* Bytes per second to the device that computes for workers here, or back, the
-   slower of the two, from memory as workers have it. Errors of gw_device_open,
-   GW_ENOMEM, GW_EIO. */
+/* Bytes per second between workers' memory and the device, the slower
+   direction. Errors of gw_device_open, GW_ENOMEM, GW_EIO. */
 enum gw_status gw_calibrate_device(const struct gw_config *config,
                                    double *bytes_per_s_p,
                                    struct gw_error *error);
 
-/* Bytes of this process that are in memory, once it has made a proof: each
-   process of a job makes one when it logs in, for which most of libcrypto comes
-   into memory. */
+/* Resident bytes of this process after it made a proof, as every process does
+   to log in: the proof brings most of libcrypto into memory. */
 uint64_t gw_calibrate_program(void);
 
 #endif

@@ -24,92 +24,93 @@ double gw_estimate_ring_s(double n, double bytes, double rate);
  */
 double gw_estimate_step_s(double compute_s, double net_s, double overlap);
 
-/* The rate of a link that hides an exchange of so many bytes in backward. */
+/* Link rate at which an exchange of so many bytes hides behind backward. */
 double gw_estimate_hiding_rate(double bytes, double compute_s);
 
-/* Servers that take what so many hosts' links bring. At least 1. */
+/* Number of servers that match the rate of the hosts' links. At least 1. */
 uint64_t
 gw_estimate_servers(double hosts, double worker_rate, double server_rate);
 
 /*
- * Bytes of a server's memory per weight. A sum over so many slots: each is read
- * and the sum written, or where nothing stays in cache each is added to the
- * sum, which is read and written as often. An optimizer that reads this sum and
- * the weights, writes the next weights, and does both with its states.
+ * Bytes of memory traffic of a server per weight. The sum over the slots reads
+ * each and writes the sum; without a cache it adds each slot to the sum, which
+ * it reads and writes every time. The optimizer reads the sum and the weights,
+ * writes the next weights, and reads and writes its states.
  */
 double gw_estimate_sum_bytes(double slots, int cached);
 double gw_estimate_optimizer_bytes(double states);
-/* Both, block by block (kernels/measure.h): the sum is not written at all. */
+/* Both fused, block by block (kernels/measure.h): the sum is not written. */
 double gw_estimate_update_bytes(double slots, double states);
 
-/* Seconds for that, of so many servers with that rate of memory each. */
+/* Seconds of that traffic on so many servers with that memory rate each. */
 double gw_estimate_memory_s(double weights,
                             double bytes_per_weight,
                             double servers,
                             double rate);
 
-/* Bytes that one host sends in an exchange, and gets. */
+/* Bytes that one host sends and receives in an exchange. */
 struct gw_estimate_link {
     double push; /* gradients of its workers, to servers elsewhere */
     double give; /* weights of its servers, to workers elsewhere */
-    double take; /* gradients from those, */
-    double get;  /* and weights from servers elsewhere */
+    double take; /* gradients from workers elsewhere */
+    double get;  /* weights from servers elsewhere */
 };
 
-/* What passes in the direction in which more does. */
+/* Bytes in the busier direction. */
 double gw_estimate_link_bytes(const struct gw_estimate_link *link);
 
-/* Who is where. Worker w is on host w / per_host. */
+/* Placement of members. Worker w is on host w / per_host. */
 struct gw_estimate_hosts {
     uint32_t workers, per_host, servers;
     const uint32_t *server_host; /* [servers] */
-    const double *server_bytes;  /* [servers] of the model that it has */
-    int sums;                 /* workers of a host push what they have together
-                                 (proto/groups.h), as far as a server is elsewhere */
-    enum gw_encoding weights; /* as they are sent */
+    const double *server_bytes;  /* [servers] bytes of the model on it */
+    int sums; /* workers of a host push sums (proto/groups.h) to servers on
+                 other hosts */
+    enum gw_encoding weights; /* encoding on the wire */
 };
 
 uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,
                                 uint32_t host);
 
-/* Of one host. */
+/* The traffic of one host. */
 struct gw_estimate_link
 gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host);
 
 /* ---- devices ---- */
 
-/* A host's workers on its devices, which they go round. */
+/* A host's workers, dealt to its devices in turn. */
 struct gw_estimate_devices {
     uint32_t workers, devices;
-    int sums; /* on the devices, in groups of ranks (proto/groups.h) */
-    double gradients, weights, batch; /* bytes of a step, of a worker */
+    int sums; /* workers sum on the devices, in groups of ranks (proto/groups.h)
+               */
+    double gradients, weights, batch; /* bytes per step of a worker */
 };
 
-/* Bytes of a step, of the device with most: from and to its host, and as many
-   from other devices as to them. */
+/* Bytes per step of the busiest device: from and to its host, and from other
+   devices (equal to those to them). */
 struct gw_estimate_device {
     double in, out, peers;
 };
 
 /*
- * Each worker's gradients go to the host, and weights and a batch come from
- * there. Of n that sum on their devices each does so for an n-th: it reads that
- * part of all others' gradients, brings the sum to the host and its part of the
- * weights to the device, and the rest of these from the others' devices.
- * Between two on one device nothing moves.
+ * Without sums each worker's gradients go to the host, and weights and a batch
+ * come back. With sums each of n workers handles an n-th: it reads that part of
+ * all others' gradients, sends the sum to the host, gets its part of the
+ * weights, and reads the rest from the others' devices. Nothing moves between
+ * workers of one device.
  */
 struct gw_estimate_device
 gw_estimate_device_of(const struct gw_estimate_devices *what);
 
-/* What bounds a step: the longest of what it takes by itself. */
+/* The bound of a step: the part that takes longest by itself. */
 enum gw_bound {
     GW_BOUND_COMPUTE,
-    GW_BOUND_DEVICE_LINK, /* between a device and its host, */
-    GW_BOUND_PEER_LINK,   /* and between devices of a host */
+    GW_BOUND_DEVICE_LINK, /* between a device and its host */
+    GW_BOUND_PEER_LINK,   /* between devices of a host */
     GW_BOUND_WORKER_LINK,
     GW_BOUND_SERVER_LINK,
     GW_BOUND_UPDATE,
-    GW_BOUND_CORES, /* that all processes share */
+    GW_BOUND_CORES, /* shared by all processes */
     GW_BOUNDS
 };
 

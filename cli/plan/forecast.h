@@ -1,7 +1,7 @@
 /*
- * How long a step of a job takes: a few steps of it are simulated, with the
- * code of the job itself, on links and with computing as they are given
- * (simulate.h). Nothing is computed, and what is sent has a length alone.
+ * The time of a job's step, by simulating a few steps with the job's own code
+ * over given links and computing times (simulate.h). Nothing is computed, and
+ * messages have a length but no contents.
  */
 #ifndef GW_CLI_FORECAST_H
 #define GW_CLI_FORECAST_H
@@ -19,15 +19,15 @@ struct gw_forecast_case {
     const struct gw_config *config; /* checked */
     const struct gw_map *map;
     struct gw_dataset *train;
-    struct gw_sim_host_options link; /* of every host */
+    struct gw_sim_host_options link; /* of each host */
     struct gw_placement placement;   /* of servers */
     uint32_t per_host;               /* workers */
-    double compute_s;                /* of a worker's step */
+    double compute_s;                /* computing time of a worker's step */
 };
 
 /*
- * The word of the policy that is planned for: its first. Steps from one
- * exchange to the next, at least 1.
+ * The policy to plan for: the first word of the job's. gw_forecast_period:
+ * steps from one exchange to the next, at least 1.
  */
 enum gw_status gw_forecast_word(const struct gw_config *config,
                                 struct gw_policy_word *word_p,
@@ -35,9 +35,8 @@ enum gw_status gw_forecast_word(const struct gw_config *config,
 uint64_t gw_forecast_period(const struct gw_policy_word *word);
 
 /*
- * Seconds of a step, the mean over some steps after the first ones.
- * GW_ERANGE: the cluster is too large, or its links too slow, to be simulated
- * in a moment. Errors of gw_simulate.
+ * Mean seconds of a step, without the first ones. GW_ERANGE: the cluster is too
+ * large, or its links too slow, to be simulated quickly. Errors of gw_simulate.
  */
 enum gw_status gw_forecast_step(const struct gw_forecast_case *what,
                                 double *step_s_p,

@@ -1,5 +1,5 @@
 /*
- * Inside a plan: what plan.c and plan_device.c share.
+ * State shared by plan.c and plan_device.c.
  */
 #ifndef GW_CLI_PLAN_STATE_H
 #define GW_CLI_PLAN_STATE_H
@@ -28,26 +28,25 @@ static inline uint32_t gw_planning_workers(const struct planning *planning)
 /* ---- plan_device.c ---- */
 
 /*
- * What workers compute on: what is here, or a GPU that is not (its sizes are
- * known), where the job or a figure asks for one. GW_EUSAGE, and errors of
- * gw_backend_choose.
+ * Chooses the workers' device: one of this machine, or a GPU that is not here
+ * (with known sizes) if the job or a figure asks for it. GW_EUSAGE, and errors
+ * of gw_backend_choose.
  */
 enum gw_status gw_plan_choose_device(struct planning *planning);
 
-/* Which devices a host with so many workers has, as far as that is given or can
-   be asked. Errors of gw_device_look. */
+/* Sets the devices of a host with so many workers, as far as they are given or
+   can be asked. Errors of gw_device_look. */
 enum gw_status gw_plan_count_devices(struct planning *planning,
                                      struct gw_needs_host *host);
 
-/* How fast bytes come to a device and from there: GW_OK also where that is not
-   known, which *planned says then. */
+/* Finds the rates to and from a device: GW_OK also if they are unknown, which
+ *planned tells. */
 enum gw_status gw_plan_find_device_rates(struct planning *planning);
 
-/* What devices carry in a step, and how long that takes by itself. */
+/* Computes the devices' traffic per step and its time alone. */
 void gw_plan_find_device_traffic(struct planning *planning);
 
-/* Of that what the way between host and device takes, and that between devices.
- */
+/* The longer of the times between host and device and between devices. */
 double gw_plan_device_s(const struct gw_planned *planned);
 
 #endif

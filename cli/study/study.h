@@ -1,17 +1,17 @@
 /*
- * A study file, read: which runs of which job a question needs. It is in the
- * syntax of job files:
+ * A study file: the runs of a job that answer a question, in the syntax of job
+ * files:
  *
  *   job = "../fashion-mlp.job";        beside the study file
- *   set = [ "train.epochs=2" ];        of every run, as --set
+ *   set = [ "train.epochs=2" ];        for every run, as --set
  *   run = "simulated";                 or "processes"
  *   compute = { step_us = 300.0; sample_us = 20.0; };  simulated: plain time
- *   limit_s = 1e5;                     of a run's time; then it is given up
- *   target = { accuracy = 0.85; };     and loss: when is it reached?
+ *   limit_s = 1e5;                     time of a run; then it is given up
+ *   target = { accuracy = 0.85; };     and loss: time to reach it
  *   grid = { policy = [ "sync", "async" ]; straggler = [ "exponential" ];
- *            seed = [ 1, 2, 3 ]; };    or a list of such, one after the other
+ *            seed = [ 1, 2, 3 ]; };    or a list of grids, one after another
  *
- * A grid is every combination of what stands on its axes: policy, workers,
+ * A grid is every combination of the values on its axes: policy, workers,
  * servers, optimizer, lr, seed (keys of the job), straggler (straggle.h),
  * network (network.h), placement (placement.h), and vary, a list of { name =
  * "..."; set = [ ... ]; }.
@@ -28,7 +28,7 @@
 #define GW_STUDY_RUNS_MAX 10000
 #define GW_STUDY_ID_BYTES 17 /* 16 hexadecimal digits and the end */
 
-/* In the order of the columns of results. */
+/* In the order of the results' columns. */
 enum gw_study_axis {
     GW_STUDY_VARY,
     GW_STUDY_POLICY,
@@ -44,27 +44,29 @@ enum gw_study_axis {
 };
 
 struct gw_study_run {
-    /* Of all that the run depends on: equal runs have equal ones. */
+    /* Digest of everything that the run depends on: equal runs have equal
+       ids. */
     char id[GW_STUDY_ID_BYTES];
     size_t point;
-    int again;        /* an earlier one is the same: it is run once */
+    int again;        /* equal to an earlier run, so it is not run again */
     uint64_t members; /* workers and servers */
-    /* As the file says it, of vary the name; NULL: not an axis of its grid. */
+    /* As written in the file, for vary its name; NULL: not an axis of the
+       grid. */
     const char *value[GW_STUDY_AXES];
-    const char *const *set; /* of its vary, ended by NULL; NULL: none */
+    const char *const *set; /* its vary's settings, ended by NULL; NULL: none */
 };
 
 struct gw_study {
     char *file, *job; /* paths */
     int simulated;
-    double step_us, sample_us; /* of a computation, of each sample of it */
+    double step_us, sample_us; /* per computation, and per sample of it */
     double limit_s;
     double target_loss, target_accuracy; /* 0: none */
     const char *const *set;              /* ended by NULL */
     struct gw_study_run *run;
     size_t runs, points;
-    size_t different; /* runs, each counted once */
-    void *memory;     /* of what all of these point to */
+    size_t different; /* different runs */
+    void *memory;     /* owner of everything that the members above point to */
 };
 
 const char *gw_study_axis_name(enum gw_study_axis axis);
@@ -78,13 +80,13 @@ enum gw_status gw_study_read(const char *file,
                              struct gw_study **study_p,
                              struct gw_error *error);
 
-/* The job of a run, checked. GW_EUSAGE, GW_ENOMEM with a line. */
+/* Makes the job of a run and checks it. GW_EUSAGE, GW_ENOMEM with a line. */
 enum gw_status gw_study_config(const struct gw_study *study,
                                const struct gw_study_run *run,
                                struct gw_config *config,
                                struct gw_error *error);
 
-/* "policy async, workers 4": how people tell runs apart. Cut to fit. */
+/* Names a run for people: "policy async, workers 4". Cut to fit. */
 void gw_study_describe(const struct gw_study_run *run, char *text, size_t room);
 
 /* NULL is allowed. */

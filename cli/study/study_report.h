@@ -1,12 +1,12 @@
-/* The report of a study: one file that needs no other and no network. */
+/* The report of a study: one file that needs no other file and no network. */
 #ifndef GW_CLI_STUDY_REPORT_H
 #define GW_CLI_STUDY_REPORT_H
 
 #include "cli/study/study_result.h"
 
 /*
- * Writes DIR/report.html, with the SVGs that are in DIR/plots; `note`, or NULL,
- * says there why some are missing. GW_EIO, GW_ENOSPC, GW_ENOMEM.
+ * Writes DIR/report.html with the SVGs of DIR/plots; `note` (or NULL) is its
+ * remark about missing ones. GW_EIO, GW_ENOSPC, GW_ENOMEM.
  */
 enum gw_status gw_study_report(const struct gw_study *study,
                                const struct gw_study_result *results,

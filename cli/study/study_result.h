@@ -1,6 +1,6 @@
 /*
- * What the runs of a study came to, read from their records. Pure but for
- * reading files; one thread.
+ * Results of a study's runs, read from their records. Pure but for reading
+ * files; one thread.
  */
 #ifndef GW_CLI_STUDY_RESULT_H
 #define GW_CLI_STUDY_RESULT_H
@@ -10,21 +10,22 @@
 
 #include "cli/study/study.h"
 
-/* Losses of single steps are noisy: a loss is the mean over so many logged
-   steps, fewer at the beginning. */
+/* Single steps' losses are noisy: a loss is the mean over so many logged steps,
+   fewer at the beginning. */
 #define GW_STUDY_SMOOTH 5
 
-/* Updates late, as records count them; the last for all that were later. */
+/* Staleness in updates, as in records; the last entry is for all greater
+   ones. */
 #define GW_STUDY_STALENESS 64
 
 /* A logged step. */
 struct gw_study_sample {
-    uint64_t step, bytes; /* bytes: pushed and pulled so far, by all */
+    uint64_t step, bytes; /* bytes: pushed and pulled so far, all workers */
     double wall_s, loss;  /* loss: the mean, see GW_STUDY_SMOOTH */
-    double accuracy;      /* below 0 where none was scored */
+    double accuracy;      /* below 0: not scored */
 };
 
-/* When a target was reached first. */
+/* First time that a target was reached. */
 struct gw_study_reached {
     int is;
     uint64_t step, bytes;
@@ -33,27 +34,28 @@ struct gw_study_reached {
 
 struct gw_study_result {
     const struct gw_study_run *run;
-    char *value[GW_STUDY_AXES]; /* of the job where the axis is none */
-    char *why;                  /* it failed; NULL: it is done */
+    char *value[GW_STUDY_AXES]; /* the job's own value if the axis is not in the
+                                   grid */
+    char *why;                  /* reason of a failure; NULL: done */
     struct gw_study_sample *sample;
     size_t samples;
     struct gw_study_reached loss, accuracy;
-    uint64_t steps, bytes; /* steps: of the job */
+    uint64_t steps, bytes; /* steps: the job's */
     double wall_s, samples_per_s;
-    double step_s; /* from one logged step to the next, the first one aside; NaN
-                      where there are no two */
-    double final_loss;                 /* smoothed; NaN: there is none */
-    double final_accuracy;             /* below 0: nothing was scored */
+    double step_s; /* mean between logged steps, without the first; NaN: fewer
+                      than two */
+    double final_loss;                 /* smoothed; NaN: none */
+    double final_accuracy;             /* below 0: not scored */
     double best_accuracy;              /* likewise */
-    double staleness_mean;             /* 0 where clocks are waited for */
+    double staleness_mean;             /* 0 under synchronous policies */
     uint64_t staleness_p99;            /* updates */
-    uint64_t late[GW_STUDY_STALENESS]; /* chunks that were so late */
+    uint64_t late[GW_STUDY_STALENESS]; /* chunks of that staleness */
 };
 
 /*
- * The result of each run, in the order of the study; every one has ended.
- * GW_EIO, GW_ECORRUPT: the file and line of a record that is none; GW_ENOMEM.
- * Free them with gw_study_results_free.
+ * Reads the result of each run, in the order of the study; all runs have ended.
+ * GW_EIO, GW_ECORRUPT with file and line of a broken record; GW_ENOMEM. Free
+ * them with gw_study_results_free.
  */
 enum gw_status gw_study_results_read(const struct gw_study *study,
                                      const char *dir,

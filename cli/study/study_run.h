@@ -1,14 +1,14 @@
 /*
- * Runs the runs of a study, each in a process of its own, on the cores there
- * are. What a run leaves is made under another name and then renamed, so that
- * whatever interrupts a study, what is there is whole and is not run again:
+ * Executes the runs of a study, each in a process of its own, on all cores. A
+ * run writes its files under temporary names and renames them at the end, so
+ * after any interruption the existing files are complete and their runs are not
+ * repeated:
  *
  *   DIR/runs/ID.jsonl   the record (record.h), and behind it one line of how
  *                       the run ended: {"end":"done"} or {"end":"failed",
- *                       "why":"..."}; a run that diverges is one that ended
- *   DIR/runs/ID.spans   simulated: who computed when (simulate.h)
- *   DIR/runs/ID.job     processes: the job as it ran, and in ID.out what it
- * said
+ *                       "why":"..."}; a run that diverges has ended, too
+ *   DIR/runs/ID.spans   simulated: the times of computing (simulate.h)
+ *   DIR/runs/ID.job     processes: the job as it ran; ID.out has its output
  */
 #ifndef GW_CLI_STUDY_RUN_H
 #define GW_CLI_STUDY_RUN_H
@@ -19,16 +19,16 @@
 
 struct gw_study_run_options {
     const struct gw_study *study;
-    const char *dir; /* is made */
-    unsigned jobs;   /* at a time */
-    FILE *out;       /* a line for each run that ends */
+    const char *dir; /* created */
+    unsigned jobs;   /* parallel runs */
+    FILE *out;       /* gets a line for each ended run */
 };
 
 /*
- * Returns when every run has ended. GW_EINTERRUPTED after SIGINT, SIGTERM or
- * SIGHUP: those that ran are given up, and the same call goes on from there;
+ * Runs all runs and waits for them. GW_EINTERRUPTED after SIGINT, SIGTERM or
+ * SIGHUP: unfinished runs are dropped, and the same call resumes the study;
  * GW_EEXIST: another study runs in that directory; GW_EIO, GW_ENOSPC,
- * GW_ENOMEM. No process of it is left behind, not even when this one is killed.
+ * GW_ENOMEM. Leaves no process behind, even when this one is killed.
  */
 enum gw_status gw_study_run_all(const struct gw_study_run_options *options,
                                 struct gw_error *error);

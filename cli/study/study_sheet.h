@@ -1,6 +1,6 @@
 /*
- * Inside of study_plot.h: what scripts for gnuplot are written from, and the
- * functions that write them, after terminal and axes are set.
+ * The input of gnuplot scripts, and the functions that write a script after
+ * terminal and axes are set; inside study_plot.h.
  */
 #ifndef GW_CLI_STUDY_SHEET_H
 #define GW_CLI_STUDY_SHEET_H
@@ -18,11 +18,11 @@ struct gw_study_sheet {
     FILE *out;
 };
 
-/* The colour of a point or worker; there are GW_STUDY_COLOURS. */
+/* Colour of a point or worker, of GW_STUDY_COLOURS. */
 #define GW_STUDY_COLOURS 6
 const char *gw_study_colour(size_t i);
 
-/* A run's point in words, between double quotes. */
+/* Writes a run's label in double quotes. */
 void gw_study_quote_label(const struct gw_study_sheet *sheet, size_t run);
 
 void gw_study_draw_loss_time(const struct gw_study_sheet *sheet);

@@ -1,7 +1,7 @@
 /*
- * The results of a study as files: results.csv and results.jsonl with a row for
- * each run, results.txt with one for each point, mean and spread over its
- * seeds. What is written depends on the results alone, to the byte.
+ * Results of a study as files: results.csv and results.jsonl with a row per
+ * run, results.txt with a row per point (mean and spread over its seeds). The
+ * bytes depend on the results alone.
  */
 #ifndef GW_CLI_STUDY_WRITE_H
 #define GW_CLI_STUDY_WRITE_H
@@ -11,14 +11,14 @@
 #include "cli/study/study_result.h"
 #include "transport/link/output.h"
 
-/* GW_EIO, GW_ENOSPC with a line; a file is replaced when the new one is whole.
- */
+/* Writes all files; each replaces its old version when it is complete. GW_EIO,
+   GW_ENOSPC with a line. */
 enum gw_status gw_study_write(const struct gw_study *study,
                               const struct gw_study_result *results,
                               const char *dir,
                               struct gw_error *error);
 
-/* The table of results.txt. GW_ENOMEM. */
+/* Prints the table of results.txt. GW_ENOMEM. */
 enum gw_status gw_study_print(const struct gw_study *study,
                               const struct gw_study_result *results,
                               FILE *out,
