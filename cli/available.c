@@ -23,7 +23,7 @@ static uint64_t field(const char *path, const char *name)
     return found;
 }
 
-/* The number that a file is; returns 0 where it is none, such as "max". */
+/* Reads a file with a number; 0: it has none, such as "max". */
 static int number(const char *path, uint64_t *value_p)
 {
     FILE *file = fopen(path, "r");
@@ -52,7 +52,7 @@ static void look_at_host(const char *root, struct gw_available *least)
                    "available on this host");
 }
 
-/* What a group may still take; its files in memory can be dropped. */
+/* Memory left to a control group; its page cache can be reclaimed. */
 static void look_at_group(const char *dir,
                           const char *limit_name,
                           const char *used_name,
@@ -77,7 +77,7 @@ static void look_at_group(const char *dir,
                "left of the control group's limit");
 }
 
-/* The group of a line of /proc/self/cgroup and those that it is in. */
+/* The group of a line of /proc/self/cgroup, and its ancestors. */
 static void
 look_at_groups(const char *root, char *line, struct gw_available *least)
 {

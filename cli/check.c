@@ -23,7 +23,7 @@ static int why_not_written(const char *path, int how)
     return faccessat(AT_FDCWD, path, how, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-/* 0, or why what is not there could not be made. */
+/* 0, or the errno with which a missing path could not be made. */
 static int why_not_made(const char *path)
 {
     char parent[PATH_BYTES];
@@ -32,7 +32,7 @@ static int why_not_made(const char *path)
     if (!slash)
         strcpy(parent, ".");
     else
-        /* with its slash: what is there must be a directory */
+        /* with its slash, so that it must be a directory */
         slash[1] = '\0';
     return why_not_written(parent, W_OK | X_OK);
 }
@@ -142,7 +142,7 @@ enum gw_status gw_check_start(const struct gw_config *config,
     return status;
 }
 
-/* What cannot be told of devices does not count. */
+/* Devices that do not tell their memory are not counted. */
 static enum gw_status look_at_devices(const struct gw_worker_case *what,
                                       struct gw_needs_host *host,
                                       struct gw_error *error)
@@ -177,11 +177,12 @@ static enum gw_status look_at_needs(const struct gw_worker_case *what,
     return status == GW_OK ? gw_needs_check(what, &host, error) : status;
 }
 
-/* Of several GPUs whose driver is not up yet; who uses them says more. */
+/* Several GPUs may have to start their driver first; their users report
+   more. */
 #define PATIENCE_S 60
 
-/* What is wrong with the data, the model or the device is told by who opens
-   them. */
+/* Errors of the data, the model or the device are reported when they are
+   opened. */
 static enum gw_status look(const void *owner, struct gw_error *said)
 {
     const struct gw_config *config = owner;

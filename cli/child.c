@@ -46,7 +46,7 @@ static void be_child(const struct gw_child *child,
     _exit(0);
 }
 
-/* `blocked`: what the child begins with, NULL: what is blocked here. */
+/* `blocked`: signals that the child begins with blocked; NULL: as here. */
 static enum gw_status make(const struct gw_child *child,
                            const sigset_t *blocked,
                            void (*run)(void *owner),
@@ -102,7 +102,7 @@ uint64_t gw_child_kills(void)
     return kills;
 }
 
-/* The usual meaning of each here; "" for those that somebody sends. */
+/* The usual reason of a signal here; "" for signals that somebody sends. */
 static const char *reason_for(int number, uint64_t kills)
 {
     switch (number) {
@@ -184,7 +184,7 @@ static void begin(void *owner)
         _exit(127);
 }
 
-/* The number of what went wrong, 0: the program has begun. */
+/* The errno of a failed start; 0: the program runs. */
 static int hear(int from)
 {
     int number = 0;

@@ -1,4 +1,4 @@
-/* What subcommands share: options, jobs, the line for what went wrong. */
+/* Helpers of subcommands: options, jobs, error lines. */
 #include "config.h"
 
 #include "cli/cli.h"
@@ -177,7 +177,7 @@ static enum gw_status set_aloud(const struct gw_cli_job *job,
     return GW_OK;
 }
 
-/* The file's keys, and its text for who wants it. */
+/* Loads the file's keys, and keeps its text for *job->text_p. */
 static enum gw_status load_file(const struct gw_cli_job *job,
                                 struct gw_config *config,
                                 struct gw_error *error)

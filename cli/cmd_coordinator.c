@@ -1,5 +1,5 @@
 /* gradweir coordinator: the process that members of a job join. It shows the
-   job to the person who started it, or whose launcher did. */
+   job to the person who started it or its launcher. */
 #include "config.h"
 
 #include "cli/cli.h"
@@ -37,8 +37,8 @@ struct coordinator {
     struct gw_process process;
     struct gw_order order;
     int leash;
-    struct gw_secret secret; /* that members of the job have, */
-    int has_secret;          /* where a launcher starts them */
+    struct gw_secret secret; /* known to members of the job */
+    int has_secret;          /* if a launcher starts them */
     const char *listen;
     struct gw_config config;
     struct gw_relay relay;
@@ -57,9 +57,9 @@ struct coordinator {
     char final_text[GW_ERROR_TEXT_BYTES];
 };
 
-/* ---- what the coordinator tells ---- */
+/* ---- events of the coordinator ---- */
 
-/* The time, for what is shown and recorded. */
+/* Time for output and records. */
 static uint64_t now_of(struct coordinator *command)
 {
     return gw_steady_now(&command->show.clock, gw_loop_now(command->loop));
@@ -83,8 +83,7 @@ static void on_running(void *owner)
                     now_of(command));
 }
 
-/* A record that cannot be written is not worth a job, but who asked for it must
-   not take the job for a whole success. */
+/* A failed record does not end the job, but the exit status must show it. */
 static void record_failed(struct coordinator *command,
                           const struct gw_error *error)
 {
@@ -289,12 +288,12 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         atomic_store(&command->relay.has_local, 0);
     }
     gw_loop_close(command->loop);
-    /* whoever reads the rest may take his time */
+    /* the reader of the rest may be slow */
     gw_watch_relax(command->process.watch);
     return status;
 }
 
-/* What the person gets at the end, on the terminal and in the record. */
+/* The end of the job, on the terminal and in the record. */
 static void tell_final(struct coordinator *command)
 {
     struct gw_error error;

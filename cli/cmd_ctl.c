@@ -40,7 +40,7 @@ static uint64_t left_us(const struct ctl *ctl)
     return gone < LIMIT_US ? LIMIT_US - gone : 1;
 }
 
-/* The one job that is meant, or a line about why there is none such. */
+/* The one job to command; NULL after an error line. */
 static const struct gw_jobs_one *choose(const struct ctl *ctl,
                                         const struct gw_jobs *jobs)
 {
@@ -67,7 +67,7 @@ static const struct gw_jobs_one *choose(const struct ctl *ctl,
     return NULL;
 }
 
-/* ---- what it is to do ---- */
+/* ---- the command ---- */
 
 static enum gw_exit command(const struct ctl *ctl, const char *path)
 {

@@ -1,4 +1,4 @@
-/* gradweir status: what a running coordinator says of its job. */
+/* gradweir status: a running coordinator's report of its job. */
 #include "config.h"
 
 #include "cli/cli.h"

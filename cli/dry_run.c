@@ -118,7 +118,7 @@ static enum gw_status print_model(const struct gw_config *config,
     return status;
 }
 
-/* What may have been meant, and be lost: a file that was cut off. */
+/* Missing sections may mean a truncated file. */
 static void print_absent(const char *text)
 {
     char absent[GW_ABSENT_BYTES];

@@ -31,7 +31,7 @@ static int is_empty(const char *path)
     return empty;
 }
 
-/* A path that is no checkpoint at first sight is told by what it is. */
+/* Explains a path that is no checkpoint at first sight. */
 static enum gw_status look(const char *path, struct gw_error *error)
 {
     struct stat found;

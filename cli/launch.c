@@ -59,10 +59,9 @@ struct launcher {
     uv_timer_t timer;
     struct child *child; /* the coordinator, servers, workers */
     unsigned children, alive;
-    char
-        address[GW_ADDRESS_MAX]; /* of the coordinator, "" before it is known */
-    uint64_t step;               /* of the job, lately */
-    struct gw_secret secret;     /* of the job: all children have it */
+    char address[GW_ADDRESS_MAX]; /* the coordinator's, "" before it is known */
+    uint64_t step;                /* the job's, as last reported */
+    struct gw_secret secret;      /* the job's, known to all children */
     struct gw_parent_lines lines;
     char bytes[512];
     uint64_t kills;                        /* gw_child_kills of the begin */
@@ -148,15 +147,15 @@ static void coordinator_ended(struct launcher *launcher, int status)
             launcher->step, gw_child_how(status, launcher->kills, how));
 }
 
-/* Whether somebody wanted a child to end, and did not wait for it to. */
+/* Non-zero if somebody killed the child or sent it a signal to end. */
 static int was_ended(const struct child *child, int number)
 {
     return child->killed || number == SIGINT || number == SIGTERM;
 }
 
-/* The coordinator says what it means for the job, while it is there. Who was
-   ended by signals has had its way: one before it had joined asks nobody to
-   stop, and a second one may be none to us, who count by a clock of our own. */
+/* Tells the coordinator, while it lives, which judges the loss for the job. A
+   child that a signal ended stops the job: before it joined it could ask nobody
+   to stop, and its second signal need not be a second one by our clock. */
 static void member_ended(const struct child *child, int status)
 {
     struct launcher *launcher = child->launcher;

@@ -35,8 +35,8 @@ static void name_directories(char names[2][DIRECTORY_MAX], size_t *n_p)
 }
 
 /*
- * Opens a directory if it is this user's alone. What is looked at is what was
- * opened, and no symbolic link is followed: in /tmp anybody may have made it.
+ * Opens a directory that only this user can enter. Checks the opened descriptor
+ * and follows no symbolic link, since in /tmp anybody may have made the name.
  * GW_ENOENT: there is none.
  */
 static enum gw_status

@@ -104,8 +104,9 @@ static enum gw_exit begin(int argc, char **argv)
     return run(argc - 1, argv + 1);
 }
 
-/* ps and top would call those that a launcher starts "exe": this thread, from
-   which all later ones have their name, and those that libraries began. */
+/* ps and top show the threads of a started process as "exe". Renames this
+   thread, whose name later threads inherit, and threads that libraries have
+   started. */
 static void name_threads(void)
 {
     static const char name[] = "gradweir";

@@ -13,7 +13,7 @@
 #define GIB     (1024 * MIB)
 #define MEMBERS 4096 /* most workers, and most servers */
 
-/* ---- what there is ---- */
+/* ---- counting ---- */
 
 static void add_need(struct gw_server_need *sum,
                      const struct gw_server_need *one)
@@ -29,7 +29,7 @@ static void add_need(struct gw_server_need *sum,
     sum->messages += one->messages;
 }
 
-/* Threads of a process add up; the process with most is what is planned for. */
+/* Adds up the threads of each process; the plan is for the largest process. */
 static enum gw_status count_servers(const struct gw_config *config,
                                     const struct gw_map *map,
                                     const struct gw_estimate_hosts *hosts,
@@ -37,7 +37,7 @@ static enum gw_status count_servers(const struct gw_config *config,
                                     struct gw_error *error)
 {
     uint64_t threads = config->server.threads, bytes_most = 0;
-    uint64_t seen; /* of a worker, by threads together */
+    uint64_t seen; /* of a worker, by all threads */
     enum gw_status status = gw_server_sees(config, map, &seen, error);
     if (status != GW_OK)
         return status;
@@ -66,7 +66,7 @@ static enum gw_status count_servers(const struct gw_config *config,
     return GW_OK;
 }
 
-/* The host with workers beside which servers have most of the model. */
+/* The host of workers whose servers hold most of the model. */
 static uint32_t fullest_host(const struct gw_estimate_hosts *hosts)
 {
     double here, most = -1;
@@ -83,7 +83,8 @@ static uint32_t fullest_host(const struct gw_estimate_hosts *hosts)
     return fullest;
 }
 
-/* Of a worker with most of them there; 0: each pushes what is its own. */
+/* Neighbours of a worker on this host, the largest number; 0: each worker
+   pushes its own gradients. */
 static enum gw_status count_neighbours(const struct gw_config *config,
                                        const struct gw_estimate_hosts *hosts,
                                        uint32_t host,
@@ -194,7 +195,7 @@ size_t gw_needs_rows(const struct gw_needs *needs,
     return n;
 }
 
-/* ---- what must be there ---- */
+/* ---- minimum ---- */
 
 uint64_t gw_needs_worker(const struct gw_needs *needs)
 {
@@ -245,7 +246,7 @@ static int fits(const struct gw_needs *needs, const struct gw_needs_host *host)
            fits_device(needs, host);
 }
 
-/* ---- what would fit ---- */
+/* ---- search for a job that fits ---- */
 
 /* Something of a job that may be another number. */
 struct knob {
@@ -258,11 +259,11 @@ struct knob {
 
 struct search {
     struct gw_worker_case what;
-    struct gw_config *config; /* of `what` */
+    struct gw_config *config; /* the config of `what` */
     struct gw_needs_host host;
 };
 
-/* Whether the job fits with that number; what cannot be counted does not. */
+/* Non-zero if the job fits with that number; errors mean that it does not. */
 static int
 fits_with(const struct search *search, const struct knob *knob, uint64_t value)
 {
@@ -297,7 +298,7 @@ static int try_with(const void *owner, uint64_t value)
     return fits_with(trial->search, trial->knob, value);
 }
 
-/* The number nearest to what the job has with which it fits, 0: none. */
+/* The nearest number to the job's own with which it fits; 0: none. */
 static uint64_t nearest_fit(const struct search *search,
                             const struct knob *knob)
 {
@@ -429,7 +430,7 @@ static enum gw_status refuse_host(const struct gw_needs *needs,
         members, gw_need_say_bytes(host->bytes, there), host->what, advice);
 }
 
-/* Where neither batch nor members help. */
+/* The advice if neither batch nor members help. */
 static const char *last_advice(const struct gw_needs_host *host, int on_host)
 {
     if (!on_host)

@@ -7,10 +7,10 @@
 
 #define COLUMNS 79
 
-/* Where the next word goes. */
+/* The place of the next word. */
 struct page {
     FILE *to;
-    size_t column, indent; /* of this line's end; of the lines that follow */
+    size_t column, indent; /* end of this line; begin of following lines */
 };
 
 /* A word ends at a space outside brackets and quotes. */

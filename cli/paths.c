@@ -19,8 +19,9 @@ static int lies_somewhere(const char *file)
     return stat(file, &found) != 0 || S_ISREG(found.st_mode);
 }
 
-/* Takes "./" and "../" from the front of a path of `*bytes_p` below `dir`,
-   which has no link in it, so that its parent is what stands before it. */
+/* Strips "./" and "../" from the front of a path of `*bytes_p` below `dir`, and
+   shortens `dir`. No component of `dir` is a symbolic link, so its textual
+   parent is its parent. */
 static const char *climb(const char *path, size_t *bytes_p, char *dir)
 {
     for (;;) {

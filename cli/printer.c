@@ -17,12 +17,13 @@
 
 struct gw_printer {
     FILE *stream, *to;
-    int in, out; /* of the pipe */
+    int in, out; /* ends of the pipe */
     int lost;    /* since a line last said so */
     pthread_t thread;
 };
 
-/* Of the stream: never fails, and does not wait before it is told to. */
+/* write function of the stream: never fails, and blocks only after
+   gw_printer_wait. */
 static ssize_t put(void *cookie, const char *bytes, size_t n)
 {
     static const char note[] =
@@ -45,7 +46,7 @@ static void *printer_main(void *argument)
             continue;
         if (n <= 0)
             return NULL;
-        /* where that fails, `to` remembers */
+        /* on failure `to` remembers the error */
         if (fwrite(bytes, 1, (size_t)n, printer->to) == (size_t)n)
             fflush(printer->to);
     }

@@ -44,8 +44,8 @@ static enum gw_status
 write_object(struct gw_record *record, json_t *object, struct gw_error *error)
 {
     const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
-    /* json_dumps leaves out what it has no memory for; and one list per worker
-       makes an object as long as there are workers */
+    /* json_dumps silently drops parts on lack of memory; the object's size
+       grows with the number of workers */
     size_t n = object ? json_dumpb(object, NULL, 0, flags) : 0;
     char *text = n > 0 ? malloc(n + 1) : NULL;
     size_t dumped = text ? json_dumpb(object, text, n, flags) : 0;
@@ -160,7 +160,7 @@ static json_t *rss_of(const struct gw_record_final *final)
                         gw_json_count(final->report->rss_worker));
 }
 
-/* What all of one role counted, by the names of the counter table. */
+/* Summed counters of one role, by the names of the counter table. */
 static json_t *counters_of(const struct gw_metrics_snapshot *sum)
 {
     json_t *object = json_object();

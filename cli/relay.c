@@ -9,8 +9,8 @@
 
 #include "cli/parent.h"
 
-/* Ticks of the watch that the loop may be away for after a stop. It sees to it
-   that the job comes to its end; who would see to the loop? */
+/* Ticks of the watch for which the loop may hang after a stop: the loop ends
+   the job, and the watch must end a hung loop. */
 #define AWAY_TICKS 90
 
 /* A member's process has ended, says the launcher. */

@@ -8,14 +8,14 @@
 #include "proto/groups.h"
 #include "transport/link/limits.h"
 
-/* Standard ones, the leash, logs, loops, listeners, memory, the data, and what
-   is open for a moment: checkpoints, names, a descriptor on its way. */
+/* Standard streams, parent, logs, loops, listeners, memory, data, and
+   short-lived ones: checkpoints, names, a descriptor in transit. */
 #define FILES_BESIDE 32
 
 /* A shard's loop, its listeners, its links to the coordinator and shard 0. */
 #define FILES_SHARD 8
 
-/* The launcher's own, beside the leashes. */
+/* The launcher's own, without the children's links. */
 #define FILES_LAUNCHER 16
 
 static uint64_t least(uint64_t a, uint64_t b)

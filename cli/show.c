@@ -69,7 +69,7 @@ static void print_progress(const struct gw_show *show, uint64_t step)
              "  loss %.4f  %.0f samples/s  %.3f GB/s  ETA %s",
              step, last->total_steps, last->epoch, last->loss, samples_per_s,
              gigabytes_per_s, eta);
-    /* what wraps cannot be rewritten in place */
+    /* a wrapped line cannot be rewritten in place */
     struct winsize size;
     if (show->terminal >= 0 && ioctl(show->terminal, TIOCGWINSZ, &size) == 0 &&
         size.ws_col > 1 && size.ws_col < sizeof line)
@@ -222,7 +222,7 @@ void gw_show_final(struct gw_show *show,
                 "loss", show->last.loss, show->last.step);
     print_speed(show, report);
     fprintf(out, COLUMN, "memory");
-    /* of a role that nobody had yet there is nothing to say */
+    /* 0: no process had that role */
     if (report->rss_worker)
         fprintf(out, "worker %.0f MiB, ", mebibytes(report->rss_worker));
     if (report->rss_server)

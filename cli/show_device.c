@@ -1,4 +1,4 @@
-/* What workers compute on, in the first lines of a job. */
+/* The workers' device in the first lines of a job. */
 #include "config.h"
 
 #include "cli/show.h"

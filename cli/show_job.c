@@ -1,4 +1,5 @@
-/* The first lines of a job: what was asked for, what was chosen, and why. */
+/* The first lines of a job: its request, the choices made, and their
+   reasons. */
 #include "config.h"
 
 #include "cli/show.h"
@@ -69,7 +70,7 @@ static void print_rounds(FILE *out,
     fputc(')', out);
 }
 
-/* The numbers that come with the word, also those that nobody set. */
+/* The policy's parameters, also default ones. */
 static void print_terms(FILE *out,
                         const struct gw_config *config,
                         const struct gw_policy_word *word)

@@ -1,4 +1,5 @@
-/* gradweir --version: what was built in, against what, and what works here. */
+/* gradweir --version: optional parts of this build, library versions, and
+   support by this machine. */
 #include "config.h"
 
 #include "cli/cli.h"

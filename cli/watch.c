@@ -1,4 +1,4 @@
-/* The watch's thread: a small libuv loop beside the process' own. */
+/* The watch's thread: a small libuv loop of its own. */
 #include "config.h"
 
 #include "cli/watch.h"

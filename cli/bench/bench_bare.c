@@ -1,13 +1,13 @@
 /*
- * What the machine allows: two single-threaded processes and one connection,
- * without a library, a frame or a table between them and the kernel.
+ * The machine's limits: two single-threaded processes and one connection, with
+ * no library, frame or table between them and the kernel.
  *
- *   limit A     both poll; every chunk that has arrived whole goes back
+ *   limit A     both poll; every chunk goes back when it is complete
  *   limit B     the same, with the checksums of all four ends and the server's
  *               reduction and update inline
  *   ping-pong   both block; the whole tensor there, then the whole back
  *
- * For a push nothing but one byte comes back, for a pull one byte asks.
+ * A push is answered by one byte, a pull is requested by one byte.
  */
 #include "config.h"
 
@@ -33,10 +33,10 @@ struct bare {
     int arithmetic; /* limit B */
     size_t chunk;
     uint8_t *in, *out;
-    size_t in_bytes, out_bytes; /* of this pass */
+    size_t in_bytes, out_bytes; /* in this pass */
     size_t got, sent, ready;    /* out[0, ready) may leave */
     uint32_t crc_in, crc_out;
-    volatile uint32_t sink; /* keeps the checksums from being left out */
+    volatile uint32_t sink; /* keeps the compiler from dropping the checksums */
     float *weights[2], *state[GW_STATE_MAX];
     unsigned current;
 };
@@ -120,7 +120,7 @@ static void arrived(struct bare *bare, size_t n)
     }
 }
 
-/* Moves what can be moved; 0 when the connection is gone. */
+/* Sends and receives as much as possible; 0 when the connection is gone. */
 static int pump(struct bare *bare, int flags)
 {
     ssize_t n;
@@ -187,7 +187,8 @@ static int ping_pong(struct bare *bare, enum gw_bench_op op)
            move_all(bare->fd, bare->in, down, 0);
 }
 
-/* Arrays as each path has them; A's server sends back what it received. */
+/* Arrays like those of each path; A's server sends back the bytes it
+   received. */
 static int take_memory(struct bare *bare)
 {
     size_t bytes = bare->child->what->bytes;
@@ -227,7 +228,7 @@ static int run_order(struct bare *bare, const struct gw_bench_message *order)
     return ok;
 }
 
-/* What came back is what was sent, where nothing was done to it. */
+/* The echo equals the data, if nothing has changed it. */
 static uint64_t check(struct bare *bare, const struct gw_bench_message *order)
 {
     struct gw_bench_pattern pattern;

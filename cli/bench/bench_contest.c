@@ -1,5 +1,5 @@
 /*
- * One size: limits and transports, all set up at once, who run in turn.
+ * One size: limits and transports, all set up first, which run in turn.
  *
  *   lanes of an operation   limit A, limit B, ping-pong   plain sockets
  *                           transport of shm, of tcp      an entrant for each
@@ -53,7 +53,7 @@ static uint32_t workers_of(const struct lane *lane)
     return lane->entrant ? lane->contest->what.options->workers : 1;
 }
 
-/* Whether a path has this operation, at this size. */
+/* Non-zero if the path has this operation at this size. */
 static int takes_part(const struct lane *lane)
 {
     const struct gw_bench_case *what = &lane->contest->what;
@@ -67,7 +67,7 @@ static int takes_part(const struct lane *lane)
            what->bytes < GW_BENCH_STREAM_BYTES;
 }
 
-/* What a row is compared with. */
+/* The limit to compare a row with. */
 static enum gw_bench_path limit_of(const struct lane *lane)
 {
     if (lane->contest->what.bytes < GW_BENCH_STREAM_BYTES)
@@ -94,7 +94,7 @@ static uint64_t wire_bytes(const struct lane *lane)
            (frames + (lane->op == GW_BENCH_BOTH ? 0 : links)) * GW_FRAME_BYTES;
 }
 
-/* ---- what is done with each row ---- */
+/* ---- rows ---- */
 
 static enum gw_status open_row(const struct lane *lane, struct gw_error *error)
 {
@@ -150,7 +150,7 @@ static enum gw_status sum_up(const struct lane *lane, struct gw_error *error)
     return GW_OK;
 }
 
-/* With what the first transport of several is beside the others. */
+/* Adds the comparison of the first of several transports with this one. */
 static enum gw_status print_row(const struct lane *lane, struct gw_error *error)
 {
     const struct contest *contest = lane->contest;
@@ -236,7 +236,7 @@ static void close_case(struct gw_bench_case *what)
     gw_map_destroy(what->map);
 }
 
-/* The processes of all, who wait for their turn. */
+/* Starts all processes, which wait for their turn. */
 static enum gw_status open_groups(struct contest *contest,
                                   struct gw_error *error)
 {

@@ -117,7 +117,7 @@ enum gw_status gw_bench_hear(struct gw_bench_process *process,
     return status == GW_OK ? take_word(process, message, error) : status;
 }
 
-/* In any order: one that is gone may be what another one waits for. */
+/* In any order: a process may wait for another one that is gone. */
 static enum gw_status hear_all(struct gw_bench_process *process,
                                size_t n,
                                uint64_t *errors_p,
@@ -135,7 +135,7 @@ static enum gw_status hear_all(struct gw_bench_process *process,
             status = take_word(&process[i], &answer, error);
             if (status == GW_OK)
                 *errors_p += answer.errors;
-            wait[i].fd = -1; /* which poll passes over */
+            wait[i].fd = -1; /* skipped by poll */
         }
         if (status != GW_OK)
             return status;

@@ -1,4 +1,4 @@
-/* What the sum inside a node reaches, against the traffic that it is. */
+/* The sum inside a node, against its own memory traffic. */
 #include "config.h"
 
 #include "cli/bench/bench_sum.h"
@@ -13,7 +13,7 @@
 #include "transport/link/memory.h"
 
 #define WORKERS     4
-#define ORDER_BYTES ((size_t)64 << 20) /* of each gradient, in one order */
+#define ORDER_BYTES ((size_t)64 << 20) /* of each gradient, per order */
 #define ITERS_MAX   16
 
 static const size_t usual_sizes[] = {
@@ -27,7 +27,7 @@ static const size_t usual_sizes[] = {
 
 struct result {
     struct gw_bench_row row[GW_SUM_CONTESTANTS];
-    double ratio[GW_SUM_CONTESTANTS]; /* of the sum to it */
+    double ratio[GW_SUM_CONTESTANTS]; /* the sum's, to it */
     uint64_t wrong;
     int huge;
 };

@@ -13,11 +13,12 @@
 struct summer {
     const struct gw_sum_case *what;
     uint32_t rank;
-    float *gradient[GW_BENCH_MEMBERS_MAX]; /* of each, all of it */
-    float *alone[GW_BENCH_MEMBERS_MAX];    /* of each, what we own of it */
-    size_t owned;                          /* elements */
+    float *gradient[GW_BENCH_MEMBERS_MAX]; /* each process', whole */
+    float
+        *alone[GW_BENCH_MEMBERS_MAX]; /* each process', the part that we own */
+    size_t owned;                     /* elements */
     uint32_t orders;
-    uint64_t spoilt; /* chunks, as it was said of them */
+    uint64_t spoilt; /* chunks reported as nonfinite */
     struct gw_bench_pattern own, expected;
 };
 
@@ -28,7 +29,8 @@ static int owns(const struct summer *summer, size_t chunk)
     return gw_group_owner(summer->what->group, (uint32_t)chunk) == summer->rank;
 }
 
-/* Of our gradient: sums where we own it, and what it was where others do. */
+/* Checks our gradient: sums in our own chunks, unchanged values in the
+   others'. */
 static uint64_t count_wrong(const struct summer *summer)
 {
     const struct gw_map *map = summer->what->map;
@@ -83,7 +85,7 @@ static enum gw_status open_alone(struct summer *summer, struct gw_error *error)
 
 /* ---- turns ---- */
 
-/* Who has made a gradient has it in his caches, as after backward. */
+/* The process that writes a gradient has it in cache, as after backward. */
 static void fill(const struct summer *summer, enum gw_sum_contestant who)
 {
     const struct gw_sum_case *what = summer->what;
@@ -94,8 +96,8 @@ static void fill(const struct summer *summer, enum gw_sum_contestant who)
         gw_bench_fill(&summer->own, summer->owned, summer->alone[i]);
 }
 
-/* Chunk by chunk, whatever it is that is done with them. Returns how many were
-   said to be spoilt: none is. */
+/* Passes over our chunks. Returns the number that was reported as nonfinite,
+   which should be 0. */
 static uint64_t pass(const struct summer *summer, enum gw_sum_contestant who)
 {
     const struct gw_sum_case *what = summer->what;
@@ -132,7 +134,7 @@ static double span_us(const struct gw_sum_shared *shared, uint32_t n)
     return end - begin;
 }
 
-/* Nobody notes a time anew before all have passed the first barrier again. */
+/* No time is overwritten before all have passed the first barrier again. */
 static double take_turn(struct summer *summer, enum gw_sum_contestant who)
 {
     struct gw_sum_shared *shared = summer->what->shared;
@@ -146,7 +148,7 @@ static double take_turn(struct summer *summer, enum gw_sum_contestant who)
     return span_us(shared, summer->what->group.n);
 }
 
-/* Who is first in one order is last in the next. */
+/* Alternates the order of contestants. */
 static uint64_t run_order(struct summer *summer)
 {
     struct gw_sum_shared *shared = summer->what->shared;

@@ -29,7 +29,7 @@
 
 struct job {
     struct gw_config config;
-    struct gw_secret secret; /* of those that are forked */
+    struct gw_secret secret; /* shared by all forked processes */
     char coordinator[GW_ADDRESS_MAX];
 };
 
@@ -99,7 +99,7 @@ static void on_split(void *owner, const struct gw_split_report *report)
     (void)report;
 }
 
-/* For whoever watches a job; what fails comes by on_finished. */
+/* Notes are for people; failures come by on_finished. */
 static void on_note(void *owner, const char *text)
 {
     (void)owner;
@@ -195,9 +195,9 @@ struct worker {
     struct gw_client *client;
     uint32_t rank, ranks;
     float *weights, *gradients;
-    struct gw_memory weights_arena, gradients_arena; /* that they lie in */
+    struct gw_memory weights_arena, gradients_arena; /* memory of the two */
     uint64_t clock;
-    /* the same on one period, to compare with */
+    /* the expected values, on one period */
     struct gw_bench_pattern *pushed; /* [ranks] */
     struct gw_bench_pattern weight[2], state[GW_STATE_MAX];
     unsigned current;
@@ -276,7 +276,7 @@ static enum gw_status step(struct worker *worker, uint32_t samples)
     return status;
 }
 
-/* What the servers have done in this order, done again. */
+/* Repeats the servers' updates of this order. */
 static void follow(struct worker *worker, uint32_t steps, int pushed)
 {
     const struct gw_bench_case *what = worker->child->what;

@@ -46,9 +46,9 @@ struct end {
     uint32_t shard;    /* a server's number */
     struct wire *wire; /* a worker's: [servers][connections] */
     uint32_t wires;
-    uint32_t greeted;   /* peers whose window is known */
-    uint32_t sending;   /* sends that have not come back */
-    uint64_t waits_for; /* frames that are still to arrive */
+    uint32_t greeted;   /* peers with a known window */
+    uint32_t sending;   /* unfinished sends */
+    uint64_t waits_for; /* frames still to arrive */
     uint8_t *in, *out;  /* a worker's arenas */
     int down;
     char why[GW_ADDRESS_MAX];
@@ -64,7 +64,7 @@ static uint32_t connections(const struct wire *wire)
     return case_of(wire)->options->connections;
 }
 
-/* Whether a chunk of the map goes over this connection. */
+/* Non-zero if this connection carries the chunk. */
 static int carries(const struct wire *wire, uint32_t chunk)
 {
     return case_of(wire)->map->chunk[chunk].shard == wire->shard &&
@@ -204,7 +204,7 @@ static enum gw_status open_transport(struct end *end, struct gw_error *error)
 
 /* ---- servers ---- */
 
-/* A link's connection number is what its opener says. */
+/* The opener gives a link's connection number. */
 static enum gw_status judge(struct gw_acceptor *acceptor,
                             struct gw_link *link,
                             const struct gw_hello *hello,
@@ -340,8 +340,8 @@ pass(struct end *end, enum gw_bench_op op, struct gw_error *error)
 }
 
 /*
- * Every order has its own values. What a server keeps after a push is pulled
- * once more, without being timed.
+ * Every order has its own values. After a push they are pulled once, untimed,
+ * to be checked.
  */
 static enum gw_status run_order(struct end *end,
                                 const struct gw_bench_message *order,

@@ -1,4 +1,4 @@
-/* What the server's arithmetic reaches, against a += b on the same sizes. */
+/* The speed of the server's arithmetic, against a += b on the same sizes. */
 #include "config.h"
 
 #include "cli/bench/bench.h"

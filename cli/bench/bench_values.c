@@ -1,4 +1,4 @@
-/* Values whose place can be told from them, and arrays to keep them in. */
+/* Values that tell their position, and arrays of them. */
 #include "config.h"
 
 #include "cli/bench/bench.h"

@@ -1,5 +1,5 @@
-/* gradweir bench: how fast bytes and updates go here, beside what the machine
-   allows. */
+/* gradweir bench: speed of transfers and updates, against the machine's
+   limits. */
 #include "config.h"
 
 #include "cli/bench/bench.h"
@@ -238,7 +238,7 @@ static enum gw_status run_network(const struct gw_bench_options *options,
     return status;
 }
 
-/* Of all but the sum, which has other sizes and workers. */
+/* Runs everything but the sum, which has other sizes and workers. */
 static enum gw_status run_usual(struct gw_bench_options options,
                                 struct gw_error *error)
 {

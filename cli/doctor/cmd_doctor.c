@@ -1,4 +1,5 @@
-/* gradweir doctor: what stops jobs on this host, and between two. */
+/* gradweir doctor: finds obstacles for jobs on this host and between two
+   hosts. */
 #include "config.h"
 
 #include "cli/cli.h"
@@ -81,7 +82,7 @@ static enum gw_status close_output(const char *json,
 
 /* ---- doing it ---- */
 
-/* A job of one's own is told what is wrong with it; defaults are none. */
+/* Checks a given job; defaults alone are no job. */
 static enum gw_status load(const struct options *options,
                            struct gw_config *config,
                            struct gw_error *error)

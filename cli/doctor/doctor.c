@@ -1,4 +1,4 @@
-/* The table of checks, and what they share. */
+/* The table of checks, and helpers for checks. */
 #include "config.h"
 
 #include "cli/doctor/doctor.h"
@@ -37,7 +37,7 @@ static const struct {
     {"pin", gw_doctor_check_pin},
     {"route", gw_doctor_check_route},
     {"peer", gw_doctor_check_peers},
-    /* what was seen with peers is theirs to tell */
+    /* these use the findings of peer */
     {"clock", gw_doctor_check_clock},
     {"firewall", gw_doctor_check_firewall},
 };
@@ -175,8 +175,7 @@ static unsigned ask_mtu(const char *interface)
     return asked ? (unsigned)request.ifr_mtu : 0;
 }
 
-/* Returns 0 for what is neither an address of the Internet nor the interface
-   itself. */
+/* Returns 0 unless `one` is an Internet address or the interface itself. */
 static int take_address(const struct ifaddrs *one,
                         struct gw_doctor_address *address)
 {
@@ -207,8 +206,8 @@ static int take_address(const struct ifaddrs *one,
     return family == AF_INET || family == AF_INET6 || family == AF_PACKET;
 }
 
-/* Bit 14 of the effective capabilities; those of a namespace of users other
-   than the first do not count for locked memory. */
+/* Bit 14 of the effective capabilities, CAP_IPC_LOCK; in a user namespace other
+   than the first it does not lift the limit of locked memory. */
 static int may_lock(void)
 {
     char line[128];

@@ -133,7 +133,8 @@ static void read_ports(const struct gw_doctor *doctor, struct ports *ports)
 
 /* ---- ports ---- */
 
-/* What is wrong stops a job only that has no other device, or no other way. */
+/* A faulty device stops a job only if the job has no other device or
+   transport. */
 static enum gw_verdict verdict(const struct gw_doctor *doctor, int others)
 {
     return gw_doctor_takes_rdma(doctor) && !others ? GW_VERDICT_FIX
@@ -213,7 +214,7 @@ static size_t read_active(struct gw_doctor *doctor, struct ports *ports)
 
 /* ---- MTU ---- */
 
-/* What RoCE puts around its payload: GRH or IP, UDP, BTH and extensions. */
+/* Headers of RoCE: GRH or IP, UDP, BTH and extensions. */
 #define ROCE_HEADERS 96
 
 void gw_doctor_check_mtu(struct gw_doctor *doctor)
@@ -262,7 +263,7 @@ static int is_same_gid(const char *text, const uint8_t gid[16])
     return inet_pton(AF_INET6, text, bytes) == 1 && memcmp(bytes, gid, 16) == 0;
 }
 
-/* RoCE v2 is what librdmacm prefers. */
+/* librdmacm prefers RoCE v2. */
 static struct gid find_gid(const struct gw_doctor *doctor,
                            const struct port *port,
                            const uint8_t gid[16])
@@ -313,8 +314,8 @@ static void say_gid(struct gw_doctor *doctor,
                       port->device, port->number, gid.index, address->host, of);
 }
 
-/* Every address through which peers may come to the port: those of its
-   interface, and of others on top of that, such as VLANs. */
+/* Reports every address of the port: those of its interface, and of interfaces
+   on top of that, such as VLANs. */
 static void say_gids(struct gw_doctor *doctor, const struct port *port)
 {
     size_t n = 0;
@@ -341,8 +342,8 @@ static void say_gids(struct gw_doctor *doctor, const struct port *port)
                       port->device, port->number);
 }
 
-/* Whether an entry of cluster.interface is that of an active port, or of one
-   that does not say which it has. */
+/* Non-zero if an entry of cluster.interface belongs to an active port, or to a
+   port with an unknown interface. */
 static int is_of_port(const struct gw_doctor *doctor,
                       const struct ports *ports,
                       const char *name)

@@ -1,7 +1,7 @@
 /*
- * Whether a peer reaches this host: it is asked to knock at the port where a
- * coordinator of the job would listen. That is all that can be known of a
- * firewall without judging its rules.
+ * Tests whether a peer reaches this host: the peer is asked to knock at the
+ * port where a coordinator of the job would listen. Nothing else can be known
+ * of a firewall without judging its rules.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@ struct gw_doctor_knock {
     struct gw_listener *listener;
     struct gw_acceptor acceptor;
     const char *peer;
-    int inside; /* who knocked is on this host itself */
+    int inside; /* the knock came from this host itself */
 };
 
 static const char *address_of(const struct gw_doctor_knock *knock)
@@ -28,18 +28,18 @@ static const char *address_of(const struct gw_doctor_knock *knock)
     return knock->transport->ops->listener_address(knock->listener);
 }
 
-/* Of two HOST:PORT. */
+/* Compares the hosts of two HOST:PORT. */
 static int is_same_host(const char *a, const char *b)
 {
     size_t bytes = (size_t)(strrchr(a, ':') - a);
     return strncmp(a, b, bytes) == 0 && b[bytes] == ':';
 }
 
-/* ---- who knocks ---- */
+/* ---- the knocking link ---- */
 
 static void on_up(struct gw_link *link, const struct gw_reply *reply)
 {
-    (void)link, (void)reply; /* who knocks closes */
+    (void)link, (void)reply; /* the opener closes */
 }
 
 static void on_frame(struct gw_link *link,
@@ -77,9 +77,9 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
     return GW_OK;
 }
 
-/* ---- where ---- */
+/* ---- address ---- */
 
-/* Where packets to the peer leave, at the job's port. */
+/* The source address of packets to the peer, with the job's port. */
 static enum gw_status choose_address(const struct gw_doctor *doctor,
                                      const char *peer,
                                      char *address,

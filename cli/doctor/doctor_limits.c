@@ -1,4 +1,4 @@
-/* What this process may have of the host, and what a job needs of it. */
+/* Limits of this process on this host, against the needs of a job. */
 #include "config.h"
 
 #include "cli/doctor/doctor.h"
@@ -129,7 +129,7 @@ static int gives_when_asked(void)
     return gives;
 }
 
-/* What shm shares is no file, so that no limit of /dev/shm is one for it. */
+/* shm shares anonymous memory, so the limits of /dev/shm do not apply. */
 void gw_doctor_check_shared(struct gw_doctor *doctor)
 {
     char path[256], word[128] = "";

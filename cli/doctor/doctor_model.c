@@ -1,10 +1,10 @@
 /*
- * What the processes of a job register with an RDMA device: the model decides,
- * whose input and output are those of the data. Memory that is registered for
- * two peers, or with two devices, counts twice.
+ * Memory that a job's processes register with an RDMA device. It follows from
+ * the model, whose input and output sizes come from the data. Memory that is
+ * registered for two peers, or with two devices, counts twice.
  *
  *   worker   for each shard: the window of its weights and its gradients, both
- *            whole, and what each connection has of its own
+ *            whole, and the buffers of each connection
  *   server   for each worker and shard: landing slots (rank 0: a second time,
  *            for the first weights), two arrays of weights, connections
  */
@@ -20,15 +20,15 @@
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 
-/* Messages and the ring of headers of a connection, and what full pages add to
-   all that is registered beside it. */
+/* Messages and the header ring of a connection, and rounding of all registered
+   memory to pages. */
 #define LINK_BYTES ((uint64_t)192 << 10)
 
 /* easgd and dc-async answer from an array of the rank's own; that is counted
    with every policy, as plans go from one to another. */
 #define SERVER_ARRAYS 4
 
-/* What comes on top of an array or an arena where weights are sent as bf16. */
+/* Additional bytes of an array or arena if weights are sent as bf16. */
 static uint64_t bf16_of(const struct gw_config *config, uint64_t bytes)
 {
     return config->train.weights == GW_ENCODING_RAW

@@ -19,7 +19,7 @@
 
 /* ---- transports ---- */
 
-/* Which of them two processes take is seen when they meet. */
+/* Two processes choose among them when they meet. */
 static void
 say_ways(struct gw_doctor *doctor, const struct gw_ways *ways, const char *why)
 {
@@ -100,8 +100,8 @@ static int has_interface(const struct gw_doctor *doctor, const char *name)
     return 0;
 }
 
-/* Those that a job of several hosts could use, as "eth0 192.0.2.2, ..."; how
-   many interfaces that is. */
+/* Lists interfaces usable by a job of several hosts, as "eth0 192.0.2.2, ...";
+   returns their number. */
 static size_t
 list_usable(const struct gw_doctor *doctor, char *text, size_t room)
 {
@@ -222,8 +222,8 @@ void gw_doctor_check_interface(struct gw_doctor *doctor)
 
 /* ---- trust ---- */
 
-/* Servers of a job over rdma alone meet at a device's address, whatever the
-   coordinator does. 0: they do not, or it is not known. */
+/* Servers of a job over rdma alone use a device's address, independently of the
+   coordinator. 0: they do not, or it is unknown. */
 static int has_far_servers(const struct gw_config *config,
                            char addresses[GW_ADDRESSES_MAX])
 {
@@ -361,8 +361,7 @@ void gw_doctor_check_port(struct gw_doctor *doctor)
 
 /* ---- the firewall ---- */
 
-/* What a rule lets through is its own business: that it is there is all that is
-   said of it. */
+/* Reports only that there are rules: their effect is not judged. */
 static void look_at_rules(struct gw_doctor *doctor)
 {
     char table[2][64];
@@ -392,7 +391,7 @@ static void look_at_rules(struct gw_doctor *doctor)
                       way);
 }
 
-/* What came through is all that is known: of one port, from one host. */
+/* Reports measured reachability only: one port, from one host. */
 void gw_doctor_check_firewall(struct gw_doctor *doctor)
 {
     if (doctor->peers == 0)
@@ -412,8 +411,7 @@ void gw_doctor_check_firewall(struct gw_doctor *doctor)
 
 /* ---- routes ---- */
 
-/* Whether packets that leave by it are of an interface that was chosen, or
-   none was. */
+/* Non-zero if packets leave by a chosen interface, or none was chosen. */
 static int is_chosen(const struct gw_doctor *doctor,
                      const struct gw_doctor_address *from)
 {

@@ -1,6 +1,6 @@
 /*
- * Who listens on a port: the socket's inode stands in /proc/net/tcp, and the
- * process has it among its files, which only its user and root can see.
+ * Finds the listener of a port: /proc/net/tcp has the socket's inode, and the
+ * process has it among its descriptors, which only its user and root can read.
  */
 #include "config.h"
 

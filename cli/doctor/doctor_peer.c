@@ -13,16 +13,16 @@
 #include <string.h>
 
 #define LOGIN_US   6000000
-#define MEASURE_US 1000000 /* of each of three */
+#define MEASURE_US 1000000 /* for each of three */
 #define LIMIT_US   10000000
 #define PINGS      1000
 
-/* What else is asked, over tcp. */
+/* Further questions, asked over tcp. */
 struct inquiry {
     const struct gw_doctor *doctor;
     const char *peer;
     struct gw_doctor_seen *seen;
-    char *where; /* GW_DOCTOR_WHERE_MAX; its transports, in its words */
+    char *where; /* GW_DOCTOR_WHERE_MAX; the peer's list of transports */
 };
 
 struct probe {
@@ -42,12 +42,12 @@ struct probe {
     const struct inquiry *inquiry; /* NULL: figures are enough */
 };
 
-/* What was measured. */
+/* Measured figures. */
 struct figures {
     double trip_us, there, back; /* bytes per us */
 };
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static void finish(struct probe *probe)
 {
@@ -185,7 +185,8 @@ static const struct gw_link_handler handler = {
 
 /* ---- in order ---- */
 
-/* Until what was begun is done; 0: it is not, and probe->why says why. */
+/* Runs the loop until the current step is done; 0: it failed, with
+   probe->why. */
 static int await(struct probe *probe, uint64_t limit_us)
 {
     gw_timer_start(probe->loop, &probe->limit, limit_us);
@@ -235,7 +236,7 @@ static int measure_puts(struct probe *probe, int back, double *rate_p)
     return 1;
 }
 
-/* What this process lacks says by itself what to do. */
+/* Errors of this process itself have their own advice. */
 static enum gw_status say_why(const struct probe *probe,
                               const char *before,
                               const char *advice,
@@ -286,7 +287,7 @@ static void be_knocked_at(struct probe *probe, struct gw_transport *transport)
     gw_doctor_knock_close(knock);
 }
 
-/* 0: where it is met over others was not told. */
+/* 0: the peer did not tell its other transports. */
 static int inquire(struct probe *probe, struct gw_transport *transport)
 {
     const struct inquiry *inquiry = probe->inquiry;
@@ -363,7 +364,7 @@ out:
     return status;
 }
 
-/* ---- what is said of it ---- */
+/* ---- report ---- */
 
 static void print_rate(double bytes_per_us, char *text, size_t room)
 {

@@ -1,4 +1,4 @@
-/* Which cores a job's threads would get, were all of its members here. */
+/* The cores of a job's threads, if all members were on this host. */
 #include "config.h"
 
 #include "cli/doctor/doctor.h"
@@ -10,7 +10,8 @@
 #include "cli/host/pin_member.h"
 #include "proto/mates.h"
 
-/* Of each role, so that a large cluster's other hosts are no lines here. */
+/* Lines per role, so that other hosts of a large cluster are not listed
+   here. */
 #define LINES_MAX 16
 
 static void say_rest(struct gw_doctor *doctor, const char *what, uint32_t n)
@@ -25,7 +26,7 @@ static void say_rest(struct gw_doctor *doctor, const char *what, uint32_t n)
 struct guess {
     uint32_t workers, shards;
     struct gw_need *worker, *shard;
-    char (*device)[GW_PCI_ADDRESS_BYTES]; /* of each worker */
+    char (*device)[GW_PCI_ADDRESS_BYTES]; /* per worker */
 };
 
 static void forget(struct guess *guess)

@@ -1,8 +1,8 @@
 /*
- * The side that is measured: listens on every transport that works here, and
- * takes part in measurements until a signal ends it. It keeps four windows and
- * no more, reads nothing of what is put there, and has no other word to say.
- * Who asks for it is knocked at, at one port of its own host at a time.
+ * The measured side: listens on every working transport and takes part in
+ * measurements until a signal ends the process. It keeps four windows at most,
+ * never reads their contents, and answers nothing outside the protocol. It
+ * knocks at the asking host only, at one port at a time.
  */
 #include "config.h"
 
@@ -45,7 +45,7 @@ struct guest {
 struct serve {
     struct gw_loop *loop;
     struct gw_log log;
-    struct gw_log_limit limit; /* of lines that guests provoke */
+    struct gw_log_limit limit; /* for lines that guests provoke */
     char host[GW_ADDRESS_MAX];
     uint64_t port;
     size_t endpoints;
@@ -129,8 +129,8 @@ on_knock_down(struct gw_link *link, enum gw_status status, const char *why)
 static const struct gw_link_handler knock_handler = {
     .up = on_knock_up, .frame = on_knock_frame, .down = on_knock_down};
 
-/* Where the guest is, and nowhere else: nobody has others knocked at. Returns 0
-   for what is no port, or a second one meanwhile. */
+/* Knocks at the guest's own host and nowhere else, so that nobody can aim it at
+   others. Returns 0 for an invalid port, or while another knock runs. */
 static int knock(struct guest *guest, uint64_t port)
 {
     struct serve *serve = guest->serve;
@@ -154,9 +154,9 @@ static int knock(struct guest *guest, uint64_t port)
     return 1;
 }
 
-/* ---- what a guest says ---- */
+/* ---- a guest's words ---- */
 
-/* 0: that is not to be said, or too much of it. */
+/* 0: the word is not allowed, or there are too many. */
 static int answer(struct guest *guest, const struct gw_frame *frame)
 {
     struct gw_doctor_end *end = &guest->end;

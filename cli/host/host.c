@@ -53,8 +53,8 @@ static int print_address(const struct sockaddr *address,
     return 1;
 }
 
-/* Whether an address is that of an interface which is given by its name or by
-   one of its addresses, with brackets or without; its text is in `found`. */
+/* Non-zero if the address belongs to an interface given by name or by one of
+   its addresses, with or without brackets; its text is in `found`. */
 static int is_named(const struct ifaddrs *one,
                     const char *interface,
                     char found[GW_HOST_ADDRESS_MAX])

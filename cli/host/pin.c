@@ -49,17 +49,17 @@ void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes)
     }
 }
 
-/* ---- what is taken ---- */
+/* ---- taken cores ---- */
 
 struct layout {
     const struct gw_pin_host *host;
     const struct gw_mates *mates;
-    uint32_t cores[GW_PIN_NODES_MAX]; /* of each node */
-    uint32_t left[GW_PIN_NODES_MAX];  /* and not taken */
-    uint32_t load[GW_PIN_NODES_MAX];  /* workers', or what shards took */
-    uint64_t kept;                    /* cores that workers are to have */
+    uint32_t cores[GW_PIN_NODES_MAX]; /* per node */
+    uint32_t left[GW_PIN_NODES_MAX];  /* free ones */
+    uint32_t load[GW_PIN_NODES_MAX];  /* of workers, or cores of shards */
+    uint64_t kept;                    /* cores reserved for workers */
     uint8_t taken[GW_PIN_CORES_MAX];
-    /* of each worker with cores of its own */
+    /* per worker with cores of its own */
     uint8_t home[GW_PIN_CORES_MAX];
     uint8_t has_siblings[GW_PIN_CORES_MAX];
 };
@@ -82,8 +82,8 @@ int gw_pin_is_in(const struct gw_pin_host *host, uint64_t nodes, int node)
            nodes >> host->number[node] & 1;
 }
 
-/* The node of a mask with the least load for its size, of those with so many
-   cores left; of equals one near the network, then the first. -1: none. */
+/* The node of a mask with the least load for its size, among nodes with so many
+   cores left; if equal one near the network, then the first. -1: none. */
 static int least_loaded(const struct layout *layout,
                         uint64_t nodes,
                         uint64_t network,
@@ -202,14 +202,15 @@ uint64_t gw_pin_threads(const struct gw_mates *mates)
     return threads;
 }
 
-/* Whether each shard gets a core: all members find the same. */
+/* Non-zero if each shard gets a core; equal in all members. */
 static int shards_fit(const struct layout *layout)
 {
     const struct gw_mates *mates = layout->mates;
     return gw_pin_threads(mates) + mates->shards <= layout->host->cores;
 }
 
-/* Up to number `place`, whose core is returned; or of all of them. */
+/* Takes the cores of shards up to number `place`, and returns that one's; or of
+   all. */
 static uint32_t take_shards(struct layout *layout, uint32_t place)
 {
     const struct gw_mates *mates = layout->mates;
@@ -260,7 +261,7 @@ static int node_for(const struct layout *layout, uint32_t place, uint32_t left)
                      : least_loaded(layout, ANY_NODE, need->network, left);
 }
 
-/* No node has enough: what the largest rests come to. */
+/* If no node has enough: the node with the most free cores. */
 static int largest_rest(const struct layout *layout)
 {
     int best = 0;
@@ -308,7 +309,7 @@ static int free_core_near(const struct layout *layout, uint32_t place)
     return -1;
 }
 
-/* Of one after the other. */
+/* Chooses for one worker; call it for the workers in their order. */
 static enum gw_pin_talk
 take_talk(struct layout *layout, uint32_t place, int *node_p)
 {
@@ -350,8 +351,8 @@ static void choose_talk(struct layout *layout, struct gw_pin_worker *pin)
 
 /* ---- workers that share ---- */
 
-/* More are to compute than there are cores: the kernel shares these out better
-   than who is bound to one with another, but within a node. */
+/* With more computing threads than cores the kernel balances them better than a
+   fixed binding would, but within a node. */
 static void share(struct layout *layout, struct gw_pin_worker *pin)
 {
     const struct gw_pin_host *host = layout->host;
@@ -374,7 +375,7 @@ static void share(struct layout *layout, struct gw_pin_worker *pin)
     pin->talk_node = pin->node;
 }
 
-/* Who is to have all cores needs none to be bound to. */
+/* A process that gets all cores need not be bound to any. */
 static int have_cores(const struct gw_pin_host *host,
                       const struct gw_mates *mates)
 {

@@ -92,7 +92,8 @@ enum gw_status gw_pin_hwloc_read(struct hwloc_topology *topology,
 
 /* ---- devices ---- */
 
-/* Of the nodes that have cores of ours; all of them is as good as none. */
+/* Mask of the nodes with cores of ours near a device; 0 if that is all of
+   them. */
 static uint64_t nodes_near(hwloc_topology_t topology,
                            const struct gw_pin_host *host,
                            hwloc_obj_t device)
@@ -131,9 +132,10 @@ uint64_t gw_pin_hwloc_interface(struct hwloc_topology *topology,
 
 /* ---- looking ---- */
 
-/* Not with the makers' libraries, which start their drivers, nor with one that
-   reads all names of PCI and keeps them: where a device is the system says by
-   itself. Those that are not there cannot be left out. */
+/* Leaves out the vendors' components, which start their drivers, and pci's,
+   which reads the names of all devices and keeps them: the system itself
+   tells the place of a device. Blacklisting fails harmlessly for a missing
+   component. */
 int gw_pin_hwloc_prepare(struct hwloc_topology *topology)
 {
     static const char *const slow[] = {"pci",  "cuda",      "nvml", "opencl",
@@ -145,7 +147,7 @@ int gw_pin_hwloc_prepare(struct hwloc_topology *topology)
                                               HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 }
 
-/* Where a launcher has left the process less than there is, that is all. */
+/* Restricts the view to the cpus that a launcher has left to this process. */
 static enum gw_status look(struct gw_pin_view *view, struct gw_error *error)
 {
     hwloc_topology_t topology = view->topology;

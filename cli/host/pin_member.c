@@ -12,7 +12,7 @@
 #include "proto/log.h"
 #include "transport/link/transport.h"
 
-/* ---- what is near ---- */
+/* ---- near nodes ---- */
 
 static void add_interface(struct gw_pin_member *member, const char *host)
 {
@@ -79,7 +79,7 @@ enum gw_status gw_pin_check(const struct gw_config *config,
                       config->worker.pin ? "worker.pin" : "server.pin");
 }
 
-/* ---- what is needed ---- */
+/* ---- needs ---- */
 
 void gw_pin_member_need(const struct gw_pin_member *member,
                         const struct gw_config *config,
@@ -154,8 +154,8 @@ static enum gw_status bind_threads(const struct gw_pin_view *view,
     return status;
 }
 
-/* Where this is forbidden, as in some containers, memory comes from where it is
-   touched first, which is the same while a thread stays. */
+/* Some containers forbid this; then memory comes from the node of the first
+   touch, which is the same while a thread stays. */
 static void
 bind_memory(const struct gw_pin_view *view, int node, struct gw_log *log)
 {

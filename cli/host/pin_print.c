@@ -54,7 +54,7 @@ static void print_compute(const struct gw_pin_host *host,
         print_near_network(host, names, need->network, node, text);
 }
 
-/* Who wants how much. */
+/* The cores that workers ask for. */
 static void print_want(const struct gw_mates *mates, char text[WHERE_MAX])
 {
     uint64_t all = gw_pin_threads(mates);

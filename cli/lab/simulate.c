@@ -21,15 +21,15 @@ struct span {
     uint64_t begin_us, end_us;
 };
 
-/* A worker whose computations take their time. Its own thread's. */
+/* A worker's computing times. Used by its own thread only. */
 struct pace {
     struct simulation *simulation;
     uint32_t rank;
     uint64_t computations;
-    struct span *span; /* in which it computed */
+    struct span *span; /* times of computing */
     size_t spans, room;
-    int is_new;  /* what comes next is another computation */
-    int is_lost; /* there was no memory for one */
+    int is_new;  /* the next span belongs to another computation */
+    int is_lost; /* a span is missing for lack of memory */
 };
 
 struct simulation {
@@ -45,10 +45,10 @@ struct simulation {
     int has_score, finished;
     struct gw_final_report final;
     char text[GW_ERROR_TEXT_BYTES];
-    struct gw_error error; /* of a file */
+    struct gw_error error; /* a file's */
 };
 
-/* ---- what the coordinator tells ---- */
+/* ---- the coordinator's events ---- */
 
 /* To the coordinator. */
 static uint64_t now_us(const struct simulation *simulation)
@@ -119,7 +119,7 @@ static void on_finished(void *owner, const struct gw_final_report *report)
     simulation->final = *report;
     snprintf(simulation->text, sizeof simulation->text, "%s", report->text);
     simulation->final.text = simulation->text;
-    /* of this process, with whatever else it has done */
+    /* they would be this process' */
     simulation->final.rss_worker = simulation->final.rss_server = 0;
 }
 
@@ -209,7 +209,7 @@ static uint64_t compute_us(void *owner, uint64_t samples)
     return (uint64_t)us;
 }
 
-/* The coordinator's has no rate: what it says is little. */
+/* The coordinator's network has no rate limit: its messages are small. */
 static enum gw_status set_networks(struct simulation *simulation,
                                    struct gw_error *error)
 {
@@ -400,7 +400,7 @@ enum gw_status gw_simulate(const struct gw_simulate_options *options,
         status == GW_OK)
         status = error->status;
     gw_record_close(simulation->record);
-    free_paces(simulation); /* of as many workers as the world has */
+    free_paces(simulation); /* counts the world's workers */
     gw_world_close(&simulation->world);
     gw_sim_destroy(simulation->sim);
     free(simulation->server_host);

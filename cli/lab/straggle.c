@@ -43,7 +43,7 @@ struct gw_straggle {
 
 /* ---- a trace ---- */
 
-/* A line's numbers behind those of the lines before. */
+/* Appends the numbers of a line. */
 static enum gw_status read_row(struct law *law,
                                const char *line,
                                const char *where,

@@ -31,7 +31,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Pages of this process in memory, and those of them that are of files. */
+/* Resident pages of this process, and those of mapped files among them. */
 static void count_pages(unsigned long *all, unsigned long *files)
 {
     unsigned long size;
@@ -53,7 +53,7 @@ uint64_t gw_calibrate_program(void)
     return (uint64_t)all * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What data sets are mapped from counts elsewhere. */
+/* Resident bytes without mapped files; data sets are counted elsewhere. */
 static uint64_t own_bytes(void)
 {
     unsigned long all, files;
@@ -293,7 +293,7 @@ static enum gw_status try_here(const struct gw_worker_case *what,
 
 /* ---- as many processes ---- */
 
-/* What a process has to say. */
+/* A process' report. */
 struct report {
     enum gw_status status;
     char text[GW_ERROR_TEXT_BYTES];
@@ -327,7 +327,7 @@ static int read_all(int fd, void *bytes, size_t n)
     return 1;
 }
 
-/* A process that tries: what it tries, and its ends of the pipes. */
+/* A process that measures: its case and its ends of the pipes. */
 struct start {
     const struct gw_worker_case *what;
     int go[2], said[2];
@@ -402,8 +402,8 @@ close_go:
     return status;
 }
 
-/* A process has the ends of those before it, too: all are let go before any is
-   waited for, and then the last one ends first. */
+/* Closes all pipes before it waits for any process: a process inherits the ends
+   of earlier ones, so the last one ends first. */
 static void end_all(struct trier *trier, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -415,7 +415,7 @@ static void end_all(struct trier *trier, unsigned n)
             gw_child_wait(trier[i].pid);
 }
 
-/* The slowest of them is what a step waits for. */
+/* A step waits for the slowest process. */
 static enum gw_status gather(struct trier *trier,
                              struct gw_calibrate_step *step,
                              struct gw_error *error)

@@ -1,4 +1,4 @@
-/* What a plan measures of a device: how fast bytes go there and back. */
+/* Measurement of a device for a plan: transfer rates in both directions. */
 #include "config.h"
 
 #include "cli/plan/calibrate.h"

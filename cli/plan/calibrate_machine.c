@@ -1,4 +1,4 @@
-/* What a plan measures of this machine whatever the model is. */
+/* Measurements of this machine for a plan that do not depend on the model. */
 #include "config.h"
 
 #include "cli/plan/calibrate.h"
@@ -18,7 +18,7 @@
 
 /* ---- reduce and update ---- */
 
-#define SLOTS_MAX 16 /* that can be measured at once */
+#define SLOTS_MAX 16 /* measurable at once */
 #define MEMORY    ((uint64_t)192 << 20)
 #define ROUNDS    3
 
@@ -64,7 +64,7 @@ enum gw_status gw_calibrate_update(const struct gw_config *config,
 
 struct end {
     int fd;
-    size_t bytes; /* that came, or went */
+    size_t bytes; /* received, or sent */
     uint32_t crc;
 };
 

@@ -1,4 +1,4 @@
-/* gradweir plan: what a job will take, before it runs. */
+/* gradweir plan: the requirements of a job, before it runs. */
 #include "config.h"
 
 #include "cli/cli.h"
@@ -59,7 +59,7 @@ static enum gw_exit act(struct command *command)
         return gw_cli_fail(&error);
     command->plan.file = command->job.file;
     command->plan.config = &command->config;
-    signal(SIGPIPE, SIG_IGN); /* one who tries a step may die */
+    signal(SIGPIPE, SIG_IGN); /* a measuring process may die */
     status = gw_plan_find(&command->plan, &planned, &error);
     if (lines && planned.hosts > 0 && planned.map)
         gw_plan_print(&command->plan, &planned, stdout);

@@ -61,8 +61,8 @@ uint32_t gw_estimate_workers_on(const struct gw_estimate_hosts *hosts,
     return workers;
 }
 
-/* What the workers of a host push, in gradients: each its own, or groups of
-   them theirs. */
+/* Number of gradients that a host's workers push: one each, or one per
+   group. */
 static uint32_t gradients_of(const struct gw_estimate_hosts *hosts,
                              uint32_t host)
 {
@@ -97,7 +97,7 @@ double gw_estimate_link_bytes(const struct gw_estimate_link *link)
     return fmax(link->push + link->give, link->take + link->get);
 }
 
-/* Of ranks from 0 on groups are the binary digits of their number. */
+/* Groups of the ranks from 0 on are the binary digits of their number. */
 static double group_of(uint32_t workers, int largest)
 {
     uint32_t n = 1;

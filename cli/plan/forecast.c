@@ -11,11 +11,12 @@
 #include "cli/lab/simulate.h"
 #include "transport/member/member.h"
 
-#define WARM_UP    4
-#define STEPS      8
-#define LIMIT_US   3600000000000u /* of virtual time */
-#define DEADLINE_S 1e6            /* of a step, so that nobody is told of */
-#define FRAMES_MAX 4e6            /* a few seconds of this machine */
+#define WARM_UP  4
+#define STEPS    8
+#define LIMIT_US 3600000000000u /* in virtual time */
+#define DEADLINE_S                                                             \
+    1e6 /* for a step, so long that no rank is reported as late */
+#define FRAMES_MAX 4e6 /* a few seconds of this machine */
 
 enum gw_status gw_forecast_word(const struct gw_config *config,
                                 struct gw_policy_word *word_p,
@@ -35,9 +36,9 @@ uint64_t gw_forecast_period(const struct gw_policy_word *word)
 }
 
 /*
- * What is simulated of the job: time and bytes. Steps of workers' own need
- * arithmetic; the one in which they exchange is as one of sync, or of async
- * where each does so by itself.
+ * Reduces the job to its time and bytes. A worker's own steps would need
+ * arithmetic; the step that exchanges behaves as one of sync, or of async if
+ * each worker exchanges on its own.
  */
 static enum gw_status set_job(const struct gw_forecast_case *what,
                               struct gw_config *config,
@@ -63,13 +64,13 @@ static enum gw_status set_job(const struct gw_forecast_case *what,
     config->train.epochs = 0;
     config->train.steps = WARM_UP + STEPS + 1;
     config->train.clip = 0; /* there is no norm; */
-    /* nor is there what only steps of workers' own have */
+    /* nor options of workers' own steps */
     config->policy.inner_clip = 0;
     config->policy.fragments = 1;
     config->policy.overlap = 0;
     config->train.nonfinite = GW_NONFINITE_STOP;
     strcpy(config->train.loss_scale, "none");
-    if (whole && gw_policy_is_together(word.kind)) /* what it asked for */
+    if (whole && gw_policy_is_together(word.kind)) /* as the job asks */
         config->train.commit = GW_COMMIT_WHOLE;
     config->checkpoint.dir[0] = '\0';
     config->data.test.n = 0;
@@ -80,7 +81,7 @@ static enum gw_status set_job(const struct gw_forecast_case *what,
     return gw_config_check(config, error);
 }
 
-/* Seconds of a step, of what is on record. */
+/* Seconds per step in a record. */
 static enum gw_status
 read_steps(const char *record, double *step_s_p, struct gw_error *error)
 {
@@ -144,7 +145,7 @@ static enum gw_status simulate(const struct gw_forecast_case *what,
     return status;
 }
 
-/* Where steps of their own come before one with an exchange. */
+/* Averages over a period of own steps and one exchange. */
 static double over_period(const struct gw_forecast_case *what,
                           double step_s,
                           const struct gw_policy_word *word)
@@ -153,9 +154,9 @@ static double over_period(const struct gw_forecast_case *what,
     return ((period - 1) * what->compute_s + step_s) / period;
 }
 
-/* A frame of the simulation comes all at once: where chunks take their time
-   nothing is heard meanwhile, and who is silent is dead. A server's link has
-   one of each worker. */
+/* A simulated frame arrives all at once. If a chunk takes too long, no frame
+   arrives meanwhile, and the silent peer counts as dead. A server's link
+   carries a chunk of each worker at a time. */
 static enum gw_status check_range(const struct gw_forecast_case *what,
                                   struct gw_error *error)
 {

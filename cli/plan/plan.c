@@ -15,13 +15,13 @@
 #include "worker/plan.h"
 
 /*
- * Of an Ethernet's rate, what TCP leaves for payload: 1448 bytes of the 1538
- * that a full frame with preamble and gap takes; RDMA in frames of 4 KiB.
+ * Share of an Ethernet's rate that TCP leaves for payload: 1448 bytes of the
+ * 1538 of a full frame with preamble and gap; for RDMA with frames of 4 KiB.
  */
 #define TCP_PAYLOAD  (1448.0 / 1538)
 #define RDMA_PAYLOAD 0.97
 
-/* Of OpenBLAS on one thread, where it is not measured. */
+/* Buffers of OpenBLAS on one thread, if they are not measured. */
 #define BLAS_BYTES ((uint64_t)6 << 20)
 
 static uint32_t servers_of(const struct planning *planning)
@@ -182,7 +182,7 @@ static struct gw_estimate_hosts hosts_of(const struct planning *planning)
     };
 }
 
-/* Whether links within a host are in shared memory, as they are here. */
+/* Non-zero if links within a host use shared memory, as they do here. */
 static int has_shared_links(const struct gw_config *config)
 {
     struct gw_ways ways;
@@ -287,7 +287,8 @@ static double most_bytes(const struct planning *planning)
     return most;
 }
 
-/* Of each weight; steps that are taken whole keep the sum until then. */
+/* Bytes of memory traffic per weight; steps applied as a whole keep the sum
+   until then. */
 static double update_bytes(const struct planning *planning,
                            double slots,
                            const struct gw_optimizer *optimizer)
@@ -366,8 +367,7 @@ static void find_traffic(struct planning *planning)
     }
 }
 
-/* Seconds of cores for what servers do and for the bytes of a step, at both
-   ends. */
+/* Core seconds of a step for servers and for moving bytes, at both ends. */
 static double handling_s(const struct planning *planning)
 {
     const struct gw_planned *planned = planning->planned;
@@ -375,8 +375,8 @@ static double handling_s(const struct planning *planning)
            period = (double)planned->period;
     double model = (double)planned->map->model_bytes;
     double updates = gw_policy_is_together(planning->word.kind) ? 1 : workers;
-    /* of each number: as a gradient, and as a weight; over shm, too, for one
-       that is read where a worker has it comes from another core's cache */
+    /* per number, as a gradient and as a weight; over shm, too, a gradient that
+       is read in place comes from another core's cache */
     double moved =
         sizeof(float) + gw_encoded_bytes(planning->config->train.weights, 1);
     return (workers * model / sizeof(float) * moved * planned->move_s_per_byte +
@@ -399,7 +399,7 @@ static double compute_on_device_s(const struct gw_planned *planned)
     return (double)(sharers > 0 ? sharers : 1) * planned->compute_s;
 }
 
-/* What each takes by itself. */
+/* Times of the parts by themselves. */
 static void find_parts(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;
@@ -424,7 +424,7 @@ static void find_parts(struct planning *planning)
             planned->cores;
 }
 
-/* Of workers that are more than the cores, or the devices. */
+/* For more workers than cores or devices. */
 static double compute_in_turn_s(const struct planning *planning)
 {
     const struct gw_planned *planned = planning->planned;

@@ -1,4 +1,4 @@
-/* What a plan says of GPUs: which there are, and what goes there and back. */
+/* GPUs of a plan: their number and their traffic. */
 #include "config.h"
 
 #include "cli/plan/plan_state.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which ---- */
+/* ---- devices ---- */
 
 static int is_given(const struct gw_plan_options *options)
 {
@@ -94,7 +94,7 @@ enum gw_status gw_plan_count_devices(struct planning *planning,
     return GW_OK;
 }
 
-/* ---- what goes there and back ---- */
+/* ---- traffic ---- */
 
 enum gw_status gw_plan_find_device_rates(struct planning *planning)
 {
@@ -112,8 +112,8 @@ enum gw_status gw_plan_find_device_rates(struct planning *planning)
                                planning->error);
 }
 
-/* Whether workers of a host sum on its devices: where a server is elsewhere, or
-   in any case. */
+/* Non-zero if workers of a host sum on its devices: a server is elsewhere, or
+   the job sums in any case. */
 static int sums(const struct planning *planning)
 {
     int apart = gw_config_sums_anyway(planning->config);
@@ -123,8 +123,8 @@ static int sums(const struct planning *planning)
            gw_config_may_sum_on_devices(planning->config);
 }
 
-/* Where workers take steps of their own, what steps is the host all the same:
-   their gradients go there in each. */
+/* Own steps of workers are applied on the host, so their gradients go there in
+   every step. */
 void gw_plan_find_device_traffic(struct planning *planning)
 {
     struct gw_planned *planned = planning->planned;

@@ -69,7 +69,7 @@ uint64_t gw_plan_coordinator_bytes(const struct gw_planned *planned)
     return sum.coordinator;
 }
 
-/* ---- the job, and what the plan rests on ---- */
+/* ---- the job, and the plan's assumptions ---- */
 
 static void print_job(const struct gw_plan_options *options,
                       const struct gw_planned *planned,
@@ -174,7 +174,7 @@ static void print_row(FILE *out, const struct gw_need_row *row, int has_devices)
     fputc('\n', out);
 }
 
-/* Those of a host with workers. */
+/* The devices of a host with workers. */
 static void print_devices(FILE *out,
                           const struct gw_planned *planned,
                           const struct gw_needs_host *host)
@@ -362,7 +362,7 @@ static void print_checkpoint(const struct gw_config *config,
                 rate / 1e6);
 }
 
-/* A parameter server beside what it competes with, also where it loses. */
+/* Compares the parameter server with an all-reduce, also where it loses. */
 static void print_ring(const struct gw_planned *planned, FILE *out)
 {
     double times = planned->ring_step_s / planned->step_s;

@@ -44,13 +44,13 @@ static json_t *memory_of(const struct gw_planned *planned)
     return gw_json_with(memory, "gpu", gpu);
 }
 
-/* What is known of a limit. */
+/* null for an unknown limit. */
 static json_t *limit_of(uint64_t bytes)
 {
     return bytes == UINT64_MAX ? json_null() : gw_json_count(bytes);
 }
 
-/* Kinds of hosts, with what each must have and what it has. */
+/* Kinds of hosts, their needs and their limits. */
 static json_t *hosts_of(const struct gw_planned *planned)
 {
     json_t *hosts = json_array();
@@ -124,7 +124,7 @@ static json_t *parts_of(const struct gw_planned *planned)
     return gw_json_with(parts, "bound", json_string(names[planned->bound]));
 }
 
-/* The job, and what it needs. */
+/* The job and its needs. */
 static json_t *job_of(const struct gw_plan_options *options,
                       const struct gw_planned *planned)
 {
@@ -151,7 +151,7 @@ static json_t *job_of(const struct gw_plan_options *options,
     return gw_json_with(object, "hosts", hosts_of(planned));
 }
 
-/* What its steps take. */
+/* Times and traffic of its steps. */
 static json_t *with_times(json_t *object, const struct gw_planned *planned)
 {
     if (planned->host[0].devices > 0)

@@ -1,4 +1,4 @@
-/* gradweir study: many runs of one job, and what they come to. */
+/* gradweir study: many runs of one job, and their results. */
 #include "config.h"
 
 #include "cli/cli.h"

@@ -1,4 +1,4 @@
-/* What a study runs: grids become runs, and runs jobs. */
+/* Runs of a study: grids become runs, and runs jobs. */
 #include "config.h"
 
 #include "cli/study/study.h"
@@ -16,7 +16,7 @@
 #include "cli/study/study_grid.h"
 #include "proto/digest.h"
 
-/* An axis, and the key of the job whose value it sets; NULL: none. */
+/* An axis, and the key of the job that it sets; NULL: none. */
 static const struct {
     const char *name, *key;
 } axes[GW_STUDY_AXES] = {
@@ -77,7 +77,7 @@ static enum gw_status set_all(struct gw_config *config,
     return GW_OK;
 }
 
-/* What runs in simulation only can be given these. */
+/* Refuses axes of simulations in a study of processes. */
 static enum gw_status check_real(const struct gw_study_run *run,
                                  struct gw_error *error)
 {
@@ -172,8 +172,8 @@ static void add_text(struct gw_digest *sum, const char *text)
     gw_digest_add(sum, text, strlen(text) + 1);
 }
 
-/* The job's text, the same wherever the study lies: what is below its folder,
-   or the job's, is not called by its whole path. The caller frees it. */
+/* The job's text, independent of the study's place: paths below its folder, or
+   the job's, are relative. The caller frees it. */
 static enum gw_status job_text(const struct gw_study *study,
                                const struct gw_config *config,
                                char **text_p,
@@ -200,7 +200,8 @@ static enum gw_status job_text(const struct gw_study *study,
     return status;
 }
 
-/* A hash of the job as it is, of the program, and of what is around the job. */
+/* Names a run by a hash of its job, of the program and of its other
+   settings. */
 static enum gw_status name_run(const struct gw_study *study,
                                const struct gw_config *config,
                                struct gw_study_run *run,

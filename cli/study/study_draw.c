@@ -1,4 +1,4 @@
-/* What plots of a study show: curves, staleness, throughput. */
+/* Plots of a study: curves, staleness, throughput. */
 #include "config.h"
 
 #include "cli/study/study_sheet.h"
@@ -33,8 +33,8 @@ static double abscissa_of(const struct gw_study_sample *sample,
     }
 }
 
-/* A block of points for each run; accuracy: what was scored, else losses.
-   Returns how many there are. */
+/* Writes a block of points per run, accuracies or losses. Returns their
+   number. */
 static size_t
 write_curves(const struct gw_study_sheet *sheet, enum abscissa by, int accuracy)
 {

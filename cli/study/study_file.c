@@ -21,14 +21,14 @@ static enum gw_status fail_at(const config_setting_t *setting,
                               const char *format,
                               ...) __attribute__((format(printf, 3, 4)));
 
-/* A study, with its name, which libconfig does not know: it knows those of the
-   files that it includes. */
+/* A study and its name, since libconfig knows only the names of included
+   files. */
 struct file {
     config_t tree;
     const char *name;
 };
 
-/* That has the setting, for as long as the tree. */
+/* The file with the setting; lives as long as the tree. */
 static const char *file_of(const config_setting_t *setting)
 {
     const struct file *file = (const void *)setting->config; /* its tree */
@@ -135,9 +135,9 @@ static enum gw_status read_values(struct gw_study *study,
     return GW_OK;
 }
 
-#define NUMBER_MAX 1e12 /* that is 30,000 years, or 12 days in us */
+#define NUMBER_MAX 1e12 /* 30,000 years, or 12 days in us */
 
-/* A number of a group; it stays as it is where there is none. */
+/* Reads a number of a group; leaves *number alone if it is absent. */
 static enum gw_status read_number(const config_setting_t *group,
                                   const char *name,
                                   double *number,
@@ -259,7 +259,7 @@ static enum gw_status add_grids(struct gw_study *study,
 
 /* ---- the file ---- */
 
-/* Beside the study file, unless it is an absolute path. */
+/* Relative to the study file. */
 static enum gw_status read_job(struct gw_study *study,
                                const config_setting_t *root,
                                struct gw_error *error)
@@ -343,8 +343,8 @@ static enum gw_status read_root(struct gw_study *study,
     return add_grids(study, config_setting_get_member(root, "grid"), error);
 }
 
-/* The byte order mark that editors of Windows write. What begins like one and
-   is none would be no study either. */
+/* Skips the byte order mark of Windows editors. A file that begins with another
+   0xef is no study either. */
 static void skip_mark(FILE *stream)
 {
     int first = getc(stream);

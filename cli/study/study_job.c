@@ -83,7 +83,7 @@ static enum gw_status simulate(const struct gw_study *study,
 
 /* ---- as processes ---- */
 
-/* The job of the run, whole: what anybody can run again. */
+/* Writes the job of the run completely, so that anybody can run it again. */
 static enum gw_status write_job(const struct gw_config *config,
                                 const char *dir,
                                 const struct gw_study_run *run,
@@ -150,7 +150,7 @@ static int wait_for(pid_t pid, double limit_s)
     return stopped ? -1 : status;
 }
 
-/* The last line of what it said. */
+/* The last line of its output. */
 static void last_words(const char *path, char *words, size_t room)
 {
     FILE *file = fopen(path, "r");
@@ -183,7 +183,7 @@ static enum gw_status train(const struct gw_study *study,
                                 ? write_job(config, dir, run, error)
                                 : gw_fail(error, GW_ENOMEM, "no memory");
     if (status == GW_OK) {
-        unlink(record); /* of a run that was interrupted */
+        unlink(record); /* left by an interrupted run */
         status = start_train(job, record, said, &pid, error);
     }
     if (status == GW_OK) {
@@ -234,7 +234,7 @@ enum gw_status gw_study_job_end(const char *dir,
     return status;
 }
 
-/* What is about this machine and not about the run ends the study. */
+/* Errors of this machine, not of the run, end the study. */
 static int ends_study(enum gw_status status)
 {
     return status == GW_ENOMEM || status == GW_ENOSPC || status == GW_EIO;

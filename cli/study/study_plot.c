@@ -27,7 +27,7 @@ const char *gw_study_colour(size_t i)
     return colours[i % GW_STUDY_COLOURS];
 }
 
-/* Whether it tells runs of the study apart. */
+/* Non-zero if the axis differs between runs of the study. */
 static int differs(const struct gw_study *study,
                    const struct gw_study_result *results,
                    size_t axis)

@@ -76,7 +76,7 @@ static enum gw_status print_summary(const struct gw_study *study,
     return GW_OK;
 }
 
-/* What the study sets in a run, besides its axes. */
+/* The study's settings of a run, in addition to its axes. */
 static void print_sets(FILE *out, const char *const *set)
 {
     for (const char *between = ""; set && *set; set++, between = ", ") {
@@ -127,8 +127,8 @@ static void print_runs(const struct gw_study *study,
 
 /* ---- plots ---- */
 
-/* From the element on. What is drawn in ink, or in what gnuplot takes where
-   nothing is said, has the colour of the page's text. */
+/* Prints the SVG element. Things drawn in GW_STUDY_INK or in gnuplot's default
+   colour get the page's text colour. */
 static void print_svg(FILE *out, const char *svg)
 {
     static const char *const inks[][2] = {

@@ -109,10 +109,10 @@ static enum gw_status take_line(struct gw_study_result *result,
     return status;
 }
 
-/* ---- what follows from all of them ---- */
+/* ---- derived figures ---- */
 
-/* Each becomes the mean over it and those before it; from the last on, so that
-   they are there as they were. */
+/* Replaces each loss by the mean over it and its predecessors, from the last
+   on, so that the predecessors are still original. */
 static void smooth_losses(struct gw_study_result *result)
 {
     for (size_t i = result->samples; i-- > 0;) {
@@ -134,7 +134,7 @@ static void reach(struct gw_study_reached *reached,
                                              .wall_s = sample->wall_s};
 }
 
-/* Where a run was given up, what it had come to. */
+/* Sums up a run, or the part before it was given up. */
 static void sum_up(const struct gw_study *study, struct gw_study_result *result)
 {
     const struct gw_study_sample *last = NULL, *first = result->sample;
@@ -214,7 +214,7 @@ static enum gw_status read_record(struct gw_study_result *result,
                    why.text);
 }
 
-/* What the job says where the study does not. */
+/* Fills in the job's values for axes that the study does not set. */
 static enum gw_status fill_values(const struct gw_study *study,
                                   struct gw_study_result *result,
                                   struct gw_config *config,

@@ -151,8 +151,8 @@ static int is_crash(int signal)
            signal == SIGFPE || signal == SIGILL;
 }
 
-/* A process has ended: with its run, or with the study, or it crashed, which is
-   how that run ends; who was killed has come to nothing. */
+/* Handles the end of a process: with its run, with the study, or by a crash,
+   which ends the run as failed; a killed process leaves no result. */
 static enum gw_status ended(struct execution *execution,
                             struct slot *slot,
                             int status,

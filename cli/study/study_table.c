@@ -42,7 +42,7 @@ enum {
 
 static const struct {
     const char *name;
-    double unit; /* what one of the table is */
+    double unit; /* value of 1 in the table */
     int digits;
 } figures[FIGURES] = {
     [FIGURE_ACCURACY] = {"accuracy %", 0.01, 2},
@@ -97,7 +97,7 @@ static void add_result(struct point *point, const struct gw_study_result *one)
     take(&figure[FIGURE_STALE_P99], 1, (double)one->staleness_p99);
 }
 
-/* What has diverged may be of any size. */
+/* Diverged figures may have any size. */
 static int print_number(char *text, size_t room, double number, int digits)
 {
     return fabs(number) < 1e9 ? snprintf(text, room, "%.*f", digits, number)
@@ -132,8 +132,8 @@ static void print_figure(const struct point *point, size_t which, char text[64])
 struct table {
     size_t points;
     struct point *point;
-    int axis[GW_STUDY_AXES]; /* whether it tells points apart */
-    int figure[FIGURES];     /* whether any point has it */
+    int axis[GW_STUDY_AXES]; /* the axis differs between points */
+    int figure[FIGURES];     /* some point has it */
 };
 
 static void fill_table(const struct gw_study *study,

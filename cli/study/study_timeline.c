@@ -1,4 +1,5 @@
-/* Who waited for whom: what workers did at the beginning of a run. */
+/* Timeline of the workers at the begin of a run, with the cause of each
+   wait. */
 #include "config.h"
 
 #include "cli/study/study_sheet.h"
@@ -9,16 +10,16 @@
 #include "cli/study/study_job.h"
 #include "proto/policy.h"
 
-#define GREY "#888888" /* of servers and the network */
+#define GREY "#888888" /* for servers and the network */
 
-#define TIMELINE_SPANS 10 /* of each worker that are shown */
+#define TIMELINE_SPANS 10 /* spans shown per worker */
 
 struct span {
     double begin, end;
 };
 
 struct timeline {
-    int together; /* whether workers wait for others at all */
+    int together; /* workers wait for others */
     size_t workers;
     struct span *span; /* [workers][TIMELINE_SPANS] */
     size_t *n;         /* [workers] */
@@ -49,8 +50,8 @@ static int read_spans(const struct gw_study_sheet *sheet,
     return 1;
 }
 
-/* Whoever was the last to compute while `rank` waited; or none, where nobody
-   did: then it was for servers and the network. */
+/* The colour of the last worker to compute while `rank` waited; GREY if none
+   did, when the wait was for servers and the network. */
 static const char *wait_colour(const struct timeline *timeline,
                                const struct span *before,
                                const struct span *after)
@@ -68,8 +69,7 @@ static const char *wait_colour(const struct timeline *timeline,
     return colour;
 }
 
-/* A box for each span; and for each wait a thinner one of the colour of whom it
-   was for. */
+/* A box per span, and per wait a thinner one in the colour of its cause. */
 static size_t draw_boxes(const struct gw_study_sheet *sheet,
                          const struct timeline *timeline,
                          size_t object)
