@@ -8,7 +8,7 @@
 
 #define PATH_BYTES 4096
 
-/* A number behind a name in a file of "name number" lines; 0: none. */
+/* The number after a name in a file of "name number" lines; 0: none. */
 static uint64_t field(const char *path, const char *name)
 {
     char line[256], word[64];

@@ -15,9 +15,9 @@
 #include "cli/place.h"
 #include "worker/data/dataset.h"
 
-#define PATH_BYTES 4096 /* the kernel takes no longer name */
+#define PATH_BYTES 4096 /* longest name that the kernel takes */
 
-/* 0, or why nothing can be written there. */
+/* 0, or the errno of a write to that path. */
 static int why_not_written(const char *path, int how)
 {
     return faccessat(AT_FDCWD, path, how, AT_EACCESS) == 0 ? 0 : errno;
@@ -74,7 +74,7 @@ static enum gw_status check_log_dir(const char *dir, struct gw_error *error)
     return GW_OK;
 }
 
-/* Its missing parents are made too: the first of them decides. */
+/* Missing parents are made too, so the first existing one decides. */
 static enum gw_status check_dir(const char *dir, struct gw_error *error)
 {
     char path[PATH_BYTES];

@@ -18,7 +18,7 @@
 
 /* ---- forks ---- */
 
-/* Signals that are ignored stay so: nohup(1) asks for that. */
+/* Ignored signals stay ignored, as nohup(1) asks. */
 static void forget_handlers(void)
 {
     const struct sigaction none = {.sa_handler = SIG_DFL};
@@ -40,7 +40,7 @@ static void be_child(const struct gw_child *child,
     if (child->dies_by)
         prctl(PR_SET_PDEATHSIG, child->dies_by);
     if (child->dies_by && getppid() != parent)
-        _exit(1); /* the parent died before the child could ask for that */
+        _exit(1); /* the parent died before prctl could take effect */
     pthread_sigmask(SIG_SETMASK, blocked, NULL);
     run(owner);
     _exit(0);
@@ -57,7 +57,7 @@ static enum gw_status make(const struct gw_child *child,
     sigset_t all, before;
     pid_t self = getpid();
     char why[GW_LIMITS_WHY_BYTES];
-    fflush(NULL); /* or the child would write it a second time */
+    fflush(NULL); /* or the child would write buffered output a second time */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
@@ -141,10 +141,11 @@ gw_child_how(int status, uint64_t kills, char how[GW_CHILD_HOW_BYTES])
 
 struct start {
     const struct gw_child_program *program;
-    int said; /* a pipe's end, which closes when the program begins */
+    int said; /* end of a pipe that closes when the program begins */
 };
 
-/* Above all that are to be set, so that setting one closes no other. */
+/* Duplicates fd above all target descriptors, so that setting one closes no
+   other. */
 static int lift(int fd)
 {
     if (fd < 0)
@@ -166,7 +167,7 @@ static int set_descriptors(const int fd[GW_CHILD_FDS])
     return 1;
 }
 
-/* Returns where the program could not be begun, having said why. */
+/* Returns only if the program could not be started, after the errno is sent. */
 static void begin(void *owner)
 {
     struct start *start = owner;
@@ -176,7 +177,7 @@ static void begin(void *owner)
         setpgid(0, 0);
     if (set_descriptors(program->fd) &&
         (!program->directory || chdir(program->directory) == 0))
-        /* the arguments are not written to */
+        /* execvp does not write to the arguments */
         execvp(program->file,
                (char **)(uintptr_t)(const void *)program->arguments);
     int number = errno;

@@ -34,8 +34,8 @@ static void run_child(void *owner)
     }
 }
 
-/* Its words come all at once, when it is done. 1: heard; 0: it died; -1: it
-   takes too long. */
+/* Receives the child's result, which is sent at once at its end. 1: received;
+   0: it died; -1: timeout. */
 static int hear(int from, int seconds, struct gw_error *said)
 {
     char *at = (char *)said, *end = at + sizeof *said;
@@ -55,7 +55,7 @@ static int hear(int from, int seconds, struct gw_error *said)
     return 1;
 }
 
-/* Waits until it says something, and for its end. */
+/* Waits for the child's result and for its end. */
 static enum gw_status
 wait_for(pid_t pid, int from, int seconds, struct gw_error *said)
 {
@@ -63,7 +63,7 @@ wait_for(pid_t pid, int from, int seconds, struct gw_error *said)
     uint64_t kills = gw_child_kills();
     int heard = hear(from, seconds, said);
     if (heard != 0)
-        kill(pid, SIGKILL); /* it has said all, or is not waited for any more */
+        kill(pid, SIGKILL); /* its result is here, or it is too late */
     int ended = gw_child_wait(pid);
     if (heard < 0)
         return gw_fail(said, GW_ETIMEOUT, "no answer for %d s", seconds);

@@ -157,7 +157,7 @@ out:
     return status;
 }
 
-/* A word that makes another one void must not do so in silence. */
+/* A --set that voids another key's value writes a line. */
 static enum gw_status set_aloud(const struct gw_cli_job *job,
                                 const char *assignment,
                                 struct gw_config *config,

@@ -1,4 +1,4 @@
-/* gradweir config: the table of keys, and jobs as they are understood. */
+/* gradweir config: prints the table of keys, or a job as it was read. */
 #include "config.h"
 
 #include "cli/cli.h"
@@ -36,7 +36,7 @@ print_job(const struct gw_config *config, int help, struct gw_error *error)
     return GW_OK;
 }
 
-/* The job is printed even if it contradicts itself, since it shows why. */
+/* Prints the job even if it contradicts itself, since that shows the cause. */
 static enum gw_status show(const struct gw_cli_job *job, struct gw_error *error)
 {
     struct gw_config *config = malloc(sizeof *config);

@@ -30,7 +30,7 @@
 
 #define REFRESH_US 250000
 
-/* For the last members to leave, once the job's end is told to them. */
+/* Time for the last members to leave after the job's end. */
 #define LEAVE_MS 2000
 
 struct coordinator {
@@ -204,8 +204,8 @@ static enum gw_status choose_address(struct coordinator *command,
     return status;
 }
 
-/* A job that cannot be commanded is a job all the same. Under a launcher it is
-   the launcher's pid that the user knows. */
+/* Chooses the socket for gradweir ctl; the job goes on without one. Under a
+   launcher users know the launcher's pid. */
 static void choose_local(struct coordinator *command)
 {
     char text[GW_ERROR_TEXT_BYTES];
@@ -251,7 +251,7 @@ static enum gw_status run(struct coordinator *command, struct gw_error *error)
         status = choose_address(command, address, error);
     if (status != GW_OK)
         return status;
-    if (command->process.leash >= 0) /* workers are on this host, all alike */
+    if (command->process.leash >= 0) /* all workers are on this host */
         gw_show_device(config, device);
     gw_show_job(&command->show, command->order.job.file, config, &ways, why,
                 device);
@@ -320,7 +320,7 @@ static enum gw_exit coordinate(struct coordinator *command)
     command->process.role = "coordinator";
     command->process.leash = command->leash;
     gw_relay_init(&command->relay, &command->process);
-    /* objects on standard output leave no place for lines there */
+    /* objects take standard output, so lines go elsewhere */
     FILE *to = command->order.json && strcmp(command->order.json, "-") == 0
                    ? stderr
                    : stdout;
@@ -356,7 +356,7 @@ static enum gw_exit coordinate(struct coordinator *command)
 
 /* ---- the command line ---- */
 
-/* Defaults, WORLD_SIZE, job file, --set: the later one holds. */
+/* Loads defaults, WORLD_SIZE, job file, --set; later ones win. */
 static enum gw_status load(struct coordinator *command, struct gw_error *error)
 {
     struct gw_config *config = &command->config;

@@ -15,7 +15,7 @@
 #include "proto/distance.h"
 #include "proto/policy.h"
 
-/* For all of it; finding the job takes two thirds at most. */
+/* Time limit of the command, and of finding the job. */
 #define LIMIT_US 3000000
 #define FIND_US  2000000
 
@@ -23,7 +23,7 @@ struct ctl {
     uint64_t began_us;
     const char *socket;      /* NULL: to be found */
     uint64_t pid;            /* 0: the one that runs */
-    struct gw_request order; /* kind 0: its status is asked for */
+    struct gw_request order; /* kind 0: asks for the status */
 };
 
 static uint64_t now_us(void)
@@ -33,7 +33,7 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* The time that is left, and never nothing. */
+/* Remaining time, never 0. */
 static uint64_t left_us(const struct ctl *ctl)
 {
     uint64_t gone = now_us() - ctl->began_us;
@@ -139,7 +139,7 @@ static const struct gw_option options[] = {
 };
 /* clang-format on */
 
-/* A wrong word never leaves. */
+/* Reads the command word; wrong words are never sent. */
 static enum gw_status
 read_command(int n, char **word, struct ctl *ctl, struct gw_error *error)
 {

@@ -24,7 +24,7 @@ struct score {
     char digest[2 * GW_DIGEST_BYTES + 1];
 };
 
-/* The job that the checkpoint has in it, with --set over it. */
+/* Reads the job in the checkpoint, with --set over it. */
 static enum gw_status read_job(const struct gw_checkpoint *checkpoint,
                                const struct gw_cli_job *job,
                                struct gw_config *config,

@@ -15,7 +15,8 @@
 
 /* ---- export ---- */
 
-/* Standard output, or standard error where the weights have gone there. */
+/* The stream for lines: standard output, or standard error if `file` is
+   standard output. */
 static FILE *line_beside(const char *file)
 {
     struct stat written, out;

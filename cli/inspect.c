@@ -70,7 +70,7 @@ static enum gw_status open_model(const struct gw_config *config,
                                  struct gw_error *error)
 {
     struct gw_dataset_shape shape = *gw_dataset_shape(inspect->data);
-    /* a part of the data need not have every class, and has no other */
+    /* a part of the data may lack classes, but has no others */
     if (classes > 0) {
         enum gw_status fits = gw_dataset_check_labels(
             inspect->data, classes, GW_OUTPUTS_TRAINED, error);

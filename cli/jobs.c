@@ -34,7 +34,7 @@ enum gw_status gw_jobs_ask(const char *path,
     return gw_ask(&options, text_p, error);
 }
 
-/* An equal part of the time that is left for each that is. */
+/* Asks each job with an equal part of the remaining time. */
 static void ask_all(const struct gw_local_jobs *all,
                     uint64_t pid,
                     uint64_t until_us,

@@ -24,19 +24,19 @@
 
 #define TICK_MS 100
 
-/* A terminal and timeout(1) tell one wish several times. */
+/* A terminal or timeout(1) may send one signal several times. */
 #define SAME_WISH_TICKS 4
 
-/* For all to leave by themselves: after a signal, since the coordinator was
-   last heard; after a second one, for the coordinator to tidy up; after the
-   coordinator's end; after the word to leave at once. */
+/* Time limits for all processes to end by themselves: after a signal, counted
+   from the last line of the coordinator; after a second signal, for the
+   coordinator to tidy up; after the coordinator's end; after "now". */
 #define STOP_TICKS  95
 #define HURRY_TICKS 35
 #define LEAVE_TICKS 25
 #define NOW_TICKS   5
 
 #define ARGUMENTS_MAX (2 * GW_CLI_SETS_MAX + 16)
-#define OWN_MAX       4 /* keys that are a host's own, there are less */
+#define OWN_MAX       4 /* more than there are keys of a host's own */
 
 struct launcher;
 
@@ -64,7 +64,7 @@ struct launcher {
     struct gw_secret secret;      /* the job's, known to all children */
     struct gw_parent_lines lines;
     char bytes[512];
-    uint64_t kills;                        /* gw_child_kills of the begin */
+    uint64_t kills;                        /* gw_child_kills at the begin */
     unsigned ticks_since_stop, ticks_left; /* 0: no limit */
     int stopped, hurried, now, over;
     enum gw_exit code;
@@ -140,8 +140,7 @@ static void coordinator_ended(struct launcher *launcher, int status)
     launcher->over = 1;
     launcher->code = GW_EXIT_FAILED;
     if (WIFEXITED(status) && WEXITSTATUS(status) <= GW_EXIT_INTERRUPTED)
-        launcher->code = (enum gw_exit)WEXITSTATUS(status); /* it has said why
-                                                               itself */
+        launcher->code = (enum gw_exit)WEXITSTATUS(status); /* with a line */
     else
         say("the coordinator (pid %d) died at step %" PRIu64 ": %s", child->pid,
             launcher->step, gw_child_how(status, launcher->kills, how));
@@ -167,7 +166,7 @@ static void member_ended(const struct child *child, int status)
         tell(coordinator, "stop a %s got a signal", child->role);
         tell(coordinator, "left");
     } else if (coordinator->alive && launcher->hurried) {
-        return; /* it was asked to, or will be */
+        return; /* it is being stopped */
     } else if (coordinator->alive) {
         tell(coordinator, "gone %d %s", child->pid, how);
     } else if (WIFSIGNALED(status) && !was_ended(child, WTERMSIG(status))) {
@@ -192,7 +191,7 @@ static void child_ended(struct child *child, int status)
         uv_stop(&launcher->uv);
 }
 
-/* One signal may be about several. */
+/* One SIGCHLD may stand for several children. */
 static void on_ended(uv_signal_t *signal, int number)
 {
     struct launcher *launcher = signal->data;
@@ -224,7 +223,7 @@ static void on_pipe(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
                        on_line, child->launcher);
 }
 
-/* Our end of a child's leash, as a handle. */
+/* Opens our end of a child's link as a handle. */
 static enum gw_status
 take_pipe(struct child *child, int end, struct gw_error *error)
 {
@@ -242,8 +241,8 @@ take_pipe(struct child *child, int end, struct gw_error *error)
     return GW_OK;
 }
 
-/* Starts this program again, as another role, with its end of a leash and a
-   pipe that has the secret. */
+/* Starts this program in another role, with its end of a link and a pipe with
+   the secret. */
 static enum gw_status start_on(struct child *child,
                                const char *const *arguments,
                                int end,
@@ -266,7 +265,7 @@ static enum gw_status start_on(struct child *child,
     return status;
 }
 
-/* 0, or a line has been said. */
+/* 0, or -1 after an error line. */
 static int start_child(struct child *child, const char *const *arguments)
 {
     struct launcher *launcher = child->launcher;
@@ -291,8 +290,7 @@ static int start_child(struct child *child, const char *const *arguments)
     return 0;
 }
 
-/* The text of the job as a file to read, which has no name; -1: a line has been
-   said. */
+/* The job's text as an unnamed file to read; -1 after an error line. */
 static int lend_text(const char *text)
 {
     char why[GW_LIMITS_WHY_BYTES];
@@ -335,7 +333,8 @@ static int start_coordinator(struct launcher *launcher)
     return failed;
 }
 
-/* Keys that are a host's own no coordinator tells, and all are on this one. */
+/* Passes this host's own keys on to members: a coordinator does not tell
+   them. */
 static void give_own(const struct gw_config *config,
                      char set[OWN_MAX][2 * GW_STRING_MAX],
                      const char **argument)
@@ -377,7 +376,7 @@ static void on_line(void *owner, const char *line)
     if (step)
         launcher->step = strtoull(step, NULL, 10);
     if (step && launcher->stopped && !launcher->hurried && !launcher->over)
-        launcher->ticks_left = STOP_TICKS; /* it sees to the job's end */
+        launcher->ticks_left = STOP_TICKS; /* it ends the job */
     if (!address || launcher->address[0] || launcher->over)
         return;
     snprintf(launcher->address, sizeof launcher->address, "%s", address);

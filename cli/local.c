@@ -17,8 +17,8 @@
 #define DIRECTORY_MAX 4096
 #define SUFFIX        ".sock"
 
-/* The directories in their order, at most two; *n_p of them. A relative path
-   would be another one for each process. */
+/* Lists the directories in their order, at most two. Ignores a relative
+   XDG_RUNTIME_DIR, which differs between processes. */
 static void name_directories(char names[2][DIRECTORY_MAX], size_t *n_p)
 {
     const char *own = gw_cli_environment("GRADWEIR_SOCKET_DIR");
@@ -99,7 +99,7 @@ enum gw_status gw_local_place(uint32_t pid,
     return GW_OK;
 }
 
-/* The pid that a file of this name is for, 0 for none. */
+/* The pid in a socket's file name; 0: none. */
 static uint32_t pid_of(const char *name)
 {
     char *end;

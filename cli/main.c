@@ -118,7 +118,7 @@ static void name_threads(void)
         snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", task->d_name);
         int fd = open(path, O_WRONLY | O_CLOEXEC);
         if (fd < 0)
-            continue; /* it is none, or is gone */
+            continue; /* not a thread, or gone */
         if (write(fd, name, sizeof name - 1) < 0)
             errno = 0; /* it has a name already */
         close(fd);

@@ -11,7 +11,7 @@
 
 #define MIB     (1024.0 * 1024)
 #define GIB     (1024 * MIB)
-#define MEMBERS 4096 /* most workers, and most servers */
+#define MEMBERS 4096 /* upper bound of workers, and of servers */
 
 /* ---- counting ---- */
 
@@ -119,7 +119,7 @@ static enum gw_status count_neighbours(const struct gw_config *config,
     return GW_OK;
 }
 
-/* A worker there is the one that has most. */
+/* The worker on that host with the largest need. */
 static enum gw_status count_worker(const struct gw_worker_case *what,
                                    const struct gw_map *map,
                                    const struct gw_estimate_hosts *hosts,
@@ -248,13 +248,13 @@ static int fits(const struct gw_needs *needs, const struct gw_needs_host *host)
 
 /* ---- search for a job that fits ---- */
 
-/* Something of a job that may be another number. */
+/* A number of a job that may be changed to make it fit. */
 struct knob {
     const char *name;
-    uint64_t *value;   /* in a config of the search's own */
-    uint64_t low;      /* the smallest that makes sense */
-    int grows;         /* more of it needs less */
-    uint64_t *on_host; /* as many are on the host; or NULL */
+    uint64_t *value;   /* in the search's own config */
+    uint64_t low;      /* smallest sensible value */
+    int grows;         /* a greater value needs less memory */
+    uint64_t *on_host; /* number on the host to change with it, or NULL */
 };
 
 struct search {
@@ -311,7 +311,7 @@ static uint64_t nearest_fit(const struct search *search,
     return gw_need_nearest(bad, good, try_with, &trial);
 }
 
-/* The first of these with which it fits, in words. */
+/* Describes the first knob that makes the job fit. */
 static void
 advise(struct search *search, const char *otherwise, char *text, size_t room)
 {
@@ -347,7 +347,7 @@ advise(struct search *search, const char *otherwise, char *text, size_t room)
 
 #define MOST_TEXT 48
 
-/* The row of which a role has most: "activations 1.2 GiB". */
+/* The largest row of a role: "activations 1.2 GiB". */
 static const char *
 say_most(const struct gw_needs *needs, int server, char text[MOST_TEXT])
 {

@@ -17,7 +17,7 @@ enum {
     FIRST_ROW
 };
 
-/* A word that is none of the options. */
+/* Writes the error line of an unknown option. */
 static void
 refuse_option(const char *command, const char *word, const struct option *of)
 {

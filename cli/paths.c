@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A pipe lies in no folder, nor does a descriptor: it may be of a regular file,
-   and in another process of the job of none. */
+/* A pipe has no folder, and neither has a descriptor's name: it may be a
+   regular file here, and nothing in another process of the job. */
 static int lies_somewhere(const char *file)
 {
     struct stat found;

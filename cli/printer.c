@@ -1,4 +1,4 @@
-/* A pipe with a thread at its end. */
+/* A pipe, and a thread that writes its contents to the file. */
 #include "config.h"
 
 #include "cli/printer.h"
@@ -18,7 +18,7 @@
 struct gw_printer {
     FILE *stream, *to;
     int in, out; /* ends of the pipe */
-    int lost;    /* since a line last said so */
+    int lost;    /* since the last line about losses */
     pthread_t thread;
 };
 
@@ -67,7 +67,7 @@ gw_printer_open(FILE *to, struct gw_printer **printer_p, struct gw_error *error)
     printer->to = to;
     printer->out = ends[0];
     printer->in = ends[1];
-    /* less than a megabyte does as well */
+    /* a smaller pipe works as well */
     (void)fcntl(printer->in, F_SETPIPE_SZ, WAITING_BYTES);
     fcntl(printer->in, F_SETFL, O_NONBLOCK);
     printer->stream =

@@ -39,7 +39,7 @@ enum gw_status gw_record_open(const char *file,
     return GW_OK;
 }
 
-/* Takes `object`, which may be NULL: then memory was short while it grew. */
+/* Writes and frees `object`; NULL: memory ran out while it was built. */
 static enum gw_status
 write_object(struct gw_record *record, json_t *object, struct gw_error *error)
 {
@@ -64,7 +64,8 @@ write_object(struct gw_record *record, json_t *object, struct gw_error *error)
                    written < 0 ? strerror(errno) : "some of it was lost");
 }
 
-/* One list per worker: how many chunks were 0, 1, 2, .. updates stale. */
+/* A list per worker: the number of chunks that were 0, 1, 2, .. updates
+   stale. */
 static json_t *staleness_of(const struct gw_step_report *report)
 {
     json_t *workers = json_array();
@@ -82,7 +83,7 @@ static json_t *staleness_of(const struct gw_step_report *report)
     return NULL;
 }
 
-/* The samples of each worker in the step. */
+/* Samples of each worker in the step. */
 static json_t *split_of(const struct gw_step_report *report)
 {
     json_t *list = json_array();

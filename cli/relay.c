@@ -13,7 +13,7 @@
    the job, and the watch must end a hung loop. */
 #define AWAY_TICKS 90
 
-/* A member's process has ended, says the launcher. */
+/* The launcher's report of a member's ended process. */
 struct gw_relay_gone {
     struct gw_task task;
     struct gw_relay *relay;
@@ -32,7 +32,7 @@ static void post(struct gw_relay *relay, struct gw_task *task)
     pthread_mutex_unlock(&relay->mutex);
 }
 
-/* As closing the coordinator would. */
+/* Removes the socket, as gw_coordinator_close does. */
 static void on_exits(void *owner)
 {
     struct gw_relay *relay = owner;
@@ -62,7 +62,8 @@ static void on_tick(void *owner)
         gw_watch_limit(relay->process->watch, 1, GW_EXIT_INTERRUPTED);
 }
 
-/* Members on other hosts would wait for its silence if it just left. */
+/* Stops the coordinator, since members on other hosts would wait for its
+   silence. */
 static int on_hurry(void *owner)
 {
     struct gw_relay *relay = owner;
@@ -89,7 +90,7 @@ static void gone_run(struct gw_task *task)
     gw_coordinator_gone(gone->relay->coordinator, gone->pid, gone->how);
 }
 
-/* "PID HOW". Where there is no memory, its silence will tell. */
+/* Adds "PID HOW". Without memory the member's silence will tell. */
 static void add_gone(struct gw_relay *relay, const char *what)
 {
     struct gw_relay_gone *gone = calloc(1, sizeof *gone);
@@ -113,7 +114,7 @@ static void on_line(void *owner, const char *line)
     if (what)
         add_gone(relay, what);
     else if (strcmp(line, "left") == 0)
-        post(relay, &relay->hurry_task); /* nothing where all leave anyway */
+        post(relay, &relay->hurry_task); /* no effect if all leave anyway */
 }
 
 /* ---- the loop's thread ---- */

@@ -32,7 +32,7 @@ static uint64_t files_of_server(const struct gw_config *config)
            config->cluster.servers * threads;
 }
 
-/* And memory that workers of a host share with each other. */
+/* Also memory that workers of a host share. */
 static uint64_t files_of_worker(const struct gw_config *config)
 {
     uint64_t shards = config->cluster.servers * config->server.threads;

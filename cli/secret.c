@@ -28,7 +28,7 @@ enum gw_status gw_secret_lend(const struct gw_secret *secret,
     if (pipe2(end, O_CLOEXEC) != 0)
         return gw_fail(error, GW_EIO, "no pipe for the job's secret: %s",
                        gw_limits_why_no_file(errno, why));
-    /* an empty pipe takes so little at once */
+    /* fits into an empty pipe */
     ssize_t written = write(end[1], secret->byte, sizeof secret->byte);
     int number = errno;
     close(end[1]);

@@ -14,7 +14,7 @@
 
 #define COLUMN "%-11s "
 
-/* Rates over less are noise: reports come in bursts. */
+/* Rates over shorter times are noise: reports come in bursts. */
 #define RATE_US 200000
 #define PACE_US 2000000
 

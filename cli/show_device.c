@@ -9,9 +9,9 @@
 #include "cli/child_run.h"
 #include "kernels/kernels.h"
 
-#define PATIENCE_S 10 /* with a driver: members wait to join meanwhile */
+#define PATIENCE_S 10 /* for the driver; members cannot join meanwhile */
 
-/* "no cuda: no driver is here (no libcuda.so.1)" is said shorter. */
+/* Shortens "no cuda: no driver is here (no libcuda.so.1)". */
 static void shorten(char *why)
 {
     char *colon = strchr(why, ':'), *rest = strrchr(why, '(');

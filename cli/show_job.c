@@ -124,7 +124,7 @@ static void print_policy(FILE *out,
     }
 }
 
-/* The word of the last phase that is committed so; *all_p: they all are. */
+/* The word of the last phase with that commit; *all_p: all phases have it. */
 static const struct gw_policy_word *
 find_whole(const struct gw_config *config,
            const struct gw_policy_plan *plan,
@@ -165,7 +165,7 @@ static void print_commit(FILE *out,
         fputs(" (auto: nothing asks for whole steps)\n", out);
 }
 
-/* Between each two processes it is the first that leads there. */
+/* Two processes use the first transport that connects them. */
 static void print_ways(FILE *out,
                        const struct gw_config *config,
                        const struct gw_ways *ways,
@@ -195,7 +195,7 @@ void gw_show_job(const struct gw_show *show,
 {
     FILE *out = show->out;
     struct gw_policy_plan plan = {.n = 0};
-    /* it was checked with the job */
+    /* cannot fail: the job is checked */
     gw_policy_plan_parse(config->cluster.policy, &plan, NULL);
     fprintf(out, COLUMN "%s, by gradweir %s\n", "job", file, PACKAGE_VERSION);
     print_model(out, config);

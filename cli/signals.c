@@ -9,7 +9,7 @@
 
 static const int numbers[GW_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
-/* nohup(1) wants it ignored. */
+/* nohup(1) starts processes with SIGHUP ignored. */
 static int is_left_ignored(int number)
 {
     struct sigaction before;

@@ -8,13 +8,13 @@
 
 #include "transport/link/limits.h"
 
-/* Each gets the lowest number, which is the one that is missing. */
+/* open returns the lowest free number, the missing one. */
 static void open_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
             open("/dev/null", O_RDWR) != fd)
-            return; /* no /dev/null: nothing better can be done about it */
+            return; /* without /dev/null there is no alternative */
 }
 
 void gw_start(void)

@@ -17,13 +17,13 @@
 
 #define TICK_MS 100
 
-/* A terminal, timeout(1) and launchers tell one wish several times. */
+/* A terminal, timeout(1) or a launcher may send one signal several times. */
 #define SAME_WISH_TICKS 4
 
-/* For the farewell after a second signal. */
+/* Time to end after a second signal. */
 #define HURRY_MS 3000
 
-/* For the farewell after the launcher's end. */
+/* Time to end after the launcher's end. */
 #define ORPHAN_MS 2500
 
 struct gw_watch {
@@ -35,8 +35,8 @@ struct gw_watch {
     uv_async_t quit;
     pthread_t thread;
     atomic_int stopped;
-    atomic_int limit_ms; /* 0: none; counted down in ticks, so that a pause
-                            of the whole process does not use it up */
+    atomic_int limit_ms; /* 0: none; counted in ticks, so that a pause of the
+                            whole process does not use it up */
     atomic_int limit_code;
     atomic_int quiet;          /* exits at the limit without a line */
     unsigned ticks_since_stop; /* or since a second signal */
@@ -107,8 +107,8 @@ static void on_line(void *owner, const char *line)
         request_stop(watch, why);
     else if (strcmp(line, "hurry") != 0)
         watch->options.events->line(watch->options.owner, line);
-    else if (!watch->hurried) /* the launcher has told wishes apart by its own
-                                 clock, and says it once */
+    else if (!watch->hurried) /* the launcher filters repeated signals with its
+                                 own clock */
         request_hurry(watch);
 }
 

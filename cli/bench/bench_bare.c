@@ -23,7 +23,7 @@
 #include "proto/wire.h"
 #include "transport/link/socket.h"
 
-/* Read at once with a checksum to follow, while the bytes are in cache. */
+/* Bytes per read, few enough that the checksum finds them in cache. */
 #define PIECE_BYTES ((size_t)256 << 10)
 
 /* One of the two processes. */
@@ -51,7 +51,7 @@ static size_t chunk_end(const struct bare *bare, size_t at, size_t bytes)
     return least((at / bare->chunk + 1) * bare->chunk, bytes);
 }
 
-/* The server's arithmetic on one chunk; then it may leave. */
+/* The server's update of one chunk, which may be sent then. */
 static void update(struct bare *bare, size_t from, size_t to, int pushed)
 {
     const struct gw_bench_case *what = bare->child->what;
@@ -66,7 +66,7 @@ static void update(struct bare *bare, size_t from, size_t to, int pushed)
                            next + first, states);
 }
 
-/* A chunk has arrived whole, or for a pull is the next to be made. */
+/* Called when a chunk is complete; for a pull, when it is its turn. */
 static void chunk_ready(struct bare *bare, size_t from, size_t to, int pushed)
 {
     if (bare->arithmetic) {
@@ -76,8 +76,7 @@ static void chunk_ready(struct bare *bare, size_t from, size_t to, int pushed)
     bare->ready = to;
 }
 
-/* The first bytes may leave, or more: returns 0 where that is up to the peer.
- */
+/* Makes more bytes ready to be sent; 0: that depends on the peer. */
 static int make_ready(struct bare *bare)
 {
     int pull = bare->in_bytes == 1, push = bare->out_bytes == 1;
@@ -215,7 +214,7 @@ static int run_order(struct bare *bare, const struct gw_bench_message *order)
     double *us = gw_bench_times(bare->child);
     int ok = 1;
     bare->arithmetic = order->path == GW_BENCH_LIMIT_B;
-    /* one more than is timed, to warm up */
+    /* one untimed, to warm up */
     for (uint32_t i = 0; ok && i <= bare->child->what->iterations; i++) {
         double start = gw_bench_now_us();
         ok = order->path == GW_BENCH_PING_PONG ? ping_pong(bare, order->op)
@@ -265,7 +264,7 @@ static void serve_orders(struct bare *bare)
     }
 }
 
-/* ---- the two of them meet ---- */
+/* ---- rendezvous of the two ---- */
 
 struct rendezvous {
     int listener;
@@ -277,7 +276,7 @@ static void run_client(struct gw_bench_child *child)
     struct rendezvous *rendezvous = child->owner;
     struct bare bare = {.child = child, .fd = socket(AF_INET, SOCK_STREAM, 0)};
     close(rendezvous->listener);
-    gw_socket_take_reno(bare.fd); /* as links do, before they are paced */
+    gw_socket_take_reno(bare.fd); /* as links do before they pace */
     if (connect(bare.fd, (struct sockaddr *)&rendezvous->address,
                 sizeof rendezvous->address) == 0)
         serve_orders(&bare);

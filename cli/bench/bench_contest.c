@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define ORDER_BYTES ((size_t)16 << 20) /* moved by one order, at least */
+#define ORDER_BYTES ((size_t)16 << 20) /* moved per order, at least */
 #define LIMITS      GW_BENCH_TRANSPORT
 
 struct entrant {
@@ -116,7 +116,7 @@ static enum gw_status open_row(const struct lane *lane, struct gw_error *error)
     return GW_OK;
 }
 
-/* An iteration has taken as long as the slowest worker says. */
+/* An iteration takes as long as its slowest worker. */
 static void note_times(const struct lane *lane)
 {
     const struct gw_bench_case *what = &lane->contest->what;
@@ -190,7 +190,7 @@ static enum gw_status each_lane(struct contest *contest,
     return status;
 }
 
-/* ---- from the beginning to the end ---- */
+/* ---- set-up and turns ---- */
 
 static enum gw_status open_case(const struct gw_bench_options *options,
                                 size_t bytes,

@@ -1,4 +1,4 @@
-/* The processes of a bench: started, ordered about, and ended. */
+/* Processes of a bench: starting, orders, ending. */
 #include "config.h"
 
 #include "cli/bench/bench.h"
@@ -17,7 +17,7 @@
 #include "cli/child.h"
 #include "transport/link/limits.h"
 
-/* Far more than any order takes; then something hangs. */
+/* Far longer than any order takes; then something hangs. */
 #define PATIENCE_MS 300000
 
 enum gw_status gw_bench_address(const struct gw_bench_case *what,
@@ -31,7 +31,7 @@ enum gw_status gw_bench_address(const struct gw_bench_case *what,
     return status;
 }
 
-/* All that a child takes with it into its process. */
+/* A child's inheritance. */
 struct start {
     const struct gw_bench_group *group;
     struct gw_bench_child child;
@@ -78,7 +78,8 @@ enum gw_status gw_bench_start(struct gw_bench_group *group,
     return GW_OK;
 }
 
-/* Until one of them has said something, or is gone. `quiet` is still to. */
+/* Waits until a process sends a word or is gone. `quiet`: the first silent
+   one. */
 static enum gw_status wait_for_word(struct pollfd *wait,
                                     size_t n,
                                     const struct gw_bench_process *quiet,
@@ -171,7 +172,7 @@ enum gw_status gw_bench_order_all(struct gw_bench_group *group,
                           (enum gw_bench_op)0, errors_p, error);
 }
 
-/* Non-zero if it is there still. */
+/* Non-zero if the process still exists. */
 static int await(pid_t pid, int options)
 {
     int status = 0;
@@ -184,7 +185,7 @@ static int await(pid_t pid, int options)
 
 void gw_bench_end(struct gw_bench_group *group)
 {
-    /* all stand still before one goes, or the others would report its death */
+    /* stop all before any is killed, or the others would report its death */
     for (size_t i = 0; i < group->n; i++)
         kill(group->process[i].pid, SIGSTOP);
     for (size_t i = 0; i < group->n; i++)
@@ -208,7 +209,7 @@ void gw_bench_say(const struct gw_bench_child *child,
     struct gw_bench_message message = {.word = word, .errors = errors};
     snprintf(message.text, sizeof message.text, "%s", text);
     if (send(child->fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
-        _exit(1); /* nobody is left to be told */
+        _exit(1); /* the parent is gone */
 }
 
 void gw_bench_say_failed(const struct gw_bench_child *child,

@@ -30,7 +30,7 @@ static int compare(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-/* The time that a share of all iterations did not exceed: nearest rank. */
+/* Percentile of the times by nearest rank. */
 static double percentile(const struct gw_bench_row *row, double share)
 {
     size_t rank = (size_t)(share * (double)row->iterations + 0.999999);
@@ -46,8 +46,8 @@ void gw_bench_sum_up(struct gw_bench_row *row)
     row->max_us = row->us[row->iterations - 1];
 }
 
-/* Streams by their best iteration, since limits are; round trips by their
-   median, since the best of thousands is a rare accident. */
+/* The best iteration of streams, as for limits; the median of round trips,
+   since the best of thousands is a rare accident. */
 static double typical_us(const struct gw_bench_row *row)
 {
     return row->bytes >= GW_BENCH_STREAM_BYTES ? row->best_us : row->p50_us;

@@ -68,7 +68,7 @@ static void print_head(const struct gw_bench_options *options, uint32_t workers)
             "ratio", "alone", "ratio", "errors");
 }
 
-/* n reads and a write: of all of a gradient's bytes, over all processes. */
+/* Counts n reads and a write of all bytes of a gradient, over all processes. */
 static double gb_per_s(const struct gw_bench_row *row, uint32_t workers)
 {
     return (double)row->bytes * (workers + 1) / row->p50_us / 1e3;
@@ -116,7 +116,7 @@ static enum gw_status print_json(const struct gw_bench_options *options,
 
 /* ---- one size ---- */
 
-/* Nobody destroys the barrier: a process that was ended may have waited. */
+/* The barrier is never destroyed: a killed process may have waited at it. */
 static enum gw_status open_shared(struct gw_sum_case *what,
                                   struct gw_error *error)
 {
@@ -214,7 +214,8 @@ static enum gw_status round_of(struct gw_bench_group *group,
     return GW_OK;
 }
 
-/* The median of pairs that followed each other: both met the same weather. */
+/* Compares by the median of consecutive pairs, which met the same
+   disturbances. */
 static enum gw_status compare(struct result *result, struct gw_error *error)
 {
     const struct gw_bench_row *sum = &result->row[GW_SUM_REDUCE];
@@ -255,7 +256,7 @@ static enum gw_status measure(const struct gw_bench_options *options,
     result->huge = 1;
     for (uint32_t i = 0; i < what->group.n; i++)
         result->huge &= what->shared->huge[i];
-    status = compare(result, error); /* while they are in order */
+    status = compare(result, error); /* before they are sorted */
     for (int who = 0; who < GW_SUM_CONTESTANTS; who++)
         gw_bench_sum_up(&result->row[who]);
     return status;

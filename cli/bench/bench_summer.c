@@ -46,7 +46,8 @@ static uint64_t count_wrong(const struct summer *summer)
 
 /* ---- memory ---- */
 
-/* As the shm transport has it: each settles his own and maps all of them. */
+/* Like the shm transport: each process prefaults its own gradient and maps
+   all. */
 static enum gw_status open_gradients(struct summer *summer,
                                      struct gw_error *error)
 {

@@ -24,7 +24,7 @@
 #include "server/server.h"
 #include "worker/client/client.h"
 
-/* The job has no end of its own; the processes are ended. */
+/* The job never ends by itself; its processes are killed. */
 #define STEPS UINT64_C(1000000000000)
 
 struct job {
@@ -47,7 +47,7 @@ static void write_line(void *context, const char *line, size_t bytes)
 {
     const int *fd = context;
     if (write(*fd, line, bytes) < 0)
-        return; /* a log that cannot be written has nowhere to say so */
+        return; /* a failing log has nowhere to report it */
 }
 
 static struct gw_log open_log(const char *role, const int *fd)

@@ -33,7 +33,7 @@ struct wire {
     uint32_t mine, peers;      /* windows */
     struct gw_send hello, ack;
     struct gw_send *chunk; /* [chunks of the map] */
-    uint8_t *memory;       /* behind the window `mine` */
+    uint8_t *memory;       /* memory of window `mine` */
 };
 
 /* One process. */
@@ -74,7 +74,7 @@ static int carries(const struct wire *wire, uint32_t chunk)
 static void on_done(struct gw_send *send, enum gw_status status)
 {
     struct wire *wire = send->owner;
-    (void)status; /* a link that broke is told by `down` */
+    (void)status; /* `down` tells of a broken link */
     wire->end->sending--;
 }
 
@@ -180,7 +180,7 @@ wire_open(struct end *end, struct wire *wire, size_t bytes, uint8_t kind)
                           &wire->mine);
 }
 
-/* Memory that windows will lie in. NULL: there is none. */
+/* Allocates memory for windows. NULL: none left. */
 static uint8_t *open_window(struct end *end, size_t bytes, unsigned number)
 {
     const struct gw_transport_ops *ops = end->transport->ops;
@@ -269,7 +269,8 @@ static enum gw_status turn_until(struct end *end,
                : GW_OK;
 }
 
-/* Each wire has windows of its own, as if another process had them. */
+/* Each wire has its own incarnation and windows, as if it belonged to another
+   process. */
 static uint64_t incarnation_of(const struct end *end, uint32_t wire)
 {
     return (uint64_t)(end->child->index + 1) << 32 | wire;
@@ -359,7 +360,7 @@ static enum gw_status run_order(struct end *end,
     if (order->op == GW_BENCH_PULL)
         status = pass(end, GW_BENCH_PUSH, error);
     memset(end->in, 0, what->bytes);
-    double before = 0; /* one look at the clock: it counts at 64 bytes */
+    double before = 0; /* one clock read, which counts at 64 bytes */
     for (uint32_t i = 0; status == GW_OK && i <= what->iterations; i++) {
         status = pass(end, order->op, error);
         double now = gw_bench_now_us();
@@ -390,7 +391,7 @@ static enum gw_status worker_open(struct end *end, struct gw_error *error)
     const struct gw_memory out =
         gw_memory_host(end->out, what->map->arena_bytes);
     end->transport->ops->lend(end->transport, &out);
-    /* driven by the thread that computes, as a client's loop is */
+    /* the computing thread runs the loop, as in a client */
     status = gw_loop_share(end->loop, error);
     if (status != GW_OK)
         return status;

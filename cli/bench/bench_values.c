@@ -10,7 +10,7 @@
 
 void gw_bench_pattern(uint32_t seed, struct gw_bench_pattern *pattern)
 {
-    /* steps of 1/4096 in [-1, 1): exact, and neighbours are never alike */
+    /* steps of 1/4096 in [-1, 1): exact, and neighbours always differ */
     for (uint32_t i = 0; i < GW_BENCH_PERIOD; i++) {
         uint32_t mixed = (i * 2654435761u + seed * 40503u) >> 7;
         pattern->value[i] = (float)(int)(mixed % 8192) / 4096 - 1;
@@ -53,7 +53,7 @@ uint64_t gw_bench_wrong(const struct gw_bench_pattern *pattern,
     return gw_bench_wrong_from(pattern, 0, elems, array);
 }
 
-/* Thirds have no last bit to spare. */
+/* Thirds use all mantissa bits. */
 void gw_bench_summand(uint32_t rank, struct gw_bench_pattern *pattern)
 {
     gw_bench_pattern(rank, pattern);

@@ -21,7 +21,7 @@ static const size_t usual_sizes[] = {
 
 /* ---- options ---- */
 
-/* "64", "4KiB", "64MiB", "1GiB", and "4K" for short. */
+/* Parses "64", "4KiB", "64MiB", "1GiB", and "4K" for short. */
 static enum gw_status
 read_size(const char *text, size_t length, size_t *bytes_p)
 {

@@ -160,7 +160,7 @@ static enum gw_exit act(const struct options *options)
     return fixes > 0 ? GW_EXIT_FAILED : GW_EXIT_DONE;
 }
 
-/* With the port where others serve, if it has none. */
+/* Adds the default port if the peer has none. */
 static enum gw_status take_peer(const struct gw_option *option,
                                 const char *text,
                                 void *to,

@@ -28,11 +28,11 @@
 struct port {
     char device[DEVICE_NAME_MAX];
     unsigned number;
-    char interface[IF_NAMESIZE]; /* "": none that can be told */
+    char interface[IF_NAMESIZE]; /* "": unknown */
     char state[32], physical[32], layer[32], rate[64];
     int up; /* the interface */
     int carrier;
-    unsigned mtu; /* the interface's, 0: none */
+    unsigned mtu; /* the interface's; 0: none */
 };
 
 struct ports {
@@ -202,7 +202,7 @@ void gw_doctor_check_devices(struct gw_doctor *doctor)
     }
 }
 
-/* Ports that carry something; nothing can be said of others. */
+/* Reads active ports; nothing is known about others. */
 static size_t read_active(struct gw_doctor *doctor, struct ports *ports)
 {
     read_ports(doctor, ports);
@@ -360,8 +360,8 @@ static int is_of_port(const struct gw_doctor *doctor,
     return 0;
 }
 
-/* A job that is told to use another interface does not come to the device; one
-   of several is enough. */
+/* Reports a job with other interfaces, which would not use the device; one of
+   several ports is enough. */
 static void say_elsewhere(struct gw_doctor *doctor, const struct ports *ports)
 {
     const char *name = doctor->config->cluster.interface;
@@ -449,7 +449,7 @@ void gw_doctor_say_gpu_memory(struct gw_doctor *doctor)
 
 /* ---- files ---- */
 
-/* By opening it: modes are not all that decides. */
+/* Opens the file, since access does not depend on its mode alone. */
 static void check_file(struct gw_doctor *doctor,
                        const char *name,
                        const char *of,

@@ -47,7 +47,7 @@ static void on_frame(struct gw_link *link,
                      const void *payload)
 {
     (void)frame, (void)payload;
-    gw_link_close(link); /* and has nothing to say */
+    gw_link_close(link); /* the opener sends nothing */
 }
 
 static void

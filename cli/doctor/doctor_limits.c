@@ -31,7 +31,7 @@ static int has_rdma(void)
 
 static void say_little(struct gw_doctor *doctor, const char *needs)
 {
-    /* with "auto" on a host without a device nothing is registered */
+    /* with "auto" and no device nothing is registered */
     int used = gw_doctor_needs_rdma(doctor) ||
                (gw_doctor_takes_rdma(doctor) && has_rdma());
     gw_doctor_say(doctor, used ? GW_VERDICT_FIX : GW_VERDICT_NOTE,
@@ -81,7 +81,7 @@ void gw_doctor_check_memlock(struct gw_doctor *doctor)
 
 /* ---- open files ---- */
 
-/* The role that needs most. */
+/* Open files of the role that needs most. */
 static uint64_t most_files(const struct gw_config *config, const char **name_p)
 {
     static const enum gw_role roles[] = {GW_ROLE_COORDINATOR, GW_ROLE_SERVER,
@@ -118,7 +118,7 @@ void gw_doctor_check_open(struct gw_doctor *doctor)
 
 /* ---- shared memory ---- */
 
-/* A kernel that gives none by itself may do so when it is asked for each. */
+/* Non-zero if the kernel gives huge pages to mappings that ask for them. */
 static int gives_when_asked(void)
 {
     struct gw_memory memory;
@@ -159,7 +159,7 @@ void gw_doctor_check_shared(struct gw_doctor *doctor)
 
 /* ---- the clock ---- */
 
-/* Lines of several hosts are put in order by hand down to about this. */
+/* Clocks this close allow sorting the lines of several hosts by time. */
 #define APART_US 50000
 
 static void compare_clock(struct gw_doctor *doctor,

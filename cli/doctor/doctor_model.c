@@ -24,8 +24,8 @@
    memory to pages. */
 #define LINK_BYTES ((uint64_t)192 << 10)
 
-/* easgd and dc-async answer from an array of the rank's own; that is counted
-   with every policy, as plans go from one to another. */
+/* Includes the per-rank array of easgd and dc-async for every policy, since a
+   job may switch policies. */
 #define SERVER_ARRAYS 4
 
 /* Additional bytes of an array or arena if weights are sent as bf16. */
@@ -41,7 +41,8 @@ static struct gw_doctor_memory count(const struct gw_config *config,
 {
     uint64_t links = gw_config_connections(config) * LINK_BYTES, largest = 0;
     uint64_t devices = gw_interfaces_count(config->cluster.interface);
-    devices = devices > 0 ? devices : 1; /* each has all of it registered */
+    devices = devices > 0 ? devices
+                          : 1; /* each shard's connection registers all of it */
     for (size_t s = 0; s < map->shards; s++)
         if (map->shard_bytes[s] > largest)
             largest = map->shard_bytes[s];

@@ -1,4 +1,4 @@
-/* How processes of this host and of others find each other. */
+/* Checks of the network: transports, interfaces, ports, firewall, routes. */
 #include "config.h"
 
 #include "cli/doctor/doctor.h"
@@ -72,7 +72,7 @@ void gw_doctor_check_transports(struct gw_doctor *doctor)
 
 /* ---- interfaces ---- */
 
-/* The address by which others would come to an interface, or NULL. */
+/* An interface's address for other hosts, or NULL. */
 static const struct gw_doctor_address *find(const struct gw_doctor *doctor,
                                             const char *name)
 {
@@ -170,7 +170,8 @@ static void say_default(struct gw_doctor *doctor)
                       n > 1 ? "one of these" : "this", text);
 }
 
-/* Down, with an address: somebody meant to use it. */
+/* Reports interfaces that are down but have an address: somebody meant to use
+   them. */
 static void say_down(struct gw_doctor *doctor)
 {
     for (size_t i = 0; i < doctor->addresses; i++) {
@@ -267,7 +268,7 @@ void gw_doctor_check_trust(struct gw_doctor *doctor)
 
 /* ---- the port ---- */
 
-/* 0, or why nobody can listen there. */
+/* 0, or the errno of listening there. */
 static int try_port(const char *host, uint64_t port)
 {
     char name[GW_HOST_ADDRESS_MAX], service[24];
@@ -308,7 +309,7 @@ static void say_taken(struct gw_doctor *doctor, const char *host, uint64_t port)
                       host, port, port);
 }
 
-/* The coordinator's; "": loopback. */
+/* The coordinator's interface; "": loopback. */
 static const char *first_interface(const struct gw_doctor *doctor,
                                    struct gw_interfaces *list)
 {

@@ -1,7 +1,7 @@
 /*
- * Latency and bandwidth to a host where gradweir doctor --serve runs, over each
- * transport that both have. The first is tcp, over which the other side tells
- * where it is met over others. Every wait has a limit.
+ * Latency and bandwidth to a host with gradweir doctor --serve, over each
+ * transport of both hosts: first over tcp, where the other side tells its
+ * addresses for the others. Every wait has a limit.
  */
 #include "config.h"
 
@@ -31,15 +31,15 @@ struct probe {
     struct gw_doctor_end end;
     struct gw_timer limit, over;
     int done, down, late;
-    enum gw_status status; /* with which it went down, and in words */
+    enum gw_status status; /* reason why it went down */
     char why[512];
     int stopping; /* nothing new is begun */
     int back;     /* puts come from there */
     uint32_t pings, most, flying, posted, arrived;
     uint64_t asked_us, arrived_us;
     uint64_t ping_us[PINGS];
-    uint64_t best_us;              /* the shortest of them; 0: none yet */
-    const struct inquiry *inquiry; /* NULL: figures are enough */
+    uint64_t best_us;              /* shortest round trip; 0: none yet */
+    const struct inquiry *inquiry; /* NULL: only measure */
 };
 
 /* Measured figures. */
@@ -70,8 +70,8 @@ static void ping(struct probe *probe)
         finish(probe);
 }
 
-/* As many on their way as have come through before, up to all slots: on a slow
-   link one takes long. */
+/* Keeps as many puts in flight as have arrived before, up to all slots: on a
+   slow link one takes long. */
 static void pump(struct probe *probe)
 {
     struct gw_doctor_end *end = &probe->end;
@@ -106,8 +106,8 @@ static void take_put(struct probe *probe)
     pump(probe);
 }
 
-/* The other side looked at its clock between the two ends of a round trip: the
-   shortest one tells most. */
+/* Estimates the clocks' difference. The other side read its clock during the
+   round trip, so the shortest round trip is the most accurate. */
 static void
 take_pong(struct probe *probe, uint64_t trip_us, uint64_t their_clock)
 {
@@ -272,7 +272,7 @@ static enum gw_status dial(struct probe *probe,
                          error);
 }
 
-/* Lets the other side knock here. One that does not know how to closes. */
+/* Lets the other side knock here. An older version closes the link instead. */
 static void be_knocked_at(struct probe *probe, struct gw_transport *transport)
 {
     const struct inquiry *inquiry = probe->inquiry;
@@ -374,7 +374,7 @@ static void print_rate(double bytes_per_us, char *text, size_t room)
         snprintf(text, room, "%.1f MB/s", bytes_per_us);
 }
 
-/* The smaller of the two rates; 0: it was not measured. */
+/* Returns the smaller of the two rates; 0: not measured. */
 static double measure_and_say(struct gw_doctor *doctor,
                               const struct gw_transport_ops *ops,
                               const char *address,
@@ -404,7 +404,7 @@ static const struct gw_transport_ops *find_ops(const char *name)
     return gw_transports[i];
 }
 
-/* "NAME ADDRESS" or "NAME - WHY NOT", as the other side wrote it. */
+/* Measures by a line "NAME ADDRESS" or "NAME - WHY NOT" of the other side. */
 static void measure_other(struct gw_doctor *doctor,
                           char *line,
                           const char *peer,

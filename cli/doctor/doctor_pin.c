@@ -22,7 +22,7 @@ static void say_rest(struct gw_doctor *doctor, const char *what, uint32_t n)
                       n - LINES_MAX, what);
 }
 
-/* All of the job's members, on this host. */
+/* All members of the job, as if on this host. */
 struct guess {
     uint32_t workers, shards;
     struct gw_need *worker, *shard;
@@ -36,7 +36,8 @@ static void forget(struct guess *guess)
     free(guess->device);
 }
 
-/* Workers go round the devices: where one comes again all have been seen. */
+/* Workers take the devices in turn; at the first repetition all have been
+   seen. */
 static void guess_workers(const struct gw_config *config,
                           const struct gw_pin_member *member,
                           struct guess *guess)

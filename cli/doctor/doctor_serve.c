@@ -23,11 +23,11 @@
 
 struct serve;
 
-/* A transport, and where it listens. */
+/* A transport and its listener. */
 struct endpoint {
     struct serve *serve;
     const struct gw_transport_ops *ops;
-    struct gw_transport *transport; /* NULL: not here, `error` says why */
+    struct gw_transport *transport; /* NULL: unavailable, with `error` */
     struct gw_listener *listener;
     struct gw_acceptor acceptor;
     struct gw_error error;
@@ -37,8 +37,8 @@ struct guest {
     struct gw_doctor_end end;
     struct serve *serve;
     struct gw_timer idle;
-    struct gw_link *knock; /* to its host; NULL: none */
-    int taken; /* from the login on; end.link is there once it is up */
+    struct gw_link *knock; /* link to the guest's host; NULL: none */
+    int taken; /* set from the login on; end.link is set once it is up */
     uint64_t puts;
 };
 
@@ -81,7 +81,7 @@ static void drop(struct guest *guest, const char *why)
     leave(guest);
 }
 
-/* Also where a link broke before it was up, which nobody is told. */
+/* Also for links that broke before they were up, which nothing reports. */
 static void on_idle(struct gw_timer *timer)
 {
     drop(timer->owner, "it says nothing any more");
@@ -261,7 +261,7 @@ static enum gw_status judge(struct gw_acceptor *acceptor,
 
 /* ---- opening ---- */
 
-/* An interface or an address, and perhaps a port. */
+/* Reads an interface or address, and an optional port. */
 static enum gw_status
 read_where(struct serve *serve, const char *where, struct gw_error *error)
 {
@@ -295,7 +295,7 @@ static enum gw_status open_endpoint(struct endpoint *endpoint,
         endpoint->ops->probe(endpoint->error.text, sizeof endpoint->error.text);
     if (status != GW_OK)
         return status;
-    /* a device listens there, and yet nobody can dial it */
+    /* a device would listen there, but nobody could dial it */
     if (!is_tcp(endpoint) && gw_host_is_loopback(address))
         return gw_fail(&endpoint->error, GW_EUNSUPPORTED,
                        "it serves on loopback, which is of no device");
@@ -319,14 +319,15 @@ static enum gw_status open_endpoint(struct endpoint *endpoint,
     return GW_OK;
 }
 
-/* The others lead to nobody elsewhere. */
+/* Other transports stay within the host. */
 static int is_between_hosts(const struct gw_transport_ops *ops)
 {
     return strcmp(ops->name, "sim") != 0 && strcmp(ops->name, "shm") != 0;
 }
 
-/* Only tcp must work: the others are told there. */
-static enum gw_status open_doors(struct serve *serve, struct gw_error *error)
+/* Only tcp must work; it tells the others' addresses. */
+static enum gw_status open_endpoints(struct serve *serve,
+                                     struct gw_error *error)
 {
     enum gw_status status = GW_OK;
     char address[GW_ADDRESS_MAX + 24];
@@ -418,7 +419,7 @@ enum gw_status gw_doctor_serve(const struct gw_config *config,
     if (status != GW_OK)
         goto out;
     serve->loop->log = &serve->log;
-    status = open_doors(serve, error);
+    status = open_endpoints(serve, error);
     if (status == GW_OK) {
         setvbuf(stdout, NULL, _IOLBF, 0);
         say_doors(serve);

@@ -32,7 +32,7 @@ void gw_doctor_end_free(struct gw_doctor_end *end)
     end->memory = NULL;
 }
 
-/* A link that broke is told by `down`. */
+/* `down` tells of a broken link. */
 static void on_done(struct gw_send *send, enum gw_status status)
 {
     struct gw_doctor_end *end = send->owner;

@@ -38,7 +38,7 @@ uint64_t gw_host_machine(void)
     return gw_hash_bytes(GW_HASH_BEGIN, id, (size_t)n);
 }
 
-/* The numeric form, with brackets around IPv6. */
+/* Prints the numeric form, IPv6 in brackets. */
 static int print_address(const struct sockaddr *address,
                          char host[GW_HOST_ADDRESS_MAX])
 {
@@ -113,7 +113,7 @@ int gw_host_interface_name(const char *interface,
     return is_there;
 }
 
-/* NULL where `address` is none, or stands for nothing. */
+/* Resolves `address`; NULL: invalid or unknown. */
 static struct addrinfo *resolve(const char *address)
 {
     char host[256];

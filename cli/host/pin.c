@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A mask that nodes of any number are in. */
+/* A mask of all nodes. */
 #define ANY_NODE UINT64_MAX
 
 /* ---- sets ---- */
@@ -24,7 +24,7 @@ int gw_cpus_has(const struct gw_cpus *cpus, uint32_t cpu)
 void gw_cpus_print(const struct gw_cpus *cpus, char *text, size_t text_bytes)
 {
     static const char more[] = ",..";
-    size_t used = 0, cut = 0; /* up to where there is room for `more` as well */
+    size_t used = 0, cut = 0; /* up to the place where `more` still fits */
     text[0] = '\0';
     for (uint32_t cpu = 0; cpu < GW_PIN_CPUS_MAX; cpu++) {
         uint32_t last = cpu;
@@ -107,8 +107,8 @@ static int least_loaded(const struct layout *layout,
     return best;
 }
 
-/* The greatest strength of which, or above, more cores are left than are kept
-   for workers, which get the fastest. */
+/* The greatest strength at which more cores are left than are kept for workers,
+   which get the fastest. */
 static unsigned strength_to_spare(const struct layout *layout)
 {
     uint32_t left[UINT8_MAX + 1] = {0}, n = 0;
@@ -122,8 +122,8 @@ static unsigned strength_to_spare(const struct layout *layout)
     return 0;
 }
 
-/* Takes a core of a node that has one: the fastest that can be spared, where
-   none can the slowest; of equals the first or the last. */
+/* Takes a core of a node: the fastest one to spare, else the slowest; among
+   equals the first or the last. */
 static uint32_t take_core(struct layout *layout, uint32_t node, int last)
 {
     const struct gw_pin_host *host = layout->host;
@@ -154,7 +154,7 @@ static void add_core(const struct gw_pin_core *core, struct gw_cpus *cpus)
         gw_cpus_add(cpus, core->cpu[i]);
 }
 
-/* All of a node, by its index; of -1: all. */
+/* Adds all cpus of a node, by its index; -1: of all nodes. */
 static void
 add_node(const struct gw_pin_host *host, int node, struct gw_cpus *cpus)
 {
@@ -223,7 +223,7 @@ static uint32_t take_shards(struct layout *layout, uint32_t place)
             node = least_loaded(layout, ANY_NODE, network, 1);
         core = take_core(layout, (uint32_t)node, 1);
     }
-    /* workers get theirs now, and their load is no shard's */
+    /* workers take theirs now; the load of shards does not count */
     layout->kept = 0;
     memset(layout->load, 0, sizeof layout->load);
     return core;
@@ -271,7 +271,7 @@ static int largest_rest(const struct layout *layout)
     return best;
 }
 
-/* A worker's cores; it is the one that asks if `pin` is not NULL. */
+/* Takes a worker's cores. `pin` is not NULL for the asking worker. */
 static void
 take_worker(struct layout *layout, uint32_t place, struct gw_pin_worker *pin)
 {
@@ -402,7 +402,7 @@ void gw_pin_worker(const struct gw_pin_host *host,
         take_worker(&layout, i, i == mates->place ? &pin : NULL);
     choose_talk(&layout, &pin);
     if (mates->worker[mates->place].threads > 1)
-        pin.rest = pin.compute; /* most of the others compute, too */
+        pin.rest = pin.compute; /* since most other threads compute, too */
     else
         add_node(host, pin.node, &pin.rest);
     *pin_p = pin;

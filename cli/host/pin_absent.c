@@ -1,4 +1,4 @@
-/* Cores of a program that was built without hwloc. */
+/* pin_host.h of a program built without hwloc. */
 #include "config.h"
 
 #include "cli/host/pin_host.h"

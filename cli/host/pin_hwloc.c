@@ -16,8 +16,8 @@ const char gw_pin_library[] = GW_HWLOC_NAME;
 
 /* ---- reading ---- */
 
-/* The index of a node, which is new if it is not there; -1: there is no room.
-   A core with memory of several kinds is of the first. */
+/* The index of a node, added if it is new; -1: no room. A core with memory of
+   several kinds belongs to the first. */
 static int index_of(struct gw_pin_host *host, hwloc_const_nodeset_t nodes)
 {
     int number = hwloc_bitmap_first(nodes);
@@ -242,7 +242,7 @@ static enum gw_status done(const struct gw_pin_view *view,
     hwloc_bitmap_free(bitmap);
     if (!bitmap)
         return gw_fail(error, GW_ENOMEM, "no memory");
-    /* hwloc does nothing then, and that well */
+    /* hwloc pretends to bind then */
     if (!gw_pin_view_is_here(view))
         return gw_fail(
             error, GW_EIO,

@@ -121,7 +121,7 @@ void gw_pin_member_say_worker(const struct gw_pin_member *member,
     decide_worker(member, mates, device, &pin, text);
 }
 
-/* One line in any case; 0: nothing is bound. */
+/* Logs one line in any case; returns 0 if nothing is bound. */
 static int tell(const char *key,
                 enum gw_status status,
                 const struct gw_error *error,

@@ -11,7 +11,7 @@
 #define CPUS_MAX  128
 #define WHERE_MAX 160
 
-/* " (node 1, near eth0)"; a host of one node has nothing to say. */
+/* Prints " (node 1, near eth0)", or nothing for a host of one node. */
 static void print_where(const struct gw_pin_host *host,
                         int node,
                         const char *near,

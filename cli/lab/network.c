@@ -17,10 +17,10 @@ static const struct {
     {"us", 0, 1},           {"ms", 0, 1e3},          {"s", 0, 1e6},
 };
 
-#define RATE_MAX 1e9 /* bytes per us: beyond all networks */
-#define TIME_MAX 6e7 /* us: a minute */
+#define RATE_MAX 1e9 /* bytes per us, above all networks */
+#define TIME_MAX 6e7 /* us; a minute */
 
-/* One of the two; returns 0 where it is neither, or a second one. */
+/* Takes a rate or a time; 0: neither, or a second one. */
 static int take(const char *word, double *rate, double *us)
 {
     char unit[16], rest;

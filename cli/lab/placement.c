@@ -37,7 +37,7 @@ enum gw_status gw_placement_fits(const struct gw_placement *placement,
                    placement->spare, workers, workers == 1 ? "" : "s");
 }
 
-/* Parts of the servers that a host has, of all hosts' together. */
+/* A host's share of the servers. */
 static double
 part_of(const struct gw_placement *placement, uint32_t workers, uint32_t host)
 {
@@ -47,7 +47,7 @@ part_of(const struct gw_placement *placement, uint32_t workers, uint32_t host)
     return (host < workers ? on_worker : on_spare) / all;
 }
 
-/* The host that lacks most of its part of the first `n` servers. */
+/* The host that is furthest below its share of the first `n` servers. */
 static uint32_t find_host(const struct gw_placement *placement,
                           uint32_t workers,
                           uint32_t n,

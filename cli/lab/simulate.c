@@ -175,7 +175,8 @@ static struct span *new_span(struct pace *pace)
     return &pace->span[pace->spans++];
 }
 
-/* Parts of one computation are a span, unless the worker waited in between. */
+/* Joins parts of one computation into a span, unless the worker waited in
+   between. */
 static void on_passed(void *owner, uint64_t begin_us, uint64_t end_us)
 {
     struct pace *pace = owner;
@@ -296,8 +297,8 @@ static int is_over(void *owner)
            simulation->error.status != GW_OK;
 }
 
-/* Until the last worker was let go: that servers and coordinator part is none
-   of the job's time. */
+/* Time until the last worker ended; the end of servers and coordinator does not
+   count. */
 static double whole_s(const struct simulation *simulation)
 {
     uint64_t last = simulation->began_us;
@@ -350,7 +351,7 @@ static enum gw_status open_files(struct simulation *simulation,
                                        options->spans, strerror(errno));
 }
 
-/* Returns 0 if there is one that is lost. */
+/* Writes a worker's spans; 0: one was lost. */
 static int write_spans(const struct pace *pace)
 {
     uint64_t zero_us = pace->simulation->began_us;

@@ -13,8 +13,8 @@
 
 #include "proto/random.h"
 
-/* A computation of a second then takes three hours, and of all laws together
-   twelve days: more has no meaning, and to simulate it would take for ever. */
+/* A second of computing becomes three hours, and with all laws twelve days;
+   more is meaningless, and would take for ever to simulate. */
 #define FACTOR_MAX  1e4
 #define PRODUCT_MAX 1e6
 
@@ -123,7 +123,7 @@ static enum gw_status read_trace(struct law *law,
 
 /* ---- words ---- */
 
-/* A number that is all of `text`; returns 0 where it is not. */
+/* Parses all of `text` as a number; 0: it is none. */
 static int is_number(const char *text, double *number)
 {
     char *end;

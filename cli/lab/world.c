@@ -167,8 +167,8 @@ static enum gw_status open_members(struct gw_world *world,
     return status;
 }
 
-/* All workers are in this process, which a study forks: no device of theirs
-   would bear it, and time is virtual anyway. */
+/* Workers compute on the cpu: studies fork this process, which no device
+   survives, and time is virtual anyway. */
 static void set_local(struct gw_world *world, const struct gw_config *config)
 {
     char *device = world->local.worker.device;

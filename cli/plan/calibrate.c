@@ -71,7 +71,7 @@ struct trial {
     struct gw_model *model;
     float *arena[2]; /* weights and gradients */
     float **view[2]; /* [keys] of each arena */
-    uint16_t *bf16;  /* weights as a device gets them, if it does so */
+    uint16_t *bf16;  /* weights as a device gets them, if it computes */
     struct gw_mirror *mirror;
     struct gw_feed feed;
     double took_s; /* all steps */
@@ -207,7 +207,7 @@ static enum gw_status take_batch(struct trial *trial,
     return gw_model_result(trial->model, &result, error);
 }
 
-/* Rank 0's part of a step, which is no smaller than another's but by one. */
+/* Takes one rank's part of a step; parts differ by a sample at most. */
 static enum gw_status take_step(struct trial *trial, struct gw_error *error)
 {
     const struct gw_plan *plan = &trial->plan;
@@ -239,7 +239,7 @@ static enum gw_status take_steps(struct trial *trial, struct gw_error *error)
     return GW_OK;
 }
 
-/* The test set, which workers score in batches of their own. */
+/* Scores a batch of the test set; its batches differ in size. */
 static enum gw_status score_batch(struct trial *trial, struct gw_error *error)
 {
     const struct gw_worker_case *what = trial->what;
@@ -275,7 +275,7 @@ static enum gw_status measure(struct trial *trial,
     return GW_OK;
 }
 
-/* In this process: a device does not follow into a fork. */
+/* Measures in this process: a device does not survive a fork. */
 static enum gw_status try_here(const struct gw_worker_case *what,
                                struct gw_calibrate_step *step,
                                struct gw_error *error)
@@ -291,7 +291,7 @@ static enum gw_status try_here(const struct gw_worker_case *what,
     return status;
 }
 
-/* ---- as many processes ---- */
+/* ---- several processes ---- */
 
 /* A process' report. */
 struct report {
@@ -301,9 +301,9 @@ struct report {
 };
 
 struct trier {
-    pid_t pid;      /* 0: its end has been seen */
-    uint64_t kills; /* gw_child_kills before it */
-    int go, said;   /* pipes: to it, and from it */
+    pid_t pid;      /* 0: it has been waited for */
+    uint64_t kills; /* gw_child_kills from before it */
+    int go, said;   /* pipes to it and from it */
 };
 
 static void write_all(int fd, const void *bytes, size_t n)
@@ -333,7 +333,7 @@ struct start {
     int go[2], said[2];
 };
 
-/* Says that it is ready, waits for the word, and reports. */
+/* Reports ready, waits for the start, measures and reports. */
 static void be_trier(void *owner)
 {
     const struct start *start = owner;
@@ -369,7 +369,7 @@ static enum gw_status make_pipe(int ends[2], struct gw_error *error)
                    gw_limits_why_no_file(errno, why));
 }
 
-/* Two pipes and a process between them. */
+/* Starts a process with two pipes. */
 static enum gw_status start(const struct gw_worker_case *what,
                             struct trier *trier,
                             struct gw_error *error)
@@ -453,7 +453,7 @@ enum gw_status gw_calibrate_step(const struct gw_worker_case *what,
         status = start(what, &trier[n], error);
         n += status == GW_OK;
     }
-    /* one that died says nothing here, and is found out below */
+    /* a dead one is found below */
     for (unsigned i = 0; status == GW_OK && i < n; i++)
         read_all(trier[i].said, &word, 1);
     for (unsigned i = 0; status == GW_OK && i < n; i++)

@@ -15,7 +15,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Seconds for ROUNDS copies, after one that nobody counts. */
+/* Seconds of ROUNDS copies, after one to warm up. */
 static enum gw_status copy(const struct gw_backend_ops *ops,
                            struct gw_device *device,
                            void *memory,

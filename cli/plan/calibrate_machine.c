@@ -50,7 +50,7 @@ enum gw_status gw_calibrate_update(const struct gw_config *config,
     status = gw_measure_update(&what, &rate, error);
     if (status != GW_OK)
         return status;
-    /* more slots than that: as their bytes are more */
+    /* more slots cost in proportion to their bytes */
     double states = 2 * optimizer->states + 2;
     *elems_per_s_p = rate.update_elems_per_s * (what.slots + states) /
                      ((double)slots + states);
@@ -105,7 +105,7 @@ static void receive_pieces(struct end *end)
     free(piece);
 }
 
-/* Two ends of a connection within this machine. */
+/* Opens both ends of a connection within this machine. */
 static int connect_ends(int fd[2])
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -163,7 +163,7 @@ out:
     return status;
 }
 
-/* ---- and within shared memory ---- */
+/* ---- bytes through shared memory ---- */
 
 #define COPY_MOST  ((uint64_t)64 << 20)
 #define COPY_BLOCK ((size_t)16 << 10) /* as the shm transport does */

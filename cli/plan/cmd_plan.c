@@ -15,7 +15,7 @@
 #include "cli/options.h"
 #include "cli/plan/plan.h"
 
-/* A host to host time where --link has none, in us: of a switched Ethernet. */
+/* Time from host to host, in us, if --link has none: a switched Ethernet's. */
 #define LATENCY_US 60
 
 struct command {
@@ -75,7 +75,7 @@ static enum gw_exit act(struct command *command)
     gw_plan_free(&planned);
     if (status == GW_OK)
         return GW_EXIT_DONE;
-    fflush(stdout); /* the line comes behind the table */
+    fflush(stdout); /* the error line follows the table */
     return gw_cli_fail(&error);
 }
 

@@ -16,7 +16,7 @@
 #define LIMIT_US 3600000000000u /* in virtual time */
 #define DEADLINE_S                                                             \
     1e6 /* for a step, so long that no rank is reported as late */
-#define FRAMES_MAX 4e6 /* a few seconds of this machine */
+#define FRAMES_MAX 4e6 /* a few seconds on this machine */
 
 enum gw_status gw_forecast_word(const struct gw_config *config,
                                 struct gw_policy_word *word_p,
@@ -193,7 +193,7 @@ enum gw_status gw_forecast_step(const struct gw_forecast_case *what,
         status = set_job(what, config, error);
     if (status == GW_OK)
         status = simulate(what, config, &step_s, error);
-    if (status == GW_EDEAD) /* for its links all the same */
+    if (status == GW_EDEAD) /* the cause is its links */
         status = error->status = GW_ERANGE;
     free(config);
     if (status == GW_OK)

@@ -218,8 +218,8 @@ static uint32_t shared_cores(const struct planning *planning)
     return planning->options->has_link ? 0 : (uint32_t)(here > 0 ? here : 1);
 }
 
-/* Workers that compute at the same time where this one does; each on a device
-   of its own, if on one. */
+/* Number of workers that compute at once on this one's host; on devices each
+   has its own. */
 static unsigned at_once(const struct planning *planning)
 {
     if (!planning->what.backend->on_host)
@@ -384,7 +384,7 @@ static double handling_s(const struct planning *planning)
            period;
 }
 
-/* Cores of a host that one worker keeps busy: none where a device computes. */
+/* Cores that one worker keeps busy: 0 with a device. */
 static double cores_of_worker(const struct planning *planning)
 {
     return planning->what.backend->on_host
@@ -434,7 +434,7 @@ static double compute_in_turn_s(const struct planning *planning)
     return compute_on_device_s(planned);
 }
 
-/* The ring's bytes pass between host and GPU, too. */
+/* The ring's bytes also pass between host and GPU. */
 static double ring_on_device_s(const struct gw_planned *planned)
 {
     return planned->device_rate > 0
@@ -474,13 +474,12 @@ static enum gw_status find_step(struct planning *planning)
     }
     if (status != GW_OK)
         return status;
-    /* simulated devices are their hosts: an exchange is as long as the slowest
-       way that it takes */
+    /* the simulation has no devices: the exchange takes its slowest link */
     planned->step_s =
         fmax(planned->step_s,
              gw_estimate_step_s(what.compute_s, gw_plan_device_s(planned), 1));
-    /* simulated hosts take no time for bytes; where cores are shared a line
-       waits for them as often as they wait for a line */
+    /* the simulation handles bytes in no time; with shared cores lines wait for
+       cores as often as cores for lines */
     if (planned->cores > 0)
         planned->step_s += handling_s(planning) / planned->cores;
     planned->step_s = fmax(planned->step_s, planned->seconds[planned->bound]);

@@ -8,9 +8,9 @@
 
 #define COLUMN "%-22s"
 #define MIB    (1024.0 * 1024)
-#define CLOSE  1.02 /* times; nearer than that is no difference */
-#define MORE   1.25 /* times; of a chunk more in one shard than in another */
-/* Bytes per second that no link has, and no way between host and GPU. */
+#define CLOSE  1.02 /* factor; below it there is no difference */
+#define MORE   1.25 /* factor; a chunk more in one shard than in another */
+/* Bytes per second above every link, and every path between host and GPU. */
 #define LINK_MOST (1600e9 / 8)
 #define WAY_MOST  1e12
 #define DISK_MOST 20e9
@@ -31,7 +31,8 @@ static size_t rows_of(const struct gw_planned *planned,
         sum->server += row[i].server;
         sum->coordinator += row[i].coordinator;
     }
-    /* gzipped files are unpacked while they are mapped, and before the rest */
+    /* gzipped files are unpacked from their mapping, before the rest is
+       allocated */
     uint64_t opening = planned->needs.worker.opening + planned->program;
     if (opening > sum->worker) {
         row[n++] = (struct gw_need_row){
@@ -286,7 +287,7 @@ static void print_parts(const struct gw_planned *planned, FILE *out)
                     i == planned->bound ? "  this bounds the step" : "");
 }
 
-/* A way that would not be waited for. */
+/* Prints the rate of a link that would not be waited for. */
 static void print_hiding(const struct gw_planned *planned, FILE *out)
 {
     const struct gw_estimate_device *moved = &planned->device_traffic;
@@ -314,7 +315,7 @@ static void print_hiding(const struct gw_planned *planned, FILE *out)
                 "ways to GPUs that", 1e-9 * rate);
 }
 
-/* And servers that others' links are not waited for. */
+/* Also for the number of servers. */
 static void print_remedies(const struct gw_planned *planned, FILE *out)
 {
     print_hiding(planned, out);
@@ -327,7 +328,7 @@ static void print_remedies(const struct gw_planned *planned, FILE *out)
                 gw_estimate_servers(planned->worker_hosts, 1, 1));
 }
 
-/* Seconds from one checkpoint to the next; 0: none is due. */
+/* Seconds between checkpoints; 0: none is due. */
 static double checkpoint_s(const struct gw_config *config,
                            const struct gw_planned *planned)
 {

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* "data files, mapped" is data_files_mapped. */
+/* Turns "data files, mapped" into data_files_mapped. */
 static void name_row(const char *name, char text[32])
 {
     size_t n = 0;

@@ -34,7 +34,7 @@ static void print_runs(const struct gw_study *study)
            study->simulated ? "simulated" : "real processes");
 }
 
-/* stragglers.study has its results in stragglers.results. */
+/* The results of stragglers.study are in stragglers.results. */
 static char *default_dir(const char *file)
 {
     static const char ending[] = ".results";
@@ -55,7 +55,7 @@ static uint64_t cores(void)
     return n > 0 ? (uint64_t)n : 1;
 }
 
-/* A machine without gnuplot gets a report without plots. */
+/* Writes the report, without plots if gnuplot is missing. */
 static enum gw_status report(const struct gw_study_run_options *options,
                              const struct gw_study_result *results,
                              struct gw_error *error)

@@ -164,7 +164,7 @@ void gw_study_describe(const struct gw_study_run *run, char *text, size_t room)
                                      run->value[axis]);
 }
 
-/* With its end, or it could be a part of the next. */
+/* Includes the final zero, which separates it from the next text. */
 static void add_text(struct gw_digest *sum, const char *text)
 {
     if (!text)
@@ -277,7 +277,7 @@ static enum gw_status add_run(struct gw_study *study,
                    what[0] ? what : "the job", why.text);
 }
 
-/* Every combination, the last axis first. */
+/* Counts through every combination, the last axis first. */
 enum gw_status gw_study_add(struct gw_study *study,
                             const struct gw_study_grid *grid,
                             struct gw_error *error)

@@ -59,14 +59,14 @@ write_curves(const struct gw_study_sheet *sheet, enum abscissa by, int accuracy)
                     100 * result->final_accuracy);
             points++;
         }
-        /* a block without a point is an error of gnuplot's */
+        /* gnuplot refuses an empty block */
         fprintf(sheet->out, "%sEOD\n", points ? "" : "NaN NaN\n");
         all += points;
     }
     return all;
 }
 
-/* The runs of a point have its colour, and one title. */
+/* Runs of one point share a colour and a title. */
 static void plot_curves(const struct gw_study_sheet *sheet, int accuracy)
 {
     for (size_t i = 0; i < sheet->study->runs; i++) {
@@ -91,7 +91,7 @@ static void draw_curves(const struct gw_study_sheet *sheet,
     fprintf(sheet->out, "set xlabel '%s'\nset ylabel '%s'\n", axis,
             accuracy ? "test accuracy [%]"
                      : "training loss, mean of 5 logged steps [nats]");
-    if (points == 0) /* every run failed at once */
+    if (points == 0) /* every run failed at its begin */
         fputs("set xrange [0:1]\nset yrange [0:1]\n", sheet->out);
     else if (accuracy)
         fputs("set xrange [0:*]\n", sheet->out);
@@ -130,7 +130,7 @@ void gw_study_draw_staleness(const struct gw_study_sheet *sheet)
     for (size_t i = 0; i < sheet->study->runs; i++) {
         const struct gw_study_result *result = &sheet->results[i];
         if (i > 0 && result[-1].run->point == result->run->point)
-            continue; /* its first run stands for it */
+            continue; /* the point's first run */
         uint64_t all = 0;
         for (size_t k = 0; k < GW_STUDY_STALENESS; k++)
             all += result->late[k];

@@ -56,7 +56,7 @@ static const char *name_of(const config_setting_t *setting)
     return name ? name : "this";
 }
 
-/* Every member of a group must be one of `names`. */
+/* Refuses members of a group that are not in `names`. */
 static enum gw_status check_names(const config_setting_t *group,
                                   const char *const *names,
                                   struct gw_error *error)
@@ -80,7 +80,7 @@ static enum gw_status check_names(const config_setting_t *group,
     return GW_OK;
 }
 
-/* A number or a text, as text. */
+/* Reads a number or a text, as text. */
 static enum gw_status read_scalar(struct gw_study *study,
                                   const config_setting_t *setting,
                                   const char **text_p,
@@ -106,7 +106,7 @@ static enum gw_status read_scalar(struct gw_study *study,
     return *text_p ? GW_OK : gw_study_no_memory(error);
 }
 
-/* One value or a list of them; *values_p is ended by NULL. */
+/* Reads one value or a list; *values_p is ended by NULL. */
 static enum gw_status read_values(struct gw_study *study,
                                   const config_setting_t *setting,
                                   const char ***values_p,

@@ -105,8 +105,8 @@ static enum gw_status write_job(const struct gw_config *config,
     return status;
 }
 
-/* The job's words go to `said`; it ends in order when this process does,
-   and at no key of the terminal's. */
+/* Starts the job with its output in `said`. It ends in order with this process,
+   and ignores keys of the terminal. */
 static enum gw_status start_train(const char *job,
                                   const char *record,
                                   const char *said,
@@ -133,7 +133,7 @@ static enum gw_status start_train(const char *job,
     return status;
 }
 
-/* Returns the exit status, or -1 after limit_s, when it has been ended. */
+/* Returns the exit status, or -1 after limit_s, when it has been killed. */
 static int wait_for(pid_t pid, double limit_s)
 {
     struct timespec began, now, nap = {.tv_nsec = 20000000};
@@ -161,7 +161,7 @@ static void last_words(const char *path, char *words, size_t room)
         fclose(file);
 }
 
-/* Bytes of the program's name before its own words. */
+/* Length of the program's name before an output line. */
 static size_t said_by(const char *words)
 {
     static const char name[] = "gradweir: ";

@@ -15,9 +15,9 @@
 #include "cli/study/study_write.h"
 
 /*
- * Okabe and Ito's colours (2008), which people with any common form of colour
- * blindness tell apart, without yellow and black, which are not seen on white
- * or on dark pages. After all of them the lines are dashed.
+ * Okabe and Ito's colours (2008), distinct under common colour blindness,
+ * without yellow and black, which are invisible on white or dark pages. After
+ * all of them lines are dashed.
  */
 static const char *const colours[GW_STUDY_COLOURS] = {
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"};
@@ -134,7 +134,7 @@ static size_t height_of(const struct gw_study *study, size_t plot)
     return 420 + 18 * ((study->points + 1) / 2);
 }
 
-/* Twice, for the two kinds of picture. */
+/* Plots twice, as SVG and as PNG. */
 static void write_script(const struct gw_study_sheet *sheet, size_t plot)
 {
     size_t height = height_of(sheet->study, plot);

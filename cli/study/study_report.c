@@ -151,7 +151,7 @@ static void print_svg(FILE *out, const char *svg)
     }
 }
 
-/* NULL where it cannot be read. */
+/* Reads an SVG; NULL: unreadable. */
 static char *read_svg(const char *dir, const char *name)
 {
     char path[4096];

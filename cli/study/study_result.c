@@ -26,7 +26,7 @@ static uint64_t count_of(const json_t *object, const char *name)
 
 /* ---- lines of a record ---- */
 
-/* One list per worker, so far: the last one stands. */
+/* Takes a list per worker of counts so far; the last one holds. */
 static void take_staleness(struct gw_study_result *result,
                            const json_t *workers)
 {
@@ -81,7 +81,7 @@ static void take_final(struct gw_study_result *result, const json_t *object)
         count_of(workers, "bytes_pushed") + count_of(workers, "bytes_pulled");
 }
 
-/* *ended_p: this line says how it ended. */
+/* Takes a line of a record. *ended_p: it is the last. */
 static enum gw_status take_line(struct gw_study_result *result,
                                 const char *line,
                                 int *ended_p,

@@ -26,7 +26,7 @@ struct slot {
 struct execution {
     const struct gw_study_run_options *options;
     struct slot *slot;         /* [jobs] */
-    size_t next, ended, known; /* known: had ended before */
+    size_t next, ended, known; /* known: ended earlier */
     double began_s;
     sigset_t signals;
 };
@@ -40,8 +40,8 @@ static double now_s(void)
 
 /* ---- all of them ---- */
 
-/* From so many members on a simulation has all the cores: it takes long, and
-   memory for others might lack. */
+/* With so many members a simulation runs alone, on all cores: it takes long,
+   and several might exceed the memory. */
 #define LARGE 256
 
 static int is_large(const struct gw_study *study,
@@ -55,7 +55,7 @@ struct start {
     const struct gw_study_run *run;
 };
 
-/* Signals are for the study, which ends the child. */
+/* Leaves signals to the study, which ends the child. */
 static void child(void *owner)
 {
     const struct start *start = owner;
@@ -122,7 +122,7 @@ static int may_start(const struct execution *execution,
     return is_large(options->study, run) ? busy == 0 : large == 0;
 }
 
-/* The next run that has not ended, on a free slot. */
+/* Starts the next unfinished run on a free slot. */
 static enum gw_status
 start(struct execution *execution, struct slot *slot, struct gw_error *error)
 {
@@ -243,7 +243,7 @@ make_dir(const char *dir, const char *name, struct gw_error *error)
                    strerror(errno));
 }
 
-/* Held for as long as the file is open. */
+/* Locks the directory until the file is closed. */
 static enum gw_status lock(const char *dir, int *fd_p, struct gw_error *error)
 {
     char path[4096];
@@ -260,7 +260,7 @@ static enum gw_status lock(const char *dir, int *fd_p, struct gw_error *error)
                    dir);
 }
 
-/* From here on signals come where they are waited for. */
+/* From now on signals arrive in sigtimedwait. */
 static void take_signals(struct execution *execution, sigset_t *before)
 {
     struct sigaction hup;
@@ -269,7 +269,7 @@ static void take_signals(struct execution *execution, sigset_t *before)
     sigaddset(&execution->signals, SIGINT);
     sigaddset(&execution->signals, SIGTERM);
     sigaction(SIGHUP, NULL, &hup);
-    if (hup.sa_handler != SIG_IGN) /* nohup wants it ignored */
+    if (hup.sa_handler != SIG_IGN) /* nohup(1) has it ignored */
         sigaddset(&execution->signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &execution->signals, before);
 }

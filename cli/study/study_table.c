@@ -21,7 +21,7 @@ static void take(struct spread *spread, int is, double value)
     spread->squares += value * value;
 }
 
-/* The columns of numbers. */
+/* Columns with numbers. */
 enum {
     FIGURE_ACCURACY,
     FIGURE_LOSS,
@@ -104,7 +104,7 @@ static int print_number(char *text, size_t room, double number, int digits)
                               : snprintf(text, room, "%.2e", number);
 }
 
-/* "91.20 +-0.13", with how many of the runs it is of where not all are. */
+/* Prints "91.20 +-0.13", with the number of runs if some lack the figure. */
 static void print_figure(const struct point *point, size_t which, char text[64])
 {
     const struct spread *spread = &point->figure[which];

@@ -95,7 +95,8 @@ static size_t draw_boxes(const struct gw_study_sheet *sheet,
     return object;
 }
 
-/* Under single pushes a worker waits for nobody, but for ssp. */
+/* Non-zero if workers wait for each other under the policy: all but single
+   pushes, of which ssp waits. */
 static int waits(const char *policy)
 {
     struct gw_policy_plan plan;
