@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,36 +13,6 @@
 #include <unistd.h>
 
 #include "cli/paths.h"
-#include "proto/distance.h"
-
-/* A word that is none of the options. */
-static void
-refuse_option(const char *command, const char *word, const struct option *of)
-{
-    struct gw_nearest nearest = {0};
-    char said[GW_NEAREST_BYTES], name[GW_DISTANCE_BYTES], known[sizeof name];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    for (; of->name; of++) {
-        snprintf(known, sizeof known, "--%.40s", of->name);
-        gw_nearest_try(&nearest, name, known);
-    }
-    gw_cli_usage("%s: cannot take %s%s (gradweir %s --help)", command, word,
-                 gw_nearest_say(&nearest, said), command);
-}
-
-int gw_cli_option(int argc, char **argv, const struct option *options)
-{
-    opterr = 0;
-    int at = optind ? optind : 1;
-    int option = getopt_long(argc, argv, ":", options, NULL);
-    if (option == ':')
-        gw_cli_usage("%s: %s needs a value (gradweir %s --help)", argv[0],
-                     argv[optind - 1], argv[0]);
-    else if (option == '?')
-        refuse_option(argv[0], optind > at ? argv[optind - 1] : argv[at],
-                      options);
-    return option == ':' ? '?' : option;
-}
 
 enum gw_exit gw_cli_exit(enum gw_status status)
 {

@@ -13,7 +13,6 @@
 #include "proto/status.h"
 
 struct gw_option; /* cli/options.h */
-struct option;    /* <getopt.h> */
 
 /* A contract: scripts read them. */
 enum gw_exit {
@@ -49,13 +48,6 @@ extern const struct gw_command gw_command_study;
 extern const struct gw_command gw_command_plan;
 extern const struct gw_command gw_command_doctor;
 extern const struct gw_command gw_command_config;
-
-/*
- * getopt_long with an error line of ours: returns the option's `val`, -1 at the
- * end, '?' after an error line, when the command returns GW_EXIT_USAGE. Long
- * options only.
- */
-int gw_cli_option(int argc, char **argv, const struct option *options);
 
 /* The exit code that a status means. */
 enum gw_exit gw_cli_exit(enum gw_status status);

@@ -4,7 +4,6 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -57,24 +56,6 @@ struct server {
     pthread_mutex_t mutex; /* of open */
     int open;              /* shards can be asked to stop */
 };
-
-static void print_usage(void)
-{
-    puts("Usage: gradweir server --join HOST:PORT [--port N|N-M]\n"
-         "                       [--listen HOST] [--advertise HOST]\n"
-         "                       [--set KEY=VALUE ...] [--wait SECONDS]\n\n"
-         "Joins a job and keeps a part of its weights until the job ends.\n\n"
-         "  --join HOST:PORT   of the coordinator; default: MASTER_ADDR and\n"
-         "                     MASTER_PORT\n"
-         "  --port N|N-M       to listen on, one per shard; default: any\n"
-         "  --listen HOST,...  to listen on; default: cluster.interface, or "
-         "the\n"
-         "                     address that faces the coordinator\n"
-         "  --advertise HOST   that workers are told, where it is another\n"
-         "  --set KEY=VALUE    a key that may differ per host\n"
-         "  --wait SECONDS     for the coordinator to be there; default 60\n"
-         "  --help             this text");
-}
 
 /* ---- the watch's thread ---- */
 
@@ -331,9 +312,13 @@ static enum gw_exit work(struct server *server)
 /* ---- the command line ---- */
 
 /* "4000" or "4000-4003" */
-static enum gw_status
-read_ports(struct server *server, const char *text, struct gw_error *error)
+static enum gw_status take_ports(const struct gw_option *option,
+                                 const char *text,
+                                 void *to,
+                                 struct gw_error *error)
 {
+    struct server *server = to;
+    (void)option;
     char first[16] = "";
     const char *dash = strchr(text, '-');
     size_t bytes = dash ? (size_t)(dash - text) : strlen(text);
@@ -348,46 +333,36 @@ read_ports(struct server *server, const char *text, struct gw_error *error)
     return status;
 }
 
+/* clang-format off */
+static const struct gw_option options[] = {
+    GW_JOIN_OPTIONS(struct server, options),
+    {.name = "port", .argument = "N|N-M", .take = take_ports,
+     .help = "to listen on, one per shard; default: any"},
+    {.name = "listen", .argument = "HOST,...", .take = gw_option_text,
+     .at = offsetof(struct server, listen),
+     .help = "to listen on; default: cluster.interface, or the address that "
+             "faces the coordinator"},
+    {.name = "advertise", .argument = "HOST", .take = gw_option_text,
+     .at = offsetof(struct server, advertise),
+     .help = "that workers are told, where it is another"},
+    {.name = NULL},
+};
+/* clang-format on */
+
 static enum gw_exit start(int argc, char **argv, struct server *server)
 {
-    enum {
-        PORT = GW_JOIN_OWN,
-        LISTEN,
-        ADVERTISE
-    };
-    static const struct option options[] = {
-        GW_JOIN_OPTIONS,
-        {"port", required_argument, NULL, PORT},
-        {"listen", required_argument, NULL, LISTEN},
-        {"advertise", required_argument, NULL, ADVERTISE},
-        {0},
-    };
-    struct gw_error error = {.status = GW_OK};
-    int option;
-    enum gw_status status = GW_OK;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (option == GW_JOIN_HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (option == PORT)
-            status = read_ports(server, optarg, &error);
-        else if (option == LISTEN)
-            server->listen = optarg;
-        else if (option == ADVERTISE)
-            server->advertise = optarg;
-        else
-            status = gw_join_option(&server->options, option, optarg, &error);
-        if (status != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    if (optind < argc)
+    struct gw_error error;
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_server, argc, argv, server, &code);
+    if (operands < 0)
+        return code;
+    if (operands > 0)
         return gw_cli_usage("server: cannot take %s (gradweir server --help)",
                             argv[optind]);
-    status = gw_join_complete(&server->options, &error);
-    return status == GW_OK ? work(server) : gw_cli_fail(&error);
+    return gw_join_complete(&server->options, &error) == GW_OK
+               ? work(server)
+               : gw_cli_fail(&error);
 }
 
 static enum gw_exit run_command(int argc, char **argv)
@@ -408,5 +383,8 @@ static enum gw_exit run_command(int argc, char **argv)
 const struct gw_command gw_command_server = {
     .name = "server",
     .help = "join a job and keep a part of its weights",
+    .usage = "--join HOST:PORT [OPTIONS]",
+    .about = "Joins a job and keeps a part of its weights until the job ends.",
+    .options = options,
     .run = run_command,
 };

@@ -3,7 +3,6 @@
 
 #include "cli/cli.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -39,22 +38,6 @@ struct worker {
     pthread_mutex_t mutex; /* of client */
     struct gw_client *client;
 };
-
-static void print_usage(void)
-{
-    puts("Usage: gradweir worker --join HOST:PORT [--rank N] [--device NAME]\n"
-         "                       [--set KEY=VALUE ...] [--wait SECONDS]\n\n"
-         "Joins a job and computes gradients until the job ends.\n\n"
-         "  --join HOST:PORT  of the coordinator; default: MASTER_ADDR and\n"
-         "                    MASTER_PORT\n"
-         "  --rank N          the rank to ask for; default: RANK, or Slurm's,\n"
-         "                    or one that is free, beside those of this\n"
-         "                    host\n"
-         "  --device NAME     what computes: auto, cpu, cuda or cuda:I\n"
-         "  --set KEY=VALUE   a key that may differ per host\n"
-         "  --wait SECONDS    for the coordinator to be there; default 60\n"
-         "  --help            this text");
-}
 
 /* ---- the watch's thread ---- */
 
@@ -284,42 +267,32 @@ static enum gw_exit work(struct worker *worker)
 
 /* ---- the command line ---- */
 
+/* clang-format off */
+static const struct gw_option options[] = {
+    GW_JOIN_OPTIONS(struct worker, options),
+    {.name = "rank", .argument = "N", .take = gw_option_number,
+     .at = offsetof(struct worker, rank), .high = GW_RANK_NONE - 1,
+     .help = "the rank to ask for; default: RANK, or Slurm's, or one that is "
+             "free, beside those of this host"},
+    GW_OPTION_DEVICE(struct worker, options.own,
+                     "what computes: auto, cpu, cuda or cuda:I"),
+    {.name = NULL},
+};
+/* clang-format on */
+
 static enum gw_exit start(int argc, char **argv, struct worker *worker)
 {
-    enum {
-        RANK = GW_JOIN_OWN,
-        DEVICE
-    };
-    static const struct option options[] = {
-        GW_JOIN_OPTIONS,
-        {"rank", required_argument, NULL, RANK},
-        {"device", required_argument, NULL, DEVICE},
-        {0},
-    };
-    struct gw_error error = {.status = GW_OK};
-    int option;
+    const char *rank = gw_cli_environment("RANK");
+    struct gw_error error;
     enum gw_status status = GW_OK;
-    while ((option = gw_cli_option(argc, argv, options)) != -1) {
-        if (option == '?')
-            return GW_EXIT_USAGE;
-        if (option == GW_JOIN_HELP) {
-            print_usage();
-            return GW_EXIT_DONE;
-        }
-        if (option == RANK)
-            status = gw_cli_number("--rank", optarg, 0, GW_RANK_NONE - 1,
-                                   &worker->rank, &error);
-        else if (option == DEVICE)
-            status = gw_cli_job_device(&worker->options.own, optarg, &error);
-        else
-            status = gw_join_option(&worker->options, option, optarg, &error);
-        if (status != GW_OK)
-            return gw_cli_fail(&error);
-    }
-    if (optind < argc)
+    enum gw_exit code;
+    int operands =
+        gw_options_read(&gw_command_worker, argc, argv, worker, &code);
+    if (operands < 0)
+        return code;
+    if (operands > 0)
         return gw_cli_usage("worker: cannot take %s (gradweir worker --help)",
                             argv[optind]);
-    const char *rank = gw_cli_environment("RANK");
     if (worker->rank == GW_RANK_NONE && rank)
         status = gw_cli_number("RANK", rank, 0, GW_RANK_NONE - 1, &worker->rank,
                                &error);
@@ -347,5 +320,8 @@ static enum gw_exit run_command(int argc, char **argv)
 const struct gw_command gw_command_worker = {
     .name = "worker",
     .help = "join a job and compute gradients for it",
+    .usage = "--join HOST:PORT [OPTIONS]",
+    .about = "Joins a job and computes gradients until the job ends.",
+    .options = options,
     .run = run_command,
 };

@@ -16,34 +16,18 @@
 /* To tell why this member does not come. */
 #define DECLINE_US 1000000
 
-enum gw_status gw_join_option(struct gw_join_options *options,
-                              int option,
-                              const char *value,
-                              struct gw_error *error)
+enum gw_status gw_join_take_secret(const struct gw_option *option,
+                                   const char *value,
+                                   void *to,
+                                   struct gw_error *error)
 {
-    uint64_t number;
-    enum gw_status status;
-    switch (option) {
-    case GW_JOIN_TO:
-        options->join = value;
-        return GW_OK;
-    case GW_JOIN_SET:
-        return gw_cli_job_set(&options->own, value, error);
-    case GW_JOIN_WAIT:
-        return gw_cli_number("--wait", value, 1, 1000000, &options->wait_s,
-                             error);
-    case GW_JOIN_SECRET:
-        status = gw_cli_number("--secret", value, 3, 1000, &number, error);
-        if (status == GW_OK)
-            status = gw_secret_take((int)number, &options->secret, error);
-        options->has_secret = status == GW_OK;
-        return status;
-    default:
-        status = gw_cli_number("--leash", value, 3, 1000, &number, error);
-        if (status == GW_OK)
-            options->leash = (int)number;
-        return status;
-    }
+    struct gw_join_options *options = to;
+    int fd;
+    enum gw_status status = gw_option_fd(option, value, &fd, error);
+    if (status == GW_OK)
+        status = gw_secret_take(fd, &options->secret, error);
+    options->has_secret = status == GW_OK;
+    return status;
 }
 
 /* Keys of the job are set where the job is. */

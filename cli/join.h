@@ -6,7 +6,7 @@
 #ifndef GW_CLI_JOIN_H
 #define GW_CLI_JOIN_H
 
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/process.h"
 #include "proto/login.h"
 #include "proto/secret.h"
@@ -26,32 +26,27 @@ struct gw_join_options {
 
 #define GW_JOIN_WAIT_S 60
 
-/* Options of these subcommands, for their tables. */
-enum gw_join_option {
-    GW_JOIN_TO = 1,
-    GW_JOIN_SET,
-    GW_JOIN_WAIT,
-    GW_JOIN_LEASH,
-    GW_JOIN_SECRET,
-    GW_JOIN_HELP,
-    GW_JOIN_OWN /* a command's own options begin here */
-};
-
+/* Their rows of a command's table; `options` is the member of `type`. */
 /* clang-format off */
-#define GW_JOIN_OPTIONS                                                        \
-    {"join", required_argument, NULL, GW_JOIN_TO},                             \
-    {"set", required_argument, NULL, GW_JOIN_SET},                             \
-    {"wait", required_argument, NULL, GW_JOIN_WAIT},                           \
-    {"leash", required_argument, NULL, GW_JOIN_LEASH},                         \
-    {"secret", required_argument, NULL, GW_JOIN_SECRET},                       \
-    {"help", no_argument, NULL, GW_JOIN_HELP}
+#define GW_JOIN_OPTIONS(type, options)                                         \
+    {.name = "join", .argument = "HOST:PORT", .take = gw_option_text,          \
+     .at = offsetof(type, options.join),                                       \
+     .help = "of the coordinator; default: MASTER_ADDR and MASTER_PORT"},      \
+    GW_OPTION_SET(type, options.own, "a key that may differ per host"),        \
+    {.name = "wait", .argument = "SECONDS", .take = gw_option_number,          \
+     .at = offsetof(type, options.wait_s), .low = 1, .high = 1000000,          \
+     .help = "for the coordinator to be there; default 60"},                   \
+    {.name = "leash", .argument = "FD", .take = gw_option_fd,                  \
+     .at = offsetof(type, options.leash)},                                     \
+    {.name = "secret", .argument = "FD", .take = gw_join_take_secret,          \
+     .at = offsetof(type, options)}
 /* clang-format on */
 
-/* Takes one of the options above; --secret reads it. GW_EUSAGE, GW_EIO. */
-enum gw_status gw_join_option(struct gw_join_options *options,
-                              int option,
-                              const char *value,
-                              struct gw_error *error);
+/* --secret: reads it from the descriptor. GW_EUSAGE, GW_EIO. */
+enum gw_status gw_join_take_secret(const struct gw_option *option,
+                                   const char *value,
+                                   void *options,
+                                   struct gw_error *error);
 
 /* After the last option: fills in what the environment says. GW_EUSAGE. */
 enum gw_status gw_join_complete(struct gw_join_options *options,
