@@ -190,7 +190,8 @@ commands=$("$program" --help | awk '/^  [a-z]/ { print $1 }')
 roff() { printf '%s\n' "$1" | sed 's/-/\\-/g'; }
 for command in $commands; do
   run 0 "$command" --help && grep -q "^Usage: gradweir $command " "$scratch/out" &&
-    [ ! -s "$scratch/err" ] && ! grep -q '.\{80\}' "$scratch/out"
+    [ ! -s "$scratch/err" ] && ! grep -q '.\{80\}' "$scratch/out" &&
+    ! grep -q '\[--[^]]*$' "$scratch/out"
   ok "$command --help"
   missing=
   grep -q "^\.B gradweir $command" "$manual" || missing=$command
