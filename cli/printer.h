@@ -13,7 +13,7 @@
 
 struct gw_printer;
 
-/* Takes over `to`, the only writer to it until gw_printer_close. GW_ENOMEM,
+/* Takes over `to`; nobody else writes to it until gw_printer_close. GW_ENOMEM,
    GW_EIO. */
 enum gw_status gw_printer_open(FILE *to,
                                struct gw_printer **printer_p,

@@ -1,6 +1,6 @@
 /*
  * The signals that end a job: SIGINT, SIGTERM, and SIGHUP unless nohup(1) has
- * it ignored. They are somebody's at every instant of a process of a job:
+ * it ignored. In a process of a job they are always in one of these states:
  *
  *   held          from before the fork that made it, across exec
  *   end_process   from the first lines of main: exit code 3, nothing is open

@@ -79,8 +79,8 @@ void gw_pin_member_worker(const struct gw_pin_member *member,
                           struct gw_loop *loop,
                           struct gw_log *log);
 
-/* Binds all threads of the process, and so those started later, to the cores
-   near the network; file readers are already there. */
+/* Binds all threads of the process, the file readers among them, and so those
+   started later, to the cores near the network. */
 void gw_pin_member_near(const struct gw_pin_member *member, struct gw_log *log);
 
 /* Binds the calling thread, a shard's. */

@@ -1,12 +1,6 @@
 /*
- * The arithmetic of a plan: how long an exchange, an update and a step take, by
+ * The arithmetic of a plan: the time of an exchange, an update and a step, by
  * closed forms. Bytes, seconds, bytes per second. Pure, any thread.
- *
- * n hosts with workers and servers, M bytes of model per host, B bytes per
- * second of each host's link in each direction: 2(n-1)/n M/B, as a ring
- * all-reduce. (Jiang et al., OSDI 2020, section 4.1; Patarasuk and Yuan, JPDC
- * 2009, for the ring.) The whole exchange is one direction of a link: pushes go
- * while answers come.
  */
 #ifndef GW_CLI_ESTIMATE_H
 #define GW_CLI_ESTIMATE_H
@@ -16,11 +10,17 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
+/*
+ * Time of a ring all-reduce over n hosts: 2(n-1)/n bytes/rate, `rate` of each
+ * host's link in each direction (Patarasuk and Yuan, JPDC 2009). Servers on the
+ * workers' hosts take as long (Jiang et al., OSDI 2020, section 4.1), since
+ * pushes and answers use opposite directions.
+ */
 double gw_estimate_ring_s(double n, double bytes, double rate);
 
 /*
- * A step with an exchange of net_s of which `overlap` (0..1) of backward, which
- * is two thirds of computing, can hide a part.
+ * Time of a step with an exchange of net_s, part of which a share `overlap`
+ * (0..1) of backward hides. Backward is two thirds of computing.
  */
 double gw_estimate_step_s(double compute_s, double net_s, double overlap);
 
