@@ -162,6 +162,7 @@ check_PROGRAMS += \
 	%D%/unit/test_needs \
 	%D%/unit/test_needs_gpu \
 	%D%/unit/test_network \
+	%D%/unit/test_options \
 	%D%/unit/test_output \
 	%D%/unit/test_pin \
 	%D%/unit/test_pin_absent \
@@ -488,6 +489,9 @@ GW_PIN_PURE = cli/host/pin.c cli/host/pin.h cli/host/pin_print.c cli/host/pin_pr
 %C%_unit_test_needs_gpu_SOURCES = %D%/unit/test_needs_gpu.c $(GW_NEEDS)
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
 	cli/lab/network.h cli/lab/network.c
+%C%_unit_test_options_SOURCES = %D%/unit/test_options.c \
+	cli/cli.c cli/cli.h cli/options.c cli/options.h cli/options_help.c cli/paths.c \
+	cli/paths.h
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \
 	cli/lab/placement.h cli/lab/placement.c
 %C%_unit_test_steady_SOURCES = %D%/unit/test_steady.c \

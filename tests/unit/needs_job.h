@@ -1,4 +1,4 @@
-/* A job with data, and what it needs: of tests. */
+/* A job with data, and its memory, for tests. */
 #ifndef GW_TESTS_UNIT_NEEDS_JOB_H
 #define GW_TESTS_UNIT_NEEDS_JOB_H
 

@@ -1,4 +1,4 @@
-/* Hosts that are made up, for tests of what pin.h decides. */
+/* Artificial hosts, for tests of pin.h. */
 #ifndef GW_TESTS_PIN_HOSTS_H
 #define GW_TESTS_PIN_HOSTS_H
 

@@ -1,4 +1,4 @@
-/* What gradweir bench makes of bytes and times. */
+/* gradweir bench: values, times and rows. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -107,7 +107,7 @@ static void percentiles_are_of_the_nearest_rank(void **state)
                 gw_bench_ratio(&row, &limit) < 1.001);
 }
 
-/* Of three, the second and the third. */
+/* The p50 and p99 of three times are the second and the third. */
 static void a_rank_is_rounded_up(void **state)
 {
     double us[] = {30, 10, 20};

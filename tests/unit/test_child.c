@@ -45,7 +45,7 @@ static void look_at_signals(void *owner)
     sigprocmask(SIG_SETMASK, NULL, &blocked);
     if (!sigismember(&blocked, SIGUSR1) || sigismember(&blocked, SIGTERM))
         _exit(3);
-    /* what came before this process was made is no concern of its */
+    /* signals pending before the fork are not the child's */
     sigpending(&blocked);
     if (sigismember(&blocked, SIGUSR1))
         _exit(4);
@@ -163,7 +163,7 @@ static void programs_of_a_job_begin_with_signals_held(void **state)
     sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
-/* Each where it should be, whatever numbers they had: that of another too. */
+/* Each descriptor gets its number, also when another one had that number. */
 static void descriptors_are_where_they_should_be(void **state)
 {
     static const char *const shell[] = {
@@ -176,7 +176,7 @@ static void descriptors_are_where_they_should_be(void **state)
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     assert_int_equal(write(ends[1], "deep", 4), 4);
     close(ends[1]);
-    int third = dup2(ends[0], 0); /* what is to be 3 is 0 */
+    int third = dup2(ends[0], 0); /* the future 3 is 0 */
     like.fd[0] = like.fd[2] = -1;
     like.fd[3] = third;
     like.fd[4] = -1;

@@ -1,4 +1,4 @@
-/* What doctor makes of RDMA devices: a made /sys and /dev, and numbers. */
+/* doctor and RDMA devices: a made /sys and /dev, and numbers. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static unsigned port_mtu(const char *device, unsigned port, unsigned *most_p)
     return strcmp(device, "mlx5_10") == 0 ? 4096 : 1024;
 }
 
-/* What gw_rdma_gpu_memory answers of a device with such a name. */
+/* The answer of gw_rdma_gpu_memory for a device of that name. */
 static enum gw_status
 gpu_memory(const char *device, int has_dma_buf, char *text, size_t room)
 {
@@ -172,7 +172,7 @@ static int teardown(void **state)
     return failed;
 }
 
-/* The finding that says `text`, whose verdict it must have. */
+/* Runs a check; the finding with `text` must have the verdict. */
 static void finds(struct scene *scene,
                   const char *check,
                   enum gw_verdict verdict,

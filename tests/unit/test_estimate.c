@@ -93,7 +93,8 @@ static void memory_of_servers_bounds_what_is_done_apart(void **state)
     assert_near(
         gw_estimate_memory_s(WEIGHTS, gw_estimate_sum_bytes(4, 0), 1, epyc),
         0.013, 0.01);
-    /* of a step of 125 ms; done together, as servers do: two thirds of it */
+    /* longer than a step of 125 ms; fused, as in servers, two thirds of a
+       step */
     double apart = gw_estimate_memory_s(
         WEIGHTS, adamw + gw_estimate_sum_bytes(4, 0), 1, desktop);
     assert_true(apart > COMPUTE_S);
@@ -134,9 +135,10 @@ static void devices_carry_what_their_workers_do(void **state)
 }
 
 /*
- * Three workers, two of them on host 0; servers with 6, 3 and 3 bytes. Apart:
- * a host sends what its workers have, and its server what three workers want.
- * Together with host 0: what is on the same host passes no link.
+ * Three workers, two of them on host 0; servers with 6, 3 and 3 bytes. On hosts
+ * of their own: a workers' host sends its workers' gradients, a server's host
+ * the weights for three workers. With a server on host 0: traffic within the
+ * host uses no link.
  */
 static void links_carry_what_leaves_a_host(void **state)
 {
@@ -161,8 +163,8 @@ static void links_carry_what_leaves_a_host(void **state)
     assert_true(gw_estimate_link_bytes(&link) == 18);
 }
 
-/* Weights as bf16 are half of what gradients are: the direction in which these
-   go is the longer one. */
+/* Weights as bf16 are half as long as gradients: the gradients' direction is
+   the longer one. */
 static void weights_may_be_half_of_gradients(void **state)
 {
     static const double bytes[] = {6, 4};

@@ -1,6 +1,6 @@
 /*
- * What a job needs of memory: numbers that were worked out by hand, what the
- * program itself takes, and what fits where it does not.
+ * Memory of a job: numbers worked out by hand, the memory of the program
+ * itself, and the largest job that fits.
  */
 #include "config.h"
 
@@ -47,7 +47,7 @@ static void needs_are_as_worked_out_by_hand(void **state)
     assert_int_equal(w->weights, 31424);
     assert_int_equal(w->gradients, 31424);
     assert_int_equal(w->activations, 3 * 10048 + 64);
-    /* of its 250 samples 128 at a time, with so many inputs and outputs */
+    /* 128 of its 250 samples at a time, with so many inputs and outputs */
     assert_int_equal(w->scratch, 4 * 128 * (512 + 48));
     assert_int_equal(gw_device_need_own(&w->device), 0);
     assert_int_equal(w->batch, 250 * (784 * 4 + 4));
@@ -75,8 +75,8 @@ static void open_near(struct needs_job *job,
 /*
  * The same job on one host, over links in shared memory: a server writes the
  * weights of three workers and reads their gradients; a worker that also sends
- * some writes the slot that is his. On a host each nobody has another's; beside
- * the second of two hosts' workers, one does.
+ * some writes its own slot. With a host per member nothing is shared; a server
+ * beside the second of two hosts' workers shares one.
  */
 static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
 {
@@ -143,9 +143,9 @@ static void what_is_mapped_of_others_counts_where_they_are_near(void **state)
     needs_job_close(job);
 }
 
-/* Chunks of four shards take turns, so that each has some in every huge page:
-   of all weights, and once for the two threads of a process. What is smaller
-   than such a page has none. */
+/* Chunks of four shards take turns, so each shard has some in every huge page:
+   all weights count, once for the two threads of a process. Smaller arrays have
+   no huge page. */
 static void chunks_of_others_in_huge_pages_count(void **state)
 {
     const char *settings[] = {"model.layers=[784, 4096, 10]",
@@ -210,7 +210,7 @@ static void policies_need_what_they_keep(void **state)
     needs_job_close(job);
 }
 
-/* ---- what the program takes ---- */
+/* ---- the program itself ---- */
 
 static void servers_take_what_they_are_said_to_need(void **state)
 {
@@ -289,7 +289,7 @@ static void models_take_what_they_are_said_to_need(void **state)
     }
 }
 
-/* ---- what fits ---- */
+/* ---- the largest job that fits ---- */
 
 static void a_refusal_says_the_largest_batch(void **state)
 {
@@ -298,7 +298,7 @@ static void a_refusal_says_the_largest_batch(void **state)
     struct gw_error error;
     (void)state;
     struct needs_job *job = needs_job_open(settings);
-    job->what.test = NULL; /* which is scored with 250 */
+    job->what.test = NULL; /* scored with 250 */
     struct gw_needs_host host = {.name = "this host",
                                  .what = "there",
                                  .workers = 1,
@@ -321,7 +321,7 @@ static void a_refusal_says_the_largest_batch(void **state)
     needs_job_close(job);
 }
 
-/* What is asked, and how often: at most `most` fits, or at least `least`. */
+/* Questions of a search, counted: at most `most` fits, or at least `least`. */
 struct asked {
     uint64_t least, most;
     unsigned pattern; /* or answers that no job gives, by its bits */
@@ -408,7 +408,7 @@ static void a_refusal_says_how_many_members(void **state)
     needs_job_close(job);
 }
 
-/* ---- what there is ---- */
+/* ---- available memory ---- */
 
 static char root[] = "/tmp/gradweir-needs-XXXXXX";
 

@@ -1,6 +1,6 @@
 /*
- * What a job needs of GPUs, which need not be here: numbers that were worked
- * out by hand, and what fits where it does not.
+ * GPU memory of a job, for GPUs that need not be here: numbers worked out by
+ * hand, and the largest job that fits.
  */
 #include "config.h"
 
@@ -25,9 +25,10 @@ static void count_on_gpu(struct needs_job *job, struct gw_needs *needs)
 #define DEVICE_PAGE ((uint64_t)2 << 20)
 
 /*
- * What is computed with is on the device, each allocation in pages of 2 MiB: a
- * batch is two. On the host is what goes there and comes from there, the next
- * batch too, and what no device is needed for, as what steps of its own keep.
+ * Operands of computing are on the device, each allocation in pages of 2 MiB; a
+ * batch takes two. The host has their copies on the way to and from the device,
+ * the next batch, and data that no device needs, such as the state of own
+ * steps.
  */
 static void a_device_has_its_part(void **state)
 {
@@ -89,7 +90,7 @@ static void a_device_has_what_its_precision_and_sums_need(void **state)
     const uint64_t workspace = (32 << 20) + DEVICE_PAGE;
     uint64_t own = gw_device_need_own(&needs.worker.device);
     assert_int_equal(needs.worker.device.workspace, workspace);
-    /* and numbers to be tried, its own and those of others */
+    /* and numbers for the trial, its own and the others' */
     assert_int_equal(needs.worker.device.lent, workspace + (8 << 20));
     strcpy(job->config.cluster.local_reduction, "host");
     count_on_gpu(job, &needs);
@@ -133,7 +134,7 @@ static void a_refusal_says_what_fits_on_a_gpu(void **state)
     assert_int_equal(needs_check(job, &host, &error), GW_OK);
     job->config.train.global_batch = batch + 3;
     assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
-    host.device_bytes = 300 << 20; /* of one, but not of two */
+    host.device_bytes = 300 << 20; /* enough for one, but not for two */
     assert_int_equal(needs_check(job, &host, &error), GW_ENOMEM);
     assert_int_equal(needs_advised(&error, "cluster.workers = "), 2);
     host.device_bytes = 1000;

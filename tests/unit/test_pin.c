@@ -1,4 +1,4 @@
-/* Which cores members get, on hosts that are made up. */
+/* Cores of members on artificial hosts. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -126,7 +126,7 @@ static void workers_are_spread_over_nodes(void **state)
     check_worker(host, &four, 3, "5", "6,14");
 }
 
-/* The rest of a process' threads: those of a BLAS compute, others do not. */
+/* Other threads of a process: a BLAS' threads compute, others do not. */
 static void the_rest_is_near(void **state)
 {
     (void)state;
@@ -229,8 +229,7 @@ static void fast_cores_compute(void **state)
     check_worker(&host, &members, 1, "4", "2");
 }
 
-/* What computes on cores has the fast ones: shards take what is left of them.
- */
+/* Computing threads get the fast cores: shards get the rest. */
 static void shards_leave_the_fast_cores(void **state)
 {
     (void)state;
@@ -245,7 +244,7 @@ static void shards_leave_the_fast_cores(void **state)
     check_worker(&host, &members, 0, "0-6", "14");
     check_shard(&host, &members, 0, GW_PIN_CORE, "7");
     check_shard(&host, &members, 1, GW_PIN_CORE, "15");
-    /* where the network is near none that can be spared, near it */
+    /* near the network, even if no core there can be spared */
     struct gw_pin_host two = *host_of(2, 4, 1);
     for (uint32_t i = 4; i < 8; i++)
         two.core[i].strength = 2;
@@ -322,7 +321,7 @@ static void shards_without_cores_float(void **state)
     check_shard(host_of(2, 2, 1), &near, 0, GW_PIN_NEAR, "2-3");
 }
 
-/* ---- what always holds ---- */
+/* ---- invariants ---- */
 
 /* Cores of which a set has a cpu. */
 static uint64_t cores_of(const struct gw_pin_host *host,

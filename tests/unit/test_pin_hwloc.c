@@ -1,4 +1,4 @@
-/* What hwloc shows of hosts that are made up, as pin.h wants it. */
+/* Artificial hosts as hwloc shows them, for pin.h. */
 #include "config.h"
 
 #include <errno.h>
@@ -169,7 +169,7 @@ static void too_large_hosts_are_told(void **state)
 
 /* ---- devices ---- */
 
-/* As hwloc writes what it finds: a GPU and a network card. */
+/* hwloc's XML of a GPU and a network card. */
 #define GPU                                                                    \
     "<object type=\"Bridge\" gp_index=\"900\" bridge_type=\"0-1\" "            \
     "depth=\"0\" bridge_pci=\"0000:[80-82]\">"                                 \
@@ -240,7 +240,7 @@ static void devices_are_near_nodes(void **state)
         .threads = 1,
         .device = gw_pin_hwloc_device(topology, host, "0000:81:00.0")};
     check_compute(host, 1, need, 0, "8");
-    /* where all that is allowed is of one node, nothing is nearer */
+    /* if all allowed cpus are of one node, nothing is nearer */
     read_host(&made, "0-7");
     assert_int_equal(gw_pin_hwloc_device(topology, host, "0000:81:00.0"), 0);
     end_host(&made);

@@ -13,7 +13,7 @@
 #include "cli/host/pin_print.h"
 #include "tests/unit/pin_hosts.h"
 
-/* What one host's members say that they need, each with a copy of its own. */
+/* The needs of one host's members; each member has a copy of its own. */
 struct host_of_members {
     const char *name;
     uint32_t workers, shards;
@@ -21,8 +21,8 @@ struct host_of_members {
 };
 
 static const struct host_of_members unlike[] = {
-    /* ranks 0 and 2 of a job, a GPU at each node: those between are elsewhere
-     */
+    /* ranks 0 and 2 of a job, a GPU at each node; the ranks between are
+       elsewhere */
     {"ranks in turns over hosts", 2, 0, {{1, 1, 0}, {1, 2, 0}}, {{0}}},
     {"all at one GPU", 3, 0, {{1, 2, 0}, {1, 2, 0}, {1, 2, 0}}, {{0}}},
     {"two that were given the same GPU, in another order",
@@ -102,16 +102,16 @@ static void unlike_members_do_not_meet(void **state)
         for (uint32_t siblings = 1; siblings <= 2; siblings++) {
             struct gw_pin_host host = *host_of(2, 4, siblings);
             check_members(&host, &unlike[i]);
-            host.core[0].cpus = 1; /* of unlike cores */
+            host.core[0].cpus = 1; /* cores differ */
             host.core[0].strength = 2;
             host.core[6].strength = 1;
             check_members(&host, &unlike[i]);
-            host.number[1] = 70; /* that no mask has */
+            host.number[1] = 70; /* outside every mask */
             check_members(&host, &unlike[i]);
         }
 }
 
-/* Which of a node's cores have siblings counts, not that some do. */
+/* The cores' siblings count one by one, not per node. */
 static void unlike_cores_are_told_apart(void **state)
 {
     (void)state;

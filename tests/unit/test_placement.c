@@ -1,4 +1,4 @@
-/* Words for where servers are, and what comes of them. */
+/* Words for the placement of servers, and the resulting hosts. */
 #include "config.h"
 
 #include <setjmp.h>

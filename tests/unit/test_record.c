@@ -88,7 +88,7 @@ static void even_parts_are_not_told(void **state)
     json_decref(object);
 }
 
-/* What one run writes another one reads. */
+/* One run writes splits, another one reads them. */
 static void splits_are_read_again(void **state)
 {
     static uint32_t weight[WORKERS];

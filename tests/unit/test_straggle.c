@@ -33,7 +33,7 @@ static double mean_of(const struct gw_straggle *straggle, uint32_t rank)
     return sum / DRAWS;
 }
 
-/* Of draws above t. */
+/* The share of draws above t. */
 static double tail_of(const struct gw_straggle *straggle, double t)
 {
     unsigned above = 0;

@@ -141,7 +141,7 @@ static void id_of(const char *text, char id[GW_STUDY_ID_BYTES])
     gw_study_free(study);
 }
 
-/* What is in the file besides, and how it is said, does not matter. */
+/* A run's id ignores the rest of the file, and its spelling. */
 static void a_run_is_known_by_what_it_depends_on(void **state)
 {
     static const char *const others[] = {
@@ -170,7 +170,8 @@ static void a_run_is_known_by_what_it_depends_on(void **state)
     assert_string_equal(id[0], id[8]);
 }
 
-/* A trace is its numbers, not its name. It is beside the study file. */
+/* A trace is identified by its numbers, not by its name. Its path is relative
+   to the study file. */
 static void another_trace_is_another_run(void **state)
 {
     char path[96], id[3][GW_STUDY_ID_BYTES];
@@ -186,7 +187,7 @@ static void another_trace_is_another_run(void **state)
     assert_string_equal(id[0], id[2]);
 }
 
-/* ---- what is wrong ---- */
+/* ---- errors ---- */
 
 static const struct {
     const char *text, *line; /* behind "FILE" */
