@@ -25,8 +25,7 @@ enum gw_relay_stage {
 /* Zeroed to begin with. */
 struct gw_relay {
     struct gw_process *process;
-    char local[GW_LOCAL_PATH_MAX]; /* path of the socket for gradweir ctl, or ""
-                                    */
+    char local[GW_LOCAL_PATH_MAX]; /* socket path for gradweir ctl, or "" */
     atomic_int has_local;          /* the socket may exist */
 
     struct gw_loop *loop;

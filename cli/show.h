@@ -27,8 +27,7 @@ struct gw_show {
     int has_last;
     struct gw_step_report since; /* rates are from there to the last one */
     uint64_t since_us;
-    double steps_per_s, samples_per_s,
-        gigabytes_per_s; /* over the last steps */
+    double steps_per_s, samples_per_s, gigabytes_per_s; /* recent */
     /* for the live line, which shows more than logged steps */
     struct gw_show_mark {
         uint64_t step, us;

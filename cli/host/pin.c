@@ -375,7 +375,8 @@ static void share(struct layout *layout, struct gw_pin_worker *pin)
     pin->talk_node = pin->node;
 }
 
-/* A process that gets all cores need not be bound to any. */
+/* Non-zero if each computing thread gets a core. A process that would get all
+   cores need not be bound. */
 static int have_cores(const struct gw_pin_host *host,
                       const struct gw_mates *mates)
 {

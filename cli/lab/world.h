@@ -53,9 +53,7 @@ struct gw_world_options {
     void (*host)(
         void *owner, uint8_t role, size_t rank, char *name, size_t room);
     const struct gw_coordinator_events *events; /* the coordinator's */
-    void (*sink)(void *context,
-                 const char *line,
-                 size_t bytes); /* of the log */
+    void (*sink)(void *context, const char *line, size_t bytes); /* the log's */
     enum gw_log_level level;
     void *owner; /* for host, events and (as context) sink */
 };

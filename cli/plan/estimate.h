@@ -81,8 +81,7 @@ gw_estimate_link_of(const struct gw_estimate_hosts *hosts, uint32_t host);
 /* A host's workers, dealt to its devices in turn. */
 struct gw_estimate_devices {
     uint32_t workers, devices;
-    int sums; /* workers sum on the devices, in groups of ranks (proto/groups.h)
-               */
+    int sums; /* on the devices, by groups of ranks (proto/groups.h) */
     double gradients, weights, batch; /* bytes per step of a worker */
 };
 
