@@ -202,6 +202,7 @@ check_PROGRAMS += \
 	%D%/unit/test_tcp_frames \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_tcp_local \
+	%D%/unit/test_tensor \
 	%D%/unit/test_trace \
 	%D%/unit/test_turn \
 	%D%/unit/test_turn_share \

@@ -1,14 +1,11 @@
 noinst_LIBRARIES += libworker.a
 libworker_a_SOURCES = \
+	%D%/device.c \
 	%D%/need.c \
-	%D%/need_device.c \
 	%D%/need.h \
-	%D%/plan.c \
-	%D%/plan.h \
-	%D%/report.c \
+	%D%/need_device.c \
+	%D%/pass.c \
 	%D%/step.c \
-	%D%/trial.c \
-	%D%/trial.h \
 	%D%/tune.c \
 	%D%/worker.c \
 	%D%/worker.h \

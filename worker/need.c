@@ -6,7 +6,10 @@
 #include "proto/rounds.h"
 #include "worker/client/client_state.h"
 #include "worker/data/feed.h"
-#include "worker/worker_state.h"
+#include "worker/model/model.h"
+#include "worker/trainer/local.h"
+#include "worker/trainer/mirror.h"
+#include "worker/trainer/plan.h"
 
 /* What is mostly seen of a worker and of each connection over TCP; the manual's
    bounds are higher. */

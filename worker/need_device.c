@@ -13,7 +13,7 @@
 
 #include "worker/data/feed.h"
 #include "worker/trainer/mirror.h"
-#include "worker/trial.h"
+#include "worker/trainer/trial.h"
 
 /* ---- what it takes ---- */
 

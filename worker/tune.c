@@ -68,7 +68,7 @@ static enum gw_status open_trial(struct gw_worker *worker, struct trial *trial)
                        trial->bytes >> 20);
     }
     lay_out(worker, trial);
-    gw_model_init(worker->model, worker->config.train.seed, trial->first);
+    gw_model_init(worker->model, worker->config->train.seed, trial->first);
     worker->backend->upload(worker->device, trial->memory, trial->host,
                             trial->bytes);
     return GW_OK;
@@ -84,7 +84,7 @@ static enum gw_status pass_over(struct gw_worker *worker,
     struct gw_model_result void_result;
     const float *const *weights = (const float *const *)trial->weight;
     size_t samples = gw_dataset_shape(data)->samples;
-    const struct gw_batch_site site = {.seed = worker->config.train.seed,
+    const struct gw_batch_site site = {.seed = worker->config->train.seed,
                                        .n = n < samples ? n : samples,
                                        .train = train};
     gw_feed_load(&worker->feed, data, &site);
@@ -106,18 +106,18 @@ enum gw_status gw_worker_tune(struct gw_worker *worker)
     char of[128];
     struct trial trial;
     const struct gw_backend_ops *ops = worker->backend;
-    const char *known = gw_client_tuned(worker->client);
-    if (!worker->config.worker.autotune || ops->on_host)
+    const char *known = gw_rank_tuned(worker->rank);
+    if (!worker->config->worker.autotune || ops->on_host)
         return GW_OK;
     enum gw_status status = open_trial(worker, &trial);
     if (status != GW_OK)
         return status;
     snprintf(of, sizeof of, "batches of %zu and %zu, keys %016" PRIx64,
-             worker->plan.max_batch, worker->batch_max,
+             worker->plan->max_batch, worker->batch_max,
              gw_keys_hash(worker->key, worker->keys));
     ops->tune(worker->device, of, known);
     status =
-        pass_over(worker, &trial, worker->train, worker->plan.max_batch, 1);
+        pass_over(worker, &trial, worker->train, worker->plan->max_batch, 1);
     if (status == GW_OK && worker->test)
         status = pass_over(worker, &trial, worker->test, worker->batch_max, 0);
     ops->tuned(worker->device, worker->tuned);

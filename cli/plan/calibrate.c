@@ -18,7 +18,7 @@
 #include "worker/data/feed.h"
 #include "worker/trainer/mirror.h"
 #include "worker/model/model.h"
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 #define AT_ONCE_MAX 64
 #define STEPS_LEAST 3

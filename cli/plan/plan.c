@@ -12,7 +12,7 @@
 #include "kernels/update/update.h"
 #include "transport/link/transport.h"
 #include "worker/model/model.h"
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 /*
  * Share of an Ethernet's rate that TCP leaves for payload: 1448 bytes of the

@@ -12,7 +12,7 @@
 #include "proto/schedule.h"
 
 /* Steps for which a worker that is ahead keeps what it may be polled for, of
-   those that it has (worker/report.c), with some to spare. */
+   those that it has (worker/trainer/report.c), with some to spare. */
 #define POLL_BEHIND 8
 
 enum gw_status gw_coordinator_run_open(struct gw_coordinator *self,

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "proto/random.h"
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 #define LIMIT_US    3000000000000
 #define SETTING_MAX 16

@@ -160,7 +160,7 @@ enum gw_status gw_client_push(struct gw_client *client,
 
 static enum gw_status need(void *context, size_t first, size_t n)
 {
-    struct gw_worker *worker = context;
+    struct gw_rank *worker = context;
     return worker->local
                ? gw_local_need(worker, first, n)
                : gw_client_wait(worker->client, first, n, worker->clock);
@@ -168,7 +168,7 @@ static enum gw_status need(void *context, size_t first, size_t n)
 
 static enum gw_status ready(void *context, size_t first, size_t n)
 {
-    struct gw_worker *worker = context;
+    struct gw_rank *worker = context;
     if (worker->samples > 0)
         gw_local_made(worker, first, n);
     return worker->local
@@ -184,39 +184,41 @@ static void computed(void *context, uint64_t flop)
 }
 
 /* What worker/step does in one clock. */
-static enum gw_status train(struct gw_worker *worker)
+static enum gw_status train(struct mlp_workers *all, uint32_t rank)
 {
+    struct gw_rank *worker = &all->worker[rank];
+    struct gw_feed *feed = &all->feed[rank];
     const struct gw_model_hooks hooks = {worker, need, ready, computed};
     struct mlp_batch batch;
-    mlp_batch(worker->rank, worker->clock, &batch);
+    mlp_batch(rank, worker->clock, &batch);
     worker->samples = (uint32_t)batch.n;
     if (batch.n == 0) {
         enum gw_status status = need(worker, 0, worker->keys);
         return status == GW_OK ? ready(worker, 0, worker->keys) : status;
     }
-    memcpy(worker->feed.x, batch.x, sizeof batch.x);
-    const struct gw_model_pass pass = {.x = worker->feed.x,
+    memcpy(feed->x, batch.x, sizeof batch.x);
+    const struct gw_model_pass pass = {.x = feed->x,
                                        .labels = batch.labels,
                                        .n = batch.n,
                                        .scale = 1,
                                        .last = 1};
-    return gw_model_train(worker->model, &pass,
+    return gw_model_train(all->model, &pass,
                           (const float *const *)worker->weight,
                           worker->gradient, &hooks);
 }
 
 void mlp_workers_step(struct mlp_workers *all, uint32_t rank)
 {
-    assert_int_equal(train(&all->worker[rank]), GW_OK);
+    assert_int_equal(train(all, rank), GW_OK);
     all->worker[rank].clock++;
 }
 
 void mlp_workers_give_up(struct mlp_workers *all, uint32_t rank, int has_begun)
 {
-    struct gw_worker *worker = &all->worker[rank];
+    struct gw_rank *worker = &all->worker[rank];
     worker->client->late = 1;
     if (has_begun && mlp_samples(rank, worker->clock) > 0)
-        assert_int_equal(train(worker), GW_EAGAIN);
+        assert_int_equal(train(all, rank), GW_EAGAIN);
     worker->client->late = 0;
     worker->clock++;
     want_all(worker->client, worker->clock);
@@ -235,7 +237,7 @@ static void answered(void *owner,
                      const void *payload)
 {
     struct mlp_workers *all = owner;
-    struct gw_worker *worker = &all->worker[rank];
+    struct gw_rank *worker = &all->worker[rank];
     const struct gw_chunk *chunk = &all->single.server.map->chunk[frame->chunk];
     struct gw_client *client = &all->client[rank];
     size_t key = chunk->key;
@@ -254,19 +256,18 @@ open_worker(struct mlp_workers *all, uint32_t rank, const struct gw_key *keys)
 {
     const struct gw_map *map = all->single.server.map;
     const struct gw_backend_ops *cpu = gw_backend_find("cpu", &all->error);
-    struct gw_worker *worker = &all->worker[rank];
+    struct gw_rank *worker = &all->worker[rank];
     struct gw_client *client = &all->client[rank];
     *client = (struct gw_client){
         .single = &all->single, .rank = rank, .worker = worker};
-    *worker = (struct gw_worker){
+    *worker = (struct gw_rank){
         .config = all->single.server.config,
         .client = client,
         .error = &all->error,
         .backend = cpu,
         .device = all->device,
-        .model = all->model,
         .plan = {.steps = all->single.server.start.total_steps},
-        .rank = rank,
+        .number = rank,
         .key = keys,
         .keys = MLP_KEYS,
         .weights = cpu->alloc(all->device, map->arena_bytes),
@@ -276,7 +277,7 @@ open_worker(struct mlp_workers *all, uint32_t rank, const struct gw_key *keys)
     };
     const struct gw_dataset_shape row = {
         .channels = 1, .height = 1, .width = MLP_IN};
-    assert_int_equal(gw_feed_open(&worker->feed, cpu, all->device, &row,
+    assert_int_equal(gw_feed_open(&all->feed[rank], cpu, all->device, &row,
                                   MLP_BATCH_MAX, &all->error),
                      GW_OK);
     for (size_t key = 0; key < MLP_KEYS; key++) {
@@ -297,13 +298,12 @@ open_worker(struct mlp_workers *all, uint32_t rank, const struct gw_key *keys)
     assert_int_equal(gw_local_switch(worker), GW_OK);
 }
 
-static void close_worker(struct gw_worker *worker)
+static void close_worker(struct gw_rank *worker)
 {
     gw_local_close(worker);
     gw_mirror_close(worker->mirror);
     worker->backend->free(worker->device, worker->weights);
     worker->backend->free(worker->device, worker->gradients);
-    gw_feed_close(&worker->feed);
     free(worker->weight);
     free(worker->gradient);
 }
@@ -365,8 +365,10 @@ void mlp_workers_open(struct mlp_workers *all,
 
 void mlp_workers_close(struct mlp_workers *all)
 {
-    for (uint32_t rank = 0; rank < RANKS; rank++)
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
         close_worker(&all->worker[rank]);
+        gw_feed_close(&all->feed[rank]);
+    }
     single_close(&all->single);
     gw_model_destroy(all->model);
     gw_backend_find("cpu", &all->error)->close(all->device);

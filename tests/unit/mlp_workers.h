@@ -9,12 +9,14 @@
 
 #include "tests/unit/plain_mlp.h"
 #include "tests/unit/single.h"
-#include "worker/worker_state.h"
+#include "worker/data/feed.h"
+#include "worker/model/model.h"
+#include "worker/trainer/rank_state.h"
 
 struct gw_client {
     struct single *single;
     uint32_t rank;
-    struct gw_worker *worker;
+    struct gw_rank *worker;
     uint64_t have[MLP_KEYS]; /* 1 + the clock that a key's weights are for */
     int late;                /* of this clock only the last layer leaves */
     float sent[MLP_WEIGHTS]; /* which may have to be sent once more */
@@ -27,7 +29,8 @@ struct mlp_workers {
     struct gw_device *device;
     struct gw_model *model; /* of all: it keeps nothing between two steps */
     struct gw_client client[SINGLE_RANKS];
-    struct gw_worker worker[SINGLE_RANKS];
+    struct gw_rank worker[SINGLE_RANKS];
+    struct gw_feed feed[SINGLE_RANKS]; /* batches of each */
     struct gw_error error;
 };
 

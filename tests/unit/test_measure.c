@@ -11,7 +11,7 @@
 
 #include "proto/schedule.h"
 #include "server/server_state.h"
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 static struct gw_server server;
 static struct gw_shard shard;

@@ -1,4 +1,4 @@
-/* worker/plan: the shares of every step against samples counted one by one. */
+/* worker/trainer/plan: the shares of every step against samples counted one by one. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 #define SAMPLES_MAX 70
 

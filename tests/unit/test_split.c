@@ -18,7 +18,7 @@
 #include "proto/split.h"
 #include "server/policy/splits.h"
 #include "worker/trainer/pace.h"
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 #define RANKS_MAX 4096
 

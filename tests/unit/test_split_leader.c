@@ -15,7 +15,7 @@
 #include "server/policy/decision.h"
 #include "server/policy/delay.h"
 #include "server/policy/splits.h"
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 #define RANKS_MAX 4096
 

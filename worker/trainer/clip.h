@@ -12,7 +12,7 @@
 
 #include "proto/status.h"
 
-struct gw_worker;
+struct gw_rank;
 
 /* Zero it where nothing is clipped. */
 struct gw_clip {
@@ -24,11 +24,11 @@ struct gw_clip {
 
 /* limit > 0. GW_ENOMEM, without a line; gw_clip_close is right after that. */
 enum gw_status
-gw_clip_open(struct gw_worker *worker, double limit, struct gw_clip *clip);
-void gw_clip_close(struct gw_worker *worker, struct gw_clip *clip);
+gw_clip_open(struct gw_rank *rank, double limit, struct gw_clip *clip);
+void gw_clip_close(struct gw_rank *rank, struct gw_clip *clip);
 
 /* The device is told to make the gradients of these keys: what follows them. */
-void gw_clip_made(struct gw_worker *worker,
+void gw_clip_made(struct gw_rank *rank,
                   struct gw_clip *clip,
                   size_t first,
                   size_t n);
@@ -38,6 +38,6 @@ void gw_clip_made(struct gw_worker *worker,
  * gradients that brings its mean to the limit, 1 where it is within it, or not
  * finite. samples > 0.
  */
-double gw_clip_factor(struct gw_worker *worker, const struct gw_clip *clip);
+double gw_clip_factor(struct gw_rank *rank, const struct gw_clip *clip);
 
 #endif

@@ -9,48 +9,48 @@
 #include <string.h>
 
 #include "proto/file_name.h"
-#include "worker/worker_state.h"
+#include "worker/trainer/rank_state.h"
 
 /* "exp_avg." and a key. */
 #define NAME_MAX_BYTES (GW_KEY_NAME_MAX + 32)
 
 /* ---- what is in the file ---- */
 
-static void name_of(const struct gw_worker *worker,
+static void name_of(const struct gw_rank *rank,
                     const struct gw_inner *inner,
                     unsigned state,
                     size_t key,
                     char name[NAME_MAX_BYTES])
 {
     snprintf(name, NAME_MAX_BYTES, "%s.%s",
-             inner->optimizer->state_names[state], worker->key[key].name);
+             inner->optimizer->state_names[state], rank->key[key].name);
 }
 
 /* Where a key's part of a state is. */
-static float *place_of(const struct gw_worker *worker,
+static float *place_of(const struct gw_rank *rank,
                        const struct gw_inner *inner,
                        unsigned state,
                        size_t key)
 {
-    return inner->state[state] + (worker->gradient[key] - worker->gradient[0]);
+    return inner->state[state] + (rank->gradient[key] - rank->gradient[0]);
 }
 
-static size_t count_elems(const struct gw_worker *worker)
+static size_t count_elems(const struct gw_rank *rank)
 {
     size_t elems = 0;
-    for (size_t key = 0; key < worker->keys; key++)
-        elems += gw_key_elems(&worker->key[key]);
+    for (size_t key = 0; key < rank->keys; key++)
+        elems += gw_key_elems(&rank->key[key]);
     return elems;
 }
 
 /* ---- out ---- */
 
-static enum gw_status make_header(const struct gw_worker *worker,
+static enum gw_status make_header(const struct gw_rank *rank,
                                   struct gw_inner *inner,
                                   uint64_t clock,
                                   struct gw_error *error)
 {
-    size_t keys = worker->keys, n = inner->optimizer->states * keys;
+    size_t keys = rank->keys, n = inner->optimizer->states * keys;
     char step[24], updates[24];
     const struct gw_metadata metadata[] = {
         {.key = "clock", .value = step},
@@ -66,8 +66,8 @@ static enum gw_status make_header(const struct gw_worker *worker,
         goto out;
     }
     for (size_t i = 0; i < n; i++) {
-        const struct gw_key *key = &worker->key[i % keys];
-        name_of(worker, inner, (unsigned)(i / keys), i % keys, names[i]);
+        const struct gw_key *key = &rank->key[i % keys];
+        name_of(rank, inner, (unsigned)(i / keys), i % keys, names[i]);
         tensors[i] = (struct gw_tensor_spec){
             .name = names[i], .dims = key->dims, .shape = key->shape};
     }
@@ -81,12 +81,11 @@ out:
     return status;
 }
 
-static enum gw_status take_snapshot(const struct gw_worker *worker,
+static enum gw_status take_snapshot(const struct gw_rank *rank,
                                     struct gw_inner *inner,
                                     struct gw_error *error)
 {
-    size_t bytes =
-        inner->optimizer->states * count_elems(worker) * sizeof(float);
+    size_t bytes = inner->optimizer->states * count_elems(rank) * sizeof(float);
     if (!inner->snapshot)
         inner->snapshot = malloc(bytes);
     if (!inner->snapshot)
@@ -94,9 +93,9 @@ static enum gw_status take_snapshot(const struct gw_worker *worker,
                        bytes >> 20);
     float *to = inner->snapshot;
     for (unsigned s = 0; s < inner->optimizer->states; s++) {
-        for (size_t key = 0; key < worker->keys; key++) {
-            size_t elems = gw_key_elems(&worker->key[key]);
-            memcpy(to, place_of(worker, inner, s, key), elems * sizeof *to);
+        for (size_t key = 0; key < rank->keys; key++) {
+            size_t elems = gw_key_elems(&rank->key[key]);
+            memcpy(to, place_of(rank, inner, s, key), elems * sizeof *to);
             to += elems;
         }
     }
@@ -107,29 +106,28 @@ static enum gw_status take_snapshot(const struct gw_worker *worker,
 }
 
 static enum gw_status
-save(struct gw_worker *worker, struct gw_inner *inner, uint64_t name)
+save(struct gw_rank *rank, struct gw_inner *inner, uint64_t name)
 {
     struct gw_error error = {.text = ""};
-    enum gw_status status = gw_client_saved(worker->client);
+    enum gw_status status = gw_client_saved(rank->client);
     if (status != GW_OK)
         return status;
-    status = make_header(worker, inner, name, &error);
+    status = make_header(rank, inner, name, &error);
     if (status == GW_OK)
-        status = take_snapshot(worker, inner, &error);
+        status = take_snapshot(rank, inner, &error);
     if (status != GW_OK) {
-        gw_client_fail_with(worker->client, &error);
+        gw_client_fail_with(rank->client, &error);
         return status;
     }
-    return gw_client_save(worker->client, name, inner->parts, 2);
+    return gw_client_save(rank->client, name, inner->parts, 2);
 }
 
-enum gw_status gw_inner_cut(struct gw_worker *worker, struct gw_inner *inner)
+enum gw_status gw_inner_cut(struct gw_rank *rank, struct gw_inner *inner)
 {
     enum gw_status status = GW_OK;
     uint64_t name;
-    while (status == GW_OK &&
-           gw_client_cut(worker->client, worker->clock, &name))
-        status = save(worker, inner, name);
+    while (status == GW_OK && gw_client_cut(rank->client, rank->clock, &name))
+        status = save(rank, inner, name);
     return status;
 }
 
@@ -142,37 +140,37 @@ void gw_inner_close(struct gw_inner *inner)
 
 /* ---- in ---- */
 
-static enum gw_status read_header(struct gw_worker *worker,
+static enum gw_status read_header(struct gw_rank *rank,
                                   const char *file,
                                   struct gw_safetensors **tensors_p)
 {
     uint8_t prefix[GW_SAFETENSORS_PREFIX_BYTES], *json = NULL;
     uint64_t bytes = 0;
     size_t n = 0;
-    enum gw_status status = gw_client_load_size(worker->client, &bytes);
+    enum gw_status status = gw_client_load_size(rank->client, &bytes);
     if (status == GW_OK && bytes < sizeof prefix)
-        status = gw_fail(worker->error, GW_ECORRUPT,
-                         "%s is no safetensors file", file);
+        status = gw_fail(rank->error, GW_ECORRUPT, "%s is no safetensors file",
+                         file);
     if (status == GW_OK)
-        status = gw_client_load(worker->client, 0, prefix, sizeof prefix);
+        status = gw_client_load(rank->client, 0, prefix, sizeof prefix);
     if (status == GW_OK)
         status =
-            gw_safetensors_header_bytes(file, prefix, bytes, &n, worker->error);
+            gw_safetensors_header_bytes(file, prefix, bytes, &n, rank->error);
     if (status != GW_OK)
         return status;
     json = malloc(n);
     status =
-        json ? gw_client_load(worker->client, sizeof prefix, json, n)
-             : gw_fail(worker->error, GW_ENOMEM, "no memory to read %s", file);
+        json ? gw_client_load(rank->client, sizeof prefix, json, n)
+             : gw_fail(rank->error, GW_ENOMEM, "no memory to read %s", file);
     if (status == GW_OK)
         status =
-            gw_safetensors_read(file, json, n, bytes, tensors_p, worker->error);
+            gw_safetensors_read(file, json, n, bytes, tensors_p, rank->error);
     free(json);
     return status;
 }
 
 /* The updates that the optimizer had made; it must be this one. */
-static enum gw_status read_updates(const struct gw_worker *worker,
+static enum gw_status read_updates(const struct gw_rank *rank,
                                    const struct gw_inner *inner,
                                    const char *file,
                                    const struct gw_safetensors *tensors)
@@ -181,11 +179,11 @@ static enum gw_status read_updates(const struct gw_worker *worker,
     const char *updates = gw_safetensors_metadata(tensors, "updates");
     char *end = NULL;
     if (!optimizer || strcmp(optimizer, inner->optimizer->name) != 0)
-        return gw_fail(worker->error, GW_EMISMATCH, "%s is not the state of %s",
+        return gw_fail(rank->error, GW_EMISMATCH, "%s is not the state of %s",
                        file, inner->optimizer->name);
     uint64_t n = updates ? strtoull(updates, &end, 10) : 0;
     if (!updates || !isdigit((unsigned char)updates[0]) || *end)
-        return gw_fail(worker->error, GW_ECORRUPT,
+        return gw_fail(rank->error, GW_ECORRUPT,
                        "%s does not say how many updates were made", file);
     *inner->updates = n;
     return GW_OK;
@@ -199,23 +197,23 @@ static int same_shape(const struct gw_tensor *tensor, const struct gw_key *key)
     return same;
 }
 
-static enum gw_status read_state(struct gw_worker *worker,
+static enum gw_status read_state(struct gw_rank *rank,
                                  const struct gw_inner *inner,
                                  const char *file,
                                  const struct gw_safetensors *tensors)
 {
     for (unsigned s = 0; s < inner->optimizer->states; s++) {
-        for (size_t key = 0; key < worker->keys; key++) {
+        for (size_t key = 0; key < rank->keys; key++) {
             char name[NAME_MAX_BYTES];
-            name_of(worker, inner, s, key, name);
+            name_of(rank, inner, s, key, name);
             const struct gw_tensor *tensor = gw_safetensors_find(tensors, name);
-            if (!tensor || !same_shape(tensor, &worker->key[key]))
-                return gw_fail(worker->error, GW_EMISMATCH,
+            if (!tensor || !same_shape(tensor, &rank->key[key]))
+                return gw_fail(rank->error, GW_EMISMATCH,
                                "%s lacks %s in the key's shape: it is of "
                                "another model",
                                file, name);
             enum gw_status status = gw_client_load(
-                worker->client, tensor->offset, place_of(worker, inner, s, key),
+                rank->client, tensor->offset, place_of(rank, inner, s, key),
                 (size_t)tensor->bytes);
             if (status != GW_OK)
                 return status;
@@ -224,23 +222,23 @@ static enum gw_status read_state(struct gw_worker *worker,
     return GW_OK;
 }
 
-enum gw_status gw_inner_load(struct gw_worker *worker, struct gw_inner *inner)
+enum gw_status gw_inner_load(struct gw_rank *rank, struct gw_inner *inner)
 {
     struct gw_safetensors *tensors = NULL;
     char file[GW_FILE_NAME_MAX];
     if (inner->optimizer->states == 0)
         return GW_OK;
-    if (!gw_client_has_inner(worker->client))
+    if (!gw_client_has_inner(rank->client))
         return GW_OK;
-    gw_worker_file_name(worker->rank, worker->ranks, file);
-    enum gw_status status = read_header(worker, file, &tensors);
+    gw_worker_file_name(rank->number, rank->ranks, file);
+    enum gw_status status = read_header(rank, file, &tensors);
     if (status == GW_OK)
-        status = read_updates(worker, inner, file, tensors);
+        status = read_updates(rank, inner, file, tensors);
     if (status == GW_OK)
-        status = read_state(worker, inner, file, tensors);
+        status = read_state(rank, inner, file, tensors);
     gw_safetensors_free(tensors);
     if (status == GW_OK)
-        gw_log_info(worker->options->client.log,
+        gw_log_info(rank->options->client.log,
                     "goes on with the state of its own %s after %" PRIu64
                     " updates",
                     inner->optimizer->name, *inner->updates);

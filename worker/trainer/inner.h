@@ -11,7 +11,7 @@
 #include "proto/safetensors.h"
 #include "transport/link/loop.h"
 
-struct gw_worker;
+struct gw_rank;
 
 /* The owner of the optimizer sets the first part; zero the rest. */
 struct gw_inner {
@@ -27,10 +27,10 @@ struct gw_inner {
 /*
  * Before the client attaches: where the job goes on from a checkpoint that has
  * it, brings the state back. Errors:
- * GW_ECORRUPT, GW_EMISMATCH, GW_ENOMEM with the line in worker->error, or the
+ * GW_ECORRUPT, GW_EMISMATCH, GW_ENOMEM with the line in rank->error, or the
  * client's.
  */
-enum gw_status gw_inner_load(struct gw_worker *worker, struct gw_inner *inner);
+enum gw_status gw_inner_load(struct gw_rank *rank, struct gw_inner *inner);
 
 /*
  * Before the optimizer's first update in a clock, and before waits that may be
@@ -39,7 +39,7 @@ enum gw_status gw_inner_load(struct gw_worker *worker, struct gw_inner *inner);
  * an optimizer that keeps none. GW_ENOMEM, which has failed the client, or the
  * client's errors.
  */
-enum gw_status gw_inner_cut(struct gw_worker *worker, struct gw_inner *inner);
+enum gw_status gw_inner_cut(struct gw_rank *rank, struct gw_inner *inner);
 
 /* When nothing is sent any more (gw_client_saved, or the client is closed). */
 void gw_inner_close(struct gw_inner *inner);

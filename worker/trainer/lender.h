@@ -12,7 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "worker/client/client.h"
-#include "worker/trial.h"
+#include "worker/trainer/trial.h"
 
 struct gw_lender;
 

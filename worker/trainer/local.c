@@ -31,7 +31,7 @@
  */
 #include "config.h"
 
-#include "worker/worker_state.h"
+#include "worker/trainer/local.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,6 +43,7 @@
 #include "proto/schedule.h"
 #include "worker/trainer/clip.h"
 #include "worker/trainer/inner.h"
+#include "worker/trainer/rank_state.h"
 
 /* A part of the model that is exchanged at one time. */
 struct part {
@@ -67,130 +68,129 @@ struct gw_local {
     int counted; /* this step's samples are in */
 };
 
-static struct part *part_of(const struct gw_worker *worker, size_t key)
+static struct part *part_of(const struct gw_rank *rank, size_t key)
 {
-    const struct gw_local *local = worker->local;
+    const struct gw_local *local = rank->local;
     return &local->part[local->fragment[key]];
 }
 
 /* The same place in another arena. */
-static float *in_arena(const struct gw_worker *worker, float *arena, size_t key)
+static float *in_arena(const struct gw_rank *rank, float *arena, size_t key)
 {
-    return arena + (worker->gradient[key] - worker->gradient[0]);
+    return arena + (rank->gradient[key] - rank->gradient[0]);
 }
 
 /* Which arena the model's weights are in. */
-static void show(struct gw_worker *worker, float *arena)
+static void show(struct gw_rank *rank, float *arena)
 {
-    for (size_t key = 0; key < worker->keys; key++)
-        worker->weight[key] = in_arena(worker, arena, key);
+    for (size_t key = 0; key < rank->keys; key++)
+        rank->weight[key] = in_arena(rank, arena, key);
 }
 
 /* Where gradients are made. A push may have to be sent again until the answer
    is there: with overlap the next steps' gradients must not lie there. */
-static void make_in(struct gw_worker *worker, float *arena)
+static void make_in(struct gw_rank *rank, float *arena)
 {
-    const float *first = worker->gradient[0];
-    for (size_t key = 0; key < worker->keys; key++)
-        worker->gradient[key] = arena + (worker->gradient[key] - first);
+    const float *first = rank->gradient[0];
+    for (size_t key = 0; key < rank->keys; key++)
+        rank->gradient[key] = arena + (rank->gradient[key] - first);
 }
 
 /* ---- weights in ---- */
 
-static void begin_rounds(struct gw_worker *worker)
+static void begin_rounds(struct gw_rank *rank)
 {
-    struct gw_local *local = worker->local;
+    struct gw_local *local = rank->local;
     local->counted = 0;
     local->clip.arrived = 0;
     for (uint32_t f = 0; f < local->rounds.fragments; f++) {
         struct part *part = &local->part[f];
-        if (part->next != worker->clock)
+        if (part->next != rank->clock)
             continue;
-        part->version = worker->clock;
-        part->next = gw_rounds_next(&local->rounds, f, worker->clock);
+        part->version = rank->clock;
+        part->next = gw_rounds_next(&local->rounds, f, rank->clock);
         part->samples = 0;
-        for (size_t key = 0; key < worker->keys; key++)
+        for (size_t key = 0; key < rank->keys; key++)
             if (local->fragment[key] == f)
                 local->taken[key] = 0;
     }
 }
 
-static int is_due(const struct gw_worker *worker, size_t key)
+static int is_due(const struct gw_rank *rank, size_t key)
 {
-    const struct gw_local *local = worker->local;
-    const struct part *part = part_of(worker, key);
+    const struct gw_local *local = rank->local;
+    const struct part *part = part_of(rank, key);
     return !local->taken[key] &&
            (gw_rounds_meets(&local->rounds, part->version) ||
-            worker->clock >= part->version + local->rounds.overlap);
+            rank->clock >= part->version + local->rounds.overlap);
 }
 
 /* Waits for what came of the key's last exchange, and goes on from it. */
-static enum gw_status take(struct gw_worker *worker, size_t key)
+static enum gw_status take(struct gw_rank *rank, size_t key)
 {
-    struct gw_local *local = worker->local;
-    const struct part *part = part_of(worker, key);
-    size_t elems = gw_key_elems(&worker->key[key]);
-    float *anchor = in_arena(worker, worker->weights, key);
-    enum gw_status status =
-        gw_client_wait(worker->client, key, 1, part->version);
+    struct gw_local *local = rank->local;
+    const struct part *part = part_of(rank, key);
+    size_t elems = gw_key_elems(&rank->key[key]);
+    float *anchor = in_arena(rank, rank->weights, key);
+    enum gw_status status = gw_client_wait(rank->client, key, 1, part->version);
     if (status != GW_OK)
         return status;
     local->taken[key] = 1;
     if (local->from)
-        memcpy(in_arena(worker, local->from, key), anchor,
+        memcpy(in_arena(rank, local->from, key), anchor,
                elems * sizeof *anchor);
     if (!local->own)
         return GW_OK;
     if (gw_rounds_meets(&local->rounds, part->version))
-        memcpy(worker->weight[key], anchor, elems * sizeof *anchor);
+        memcpy(rank->weight[key], anchor, elems * sizeof *anchor);
     else
-        gw_mix(worker->config.policy.mix, elems, worker->weight[key], anchor);
+        gw_mix(rank->config.policy.mix, elems, rank->weight[key], anchor);
     return GW_OK;
 }
 
-enum gw_status gw_local_need(struct gw_worker *worker, size_t first, size_t n)
+enum gw_status gw_local_need(struct gw_rank *rank, size_t first, size_t n)
 {
     enum gw_status status = GW_OK;
-    begin_rounds(worker);
+    begin_rounds(rank);
     for (size_t key = first; key < first + n && status == GW_OK; key++)
-        if (is_due(worker, key))
-            status = take(worker, key);
+        if (is_due(rank, key))
+            status = take(rank, key);
     /* all stand still, and what has been taken so far comes again after that */
     if (status == GW_EAGAIN)
-        memset(worker->local->taken, 0, worker->keys);
+        memset(rank->local->taken, 0, rank->keys);
     return status;
 }
 
-int gw_local_is_together(const struct gw_worker *worker)
+int gw_local_is_together(const struct gw_rank *rank)
 {
-    const struct gw_local *local = worker->local;
-    return !local || ((worker->clock == local->part[0].next ||
-                       worker->clock == local->part[0].version) &&
-                      gw_rounds_meets(&local->rounds, worker->clock));
+    const struct gw_local *local = rank->local;
+    return !local || ((rank->clock == local->part[0].next ||
+                       rank->clock == local->part[0].version) &&
+                      gw_rounds_meets(&local->rounds, rank->clock));
 }
 
-enum gw_status gw_local_meet(struct gw_worker *worker)
+enum gw_status gw_local_meet(struct gw_rank *rank)
 {
-    const struct gw_local *local = worker->local;
-    if (!local || !local->rounds.streams || !gw_local_is_together(worker))
+    const struct gw_local *local = rank->local;
+    if (!local || !local->rounds.streams || !gw_local_is_together(rank))
         return GW_OK;
-    return gw_client_wait(worker->client, 0, worker->keys, worker->clock);
+    return gw_client_wait(rank->client, 0, rank->keys, rank->clock);
 }
 
 /* ---- steps, and what they have come to ---- */
 
 /* One step of the worker's own optimizer, on one key. */
-static void step_key(struct gw_worker *worker, size_t key, double clip)
+static void step_key(struct gw_rank *rank, size_t key, double clip)
 {
-    struct gw_local *local = worker->local;
-    const struct gw_config *config = &worker->config;
+    struct gw_local *local = rank->local;
+    const struct gw_config *config = &rank->config;
     float *state[GW_STATE_MAX] = {0};
     for (unsigned s = 0; s < local->optimizer->states; s++)
-        state[s] = in_arena(worker, local->state[s], key);
+        state[s] = in_arena(rank, local->state[s], key);
     struct gw_update update = {
-        .scale = (float)(clip / (double)worker->samples),
-        .lr = gw_schedule_lr(config, &worker->plan.course, worker->clock,
-                             worker->plan.steps),
+        .scale = (float)(clip / (double)rank->samples),
+        .lr = gw_schedule_lr(config, &rank->plan.course, rank->clock,
+                             rank->plan.steps),
         .weight_decay = config->optimizer.weight_decay,
         .momentum = config->optimizer.momentum,
         .beta1 = config->optimizer.beta1,
@@ -200,9 +200,9 @@ static void step_key(struct gw_worker *worker, size_t key, double clip)
         .trust_ratio = 1,
     };
     gw_update_prepare(&update);
-    gw_update_apply(local->optimizer, &update, gw_key_elems(&worker->key[key]),
-                    worker->gradient[key], worker->weight[key],
-                    worker->weight[key], state);
+    gw_update_apply(local->optimizer, &update, gw_key_elems(&rank->key[key]),
+                    rank->gradient[key], rank->weight[key], rank->weight[key],
+                    state);
 }
 
 /* Whether a push is the way that a worker has gone, which counts by its
@@ -229,138 +229,136 @@ struct gw_local_arenas gw_local_arenas_of(const struct gw_config *config,
 }
 
 /* What is pushed, in the place where the client takes it. */
-static void leave(struct gw_worker *worker, size_t key)
+static void leave(struct gw_rank *rank, size_t key)
 {
-    const struct gw_local *local = worker->local;
-    size_t elems = gw_key_elems(&worker->key[key]);
-    float *delta = in_arena(worker, worker->gradients, key);
-    float *anchor = local->own ? worker->weights : local->from;
+    const struct gw_local *local = rank->local;
+    size_t elems = gw_key_elems(&rank->key[key]);
+    float *delta = in_arena(rank, rank->gradients, key);
+    float *anchor = local->own ? rank->weights : local->from;
     if (!anchor) {
-        memcpy(delta, worker->weight[key], elems * sizeof *delta);
+        memcpy(delta, rank->weight[key], elems * sizeof *delta);
         return;
     }
-    struct gw_update times = {.scale = (float)part_of(worker, key)->samples,
+    struct gw_update times = {.scale = (float)part_of(rank, key)->samples,
                               .t = 1};
-    gw_difference(elems, in_arena(worker, anchor, key), worker->weight[key],
-                  delta);
+    gw_difference(elems, in_arena(rank, anchor, key), rank->weight[key], delta);
     gw_update_apply(gw_optimizer_find("none"), &times, elems, delta, delta,
                     delta, NULL);
 }
 
 /* The keys [first, first + n) are of one part, whose round is over. */
-static enum gw_status push(struct gw_worker *worker, size_t first, size_t n)
+static enum gw_status push(struct gw_rank *rank, size_t first, size_t n)
 {
-    const struct part *part = part_of(worker, first);
+    const struct part *part = part_of(rank, first);
     /* weights count by their steps: they are there without a sample, too */
-    uint64_t count = is_way(&worker->local->rounds)
-                         ? part->samples
-                         : part->next - part->version;
+    uint64_t count = is_way(&rank->local->rounds) ? part->samples
+                                                  : part->next - part->version;
     for (size_t key = first; key < first + n; key++) {
         enum gw_status status =
-            worker->local->taken[key] ? GW_OK : take(worker, key);
+            rank->local->taken[key] ? GW_OK : take(rank, key);
         if (status != GW_OK)
             return status;
         if (count > 0)
-            leave(worker, key);
+            leave(rank, key);
     }
-    return gw_client_push(worker->client, first, n, part->version, part->next,
+    return gw_client_push(rank->client, first, n, part->version, part->next,
                           (uint32_t)count);
 }
 
 /* Once in a step, before its first update. */
-static enum gw_status count(struct gw_worker *worker)
+static enum gw_status count(struct gw_rank *rank)
 {
-    struct gw_local *local = worker->local;
+    struct gw_local *local = rank->local;
     if (local->counted)
         return GW_OK;
-    enum gw_status status = gw_inner_cut(worker, &local->inner);
+    enum gw_status status = gw_inner_cut(rank, &local->inner);
     local->counted = 1;
-    local->updates += worker->samples > 0;
+    local->updates += rank->samples > 0;
     for (uint32_t f = 0; f < local->rounds.fragments; f++)
-        local->part[f].samples += worker->samples;
+        local->part[f].samples += rank->samples;
     return status;
 }
 
-void gw_local_made(struct gw_worker *worker, size_t first, size_t n)
+void gw_local_made(struct gw_rank *rank, size_t first, size_t n)
 {
-    if (worker->local && worker->local->clip.limit > 0)
-        gw_clip_made(worker, &worker->local->clip, first, n);
+    if (rank->local && rank->local->clip.limit > 0)
+        gw_clip_made(rank, &rank->local->clip, first, n);
 }
 
 /* Where the gradient is clipped, its keys wait for the last one: 0. Else those
    that go on, by one factor: all of them where they have waited. */
 static int
-gather(struct gw_worker *worker, size_t *first, size_t *n, double *factor_p)
+gather(struct gw_rank *rank, size_t *first, size_t *n, double *factor_p)
 {
-    struct gw_clip *clip = &worker->local->clip;
+    struct gw_clip *clip = &rank->local->clip;
     *factor_p = 1;
     if (clip->limit == 0)
         return 1;
     clip->arrived += *n;
-    if (clip->arrived < worker->keys)
+    if (clip->arrived < rank->keys)
         return 0;
     *first = 0;
-    *n = worker->keys;
-    if (worker->samples > 0)
-        *factor_p = gw_clip_factor(worker, clip);
+    *n = rank->keys;
+    if (rank->samples > 0)
+        *factor_p = gw_clip_factor(rank, clip);
     return 1;
 }
 
-enum gw_status gw_local_ready(struct gw_worker *worker, size_t first, size_t n)
+enum gw_status gw_local_ready(struct gw_rank *rank, size_t first, size_t n)
 {
-    const struct gw_local *local = worker->local;
+    const struct gw_local *local = rank->local;
     double factor;
-    enum gw_status status = count(worker);
-    if (status != GW_OK || !gather(worker, &first, &n, &factor))
+    enum gw_status status = count(rank);
+    if (status != GW_OK || !gather(rank, &first, &n, &factor))
         return status;
-    for (size_t key = first; key < first + n && worker->samples > 0; key++)
-        step_key(worker, key, factor);
+    for (size_t key = first; key < first + n && rank->samples > 0; key++)
+        step_key(rank, key, factor);
     for (size_t key = first, end; key < first + n && status == GW_OK;
          key = end) {
         end = key + 1;
         while (end < first + n && local->fragment[end] == local->fragment[key])
             end++;
-        if (part_of(worker, key)->next == worker->clock + 1)
-            status = push(worker, key, end - key);
+        if (part_of(rank, key)->next == rank->clock + 1)
+            status = push(rank, key, end - key);
     }
     return status;
 }
 
 /* ---- from one policy to the next ---- */
 
-static float *take_arena(struct gw_worker *worker)
+static float *take_arena(struct gw_rank *rank)
 {
-    return worker->backend->alloc_host(worker->device,
-                                       gw_client_arena_bytes(worker->client));
+    return rank->backend->alloc_host(rank->device,
+                                     gw_client_arena_bytes(rank->client));
 }
 
-static void drop_arena(struct gw_worker *worker, float **arena)
+static void drop_arena(struct gw_rank *rank, float **arena)
 {
     if (*arena)
-        worker->backend->free_host(worker->device, *arena);
+        rank->backend->free_host(rank->device, *arena);
     *arena = NULL;
 }
 
 /* Returns 0 where there is no memory. */
-static int keep_arena(struct gw_worker *worker, int keeps, float **arena)
+static int keep_arena(struct gw_rank *rank, int keeps, float **arena)
 {
     if (!keeps)
-        drop_arena(worker, arena);
+        drop_arena(rank, arena);
     else if (!*arena)
-        *arena = take_arena(worker);
+        *arena = take_arena(rank);
     return !keeps || *arena;
 }
 
 /* Another optimizer begins with nothing. */
-static int keep_states(struct gw_worker *worker,
+static int keep_states(struct gw_rank *rank,
                        const struct gw_optimizer *optimizer)
 {
-    struct gw_local *local = worker->local;
+    struct gw_local *local = rank->local;
     int anew = local->optimizer != optimizer, kept = 1;
     for (unsigned s = 0; s < GW_STATE_MAX; s++) {
         if (anew)
-            drop_arena(worker, &local->state[s]);
-        kept &= keep_arena(worker, s < optimizer->states, &local->state[s]);
+            drop_arena(rank, &local->state[s]);
+        kept &= keep_arena(rank, s < optimizer->states, &local->state[s]);
     }
     if (anew)
         local->updates = 0;
@@ -372,128 +370,127 @@ static int keep_states(struct gw_worker *worker,
 }
 
 /* When parts of the model are exchanged; all rounds begin here. */
-static int keep_rounds(struct gw_worker *worker, const struct gw_rounds *rounds)
+static int keep_rounds(struct gw_rank *rank, const struct gw_rounds *rounds)
 {
-    struct gw_local *local = worker->local;
+    struct gw_local *local = rank->local;
     free(local->part);
     local->rounds = *rounds;
     local->part = calloc(rounds->fragments, sizeof *local->part);
     if (!local->fragment)
-        local->fragment = calloc(worker->keys, sizeof *local->fragment);
+        local->fragment = calloc(rank->keys, sizeof *local->fragment);
     if (!local->taken)
-        local->taken = calloc(worker->keys, sizeof *local->taken);
+        local->taken = calloc(rank->keys, sizeof *local->taken);
     if (!local->part || !local->fragment || !local->taken)
         return 0;
-    gw_rounds_divide(rounds, worker->key, worker->keys, local->fragment);
+    gw_rounds_divide(rounds, rank->key, rank->keys, local->fragment);
     for (uint32_t f = 0; f < rounds->fragments; f++)
-        local->part[f].next = worker->clock;
+        local->part[f].next = rank->clock;
     return 1;
 }
 
-static struct gw_rounds rounds_of(const struct gw_worker *worker,
+static struct gw_rounds rounds_of(const struct gw_rank *rank,
                                   const struct gw_policy_word *word,
                                   uint64_t until)
 {
-    return gw_rounds_of(&worker->config, word, worker->clock, until,
-                        worker->plan.steps, &worker->plan.course);
+    return gw_rounds_of(&rank->config, word, rank->clock, until,
+                        rank->plan.steps, &rank->plan.course);
 }
 
 /* Whether pushes can say how much they count. */
-static int rounds_fit(const struct gw_worker *worker,
+static int rounds_fit(const struct gw_rank *rank,
                       const struct gw_rounds *rounds)
 {
     uint64_t steps = rounds->word.n;
     if (gw_policy_is_together(rounds->word.kind) &&
         rounds->last > rounds->first && rounds->last - rounds->first < steps)
         steps = rounds->last - rounds->first;
-    return !is_way(rounds) || gw_plan_fits_push(&worker->plan, steps);
+    return !is_way(rounds) || gw_plan_fits_push(&rank->plan, steps);
 }
 
-static int take_up(struct gw_worker *worker, const struct gw_rounds *rounds)
+static int take_up(struct gw_rank *rank, const struct gw_rounds *rounds)
 {
     const struct gw_local_arenas arenas =
-        gw_local_arenas_of(&worker->config, rounds);
-    make_in(worker, worker->gradients);
-    if (!worker->local)
-        worker->local = calloc(1, sizeof *worker->local);
-    struct gw_local *local = worker->local;
-    if (!local || !keep_rounds(worker, rounds) ||
-        !keep_arena(worker, arenas.own, &local->own) ||
-        !keep_arena(worker, arenas.from, &local->from) ||
-        !keep_arena(worker, arenas.apart, &local->apart) ||
-        !keep_states(worker, arenas.optimizer))
+        gw_local_arenas_of(&rank->config, rounds);
+    make_in(rank, rank->gradients);
+    if (!rank->local)
+        rank->local = calloc(1, sizeof *rank->local);
+    struct gw_local *local = rank->local;
+    if (!local || !keep_rounds(rank, rounds) ||
+        !keep_arena(rank, arenas.own, &local->own) ||
+        !keep_arena(rank, arenas.from, &local->from) ||
+        !keep_arena(rank, arenas.apart, &local->apart) ||
+        !keep_states(rank, arenas.optimizer))
         return 0;
-    gw_clip_close(worker, &local->clip);
-    if (worker->config.policy.inner_clip > 0 &&
-        gw_clip_open(worker, worker->config.policy.inner_clip, &local->clip) !=
+    gw_clip_close(rank, &local->clip);
+    if (rank->config.policy.inner_clip > 0 &&
+        gw_clip_open(rank, rank->config.policy.inner_clip, &local->clip) !=
             GW_OK)
         return 0;
-    show(worker, local->own ? local->own : worker->weights);
-    make_in(worker, local->apart ? local->apart : worker->gradients);
+    show(rank, local->own ? local->own : rank->weights);
+    make_in(rank, local->apart ? local->apart : rank->gradients);
     return 1;
 }
 
-enum gw_status gw_local_switch(struct gw_worker *worker)
+enum gw_status gw_local_switch(struct gw_rank *rank)
 {
     uint64_t until;
-    const struct gw_policy_word *word =
-        gw_client_policy(worker->client, &until);
+    const struct gw_policy_word *word = gw_client_policy(rank->client, &until);
     /* what is still being sent is of the policy before */
-    enum gw_status status = gw_client_saved(worker->client);
+    enum gw_status status = gw_client_saved(rank->client);
     if (status != GW_OK)
         return status;
     if (!gw_policy_is_local(word->kind)) {
-        gw_local_close(worker);
+        gw_local_close(rank);
         return GW_OK;
     }
-    if (worker->local)
-        gw_inner_close(&worker->local->inner);
-    const struct gw_rounds rounds = rounds_of(worker, word, until);
-    if (!rounds_fit(worker, &rounds))
-        status = gw_fail(worker->error, GW_EUSAGE,
+    if (rank->local)
+        gw_inner_close(&rank->local->inner);
+    const struct gw_rounds rounds = rounds_of(rank, word, until);
+    if (!rounds_fit(rank, &rounds))
+        status = gw_fail(rank->error, GW_EUSAGE,
                          "cluster.policy: a round of %" PRIu64 " steps of up "
                          "to %" PRIu64 " samples is more than a push can "
                          "count; take a smaller H",
-                         word->n, worker->plan.max_part);
-    else if (!take_up(worker, &rounds))
-        status = gw_fail(worker->error, GW_ENOMEM,
+                         word->n, rank->plan.max_part);
+    else if (!take_up(rank, &rounds))
+        status = gw_fail(rank->error, GW_ENOMEM,
                          "no memory for local steps: up to 4 arrays of %zu MiB",
-                         (size_t)gw_client_arena_bytes(worker->client) >> 20);
+                         (size_t)gw_client_arena_bytes(rank->client) >> 20);
     if (status != GW_OK)
-        gw_client_fail_with(worker->client, worker->error);
+        gw_client_fail_with(rank->client, rank->error);
     return status;
 }
 
-enum gw_status gw_local_load(struct gw_worker *worker)
+enum gw_status gw_local_load(struct gw_rank *rank)
 {
-    return worker->local ? gw_inner_load(worker, &worker->local->inner) : GW_OK;
+    return rank->local ? gw_inner_load(rank, &rank->local->inner) : GW_OK;
 }
 
-enum gw_status gw_local_cut(struct gw_worker *worker)
+enum gw_status gw_local_cut(struct gw_rank *rank)
 {
-    return worker->local ? gw_inner_cut(worker, &worker->local->inner) : GW_OK;
+    return rank->local ? gw_inner_cut(rank, &rank->local->inner) : GW_OK;
 }
 
-void gw_local_end(struct gw_worker *worker)
+void gw_local_end(struct gw_rank *rank)
 {
-    show(worker, worker->weights);
+    show(rank, rank->weights);
 }
 
-void gw_local_close(struct gw_worker *worker)
+void gw_local_close(struct gw_rank *rank)
 {
-    struct gw_local *local = worker->local;
+    struct gw_local *local = rank->local;
     if (!local)
         return;
-    gw_local_end(worker);
-    make_in(worker, worker->gradients);
-    worker->local = NULL;
+    gw_local_end(rank);
+    make_in(rank, rank->gradients);
+    rank->local = NULL;
     for (unsigned s = 0; s < GW_STATE_MAX; s++)
-        drop_arena(worker, &local->state[s]);
-    drop_arena(worker, &local->own);
-    drop_arena(worker, &local->from);
-    drop_arena(worker, &local->apart);
+        drop_arena(rank, &local->state[s]);
+    drop_arena(rank, &local->own);
+    drop_arena(rank, &local->from);
+    drop_arena(rank, &local->apart);
     gw_inner_close(&local->inner);
-    gw_clip_close(worker, &local->clip);
+    gw_clip_close(rank, &local->clip);
     free(local->part);
     free(local->fragment);
     free(local->taken);

@@ -6,8 +6,23 @@ libworker_a_SOURCES += \
 	%D%/lender.c \
 	%D%/lender.h \
 	%D%/local.c \
+	%D%/local.h \
 	%D%/mirror.c \
 	%D%/mirror.h \
 	%D%/pace.c \
-	%D%/pace.h
+	%D%/pace.h \
+	%D%/plan.c \
+	%D%/plan.h \
+	%D%/rank.c \
+	%D%/rank.h \
+	%D%/rank_declare.c \
+	%D%/rank_score.c \
+	%D%/rank_state.h \
+	%D%/rank_step.c \
+	%D%/rank_turn.c \
+	%D%/report.c \
+	%D%/tensor.c \
+	%D%/tensor.h \
+	%D%/trial.c \
+	%D%/trial.h
 EXTRA_DIST += %D%/README.md

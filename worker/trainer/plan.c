@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 #include <assert.h>
 #include <inttypes.h>

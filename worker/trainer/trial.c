@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "worker/trial.h"
+#include "worker/trainer/trial.h"
 
 #include <string.h>
 #include <sys/random.h>

@@ -1,0 +1,122 @@
+/* A rank from joining to its end; the steps between are in rank_turn.c. */
+#include "config.h"
+
+#include "worker/trainer/rank_state.h"
+
+#include <stdlib.h>
+
+#include "proto/digest.h"
+
+/* The job, with this host's own settings over it. */
+static enum gw_status read_job(struct gw_rank *rank)
+{
+    gw_config_default(&rank->config);
+    enum gw_status status = gw_config_parse(
+        &rank->config, "job", gw_client_job(rank->client), rank->error);
+    if (status == GW_OK && rank->options->local)
+        gw_config_keep_local(&rank->config, rank->options->local);
+    rank->number = gw_client_rank(rank->client);
+    rank->ranks = (uint32_t)rank->config.cluster.workers;
+    rank->hollow = rank->config.train.arithmetic == GW_ARITHMETIC_NONE;
+    return gw_rank_fail(rank, status);
+}
+
+enum gw_status gw_rank_open(const struct gw_rank_options *options,
+                            struct gw_rank **rank_p,
+                            struct gw_error *error)
+{
+    struct gw_rank *rank = calloc(1, sizeof *rank);
+    *rank_p = NULL;
+    if (!rank)
+        return gw_fail(error, GW_ENOMEM, "no memory for a worker");
+    rank->options = options;
+    rank->error = error;
+    if (!options->client.loop->metrics)
+        options->client.loop->metrics = options->client.metrics;
+    enum gw_status status =
+        gw_client_open(&options->client, &rank->client, error);
+    if (status != GW_OK) {
+        free(rank);
+        return status;
+    }
+    if (options->opened)
+        options->opened(options->owner, rank->client);
+    status = read_job(rank);
+    if (status == GW_OK)
+        *rank_p = rank;
+    else
+        gw_rank_close(rank);
+    return status;
+}
+
+void gw_rank_close(struct gw_rank *rank)
+{
+    if (!rank)
+        return;
+    const struct gw_rank_options *options = rank->options;
+    /* where the job failed, what is queued may read what others show, until the
+       client is closed */
+    if (rank->device)
+        rank->backend->sync(rank->device, NULL);
+    if (gw_client_error(rank->client)->text[0])
+        *rank->error = *gw_client_error(rank->client);
+    if (options->opened)
+        options->opened(options->owner, NULL);
+    /* the arenas are in use until then */
+    gw_client_close(rank->client);
+    gw_rank_free_arenas(rank);
+    free(rank);
+}
+
+const struct gw_config *gw_rank_config(const struct gw_rank *rank)
+{
+    return &rank->config;
+}
+
+uint32_t gw_rank_number(const struct gw_rank *rank)
+{
+    return rank->number;
+}
+
+const char *gw_rank_tuned(const struct gw_rank *rank)
+{
+    return gw_client_tuned(rank->client);
+}
+
+enum gw_status gw_rank_meet(struct gw_rank *rank, struct gw_mates *mates_p)
+{
+    return gw_client_meet(rank->client, mates_p);
+}
+
+enum gw_status gw_rank_fail(struct gw_rank *rank, enum gw_status status)
+{
+    if (status != GW_OK && !gw_client_is_over(rank->client))
+        gw_client_fail_with(rank->client, rank->error);
+    return status;
+}
+
+enum gw_status gw_rank_data(struct gw_rank *rank,
+                            uint64_t samples,
+                            uint64_t test_samples,
+                            const struct gw_plan **plan_p)
+{
+    if (plan_p)
+        *plan_p = &rank->plan;
+    rank->test_samples = test_samples;
+    return gw_plan_make(&rank->config, samples, rank->ranks,
+                        gw_client_from(rank->client), &rank->plan, rank->error);
+}
+
+enum gw_status gw_rank_finish(struct gw_rank *rank)
+{
+    uint8_t digest[GW_DIGEST_BYTES] = {0};
+    /* others' devices are let go, and ours by them */
+    enum gw_status status =
+        gw_rank_fail(rank, rank->backend->sync(rank->device, rank->error));
+    if (status != GW_OK)
+        return status;
+    if (rank->number == 0 && !rank->hollow)
+        gw_digest_weights(rank->weight, rank->key, rank->keys, digest);
+    return gw_client_finish(rank->client, rank->clock, digest,
+                            gw_rank_rss_bytes());
+}

@@ -1,0 +1,139 @@
+/*
+ * Inside a rank: what its files share.
+ *
+ *   rank.c          joining, the job, failures, the end of it all
+ *   rank_declare.c  tensors, arenas, the device, from declare to start
+ *   rank_turn.c     from one step to the next
+ *   rank_step.c     one step: weights needed, gradients ready
+ *   rank_score.c    when the test set is scored, and how
+ *   report.c        steps that the coordinator is told of
+ *   local.c         policies under which a rank takes steps of its own
+ *   inner.c         what those keep in checkpoints
+ *   clip.c          and the limit of their gradients
+ */
+#ifndef GW_WORKER_RANK_STATE_H
+#define GW_WORKER_RANK_STATE_H
+
+#include "worker/trainer/lender.h"
+#include "worker/trainer/local.h"
+#include "worker/trainer/mirror.h"
+#include "worker/trainer/pace.h"
+#include "worker/trainer/rank.h"
+
+/* A number of each weight, in the order of the keys, in host memory. */
+struct gw_rank_arena {
+    struct gw_memory memory;
+    int shared; /* the memory is ours, and not of the device's alloc_host, */
+    int pinned; /* and the device knows of it */
+};
+
+/* Steps that a poll may come too late for. */
+#define GW_TOLD_STEPS 16
+
+struct gw_told_step {
+    uint64_t clock; /* + 1; 0: none */
+    struct gw_rank_sum sum;
+    uint64_t samples;
+    int told;
+};
+
+/* Which turn is next: see rank_turn.c. */
+enum gw_rank_turn {
+    GW_TURN_CLOCK,
+    GW_TURN_STEP,
+    GW_TURN_MEET,
+    GW_TURN_GO_ON,
+    GW_TURN_END,
+    GW_TURN_LAST,
+    GW_TURNS
+};
+
+struct gw_rank {
+    const struct gw_rank_options *options;
+    struct gw_config config;
+    struct gw_client *client;
+    struct gw_error *error;
+    uint32_t number, ranks;
+    int hollow; /* nothing is computed: arrays have no memory behind them */
+
+    struct gw_plan plan;
+    uint64_t test_samples; /* 0: there is no test set */
+
+    const struct gw_backend_ops *backend;
+    struct gw_device *device;
+    const struct gw_key *key; /* [keys] */
+    const struct gw_rank_tensor
+        *tensor; /* [keys], NULL: all are in the arenas */
+    size_t keys;
+    uint64_t sample_flop;
+
+    struct gw_rank_arena weights_arena, gradients_arena;
+    struct gw_rank_arena bf16_arena; /* of weights as they arrive, if any */
+    float *weights, *gradients;      /* their first bytes */
+    float **weight, **gradient;      /* [keys] views of them */
+    struct gw_mirror *mirror;        /* both, as the device has them */
+    struct gw_lender *lender; /* NULL: nobody else takes them from there */
+
+    /* the step that is going on */
+    enum gw_rank_turn turn;
+    struct gw_rank_step step;
+    uint64_t clock;
+    uint32_t samples;
+    uint64_t flop;      /* that it takes, */
+    uint64_t flop_done; /* and those so far */
+    uint64_t began_us,
+        busy_us; /* when it began, on the wall and of computing */
+    int whole;   /* all weights are there: the set is scored */
+    uint64_t uncounted_samples; /* of the last step, which may be late */
+
+    uint64_t scored_clock; /* of the last evaluation */
+    uint64_t dues_done;    /* evaluations of those that the plan has */
+    int was_each;          /* of the policy: each push makes a version */
+
+    struct gw_pace pace;    /* where parts of a step go by speed */
+    struct gw_local *local; /* NULL where every step is pushed */
+
+    struct gw_cadence cadence;                 /* log.every */
+    struct gw_told_step recent[GW_TOLD_STEPS]; /* at clock + 1; each push: the
+                        first one is of all steps since the last report */
+    uint64_t told_us;                          /* when the last one was */
+    uint64_t answered; /* the last poll, as gw_client_polled has it */
+};
+
+/* rank_declare.c: after the client is closed. */
+void gw_rank_free_arenas(struct gw_rank *rank);
+
+/* rank_step.c: the same two for a step to train. begin sets the part of
+   rank->step that is known before; a step that others have gone on without is
+   over, too. */
+enum gw_status gw_rank_begin_step(struct gw_rank *rank);
+enum gw_status gw_rank_end_step(struct gw_rank *rank,
+                                enum gw_status status,
+                                const struct gw_rank_sum *sum);
+/* Weights will be others from here on. */
+enum gw_status gw_rank_begin_weights(struct gw_rank *rank);
+/* Whether samples of the last step, of `clock`, count; and whatever it came to,
+   they are forgotten. */
+void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock);
+
+/* rank_score.c: evaluations that the plan has: of those some are made when the
+   job begins or goes on, or are not made any more; one is due before this
+   clock, or is being made there. begin and end of any evaluation. */
+void gw_rank_begin_dues(struct gw_rank *rank);
+void gw_rank_skip_dues(struct gw_rank *rank);
+int gw_rank_is_due(const struct gw_rank *rank);
+void gw_rank_note_scored(struct gw_rank *rank);
+enum gw_status gw_rank_begin_score(struct gw_rank *rank);
+enum gw_status gw_rank_end_score(struct gw_rank *rank,
+                                 enum gw_status status,
+                                 const struct gw_rank_sum *sum);
+
+/* report.c: after each step that counts, or may. Forgotten is what was not
+   told, where another policy takes over. */
+void gw_rank_report(struct gw_rank *rank,
+                    const struct gw_rank_sum *sum,
+                    uint64_t samples);
+void gw_rank_forget_steps(struct gw_rank *rank);
+uint64_t gw_rank_rss_bytes(void);
+
+#endif

@@ -1,0 +1,267 @@
+/*
+ * The path of a gradient through a rank, and of weights:
+ *
+ *   need      waits for weights, and has the device, or the trainer, take them
+ *   ready     has gradients brought from there,
+ *   hand_over and pushes them as they come, with the want for the next version
+ */
+#include "config.h"
+
+#include "worker/trainer/rank_state.h"
+
+/* Time so far in which the rank did not wait. */
+static uint64_t busy_us(const struct gw_rank *rank)
+{
+    const struct gw_client_options *options = &rank->options->client;
+    return gw_loop_now(options->loop) -
+           gw_metrics_get(options->metrics, GW_METRIC_WAIT_US);
+}
+
+/* The step goes on without us: give it up, between two layers. */
+static enum gw_status look_late(const struct gw_rank *rank)
+{
+    return gw_client_is_late(rank->client, rank->clock) ? GW_EAGAIN : GW_OK;
+}
+
+/* ---- weights in ---- */
+
+static enum gw_status
+await_weights(struct gw_rank *rank, size_t first, size_t n)
+{
+    if (rank->whole)
+        return GW_OK;
+    if (rank->local)
+        return gw_local_need(rank, first, n);
+    if (look_late(rank) != GW_OK)
+        return GW_EAGAIN;
+    return gw_client_wait(rank->client, first, n, rank->clock);
+}
+
+/* To the device, from wherever they are. */
+static void take_to_device(struct gw_rank *rank, size_t key)
+{
+    enum gw_encoding as = gw_client_weights_as(rank->client);
+    struct gw_client_place part = {0};
+    while (!gw_mirror_has(rank->mirror, key) &&
+           gw_client_next_place(rank->client, key, &part))
+        gw_mirror_show_part(rank->mirror, key, part.at, part.bytes, as,
+                            part.device);
+    gw_mirror_shown(rank->mirror, key, as);
+}
+
+static void take_to_tensor(const struct gw_rank *rank, size_t key)
+{
+    const struct gw_rank_tensor *tensor =
+        rank->tensor ? &rank->tensor[key] : NULL;
+    if (tensor && tensor->weights)
+        gw_tensor_store(tensor->dtype, gw_key_elems(&rank->key[key]),
+                        rank->weight[key], tensor->weights);
+}
+
+enum gw_status gw_rank_need(struct gw_rank *rank, size_t first, size_t n)
+{
+    enum gw_status status = await_weights(rank, first, n);
+    for (size_t key = first; status == GW_OK && key < first + n; key++) {
+        take_to_device(rank, key);
+        take_to_tensor(rank, key);
+    }
+    return status;
+}
+
+double gw_rank_loss_scale(const struct gw_rank *rank)
+{
+    return gw_client_loss_scale(rank->client);
+}
+
+enum gw_status gw_rank_begin_weights(struct gw_rank *rank)
+{
+    return gw_rank_fail(rank, gw_mirror_begin(rank->mirror, rank->error));
+}
+
+/* ---- gradients out ---- */
+
+static enum gw_status
+push_gradients(struct gw_rank *rank, size_t first, size_t n)
+{
+    if (rank->local)
+        return gw_local_ready(rank, first, n);
+    if (look_late(rank) != GW_OK)
+        return GW_EAGAIN;
+    return gw_client_push(rank->client, first, n, rank->clock, rank->clock + 1,
+                          rank->samples);
+}
+
+enum gw_status gw_rank_hand_over(struct gw_rank *rank, int wait)
+{
+    enum gw_status status = GW_OK;
+    size_t first, n;
+    while (status == GW_OK) {
+        status = gw_mirror_next(rank->mirror, wait, &first, &n, rank->error);
+        if (status == GW_EAGAIN)
+            return GW_OK;
+        if (status == GW_EIO)
+            gw_rank_fail(rank, status);
+        if (status == GW_OK)
+            status = push_gradients(rank, first, n);
+    }
+    return status;
+}
+
+static void take_from_tensor(const struct gw_rank *rank, size_t key)
+{
+    const struct gw_rank_tensor *tensor =
+        rank->tensor ? &rank->tensor[key] : NULL;
+    if (tensor && tensor->gradients)
+        gw_tensor_load(tensor->dtype, gw_key_elems(&rank->key[key]),
+                       tensor->gradients, rank->gradient[key]);
+}
+
+/* To the host goes what is read there, and the rest stays on the device. */
+static void take_from_device(struct gw_rank *rank, size_t key)
+{
+    for (struct gw_client_part part = {0};
+         gw_client_next_on_host(rank->client, key, &part);
+         part.at += part.bytes)
+        gw_mirror_fetch_part(rank->mirror, key, part.at, part.bytes);
+}
+
+enum gw_status gw_rank_ready(struct gw_rank *rank, size_t first, size_t n)
+{
+    for (size_t key = first; key < first + n; key++)
+        take_from_tensor(rank, key);
+    gw_local_made(rank, first, n);
+    for (size_t key = first; key < first + n; key++)
+        take_from_device(rank, key);
+    gw_mirror_hand_over(rank->mirror, first, n);
+    return gw_rank_hand_over(rank, 0);
+}
+
+void gw_rank_computed(struct gw_rank *rank, uint64_t flop)
+{
+    const struct gw_computed part = {.samples = rank->samples,
+                                     .from = rank->flop_done,
+                                     .to = rank->flop_done + flop,
+                                     .of = rank->flop};
+    rank->flop_done = part.to;
+    gw_client_computed(rank->client, &part);
+}
+
+/* ---- the step's ends ---- */
+
+static struct gw_plan_run part_of(const struct gw_rank *rank,
+                                  struct gw_plan_run run)
+{
+    if (!gw_config_splits_by_speed(&rank->config))
+        return gw_plan_part(run, rank->ranks, rank->number);
+    return gw_plan_share(run, gw_client_share(rank->client, rank->clock).range);
+}
+
+static struct gw_rank_step step_at(uint64_t clock,
+                                   const struct gw_plan_step *step,
+                                   struct gw_plan_run part)
+{
+    return (struct gw_rank_step){.task = GW_RANK_TRAIN,
+                                 .number = clock,
+                                 .epoch = step->epoch,
+                                 .run = part,
+                                 .offset = part.first - step->run.first};
+}
+
+int gw_rank_ahead(const struct gw_rank *rank, struct gw_rank_step *step_p)
+{
+    if (gw_config_splits_by_speed(&rank->config))
+        return 0;
+    uint64_t next = rank->clock + 1;
+    const struct gw_plan_step step = gw_plan_step(&rank->plan, next);
+    *step_p =
+        step_at(next, &step, gw_plan_part(step.run, rank->ranks, rank->number));
+    return 1;
+}
+
+enum gw_status gw_rank_begin_step(struct gw_rank *rank)
+{
+    const struct gw_plan_step step = gw_plan_step(&rank->plan, rank->clock);
+    struct gw_plan_run part = part_of(rank, step.run);
+    rank->step = step_at(rank->clock, &step, part);
+    rank->busy_us = busy_us(rank);
+    rank->began_us = gw_loop_now(rank->options->client.loop);
+    gw_client_begin_step(rank->client, rank->clock);
+    rank->samples = (uint32_t)part.n;
+    rank->flop = rank->sample_flop * part.n;
+    rank->flop_done = 0;
+    return gw_rank_begin_weights(rank);
+}
+
+/* A rank without samples still takes part: it has nothing to add. */
+static enum gw_status sit_out(struct gw_rank *rank)
+{
+    enum gw_status status = await_weights(rank, 0, rank->keys);
+    if (status != GW_OK)
+        return status;
+    if (rank->local)
+        return gw_local_ready(rank, 0, rank->keys);
+    return gw_client_push(rank->client, 0, rank->keys, rank->clock,
+                          rank->clock + 1, 0);
+}
+
+/* With backup workers it may be known later only whether they count. */
+static void count_samples(struct gw_rank *rank, uint64_t clock)
+{
+    if (!gw_client_counts(rank->client, clock))
+        return;
+    gw_metrics_add(rank->options->client.metrics, GW_METRIC_SAMPLES,
+                   rank->uncounted_samples);
+    rank->uncounted_samples = 0;
+}
+
+void gw_rank_count_samples(struct gw_rank *rank, uint64_t clock)
+{
+    count_samples(rank, clock);
+    rank->uncounted_samples = 0;
+}
+
+/* How fast this rank is, for those who divide the steps to come. */
+static void note_pace(struct gw_rank *rank, uint64_t busy, int gave_up)
+{
+    struct gw_pace_window pace;
+    const struct gw_pace_step step = {
+        .clock = rank->clock,
+        .began_us = rank->began_us,
+        .ended_us = gw_loop_now(rank->options->client.loop),
+        .busy_us = busy,
+        .samples = rank->samples,
+        .share = gw_client_share(rank->client, rank->clock).since,
+        .gave_up = gave_up,
+    };
+    if (gw_pace_take(&rank->pace, &step, &pace))
+        gw_client_tell_speed(rank->client, pace.clock, pace.samples_per_s);
+}
+
+static void count_step(struct gw_rank *rank, const struct gw_rank_sum *sum)
+{
+    gw_metrics_add(rank->options->client.metrics, GW_METRIC_STEPS, 1);
+    gw_client_stepped(rank->client, rank->clock);
+    rank->uncounted_samples = rank->samples;
+    count_samples(rank, rank->clock);
+    gw_rank_report(rank, sum, rank->samples);
+}
+
+enum gw_status gw_rank_end_step(struct gw_rank *rank,
+                                enum gw_status status,
+                                const struct gw_rank_sum *sum)
+{
+    if (status == GW_OK)
+        status = rank->samples > 0 ? gw_rank_hand_over(rank, 1) : sit_out(rank);
+    int late = status == GW_EAGAIN && look_late(rank) != GW_OK;
+    if (status != GW_OK && !late)
+        return status;
+    uint64_t took_us = busy_us(rank) - rank->busy_us;
+    gw_metrics_add(rank->options->client.metrics, GW_METRIC_COMPUTE_US,
+                   took_us);
+    if (gw_config_splits_by_speed(&rank->config))
+        note_pace(rank, took_us, late);
+    if (!late)
+        count_step(rank, sum);
+    rank->clock++;
+    return GW_OK;
+}

@@ -1,0 +1,188 @@
+/*
+ * From one step to the next. A turn is what the rank does before it can say to
+ * the trainer what comes; begin takes turns until it can.
+ *
+ *   clock    to the next clock, under the policy that holds there;
+ *            scores, where the plan has that before the step
+ *   step     the step itself; the next turn is the next clock
+ *   meet     ranks that go through clocks of their own stand still: another
+ *            policy is taken up, or all score the same weights, and go on
+ *   end      the weights with which the job ends, scored once more
+ *
+ * Evaluations come before the gradients of their clock, so that the best
+ * checkpoint is the cut at that clock.
+ */
+#include "config.h"
+
+#include "worker/trainer/rank_state.h"
+
+/* ---- policies ---- */
+
+/* Another policy holds from this clock on. */
+static enum gw_status change_policy(struct gw_rank *rank)
+{
+    gw_rank_forget_steps(rank);
+    /* what was due under single pushes has been scored */
+    if (rank->was_each)
+        gw_rank_skip_dues(rank);
+    rank->was_each = gw_client_is_each(rank->client);
+    return gw_local_switch(rank);
+}
+
+/* The policy that holds by now. */
+static enum gw_status take_policy(struct gw_rank *rank)
+{
+    return gw_client_switch(rank->client, &rank->clock) ? change_policy(rank)
+                                                        : GW_OK;
+}
+
+/* ---- turns; *comes_p: the trainer's is next ---- */
+
+/* To the next clock, which may be further on where others did not wait, and is
+   another one where clocks are numbered anew. */
+static enum gw_status next_clock(struct gw_rank *rank)
+{
+    uint64_t last = rank->clock - 1;
+    enum gw_status status = gw_client_catch_up(rank->client, &rank->clock);
+    gw_rank_count_samples(rank, last);
+    if (status == GW_OK)
+        status = gw_local_meet(rank);
+    if (status == GW_EAGAIN && !gw_client_is_scored(rank->client))
+        status = GW_OK; /* clocks are numbered anew: what is missing is void */
+    return status == GW_OK ? take_policy(rank) : status;
+}
+
+static enum gw_status score(struct gw_rank *rank, int *comes_p)
+{
+    *comes_p = 1;
+    return gw_rank_begin_score(rank);
+}
+
+static enum gw_status turn_clock(struct gw_rank *rank, int *comes_p)
+{
+    enum gw_status status = next_clock(rank);
+    rank->turn = GW_TURN_STEP;
+    if (status != GW_OK || !gw_rank_is_due(rank))
+        return status;
+    status = rank->local
+                 ? gw_local_need(rank, 0, rank->keys)
+                 : gw_client_wait(rank->client, 0, rank->keys, rank->clock);
+    if (status != GW_OK)
+        return status;
+    gw_rank_note_scored(rank);
+    return score(rank, comes_p);
+}
+
+/* Each push makes its own way to the end, which is decided. */
+static int has_steps(const struct gw_rank *rank)
+{
+    return gw_client_is_each(rank->client) || rank->clock < rank->plan.steps;
+}
+
+static enum gw_status turn_step(struct gw_rank *rank, int *comes_p)
+{
+    rank->turn = GW_TURN_CLOCK;
+    if (has_steps(rank)) {
+        *comes_p = 1;
+        return gw_rank_begin_step(rank);
+    }
+    enum gw_status status =
+        gw_client_wait(rank->client, 0, rank->keys, rank->clock);
+    rank->clock += status == GW_OK;
+    return status;
+}
+
+/*
+ * Where ranks are at clocks of their own, an evaluation or another policy is
+ * decided while they wait for weights, perhaps for those of the last layer
+ * only. Nothing of the step has left by then: it is given up, and taken after
+ * that. Who still waits for the last weights of pushes together meets them
+ * there, and scores as they do.
+ */
+static enum gw_status turn_meet(struct gw_rank *rank, int *comes_p)
+{
+    rank->turn = GW_TURN_CLOCK;
+    if (!gw_client_is_scored(rank->client))
+        return GW_OK;
+    enum gw_status status = take_policy(rank);
+    if (status == GW_OK)
+        status = gw_client_pull(rank->client);
+    rank->turn = GW_TURN_GO_ON;
+    return status == GW_OK && rank->test_samples > 0 ? score(rank, comes_p)
+                                                     : status;
+}
+
+static enum gw_status turn_go_on(struct gw_rank *rank, int *comes_p)
+{
+    (void)comes_p;
+    rank->turn = GW_TURN_CLOCK;
+    return gw_client_go_on(rank->client, rank->clock);
+}
+
+static enum gw_status turn_end(struct gw_rank *rank, int *comes_p)
+{
+    int is_complete = gw_client_end_reason(rank->client) == GW_END_COMPLETE;
+    /* the others may have ended it under a policy that this one never came to
+     */
+    enum gw_status status = take_policy(rank);
+    rank->clock = gw_client_end_clock(rank->client);
+    if (status == GW_OK)
+        status = gw_client_wait_end(rank->client);
+    if (status == GW_OK)
+        status = gw_local_cut(rank);
+    gw_local_end(rank);
+    rank->turn = GW_TURN_LAST;
+    if (status == GW_OK && rank->test_samples > 0 && is_complete &&
+        rank->clock != rank->scored_clock)
+        status = score(rank, comes_p);
+    return status;
+}
+
+static enum gw_status turn_last(struct gw_rank *rank, int *comes_p)
+{
+    rank->step =
+        (struct gw_rank_step){.task = GW_RANK_END, .number = rank->clock};
+    *comes_p = 1;
+    return gw_client_saved(rank->client);
+}
+
+static enum gw_status (*const turns[GW_TURNS])(struct gw_rank *rank,
+                                               int *comes_p) = {
+    [GW_TURN_CLOCK] = turn_clock, [GW_TURN_STEP] = turn_step,
+    [GW_TURN_MEET] = turn_meet,   [GW_TURN_GO_ON] = turn_go_on,
+    [GW_TURN_END] = turn_end,     [GW_TURN_LAST] = turn_last,
+};
+
+/* The next turn, by what the last one met. */
+static enum gw_status go_on(struct gw_rank *rank, enum gw_status status)
+{
+    if (rank->turn >= GW_TURN_LAST ||
+        (status != GW_EAGAIN && status != GW_EEND))
+        return status;
+    rank->turn = status == GW_EAGAIN ? GW_TURN_MEET : GW_TURN_END;
+    return GW_OK;
+}
+
+enum gw_status gw_rank_begin(struct gw_rank *rank, struct gw_rank_step *step_p)
+{
+    enum gw_status status = GW_OK;
+    int comes = 0;
+    while (status == GW_OK && !comes) {
+        status = turns[rank->turn](rank, &comes);
+        if (status == GW_EAGAIN || status == GW_EEND)
+            comes = 0;
+        status = go_on(rank, status);
+    }
+    *step_p = rank->step;
+    return status;
+}
+
+enum gw_status gw_rank_end(struct gw_rank *rank,
+                           enum gw_status status,
+                           const struct gw_rank_sum *sum)
+{
+    status = rank->step.task == GW_RANK_SCORE
+                 ? gw_rank_end_score(rank, status, sum)
+                 : gw_rank_end_step(rank, status, sum);
+    return go_on(rank, status);
+}
