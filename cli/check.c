@@ -12,7 +12,7 @@
 #include "cli/child_run.h"
 #include "cli/available.h"
 #include "cli/needs.h"
-#include "cli/place.h"
+#include "transport/member/place.h"
 #include "worker/data/dataset.h"
 
 #define PATH_BYTES 4096 /* longest name that the kernel takes */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/paths.h"
+#include "transport/link/paths.h"
 
 enum gw_exit gw_cli_exit(enum gw_status status)
 {

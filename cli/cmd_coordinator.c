@@ -15,7 +15,7 @@
 #include "cli/parent.h"
 #include "cli/local.h"
 #include "cli/order.h"
-#include "cli/place.h"
+#include "transport/member/place.h"
 #include "cli/printer.h"
 #include "cli/process.h"
 #include "cli/record.h"

@@ -14,7 +14,7 @@
 
 #include "cli/inspect.h"
 #include "cli/options.h"
-#include "cli/paths.h"
+#include "transport/link/paths.h"
 #include "proto/digest.h"
 #include "server/checkpoint/checkpoint.h"
 

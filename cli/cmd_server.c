@@ -14,7 +14,7 @@
 
 #include "cli/join.h"
 #include "cli/host/pin_member.h"
-#include "cli/place.h"
+#include "transport/member/place.h"
 #include "cli/signals.h"
 #include "proto/login.h"
 #include "server/server.h"
@@ -43,7 +43,7 @@ struct shard {
 
 struct server {
     struct gw_process process;
-    struct gw_join_options options;
+    struct gw_cli_join options;
     uint64_t port_first, port_last; /* 0: any */
     const char *listen, *advertise; /* hosts, or NULL */
     struct gw_config config;
@@ -271,8 +271,8 @@ static enum gw_status run(void *owner, struct gw_error *error)
 {
     struct server *server = owner;
     char why[256];
-    enum gw_status status =
-        gw_join_job(&server->process, &server->options, &server->config, error);
+    enum gw_status status = gw_cli_join_job(&server->process, &server->options,
+                                            &server->config, error);
     if (status == GW_OK)
         status = gw_place_ways(&server->config, &server->ways, why, sizeof why,
                                error);
@@ -285,8 +285,8 @@ static enum gw_status run(void *owner, struct gw_error *error)
     if (status == GW_OK)
         status = run_shards(server, error);
     else
-        gw_join_decline(&server->process, &server->options, GW_ROLE_SERVER,
-                        GW_RANK_NONE, error);
+        gw_cli_join_decline(&server->process, &server->options, GW_ROLE_SERVER,
+                            GW_RANK_NONE, error);
     for (uint32_t i = 0; server->shard && i < server->shards; i++) {
         gw_server_close(server->shard[i].shard);
         if (server->shard[i].loop)
@@ -360,7 +360,7 @@ static enum gw_exit start(int argc, char **argv, struct server *server)
     if (operands > 0)
         return gw_cli_usage("server: cannot take %s (gradweir server --help)",
                             argv[optind]);
-    return gw_join_complete(&server->options, &error) == GW_OK
+    return gw_cli_join_complete(&server->options, &error) == GW_OK
                ? work(server)
                : gw_cli_fail(&error);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/ask.h"
+#include "transport/member/ask.h"
 #include "cli/jobs.h"
 #include "cli/options.h"
 

@@ -12,7 +12,7 @@
 
 #include "cli/join.h"
 #include "cli/host/pin_member.h"
-#include "cli/place.h"
+#include "transport/member/place.h"
 #include "cli/signals.h"
 #include "proto/login.h"
 #include "transport/link/loop.h"
@@ -24,18 +24,16 @@
 
 struct worker {
     struct gw_process process;
-    struct gw_join_options options;
+    struct gw_cli_join options;
     uint64_t rank; /* GW_RANK_NONE: the coordinator gives one */
     struct gw_config config;
-    struct gw_metrics metrics;
+    struct gw_join_options join;
+    struct gw_joining joining;
     struct gw_pin_member pin;
     struct gw_need need;
     char address[GW_PCI_ADDRESS_BYTES]; /* of the device, "" if that is not
                                            known */
-    struct gw_loop *loop;
-    const char *way; /* the transport that is best here, and why it is */
-    char why[256];
-    pthread_mutex_t mutex; /* of client */
+    pthread_mutex_t mutex;              /* of client */
     struct gw_client *client;
 };
 
@@ -76,8 +74,10 @@ static void on_opened(void *owner, struct gw_client *client)
         return;
     gw_log_info(&worker->process.log, "has joined %s, and waits for others",
                 worker->options.join);
-    gw_log_info(&worker->process.log, "transport %s (%s)", worker->way,
-                worker->why[0] ? worker->why : "the best there is");
+    gw_log_info(&worker->process.log, "transport %s (%s)",
+                worker->joining.ways.data[0]->name,
+                worker->joining.why[0] ? worker->joining.why
+                                       : "the best there is");
 }
 
 /* A launcher has said it. */
@@ -155,8 +155,8 @@ static uint32_t place_of(const struct worker *worker)
 static void on_met(void *owner, const struct gw_mates *mates)
 {
     struct worker *worker = owner;
-    gw_pin_member_worker(&worker->pin, mates, worker->address, worker->loop,
-                         &worker->process.log);
+    gw_pin_member_worker(&worker->pin, mates, worker->address,
+                         worker->joining.loop, &worker->process.log);
 }
 
 /* Whoever names no interface uses the one that faces the coordinator. */
@@ -184,24 +184,22 @@ static enum gw_status look_at_cores(struct worker *worker,
 }
 
 /* All that can fail before the coordinator knows of this worker. */
-static enum gw_status
-prepare(struct worker *worker, struct gw_ways *ways, struct gw_error *error)
+static enum gw_status prepare(struct worker *worker, struct gw_error *error)
 {
-    enum gw_status status =
-        gw_join_job(&worker->process, &worker->options, &worker->config, error);
+    enum gw_status status = gw_cli_join_job(&worker->process, &worker->options,
+                                            &worker->config, error);
     if (status == GW_OK)
         status = compare_world(worker, error);
-    if (status == GW_OK)
-        status = gw_place_ways(&worker->config, ways, worker->why,
-                               sizeof worker->why, error);
     if (status != GW_OK)
         return status;
-    worker->way = ways->data[0]->name;
     warn_of_environment(worker);
     take_slurm_rank(worker);
     status = look_at_cores(worker, error);
+    worker->join = gw_cli_join_options(&worker->options, &worker->process,
+                                       (uint32_t)worker->rank);
     if (status == GW_OK)
-        status = gw_loop_open_uv(&worker->loop, error);
+        status = gw_joining_open(&worker->join, &worker->config,
+                                 &worker->joining, error);
     if (status != GW_OK)
         gw_pin_member_close(&worker->pin);
     return status;
@@ -210,44 +208,24 @@ prepare(struct worker *worker, struct gw_ways *ways, struct gw_error *error)
 static enum gw_status run(void *owner, struct gw_error *error)
 {
     struct worker *worker = owner;
-    struct gw_ways ways;
-    enum gw_status status = prepare(worker, &ways, error);
+    enum gw_status status = prepare(worker, error);
     if (status != GW_OK) {
-        gw_join_decline(&worker->process, &worker->options, GW_ROLE_WORKER,
-                        (uint32_t)worker->rank, error);
+        gw_cli_join_decline(&worker->process, &worker->options, GW_ROLE_WORKER,
+                            (uint32_t)worker->rank, error);
         return status;
     }
-    worker->loop->log = &worker->process.log;
-    const struct gw_worker_options options = {
-        .client =
-            {.loop = worker->loop,
-             .transport = ways.control,
-             .data = ways.data,
-             .node = ways.node,
-             .interface = worker->config.cluster.interface,
-             .control_interface = worker->config.cluster.control_interface,
-             .coordinator = worker->options.join,
-             .secret =
-                 worker->options.has_secret ? &worker->options.secret : NULL,
-             .host = worker->process.host,
-             .machine = worker->process.machine,
-             .pid = worker->process.pid,
-             .rank = (uint32_t)worker->rank,
-             .need = worker->need,
-             .join_us = worker->options.wait_s * 1000000,
-             .silence_us = gw_config_silence_us(
-                 &worker->config, gw_place_is_loopback(worker->options.join)),
-             .log = &worker->process.log,
-             .metrics = &worker->metrics},
+    struct gw_worker_options options = {
+        .client = worker->joining.rank.client,
         .local = &worker->config,
         .place = place_of(worker),
         .opened = on_opened,
         .met = worker->pin.view ? on_met : NULL,
         .owner = worker,
     };
+    options.client.need = worker->need;
     worker->process.told = 1; /* what fails from here on */
     status = gw_worker_run(&options, error);
-    gw_loop_close(worker->loop);
+    gw_joining_close(&worker->joining);
     gw_pin_member_close(&worker->pin);
     return status;
 }
@@ -297,7 +275,7 @@ static enum gw_exit start(int argc, char **argv, struct worker *worker)
         status = gw_cli_number("RANK", rank, 0, GW_RANK_NONE - 1, &worker->rank,
                                &error);
     if (status == GW_OK)
-        status = gw_join_complete(&worker->options, &error);
+        status = gw_cli_join_complete(&worker->options, &error);
     return status == GW_OK ? work(worker) : gw_cli_fail(&error);
 }
 

@@ -7,7 +7,7 @@
 
 #include "cli/check.h"
 #include "cli/cli.h"
-#include "cli/place.h"
+#include "transport/member/place.h"
 #include "cli/room.h"
 #include "cli/show.h"
 #include "kernels/kernels.h"
@@ -15,7 +15,7 @@
 #include "transport/link/transport.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
-#include "worker/plan.h"
+#include "worker/trainer/plan.h"
 
 #define COLUMN "%-11s "
 

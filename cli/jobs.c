@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/ask.h"
+#include "transport/member/ask.h"
 
 static uint64_t now_us(void)
 {

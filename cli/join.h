@@ -10,8 +10,9 @@
 #include "cli/process.h"
 #include "proto/login.h"
 #include "proto/secret.h"
+#include "worker/trainer/join.h"
 
-struct gw_join_options {
+struct gw_cli_join {
     const char *command; /* for messages */
     enum gw_role role;
     const char *join;        /* HOST:PORT; NULL: MASTER_ADDR and MASTER_PORT */
@@ -21,7 +22,7 @@ struct gw_join_options {
     struct gw_secret secret; /* of the job, */
     int has_secret;          /* where a launcher has handed it on */
     char address[GW_STRING_MAX]; /* where `join` is NULL */
-    int asked; /* there is a coordinator, that waits perhaps for this member */
+    int heard; /* there is a coordinator, that waits perhaps for this member */
 };
 
 #define GW_JOIN_WAIT_S 60
@@ -38,29 +39,35 @@ struct gw_join_options {
      .help = "for the coordinator to be there; default 60"},                   \
     {.name = "leash", .argument = "FD", .take = gw_option_fd,                  \
      .at = offsetof(type, options.leash)},                                     \
-    {.name = "secret", .argument = "FD", .take = gw_join_take_secret,          \
+    {.name = "secret", .argument = "FD", .take = gw_cli_join_take_secret,          \
      .at = offsetof(type, options)}
 /* clang-format on */
 
 /* --secret: reads it from the descriptor. GW_EUSAGE, GW_EIO. */
-enum gw_status gw_join_take_secret(const struct gw_option *option,
-                                   const char *value,
-                                   void *options,
-                                   struct gw_error *error);
+enum gw_status gw_cli_join_take_secret(const struct gw_option *option,
+                                       const char *value,
+                                       void *options,
+                                       struct gw_error *error);
+
+/* The same, for the calls of worker/trainer/join.h; points into *join. `rank`:
+   that is wanted, GW_RANK_NONE where any will do. */
+struct gw_join_options gw_cli_join_options(const struct gw_cli_join *join,
+                                           struct gw_process *process,
+                                           uint32_t rank);
 
 /* After the last option: fills in what the environment says. GW_EUSAGE. */
-enum gw_status gw_join_complete(struct gw_join_options *options,
-                                struct gw_error *error);
+enum gw_status gw_cli_join_complete(struct gw_cli_join *join,
+                                    struct gw_error *error);
 
 /*
  * The job with this host's settings; the logs are as it says, and links to the
  * coordinator are allowed. Blocks until the coordinator is there. GW_ENOMEM:
  * this process may not open or start what the job needs of it.
  */
-enum gw_status gw_join_job(struct gw_process *process,
-                           struct gw_join_options *options,
-                           struct gw_config *config,
-                           struct gw_error *error);
+enum gw_status gw_cli_join_job(struct gw_process *process,
+                               struct gw_cli_join *join,
+                               struct gw_config *config,
+                               struct gw_error *error);
 
 /*
  * A member that has asked for the job and has not joined cannot go on: tells
@@ -68,10 +75,10 @@ enum gw_status gw_join_job(struct gw_process *process,
  * GW_ROLE_WORKER; `rank`: of a worker, or GW_RANK_NONE. Blocks for a second at
  * most.
  */
-void gw_join_decline(struct gw_process *process,
-                     const struct gw_join_options *options,
-                     uint8_t role,
-                     uint32_t rank,
-                     const struct gw_error *why);
+void gw_cli_join_decline(struct gw_process *process,
+                         const struct gw_cli_join *join,
+                         uint8_t role,
+                         uint32_t rank,
+                         const struct gw_error *why);
 
 #endif

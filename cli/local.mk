@@ -2,8 +2,6 @@ bin_PROGRAMS += gradweir
 gradweir_SOURCES = \
 	%D%/amount.c \
 	%D%/amount.h \
-	%D%/ask.c \
-	%D%/ask.h \
 	%D%/available.c \
 	%D%/available.h \
 	%D%/check.c \
@@ -49,10 +47,6 @@ gradweir_SOURCES = \
 	%D%/order.h \
 	%D%/parent.c \
 	%D%/parent.h \
-	%D%/paths.c \
-	%D%/paths.h \
-	%D%/place.c \
-	%D%/place.h \
 	%D%/printer.c \
 	%D%/printer.h \
 	%D%/process.c \

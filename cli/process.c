@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli/log_file.h"
-#include "cli/place.h"
+#include "transport/member/place.h"
 
 /* To notice the end of the coordinator, which is silent for a second then; that
    a longer cluster.silence is not over is no reason to stay. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "cli/cli.h"
-#include "cli/host/host.h"
+#include "transport/link/host.h"
 #include "cli/watch.h"
 #include "proto/config.h"
 #include "proto/log.h"

@@ -469,12 +469,11 @@ GW_LEADER = %D%/unit/leader.c %D%/unit/leader.h
 %C%_unit_test_bench_SOURCES = %D%/unit/test_bench.c \
 	cli/bench/bench.h cli/bench/bench_rows.c cli/bench/bench_values.c
 %C%_unit_test_doctor_SOURCES = %D%/unit/test_doctor.c $(GW_DOCTOR) \
-	cli/cli.c cli/cli.h cli/host/host.c cli/host/host.h cli/paths.c cli/paths.h \
-	cli/host/pin_member.c cli/host/pin_member.h cli/place.c cli/place.h cli/room.c \
+	cli/cli.c cli/cli.h cli/host/pin_member.c cli/host/pin_member.h cli/room.c \
 	cli/room.h $(GW_PIN)
 %C%_unit_test_doctor_LDADD = $(LDADD) $(HWLOC_LIBS)
 %C%_unit_test_pin_absent_SOURCES = %D%/unit/test_pin_absent.c \
-	cli/host/host.c cli/host/host.h cli/host/pin.c cli/host/pin.h cli/host/pin_absent.c \
+	cli/host/pin.c cli/host/pin.h cli/host/pin_absent.c \
 	cli/host/pin_host.h cli/host/pin_member.c cli/host/pin_member.h cli/host/pin_print.c \
 	cli/host/pin_print.h
 GW_PIN_PURE = cli/host/pin.c cli/host/pin.h cli/host/pin_print.c cli/host/pin_print.h \
@@ -491,8 +490,7 @@ GW_PIN_PURE = cli/host/pin.c cli/host/pin.h cli/host/pin_print.c cli/host/pin_pr
 %C%_unit_test_network_SOURCES = %D%/unit/test_network.c \
 	cli/lab/network.h cli/lab/network.c
 %C%_unit_test_options_SOURCES = %D%/unit/test_options.c \
-	cli/cli.c cli/cli.h cli/options.c cli/options.h cli/options_help.c cli/paths.c \
-	cli/paths.h
+	cli/cli.c cli/cli.h cli/options.c cli/options.h cli/options_help.c
 %C%_unit_test_placement_SOURCES = %D%/unit/test_placement.c \
 	cli/lab/placement.h cli/lab/placement.c
 %C%_unit_test_steady_SOURCES = %D%/unit/test_steady.c \
@@ -500,8 +498,7 @@ GW_PIN_PURE = cli/host/pin.c cli/host/pin.h cli/host/pin_print.c cli/host/pin_pr
 %C%_unit_test_straggle_SOURCES = %D%/unit/test_straggle.c \
 	cli/lab/straggle.h cli/lab/straggle.c
 %C%_unit_test_study_SOURCES = %D%/unit/test_study.c \
-	cli/cli.c cli/cli.h cli/lab/network.c cli/lab/network.h cli/paths.c \
-	cli/paths.h \
+	cli/cli.c cli/cli.h cli/lab/network.c cli/lab/network.h \
 	cli/lab/placement.c cli/lab/placement.h cli/lab/straggle.c \
 	cli/lab/straggle.h cli/study/study.c cli/study/study.h cli/study/study_file.c cli/study/study_grid.h
 %C%_unit_test_record_SOURCES = %D%/unit/test_record.c \

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/host/host.h"
+#include "transport/link/host.h"
 #include "proto/config.h"
 #include "proto/status.h"
 

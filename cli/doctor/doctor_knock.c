@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/place.h"
+#include "transport/member/place.h"
 
 struct gw_doctor_knock {
     struct gw_transport *transport;

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/place.h"
+#include "transport/member/place.h"
 #include "proto/interfaces.h"
 
 /* ---- transports ---- */

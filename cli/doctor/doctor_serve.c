@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/place.h"
+#include "transport/member/place.h"
 
 #define ENDS_MAX      4
 #define ENDPOINTS_MAX 4

@@ -1,6 +1,4 @@
 gradweir_SOURCES += \
-	%D%/host.c \
-	%D%/host.h \
 	%D%/pin.c \
 	%D%/pin.h \
 	%D%/pin_host.h \

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/host/host.h"
+#include "transport/link/host.h"
 #include "cli/host/pin_host.h"
 #include "kernels/kernels.h"
 #include "proto/log.h"

@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/lab/network.h"
-#include "cli/paths.h"
+#include "transport/link/paths.h"
 #include "cli/lab/placement.h"
 #include "cli/lab/straggle.h"
 #include "cli/study/study_grid.h"

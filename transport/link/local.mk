@@ -13,6 +13,8 @@ libtransport_a_SOURCES += \
 	%D%/door.h \
 	%D%/heap.c \
 	%D%/heap.h \
+	%D%/host.c \
+	%D%/host.h \
 	%D%/interface.c \
 	%D%/interface.h \
 	%D%/life.c \
@@ -30,6 +32,8 @@ libtransport_a_SOURCES += \
 	%D%/memory.h \
 	%D%/output.c \
 	%D%/output.h \
+	%D%/paths.c \
+	%D%/paths.h \
 	%D%/settle.c \
 	%D%/settle.h \
 	%D%/socket.c \

@@ -1,4 +1,6 @@
 libtransport_a_SOURCES += \
+	%D%/ask.c \
+	%D%/ask.h \
 	%D%/channel.c \
 	%D%/channel.h \
 	%D%/member.c \
@@ -9,6 +11,8 @@ libtransport_a_SOURCES += \
 	%D%/member_proof.c \
 	%D%/member_state.h \
 	%D%/member_way.c \
+	%D%/place.c \
+	%D%/place.h \
 	%D%/remote.c \
 	%D%/remote.h
 EXTRA_DIST += %D%/README.md

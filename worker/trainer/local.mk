@@ -3,6 +3,8 @@ libworker_a_SOURCES += \
 	%D%/clip.h \
 	%D%/inner.c \
 	%D%/inner.h \
+	%D%/join.c \
+	%D%/join.h \
 	%D%/lender.c \
 	%D%/lender.h \
 	%D%/local.c \

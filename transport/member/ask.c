@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "cli/ask.h"
+#include "transport/member/ask.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * absolute right after they are read, so that members, checkpoints and other
  * processes mean the same files.
  */
-#ifndef GW_CLI_PATHS_H
-#define GW_CLI_PATHS_H
+#ifndef GW_TRANSPORT_PATHS_H
+#define GW_TRANSPORT_PATHS_H
 
 #include "proto/config.h"
 #include "proto/status.h"

@@ -1,8 +1,8 @@
 /*
  * This host: its name, its kernel's identity, and its addresses.
  */
-#ifndef GW_CLI_HOST_H
-#define GW_CLI_HOST_H
+#ifndef GW_TRANSPORT_HOST_H
+#define GW_TRANSPORT_HOST_H
 
 #include <stddef.h>
 #include <stdint.h>

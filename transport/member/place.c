@@ -1,12 +1,12 @@
 #include "config.h"
 
-#include "cli/place.h"
+#include "transport/member/place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/host/host.h"
+#include "transport/link/host.h"
 #include "proto/interfaces.h"
 
 #define INTERFACE         "cluster.interface"

@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "cli/paths.h"
+#include "transport/link/paths.h"
 
 #include <errno.h>
 #include <stdio.h>

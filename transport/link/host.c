@@ -1,7 +1,7 @@
 /* This host: its name, its kernel, its addresses. */
 #include "config.h"
 
-#include "cli/host/host.h"
+#include "transport/link/host.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

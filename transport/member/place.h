@@ -1,6 +1,6 @@
 /* Where the processes of a job meet: over which transport, at which address. */
-#ifndef GW_CLI_PLACE_H
-#define GW_CLI_PLACE_H
+#ifndef GW_TRANSPORT_PLACE_H
+#define GW_TRANSPORT_PLACE_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * is how a member learns what its host's own settings are put over before it
  * joins; or for something to be done.
  */
-#ifndef GW_CLI_ASK_H
-#define GW_CLI_ASK_H
+#ifndef GW_TRANSPORT_ASK_H
+#define GW_TRANSPORT_ASK_H
 
 #include <stdint.h>
 

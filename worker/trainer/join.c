@@ -1,0 +1,156 @@
+#include "config.h"
+
+#include "worker/trainer/join.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "transport/link/loop.h"
+#include "transport/link/paths.h"
+#include "transport/member/ask.h"
+#include "transport/member/place.h"
+
+/* To tell why this member does not come. */
+#define DECLINE_US 1000000
+
+static enum gw_status set_own(const struct gw_join_options *options,
+                              struct gw_config *config,
+                              struct gw_error *error)
+{
+    for (size_t i = 0; i < options->sets; i++)
+        if (gw_config_set(config, options->set[i], error) != GW_OK)
+            return gw_fail_in(error, "--set");
+    return GW_OK;
+}
+
+static enum gw_status read_job(const struct gw_join_options *options,
+                               const char *text,
+                               struct gw_config *config,
+                               struct gw_error *error)
+{
+    gw_config_default(config);
+    if (gw_config_parse(config, "job", text, error) != GW_OK)
+        return gw_fail_in(error, "the coordinator's job");
+    enum gw_status status = set_own(options, config, error);
+    if (status == GW_OK)
+        status = gw_paths_root(config, NULL, error);
+    return status == GW_OK ? gw_config_check(config, error) : status;
+}
+
+/* This host's own settings are in no job: the line says where they are. */
+static enum gw_status check_host(const struct gw_config *config,
+                                 struct gw_error *error)
+{
+    if (gw_place_own(config, error) == GW_OK)
+        return GW_OK;
+    return gw_fail_in(error, "--set");
+}
+
+enum gw_status gw_join_job(const struct gw_join_options *options,
+                           struct gw_config *config,
+                           int *heard_p,
+                           struct gw_error *error)
+{
+    char *text;
+    gw_config_default(config);
+    if (set_own(options, config, error) != GW_OK)
+        return error->status;
+    const struct gw_ask_options ask = {
+        .coordinator = options->coordinator,
+        .interface = config->cluster.control_interface,
+        .request = GW_ASK_JOB,
+        .wait_us = options->wait_us,
+        .log = options->log,
+    };
+    enum gw_status status = gw_ask(&ask, &text, error);
+    if (status != GW_OK)
+        return status;
+    *heard_p = 1;
+    status = read_job(options, text, config, error);
+    free(text);
+    return status == GW_OK ? check_host(config, error) : status;
+}
+
+int gw_join_decline(const struct gw_join_options *options,
+                    const struct gw_join *member)
+{
+    char *text = NULL;
+    struct gw_error error;
+    const struct gw_ask_options ask = {
+        .coordinator = options->coordinator,
+        .interface = "", /* a wrong one may be the reason */
+        .decline = member,
+        .secret = options->secret,
+        .limit_us = DECLINE_US,
+        .log = options->log,
+    };
+    enum gw_status status = gw_ask(&ask, &text, &error);
+    free(text);
+    return status == GW_OK;
+}
+
+static void fill_in(const struct gw_join_options *options,
+                    const struct gw_config *config,
+                    struct gw_joining *joining)
+{
+    int is_near = gw_place_is_loopback(options->coordinator);
+    gw_host_name(joining->host);
+    joining->rank = (struct gw_rank_options){
+        .client = {.loop = joining->loop,
+                   .transport = joining->ways.control,
+                   .data = joining->ways.data,
+                   .node = joining->ways.node,
+                   .interface = config->cluster.interface,
+                   .control_interface = config->cluster.control_interface,
+                   .secret = options->secret,
+                   .coordinator = options->coordinator,
+                   .host = joining->host,
+                   .machine = gw_host_machine(),
+                   .pid = (uint32_t)getpid(),
+                   .rank = options->rank,
+                   .join_us = options->wait_us,
+                   .silence_us = gw_config_silence_us(config, is_near),
+                   .log = options->log,
+                   .metrics = &joining->metrics},
+        .local = config,
+    };
+}
+
+enum gw_status gw_joining_open(const struct gw_join_options *options,
+                               const struct gw_config *config,
+                               struct gw_joining *joining,
+                               struct gw_error *error)
+{
+    enum gw_status status = gw_place_guard(config, options->coordinator, error);
+    if (status == GW_OK)
+        status = gw_place_ways(config, &joining->ways, joining->why,
+                               sizeof joining->why, error);
+    if (status == GW_OK)
+        status = gw_loop_open_uv(&joining->loop, error);
+    if (status != GW_OK)
+        return status;
+    joining->loop->log = options->log;
+    fill_in(options, config, joining);
+    return GW_OK;
+}
+
+void gw_joining_close(struct gw_joining *joining)
+{
+    if (joining->loop)
+        gw_loop_close(joining->loop);
+    joining->loop = NULL;
+}
+
+enum gw_status gw_join(const struct gw_join_options *options,
+                       struct gw_joining *joining,
+                       struct gw_rank **rank_p,
+                       struct gw_error *error)
+{
+    int heard;
+    *rank_p = NULL;
+    enum gw_status status = gw_join_job(options, &joining->own, &heard, error);
+    if (status == GW_OK)
+        status = gw_joining_open(options, &joining->own, joining, error);
+    return status == GW_OK ? gw_rank_open(&joining->rank, rank_p, error)
+                           : status;
+}
