@@ -38,6 +38,7 @@ dist_check_SCRIPTS += \
 	%D%/run/plan.sh \
 	%D%/run/policy.sh \
 	%D%/run/quickstart.sh \
+	%D%/run/rank.sh \
 	%D%/run/resume.sh \
 	%D%/run/second.sh \
 	%D%/run/split.sh \
@@ -52,8 +53,8 @@ EXTRA_DIST += %D%/arm/build.sh %D%/run/lib.sh %D%/run/second.py \
 	%D%/rdma/rails.sh %D%/rdma/timely.sh %D%/rdma/two.sh
 
 # what a test of whole programs needs beside the program
-EXTRA_PROGRAMS = %D%/run/junk
-check_DATA = %D%/run/junk$(EXEEXT)
+EXTRA_PROGRAMS = %D%/run/junk %D%/run/linear
+check_DATA = %D%/run/junk$(EXEEXT) %D%/run/linear$(EXEEXT)
 
 if HAVE_CMOCKA
 check_PROGRAMS += \
