@@ -73,6 +73,10 @@ void gw_cuda_fail(struct gw_device *device,
                   const char *before,
                   const char *text);
 
+/* GW_OK: this build runs on that GPU. GW_ERANGE, GW_EUNSUPPORTED, each with a
+   line. */
+enum gw_status gw_cuda_check_ordinal(unsigned ordinal, struct gw_error *error);
+
 /* ---- operations of several launches ---- */
 
 /* An operation and all that it is told: equal ones, byte for byte, queue the

@@ -1,89 +1,15 @@
+/* Opens and closes a GPU: its streams, its workspace, its memory. */
 #include "config.h"
 
 #include "kernels/cuda/cuda.h"
 
-#include <ctype.h>
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define OLDEST 80 /* that kernels can be compiled for at all */
-#define GIB    (1024.0 * 1024 * 1024)
-
-/* ---- what is here ---- */
-
-/* As cuda.h counts them: 90 is 9.0. */
-static int capability_of(int ordinal)
-{
-    int major = 0, minor = 0;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal);
-    return 10 * major + minor;
-}
-
-int gw_cuda_usable(unsigned ordinal)
-{
-    return capability_of((int)ordinal) >= GW_CUDA_LEAST;
-}
-
-enum gw_status gw_cuda_probe(char *why, size_t why_bytes)
-{
-    int count = 0, usable = 0;
-    cudaError_t result = cudaGetDeviceCount(&count);
-    if (result != cudaSuccess) {
-        snprintf(why, why_bytes, "CUDA says: %s", cudaGetErrorString(result));
-        return GW_EUNSUPPORTED;
-    }
-    for (int i = 0; i < count && !usable; i++)
-        usable = gw_cuda_usable((unsigned)i);
-    if (!usable) {
-        snprintf(why, why_bytes,
-                 "this build is for GPUs of compute capability %d.%d and more, "
-                 "and none of the %d here is",
-                 GW_CUDA_LEAST / 10, GW_CUDA_LEAST % 10, count);
-        return GW_EUNSUPPORTED;
-    }
-    if (why_bytes)
-        why[0] = '\0';
-    return GW_OK;
-}
-
-static enum gw_status too_old(unsigned ordinal, struct gw_error *error)
-{
-    struct cudaDeviceProp card;
-    int capability = capability_of((int)ordinal);
-    memset(&card, 0, sizeof card);
-    if (cudaGetDeviceProperties(&card, (int)ordinal) != cudaSuccess)
-        cudaGetLastError(); /* only its name */
-    return gw_fail(
-        error, GW_EUNSUPPORTED,
-        "worker.device = cuda:%u: the compute capability of %.64s is %d.%d, "
-        "this build needs %d.%d: name another GPU, or none%s",
-        ordinal, card.name[0] ? card.name : "it", capability / 10,
-        capability % 10, GW_CUDA_LEAST / 10, GW_CUDA_LEAST % 10,
-        capability < OLDEST ? "" : ", or name it to --with-cuda-arch");
-}
-
-static enum gw_status check_ordinal(unsigned ordinal, struct gw_error *error)
-{
-    int count = 0;
-    cudaError_t result = cudaGetDeviceCount(&count);
-    if (result != cudaSuccess)
-        return gw_fail(error, GW_EUNSUPPORTED, "CUDA says: %s",
-                       cudaGetErrorString(result));
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (ordinal >= (unsigned)count)
-        return gw_fail(error, GW_ERANGE,
-                       "worker.device = cuda:%u: CUDA sees %d GPU%s%s%s, and "
-                       "counts from 0",
-                       ordinal, count, gw_plural((uint64_t)count),
-                       visible ? " with CUDA_VISIBLE_DEVICES = " : "",
-                       visible ? visible : "");
-    return gw_cuda_usable(ordinal) ? GW_OK : too_old(ordinal, error);
-}
+/* ---- open and close ---- */
 
 /* They are not used here, but a job should not find out on another device. */
 static enum gw_status check_threads(int threads, struct gw_error *error)
@@ -95,44 +21,6 @@ static enum gw_status check_threads(int threads, struct gw_error *error)
                    "worker.threads = %d: this machine has %ld processor%s",
                    threads, processors, gw_plural((uint64_t)processors));
 }
-
-/* ---- failures ---- */
-
-int gw_cuda_enter(struct gw_device *device)
-{
-    /* threads may take turns, and each has a current device of its own */
-    cudaError_t result =
-        device->failed ? cudaSuccess : cudaSetDevice(device->ordinal);
-    if (result != cudaSuccess)
-        gw_cuda_note(device, device->latest, result);
-    return !device->failed;
-}
-
-void gw_cuda_fail(struct gw_device *device,
-                  const char *what,
-                  const char *before,
-                  const char *text)
-{
-    if (device->failed)
-        return;
-    device->failed = 1;
-    gw_fail(&device->error, GW_EIO, "GPU %d failed in %s%s: %s",
-            device->ordinal, what, before, text);
-}
-
-void gw_cuda_note(struct gw_device *device, const char *what, unsigned error)
-{
-    if (error != cudaSuccess) {
-        gw_cuda_fail(device, what,
-                     " or before it (CUDA_LAUNCH_BLOCKING=1 tells where)",
-                     cudaGetErrorString((cudaError_t)error));
-        return;
-    }
-    device->latest = what;
-    device->launches++;
-}
-
-/* ---- open and close ---- */
 
 static void make_streams(struct gw_device *device)
 {
@@ -180,7 +68,7 @@ enum gw_status gw_cuda_open(const struct gw_device_options *options,
 {
     enum gw_status status = check_threads(options->threads, error);
     if (status == GW_OK)
-        status = check_ordinal(options->ordinal, error);
+        status = gw_cuda_check_ordinal(options->ordinal, error);
     if (status != GW_OK)
         return status;
     struct gw_device *device = calloc(1, sizeof *device);
@@ -228,35 +116,6 @@ void gw_cuda_close(struct gw_device *device)
         if (streams[i])
             cudaStreamDestroy(streams[i]);
     free(device);
-}
-
-void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes)
-{
-    struct cudaDeviceProp card;
-    int runtime = 0, blas = (int)cublasLtGetVersion();
-    memset(&card, 0, sizeof card);
-    if (gw_cuda_enter(device))
-        gw_cuda_note(device, "cudaGetDeviceProperties",
-                     cudaGetDeviceProperties(&card, device->ordinal));
-    cudaRuntimeGetVersion(&runtime);
-    snprintf(text, text_bytes,
-             "%s, %d SMs, %.1f GiB, CUDA %d.%d, cublasLt %d.%d.%d, %s products",
-             card.name[0] ? card.name : "a GPU that has failed",
-             card.multiProcessorCount, (double)card.totalGlobalMem / GIB,
-             runtime / 1000, runtime % 1000 / 10, blas / 10000,
-             blas / 100 % 100, blas % 100,
-             gw_precision_name(device->precision));
-}
-
-void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
-{
-    if (cudaDeviceGetPCIBusId(address, GW_PCI_ADDRESS_BYTES, (int)ordinal) !=
-        cudaSuccess) {
-        cudaGetLastError(); /* no failure of what is opened */
-        address[0] = '\0';
-    }
-    for (char *at = address; *at; at++)
-        *at = (char)tolower((unsigned char)*at);
 }
 
 /* ---- memory ---- */

@@ -118,17 +118,6 @@ const void *gw_cuda_see(struct gw_device *device,
     return view->memory;
 }
 
-/* Only NVLink has atomics of its own between two GPUs. */
-int gw_cuda_linked(unsigned one, unsigned other)
-{
-    int atomics = 0;
-    if (one != other &&
-        cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
-                                  (int)one, (int)other) != cudaSuccess)
-        cudaGetLastError(); /* no failure of what is opened */
-    return atomics != 0;
-}
-
 /* Whether the owner's GPU is this one, by its address. */
 static int is_here(const struct gw_device *device, const void *seen)
 {

@@ -19,12 +19,14 @@ GW_CUDA_HOST = \
 	%D%/cuda_conv.c \
 	%D%/cuda_dense.c \
 	%D%/cuda_device.c \
+	%D%/cuda_error.c \
 	%D%/cuda_gemm.c \
 	%D%/cuda_graph.c \
 	%D%/cuda_half.cuh \
 	%D%/cuda_index.cuh \
 	%D%/cuda_launch.cuh \
 	%D%/cuda_module.c \
+	%D%/cuda_probe.c \
 	%D%/cuda_queue.c \
 	%D%/cuda_report.c \
 	%D%/cuda_share.c \

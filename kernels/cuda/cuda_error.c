@@ -1,0 +1,41 @@
+/* Failures of a device: the first one is kept, and nothing is queued after it.
+ */
+#include "config.h"
+
+#include "kernels/cuda/cuda.h"
+
+#include <cuda_runtime_api.h>
+
+int gw_cuda_enter(struct gw_device *device)
+{
+    /* threads may take turns, and each has a current device of its own */
+    cudaError_t result =
+        device->failed ? cudaSuccess : cudaSetDevice(device->ordinal);
+    if (result != cudaSuccess)
+        gw_cuda_note(device, device->latest, result);
+    return !device->failed;
+}
+
+void gw_cuda_fail(struct gw_device *device,
+                  const char *what,
+                  const char *before,
+                  const char *text)
+{
+    if (device->failed)
+        return;
+    device->failed = 1;
+    gw_fail(&device->error, GW_EIO, "GPU %d failed in %s%s: %s",
+            device->ordinal, what, before, text);
+}
+
+void gw_cuda_note(struct gw_device *device, const char *what, unsigned error)
+{
+    if (error != cudaSuccess) {
+        gw_cuda_fail(device, what,
+                     " or before it (CUDA_LAUNCH_BLOCKING=1 tells where)",
+                     cudaGetErrorString((cudaError_t)error));
+        return;
+    }
+    device->latest = what;
+    device->launches++;
+}
