@@ -169,7 +169,7 @@ enum gw_status gw_device_open(const struct gw_config *config,
 }
 
 /* What one has that is opened for this alone. */
-static enum gw_status look_at_room(const struct gw_config *config,
+static enum gw_status measure_room(const struct gw_config *config,
                                    uint32_t place,
                                    struct gw_device_room *room_p,
                                    struct gw_error *error)
@@ -202,12 +202,12 @@ enum gw_status gw_device_look(const struct gw_config *config,
                               struct gw_error *error)
 {
     struct gw_device_room least, room;
-    enum gw_status status = look_at_room(config, 0, &least, error);
+    enum gw_status status = measure_room(config, 0, &least, error);
     if (status != GW_OK)
         return status;
     uint64_t each = least.free_bytes / workers_at(workers, least.devices, 0);
     for (unsigned i = 1; i < least.devices && i < workers; i++) {
-        status = look_at_room(config, i, &room, error);
+        status = measure_room(config, i, &room, error);
         if (status != GW_OK)
             return status;
         if (room.free_bytes / workers_at(workers, room.devices, i) >= each)

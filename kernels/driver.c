@@ -18,7 +18,7 @@ struct calls {
     int (*version)(int *version);
     int (*count)(int *count);
     int (*name)(int result, const char **text);
-    int (*words)(int result, const char **text);
+    int (*string)(int result, const char **text);
 };
 
 static int find(void *library, const char *symbol, void *call)
@@ -34,13 +34,13 @@ static int find_calls(void *library, struct calls *calls)
            find(library, "cuDriverGetVersion", &calls->version) &&
            find(library, "cuDeviceGetCount", &calls->count) &&
            find(library, "cuGetErrorName", &calls->name) &&
-           find(library, "cuGetErrorString", &calls->words);
+           find(library, "cuGetErrorString", &calls->string);
 }
 
 static enum gw_status
-fails(const struct calls *calls, int result, char *why, size_t why_bytes)
+explain(const struct calls *calls, int result, char *why, size_t why_bytes)
 {
-    const char *name = NULL, *words = NULL;
+    const char *name = NULL, *string = NULL;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (result == NO_DEVICE && visible) {
         snprintf(why, why_bytes,
@@ -56,11 +56,11 @@ fails(const struct calls *calls, int result, char *why, size_t why_bytes)
         return GW_EUNSUPPORTED;
     }
     calls->name(result, &name);
-    calls->words(result, &words);
+    calls->string(result, &string);
     snprintf(why, why_bytes,
              "the NVIDIA driver does not start: %s (%s, %d); see what "
              "nvidia-smi says",
-             words ? words : "an unknown error", name ? name : "?", result);
+             string ? string : "an unknown error", name ? name : "?", result);
     return GW_EUNSUPPORTED;
 }
 
@@ -97,7 +97,7 @@ gw_driver_probe(struct gw_driver *driver_p, char *why, size_t why_bytes)
     if (result == 0)
         return GW_OK;
     if (result > 0)
-        return fails(&calls, result, why, why_bytes);
+        return explain(&calls, result, why, why_bytes);
     snprintf(why, why_bytes, "%s",
              result == NOT_HERE ? "no NVIDIA driver is here (no libcuda.so.1)"
                                 : "libcuda.so.1 is no driver of CUDA");

@@ -179,16 +179,16 @@ struct gw_backend_ops {
      */
     int (*show)(struct gw_device *device,
                 const void *memory,
-                uint8_t words[GW_MEMORY_WORDS]);
+                uint8_t handle[GW_MEMORY_WORDS]);
     /* The memory that another process has shown, for this device to read, until
        `unsee`; what it has when its owner is gone is undefined. NULL with a
        line: this device does not reach it, or the words are none. */
     const void *(*see)(struct gw_device *device,
-                       const uint8_t words[GW_MEMORY_WORDS],
+                       const uint8_t handle[GW_MEMORY_WORDS],
                        struct gw_error *error);
     /* How the device reaches what it sees, a constant: "the same GPU", "NVLink"
        or "PCIe"; "": it is not known. */
-    const char *(*path)(struct gw_device *device, const void *seen);
+    const char *(*path)(struct gw_device *device, const void *imported);
     void (*unsee)(struct gw_device *device, const void *memory);
 
     /*
@@ -214,7 +214,7 @@ struct gw_backend_ops {
     /* `upload` of what was seen of another process's device. */
     void (*take)(struct gw_device *device,
                  void *to,
-                 const void *seen,
+                 const void *imported,
                  size_t bytes);
     /* What has been queued before made the bytes; goes on beside what is queued
        from now on, which must not write them. `host` has them when the point
@@ -349,7 +349,7 @@ struct gw_backend_ops {
                       uint32_t n,
                       size_t elems,
                       float *sum,
-                      uint8_t *bad);
+                      uint8_t *nonfinite);
 
     /* *sum, in device memory: of the squares of x[i] over i < elems, in double
        and in a fixed order, so that the same call gives the same bits. Not

@@ -49,7 +49,7 @@ GW_INLINE word bits_of_four(word *const *in, size_t i)
 }
 
 /* All of them into in[0]; n is a constant of the caller. */
-GW_INLINE void mingle(word *const *from, unsigned n, size_t elems)
+GW_INLINE void xor_into(word *const *from, unsigned n, size_t elems)
 {
     word *in[SLOTS_MAX]; /* which no store can change */
     memcpy(in, from, n * sizeof *in);
@@ -64,35 +64,36 @@ GW_INLINE void mingle(word *const *from, unsigned n, size_t elems)
     }
 }
 
-GW_INLINE void mingle_some(word *const *in, unsigned n, size_t elems)
+GW_INLINE void xor_some(word *const *in, unsigned n, size_t elems)
 {
     switch (n) {
     case 2:
-        mingle(in, 2, elems);
+        xor_into(in, 2, elems);
         break;
     case 4:
-        mingle(in, 4, elems);
+        xor_into(in, 4, elems);
         break;
     case 8:
-        mingle(in, 8, elems);
+        xor_into(in, 8, elems);
         break;
     default:
-        mingle(in, 16, elems);
+        xor_into(in, 16, elems);
     }
 }
 
 /* clang-format off */
-#define MINGLE(isa, target)                                                    \
-    target static void mingle_##isa(word *const *in, unsigned n, size_t elems) \
+#define XOR(isa, target)                                                       \
+    target static void xor_into_##isa(word *const *in, unsigned n,             \
+                                  size_t elems)                                \
     {                                                                          \
-        mingle_some(in, n, elems);                                             \
+        xor_some(in, n, elems);                                                \
     }
 /* clang-format on */
-GW_FOR_EACH_ISA(MINGLE)
+GW_FOR_EACH_ISA(XOR)
 
-static void (*const mingle_table[])(word *const *,
-                                    unsigned,
-                                    size_t) = GW_ISA_TABLE(mingle);
+static void (*const xor_table[])(word *const *,
+                                 unsigned,
+                                 size_t) = GW_ISA_TABLE(xor_into);
 
 void gw_measure_stream(
     float *const *arrays, uint32_t n, uint32_t own, size_t offset, size_t elems)
@@ -101,7 +102,7 @@ void gw_measure_stream(
     assert(n == 2 || n == 4 || n == 8 || n == 16);
     for (uint32_t i = 0; i < n; i++)
         in[i] = (word *)(arrays[(own + i) % n] + offset);
-    mingle_table[gw_isa_here()](in, n, elems);
+    xor_table[gw_isa_here()](in, n, elems);
 }
 
 static double now_ns(void)
@@ -120,11 +121,11 @@ static float *take(char **at, size_t bytes, float value)
     return array;
 }
 
-static enum gw_status make_arrays(const struct gw_update_case *what,
+static enum gw_status make_arrays(const struct gw_update_case *spec,
                                   struct arrays *arrays,
                                   struct gw_error *error)
 {
-    size_t bytes = what->array_bytes;
+    size_t bytes = spec->array_bytes;
     size_t total = ARRAYS_MAX * (bytes + 64 + GW_STAGGER_BYTES);
     total = (total + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     arrays->memory = aligned_alloc(HUGE_PAGE, total);
@@ -134,26 +135,26 @@ static enum gw_status make_arrays(const struct gw_update_case *what,
     madvise(arrays->memory, total, MADV_HUGEPAGE); /* only advice */
     char *at = arrays->memory;
     arrays->elems = bytes / sizeof(float);
-    for (uint32_t i = 0; i < what->slots; i++)
+    for (uint32_t i = 0; i < spec->slots; i++)
         arrays->slot[i] = take(&at, bytes, 1e-3f);
-    for (unsigned i = 0; i < what->optimizer->states; i++)
+    for (unsigned i = 0; i < spec->optimizer->states; i++)
         arrays->state[i] = take(&at, bytes, 1e-3f);
     arrays->w = take(&at, bytes, 1);
-    arrays->w_next = what->in_place ? arrays->w : take(&at, bytes, 1);
+    arrays->w_next = spec->in_place ? arrays->w : take(&at, bytes, 1);
     return GW_OK;
 }
 
 /* One pass over everything, as a shard does it: fused, or block by block. */
-static void update_once(const struct gw_update_case *what,
+static void update_once(const struct gw_update_case *spec,
                         const struct arrays *arrays,
                         const struct gw_update *update)
 {
-    const struct gw_optimizer *optimizer = what->optimizer;
+    const struct gw_optimizer *optimizer = spec->optimizer;
     float sum[GW_BLOCK_ELEMS] __attribute__((aligned(64)));
     const float *slots[SLOTS_MAX];
     memcpy(slots, arrays->slot, sizeof slots);
-    if (what->fused) {
-        gw_update_reduce_apply(optimizer, update, slots, what->slots, 0,
+    if (spec->fused) {
+        gw_update_reduce_apply(optimizer, update, slots, spec->slots, 0,
                                arrays->elems, arrays->w, arrays->w_next,
                                arrays->state);
         return;
@@ -162,7 +163,7 @@ static void update_once(const struct gw_update_case *what,
         size_t elems = arrays->elems - at;
         if (elems > GW_BLOCK_ELEMS)
             elems = GW_BLOCK_ELEMS;
-        gw_reduce_block(slots, what->slots, at, elems, sum);
+        gw_reduce_block(slots, spec->slots, at, elems, sum);
         float *states[GW_STATE_MAX] = {0};
         for (unsigned i = 0; i < optimizer->states; i++)
             states[i] = arrays->state[i] + at;
@@ -182,14 +183,14 @@ static double time_add(const struct arrays *arrays, int repeats)
     return (now_ns() - start) / repeats;
 }
 
-static double time_update(const struct gw_update_case *what,
+static double time_update(const struct gw_update_case *spec,
                           const struct arrays *arrays,
                           const struct gw_update *update,
                           int repeats)
 {
     double start = now_ns();
     for (int i = 0; i < repeats; i++)
-        update_once(what, arrays, update);
+        update_once(spec, arrays, update);
     return (now_ns() - start) / repeats;
 }
 
@@ -198,18 +199,18 @@ static int repeats_for(double ns)
     return ns >= ROUND_NS ? 1 : (int)(ROUND_NS / (ns + 1)) + 1;
 }
 
-enum gw_status gw_measure_update(const struct gw_update_case *what,
+enum gw_status gw_measure_update(const struct gw_update_case *spec,
                                  struct gw_update_rate *rate_p,
                                  struct gw_error *error)
 {
-    if ((what->fused && what->optimizer->two_phase) || what->slots < 1 ||
-        what->slots > SLOTS_MAX || what->rounds < 1 ||
-        what->array_bytes < sizeof(float))
+    if ((spec->fused && spec->optimizer->two_phase) || spec->slots < 1 ||
+        spec->slots > SLOTS_MAX || spec->rounds < 1 ||
+        spec->array_bytes < sizeof(float))
         return gw_fail(error, GW_EINVAL,
                        "cannot measure %u slots of %zu bytes in %d rounds",
-                       what->slots, what->array_bytes, what->rounds);
+                       spec->slots, spec->array_bytes, spec->rounds);
     struct arrays arrays = {0};
-    enum gw_status status = make_arrays(what, &arrays, error);
+    enum gw_status status = make_arrays(spec, &arrays, error);
     if (status != GW_OK)
         return status;
 
@@ -227,18 +228,18 @@ enum gw_status gw_measure_update(const struct gw_update_case *what,
     };
     gw_update_prepare(&update);
     double add_ns = time_add(&arrays, 1);
-    double update_ns = time_update(what, &arrays, &update, 1);
+    double update_ns = time_update(spec, &arrays, &update, 1);
     int adds = repeats_for(add_ns), updates = repeats_for(update_ns);
-    for (int round = 0; round < what->rounds; round++) {
+    for (int round = 0; round < spec->rounds; round++) {
         double ns = time_add(&arrays, adds);
         add_ns = ns < add_ns ? ns : add_ns;
-        ns = time_update(what, &arrays, &update, updates);
+        ns = time_update(spec, &arrays, &update, updates);
         update_ns = ns < update_ns ? ns : update_ns;
     }
     free(arrays.memory);
 
-    double bytes = (double)what->array_bytes;
-    double passes = what->slots + 2 * what->optimizer->states + 2;
+    double bytes = (double)spec->array_bytes;
+    double passes = spec->slots + 2 * spec->optimizer->states + 2;
     rate_p->add_bytes_per_s = 3 * bytes / add_ns * 1e9;
     rate_p->update_bytes_per_s = passes * bytes / update_ns * 1e9;
     rate_p->update_elems_per_s = (double)arrays.elems / update_ns * 1e9;

@@ -36,7 +36,7 @@ struct gw_update_rate {
 };
 
 /* GW_ENOMEM with a line; GW_EINVAL for a case outside its limits. */
-enum gw_status gw_measure_update(const struct gw_update_case *what,
+enum gw_status gw_measure_update(const struct gw_update_case *spec,
                                  struct gw_update_rate *rate_p,
                                  struct gw_error *error);
 

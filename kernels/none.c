@@ -139,24 +139,24 @@ static void none_unpin(struct gw_device *device, void *host)
 
 static int none_show(struct gw_device *device,
                      const void *memory,
-                     uint8_t words[GW_MEMORY_WORDS])
+                     uint8_t handle[GW_MEMORY_WORDS])
 {
-    (void)device, (void)memory, (void)words;
+    (void)device, (void)memory, (void)handle;
     return 0;
 }
 
 static const void *none_see(struct gw_device *device,
-                            const uint8_t words[GW_MEMORY_WORDS],
+                            const uint8_t handle[GW_MEMORY_WORDS],
                             struct gw_error *error)
 {
-    (void)device, (void)words;
+    (void)device, (void)handle;
     gw_fail(error, GW_EUNSUPPORTED, "there is no memory");
     return NULL;
 }
 
-static const char *none_path(struct gw_device *device, const void *seen)
+static const char *none_path(struct gw_device *device, const void *imported)
 {
-    (void)device, (void)seen;
+    (void)device, (void)imported;
     return "";
 }
 
@@ -332,9 +332,9 @@ static void none_add_parts(struct gw_device *device,
                            uint32_t n,
                            size_t elems,
                            float *sum,
-                           uint8_t *bad)
+                           uint8_t *nonfinite)
 {
-    (void)device, (void)parts, (void)n, (void)elems, (void)sum, (void)bad;
+    (void)device, (void)parts, (void)n, (void)elems, (void)sum, (void)nonfinite;
 }
 
 static void none_square_sum(struct gw_device *device,

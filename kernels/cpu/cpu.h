@@ -120,7 +120,7 @@ void gw_cpu_add_parts(struct gw_device *device,
                       uint32_t n,
                       size_t elems,
                       float *sum,
-                      uint8_t *bad);
+                      uint8_t *nonfinite);
 void gw_cpu_square_sum(struct gw_device *device,
                        size_t elems,
                        const float *x,

@@ -65,8 +65,8 @@ size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
 /* Several threads are CBLAS's matter, and so are sets without a fused multiply
    and add, which ours are made for, and rows too long for offsets of 32 bits.
  */
-static int by_sums(const struct gw_device *device,
-                   const struct gw_dense_shape *shape)
+static int uses_sums(const struct gw_device *device,
+                     const struct gw_dense_shape *shape)
 {
     return shape->n <= GW_DENSE_SUMS_SAMPLES && gw_cpu_threads(device) == 1 &&
            gw_isa_fuses(gw_isa_here()) && shape->in <= INT32_MAX / GW_GROUP;
@@ -89,7 +89,7 @@ void gw_cpu_dense_forward(struct gw_device *device,
                           void *scratch)
 {
     (void)mask;
-    if (by_sums(device, shape)) {
+    if (uses_sums(device, shape)) {
         gw_cpu_dense_sums_forward(shape, x, w, b, y, scratch);
         return;
     }
@@ -107,7 +107,7 @@ static void weight_gradient(struct gw_device *device,
                             float *dw,
                             void *scratch)
 {
-    if (by_sums(device, shape))
+    if (uses_sums(device, shape))
         gw_cpu_dense_sums_dw(shape, x, dy, beta, dw, scratch);
     else
         gw_cpu_gemm(device, shape->out, shape->in, shape->n,

@@ -134,24 +134,24 @@ static void cpu_unpin(struct gw_device *device, void *host)
 
 static int cpu_show(struct gw_device *device,
                     const void *memory,
-                    uint8_t words[GW_MEMORY_WORDS])
+                    uint8_t handle[GW_MEMORY_WORDS])
 {
-    (void)device, (void)memory, (void)words;
+    (void)device, (void)memory, (void)handle;
     return 0;
 }
 
 static const void *cpu_see(struct gw_device *device,
-                           const uint8_t words[GW_MEMORY_WORDS],
+                           const uint8_t handle[GW_MEMORY_WORDS],
                            struct gw_error *error)
 {
-    (void)device, (void)words;
+    (void)device, (void)handle;
     gw_fail(error, GW_EUNSUPPORTED, "the cpu shows no memory by words");
     return NULL;
 }
 
-static const char *cpu_path(struct gw_device *device, const void *seen)
+static const char *cpu_path(struct gw_device *device, const void *imported)
 {
-    (void)device, (void)seen;
+    (void)device, (void)imported;
     return "";
 }
 

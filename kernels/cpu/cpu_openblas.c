@@ -55,10 +55,10 @@ static int is_in(const char *const *list, const char *name)
 }
 
 /* Where our loops run a set, cores whose kernels do not use it. */
-static const struct less {
+static const struct limited {
     const char *isa, *words;
     const char *const *cores;
-} less[] = {
+} limited[] = {
     {"avx512", "AVX-512", with_avx2},
     {"avx512", "AVX-512", below_avx2},
     {"avx2", "AVX2", below_avx2},
@@ -67,9 +67,10 @@ static const struct less {
 /* What the processor could run and these kernels do not; NULL when nothing. */
 static const char *unused_set(const char *core)
 {
-    for (size_t i = 0; i < sizeof less / sizeof *less; i++)
-        if (!strcmp(less[i].isa, gw_update_isa()) && is_in(less[i].cores, core))
-            return less[i].words;
+    for (size_t i = 0; i < sizeof limited / sizeof *limited; i++)
+        if (!strcmp(limited[i].isa, gw_update_isa()) &&
+            is_in(limited[i].cores, core))
+            return limited[i].words;
     return NULL;
 }
 

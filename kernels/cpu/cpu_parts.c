@@ -12,12 +12,12 @@ void gw_cpu_add_parts(struct gw_device *device,
                       uint32_t n,
                       size_t elems,
                       float *sum,
-                      uint8_t *bad)
+                      uint8_t *nonfinite)
 {
     (void)device;
-    uint64_t spoilers = gw_reduce_over(parts, n, 0, elems, sum);
+    uint64_t found = gw_reduce_over(parts, n, 0, elems, sum);
     for (uint32_t i = 0; i < n; i++)
-        bad[i] = spoilers >> i & 1;
+        nonfinite[i] = found >> i & 1;
 }
 
 void gw_cpu_square_sum(struct gw_device *device,

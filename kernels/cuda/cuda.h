@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 #define GW_CUDA_POINTS 256
-#define GW_CUDA_WAYS   8 /* of a product, at most */
+#define GW_CUDA_ALGOS  8 /* of a product, at most */
 /* Shapes come and go, as where shares of a batch follow speed. Of graphs, and
    of plans, so many are kept at least; of more the least recently used one is
    dropped when another comes, unless it was used within so many calls: a model
@@ -53,7 +53,7 @@ struct gw_device {
     uint64_t graph_calls, products; /* so far */
     struct gw_cuda_block *blocks;   /* of its memory, a list, */
     struct gw_cuda_block *pinned;   /* and of the host's that it has pinned */
-    struct gw_cuda_view *views;     /* of others' memory, a list */
+    struct gw_cuda_import *imports; /* of others' memory, a list */
     float *workspace;
     struct gw_cuda_tuning tuning;
     uint64_t launches;  /* noted so far */
@@ -66,10 +66,10 @@ struct gw_device {
 int gw_cuda_enter(struct gw_device *device);
 /* Keeps the first error, if it is one. `what` is the operation that was to be
    queued, a constant; what it waits for may have failed and not it. */
-void gw_cuda_note(struct gw_device *device, const char *what, unsigned error);
+void gw_cuda_check(struct gw_device *device, const char *op, unsigned error);
 /* "GPU 0 failed in WHATBEFORE: TEXT", if it is the first. */
 void gw_cuda_fail(struct gw_device *device,
-                  const char *what,
+                  const char *op,
                   const char *before,
                   const char *text);
 
@@ -84,7 +84,7 @@ enum gw_status gw_cuda_check_ordinal(unsigned ordinal, struct gw_error *error);
 struct gw_cuda_call {
     const float *x;
     void (*queue)(struct gw_device *device, const struct gw_cuda_call *call);
-    const char *what;
+    const char *op;
     union {
         struct gw_dense_shape dense;
         struct gw_conv_shape conv;
@@ -95,7 +95,7 @@ struct gw_cuda_call {
     float beta;
 };
 /* Queues it, or does the same in one launch. */
-void gw_cuda_do(struct gw_device *device, const struct gw_cuda_call *call);
+void gw_cuda_run(struct gw_device *device, const struct gw_cuda_call *call);
 void gw_cuda_drop_graphs(struct gw_device *device);
 
 /* ---- products ---- */
@@ -113,10 +113,10 @@ struct gw_cuda_matrix {
 /* What is done to c = a b + beta c before it is written. */
 enum gw_cuda_epilogue {
     GW_CUDA_PLAIN,
-    GW_CUDA_BIAS, /* + bias[n] */
-    GW_CUDA_RELU, /* + bias[n], and max(.., 0); NaN stays NaN. With a mask: and
-                     what is above 0, and no 0, is noted there */
-    GW_CUDA_MASK, /* 0 where the mask has not noted it */
+    GW_CUDA_BIAS,  /* + bias[n] */
+    GW_CUDA_RELU,  /* + bias[n], and max(.., 0); NaN stays NaN. With a mask: and
+                      what is above 0, and no 0, is noted there */
+    GW_CUDA_DRELU, /* 0 where the mask has not noted it */
 };
 
 /* c[m][n] */
@@ -131,13 +131,13 @@ struct gw_cuda_product {
     size_t ld, stride;
 };
 void gw_cuda_multiply(struct gw_device *device,
-                      const char *what,
+                      const char *op,
                       const struct gw_cuda_product *product);
 /* The same if cublasLt can do all of it at once; 0: nothing is queued, the
    caller does it in several steps. A bias alone is always done by the former.
  */
 int gw_cuda_multiply_fused(struct gw_device *device,
-                           const char *what,
+                           const char *op,
                            const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
 
@@ -149,49 +149,49 @@ struct gw_cuda_count {
     const char *why; /* the first of the others was not */
 };
 /* What products may do besides. */
-enum gw_cuda_part {
-    GW_CUDA_PART_BIAS,
-    GW_CUDA_PART_RELU,
-    GW_CUDA_PART_NOTES, /* ReLU that is noted, */
-    GW_CUDA_PART_MASK,  /* and what is masked by that */
-    GW_CUDA_PARTS,
+enum gw_cuda_fusion {
+    GW_CUDA_FUSED_BIAS,
+    GW_CUDA_FUSED_RELU,
+    GW_CUDA_FUSED_RELU_MASK, /* ReLU that is noted, */
+    GW_CUDA_FUSED_DRELU,     /* and what is masked by that */
+    GW_CUDA_FUSIONS,
 };
 /* Both add to zeros. */
 void gw_cuda_count_plans(const struct gw_device *device,
-                         struct gw_cuda_count counts[GW_CUDA_PARTS]);
+                         struct gw_cuda_count counts[GW_CUDA_FUSIONS]);
 void gw_cuda_count_graphs(const struct gw_device *device,
                           struct gw_cuda_count *count);
 
 /* `from` as a factor: itself, or a copy at *room, which goes on behind it. */
-const void *gw_cuda_factor(struct gw_device *device,
-                           const char *what,
-                           const float *from,
-                           size_t elems,
-                           char **room);
+const void *gw_cuda_operand(struct gw_device *device,
+                            const char *op,
+                            const float *from,
+                            size_t elems,
+                            char **scratch);
 void gw_cuda_narrow(struct gw_device *device,
-                    const char *what,
+                    const char *op,
                     const float *from,
                     size_t elems,
                     void *to);
 
 /*
  * Whether a product with ReLU does as GW_CUDA_RELU says: NULL, or why not; with
- * *lasts_p at 0 that may be otherwise another time. queue(context, alpha, bias)
- * queues it with its factors times alpha and that bias; 0: it cannot.
+ * *permanent_p at 0 that may be otherwise another time. queue(context, alpha,
+ * bias) queues it with its factors times alpha and that bias; 0: it cannot.
  */
 typedef int gw_cuda_queue_trial(void *context, float alpha, const float *bias);
 const char *gw_cuda_try_relu(struct gw_device *device,
                              const struct gw_cuda_product *product,
                              gw_cuda_queue_trial *queue,
                              void *context,
-                             int *lasts_p);
+                             int *permanent_p);
 
 /* Which of n > 0 ways of a new product is taken. queue(context, i), which may
    be called many times, queues way i of it; 0: it does not work. */
-int gw_cuda_choose_way(struct gw_device *device,
-                       int n,
-                       int (*queue)(void *context, int way),
-                       void *context);
+int gw_cuda_choose_algo(struct gw_device *device,
+                        int n,
+                        int (*queue)(void *context, int algo),
+                        void *context);
 
 /* ---- what it has of its own and of others' memory ---- */
 
@@ -211,13 +211,13 @@ const struct gw_cuda_block *gw_cuda_find_block(const struct gw_cuda_block *list,
                                                const void *memory,
                                                size_t bytes);
 /* Lets go of what is still seen. */
-void gw_cuda_drop_shared(struct gw_device *device);
+void gw_cuda_drop_imports(struct gw_device *device);
 
 /* ---- passes over memory ---- */
 
 /* y[rows][columns] += b[columns], and max(y, 0) if relu. */
 void gw_cuda_add_bias(struct gw_device *device,
-                      const char *what,
+                      const char *op,
                       size_t rows,
                       size_t columns,
                       const float *b,
@@ -234,7 +234,7 @@ void gw_cuda_relu_backward(struct gw_device *device,
 /* sums[columns] = columns of x[rows][columns] + beta sums, in a fixed order.
    Uses the workspace. */
 void gw_cuda_column_sums(struct gw_device *device,
-                         const char *what,
+                         const char *op,
                          size_t rows,
                          size_t columns,
                          const float *x,
@@ -243,7 +243,7 @@ void gw_cuda_column_sums(struct gw_device *device,
 
 /* sums[slice][rows] of a factor x[rows][columns], `slice` columns each. */
 void gw_cuda_row_sums(struct gw_device *device,
-                      const char *what,
+                      const char *op,
                       size_t rows,
                       size_t columns,
                       size_t slice,
@@ -258,14 +258,14 @@ struct gw_cuda_group {
 };
 /* A factor columns[in kh kw][columns] from x[samples][in][h][w] */
 void gw_cuda_unfold(struct gw_device *device,
-                    const char *what,
+                    const char *op,
                     const struct gw_cuda_group *group,
                     const float *x,
                     void *columns);
 /* and back, of a result: dx is the sum of all that came from there; where x,
    unless NULL, is not above 0 it is 0 */
 void gw_cuda_fold(struct gw_device *device,
-                  const char *what,
+                  const char *op,
                   const struct gw_cuda_group *group,
                   const float *columns,
                   const float *x,
@@ -273,7 +273,7 @@ void gw_cuda_fold(struct gw_device *device,
 /* y[samples][out][oh][ow] from a result outputs[out][columns], + b, ReLU if
    relu */
 void gw_cuda_scatter(struct gw_device *device,
-                     const char *what,
+                     const char *op,
                      const struct gw_cuda_group *group,
                      const float *outputs,
                      const float *b,
@@ -281,7 +281,7 @@ void gw_cuda_scatter(struct gw_device *device,
                      float *y);
 /* and back, as a factor */
 void gw_cuda_gather(struct gw_device *device,
-                    const char *what,
+                    const char *op,
                     const struct gw_cuda_group *group,
                     const float *dy,
                     void *outputs);
@@ -292,11 +292,11 @@ void gw_cuda_drop_masks(struct gw_device *device);
 
 int gw_cuda_show(struct gw_device *device,
                  const void *memory,
-                 uint8_t words[GW_MEMORY_WORDS]);
+                 uint8_t handle[GW_MEMORY_WORDS]);
 const void *gw_cuda_see(struct gw_device *device,
-                        const uint8_t words[GW_MEMORY_WORDS],
+                        const uint8_t handle[GW_MEMORY_WORDS],
                         struct gw_error *error);
-const char *gw_cuda_path(struct gw_device *device, const void *seen);
+const char *gw_cuda_path(struct gw_device *device, const void *imported);
 void gw_cuda_unsee(struct gw_device *device, const void *memory);
 void gw_cuda_pages(struct gw_device *device,
                    const void *memory,
@@ -312,7 +312,7 @@ void gw_cuda_upload(struct gw_device *device,
                     size_t bytes);
 void gw_cuda_take(struct gw_device *device,
                   void *to,
-                  const void *seen,
+                  const void *imported,
                   size_t bytes);
 uint64_t gw_cuda_fetch(struct gw_device *device,
                        void *host,
@@ -388,7 +388,7 @@ void gw_cuda_add_parts(struct gw_device *device,
                        uint32_t n,
                        size_t elems,
                        float *sum,
-                       uint8_t *bad);
+                       uint8_t *nonfinite);
 void gw_cuda_square_sum(struct gw_device *device,
                         size_t elems,
                         const float *x,

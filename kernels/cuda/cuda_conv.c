@@ -48,12 +48,12 @@ static struct gw_cuda_group group_of(const struct gw_conv_shape *s,
 static void queue_forward(struct gw_device *device,
                           const struct gw_cuda_call *call)
 {
-    const char *what = call->what;
+    const char *op = call->op;
     const struct gw_conv_shape *shape = &call->shape.conv;
     struct gw_cuda_conv_plan plan =
         gw_cuda_conv_plan_of(shape, device->precision, call->scratch);
-    const void *factor = gw_cuda_factor(device, what, call->w,
-                                        shape->out * plan.window, &plan.narrow);
+    const void *operand = gw_cuda_operand(
+        device, op, call->w, shape->out * plan.window, &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
             group_of(shape, &plan, gw_smaller(plan.samples, shape->n - first));
@@ -62,16 +62,15 @@ static void queue_forward(struct gw_device *device,
             .n = group.columns,
             .k = plan.window,
             .batch = 1,
-            .a = {.at = factor, .ld = plan.window},
+            .a = {.at = operand, .ld = plan.window},
             .b = {.at = plan.unfolded, .ld = group.columns},
             .c = plan.outputs,
             .ld = group.columns,
         };
-        gw_cuda_unfold(device, what, &group, call->x + first * plan.image,
+        gw_cuda_unfold(device, op, &group, call->x + first * plan.image,
                        plan.unfolded);
-        gw_cuda_multiply(device, what, &product);
-        gw_cuda_scatter(device, what, &group, plan.outputs, call->b,
-                        shape->relu,
+        gw_cuda_multiply(device, op, &product);
+        gw_cuda_scatter(device, op, &group, plan.outputs, call->b, shape->relu,
                         call->y + first * shape->out * plan.places);
     }
 }
@@ -86,12 +85,12 @@ void gw_cuda_conv_forward(struct gw_device *device,
 {
     struct gw_cuda_call call;
     memset(&call, 0, sizeof call);
-    call.what = "conv_forward";
+    call.op = "conv_forward";
     call.queue = queue_forward;
     call.shape.conv = *shape;
     call.x = x, call.w = k, call.b = b, call.y = y;
     call.scratch = scratch;
-    gw_cuda_do(device, &call);
+    gw_cuda_run(device, &call);
 }
 
 /* ---- backward ---- */
@@ -100,20 +99,20 @@ void gw_cuda_conv_forward(struct gw_device *device,
  * dk and db of a group, from `outputs` and `unfolded`. Both sums are as long as
  * there are places and their results few: slices give every block work.
  */
-static void sum_weights(struct gw_device *device,
-                        const char *what,
-                        const struct gw_conv_shape *shape,
-                        const struct gw_cuda_conv_plan *plan,
-                        const struct gw_cuda_group *group,
-                        float beta,
-                        float *dk,
-                        float *db)
+static void backward_weights(struct gw_device *device,
+                             const char *op,
+                             const struct gw_conv_shape *shape,
+                             const struct gw_cuda_conv_plan *plan,
+                             const struct gw_cuda_group *group,
+                             float beta,
+                             float *dk,
+                             float *db)
 {
     size_t columns = group->columns, elems = shape->out * plan->window;
     size_t slice = (columns + plan->slices - 1) / plan->slices;
     slice = gw_larger(gw_rounded_up(slice, GW_CUDA_COLUMN_STEP), SLICE_LEAST);
     size_t whole = columns / slice, rest = columns % slice;
-    size_t done = whole * slice * gw_cuda_factor_bytes(device->precision);
+    size_t done = whole * slice * gw_cuda_operand_bytes(device->precision);
     struct gw_cuda_product product = {
         .m = shape->out,
         .n = plan->window,
@@ -126,30 +125,29 @@ static void sum_weights(struct gw_device *device,
         .stride = elems,
     };
     if (whole)
-        gw_cuda_multiply(device, what, &product);
+        gw_cuda_multiply(device, op, &product);
     product.k = rest;
     product.batch = 1;
     product.a.at = (const char *)plan->outputs + done;
     product.b.at = (const char *)plan->unfolded + done;
     product.c += whole * elems;
     if (rest)
-        gw_cuda_multiply(device, what, &product);
+        gw_cuda_multiply(device, op, &product);
     size_t slices = whole + (rest > 0);
-    gw_cuda_row_sums(device, what, shape->out, columns, slice, plan->outputs,
+    gw_cuda_row_sums(device, op, shape->out, columns, slice, plan->outputs,
                      plan->biases);
-    gw_cuda_column_sums(device, what, slices, elems, plan->kernels, beta, dk);
-    gw_cuda_column_sums(device, what, slices, shape->out, plan->biases, beta,
-                        db);
+    gw_cuda_column_sums(device, op, slices, elems, plan->kernels, beta, dk);
+    gw_cuda_column_sums(device, op, slices, shape->out, plan->biases, beta, db);
 }
 
-static void send_back(struct gw_device *device,
-                      const char *what,
-                      const struct gw_conv_shape *shape,
-                      const struct gw_cuda_conv_plan *plan,
-                      const struct gw_cuda_group *group,
-                      const void *k,
-                      const float *x,
-                      float *dx)
+static void backward_input(struct gw_device *device,
+                           const char *op,
+                           const struct gw_conv_shape *shape,
+                           const struct gw_cuda_conv_plan *plan,
+                           const struct gw_cuda_group *group,
+                           const void *k,
+                           const float *x,
+                           float *dx)
 {
     const struct gw_cuda_product product = {
         .m = plan->window,
@@ -161,35 +159,35 @@ static void send_back(struct gw_device *device,
         .c = plan->unfolded,
         .ld = group->columns,
     };
-    gw_cuda_multiply(device, what, &product);
-    gw_cuda_fold(device, what, group, plan->unfolded, shape->masks ? x : NULL,
+    gw_cuda_multiply(device, op, &product);
+    gw_cuda_fold(device, op, group, plan->unfolded, shape->masks ? x : NULL,
                  dx);
 }
 
 static void queue_backward(struct gw_device *device,
                            const struct gw_cuda_call *call)
 {
-    const char *what = call->what;
+    const char *op = call->op;
     const struct gw_conv_shape *shape = &call->shape.conv;
     struct gw_cuda_conv_plan plan =
         gw_cuda_conv_plan_of(shape, device->precision, call->scratch);
-    const void *factor = NULL;
+    const void *operand = NULL;
     if (call->dx)
-        factor = gw_cuda_factor(device, what, call->w, shape->out * plan.window,
-                                &plan.narrow);
+        operand = gw_cuda_operand(device, op, call->w, shape->out * plan.window,
+                                  &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
             group_of(shape, &plan, gw_smaller(plan.samples, shape->n - first));
         const float *x = call->x + first * plan.image;
-        gw_cuda_gather(device, what, &group,
+        gw_cuda_gather(device, op, &group,
                        call->dy + first * shape->out * plan.places,
                        plan.outputs);
-        gw_cuda_unfold(device, what, &group, x, plan.unfolded);
-        sum_weights(device, what, shape, &plan, &group, first ? 1 : call->beta,
-                    call->dw, call->db);
+        gw_cuda_unfold(device, op, &group, x, plan.unfolded);
+        backward_weights(device, op, shape, &plan, &group,
+                         first ? 1 : call->beta, call->dw, call->db);
         if (call->dx)
-            send_back(device, what, shape, &plan, &group, factor, x,
-                      call->dx + first * plan.image);
+            backward_input(device, op, shape, &plan, &group, operand, x,
+                           call->dx + first * plan.image);
     }
 }
 
@@ -206,12 +204,12 @@ void gw_cuda_conv_backward(struct gw_device *device,
 {
     struct gw_cuda_call call;
     memset(&call, 0, sizeof call);
-    call.what = "conv_backward";
+    call.op = "conv_backward";
     call.queue = queue_backward;
     call.shape.conv = *shape;
     call.x = x, call.w = k, call.dy = dy;
     call.beta = beta;
     call.dx = dx, call.dw = dk, call.db = db;
     call.scratch = scratch;
-    gw_cuda_do(device, &call);
+    gw_cuda_run(device, &call);
 }

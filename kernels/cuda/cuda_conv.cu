@@ -45,20 +45,20 @@ static __global__ void unfold(struct gw_cuda_group g,
 }
 
 void gw_cuda_unfold(struct gw_device *device,
-                    const char *what,
+                    const char *op,
                     const struct gw_cuda_group *group,
                     const float *x,
                     void *columns)
 {
-    auto launch = [&](auto factor) {
-        typedef typename decltype(factor)::type T;
+    auto launch = [&](auto operand) {
+        typedef typename decltype(operand)::type T;
         return gw_cuda_launch(
             device->compute, grid_of(group->columns, group->in), GW_CUDA_BLOCK,
             unfold<T>, *group, gw_divisor_of((size_t)group->oh * group->ow),
             gw_divisor_of(group->ow), x, (T *)columns);
     };
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
+        gw_cuda_check(device, op, gw_with_operands(device->precision, launch));
 }
 
 /*
@@ -104,7 +104,7 @@ static __global__ void fold(struct gw_cuda_group g,
 }
 
 void gw_cuda_fold(struct gw_device *device,
-                  const char *what,
+                  const char *op,
                   const struct gw_cuda_group *group,
                   const float *columns,
                   const float *x,
@@ -112,8 +112,8 @@ void gw_cuda_fold(struct gw_device *device,
 {
     size_t image = (size_t)group->h * group->w, elems = group->samples * image;
     if (gw_cuda_enter(device))
-        gw_cuda_note(
-            device, what,
+        gw_cuda_check(
+            device, op,
             gw_cuda_launch(device->compute, grid_of(elems, group->in),
                            GW_CUDA_BLOCK, fold, *group, (uint32_t)elems,
                            gw_divisor_of(image), gw_divisor_of(group->w),
@@ -141,7 +141,7 @@ static __global__ void scatter(struct gw_cuda_group g,
 }
 
 void gw_cuda_scatter(struct gw_device *device,
-                     const char *what,
+                     const char *op,
                      const struct gw_cuda_group *group,
                      const float *outputs,
                      const float *b,
@@ -151,11 +151,11 @@ void gw_cuda_scatter(struct gw_device *device,
     size_t places = (size_t)group->oh * group->ow;
     size_t elems = group->samples * places;
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what,
-                     gw_cuda_launch(device->compute, grid_of(elems, group->out),
-                                    GW_CUDA_BLOCK, scatter, *group,
-                                    (uint32_t)elems, gw_divisor_of(places),
-                                    outputs, b, relu, y));
+        gw_cuda_check(
+            device, op,
+            gw_cuda_launch(device->compute, grid_of(elems, group->out),
+                           GW_CUDA_BLOCK, scatter, *group, (uint32_t)elems,
+                           gw_divisor_of(places), outputs, b, relu, y));
 }
 
 template <typename T>
@@ -177,18 +177,18 @@ static __global__ void gather(struct gw_cuda_group g,
 }
 
 void gw_cuda_gather(struct gw_device *device,
-                    const char *what,
+                    const char *op,
                     const struct gw_cuda_group *group,
                     const float *dy,
                     void *outputs)
 {
     size_t places = (size_t)group->oh * group->ow;
-    auto launch = [&](auto factor) {
-        typedef typename decltype(factor)::type T;
+    auto launch = [&](auto operand) {
+        typedef typename decltype(operand)::type T;
         return gw_cuda_launch(
             device->compute, grid_of(group->columns, group->out), GW_CUDA_BLOCK,
             gather<T>, *group, gw_divisor_of(places), dy, (T *)outputs);
     };
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
+        gw_cuda_check(device, op, gw_with_operands(device->precision, launch));
 }

@@ -9,7 +9,7 @@
 struct gw_cuda_mask {
     struct gw_cuda_mask *next;
     const void *at;
-    int is_noted;
+    int is_written;
 };
 
 static struct gw_cuda_mask *mask_at(const struct gw_device *device,
@@ -22,10 +22,10 @@ static struct gw_cuda_mask *mask_at(const struct gw_device *device,
 }
 
 /* Without memory for it: as if it were not. */
-static void note_mask(struct gw_device *device, const void *at, int is_noted)
+static void mark_mask(struct gw_device *device, const void *at, int is_written)
 {
     struct gw_cuda_mask *mask = mask_at(device, at);
-    if (!mask && is_noted) {
+    if (!mask && is_written) {
         mask = malloc(sizeof *mask);
         if (!mask)
             return;
@@ -33,7 +33,7 @@ static void note_mask(struct gw_device *device, const void *at, int is_noted)
         device->masks = mask;
     }
     if (mask)
-        mask->is_noted = is_noted;
+        mask->is_written = is_written;
 }
 
 void gw_cuda_drop_masks(struct gw_device *device)
@@ -47,26 +47,26 @@ void gw_cuda_drop_masks(struct gw_device *device)
 
 /* All at once; or what ReLU lets through is not noted; or ReLU and the bias in
    a pass of our own. */
-static void rectify(struct gw_device *device,
-                    const char *what,
-                    struct gw_cuda_product *product,
-                    const float *b,
-                    void *mask)
+static void multiply_relu(struct gw_device *device,
+                          const char *op,
+                          struct gw_cuda_product *product,
+                          const float *b,
+                          void *mask)
 {
     product->epilogue = GW_CUDA_RELU;
     product->mask = mask;
-    int fused = gw_cuda_multiply_fused(device, what, product);
+    int fused = gw_cuda_multiply_fused(device, op, product);
     if (mask)
-        note_mask(device, mask, fused);
+        mark_mask(device, mask, fused);
     if (mask && !fused) {
         product->mask = NULL;
-        fused = gw_cuda_multiply_fused(device, what, product);
+        fused = gw_cuda_multiply_fused(device, op, product);
     }
     if (fused)
         return;
     product->epilogue = GW_CUDA_PLAIN;
-    gw_cuda_multiply(device, what, product);
-    gw_cuda_add_bias(device, what, product->m, product->n, b, 1, product->c);
+    gw_cuda_multiply(device, op, product);
+    gw_cuda_add_bias(device, op, product->m, product->n, b, 1, product->c);
 }
 
 void gw_cuda_dense_forward(struct gw_device *device,
@@ -78,12 +78,12 @@ void gw_cuda_dense_forward(struct gw_device *device,
                            void *mask,
                            void *scratch)
 {
-    const char *what = "dense_forward";
-    char *room = scratch;
+    const char *op = "dense_forward";
+    char *free_scratch = scratch;
     const void *inputs =
-        gw_cuda_factor(device, what, x, shape->n * shape->in, &room);
+        gw_cuda_operand(device, op, x, shape->n * shape->in, &free_scratch);
     const void *weights =
-        gw_cuda_factor(device, what, w, shape->out * shape->in, &room);
+        gw_cuda_operand(device, op, w, shape->out * shape->in, &free_scratch);
     struct gw_cuda_product product = {
         .m = shape->n,
         .n = shape->out,
@@ -97,23 +97,23 @@ void gw_cuda_dense_forward(struct gw_device *device,
         .ld = shape->out,
     };
     if (shape->relu)
-        rectify(device, what, &product, b, mask);
+        multiply_relu(device, op, &product, b, mask);
     else
-        gw_cuda_multiply(device, what, &product);
+        gw_cuda_multiply(device, op, &product);
 }
 
 /* dx, masked at once where what ReLU let through was noted. */
-static void send_back(struct gw_device *device,
-                      const struct gw_cuda_call *call,
-                      struct gw_cuda_product *product)
+static void backward_input(struct gw_device *device,
+                           const struct gw_cuda_call *call,
+                           struct gw_cuda_product *product)
 {
     const struct gw_dense_shape *shape = &call->shape.dense;
-    product->epilogue = GW_CUDA_MASK;
+    product->epilogue = GW_CUDA_DRELU;
     product->mask = call->mask;
-    if (call->mask && gw_cuda_multiply_fused(device, call->what, product))
+    if (call->mask && gw_cuda_multiply_fused(device, call->op, product))
         return;
     product->epilogue = GW_CUDA_PLAIN;
-    gw_cuda_multiply(device, call->what, product);
+    gw_cuda_multiply(device, call->op, product);
     if (shape->masks)
         gw_cuda_relu_backward(device, shape->n * shape->in, call->x, product->c,
                               product->c);
@@ -122,17 +122,17 @@ static void send_back(struct gw_device *device,
 static void queue_backward(struct gw_device *device,
                            const struct gw_cuda_call *call)
 {
-    const char *what = call->what;
+    const char *op = call->op;
     const struct gw_dense_shape *shape = &call->shape.dense;
-    char *room = call->scratch;
-    const void *inputs =
-        gw_cuda_factor(device, what, call->x, shape->n * shape->in, &room);
-    const void *errors =
-        gw_cuda_factor(device, what, call->dy, shape->n * shape->out, &room);
-    const void *weights = call->dx
-                              ? gw_cuda_factor(device, what, call->w,
-                                               shape->out * shape->in, &room)
-                              : NULL;
+    char *free_scratch = call->scratch;
+    const void *inputs = gw_cuda_operand(device, op, call->x,
+                                         shape->n * shape->in, &free_scratch);
+    const void *errors = gw_cuda_operand(device, op, call->dy,
+                                         shape->n * shape->out, &free_scratch);
+    const void *weights =
+        call->dx ? gw_cuda_operand(device, op, call->w, shape->out * shape->in,
+                                   &free_scratch)
+                 : NULL;
     const struct gw_cuda_product of_weights = {
         .m = shape->out,
         .n = shape->in,
@@ -154,11 +154,11 @@ static void queue_backward(struct gw_device *device,
         .c = call->dx,
         .ld = shape->in,
     };
-    gw_cuda_multiply(device, what, &of_weights);
-    gw_cuda_column_sums(device, what, shape->n, shape->out, call->dy,
-                        call->beta, call->db);
+    gw_cuda_multiply(device, op, &of_weights);
+    gw_cuda_column_sums(device, op, shape->n, shape->out, call->dy, call->beta,
+                        call->db);
     if (call->dx)
-        send_back(device, call, &of_inputs);
+        backward_input(device, call, &of_inputs);
 }
 
 void gw_cuda_dense_backward(struct gw_device *device,
@@ -173,18 +173,18 @@ void gw_cuda_dense_backward(struct gw_device *device,
                             float *db,
                             void *scratch)
 {
-    const struct gw_cuda_mask *noted = mask ? mask_at(device, mask) : NULL;
+    const struct gw_cuda_mask *known = mask ? mask_at(device, mask) : NULL;
     struct gw_cuda_call call;
     memset(&call, 0, sizeof call);
-    call.what = "dense_backward";
+    call.op = "dense_backward";
     call.queue = queue_backward;
     call.shape.dense = *shape;
     call.x = x, call.w = w, call.dy = dy;
     call.beta = beta;
     call.dx = dx, call.dw = dw, call.db = db;
-    call.mask = shape->masks && noted && noted->is_noted
+    call.mask = shape->masks && known && known->is_written
                     ? (void *)(uintptr_t)mask
                     : NULL;
     call.scratch = scratch;
-    gw_cuda_do(device, &call);
+    gw_cuda_run(device, &call);
 }

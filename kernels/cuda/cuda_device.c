@@ -28,17 +28,17 @@ static void make_streams(struct gw_device *device)
                                       &device->fetches};
     struct CUevent_st **events[] = {&device->uploaded, &device->computed};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        gw_cuda_note(
+        gw_cuda_check(
             device, "cudaStreamCreateWithFlags",
             cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking));
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        gw_cuda_note(
+        gw_cuda_check(
             device, "cudaEventCreateWithFlags",
             cudaEventCreateWithFlags(events[i], cudaEventDisableTiming));
     for (size_t i = 0; i < GW_CUDA_POINTS && !device->failed; i++)
-        gw_cuda_note(device, "cudaEventCreateWithFlags",
-                     cudaEventCreateWithFlags(&device->points[i],
-                                              cudaEventDisableTiming));
+        gw_cuda_check(device, "cudaEventCreateWithFlags",
+                      cudaEventCreateWithFlags(&device->points[i],
+                                               cudaEventDisableTiming));
 }
 
 static enum gw_status set_up(struct gw_device *device, struct gw_error *error)
@@ -96,7 +96,7 @@ void gw_cuda_close(struct gw_device *device)
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         if (streams[i])
             cudaStreamSynchronize(streams[i]);
-    gw_cuda_drop_shared(device);
+    gw_cuda_drop_imports(device);
     gw_cuda_drop_blocks(&device->blocks);
     gw_cuda_drop_blocks(&device->pinned);
     gw_cuda_drop_graphs(device);
@@ -126,8 +126,8 @@ void gw_cuda_memory(struct gw_device *device,
 {
     size_t total_bytes = 0, free_bytes = 0;
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, "cudaMemGetInfo",
-                     cudaMemGetInfo(&free_bytes, &total_bytes));
+        gw_cuda_check(device, "cudaMemGetInfo",
+                      cudaMemGetInfo(&free_bytes, &total_bytes));
     *total_p = total_bytes;
     *free_p = free_bytes;
 }
@@ -135,12 +135,12 @@ void gw_cuda_memory(struct gw_device *device,
 /* That there is no memory is no failure of the device; later calls must not
    find it as the last error. */
 static int
-got_memory(struct gw_device *device, const char *what, cudaError_t result)
+got_memory(struct gw_device *device, const char *op, cudaError_t result)
 {
     if (result == cudaErrorMemoryAllocation)
         cudaGetLastError();
     else
-        gw_cuda_note(device, what, result);
+        gw_cuda_check(device, op, result);
     return result == cudaSuccess;
 }
 
@@ -156,12 +156,12 @@ void *gw_cuda_alloc(struct gw_device *device, size_t bytes)
         return NULL;
     }
     /* in the order of uploads, since one may be next, and before the rest */
-    gw_cuda_note(device, "alloc",
-                 cudaMemsetAsync(memory, 0, bytes, device->uploads));
-    gw_cuda_note(device, "alloc",
-                 cudaEventRecord(device->uploaded, device->uploads));
-    gw_cuda_note(device, "alloc",
-                 cudaStreamWaitEvent(device->compute, device->uploaded, 0));
+    gw_cuda_check(device, "alloc",
+                  cudaMemsetAsync(memory, 0, bytes, device->uploads));
+    gw_cuda_check(device, "alloc",
+                  cudaEventRecord(device->uploaded, device->uploads));
+    gw_cuda_check(device, "alloc",
+                  cudaStreamWaitEvent(device->compute, device->uploaded, 0));
     return memory;
 }
 
@@ -170,7 +170,7 @@ void gw_cuda_free(struct gw_device *device, void *memory)
     cudaSetDevice(device->ordinal);
     gw_cuda_drop_block(&device->blocks, memory);
     if (memory)
-        gw_cuda_note(device, "cudaFree", cudaFree(memory));
+        gw_cuda_check(device, "cudaFree", cudaFree(memory));
 }
 
 void *gw_cuda_alloc_host(struct gw_device *device, size_t bytes)
@@ -190,7 +190,7 @@ void gw_cuda_free_host(struct gw_device *device, void *memory)
     cudaSetDevice(device->ordinal);
     gw_cuda_drop_block(&device->pinned, memory);
     if (memory)
-        gw_cuda_note(device, "cudaFreeHost", cudaFreeHost(memory));
+        gw_cuda_check(device, "cudaFreeHost", cudaFreeHost(memory));
 }
 
 enum gw_status gw_cuda_pin(struct gw_device *device,
@@ -216,5 +216,5 @@ void gw_cuda_unpin(struct gw_device *device, void *host)
 {
     cudaSetDevice(device->ordinal);
     gw_cuda_drop_block(&device->pinned, host);
-    gw_cuda_note(device, "cudaHostUnregister", cudaHostUnregister(host));
+    gw_cuda_check(device, "cudaHostUnregister", cudaHostUnregister(host));
 }

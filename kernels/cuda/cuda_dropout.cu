@@ -70,7 +70,7 @@ void gw_cuda_dropout(struct gw_device *device,
     while (n && gw_cuda_enter(device)) {
         size_t rows = n < most ? n : most; /* what 32 bits count */
         uint32_t draws = (uint32_t)(rows * quads);
-        gw_cuda_note(
+        gw_cuda_check(
             device, "dropout",
             gw_cuda_launch(device->compute, gw_blocks(draws), GW_CUDA_BLOCK,
                            fours ? drop<true> : drop<false>, draws, job, x, y));

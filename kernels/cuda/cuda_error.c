@@ -12,12 +12,12 @@ int gw_cuda_enter(struct gw_device *device)
     cudaError_t result =
         device->failed ? cudaSuccess : cudaSetDevice(device->ordinal);
     if (result != cudaSuccess)
-        gw_cuda_note(device, device->latest, result);
+        gw_cuda_check(device, device->latest, result);
     return !device->failed;
 }
 
 void gw_cuda_fail(struct gw_device *device,
-                  const char *what,
+                  const char *op,
                   const char *before,
                   const char *text)
 {
@@ -25,17 +25,17 @@ void gw_cuda_fail(struct gw_device *device,
         return;
     device->failed = 1;
     gw_fail(&device->error, GW_EIO, "GPU %d failed in %s%s: %s",
-            device->ordinal, what, before, text);
+            device->ordinal, op, before, text);
 }
 
-void gw_cuda_note(struct gw_device *device, const char *what, unsigned error)
+void gw_cuda_check(struct gw_device *device, const char *op, unsigned error)
 {
     if (error != cudaSuccess) {
-        gw_cuda_fail(device, what,
+        gw_cuda_fail(device, op,
                      " or before it (CUDA_LAUNCH_BLOCKING=1 tells where)",
                      cudaGetErrorString((cudaError_t)error));
         return;
     }
-    device->latest = what;
+    device->latest = op;
     device->launches++;
 }

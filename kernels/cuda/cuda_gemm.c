@@ -38,7 +38,7 @@ struct gw_cuda_plan {
     const char *why; /* cublasLt cannot; NULL: it can */
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t choice;
+    cublasLtMatmulAlgo_t algo;
 };
 
 static int has_bias(enum gw_cuda_epilogue epilogue)
@@ -48,7 +48,7 @@ static int has_bias(enum gw_cuda_epilogue epilogue)
 
 static int has_mask(const struct gw_cuda_product *p)
 {
-    return p->epilogue == GW_CUDA_MASK ||
+    return p->epilogue == GW_CUDA_DRELU ||
            (p->epilogue == GW_CUDA_RELU && p->mask);
 }
 
@@ -64,7 +64,7 @@ static size_t align_of(const void *at, size_t stride, size_t batch)
 static struct key key_of(const struct gw_device *device,
                          const struct gw_cuda_product *p)
 {
-    size_t bytes = gw_cuda_factor_bytes(device->precision);
+    size_t bytes = gw_cuda_operand_bytes(device->precision);
     return (struct key){
         .m = p->m,
         .n = p->n,
@@ -89,7 +89,7 @@ static struct key key_of(const struct gw_device *device,
 
 /* ---- making a plan ---- */
 
-static cudaDataType_t type_of_factors(const struct gw_device *device)
+static cudaDataType_t operand_type(const struct gw_device *device)
 {
     switch (device->precision) {
     case GW_PRECISION_BF16:
@@ -131,7 +131,7 @@ static cublasStatus_t describe_matrices(const struct gw_device *device,
                                         struct gw_cuda_plan *plan)
 {
     const struct key *k = &plan->key;
-    cudaDataType_t type = type_of_factors(device);
+    cudaDataType_t type = operand_type(device);
     size_t a_rows = k->a_t ? k->k : k->m, a_columns = k->a_t ? k->m : k->k;
     size_t b_rows = k->b_t ? k->n : k->k, b_columns = k->b_t ? k->k : k->n;
     cublasStatus_t status = describe_matrix(&plan->a, type, a_rows, a_columns,
@@ -155,7 +155,7 @@ static cublasLtEpilogue_t name_of(const struct key *key)
     case GW_CUDA_RELU:
         return key->has_mask ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS
                              : CUBLASLT_EPILOGUE_RELU_BIAS;
-    case GW_CUDA_MASK:
+    case GW_CUDA_DRELU:
         return CUBLASLT_EPILOGUE_DRELU;
     }
     return CUBLASLT_EPILOGUE_DEFAULT;
@@ -254,18 +254,18 @@ static cublasStatus_t run(struct gw_device *device,
         return status;
     return cublasLtMatmul(device->blas, plan->product, &alpha, p->b.at, plan->b,
                           p->a.at, plan->a, &p->beta, p->c, plan->c, p->c,
-                          plan->c, &plan->choice, device->workspace,
+                          plan->c, &plan->algo, device->workspace,
                           GW_CUDA_WORKSPACE, device->compute);
 }
 
 /* The ways of a product that work; the first is thought best. */
-static cublasStatus_t find_ways(const struct gw_device *device,
-                                struct gw_cuda_plan *plan,
-                                cublasLtMatmulAlgo_t ways[GW_CUDA_WAYS],
-                                int *n_p)
+static cublasStatus_t find_algos(const struct gw_device *device,
+                                 struct gw_cuda_plan *plan,
+                                 cublasLtMatmulAlgo_t algos[GW_CUDA_ALGOS],
+                                 int *n_p)
 {
     cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found[GW_CUDA_WAYS];
+    cublasLtMatmulHeuristicResult_t found[GW_CUDA_ALGOS];
     int n = 0, all = 0;
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
     if (status != CUBLAS_STATUS_SUCCESS)
@@ -274,10 +274,10 @@ static cublasStatus_t find_ways(const struct gw_device *device,
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulAlgoGetHeuristic(
             device->blas, plan->product, plan->b, plan->a, plan->c, plan->c,
-            preference, device->tuning.on ? GW_CUDA_WAYS : 1, found, &all);
+            preference, device->tuning.on ? GW_CUDA_ALGOS : 1, found, &all);
     for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < all; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS)
-            ways[n++] = found[i].algo;
+            algos[n++] = found[i].algo;
     if (status == CUBLAS_STATUS_SUCCESS && n == 0)
         status = all ? found[0].state : CUBLAS_STATUS_NOT_SUPPORTED;
     *n_p = n;
@@ -290,13 +290,13 @@ struct attempt {
     struct gw_device *device;
     struct gw_cuda_plan *plan;
     const struct gw_cuda_product *product;
-    cublasLtMatmulAlgo_t ways[GW_CUDA_WAYS];
+    cublasLtMatmulAlgo_t algos[GW_CUDA_ALGOS];
 };
 
-static int attempt(void *context, int way)
+static int attempt(void *context, int algo)
 {
     const struct attempt *a = context;
-    a->plan->choice = a->ways[way];
+    a->plan->algo = a->algos[algo];
     return run(a->device, a->plan, a->product, 1) == CUBLAS_STATUS_SUCCESS;
 }
 
@@ -306,9 +306,9 @@ static cublasStatus_t choose(struct gw_device *device,
 {
     struct attempt all = {.device = device, .plan = plan, .product = p};
     int n;
-    cublasStatus_t status = find_ways(device, plan, all.ways, &n);
+    cublasStatus_t status = find_algos(device, plan, all.algos, &n);
     if (status == CUBLAS_STATUS_SUCCESS)
-        plan->choice = all.ways[gw_cuda_choose_way(device, n, attempt, &all)];
+        plan->algo = all.algos[gw_cuda_choose_algo(device, n, attempt, &all)];
     return status;
 }
 
@@ -336,7 +336,7 @@ static void free_plan(struct gw_cuda_plan *plan)
 }
 
 /* What another time would be the same. */
-static int lasts(cublasStatus_t status)
+static int is_permanent(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_SUCCESS ||
            status == CUBLAS_STATUS_NOT_SUPPORTED ||
@@ -344,11 +344,11 @@ static int lasts(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Why it does not work, or NULL; *lasts_p: it never will. */
-static const char *settle(struct gw_device *device,
-                          struct gw_cuda_plan *plan,
-                          const struct gw_cuda_product *p,
-                          int *lasts_p)
+/* Why it does not work, or NULL; *permanent_p: it never will. */
+static const char *prepare(struct gw_device *device,
+                           struct gw_cuda_plan *plan,
+                           const struct gw_cuda_product *p,
+                           int *permanent_p)
 {
     struct attempt all = {.device = device, .plan = plan, .product = p};
     cublasStatus_t status = describe_product(device, plan, p);
@@ -356,12 +356,12 @@ static const char *settle(struct gw_device *device,
         status = describe_matrices(device, plan);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = choose(device, plan, p);
-    *lasts_p = lasts(status);
+    *permanent_p = is_permanent(status);
     if (status != CUBLAS_STATUS_SUCCESS)
         return cublasLtGetStatusString(status);
     if (p->epilogue != GW_CUDA_RELU)
         return NULL;
-    return gw_cuda_try_relu(device, p, queue_trial, &all, lasts_p);
+    return gw_cuda_try_relu(device, p, queue_trial, &all, permanent_p);
 }
 
 /* Where there are many, and it has not come for long. What it has queued, and
@@ -388,14 +388,14 @@ static struct gw_cuda_plan *make_plan(struct gw_device *device,
                                       const struct gw_cuda_product *p,
                                       const char **why_p)
 {
-    int stays;
+    int permanent;
     struct gw_cuda_plan *plan = calloc(1, sizeof *plan);
     *why_p = "no memory for a plan";
     if (!plan)
         return NULL;
     plan->key = *key;
-    *why_p = plan->why = settle(device, plan, p, &stays);
-    if (!stays) {
+    *why_p = plan->why = prepare(device, plan, p, &permanent);
+    if (!permanent) {
         free_plan(plan);
         return NULL;
     }
@@ -419,17 +419,17 @@ void gw_cuda_drop_plans(struct gw_device *device)
 
 /* ---- factors ---- */
 
-const void *gw_cuda_factor(struct gw_device *device,
-                           const char *what,
-                           const float *from,
-                           size_t elems,
-                           char **room)
+const void *gw_cuda_operand(struct gw_device *device,
+                            const char *op,
+                            const float *from,
+                            size_t elems,
+                            char **scratch)
 {
-    char *copy = *room;
+    char *copy = *scratch;
     if (!gw_cuda_narrows(device->precision))
         return from;
-    gw_cuda_narrow(device, what, from, elems, copy);
-    *room = copy + gw_cuda_copy_bytes(device->precision, elems);
+    gw_cuda_narrow(device, op, from, elems, copy);
+    *scratch = copy + gw_cuda_copy_bytes(device->precision, elems);
     return copy;
 }
 
@@ -454,26 +454,27 @@ static struct gw_cuda_plan *plan_of(struct gw_device *device,
 
 /* What failed before it, cublasLt only says it could not start after. */
 static void
-note_why(struct gw_device *device, const char *what, const char *why)
+check_product(struct gw_device *device, const char *op, const char *why)
 {
-    gw_cuda_note(device, what, why ? cudaDeviceSynchronize() : cudaSuccess);
+    gw_cuda_check(device, op, why ? cudaDeviceSynchronize() : cudaSuccess);
     if (why)
-        gw_cuda_fail(device, what, "", why);
+        gw_cuda_fail(device, op, "", why);
 }
 
 static void multiply(struct gw_device *device,
-                     const char *what,
+                     const char *op,
                      struct gw_cuda_plan *plan,
                      const struct gw_cuda_product *p)
 {
     cublasStatus_t status = run(device, plan, p, 1);
-    note_why(device, what,
-             status == CUBLAS_STATUS_SUCCESS ? NULL
-                                             : cublasLtGetStatusString(status));
+    check_product(device, op,
+                  status == CUBLAS_STATUS_SUCCESS
+                      ? NULL
+                      : cublasLtGetStatusString(status));
 }
 
 int gw_cuda_multiply_fused(struct gw_device *device,
-                           const char *what,
+                           const char *op,
                            const struct gw_cuda_product *p)
 {
     const char *why;
@@ -482,58 +483,58 @@ int gw_cuda_multiply_fused(struct gw_device *device,
     struct gw_cuda_plan *plan = plan_of(device, p, &why);
     if (!plan || why)
         return 0;
-    multiply(device, what, plan, p);
+    multiply(device, op, plan, p);
     return 1;
 }
 
 void gw_cuda_multiply(struct gw_device *device,
-                      const char *what,
+                      const char *op,
                       const struct gw_cuda_product *p)
 {
     const char *why;
     struct gw_cuda_product plain = *p;
     plain.epilogue = GW_CUDA_PLAIN;
-    if (p->epilogue == GW_CUDA_BIAS && gw_cuda_multiply_fused(device, what, p))
+    if (p->epilogue == GW_CUDA_BIAS && gw_cuda_multiply_fused(device, op, p))
         return;
     if (!gw_cuda_enter(device))
         return;
     struct gw_cuda_plan *plan = plan_of(device, &plain, &why);
     if (plan && !why)
-        multiply(device, what, plan, &plain);
+        multiply(device, op, plan, &plain);
     else
-        note_why(device, what, why);
+        check_product(device, op, why);
     if (p->epilogue == GW_CUDA_BIAS)
-        gw_cuda_add_bias(device, what, p->m, p->n, p->bias, 0, p->c);
+        gw_cuda_add_bias(device, op, p->m, p->n, p->bias, 0, p->c);
 }
 
 /* ---- what has come of it ---- */
 
-static enum gw_cuda_part part_of(const struct key *key)
+static enum gw_cuda_fusion fusion_of(const struct key *key)
 {
     switch ((enum gw_cuda_epilogue)key->epilogue) {
     case GW_CUDA_PLAIN:
         break;
     case GW_CUDA_BIAS:
-        return GW_CUDA_PART_BIAS;
+        return GW_CUDA_FUSED_BIAS;
     case GW_CUDA_RELU:
-        return key->has_mask ? GW_CUDA_PART_NOTES : GW_CUDA_PART_RELU;
-    case GW_CUDA_MASK:
-        return GW_CUDA_PART_MASK;
+        return key->has_mask ? GW_CUDA_FUSED_RELU_MASK : GW_CUDA_FUSED_RELU;
+    case GW_CUDA_DRELU:
+        return GW_CUDA_FUSED_DRELU;
     }
-    return GW_CUDA_PARTS;
+    return GW_CUDA_FUSIONS;
 }
 
 /* The list begins with the latest. */
 void gw_cuda_count_plans(const struct gw_device *device,
-                         struct gw_cuda_count counts[GW_CUDA_PARTS])
+                         struct gw_cuda_count counts[GW_CUDA_FUSIONS])
 {
     for (const struct gw_cuda_plan *p = device->plans; p; p = p->next) {
-        enum gw_cuda_part part = part_of(&p->key);
-        if (part == GW_CUDA_PARTS)
+        enum gw_cuda_fusion fusion = fusion_of(&p->key);
+        if (fusion == GW_CUDA_FUSIONS)
             continue;
-        counts[part].all++;
-        counts[part].taken += p->why == NULL;
+        counts[fusion].all++;
+        counts[fusion].taken += p->why == NULL;
         if (p->why)
-            counts[part].why = p->why;
+            counts[fusion].why = p->why;
     }
 }

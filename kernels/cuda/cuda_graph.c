@@ -91,14 +91,14 @@ static void drop_idle(struct gw_device *device)
         return;
     *oldest = graph->next;
     device->graphs_n--;
-    gw_cuda_note(device, "cudaStreamSynchronize",
-                 cudaStreamSynchronize(device->compute)); /* it may run */
+    gw_cuda_check(device, "cudaStreamSynchronize",
+                  cudaStreamSynchronize(device->compute)); /* it may run */
     free_graph(graph);
 }
 
-static void keep(struct gw_device *device,
-                 const struct gw_cuda_call *call,
-                 uint64_t launches)
+static void add_graph(struct gw_device *device,
+                      const struct gw_cuda_call *call,
+                      uint64_t launches)
 {
     struct gw_cuda_graph *graph = calloc(1, sizeof *graph);
     if (!graph)
@@ -113,7 +113,7 @@ static void keep(struct gw_device *device,
     device->graphs_n++;
 }
 
-void gw_cuda_do(struct gw_device *device, const struct gw_cuda_call *call)
+void gw_cuda_run(struct gw_device *device, const struct gw_cuda_call *call)
 {
     if (!gw_cuda_enter(device))
         return;
@@ -122,14 +122,14 @@ void gw_cuda_do(struct gw_device *device, const struct gw_cuda_call *call)
     if (graph)
         graph->used = device->graph_calls;
     if (graph && graph->ready) {
-        gw_cuda_note(device, call->what,
-                     cudaGraphLaunch(graph->ready, device->compute));
+        gw_cuda_check(device, call->op,
+                      cudaGraphLaunch(graph->ready, device->compute));
         return;
     }
     uint64_t before = device->launches;
     call->queue(device, call);
     if (!graph && !device->failed && !device->tuning.on)
-        keep(device, call, device->launches - before);
+        add_graph(device, call, device->launches - before);
 }
 
 void gw_cuda_drop_graphs(struct gw_device *device)

@@ -42,24 +42,24 @@ static __device__ inline float gw_load(const __half *from)
     return __half2float(*from);
 }
 
-template <typename T> struct gw_factor {
+template <typename T> struct gw_operand {
     typedef T type;
 };
 
-/* launch(gw_factor<T>()) for the type T of this precision's factors. */
+/* launch(gw_operand<T>()) for the type T of this precision's factors. */
 template <typename Launch>
-static cudaError_t gw_with_factors(enum gw_precision precision, Launch launch)
+static cudaError_t gw_with_operands(enum gw_precision precision, Launch launch)
 {
     switch (precision) {
     case GW_PRECISION_BF16:
-        return launch(gw_factor<__nv_bfloat16>());
+        return launch(gw_operand<__nv_bfloat16>());
     case GW_PRECISION_FP16:
-        return launch(gw_factor<__half>());
+        return launch(gw_operand<__half>());
     case GW_PRECISION_FP32:
     case GW_PRECISION_TF32:
         break;
     }
-    return launch(gw_factor<float>());
+    return launch(gw_operand<float>());
 }
 
 #endif

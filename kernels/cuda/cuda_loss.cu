@@ -124,11 +124,11 @@ void gw_cuda_softmax_loss(struct gw_device *device,
     if (!gw_cuda_enter(device))
         return;
     blocks = blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
-    gw_cuda_note(device, "softmax_loss",
-                 gw_cuda_launch(device->compute, (unsigned)blocks,
-                                GW_CUDA_BLOCK, losses, n, classes, logits,
-                                labels, scale, dlogits, parts));
-    gw_cuda_note(device, "softmax_loss",
-                 gw_cuda_launch(device->compute, 1, GW_CUDA_BLOCK, add_losses,
-                                blocks * GW_CUDA_WARPS, parts, loss));
+    gw_cuda_check(device, "softmax_loss",
+                  gw_cuda_launch(device->compute, (unsigned)blocks,
+                                 GW_CUDA_BLOCK, losses, n, classes, logits,
+                                 labels, scale, dlogits, parts));
+    gw_cuda_check(device, "softmax_loss",
+                  gw_cuda_launch(device->compute, 1, GW_CUDA_BLOCK, add_losses,
+                                 blocks * GW_CUDA_WARPS, parts, loss));
 }

@@ -31,20 +31,20 @@ narrow(size_t elems, size_t fours, const float *from, T *to)
 }
 
 void gw_cuda_narrow(struct gw_device *device,
-                    const char *what,
+                    const char *op,
                     const float *from,
                     size_t elems,
                     void *to)
 {
     size_t fours = gw_fits_four(from) && (uintptr_t)to % 8 == 0 ? elems / 4 : 0;
-    auto launch = [&](auto factor) {
-        typedef typename decltype(factor)::type T;
+    auto launch = [&](auto operand) {
+        typedef typename decltype(operand)::type T;
         return gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
                               GW_CUDA_BLOCK, narrow<T>, elems, fours, from,
                               (T *)to);
     };
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
+        gw_cuda_check(device, op, gw_with_operands(device->precision, launch));
 }
 
 static __global__ void
@@ -68,8 +68,8 @@ void gw_cuda_widen(struct gw_device *device,
 {
     size_t fours = gw_fits_four(out) && (uintptr_t)x % 8 == 0 ? elems / 4 : 0;
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, "widen",
-                     gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
-                                    GW_CUDA_BLOCK, widen, elems, fours,
-                                    (const __nv_bfloat16 *)x, out));
+        gw_cuda_check(device, "widen",
+                      gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
+                                     GW_CUDA_BLOCK, widen, elems, fours,
+                                     (const __nv_bfloat16 *)x, out));
 }

@@ -17,12 +17,12 @@ struct parts {
 
 /* x + -0.0 is x for every x, the sign of zero included: so what is left out
    needs no other tree. */
-static __device__ inline float nothing_of(const float *)
+static __device__ inline float identity_of(const float *)
 {
     return -0.0f;
 }
 
-static __device__ inline float4 nothing_of(const float4 *)
+static __device__ inline float4 identity_of(const float4 *)
 {
     return make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
 }
@@ -64,7 +64,7 @@ template <typename T> struct tree<T, 1> {
     {
         const float *part = parts.pointers[first];
         if (!part)
-            return nothing_of((const T *)0);
+            return identity_of((const T *)0);
         return *(const T *)(part + at);
     }
 };
@@ -72,13 +72,16 @@ template <typename T> struct tree<T, 1> {
 /* A sum is finite only if all of its parts are, so they are looked at again
    where it is not; before it is written, since it may be over one of them. */
 template <typename T, unsigned N>
-static __device__ inline void
-take(const struct parts &parts, unsigned n, size_t at, float *to, uint8_t *bad)
+static __device__ inline void add_at(const struct parts &parts,
+                                     unsigned n,
+                                     size_t at,
+                                     float *to,
+                                     uint8_t *nonfinite)
 {
     T sum = tree<T, N>::sum(parts, 0, at);
     for (unsigned i = 0; !is_finite(sum) && i < n; i++)
         if (!is_finite(tree<T, 1>::sum(parts, i, at)))
-            bad[i] = 1; /* as whoever else writes there */
+            nonfinite[i] = 1; /* as whoever else writes there */
     *(T *)(to + at) = sum;
 }
 
@@ -90,14 +93,15 @@ static __global__ void add_parts(struct parts parts,
                                  size_t head,
                                  size_t fours,
                                  float *sum,
-                                 uint8_t *bad)
+                                 uint8_t *nonfinite)
 {
     size_t first = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     size_t step = (size_t)gridDim.x * blockDim.x;
     for (size_t i = first; i < fours; i += step)
-        take<float4, N>(parts, n, head + 4 * i, sum, bad);
+        add_at<float4, N>(parts, n, head + 4 * i, sum, nonfinite);
     for (size_t i = first; i < elems - 4 * fours; i += step)
-        take<float, N>(parts, n, i < head ? i : i + 4 * fours, sum, bad);
+        add_at<float, N>(parts, n, i < head ? i : i + 4 * fours, sum,
+                         nonfinite);
 }
 
 /* The nth is for up to 2^n parts. */
@@ -123,7 +127,7 @@ static cudaError_t launch(struct gw_device *device,
                           unsigned n,
                           size_t elems,
                           float *sum,
-                          uint8_t *bad)
+                          uint8_t *nonfinite)
 {
     int phase = phase_of(parts, n, sum);
     size_t head = phase > 0 ? min((size_t)(4 - phase), elems) : 0;
@@ -133,7 +137,7 @@ static cudaError_t launch(struct gw_device *device,
         level++;
     return gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
                           GW_CUDA_BLOCK, add_parts_of[level], *parts, n, elems,
-                          head, fours, sum, bad);
+                          head, fours, sum, nonfinite);
 }
 
 void gw_cuda_add_parts(struct gw_device *device,
@@ -141,7 +145,7 @@ void gw_cuda_add_parts(struct gw_device *device,
                        uint32_t n,
                        size_t elems,
                        float *sum,
-                       uint8_t *bad)
+                       uint8_t *nonfinite)
 {
     struct parts present = {};
     unsigned end = 0; /* of those that are there */
@@ -152,12 +156,12 @@ void gw_cuda_add_parts(struct gw_device *device,
     }
     if (!gw_cuda_enter(device))
         return;
-    gw_cuda_note(device, "add_parts",
-                 cudaMemsetAsync(bad, 0, n, device->compute));
+    gw_cuda_check(device, "add_parts",
+                  cudaMemsetAsync(nonfinite, 0, n, device->compute));
     if (elems == 0)
         return;
-    gw_cuda_note(
+    gw_cuda_check(
         device, "add_parts",
-        end ? launch(device, &present, end, elems, sum, bad)
+        end ? launch(device, &present, end, elems, sum, nonfinite)
             : cudaMemsetAsync(sum, 0, elems * sizeof *sum, device->compute));
 }

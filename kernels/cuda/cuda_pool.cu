@@ -97,10 +97,11 @@ void gw_cuda_pool_forward(struct gw_device *device,
     pool.row = gw_divisor_of(pool.ow);
     while (planes && gw_cuda_enter(device)) {
         size_t n = planes < most ? planes : most;
-        gw_cuda_note(device, "pool_forward",
-                     gw_cuda_launch(device->compute, gw_blocks(n * out),
-                                    GW_CUDA_BLOCK, forward, (uint32_t)(n * out),
-                                    pool, (uint32_t)image, x, y, argmax));
+        gw_cuda_check(device, "pool_forward",
+                      gw_cuda_launch(device->compute, gw_blocks(n * out),
+                                     GW_CUDA_BLOCK, forward,
+                                     (uint32_t)(n * out), pool, (uint32_t)image,
+                                     x, y, argmax));
         x += n * image;
         y += n * out;
         argmax += n * out;
@@ -121,7 +122,7 @@ void gw_cuda_pool_backward(struct gw_device *device,
     pool.row = gw_divisor_of(shape->w);
     while (planes && gw_cuda_enter(device)) {
         size_t n = planes < most ? planes : most;
-        gw_cuda_note(
+        gw_cuda_check(
             device, "pool_backward",
             gw_cuda_launch(device->compute, gw_blocks(n * image), GW_CUDA_BLOCK,
                            backward, (uint32_t)(n * image), pool,

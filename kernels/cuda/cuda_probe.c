@@ -101,8 +101,8 @@ void gw_cuda_describe(struct gw_device *device, char *text, size_t text_bytes)
     int runtime = 0, blas = (int)cublasLtGetVersion();
     memset(&card, 0, sizeof card);
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, "cudaGetDeviceProperties",
-                     cudaGetDeviceProperties(&card, device->ordinal));
+        gw_cuda_check(device, "cudaGetDeviceProperties",
+                      cudaGetDeviceProperties(&card, device->ordinal));
     cudaRuntimeGetVersion(&runtime);
     snprintf(text, text_bytes,
              "%s, %d SMs, %.1f GiB, CUDA %d.%d, cublasLt %d.%d.%d, %s products",

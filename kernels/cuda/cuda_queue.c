@@ -9,21 +9,21 @@
 #include <assert.h>
 #include <cuda_runtime_api.h>
 
-static void bring_in(struct gw_device *device,
-                     const char *what,
-                     void *to,
-                     const void *from,
-                     size_t bytes,
-                     enum cudaMemcpyKind kind)
+static void copy_in(struct gw_device *device,
+                    const char *op,
+                    void *to,
+                    const void *from,
+                    size_t bytes,
+                    enum cudaMemcpyKind kind)
 {
     if (!gw_cuda_enter(device))
         return;
-    gw_cuda_note(device, what,
-                 cudaMemcpyAsync(to, from, bytes, kind, device->uploads));
-    gw_cuda_note(device, what,
-                 cudaEventRecord(device->uploaded, device->uploads));
-    gw_cuda_note(device, what,
-                 cudaStreamWaitEvent(device->compute, device->uploaded, 0));
+    gw_cuda_check(device, op,
+                  cudaMemcpyAsync(to, from, bytes, kind, device->uploads));
+    gw_cuda_check(device, op,
+                  cudaEventRecord(device->uploaded, device->uploads));
+    gw_cuda_check(device, op,
+                  cudaStreamWaitEvent(device->compute, device->uploaded, 0));
 }
 
 static int is_host(const void *memory)
@@ -49,18 +49,18 @@ void gw_cuda_upload(struct gw_device *device,
                     const void *host,
                     size_t bytes)
 {
-    bring_in(device, "upload", to, host, bytes, cudaMemcpyHostToDevice);
+    copy_in(device, "upload", to, host, bytes, cudaMemcpyHostToDevice);
     if (bytes > 0 && !device->failed && !is_pinned(device, host, bytes))
-        gw_cuda_note(device, "upload", cudaStreamSynchronize(device->uploads));
+        gw_cuda_check(device, "upload", cudaStreamSynchronize(device->uploads));
 }
 
 void gw_cuda_take(struct gw_device *device,
                   void *to,
-                  const void *seen,
+                  const void *imported,
                   size_t bytes)
 {
-    bring_in(device, "copy from another GPU", to, seen, bytes,
-             cudaMemcpyDeviceToDevice);
+    copy_in(device, "copy from another GPU", to, imported, bytes,
+            cudaMemcpyDeviceToDevice);
 }
 
 uint64_t gw_cuda_fetch(struct gw_device *device,
@@ -71,22 +71,22 @@ uint64_t gw_cuda_fetch(struct gw_device *device,
     uint64_t point = ++device->last;
     if (!gw_cuda_enter(device))
         return point;
-    gw_cuda_note(device, "fetch",
-                 cudaEventRecord(device->computed, device->compute));
-    gw_cuda_note(device, "fetch",
-                 cudaStreamWaitEvent(device->fetches, device->computed, 0));
+    gw_cuda_check(device, "fetch",
+                  cudaEventRecord(device->computed, device->compute));
+    gw_cuda_check(device, "fetch",
+                  cudaStreamWaitEvent(device->fetches, device->computed, 0));
     if (bytes > 0)
-        gw_cuda_note(device, "fetch",
-                     cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost,
-                                     device->fetches));
-    gw_cuda_note(device, "fetch",
-                 cudaEventRecord(device->points[point % GW_CUDA_POINTS],
-                                 device->fetches));
+        gw_cuda_check(device, "fetch",
+                      cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost,
+                                      device->fetches));
+    gw_cuda_check(device, "fetch",
+                  cudaEventRecord(device->points[point % GW_CUDA_POINTS],
+                                  device->fetches));
     return point;
 }
 
-static enum gw_status failure_of(const struct gw_device *device,
-                                 struct gw_error *error)
+static enum gw_status failure(const struct gw_device *device,
+                              struct gw_error *error)
 {
     return gw_fail(error, device->error.status, "%s", device->error.text);
 }
@@ -98,7 +98,7 @@ enum gw_status gw_cuda_reach(struct gw_device *device,
 {
     assert(point <= device->last);
     if (!gw_cuda_enter(device))
-        return failure_of(device, error);
+        return failure(device, error);
     if (point <= device->reached)
         return GW_OK;
     /* whose event it is now: a later one's, if there were many since */
@@ -108,9 +108,9 @@ enum gw_status gw_cuda_reach(struct gw_device *device,
         wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
     if (result == cudaErrorNotReady)
         return GW_EAGAIN;
-    gw_cuda_note(device, device->latest, result);
+    gw_cuda_check(device, device->latest, result);
     if (device->failed)
-        return failure_of(device, error);
+        return failure(device, error);
     device->reached = latest;
     return GW_OK;
 }
@@ -128,13 +128,13 @@ enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error)
 {
     uint64_t last = device->last;
     if (gw_cuda_enter(device)) /* which waits for the uploads */
-        gw_cuda_note(device, device->latest,
-                     cudaStreamSynchronize(device->compute));
+        gw_cuda_check(device, device->latest,
+                      cudaStreamSynchronize(device->compute));
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, device->latest,
-                     cudaStreamSynchronize(device->fetches));
+        gw_cuda_check(device, device->latest,
+                      cudaStreamSynchronize(device->fetches));
     if (device->failed)
-        return failure_of(device, error);
+        return failure(device, error);
     device->reached = last;
     return GW_OK;
 }

@@ -36,10 +36,10 @@ void gw_cuda_relu_backward(struct gw_device *device,
     int fit = gw_fits_four(y) && gw_fits_four(dy) && gw_fits_four(dx);
     size_t fours = fit ? elems / 4 : 0;
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, "relu_backward",
-                     gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
-                                    GW_CUDA_BLOCK, backward, elems, fours, y,
-                                    dy, dx));
+        gw_cuda_check(device, "relu_backward",
+                      gw_cuda_launch(device->compute, gw_blocks_of_fours(elems),
+                                     GW_CUDA_BLOCK, backward, elems, fours, y,
+                                     dy, dx));
 }
 
 /* ---- after a product ---- */
@@ -64,7 +64,7 @@ static __global__ void add_bias(uint32_t elems,
 }
 
 void gw_cuda_add_bias(struct gw_device *device,
-                      const char *what,
+                      const char *op,
                       size_t rows,
                       size_t columns,
                       const float *b,
@@ -74,11 +74,11 @@ void gw_cuda_add_bias(struct gw_device *device,
     size_t most = GW_CUDA_INDEX_MAX / columns; /* rows at a time */
     while (rows && gw_cuda_enter(device)) {
         size_t n = rows < most ? rows : most;
-        gw_cuda_note(device, what,
-                     gw_cuda_launch(device->compute, gw_blocks(n * columns),
-                                    GW_CUDA_BLOCK, add_bias,
-                                    (uint32_t)(n * columns),
-                                    gw_divisor_of(columns), b, relu, y));
+        gw_cuda_check(device, op,
+                      gw_cuda_launch(device->compute, gw_blocks(n * columns),
+                                     GW_CUDA_BLOCK, add_bias,
+                                     (uint32_t)(n * columns),
+                                     gw_divisor_of(columns), b, relu, y));
         y += n * columns;
         rows -= n;
     }

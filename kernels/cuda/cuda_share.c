@@ -15,16 +15,16 @@
 #include <string.h>
 #include <unistd.h>
 
-struct words {
+struct exported {
     cudaIpcMemHandle_t handle;
     uint64_t offset;
     char address[GW_PCI_ADDRESS_BYTES]; /* of the owner's GPU */
 };
-static_assert(sizeof(struct words) == GW_MEMORY_WORDS, "all words");
+static_assert(sizeof(struct exported) == GW_MEMORY_WORDS, "all words");
 
 /* What was seen. An allocation is opened once, for all that is seen of it. */
-struct gw_cuda_view {
-    struct gw_cuda_view *next;
+struct gw_cuda_import {
+    struct gw_cuda_import *next;
     const char *memory;
     void *base;
     cudaIpcMemHandle_t handle;
@@ -35,34 +35,34 @@ struct gw_cuda_view {
 
 int gw_cuda_show(struct gw_device *device,
                  const void *memory,
-                 uint8_t words[GW_MEMORY_WORDS])
+                 uint8_t handle[GW_MEMORY_WORDS])
 {
-    struct words shown;
-    memset(&shown, 0, sizeof shown);
+    struct exported exported;
+    memset(&exported, 0, sizeof exported);
     const struct gw_cuda_block *block =
         gw_cuda_find_block(device->blocks, memory, 1);
     if (!block || !gw_cuda_enter(device))
         return 0;
-    if (cudaIpcGetMemHandle(&shown.handle, (void *)(uintptr_t)block->memory) !=
-        cudaSuccess) {
+    if (cudaIpcGetMemHandle(&exported.handle,
+                            (void *)(uintptr_t)block->memory) != cudaSuccess) {
         cudaGetLastError(); /* the device works all the same */
         return 0;
     }
-    shown.offset = (uint64_t)((const char *)memory - block->memory);
-    gw_cuda_locate((unsigned)device->ordinal, shown.address);
-    memcpy(words, &shown, sizeof shown);
+    exported.offset = (uint64_t)((const char *)memory - block->memory);
+    gw_cuda_locate((unsigned)device->ordinal, exported.address);
+    memcpy(handle, &exported, sizeof exported);
     return 1;
 }
 
 /* ---- of others ---- */
 
-static const struct gw_cuda_view *view_of(const struct gw_device *device,
-                                          const cudaIpcMemHandle_t *handle)
+static const struct gw_cuda_import *import_of(const struct gw_device *device,
+                                              const cudaIpcMemHandle_t *handle)
 {
-    const struct gw_cuda_view *view = device->views;
-    while (view && memcmp(&view->handle, handle, sizeof *handle) != 0)
-        view = view->next;
-    return view;
+    const struct gw_cuda_import *import = device->imports;
+    while (import && memcmp(&import->handle, handle, sizeof *handle) != 0)
+        import = import->next;
+    return import;
 }
 
 /* NULL with a line. */
@@ -70,7 +70,7 @@ static void *open_handle(struct gw_device *device,
                          cudaIpcMemHandle_t handle,
                          struct gw_error *error)
 {
-    const struct gw_cuda_view *other = view_of(device, &handle);
+    const struct gw_cuda_import *other = import_of(device, &handle);
     void *base = NULL;
     if (other)
         return other->base;
@@ -87,56 +87,56 @@ static void *open_handle(struct gw_device *device,
 }
 
 const void *gw_cuda_see(struct gw_device *device,
-                        const uint8_t words[GW_MEMORY_WORDS],
+                        const uint8_t handle[GW_MEMORY_WORDS],
                         struct gw_error *error)
 {
-    struct words shown;
-    memcpy(&shown, words, sizeof shown);
+    struct exported exported;
+    memcpy(&exported, handle, sizeof exported);
     if (!gw_cuda_enter(device)) {
         gw_fail(error, GW_EIO, "%s", device->error.text);
         return NULL;
     }
-    struct gw_cuda_view *view = malloc(sizeof *view);
-    if (!view) {
+    struct gw_cuda_import *import = malloc(sizeof *import);
+    if (!import) {
         gw_fail(error, GW_ENOMEM, "no memory for what another GPU shows");
         return NULL;
     }
-    void *base = open_handle(device, shown.handle, error);
+    void *base = open_handle(device, exported.handle, error);
     if (!base) {
-        free(view);
+        free(import);
         return NULL;
     }
-    *view = (struct gw_cuda_view){
-        .next = device->views,
-        .memory = (const char *)base + shown.offset,
+    *import = (struct gw_cuda_import){
+        .next = device->imports,
+        .memory = (const char *)base + exported.offset,
         .base = base,
-        .handle = shown.handle,
+        .handle = exported.handle,
     };
-    memcpy(view->address, shown.address, sizeof view->address);
-    view->address[sizeof view->address - 1] = '\0';
-    device->views = view;
-    return view->memory;
+    memcpy(import->address, exported.address, sizeof import->address);
+    import->address[sizeof import->address - 1] = '\0';
+    device->imports = import;
+    return import->memory;
 }
 
 /* Whether the owner's GPU is this one, by its address. */
-static int is_here(const struct gw_device *device, const void *seen)
+static int is_same_gpu(const struct gw_device *device, const void *imported)
 {
     char own[GW_PCI_ADDRESS_BYTES];
-    const struct gw_cuda_view *view = device->views;
-    while (view && view->memory != seen)
-        view = view->next;
+    const struct gw_cuda_import *import = device->imports;
+    while (import && import->memory != imported)
+        import = import->next;
     gw_cuda_locate((unsigned)device->ordinal, own);
-    return view && own[0] && strcmp(view->address, own) == 0;
+    return import && own[0] && strcmp(import->address, own) == 0;
 }
 
-const char *gw_cuda_path(struct gw_device *device, const void *seen)
+const char *gw_cuda_path(struct gw_device *device, const void *imported)
 {
     struct cudaPointerAttributes about;
     if (!gw_cuda_enter(device))
         return "";
-    if (is_here(device, seen))
+    if (is_same_gpu(device, imported))
         return "the same GPU";
-    if (cudaPointerGetAttributes(&about, seen) != cudaSuccess) {
+    if (cudaPointerGetAttributes(&about, imported) != cudaSuccess) {
         cudaGetLastError(); /* the device works all the same */
         return "";
     }
@@ -152,20 +152,20 @@ const char *gw_cuda_path(struct gw_device *device, const void *seen)
 
 void gw_cuda_unsee(struct gw_device *device, const void *memory)
 {
-    struct gw_cuda_view **at = &device->views;
+    struct gw_cuda_import **at = &device->imports;
     while (*at && (*at)->memory != memory)
         at = &(*at)->next;
     if (!*at)
         return;
-    struct gw_cuda_view view = **at;
+    struct gw_cuda_import import = **at;
     free(*at);
-    *at = view.next;
-    if (view_of(device, &view.handle))
+    *at = import.next;
+    if (import_of(device, &import.handle))
         return;
     gw_cuda_sync(device, NULL); /* what is queued may read there */
     cudaSetDevice(device->ordinal);
-    gw_cuda_note(device, "cudaIpcCloseMemHandle",
-                 cudaIpcCloseMemHandle(view.base));
+    gw_cuda_check(device, "cudaIpcCloseMemHandle",
+                  cudaIpcCloseMemHandle(import.base));
 }
 
 /* ---- of devices ---- */
@@ -216,8 +216,8 @@ void gw_cuda_pages(struct gw_device *device,
         pages_p->fd = dma_buf_of(pages_p);
 }
 
-void gw_cuda_drop_shared(struct gw_device *device)
+void gw_cuda_drop_imports(struct gw_device *device)
 {
-    while (device->views)
-        gw_cuda_unsee(device, device->views->memory);
+    while (device->imports)
+        gw_cuda_unsee(device, device->imports->memory);
 }

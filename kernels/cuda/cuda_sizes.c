@@ -29,7 +29,7 @@ size_t gw_cuda_mask_bytes(size_t m, size_t n)
 size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems)
 {
     return gw_cuda_narrows(precision)
-               ? gw_rounded_up(elems * gw_cuda_factor_bytes(precision),
+               ? gw_rounded_up(elems * gw_cuda_operand_bytes(precision),
                                COPY_ALIGN)
                : 0;
 }

@@ -44,7 +44,7 @@ static inline int gw_cuda_narrows(enum gw_precision precision)
 {
     return precision == GW_PRECISION_BF16 || precision == GW_PRECISION_FP16;
 }
-static inline size_t gw_cuda_factor_bytes(enum gw_precision precision)
+static inline size_t gw_cuda_operand_bytes(enum gw_precision precision)
 {
     return gw_cuda_narrows(precision) ? sizeof(uint16_t) : sizeof(float);
 }

@@ -57,7 +57,7 @@ static __global__ void column_sums(size_t rows,
 }
 
 static void launch_columns(struct gw_device *device,
-                           const char *what,
+                           const char *op,
                            size_t rows,
                            size_t columns,
                            size_t chunks,
@@ -68,14 +68,14 @@ static void launch_columns(struct gw_device *device,
     size_t chunk = (rows + chunks - 1) / chunks;
     dim3 grid((unsigned)((columns + GW_CUDA_WARP - 1) / GW_CUDA_WARP),
               (unsigned)chunks);
-    gw_cuda_note(device, what,
-                 gw_cuda_launch(device->compute, grid, GW_CUDA_BLOCK,
-                                column_sums, rows, columns, chunk, x, beta,
-                                sums));
+    gw_cuda_check(device, op,
+                  gw_cuda_launch(device->compute, grid, GW_CUDA_BLOCK,
+                                 column_sums, rows, columns, chunk, x, beta,
+                                 sums));
 }
 
 void gw_cuda_column_sums(struct gw_device *device,
-                         const char *what,
+                         const char *op,
                          size_t rows,
                          size_t columns,
                          const float *x,
@@ -87,12 +87,11 @@ void gw_cuda_column_sums(struct gw_device *device,
     if (!gw_cuda_enter(device))
         return;
     if (rows <= ONE_STAGE || chunks <= 1) {
-        launch_columns(device, what, rows, columns, 1, x, beta, sums);
+        launch_columns(device, op, rows, columns, 1, x, beta, sums);
         return;
     }
-    launch_columns(device, what, rows, columns, chunks, x, 0,
-                   device->workspace);
-    launch_columns(device, what, chunks, columns, 1, device->workspace, beta,
+    launch_columns(device, op, rows, columns, chunks, x, 0, device->workspace);
+    launch_columns(device, op, chunks, columns, 1, device->workspace, beta,
                    sums);
 }
 
@@ -113,7 +112,7 @@ row_sums(unsigned rows, size_t columns, size_t slice, const T *x, float *sums)
 }
 
 void gw_cuda_row_sums(struct gw_device *device,
-                      const char *what,
+                      const char *op,
                       size_t rows,
                       size_t columns,
                       size_t slice,
@@ -121,14 +120,14 @@ void gw_cuda_row_sums(struct gw_device *device,
                       float *sums)
 {
     size_t slices = (columns + slice - 1) / slice;
-    auto launch = [&](auto factor) {
-        typedef typename decltype(factor)::type T;
+    auto launch = [&](auto operand) {
+        typedef typename decltype(operand)::type T;
         return gw_cuda_launch(device->compute, (unsigned)(slices * rows),
                               GW_CUDA_BLOCK, row_sums<T>, (unsigned)rows,
                               columns, slice, (const T *)x, sums);
     };
     if (gw_cuda_enter(device))
-        gw_cuda_note(device, what, gw_with_factors(device->precision, launch));
+        gw_cuda_check(device, op, gw_with_operands(device->precision, launch));
 }
 
 /* ---- norms ---- */
@@ -176,11 +175,11 @@ void gw_cuda_square_sum(struct gw_device *device,
     unsigned blocks = min(gw_blocks_of_fours(elems), (unsigned)SQUARES);
     if (!gw_cuda_enter(device))
         return;
-    gw_cuda_note(device, "square_sum",
-                 gw_cuda_launch(device->compute, blocks, GW_CUDA_BLOCK,
-                                square_sums, elems,
-                                gw_fits_four(x) ? elems / 4 : 0, x, part));
-    gw_cuda_note(device, "square_sum",
-                 gw_cuda_launch(device->compute, 1, GW_CUDA_BLOCK, add_up,
-                                blocks, part, sum));
+    gw_cuda_check(device, "square_sum",
+                  gw_cuda_launch(device->compute, blocks, GW_CUDA_BLOCK,
+                                 square_sums, elems,
+                                 gw_fits_four(x) ? elems / 4 : 0, x, part));
+    gw_cuda_check(device, "square_sum",
+                  gw_cuda_launch(device->compute, 1, GW_CUDA_BLOCK, add_up,
+                                 blocks, part, sum));
 }

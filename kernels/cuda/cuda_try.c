@@ -61,33 +61,33 @@ static int open_trial(struct trial *t)
 /* Queues it with such a bias, and brings what it has written: the first row,
    and the mask unless NULL. What fails here is the device. */
 static int
-ask(struct trial *t, float alpha, float bias, float *row, uint8_t *mask)
+run_trial(struct trial *t, float alpha, float bias, float *row, uint8_t *mask)
 {
     struct gw_device *device = t->device;
     struct CUstream_st *stream = device->compute;
     size_t bytes = t->product->n * sizeof(float);
     for (size_t i = 0; i < t->product->n; i++)
         t->row[i] = bias;
-    gw_cuda_note(device, "trial",
-                 cudaMemcpyAsync(t->bias, t->row, bytes, cudaMemcpyHostToDevice,
-                                 stream));
-    gw_cuda_note(device, "trial", cudaStreamSynchronize(stream));
+    gw_cuda_check(device, "trial",
+                  cudaMemcpyAsync(t->bias, t->row, bytes,
+                                  cudaMemcpyHostToDevice, stream));
+    gw_cuda_check(device, "trial", cudaStreamSynchronize(stream));
     if (device->failed || !t->queue(t->context, alpha, t->bias))
         return 0;
-    gw_cuda_note(device, "trial",
-                 cudaMemcpyAsync(row, t->product->c, bytes,
-                                 cudaMemcpyDeviceToHost, stream));
+    gw_cuda_check(device, "trial",
+                  cudaMemcpyAsync(row, t->product->c, bytes,
+                                  cudaMemcpyDeviceToHost, stream));
     if (mask)
-        gw_cuda_note(device, "trial",
-                     cudaMemcpyAsync(mask, t->product->mask, t->mask_bytes,
-                                     cudaMemcpyDeviceToHost, stream));
-    gw_cuda_note(device, "trial", cudaStreamSynchronize(stream));
+        gw_cuda_check(device, "trial",
+                      cudaMemcpyAsync(mask, t->product->mask, t->mask_bytes,
+                                      cudaMemcpyDeviceToHost, stream));
+    gw_cuda_check(device, "trial", cudaStreamSynchronize(stream));
     return !device->failed;
 }
 
-static const char *ask_of_nan(struct trial *t)
+static const char *try_nan(struct trial *t)
 {
-    if (!ask(t, 1, NAN, t->row, NULL))
+    if (!run_trial(t, 1, NAN, t->row, NULL))
         return does_not_run;
     for (size_t i = 0; i < t->product->n; i++)
         if (!isnan(t->row[i]))
@@ -105,13 +105,14 @@ static size_t bits_in(const uint8_t *bytes, size_t n)
 
 /* Which bits stand for elements is not said either: those that ones have set,
    as many in each row at least as it has elements. */
-static const char *ask_of_zero(struct trial *t)
+static const char *try_zero(struct trial *t)
 {
     size_t rows = t->product->m, row = t->mask_bytes / rows;
-    gw_cuda_note(t->device, "trial",
-                 cudaMemsetAsync(t->product->mask, 0, t->mask_bytes,
-                                 t->device->compute));
-    if (!ask(t, 0, 1, t->row, t->mask[0]) || !ask(t, 0, 0, t->row, t->mask[1]))
+    gw_cuda_check(t->device, "trial",
+                  cudaMemsetAsync(t->product->mask, 0, t->mask_bytes,
+                                  t->device->compute));
+    if (!run_trial(t, 0, 1, t->row, t->mask[0]) ||
+        !run_trial(t, 0, 0, t->row, t->mask[1]))
         return does_not_run;
     for (size_t i = 0; i < rows; i++)
         if (bits_in(t->mask[0] + i * row, row) < t->product->n)
@@ -126,16 +127,16 @@ const char *gw_cuda_try_relu(struct gw_device *device,
                              const struct gw_cuda_product *product,
                              gw_cuda_queue_trial *queue,
                              void *context,
-                             int *lasts_p)
+                             int *permanent_p)
 {
     struct trial t = {.device = device,
                       .product = product,
                       .queue = queue,
                       .context = context};
-    const char *why = open_trial(&t) ? ask_of_nan(&t) : no_memory;
+    const char *why = open_trial(&t) ? try_nan(&t) : no_memory;
     if (!why && product->mask)
-        why = ask_of_zero(&t);
+        why = try_zero(&t);
     close_trial(&t);
-    *lasts_p = why != no_memory && !device->failed;
+    *permanent_p = why != no_memory && !device->failed;
     return why;
 }

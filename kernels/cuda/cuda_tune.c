@@ -23,7 +23,7 @@
 
 /* What the ways depend on, besides the calls. */
 static void
-head_of(struct gw_device *device, const char *of, char text[GW_TUNED_BYTES])
+header_of(struct gw_device *device, const char *of, char text[GW_TUNED_BYTES])
 {
     char words[GW_TUNED_BYTES / 4];
     gw_cuda_describe(device, words, sizeof words);
@@ -33,11 +33,11 @@ head_of(struct gw_device *device, const char *of, char text[GW_TUNED_BYTES])
 void gw_cuda_tune(struct gw_device *device, const char *of, const char *known)
 {
     struct gw_cuda_tuning *tuning = &device->tuning;
-    head_of(device, of, tuning->text);
-    size_t head = strlen(tuning->text);
-    int fits = known && strncmp(known, tuning->text, head) == 0;
+    header_of(device, of, tuning->text);
+    size_t header = strlen(tuning->text);
+    int fits = known && strncmp(known, tuning->text, header) == 0;
     snprintf(tuning->known, sizeof tuning->known, "%s",
-             fits ? known + head : "");
+             fits ? known + header : "");
     tuning->on = 1;
 }
 
@@ -51,92 +51,92 @@ void gw_cuda_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])
 static int next_known(struct gw_cuda_tuning *tuning)
 {
     char *end;
-    long way = strtol(tuning->known, &end, 10);
-    if (end == tuning->known || way < 0 || way >= GW_CUDA_WAYS)
+    long algo = strtol(tuning->known, &end, 10);
+    if (end == tuning->known || algo < 0 || algo >= GW_CUDA_ALGOS)
         return -1;
     memmove(tuning->known, end, strlen(end) + 1);
-    return (int)way;
+    return (int)algo;
 }
 
 /* ---- timing ---- */
 
-struct watch {
+struct timer {
     struct CUevent_st *start, *stop;
 };
 
-static int open_watch(struct gw_device *device, struct watch *watch)
+static int open_timer(struct gw_device *device, struct timer *timer)
 {
-    struct CUevent_st **events[] = {&watch->start, &watch->stop};
+    struct CUevent_st **events[] = {&timer->start, &timer->stop};
     for (size_t i = 0; i < 2 && !device->failed; i++)
-        gw_cuda_note(device, "cudaEventCreateWithFlags",
-                     cudaEventCreateWithFlags(events[i], cudaEventDefault));
+        gw_cuda_check(device, "cudaEventCreateWithFlags",
+                      cudaEventCreateWithFlags(events[i], cudaEventDefault));
     return !device->failed;
 }
 
-static void close_watch(struct watch *watch)
+static void close_timer(struct timer *timer)
 {
-    if (watch->start)
-        cudaEventDestroy(watch->start);
-    if (watch->stop)
-        cudaEventDestroy(watch->stop);
+    if (timer->start)
+        cudaEventDestroy(timer->start);
+    if (timer->stop)
+        cudaEventDestroy(timer->stop);
 }
 
 /* Of CALLS calls, in ms. */
-static float time_way(struct gw_device *device,
-                      const struct watch *watch,
-                      int way,
-                      int (*queue)(void *context, int way),
-                      void *context)
+static float time_algo(struct gw_device *device,
+                       const struct timer *timer,
+                       int algo,
+                       int (*queue)(void *context, int algo),
+                       void *context)
 {
-    const char *what = "tuning";
+    const char *op = "tuning";
     float ms = FLT_MAX;
-    gw_cuda_note(device, what, cudaEventRecord(watch->start, device->compute));
+    gw_cuda_check(device, op, cudaEventRecord(timer->start, device->compute));
     for (int i = 0; i < CALLS; i++)
-        if (!queue(context, way))
+        if (!queue(context, algo))
             return FLT_MAX;
-    gw_cuda_note(device, what, cudaEventRecord(watch->stop, device->compute));
-    gw_cuda_note(device, what, cudaEventSynchronize(watch->stop));
+    gw_cuda_check(device, op, cudaEventRecord(timer->stop, device->compute));
+    gw_cuda_check(device, op, cudaEventSynchronize(timer->stop));
     if (!device->failed)
-        gw_cuda_note(device, what,
-                     cudaEventElapsedTime(&ms, watch->start, watch->stop));
+        gw_cuda_check(device, op,
+                      cudaEventElapsedTime(&ms, timer->start, timer->stop));
     return ms;
 }
 
 static int fastest(struct gw_device *device,
                    int n,
-                   int (*queue)(void *context, int way),
+                   int (*queue)(void *context, int algo),
                    void *context)
 {
-    struct watch watch = {0};
+    struct timer timer = {0};
     float best = FLT_MAX;
     int found = 0;
-    if (open_watch(device, &watch)) {
-        for (int way = 0; way < n; way++)
-            queue(context, way); /* its code is loaded then */
+    if (open_timer(device, &timer)) {
+        for (int algo = 0; algo < n; algo++)
+            queue(context, algo); /* its code is loaded then */
         for (int i = 0; i < ROUNDS * n && !device->failed; i++) {
-            float ms = time_way(device, &watch, i % n, queue, context);
+            float ms = time_algo(device, &timer, i % n, queue, context);
             if (ms < best) {
                 best = ms;
                 found = i % n;
             }
         }
     }
-    close_watch(&watch);
+    close_timer(&timer);
     return found;
 }
 
-int gw_cuda_choose_way(struct gw_device *device,
-                       int n,
-                       int (*queue)(void *context, int way),
-                       void *context)
+int gw_cuda_choose_algo(struct gw_device *device,
+                        int n,
+                        int (*queue)(void *context, int algo),
+                        void *context)
 {
     struct gw_cuda_tuning *tuning = &device->tuning;
     size_t used = strlen(tuning->text);
     if (!tuning->on || used + sizeof " 0" > sizeof tuning->text)
         return 0;
-    int way = next_known(tuning);
-    if (way < 0 || way >= n)
-        way = n > 1 ? fastest(device, n, queue, context) : 0;
-    sprintf(tuning->text + used, " %d", way);
-    return way;
+    int algo = next_known(tuning);
+    if (algo < 0 || algo >= n)
+        algo = n > 1 ? fastest(device, n, queue, context) : 0;
+    sprintf(tuning->text + used, " %d", algo);
+    return algo;
 }

@@ -18,18 +18,18 @@ static int is_finite(const float *x, size_t elems)
 }
 
 /* Those that are as they were: what is at `out` is judged before. */
-static uint64_t spoilt(const float *const *slots,
-                       uint32_t n,
-                       size_t offset,
-                       size_t elems,
-                       const float *out)
+static uint64_t nonfinite_slots(const float *const *slots,
+                                uint32_t n,
+                                size_t offset,
+                                size_t elems,
+                                const float *out)
 {
-    uint64_t spoilers = 0;
+    uint64_t nonfinite = 0;
     for (uint32_t i = 0; i < n; i++)
         if (slots[i] && slots[i] + offset != out &&
             !is_finite(slots[i] + offset, elems))
-            spoilers |= UINT64_C(1) << i;
-    return spoilers;
+            nonfinite |= UINT64_C(1) << i;
+    return nonfinite;
 }
 
 static int all_present(const float *const *slots, uint32_t n)
@@ -49,14 +49,14 @@ static uint64_t reduce_blocks(const float *const *slots,
                               float *out)
 {
     float block[GW_BLOCK_ELEMS] __attribute__((aligned(64)));
-    uint64_t spoilers = 0;
+    uint64_t nonfinite = 0;
     for (size_t at = 0; at < elems; at += GW_BLOCK_ELEMS) {
         size_t some = elems - at < GW_BLOCK_ELEMS ? elems - at : GW_BLOCK_ELEMS;
         if (!gw_reduce_block(slots, n, offset + at, some, block))
-            spoilers |= spoilt(slots, n, offset + at, some, NULL);
+            nonfinite |= nonfinite_slots(slots, n, offset + at, some, NULL);
         memcpy(out + at, block, some * sizeof *out);
     }
-    return spoilers;
+    return nonfinite;
 }
 
 /* So many that one pass reads them, or a block of more: their halves first. */
@@ -99,9 +99,9 @@ uint64_t gw_reduce_over(const float *const *slots,
     }
     if (found & GW_REDUCE_FINITE)
         return 0;
-    uint64_t spoilers = spoilt(slots, n, offset, elems, out);
+    uint64_t nonfinite = nonfinite_slots(slots, n, offset, elems, out);
     for (uint32_t i = 0; i < n; i++)
         if (slots[i] + offset == out && !(found & GW_REDUCE_WAS_FINITE))
-            spoilers |= UINT64_C(1) << i;
-    return spoilers;
+            nonfinite |= UINT64_C(1) << i;
+    return nonfinite;
 }

@@ -13,7 +13,7 @@
  * Stands in for an absent slot where a neighbour needs a partner: x + -0.0 is x
  * for every x, the sign of zero included. Stays in L1.
  */
-static const float nothing[GW_BLOCK_ELEMS] = {
+static const float identity[GW_BLOCK_ELEMS] = {
     [0 ... GW_BLOCK_ELEMS - 1] = -0.0f,
 };
 
@@ -52,7 +52,7 @@ static int reduce_leaf(const float *const *slots,
 {
     const float *in[GW_REDUCE_FAN_IN];
     for (uint32_t i = 0; i < n; i++)
-        in[i] = slots[i] ? slots[i] + offset : nothing;
+        in[i] = slots[i] ? slots[i] + offset : identity;
     return loops()->reduce(in, n, elems, sum);
 }
 
