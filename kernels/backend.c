@@ -97,10 +97,10 @@ const struct gw_backend_ops *gw_backend_outline(const char *name,
     return gw_backend_choose(name, &choice, error) == GW_OK ? choice.ops : NULL;
 }
 
-#define DEVICES_MAX 64 /* of one kind, of a machine */
+#define DEVICES_MAX 64 /* per kind and machine */
 
-/* Those that this build computes on, in the order in which workers take them;
-   how many they are, 1 at least. */
+/* Fills in the devices that this build supports, in the order in which workers
+   take them. Returns their number, at least 1. */
 static unsigned order_of(const struct gw_backend_ops *ops,
                          unsigned order[DEVICES_MAX])
 {
@@ -168,7 +168,7 @@ enum gw_status gw_device_open(const struct gw_config *config,
     return status;
 }
 
-/* What one has that is opened for this alone. */
+/* Opens one device only to read its memory, and closes it. */
 static enum gw_status measure_room(const struct gw_config *config,
                                    uint32_t place,
                                    struct gw_device_room *room_p,
@@ -190,7 +190,7 @@ static enum gw_status measure_room(const struct gw_config *config,
                          "%s has no memory that can be told", choice.ops->name);
 }
 
-/* Of those that compute, when places go round so many devices. */
+/* Number of workers on one device when they are dealt out over all. */
 static uint32_t workers_at(uint32_t workers, unsigned devices, unsigned device)
 {
     return (workers - device + devices - 1) / devices;

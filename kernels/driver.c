@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of cuda.h: what a call returns, as far as it is told apart here. */
+/* CUDA_ERROR_NO_DEVICE of cuda.h, the only result that is told apart here. */
 #define NO_DEVICE 100
-/* Our own, beside the driver's */
+/* our own results, outside the driver's range */
 #define NOT_HERE  (-1)
 #define NO_DRIVER (-2)
 
-/* The calls that are needed of it. */
+/* The driver's calls that are needed, found by name. */
 struct calls {
     int (*init)(unsigned flags);
     int (*version)(int *version);
@@ -64,8 +64,8 @@ explain(const struct calls *calls, int result, char *why, size_t why_bytes)
     return GW_EUNSUPPORTED;
 }
 
-/* The driver's answer, 0 being well; negative: it is not here, or no driver.
- *driver_p is set when it is well. */
+/* Returns 0 and sets *driver_p if the driver works, else the driver's error, or
+   NOT_HERE or NO_DRIVER, which are negative. */
 static int ask(struct calls *calls, struct gw_driver *driver_p)
 {
     int version = 0, devices = 0;

@@ -21,7 +21,7 @@ static int is_linked_to(const unsigned *list,
     return 0;
 }
 
-/* There are few. */
+/* Insertion sort: the lists are short. */
 static void sort(unsigned *list, unsigned n)
 {
     for (unsigned i = 1; i < n; i++)
@@ -32,8 +32,8 @@ static void sort(unsigned *list, unsigned n)
         }
 }
 
-/* All that the `n` devices of the order are linked to are in it already, and
-   `first` is not; returns how many there are with its island. */
+/* Appends the island of `first`, which is not in the order yet. The first n
+   devices are whole islands. Returns the new length. */
 static unsigned add_island(unsigned devices,
                            int (*linked)(unsigned one, unsigned other),
                            unsigned *order,

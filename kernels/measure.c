@@ -48,10 +48,10 @@ GW_INLINE word bits_of_four(word *const *in, size_t i)
     return in[0][i] ^ in[1][i] ^ in[2][i] ^ in[3][i];
 }
 
-/* All of them into in[0]; n is a constant of the caller. */
+/* Xors all arrays into in[0]; n is a compile-time constant of the caller. */
 GW_INLINE void xor_into(word *const *from, unsigned n, size_t elems)
 {
-    word *in[SLOTS_MAX]; /* which no store can change */
+    word *in[SLOTS_MAX]; /* a copy, which no store through in[] can change */
     memcpy(in, from, n * sizeof *in);
     GW_SAME_INDEX_ONLY
     for (size_t i = 0; i < elems; i++) {
@@ -144,7 +144,7 @@ static enum gw_status make_arrays(const struct gw_update_case *spec,
     return GW_OK;
 }
 
-/* One pass over everything, as a shard does it: fused, or block by block. */
+/* One pass over all arrays as a shard makes it: fused, or block by block. */
 static void update_once(const struct gw_update_case *spec,
                         const struct arrays *arrays,
                         const struct gw_update *update)
@@ -214,7 +214,7 @@ enum gw_status gw_measure_update(const struct gw_update_case *spec,
     if (status != GW_OK)
         return status;
 
-    /* a learning rate of almost nothing keeps every value finite */
+    /* a tiny learning rate keeps every value finite */
     struct gw_update update = {
         .scale = 1,
         .lr = 1e-9,

@@ -1,14 +1,14 @@
 /*
- * How fast the server's arithmetic is here, beside what memory allows: reduce
- * and update of some slots, block by block, against a plain vectorised a += b
- * on arrays of the same size, alternating, best of several rounds each.
+ * Speed of the server's arithmetic on this machine, compared with memory speed:
+ * reduce and update of some slots, block by block, against a plain vectorised
+ * a += b on arrays of the same size, alternating, best of several rounds each.
  *
  * Both are counted in bytes of traffic that the algorithm cannot avoid:
  *   a += b            3 arrays (a read, b read, a written)
  *   reduce + update   slots + 2 states + 2 (weights read, weights written)
- * What a cache line costs beyond that (a store that reads its line first) is
- * not counted, so in DRAM the second form of the update, which writes another
- * array than it reads, is at a disadvantage of its own.
+ * The read of a cache line before a store to it (write-allocate) is not
+ * counted, so in DRAM the form of the update that writes another array than it
+ * reads is at a disadvantage.
  */
 #ifndef GW_KERNELS_MEASURE_H
 #define GW_KERNELS_MEASURE_H
@@ -21,10 +21,10 @@
 
 struct gw_update_case {
     const struct gw_optimizer *optimizer;
-    size_t array_bytes; /* of each array, a multiple of 4 */
+    size_t array_bytes; /* size of each array, a multiple of 4 */
     uint32_t slots;     /* 1..16 */
     int in_place;       /* 0: the next weights go to an array of their own */
-    int fused;          /* gw_update_reduce_apply; 0: in two calls per block */
+    int fused;          /* gw_update_reduce_apply; 0: two calls per block */
     int rounds;
 };
 
@@ -41,9 +41,9 @@ enum gw_status gw_measure_update(const struct gw_update_case *spec,
                                  struct gw_error *error);
 
 /*
- * The traffic of a sum of n arrays over one of them (2, 4, 8 or 16, asserted),
- * and hardly any arithmetic: elements [offset, offset + elems) of each are read
- * at the same time, and their bits mingled into those of arrays[own].
+ * The memory traffic of a sum of n arrays into one of them (n is 2, 4, 8 or 16,
+ * asserted), with hardly any arithmetic: reads elements [offset, offset +
+ * elems) of all arrays and xors their bits into arrays[own].
  */
 void gw_measure_stream(float *const *arrays,
                        uint32_t n,

@@ -47,7 +47,7 @@ gw_module_load(const char *file, char *why, size_t why_bytes)
     return module;
 }
 
-/* Where the program lies, without its name; "" where that is not known. */
+/* Directory of the running program; "" if it is not known. */
 static void own_directory(char dir[PATH_MAX])
 {
     ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
@@ -56,7 +56,7 @@ static void own_directory(char dir[PATH_MAX])
     *(slash ? slash : dir) = '\0';
 }
 
-/* The first place that has the file, or the last one that could. */
+/* The first candidate that exists, else the last one. */
 static void find_file(const char *name, char file[PATH_MAX + 64])
 {
     const char *told = getenv("GRADWEIR_MODULES");
@@ -71,7 +71,7 @@ static void find_file(const char *name, char file[PATH_MAX + 64])
         snprintf(file, PATH_MAX + 64, "%s/%s", GW_MODULE_DIR, name);
 }
 
-/* NVIDIA's first driver of each major version of CUDA. */
+/* NVIDIA's first driver for each major version of CUDA. */
 static const struct {
     unsigned cuda;
     const char *driver;
@@ -94,7 +94,7 @@ static void say_too_old(const struct gw_driver *driver,
         driver->version / 1000, driver->version % 1000 / 10,
         module->driver / 1000, module->driver % 1000 / 10, from,
         module->driver / 1000, module->driver % 1000 / 10);
-    /* which an older CUDA would not build */
+    /* our kernels need CUDA 12.0 or later */
     if (driver->version >= drivers[0].cuda && (size_t)used < why_bytes)
         snprintf(why + used, why_bytes - (size_t)used,
                  ", or a build with CUDA %u", driver->version / 1000);

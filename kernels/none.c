@@ -1,6 +1,6 @@
 /*
- * Backends that compute nothing: of simulations that are about bytes and time
- * alone, and what is known of GPUs that are not here.
+ * Backends that compute nothing: one for simulations, which need only bytes and
+ * time, and the outline of a GPU that is not here, which planning needs.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 #include "kernels/cuda/cuda_sizes.h"
 #include "kernels/module.h"
 
-/* What `alloc` gave: addresses that fault when they are used. */
+/* Memory of `alloc`: addresses that fault when they are used. */
 struct range {
     struct range *next;
     void *at;

@@ -11,10 +11,11 @@ union word {
 
 #define INFINITE   UINT32_C(0x7f800000)
 #define SIGN       UINT32_C(0x80000000)
-#define JUST_BELOW UINT32_C(0x7fff) /* half of the last bit that stays */
+#define JUST_BELOW UINT32_C(0x7fff) /* just below half of the last kept bit */
 #define QUIET      UINT32_C(0x40)
 
-/* A carry out of the fraction is the next exponent, and at last infinity. */
+/* A carry out of the fraction increments the exponent, in the end to infinity.
+ */
 GW_INLINE uint16_t rounded(uint32_t bits)
 {
     uint32_t odd = bits >> 16 & 1;

@@ -36,7 +36,7 @@ int gw_compensate(const struct gw_compensation *compensation,
     factors.decay = (float)compensation->decay;
     factors.fresh = (float)(1 - compensation->decay);
     factors.eps = (float)compensation->eps;
-    /* else a weight without gradients yet would divide by zero */
+    /* or a weight without gradients yet divides by zero */
     assert(factors.eps > 0);
     return run(GW_BLEND_ADAPT, &factors, &arrays);
 }

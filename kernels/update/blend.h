@@ -1,14 +1,14 @@
 /*
- * The arithmetic of update policies beside the optimizers of update.h: what
- * happens to one push before the optimizer sees it, and how two sets of weights
- * become one. Bits are the same on every x86-64 and aarch64: no fused
- * multiply-add, every operation rounds by itself, in the order that the formula
- * is written. Pure functions on host memory, any thread, any number of
- * elements, any alignment (64 bytes is fastest); arrays of one call do not
- * overlap unless said.
+ * Arithmetic of update policies, complementing the optimizers of update.h:
+ * corrections of one push before the optimizer sees it, and blends of two sets
+ * of weights. Bits are the same on every x86-64 and aarch64: no fused
+ * multiply-add, each operation rounds by itself, in the order of the formula.
+ * Pure functions on host memory, any thread, any number of elements, any
+ * alignment (64 bytes is fastest); arrays of one call do not overlap unless
+ * said.
  *
- * Each returns 0 if a number that it wrote is NaN or infinite, as it is
- * wherever an input was, else 1. Everything is written all the same.
+ * Each returns 0 if it wrote a NaN or an infinity, which it does wherever an
+ * input was one, else 1. All elements are written in both cases.
  */
 #ifndef GW_KERNELS_BLEND_H
 #define GW_KERNELS_BLEND_H
@@ -17,7 +17,7 @@
 
 /*
  * Delay compensation (Zheng et al. 2017, arXiv 1609.08326). A gradient was
- * taken at the weights that its rank was given, and w are those that it meets:
+ * taken at the weights `given` to its rank, and is applied to the weights w:
  *
  *     g'  = scale g
  *     out = g' + lambda_t g' g' (w - given)
@@ -27,8 +27,8 @@
  * m = decay m + (1 - decay) g' g' is updated first.
  */
 struct gw_compensation {
-    float scale;   /* of g: over the samples; applied first, in fp32 */
-    double lambda; /* of the paper: 0.04 constant, 2 adaptive */
+    float scale;   /* 1 / samples; multiplies g first, in fp32 */
+    double lambda; /* in the paper: 0.04 constant, 2 adaptive */
     double decay;  /* adaptive: 0.95 in the paper */
     double eps;    /* adaptive: 1e-7 in the paper; > 0 in fp32 (asserted) */
 };
@@ -36,7 +36,7 @@ struct gw_compensation {
 /*
  * mean_square: fp32 that the caller keeps for each rank and weight, or NULL for
  * the constant form. out may be g; the optimizer then runs on it with scale 1.
- * Where 0 is returned the mean square is spoilt too.
+ * If 0 is returned, the mean square is not finite either.
  */
 int gw_compensate(const struct gw_compensation *compensation,
                   size_t elems,
@@ -62,20 +62,20 @@ int gw_elastic(double alpha,
                float *c_next);
 
 /*
- * out = a - b: what a worker's local steps pushed its weights by, with the sign
- * of a gradient where a is the anchor. out may be a or b.
+ * out = a - b: the sum of a worker's local updates, with the sign of a gradient
+ * if a is the anchor. out may be a or b.
  */
 int gw_difference(size_t elems, const float *a, const float *b, float *out);
 
 /*
- * x = keep x + (1 - keep) y: how a worker takes in weights that are some steps
- * old while it went on from x (Streaming DiLoCo, Douillard et al. 2025, arXiv
- * 2501.18512).
+ * x = keep x + (1 - keep) y: a worker merges weights y, which are some steps
+ * old, into the weights x that it trained meanwhile (Streaming DiLoCo,
+ * Douillard et al. 2025, arXiv 2501.18512).
  */
 int gw_mix(double keep, size_t elems, float *x, const float *y);
 
 /*
- * sum += weight x: one push into the mean of several, the older the lighter
+ * sum += weight x: adds one push to a mean in which older pushes weigh less
  * (Zhang et al. 2016, arXiv 1511.05950).
  */
 int gw_add_weighted(double weight, size_t elems, const float *x, float *sum);

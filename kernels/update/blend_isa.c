@@ -8,10 +8,11 @@
 #include "kernels/update/finite.h"
 
 /*
- * A NaN or an infinity in any input is one in what is written, whatever the
- * factors are (zero times infinity is NaN), so only that is looked at: the mean
- * square too, since an infinite one leaves the gradient as it is. A largest
- * magnitude for each array: clang does not vectorize two that share one.
+ * A NaN or an infinity in any input gives one in the output, for all
+ * factors (zero times infinity is NaN), so only outputs are checked; the
+ * mean square as well, since an infinite one leaves the gradient unchanged.
+ * Each array has its own largest magnitude: clang does not vectorize two arrays
+ * that share one.
  */
 
 /* g' + lambda g' g' (w - given), for both forms of lambda. */

@@ -9,7 +9,7 @@
 
 #include "kernels/update/isa.h"
 
-/* Scalars of one call, rounded once; which are used depends on the loop. */
+/* Scalars of one call, rounded once; each loop uses some of them. */
 struct gw_blend_factors {
     float scale, lambda;
     float decay, fresh; /* fresh: 1 - decay */
@@ -44,7 +44,7 @@ struct gw_blend_arrays {
     float *out[2];
 };
 
-/* 0 where not all that was written is finite. */
+/* Returns 0 if any written number is not finite, else 1. */
 typedef int gw_blend_loop(const struct gw_blend_factors *factors,
                           const struct gw_blend_arrays *arrays);
 

@@ -1,6 +1,7 @@
 /*
- * Private to kernels/: how a loop notices NaN and infinity without a branch. It
- * keeps the largest magnitude of what it writes and compares once at its end.
+ * Private to kernels/: detects NaN and infinity in a loop without a branch. The
+ * loop keeps the largest magnitude that it writes and compares it once at its
+ * end.
  */
 #ifndef GW_KERNELS_FINITE_H
 #define GW_KERNELS_FINITE_H
@@ -10,7 +11,7 @@
 
 #include "kernels/update/isa.h"
 
-/* The bits of |x|: ordered as numbers are, with Inf and NaN at the top. */
+/* The bits of |x|, which order as numbers do, with Inf and NaN at the top. */
 GW_INLINE int32_t gw_magnitude(float x)
 {
     uint32_t bits;

@@ -1,18 +1,18 @@
 /*
  * One source, several instruction sets: a loop is written once as an
- * always-inline body and made once per set by GW_FOR_EACH_ISA, and the caller
- * picks one per call from a constant table indexed by gw_isa_here(). No ifunc,
- * no start-up code, no state, so sanitizers and every linker agree with it.
- * What is made for a set has no fused multiply-add, be it that the set lacks it
- * or that the compiler is told so (-ffp-contract=off): all sets of all
- * processors give the same bits, except where a file says GW_MAY_FUSE.
+ * always-inline body, GW_FOR_EACH_ISA instantiates it per set, and the caller
+ * picks an instance per call from a constant table indexed by gw_isa_here(). No
+ * ifunc, no start-up code, no state: it works with sanitizers and every linker.
+ * No instance has a fused multiply-add, because the set lacks it or because the
+ * compiler must not use it (-ffp-contract=off): all sets of all processors give
+ * the same bits, except where a file says GW_MAY_FUSE.
  *
  *   x86-64    sse2, avx2, avx512
  *   aarch64   neon
  *   others    plain
  *
- * The first set of an architecture is what the compiler takes by itself; a
- * processor that runs one runs those before it.
+ * The first set of an architecture is the compiler's default; a processor that
+ * runs a set also runs the sets before it.
  */
 #ifndef GW_KERNELS_ISA_H
 #define GW_KERNELS_ISA_H
@@ -20,10 +20,10 @@
 #define GW_INLINE static inline __attribute__((always_inline))
 
 /*
- * GW_FOR_EACH_ISA(variant): variant(name, attribute) defines what there is once
- * per set. GW_ISA_TABLE(name): the table of name_sse2, name_avx2 and so on.
- * GW_ISA_ROWS(row): of row(sse2), row(avx2) and so on. GW_ISA_FIRST: the name
- * of the first one.
+ * GW_FOR_EACH_ISA(variant): variant(name, attribute) defines the functions of
+ * one set. GW_ISA_TABLE(name): the table of name_sse2, name_avx2 and so on.
+ * GW_ISA_ROWS(row): the table of row(sse2), row(avx2) and so on. GW_ISA_FIRST:
+ * the name of the first set.
  */
 #if defined(__x86_64__)
 
@@ -53,7 +53,7 @@ enum gw_isa {
     }
 #define GW_ISA_FIRST sse2
 
-/* The widest set that this processor and its system run. */
+/* The widest set that the processor and the operating system support. */
 GW_INLINE enum gw_isa gw_isa_here(void)
 {
     if (__builtin_cpu_supports("avx512f") &&
@@ -66,8 +66,8 @@ GW_INLINE enum gw_isa gw_isa_here(void)
     return GW_ISA_SSE2;
 }
 
-/* Whether its GW_MAY_FUSE loops do: sums of products then have the bits of all
-   sets that fuse, whatever their vectors' size. */
+/* 1 if GW_MAY_FUSE loops of the set fuse. Sums of products have the same bits
+   on all sets that do, independent of vector size. */
 GW_INLINE int gw_isa_fuses(enum gw_isa isa)
 {
     return isa != GW_ISA_SSE2;
@@ -119,7 +119,7 @@ GW_INLINE int gw_isa_fuses(enum gw_isa isa)
 
 #endif
 
-/* In front of a loop whose arrays overlap only where they are the same. */
+/* In front of a loop whose arrays do not overlap, or are the same array. */
 #if defined(__clang__)
 #define GW_SAME_INDEX_ONLY                                                     \
     _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
@@ -128,8 +128,9 @@ GW_INLINE int gw_isa_fuses(enum gw_isa isa)
 #endif
 
 /*
- * Once in a file, before its functions: a * b + c may be rounded once. For what
- * a worker computes, whose bits depend on its processor's products anyway.
+ * Once in a file, before its functions: a * b + c may be rounded once. For the
+ * worker's computation, whose bits depend on its processor's matrix products
+ * anyway.
  */
 #if defined(__clang__)
 #define GW_MAY_FUSE _Pragma("clang fp contract(fast)")

@@ -17,7 +17,8 @@ static int is_finite(const float *x, size_t elems)
     return i == elems;
 }
 
-/* Those that are as they were: what is at `out` is judged before. */
+/* The slots that have a NaN or an infinity, except one that is `out`, which is
+   overwritten already. */
 static uint64_t nonfinite_slots(const float *const *slots,
                                 uint32_t n,
                                 size_t offset,
@@ -40,8 +41,8 @@ static int all_present(const float *const *slots, uint32_t n)
     return n > 0;
 }
 
-/* Absent ones among them: through a block of scratch, so that none is written
-   over before it is known who spoils it. */
+/* For absent slots: reduces through a block of scratch, so that no slot is
+   overwritten before it has been checked. */
 static uint64_t reduce_blocks(const float *const *slots,
                               uint32_t n,
                               size_t offset,
@@ -59,7 +60,8 @@ static uint64_t reduce_blocks(const float *const *slots,
     return nonfinite;
 }
 
-/* So many that one pass reads them, or a block of more: their halves first. */
+/* One pass if it can read all slots; for more slots, reduces the two halves of
+   a block first. */
 static int reduce_over(const float *const *slots,
                        uint32_t n,
                        size_t offset,

@@ -1,7 +1,7 @@
 /*
- * What an owner does with a part of a gradient of which it sees the gradients
- * of a whole group: the tree of update.h over them, into its own, in one pass.
- * Pure, host memory, any thread.
+ * Local reduction: the owner of a part of a gradient adds the gradients of its
+ * whole group, as the tree of update.h, into its own, in one pass. Pure, host
+ * memory, any thread.
  */
 #ifndef GW_KERNELS_REDUCE_H
 #define GW_KERNELS_REDUCE_H
@@ -14,9 +14,9 @@
 /*
  * out[i] = slots[0][offset + i] + ..., the bits of gw_reduce_block, for any
  * number of elements. out may be one of the slots + offset. NULL slots leave
- * their place out. Returns the slots that spoil it, bit i for slot i: those
- * with a NaN or an infinity. 0 says nothing of a sum that overflows.
- * n <= GW_REDUCE_OVER_MAX (asserted).
+ * their place out. Returns the slots with a NaN or an infinity, bit i for slot
+ * i. 0 does not exclude that the sum overflows. n <= GW_REDUCE_OVER_MAX
+ * (asserted).
  */
 uint64_t gw_reduce_over(const float *const *slots,
                         uint32_t n,

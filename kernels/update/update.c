@@ -10,8 +10,8 @@
 #include "kernels/update/update_isa.h"
 
 /*
- * Stands in for an absent slot where a neighbour needs a partner: x + -0.0 is x
- * for every x, the sign of zero included. Stays in L1.
+ * Replaces an absent slot that needs a value: x + -0.0 is x for every x, the
+ * sign of zero included. Stays in L1.
  */
 static const float identity[GW_BLOCK_ELEMS] = {
     [0 ... GW_BLOCK_ELEMS - 1] = -0.0f,
@@ -43,7 +43,7 @@ static int any_present(const float *const *slots, uint32_t n)
     return 0;
 }
 
-/* A tree of at most GW_REDUCE_FAN_IN slots, not all absent: one pass. */
+/* The tree over at most GW_REDUCE_FAN_IN slots, not all absent, in one pass. */
 static int reduce_leaf(const float *const *slots,
                        uint32_t n,
                        size_t offset,
@@ -89,7 +89,7 @@ double gw_square_sum(const float *x, size_t elems)
     return loops()->square_sum(x, elems);
 }
 
-/* Keeps bits that a norm of zero would lose. */
+/* PyTorch's guard against a norm of zero. */
 #define CLIP_EPSILON 1e-6
 
 double gw_clip_to(double limit, double norm)
@@ -97,7 +97,7 @@ double gw_clip_to(double limit, double norm)
     return isfinite(norm) ? fmin(1, limit / (norm + CLIP_EPSILON)) : 1;
 }
 
-/* By squaring: multiplication is exact to the bit on every machine. */
+/* By squaring: multiplication gives the same bits on every machine. */
 static double power(double base, uint64_t exponent)
 {
     double result = 1;
@@ -131,7 +131,7 @@ static struct gw_factors make_factors(enum gw_rule rule,
         rule != GW_RULE_LAMB_DIRECTION)
         return factors;
 
-    assert(update->bias1 > 0 && update->bias2 > 0); /* prepared */
+    assert(update->bias1 > 0 && update->bias2 > 0); /* gw_update_prepare */
     factors.keep = (float)(1 - update->lr * update->weight_decay);
     factors.beta1 = (float)update->beta1;
     factors.beta2 = (float)update->beta2;
@@ -152,7 +152,7 @@ static int run(enum gw_rule rule,
                float *const *states)
 {
     struct gw_factors factors = make_factors(rule, update);
-    /* a rule without that state never touches it, but steps its pointer */
+    /* a rule without that state does not use it, but advances its pointer */
     arrays->m = n_states > 0 ? states[0] : arrays->out;
     arrays->v = n_states > 1 ? states[1] : arrays->out;
     return loops()->rule[rule][n - 1](&factors, arrays);
@@ -193,7 +193,7 @@ static int all_present(const float *const *slots, uint32_t n)
     return n > 0;
 }
 
-/* Through a block of scratch: any number of slots, absent ones among them. */
+/* Reduces through a block of scratch: any number of slots, also absent ones. */
 static int reduce_apply_blocks(const struct gw_optimizer *optimizer,
                                const struct gw_update *update,
                                const float *const *slots,

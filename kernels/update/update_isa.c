@@ -9,8 +9,8 @@
 
 #define LANES 16
 
-/* The balanced tree over n <= 8 arrays at one place; n is a constant of the
-   caller, so each becomes straight code. */
+/* The balanced tree over n <= 8 arrays at one index; n is a compile-time
+   constant of the caller, so each case becomes straight code. */
 GW_INLINE float tree_at(const float *const *in, unsigned n, size_t i)
 {
     float left = in[0][i];
@@ -34,7 +34,7 @@ GW_INLINE float tree_at(const float *const *in, unsigned n, size_t i)
     return left + right;
 }
 
-/* `over`: also whether what is written over was finite. */
+/* `over`: also report whether the old content of sum was finite. */
 GW_INLINE int reduce_fixed(
     const float *const *in, unsigned n, size_t elems, float *sum, int over)
 {
@@ -92,11 +92,11 @@ GW_INLINE double square_sum(const float *x, size_t elems)
 }
 
 /*
- * The rules, each written for one element. Every operation rounds by itself
+ * The rules, each written for one element. Each operation rounds by itself
  * (contraction is off), so that all sets give the same bits. Weight decay of
- * sgd, momentum, nesterov and adam is added to the gradient; that of adamw
- * multiplies the weight first, as in PyTorch's torch/optim/adamw.py (Loshchilov
- * and Hutter 2019, arXiv 1711.05101).
+ * sgd, momentum, nesterov and adam is added to the gradient; adamw scales the
+ * weight first, as in PyTorch's torch/optim/adamw.py (Loshchilov and Hutter
+ * 2019, arXiv 1711.05101).
  */
 struct place {
     float w, *m, *v;
@@ -125,7 +125,8 @@ GW_INLINE float nesterov(const struct gw_factors *f, float sum, struct place at)
     return at.w - f->lr * (g + f->momentum * m);
 }
 
-/* The two moments of the Adam family; m over the root of the corrected v. */
+/* Updates the two moments of the Adam family; returns m over the root of the
+   corrected v. */
 GW_INLINE float moments(const struct gw_factors *f, float g, struct place at)
 {
     float m = f->beta1 * *at.m + f->fresh1 * g;
@@ -168,7 +169,7 @@ GW_INLINE float none(const struct gw_factors *f, float sum, struct place at)
 
 typedef float rule_fn(const struct gw_factors *f, float sum, struct place at);
 
-/* Everything but the arrays is a constant of the caller. */
+/* All arguments except the arrays are compile-time constants of the caller. */
 GW_INLINE int walk(rule_fn *rule,
                    unsigned n,
                    const struct gw_factors *factors,

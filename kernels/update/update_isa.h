@@ -10,13 +10,13 @@
 #include "kernels/update/isa.h"
 
 #define GW_REDUCE_FAN_IN 8 /* arrays that one pass of the tree reads */
-#define GW_FUSED_FAN_IN  4 /* of a pass that updates as well */
+#define GW_FUSED_FAN_IN  4 /* of a pass that also updates */
 
-/* Scalars of one apply, rounded once; which are used depends on the rule. */
+/* Scalars of one apply, rounded once; each rule uses some of them. */
 struct gw_factors {
     float scale, lr, weight_decay, momentum;
     float keep;           /* 1 - lr weight_decay */
-    float beta1, beta2;   /* of the moments */
+    float beta1, beta2;   /* decay of the moments */
     float fresh1, fresh2; /* 1 - beta */
     float step;           /* lr / (1 - beta1^t) */
     float unbias1;        /* 1 / (1 - beta1^t) */
@@ -38,7 +38,7 @@ enum gw_rule {
 
 /*
  * The arrays of one call. The gradient is the tree sum of in[0..n-1], made on
- * the fly. out may be w or in[0]; m and v where the rule has them.
+ * the fly. out may be w or in[0]; m and v are for rules with these states.
  */
 struct gw_rule_arrays {
     size_t elems;
@@ -48,21 +48,21 @@ struct gw_rule_arrays {
 };
 
 enum gw_reduce_found {
-    GW_REDUCE_FINITE = 1,     /* all sums are */
-    GW_REDUCE_WAS_FINITE = 2, /* and all that they were written over */
+    GW_REDUCE_FINITE = 1,     /* all sums are finite */
+    GW_REDUCE_WAS_FINITE = 2, /* and so was the old content of sum */
 };
 
 struct gw_update_loops {
     const char *name;
     /* 1..GW_REDUCE_FAN_IN arrays in tree order; GW_REDUCE_FINITE or 0 */
     int (*reduce)(const float *const *in, unsigned n, size_t elems, float *sum);
-    /* the same, and whether sum, which may be one of them, was finite before */
+    /* the same for a sum that may be one of `in`, with GW_REDUCE_WAS_FINITE */
     int (*reduce_over)(const float *const *in,
                        unsigned n,
                        size_t elems,
                        float *sum);
     double (*square_sum)(const float *x, size_t elems);
-    /* n - 1 is the second index; 0 where not all sums are finite */
+    /* second index: n - 1; returns 0 if a sum is not finite, else 1 */
     int (*rule[GW_RULES][GW_FUSED_FAN_IN])(const struct gw_factors *factors,
                                            const struct gw_rule_arrays *arrays);
 };
