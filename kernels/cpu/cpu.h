@@ -1,6 +1,6 @@
 /*
- * Private to kernels/: the cpu backend, one file per group of operations. What
- * each does is said in kernels.h.
+ * Private to kernels/: the cpu backend, one file per group of operations.
+ * kernels.h documents each operation.
  */
 #ifndef GW_KERNELS_CPU_H
 #define GW_KERNELS_CPU_H
@@ -9,7 +9,7 @@
 
 extern const struct gw_backend_ops gw_cpu_ops;
 
-/* worker.threads: with 1, small dense products do without the CBLAS. */
+/* worker.threads: with 1, small dense products do not use the CBLAS. */
 int gw_cpu_threads(const struct gw_device *device);
 
 /* c[m][n] = a b + beta c, row-major, ld in elements; "t" means that the stored
@@ -53,9 +53,9 @@ void gw_cpu_dense_backward(struct gw_device *device,
                            void *scratch);
 
 /*
- * Two products of a dense layer on one thread (cpu_dense_sums.c), of up to
- * GW_DENSE_SUMS_SAMPLES samples: forward adds b and does the ReLU, dw adds to
- * what was there if beta is not 0. For more samples CBLAS is as fast.
+ * Two products of a dense layer on one thread (cpu_dense_sums.c), for up to
+ * GW_DENSE_SUMS_SAMPLES samples: forward adds b and applies the ReLU, dw adds
+ * to the old dw if beta is not 0. For more samples the CBLAS is as fast.
  */
 #define GW_DENSE_SUMS_SAMPLES 128
 size_t gw_cpu_dense_sums_bytes(const struct gw_dense_shape *shape);

@@ -1,8 +1,8 @@
 /*
- * Private to kernels/: the CBLAS, which is loaded where a device of the host is
- * opened, and by nobody else: a library such as OpenBLAS starts a thread for
- * each core as it is loaded, which servers, coordinators and launchers would
- * have for nothing. Once loaded it stays.
+ * Private to kernels/: the CBLAS, loaded only when a device of the host is
+ * opened: a library such as OpenBLAS starts a thread per core as it is loaded,
+ * for which servers, coordinators and launchers have no use. Once loaded it
+ * stays.
  */
 #ifndef GW_KERNELS_CPU_BLAS_H
 #define GW_KERNELS_CPU_BLAS_H
@@ -12,7 +12,7 @@
 
 #include "proto/status.h"
 
-/* The calls that are needed of it; what its kind alone has, in `own`. */
+/* The calls that we need; `own` has the ones that are not standard CBLAS. */
 struct gw_blas {
     __typeof__(cblas_sgemm) *sgemm;
     struct gw_blas_own {
@@ -23,23 +23,24 @@ struct gw_blas {
     } own;
 };
 
-/* Its threads are the process's: the last caller wins. GW_EUNSUPPORTED: it is
-   not here, with a line that says what to install. */
+/* Loads the library. Its threads are the process's: the last caller wins.
+   GW_EUNSUPPORTED: it is not here, with a line that names the package to
+   install. */
 enum gw_status
 gw_blas_open(struct gw_blas *blas, int threads, struct gw_error *error);
 
-/* "OpenBLAS 0.3.21, core SkylakeX, 1 thread", and a warning in words where the
-   environment forces less than the processor has. */
+/* "OpenBLAS 0.3.21, core SkylakeX, 1 thread", and a warning if the environment
+   restricts it to less than the processor has. */
 void gw_blas_describe(const struct gw_blas *blas,
                       char *text,
                       size_t text_bytes);
 
-/* ---- what differs between CBLAS libraries ---- */
+/* ---- differences between CBLAS libraries ---- */
 
-/* Before it is loaded: it is to start no threads then. */
+/* Before it is loaded: keeps it from starting threads then. */
 void gw_blas_prepare(void);
 
-/* Fills in `own`; 0: the library has not all of it. */
+/* Fills in `own`; 0: the library lacks one of its calls. */
 int gw_blas_find(void *library, struct gw_blas_own *own);
 void gw_blas_set_threads(const struct gw_blas_own *own, int threads);
 

@@ -1,6 +1,6 @@
 /*
- * Convolution without unfolding: all three products are sums over terms, for
- * groups of places at once, read where the image lies.
+ * Direct convolution, without im2col: all three products are sums over terms,
+ * computed for groups of places at once and read from the image itself.
  *
  *   c[place][channel] = sum over terms of x[place + term] w[term][channel]
  *
@@ -9,13 +9,13 @@
  *   dx         inputs            (ky, out, kx)        k backwards, by in
  *   dk         (in, ky, kx)      outputs              dy, by out
  *
- * A place and a term are offsets into one image, kept in tables; where windows
- * reach over the edge, that image is a copy with zeros around. Terms are in
- * order of ky, so that a place near the edge takes the run of those that meet
- * the image. Channels come in blocks of one or two vectors, and w is packed so
- * that a block's terms follow each other. What is needed for one image fits L2.
+ * A place and a term are offsets into one image, kept in tables; if windows
+ * reach over the edge, that image is a zero-padded copy. Terms are in order of
+ * ky, so that a place near the edge takes the run of terms that meet the image.
+ * Channels come in blocks of one or two vectors, and w is packed so that a
+ * block's terms follow each other. The working set of one image fits L2.
  *
- * With a stride, dx falls into stride x stride phases: inputs whose windows'
+ * With a stride, dx splits into stride x stride phases: inputs whose windows'
  * places k are equal modulo the stride share their terms.
  */
 #include "config.h"
@@ -28,19 +28,19 @@
 #include "kernels/cpu/cpu_sums.h"
 
 #define ALIGN 64
-#define RUN   (16 * GW_GROUP) /* places at a time, so that c stays in L1 */
-#define CHUNK 256             /* terms of dk at a time: the same for dy */
+#define RUN   (16 * GW_GROUP) /* places per run, so that c stays in L1 */
+#define CHUNK 256             /* terms of dk per panel, for the same reason */
 
-/* Places with the terms that each of them takes. */
+/* Places, and the terms of each place. */
 struct view {
     size_t places, terms;
     int32_t *place, *term;
-    int32_t *from, *to; /* [places]: the run of its terms */
+    int32_t *from, *to; /* [places]: the run of terms of each place */
 };
 
-/* One image with zeros around it. */
+/* One zero-padded image. */
 struct frame {
-    size_t planes, h, w; /* of the image */
+    size_t planes, h, w; /* the image */
     size_t top, left, full_h, full_w;
 };
 
@@ -70,7 +70,7 @@ static size_t frame_elems(const struct frame *f)
     return f->planes * f->full_h * f->full_w;
 }
 
-/* What forward and dk read. */
+/* The input, read by forward and dk, padded by pad. */
 static struct frame input_frame(const struct gw_conv_shape *s)
 {
     return (struct frame){
@@ -84,7 +84,8 @@ static struct frame input_frame(const struct gw_conv_shape *s)
     };
 }
 
-/* What dx reads: as many rows around as a window's places reach over. */
+/* The output gradient, read by dx, padded by as many rows and columns as
+   windows reach over. */
 static struct frame output_frame(const struct gw_conv_shape *s)
 {
     struct frame f = {
@@ -106,8 +107,8 @@ static void *carve(void *base, size_t *used, size_t bytes)
     return piece;
 }
 
-/* For all three products, and whatever the set of instructions: a block of
-   channels is at most 32 wide. */
+/* Scratch for all three products and every instruction set: a block of channels
+   is at most 32 wide. */
 static struct scratch lay_out(const struct gw_conv_shape *s, void *base)
 {
     struct scratch scratch = {.bytes = 0};
@@ -143,13 +144,13 @@ size_t gw_cpu_conv_scratch_bytes(const struct gw_conv_shape *shape,
 
 /* ---- frames ---- */
 
-/* The zeros around stay from image to image. */
+/* Images overwrite only the inside: the padding stays zero. */
 static void clear_frame(const struct frame *f, float *image)
 {
     memset(image, 0, frame_elems(f) * sizeof *image);
 }
 
-/* x itself where nothing is around it, else its copy in `image`. */
+/* x itself if the frame has no padding, else its copy in `image`. */
 static const float *
 fill_frame(const struct frame *f, const float *x, float *image)
 {
@@ -174,7 +175,7 @@ static void view_outputs(const struct gw_conv_shape *s, struct view *view)
     view->places = oh * ow;
     for (size_t oy = 0; oy < oh; oy++)
         for (size_t ox = 0; ox < ow; ox++, n++) {
-            size_t y = oy * s->stride; /* its window begins here, padded */
+            size_t y = oy * s->stride; /* first padded row of its window */
             size_t from = s->pad > y ? s->pad - y : 0;
             size_t to = s->h + s->pad > y ? s->h + s->pad - y : 0;
             view->place[n] = (int32_t)(y * f.full_w + ox * s->stride);
@@ -206,10 +207,10 @@ static void view_kernel(const struct gw_conv_shape *s, struct view *view)
                 (int32_t)((oy * f.full_w + ox) * s->stride);
 }
 
-/* One phase of dx along one side: inputs first, first + stride, .. and the
-   places of the window that meet them: k, k + stride, .. below size. */
+/* One phase of dx along one axis: inputs first, first + stride, .. and the
+   window's places that meet them: k, k + stride, .. below size. */
 struct phase {
-    size_t first, count, k, taps, at; /* at: of the first, in the frame of dy */
+    size_t first, count, k, taps, at; /* at: of the first, in dy */
 };
 
 static struct phase
@@ -345,13 +346,14 @@ static void sum_run(const struct gw_sum_loops *loops,
     }
 }
 
-/* All channels of an image's places: y[channel][place], as spread does. */
+/* Destination of all channels of an image's places: y[channel][place], as
+   spread writes it. */
 struct target {
     size_t channels, ld;
     const float *b;
     int relu;
     float *y;
-    const struct phase *py, *px; /* dx with a stride: where places lie in y */
+    const struct phase *py, *px; /* dx with a stride: places in y */
     size_t stride, w;
 };
 
@@ -462,7 +464,7 @@ static void backward_input(const struct gw_sum_loops *loops,
     }
 }
 
-/* Adds one image's part of dk to the sums, and of db. */
+/* Adds one image's contribution to the sums of dk, and to db. */
 static void backward_image(const struct gw_sum_loops *loops,
                            const struct gw_conv_shape *shape,
                            const struct scratch *s,

@@ -58,13 +58,13 @@ size_t gw_cpu_dense_scratch_bytes(const struct gw_dense_shape *shape,
     (void)precision;
     struct gw_dense_shape most = *shape;
     if (most.n > GW_DENSE_SUMS_SAMPLES)
-        most.n = GW_DENSE_SUMS_SAMPLES; /* a batch may be smaller than said */
+        most.n = GW_DENSE_SUMS_SAMPLES; /* a batch may have fewer */
     return gw_cpu_dense_sums_bytes(&most);
 }
 
-/* Several threads are CBLAS's matter, and so are sets without a fused multiply
-   and add, which ours are made for, and rows too long for offsets of 32 bits.
- */
+/* The CBLAS computes with several threads, on sets without a fused
+   multiply-add, which our loops are made for, and for rows too long for 32-bit
+   offsets. */
 static int uses_sums(const struct gw_device *device,
                      const struct gw_dense_shape *shape)
 {
@@ -72,7 +72,7 @@ static int uses_sums(const struct gw_device *device,
            gw_isa_fuses(gw_isa_here()) && shape->in <= INT32_MAX / GW_GROUP;
 }
 
-/* The output itself, in cache, says what ReLU let through. */
+/* Backward reads the mask from the output itself, which is in cache. */
 size_t gw_cpu_dense_mask_bytes(const struct gw_dense_shape *shape)
 {
     (void)shape;

@@ -1,17 +1,16 @@
 /*
- * The two products of a dense layer with the batch as its samples or its terms,
- * on one thread, for batches that are small beside the weights. A general
- * product would copy the weights and clear the sums before it begins; here the
- * weights are read where they lie, once for each 64 samples, and each of their
- * gradients is written once.
+ * Forward and dw of a dense layer on one thread, for batches that are small
+ * compared to the weights. A general GEMM would copy the weights and clear the
+ * sums first; here the weights are read in place, once per 64 samples, and each
+ * of their gradients is written once.
  *
  *              places     terms      w, by              c
- *   forward    outputs    inputs     x, by sample       y, turned
+ *   forward    outputs    inputs     x, by sample       y, transposed
  *   dw         outputs    samples    x, by input        dw
  *
- * What is packed at once fits L2; the sums of forward do so up to some 1000
- * outputs. A sum's terms are added one by one in their order, so blocks and the
- * size of vectors do not change bits.
+ * A packed panel fits L2; the sums of forward do up to some 1000 outputs. A
+ * sum's terms are added one by one in order, so neither blocking nor the size
+ * of vectors changes bits.
  */
 #include "config.h"
 
@@ -22,16 +21,16 @@
 
 #include "kernels/cpu/cpu_sums.h"
 
-#define WIDEST 32 /* columns of a panel, of any set */
+#define WIDEST 32 /* columns of a panel at most, on any set */
 
-/* At a time: */
-#define SAMPLES   64   /* of forward */
-#define INPUTS    1024 /* of forward */
+/* Block sizes: */
+#define SAMPLES   64   /* forward */
+#define INPUTS    1024 /* forward */
 #define DW_INPUTS 512
-#define RUN       (8 * GW_GROUP) /* outputs of dw */
-#define TERMS     1024           /* the most of both */
+#define RUN       (8 * GW_GROUP) /* dw: outputs */
+#define TERMS     1024           /* at most, of both products */
 
-/* Rows and terms that lie in a matrix as they are counted. */
+/* Offsets of rows and terms in a plain matrix. */
 struct strides {
     int32_t place[GW_GROUP], term[TERMS];
 };
@@ -58,7 +57,7 @@ size_t gw_cpu_dense_sums_bytes(const struct gw_dense_shape *shape)
 
 /* ---- forward ---- */
 
-/* Of up to SAMPLES samples: sums[panel][out][sample of the panel]. */
+/* State for up to SAMPLES samples: sums[panel][out][sample of the panel]. */
 struct forward {
     const struct gw_dense_shape *shape;
     const struct gw_sum_loops *loops;
@@ -90,7 +89,7 @@ static void begin_sums(const struct forward *f, const float *b)
     }
 }
 
-/* The weights of a group stay in L1 while all samples pass. */
+/* The weights of a group stay in L1 for all samples. */
 static void add_inputs(struct forward *f, const float *w, size_t inputs)
 {
     struct gw_cut cut = gw_cut_of(f->shape->out);
@@ -153,7 +152,7 @@ void gw_cpu_dense_sums_forward(const struct gw_dense_shape *shape,
 
 /* ---- dw ---- */
 
-/* c[places][columns] of a panel that is wider than what is left of c. */
+/* Product of a panel that is wider than the rest of c: c[places][columns]. */
 static void product_of_few(const struct gw_sum_loops *loops,
                            struct gw_group group,
                            size_t places,
@@ -185,7 +184,7 @@ static void product(const struct gw_sum_loops *loops,
         loops->product[width > loops->lanes](group, places, add);
 }
 
-/* Of all samples and up to DW_INPUTS inputs. */
+/* State for all samples and up to DW_INPUTS inputs. */
 struct dw {
     const struct gw_dense_shape *shape;
     const struct gw_sum_loops *loops;
@@ -224,7 +223,7 @@ static void add_group(const struct dw *d, size_t o, size_t outputs, float *dw)
     }
 }
 
-/* Of up to RUN outputs, whose dy comes into L1. */
+/* Adds up to RUN outputs; their dy is copied into L1. */
 static void
 add_run(const struct dw *d, size_t outputs, const float *dy, float *dw)
 {

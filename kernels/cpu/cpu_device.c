@@ -76,7 +76,7 @@ static void *cpu_alloc(struct gw_device *device, size_t bytes)
     if (posix_memalign(&memory, align, bytes ? bytes : 1))
         return NULL;
     if (bytes >= HUGE_PAGE)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* only advice: spares misses */
+        madvise(memory, bytes, MADV_HUGEPAGE); /* a hint, against TLB misses */
     return memset(memory, 0, bytes);
 }
 
@@ -272,7 +272,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .unsee = cpu_unsee,
     .pages = cpu_pages,
     .upload = cpu_upload,
-    .take = cpu_upload, /* nothing is seen */
+    .take = cpu_upload, /* never called: nothing is imported */
     .fetch = cpu_fetch,
     .reach = cpu_reach,
     .download = cpu_download,

@@ -1,6 +1,6 @@
 /*
- * Private to kernels/: vectors of four floats. Every processor has them, and
- * they are the blocks in which rows and columns change places.
+ * Private to kernels/: vectors of four floats, which every processor has.
+ * Transposes work in blocks of them.
  */
 #ifndef GW_KERNELS_CPU_FOUR_H
 #define GW_KERNELS_CPU_FOUR_H
@@ -14,7 +14,7 @@ typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_ints __attribute__((vector_size(16)));
 typedef uint8_t four_bytes __attribute__((vector_size(4)));
 
-/* Elements of a (0 to 3) and b (4 to 7). */
+/* Indices 0 to 3 select from a, 4 to 7 from b. */
 #if defined(__clang__)
 #define GW_SHUFFLE4(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
 #else
@@ -34,7 +34,7 @@ GW_INLINE void store4(float *to, four value)
     memcpy(to, &value, sizeof value);
 }
 
-/* yes where the mask is all ones, no where it is zero */
+/* Selects yes where the mask is all ones, no where it is zero. */
 GW_INLINE four choose4(four_ints mask, four yes, four no)
 {
     return (four)(((four_ints)yes & mask) | ((four_ints)no & ~mask));

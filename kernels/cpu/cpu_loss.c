@@ -15,8 +15,8 @@ static size_t first_maximum(const float *x, size_t classes)
 
 /*
  * -log softmax(x)[label]; dx, which may be x or NULL, gets scale times its
- * gradient. Subtracting the largest logit keeps exp from overflowing; a NaN
- * anywhere ends up in the sum, so it reaches the loss and all of dx.
+ * gradient. Subtracting the largest logit keeps exp from overflowing; any NaN
+ * propagates into the sum, so it reaches the loss and all of dx.
  */
 static double row_loss(const float *x,
                        size_t classes,

@@ -9,9 +9,9 @@
 
 #include "kernels/update/update.h"
 
-/* As many as the job says are started afterwards: where the library cannot
-   start one as it is loaded, it interrupts the process. Whoever reads the
-   environment meanwhile finds the old one whole. */
+/* The job's number of threads is started later: a library that fails to start a
+   thread while it is loaded interrupts the process. setenv leaves the old
+   environment intact for threads that read it meanwhile. */
 void gw_blas_prepare(void)
 {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
@@ -37,7 +37,7 @@ void gw_blas_set_threads(const struct gw_blas_own *own, int threads)
     own->set_threads(threads);
 }
 
-/* Cores of OpenBLAS whose kernels use less than AVX2, or AVX2 but no more. */
+/* OpenBLAS cores whose kernels use less than AVX2, or AVX2 but no more. */
 static const char *const below_avx2[] = {
     "Prescott",    "Core2",   "Penryn",    "Dunnington", "Nehalem",
     "Athlon",      "Opteron", "Barcelona", "Bobcat",     "Atom",
@@ -54,7 +54,7 @@ static int is_in(const char *const *list, const char *name)
     return 0;
 }
 
-/* Where our loops run a set, cores whose kernels do not use it. */
+/* Instruction sets that our loops use, and cores whose kernels do not. */
 static const struct limited {
     const char *isa, *words;
     const char *const *cores;
@@ -64,7 +64,8 @@ static const struct limited {
     {"avx2", "AVX2", below_avx2},
 };
 
-/* What the processor could run and these kernels do not; NULL when nothing. */
+/* The instruction set that the processor has and the core's kernels do not use,
+   or NULL. */
 static const char *unused_set(const char *core)
 {
     for (size_t i = 0; i < sizeof limited / sizeof *limited; i++)
@@ -78,7 +79,7 @@ void gw_blas_describe(const struct gw_blas *blas, char *text, size_t text_bytes)
 {
     char library[64];
     snprintf(library, sizeof library, "%s", blas->own.config());
-    /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words */
+    /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": keep two words */
     char *end = strchr(library, ' ');
     end = end ? strchr(end + 1, ' ') : NULL;
     if (end)

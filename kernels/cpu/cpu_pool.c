@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/cpu_four.h"
 
-#define RUN 64 /* outputs at a time, so that the temporaries stay in L1 */
+#define RUN 64 /* outputs per run, so that the temporaries stay in L1 */
 
 struct extent {
     size_t oh, ow;
@@ -36,7 +36,7 @@ GW_INLINE void forward_run(const float *x,
         const float *from = x + at / size * w + at % size;
         for (size_t i = 0; i < n; i++) {
             float value = from[i * stride];
-            int take = (value > best[i]) | (value != value); /* NaN is above */
+            int take = (value > best[i]) | (value != value); /* NaN wins */
             best[i] = take ? value : best[i];
             where[i] = take ? (int32_t)at : where[i];
         }
@@ -70,9 +70,9 @@ GW_INLINE void forward(const struct gw_pool_shape *shape,
 }
 
 /*
- * 2 x 2 windows side by side, by far the most frequent: even and odd columns
- * are taken apart, or put together, four outputs at a time. The last four of a
- * row may begin among those before them: they get the same values again.
+ * Fast path for non-overlapping 2 x 2 windows, by far the most frequent: even
+ * and odd columns are split, or merged, four outputs at a time. The last four
+ * of a row may overlap the four before, and write the same values again.
  */
 GW_INLINE void
 forward_four(const float *upper, const float *lower, float *y, uint8_t *argmax)
@@ -136,7 +136,7 @@ GW_INLINE void backward_four(const float *dy,
     store4(lower + 4, (four)GW_SHUFFLE4(part[2], part[3], 2, 6, 3, 7));
 }
 
-/* Each output writes its own four places, so nothing is cleared before. */
+/* The outputs write all four places of their windows, so nothing is cleared. */
 GW_INLINE void backward_row(const float *dy,
                             const uint8_t *argmax,
                             size_t n,

@@ -109,7 +109,7 @@ GW_INLINE void pack(const float *w,
 }
 
 #define ISA    GW_ISA_FIRST
-#define TARGET /* what the compiler takes by itself */
+#define TARGET /* the compiler's default */
 #define LANES  4
 #include "kernels/cpu/cpu_sums_isa.h"
 

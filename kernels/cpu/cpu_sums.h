@@ -1,7 +1,7 @@
 /*
- * Private to kernels/: the sums that dense layers and convolutions of the cpu
- * are made of, once per instruction set. "Places" and "terms" are said in
- * cpu_conv.c and cpu_dense_sums.c.
+ * Private to kernels/: the sums of dense layers and convolutions on the cpu,
+ * once per instruction set. cpu_conv.c and cpu_dense_sums.c define "places" and
+ * "terms".
  */
 #ifndef GW_KERNELS_CPU_SUMS_H
 #define GW_KERNELS_CPU_SUMS_H
@@ -11,12 +11,12 @@
 
 #include "kernels/update/isa.h"
 
-/* Places whose sums stay in registers at once: with two vectors of channels
-   each, 12 sums hide the latency of two multiply-adds per cycle. */
+/* Places whose sums stay in registers: with two vectors of channels each, 12
+   sums hide the latency of two multiply-adds per cycle. */
 #define GW_GROUP 6
 
 /* c[j][width] = sum over t of x[place[j] + term[t]] w[t][width], in the order
-   of t. c lies anywhere; ld: elements from row to row of it, width or more. */
+   of t. c has any alignment; ld: elements per row of c, width or more. */
 struct gw_group {
     const float *x;
     const int32_t *place, *term;
@@ -27,7 +27,7 @@ struct gw_group {
 };
 
 struct gw_sum_loops {
-    size_t lanes; /* of a vector; width is this, or twice this */
+    size_t lanes; /* floats per vector; width is one or two vectors */
 
     /* [0] one vector of channels, [1] two; 1 to GW_GROUP places. With add, the
        old c is the first term. w begins at a multiple of a vector. */
@@ -44,9 +44,9 @@ struct gw_sum_loops {
                    float *y,
                    size_t ld);
 
-    /* The other way: panel[place][channel] = dy[channel][place], zeros from
-       `channels` to `width`; the sum over places is added to db[channel], if
-       that is not NULL. */
+    /* The inverse: panel[place][channel] = dy[channel][place], zeros from
+       `channels` to `width`; adds the sum over places to db[channel], unless db
+       is NULL. */
     void (*gather)(const float *dy,
                    size_t ld,
                    size_t places,
@@ -75,13 +75,13 @@ GW_INLINE size_t gw_rounded_up(size_t n, size_t step)
     return (n + step - 1) / step * step;
 }
 
-/* How wide the block is that begins where so many channels are left. */
+/* Width of the next block when `left` channels are left. */
 GW_INLINE size_t gw_sums_width(const struct gw_sum_loops *loops, size_t left)
 {
     return left > loops->lanes ? 2 * loops->lanes : loops->lanes;
 }
 
-/* Where places [0, places) are groups of about equal size. */
+/* Cuts places [0, places) into groups of about equal size. */
 struct gw_cut {
     size_t places, groups;
 };

@@ -1,11 +1,11 @@
 /*
- * A part of cpu_sums.c, there once per instruction set with
+ * A part of cpu_sums.c, included once per instruction set with
  *
- *   ISA      the name that ends its functions
- *   TARGET   their attribute
- *   LANES    floats of a vector
+ *   ISA      suffix of its functions
+ *   TARGET   attribute of its functions
+ *   LANES    floats per vector
  *
- * Vectors are of the set's own size: wider ones would live in memory.
+ * Vectors have the set's own size: wider ones would be kept in memory.
  */
 #define JOIN(name, isa)  name##_##isa
 #define NAMED(name, isa) JOIN(name, isa)
@@ -21,7 +21,7 @@ enum {
     MADE(lanes) = LANES
 };
 
-/* places and vectors are constants of the caller, so the sums are registers. */
+/* places and vectors are compile-time constants, so sum[] is in registers. */
 GW_INLINE void
 MADE(sums)(const struct gw_group *group, size_t places, size_t vectors, int add)
 {
