@@ -1,7 +1,7 @@
-dnl kernels: modules of devices are loaded when they are wanted.
+dnl kernels: device modules are loaded on demand.
 AC_SEARCH_LIBS([dlopen], [dl])
 
-dnl any CBLAS will do; OpenBLAS is the fastest of what Debian ships.
+dnl Any CBLAS works; OpenBLAS is the fastest one in Debian.
 AC_ARG_WITH([blas], [AS_HELP_STRING([--with-blas=MODULE],
   [pkg-config module of the CBLAS to link (default: openblas)])], [], [with_blas=openblas])
 GW_NEED([BLAS], [$with_blas], [libopenblas-dev], [matrix products on the CPU])
@@ -13,8 +13,7 @@ gw_openblas=yes
 AC_CHECK_DECLS([openblas_set_num_threads, openblas_get_corename],
   [], [gw_openblas=no], [[#include <cblas.h>]])
 AC_CHECK_FUNC([openblas_get_corename], [], [gw_openblas=no])
-dnl who computes loads it: its name there is what a program that is linked with
-dnl it asks for
+dnl It is loaded at run time, by the name that a program linked with it needs.
 AC_CHECK_TOOL([READELF], [readelf], [:])
 AC_MSG_CHECKING([for the file of $with_blas])
 LIBS="-Wl,--as-needed $LIBS"
@@ -42,7 +41,7 @@ AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=auto|yes|no|DIR],
 AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=LIST],
   [compute capabilities to compile for, such as 90 or 90a, the least first; the last one also for what comes after it (default: "80 90")])],
   [], [with_cuda_arch="80 90"])
-dnl Letters stay in what nvcc is told (90a), but numbers are compared.
+dnl nvcc gets the letters (90a); only the numbers are compared.
 gw_cuda_numbers=""
 for gw_arch in $with_cuda_arch; do
   AS_CASE([$gw_arch], [@<:@1-9@:>@@<:@0-9@:>@|@<:@1-9@:>@@<:@0-9@:>@@<:@af@:>@|@<:@1-9@:>@@<:@0-9@:>@@<:@0-9@:>@|@<:@1-9@:>@@<:@0-9@:>@@<:@0-9@:>@@<:@af@:>@], [],
@@ -82,14 +81,13 @@ AS_IF([test "x$gw_cuda" = xyes], [
     GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_arch,code=sm_$gw_arch"
     gw_cuda_archs="$gw_cuda_archs${gw_cuda_archs:+, }sm_$gw_arch"
   done
-  dnl PTX of a letter is for that GPU alone, and this is for what comes later.
+  dnl PTX for later GPUs: without a letter, which would restrict it to one GPU.
   GW_NVCCFLAGS="$GW_NVCCFLAGS -gencode arch=compute_$gw_cuda_most,code=compute_$gw_cuda_most"
-  dnl Nothing of C++ is needed where it runs.
+  dnl The module must run without the C++ runtime.
   GW_NVCCFLAGS="$GW_NVCCFLAGS -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall,-Wextra,-Wshadow"
   AS_IF([test "x$enable_werror" = xyes],
     [GW_NVCCFLAGS="$GW_NVCCFLAGS,-Werror -Werror all-warnings"])
-  dnl What is of CUDA 12 alone is asked for: the compiler would say it of a file in
-  dnl the middle of the build.
+  dnl Checks what only CUDA 12 has here, or the build would fail half-way.
   cat >conftest_cuda.cu <<'GW_END'
 #include <cuda_runtime.h>
 #if CUDART_VERSION < 12000
@@ -126,7 +124,7 @@ int gw_launch(float *x);
 rm -f conftest_cuda.cu conftest_cuda.o
 AS_IF([test "x$gw_cuda" = xno && test "x$with_cuda" != xno && test "x$with_cuda" != xauto],
   [AC_MSG_ERROR([--with-cuda was asked for, but $gw_cuda_why])])
-dnl A module that lacks a symbol should not link; sanitizers' come with the program.
+dnl A module must not link with undefined symbols; sanitizers' are in the program.
 AS_IF([test "x$gw_sanitizers" = x && test "x$enable_fuzz" != xyes],
   [CUDA_LDFLAGS="$CUDA_LDFLAGS -Wl,-z,defs"])
 AC_SUBST([GW_NVCCFLAGS])

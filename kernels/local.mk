@@ -17,7 +17,7 @@ include %D%/update/local.mk
 %D%/module.$(OBJEXT): AM_CPPFLAGS += -DGW_MODULE_DIR='"$(pkglibdir)"'
 EXTRA_DIST += %D%/configure.m4 %D%/README.md
 
-# Built here, where the program looks for it.
+# The program looks for the module beside itself, in kernels/.
 if HAVE_CUDA
 cudamoduledir = $(pkglibdir)
 cudamodule_PROGRAMS = %D%/gradweir-cuda.so

@@ -1,12 +1,13 @@
 /*
- * Private to kernels/: the cuda backend, one file per group of operations. What
- * each does is said in kernels.h. Read by C and by C++, and includes nothing of
- * CUDA's, so it can be read where there is none: an error is a cudaError_t.
+ * Private to kernels/: the cuda backend, one file per group of operations;
+ * kernels.h documents each operation. Used from C and C++. Includes no header
+ * of CUDA, so that machines without CUDA can read it: `unsigned error` is a
+ * cudaError_t.
  *
  * Streams:  uploads --(uploaded)--> compute --(computed)--> fetches --> points
  *
- * Everything but copies is queued on `compute`, one after the other, so one
- * workspace serves all.
+ * Everything but copies is queued on `compute`, in order, so all operations
+ * share one workspace.
  */
 #ifndef GW_KERNELS_CUDA_H
 #define GW_KERNELS_CUDA_H
@@ -19,21 +20,21 @@ extern "C" {
 #endif
 
 #define GW_CUDA_POINTS 256
-#define GW_CUDA_ALGOS  8 /* of a product, at most */
-/* Shapes come and go, as where shares of a batch follow speed. Of graphs, and
-   of plans, so many are kept at least; of more the least recently used one is
-   dropped when another comes, unless it was used within so many calls: a model
-   that has more in a step keeps them all. */
+#define GW_CUDA_ALGOS  8 /* per product, at most */
+/* The lists of graphs and of plans are caches, since shapes vary when shares of
+   a batch follow speed. Beyond GW_CUDA_KEPT entries, a new one evicts the least
+   recently used one, unless it was used within the last GW_CUDA_IDLE calls: a
+   model with more entries per step keeps them all. */
 #define GW_CUDA_KEPT      256
 #define GW_CUDA_IDLE      1024
-#define GW_CUDA_INDEX_MAX 0x7fffffffu /* of what kernels count in */
+#define GW_CUDA_INDEX_MAX 0x7fffffffu /* for 32-bit indices in kernels */
 
-/* Which of several ways each product takes, in the order in which they come:
+/* The algorithm of each product, in the order in which products first come:
    "batches of 128, NVIDIA H100, bf16: 0 3 1". */
 struct gw_cuda_tuning {
     int on;
-    char text[GW_TUNED_BYTES];  /* what was chosen; "" before the first time */
-    char known[GW_TUNED_BYTES]; /* as far as it is still to come */
+    char text[GW_TUNED_BYTES];  /* choices so far; "" before `tune` */
+    char known[GW_TUNED_BYTES]; /* choices still to be taken over */
 };
 
 struct gw_device {
@@ -41,33 +42,34 @@ struct gw_device {
     enum gw_precision precision;
     struct CUstream_st *compute, *uploads, *fetches;
     struct CUevent_st *uploaded, *computed;
-    /* Point p is the event p % GW_CUDA_POINTS until a later one takes it. */
+    /* Point p is the event p % GW_CUDA_POINTS until a later point reuses it. */
     struct CUevent_st *points[GW_CUDA_POINTS];
     uint64_t last, reached;
     struct cublasLtContext *blas;
-    struct gw_cuda_plan *plans;     /* of products, a list, */
-    size_t plans_n;                 /* of so many */
-    struct gw_cuda_mask *masks;     /* of dense layers, a list */
-    struct gw_cuda_graph *graphs;   /* of operations, a list, */
-    size_t graphs_n;                /* of so many */
-    uint64_t graph_calls, products; /* so far */
-    struct gw_cuda_block *blocks;   /* of its memory, a list, */
-    struct gw_cuda_block *pinned;   /* and of the host's that it has pinned */
-    struct gw_cuda_import *imports; /* of others' memory, a list */
+    struct gw_cuda_plan *plans;     /* list of matrix products */
+    size_t plans_n;                 /* its length */
+    struct gw_cuda_mask *masks;     /* list of ReLU masks */
+    struct gw_cuda_graph *graphs;   /* list of recorded operations */
+    size_t graphs_n;                /* its length */
+    uint64_t graph_calls, products; /* totals */
+    struct gw_cuda_block *blocks;   /* allocated device memory */
+    struct gw_cuda_block *pinned;   /* pinned host memory */
+    struct gw_cuda_import *imports; /* memory of other processes */
     float *workspace;
     struct gw_cuda_tuning tuning;
-    uint64_t launches;  /* noted so far */
-    const char *latest; /* operation that was queued */
-    int failed; /* then `error` says how, and nothing is queued any more */
+    uint64_t launches;  /* successful calls checked so far */
+    const char *latest; /* last operation that was queued */
+    int failed; /* then `error` is set, and nothing is queued any more */
     struct gw_error error;
 };
 
-/* Every operation begins with it. 0: the device has failed. */
+/* Makes the device current; each operation begins with it. 0: the device has
+   failed. */
 int gw_cuda_enter(struct gw_device *device);
-/* Keeps the first error, if it is one. `what` is the operation that was to be
-   queued, a constant; what it waits for may have failed and not it. */
+/* Fails the device if `error` is one. `op`, a constant, names the operation
+   that was being queued; the failed one may be an earlier one. */
 void gw_cuda_check(struct gw_device *device, const char *op, unsigned error);
-/* "GPU 0 failed in WHATBEFORE: TEXT", if it is the first. */
+/* Keeps the device's first failure: "GPU 0 failed in OPBEFORE: TEXT". */
 void gw_cuda_fail(struct gw_device *device,
                   const char *op,
                   const char *before,
@@ -79,8 +81,8 @@ enum gw_status gw_cuda_check_ordinal(unsigned ordinal, struct gw_error *error);
 
 /* ---- operations of several launches ---- */
 
-/* An operation and all that it is told: equal ones, byte for byte, queue the
-   same. Set to zeros before it is filled in. */
+/* An operation and all its arguments: calls with equal bytes queue the same
+   launches. Must be zeroed before it is filled in. */
 struct gw_cuda_call {
     const float *x;
     void (*queue)(struct gw_device *device, const struct gw_cuda_call *call);
@@ -94,15 +96,16 @@ struct gw_cuda_call {
     void *mask, *scratch;
     float beta;
 };
-/* Queues it, or does the same in one launch. */
+/* Queues the operation, or launches the graph that was recorded from an equal
+   call. */
 void gw_cuda_run(struct gw_device *device, const struct gw_cuda_call *call);
 void gw_cuda_drop_graphs(struct gw_device *device);
 
 /* ---- products ---- */
 
-/* A factor of a product. Row-major, ld and stride (from one of a batch to the
-   next) in elements, each as the device's precision has them; "t" means that
-   the stored matrix is the transpose. */
+/* An operand of a product. Row-major; ld and stride (between matrices of a
+   batch) in elements of the operand's type; "t" means that the stored matrix is
+   the transpose. */
 struct gw_cuda_matrix {
     const void *at;
     size_t ld;
@@ -110,13 +113,13 @@ struct gw_cuda_matrix {
     size_t stride;
 };
 
-/* What is done to c = a b + beta c before it is written. */
+/* Applied to c = a b + beta c before it is written. */
 enum gw_cuda_epilogue {
     GW_CUDA_PLAIN,
     GW_CUDA_BIAS,  /* + bias[n] */
-    GW_CUDA_RELU,  /* + bias[n], and max(.., 0); NaN stays NaN. With a mask: and
-                      what is above 0, and no 0, is noted there */
-    GW_CUDA_DRELU, /* 0 where the mask has not noted it */
+    GW_CUDA_RELU,  /* + bias[n], and max(.., 0); NaN stays NaN. With a mask:
+                      sets the bits of elements above 0, and of no 0 */
+    GW_CUDA_DRELU, /* 0 unless the mask's bit is set */
 };
 
 /* c[m][n] */
@@ -126,43 +129,43 @@ struct gw_cuda_product {
     float beta;
     enum gw_cuda_epilogue epilogue;
     const float *bias;
-    void *mask; /* gw_cuda_mask_bytes(m, n), of one, not of batches */
+    void *mask; /* gw_cuda_mask_bytes(m, n), not for batches */
     float *c;
     size_t ld, stride;
 };
 void gw_cuda_multiply(struct gw_device *device,
                       const char *op,
                       const struct gw_cuda_product *product);
-/* The same if cublasLt can do all of it at once; 0: nothing is queued, the
-   caller does it in several steps. A bias alone is always done by the former.
- */
+/* The same in one call of cublasLt; 0: cublasLt cannot, nothing is queued, and
+   the caller takes several steps. gw_cuda_multiply does so for GW_CUDA_BIAS. */
 int gw_cuda_multiply_fused(struct gw_device *device,
                            const char *op,
                            const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
 
-/* ---- what has come of it, for the device's report ---- */
+/* ---- counts for the device's report ---- */
 
-/* What may be done faster, in so many kinds of calls. */
+/* Number of distinct calls that a fast path was tried for, and that took it. */
 struct gw_cuda_count {
     size_t all, taken;
-    const char *why; /* the first of the others was not */
+    const char *why; /* reason of the first one that did not */
 };
-/* What products may do besides. */
+/* Fast paths of products. */
 enum gw_cuda_fusion {
     GW_CUDA_FUSED_BIAS,
     GW_CUDA_FUSED_RELU,
-    GW_CUDA_FUSED_RELU_MASK, /* ReLU that is noted, */
-    GW_CUDA_FUSED_DRELU,     /* and what is masked by that */
+    GW_CUDA_FUSED_RELU_MASK, /* ReLU that writes a mask, */
+    GW_CUDA_FUSED_DRELU,     /* and its backward pass by that mask */
     GW_CUDA_FUSIONS,
 };
-/* Both add to zeros. */
+/* Both add to *counts, which begin as zeros. */
 void gw_cuda_count_plans(const struct gw_device *device,
                          struct gw_cuda_count counts[GW_CUDA_FUSIONS]);
 void gw_cuda_count_graphs(const struct gw_device *device,
                           struct gw_cuda_count *count);
 
-/* `from` as a factor: itself, or a copy at *room, which goes on behind it. */
+/* `from` as an operand: itself, or a converted copy at *scratch, which is
+   advanced behind the copy. */
 const void *gw_cuda_operand(struct gw_device *device,
                             const char *op,
                             const float *from,
@@ -175,9 +178,10 @@ void gw_cuda_narrow(struct gw_device *device,
                     void *to);
 
 /*
- * Whether a product with ReLU does as GW_CUDA_RELU says: NULL, or why not; with
- * *permanent_p at 0 that may be otherwise another time. queue(context, alpha,
- * bias) queues it with its factors times alpha and that bias; 0: it cannot.
+ * Tests whether a product with ReLU works as GW_CUDA_RELU says: NULL, or the
+ * reason why not; with *permanent_p at 0 another attempt may succeed.
+ * queue(context, alpha, bias) queues it with its operands' product times alpha
+ * and that bias; 0: it cannot.
  */
 typedef int gw_cuda_queue_trial(void *context, float alpha, const float *bias);
 const char *gw_cuda_try_relu(struct gw_device *device,
@@ -186,31 +190,31 @@ const char *gw_cuda_try_relu(struct gw_device *device,
                              void *context,
                              int *permanent_p);
 
-/* Which of n > 0 ways of a new product is taken. queue(context, i), which may
-   be called many times, queues way i of it; 0: it does not work. */
+/* Chooses one of n > 0 algorithms for a new product. queue(context, i), which
+   may be called many times, queues it with algorithm i; 0: it fails. */
 int gw_cuda_choose_algo(struct gw_device *device,
                         int n,
                         int (*queue)(void *context, int algo),
                         void *context);
 
-/* ---- what it has of its own and of others' memory ---- */
+/* ---- memory of the device and imported memory ---- */
 
 struct gw_cuda_block {
     struct gw_cuda_block *next;
     const char *memory;
     size_t bytes;
 };
-/* 0: no memory to keep it in mind. */
+/* 0: no memory for the entry. */
 int gw_cuda_add_block(struct gw_cuda_block **list,
                       const void *memory,
                       size_t bytes);
 void gw_cuda_drop_block(struct gw_cuda_block **list, const void *memory);
 void gw_cuda_drop_blocks(struct gw_cuda_block **list);
-/* That in which all of it lies; NULL: none. */
+/* The block that contains all of it, or NULL. */
 const struct gw_cuda_block *gw_cuda_find_block(const struct gw_cuda_block *list,
                                                const void *memory,
                                                size_t bytes);
-/* Lets go of what is still seen. */
+/* Releases all remaining imports. */
 void gw_cuda_drop_imports(struct gw_device *device);
 
 /* ---- passes over memory ---- */
@@ -241,7 +245,7 @@ void gw_cuda_column_sums(struct gw_device *device,
                          float beta,
                          float *sums);
 
-/* sums[slice][rows] of a factor x[rows][columns], `slice` columns each. */
+/* sums[slice][rows] of an operand x[rows][columns], `slice` columns each. */
 void gw_cuda_row_sums(struct gw_device *device,
                       const char *op,
                       size_t rows,
@@ -250,20 +254,20 @@ void gw_cuda_row_sums(struct gw_device *device,
                       const void *x,
                       float *sums);
 
-/* Some samples of a convolution; `columns` are the places of all of them and a
-   few more, where unfold and gather write zeros. */
+/* A group of samples of a convolution; `columns` are all their places, rounded
+   up: unfold and gather write zeros into the rest. */
 struct gw_cuda_group {
     uint32_t samples, columns;
     uint32_t in, h, w, out, oh, ow, kh, kw, stride, pad;
 };
-/* A factor columns[in kh kw][columns] from x[samples][in][h][w] */
+/* im2col: an operand columns[in kh kw][columns] from x[samples][in][h][w] */
 void gw_cuda_unfold(struct gw_device *device,
                     const char *op,
                     const struct gw_cuda_group *group,
                     const float *x,
                     void *columns);
-/* and back, of a result: dx is the sum of all that came from there; where x,
-   unless NULL, is not above 0 it is 0 */
+/* col2im: dx sums the columns of each element; it is 0 where x, unless NULL, is
+   not above 0 */
 void gw_cuda_fold(struct gw_device *device,
                   const char *op,
                   const struct gw_cuda_group *group,
@@ -279,7 +283,7 @@ void gw_cuda_scatter(struct gw_device *device,
                      const float *b,
                      int relu,
                      float *y);
-/* and back, as a factor */
+/* the inverse of scatter: outputs as an operand from dy */
 void gw_cuda_gather(struct gw_device *device,
                     const char *op,
                     const struct gw_cuda_group *group,
@@ -288,7 +292,7 @@ void gw_cuda_gather(struct gw_device *device,
 
 void gw_cuda_drop_masks(struct gw_device *device);
 
-/* ---- of the table ---- */
+/* ---- operations of the table ---- */
 
 int gw_cuda_show(struct gw_device *device,
                  const void *memory,
@@ -406,7 +410,8 @@ void gw_cuda_softmax_loss(struct gw_device *device,
                           float *dlogits,
                           struct gw_loss *loss);
 
-/* The device's own part of the table, without what the module adds. */
+/* The part of the table that cuda_device.c, cuda_probe.c and cuda_report.c
+   implement. */
 enum gw_status gw_cuda_probe(char *why, size_t why_bytes);
 enum gw_status gw_cuda_open(const struct gw_device_options *options,
                             struct gw_device **device_p,

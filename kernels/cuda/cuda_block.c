@@ -1,4 +1,4 @@
-/* Lists of memory, which are short: where in it something lies. */
+/* Short lists of memory blocks: find the block that contains an address. */
 #include "config.h"
 
 #include "kernels/cuda/cuda.h"

@@ -1,21 +1,21 @@
 /*
- * Convolution by unfolding: windows become columns, and all three products are
- * of matrices. Columns of a whole group of samples lie side by side, so that
- * small images make one large product and not many small ones:
+ * Convolution by im2col: windows become columns, and all three products are
+ * matrix products. Columns of a whole group of samples lie side by side, so
+ * that small images make one large product and not many small ones:
  *
  *   columns[in kh kw][samples oh ow]    outputs[out][samples oh ow]
  *
  *   forward    outputs = k columns
- *   dk         k = outputs columns^T, of slices, which are added in order
+ *   dk         k = outputs columns^T, in slices, which are added in order
  *   dx         columns = k^T outputs
  *
- * Outputs in that layout are not yet images: y[sample][out][oh][ow]. Making
- * them so costs no more than the pass that adds bias and ReLU in place would
- * (one read, one write), so it does both; dy goes the other way in one pass
- * that also makes the sums for db short ones.
+ * Outputs in that layout are not yet images y[sample][out][oh][ow]. The pass
+ * that reorders them also adds bias and ReLU, which would cost as much in place
+ * (one read, one write); dy is reordered in one pass that also shortens the
+ * sums for db.
  *
- * A group is as many samples as make matrices that stay in the cache of a large
- * GPU from one step to the next, and bound the scratch.
+ * A group has as many samples as keep its matrices in the cache of a large GPU
+ * from one step to the next, which also bounds the scratch.
  */
 #include "config.h"
 
@@ -96,8 +96,8 @@ void gw_cuda_conv_forward(struct gw_device *device,
 /* ---- backward ---- */
 
 /*
- * dk and db of a group, from `outputs` and `unfolded`. Both sums are as long as
- * there are places and their results few: slices give every block work.
+ * dk and db of a group, from `outputs` and `unfolded`. Both sums run over all
+ * places and have few results: slices occupy all blocks.
  */
 static void backward_weights(struct gw_device *device,
                              const char *op,

@@ -1,6 +1,6 @@
 /*
- * What stands around the products of cuda_conv.c: between images and columns.
- * A thread per column, so that both sides are read and written along rows.
+ * The passes before and after the products of cuda_conv.c, between images and
+ * columns. One thread per column, so that reads and writes are coalesced.
  */
 #include "config.h"
 
@@ -30,7 +30,7 @@ static __global__ void unfold(struct gw_cuda_group g,
     uint32_t sample = gw_divide(column, places);
     uint32_t place = column - sample * places.by;
     uint32_t oy = gw_divide(place, width), ox = place - oy * width.by;
-    /* above or left of the image they wrap around, and are beyond it too */
+    /* above or left of the image they wrap around, so are out of range too */
     uint32_t y = oy * g.stride - g.pad, left = ox * g.stride - g.pad;
     for (size_t c = blockIdx.y; c < g.in; c += gridDim.y) {
         const float *image = x + (sample * (size_t)g.in + c) * g.h * g.w;
@@ -62,8 +62,9 @@ void gw_cuda_unfold(struct gw_device *device,
 }
 
 /*
- * A thread per element of dx takes what its windows had of it, from above and
- * left on in the kernel: those outputs whose window begins (ky, kx) before it.
+ * col2im: one thread per element of dx gathers from the columns of all windows
+ * that contain it, from the upper left of the kernel on: the outputs whose
+ * window begins (ky, kx) before it.
  */
 static __global__ void fold(struct gw_cuda_group g,
                             uint32_t elems,

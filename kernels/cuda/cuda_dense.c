@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether what ReLU let through in a forward pass was noted there. */
+/* State of a mask: 1 if the last forward pass wrote the bits of y > 0 there. */
 struct gw_cuda_mask {
     struct gw_cuda_mask *next;
     const void *at;
@@ -21,7 +21,7 @@ static struct gw_cuda_mask *mask_at(const struct gw_device *device,
     return mask;
 }
 
-/* Without memory for it: as if it were not. */
+/* If there is no memory for an entry, the mask counts as not written. */
 static void mark_mask(struct gw_device *device, const void *at, int is_written)
 {
     struct gw_cuda_mask *mask = mask_at(device, at);
@@ -45,8 +45,8 @@ void gw_cuda_drop_masks(struct gw_device *device)
     }
 }
 
-/* All at once; or what ReLU lets through is not noted; or ReLU and the bias in
-   a pass of our own. */
+/* One fused product; or one without the mask; or the product, and bias and ReLU
+   in a pass of our own. */
 static void multiply_relu(struct gw_device *device,
                           const char *op,
                           struct gw_cuda_product *product,
@@ -102,7 +102,7 @@ void gw_cuda_dense_forward(struct gw_device *device,
         gw_cuda_multiply(device, op, &product);
 }
 
-/* dx, masked at once where what ReLU let through was noted. */
+/* dx, with the mask in the same product if forward wrote one. */
 static void backward_input(struct gw_device *device,
                            const struct gw_cuda_call *call,
                            struct gw_cuda_product *product)

@@ -11,7 +11,7 @@
 
 /* ---- open and close ---- */
 
-/* They are not used here, but a job should not find out on another device. */
+/* The GPU does not use them, but a job must be valid on the CPU too. */
 static enum gw_status check_threads(int threads, struct gw_error *error)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -86,7 +86,7 @@ enum gw_status gw_cuda_open(const struct gw_device_options *options,
     return GW_OK;
 }
 
-/* Also of what was only half opened. Nobody asks any more how it went. */
+/* Also closes a half-opened device. Errors are of no interest any more. */
 void gw_cuda_close(struct gw_device *device)
 {
     struct CUstream_st *streams[] = {device->uploads, device->compute,
@@ -132,8 +132,8 @@ void gw_cuda_memory(struct gw_device *device,
     *free_p = free_bytes;
 }
 
-/* That there is no memory is no failure of the device; later calls must not
-   find it as the last error. */
+/* A lack of memory is no failure of the device; cudaGetLastError clears it for
+   later calls. */
 static int
 got_memory(struct gw_device *device, const char *op, cudaError_t result)
 {
@@ -155,7 +155,7 @@ void *gw_cuda_alloc(struct gw_device *device, size_t bytes)
         cudaFree(memory);
         return NULL;
     }
-    /* in the order of uploads, since one may be next, and before the rest */
+    /* on `uploads`, since an upload may be next; compute waits for it */
     gw_cuda_check(device, "alloc",
                   cudaMemsetAsync(memory, 0, bytes, device->uploads));
     gw_cuda_check(device, "alloc",
@@ -181,7 +181,8 @@ void *gw_cuda_alloc_host(struct gw_device *device, size_t bytes)
             device, "cudaHostAlloc",
             cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocPortable)))
         return NULL;
-    gw_cuda_add_block(&device->pinned, memory, bytes); /* or it is asked for */
+    gw_cuda_add_block(&device->pinned, memory,
+                      bytes); /* or ask CUDA each time */
     return memset(memory, 0, bytes);
 }
 
@@ -203,10 +204,10 @@ enum gw_status gw_cuda_pin(struct gw_device *device,
     cudaError_t result =
         cudaHostRegister(host, bytes, cudaHostRegisterPortable);
     if (result == cudaSuccess) {
-        gw_cuda_add_block(&device->pinned, host, bytes); /* as in alloc_host */
+        gw_cuda_add_block(&device->pinned, host, bytes); /* likewise */
         return GW_OK;
     }
-    cudaGetLastError(); /* the device works all the same */
+    cudaGetLastError(); /* clears it: the device works */
     return gw_fail(error, GW_EUNSUPPORTED,
                    "GPU %d cannot pin %zu bytes of host memory: %s",
                    device->ordinal, bytes, cudaGetErrorString(result));

@@ -8,7 +8,7 @@
 #include "proto/philox.h"
 #include "proto/random.h"
 
-/* Of one call; a row is `quads` draws long. */
+/* Arguments of one call; a row is `quads` draws long. */
 struct job {
     uint64_t seed, first_sample;
     uint32_t a;
@@ -19,12 +19,12 @@ struct job {
 
 static __device__ inline float kept(float x, uint32_t bits, const struct job &j)
 {
-    /* as gw_random_uniform has it */
+    /* as gw_random_uniform */
     float uniform = (float)(bits >> 8) * (1.0f / 16777216.0f);
     return uniform >= j.p ? x * j.scale : 0;
 }
 
-/* A thread per draw; with `Fours`, rows begin where vectors may. */
+/* One thread per draw; with `Fours`, rows are aligned for vectors. */
 template <bool Fours>
 static __global__ void
 drop(uint32_t draws, struct job j, const float *x, float *y)
@@ -68,7 +68,7 @@ void gw_cuda_dropout(struct gw_device *device,
     job.quads = gw_divisor_of(quads);
     job.elems = elems;
     while (n && gw_cuda_enter(device)) {
-        size_t rows = n < most ? n : most; /* what 32 bits count */
+        size_t rows = n < most ? n : most; /* limit of 32-bit indices */
         uint32_t draws = (uint32_t)(rows * quads);
         gw_cuda_check(
             device, "dropout",

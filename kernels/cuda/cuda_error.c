@@ -1,5 +1,4 @@
-/* Failures of a device: the first one is kept, and nothing is queued after it.
- */
+/* Failures of a device: keeps the first, and queues nothing after it. */
 #include "config.h"
 
 #include "kernels/cuda/cuda.h"
@@ -8,7 +7,7 @@
 
 int gw_cuda_enter(struct gw_device *device)
 {
-    /* threads may take turns, and each has a current device of its own */
+    /* threads may take turns, and each has its own current device */
     cudaError_t result =
         device->failed ? cudaSuccess : cudaSetDevice(device->ordinal);
     if (result != cudaSuccess)

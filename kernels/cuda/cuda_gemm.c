@@ -1,12 +1,12 @@
 /*
- * Products by cublasLt, which counts columns first: its matrices are the
- * transposes of ours, so c = a b is asked for as c^T = b^T a^T, and our b comes
- * first. What is chosen for a product depends on what is in the key alone, and
- * on tuning, and is chosen once; nothing is allocated when a key comes again.
+ * Matrix products by cublasLt, which is column-major: its matrices are the
+ * transposes of ours, so c = a b is computed as c^T = b^T a^T, and our b comes
+ * first. The algorithm of a product depends only on its key and on tuning, and
+ * is chosen once; nothing is allocated when a key comes again.
  *
- * The same bits each time: parts of a sum may be computed apart only if they
- * are written and added in a step of their own, and one workspace serves one
- * stream.
+ * The same bits each time: split-K algorithms are allowed only if they write
+ * the parts and reduce them in a step of their own, and one workspace serves
+ * one stream.
  */
 #include "config.h"
 
@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN_MAX 64 /* what weights and activations have; 16 is asked for */
+#define ALIGN_MAX 64 /* of weights and activations; 16 is required */
 
-/* All that the choice depends on; compared as bytes. */
+/* All parameters that the choice depends on; compared as bytes. */
 struct key {
     size_t m, n, k, batch;
     size_t a_ld, a_t, a_stride, a_align;
@@ -33,9 +33,9 @@ struct key {
 struct gw_cuda_plan {
     struct gw_cuda_plan *next;
     struct key key;
-    uint64_t used;   /* the latest product */
-    int tuned;       /* it was timed, and is chosen once */
-    const char *why; /* cublasLt cannot; NULL: it can */
+    uint64_t used;   /* number of the latest product */
+    int tuned;       /* it was timed: never evicted */
+    const char *why; /* reason why cublasLt cannot; NULL: it can */
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
@@ -103,7 +103,7 @@ static cudaDataType_t operand_type(const struct gw_device *device)
     return CUDA_R_32F;
 }
 
-/* Of a matrix that is stored as rows x columns, rows after each other. */
+/* Layout of a matrix that is stored row-major as rows x columns. */
 static cublasStatus_t describe_matrix(cublasLtMatrixLayout_t *layout_p,
                                       cudaDataType_t type,
                                       size_t rows,
@@ -161,7 +161,7 @@ static cublasLtEpilogue_t name_of(const struct key *key)
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* What a product has beside its matrices, which may lie elsewhere each time. */
+/* Sets the addresses besides the matrices; they may change with each call. */
 static cublasStatus_t
 set_pointers(struct gw_cuda_plan *plan, const float *bias, const void *mask)
 {
@@ -219,7 +219,7 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference,
     uint32_t a = (uint32_t)key->a_align, b = (uint32_t)key->b_align;
     uint32_t c = (uint32_t)key->c_align, d = c;
     if (key->bias_align && key->bias_align < d)
-        d = (uint32_t)key->bias_align; /* it is read along with d */
+        d = (uint32_t)key->bias_align; /* bias is read with d's alignment */
     const struct {
         cublasLtMatmulPreferenceAttributes_t name;
         const void *value;
@@ -258,7 +258,7 @@ static cublasStatus_t run(struct gw_device *device,
                           GW_CUDA_WORKSPACE, device->compute);
 }
 
-/* The ways of a product that work; the first is thought best. */
+/* The algorithms that support a product, in cublasLt's order of preference. */
 static cublasStatus_t find_algos(const struct gw_device *device,
                                  struct gw_cuda_plan *plan,
                                  cublasLtMatmulAlgo_t algos[GW_CUDA_ALGOS],
@@ -285,7 +285,7 @@ static cublasStatus_t find_algos(const struct gw_device *device,
     return status;
 }
 
-/* A product, in any of its ways. */
+/* A product with all its algorithms. */
 struct attempt {
     struct gw_device *device;
     struct gw_cuda_plan *plan;
@@ -312,7 +312,7 @@ static cublasStatus_t choose(struct gw_device *device,
     return status;
 }
 
-/* Of gw_cuda_try_relu. */
+/* A gw_cuda_queue_trial. */
 static int queue_trial(void *context, float alpha, const float *bias)
 {
     const struct attempt *a = context;
@@ -321,7 +321,7 @@ static int queue_trial(void *context, float alpha, const float *bias)
     return run(a->device, a->plan, &product, alpha) == CUBLAS_STATUS_SUCCESS;
 }
 
-/* Also of one that is only half made. */
+/* Also frees a half-made plan. */
 static void free_plan(struct gw_cuda_plan *plan)
 {
     if (plan->c)
@@ -335,7 +335,7 @@ static void free_plan(struct gw_cuda_plan *plan)
     free(plan);
 }
 
-/* What another time would be the same. */
+/* 1 if a retry would give the same status. */
 static int is_permanent(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_SUCCESS ||
@@ -344,7 +344,8 @@ static int is_permanent(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Why it does not work, or NULL; *permanent_p: it never will. */
+/* Returns NULL, or the reason why the product does not work, with *permanent_p
+   at 1 if it never will. */
 static const char *prepare(struct gw_device *device,
                            struct gw_cuda_plan *plan,
                            const struct gw_cuda_product *p,
@@ -364,8 +365,8 @@ static const char *prepare(struct gw_device *device,
     return gw_cuda_try_relu(device, p, queue_trial, &all, permanent_p);
 }
 
-/* Where there are many, and it has not come for long. What it has queued, and
-   what was recorded with it, goes on without it. */
+/* Evicts the least recently used plan; see GW_CUDA_KEPT. Queued and recorded
+   products do not need it. */
 static void drop_idle(struct gw_device *device)
 {
     struct gw_cuda_plan **oldest = NULL;
@@ -382,7 +383,8 @@ static void drop_idle(struct gw_device *device)
     free_plan(plan);
 }
 
-/* NULL with the reason in *why_p: there is none now, perhaps another time. */
+/* NULL with the reason in *why_p: there is no plan now, but a later attempt may
+   succeed. */
 static struct gw_cuda_plan *make_plan(struct gw_device *device,
                                       const struct key *key,
                                       const struct gw_cuda_product *p,
@@ -417,7 +419,7 @@ void gw_cuda_drop_plans(struct gw_device *device)
     }
 }
 
-/* ---- factors ---- */
+/* ---- operands ---- */
 
 const void *gw_cuda_operand(struct gw_device *device,
                             const char *op,
@@ -435,8 +437,8 @@ const void *gw_cuda_operand(struct gw_device *device,
 
 /* ---- products ---- */
 
-/* A model has some dozens of them for each size of its batches: a list will do.
-   Of make_plan. */
+/* Finds or makes a plan, as make_plan. A list suffices: a model has some dozens
+   of products for each size of its batches. */
 static struct gw_cuda_plan *plan_of(struct gw_device *device,
                                     const struct gw_cuda_product *p,
                                     const char **why_p)
@@ -452,7 +454,8 @@ static struct gw_cuda_plan *plan_of(struct gw_device *device,
     return plan ? plan : make_plan(device, &key, p, why_p);
 }
 
-/* What failed before it, cublasLt only says it could not start after. */
+/* cublasLt reports an earlier failure only as its own failure to start, so the
+   device is asked first. */
 static void
 check_product(struct gw_device *device, const char *op, const char *why)
 {
@@ -479,7 +482,7 @@ int gw_cuda_multiply_fused(struct gw_device *device,
 {
     const char *why;
     if (!gw_cuda_enter(device))
-        return 1; /* nothing is done any more */
+        return 1; /* the device has failed: skip the fallback as well */
     struct gw_cuda_plan *plan = plan_of(device, p, &why);
     if (!plan || why)
         return 0;
@@ -507,7 +510,7 @@ void gw_cuda_multiply(struct gw_device *device,
         gw_cuda_add_bias(device, op, p->m, p->n, p->bias, 0, p->c);
 }
 
-/* ---- what has come of it ---- */
+/* ---- report ---- */
 
 static enum gw_cuda_fusion fusion_of(const struct key *key)
 {
@@ -524,7 +527,7 @@ static enum gw_cuda_fusion fusion_of(const struct key *key)
     return GW_CUDA_FUSIONS;
 }
 
-/* The list begins with the latest. */
+/* The list begins with the latest plan. */
 void gw_cuda_count_plans(const struct gw_device *device,
                          struct gw_cuda_count counts[GW_CUDA_FUSIONS])
 {

@@ -1,9 +1,9 @@
 /*
- * Operations of several launches. The host takes some microseconds for each,
- * which is as long as a small kernel runs; a CUDA graph of them takes it once.
- * What an operation is told alone decides what it queues, so the first call of
- * its kind is queued, for plans to be made and tried, and recorded behind that;
- * each that is told the same launches the record.
+ * CUDA graphs of operations with several launches. A launch costs the host some
+ * microseconds, as much as a small kernel runs; a graph costs that once. The
+ * arguments alone determine the launches of an operation, so the first call
+ * with some arguments is queued, which makes and tries its plans, and is then
+ * recorded; later calls with the same arguments launch the graph.
  */
 #include "config.h"
 
@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* It pays from so many launches on. */
+/* A graph pays from so many launches on. */
 #define LEAST 3
 
 struct gw_cuda_graph {
     struct gw_cuda_graph *next;
     struct gw_cuda_call call;
-    uint64_t used;                /* the latest call */
-    struct CUgraphExec_st *ready; /* NULL: it does not pay, or, */
-    const char *why;              /* unless NULL, it cannot be made */
+    uint64_t used;                /* number of the latest call */
+    struct CUgraphExec_st *ready; /* NULL: too few launches, or */
+    const char *why;              /* if not NULL, it cannot be made */
 };
 
 static struct gw_cuda_graph *graph_of(const struct gw_device *device,
@@ -42,16 +42,17 @@ static cudaError_t make_ready(struct gw_cuda_graph *graph,
     if (result != cudaSuccess)
         return result;
     graph->ready = ready;
-    cudaGraphUpload(ready, stream); /* what it takes, at once */
+    cudaGraphUpload(ready, stream); /* allocates now, not at the first launch */
     return cudaSuccess;
 }
 
-/* Queues nothing: what the call would queue becomes a graph. What cannot be
-   recorded says so in many ways, and none of them is the device's failure. */
+/* Records the launches of the call into a graph, and queues nothing. A call
+   that cannot be recorded fails in many ways, none of which is a failure of the
+   device. */
 static void record(struct gw_device *device, struct gw_cuda_graph *graph)
 {
     cudaGraph_t recorded = NULL;
-    /* other threads, which have devices of their own, go on meanwhile */
+    /* other threads have devices of their own and continue meanwhile */
     cudaError_t result = cudaStreamBeginCapture(
         device->compute, cudaStreamCaptureModeThreadLocal);
     if (result == cudaSuccess) {
@@ -77,7 +78,7 @@ static void free_graph(struct gw_cuda_graph *graph)
     free(graph);
 }
 
-/* Where there are many, and it has not come for long. */
+/* Evicts the least recently used graph; see GW_CUDA_KEPT. */
 static void drop_idle(struct gw_device *device)
 {
     struct gw_cuda_graph **oldest = &device->graphs;
@@ -91,8 +92,9 @@ static void drop_idle(struct gw_device *device)
         return;
     *oldest = graph->next;
     device->graphs_n--;
-    gw_cuda_check(device, "cudaStreamSynchronize",
-                  cudaStreamSynchronize(device->compute)); /* it may run */
+    gw_cuda_check(
+        device, "cudaStreamSynchronize",
+        cudaStreamSynchronize(device->compute)); /* it may be running */
     free_graph(graph);
 }
 
@@ -141,7 +143,7 @@ void gw_cuda_drop_graphs(struct gw_device *device)
     }
 }
 
-/* The list begins with the latest. */
+/* The list begins with the latest graph. */
 void gw_cuda_count_graphs(const struct gw_device *device,
                           struct gw_cuda_count *count)
 {

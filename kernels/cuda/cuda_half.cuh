@@ -1,6 +1,6 @@
 /*
- * Factors of products as a device's precision has them: float, or numbers of 16
- * bits, rounded to nearest even.
+ * Operands of products in the device's precision: float, or 16-bit floats,
+ * rounded to nearest even.
  */
 #ifndef GW_KERNELS_CUDA_HALF_CUH
 #define GW_KERNELS_CUDA_HALF_CUH
@@ -21,7 +21,7 @@ static __device__ inline void gw_store(float value, __nv_bfloat16 *to)
     *to = __float2bfloat16_rn(value);
 }
 
-/* What is beyond its range becomes infinite. */
+/* Out-of-range values become infinite. */
 static __device__ inline void gw_store(float value, __half *to)
 {
     *to = __float2half_rn(value);
@@ -46,7 +46,7 @@ template <typename T> struct gw_operand {
     typedef T type;
 };
 
-/* launch(gw_operand<T>()) for the type T of this precision's factors. */
+/* launch(gw_operand<T>()) for the type T of the precision's operands. */
 template <typename Launch>
 static cudaError_t gw_with_operands(enum gw_precision precision, Launch launch)
 {

@@ -1,6 +1,6 @@
 /*
- * Indices of kernels, counted in 32 bits, and their division by what is known
- * only at run time: a product and a shift instead of some twenty instructions.
+ * 32-bit indices of kernels, and their division by divisors known only at run
+ * time: a product and a shift instead of some twenty instructions.
  */
 #ifndef GW_KERNELS_CUDA_INDEX_CUH
 #define GW_KERNELS_CUDA_INDEX_CUH
@@ -33,15 +33,15 @@ static inline struct gw_divisor gw_divisor_of(size_t by)
 }
 
 /*
- * i / by for i < 2^31. The factor is more than 2^shift / by, by 1 at most, so
- * the quotient is too large by at most i / 2^shift < 1 / by: never by a whole.
+ * i / by for i < 2^31. The factor exceeds 2^shift / by, by 1 at most, so the
+ * quotient is too large by at most i / 2^shift < 1 / by: never by a whole.
  */
 static __device__ inline uint32_t gw_divide(uint32_t i, struct gw_divisor by)
 {
     return (uint32_t)(((uint64_t)i * by.factor) >> by.shift);
 }
 
-/* Of a grid with a thread per element. */
+/* Blocks of a grid with one thread per element. */
 static inline unsigned gw_blocks(size_t elems)
 {
     return (unsigned)((elems + GW_CUDA_BLOCK - 1) / GW_CUDA_BLOCK);
@@ -49,7 +49,7 @@ static inline unsigned gw_blocks(size_t elems)
 
 #define GW_CUDA_BLOCKS_MAX 16384 /* then threads take several elements */
 
-/* Of one whose threads take four elements, and go on by its size. */
+/* Blocks of a grid-stride loop with four elements per thread and round. */
 static inline unsigned gw_blocks_of_fours(size_t elems)
 {
     size_t blocks = elems / 4 / GW_CUDA_BLOCK + 1;
@@ -62,7 +62,7 @@ static __device__ inline uint32_t gw_thread_index(void)
     return blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-/* Vectors of four can be read and written there. */
+/* 1 if `at` is aligned for vectors of four. */
 static inline int gw_fits_four(const void *at)
 {
     return (uintptr_t)at % sizeof(float4) == 0;

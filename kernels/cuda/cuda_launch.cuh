@@ -1,6 +1,6 @@
 /*
- * How every kernel is launched: with its arguments converted to what it takes,
- * and the error as a value. Also what CUDA declares for kernels.
+ * Launches a kernel: converts the arguments to its parameter types, and returns
+ * the error. Also includes CUDA's declarations for kernels.
  */
 #ifndef GW_KERNELS_CUDA_LAUNCH_CUH
 #define GW_KERNELS_CUDA_LAUNCH_CUH
@@ -8,7 +8,7 @@
 #include <cuda_runtime.h>
 
 template <typename T> struct gw_cuda_same {
-    typedef T type; /* keeps arguments out of the choice of a kernel's types */
+    typedef T type; /* keeps arguments out of type deduction */
 };
 
 template <typename... Parameters>

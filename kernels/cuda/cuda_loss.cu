@@ -1,6 +1,6 @@
 /*
- * Softmax, its loss and its gradient in one kernel: a warp per row. Each warp
- * adds the losses of its rows in order, and one block those of the warps.
+ * Softmax, its loss and its gradient in one kernel, one warp per row. Each warp
+ * adds the losses of its rows in order, and one block adds the warps' sums.
  */
 #include "config.h"
 
@@ -8,14 +8,14 @@
 
 #include "kernels/cuda/cuda_index.cuh"
 
-#define BLOCKS_MAX 1024 /* then warps take several rows */
+#define BLOCKS_MAX 1024 /* beyond that, warps take several rows */
 
 struct maximum {
     float value;
     size_t at;
 };
 
-/* The first one of a row, NaN never, unless it comes first: as the cpu's. */
+/* First maximum of a row; NaN only if it comes first, as on the cpu. */
 static __device__ struct maximum
 first_maximum(const float *x, size_t classes, unsigned lane)
 {
@@ -48,8 +48,8 @@ sum_of_exp(const float *x, size_t classes, float largest, unsigned lane)
 }
 
 /*
- * In place, each element is written by the lane that reads it, and the label's,
- * which all read, after they have met over its value.
+ * In place: each element is written by the lane that reads it; the label's,
+ * which all lanes read, is written after the shuffle of its value.
  */
 static __global__ void losses(size_t n,
                               size_t classes,
@@ -83,7 +83,7 @@ static __global__ void losses(size_t n,
         parts[warp] = part;
 }
 
-/* One block. */
+/* Runs as one block. */
 static __global__ void
 add_losses(size_t parts, const struct gw_loss *part, struct gw_loss *loss)
 {

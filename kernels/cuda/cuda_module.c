@@ -53,11 +53,10 @@ static const struct gw_backend_ops cuda_ops = {
     .softmax_loss = gw_cuda_softmax_loss,
 };
 
-/* The one symbol that is seen from outside. Any driver of the same major
-   version runs what this build's CUDA compiled for the GPU. GPUs that are newer
-   than that have PTX, which the driver compiles; that an older one of the same
-   major version may refuse, and its words are told when the first kernel is to
-   run. */
+/* The only exported symbol. Any driver of the same major version runs the code
+   that this build's CUDA compiled for a GPU. Newer GPUs get PTX, which the
+   driver compiles; an older driver of the same major version may refuse it, and
+   its error is reported when the first kernel is to run. */
 extern const struct gw_module gw_module;
 __attribute__((visibility("default"))) const struct gw_module gw_module = {
     .ops_bytes = sizeof(struct gw_backend_ops),

@@ -1,4 +1,4 @@
-/* fp32 to the 16 bits of factors, and what comes in 16 bits to fp32. */
+/* Conversions: fp32 to 16-bit operands, and bf16 to fp32. */
 #include "config.h"
 
 #include "kernels/cuda/cuda.h"
@@ -10,7 +10,7 @@ template <typename T> struct alignas(4 * sizeof(T)) four_of {
     T x, y, z, w;
 };
 
-/* Elements from 4 `fours` on are taken one by one. */
+/* Elements from 4 `fours` on are converted one by one. */
 template <typename T>
 static __global__ void
 narrow(size_t elems, size_t fours, const float *from, T *to)

@@ -1,6 +1,6 @@
 /*
- * The sum of what several have, as the balanced tree of update.h: each thread
- * reads its elements of all parts, in whoever's memory they are, and adds.
+ * Sum of several workers' arrays, as the balanced tree of update.h: each thread
+ * reads its elements of all parts, in local or imported memory, and adds them.
  */
 #include "config.h"
 
@@ -10,13 +10,13 @@
 
 #include "kernels/cuda/cuda_index.cuh"
 
-/* What a kernel takes by value. NULL: leaves its place out. */
+/* Passed by value. NULL: absent. */
 struct parts {
     const float *pointers[GW_PARTS_MAX];
 };
 
-/* x + -0.0 is x for every x, the sign of zero included: so what is left out
-   needs no other tree. */
+/* x + -0.0 is x for every x, the sign of zero included: an absent part needs no
+   other tree. */
 static __device__ inline float identity_of(const float *)
 {
     return -0.0f;
@@ -47,8 +47,8 @@ static __device__ inline int is_finite(float4 x)
     return is_finite(x.x) && is_finite(x.y) && is_finite(x.z) && is_finite(x.w);
 }
 
-/* Of the N parts from `first` on, a power of two. A tree of fewer is that of N
-   with nothing in the last places. */
+/* Sum of the N parts from `first` on; N is a power of two. A tree of fewer is
+   that of N with absent parts at the end. */
 template <typename T, unsigned N> struct tree {
     static __device__ inline T
     sum(const struct parts &parts, unsigned first, size_t at)
@@ -69,8 +69,8 @@ template <typename T> struct tree<T, 1> {
     }
 };
 
-/* A sum is finite only if all of its parts are, so they are looked at again
-   where it is not; before it is written, since it may be over one of them. */
+/* A sum is finite only if all its parts are, so parts are checked only if it is
+   not; before it is written, since it may overwrite a part. */
 template <typename T, unsigned N>
 static __device__ inline void add_at(const struct parts &parts,
                                      unsigned n,
@@ -81,11 +81,11 @@ static __device__ inline void add_at(const struct parts &parts,
     T sum = tree<T, N>::sum(parts, 0, at);
     for (unsigned i = 0; !is_finite(sum) && i < n; i++)
         if (!is_finite(tree<T, 1>::sum(parts, i, at)))
-            nonfinite[i] = 1; /* as whoever else writes there */
+            nonfinite[i] = 1; /* other threads write the same value */
     *(T *)(to + at) = sum;
 }
 
-/* Elements before `head` and behind 4 `fours` more are taken one by one. */
+/* Elements before `head` and behind the `fours` are added one by one. */
 template <unsigned N>
 static __global__ void add_parts(struct parts parts,
                                  unsigned n,
@@ -104,14 +104,14 @@ static __global__ void add_parts(struct parts parts,
                          nonfinite);
 }
 
-/* The nth is for up to 2^n parts. */
+/* Entry n adds up to 2^n parts. */
 static void (*const add_parts_of[])(
     struct parts, unsigned, size_t, size_t, size_t, float *, uint8_t *) = {
     add_parts<1>,  add_parts<2>,  add_parts<4>,  add_parts<8>,
     add_parts<16>, add_parts<32>, add_parts<64>,
 };
 
-/* How far behind a place for four they all begin; -1: not all alike. */
+/* Offset of all arrays from a 16-byte boundary, in floats; -1: they differ. */
 static int phase_of(const struct parts *parts, unsigned n, const float *sum)
 {
     uintptr_t phase = (uintptr_t)sum % sizeof(float4);
@@ -148,7 +148,7 @@ void gw_cuda_add_parts(struct gw_device *device,
                        uint8_t *nonfinite)
 {
     struct parts present = {};
-    unsigned end = 0; /* of those that are there */
+    unsigned end = 0; /* behind the last present part */
     assert(n <= GW_PARTS_MAX);
     for (unsigned i = 0; i < n; i++) {
         present.pointers[i] = parts[i];

@@ -6,7 +6,8 @@
 
 struct pool {
     uint32_t w, size, stride, oh, ow;
-    struct gw_divisor image, row; /* of what has a thread per element */
+    struct gw_divisor image,
+        row; /* sizes of the array with a thread per element */
 };
 
 static struct pool pool_of(const struct gw_pool_shape *shape)
@@ -39,7 +40,7 @@ static __global__ void forward(uint32_t elems,
     for (uint32_t ky = 0; ky < p.size; ky++, window += p.w)
         for (uint32_t kx = 0; kx < p.size; kx++, place++) {
             float value = window[kx];
-            if (value > best || value != value) { /* NaN is above */
+            if (value > best || value != value) { /* NaN wins */
                 best = value;
                 where = place;
             }
@@ -49,8 +50,8 @@ static __global__ void forward(uint32_t elems,
 }
 
 /*
- * A thread per element of dx asks the windows that it is in, the first ones
- * first; of those that lie side by side there is one at most.
+ * One thread per element of dx checks the windows that contain it, the first
+ * ones first; non-overlapping windows are one at most.
  */
 static __global__ void backward(uint32_t elems,
                                 struct pool p,
@@ -78,7 +79,7 @@ static __global__ void backward(uint32_t elems,
     dx[i] = sum;
 }
 
-/* Planes are counted in 32 bits, as many at a time as that allows. */
+/* Planes per launch, limited by 32-bit indices. */
 static size_t planes_at_a_time(const struct gw_pool_shape *shape)
 {
     return GW_CUDA_INDEX_MAX / (shape->h * shape->w);

@@ -1,5 +1,4 @@
-/* The GPUs of this host, by ordinal, and the text that describes an open one.
- */
+/* The GPUs of this host by ordinal, and the description of an open one. */
 #include "config.h"
 
 #include "kernels/cuda/cuda.h"
@@ -11,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OLDEST 80 /* that kernels can be compiled for at all */
+#define OLDEST 80 /* oldest capability that kernels can be compiled for */
 #define GIB    (1024.0 * 1024 * 1024)
 
-/* As cuda.h counts them: 90 is 9.0. */
+/* Compute capability times ten: 90 is 9.0. */
 static int capability_of(int ordinal)
 {
     int major = 0, minor = 0;
@@ -56,7 +55,7 @@ static enum gw_status too_old(unsigned ordinal, struct gw_error *error)
     int capability = capability_of((int)ordinal);
     memset(&card, 0, sizeof card);
     if (cudaGetDeviceProperties(&card, (int)ordinal) != cudaSuccess)
-        cudaGetLastError(); /* only its name */
+        cudaGetLastError(); /* only the name is missing */
     return gw_fail(
         error, GW_EUNSUPPORTED,
         "worker.device = cuda:%u: the compute capability of %.64s is %d.%d, "
@@ -84,14 +83,14 @@ enum gw_status gw_cuda_check_ordinal(unsigned ordinal, struct gw_error *error)
     return gw_cuda_usable(ordinal) ? GW_OK : too_old(ordinal, error);
 }
 
-/* Only NVLink has atomics of its own between two GPUs. */
+/* Only NVLink has native atomics between two GPUs. */
 int gw_cuda_linked(unsigned one, unsigned other)
 {
     int atomics = 0;
     if (one != other &&
         cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
                                   (int)one, (int)other) != cudaSuccess)
-        cudaGetLastError(); /* no failure of what is opened */
+        cudaGetLastError(); /* no failure of an open device */
     return atomics != 0;
 }
 
@@ -117,7 +116,7 @@ void gw_cuda_locate(unsigned ordinal, char address[GW_PCI_ADDRESS_BYTES])
 {
     if (cudaDeviceGetPCIBusId(address, GW_PCI_ADDRESS_BYTES, (int)ordinal) !=
         cudaSuccess) {
-        cudaGetLastError(); /* no failure of what is opened */
+        cudaGetLastError(); /* no failure of an open device */
         address[0] = '\0';
     }
     for (char *at = address; *at; at++)

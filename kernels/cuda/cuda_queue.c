@@ -1,6 +1,6 @@
 /*
- * Copies beside the computation, and how far the device has come. Everything
- * that the host can wait for is a point on the stream of fetches.
+ * Copies that overlap with computation, and the device's progress. The host
+ * waits for points, which are on the stream of fetches.
  */
 #include "config.h"
 
@@ -31,11 +31,11 @@ static int is_host(const void *memory)
     struct cudaPointerAttributes about;
     if (cudaPointerGetAttributes(&about, memory) == cudaSuccess)
         return about.type == cudaMemoryTypeHost;
-    cudaGetLastError(); /* the device works all the same */
+    cudaGetLastError(); /* clears it: the device works */
     return 0;
 }
 
-/* Another device of this process may have pinned it, which only CUDA knows. */
+/* Another device of this process may have pinned it, so CUDA is asked too. */
 static int
 is_pinned(const struct gw_device *device, const void *host, size_t bytes)
 {
@@ -43,7 +43,8 @@ is_pinned(const struct gw_device *device, const void *host, size_t bytes)
            (is_host(host) && is_host((const char *)host + bytes - 1));
 }
 
-/* CUDA may copy from other memory before it returns, but does not say so. */
+/* From pageable memory CUDA may copy before it returns, but does not promise
+   to. */
 void gw_cuda_upload(struct gw_device *device,
                     void *to,
                     const void *host,
@@ -101,7 +102,7 @@ enum gw_status gw_cuda_reach(struct gw_device *device,
         return failure(device, error);
     if (point <= device->reached)
         return GW_OK;
-    /* whose event it is now: a later one's, if there were many since */
+    /* the event may have been reused by a later point */
     uint64_t latest = device->last - (device->last - point) % GW_CUDA_POINTS;
     struct CUevent_st *event = device->points[latest % GW_CUDA_POINTS];
     cudaError_t result =
@@ -127,7 +128,7 @@ void gw_cuda_download(struct gw_device *device,
 enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error)
 {
     uint64_t last = device->last;
-    if (gw_cuda_enter(device)) /* which waits for the uploads */
+    if (gw_cuda_enter(device)) /* compute waits for the uploads */
         gw_cuda_check(device, device->latest,
                       cudaStreamSynchronize(device->compute));
     if (gw_cuda_enter(device))

@@ -9,7 +9,7 @@ static __device__ inline float masked(float y, float dy)
     return y > 0 ? dy : 0;
 }
 
-/* Elements from 4 `fours` on are taken one by one. */
+/* Elements from 4 `fours` on are masked one by one. */
 static __global__ void
 backward(size_t elems, size_t fours, const float *y, const float *dy, float *dx)
 {
@@ -42,9 +42,9 @@ void gw_cuda_relu_backward(struct gw_device *device,
                                      dy, dx));
 }
 
-/* ---- after a product ---- */
+/* ---- bias and ReLU after a product ---- */
 
-/* Written so that NaN stays NaN. */
+/* The comparison keeps NaN. */
 static __device__ inline float rectified(float x)
 {
     return x < 0 ? 0 : x;
@@ -71,7 +71,7 @@ void gw_cuda_add_bias(struct gw_device *device,
                       int relu,
                       float *y)
 {
-    size_t most = GW_CUDA_INDEX_MAX / columns; /* rows at a time */
+    size_t most = GW_CUDA_INDEX_MAX / columns; /* rows per launch */
     while (rows && gw_cuda_enter(device)) {
         size_t n = rows < most ? rows : most;
         gw_cuda_check(device, op,

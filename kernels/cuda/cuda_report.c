@@ -1,4 +1,4 @@
-/* What has come of what may be done faster, which is silent where it is not. */
+/* Reports which fast paths were taken; nothing else tells if one was not. */
 #include "config.h"
 
 #include "kernels/cuda/cuda.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ", ReLU in products 3 of 4 (why)", if there was one. */
+/* Appends ", ReLU in products 3 of 4 (why)", if there was any. */
 static void add(char *text,
                 size_t text_bytes,
                 const char *op,

@@ -1,8 +1,8 @@
 /*
- * Memory that others read: the processes of a host each other's, and devices of
- * the network. Words are a handle of CUDA's, which stands for a whole
- * allocation, where in that the memory begins, and which GPU has it, since each
- * process counts those that it may see; devices take pages.
+ * Memory that others read: processes of the same host, and devices of the
+ * network. A handle has CUDA's IPC handle, which stands for a whole allocation,
+ * the offset in it, and the GPU's PCI address, since each process has its own
+ * ordinals; network devices get pages.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ struct exported {
 };
 static_assert(sizeof(struct exported) == GW_MEMORY_WORDS, "all words");
 
-/* What was seen. An allocation is opened once, for all that is seen of it. */
+/* Imported memory. An allocation is opened once for all imports from it. */
 struct gw_cuda_import {
     struct gw_cuda_import *next;
     const char *memory;
@@ -31,7 +31,7 @@ struct gw_cuda_import {
     char address[GW_PCI_ADDRESS_BYTES];
 };
 
-/* ---- of this process ---- */
+/* ---- export ---- */
 
 int gw_cuda_show(struct gw_device *device,
                  const void *memory,
@@ -45,7 +45,7 @@ int gw_cuda_show(struct gw_device *device,
         return 0;
     if (cudaIpcGetMemHandle(&exported.handle,
                             (void *)(uintptr_t)block->memory) != cudaSuccess) {
-        cudaGetLastError(); /* the device works all the same */
+        cudaGetLastError(); /* clears it: the device works */
         return 0;
     }
     exported.offset = (uint64_t)((const char *)memory - block->memory);
@@ -54,7 +54,7 @@ int gw_cuda_show(struct gw_device *device,
     return 1;
 }
 
-/* ---- of others ---- */
+/* ---- import ---- */
 
 static const struct gw_cuda_import *import_of(const struct gw_device *device,
                                               const cudaIpcMemHandle_t *handle)
@@ -78,7 +78,7 @@ static void *open_handle(struct gw_device *device,
         cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess);
     if (result == cudaSuccess)
         return base;
-    cudaGetLastError(); /* the device works all the same */
+    cudaGetLastError(); /* clears it: the device works */
     gw_fail(error, GW_EUNSUPPORTED,
             "GPU %d does not reach what another process of this host has in "
             "its GPU's memory: %s",
@@ -118,7 +118,7 @@ const void *gw_cuda_see(struct gw_device *device,
     return import->memory;
 }
 
-/* Whether the owner's GPU is this one, by its address. */
+/* 1 if the owner's GPU is this one, by PCI address. */
 static int is_same_gpu(const struct gw_device *device, const void *imported)
 {
     char own[GW_PCI_ADDRESS_BYTES];
@@ -137,12 +137,12 @@ const char *gw_cuda_path(struct gw_device *device, const void *imported)
     if (is_same_gpu(device, imported))
         return "the same GPU";
     if (cudaPointerGetAttributes(&about, imported) != cudaSuccess) {
-        cudaGetLastError(); /* the device works all the same */
+        cudaGetLastError(); /* clears it: the device works */
         return "";
     }
     if (about.type != cudaMemoryTypeDevice || about.device < 0)
         return "";
-    /* CUDA has no number for a GPU that this process may not see */
+    /* CUDA has no ordinal for a GPU that this process may not use */
     if (about.device == device->ordinal)
         return "a GPU that this process does not see";
     return gw_cuda_linked((unsigned)about.device, (unsigned)device->ordinal)
@@ -162,21 +162,21 @@ void gw_cuda_unsee(struct gw_device *device, const void *memory)
     *at = import.next;
     if (import_of(device, &import.handle))
         return;
-    gw_cuda_sync(device, NULL); /* what is queued may read there */
+    gw_cuda_sync(device, NULL); /* queued operations may read it */
     cudaSetDevice(device->ordinal);
     gw_cuda_check(device, "cudaIpcCloseMemHandle",
                   cudaIpcCloseMemHandle(import.base));
 }
 
-/* ---- of devices ---- */
+/* ---- network devices ---- */
 
 /* cuMemGetHandleForAddressRange, with CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 typedef int
 get_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);
 #define DMA_BUF_FD 1
 
-/* The driver is loaded, and stays so. Its symbol is asked for by name, since
-   CUDA 12.0 has no call for a symbol of the driver that CUDA 13 has too. */
+/* The driver stays loaded. Its symbol is looked up by name, since no call that
+   returns driver symbols is in both CUDA 12.0 and CUDA 13. */
 static get_range *find_get_range(void)
 {
     get_range *get = NULL;
@@ -189,7 +189,7 @@ static get_range *find_get_range(void)
     return get;
 }
 
-/* -1: this driver or device has none. */
+/* -1: the driver or the device does not support it. */
 static int dma_buf_of(const struct gw_pages *pages)
 {
     int fd = -1;

@@ -9,13 +9,13 @@
 #define MASK_STEP   128 /* bits */
 #define COPY_ALIGN  64
 #define CONV_ALIGN  256
-#define GROUP_ELEMS ((size_t)8 << 20) /* stay in the cache of a large GPU */
-#define TILE        64  /* of a product, about: what a block computes */
-#define BLOCKS      256 /* are enough for any GPU */
+#define GROUP_ELEMS ((size_t)8 << 20) /* fit in the cache of a large GPU */
+#define TILE        64  /* output of a block, about, in a product */
+#define BLOCKS      256 /* enough for any GPU */
 
 /* ---- products ---- */
 
-/* A bit for each element, in rows of whole MASK_STEP, as cublasLt wants it. */
+/* One bit per element, in rows of whole MASK_STEP, as cublasLt requires. */
 size_t gw_cuda_mask_row(size_t n)
 {
     return gw_rounded_up(n, MASK_STEP);
@@ -64,7 +64,7 @@ size_t gw_cuda_conv_columns(const struct gw_cuda_conv_plan *plan,
     return gw_rounded_up(samples * plan->places, GW_CUDA_COLUMN_STEP);
 }
 
-/* Grows with n, so that scratch for n serves what is smaller. */
+/* Grows with n, so that scratch for n is enough for fewer samples. */
 struct gw_cuda_conv_plan gw_cuda_conv_plan_of(const struct gw_conv_shape *s,
                                               enum gw_precision precision,
                                               void *base)

@@ -1,7 +1,7 @@
 /*
- * Sums that repeat bit for bit: every thread takes its terms in order, and
- * threads are added in order. What is summed by several blocks is written, and
- * summed again.
+ * Sums with the same bits each time: each thread adds its terms in order, and
+ * threads are added in order. Sums over several blocks are written, and summed
+ * in a second launch.
  */
 #include "config.h"
 
@@ -10,12 +10,12 @@
 #include "kernels/cuda/cuda_half.cuh"
 #include "kernels/cuda/cuda_index.cuh"
 
-#define RUN       128 /* rows per block, at least, of what needs two stages */
-#define CHUNKS    64  /* of rows, at most */
-#define ONE_STAGE 256 /* rows */
-#define SQUARES   512 /* blocks, at most: each leaves a sum */
+#define RUN       128 /* least rows per block, with two stages */
+#define CHUNKS    64  /* blocks, at most, over the rows */
+#define ONE_STAGE 256 /* rows, at most */
+#define SQUARES   512 /* blocks, at most; each writes one sum */
 
-/* Of what the threads of a block have; thread 0 gets it. */
+/* Sum over the threads of a block, in thread 0. */
 template <typename T> static __device__ inline T sum_of_block(T sum)
 {
     __shared__ T part[GW_CUDA_WARPS];
@@ -29,7 +29,7 @@ template <typename T> static __device__ inline T sum_of_block(T sum)
     return sum;
 }
 
-/* A lane per column, a warp per row: sums[chunk][columns]. */
+/* One lane per column, one warp per row: sums[chunk][columns]. */
 static __global__ void column_sums(size_t rows,
                                    size_t columns,
                                    size_t chunk,
@@ -95,7 +95,7 @@ void gw_cuda_column_sums(struct gw_device *device,
                    sums);
 }
 
-/* A block per row and slice. */
+/* One block per row and slice. */
 template <typename T>
 static __global__ void
 row_sums(unsigned rows, size_t columns, size_t slice, const T *x, float *sums)
@@ -134,10 +134,10 @@ void gw_cuda_row_sums(struct gw_device *device,
 
 static __device__ inline double square(float x)
 {
-    return (double)x * (double)x; /* exact */
+    return (double)x * (double)x; /* exact in double */
 }
 
-/* Elements from 4 `fours` on are taken one by one. */
+/* Elements from 4 `fours` on are added one by one. */
 static __global__ void
 square_sums(size_t elems, size_t fours, const float *x, double *sums)
 {
@@ -155,7 +155,7 @@ square_sums(size_t elems, size_t fours, const float *x, double *sums)
         sums[blockIdx.x] = sum;
 }
 
-/* One block. */
+/* Runs as one block. */
 static __global__ void add_up(unsigned n, const double *part, double *to)
 {
     double sum = 0;

@@ -1,10 +1,9 @@
 /*
- * What a product with ReLU makes of sums that are no common numbers, which
- * cublasLt does not say: max(x, 0) may make 0 of a NaN, which the finite guard
- * relies on, and what it notes as let through may have what is 0, where
- * backward is to give 0. Each is asked, once, over what it is to write; the
- * only time that products wait. Factors times 0 leave the bias alone as the
- * sum.
+ * Tests of fused ReLU on special values, which cublasLt does not document:
+ * max(x, 0) may turn a NaN into 0, but the finite guard needs it, and the mask
+ * may have set the bit of a 0, for which backward must give 0. Each product is
+ * tested once, into its own output; products wait only then. alpha = 0 makes
+ * the bias alone the sum.
  */
 #include "config.h"
 
@@ -26,10 +25,10 @@ struct trial {
     const struct gw_cuda_product *product;
     gw_cuda_queue_trial *queue;
     void *context;
-    float *bias; /* of the device, [n] */
-    float *row;  /* of the host, [n] */
+    float *bias; /* device memory, [n] */
+    float *row;  /* host memory, [n] */
     size_t mask_bytes;
-    uint8_t *mask[2]; /* likewise; of ones, of zeros */
+    uint8_t *mask[2]; /* host memory; of ones, of zeros */
 };
 
 static void close_trial(struct trial *t)
@@ -37,7 +36,7 @@ static void close_trial(struct trial *t)
     if (t->bias)
         cudaFree(t->bias);
     else
-        cudaGetLastError(); /* the device works all the same */
+        cudaGetLastError(); /* clears it: the device works */
     free(t->row);
     free(t->mask[0]);
     free(t->mask[1]);
@@ -58,8 +57,8 @@ static int open_trial(struct trial *t)
     return 1;
 }
 
-/* Queues it with such a bias, and brings what it has written: the first row,
-   and the mask unless NULL. What fails here is the device. */
+/* Runs the product with that bias, and copies back the first row, and the mask
+   unless NULL. A failure here is the device's. */
 static int
 run_trial(struct trial *t, float alpha, float bias, float *row, uint8_t *mask)
 {
@@ -103,8 +102,8 @@ static size_t bits_in(const uint8_t *bytes, size_t n)
     return bits;
 }
 
-/* Which bits stand for elements is not said either: those that ones have set,
-   as many in each row at least as it has elements. */
+/* cublasLt does not document the order of a mask's bits: the bits set for ones
+   are the elements' bits, at least as many per row as there are elements. */
 static const char *try_zero(struct trial *t)
 {
     size_t rows = t->product->m, row = t->mask_bytes / rows;

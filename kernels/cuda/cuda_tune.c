@@ -1,8 +1,7 @@
 /*
- * Which way a product takes, where there are several: the first, which cublasLt
- * thinks best, or while the device is tuned the fastest, by events on the
- * device's own clock. What was chosen once is said in words, so that a job that
- * goes on has the same bits.
+ * Chooses the algorithm of a product: cublasLt's first, or while the device is
+ * tuned the fastest, timed by events on the device's own clock. The choices are
+ * written to a text, so that a resumed job has the same bits.
  */
 #include "config.h"
 
@@ -15,13 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fastest of so many rounds counts, each of so many calls. */
+/* The fastest of ROUNDS rounds counts, each of CALLS calls. */
 #define ROUNDS 3
 #define CALLS  5
-/* Changes with which products there are and in which order. */
+/* Version of the set and order of products; incremented when they change. */
 #define LIST 3
 
-/* What the ways depend on, besides the calls. */
+/* The beginning of the text: all that the choices depend on, besides the
+   products. */
 static void
 header_of(struct gw_device *device, const char *of, char text[GW_TUNED_BYTES])
 {
@@ -47,7 +47,7 @@ void gw_cuda_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])
     device->tuning.on = 0;
 }
 
-/* The next of those that are known; -1: there is none. */
+/* Removes and returns the next known choice; -1: there is none. */
 static int next_known(struct gw_cuda_tuning *tuning)
 {
     char *end;
@@ -81,7 +81,7 @@ static void close_timer(struct timer *timer)
         cudaEventDestroy(timer->stop);
 }
 
-/* Of CALLS calls, in ms. */
+/* Milliseconds of CALLS calls. */
 static float time_algo(struct gw_device *device,
                        const struct timer *timer,
                        int algo,
@@ -112,7 +112,7 @@ static int fastest(struct gw_device *device,
     int found = 0;
     if (open_timer(device, &timer)) {
         for (int algo = 0; algo < n; algo++)
-            queue(context, algo); /* its code is loaded then */
+            queue(context, algo); /* loads its kernel */
         for (int i = 0; i < ROUNDS * n && !device->failed; i++) {
             float ms = time_algo(device, &timer, i % n, queue, context);
             if (ms < best) {

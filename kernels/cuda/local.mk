@@ -3,7 +3,7 @@ libkernels_a_SOURCES += \
 	%D%/cuda_sizes.h
 EXTRA_DIST += %D%/README.md
 
-# The module for GPUs, which the program loads: no library of CUDA's is its own.
+# The module for GPUs: the program itself is not linked with any library of CUDA.
 GW_CUDA_KERNELS = \
 	%D%/cuda_conv.cu \
 	%D%/cuda_dropout.cu \
