@@ -1,6 +1,6 @@
 /*
- * GW_FAKE_CUDA tells the emulated driver and runtime how to behave: words
- * "name=value" with spaces between them; a part passes over what is another's.
+ * GW_FAKE_CUDA configures the emulated driver and runtime: "name=value" words,
+ * separated by spaces; each part ignores the other's names.
  */
 #ifndef GW_TESTS_CUDA_ANSWERS_H
 #define GW_TESTS_CUDA_ANSWERS_H
@@ -8,14 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What stands behind "name=", up to the next space, in text[64]; 0 if the
-   variable does not say. */
+/* The value of "name=" in text[64]; 0 if the variable does not have it. */
 int fake_word(const char *name, char *text);
 /* The same as a number. */
 long long fake_number(const char *name, long long otherwise);
 
-/* The work of the driver's cuMemGetHandleForAddressRange, which the runtime of
-   the same process puts there: a pointer to it, by this name. */
+/* Type and symbol name of a pointer in the driver: the runtime of the same
+   process stores its cuMemGetHandleForAddressRange there. */
 typedef int
 fake_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);
 #define FAKE_RANGE_SYMBOL "fake_get_range"

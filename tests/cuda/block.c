@@ -1,7 +1,7 @@
 /*
- * Runs a kernel: one block after the other, the threads of a block by turns. A
- * thread runs until it waits at a barrier or a shuffle, or ends. Whoever waits
- * for threads that will not come is a mistake of the kernel.
+ * Runs a kernel: one block after the other, the threads of a block in turns. A
+ * thread runs until it waits at a barrier or a shuffle, or ends. A wait for
+ * threads that will not come is an error of the kernel.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 
 #define THREADS_MAX 1024
 #define WARP        32
-/* What shared memory holds before a block has written it: NaN, -1, 255. */
+/* Initial content of shared memory: NaN, -1, 255. */
 #define GARBAGE 0xff
 
 extern struct emulated_index {
@@ -29,7 +29,7 @@ void emulated_barrier(const char *file, int line);
 uint64_t emulated_shuffle(
     const char *file, int line, unsigned mask, uint64_t bits, unsigned source);
 
-/* Of all kernels in this file of code, if they have any. */
+/* Shared memory of all kernels in this module, if there is any. */
 extern char __start_emulated_shared[]
     __attribute__((weak, visibility("hidden")));
 extern char __stop_emulated_shared[]
@@ -37,7 +37,7 @@ extern char __stop_emulated_shared[]
 
 enum state {
     FRESH,
-    RUNNING, /* or may: nothing keeps it */
+    RUNNING, /* running, or ready */
     AT_BARRIER,
     AT_SHUFFLE,
     RETURNED,
@@ -46,32 +46,32 @@ enum state {
 static struct thread {
     enum state state;
     struct emulated_fiber *fiber;
-    const char *file; /* where it waits */
+    const char *file; /* position of its wait */
     int line;
 } threads[THREADS_MAX];
 
 static struct warp {
-    unsigned waiting; /* lanes that have come to a shuffle */
-    unsigned round;   /* a lane may be one ahead of others that still read */
+    unsigned waiting; /* lanes that wait at the shuffle */
+    unsigned round;   /* lanes may be one ahead of others that read */
     uint64_t bits[2][WARP];
 } warps[THREADS_MAX / WARP];
 
-static const struct emulated_launch *launch; /* that runs; NULL: none does */
+static const struct emulated_launch *launch; /* the running one, or NULL */
 static unsigned thread_count, barrier_count;
 
-/* Threads that may run: taken from the front, the back or anywhere. */
+/* Ready threads: taken from the front, the back or anywhere. */
 static unsigned ready[THREADS_MAX], ready_first, ready_count;
-/* One that was taken, but has a fiber of its own; or NOBODY. */
+/* A thread that was taken, but has its own fiber; or NOBODY. */
 static unsigned taken;
 #define NOBODY UINT_MAX
 
-/* Fibers that no thread is in. */
+/* Fibers without a thread. */
 static struct emulated_fiber *idle[THREADS_MAX];
 static unsigned idle_count;
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
-/* The fourth argument of gw_cuda_launch. */
+/* Cuts the kernel's name out of the arguments of gw_cuda_launch. */
 static void kernel_name(const char *text, char *name, size_t bytes)
 {
     int depth = 0, argument = 0;
@@ -104,7 +104,7 @@ static int alike(const struct thread *a, const struct thread *b)
     return a->state == b->state && a->line == b->line && a->file == b->file;
 }
 
-/* "threads 1.. (31 of them) wait at a.cu:7" for each place where some are. */
+/* Prints "threads 1.. (31 of them) wait at a.cu:7" for each such place. */
 static _Noreturn void nobody_can_go_on(void)
 {
     static const char *const words[] = {
@@ -138,7 +138,7 @@ static _Noreturn void nobody_can_go_on(void)
                    text);
 }
 
-/* ---- who runs next ---- */
+/* ---- scheduling ---- */
 
 static void make_ready(unsigned thread)
 {
@@ -177,7 +177,7 @@ static unsigned take_ready(void)
 
 /* ---- threads ---- */
 
-/* Fresh threads that end without waiting share a fiber: no switch. */
+/* Fresh threads that end without waiting share a fiber, without a switch. */
 static void run_threads(void)
 {
     for (;;) {
@@ -207,7 +207,7 @@ static void resume(unsigned thread)
                                     : emulated_fiber_new(run_threads);
     struct emulated_fiber *fiber = threads[thread].fiber;
     emulated_fiber_resume(fiber);
-    /* it may have been given on to other threads */
+    /* the fiber may have moved on to other threads */
     if (threads[emulated_thread.x].state == RETURNED)
         idle[idle_count++] = fiber;
 }
@@ -303,7 +303,7 @@ static void run_block(void)
     }
 }
 
-/* A step through all numbers below n that reaches each once. */
+/* A stride with which a walk modulo n visits each number once. */
 static uint64_t stride_of(uint64_t n)
 {
     uint64_t stride = n > 1 ? 1 + emulated_draw(UINT32_MAX) % n : 1;

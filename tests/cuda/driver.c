@@ -1,7 +1,7 @@
 /*
- * A driver of CUDA for tests: libcuda.so.1 as the program's probe sees it. What
- * it answers is in GW_FAKE_CUDA: init=100 (what cuInit returns), version=12040,
- * devices=0, memory=BYTES; else one device "Emulated" and version 13000.
+ * An emulated CUDA driver, libcuda.so.1, for the program's probe. GW_FAKE_CUDA
+ * sets its answers: init=100 (result of cuInit), version=12040, devices=0,
+ * memory=BYTES; the defaults are one device "Emulated" and version 13000.
  */
 #include "config.h"
 
@@ -34,7 +34,7 @@ EXPORT int cuGetErrorString(int error, const char **text);
 EXPORT int cuMemGetHandleForAddressRange(
     void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags);
 extern fake_range *fake_get_range;
-EXPORT fake_range *fake_get_range; /* of FAKE_RANGE_SYMBOL */
+EXPORT fake_range *fake_get_range; /* the pointer of FAKE_RANGE_SYMBOL */
 
 static int devices(void)
 {
@@ -91,7 +91,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     if (device < 0 || device >= devices())
         return INVALID_DEVICE;
-    /* as numbered by cuda.h: compute capability 9.0, 4 multiprocessors */
+    /* attributes of cuda.h: compute capability 9.0, 4 multiprocessors */
     static const int known[][2] = {{75, 9}, {76, 0}, {16, 4}, {10, 32}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i][0] == attribute) {

@@ -1,7 +1,7 @@
 /*
- * What tests may ask of the emulated CUDA in a module or in themselves. What is
- * queued runs late: when something waits for it, in an order among streams that
- * only events restrict.
+ * Interface of the emulated CUDA to tests, in a module or linked in. Queued
+ * operations run late: when something waits for them. Only events restrict the
+ * order between streams.
  */
 #ifndef GW_TESTS_CUDA_EMULATION_H
 #define GW_TESTS_CUDA_EMULATION_H
@@ -9,81 +9,81 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In which order the threads of a block run between two barriers, and the
-   blocks of a grid. */
+/* Order of a block's threads between two barriers, and of a grid's blocks. */
 enum emulated_order {
     EMULATED_FORWARD,
     EMULATED_REVERSE,
     EMULATED_RANDOM,
 };
 
-/* When an operation runs. */
+/* Time at which an operation runs. */
 enum emulated_pace {
-    EMULATED_LATE,      /* when what is waited for cannot do without it */
-    EMULATED_EARLY,     /* at once, if its stream can */
-    EMULATED_SOMETIMES, /* drawn */
+    EMULATED_LATE,      /* when a wait needs it */
+    EMULATED_EARLY,     /* at once, if its stream can run */
+    EMULATED_SOMETIMES, /* random */
 };
 
 struct emulated_settings {
     uint64_t seed;
     enum emulated_order order;
     enum emulated_pace pace;
-    size_t memory_bytes; /* of the device */
-    size_t others_bytes; /* of it, that others take after the workspace */
-    uint64_t fail_at;    /* the operation that fails, counted from 1; 0: none */
-    int fail_with;       /* as cudaError_t */
-    int no_fused_epilogue; /* of products: GetHeuristic knows none */
-    int no_masks;          /* of them it knows none that masks, at least */
-    int keeps_nan;         /* ReLU of products, what is none */
-    int notes_zero;        /* and as let through what is 0 */
+    size_t memory_bytes;   /* memory of the device */
+    size_t others_bytes;   /* that others take after the workspace */
+    uint64_t fail_at;      /* the operation that fails, from 1; 0: none */
+    int fail_with;         /* with this cudaError_t */
+    int no_fused_epilogue; /* GetHeuristic finds no product with an epilogue */
+    int no_masks;          /* or at least none with a mask */
+    int keeps_nan;         /* ReLU of products keeps NaN */
+    int notes_zero;        /* and sets the mask's bit for 0 */
     int no_pinning;        /* cudaHostRegister is not supported */
-    int no_staging;        /* other memory is read when a copy runs */
-    int no_ipc;            /* memory of other processes cannot be reached */
-    char nvlink[64];       /* pairs of devices, "02,13", that it links, */
-    char apart[64];        /* that do not reach each other; others: PCIe */
-    int wrong_peers;       /* others' memory opens, but zeros are read there */
-    unsigned peer_us;      /* that a copy from there takes more */
-    int no_dma_buf;        /* nor by devices of the network */
-    int no_graphs;         /* streams cannot be recorded, */
-    int broken_graphs;     /* or what is becomes void */
-    int orderly;           /* nothing may be freed that others have open */
-    unsigned fastest;      /* of EMULATED_ALGORITHMS of a product */
+    int no_staging;        /* pageable memory is read when a copy runs */
+    int no_ipc;            /* memory cannot be imported */
+    char nvlink[64];       /* pairs of devices with NVLink, "02,13", */
+    char apart[64];        /* pairs without any path; others: PCIe */
+    int wrong_peers;       /* imported memory opens, but reads as zeros */
+    unsigned peer_us;      /* additional time of a copy from there */
+    int no_dma_buf;        /* network devices cannot map memory */
+    int no_graphs;         /* streams cannot be captured, */
+    int broken_graphs;     /* or captured graphs become invalid */
+    int orderly;           /* freeing memory that is imported elsewhere is an
+                              error */
+    unsigned fastest;      /* index of the fastest algorithm */
 };
 
-/* In which cublasLt can compute a product; the first is not for short sums, the
-   last ones have other bits. */
+/* Algorithms of a product; the first does not support short sums, the last ones
+   give other bits. */
 #define EMULATED_ALGORITHMS 4
 
-/* Since the module was loaded; `live` ones are there now. */
+/* Totals since the module was loaded; `live` ones are current. */
 struct emulated_counts {
-    uint64_t operations; /* queued: kernels, copies, products */
+    uint64_t operations; /* run: kernels, copies, products */
     uint64_t allocations, host_allocations;
     uint64_t graphs;     /* launched */
     uint64_t waits;      /* calls that waited for the device */
-    uint64_t heuristics; /* asked of cublasLt */
-    uint64_t questions;  /* what some memory is */
+    uint64_t heuristics; /* calls of GetHeuristic */
+    uint64_t questions;  /* calls of cudaPointerGetAttributes */
     size_t live_allocations, live_host_allocations, live_pinned;
-    size_t live_seen; /* allocations of other processes */
+    size_t live_seen; /* imported allocations */
     size_t live_streams, live_events, live_handles;
-    size_t live_bytes, most_bytes; /* of device memory */
+    size_t live_bytes, most_bytes; /* device memory */
 };
 
 struct emulated_cuda {
-    /* What GW_FAKE_CUDA says: "seed=3 order=reverse pace=late memory=1000000
-       fail_at=7 fail_with=700 fused=0 masks=0 nan=1 zero=1 pinning=0 staging=0
-       ipc=0 peers=0 peer_us=20000 nvlink=02,13 apart=03 dmabuf=0 graphs=0
-       orderly=1 fastest=2 others=1000", each may be missing; and devices=4,
-       bus=193: how many and where, old=02: which of them are of compute
-       capability 6.0, helper=1: a thread of its own, and most=FILE: where the
-       largest live_bytes are told. */
+    /* Settings from GW_FAKE_CUDA: "seed=3 order=reverse pace=late
+       memory=1000000 fail_at=7 fail_with=700 fused=0 masks=0 nan=1 zero=1
+       pinning=0 staging=0 ipc=0 peers=0 peer_us=20000 nvlink=02,13 apart=03
+       dmabuf=0 graphs=0 orderly=1 fastest=2 others=1000", all optional; also
+       devices=4, bus=193: number and first PCI bus; old=02: devices of compute
+       capability 6.0; helper=1: CUDA starts a thread of its own; most=FILE:
+       file for the largest live_bytes. */
     void (*defaults)(struct emulated_settings *settings);
-    /* Forgets what is queued and a failure that has happened, and counts
-       operations from 1 again. */
+    /* Drops queued operations and a failure, and counts operations from 1
+       again. */
     void (*set)(const struct emulated_settings *settings);
     void (*counts)(struct emulated_counts *counts);
 };
 
-/* A module exports one under this name. */
+/* Name of the struct that a module exports. */
 #define EMULATED_SYMBOL "emulated_cuda"
 extern const struct emulated_cuda emulated_cuda;
 

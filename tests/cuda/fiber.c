@@ -1,7 +1,7 @@
 /*
- * Fibers for the threads of a block: millions of switches, so without the
- * system calls of swapcontext where we know the machine. The sanitizers are
- * told about every switch (transport/sim/fiber_tell.h).
+ * Fibers for the threads of a block: with millions of switches, the system
+ * calls of swapcontext are avoided on known machines. The sanitizers are told
+ * of each switch (transport/sim/fiber_tell.h).
  */
 #include "config.h"
 
@@ -13,13 +13,13 @@
 
 #include "transport/sim/fiber_tell.h"
 
-/* Below a stack lies a guard: what overflows it faults, and changes nothing. */
+/* A guard page below each stack: an overflow faults and corrupts nothing. */
 #define STACK_BYTES ((size_t)128 << 10)
 #define GUARD_BYTES ((size_t)4 << 10)
 
 struct emulated_fiber {
-    void *inside, *outside; /* stack pointers of who does not run */
-    ucontext_t inside_context, outside_context; /* where there is no fast way */
+    void *inside, *outside; /* stack pointers of the suspended side */
+    ucontext_t inside_context, outside_context; /* fallback of other machines */
     void (*main)(void);
     char *stack;
     struct gw_fiber_told told;
@@ -29,7 +29,7 @@ struct emulated_fiber {
 
 #if defined __x86_64__
 
-/* Leaves what a function must keep on this stack, and goes on with another. */
+/* Saves the callee-saved registers on this stack and continues on the other. */
 void emulated_switch(void **from, void *to);
 __asm__(".text\n"
         ".p2align 4\n"
@@ -56,12 +56,12 @@ GW_SWITCHES void go_out(struct emulated_fiber *fiber)
     emulated_switch(&fiber->inside, fiber->outside);
 }
 
-/* A stack as if it had been left at the beginning of `enter`, which must find
-   it as after a call. */
+/* Prepares a stack as if it had been switched away at the start of `enter`,
+   with the alignment of a call. */
 static void prepare(struct emulated_fiber *fiber, void (*enter)(void))
 {
     void **top = (void **)(void *)(fiber->stack + STACK_BYTES);
-    *--top = NULL; /* who called */
+    *--top = NULL; /* return address */
     *--top = (void *)(uintptr_t)enter;
     for (int kept = 0; kept < 6; kept++)
         *--top = NULL;

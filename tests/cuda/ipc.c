@@ -1,9 +1,8 @@
 /*
- * What processes see of each other's emulated memory, and devices of the
- * network of this one's. An allocation that is shown moves to a file without a
- * name, which others open through its owner's descriptor, and which is the
- * dma-buf as well: nothing stays when all are gone. Nothing here orders what
- * they do.
+ * Emulated memory shared between processes, and with network devices. An
+ * exported allocation moves to an unnamed file, which others open through its
+ * owner's descriptor, and which also is the dma-buf: nothing remains when all
+ * have gone. Accesses are not synchronised.
  */
 #include "config.h"
 
@@ -24,13 +23,13 @@
 #define MAGIC UINT64_C(0x6461636564756d65)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* What a handle is. The file says whether the owner still has it there. */
+/* Content of a handle. The file tells whether the owner still has it open. */
 struct ticket {
     uint64_t magic;
     int32_t pid, file;
     uint64_t disk, inode;
     uint64_t bytes;
-    int64_t device; /* that has the memory */
+    int64_t device; /* owner of the memory */
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(cudaIpcMemHandle_t), "too long");
 
@@ -72,7 +71,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory)
     return emulated_leave(cudaSuccess);
 }
 
-/* -1: its owner is gone, or has freed it. */
+/* -1: its owner has exited or has freed it. */
 static int open_file(const struct ticket *ticket)
 {
     char path[64];
@@ -85,7 +84,7 @@ static int open_file(const struct ticket *ticket)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* The memory of a machine that reads zeros without an error. */
+/* Emulates a machine on which peer reads give zeros without an error. */
 static int open_zeros(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -113,7 +112,8 @@ static cudaError_t see(void **memory, const cudaIpcMemHandle_t *handle)
                                             : open_file(&ticket);
         if (file < 0)
             return cudaErrorInvalidResourceHandle;
-        flock(file, LOCK_SH); /* until it is closed, or this process ends */
+        flock(file, LOCK_SH); /* until the import is closed or this process
+                                 exits */
         a = emulated_map_file(handle, ticket.bytes, file, (int)ticket.device);
         emulated_count.live_seen++;
     }
@@ -122,7 +122,7 @@ static cudaError_t see(void **memory, const cudaIpcMemHandle_t *handle)
     return cudaSuccess;
 }
 
-/* What is open already is the same again, and counted. */
+/* A second import of the same handle gives the same address, counted. */
 cudaError_t
 cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
 {
@@ -132,7 +132,8 @@ cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t handle, unsigned flags)
     return emulated_leave(error ? error : see(memory, &handle));
 }
 
-/* Does not wait: what is queued will not find it, and say so. */
+/* Does not wait: a queued operation that uses it will not find it, and abort.
+ */
 cudaError_t cudaIpcCloseMemHandle(void *memory)
 {
     cudaError_t error = emulated_enter_device();
@@ -150,7 +151,7 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
 
 /* ---- dma-buf ---- */
 
-/* As the driver has it: whole pages of one allocation. */
+/* The driver's rule: whole pages of one allocation. */
 static int
 get_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags)
 {
@@ -172,8 +173,8 @@ get_range(void *handle, uintptr_t at, size_t bytes, int type, uint64_t flags)
     return result;
 }
 
-/* The driver lies beside this module, as the runtime's lies where the loader
-   looks, and has the call under the name that CUDA's has. */
+/* Loads the driver beside this module and gives it our get_range, which it
+   exports by CUDA's name. */
 void emulated_load_driver(void)
 {
     char file[PATH_MAX];

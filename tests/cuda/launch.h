@@ -1,18 +1,18 @@
-/* Between the emulated launch of a kernel and what runs it later. */
+/* A queued kernel: written by the emulated launch, run later by block.c. */
 #ifndef GW_TESTS_CUDA_LAUNCH_H
 #define GW_TESTS_CUDA_LAUNCH_H
 
 #include <tests/cuda/include/cuda_runtime.h>
 
 struct emulated_launch {
-    const char *text; /* the arguments of gw_cuda_launch as they are written */
+    const char *text; /* source text of gw_cuda_launch's arguments */
     const char *file;
     int line;
     unsigned grid[3], block[3];
-    void (*thread)(const void *call); /* runs the kernel once */
-    const void *call;                 /* copied */
+    void (*thread)(const void *call); /* runs the kernel for one thread */
+    const void *call;                 /* copy of the arguments */
     size_t call_bytes;
-    const void *const *pointers; /* among its arguments; copied, NULL is none */
+    const void *const *pointers; /* among them, copied; some may be NULL */
     unsigned pointer_count;
 };
 

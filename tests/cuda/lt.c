@@ -1,8 +1,7 @@
 /*
- * cublasLt, emulated: D = epilogue(alpha op(A) op(B) + beta C), column-major,
- * of floats or, A and B, of 16 bits. Each element is summed in double in the
- * order of k and rounded once. Strict about what the real one would refuse, or
- * would only refuse at times.
+ * Emulated cublasLt: D = epilogue(alpha op(A) op(B) + beta C), column-major,
+ * fp32, or 16-bit A and B. Each element is summed in double in the order of k
+ * and rounded once. Refuses all that the real one refuses always or sometimes.
  */
 #include "config.h"
 
@@ -17,7 +16,7 @@
 
 #define ALIGN_DEFAULT   256
 #define WORKSPACE_ALIGN 256
-/* What an algorithm that divides k wants, if k is worth it. */
+/* Workspace of a split-K algorithm, if k is worth splitting. */
 #define WORKSPACE_BYTES (64 << 10)
 #define WORKSPACE_K     64
 #define ALGO_MARK       0x656d756c61746564
@@ -46,13 +45,13 @@ struct emulated_matmul {
 struct emulated_preference {
     uint64_t workspace_bytes;
     uint32_t reductions;
-    uint32_t aligned[4]; /* of A, B, C, D */
+    uint32_t aligned[4]; /* alignment of A, B, C, D */
 };
 
-/* What cublasLtMatmulAlgo_t holds. */
+/* Content of cublasLtMatmulAlgo_t. */
 struct algo {
     uint64_t mark, problem;
-    uint32_t aligned[5]; /* of A, B, C, D and the bias */
+    uint32_t aligned[5]; /* alignment of A, B, C, D and the bias */
     uint32_t number;     /* below EMULATED_ALGORITHMS */
     uint64_t workspace_bytes;
 };
@@ -125,7 +124,7 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
 
 /* ---- descriptions ---- */
 
-/* Copies an attribute whose size must be right. */
+/* Copies an attribute; its size must be right. */
 static cublasStatus_t
 take(void *to, size_t to_bytes, const void *value, size_t bytes)
 {
@@ -281,8 +280,7 @@ static int is_layout(const struct emulated_layout *l)
            l->batches > 0 && l->stride >= 0;
 }
 
-/* Batches must lie behind each other, or each column of one between those of
-   the others. */
+/* Batches must follow each other, or their columns must interleave. */
 static int overwrites_itself(const struct emulated_layout *l)
 {
     int64_t rows = (int64_t)l->rows, cols = (int64_t)l->cols;
@@ -291,7 +289,7 @@ static int overwrites_itself(const struct emulated_layout *l)
            (l->stride < rows || l->ld < others * l->stride + rows);
 }
 
-/* Factors of one type; sums are floats. */
+/* A and B have one type; C and D are floats. */
 static int are_types(const struct emulated_matmul *desc,
                      const struct emulated_layout *const l[4])
 {
@@ -300,7 +298,7 @@ static int are_types(const struct emulated_matmul *desc,
            (l[0]->type == CUDA_R_32F || desc->compute == CUBLAS_COMPUTE_32F);
 }
 
-/* Fills in what does not depend on pointers; 0 if it does not fit together. */
+/* Fills in all but the pointers; 0 if the description is inconsistent. */
 static int describe(const struct emulated_matmul *desc,
                     const struct emulated_layout *const l[4],
                     struct emulated_product *p)
@@ -347,7 +345,7 @@ static uint64_t number_of(const struct emulated_product *p)
     return hash;
 }
 
-/* Of a bias that the heuristic is shown. */
+/* Alignment of the bias that the heuristic gets. */
 static uint32_t alignment_of(const void *memory)
 {
     uint32_t bytes = ALIGN_DEFAULT;

@@ -1,7 +1,7 @@
 /*
- * The emulated memories. An allocation lies between pages that nobody may
- * touch, filled with garbage; what is over at its end is looked at again. The
- * device's can be touched only while an operation runs.
+ * Emulated memory of device and host. An allocation lies between guard pages
+ * and is filled with garbage; the rest of its last page is a fence, which is
+ * checked. Device memory is accessible only while an operation runs.
  */
 #include "config.h"
 
@@ -17,14 +17,14 @@
 #include "tests/cuda/answers.h"
 
 #define PAGE_BYTES  ((size_t)4096)
-#define GUARD_BYTES ((size_t)1 << 20) /* before and behind; only addresses */
-#define ALIGN_BYTES ((size_t)256)     /* as CUDA promises */
-/* What device memory holds at first: NaN, -1, 255. */
+#define GUARD_BYTES ((size_t)1 << 20) /* address space before and behind */
+#define ALIGN_BYTES ((size_t)256)     /* CUDA's guarantee */
+/* Initial content of device memory: NaN, -1, 255. */
 #define GARBAGE 0xff
-/* Of a large allocation only its two ends hold that: pages that nobody has
-   touched cost nothing. */
+/* A large allocation is filled at its two ends only: untouched pages cost
+   nothing. */
 #define GARBAGE_BYTES ((size_t)1 << 20)
-/* What lies before and behind it. */
+/* Content before and behind an allocation. */
 #define FENCE 0xa5
 
 static struct emulated_allocation *allocations;
@@ -84,8 +84,8 @@ void emulated_open_memory(void)
     is_open = 1;
 }
 
-/* What runs at once opens it again and again, which takes long: such runs
-   leave it open. */
+/* Only with late operations: opening and closing for each early one takes long,
+   so then memory stays open. */
 void emulated_close_memory(void)
 {
     if (is_open && emulated_now.pace == EMULATED_LATE) {
@@ -128,7 +128,7 @@ static size_t used_by(size_t bytes)
     return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* Of addresses only. */
+/* Reserves addresses only. */
 static struct emulated_allocation *reserve(enum emulated_kind kind,
                                            size_t bytes)
 {
@@ -198,8 +198,8 @@ emulated_allocation_of(const cudaIpcMemHandle_t *handle)
     return a;
 }
 
-/* Others may still see it: CUDA does not say what happens then. Where a job
-   fails, nobody can see to it that they do not. */
+/* Others may still have imported it, which CUDA leaves undefined. It is an
+   error only in an orderly run: a job that fails cannot prevent it. */
 static void end_sight(const struct emulated_allocation *a)
 {
     if (emulated_now.orderly && flock(a->file, LOCK_EX | LOCK_NB) != 0)
@@ -228,7 +228,7 @@ void emulated_release(struct emulated_allocation *a)
 
 /* ---- files ---- */
 
-/* Zeros cost nothing there. */
+/* Zeros stay holes in the file. */
 static void copy_pages(char *to, const char *from, size_t bytes)
 {
     static const char zeros[PAGE_BYTES];
@@ -270,7 +270,7 @@ struct emulated_allocation *emulated_map_file(const cudaIpcMemHandle_t *handle,
     return a;
 }
 
-/* What is free; of others' only after the first allocation, which is the
+/* Free bytes. The other processes' count only after the first allocation, the
    workspace. */
 static size_t free_bytes(void)
 {
@@ -291,7 +291,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
     return emulated_leave(cudaSuccess);
 }
 
-/* For who starts the process: a number in the file that "most=" names. */
+/* Writes the peak to the file of "most=", for the parent process. */
 static void note_most(void)
 {
     char path[64];
@@ -328,7 +328,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     return emulated_leave(cudaSuccess);
 }
 
-/* Waits, as the real one does, so that nothing queued finds it gone. */
+/* Waits for queued operations, as CUDA does, so that none finds it freed. */
 cudaError_t cudaFree(void *memory)
 {
     cudaError_t error = emulated_enter_device();
@@ -358,7 +358,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
     return emulated_leave(cudaSuccess);
 }
 
-/* Does not wait: a copy that is queued will not find it, and say so. */
+/* Does not wait: a copy that is still queued will not find it, and abort. */
 cudaError_t cudaFreeHost(void *memory)
 {
     cudaError_t error = emulated_enter_device();
@@ -412,7 +412,7 @@ cudaError_t cudaHostUnregister(void *memory)
     return emulated_leave(error);
 }
 
-/* Of seen memory the device is its owner's. */
+/* For imported memory, the device is its owner's. */
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                      const void *memory)
 {
@@ -466,7 +466,7 @@ cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
 
 struct copy {
     char *to;
-    const char *from; /* NULL: what follows */
+    const char *from; /* NULL: the staged bytes */
     size_t bytes;
     enum emulated_kind to_kind, from_kind;
     char staged[];
@@ -526,9 +526,9 @@ static int agrees(enum cudaMemcpyKind kind, int to_device, int from_device)
 }
 
 /*
- * From memory that is not pinned the bytes are taken before it returns (staged,
- * or after all before it), or not, for CUDA says that it might; to such memory
- * the host waits until they are there.
+ * A copy from pageable memory either is staged, before or after earlier
+ * operations of the stream, or reads the memory when it runs: CUDA promises
+ * neither. A copy to pageable memory blocks the host until it is done.
  */
 cudaError_t cudaMemcpyAsync(void *to,
                             const void *from,

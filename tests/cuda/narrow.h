@@ -1,6 +1,6 @@
 /*
- * Numbers of 16 bits, for C and for C++: IEEE 754 binary16, and the upper half
- * of a float. To nearest, ties to even.
+ * 16-bit floats for C and C++: IEEE 754 binary16, and bf16, the upper half of a
+ * float. Rounded to nearest, ties to even.
  */
 #ifndef GW_TESTS_CUDA_NARROW_H
 #define GW_TESTS_CUDA_NARROW_H
@@ -20,7 +20,7 @@ static inline uint16_t narrow_bf16(float value)
 {
     uint32_t bits = narrow_bits(value);
     if (value != value)
-        return 0x7fff; /* as the device has it */
+        return 0x7fff; /* as the device does */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -32,7 +32,7 @@ static inline float narrow_of_bf16(uint16_t narrow)
     return value;
 }
 
-/* In steps of 2^-24 below 2^-14, and of 2^-10 of the power of two above. */
+/* In steps of 2^-24 below 2^-14, else of 2^-10 of the power of two below it. */
 static inline uint16_t narrow_half(float value)
 {
     uint16_t sign = (uint16_t)(narrow_bits(value) >> 16 & 0x8000);
@@ -45,7 +45,7 @@ static inline uint16_t narrow_half(float value)
     frexp(size, &power); /* size < 2^power, or 0 */
     if (power < -13 || size == 0)
         power = -13;
-    /* 2^10 to 2^11 of them; 2^11 carries into the exponent, as it should */
+    /* 2^10 to 2^11 steps; 2^11 carries into the exponent, which is right */
     uint32_t steps = (uint32_t)nearbyint(ldexp(size, 11 - power));
     return (uint16_t)(sign | (((uint32_t)(power + 13) << 10) + steps));
 }

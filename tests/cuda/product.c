@@ -1,7 +1,7 @@
 /*
- * The arithmetic of tests/cuda/lt.c. A sum is taken in double in the order of k
- * and rounded once, or once for each part. ReLU is max(x, 0) and makes 0 of
- * NaN, as the real one may, unless it is told to keep it.
+ * The arithmetic of tests/cuda/lt.c. A sum is computed in double in the order
+ * of k and rounded once, or once per part. ReLU is max(x, 0), which turns NaN
+ * into 0, as the real one may, unless keeps_nan.
  */
 #include "config.h"
 
@@ -16,16 +16,16 @@
 #include "tests/cuda/inside.h"
 #include "tests/cuda/narrow.h"
 
-/* Rows of D that are computed at a time, from a copy of their part of A. */
+/* Rows of D per pass, from a packed copy of their part of A. */
 #define ROWS 64
-/* Their loops are most of the work, and check() has seen what they touch. */
+/* For the hot loops; check() has checked their memory. */
 #define UNSANITIZED                                                            \
     __attribute__((no_sanitize("address"), no_sanitize("thread"),              \
                    no_sanitize("undefined")))
-/* What an algorithm leaves in its workspace. */
+/* Content of the workspace after an algorithm. */
 #define GARBAGE 0xff
 
-/* To nearest, ties to even, with 10 bits behind the point. */
+/* Rounds to nearest, ties to even, with 10 bits of fraction. */
 static float tf32(float value)
 {
     uint32_t bits;
@@ -38,7 +38,7 @@ static float tf32(float value)
     return value;
 }
 
-/* Element i of a factor. */
+/* Element i of an operand. */
 UNSANITIZED static double
 factor(const struct emulated_product *p, const void *from, uint64_t i)
 {
@@ -56,7 +56,7 @@ static size_t elem_bytes(const struct emulated_product *p, int matrix)
                                                   : sizeof(float);
 }
 
-/* Of one of a batch. */
+/* The matrix of one product in a batch. */
 static const void *
 start_of(const struct emulated_product *p, int matrix, uint64_t batch)
 {
@@ -80,7 +80,7 @@ UNSANITIZED static void pack(const struct emulated_product *p,
         }
 }
 
-/* In an order of its own: nobody but products may know it. */
+/* The mask's order of bits is our own, as cublasLt's is undocumented. */
 static int bit(const struct emulated_product *p, uint64_t row, uint64_t column)
 {
     uint64_t i = column * p->bits_ld + row;
@@ -102,8 +102,9 @@ static float finish(const struct emulated_product *p,
                     uint64_t row,
                     uint64_t column)
 {
-    double y = p->alpha != 0 ? (double)p->alpha * sum : 0; /* nor A and B */
-    if (p->beta != 0) /* else C is not read */
+    double y = p->alpha != 0 ? (double)p->alpha * sum
+                             : 0; /* as if A and B were not read */
+    if (p->beta != 0)             /* else C is not read */
         y += (double)p->beta * (double)*c;
     if (p->with_bias)
         y += (double)p->bias[row];
@@ -116,7 +117,7 @@ static float finish(const struct emulated_product *p,
     return (float)y;
 }
 
-/* As floats; what is added is 0 then. */
+/* Adds the parts as floats, and clears `part`. */
 UNSANITIZED static void end_part(double sums[ROWS], double part[ROWS])
 {
     for (int r = 0; r < ROWS; r++) {

@@ -1,11 +1,12 @@
-/* A product that cublasLtMatmul has accepted, and what computes it later. */
+/* A product accepted by cublasLtMatmul, and the function that computes it
+   later. */
 #ifndef GW_TESTS_CUDA_PRODUCT_H
 #define GW_TESTS_CUDA_PRODUCT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of A, B, C and D in this order, column-major; no padding: it is compared. */
+/* A, B, C, D in this order, column-major. No padding: compared as bytes. */
 struct emulated_product {
     struct {
         uint64_t rows, cols, ld, stride;
@@ -13,16 +14,16 @@ struct emulated_product {
     uint64_t m, n, k, batches;
     int32_t trans_a, trans_b, with_bias, with_relu, tf32;
     float alpha, beta;
-    int32_t factors; /* cudaDataType_t of A and B, which C and D are not */
-    int32_t parts;   /* in which a sum is computed */
+    int32_t factors; /* cudaDataType_t of A and B; C and D are fp32 */
+    int32_t parts;   /* of a sum, each rounded */
     int32_t keeps_nan;
-    int32_t notes, masks; /* bits of D that are above 0; all others are 0 */
-    int32_t notes_zero;   /* that are 0 as well */
+    int32_t notes, masks; /* write, or apply, bits of D > 0; all others are 0 */
+    int32_t notes_zero;   /* and set them for 0 as well */
     int32_t unused;
     uint64_t bits_ld;
     const void *at[4];
-    const float *bias; /* one for each row of D */
-    uint8_t *bits;     /* one for each element of D */
+    const float *bias; /* [rows of D] */
+    uint8_t *bits;     /* [elements of D] */
     void *workspace;
     size_t workspace_bytes;
 };

@@ -1,7 +1,4 @@
-/*
- * The emulated device: its settings, what it has counted, its errors, and the
- * questions that need nothing else.
- */
+/* The emulated device: settings, counts, errors, and simple queries. */
 #include "config.h"
 
 #include "tests/cuda/inside.h"
@@ -147,7 +144,7 @@ void emulated_wrong(const char *format, ...)
     abort();
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static int devices(void)
 {
@@ -161,7 +158,7 @@ cudaError_t cudaGetDeviceCount(int *count)
     return emulated_leave(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 
-/* CUDA has threads of its own from the first device on. */
+/* As CUDA, which starts threads of its own with the first device. */
 static void *help(void *nothing)
 {
     for (;;)
@@ -201,7 +198,7 @@ int emulated_device(void)
     return current_device;
 }
 
-/* "01,23": 0 and 1, in any order, and 2 and 3. */
+/* "01,23": pairs 0 and 1, 2 and 3, in any order. */
 static int is_pair(const char *pairs, int one, int other)
 {
     for (const char *at = pairs; at[0] && at[1]; at += at[2] ? 3 : 2)
@@ -216,7 +213,7 @@ int emulated_reaches(int one, int other)
     return one == other || !is_pair(emulated_now.apart, one, other);
 }
 
-/* NVLink has atomics of its own, PCIe does not. */
+/* NVLink has native atomics, PCIe has none. */
 cudaError_t cudaDeviceGetP2PAttribute(int *value,
                                       enum cudaDeviceP2PAttr attribute,
                                       int from,
@@ -242,7 +239,8 @@ cudaError_t cudaDeviceGetP2PAttribute(int *value,
     return emulated_leave(cudaErrorInvalidValue);
 }
 
-/* The first on bus "bus", each next one on the next; in capitals, as CUDA. */
+/* The first device is on bus "bus", others on the following buses; in capitals,
+   as CUDA writes it. */
 cudaError_t cudaDeviceGetPCIBusId(char *address, int bytes, int device)
 {
     emulated_enter();
@@ -325,7 +323,7 @@ cudaError_t cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
-/* What cannot be mended stays. */
+/* A failure of the device is sticky. */
 cudaError_t cudaGetLastError(void)
 {
     emulated_enter();

@@ -1,7 +1,7 @@
 /*
- * Streams and events: a stream is a queue, an event a place in one. Nothing
- * orders two streams but an event that one of them waits for. While a stream is
- * recorded what is queued in it becomes a graph, whose launch queues it.
+ * Streams and events: a stream is a queue, an event a place in one. Two streams
+ * are ordered only by events that one of them waits for. While a stream is
+ * captured, queued operations become a graph, whose launch queues them.
  */
 #include "config.h"
 
@@ -16,25 +16,25 @@
 struct operation {
     struct operation *next;
     const char *what;
-    void (*run)(const void *argument); /* NULL: waits for a place, or nothing */
+    void (*run)(const void *argument); /* NULL: a wait, or nothing */
     struct CUstream_st *awaited;
     uint64_t place;
     size_t argument_bytes;
     _Alignas(16) char argument[];
 };
 
-/* Kept for a while when it is destroyed: an event may know it. */
+/* A destroyed stream is kept for a while: events may refer to it. */
 struct CUstream_st {
     struct CUstream_st *next;
     struct operation *first, **last;
     uint64_t queued, done;
-    uint64_t cost; /* of what is queued, in microseconds that are made up */
+    uint64_t cost; /* sum over queued operations, in simulated us */
     int destroyed;
-    struct CUgraph_st *recorded; /* NULL: it is not; else by: */
+    struct CUgraph_st *recorded; /* NULL: not captured; else by */
     pthread_t recorder;
 };
 
-/* What it queues; and the same made ready. */
+/* A captured graph, and its executable. */
 struct CUgraph_st {
     struct operation *first, **last;
     uint64_t cost;
@@ -45,7 +45,7 @@ struct CUgraphExec_st {
 
 struct CUevent_st {
     struct CUevent_st *next;
-    struct CUstream_st *stream; /* NULL: not recorded yet */
+    struct CUstream_st *stream; /* NULL: never recorded */
     uint64_t place, cost;
     int timed;
 };
@@ -59,8 +59,8 @@ static struct CUevent_st *events;
 static const char *running;
 static struct sigaction before_fault[NSIG];
 
-/* Says who it was, and lets the fault happen again, to die of it: nobody can go
-   on from inside an operation. */
+/* Prints who it was, and returns into the fault, to die of it: an operation
+   cannot be resumed. */
 static void on_fault(int number)
 {
     char where[256];
@@ -114,9 +114,9 @@ static void run_first(struct CUstream_st *stream)
     free(operation);
 }
 
-/* ---- which ---- */
+/* ---- scheduling ---- */
 
-/* The stream whose first operation `stream` cannot do without. */
+/* The stream to run next so that `stream` can proceed. */
 static struct CUstream_st *needed_by(struct CUstream_st *stream)
 {
     while (!can_run(stream))
@@ -153,7 +153,7 @@ static void reach(struct CUstream_st *stream, uint64_t place)
     emulated_close_memory();
 }
 
-/* Some of what could run, maybe. */
+/* Runs a random number of operations that can run. */
 static void go_on(uint32_t most)
 {
     emulated_open_memory();
@@ -218,7 +218,7 @@ void emulated_spend(cudaStream_t stream, uint64_t cost)
         stream->cost += cost;
 }
 
-/* The real one fails here, and all that was recorded is void. */
+/* CUDA fails here, and the captured graph is invalid. */
 static void must_not_be_recorded(const struct CUstream_st *stream,
                                  const char *who)
 {
@@ -335,7 +335,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     return emulated_leave(cudaSuccess);
 }
 
-/* What is queued in it is still done, some time. */
+/* Queued operations still run at some time. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     cudaError_t error = emulated_enter_device();
@@ -469,7 +469,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t ready, cudaStream_t stream)
     return emulated_leave(error);
 }
 
-/* Not while it is on its way: CUDA keeps it so long. */
+/* Must not be running or queued: CUDA keeps it that long. */
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready)
 {
     emulated_enter();
@@ -541,7 +541,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return emulated_leave(cudaSuccess);
 }
 
-/* Of two of one stream: what lies between them costs what it says. */
+/* Two events of one stream: the sum of costs between them. */
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
     emulated_enter();
@@ -558,7 +558,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
     return emulated_leave(cudaSuccess);
 }
 
-/* An event that was never recorded has happened. */
+/* An event that was never recorded is complete. */
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     emulated_enter();

@@ -1,8 +1,7 @@
 /*
- * The part of cublasLt that kernels/cuda/cuda_* may use, for the emulation in
- * tests/cuda: plain column-major products, of floats
- * or of 16 bits, into floats. Whatever is missing here
- * does not compile, on purpose.
+ * The part of cublasLt that kernels/cuda/cuda_* may use, emulated by
+ * tests/cuda: plain column-major products of floats, or of 16-bit floats, into
+ * floats. Anything else does not compile, on purpose.
  */
 #ifndef GW_TESTS_CUBLASLT_H
 #define GW_TESTS_CUBLASLT_H

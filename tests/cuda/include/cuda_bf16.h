@@ -1,4 +1,4 @@
-/* What kernels may use of CUDA's header of this name. */
+/* The part of CUDA's header of this name that kernels may use. */
 #ifndef GW_TESTS_CUDA_BF16_H
 #define GW_TESTS_CUDA_BF16_H
 

@@ -1,7 +1,7 @@
 /*
- * What CUDA's compiler knows without being told, for kernels that are compiled
- * as C++ of the host: the words, the built-in variables and types, barriers and
- * shuffles. A block's threads are fibers of tests/cuda/block.c.
+ * CUDA's built-ins, for kernels that are compiled as host C++: keywords,
+ * variables and types, barriers and shuffles. A block's threads are fibers of
+ * tests/cuda/block.c.
  */
 #ifndef GW_TESTS_CUDA_KERNEL_CUH
 #define GW_TESTS_CUDA_KERNEL_CUH
@@ -15,8 +15,8 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-/* One block runs at a time, so its memory is static; in a section of its own,
-   it is filled with garbage before each block. */
+/* One block runs at a time, so its memory is static; a section of its own, so
+   that it is filled with garbage before each block. */
 #define __shared__ static __attribute__((section("emulated_shared")))
 
 struct uint3 {
@@ -61,11 +61,11 @@ static inline double2 make_double2(double x, double y)
 }
 
 extern "C" {
-/* of the thread that runs now */
+/* indices of the running thread */
 extern struct uint3 emulated_thread, emulated_block;
 extern struct uint3 emulated_block_dim, emulated_grid_dim;
 void emulated_barrier(const char *file, int line);
-/* The 64 bits that lane `source` of this warp has brought to the same call. */
+/* The 64 bits that lane `source` of this warp passed to the same call. */
 uint64_t emulated_shuffle(
     const char *file, int line, unsigned mask, uint64_t bits, unsigned source);
 }
@@ -148,7 +148,7 @@ EMULATED_MIN_MAX(long)
 EMULATED_MIN_MAX(unsigned long)
 EMULATED_MIN_MAX(long long)
 EMULATED_MIN_MAX(unsigned long long)
-/* The other operand, where one is NaN. */
+/* fminf and fmaxf of CUDA: if one operand is NaN, the other. */
 static inline float min(float a, float b)
 {
     return fminf(a, b);

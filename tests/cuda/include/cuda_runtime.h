@@ -1,7 +1,7 @@
 /*
- * The part of CUDA's runtime that kernels/cuda/cuda_* may use, for the
- * emulation in tests/cuda: found before the real header. Whatever is missing
- * here does not compile, on purpose. Numbers that people see are CUDA's own.
+ * The part of CUDA's runtime that kernels/cuda/cuda_* may use, emulated by
+ * tests/cuda and found before the real header. Anything else does not compile,
+ * on purpose. Numbers in messages are CUDA's own.
  */
 #ifndef GW_TESTS_CUDA_RUNTIME_H
 #define GW_TESTS_CUDA_RUNTIME_H

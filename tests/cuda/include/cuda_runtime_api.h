@@ -1,4 +1,4 @@
-/* The same without kernels: here they are one. */
+/* The emulation has one header for both. */
 #ifndef GW_TESTS_CUDA_RUNTIME_API_H
 #define GW_TESTS_CUDA_RUNTIME_API_H
 

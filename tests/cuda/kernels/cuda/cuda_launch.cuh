@@ -1,7 +1,7 @@
 /*
- * Stands before kernels/cuda/cuda_launch.cuh in the include path of the emulated
- * module: a kernel is queued, with copies of its arguments, and its blocks run
- * when something waits for them.
+ * Replaces kernels/cuda/cuda_launch.cuh in the emulated module's include path:
+ * a kernel is queued, with copies of its arguments, and its blocks run when
+ * something waits for them.
  */
 #ifndef GW_TESTS_CUDA_LAUNCH_CUH
 #define GW_TESTS_CUDA_LAUNCH_CUH
@@ -24,7 +24,7 @@ template <typename... P> struct emulated_call {
     }
 };
 
-/* One of an argument; as many as there are in an array `pointers` of it. */
+/* The pointers of an argument: itself, or an array `pointers` in it. */
 template <typename T, typename = void> struct emulated_pointers {
     static constexpr unsigned count = 1;
 
