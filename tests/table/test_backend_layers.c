@@ -1,6 +1,6 @@
 /*
  * kernels/kernels.h: dense layers, convolutions and pools of every backend,
- * against their definitions in double and against differences.
+ * against their definitions in double and against finite differences.
  */
 #include "config.h"
 
@@ -94,21 +94,22 @@ static const struct gw_conv_shape conv_shapes[] = {
     {2, 1, 28, 28, 4, 5, 5, 1, 0, 1, 1},
     {3, 2, 7, 5, 3, 3, 2, 1, 0, 0, 0},
     {2, 3, 9, 9, 4, 3, 3, 2, 0, 0, 1},
-    {2, 3, 10, 9, 4, 3, 3, 2, 0, 1, 0}, /* a row of the input is not reached */
+    {2, 3, 10, 9, 4, 3, 3, 2, 0, 1, 0}, /* the last row of the input is unused
+                                         */
     {2, 3, 8, 8, 4, 3, 3, 1, 1, 0, 1},
     {5, 2, 6, 6, 3, 3, 3, 2, 1, 0, 0},
     {7, 3, 4, 4, 5, 4, 4, 1, 0, 1, 1}, /* one place per image */
     {2, 2, 5, 5, 3, 5, 5, 1, 2, 0, 0},
-    {1, 2, 3, 3, 2, 3, 3, 1, 3, 0, 1}, /* windows that see only padding */
+    {1, 2, 3, 3, 2, 3, 3, 1, 3, 0, 1}, /* windows inside the padding */
     {2, 1, 1, 1, 2, 5, 5, 1, 2, 0, 0}, /* a window wider than the input */
     {3, 4, 40, 40, 6, 5, 5, 1, 2, 1, 1},
     {2, 40, 33, 37, 3, 5, 5, 1, 0, 0, 0}, /* several tiles per image */
-    {1, 70, 64, 64, 2, 5, 5, 2, 2, 0, 1}, /* and with stride and padding */
+    {1, 70, 64, 64, 2, 5, 5, 2, 2, 0, 1}, /* the same with stride and padding */
     {2, 24, 3, 900, 3, 3, 3, 1, 1, 0, 0}, /* a row per tile */
     {70, 2, 3, 3, 4, 2, 2, 1, 0, 0, 1},   /* several images per tile */
-    {19, 3, 6, 6, 5, 3, 3, 1, 0, 1, 0},   /* and an incomplete last one */
+    {19, 3, 6, 6, 5, 3, 3, 1, 0, 1, 0},   /* and an incomplete last tile */
     {4, 8, 12, 12, 16, 1, 1, 1, 0, 0, 1},
-    {3, 32, 74, 74, 1, 5, 5, 1, 0, 1, 0}, /* more than a GPU unfolds at once */
+    {3, 32, 74, 74, 1, 5, 5, 1, 0, 1, 0}, /* more than one group on a GPU */
 };
 
 static void check_conv_forward(const struct gw_conv_shape *s)
@@ -178,7 +179,7 @@ static void conv_backward(void **state)
     }
 }
 
-/* Scratch for the largest n also serves a smaller one. */
+/* Scratch for the largest n is enough for a smaller one. */
 static void conv_scratch_serves_smaller_batches(void **state)
 {
     (void)state;
@@ -191,8 +192,8 @@ static void conv_scratch_serves_smaller_batches(void **state)
 }
 
 /*
- * Backward against differences: with L = sum of r y, dL/dx_i is
- * (L(x + h) - L(x - h)) / 2h, exact for a function linear in x.
+ * Backward against finite differences: with L = sum of r y, dL/dx_i is (L(x +
+ * h) - L(x - h)) / 2h, exact for a function linear in x.
  */
 static double weighted(const struct value *y, const float *r, size_t elems)
 {
@@ -255,7 +256,7 @@ static void check_pool(const struct gw_pool_shape *s, int ties)
     size_t nx = s->n * s->c * s->h * s->w, ny = reference_pool_elems(s);
     float *x = random_host(1, nx), *dy = random_host(2, ny);
     for (size_t i = 0; ties && i < nx; i++)
-        x[i] = (float)(int)x[i]; /* few values: many equals */
+        x[i] = (float)(int)x[i]; /* few distinct values: many ties */
     struct value *y = calloc(ny, sizeof *y), *dx = calloc(nx, sizeof *dx);
     uint8_t *window = malloc(ny), *argmax = malloc(ny);
     for (size_t o = 0; o < ny; o++) {
@@ -319,7 +320,7 @@ static void bits_repeat(void **state)
 
 #define RESULTS 4
 
-/* What a layer gives: y, dx, dw, db. */
+/* Results of a layer: y, dx, dw, db. */
 struct results {
     float *at[RESULTS];
     size_t elems[RESULTS];
@@ -338,7 +339,7 @@ static void spoil(const struct results *results)
     }
 }
 
-/* Keeps what there is the first time, and compares it from then on. */
+/* Stores the first results, and compares later ones. */
 static void
 assert_repeated(const struct results *results, float *first[RESULTS], int times)
 {
@@ -410,7 +411,7 @@ static void check_conv_again(const struct gw_conv_shape *s)
     ops->free(device, dy), ops->free(device, scratch);
 }
 
-/* A device may do what it has done before in another way. */
+/* A device may take another path for a call that it has seen before. */
 static void the_same_again_has_the_same_bits(void **state)
 {
     (void)state;

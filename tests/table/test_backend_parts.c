@@ -1,6 +1,6 @@
 /*
- * kernels/kernels.h: add_parts of every backend against the tree as its words
- * say it: the same bits, and who spoils them.
+ * kernels/kernels.h: add_parts of every backend against the documented tree:
+ * the same bits, and the parts that are not finite.
  */
 #include "config.h"
 
@@ -17,29 +17,29 @@
 #include "tests/table/backend.h"
 
 #define ALL     UINT64_MAX
-#define MARGIN  ((size_t)8) /* elements that are nobody's, behind each part */
+#define MARGIN  ((size_t)8) /* unused elements behind each part */
 #define VALUES  ((size_t)4099)
 #define NOBODYS 0x5a
 
-/* What is added, and how it lies in memory. */
+/* The parts, and their layout in memory. */
 struct scene {
     uint32_t n;
     size_t elems;
-    uint64_t present; /* bit i: there is part i */
-    size_t at;        /* where part 0 begins, of MARGIN */
-    size_t apart;     /* and the next one later than it */
-    int in_place;     /* the part that the sum is; -1: none */
+    uint64_t present; /* bit i: part i is present */
+    size_t at;        /* offset of part 0 in MARGIN */
+    size_t apart;     /* further offset of each next part */
+    int in_place;     /* index of the part that sum overwrites; -1: none */
 };
 
-/* The host's view of one. */
+/* Host and device copies of a scene. */
 struct stage {
     const struct scene *scene;
-    float *values; /* normal numbers */
-    float *host;   /* all parts, NaN between them */
-    float *memory; /* the same on the device */
-    float *sum;    /* on the device, with a margin */
-    uint8_t *bad;  /* on the device, with a margin */
-    size_t stride; /* from one part to the next */
+    float *values;      /* finite values */
+    float *host;        /* all parts, NaN between them */
+    float *memory;      /* the same on the device */
+    float *sum;         /* on the device, with a margin */
+    uint8_t *nonfinite; /* on the device, with a margin */
+    size_t stride;      /* elements from part to part */
 };
 
 static size_t place(const struct stage *stage, uint32_t part)
@@ -48,7 +48,7 @@ static size_t place(const struct stage *stage, uint32_t part)
     return part * stage->stride + (s->at + part * s->apart) % MARGIN;
 }
 
-/* Some are zeros of either sign, and some very small. */
+/* Some are zeros of both signs, and some very small. */
 static float value(const struct stage *stage, uint32_t part, size_t i)
 {
     float x = stage->values[(part * 977 + i) % VALUES];
@@ -71,14 +71,14 @@ static void open_stage(struct stage *stage, const struct scene *scene)
             stage->host[place(stage, p) + i] = value(stage, p, i);
     stage->memory = ops->alloc(device, total * sizeof *stage->host);
     stage->sum = ops->alloc(device, stage->stride * sizeof *stage->host);
-    stage->bad = ops->alloc(device, scene->n + MARGIN);
+    stage->nonfinite = ops->alloc(device, scene->n + MARGIN);
 }
 
 static void close_stage(struct stage *stage)
 {
     ops->free(device, stage->memory);
     ops->free(device, stage->sum);
-    ops->free(device, stage->bad);
+    ops->free(device, stage->nonfinite);
     free(stage->values), free(stage->host);
 }
 
@@ -91,7 +91,7 @@ static void list_parts(const struct stage *stage,
             stage->scene->present >> p & 1 ? memory + place(stage, p) : NULL;
 }
 
-/* 0: none of them is there. */
+/* 0 if no part is present. */
 static int
 plain_tree(const float *const *parts, uint32_t n, size_t i, float *sum)
 {
@@ -129,7 +129,7 @@ static void check_sum(const struct stage *stage, const float *got)
     }
 }
 
-static void check_bad(const struct stage *stage, const uint8_t *bad)
+static void check_nonfinite(const struct stage *stage, const uint8_t *nonfinite)
 {
     const float *parts[GW_PARTS_MAX];
     uint32_t n = stage->scene->n;
@@ -138,15 +138,15 @@ static void check_bad(const struct stage *stage, const uint8_t *bad)
         uint8_t expected = 0;
         for (size_t i = 0; parts[p] && i < stage->scene->elems; i++)
             expected = expected || !isfinite(parts[p][i]);
-        if (bad[p] != expected)
+        if (nonfinite[p] != expected)
             fail_msg("part %u of %u is said to be %s", p, n,
-                     bad[p] ? "bad" : "good");
+                     nonfinite[p] ? "nonfinite" : "finite");
     }
     for (size_t i = 0; i < MARGIN; i++)
-        assert_int_equal(bad[n + i], NOBODYS);
+        assert_int_equal(nonfinite[n + i], NOBODYS);
 }
 
-/* What lies around the sum is as it was. */
+/* The memory around the sum is unchanged. */
 static void check_margins(const struct stage *stage,
                           const float *now,
                           const float *before,
@@ -166,21 +166,22 @@ static void act(struct stage *stage)
     size_t at = own ? s->at % MARGIN : place(stage, (uint32_t)s->in_place);
     float *memory = own ? stage->sum : stage->memory;
     const float *parts[GW_PARTS_MAX];
-    uint8_t bad[GW_PARTS_MAX + MARGIN];
-    memset(bad, NOBODYS, sizeof bad);
-    ops->upload(device, stage->bad, bad, s->n + MARGIN);
+    uint8_t nonfinite[GW_PARTS_MAX + MARGIN];
+    memset(nonfinite, NOBODYS, sizeof nonfinite);
+    ops->upload(device, stage->nonfinite, nonfinite, s->n + MARGIN);
     ops->upload(device, stage->memory, stage->host,
                 s->n * stage->stride * sizeof *memory);
     if (own)
         ops->upload(device, stage->sum, stage->host, total * sizeof *memory);
     list_parts(stage, stage->memory, parts);
-    ops->add_parts(device, parts, s->n, s->elems, memory + at, stage->bad);
+    ops->add_parts(device, parts, s->n, s->elems, memory + at,
+                   stage->nonfinite);
     memset(parts, 0xff, sizeof parts);
     float *got = to_host(memory, total);
-    ops->download(device, bad, stage->bad, s->n + MARGIN);
+    ops->download(device, nonfinite, stage->nonfinite, s->n + MARGIN);
     finish();
     check_sum(stage, got + at);
-    check_bad(stage, bad);
+    check_nonfinite(stage, nonfinite);
     check_margins(stage, got, stage->host, total, at);
     free(got);
 }
@@ -204,7 +205,7 @@ static void sums_are_the_servers(void **state)
             play(&(struct scene){counts[c], sizes[i], ALL, 0, 0, -1});
 }
 
-static void who_is_left_out_leaves_the_place(void **state)
+static void absent_parts_leave_their_place(void **state)
 {
     (void)state;
     const uint64_t masks[] = {
@@ -247,14 +248,14 @@ static void sums_may_be_over_a_part(void **state)
                 play(&s);
                 s.apart = 1;
                 play(&s);
-                /* also over one that is left out */
+                /* also over an absent one */
                 s.present ^= UINT64_C(1) << over[i];
                 play(&s);
             }
         }
 }
 
-static void who_spoils_a_sum_is_named(void **state)
+static void nonfinite_parts_are_named(void **state)
 {
     (void)state;
     const float spoilers[] = {NAN, INFINITY, -INFINITY};
@@ -267,7 +268,7 @@ static void who_spoils_a_sum_is_named(void **state)
             size_t at = place(&stage, p) + p * 37 % s.elems;
             stage.host[at] = spoilers[p % 3];
             act(&stage);
-            /* and another, which takes it away from the sum */
+            /* and another one, so that they cancel in the sum */
             uint32_t other = p * 5 % s.n;
             stage.host[place(&stage, other) + p * 37 % s.elems] = -INFINITY;
             stage.host[at] = INFINITY;
@@ -276,9 +277,9 @@ static void who_spoils_a_sum_is_named(void **state)
         }
 }
 
-/* Of those that were good the sum may be too large: nobody is bad then. One
-   that is left out spoils nothing. */
-static void others_are_not_named(void **state)
+/* The sum of finite parts may overflow: then no part is named. An absent part
+   is never named. */
+static void finite_parts_are_not_named(void **state)
 {
     (void)state;
     for (size_t c = 1; c < COUNT(counts); c++) {
@@ -295,7 +296,7 @@ static void others_are_not_named(void **state)
     }
 }
 
-/* All that there are, from each place of a vector on, and nothing beside. */
+/* All bf16 values, at each alignment, and nothing outside the array. */
 static void bf16_is_widened(void **state)
 {
     enum {
@@ -337,11 +338,11 @@ int main(void)
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(bf16_is_widened),
         cmocka_unit_test(sums_are_the_servers),
-        cmocka_unit_test(who_is_left_out_leaves_the_place),
+        cmocka_unit_test(absent_parts_leave_their_place),
         cmocka_unit_test(parts_may_lie_anywhere),
         cmocka_unit_test(sums_may_be_over_a_part),
-        cmocka_unit_test(who_spoils_a_sum_is_named),
-        cmocka_unit_test(others_are_not_named),
+        cmocka_unit_test(nonfinite_parts_are_named),
+        cmocka_unit_test(finite_parts_are_not_named),
     };
     return run_on_backends("backends add parts", cases, COUNT(cases));
 }

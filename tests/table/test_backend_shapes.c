@@ -1,6 +1,6 @@
 /*
- * kernels/kernels.h: every backend on shapes that nobody chose, with NaN and
- * equal values in the data, beside the cpu's.
+ * kernels/kernels.h: every backend on random shapes, with NaN and equal values
+ * in the data, against the cpu.
  */
 #include "config.h"
 
@@ -18,12 +18,12 @@
 
 #define SHAPES 60
 
-/* ---- what is drawn ---- */
+/* ---- random cases ---- */
 
 enum values {
-    SMOOTH, /* of [-1, 1) */
-    EQUAL,  /* few different ones */
-    NANS,   /* and smooth */
+    SMOOTH, /* in [-1, 1) */
+    EQUAL,  /* few distinct values */
+    NANS,   /* smooth values and some NaN */
 };
 
 static uint64_t draws;
@@ -70,7 +70,7 @@ static struct pair pair_of(size_t elems, enum values values)
     return pair;
 }
 
-/* What is to be written. */
+/* For an array that is written. */
 static struct pair pair_for(size_t elems)
 {
     struct pair pair = {.elems = elems};
@@ -79,7 +79,7 @@ static struct pair pair_for(size_t elems)
     return pair;
 }
 
-/* A sum that begins with what is there, or not. */
+/* For a sum that is overwritten, or added to. */
 static struct pair pair_to_add(size_t elems, float beta)
 {
     return beta > 0 ? pair_of(elems, SMOOTH) : pair_for(elems);
@@ -93,7 +93,7 @@ static void drop(const struct pair *pairs, size_t n)
     }
 }
 
-/* NaN is like NaN; `terms` have been added, each of about 1. */
+/* Any NaN equals any NaN; `terms` have been added, each of about 1. */
 static void assert_alike(const char *shape, struct pair pair, size_t terms)
 {
     float *host = to_host(pair.there, pair.elems);

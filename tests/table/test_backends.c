@@ -1,6 +1,7 @@
 /*
- * kernels/kernels.h: what every backend does besides layers with weights: ReLU,
- * dropout, norms, the loss, NaN through all of them; and its device.
+ * kernels/kernels.h: operations of every backend other than layers with
+ * weights: ReLU, dropout, norms, the loss, NaN through all of them; and the
+ * device.
  */
 #include "config.h"
 
@@ -18,10 +19,10 @@
 #include "proto/random.h"
 #include "tests/table/backend.h"
 
-/* ReLU as layers have it: rows of one number, whose weight is 1 and bias 0. */
+/* ReLU as part of a layer: rows of one number, with weight 1 and bias 0. */
 struct rows {
     size_t n;
-    float *one, *zero, *dw; /* dw, and db behind it */
+    float *one, *zero, *dw; /* dw, and db after it */
     void *mask, *scratch;
 };
 
@@ -53,7 +54,7 @@ static void let_through(const struct rows *rows, const float *x, float *y)
                        rows->scratch);
 }
 
-/* With what was noted of y when it was made, or without. */
+/* With the mask from the forward pass, or without. */
 static void send_back(const struct rows *rows,
                       const float *y,
                       int noted,
@@ -106,7 +107,7 @@ static struct gw_loss loss_of(size_t n,
     return loss;
 }
 
-/* Arrays may begin anywhere in what was allocated. */
+/* Arrays may begin anywhere in an allocation. */
 static void views(void **state)
 {
     (void)state;
@@ -115,7 +116,7 @@ static void views(void **state)
     };
     const struct gw_dropout_site site = {.seed = 1, .p = 0.5f};
     for (size_t at = 0; at < 5; at++) {
-        size_t n = ELEMS - at - 1; /* the last element is nobody's */
+        size_t n = ELEMS - at - 1; /* the last one must not be used */
         float *x = random_host(1, ELEMS), *dy = random_host(2, ELEMS);
         float *mx = to_device(x, ELEMS), *mdy = to_device(dy, ELEMS);
         float *my = poisoned(ELEMS), *mdx = poisoned(ELEMS);
@@ -154,7 +155,7 @@ static double square_sum_of(const float *x, size_t elems)
     return sum;
 }
 
-/* Of all, wherever they begin, with the same bits each time. */
+/* All squares, at any alignment, with the same bits each time. */
 static void squares_are_added(void **state)
 {
     (void)state;
@@ -200,8 +201,8 @@ static void a_square_sum_is_finite_if_all_are(void **state)
     free(x);
 }
 
-/* A NaN in the activations must reach the loss: the finite guard relies on
-   it. */
+/* A NaN in the activations must reach the loss: the finite guard relies on it.
+ */
 static void nan_is_not_swallowed(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void nan_is_not_swallowed(void **state)
     }
 }
 
-/* Ties, the ends of the ranges, what is below them and beyond. */
+/* Ties, ends of the ranges, and values below and beyond them. */
 static const float edges[] = {
     0,
     -0.0f,
@@ -281,9 +282,9 @@ static const float edges[] = {
     NAN,
 };
 
-/* Products of 1 and a factor are the factor, as a dense layer and a convolution
-   read it in either direction. */
-static void factors_are_rounded_to_nearest(void **state)
+/* Products with 1 are the other operand, as a dense layer and a convolution
+   read it in each direction. */
+static void operands_are_rounded_to_nearest(void **state)
 {
     (void)state;
     enum {
@@ -341,7 +342,7 @@ static void dropout_draws_are_the_jobs(void **state)
     for (size_t i = 0; i < N * ELEMS; i++)
         assert_true(fabsf(whole[i] - expected[i]) <= 1e-6f * expected[i]);
 
-    /* however the batch is split, and in place */
+    /* for any split of the batch, and in place */
     for (size_t split = 1; split < N; split++) {
         ops->upload(device, my, x, sizeof x);
         site.first_sample = 1000;
@@ -381,7 +382,7 @@ static void dropout_keeps_its_rate(void **state)
         double zeros = (double)zeros_of(&site, 100000) / 100000;
         assert_true(fabs(zeros - (double)rates[i]) < 0.005);
     }
-    /* other steps, layers and seeds draw other masks */
+    /* other steps, layers and seeds give other masks */
     float ones[64];
     for (size_t i = 0; i < 64; i++)
         ones[i] = 1;
@@ -407,7 +408,7 @@ static void dropout_keeps_its_rate(void **state)
 
 struct loss_case {
     size_t n, classes;
-    float spread; /* of the logits */
+    float spread; /* range of the logits */
 };
 
 static void check_loss(const struct loss_case *c)
@@ -465,7 +466,7 @@ static void losses(void **state)
         check_loss(&cases[i]);
 }
 
-/* Equal maxima count for the first of them, and only there. */
+/* Equal maxima count as the first of them, and only as that. */
 static void ties_go_to_the_first(void **state)
 {
     (void)state;
@@ -515,9 +516,9 @@ static void describes_itself(void **state)
     assert_true(strlen(text) < 8);
 }
 
-/* A device of PCI's is at an address as sysfs has it; where there is none, and
-   on the cpu, it is empty. */
-static void says_where_it_is(void **state)
+/* A PCI device has an address as in sysfs; otherwise, and on the cpu, it is
+   empty. */
+static void has_a_pci_address(void **state)
 {
     (void)state;
     char address[GW_PCI_ADDRESS_BYTES];
@@ -558,14 +559,14 @@ int main(void)
         cmocka_unit_test(squares_are_added),
         cmocka_unit_test(a_square_sum_is_finite_if_all_are),
         cmocka_unit_test(nan_is_not_swallowed),
-        cmocka_unit_test(factors_are_rounded_to_nearest),
+        cmocka_unit_test(operands_are_rounded_to_nearest),
         cmocka_unit_test(dropout_draws_are_the_jobs),
         cmocka_unit_test(dropout_keeps_its_rate),
         cmocka_unit_test(losses),
         cmocka_unit_test(ties_go_to_the_first),
         cmocka_unit_test(memory_is_aligned_and_zeroed),
         cmocka_unit_test(describes_itself),
-        cmocka_unit_test(says_where_it_is),
+        cmocka_unit_test(has_a_pci_address),
         cmocka_unit_test(wrong_thread_counts_are_refused),
     };
     return run_on_backends("backends", cases, COUNT(cases));

@@ -1,7 +1,7 @@
 /*
- * kernels/cpu/cpu_dense*: dense layers of the cpu, of sizes at and beyond the
- * edges of their blocks, on one thread and (by CBLAS) on two, against the
- * definition; and what only their own sums promise.
+ * kernels/cpu/cpu_dense*: dense layers of the cpu, with sizes at and beyond the
+ * limits of their blocks, on one thread and (by the CBLAS) on two, against the
+ * definition; and the promises of our own sums.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 #include "tests/table/reference.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define GUARD        64 /* floats behind what may be written */
+#define GUARD        64 /* floats behind the writable ones */
 #define GUARDED      (-12345.0f)
 
 static const struct gw_dense_shape shapes[] = {
@@ -103,7 +103,7 @@ static void forward(struct gw_device *device, struct layer *l)
                              l->scratch);
 }
 
-/* Of samples [from, from + n). */
+/* Backward of samples [from, from + n). */
 static void backward(struct gw_device *device,
                      struct layer *l,
                      size_t from,
@@ -206,7 +206,7 @@ static void a_sample_has_the_same_bits_in_any_batch(void **state)
     gw_cpu_ops.close(device);
 }
 
-/* A last batch may be smaller than the one that scratch was asked for. */
+/* The last batch may be smaller than the one that scratch was sized for. */
 static void scratch_serves_smaller_batches(void **state)
 {
     (void)state;

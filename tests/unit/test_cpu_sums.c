@@ -1,6 +1,6 @@
 /*
- * kernels/cpu/cpu_sums*: the loops of every instruction set that this processor
- * has, not only of the widest, against their definitions.
+ * kernels/cpu/cpu_sums*: the loops of each instruction set that this processor
+ * has, not only the widest, against their definitions.
  */
 #include "config.h"
 
@@ -40,8 +40,7 @@ static void draw(uint64_t seed, float *values, size_t n)
         values[i] = drawn(&seed);
 }
 
-/* Terms lie beside each other, places a row apart; both the other way round
-   would do as well. */
+/* Terms are adjacent, places a row apart; the transpose would do as well. */
 static void open_site(struct site *site, enum gw_isa isa)
 {
     memset(site, 0, sizeof *site);
@@ -66,7 +65,7 @@ static void for_each_set(void (*test)(struct site *site))
 
 /* ---- products ---- */
 
-/* c as it was, and what it has to be, rounded once for each term. */
+/* c before, and the expected sum, rounded once per term. */
 static void check_sum(const struct site *site,
                       const struct gw_group *group,
                       size_t width,
@@ -97,7 +96,7 @@ static void check_product(struct site *site, size_t places, int two, int add)
                                        .term = site->term,
                                        .terms = terms[i],
                                        .w = site->w,
-                                       .c = c + 1, /* it may lie anywhere */
+                                       .c = c + 1, /* any alignment */
                                        .ld = ld};
         draw(4, before, sizeof before / sizeof *before);
         memcpy(c, before, sizeof c);

@@ -1,7 +1,7 @@
 /*
- * What the module for GPUs has compiled, read from the file as nvcc leaves it:
- * code for each GPU that configure was told, and PTX of the last one for those
- * that come after it. In each of its parts, one for each .cu file:
+ * The code in the module for GPUs, read from the file as nvcc writes it: code
+ * for each GPU that configure was told, and PTX of the last one for newer GPUs.
+ * Layout of each of its parts, one per .cu file:
  *
  *   magic 4, version 2, bytes of this 2, bytes that follow 8, then entries:
  *   kind 2 (1: PTX, 2: code), version 2, bytes of this 4, bytes that follow 8,
@@ -37,7 +37,7 @@ static uint64_t number_at(size_t at, size_t bytes)
     return number;
 }
 
-/* Whether the part at [at, end) has an entry of that kind for such a GPU. */
+/* 1 if the part at [at, end) has an entry of that kind for that GPU. */
 static int has(size_t at, size_t end, unsigned kind, unsigned arch)
 {
     while (at < end) {

@@ -1,6 +1,6 @@
 /*
- * The module for GPUs on the emulated CUDA: copies between the host and a
- * device, in what order they are there, and whose memory it is meanwhile.
+ * The module for GPUs on the emulated CUDA: copies between host and device,
+ * their order, and the ownership of their memory meanwhile.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include "tests/table/emulated.h"
 
 static const struct gw_backend_ops *ops;
-/* Changes nothing. */
+/* With p = 0 a copy. */
 static const struct gw_dropout_site nothing = {.p = 0};
 
 static void set_way(size_t way, int stages)
@@ -37,7 +37,7 @@ static uint64_t waits(void)
     return now.waits;
 }
 
-/* More points than the device has places for. */
+/* More points than the device has events. */
 static void points_are_reached_in_order(void **state)
 {
     (void)state;
@@ -77,8 +77,7 @@ static void points_are_reached_in_order(void **state)
     }
 }
 
-/* Memory that is not pinned is free when the call returns, whatever CUDA does
-   with it. */
+/* Pageable memory may be reused at once, even if CUDA would read it later. */
 static void pageable_memory_is_free_at_once(void **state)
 {
     (void)state;
@@ -104,7 +103,8 @@ static void pageable_memory_is_free_at_once(void **state)
     }
 }
 
-/* Also what another device has pinned is not waited for, until it is not. */
+/* Memory pinned by another device is not waited for either, until it is
+   unpinned. */
 static void pinned_memory_is_read_later(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * tests/cuda: that the emulated CUDA computes, and that it finds the mistakes
- * which it is there for.
+ * tests/cuda: the emulated CUDA computes, and detects the errors that it is
+ * made for.
  */
 #include "config.h"
 
@@ -24,13 +24,13 @@
 #define ELEMS  ((size_t)BLOCKS * 256)
 #define BYTES  (ELEMS * sizeof(float))
 
-/* What a case works with. */
+/* Memory of a case. */
 struct bench {
     cudaStream_t one, two;
     cudaEvent_t event;
-    float *x, *y;      /* of the device, ELEMS each */
+    float *x, *y;      /* device memory, ELEMS each */
     float *host;       /* pinned, ELEMS */
-    float back[ELEMS]; /* not pinned */
+    float back[ELEMS]; /* pageable */
 };
 
 static void ok(cudaError_t error)
@@ -94,7 +94,7 @@ static const float *back(struct bench *b, cudaStream_t stream)
     return b->back;
 }
 
-/* ---- what is right ---- */
+/* ---- correct programs ---- */
 
 static int sums_are_right(enum try_mistake mistake)
 {
@@ -105,7 +105,7 @@ static int sums_are_right(enum try_mistake mistake)
     const float *y = back(b, b->one);
     for (size_t i = 0; i < BLOCKS; i++)
         right &= y[i] == 255 * 128;
-    right &= (int)isnan(y[BLOCKS]); /* nobody wrote it */
+    right &= (int)isnan(y[BLOCKS]); /* not written */
     close_bench(b);
     return right;
 }
@@ -125,7 +125,7 @@ static void blocks_compute(void **state)
     assert_int_equal(counts.live_bytes, 0);
 }
 
-/* The threads of a grid share work without waiting. */
+/* Threads of a grid share work without barriers. */
 static void grids_compute(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void races_change_with_the_order(void **state)
 /* The thread sanitizer does not follow fibers into a child. */
 __attribute__((weak)) void *__tsan_get_current_fiber(void);
 
-/* What a child says before it dies; it must not end well. */
+/* Runs a case in a child, and reads its last message; the child must fail. */
 static void
 dies(void (*run)(int argument), int argument, char *said, size_t bytes)
 {
@@ -299,7 +299,7 @@ static void pageable_memory_is_free_at_once(void **state)
         up(b->one, b->y, b->back);
         memset(b->back, 0, sizeof b->back);
         assert_true(back(b, b->one)[7] == 1);
-        /* registered, it is read when the copy runs */
+        /* registered, so it is read when the copy runs */
         ok(cudaHostRegister(b->back, BYTES, cudaHostRegisterDefault));
         up(b->one, b->y, b->back);
         memset(b->back, 0, sizeof b->back);
@@ -314,7 +314,8 @@ static void pageable_memory_is_free_at_once(void **state)
 
 /* ---- streams ---- */
 
-/* An upload beside a kernel that needs it; 1 if the kernel found it. */
+/* An upload concurrent with a kernel that needs it; returns 1 if the kernel
+   found it. */
 static int uploads_in_time(int waits)
 {
     struct bench *b = open_bench();
@@ -344,7 +345,7 @@ static void missing_waits_are_seen(void **state)
     }
 }
 
-/* A pinned buffer that is used again before its copy has run. */
+/* A pinned buffer that is overwritten before its copy has run. */
 static void early_reuse_is_seen(void **state)
 {
     (void)state;

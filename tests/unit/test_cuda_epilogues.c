@@ -1,7 +1,7 @@
 /*
- * kernels/cuda/cuda_dense: two dense layers on the emulated CUDA, whose
- * products can do more than multiply or cannot, and keep a NaN or lose it. What
- * is computed is the cpu's in any case; what it takes is counted.
+ * kernels/cuda/cuda_dense: two dense layers on the emulated CUDA, with products
+ * that support epilogues or do not, and keep a NaN or lose it. Results are the
+ * cpu's in any case; operations are counted.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 #include "kernels/cpu/cpu.h"
 #include "tests/table/emulated.h"
 
-/* Rows of the mask are not whole; the inner one is no multiple of anything. */
+/* Mask rows are not whole bytes; the inner size has no alignment. */
 #define N     19
 #define IN    40
 #define INNER 150
@@ -66,8 +66,9 @@ static void fill(struct subject *s, enum array array)
     unsigned seed = 77 * (unsigned)array + 1;
     for (size_t i = 0; i < elems[array]; i++) {
         seed = seed * 1664525 + 1013904223;
-        host[i] = (float)(seed >> 25) * 0x1p-6f - 1; /* fits bf16 and fp16 */
-        /* a sample of zeros, and biases that leave it so */
+        host[i] =
+            (float)(seed >> 25) * 0x1p-6f - 1; /* exact in bf16 and fp16 */
+        /* a sample of zeros, and biases that keep it so */
         if ((array == X && i < IN) || (array == B && i % 3 == 0))
             host[i] = 0;
     }
@@ -105,7 +106,8 @@ static void close_subject(struct subject *s)
     s->on->close(s->device);
 }
 
-/* The first `n` samples; what makes plans is not counted. */
+/* Both passes of the first `n` samples; the calls that make plans are not
+   counted. */
 static void pass(struct subject *s, size_t n)
 {
     struct gw_dense_shape low = lower, up = upper;
@@ -130,8 +132,7 @@ static void get(struct subject *s, enum array array, size_t n, float *host)
     assert_int_equal(s->on->sync(s->device, NULL), GW_OK);
 }
 
-/* As the cpu has computed it. What layers give is a factor of DW, which may be
-   rounded. */
+/* Equal to the cpu's. A layer's output, an operand of DW, may be rounded. */
 static void
 assert_same(struct subject *s, struct subject *cpu, size_t n, float rounds)
 {
@@ -150,7 +151,7 @@ assert_same(struct subject *s, struct subject *cpu, size_t n, float rounds)
     }
 }
 
-/* What products of the emulated device can do, and with how little memory. */
+/* Abilities of products on the emulated device, and its memory. */
 struct can {
     int fuses, keeps_nan, notes_zero, no_masks;
     size_t memory_bytes; /* 0: enough */
@@ -171,8 +172,8 @@ static void set(const struct can *can)
 
 static const struct can everything = {.fuses = 1, .keeps_nan = 1};
 
-/* What a device can do, what its passes take then beside narrow factors, and
-   which words its report has. */
+/* Abilities of a device, operations that its passes then take besides
+   conversions, and text of its report. */
 static const struct {
     struct can can;
     uint64_t forward, backward;
@@ -250,7 +251,7 @@ static void nan_is_never_lost(void **state)
     compare(GW_PRECISION_FP16, 1, 1);
 }
 
-/* What was noted of a batch is not taken for another one's. */
+/* A mask of one batch is not used for another. */
 static void masks_are_of_the_last_pass(void **state)
 {
     static const size_t batches[] = {N, 5, N, 1, 6};
@@ -262,8 +263,8 @@ static void masks_are_of_the_last_pass(void **state)
     open_subject(&cpu, &gw_cpu_ops, GW_PRECISION_FP32);
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         if (i == 3)
-            set(&none); /* a batch that is new from here on is not fused */
-        /* other signs each time */
+            set(&none); /* new batches from here on are not fused */
+        /* different signs each time */
         fill(&s, i % 2 ? X : Y), fill(&cpu, i % 2 ? X : Y);
         float *x = cpu.at[X];
         for (size_t k = 0; k < elems[X]; k++)
@@ -279,7 +280,7 @@ static void masks_are_of_the_last_pass(void **state)
     emulated_assert_nothing_left();
 }
 
-/* What could not be tried is tried again. */
+/* A trial that failed for lack of memory is repeated. */
 static void no_memory_is_no_verdict(void **state)
 {
     (void)state;
@@ -304,8 +305,8 @@ static void no_memory_is_no_verdict(void **state)
     emulated_assert_nothing_left();
 }
 
-/* What has failed before a product is tried is the device's failure, and no
-   word about the product. */
+/* A failure before the trial of a product is the device's failure, and not the
+   reason for a fallback. */
 static void a_failure_is_no_verdict(void **state)
 {
     (void)state;
@@ -329,7 +330,7 @@ static void a_failure_is_no_verdict(void **state)
     emulated_assert_nothing_left();
 }
 
-/* Layers of one shape share how they are multiplied, not what. */
+/* Layers of one shape share a plan, but not their bias. */
 static void every_layer_has_its_own_bias(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-/* kernels/cuda/cuda_index: the division of indices by multiplying, on the host.
- */
+/* kernels/cuda/cuda_index: division by multiplication, run on the host. */
 #include "config.h"
 
 #include <setjmp.h>

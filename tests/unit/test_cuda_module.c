@@ -1,7 +1,7 @@
 /*
- * The module for GPUs on the emulated CUDA: what it promises besides right
- * results, which tests/table sees. No waiting, nothing allocated twice, what is
- * true when a GPU fails, has no memory or cannot do a thing.
+ * The module for GPUs on the emulated CUDA: its promises besides right results,
+ * which tests/table checks: no waiting, no allocation in later steps, correct
+ * behaviour if a GPU fails, has no memory or lacks an ability.
  */
 #include "config.h"
 
@@ -19,25 +19,23 @@
 #include "kernels/kernels.h"
 #include "tests/table/emulated.h"
 
-#define WORKSPACE                                                              \
-    ((size_t)32 << 20) /* of the module, in the device's memory                \
-                        */
-#define N       12     /* samples */
-#define CLASSES 10
+#define WORKSPACE ((size_t)32 << 20) /* the module's, in device memory */
+#define N         12                 /* samples */
+#define CLASSES   10
 
 static const struct gw_backend_ops *ops;
 static const struct gw_conv_shape conv = {N, 3, 9, 9, 5, 3, 3, 1, 1, 1, 0};
 static const struct gw_pool_shape pool = {N, 5, 9, 9, 3, 3};
-/* Changes nothing. */
+/* With p = 0 a copy. */
 static const struct gw_dropout_site nothing = {.p = 0};
 static const struct gw_dense_shape dense = {N, 45, CLASSES, 0, 0};
 #define X_ELEMS ((size_t)N * 3 * 81)
-#define C_ELEMS ((size_t)N * 5 * 81) /* convolved */
-#define P_ELEMS ((size_t)N * 45)     /* and pooled */
+#define C_ELEMS ((size_t)N * 5 * 81) /* elements after the convolution */
+#define P_ELEMS ((size_t)N * 45)     /* and after the pool */
 #define K_ELEMS ((size_t)5 * 27)
 #define W_ELEMS ((size_t)CLASSES * 45)
 
-/* A small model on a device, with all of its memory. */
+/* A small model on a device, with its memory. */
 struct model {
     struct gw_device *device;
     float *x, *k, *kb, *c, *p, *w, *wb, *y; /* forward */
@@ -79,7 +77,7 @@ static void *filled(struct gw_device *device, size_t elems, unsigned from)
     return memory;
 }
 
-/* The memory may be none, where the device has failed. */
+/* The memory may be NULL if the device has failed. */
 static void open_model(struct model *m)
 {
     struct gw_device *d = m->device = emulated_open(ops, GW_PRECISION_FP32);
@@ -118,7 +116,7 @@ static void close_model(struct model *m)
     emulated_assert_nothing_left();
 }
 
-/* A step as a worker makes it; the point at which `gradient` has dw. */
+/* A step as a worker makes it; returns the point at which `gradient` has dw. */
 static uint64_t step(struct model *m, uint64_t number)
 {
     struct gw_device *d = m->device;
@@ -186,7 +184,7 @@ static void nothing_is_made_twice(void **state)
     close_model(&m);
 }
 
-/* Of a step: a convolution both ways, and a dense layer's backward. */
+/* Per step: a convolution both ways, and a dense layer's backward. */
 #define GRAPHS 3
 
 static void set_graphs(const struct emulated_way *way, int graphs)
@@ -208,9 +206,9 @@ static void assert_reports(const struct model *m, const char *words)
         fail_msg("it reports \"%s\", not \"%s\"", text, words);
 }
 
-/* From its second time on; with the same bits, also where streams cannot be
-   recorded, or what was recorded is void, which is said. */
-static void what_is_asked_again_is_one_launch(void **state)
+/* From the second time on; with the same bits, also if streams cannot be
+   captured or captured graphs are invalid, which the report says. */
+static void equal_calls_are_one_launch(void **state)
 {
     (void)state;
     static float expected[4][W_ELEMS];
@@ -239,14 +237,14 @@ static void what_is_asked_again_is_one_launch(void **state)
         }
 }
 
-/* Each by itself, also where there are more than it keeps in mind: db is the
-   sum of rows of i, on top of the call before where beta is 1. */
-static void what_is_asked_otherwise_is_not_taken_for_it(void **state)
+/* Each call gets its own arguments, also with more calls than the device
+   caches: db is the sum of rows of i, added to the call before if beta is 1. */
+static void different_calls_are_not_confused(void **state)
 {
     (void)state;
     enum {
         CALLS = 300,
-        ROWS = 45 * N, /* of one number */
+        ROWS = 45 * N, /* rows of one number */
     };
     struct model m;
     float rows[ROWS], db = 0, found;
@@ -269,16 +267,16 @@ static void what_is_asked_otherwise_is_not_taken_for_it(void **state)
     close_model(&m);
 }
 
-/* Sizes of batches that come once, as where shares follow speed: what was made
-   for them does not stay for ever, nor is there no room for the next. */
-static void what_comes_no_more_makes_room(void **state)
+/* Batch sizes that occur once, as when shares follow speed: their plans and
+   graphs are evicted, and do not keep out new ones. */
+static void unused_entries_are_evicted(void **state)
 {
     (void)state;
     enum {
         INS = 45,
         OUTS = 3,
         SHAPES = N * INS * OUTS,
-        HANDLES = 4, /* of cublasLt, of a plan */
+        HANDLES = 4, /* handles of cublasLt per plan */
         OTHERS = 8
     };
     struct model m;
@@ -295,14 +293,14 @@ static void what_comes_no_more_makes_room(void **state)
                             m.dwb, NULL);
         assert_int_equal(ops->sync(m.device, NULL), GW_OK);
     }
-    assert_int_equal(counts().graphs - before, 1); /* the last one again */
+    assert_int_equal(counts().graphs - before, 1); /* the latest one again */
     assert_in_range(counts().live_handles, HANDLES * GW_CUDA_KEPT,
                     HANDLES * (GW_CUDA_IDLE + OTHERS));
     close_model(&m);
 }
 
-/* The host fills its buffer again as soon as it may, and reads what it has
-   reached, while the device is anywhere. */
+/* The host refills its buffer as soon as it may, and reads results as soon as
+   they are reached, at any progress of the device. */
 static void buffers_are_used_in_time(void **state)
 {
     (void)state;
@@ -329,7 +327,7 @@ static void buffers_are_used_in_time(void **state)
     }
 }
 
-/* ---- what a device cannot do ---- */
+/* ---- missing abilities ---- */
 
 static void memory_runs_out(void **state)
 {
@@ -357,7 +355,7 @@ static void memory_runs_out(void **state)
     assert_int_equal(ops->takes.open, WORKSPACE);
     assert_true(unused <= 10000);
     ops->free(d, most);
-    /* and the device works on */
+    /* and the device still works */
     most = ops->alloc(d, 20000);
     assert_non_null(most);
     ops->dropout(d, &nothing, 1, 5000, most, most);
@@ -367,9 +365,9 @@ static void memory_runs_out(void **state)
     emulated_assert_nothing_left();
 }
 
-/* Whatever fails, in set-up or in a step, is said once it is waited for, and
-   stays; the host never hangs nor dies of it. */
-static void failures_are_said(void **state)
+/* Each failure, in set-up or in a step, is reported when the host waits, and is
+   sticky; the host never hangs or crashes. */
+static void failures_are_reported(void **state)
 {
     (void)state;
     uint64_t fail_at = 1, last = 0;
@@ -409,8 +407,8 @@ static void ordinals_are_those_that_are_there(void **state)
     assert_null(d);
 }
 
-/* Asking for one that is not there is no failure of one that is open. */
-static void places_are_those_of_ordinals(void **state)
+/* Locating a missing device is no failure of an open one. */
+static void addresses_follow_ordinals(void **state)
 {
     (void)state;
     char address[GW_PCI_ADDRESS_BYTES];
@@ -431,7 +429,7 @@ static void places_are_those_of_ordinals(void **state)
 
 /* ---- products ---- */
 
-/* y = x w^T + b, as floats on the host. */
+/* y = x w^T + b, in float on the host. */
 static void multiply(enum gw_precision precision, float y[N * CLASSES])
 {
     struct gw_device *d = emulated_open(ops, precision);
@@ -439,7 +437,7 @@ static void multiply(enum gw_precision precision, float y[N * CLASSES])
     float *b = filled(d, CLASSES, 5), *my = filled(d, (size_t)N * CLASSES, 6);
     float *scaled = filled(d, P_ELEMS, 3);
     void *scratch = ops->alloc(d, ops->dense_scratch_bytes(&dense, precision));
-    const struct gw_dropout_site site = {.p = 0.1f}; /* for all of the bits */
+    const struct gw_dropout_site site = {.p = 0.1f}; /* fills the mantissas */
     ops->dropout(d, &site, 1, P_ELEMS, x, scaled);
     ops->dense_forward(d, &dense, scaled, w, b, my, NULL, scratch);
     ops->download(d, y, my, N * CLASSES * sizeof *y);
@@ -457,7 +455,7 @@ static double largest_difference(const float *a, const float *b)
     return most;
 }
 
-/* Where cublasLt cannot add the bias, a kernel of ours does. */
+/* If cublasLt cannot add the bias, our kernel does. */
 static void epilogues_may_be_missing(void **state)
 {
     (void)state;
@@ -472,7 +470,7 @@ static void epilogues_may_be_missing(void **state)
     assert_true(largest_difference(fused, apart) < 1e-5);
 }
 
-static void tf32_rounds_factors(void **state)
+static void tf32_rounds_operands(void **state)
 {
     (void)state;
     float exact[N * CLASSES], rounded[N * CLASSES];
@@ -498,16 +496,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_do_not_wait),
         cmocka_unit_test(nothing_is_made_twice),
-        cmocka_unit_test(what_is_asked_again_is_one_launch),
-        cmocka_unit_test(what_is_asked_otherwise_is_not_taken_for_it),
-        cmocka_unit_test(what_comes_no_more_makes_room),
+        cmocka_unit_test(equal_calls_are_one_launch),
+        cmocka_unit_test(different_calls_are_not_confused),
+        cmocka_unit_test(unused_entries_are_evicted),
         cmocka_unit_test(buffers_are_used_in_time),
         cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(failures_are_said),
+        cmocka_unit_test(failures_are_reported),
         cmocka_unit_test(ordinals_are_those_that_are_there),
-        cmocka_unit_test(places_are_those_of_ordinals),
+        cmocka_unit_test(addresses_follow_ordinals),
         cmocka_unit_test(epilogues_may_be_missing),
-        cmocka_unit_test(tf32_rounds_factors),
+        cmocka_unit_test(tf32_rounds_operands),
     };
     return cmocka_run_group_tests_name("module for GPUs", tests, find_module,
                                        NULL);

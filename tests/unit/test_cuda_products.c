@@ -1,4 +1,4 @@
-/* tests/cuda: the emulated cublasLt computes, and refuses what is wrong. */
+/* tests/cuda: the emulated cublasLt computes, and rejects errors. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -178,7 +178,7 @@ static void products(void **state)
     ok(cudaFree(workspace));
 }
 
-/* One more bit than TF32 has is lost in the factors. */
+/* The 11th bit of a mantissa is lost in the operands. */
 static void tf32_is_visible(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void wrong_products_are_refused(void **state)
     assert_int_equal(multiply(&u, 0, workspace, bytes - 1),
                      CUBLAS_STATUS_INVALID_VALUE);
     assert_int_equal(multiply(&u, 0, NULL, bytes), CUBLAS_STATUS_INVALID_VALUE);
-    /* less aligned than the algorithm was asked for */
+    /* less aligned than the algorithm was chosen for */
     u.at[1] += 16;
     assert_int_equal(multiply(&u, 0, workspace, bytes),
                      CUBLAS_STATUS_INVALID_VALUE);
@@ -251,7 +251,7 @@ static void wrong_products_are_refused(void **state)
     ok(cudaFree(workspace));
 }
 
-/* As IEEE 754 has them, and its first 16 bits. */
+/* By IEEE 754, and its upper 16 bits. */
 static void numbers_of_16_bits_are_rounded_to_nearest(void **state)
 {
     (void)state;
@@ -266,7 +266,7 @@ static void numbers_of_16_bits_are_rounded_to_nearest(void **state)
         {0x1.01p0f, 0x3c04, 0x3f80}, /* ties of bf16, to even */
         {0x1.03p0f, 0x3c0c, 0x3f82},
         {0x1.011p0f, 0x3c04, 0x3f81},
-        {0x1.002p0f, 0x3c00, 0x3f80}, /* and of halves */
+        {0x1.002p0f, 0x3c00, 0x3f80}, /* and of fp16 */
         {0x1.006p0f, 0x3c02, 0x3f80},
         {0x1.0021p0f, 0x3c01, 0x3f80},
         {0x1.ffep0f, 0x4000, 0x4000},

@@ -1,6 +1,6 @@
 /*
- * The module for GPUs on the emulated CUDA: memory that processes of a host
- * show each other, where it is seen.
+ * The module for GPUs on the emulated CUDA: memory exported by one process of a
+ * host and imported by another.
  */
 #include "config.h"
 
@@ -11,7 +11,7 @@
 
 #include "tests/unit/owners.h"
 
-static void what_is_shown_is_seen(void **state)
+static void exported_memory_is_imported(void **state)
 {
     (void)state;
     for (size_t way = 0; way < EMULATED_WAYS; way++) {
@@ -23,7 +23,7 @@ static void what_is_shown_is_seen(void **state)
         assert_true(fill(d, own, 20000));
         const float *parts[] = {see(d, &a), own, NULL, see(d, &b)};
         assert_adds_up(d, parts, 4, ELEMS, 23100, 3);
-        /* what its owner does later too */
+        /* later writes of the owner are visible too */
         ask(&owners[0], (struct question){FILL, 0, 0, 500});
         assert_adds_up(d, parts, 4, ELEMS, 23500, 3);
         float host[ELEMS];
@@ -38,9 +38,9 @@ static void what_is_shown_is_seen(void **state)
     }
 }
 
-/* Beside what was queued before, which must not use where it goes, and there
-   for what is queued from then on. */
-static void what_is_seen_is_taken(void **state)
+/* Concurrent with operations queued before, which must not use the destination;
+   later operations find the bytes. */
+static void imported_memory_is_copied(void **state)
 {
     (void)state;
     for (size_t way = 0; way < EMULATED_WAYS; way++) {
@@ -68,7 +68,7 @@ static void what_is_seen_is_taken(void **state)
     }
 }
 
-/* Two views of one allocation, and the same one twice. */
+/* Two imports from one allocation, and the same import twice. */
 static void allocations_are_opened_once(void **state)
 {
     (void)state;
@@ -98,9 +98,8 @@ static void allocations_are_opened_once(void **state)
     }
 }
 
-/* Who does not see any more waits for what it has queued; a device that is
-   closed sees nothing. */
-static void queued_work_still_sees(void **state)
+/* unsee waits for queued operations; closing a device releases its imports. */
+static void queued_work_keeps_imports(void **state)
 {
     (void)state;
     for (size_t way = 0; way < EMULATED_WAYS; way++) {
@@ -123,8 +122,8 @@ static void queued_work_still_sees(void **state)
     }
 }
 
-/* Two devices of one process, as members of a simulation have them. */
-static void devices_see_for_themselves(void **state)
+/* Two devices of one process, as members of a simulation have. */
+static void devices_import_for_themselves(void **state)
 {
     (void)state;
     set_way(&emulated_ways[0], 0);
@@ -141,8 +140,8 @@ static void devices_see_for_themselves(void **state)
     close_device(two);
 }
 
-/* What a device of the network finds there is what kernels have left, and
-   nothing that belongs to somebody else. */
+/* A network device reads the kernels' results there, and nothing outside the
+   allocation. */
 static void devices_of_the_network_take_pages(void **state)
 {
     struct gw_pages pages;
@@ -184,16 +183,16 @@ static void without_a_dma_buf_pages_are_addresses(void **state)
     assert_int_equal(pages.fd, -1);
     assert_true((char *)pages.base <= (char *)memory);
     assert_true((char *)pages.base + pages.bytes >= (char *)(memory + ELEMS));
-    assert_int_equal(ops->sync(d, NULL), GW_OK); /* it works all the same */
+    assert_int_equal(ops->sync(d, NULL), GW_OK); /* the device works */
     ops->free(d, memory);
     close_device(d);
 }
 
-/* The same GPU, and another one, however it is linked to this. */
-static void paths_are_said(void **state)
+/* The same GPU, and another one with each kind of path. */
+static void paths_are_named(void **state)
 {
     static const struct {
-        const char *nvlink, *apart, *path; /* NULL: there is none */
+        const char *nvlink, *apart, *path; /* NULL: no path */
     } hosts[] = {{"", "", "PCIe"},
                  {"02,10", "", "NVLink"},
                  {"02", "12", "PCIe"},
@@ -217,7 +216,7 @@ static void paths_are_said(void **state)
             assert_string_equal(ops->path(d, see(d, &there)), hosts[i].path);
         else
             cannot_see(d, there.words, "peer access is not supported");
-        /* what is no other's, and no device */
+        /* neither imported nor device memory */
         assert_string_equal(ops->path(d, &settings), "");
         assert_int_equal(ops->linked(0, 7), 0);
         assert_int_equal(ops->sync(d, NULL), GW_OK);
@@ -226,8 +225,8 @@ static void paths_are_said(void **state)
     drop(&owners[0], 0), drop(&owners[1], 0);
 }
 
-/* One that may see one GPU counts it as 0, and so does another one that may see
-   another: with a bus of its own this process's 0 is not the owners' 0. */
+/* Two processes that may use one GPU each both count it as 0: on another bus,
+   this process's 0 is not the owner's 0. */
 static void gpus_are_told_by_their_address(void **state)
 {
     (void)state;
@@ -235,7 +234,7 @@ static void gpus_are_told_by_their_address(void **state)
     make(&owners[0], 0, 1), make(&owners[1], 0, 2);
     struct answer first = show(&owners[0], 0, 0);
     struct answer second = show(&owners[1], 0, 0);
-    setenv("GW_FAKE_CUDA", "devices=2 bus=194", 1); /* that of the second */
+    setenv("GW_FAKE_CUDA", "devices=2 bus=194", 1); /* the second one's */
     struct gw_device *d = open_device();
     assert_string_equal(ops->path(d, see(d, &first)),
                         "a GPU that this process does not see");
@@ -248,14 +247,14 @@ static void gpus_are_told_by_their_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_shown_is_seen),
-        cmocka_unit_test(what_is_seen_is_taken),
+        cmocka_unit_test(exported_memory_is_imported),
+        cmocka_unit_test(imported_memory_is_copied),
         cmocka_unit_test(allocations_are_opened_once),
-        cmocka_unit_test(queued_work_still_sees),
-        cmocka_unit_test(devices_see_for_themselves),
+        cmocka_unit_test(queued_work_keeps_imports),
+        cmocka_unit_test(devices_import_for_themselves),
         cmocka_unit_test(devices_of_the_network_take_pages),
         cmocka_unit_test(without_a_dma_buf_pages_are_addresses),
-        cmocka_unit_test(paths_are_said),
+        cmocka_unit_test(paths_are_named),
         cmocka_unit_test(gpus_are_told_by_their_address),
     };
     return cmocka_run_group_tests_name("shared memory of GPUs", tests,

@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_tune: which way products take, on the emulated CUDA. */
+/* kernels/cuda/cuda_tune: the algorithms of products, on the emulated CUDA. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #define LAYERS 3
 #define ELEMS  (40 * 200)
 
-/* The last one has sums that are too short to be divided by cublasLt. */
+/* The last one has sums too short for split-K. */
 static const struct gw_dense_shape shape[LAYERS] = {
     {40, 200, 30, 0, 0}, {40, 100, 30, 0, 0}, {40, 20, 30, 0, 0}};
 
@@ -26,7 +26,7 @@ struct subject {
     float *x, *w, *b, *y;
     float got[LAYERS][40 * 30];
     char text[GW_TUNED_BYTES];
-    uint64_t operations; /* of both passes */
+    uint64_t operations; /* in both passes */
 };
 
 static const char *of = "a job";
@@ -64,7 +64,7 @@ static void forward(struct subject *s, size_t i)
                        NULL);
 }
 
-/* Every layer once while tuning, and once after it; `tunes`: or only that. */
+/* Each layer once while tuning, and once after it; `tunes`: or tuning alone. */
 static void open_subject(struct subject *s,
                          enum gw_precision precision,
                          int tunes,
@@ -110,29 +110,30 @@ static void run(struct subject *s, int tunes, const char *known)
 
 static struct subject plain, first, again;
 
-static void the_fastest_way_is_taken(void **state)
+static void the_fastest_algorithm_is_taken(void **state)
 {
     (void)state;
     set_fastest(0);
     run(&plain, 0, NULL);
     assert_string_equal(plain.text, "");
     for (unsigned fastest = 0; fastest < EMULATED_ALGORITHMS; fastest++) {
-        /* where the first is not there, all others are one place before */
+        /* without the first algorithm, all indices are one lower */
         unsigned before = fastest ? fastest - 1 : 0;
-        char ways[16];
+        char choices[16];
         set_fastest(fastest);
         run(&first, 1, NULL);
-        snprintf(ways, sizeof ways, ": %u %u %u", fastest, fastest, before);
+        snprintf(choices, sizeof choices, ": %u %u %u", fastest, fastest,
+                 before);
         const char *end = strrchr(first.text, ':');
         assert_non_null(end);
-        assert_string_equal(end, ways);
+        assert_string_equal(end, choices);
         int same = memcmp(first.got, plain.got, sizeof plain.got) == 0;
         assert_int_equal(same, fastest < 2);
         assert_true(first.operations > 2 * plain.operations);
     }
 }
 
-static void known_ways_are_taken_without_being_timed(void **state)
+static void known_algorithms_are_not_timed(void **state)
 {
     (void)state;
     set_fastest(3);
@@ -146,7 +147,7 @@ static void known_ways_are_taken_without_being_timed(void **state)
     assert_true(again.operations < 2 * plain.operations + 2 * LAYERS);
 }
 
-static void what_is_known_of_others_is_not_taken(void **state)
+static void choices_for_others_are_not_taken(void **state)
 {
     (void)state;
     static const char *const bad[] = {"", "x", "0 0 0", ": 0 0 0"};
@@ -164,7 +165,7 @@ static void what_is_known_of_others_is_not_taken(void **state)
     run(&again, 1, first.text);
     assert_true(again.operations > 2 * plain.operations);
     of = "a job";
-    /* as far as it goes */
+    /* the longest valid beginning */
     size_t head = (size_t)(strrchr(first.text, ':') - first.text);
     static const char *const ends[] = {": 1", ": 1 7 0", ": 1 -1", ": 1 x",
                                        ": 1 99999999999999999999"};
@@ -175,7 +176,7 @@ static void what_is_known_of_others_is_not_taken(void **state)
     }
 }
 
-static void what_comes_later_is_not_timed(void **state)
+static void later_products_are_not_timed(void **state)
 {
     (void)state;
     const struct gw_dense_shape later = {7, 11, 5, 0, 0};
@@ -193,8 +194,8 @@ static void what_comes_later_is_not_timed(void **state)
     close_subject(&again);
 }
 
-/* More products than there is room to say: those behind are not tuned. */
-static void there_may_be_too_many(void **state)
+/* Products that do not fit in the text are not tuned. */
+static void products_may_be_too_many(void **state)
 {
     (void)state;
     const struct gw_device_options options = {.threads = 1};
@@ -247,11 +248,11 @@ int main(void)
 {
     char why[GW_WHY_BYTES];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fastest_way_is_taken),
-        cmocka_unit_test(known_ways_are_taken_without_being_timed),
-        cmocka_unit_test(what_is_known_of_others_is_not_taken),
-        cmocka_unit_test(what_comes_later_is_not_timed),
-        cmocka_unit_test(there_may_be_too_many),
+        cmocka_unit_test(the_fastest_algorithm_is_taken),
+        cmocka_unit_test(known_algorithms_are_not_timed),
+        cmocka_unit_test(choices_for_others_are_not_taken),
+        cmocka_unit_test(later_products_are_not_timed),
+        cmocka_unit_test(products_may_be_too_many),
         cmocka_unit_test(a_device_may_fail_meanwhile),
     };
     ops = emulated_backend(why, sizeof why);

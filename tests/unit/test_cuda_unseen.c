@@ -1,6 +1,6 @@
 /*
- * The module for GPUs on the emulated CUDA: memory that processes of a host
- * show each other, where it cannot be seen, or not any more, or is written to.
+ * The module for GPUs on the emulated CUDA: memory of other processes that
+ * cannot be imported, is gone, or is written to.
  */
 #include "config.h"
 
@@ -13,10 +13,10 @@
 
 #include "tests/unit/owners.h"
 
-/* Writes what it reads. */
+/* With p = 0 a copy. */
 static const struct gw_dropout_site nothing = {.p = 0};
 
-static void only_memory_of_the_device_is_shown(void **state)
+static void only_device_memory_is_exported(void **state)
 {
     (void)state;
     set_way(&emulated_ways[0], 0);
@@ -31,7 +31,7 @@ static void only_memory_of_the_device_is_shown(void **state)
     assert_int_equal(ops->show(d, memory + 60, words), 1);
     assert_int_equal(ops->show(d, memory + 60, same), 1);
     assert_memory_equal(words, same, sizeof words);
-    /* one's own is had otherwise */
+    /* a process does not import its own memory */
     cannot_see(d, words, "GPU 0 does not reach");
     ops->free(d, memory);
     assert_int_equal(ops->show(d, memory, words), 0);
@@ -39,7 +39,7 @@ static void only_memory_of_the_device_is_shown(void **state)
     close_device(d);
 }
 
-static void what_cannot_be_reached_is_said(void **state)
+static void unreachable_memory_is_reported(void **state)
 {
     (void)state;
     make(&owners[0], 0, 1);
@@ -50,7 +50,7 @@ static void what_cannot_be_reached_is_said(void **state)
         uint8_t none[GW_MEMORY_WORDS] = {0};
         cannot_see(d, shown.words, "peer access is not supported");
         cannot_see(d, none, "invalid argument");
-        /* and the device works on */
+        /* and the device still works */
         float *own = ops->alloc(d, ELEMS * sizeof *own);
         assert_true(fill(d, own, 5));
         assert_adds_up(d, (const float *const *)&own, 1, ELEMS, 5, 1);
@@ -60,7 +60,7 @@ static void what_cannot_be_reached_is_said(void **state)
     drop(&owners[0], 0);
 }
 
-static void what_is_freed_is_gone(void **state)
+static void freed_memory_is_gone(void **state)
 {
     (void)state;
     float host[ELEMS];
@@ -74,14 +74,14 @@ static void what_is_freed_is_gone(void **state)
     assert_true(isnan(host[0]) && isnan(host[ELEMS - 1]));
     ops->unsee(d, seen);
     cannot_see(d, shown.words, "invalid resource handle");
-    /* what has taken its place is something else */
+    /* the memory was reused for another allocation */
     make(&owners[0], 0, 2);
     cannot_see(d, shown.words, "invalid resource handle");
     drop(&owners[0], 0);
     close_device(d);
 }
 
-static void failed_devices_see_nothing(void **state)
+static void failed_devices_import_nothing(void **state)
 {
     (void)state;
     struct emulated_settings settings;
@@ -109,8 +109,8 @@ static void failed_devices_see_nothing(void **state)
 /* The thread sanitizer does not follow fibers into a child. */
 __attribute__((weak)) void *__tsan_get_current_fiber(void);
 
-/* The emulation finds who writes to what others have. */
-static void what_is_seen_is_only_read(void **state)
+/* The emulation detects writes to imported memory. */
+static void imported_memory_is_read_only(void **state)
 {
     int status, ends[2];
     char said[256] = "";
@@ -145,7 +145,7 @@ static void what_is_seen_is_only_read(void **state)
 
 /* ---- ends ---- */
 
-/* What it had is undefined, and nobody dies of it. */
+/* Its content is then undefined, but no reader crashes. */
 static void owners_may_be_killed(void **state)
 {
     (void)state;
@@ -180,11 +180,11 @@ static void owners_end_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_memory_of_the_device_is_shown),
-        cmocka_unit_test(what_cannot_be_reached_is_said),
-        cmocka_unit_test(what_is_freed_is_gone),
-        cmocka_unit_test(failed_devices_see_nothing),
-        cmocka_unit_test(what_is_seen_is_only_read),
+        cmocka_unit_test(only_device_memory_is_exported),
+        cmocka_unit_test(unreachable_memory_is_reported),
+        cmocka_unit_test(freed_memory_is_gone),
+        cmocka_unit_test(failed_devices_import_nothing),
+        cmocka_unit_test(imported_memory_is_read_only),
         cmocka_unit_test(owners_may_be_killed),
         cmocka_unit_test(owners_end_well),
     };

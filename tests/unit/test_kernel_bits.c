@@ -1,8 +1,8 @@
 /*
- * kernels: each set of instructions gives the bits that x86-64 gave when they
- * were frozen here, as checksums. What may not differ from processor to
- * processor differs on none; sums of products have two rows, of sets that fuse
- * a multiplication with an addition and of those that do not.
+ * kernels: each instruction set gives the bits of x86-64 that are frozen here
+ * as checksums. Results that must be equal on all processors are; sums of
+ * products have two rows, for sets with a fused multiply-add and for sets
+ * without.
  */
 #include "config.h"
 
@@ -28,7 +28,8 @@
 
 static float value[ARRAYS][ELEMS];
 
-/* Over six decades, by operations that every processor rounds alike. */
+/* Over six decades, by operations that every processor rounds in the same way.
+ */
 static void fill(void)
 {
     static const float decade[] = {1e-3f, 1e-2f, 0.1f, 1, 10, 100, 1000};
@@ -47,7 +48,7 @@ static void positive(const float *from, float *to)
         to[i] = from[i] < 0 ? -from[i] : from[i];
 }
 
-/* Sizes with and without a rest of every vector. */
+/* Sizes with and without a remainder for every vector. */
 static const size_t sizes[] = {0, 1, 3, 7, 16, 31, 33, 100, 1024, ELEMS};
 
 static void assert_frozen(const char *what, uint32_t crc, uint32_t frozen)
@@ -214,7 +215,7 @@ static void bf16_has_the_frozen_bits(void **state)
 #define COLUMNS 32
 #define PLACES  5
 
-/* All columns, in as many blocks as the set's vectors take. */
+/* All columns, in as many blocks as the set's vectors need. */
 static void multiply(const struct gw_sum_loops *loops, float *c)
 {
     static _Alignas(64) float panel[TERMS * COLUMNS];
@@ -262,7 +263,7 @@ static void products_have_the_frozen_bits(void **state)
     }
 }
 
-/* Both directions of a layer, as the widest set that is here makes them. */
+/* Both passes of a layer, on the widest set of this processor. */
 static void layers_have_the_frozen_bits(void **state)
 {
     const struct gw_device_options options = {.threads = 1};
@@ -275,7 +276,7 @@ static void layers_have_the_frozen_bits(void **state)
     uint32_t crc = 0;
     (void)state;
     if (!gw_isa_fuses(gw_isa_here()))
-        skip(); /* dense layers are the CBLAS's */
+        skip(); /* the CBLAS computes dense layers here */
     fill();
     assert_int_equal(gw_cpu_ops.open(&options, &device, &error), GW_OK);
     void *scratch = gw_cpu_ops.alloc(device, 1 << 20);
