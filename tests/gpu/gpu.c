@@ -27,7 +27,7 @@ int find_gpu(int argc, char **argv)
 struct gw_device *open_on(const struct gw_backend_ops *on,
                           enum gw_precision rounds)
 {
-    /* $GW_THREADS: the thread sanitizer does not know what BLAS's own do */
+    /* $GW_THREADS: the thread sanitizer cannot follow the BLAS's own threads */
     const char *asked = getenv("GW_THREADS");
     long threads = asked ? atol(asked) : sysconf(_SC_NPROCESSORS_ONLN);
     struct gw_device_options options = {
@@ -84,7 +84,7 @@ int close_device(void **state)
     return 0;
 }
 
-/* ---- layers, beside the cpu ---- */
+/* ---- layers, compared with the cpu ---- */
 
 void sizes_of(const struct layer *l, size_t elems[ARRAYS])
 {
@@ -171,7 +171,7 @@ void compute_once(const struct layer *l)
         free(i < GIVEN ? given[i] : results[i]);
 }
 
-/* By the cpu, the same; with `sizes` the sums of what the terms measure. */
+/* The same on the cpu; with `sizes` the sums of the terms' magnitudes. */
 static void on_cpu(const struct layer *l,
                    float *const given[GIVEN],
                    int sizes,
@@ -208,7 +208,7 @@ farthest(const float *is, const float *should, const float *size, size_t elems)
     for (size_t i = 0; i < elems; i++) {
         double off = fabs((double)is[i] - (double)should[i]) /
                      ((double)fabsf(size[i]) + 1e-30);
-        if (!(off <= most)) /* also of a NaN */
+        if (!(off <= most)) /* also for a NaN */
             most = off;
     }
     return most;

@@ -1,12 +1,12 @@
 /*
- * What the table tests are too small for, on a real GPU: products and
+ * Layers on a real GPU, for which the table tests are too small: products and
  * convolutions of the sizes of models against the cpu's, in each precision, two
- * layers in a row, and the same bits again. Skipped, with the reason, where no
- * GPU is.
+ * layers in a row, and the same bits again. Skipped, with the reason, without a
+ * GPU.
  *
- *   test_gpu_layers [GFLOP]    leaves out what is more arithmetic than that
+ *   test_gpu_layers [GFLOP]    leaves out layers with more arithmetic than that
  *
- * $GW_CASES is a pattern of the cases that alone are run.
+ * $GW_CASES is a pattern that selects cases.
  */
 #include "config.h"
 
@@ -40,7 +40,7 @@ static void layers_of_models_are_the_cpus(void **state)
             compare(&layers[i], CLOSE);
 }
 
-/* Of factors that need not be rounded. */
+/* With operands that are exact in 16 bits. */
 static void layers_in_16_bits_are_the_cpus(void **state)
 {
     (void)state;
@@ -49,7 +49,7 @@ static void layers_in_16_bits_are_the_cpus(void **state)
             compare(&layers[i], CLOSE_CUT);
 }
 
-/* And that it is on is seen. */
+/* And differs from fp32, so it is on. */
 static void tf32_is_as_near_as_it_says(void **state)
 {
     (void)state;
@@ -70,8 +70,8 @@ enum two {
     TWO_X,
     TWO_W,
     TWO_B,
-    TWO_V, /* weights of the upper one, */
-    TWO_E, /* and what comes back to it */
+    TWO_V, /* weights of the upper layer, */
+    TWO_E, /* and the gradient of its output */
     TWO_GIVEN,
     TWO_Y = TWO_GIVEN,
     TWO_DX,
@@ -80,7 +80,7 @@ enum two {
     TWO_ARRAYS
 };
 
-/* Two layers, with `width` numbers a sample between them. */
+/* Two layers, with `width` numbers per sample between them. */
 struct two_layers {
     struct gw_dense_shape below, above;
     size_t elems[TWO_ARRAYS];
@@ -97,7 +97,7 @@ static struct two_layers two_layers(size_t width)
     };
 }
 
-/* Again and again, into the same arrays. */
+/* Repeatedly, into the same arrays. */
 static void compute_two(const struct gw_backend_ops *on,
                         struct gw_device *at,
                         const struct two_layers *two,
@@ -136,8 +136,8 @@ static void two_on_cpu(const struct two_layers *two,
     cpu->close(at);
 }
 
-/* Some samples are zeros and a part of the biases, so that ReLU meets what is 0
-   itself, which gets no gradient. */
+/* Some samples and some biases are zeros, so that ReLU meets exact zeros, which
+   get no gradient. */
 static void make_zeros(const struct two_layers *two,
                        float *const given[TWO_GIVEN])
 {
@@ -145,8 +145,8 @@ static void make_zeros(const struct two_layers *two,
     memset(given[TWO_B], 0, two->below.out / 2 * sizeof(float));
 }
 
-/* dw has a factor that the device has written itself, and rounds. In tf32 all
-   have. */
+/* dw has an operand that the device has computed itself, and rounds. In tf32
+   all arrays have one. */
 static double two_may_be_off(enum two array)
 {
     switch (precision) {
@@ -162,8 +162,7 @@ static double two_may_be_off(enum two array)
     return 0;
 }
 
-/* A sum near 0 may be on its other side on the device: then dx is not compared
-   there. */
+/* A sum near 0 may change its sign on the device: dx is not compared there. */
 static void compare_two(const struct two_layers *two,
                         float *const a[TWO_ARRAYS],
                         float *const should[TWO_ARRAYS],
@@ -186,7 +185,7 @@ static void compare_two(const struct two_layers *two,
     free(y);
 }
 
-/* A product does more than itself, and notes something for the next one. */
+/* A product with an epilogue that writes a mask for the next one. */
 static void try_two(size_t width, int tuned)
 {
     const struct two_layers two = two_layers(width);
@@ -217,7 +216,7 @@ static void try_two(size_t width, int tuned)
     }
 }
 
-/* In rows of whole 128 bits, as cublasLt counts its notes, and in others. */
+/* In rows of whole 128 bits, the unit of cublasLt's masks, and in others. */
 static void layers_in_a_row_are_the_cpus(void **state)
 {
     (void)state;
@@ -232,7 +231,7 @@ static void layers_in_a_row_tuned_are_the_cpus(void **state)
     try_two(1000, 1);
 }
 
-/* However the device was used in between. */
+/* After any other use of the device. */
 static void bits_are_the_same_again(void **state)
 {
     (void)state;

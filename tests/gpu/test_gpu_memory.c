@@ -1,8 +1,8 @@
 /*
- * Copies beside the computation and memory, on a real GPU: what nobody waits
- * for keeps its order, memory runs out in order and is not taken step by step,
- * and arrays may have more than 2^31 elements. Skipped, with the reason, where
- * no GPU is. $GW_CASES is a pattern of the cases that alone are run.
+ * Concurrent copies and memory on a real GPU: operations keep their order
+ * without waiting, allocations fail cleanly and are not made per step, and
+ * arrays may have more than 2^31 elements. Skipped, with the reason, without a
+ * GPU. $GW_CASES is a pattern that selects cases.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 
 static const struct layer layer = {.dense = {256, 512, 512, 1, 1}};
 
-/* ---- copies beside the computation ---- */
+/* ---- concurrent copies ---- */
 
 #define SIDE   192 /* small whole numbers: their products have no rounding */
 #define ROUNDS 200
@@ -29,7 +29,7 @@ static void whole_numbers(float *x, size_t elems, unsigned seed)
 }
 
 /* Each round has an input and an output of its own for as long as it needs
-   them, and nobody waits for more than that. */
+   them, and waits for nothing else. */
 static void copies_keep_their_order(void **state)
 {
     (void)state;
@@ -77,7 +77,7 @@ static void copies_keep_their_order(void **state)
 
 /* ---- memory ---- */
 
-/* What a device of the network would be told; that it is none is no failure. */
+/* The dma-buf for a network device; its absence is no failure. */
 static void memory_may_have_a_dma_buf(void **state)
 {
     struct gw_pages pages;
@@ -89,7 +89,7 @@ static void memory_may_have_a_dma_buf(void **state)
     assert_true((char *)pages.base + pages.bytes >= memory + (8 << 20));
     if (pages.fd >= 0)
         assert_int_equal(close(pages.fd), 0);
-    finish(); /* asking has broken nothing */
+    finish(); /* the query has broken nothing */
     ops->free(device, memory);
 }
 
@@ -108,11 +108,11 @@ static void memory_runs_out_in_order(void **state)
     ops->memory(device, &total, &left);
     assert_true(total > 0 && left <= total);
     assert_null(ops->alloc(device, (size_t)total + GIB));
-    compare(&layer, CLOSE); /* it still works */
+    compare(&layer, CLOSE); /* the device still works */
 }
 
-/* Plans, workspaces and graphs are made once. Others may take memory there
-   meanwhile, once in a while; steps would in each try. */
+/* Plans, workspaces and graphs are made once. Other processes may take memory
+   meanwhile, now and then; steps would in each try. */
 static void steps_take_no_memory(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void steps_take_no_memory(void **state)
     for (size_t i = 0; i < ARRAYS; i++)
         a[i] = i < GIVEN ? to_device(given[i], elems[i]) : poisoned(elems[i]);
     void *scratch = ops->alloc(device, scratch_of(ops, &layer));
-    for (int step = 0; step < 2; step++) /* the second is recorded as graphs */
+    for (int step = 0; step < 2; step++) /* the second is captured in graphs */
         compute(ops, device, &layer, a, scratch);
     uint64_t took = 1;
     for (int i = 0; i < 5 && took > 0; i++) {
@@ -142,8 +142,8 @@ static void steps_take_no_memory(void **state)
         free(given[i]);
 }
 
-/* Logits as those of GPT-2: 3.3e9 of them. All are 0, so that of each sample
-   the first counts, and the loss is log classes. */
+/* Logits as many as GPT-2's: 3.3e9. All are 0, so that the first of each sample
+   counts, and the loss is log classes. */
 static void arrays_may_be_large(void **state)
 {
     (void)state;

@@ -1,15 +1,14 @@
 /*
- * Memory that processes of a host show each other, on a real GPU: another
- * process owns it, on the same GPU and on each other one of the machine, and
- * this one reads it, adds it and copies it. The owner is this program again,
- * begun anew: nothing of CUDA's may be forked. Skipped, with the reason, where
- * no GPU is.
+ * Memory shared between processes on a real GPU: another process owns it, on
+ * the same GPU and on each other one of the machine, and this one reads, adds
+ * and copies it. The owner runs this program again: CUDA does not survive a
+ * fork. Skipped, with the reason, without a GPU.
  *
  *   test_gpu_share           the tests
- *   test_gpu_share own I     shows memory of GPU I, or computes there, as it is
- *                            told by lines
+ *   test_gpu_share own I     exports memory of GPU I, or computes there, as
+ *                            lines on its input say
  *
- * $GW_CASES is a pattern of the cases that alone are run.
+ * $GW_CASES is a pattern that selects cases.
  */
 #include "config.h"
 
@@ -24,7 +23,7 @@
 #include "tests/gpu/gpu.h"
 
 #define ELEMS ((size_t)3 << 20)
-#define FIRST ((size_t)64) /* element that is shown first */
+#define FIRST ((size_t)64) /* first exported element */
 #define SHOWN (ELEMS - FIRST)
 #define HEX   ((size_t)2 * GW_MEMORY_WORDS)
 
@@ -66,8 +65,8 @@ static void say_words(const uint8_t words[GW_MEMORY_WORDS])
     fflush(stdout);
 }
 
-/* A step of each kind of layer in each precision, on a device of its own: all
-   code that steps use is loaded then. */
+/* A step of each kind of layer in each precision, on a device of its own, which
+   loads all code that steps use. */
 static void compute_all(void)
 {
     static const struct layer kinds[] = {
@@ -96,7 +95,7 @@ static int do_as_told(const struct gw_backend_ops *on,
     return 1;
 }
 
-/* Shows memory, does what each line says, and answers each. */
+/* Exports memory, does the command of each line, and answers it. */
 static int obey(const struct gw_backend_ops *on, struct gw_device *at)
 {
     uint8_t words[GW_MEMORY_WORDS];
@@ -132,7 +131,7 @@ static int own(const char *ordinal)
     return code;
 }
 
-/* ---- who sees ---- */
+/* ---- importer ---- */
 
 struct owner {
     pid_t pid;
@@ -140,7 +139,7 @@ struct owner {
     char said[2 * HEX];
 };
 
-/* Its next line, without its end. */
+/* Reads the owner's next line, without its end. */
 static void listen_to(struct owner *o)
 {
     o->said[0] = '\0';
@@ -159,7 +158,7 @@ static void start_owner(struct owner *o, unsigned ordinal)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    /* or it would keep its own input open */
+    /* or the owner would keep its own input open */
     posix_spawn_file_actions_addclose(&actions, in[1]);
     assert_int_equal(
         posix_spawn(&o->pid, self, &actions, NULL, arguments, environ), 0);
@@ -206,7 +205,7 @@ static const float *see(const struct owner *o)
     return seen;
 }
 
-/* The first `n` elements, to the last bit. */
+/* Compares the first `n` elements bit by bit. */
 static void assert_has(const float *memory, const float *should, size_t n)
 {
     float *is = to_host(memory, n);
@@ -214,8 +213,8 @@ static void assert_has(const float *memory, const float *should, size_t n)
     free(is);
 }
 
-/* What it has after `round` is read, copied and added, twice, with our own
-   between. */
+/* Reads and copies the memory after `round`, and adds it twice around our own.
+ */
 static void look_at(const float *seen, unsigned round)
 {
     float *should = numbers(FIRST, SHOWN, round);
@@ -238,7 +237,7 @@ static void look_at(const float *seen, unsigned round)
     free(should), free(own);
 }
 
-/* Rounds, so that nothing that was read before is taken for what is there. */
+/* Several rounds, so that stale data cannot pass for current data. */
 static void look_at_owner(struct owner *o, unsigned ordinal)
 {
     const float *seen = see(o);
@@ -281,7 +280,7 @@ static void what_other_gpus_have_is_seen(void **state)
     }
 }
 
-/* Bytes of the device that are free, for everybody. */
+/* Free bytes of the device. */
 static uint64_t memory_left(void)
 {
     uint64_t total, left;
@@ -290,8 +289,8 @@ static uint64_t memory_left(void)
     return left;
 }
 
-/* That by which the largest batch is told in advance (worker/need.h). Another
-   one who uses the device can make it more, so that it may be tried again. */
+/* The numbers from which the largest batch is predicted (worker/need.h).
+   Another user of the device can increase them, so the test is repeated. */
 static void a_process_takes_what_is_counted(void **state)
 {
     const uint64_t counted = ops->takes.process + ops->takes.code +
@@ -322,7 +321,7 @@ int main(int argc, char **argv)
     };
     if (argc == 3 && strcmp(argv[1], "own") == 0)
         return own(argv[2]);
-    signal(SIGPIPE, SIG_IGN); /* of an owner that is gone */
+    signal(SIGPIPE, SIG_IGN); /* the owner may have exited */
     return find_gpu(argc, argv)
                ? cmocka_run_group_tests_name("gpu share", cases, NULL, NULL)
                : 0;
