@@ -10,7 +10,8 @@ libkernels_a_SOURCES = \
 	%D%/measure.h \
 	%D%/module.c \
 	%D%/module.h \
-	%D%/none.c
+	%D%/none.c \
+	%D%/operations.h
 include %D%/cpu/local.mk
 include %D%/cuda/local.mk
 include %D%/update/local.mk

@@ -223,148 +223,24 @@ static void none_tuned(struct gw_device *device, char text[GW_TUNED_BYTES])
     text[0] = '\0';
 }
 
-static size_t none_dense_scratch_bytes(const struct gw_dense_shape *shape,
-                                       enum gw_precision precision)
+/* Takes a function's arguments, all of which it leaves alone. */
+static void ignore(const void *first, ...)
 {
-    (void)shape, (void)precision;
-    return 0;
+    (void)first;
 }
 
-static size_t none_dense_mask_bytes(const struct gw_dense_shape *shape)
-{
-    (void)shape;
-    return 0;
-}
-
-static void none_dense_forward(struct gw_device *device,
-                               const struct gw_dense_shape *shape,
-                               const float *x,
-                               const float *w,
-                               const float *b,
-                               float *y,
-                               void *mask,
-                               void *scratch)
-{
-    (void)device, (void)shape, (void)x, (void)w, (void)b, (void)y, (void)mask,
-        (void)scratch;
-}
-
-static void none_dense_backward(struct gw_device *device,
-                                const struct gw_dense_shape *shape,
-                                const float *x,
-                                const void *mask,
-                                const float *w,
-                                const float *dy,
-                                float beta,
-                                float *dx,
-                                float *dw,
-                                float *db,
-                                void *scratch)
-{
-    (void)device, (void)shape, (void)x, (void)mask, (void)w, (void)dy,
-        (void)beta, (void)dx, (void)dw, (void)db, (void)scratch;
-}
-
-static size_t none_conv_scratch_bytes(const struct gw_conv_shape *shape,
-                                      enum gw_precision precision)
-{
-    (void)shape, (void)precision;
-    return 0;
-}
-
-static void none_conv_forward(struct gw_device *device,
-                              const struct gw_conv_shape *shape,
-                              const float *x,
-                              const float *k,
-                              const float *b,
-                              float *y,
-                              void *scratch)
-{
-    (void)device, (void)shape, (void)x, (void)k, (void)b, (void)y,
-        (void)scratch;
-}
-
-static void none_conv_backward(struct gw_device *device,
-                               const struct gw_conv_shape *shape,
-                               const float *x,
-                               const float *k,
-                               const float *dy,
-                               float beta,
-                               float *dx,
-                               float *dk,
-                               float *db,
-                               void *scratch)
-{
-    (void)device, (void)shape, (void)x, (void)k, (void)dy, (void)beta, (void)dx,
-        (void)dk, (void)db, (void)scratch;
-}
-
-static void none_pool_forward(struct gw_device *device,
-                              const struct gw_pool_shape *shape,
-                              const float *x,
-                              float *y,
-                              uint8_t *argmax)
-{
-    (void)device, (void)shape, (void)x, (void)y, (void)argmax;
-}
-
-static void none_pool_backward(struct gw_device *device,
-                               const struct gw_pool_shape *shape,
-                               const float *dy,
-                               const uint8_t *argmax,
-                               float *dx)
-{
-    (void)device, (void)shape, (void)dy, (void)argmax, (void)dx;
-}
-
-static void none_dropout(struct gw_device *device,
-                         const struct gw_dropout_site *site,
-                         size_t n,
-                         size_t elems,
-                         const float *x,
-                         float *y)
-{
-    (void)device, (void)site, (void)n, (void)elems, (void)x, (void)y;
-}
-
-static void none_add_parts(struct gw_device *device,
-                           const float *const *parts,
-                           uint32_t n,
-                           size_t elems,
-                           float *sum,
-                           uint8_t *nonfinite)
-{
-    (void)device, (void)parts, (void)n, (void)elems, (void)sum, (void)nonfinite;
-}
-
-static void none_square_sum(struct gw_device *device,
-                            size_t elems,
-                            const float *x,
-                            double *sum)
-{
-    (void)device, (void)elems, (void)x, (void)sum;
-}
-
-static void none_widen(struct gw_device *device,
-                       size_t elems,
-                       const uint16_t *x,
-                       float *out)
-{
-    (void)device, (void)elems, (void)x, (void)out;
-}
-
-static void none_softmax_loss(struct gw_device *device,
-                              size_t n,
-                              size_t classes,
-                              const float *logits,
-                              const int32_t *labels,
-                              float scale,
-                              float *dlogits,
-                              struct gw_loss *loss)
-{
-    (void)device, (void)n, (void)classes, (void)logits, (void)labels,
-        (void)scale, (void)dlogits, (void)loss;
-}
+#define GW_SIZE_OPERATION(name, parameters, arguments)                         \
+    static size_t none_##name parameters                                       \
+    {                                                                          \
+        ignore arguments;                                                      \
+        return 0;                                                              \
+    }
+#define GW_OPERATION(name, parameters, arguments)                              \
+    static void none_##name parameters                                         \
+    {                                                                          \
+        ignore arguments;                                                      \
+    }
+#include "kernels/operations.h"
 
 /* ---- the tables ---- */
 
@@ -395,18 +271,7 @@ static void none_softmax_loss(struct gw_device *device,
     .download = none_download, \
     .sync = none_sync, \
     .tune = none_tune, \
-    .tuned = none_tuned, \
-    .dense_forward = none_dense_forward, \
-    .dense_backward = none_dense_backward, \
-    .conv_forward = none_conv_forward, \
-    .conv_backward = none_conv_backward, \
-    .pool_forward = none_pool_forward, \
-    .pool_backward = none_pool_backward, \
-    .dropout = none_dropout, \
-    .add_parts = none_add_parts, \
-    .square_sum = none_square_sum, \
-    .widen = none_widen, \
-    .softmax_loss = none_softmax_loss
+    .tuned = none_tuned
 /* clang-format on */
 
 const struct gw_backend_ops gw_no_arithmetic = {
@@ -414,10 +279,10 @@ const struct gw_backend_ops gw_no_arithmetic = {
     .on_host = 1,
     .probe = none_probe,
     .open = none_open,
-    .dense_scratch_bytes = none_dense_scratch_bytes,
-    .dense_mask_bytes = none_dense_mask_bytes,
-    .conv_scratch_bytes = none_conv_scratch_bytes,
     DOES_NOTHING,
+#define GW_SIZE_OPERATION(name, parameters, arguments) .name = none_##name,
+#define GW_OPERATION(name, parameters, arguments)      .name = none_##name,
+#include "kernels/operations.h"
 };
 
 static enum gw_status absent_probe(char *why, size_t why_bytes)
@@ -439,8 +304,8 @@ const struct gw_backend_ops gw_cuda_outline = {
     .takes = GW_CUDA_TAKES,
     .probe = absent_probe,
     .open = absent_open,
-    .dense_scratch_bytes = gw_cuda_dense_scratch_bytes,
-    .dense_mask_bytes = gw_cuda_dense_mask_bytes,
-    .conv_scratch_bytes = gw_cuda_conv_scratch_bytes,
     DOES_NOTHING,
+#define GW_SIZE_OPERATION(name, parameters, arguments) .name = gw_cuda_##name,
+#define GW_OPERATION(name, parameters, arguments)      .name = none_##name,
+#include "kernels/operations.h"
 };

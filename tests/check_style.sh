@@ -12,6 +12,7 @@ rooms='proto transport kernels server worker cli'
 # Headers that are a part of one source and stand in the middle of it.
 parts='
 kernels/cpu/cpu_sums_isa.h
+kernels/operations.h
 '
 # Symbols that may change while the program runs: "symbol reason" per line.
 mutable='

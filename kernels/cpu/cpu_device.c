@@ -241,8 +241,10 @@ void gw_cpu_gemm(const struct gw_device *device,
                        b.at, blas_size(b.ld), beta, c, blas_size(ld));
 }
 
-static void
-widen(struct gw_device *device, size_t elems, const uint16_t *x, float *out)
+void gw_cpu_widen(struct gw_device *device,
+                  size_t elems,
+                  const uint16_t *x,
+                  float *out)
 {
     (void)device;
     gw_bf16_widen(elems, x, out);
@@ -279,18 +281,7 @@ const struct gw_backend_ops gw_cpu_ops = {
     .sync = cpu_sync,
     .tune = cpu_tune,
     .tuned = cpu_tuned,
-    .dense_scratch_bytes = gw_cpu_dense_scratch_bytes,
-    .dense_mask_bytes = gw_cpu_dense_mask_bytes,
-    .dense_forward = gw_cpu_dense_forward,
-    .dense_backward = gw_cpu_dense_backward,
-    .conv_scratch_bytes = gw_cpu_conv_scratch_bytes,
-    .conv_forward = gw_cpu_conv_forward,
-    .conv_backward = gw_cpu_conv_backward,
-    .pool_forward = gw_cpu_pool_forward,
-    .pool_backward = gw_cpu_pool_backward,
-    .dropout = gw_cpu_dropout,
-    .add_parts = gw_cpu_add_parts,
-    .square_sum = gw_cpu_square_sum,
-    .widen = widen,
-    .softmax_loss = gw_cpu_softmax_loss,
+#define GW_SIZE_OPERATION(name, parameters, arguments) .name = gw_cpu_##name,
+#define GW_OPERATION(name, parameters, arguments)      .name = gw_cpu_##name,
+#include "kernels/operations.h"
 };

@@ -1,8 +1,8 @@
 /*
  * Private to kernels/: the cuda backend, one file per group of operations;
- * kernels.h documents each operation. Used from C and C++. Includes no header
- * of CUDA, so that machines without CUDA can read it: `unsigned error` is a
- * cudaError_t.
+ * kernels.h and operations.h document each operation. Used from C and C++.
+ * Includes no header of CUDA, so that machines without CUDA can read it:
+ * `unsigned error` is a cudaError_t.
  *
  * Streams:  uploads --(uploaded)--> compute --(computed)--> fetches --> points
  *
@@ -294,6 +294,11 @@ void gw_cuda_drop_masks(struct gw_device *device);
 
 /* ---- operations of the table ---- */
 
+#define GW_SIZE_OPERATION(name, parameters, arguments) /* cuda_sizes.h */
+#define GW_OPERATION(name, parameters, arguments)                              \
+    void gw_cuda_##name parameters;
+#include "kernels/operations.h"
+
 int gw_cuda_show(struct gw_device *device,
                  const void *memory,
                  uint8_t handle[GW_MEMORY_WORDS]);
@@ -331,84 +336,6 @@ void gw_cuda_download(struct gw_device *device,
                       const void *from,
                       size_t bytes);
 enum gw_status gw_cuda_sync(struct gw_device *device, struct gw_error *error);
-
-void gw_cuda_dense_forward(struct gw_device *device,
-                           const struct gw_dense_shape *shape,
-                           const float *x,
-                           const float *w,
-                           const float *b,
-                           float *y,
-                           void *mask,
-                           void *scratch);
-void gw_cuda_dense_backward(struct gw_device *device,
-                            const struct gw_dense_shape *shape,
-                            const float *x,
-                            const void *mask,
-                            const float *w,
-                            const float *dy,
-                            float beta,
-                            float *dx,
-                            float *dw,
-                            float *db,
-                            void *scratch);
-
-void gw_cuda_conv_forward(struct gw_device *device,
-                          const struct gw_conv_shape *shape,
-                          const float *x,
-                          const float *k,
-                          const float *b,
-                          float *y,
-                          void *scratch);
-void gw_cuda_conv_backward(struct gw_device *device,
-                           const struct gw_conv_shape *shape,
-                           const float *x,
-                           const float *k,
-                           const float *dy,
-                           float beta,
-                           float *dx,
-                           float *dk,
-                           float *db,
-                           void *scratch);
-
-void gw_cuda_pool_forward(struct gw_device *device,
-                          const struct gw_pool_shape *shape,
-                          const float *x,
-                          float *y,
-                          uint8_t *argmax);
-void gw_cuda_pool_backward(struct gw_device *device,
-                           const struct gw_pool_shape *shape,
-                           const float *dy,
-                           const uint8_t *argmax,
-                           float *dx);
-
-void gw_cuda_dropout(struct gw_device *device,
-                     const struct gw_dropout_site *site,
-                     size_t n,
-                     size_t elems,
-                     const float *x,
-                     float *y);
-void gw_cuda_add_parts(struct gw_device *device,
-                       const float *const *parts,
-                       uint32_t n,
-                       size_t elems,
-                       float *sum,
-                       uint8_t *nonfinite);
-void gw_cuda_square_sum(struct gw_device *device,
-                        size_t elems,
-                        const float *x,
-                        double *sum);
-void gw_cuda_widen(struct gw_device *device,
-                   size_t elems,
-                   const uint16_t *x,
-                   float *out);
-void gw_cuda_softmax_loss(struct gw_device *device,
-                          size_t n,
-                          size_t classes,
-                          const float *logits,
-                          const int32_t *labels,
-                          float scale,
-                          float *dlogits,
-                          struct gw_loss *loss);
 
 /* The part of the table that cuda_device.c, cuda_probe.c and cuda_report.c
    implement. */

@@ -37,20 +37,9 @@ static const struct gw_backend_ops cuda_ops = {
     .sync = gw_cuda_sync,
     .tune = gw_cuda_tune,
     .tuned = gw_cuda_tuned,
-    .dense_scratch_bytes = gw_cuda_dense_scratch_bytes,
-    .dense_mask_bytes = gw_cuda_dense_mask_bytes,
-    .dense_forward = gw_cuda_dense_forward,
-    .dense_backward = gw_cuda_dense_backward,
-    .conv_scratch_bytes = gw_cuda_conv_scratch_bytes,
-    .conv_forward = gw_cuda_conv_forward,
-    .conv_backward = gw_cuda_conv_backward,
-    .pool_forward = gw_cuda_pool_forward,
-    .pool_backward = gw_cuda_pool_backward,
-    .dropout = gw_cuda_dropout,
-    .add_parts = gw_cuda_add_parts,
-    .square_sum = gw_cuda_square_sum,
-    .widen = gw_cuda_widen,
-    .softmax_loss = gw_cuda_softmax_loss,
+#define GW_SIZE_OPERATION(name, parameters, arguments) .name = gw_cuda_##name,
+#define GW_OPERATION(name, parameters, arguments)      .name = gw_cuda_##name,
+#include "kernels/operations.h"
 };
 
 /* The only exported symbol. Any driver of the same major version runs the code

@@ -54,11 +54,11 @@ size_t gw_cuda_mask_row(size_t n);
 size_t gw_cuda_mask_bytes(size_t m, size_t n);
 /* Bytes of an operand's copy, 0 if none is made. */
 size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems);
-size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
-                                   enum gw_precision precision);
-size_t gw_cuda_dense_mask_bytes(const struct gw_dense_shape *shape);
-size_t gw_cuda_conv_scratch_bytes(const struct gw_conv_shape *shape,
-                                  enum gw_precision precision);
+
+#define GW_SIZE_OPERATION(name, parameters, arguments)                         \
+    size_t gw_cuda_##name parameters;
+#define GW_OPERATION(name, parameters, arguments) /* cuda.h */
+#include "kernels/operations.h"
 
 /* Sizes of a convolution; the first ones depend on the shape alone, the others
    also on n. */

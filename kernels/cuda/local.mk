@@ -36,6 +36,7 @@ GW_CUDA_HOST = \
 	%D%/cuda_tune.c \
 	kernels/kernels.h \
 	kernels/module.h \
+	kernels/operations.h \
 	proto/philox.h \
 	proto/random.h \
 	proto/status.c \
