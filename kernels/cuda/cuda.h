@@ -113,6 +113,19 @@ struct gw_cuda_matrix {
     size_t stride;
 };
 
+/* `from` as an operand: itself, or a converted copy at *scratch, which is
+   advanced behind the copy. */
+const void *gw_cuda_operand(struct gw_device *device,
+                            const char *op,
+                            const float *from,
+                            size_t elems,
+                            char **scratch);
+void gw_cuda_narrow(struct gw_device *device,
+                    const char *op,
+                    const float *from,
+                    size_t elems,
+                    void *to);
+
 /* Applied to c = a b + beta c before it is written. */
 enum gw_cuda_epilogue {
     GW_CUDA_PLAIN,
@@ -142,6 +155,28 @@ int gw_cuda_multiply_fused(struct gw_device *device,
                            const char *op,
                            const struct gw_cuda_product *product);
 void gw_cuda_drop_plans(struct gw_device *device);
+/* Forgets the masks that forward passes of dense layers wrote. */
+void gw_cuda_drop_masks(struct gw_device *device);
+
+/*
+ * Tests whether a product with ReLU works as GW_CUDA_RELU says: NULL, or the
+ * reason why not; with *permanent_p at 0 another attempt may succeed.
+ * queue(context, alpha, bias) queues it with its operands' product times alpha
+ * and that bias; 0: it cannot.
+ */
+typedef int gw_cuda_queue_trial(void *context, float alpha, const float *bias);
+const char *gw_cuda_try_relu(struct gw_device *device,
+                             const struct gw_cuda_product *product,
+                             gw_cuda_queue_trial *queue,
+                             void *context,
+                             int *permanent_p);
+
+/* Chooses one of n > 0 algorithms for a new product. queue(context, i), which
+   may be called many times, queues it with algorithm i; 0: it fails. */
+int gw_cuda_choose_algo(struct gw_device *device,
+                        int n,
+                        int (*queue)(void *context, int algo),
+                        void *context);
 
 /* ---- counts for the device's report ---- */
 
@@ -163,39 +198,6 @@ void gw_cuda_count_plans(const struct gw_device *device,
                          struct gw_cuda_count counts[GW_CUDA_FUSIONS]);
 void gw_cuda_count_graphs(const struct gw_device *device,
                           struct gw_cuda_count *count);
-
-/* `from` as an operand: itself, or a converted copy at *scratch, which is
-   advanced behind the copy. */
-const void *gw_cuda_operand(struct gw_device *device,
-                            const char *op,
-                            const float *from,
-                            size_t elems,
-                            char **scratch);
-void gw_cuda_narrow(struct gw_device *device,
-                    const char *op,
-                    const float *from,
-                    size_t elems,
-                    void *to);
-
-/*
- * Tests whether a product with ReLU works as GW_CUDA_RELU says: NULL, or the
- * reason why not; with *permanent_p at 0 another attempt may succeed.
- * queue(context, alpha, bias) queues it with its operands' product times alpha
- * and that bias; 0: it cannot.
- */
-typedef int gw_cuda_queue_trial(void *context, float alpha, const float *bias);
-const char *gw_cuda_try_relu(struct gw_device *device,
-                             const struct gw_cuda_product *product,
-                             gw_cuda_queue_trial *queue,
-                             void *context,
-                             int *permanent_p);
-
-/* Chooses one of n > 0 algorithms for a new product. queue(context, i), which
-   may be called many times, queues it with algorithm i; 0: it fails. */
-int gw_cuda_choose_algo(struct gw_device *device,
-                        int n,
-                        int (*queue)(void *context, int algo),
-                        void *context);
 
 /* ---- memory of the device and imported memory ---- */
 
@@ -289,8 +291,6 @@ void gw_cuda_gather(struct gw_device *device,
                     const struct gw_cuda_group *group,
                     const float *dy,
                     void *outputs);
-
-void gw_cuda_drop_masks(struct gw_device *device);
 
 /* ---- operations of the table ---- */
 
