@@ -11,7 +11,8 @@ libkernels_a_SOURCES = \
 	%D%/module.c \
 	%D%/module.h \
 	%D%/none.c \
-	%D%/operations.h
+	%D%/operations.h \
+	%D%/size.h
 include %D%/cpu/local.mk
 include %D%/cuda/local.mk
 include %D%/update/local.mk

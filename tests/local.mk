@@ -298,7 +298,7 @@ $(GW_EMULATED_KERNELS) $(GW_TRIED): $(GW_EMULATED_INCLUDES) \
 	%D%/cuda/launch.h %D%/cuda/try/divide.h %D%/cuda/try/try.h \
 	%D%/cuda/narrow.h kernels/cuda/cuda.h kernels/cuda/cuda_half.cuh \
 	kernels/cuda/cuda_index.cuh kernels/cuda/cuda_sizes.h kernels/kernels.h \
-	kernels/operations.h proto/philox.h proto/random.h
+	kernels/operations.h kernels/size.h proto/philox.h proto/random.h
 CLEANFILES += $(GW_EMULATED_KERNELS) $(GW_TRIED)
 if HAVE_CMOCKA
 check_DATA += $(GW_GPU_TESTS)

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu_sums.h"
+#include "kernels/size.h"
 
 #define ALIGN 64
 #define RUN   (16 * GW_GROUP) /* places per run, so that c stays in L1 */
@@ -49,11 +50,6 @@ struct scratch {
     float *image, *packed, *sums, *panel, *c, *db;
     size_t bytes;
 };
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
 
 static size_t out_h(const struct gw_conv_shape *s)
 {
@@ -95,15 +91,15 @@ static struct frame output_frame(const struct gw_conv_shape *s)
         .top = (s->kh - 1) / s->stride,
         .left = (s->kw - 1) / s->stride,
     };
-    f.full_h = f.top + larger(f.h, (s->h - 1 + s->pad) / s->stride + 1);
-    f.full_w = f.left + larger(f.w, (s->w - 1 + s->pad) / s->stride + 1);
+    f.full_h = f.top + gw_size_max(f.h, (s->h - 1 + s->pad) / s->stride + 1);
+    f.full_w = f.left + gw_size_max(f.w, (s->w - 1 + s->pad) / s->stride + 1);
     return f;
 }
 
 static void *carve(void *base, size_t *used, size_t bytes)
 {
     void *piece = base ? (char *)base + *used : NULL;
-    *used += gw_rounded_up(bytes, ALIGN);
+    *used += gw_size_round_up(bytes, ALIGN);
     return piece;
 }
 
@@ -114,10 +110,12 @@ static struct scratch lay_out(const struct gw_conv_shape *s, void *base)
     struct scratch scratch = {.bytes = 0};
     struct frame x = input_frame(s), y = output_frame(s);
     size_t window = s->kh * s->kw, *used = &scratch.bytes;
-    size_t outs = gw_rounded_up(s->out, 32), ins = gw_rounded_up(s->in, 32);
-    size_t places = larger(larger(x.h * x.w, y.h * y.w), s->in * window);
-    size_t terms = larger(larger(s->in, s->out) * window, y.h * y.w);
-    size_t weights = window * larger(outs * s->in, ins * s->out);
+    size_t outs = gw_size_round_up(s->out, 32);
+    size_t ins = gw_size_round_up(s->in, 32);
+    size_t places =
+        gw_size_max(gw_size_max(x.h * x.w, y.h * y.w), s->in * window);
+    size_t terms = gw_size_max(gw_size_max(s->in, s->out) * window, y.h * y.w);
+    size_t weights = window * gw_size_max(outs * s->in, ins * s->out);
     struct view *view = &scratch.view;
     assert(frame_elems(&x) <= INT32_MAX && frame_elems(&y) <= INT32_MAX &&
            places <= INT32_MAX && terms <= INT32_MAX);
@@ -125,8 +123,8 @@ static struct scratch lay_out(const struct gw_conv_shape *s, void *base)
     view->from = carve(base, used, places * sizeof(int32_t));
     view->to = carve(base, used, places * sizeof(int32_t));
     view->term = carve(base, used, terms * sizeof(int32_t));
-    scratch.image = carve(
-        base, used, larger(frame_elems(&x), frame_elems(&y)) * sizeof(float));
+    size_t image = gw_size_max(frame_elems(&x), frame_elems(&y));
+    scratch.image = carve(base, used, image * sizeof(float));
     scratch.packed = carve(base, used, weights * sizeof(float));
     scratch.sums = carve(base, used, outs * s->in * window * sizeof(float));
     scratch.panel = carve(base, used, CHUNK * 32 * sizeof(float));
@@ -179,8 +177,8 @@ static void view_outputs(const struct gw_conv_shape *s, struct view *view)
             size_t from = s->pad > y ? s->pad - y : 0;
             size_t to = s->h + s->pad > y ? s->h + s->pad - y : 0;
             view->place[n] = (int32_t)(y * f.full_w + ox * s->stride);
-            view->from[n] = (int32_t)(gw_smaller(from, s->kh) * each);
-            view->to[n] = (int32_t)(gw_smaller(to, s->kh) * each);
+            view->from[n] = (int32_t)(gw_size_min(from, s->kh) * each);
+            view->to[n] = (int32_t)(gw_size_min(to, s->kh) * each);
         }
     view->terms = 0;
     for (size_t ky = 0; ky < s->kh; ky++)
@@ -241,8 +239,8 @@ static void view_inputs(const struct gw_conv_shape *s,
             size_t from = y >= f.h ? y - f.h + 1 : 0;
             view->place[n] =
                 (int32_t)((y + f.top) * f.full_w + px.at + l + f.left);
-            view->from[n] = (int32_t)(gw_smaller(from, py.taps) * each);
-            view->to[n] = (int32_t)(gw_smaller(y + 1, py.taps) * each);
+            view->from[n] = (int32_t)(gw_size_min(from, py.taps) * each);
+            view->to[n] = (int32_t)(gw_size_min(y + 1, py.taps) * each);
         }
     for (size_t ty = 0; ty < py.taps; ty++)
         for (size_t o = 0; o < s->out; o++)
@@ -365,7 +363,7 @@ static void store_run(const struct gw_sum_loops *loops,
                       size_t n,
                       const float *c)
 {
-    size_t channels = gw_smaller(width, target->channels - block);
+    size_t channels = gw_size_min(width, target->channels - block);
     float *y = target->y + block * target->ld;
     const float *b = target->b ? target->b + block : NULL;
     if (target->stride == 1) {
@@ -394,7 +392,7 @@ static void sum_image(const struct gw_sum_loops *loops,
     for (size_t block = 0; block < target->channels; block += width) {
         const float *w = packed + block * view->terms;
         for (size_t g = 0; g < cut.groups; g += RUN / GW_GROUP) {
-            size_t end = gw_smaller(g + RUN / GW_GROUP, cut.groups);
+            size_t end = gw_size_min(g + RUN / GW_GROUP, cut.groups);
             size_t first = gw_cut_at(cut, g);
             sum_run(loops, view, cut, g, end, x, w, width, c);
             store_run(loops, target, block, width, first,
@@ -476,9 +474,9 @@ static void backward_image(const struct gw_sum_loops *loops,
     struct gw_cut cut = gw_cut_of(view->places);
     for (size_t block = 0; block < shape->out; block += width)
         for (size_t t = 0; t < view->terms; t += CHUNK) {
-            size_t n = gw_smaller(CHUNK, view->terms - t);
+            size_t n = gw_size_min(CHUNK, view->terms - t);
             loops->gather(dy + block * view->terms + t, view->terms, n,
-                          gw_smaller(width, shape->out - block), width,
+                          gw_size_min(width, shape->out - block), width,
                           s->panel, s->db + block);
             for (size_t g = 0; g < cut.groups; g++) {
                 size_t at = gw_cut_at(cut, g);
@@ -508,7 +506,7 @@ static void backward_kernel(const struct gw_sum_loops *loops,
 {
     struct frame frame = input_frame(shape);
     size_t width = gw_sums_width(loops, shape->out);
-    size_t outs = gw_rounded_up(shape->out, width);
+    size_t outs = gw_size_round_up(shape->out, width);
     view_kernel(shape, &s->view);
     clear_frame(&frame, s->image);
     memset(s->sums, 0, outs * s->view.places * sizeof *s->sums);

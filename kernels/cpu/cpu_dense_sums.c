@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu_sums.h"
+#include "kernels/size.h"
 
 #define WIDEST 32 /* columns of a panel at most, on any set */
 
@@ -48,9 +49,9 @@ fill_strides(struct strides *strides, size_t place, size_t term, size_t terms)
 
 size_t gw_cpu_dense_sums_bytes(const struct gw_dense_shape *shape)
 {
-    size_t samples = gw_rounded_up(gw_smaller(shape->n, SAMPLES), WIDEST);
-    size_t forward = samples * (gw_smaller(shape->in, INPUTS) + shape->out);
-    size_t inputs = gw_rounded_up(gw_smaller(shape->in, DW_INPUTS), WIDEST);
+    size_t samples = gw_size_round_up(gw_size_min(shape->n, SAMPLES), WIDEST);
+    size_t forward = samples * (gw_size_min(shape->in, INPUTS) + shape->out);
+    size_t inputs = gw_size_round_up(gw_size_min(shape->in, DW_INPUTS), WIDEST);
     size_t dw = shape->n * (inputs + RUN);
     return (forward > dw ? forward : dw) * sizeof(float);
 }
@@ -72,7 +73,7 @@ static void pack_samples(const struct forward *f, const float *x, size_t inputs)
     for (size_t s = 0; s < f->samples; s += width) {
         width = gw_sums_width(f->loops, f->samples - s);
         f->loops->gather(x + s * f->shape->in, f->shape->in, inputs,
-                         gw_smaller(width, f->samples - s), width,
+                         gw_size_min(width, f->samples - s), width,
                          f->panels + s * inputs, NULL);
     }
 }
@@ -118,7 +119,7 @@ static void end_sums(const struct forward *f, float *y)
     for (size_t s = 0; s < f->samples; s += width) {
         width = gw_sums_width(f->loops, f->samples - s);
         f->loops->spread(f->sums + s * out, width, out,
-                         gw_smaller(width, f->samples - s), NULL,
+                         gw_size_min(width, f->samples - s), NULL,
                          f->shape->relu, y + s * out, out);
     }
 }
@@ -135,14 +136,14 @@ void gw_cpu_dense_sums_forward(const struct gw_dense_shape *shape,
         .loops = &gw_sum_loops[gw_isa_here()],
         .panels = scratch,
     };
-    size_t samples = gw_rounded_up(gw_smaller(shape->n, SAMPLES), WIDEST);
-    f.sums = f.panels + samples * gw_smaller(shape->in, INPUTS);
-    fill_strides(&f.strides, shape->in, 1, gw_smaller(shape->in, INPUTS));
+    size_t samples = gw_size_round_up(gw_size_min(shape->n, SAMPLES), WIDEST);
+    f.sums = f.panels + samples * gw_size_min(shape->in, INPUTS);
+    fill_strides(&f.strides, shape->in, 1, gw_size_min(shape->in, INPUTS));
     for (size_t s = 0; s < shape->n; s += SAMPLES) {
-        f.samples = gw_smaller(SAMPLES, shape->n - s);
+        f.samples = gw_size_min(SAMPLES, shape->n - s);
         begin_sums(&f, b);
         for (size_t i = 0; i < shape->in; i += INPUTS) {
-            size_t inputs = gw_smaller(INPUTS, shape->in - i);
+            size_t inputs = gw_size_min(INPUTS, shape->in - i);
             pack_samples(&f, x + s * shape->in + i, inputs);
             add_inputs(&f, w + i, inputs);
         }
@@ -199,8 +200,9 @@ static void pack_inputs(const struct dw *d, const float *x)
     size_t width, n = d->shape->n;
     for (size_t i = 0; i < d->inputs; i += width) {
         width = gw_sums_width(d->loops, d->inputs - i);
-        d->loops->pack(x + i, d->shape->in, n, gw_smaller(width, d->inputs - i),
-                       width, d->panels + i * n);
+        d->loops->pack(x + i, d->shape->in, n,
+                       gw_size_min(width, d->inputs - i), width,
+                       d->panels + i * n);
     }
 }
 
@@ -219,7 +221,7 @@ static void add_group(const struct dw *d, size_t o, size_t outputs, float *dw)
             .ld = d->shape->in,
         };
         product(d->loops, &group, outputs, width,
-                gw_smaller(width, d->inputs - i), d->add);
+                gw_size_min(width, d->inputs - i), d->add);
     }
 }
 
@@ -252,10 +254,10 @@ void gw_cpu_dense_sums_dw(const struct gw_dense_shape *shape,
     };
     fill_strides(&d.strides, 1, RUN, shape->n);
     for (size_t i = 0; i < shape->in; i += DW_INPUTS) {
-        d.inputs = gw_smaller(DW_INPUTS, shape->in - i);
+        d.inputs = gw_size_min(DW_INPUTS, shape->in - i);
         pack_inputs(&d, x + i);
         for (size_t o = 0; o < shape->out; o += RUN)
-            add_run(&d, gw_smaller(RUN, shape->out - o), dy + o,
+            add_run(&d, gw_size_min(RUN, shape->out - o), dy + o,
                     dw + o * shape->in + i);
     }
 }

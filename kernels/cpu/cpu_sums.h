@@ -65,16 +65,6 @@ struct gw_sum_loops {
                  float *panel);
 };
 
-GW_INLINE size_t gw_smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-GW_INLINE size_t gw_rounded_up(size_t n, size_t step)
-{
-    return (n + step - 1) / step * step;
-}
-
 /* Width of the next block when `left` channels are left. */
 GW_INLINE size_t gw_sums_width(const struct gw_sum_loops *loops, size_t left)
 {

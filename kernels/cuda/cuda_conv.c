@@ -56,7 +56,7 @@ static void queue_forward(struct gw_device *device,
         device, op, call->w, shape->out * plan.window, &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
-            group_of(shape, &plan, gw_smaller(plan.samples, shape->n - first));
+            group_of(shape, &plan, gw_size_min(plan.samples, shape->n - first));
         const struct gw_cuda_product product = {
             .m = shape->out,
             .n = group.columns,
@@ -110,7 +110,8 @@ static void backward_weights(struct gw_device *device,
 {
     size_t columns = group->columns, elems = shape->out * plan->window;
     size_t slice = (columns + plan->slices - 1) / plan->slices;
-    slice = gw_larger(gw_rounded_up(slice, GW_CUDA_COLUMN_STEP), SLICE_LEAST);
+    slice =
+        gw_size_max(gw_size_round_up(slice, GW_CUDA_COLUMN_STEP), SLICE_LEAST);
     size_t whole = columns / slice, rest = columns % slice;
     size_t done = whole * slice * gw_cuda_operand_bytes(device->precision);
     struct gw_cuda_product product = {
@@ -177,7 +178,7 @@ static void queue_backward(struct gw_device *device,
                                   &plan.narrow);
     for (size_t first = 0; first < shape->n; first += plan.samples) {
         struct gw_cuda_group group =
-            group_of(shape, &plan, gw_smaller(plan.samples, shape->n - first));
+            group_of(shape, &plan, gw_size_min(plan.samples, shape->n - first));
         const float *x = call->x + first * plan.image;
         gw_cuda_gather(device, op, &group,
                        call->dy + first * shape->out * plan.places,

@@ -18,7 +18,7 @@
 /* One bit per element, in rows of whole MASK_STEP, as cublasLt requires. */
 size_t gw_cuda_mask_row(size_t n)
 {
-    return gw_rounded_up(n, MASK_STEP);
+    return gw_size_round_up(n, MASK_STEP);
 }
 
 size_t gw_cuda_mask_bytes(size_t m, size_t n)
@@ -29,8 +29,8 @@ size_t gw_cuda_mask_bytes(size_t m, size_t n)
 size_t gw_cuda_copy_bytes(enum gw_precision precision, size_t elems)
 {
     return gw_cuda_narrows(precision)
-               ? gw_rounded_up(elems * gw_cuda_operand_bytes(precision),
-                               COPY_ALIGN)
+               ? gw_size_round_up(elems * gw_cuda_operand_bytes(precision),
+                                  COPY_ALIGN)
                : 0;
 }
 
@@ -54,14 +54,14 @@ size_t gw_cuda_dense_scratch_bytes(const struct gw_dense_shape *shape,
 static float *carve(void *base, size_t *used, size_t elems)
 {
     float *piece = base ? (float *)((char *)base + *used) : NULL;
-    *used += gw_rounded_up(elems * sizeof(float), CONV_ALIGN);
+    *used += gw_size_round_up(elems * sizeof(float), CONV_ALIGN);
     return piece;
 }
 
 size_t gw_cuda_conv_columns(const struct gw_cuda_conv_plan *plan,
                             size_t samples)
 {
-    return gw_rounded_up(samples * plan->places, GW_CUDA_COLUMN_STEP);
+    return gw_size_round_up(samples * plan->places, GW_CUDA_COLUMN_STEP);
 }
 
 /* Grows with n, so that scratch for n is enough for fewer samples. */
@@ -78,12 +78,13 @@ struct gw_cuda_conv_plan gw_cuda_conv_plan_of(const struct gw_conv_shape *s,
     assert(p.window <= INT32_MAX &&
            p.places <= INT32_MAX - GW_CUDA_COLUMN_STEP &&
            p.image <= INT32_MAX && s->out <= INT32_MAX);
-    size_t elems = gw_larger(gw_larger(p.window, s->out) * p.places, p.image);
-    p.samples = gw_smaller(gw_larger(GROUP_ELEMS / elems, 1), s->n);
+    size_t elems =
+        gw_size_max(gw_size_max(p.window, s->out) * p.places, p.image);
+    p.samples = gw_size_min(gw_size_max(GROUP_ELEMS / elems, 1), s->n);
     p.columns = gw_cuda_conv_columns(&p, p.samples);
-    size_t tiles = gw_rounded_up(s->out, TILE) / TILE *
-                   (gw_rounded_up(p.window, TILE) / TILE);
-    p.slices = gw_larger(BLOCKS / tiles, 1);
+    size_t tiles = gw_size_round_up(s->out, TILE) / TILE *
+                   (gw_size_round_up(p.window, TILE) / TILE);
+    p.slices = gw_size_max(BLOCKS / tiles, 1);
     p.unfolded = carve(base, &p.bytes, p.window * p.columns);
     p.outputs = carve(base, &p.bytes, s->out * p.columns);
     p.kernels = carve(base, &p.bytes, p.slices * s->out * p.window);

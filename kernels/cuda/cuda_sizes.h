@@ -7,6 +7,7 @@
 #define GW_KERNELS_CUDA_SIZES_H
 
 #include "kernels/kernels.h"
+#include "kernels/size.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,19 +26,6 @@ extern "C" {
         .open = GW_CUDA_WORKSPACE, .process = GW_CUDA_CONTEXT,                 \
         .code = GW_CUDA_CODE, .page = GW_CUDA_PAGE                             \
     }
-
-static inline size_t gw_larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-static inline size_t gw_smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-static inline size_t gw_rounded_up(size_t n, size_t step)
-{
-    return (n + step - 1) / step * step;
-}
 
 /* Operands narrower than fp32 are converted copies. */
 static inline int gw_cuda_narrows(enum gw_precision precision)

@@ -37,6 +37,7 @@ GW_CUDA_HOST = \
 	kernels/kernels.h \
 	kernels/module.h \
 	kernels/operations.h \
+	kernels/size.h \
 	proto/philox.h \
 	proto/random.h \
 	proto/status.c \

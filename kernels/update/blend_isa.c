@@ -30,7 +30,7 @@ GW_INLINE int compensate(const struct gw_blend_factors *factors,
     for (size_t i = 0; i < a->elems; i++) {
         float g = a->in[0][i] * f.scale;
         float out = compensated(f.lambda, g, a->in[1][i], a->in[2][i]);
-        largest = gw_larger(largest, out);
+        largest = gw_larger_magnitude(largest, out);
         a->out[0][i] = out;
     }
     return gw_is_finite(largest);
@@ -47,8 +47,8 @@ GW_INLINE int adapt(const struct gw_blend_factors *factors,
         float square = f.decay * a->out[1][i] + f.fresh * g * g;
         float lambda = f.lambda / sqrtf(square + f.eps);
         float out = compensated(lambda, g, a->in[1][i], a->in[2][i]);
-        largest_out = gw_larger(largest_out, out);
-        largest_square = gw_larger(largest_square, square);
+        largest_out = gw_larger_magnitude(largest_out, out);
+        largest_square = gw_larger_magnitude(largest_square, square);
         a->out[0][i] = out;
         a->out[1][i] = square;
     }
@@ -65,8 +65,8 @@ GW_INLINE int elastic(const struct gw_blend_factors *factors,
         float x = a->in[0][i], c = a->in[1][i];
         float d = alpha * (x - c);
         float x_next = x - d, c_next = c + d;
-        largest_x = gw_larger(largest_x, x_next);
-        largest_c = gw_larger(largest_c, c_next);
+        largest_x = gw_larger_magnitude(largest_x, x_next);
+        largest_c = gw_larger_magnitude(largest_c, c_next);
         a->out[0][i] = x_next;
         a->out[1][i] = c_next;
     }
@@ -81,7 +81,7 @@ GW_INLINE int difference(const struct gw_blend_factors *factors,
     GW_SAME_INDEX_ONLY
     for (size_t i = 0; i < a->elems; i++) {
         float out = a->in[0][i] - a->in[1][i];
-        largest = gw_larger(largest, out);
+        largest = gw_larger_magnitude(largest, out);
         a->out[0][i] = out;
     }
     return gw_is_finite(largest);
@@ -95,7 +95,7 @@ GW_INLINE int mix(const struct gw_blend_factors *factors,
     GW_SAME_INDEX_ONLY
     for (size_t i = 0; i < a->elems; i++) {
         float out = keep * a->in[0][i] + take * a->in[1][i];
-        largest = gw_larger(largest, out);
+        largest = gw_larger_magnitude(largest, out);
         a->out[0][i] = out;
     }
     return gw_is_finite(largest);
@@ -109,7 +109,7 @@ GW_INLINE int add(const struct gw_blend_factors *factors,
     GW_SAME_INDEX_ONLY
     for (size_t i = 0; i < a->elems; i++) {
         float out = a->out[0][i] + weight * a->in[0][i];
-        largest = gw_larger(largest, out);
+        largest = gw_larger_magnitude(largest, out);
         a->out[0][i] = out;
     }
     return gw_is_finite(largest);

@@ -19,7 +19,7 @@ GW_INLINE int32_t gw_magnitude(float x)
     return (int32_t)(bits & 0x7fffffffu);
 }
 
-GW_INLINE int32_t gw_larger(int32_t largest, float x)
+GW_INLINE int32_t gw_larger_magnitude(int32_t largest, float x)
 {
     int32_t m = gw_magnitude(x);
     return m > largest ? m : largest;

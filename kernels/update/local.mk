@@ -9,6 +9,7 @@ libkernels_a_SOURCES += \
 	%D%/isa.h \
 	%D%/reduce.c \
 	%D%/reduce.h \
+	%D%/slots.h \
 	%D%/update.c \
 	%D%/update.h \
 	%D%/update_isa.c \

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/update/update.h"
+#include "kernels/update/slots.h"
 #include "kernels/update/update_isa.h"
 
 static int is_finite(const float *x, size_t elems)
@@ -31,14 +32,6 @@ static uint64_t nonfinite_slots(const float *const *slots,
             !is_finite(slots[i] + offset, elems))
             nonfinite |= UINT64_C(1) << i;
     return nonfinite;
-}
-
-static int all_present(const float *const *slots, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!slots[i])
-            return 0;
-    return n > 0;
 }
 
 /* For absent slots: reduces through a block of scratch, so that no slot is
@@ -93,7 +86,7 @@ uint64_t gw_reduce_over(const float *const *slots,
     int found = GW_REDUCE_FINITE | GW_REDUCE_WAS_FINITE;
     size_t most = n <= GW_REDUCE_FAN_IN ? elems : GW_BLOCK_ELEMS;
     assert(n <= GW_REDUCE_OVER_MAX);
-    if (!all_present(slots, n))
+    if (!gw_slots_are_present(slots, n))
         return reduce_blocks(slots, n, offset, elems, out);
     for (size_t at = 0; at < elems; at += most) {
         size_t some = elems - at < most ? elems - at : most;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kernels/update/slots.h"
 #include "kernels/update/update_isa.h"
 
 /*
@@ -185,14 +186,6 @@ void gw_update_direction(const struct gw_optimizer *optimizer,
     run(GW_RULE_LAMB_DIRECTION, update, 1, &arrays, optimizer->states, states);
 }
 
-static int all_present(const float *const *slots, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!slots[i])
-            return 0;
-    return n > 0;
-}
-
 /* Reduces through a block of scratch: any number of slots, also absent ones. */
 static int reduce_apply_blocks(const struct gw_optimizer *optimizer,
                                const struct gw_update *update,
@@ -230,7 +223,7 @@ int gw_update_reduce_apply(const struct gw_optimizer *optimizer,
 {
     assert(!optimizer->two_phase);
     struct gw_rule_arrays arrays = {.elems = elems, .w = w, .out = w_next};
-    if (n > GW_FUSED_FAN_IN || !all_present(slots, n))
+    if (n > GW_FUSED_FAN_IN || !gw_slots_are_present(slots, n))
         return reduce_apply_blocks(optimizer, update, slots, n, offset, arrays,
                                    states);
     for (uint32_t i = 0; i < n; i++)

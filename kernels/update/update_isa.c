@@ -43,8 +43,8 @@ GW_INLINE int reduce_fixed(
     for (size_t i = 0; i < elems; i++) {
         float s = tree_at(in, n, i);
         if (over)
-            largest_before = gw_larger(largest_before, sum[i]);
-        largest = gw_larger(largest, s);
+            largest_before = gw_larger_magnitude(largest_before, sum[i]);
+        largest = gw_larger_magnitude(largest, s);
         sum[i] = s;
     }
     int finite = gw_is_finite(largest) ? GW_REDUCE_FINITE : 0;
@@ -181,7 +181,7 @@ GW_INLINE int walk(rule_fn *rule,
     for (size_t i = 0; i < a->elems; i++) {
         struct place at = {a->w[i], &a->m[i], &a->v[i]};
         float sum = tree_at(a->in, n, i);
-        largest = gw_larger(largest, sum);
+        largest = gw_larger_magnitude(largest, sum);
         a->out[i] = rule(&once, sum, at);
     }
     return gw_is_finite(largest);
