@@ -1,7 +1,7 @@
 /*
- * Samples per second of whole training steps on made-up data: forward, backward
- * and an update with momentum, one process. Then where the time of a step goes,
- * operation by operation, beside the rate of a large matrix product in the same
+ * Samples per second of whole training steps on synthetic data: forward,
+ * backward and an update with momentum, in one process; then the time of each
+ * operation, compared with the rate of a large matrix product in the same
  * process. Not part of `make check`: its figures need a quiet machine.
  *
  *   bench_model [THREADS [BATCH]]
@@ -71,7 +71,7 @@ static struct {
     const struct gw_backend_ops *ops;
     struct call {
         const char *name;
-        double flop, bytes, seconds; /* of the fastest */
+        double flop, bytes, seconds; /* of the fastest call */
     } call[CALLS_MAX];
     size_t next;
 } watch;
@@ -320,7 +320,7 @@ static double best_rate(struct bench *bench, size_t batch, int with_update)
     return best;
 }
 
-/* One product far larger than any of a model here: what the backend can do. */
+/* The backend's peak: one product far larger than any in a model here. */
 static double gemm_rate(const struct gw_backend_ops *ops,
                         struct gw_device *device)
 {

@@ -13,7 +13,7 @@
 #include "tests/cuda/narrow.h"
 #include "tests/table/emulated.h"
 
-/* Rounding of fp32 sums, relative to the sum of the terms' sizes. */
+/* Rounding of fp32 sums, relative to the sum of the terms' magnitudes. */
 #define TOLERANCE 2e-6
 
 #define SUBJECTS_MAX 12
@@ -111,7 +111,7 @@ void assert_near(const float *memory,
     free(host);
 }
 
-/* A backend, or one of the ways of the emulated one, in one precision. */
+/* A backend in one precision; the emulated one, in one order of execution. */
 struct subject {
     char name[32];
     enum gw_precision precision;
@@ -119,10 +119,10 @@ struct subject {
     const struct emulated_way *way; /* NULL: not emulated */
 };
 
-/* One case on one of them. */
+/* One case on one subject. */
 struct run {
     const struct subject *subject;
-    uint64_t *digest; /* of the case in that precision, the same in all ways; 0:
+    uint64_t *digest; /* per case and precision, equal for all orders; 0:
                          not known yet */
     char name[96];
 };
@@ -186,7 +186,7 @@ static void add_subject(const char *name,
     snprintf(subject->name, sizeof subject->name, "%s%s", name, endings[its]);
 }
 
-/* TF32 rounds as it likes: tests/gpu compares it. */
+/* How TF32 rounds is up to the device: tests/gpu compares it. */
 static void add_precisions(const char *name,
                            const struct gw_backend_ops *backend,
                            const struct emulated_way *way)

@@ -1,5 +1,5 @@
 /*
- * What the tests of compute backends share: each case runs on every backend of
+ * Shared by the tests of compute backends: each case runs on every backend of
  * this build that works here, on a device of its own.
  */
 #ifndef GW_TESTS_BACKEND_H
@@ -16,28 +16,28 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Of the case that is running. */
+/* Backend and device of the running case. */
 extern const struct gw_backend_ops *ops;
 extern struct gw_device *device;
 extern enum gw_precision precision;
 
 /*
  * Runs the cases on every backend, as "cpu NAME", and in each precision that it
- * has; one that is not available gets a line that says why. For main to return.
- * $GW_CASES is a pattern of the cases that alone are run: "cuda *".
+ * has; an unavailable backend gets a line with the reason. Returns main's
+ * result. $GW_CASES is a pattern that selects cases: "cuda *".
  */
 int run_on_backends(const char *group,
                     const struct CMUnitTest *cases,
                     size_t n);
 
-/* What the device makes of a factor. */
+/* A number as the device rounds an operand. */
 float rounded(float value);
 
-/* Host memory, filled with normal numbers that depend on `array`, and are such
-   that the device need not round them. */
+/* Host memory, filled with normal numbers that depend on `array` and are exact
+   in the device's precision. */
 float *random_host(uint32_t array, size_t elems);
 
-/* Waits for the device; what failed on it fails the test. */
+/* Waits for the device; fails the test if it has failed. */
 void finish(void);
 
 /* Copies of host memory on the device, and back (waits for the device). */
@@ -46,7 +46,8 @@ float *to_host(const float *memory, size_t elems);
 
 float *random_device(uint32_t array, size_t elems);
 
-/* Device memory full of NaN: whatever is not written or is read is seen. */
+/* Device memory full of NaN: results that use it, or elements that are not
+   written, show it. */
 float *poisoned(size_t elems);
 
 /* memory[i] = expected[i] + beta base[i]; frees nothing. */

@@ -1,6 +1,6 @@
 /*
- * The backend for GPUs as built for the emulated CUDA of tests/cuda. Its orders
- * of execution are all right, so they must give the same bits.
+ * The backend for GPUs, built for the emulated CUDA of tests/cuda. All its
+ * orders of execution are valid, so they must give the same bits.
  */
 #ifndef GW_TESTS_TABLE_EMULATED_H
 #define GW_TESTS_TABLE_EMULATED_H
@@ -8,7 +8,7 @@
 #include "kernels/kernels.h"
 #include "tests/cuda/emulation.h"
 
-/* One way to execute what is queued. */
+/* One order of execution. */
 struct emulated_way {
     const char *name;
     enum emulated_order order;
@@ -18,24 +18,24 @@ struct emulated_way {
 extern const struct emulated_way emulated_ways[EMULATED_WAYS];
 
 /*
- * The module's backend, whose downloads are counted; NULL with the reason in
- * words: this build has none.
+ * The module's backend, with counted downloads; NULL with the reason in words
+ * if this build has none.
  */
 const struct gw_backend_ops *emulated_backend(char *why, size_t why_bytes);
-/* What steers it, after that. */
+/* The emulation's controls; after emulated_backend. */
 const struct emulated_cuda *emulated_control(void);
 
-/* A device of it, or the test fails; the caller's to close. */
+/* Opens a device, or fails the test; the caller closes it. */
 struct gw_device *emulated_open(const struct gw_backend_ops *ops,
                                 enum gw_precision precision);
 
-/* Numbers of few bits, others for another `from`. */
+/* Fills in numbers of few bits, different for each `from`. */
 void emulated_fill(float *host, size_t elems, unsigned from);
 
-/* Of all bytes that were downloaded since the last call. */
+/* Digest of all bytes downloaded since the last call. */
 uint64_t emulated_digest(void);
 
-/* Fails the test if something is left on the device: after its close. */
+/* Fails the test if the device still has something after its close. */
 void emulated_assert_nothing_left(void);
 
 #endif

@@ -17,7 +17,7 @@ static void finish(struct value *y, int relu)
         y->sum = 0;
 }
 
-/* Of the ReLU that x came from. */
+/* Masks dx by the ReLU that x came out of. */
 static void mask(const float *x, size_t elems, struct value *dx)
 {
     for (size_t i = 0; i < elems; i++)

@@ -1,14 +1,14 @@
 /*
- * What every backend must compute, written the slow way in double: the
- * definitions of kernels/kernels.h, one sum after the other.
+ * The definitions of kernels/kernels.h in double, computed the slow way, one
+ * sum after the other, against which every backend is checked.
  */
 #ifndef GW_TESTS_TABLE_REFERENCE_H
 #define GW_TESTS_TABLE_REFERENCE_H
 
 #include "kernels/kernels.h"
 
-/* Each result comes with the sum of the absolute values of its terms, against
-   which a rounding error is small. */
+/* A result with the sum of the absolute values of its terms, to which rounding
+   errors are relative. */
 struct value {
     double sum, size;
 };
@@ -41,7 +41,7 @@ void reference_conv_backward(const struct gw_conv_shape *s,
                              struct value *dk,
                              struct value *db);
 
-/* The element of x that output o of a pool shows. */
+/* The element of x that output o of a pool copies. */
 size_t reference_pool_source(const struct gw_pool_shape *s,
                              const float *x,
                              size_t o,

@@ -1,4 +1,4 @@
-/* kernels/update/bf16: the nearest number that bf16 has, and back. */
+/* kernels/update/bf16: rounding to bf16, and the way back. */
 #include "config.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static float widened(uint16_t half)
     return out;
 }
 
-/* Each is the upper half of what it is wide, and comes back; a NaN as one. */
+/* Each value widens to its own upper half, and comes back; a NaN as a NaN. */
 static void all_there_are_come_back(void **state)
 {
     static uint16_t from[ALL], back[ALL];
@@ -77,7 +77,7 @@ static void the_nearest_is_taken_of_two_as_near_the_even_one(void **state)
     }
 }
 
-/* No neighbour is nearer, in fp64. */
+/* No neighbour is nearer, by a comparison in fp64. */
 static void draws_are_rounded_to_the_nearest(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void draws_are_rounded_to_the_nearest(void **state)
         gw_random4(5, GW_RANDOM_TEST, 0, i, u);
         float x = number(u[0]);
         if (!isfinite(x) || fabsf(x) > 0x1p127f || fabsf(x) < 0x1p-126f)
-            continue; /* it has neighbours of its sign on both sides */
+            continue; /* both neighbours must have its sign */
         uint16_t near = rounded(x);
         double apart = fabs((double)widened(near) - (double)x);
         for (int d = -1; d <= 1; d += 2)
@@ -111,7 +111,7 @@ static void what_is_not_a_number_stays_none(void **state)
     assert_int_equal(rounded(-0.0f), 0x8000);
 }
 
-/* Whole vectors and what is left over, at every place in one. */
+/* Whole vectors and remainders, at every alignment. */
 static void length_and_place_do_not_matter(void **state)
 {
     static float x[160], wide[160], one[160];

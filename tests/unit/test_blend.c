@@ -48,7 +48,7 @@ struct arrays {
 
 static struct arrays drawn;
 
-/* out[1] is the mean square where there is one: not negative. */
+/* out[1], if it is the mean square, is not negative. */
 static int draw(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static const struct gw_compensation compensation = {
     .eps = 1e-3,
 };
 
-/* A public call, its results in out0 and out1, and what these may be. */
+/* A public call with results in out0 and out1, and their allowed aliases. */
 struct call {
     int (*run)(struct arrays *at, size_t from, float *out0, float *out1);
     int inputs;
@@ -215,7 +215,7 @@ static void outputs_may_be_inputs(void **state)
     }
 }
 
-/* The input that is bad: an array of in, or the mean square. */
+/* The k-th input: an array of in, or the mean square. */
 static float *input(struct arrays *at, const struct call *call, int k)
 {
     if (k < call->inputs)
@@ -223,7 +223,8 @@ static float *input(struct arrays *at, const struct call *call, int k)
     return call->square && k == INPUTS - 1 ? at->out[1] : NULL;
 }
 
-/* Noticed at i, and nowhere where element 0 is not among the elements. */
+/* A bad input k is reported at element i, and element 0 is not if the range
+   begins behind it. */
 static void assert_noticed(const struct call *call, int k, size_t i, float bad)
 {
     static struct arrays at;
@@ -264,12 +265,12 @@ static void overflow_is_noticed(void **state)
                              finite);
         }
     }
-    /* with w as it was given nothing but the mean square is beyond fp32 */
+    /* with w equal to the given weights only the mean square overflows */
     fill(&at);
     at.in[0][5] = 1e30f;
     at.in[1][5] = at.in[2][5];
     assert_int_equal(adaptive(&at, 0, at.out[0], at.out[1]), 0);
-    /* alpha = 3 takes the larger of two beyond fp32 and leaves the other */
+    /* alpha = 3 makes one of the two results overflow */
     float large = 0.7f * FLT_MAX, small = 0.45f * FLT_MAX, x, c;
     assert_int_equal(gw_elastic(3, 1, &large, &small, &x, &c), 0);
     assert_true(isfinite(x) && isinf(c));

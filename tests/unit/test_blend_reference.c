@@ -1,7 +1,7 @@
 /*
- * Numerical truth from outside: 50 steps of update policies on quadratics as
- * NumPy and PyTorch make them (tests/reference/policies.py), here by the calls
- * that servers and workers make.
+ * Numerical truth from outside: 50 steps of update policies on quadratics,
+ * frozen from NumPy and PyTorch (tests/reference/policies.py), compared with
+ * the calls that servers and workers make.
  */
 #include "config.h"
 

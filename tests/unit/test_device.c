@@ -1,4 +1,4 @@
-/* proto/device.h, and what is said where no such device is. */
+/* proto/device.h, and the messages for a device that is not there. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -55,7 +55,7 @@ static void what_is_no_name_is_refused(void **state)
     }
 }
 
-/* Whatever this machine has: the cpu computes, and what does not says why. */
+/* On any machine the cpu computes, and an unavailable backend says why. */
 static void a_choice_says_why(void **state)
 {
     struct gw_backend_choice choice;
@@ -98,8 +98,8 @@ static void the_cpu_is_nowhere(void **state)
     assert_string_equal(address, "");
 }
 
-/* Of 3 samples: copies of 15, 21 and 35 numbers of 16 bits, each to 64 bytes;
-   rows of masks to 128 bits. */
+/* Three samples: 16-bit copies of 15, 21 and 35 numbers, each rounded up to 64
+   bytes; mask rows to 128 bits. */
 static void sizes_are_known_where_no_gpu_is(void **state)
 {
     const struct gw_dense_shape dense = {.n = 3, .in = 5, .out = 7},

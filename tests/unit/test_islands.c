@@ -1,4 +1,4 @@
-/* kernels/islands.h: in which order GPUs are taken. */
+/* kernels/islands.h: the order in which workers take GPUs. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static void islands_are_taken_one_after_the_other(void **state)
     }
 }
 
-/* Of links that are a ring or a chain, all are one island. */
+/* Links that form a ring or a chain make one island. */
 static void links_reach_far(void **state)
 {
     static const char chain[][2] = {{0, 5}, {5, 2}, {2, 4}, {1, 3}};

@@ -1,4 +1,5 @@
-/* kernels/update/reduce: the bits of the tree, and who spoils a sum. */
+/* kernels/update/reduce: the bits of the tree, and the slots that are not
+   finite. */
 #include "config.h"
 
 #include <float.h>
@@ -93,7 +94,7 @@ static void bits_are_those_of_blocks(void **state)
     }
 }
 
-/* Slot `spoiler` (NOBODY: none) has a bad number; what is over `own`. */
+/* Slot `spoiler` (NOBODY: none) has a bad number; the sum overwrites `own`. */
 static void
 assert_spoilt(uint32_t n, uint32_t own, uint64_t spoilers, float bad)
 {
@@ -123,7 +124,7 @@ static void who_spoils_a_sum_is_named(void **state)
     }
 }
 
-/* The sum of two large numbers is not finite, but both are. */
+/* The sum of two large numbers is not finite, but both numbers are. */
 static void an_overflow_is_of_nobody(void **state)
 {
     static struct slots slots;
@@ -139,7 +140,7 @@ static void an_overflow_is_of_nobody(void **state)
     }
 }
 
-/* What an owner without samples has is written over, and is no part of it. */
+/* An absent owner's array is overwritten, and is not part of the sum. */
 static void an_absent_owner_spoils_nothing(void **state)
 {
     static struct slots slots;
@@ -155,7 +156,7 @@ static void an_absent_owner_spoils_nothing(void **state)
     }
 }
 
-/* In the last element, which no vector has; every set finds the same. */
+/* In the last element, outside of all vectors; every set finds the same. */
 static void every_set_finds_the_same(void **state)
 {
     const float *in[2];

@@ -39,7 +39,7 @@ static void assert_same_bits(const float *a, const float *b, size_t elems)
     assert_memory_equal(a, b, elems * sizeof *a);
 }
 
-/* The definition, one element at a time: *present_p says if anything is. */
+/* The definition, one element at a time; *present_p: a slot is present. */
 static float
 tree(const float *const *slots, uint32_t n, size_t i, int *present_p)
 {
@@ -360,7 +360,7 @@ static void assert_frozen(const struct frozen *f)
 {
     const struct gw_optimizer *optimizer = gw_optimizer_find(f->name);
     struct gw_update update = {
-        .scale = 0.25f, /* of four times the gradient: exact */
+        .scale = 0.25f, /* with four times the gradient: exact */
         .lr = f->lr,
         .momentum = f->momentum,
         .beta1 = f->beta1,
