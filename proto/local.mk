@@ -24,6 +24,8 @@ libproto_a_SOURCES = \
 	%D%/device.h \
 	%D%/digest.c \
 	%D%/digest.h \
+	%D%/dispatch.c \
+	%D%/dispatch.h \
 	%D%/distance.c \
 	%D%/distance.h \
 	%D%/file_name.c \

@@ -134,6 +134,7 @@ check_PROGRAMS += \
 	%D%/unit/test_decision_policy \
 	%D%/unit/test_digest \
 	%D%/unit/test_disk \
+	%D%/unit/test_dispatch \
 	%D%/unit/test_distance \
 	%D%/unit/test_doctor \
 	%D%/unit/test_each \
