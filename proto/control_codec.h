@@ -1,6 +1,6 @@
 /*
- * Inside control*.c: one pair of functions per kind of message, between the
- * plain structs of control.h and those that protobuf-c made.
+ * Inside control*.c: converts between the structs of control.h and the ones of
+ * protobuf-c, by the fields of control.def.
  */
 #ifndef GW_PROTO_CONTROL_CODEC_H
 #define GW_PROTO_CONTROL_CODEC_H
@@ -8,37 +8,30 @@
 #include "proto/control.h"
 #include "proto/control.pb-c.h"
 
+/* A list's values: 64 KiB cannot hold more. */
+#define GW_VALUES_MAX 65536
+
 /* Aligned memory from the arena; NULL when it is used up. */
-void *gw_arena_take(struct gw_control_arena *arena, size_t bytes);
-
-/* Sets the body of *out, in the arena. GW_ERANGE: does not fit. */
-typedef enum gw_status gw_pack_fn(const struct gw_message *message,
-                                  struct gw_control_arena *arena,
-                                  Gwpb__Control *out);
-
-/* Copies the body to *message, which may point into the arena. GW_EPROTO. */
-typedef enum gw_status gw_unpack_fn(const Gwpb__Control *in,
-                                    struct gw_control_arena *arena,
-                                    struct gw_message *message);
-
-#define GW_UNPACK(name)                                                        \
-    enum gw_status name(const Gwpb__Control *in,                               \
-                        struct gw_control_arena *arena,                        \
-                        struct gw_message *message)
-
-/* control_unpack_ask.c */
-gw_unpack_fn gw_unpack_file_open;
-gw_unpack_fn gw_unpack_file_reply;
-gw_unpack_fn gw_unpack_status;
-gw_unpack_fn gw_unpack_request;
-
-static inline int gw_is_clock(uint64_t clock)
+static inline void *gw_arena_take(struct gw_control_arena *arena, size_t bytes)
 {
-    return clock < GW_CLOCK_MAX;
+    const size_t align = 16;
+    size_t at = (arena->used + align - 1) / align * align;
+    if (at > sizeof arena->bytes || bytes > sizeof arena->bytes - at)
+        return NULL;
+    arena->used = at + bytes;
+    return arena->bytes + at;
 }
 
-/* Indexed by enum gw_message_kind. */
-extern gw_pack_fn *const gw_pack_table[GW_MESSAGE_KINDS];
-extern gw_unpack_fn *const gw_unpack_table[GW_MESSAGE_KINDS];
+/* Sets the body of *to, in the arena; texts, bytes and lists stay where they
+   are. 0: it does not fit, or is no kind that is sent. */
+int gw_control_pack(const struct gw_message *from,
+                    struct gw_control_arena *arena,
+                    Gwpb__Control *to);
+
+/* Sets *to, which points into the arena and to the memory of *from. 0: a value
+   that control.def refuses. */
+int gw_control_unpack(const Gwpb__Control *from,
+                      struct gw_control_arena *arena,
+                      struct gw_message *to);
 
 #endif

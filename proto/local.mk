@@ -13,11 +13,11 @@ libproto_a_SOURCES = \
 	%D%/config_value.h \
 	%D%/config_words.c \
 	%D%/control.c \
+	%D%/control.def \
 	%D%/control.h \
 	%D%/control_codec.h \
 	%D%/control_pack.c \
 	%D%/control_unpack.c \
-	%D%/control_unpack_ask.c \
 	%D%/course.c \
 	%D%/course.h \
 	%D%/device.c \

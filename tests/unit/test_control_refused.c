@@ -57,6 +57,7 @@ static void clocks_without_end_are_refused(void **state)
         {.kind = GW_MESSAGE_SETTLED, .settled = {.clocks = end, .clocks_n = 2}},
         {.kind = GW_MESSAGE_ARRIVED, .arrived = {.clock = GW_CLOCK_MAX}},
         {.kind = GW_MESSAGE_SPEED, .speed = {.clock = GW_CLOCK_MAX}},
+        {.kind = GW_MESSAGE_POLL, .poll = {.clock = GW_CLOCK_MAX}},
         {.kind = GW_MESSAGE_VOTE, .vote = {.clock = GW_CLOCK_MAX}},
         {.kind = GW_MESSAGE_SCORE, .score = {.clock = GW_CLOCK_MAX}},
         {.kind = GW_MESSAGE_REPORT, .report = {.clock = GW_CLOCK_MAX}},
@@ -167,21 +168,81 @@ static void counts_have_to_agree(void **state)
     }
 }
 
-/* A request is one of those that there are. */
-static void unknown_requests_are_refused(void **state)
+/* Numbers of requests, questions and verdicts that there are, and the next. */
+static void unknown_choices_are_refused(void **state)
 {
     (void)state;
-    for (uint8_t kind = 0; kind <= GW_REQUEST_STOP + 1; kind++) {
-        const struct gw_message sent = {.kind = GW_MESSAGE_REQUEST,
-                                        .request = {kind, ""}};
+    struct {
+        struct gw_message message;
+        enum gw_status status;
+    } cases[] = {
+        {{.kind = GW_MESSAGE_REQUEST, .request = {0, ""}}, GW_EPROTO},
+        {{.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_POLICY, ""}},
+         GW_OK},
+        {{.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP, ""}}, GW_OK},
+        {{.kind = GW_MESSAGE_REQUEST, .request = {GW_REQUEST_STOP + 1, ""}},
+         GW_EPROTO},
+        {{.kind = GW_MESSAGE_STATUS, .status = {.request = GW_ASK_NONE}},
+         GW_OK},
+        {{.kind = GW_MESSAGE_STATUS, .status = {.request = GW_ASK_JOB}}, GW_OK},
+        {{.kind = GW_MESSAGE_STATUS, .status = {.request = GW_ASK_JOB + 1}},
+         GW_EPROTO},
+        {{.kind = GW_MESSAGE_SIGHT, .sight = {.verdict = GW_SIGHT_WORDS}},
+         GW_OK},
+        {{.kind = GW_MESSAGE_SIGHT, .sight = {.verdict = GW_SIGHT_SEES}},
+         GW_OK},
+        {{.kind = GW_MESSAGE_SIGHT,
+          .sight = {.verdict = (enum gw_sees)(GW_SIGHT_SEES + 1)}},
+         GW_EPROTO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct gw_message again;
         size_t n = 0;
-        assert_int_equal(encode(&sent, &n), GW_OK);
+        assert_int_equal(encode(&cases[i].message, &n), GW_OK);
         assert_int_equal(gw_message_decode(bytes, n, &decode_arena, &again),
-                         kind >= GW_REQUEST_POLICY && kind <= GW_REQUEST_STOP
-                             ? GW_OK
-                             : GW_EPROTO);
+                         cases[i].status);
     }
+}
+
+/* The struct holds 8 bits, the wire 32. */
+static void numbers_of_more_than_8_bits_are_refused(void **state)
+{
+    (void)state;
+    static const uint8_t fields[][2] = {
+        /* the kind, a field of type u8 */
+        {GW_MESSAGE_WINDOW, 1},
+        {GW_MESSAGE_DECISION, 3},
+        {GW_MESSAGE_DECISION, 4},
+        {GW_MESSAGE_VOTE, 2},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        uint8_t message[] = {(uint8_t)(fields[i][0] << 3 | 2), 3,
+                             (uint8_t)(fields[i][1] << 3), 0xff, 1};
+        struct gw_message again;
+        assert_int_equal(
+            gw_message_decode(message, sizeof message, &decode_arena, &again),
+            GW_OK);     /* 255 */
+        message[4] = 2; /* 383 */
+        assert_int_equal(
+            gw_message_decode(message, sizeof message, &decode_arena, &again),
+            GW_EPROTO);
+    }
+}
+
+static void a_start_without_state_is_refused(void **state)
+{
+    (void)state;
+    static const uint8_t empty_start[] = {GW_MESSAGE_START << 3 | 2, 0};
+    /* field 3, its own fields left out */
+    static const uint8_t empty_state[] = {GW_MESSAGE_START << 3 | 2, 2,
+                                          3 << 3 | 2, 0};
+    struct gw_message again;
+    assert_int_equal(gw_message_decode(empty_start, sizeof empty_start,
+                                       &decode_arena, &again),
+                     GW_EPROTO);
+    assert_int_equal(gw_message_decode(empty_state, sizeof empty_state,
+                                       &decode_arena, &again),
+                     GW_OK);
 }
 
 /* The largest parts that are sent fit a frame and the arena, more do not. */
@@ -248,7 +309,9 @@ int main(void)
         cmocka_unit_test(damaged_messages_do_no_harm),
         cmocka_unit_test(what_is_no_message_is_refused),
         cmocka_unit_test(counts_have_to_agree),
-        cmocka_unit_test(unknown_requests_are_refused),
+        cmocka_unit_test(unknown_choices_are_refused),
+        cmocka_unit_test(a_start_without_state_is_refused),
+        cmocka_unit_test(numbers_of_more_than_8_bits_are_refused),
         cmocka_unit_test(the_largest_parts_fit),
         cmocka_unit_test(the_arena_bounds_what_is_decoded),
     };
