@@ -66,8 +66,6 @@ libproto_a_SOURCES = \
 	%D%/staleness.h \
 	%D%/status.c \
 	%D%/status.h \
-	%D%/trace.c \
-	%D%/trace.h \
 	%D%/wire.c \
 	%D%/wire.h
 nodist_libproto_a_SOURCES = \

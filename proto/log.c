@@ -144,6 +144,18 @@ int gw_log_limit_take(struct gw_log_limit *limit, uint64_t now_us)
     return 1;
 }
 
+static void write_suppressed(const struct gw_log *log,
+                             struct gw_log_limit *limit,
+                             enum gw_log_level level)
+{
+    if (limit->suppressed == 0)
+        return;
+    gw_log_line(log, level, "suppressed %llu similar line%s",
+                (unsigned long long)limit->suppressed,
+                gw_plural(limit->suppressed));
+    limit->suppressed = 0;
+}
+
 void gw_log_limited(const struct gw_log *log,
                     struct gw_log_limit *limit,
                     enum gw_log_level level,
@@ -156,21 +168,9 @@ void gw_log_limited(const struct gw_log *log,
         limit->suppressed++;
         return;
     }
-    gw_log_limit_flush(log, limit, level);
+    write_suppressed(log, limit, level);
     va_list args;
     va_start(args, format);
     write_line(log, level, format, args);
     va_end(args);
-}
-
-void gw_log_limit_flush(const struct gw_log *log,
-                        struct gw_log_limit *limit,
-                        enum gw_log_level level)
-{
-    if (limit->suppressed == 0)
-        return;
-    gw_log_line(log, level, "suppressed %llu similar line%s",
-                (unsigned long long)limit->suppressed,
-                gw_plural(limit->suppressed));
-    limit->suppressed = 0;
 }

@@ -88,11 +88,6 @@ void gw_log_limited(const struct gw_log *log,
    nothing is counted. */
 int gw_log_limit_take(struct gw_log_limit *limit, uint64_t now_us);
 
-/* Writes the count now, if there is one: at the end, or once in a while. */
-void gw_log_limit_flush(const struct gw_log *log,
-                        struct gw_log_limit *limit,
-                        enum gw_log_level level);
-
 /* "error", "warn", ...: 1 and the level, or 0 if `word` is none of them. */
 int gw_log_level_find(const char *word, enum gw_log_level *level_p);
 

@@ -205,7 +205,6 @@ check_PROGRAMS += \
 	%D%/unit/test_tcp_hostile \
 	%D%/unit/test_tcp_local \
 	%D%/unit/test_tensor \
-	%D%/unit/test_trace \
 	%D%/unit/test_turn \
 	%D%/unit/test_turn_share \
 	%D%/unit/test_transport_parts \

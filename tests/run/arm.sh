@@ -18,7 +18,7 @@ make_data
 # which aarch64's stlr and ldar forbid.
 programs='unit/test_kernel_bits unit/test_update unit/test_reduce unit/test_blend
 unit/test_blend_reference unit/test_bf16 unit/test_cpu_sums unit/test_cpu_dense
-unit/test_wire unit/test_trace unit/test_shm_order
+unit/test_wire unit/test_shm_order
 unit/test_shm_hostile unit/test_shm_processes table/test_transport'
 targets=
 for test in $programs; do targets="$targets tests/$test"; done
