@@ -320,6 +320,48 @@ size_t gw_config_section_bytes(const struct gw_config_key *key)
     return strcspn(key->name, ".");
 }
 
+size_t gw_config_bytes(const struct gw_config_key *key)
+{
+    switch (key->type) {
+    case GW_TYPE_BOOL:
+        return sizeof(int);
+    case GW_TYPE_COUNT:
+        return sizeof(uint64_t);
+    case GW_TYPE_REAL:
+        return sizeof(double);
+    case GW_TYPE_STRING:
+        return GW_STRING_MAX;
+    case GW_TYPE_PATH:
+        return GW_PATH_BYTES;
+    case GW_TYPE_PATHS:
+        return sizeof(struct gw_path_list);
+    case GW_TYPE_CHOICE:
+        return sizeof(unsigned);
+    case GW_TYPE_EVERY:
+        return sizeof(struct gw_every);
+    case GW_TYPE_CADENCE:
+        return sizeof(struct gw_cadence);
+    case GW_TYPE_STRINGS:
+        return sizeof(struct gw_string_list);
+    case GW_TYPE_NUMBERS:
+        return sizeof(struct gw_number_list);
+    }
+    return 0;
+}
+
+int gw_config_is_list(const struct gw_config_key *key)
+{
+    return key->type == GW_TYPE_STRINGS || key->type == GW_TYPE_PATHS ||
+           key->type == GW_TYPE_NUMBERS;
+}
+
+size_t gw_config_text_max(const struct gw_config_key *key)
+{
+    if (key->type != GW_TYPE_PATH && key->type != GW_TYPE_PATHS)
+        return GW_STRING_MAX;
+    return key->max > 0 ? (size_t)key->max : GW_PATH_BYTES;
+}
+
 /* A right word in the wrong section is nearer than any misspelling; a name
    without a dot is a key without its section, or a section. */
 static unsigned distance(const char *name, const struct gw_config_key *key)
