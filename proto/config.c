@@ -12,9 +12,9 @@
 #include "proto/config_value.h"
 
 #define MARK       "\xef\xbb\xbf"
-#define NAME_BYTES 128 /* of a name in a job file; no known one is as long */
+#define NAME_BYTES 128 /* longer than any known name in a job file */
 
-/* Where a setting stands, for messages; file is NULL under --set. */
+/* Adds the file and line of a setting; file is NULL under --set. */
 static enum gw_status located(const char *file,
                               const config_setting_t *setting,
                               struct gw_error *error)
@@ -140,7 +140,8 @@ static enum gw_status take_section(struct gw_config *config,
     return GW_OK;
 }
 
-/* In line `line`, or anywhere: 0. To libconfig Train and train are two. */
+/* Refuses a setting that stands twice, in line `line` or, for 0, in any line.
+   To libconfig Train and train are two. */
 static enum gw_status check_twice(unsigned line,
                                   const char *file,
                                   const char *text,
@@ -266,7 +267,8 @@ static enum gw_status set_written(struct gw_config *config,
     return status;
 }
 
-/* One bare word: what looks like a number is one where numbers are wanted. */
+/* One bare word; for a key of numbers, a word that looks like a number is one.
+ */
 static enum gw_status put_word(struct gw_config *config,
                                const struct gw_config_key *key,
                                const char *word,

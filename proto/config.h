@@ -17,14 +17,10 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define GW_STRING_MAX 256 /* bytes of a string value, with its end */
-#define GW_LIST_MAX   64  /* entries of a list */
-#define GW_PATH_BYTES                                                          \
-    4096 /* bytes of a path, with its end, as Linux has it                     \
-          */
-#define GW_PATHS_BYTES                                                         \
-    (21u << 10) /* of all paths of a list, with their ends                     \
-                 */
+#define GW_STRING_MAX   256  /* bytes of a string value, with its end */
+#define GW_LIST_MAX     64   /* entries of a list */
+#define GW_PATH_BYTES   4096 /* bytes of a path, with its end, as in Linux */
+#define GW_PATHS_BYTES  (21u << 10) /* all paths of a list, with their ends */
 #define GW_JOB_TEXT_MAX (48u << 10)
 
 /* Bounds of cluster.silence. */
@@ -67,7 +63,7 @@ struct gw_cadence {
     uint64_t steps, seconds;
 };
 
-#define GW_EVERY_BYTES   32 /* of its text, with the end */
+#define GW_EVERY_BYTES   32                       /* text with its end */
 #define GW_CADENCE_BYTES (2 * GW_EVERY_BYTES + 2) /* two, and ", " */
 
 enum gw_data_format {
@@ -170,10 +166,10 @@ struct gw_config {
         char policy[GW_STRING_MAX];            /* a plan, see proto/policy.h */
         char transport[GW_STRING_MAX];         /* auto, tcp, sim */
         char local_reduction[GW_STRING_MAX];   /* auto, on, host, off */
-        uint64_t port;                         /* of the coordinator, 0: any */
+        uint64_t port;                         /* the coordinator's, 0: any */
         char interface[GW_STRING_MAX];         /* names or addresses to bind */
-        char control_interface[GW_STRING_MAX]; /* the same, one, for what goes
-                                                  to and from the coordinator */
+        char control_interface[GW_STRING_MAX]; /* a single one, for traffic with
+                                                  the coordinator */
         int insecure;
         uint64_t connections; /* per pair of processes; 0: see
                                  gw_config_connections */
@@ -182,7 +178,7 @@ struct gw_config {
         double abort_after;   /* seconds without progress, 0: never */
     } cluster;
     struct {
-        double scale;  /* of lr, for each push; 0: 1 / workers */
+        double scale;  /* factor of lr for each push; 0: 1 / workers */
         double lambda; /* dc-async; 0: 0.04, adaptive 2 */
         int adaptive;
         double decay, eps;         /* dc-async, adaptive */
@@ -225,20 +221,21 @@ enum gw_config_type {
     GW_TYPE_NUMBERS, /* struct gw_number_list */
 };
 
-/* One key. `local` keys may differ per host; the others are the job's. Of the
-   local ones `own` are a host's own: no other is told of them. */
+/* One key. `local` keys may differ per host; the others are equal in the whole
+   job. `own` keys are local ones that no other host is told. */
 struct gw_config_key {
     const char *name; /* "train.batch" */
     enum gw_config_type type;
     size_t offset;        /* into struct gw_config */
     const char *fallback; /* the default, as the value in gw_config_set */
-    double min, max;      /* of counts and reals, and of list items */
-    const char *choices;  /* of choices and limited strings: "idx|cifar10";
-                             NUMBER stands for a number within min..max */
-    /* of strings with a grammar of their own: GW_EUSAGE with what is wrong and
-       what may stand there; NULL: any text will do */
+    double min, max;      /* range of counts, reals and list items */
+    const char *choices;  /* values of choices and limited strings:
+                             "idx|cifar10"; NUMBER stands for a number within
+                             min..max */
+    /* for strings with a grammar of their own: GW_EUSAGE with the fault and the
+       words that may stand there; NULL: any text will do */
     enum gw_status (*check)(const char *text, struct gw_error *error);
-    int words; /* such a grammar of words alone, which are kept in lower case */
+    int words; /* the grammar has words only; they are kept in lower case */
     int local, own;
     const char *rival; /* the key that says the same in another unit: one of the
                           two is 0. NULL: there is none */
@@ -248,23 +245,23 @@ struct gw_config_key {
 /* Every key, in the order of the manual; *n_p of them. */
 const struct gw_config_key *gw_config_keys(size_t *n_p);
 
-/* The key called `name` ("train.batch"), whatever the case of its letters, NULL
-   when there is none. */
+/* The key called `name` ("train.batch"), in any case of its letters; NULL when
+   there is none. */
 const struct gw_config_key *gw_config_find(const char *name);
 
-/* The first key of `section` ("train"), NULL when there is no such section. */
+/* The first key of `section` ("train"), NULL when no section is called that. */
 const struct gw_config_key *gw_config_find_section(const char *section);
 
 /* Bytes of a key's name before the dot. */
 size_t gw_config_section_bytes(const struct gw_config_key *key);
 
-/* The name of a key that someone who wrote `name` may have meant. */
+/* The known key nearest to `name`, for a message about a wrong one. */
 const char *gw_config_nearest(const char *name);
 
 /*
- * What the key takes, in words: "whole number, 0..1000000", "idx, cifar10 or
- * npy". Returns the bytes needed without the end; writes at most text_bytes,
- * always ended.
+ * The values that the key takes, in words: "whole number, 0..1000000", "idx,
+ * cifar10 or npy". Returns the bytes needed without the end; writes at most
+ * text_bytes, always ended.
  */
 size_t gw_config_describe(const struct gw_config_key *key,
                           char *text,
@@ -287,9 +284,9 @@ enum gw_status gw_config_parse(struct gw_config *config,
                                struct gw_error *error);
 
 /*
- * The sections that a job file's text does not have, "worker, policy": a file
- * that was cut off behind a section is a job all the same. Returns how many;
- * `absent` is cut to fit.
+ * The sections that are missing in a job file's text, "worker, policy": a file
+ * that was cut off behind a section is a valid job. Returns how many; `absent`
+ * is cut to fit.
  */
 #define GW_ABSENT_BYTES 128
 size_t gw_config_absent(const char *text, char absent[GW_ABSENT_BYTES]);
@@ -304,24 +301,25 @@ enum gw_status gw_config_set(struct gw_config *config,
                              const char *assignment,
                              struct gw_error *error);
 
-/* The rival of the key that `assignment` sets, and its value; NULL where it has
-   none. Asked before and after gw_config_set, it tells what was displaced. */
+/* The rival of the key that `assignment` sets, and its value; NULL if it has
+   none. Asked before and after gw_config_set, it tells if a value was
+   displaced. */
 const struct gw_config_key *gw_config_rival(const struct gw_config *config,
                                             const char *assignment,
                                             uint64_t *value_p);
 
 /*
- * What no single key can say: exactly one of batch and global_batch, of epochs
- * and steps; things that do not go together; what this version cannot do.
- * GW_EUSAGE with a line that names the keys.
+ * Checks between keys: exactly one of batch and global_batch, of epochs and
+ * steps; keys that do not go together; combinations that this version does not
+ * support. GW_EUSAGE with a line that names the keys.
  */
 enum gw_status gw_config_check(const struct gw_config *config,
                                struct gw_error *error);
 
 /*
- * The same of a word of cluster.policy that comes while the job runs: GW_EUSAGE
- * where it does not go with the job's other keys, though keys that only other
- * words use are no fault of it. GW_ENOMEM.
+ * The same check of a word of cluster.policy that comes while the job runs:
+ * GW_EUSAGE when it does not go with the job's other keys; keys that only other
+ * words use do not count. GW_ENOMEM.
  */
 enum gw_status gw_config_check_word(const struct gw_config *config,
                                     const struct gw_policy_word *word,
@@ -333,27 +331,26 @@ uint64_t gw_config_members_max(const struct gw_config *config);
 /* Path number `i` of n; i = n: where the next one would begin. */
 const char *gw_path_at(const struct gw_path_list *list, size_t i);
 
-/* 0 where the list has no room for it. */
+/* 0: the list has no room for it. */
 int gw_path_add(struct gw_path_list *list, const char *path);
 
 /*
- * Makes all relative paths, which are relative to `dir`, absolute. Absolute
- * ones and empty ones stay. Does nothing about "..". GW_EUSAGE: one is too
- * long.
+ * Makes all relative paths absolute, from `dir`. Absolute paths and empty ones
+ * stay, and ".." is kept. GW_EUSAGE: one is too long.
  */
 enum gw_status gw_config_root_paths(struct gw_config *config,
                                     const char *dir,
                                     struct gw_error *error);
 int gw_config_has_relative(const struct gw_config *config);
 
-/* The reverse for those that lie below `dir`. */
+/* The reverse, for paths below `dir`. */
 void gw_config_unroot_paths(struct gw_config *config, const char *dir);
 
 /* Connections that a worker of this job opens to each shard. */
 uint64_t gw_config_connections(const struct gw_config *config);
 
-/* Microseconds of silence after which a member is dead: cluster.silence, or
-   what stands for 0, which is less where all members are `within_host`. */
+/* Microseconds of silence after which a member is dead: cluster.silence, or the
+   value that 0 stands for, which is less when all members are `within_host`. */
 uint64_t gw_config_silence_us(const struct gw_config *config, int within_host);
 
 /* Non-zero when workers of one host may sum their gradients, in a phase of the
@@ -377,8 +374,8 @@ const char *gw_config_whole_step_key(const struct gw_config *config,
 /* Non-zero where workers get parts of a step by their speed. */
 int gw_config_splits_by_speed(const struct gw_config *config);
 
-/* Section policy while a word holds: what stands for a default there, 0 and
-   auto, is the default here. Names are those of optimizer.kind. */
+/* Section policy while a word holds, with the values that the defaults 0 and
+   auto stand for. Names are as in optimizer.kind. */
 struct gw_policy_terms {
     double scale, lambda, alpha, outer_lr;
     const char *inner;  /* points into the config, or is constant */
@@ -390,8 +387,8 @@ struct gw_policy_terms
 gw_config_policy_terms(const struct gw_config *config,
                        const struct gw_policy_word *word);
 
-/* log.every with what auto means: 100 steps or 5 seconds, 1 where people watch
-   a terminal. Where no steps are given they are UINT64_MAX. */
+/* log.every, with auto resolved: 100 steps or 5 seconds, 1 second for a
+   terminal. Without a number of steps they are UINT64_MAX. */
 struct gw_cadence gw_config_log_every(const struct gw_config *config,
                                       int terminal);
 
@@ -415,7 +412,7 @@ size_t gw_config_print(const struct gw_config *config,
 /* Copies the `local` keys of *from into *to. */
 void gw_config_keep_local(struct gw_config *to, const struct gw_config *from);
 
-/* Sets the `own` keys back to their defaults: what other hosts may be told. */
+/* Sets the `own` keys, which no other host is told, back to their defaults. */
 void gw_config_forget_own(struct gw_config *config);
 
 /* A hash of every key that is not local: equal jobs have equal hashes. */

@@ -1,4 +1,4 @@
-/* What no single key of a job can say, and what this version cannot do. */
+/* Checks between the keys of a job, and against the limits of this version. */
 #include <config.h>
 
 #include "proto/config.h"
@@ -87,7 +87,7 @@ static int has_local_steps(const struct gw_config *config)
     return any;
 }
 
-/* What has no bytes can be sent in simulation only, and cannot be scored or
+/* A model without bytes can be sent in simulation only, and cannot be scored or
    kept. */
 static enum gw_status check_arithmetic(const struct gw_config *config,
                                        struct gw_error *error)
@@ -115,7 +115,8 @@ static enum gw_status check_arithmetic(const struct gw_config *config,
     return GW_OK;
 }
 
-/* Whether all steps are of all ranks, and their gradients the servers'. */
+/* Non-zero when every step is of all ranks, and its gradients go to the
+   servers. */
 static int has_whole_steps(const struct gw_config *config)
 {
     struct gw_policy_plan plan = {.n = 0};
@@ -127,7 +128,7 @@ static int has_whole_steps(const struct gw_config *config)
     return all;
 }
 
-/* Gradients that fp16 makes zeros of are lost without a word. */
+/* Gradients that underflow in fp16 are lost silently. */
 static enum gw_status check_precision(const struct gw_config *config,
                                       struct gw_error *error)
 {
@@ -159,7 +160,8 @@ static enum gw_status check_weights(const struct gw_config *config,
                    config->cluster.policy);
 }
 
-/* There is something to divide, and it is divided like that. */
+/* Only a global batch can be divided, and only by speed can a division be
+   repeated. */
 static enum gw_status check_shares(const struct gw_config *config,
                                    struct gw_error *error)
 {
@@ -199,7 +201,7 @@ enum gw_status gw_config_check_word(const struct gw_config *config,
     *alone = *config;
     gw_policy_word_print(word, alone->cluster.policy);
     if (word->kind != GW_POLICY_DILOCO) {
-        /* of the phases of the job that these are for */
+        /* other phases of the job use them */
         alone->policy.fragments = 1;
         alone->policy.overlap = 0;
     }

@@ -1,4 +1,4 @@
-/* Paths of a job: lists of them, and what relative ones are relative to. */
+/* Paths of a job: lists of them, and making relative ones absolute. */
 #include <config.h>
 
 #include "proto/config.h"
@@ -37,8 +37,8 @@ static enum gw_status too_long(const struct gw_config_key *key,
                    dir);
 }
 
-/* `path` as seen from everywhere, of at most `most` bytes with its end; 0 where
-   it is longer. */
+/* Makes `path` absolute, in at most `most` bytes with its end; 0: it is longer.
+ */
 static int
 root(const char *dir, const char *path, char out[GW_PATH_BYTES], size_t most)
 {
@@ -109,7 +109,7 @@ int gw_config_has_relative(const struct gw_config *config)
     return 0;
 }
 
-/* From where it lies below `dir`, or as it is. */
+/* The path relative to `dir`, or unchanged when it does not lie below it. */
 static const char *unrooted(const char *dir, const char *path)
 {
     size_t n = strlen(dir);

@@ -1,4 +1,4 @@
-/* What the policies of a job ask of its other keys, phase by phase. */
+/* Demands of a job's policies on its other keys, phase by phase. */
 #include <config.h>
 
 #include "proto/config.h"
@@ -36,7 +36,7 @@ static const char *whole_step_key(const struct gw_config *config,
         *why_p = "all shards must skip the steps that overflow";
         return "train.loss_scale";
     }
-    /* under the others it is the worker's optimizer, or none at all */
+    /* under local policies it is the optimizer of workers, or unused */
     if (!gw_policy_is_local(word->kind) &&
         strcmp(config->optimizer.kind, "lamb") == 0) {
         *why_p = "the norm of a whole key comes first";
@@ -152,7 +152,7 @@ static enum gw_status check_commit(const struct gw_config *config,
                    key, why);
 }
 
-/* Where each push makes a version, there is no step of all ranks to decide
+/* A policy that makes a version of each push has no step of all ranks to decide
    about. */
 static enum gw_status check_each_push(const struct gw_config *config,
                                       const struct gw_policy_word *word,
@@ -177,7 +177,7 @@ static enum gw_status check_each_push(const struct gw_config *config,
     return GW_OK;
 }
 
-/* Where workers take steps of their own, servers see no gradient. */
+/* Servers see no gradient when workers take steps of their own. */
 static enum gw_status check_local(const struct gw_config *config,
                                   const struct gw_policy_word *word,
                                   const char *shown,
@@ -236,7 +236,7 @@ static enum gw_status check_inner(const struct gw_config *config,
                    shown, inner);
 }
 
-/* What is compensated for is how far the weights have gone on. */
+/* dc-async compensates for the way that the weights have gone on. */
 static enum gw_status check_weights(const struct gw_config *config,
                                     const struct gw_policy_word *word,
                                     struct gw_error *error)
@@ -250,8 +250,8 @@ static enum gw_status check_weights(const struct gw_config *config,
                    "weights; take another optimizer, or async");
 }
 
-/* Who gets less is to be waited for no longer: where nobody waits, each has its
-   own pace already. */
+/* A split shortens the wait for slow ranks; where nobody waits, each rank has
+   its own pace already. */
 static enum gw_status check_split(const struct gw_config *config,
                                   const struct gw_policy_word *word,
                                   const char *shown,

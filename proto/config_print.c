@@ -247,7 +247,7 @@ void gw_config_forget_own(struct gw_config *config)
     }
 }
 
-/* What print_value writes, hashed without its text. */
+/* Hashes the value that print_value writes, without its text. */
 static uint64_t
 hash_value(uint64_t hash, const struct gw_config_key *key, const void *place)
 {

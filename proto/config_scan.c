@@ -1,8 +1,8 @@
 /*
- * A look at a job file's text besides libconfig: includes, which must never be
- * opened; whole numbers, which it cuts to 32 bits without a word; comments and
- * texts without an end, with which it leaves out the rest of the file; and
- * settings that stand twice, for which it knows a line but no name.
+ * Finds the parts of a job file's text that libconfig misses or reports badly:
+ * includes, which must never be opened; whole numbers, which it cuts to 32
+ * bits; comments and texts without an end, with which it leaves out the rest of
+ * the file; and settings that stand twice, for which it has a line but no name.
  */
 #include <config.h>
 
@@ -16,8 +16,8 @@
 #define WIDE_DIGITS 10 /* fewer always fit 32 bits */
 
 /*
- * libconfig knows an include only at the beginning of a line, so this finds
- * every one, and a few in comments besides.
+ * libconfig knows an include only at the beginning of a line: this finds every
+ * one, and some in comments too.
  */
 enum gw_status gw_config_scan_includes(const char *file,
                                        const char *text,
@@ -171,7 +171,7 @@ int gw_config_find_twice(const char *text, struct gw_config_twice *twice)
 {
     unsigned seen[2][GW_CONFIG_KEYS_MAX] = {0}; /* lines of sections, of keys */
     const struct gw_config_key *section = NULL;
-    size_t n, depth = 0; /* of open brackets of any kind */
+    size_t n, depth = 0; /* open brackets of any kind */
     const struct gw_config_key *keys = gw_config_keys(&n);
     unsigned line = 1;
     for (struct token token; *text; text += token.bytes) {

@@ -1,4 +1,5 @@
-/* Values of a job: what each type takes, and where it goes in the struct. */
+/* Values of a job: checked against the type of their key, and stored in the
+   struct. */
 #include <config.h>
 
 #include "proto/config_value.h"
@@ -68,8 +69,8 @@ static size_t character_bytes(const char *text)
 }
 
 /*
- * Control characters would break lines of logs and of printed jobs; what is not
- * UTF-8 can stand neither in a message nor in a manifest.
+ * Control characters would break lines of logs and of printed jobs; text that
+ * is not UTF-8 can stand neither in a message nor in a manifest.
  */
 static enum gw_status check_characters(const struct gw_config_key *key,
                                        const char *text,
@@ -186,15 +187,15 @@ static const char *text_of(const struct gw_value *value,
     return number;
 }
 
-/* Words are taken whatever the case of their letters, and kept as the rest of
-   the program knows them. */
+/* Words are accepted in any case of their letters, and kept as the rest of the
+   program knows them. */
 static void put_words(char *place, const struct gw_config_key *key)
 {
     unsigned index;
     size_t bytes;
     if (key->choices && gw_config_choice(key, place, &index)) {
         const char *choice = gw_config_choice_text(key, index, &bytes);
-        memcpy(place, choice, bytes); /* of the same length */
+        memcpy(place, choice, bytes); /* the length is the same */
     }
     for (char *at = place; key->words && *at; at++)
         if (*at >= 'A' && *at <= 'Z')

@@ -12,9 +12,9 @@
 #include "proto/distance.h"
 
 #define GW_CONFIG_KEYS_MAX 96
-#define GW_REAL_BYTES      32  /* of a real's text, with its end */
-#define GW_SHOWN_BYTES     64  /* of a refused value in a message */
-#define GW_CHOICES_BYTES   128 /* of a key's choices in words */
+#define GW_REAL_BYTES      32  /* a real as text, with its end */
+#define GW_SHOWN_BYTES     64  /* a refused value in a message */
+#define GW_CHOICES_BYTES   128 /* a key's choices in words */
 
 enum gw_value_kind {
     GW_VALUE_BOOL,
@@ -23,12 +23,12 @@ enum gw_value_kind {
     GW_VALUE_TEXT
 };
 
-/* A value before it is known which key wants it. */
+/* A value, before its key is known. */
 struct gw_value {
     enum gw_value_kind kind;
-    int64_t whole;    /* of BOOL and WHOLE */
-    double real;      /* of WHOLE and REAL */
-    const char *text; /* of TEXT */
+    int64_t whole;    /* BOOL and WHOLE */
+    double real;      /* WHOLE and REAL */
+    const char *text; /* TEXT */
 };
 
 /*
@@ -60,8 +60,8 @@ size_t gw_config_text_max(const struct gw_config_key *key);
 /* Bytes of the key's place in the struct. */
 size_t gw_config_bytes(const struct gw_config_key *key);
 
-/* Is `text` one of key->choices, whatever the case of its letters? Its index
-   goes to *index_p. */
+/* Is `text` one of key->choices, in any case of its letters? Its index goes to
+ *index_p. */
 int gw_config_choice(const struct gw_config_key *key,
                      const char *text,
                      unsigned *index_p);
@@ -102,13 +102,13 @@ enum gw_status gw_config_check_phase(const struct gw_config *config,
 void gw_config_print_bound(double bound, char text[GW_REAL_BYTES]);
 
 /* The shortest text that gives the same real again, always with a point or an
-   exponent, whatever the locale. */
+   exponent, in any locale. */
 void gw_real_print(double real, char text[GW_REAL_BYTES]);
 
 /*
- * Looks through a job file's text for what libconfig must not see or cannot
- * say: GW_EUSAGE with "file:line: ..." for an @include, which would open a
- * file.
+ * Looks through a job file's text for parts that libconfig must not see or does
+ * not report: GW_EUSAGE with "file:line: ..." for an @include, which would open
+ * a file.
  */
 enum gw_status gw_config_scan_includes(const char *file,
                                        const char *text,
@@ -121,8 +121,8 @@ enum gw_status gw_config_scan_includes(const char *file,
  */
 void gw_config_widen(const char *text, char *wide);
 
-/* The line in which a comment or a quoted text begins that does not end, or 0;
-   libconfig takes the rest of the file for it, silently. */
+/* The line of a comment or a quoted text without its end, or 0; libconfig
+   silently takes the rest of the file for it. */
 unsigned gw_config_find_open(const char *text);
 
 /*

@@ -87,8 +87,8 @@ uint64_t gw_course_dues(const struct gw_course *course,
     return 0;
 }
 
-/* Epochs: the first end of so many from the course's beginning on, which may be
-   one itself. */
+/* The ends of every n epochs from the course's beginning on, which may be one
+   itself. */
 static struct gw_course_beat epochs_beat(const struct gw_course *course,
                                          uint64_t n)
 {

@@ -1,17 +1,16 @@
 /*
- * The course of a job through its training set: which samples a step takes, and
- * how many epochs are over when so many steps are done. Pure functions of a few
+ * The course of a job through its training set: the samples of each step, and
+ * the epochs that are over after so many steps. Pure functions of a few
  * numbers, so that workers, servers and the coordinator find the same.
  *
  *   epoch 2                        | epoch 3             |
  *   .. steps of 40 | steps of 10   | steps of 10         |
- *                  ^ clock: here the steps' size became another one
+ *                  ^ clock: the size of a step changes here
  *
- * A step is what weights are changed by, and an epoch is what data is counted
- * in. How many of the one make up the other depends on the global batch and on
- * the training set, which may be others when a job goes on. Then a new course
- * begins at the very sample where the one before has come to, so that each
- * sample of each epoch counts once.
+ * Steps change the weights, and epochs count the data. The number of steps in
+ * an epoch depends on the global batch and on the training set, and both may
+ * change when a job goes on. A new course then begins at the very sample that
+ * the one before has reached, so that each sample of each epoch counts once.
  *
  * Pure, any thread.
  */
@@ -31,7 +30,7 @@ struct gw_course {
     uint64_t clock;
     uint64_t epoch, sample; /* sample: 0, or less than samples */
     uint64_t batch;         /* samples of a full step of all workers */
-    uint64_t samples;       /* of the training set; 0: not known */
+    uint64_t samples;       /* size of the training set; 0: not known */
 };
 
 /* A step's samples: places [first, first + n) of an epoch's permutation. */
@@ -44,13 +43,13 @@ struct gw_course_beat {
     uint64_t first, every;
 };
 
-/* Where a job goes on: the course that led to `clock`. */
+/* The place where a job goes on: the course that led to `clock`. */
 struct gw_course_cut {
     struct gw_course course;
     uint64_t clock;
 };
 
-/* Whether the numbers can be a course. They may come from anyone. */
+/* Non-zero when the numbers can be a course. They may come from anyone. */
 int gw_course_is_valid(const struct gw_course *course);
 
 int gw_course_is_same(const struct gw_course *a, const struct gw_course *b);
@@ -68,9 +67,8 @@ struct gw_course_step gw_course_at(const struct gw_course *course,
 uint64_t gw_course_end(const struct gw_course *course, uint64_t epochs);
 
 /*
- * At how many of the versions 1..clock, that is when so many steps are done,
- * what happens `every` so often was due. GW_SECONDS is not decided here and
- * gives 0, like GW_NEVER.
+ * How often an event that is due `every` so often was due in the versions
+ * 1..clock. GW_SECONDS is not decided here and gives 0, like GW_NEVER.
  */
 uint64_t gw_course_dues(const struct gw_course *course,
                         const struct gw_every *every,
@@ -82,9 +80,9 @@ struct gw_course_beat gw_course_beat_of(const struct gw_course *course,
 
 /*
  * The course from the cut on, with steps of `batch` of `samples` >= 1. It is
- * the one before where these are what they were, or where what they were is not
- * known. Where the training set has become so small that the place in its epoch
- * is no more, the next epoch begins.
+ * the one before when batch and samples are unchanged, or were not known. When
+ * the training set has become so small that the place in its epoch is no more,
+ * the next epoch begins.
  */
 struct gw_course gw_course_go_on(const struct gw_course_cut *cut,
                                  uint64_t batch,

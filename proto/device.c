@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define DIGITS_MAX 3 /* of a device's number */
+#define DIGITS_MAX 3 /* digits of a device's number */
 
 static const char *const names[] = {
     [GW_DEVICE_AUTO] = "auto",

@@ -1,4 +1,4 @@
-/* A handful of rows per actor: a linear search is faster than an index. */
+/* A linear search: an actor has about twenty rows. */
 #include <config.h>
 
 #include "proto/dispatch.h"

@@ -34,7 +34,7 @@ enum gw_sender {
 
 /*
  * The message lasts for this call. A handler that cannot use it in this state
- * (no such request is open) rejects the peer itself.
+ * (there is no open request for it) rejects the peer itself.
  */
 typedef void gw_message_handle_fn(void *actor,
                                   struct gw_peer *peer,

@@ -1,18 +1,18 @@
 /*
- * How far apart two words are, to name the nearest known one when somebody
- * mistyped. The case of ASCII letters does not count. Pure, any thread.
+ * The distance of two words, to name the known word nearest to a mistyped one.
+ * The case of ASCII letters does not count. Pure, any thread.
  */
 #ifndef GW_PROTO_DISTANCE_H
 #define GW_PROTO_DISTANCE_H
 
 #include <stddef.h>
 
-#define GW_DISTANCE_BYTES 64 /* of each word; what follows is not looked at */
+#define GW_DISTANCE_BYTES 64 /* bytes of each word that are compared */
 
 /* Insertions, deletions, replacements and swaps of neighbours. */
 unsigned gw_edit_distance(const char *a, const char *b);
 
-/* The search for the known word that is nearest to one that is not known. */
+/* A search for the known word nearest to an unknown one. */
 struct gw_nearest {
     char name[GW_DISTANCE_BYTES + 1]; /* "": none has enough in common so far */
     unsigned distance;

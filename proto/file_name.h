@@ -1,6 +1,6 @@
 /*
- * Names of the files that a checkpoint is made of: they say who writes each,
- * and who may ask for it. Pure, any thread.
+ * Names of the files of a checkpoint: the name says which member writes the
+ * file, and which may ask for it. Pure, any thread.
  */
 #ifndef GW_PROTO_FILE_NAME_H
 #define GW_PROTO_FILE_NAME_H

@@ -32,8 +32,7 @@ gw_groups_make(const char *const *place, uint32_t ranks, uint32_t *size)
     return blocks;
 }
 
-/* What there is in the block of `size` ranks from `at` on, as far as it goes.
- */
+/* Occupants of the block of `size` ranks from `at` on, as far as it goes. */
 struct room {
     uint32_t first, free; /* the first free rank, and how many there are */
     uint32_t same, others;
@@ -57,7 +56,8 @@ static struct room look_into(const char *const *place,
     return room;
 }
 
-/* In the smallest block that has some of its place, and nobody else. */
+/* The first free rank of the smallest block that has members of this place, and
+   no others. */
 static int find_beside(const char *const *place,
                        uint32_t ranks,
                        const char *where,
@@ -74,8 +74,9 @@ static int find_beside(const char *const *place,
     return 0;
 }
 
-/* Of blocks that are free as a whole, in the largest: of those that have as
-   many ranks, in that which could be larger, since it spoils no other. */
+/* The first rank of the largest block that is free as a whole; among blocks of
+   as many ranks the one that the last rank cuts short, since it spoils no
+   other. */
 static int find_room(const char *const *place, uint32_t ranks, uint32_t *rank_p)
 {
     uint32_t most = 0;

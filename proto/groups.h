@@ -1,8 +1,8 @@
 /*
  * Groups: workers of one host that sum their gradients among themselves, and
  * push the sum. A group is an aligned block of ranks, a power of two of them,
- * which is a subtree of the sum over all ranks (gw_reduce_block): what its
- * members sum is what the servers would have, to the bit.
+ * which is a subtree of the sum over all ranks (gw_reduce_block): its members'
+ * sum equals the servers', to the bit.
  *
  *   ranks   0 1 2 3 | 4 5 | 6 | 7        blocks 4, 2, 1, 1 of a job of 8
  *   host    a a a a | b b | b | c
@@ -25,18 +25,18 @@ struct gw_group {
 };
 
 /*
- * place: of each of the ranks, where it meets others, equal for those that can
- * share memory; "" for one that cannot. Fills in the size of each block, in
- * the order of ranks; size has room for `ranks`. Returns how many blocks.
+ * place[rank]: where the rank meets others, equal for ranks that can share
+ * memory; "" for one that cannot. Fills in the size of each block, in the order
+ * of ranks; size has room for `ranks`. Returns how many blocks.
  */
 uint32_t
 gw_groups_make(const char *const *place, uint32_t ranks, uint32_t *size);
 
 /*
- * The rank that one takes who meets others at `where`, while they come one by
- * one: beside those of its place, so that they are of one block; the first of a
- * place where most room is left for the rest of it. "": the lowest. place: of
- * each of the ranks as above, NULL for one that is free, which at least one is.
+ * The rank for a worker that meets others at `where`, as they come one by one:
+ * next to the ranks of its place, so that they form one block; the first of a
+ * place goes where most room is left for the rest of it. "": the lowest. place:
+ * as above, NULL for a rank that is free; at least one is.
  */
 uint32_t
 gw_groups_rank(const char *const *place, uint32_t ranks, const char *where);
@@ -44,7 +44,8 @@ gw_groups_rank(const char *const *place, uint32_t ranks, const char *where);
 /* How many blocks `n` ranks from `first` on are that share a place. */
 uint32_t gw_groups_blocks(uint32_t first, uint32_t n);
 
-/* Whether blocks, as they came from elsewhere, are groups of so many ranks. */
+/* Non-zero when blocks, which may come from anyone, are groups of so many
+   ranks. */
 int gw_groups_are_valid(const uint32_t *size, uint32_t blocks, uint32_t ranks);
 
 /* The group of a rank; none are told of: it is by itself. */
@@ -57,7 +58,7 @@ uint32_t gw_group_owner(struct gw_group group, uint32_t chunk);
 int gw_group_has(struct gw_group group, uint32_t rank);
 
 /*
- * What a chunk is the sum of: payload of a GW_FRAME_PARTS. From a member to the
+ * The parts of a chunk's sum: payload of a GW_FRAME_PARTS. From a member to the
  * chunk's owner, of itself: its gradient is where the owner sees it. From the
  * owner to a shard, of all members in the order of ranks, before the push that
  * is their sum (GW_FLAG_SUM).

@@ -1,5 +1,5 @@
 /*
- * Numbers of 16 bits as files of other programs have them, as fp32, exactly:
+ * Numbers of 16 bits in files of other programs, converted to fp32 exactly:
  * IEEE 754's binary16 and bfloat16.
  */
 #ifndef GW_PROTO_HALF_H

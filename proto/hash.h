@@ -1,7 +1,7 @@
 /*
- * A 64-bit hash (FNV-1a) with which processes notice that they were given
- * different things by mistake: jobs, keys. It is no protection against someone
- * who wants two things to look the same. Pure, any thread.
+ * A 64-bit hash (FNV-1a) by which processes notice that they were given
+ * different jobs or keys by mistake. It is no protection against an attacker:
+ * collisions are easy to make. Pure, any thread.
  */
 #ifndef GW_PROTO_HASH_H
 #define GW_PROTO_HASH_H
@@ -11,7 +11,7 @@
 
 #define GW_HASH_BEGIN 0xcbf29ce484222325u
 
-/* The hash of what was hashed into `hash`, followed by these bytes. */
+/* Continues `hash` with these bytes. */
 uint64_t gw_hash_bytes(uint64_t hash, const void *bytes, size_t n);
 
 /* The same for a text with its end, so that "ab","c" differs from "a","bc". */

@@ -1,7 +1,7 @@
 /*
  * Lists of network interfaces, as cluster.interface has them: names or
- * addresses, separated by commas. Whether a host has such is not asked here.
- * Pure; any thread.
+ * addresses, separated by commas. The list is only parsed: the host may have
+ * none of them. Pure; any thread.
  */
 #ifndef GW_PROTO_INTERFACES_H
 #define GW_PROTO_INTERFACES_H

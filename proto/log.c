@@ -51,7 +51,8 @@ static struct date date_of(uint64_t days)
                          .day = (unsigned)day + 1};
 }
 
-/* Bytes that snprintf has written or would have, as far as there is room. */
+/* Bytes that snprintf has put into the buffer: it returns the bytes that it
+   would have written. */
 static size_t written(int bytes, size_t room)
 {
     if (bytes < 0)

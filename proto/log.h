@@ -5,10 +5,10 @@
  *
  *   2026-11-20T12:34:56.123Z worker 3 info text
  *
- * Who logs: the first who detects; errors that are handed up are not logged
- * on the way. error: the job or a member ends. warn: it goes on, but somebody
- * should look. info: objects come and go. debug: events. trace: packets.
- * Texts are lowercase, with units, without secrets.
+ * The first function that detects a failure logs it; errors that are handed up
+ * are not logged on the way. error: the job or a member ends. warn: it goes on,
+ * but somebody should look. info: objects come and go. debug: events. trace:
+ * packets. Texts are lowercase, with units, without secrets.
  *
  * Thread: any, on one handle at once; the sink is called from all of them and
  * writes a line as a whole (to a file: one write(2)).
@@ -31,7 +31,7 @@ enum gw_log_level {
     GW_LOG_TRACE
 };
 
-/* Filled by the caller, who keeps it until the last line. */
+/* Filled by the caller, and kept until the last line. */
 struct gw_log {
     _Atomic int level; /* the least important that is still written */
     _Atomic int rank;  /* below 0: none yet */
@@ -75,8 +75,8 @@ struct gw_log_limit {
 };
 
 /*
- * gw_log_line as long as the bucket lasts; what does not fit is counted, and
- * the count is written in front of the next line that does.
+ * gw_log_line as long as the bucket lasts; lines that do not fit are counted,
+ * and the count is written in front of the next line that does.
  */
 void gw_log_limited(const struct gw_log *log,
                     struct gw_log_limit *limit,

@@ -13,7 +13,7 @@
  * reply: 40 status 4 | session 4 | epoch 4 | zero 4 | job 8 | incarnation 8 |
  *        reason 160 | zero 20 | CRC32C 4
  */
-#define PROVED_BYTES 80 /* of a hello, all before the proof */
+#define PROVED_BYTES 80 /* a hello up to its proof */
 
 static const uint8_t hello_magic[8] = "GWHELLO";
 static const uint8_t reply_magic[8] = "GWREPLY";
@@ -41,7 +41,7 @@ static void put_text(uint8_t *out, const char *text, size_t room)
     memcpy(out, text, n);
 }
 
-/* What came from outside is shown to people: printable ASCII only. */
+/* Text from outside is shown to people: printable ASCII only. */
 static void get_text(const uint8_t *in, char *text, size_t room)
 {
     size_t n = strnlen((const char *)in, room - 1);

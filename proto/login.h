@@ -33,16 +33,16 @@ enum gw_role {
 };
 
 struct gw_hello {
-    uint8_t role;         /* of the opener */
-    uint8_t link;         /* which of the connections of this pair */
+    uint8_t role;         /* the opener's */
+    uint8_t link;         /* number among the connections of this pair */
     uint8_t links;        /* how many there will be */
-    uint32_t generation;  /* of this link, from 1; a newer one ends the older */
-    uint32_t rank;        /* of a worker, number of a shard, or none yet */
-    uint32_t epoch;       /* of the cluster, 0: not a member yet */
+    uint32_t generation;  /* the link's, from 1; a newer one ends the older */
+    uint32_t rank;        /* rank of a worker, number of a shard, or none yet */
+    uint32_t epoch;       /* the cluster's; 0: not a member yet */
     uint64_t job;         /* 0: not known yet (joining by address) */
-    uint64_t incarnation; /* of the opener, never 0 */
+    uint64_t incarnation; /* the opener's, never 0 */
     uint64_t expects;     /* incarnation of the acceptor, 0: any */
-    char version[GW_VERSION_TEXT_MAX]; /* of the program */
+    char version[GW_VERSION_TEXT_MAX]; /* the program's */
     uint16_t wire; /* version of the protocol; encoding writes its own */
     uint8_t proof[GW_HELLO_PROOF_BYTES]; /* zeros where there is none */
 };
@@ -52,7 +52,7 @@ struct gw_reply {
     uint32_t session;      /* goes into every frame of this link */
     uint32_t epoch;
     uint64_t job;
-    uint64_t incarnation; /* of the acceptor */
+    uint64_t incarnation; /* the acceptor's */
     char version[GW_VERSION_TEXT_MAX];
     uint16_t wire;                   /* as in the hello */
     char reason[GW_REASON_TEXT_MAX]; /* one line where status is not GW_OK */
@@ -72,8 +72,8 @@ enum gw_status gw_hello_decode(const uint8_t in[GW_HELLO_BYTES],
 
 /*
  * Makes the proof that the opener has the secret of its pair with the acceptor,
- * over all else that the hello says; and looks at that of one that came:
- * GW_EREFUSED if it is none. GW_ENOMEM.
+ * over all else that the hello says; or checks the proof of a hello that came:
+ * GW_EREFUSED if it is wrong. GW_ENOMEM.
  */
 enum gw_status gw_hello_prove(struct gw_hello *hello,
                               const struct gw_secret *pair);

@@ -11,7 +11,7 @@
 #define CHUNKS_PER_MODEL 64
 #define CHUNK_STEP       ((size_t)4 << 10)
 
-/* A shard while chunks are dealt out; the heap's root is who gets the next. */
+/* A shard while chunks are dealt out; the heap's root gets the next one. */
 struct load {
     uint64_t bytes;
     uint32_t shard;
@@ -191,7 +191,7 @@ static enum gw_status allocate(struct gw_map *map, struct gw_error *error)
     return GW_OK;
 }
 
-/* Fills keys and what of the chunks does not depend on shards. */
+/* Fills the keys, and the fields of chunks that do not depend on shards. */
 static void cut(struct gw_map *map, const struct gw_key *keys)
 {
     uint64_t offset = 0;

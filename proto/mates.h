@@ -1,6 +1,6 @@
 /*
- * Who of a job is on one host, gathered from the parts of a view: each member
- * of the host comes to the same, in whatever order the view names them. Pure
+ * The members of a job on one host, gathered from the parts of a view: each
+ * member of the host comes to the same result, in any order of the view. Pure
  * but for its memory; any thread, one at a time.
  */
 #ifndef GW_PROTO_MATES_H
@@ -11,8 +11,8 @@
 #include "proto/control.h"
 #include "proto/status.h"
 
-/* Of the members of one host, which of them a member is, and what they need: in
-   the order of ranks, and of the numbers of shards. */
+/* A member's place among the members of its host, and their needs: in the order
+   of ranks, and of the numbers of shards. */
 struct gw_mates {
     uint32_t workers, shards;     /* in all, with itself */
     uint32_t place;               /* so many of its own role come before it */
@@ -28,13 +28,14 @@ struct gw_met {
     uint32_t n, most;
 };
 
-/* Room for the members of a view; until gw_met_close, which may be called of
-   one that is all zeros. GW_ENOMEM: it is that. */
+/* Room for the members of a view, until gw_met_close, which accepts a zeroed
+   struct as well. GW_ENOMEM: it is zeroed then. */
 enum gw_status gw_met_open(struct gw_met *met, uint32_t most);
 void gw_met_close(struct gw_met *met);
 
-/* Takes a member that is on the host `machine`, or the caller itself: where
-   members do not say a machine each is alone. More than `most` are left out. */
+/* Adds a member if it is on the host `machine`, or is the caller itself;
+   members that do not say a machine are alone. More than `most` are left out.
+ */
 void gw_met_add(struct gw_met *met,
                 uint64_t machine,
                 int is_self,

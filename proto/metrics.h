@@ -1,7 +1,7 @@
 /*
- * The counters: one table of what a process counts, from which the live line,
- * JSON, status and exporters are printed. Counters only grow; rates come from
- * the difference of two snapshots. One of them is no sum but a maximum.
+ * The counters of a process, in one table: the live line, JSON, status and
+ * exporters are printed from it. Counters only grow; rates come from the
+ * difference of two snapshots. One of them is no sum but a maximum.
  *
  * Thread: any thread may add and read, without locks; a snapshot is not one
  * moment, each counter in it is. Threads that count much have a struct of their
@@ -98,8 +98,8 @@ void gw_metrics_raise(struct gw_metrics *metrics,
 uint64_t gw_metrics_get(const struct gw_metrics *metrics,
                         enum gw_metric metric);
 
-/* Joins all counters to *snapshot, those of a thread or of another snapshot, so
-   that those of many sum up, and of maxima the greatest stays. */
+/* Joins all counters to *snapshot: the counters of a thread or of another
+   snapshot, so that many sum up, and of maxima the greatest stays. */
 void gw_metrics_collect(const struct gw_metrics *metrics,
                         struct gw_metrics_snapshot *snapshot);
 void gw_metrics_join(const struct gw_metrics_snapshot *other,

@@ -1,7 +1,7 @@
 /*
- * The generator itself, Philox4x32-10 of Salmon et al., SC'11, for all who draw
- * (random.h): in C on the host, and in kernels, whose sources define GW_PHILOX
- * as what their compiler needs before a function of the device.
+ * The generator of random.h, Philox4x32-10 of Salmon et al., SC'11: in C on the
+ * host, and in kernels, which define GW_PHILOX as the qualifier that their
+ * compiler needs before a device function.
  */
 #ifndef GW_PROTO_PHILOX_H
 #define GW_PROTO_PHILOX_H

@@ -10,13 +10,13 @@
 #include "proto/distance.h"
 
 #define BLANKS      " \t"
-#define LIST_BYTES  160 /* of all words in a line */
-#define SHOWN_BYTES 40  /* of someone's text in a line */
+#define LIST_BYTES  160 /* all words, in a line */
+#define SHOWN_BYTES 40  /* a text from outside, in a line */
 
 /* clang-format off */
 static const struct {
     const char *name;
-    char letter; /* of the number behind the name; 0: there is none */
+    char letter; /* name of the number behind the word; 0: there is none */
     int together, local;
     uint64_t min, max;
 } words[GW_POLICY_KINDS] = {
@@ -40,7 +40,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* Neither blanks nor commas; bytes are 0 where nothing stands. */
+/* A word without blanks and commas; bytes is 0 at the end of a phase. */
 struct token {
     const char *at;
     size_t bytes;

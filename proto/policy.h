@@ -1,7 +1,7 @@
 /*
  * The words of cluster.policy: how pushes become updates, and from which step
  * to which. "ssp:4" is a word; "sync until 2000, local:16" is a plan of two
- * phases. What a word makes servers and workers do is theirs. Pure, any thread.
+ * phases. Servers and workers give the words their meaning. Pure, any thread.
  */
 #ifndef GW_PROTO_POLICY_H
 #define GW_PROTO_POLICY_H
@@ -18,7 +18,7 @@ enum gw_policy_kind {
     GW_POLICY_ASYNC,    /* each push is applied as it arrives */
     GW_POLICY_STALE_LR, /* stale-lr:N, N-softsync, lr over staleness */
     GW_POLICY_DC_ASYNC, /* async with compensated delay */
-    GW_POLICY_DOWNPOUR, /* downpour:T, async with what T steps have come to */
+    GW_POLICY_DOWNPOUR, /* downpour:T, async; a push is the way of T steps */
     GW_POLICY_EASGD,    /* easgd:T, elastic averaging every T steps */
     GW_POLICY_LOCAL,    /* local:H, weights are averaged every H steps */
     GW_POLICY_DILOCO,   /* diloco:H, an outer optimizer every H steps */
@@ -29,7 +29,7 @@ enum gw_policy_kind {
 #define GW_POLICY_SPLIT_MAX  4096           /* N, as cluster.workers */
 #define GW_POLICY_N_MAX      1000000        /* S, T and H */
 #define GW_POLICY_STEP_MAX   1000000000000u /* as train.steps */
-#define GW_POLICY_WORD_BYTES 32             /* of a word's text, with its end */
+#define GW_POLICY_WORD_BYTES 32             /* a word as text, with its end */
 #define GW_POLICY_PHASES_MAX 16
 
 /* One word of cluster.policy: "ssp:4". */
@@ -55,9 +55,8 @@ struct gw_policy_plan {
  * async, stale-lr:N, dc-async, downpour:T, easgd:T, local:H or diloco:H, with B
  * in 0..GW_POLICY_BACKUP_MAX, N in 1..GW_POLICY_SPLIT_MAX, S in
  * 0..GW_POLICY_N_MAX and T and H in 1..GW_POLICY_N_MAX. `text` may come from
- * anyone.
- * GW_EUSAGE with a line that says what is wrong and what may stand there, the
- * nearest word included; *word_p is unchanged then.
+ * anyone. GW_EUSAGE with a line that names the fault and the words that may
+ * stand there, the nearest included; *word_p is unchanged then.
  */
 enum gw_status gw_policy_word_parse(const char *text,
                                     struct gw_policy_word *word_p,
@@ -101,7 +100,7 @@ int gw_policy_is_together(enum gw_policy_kind kind);
 
 /*
  * Non-zero: a worker takes n steps with an optimizer of its own between two
- * exchanges and sends what became of its weights (downpour, easgd, local,
+ * exchanges and sends the outcome for its weights (downpour, easgd, local,
  * diloco). Zero: it sends the gradient of every step, and only servers change
  * weights.
  */

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* What a draw is for; part of the counter, so that streams never meet. */
+/* The purpose of a draw: part of the counter, so that streams never meet. */
 enum gw_random_stream {
     GW_RANDOM_INIT = 1,    /* a = key index, b = element / 4 */
     GW_RANDOM_SHUFFLE = 2, /* a = epoch, b = round and half */

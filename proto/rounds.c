@@ -74,7 +74,7 @@ int gw_rounds_meets(const struct gw_rounds *rounds, uint64_t clock)
            meeting_before(rounds, clock) == clock;
 }
 
-/* Whether each clock of the one is a clock of the other, but perhaps for those
+/* Non-zero when each clock of the one is a clock of the other, except clocks
    before the other begins. */
 static int is_part_of(const struct gw_course_beat *one,
                       const struct gw_course_beat *other)

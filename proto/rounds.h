@@ -1,6 +1,6 @@
 /*
- * Where exchanges lie, in steps: pure functions of the job, so that every
- * worker and every server finds the same ones by itself.
+ * The steps of exchanges: pure functions of the job, so that every worker and
+ * every server finds the same ones by itself.
  *
  *   sync ..    | | | | | | | |     each step
  *   local:H    |       |       |   every H steps, and where the policy ends
@@ -34,9 +34,9 @@ struct gw_rounds {
     struct gw_course_beat meets[2]; /* clocks that are meetings */
 };
 
-/* Of a policy that holds from `first` up to and without `until`, of a job of
-   so many steps that takes this course. `first` is not before the course's own
-   clock. */
+/* The rounds of a policy that holds from `first` up to and without `until`, in
+   a job of so many steps that takes this course. `first` is not before the
+   course's own clock. */
 struct gw_rounds gw_rounds_of(const struct gw_config *config,
                               const struct gw_policy_word *word,
                               uint64_t first,
@@ -55,11 +55,11 @@ uint64_t gw_rounds_next(const struct gw_rounds *rounds,
 uint64_t gw_rounds_meeting(const struct gw_rounds *rounds, uint64_t clock);
 int gw_rounds_meets(const struct gw_rounds *rounds, uint64_t clock);
 
-/* Whether the job file's meetings of both are at the same steps. */
+/* Non-zero when the job file's meetings of both are at the same steps. */
 int gw_rounds_meet_alike(const struct gw_rounds *a, const struct gw_rounds *b);
 
-/* fragment[n] of the keys: layers, whose keys have names that differ behind the
-   last dot only, go to the fragments in turn. */
+/* Sets fragment[n] for each key. Layers go to the fragments in turn; the keys
+   of a layer have names that differ behind the last dot only. */
 void gw_rounds_divide(const struct gw_rounds *rounds,
                       const struct gw_key *keys,
                       size_t n,

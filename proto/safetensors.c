@@ -35,7 +35,7 @@ static const struct {
     {.name = "C64", .bytes = 8},
 };
 
-/* Names come from files: what is shown is one line and not too long. */
+/* Names come from files: they are shown in one line, and cut. */
 struct printable {
     char text[PRINTABLE_MAX + 1];
 };
@@ -99,7 +99,7 @@ static enum gw_status add_metadata(json_t *root,
     return status;
 }
 
-/* The entry of a tensor whose data are [begin, end). */
+/* The entry of a tensor with the data [begin, end). */
 static json_t *
 make_entry(const struct gw_tensor_spec *tensor, uint64_t begin, uint64_t end)
 {
@@ -380,7 +380,7 @@ static int compare_count(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* By place, the empty ones before what begins there, then by name. */
+/* By place, empty tensors before the one that begins there, then by name. */
 static int compare_place(const void *a, const void *b)
 {
     const struct gw_tensor *one = a, *other = b;

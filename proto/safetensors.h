@@ -1,6 +1,6 @@
 /*
  * safetensors, the file format of checkpoints: tensors by name behind a JSON
- * header. Writes and reads headers only; whoever calls moves the bytes through
+ * header. Writes and reads headers only; the caller moves the bytes through
  * its own disk interface. A file is treated as hostile: nothing that its
  * header says is believed before it has been compared with the file's size.
  *
@@ -21,7 +21,7 @@
 
 #define GW_SAFETENSORS_PREFIX_BYTES 8
 #define GW_SAFETENSORS_HEADER_MAX   100000000u /* as the reference library */
-#define GW_SAFETENSORS_ALIGN        64         /* of the data's first byte */
+#define GW_SAFETENSORS_ALIGN        64         /* the data's first byte */
 #define GW_TENSOR_DIMS_MAX          8
 
 /* One fp32 tensor to write; name and shape stay the caller's. */
@@ -40,7 +40,7 @@ struct gw_safetensors_header {
     uint8_t *bytes; /* length, JSON, padding; the file's data follows */
     size_t n;
     uint64_t *offset;    /* [tensors] of each tensor's data in the file */
-    uint64_t file_bytes; /* of the whole file */
+    uint64_t file_bytes; /* the whole file's */
 };
 
 /*
@@ -65,7 +65,7 @@ struct gw_tensor {
     size_t dims;
     uint64_t shape[GW_TENSOR_DIMS_MAX];
     uint64_t elems;
-    uint64_t offset; /* of its first byte in the file */
+    uint64_t offset; /* offset of its first byte in the file */
     uint64_t bytes;
 };
 
@@ -102,8 +102,8 @@ void gw_safetensors_free(struct gw_safetensors *file);
 const struct gw_tensor *
 gw_safetensors_tensors(const struct gw_safetensors *file, size_t *n_p);
 
-/* What the header's metadata say of `key`, as long as the file is there; NULL
-   where they do not. */
+/* The value of `key` in the header's metadata, as long as the file is there;
+   NULL: there is none. */
 const char *gw_safetensors_metadata(const struct gw_safetensors *file,
                                     const char *key);
 

@@ -42,9 +42,9 @@ static double progress(double done, double all)
     return done > 0 ? done / all : 0;
 }
 
-/* Steps that a job with today's steps from its beginning on would have made
-   more, or, if negative, fewer than this one has. 0 where all were the same,
-   and where it is steps that say how long a job lasts. */
+/* The steps that a job would have made more, or, if negative, fewer, with the
+   present size of a step from its beginning on. 0 when the size never changed,
+   and when train.steps sets the end of the job. */
 static double ahead(const struct gw_config *config,
                     const struct gw_course *course)
 {

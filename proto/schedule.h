@@ -14,10 +14,10 @@
 
 /*
  * The learning rate of update `applied` (0 for the first) of a job of
- * total_steps that takes this course. Warm-up and optimizer.step_every are in
- * updates, whatever they were made of. The decay of a job of train.steps is
- * too; that of a job of train.epochs follows the epochs, so that where steps
- * have become other ones it goes on at the place where it was.
+ * total_steps that takes this course. Warm-up and optimizer.step_every count
+ * updates of any kind. The decay of a job of train.steps does too; the decay of
+ * a job of train.epochs follows the epochs, so that it goes on at the same
+ * place when the size of a step changes.
  */
 double gw_schedule_lr(const struct gw_config *config,
                       const struct gw_course *course,
@@ -33,7 +33,8 @@ uint64_t gw_schedule_part_max(const struct gw_config *config,
                               uint64_t step_samples,
                               uint64_t workers);
 
-/* Whether gradients can be multiplied by a loss scale, and divided again. */
+/* Non-zero when gradients can be multiplied by a loss scale, and divided again.
+ */
 int gw_schedule_is_scale(double loss_scale);
 
 /* Samples of a full step: global_batch, or batch * workers * accumulate. */

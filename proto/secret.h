@@ -7,7 +7,7 @@
  *                 with the view; a login under that member's name proves it
  *   of a job      made by a launcher for its children; a Join proves it
  *
- * docs/PROTOCOL.md says what is proved by which. Pure, any thread.
+ * docs/PROTOCOL.md lists the proofs. Pure, any thread.
  */
 #ifndef GW_PROTO_SECRET_H
 #define GW_PROTO_SECRET_H
@@ -27,8 +27,8 @@ struct gw_secret {
 /*
  * HMAC-SHA256 with the secret as key over `purpose`, a text without its end,
  * and then `bytes`: proofs for one purpose are none for another. At most
- * GW_PROVED_BYTES_MAX of both together (asserted). GW_ENOMEM, as of all that
- * prove: libcrypto has none, and *proof is zeros.
+ * GW_PROVED_BYTES_MAX of both together (asserted). GW_ENOMEM, as in all
+ * functions that prove: libcrypto has no memory, and *proof is zeros.
  */
 #define GW_PROVED_BYTES_MAX 256
 enum gw_status gw_secret_prove(const struct gw_secret *secret,
@@ -55,7 +55,7 @@ enum gw_status gw_join_prove(const struct gw_secret *of_job,
                              const struct gw_join_claim *claim,
                              uint8_t proof[GW_PROOF_BYTES]);
 
-/* Overwrites it, whatever the compiler makes of that. */
+/* Overwrites it; the compiler does not optimize that away. */
 void gw_secret_forget(struct gw_secret *secret);
 
 #endif

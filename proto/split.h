@@ -14,8 +14,8 @@
 
 #include <stdint.h>
 
-/* Where part `part` of `parts` of n samples begins, where parts are even: sizes
-   differ by at most one. Part `parts` begins at n. */
+/* The begin of part `part` of `parts` even parts of n samples: sizes differ by
+   at most one. Part `parts` begins at n. */
 uint64_t gw_split_place(uint64_t n, uint64_t parts, uint64_t part);
 
 #define GW_SPLIT_TOTAL ((uint32_t)1 << 20)
@@ -25,19 +25,19 @@ struct gw_split_range {
     uint32_t begin, end;
 };
 
-/* The same for everybody, as near as whole numbers come. ranks >= 1. */
+/* Equal weights, as near as whole numbers come. ranks >= 1. */
 void gw_split_even(uint32_t ranks, uint32_t *weight);
 
 /* Non-zero when the weights of all ranks add up. They may come from anyone. */
 int gw_split_is_whole(const uint32_t *weight, uint32_t ranks);
 
-/* The same for numbers of a decision, as weights where they are any. Returns 0,
-   and leaves `weight` undefined, where they are not. */
+/* Converts the numbers of a decision to weights. Returns 0, and leaves `weight`
+   undefined, when they are none. */
 int gw_split_from_values(const double *values,
                          uint32_t ranks,
                          uint32_t *weight);
 
-/* Where a rank's part lies; rank < ranks, of weights that add up. */
+/* A rank's part; rank < ranks, of weights that add up. */
 struct gw_split_range gw_split_range_of(const uint32_t *weight, uint32_t rank);
 
 #endif

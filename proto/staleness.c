@@ -31,7 +31,7 @@ size_t gw_staleness_used(const struct gw_staleness *of)
     return n;
 }
 
-/* Text that grows behind what is there; counts on where it is full. */
+/* Text that grows behind `used` bytes, and counts on when it is full. */
 struct cursor {
     char *text;
     size_t room, used;

@@ -1,7 +1,7 @@
 /*
- * How stale pushes were where each makes a version: for every chunk of a push,
- * how many updates others had made between the weights that it was computed
- * from and its own. Pure, any thread.
+ * Staleness of pushes, when each push makes a version: for every chunk of a
+ * push, the number of updates between the weights that it was computed from and
+ * its own. Pure, any thread.
  */
 #ifndef GW_PROTO_STALENESS_H
 #define GW_PROTO_STALENESS_H
@@ -20,8 +20,8 @@ struct gw_staleness {
 /* The bucket of a staleness. */
 size_t gw_staleness_bucket(uint64_t updates);
 
-/* Of `n` histograms together; 0 where nothing was counted. The last bucket
-   counts as its first value. */
+/* The mean of `n` histograms together; 0 where nothing was counted. The last
+   bucket counts as its first value. */
 double gw_staleness_mean(const struct gw_staleness *of, size_t n);
 
 /* Buckets up to the last that is not empty. */

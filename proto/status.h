@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * Codes are grouped by the largest thing that broke, which tells the caller
- * what to rebuild: the request, the connection, or the process.
+ * Codes are grouped by the largest thing that broke, which the caller has to
+ * rebuild: the request, the connection, or the process.
  */
 /* clang-format off */
 #define GW_STATUS_TABLE(X)                                                     \
@@ -55,14 +55,12 @@ enum gw_status {
 /* The fixed text of a status, never NULL; unknown values give "unknown". */
 const char *gw_status_text(enum gw_status status);
 
-#define GW_ERROR_TEXT_BYTES 512
-#define GW_ERROR_WHOLE_BYTES                                                   \
-    9216 /* before it is cut to that: two paths, say                           \
-          */
+#define GW_ERROR_TEXT_BYTES  512
+#define GW_ERROR_WHOLE_BYTES 9216 /* before the cut: two paths, say */
 
 /*
- * What failed, in one line for the person who runs the job: what, where
- * (file:line, key, peer), what to do. Owned by whoever declared it.
+ * A failure, in one line for the user of the job: the fault, its place
+ * (file:line, key, peer), the remedy. Owned by the code that declared it.
  */
 struct gw_error {
     enum gw_status status;
@@ -70,22 +68,22 @@ struct gw_error {
 };
 
 /* Control characters, which a peer or a file may have put there, become
-   question marks: what is shown to a person stays one line. */
+   question marks, so that a message stays one line. */
 void gw_text_clean(char *text);
 
 /*
- * vsnprintf for lines to people: what is too long for `room`, 64 bytes or more,
- * is cut in the middle, so that a long path leaves what it is about and what is
- * wrong with it.
+ * vsnprintf for lines to people: a text too long for `room`, 64 bytes or more,
+ * is cut in the middle, so that a message about a long path keeps its subject
+ * and its fault.
  */
 void gw_text_print(char *text, size_t room, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
-/* A peer's words on something, or that it says nothing: so that no line ends
-   in a colon. */
+/* A peer's text, or the words that it gave none, so that no line ends in a
+   colon. */
 const char *gw_reason(const char *text);
 
-/* "s" for what there are n of, "" for one. */
+/* The plural ending for n things: "s", "" for one. */
 const char *gw_plural(uint64_t n);
 
 /*
@@ -98,8 +96,8 @@ gw_fail(struct gw_error *error, enum gw_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Puts "prefix: " in front of an error that was filled by someone who did not
- * know where it happened. Returns error's status.
+ * Puts "prefix: " in front of an error, for a caller that knows better where it
+ * happened. Returns error's status.
  */
 enum gw_status gw_fail_in(struct gw_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

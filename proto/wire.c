@@ -112,7 +112,7 @@ static int kind_is_known(uint8_t kind)
     }
 }
 
-/* Limits that hold for every frame of a kind, whoever receives it. */
+/* Limits of every frame of a kind, at any receiver. */
 static int shape_is_legal(uint8_t kind, uint32_t window, uint32_t length)
 {
     if (gw_frame_is_put(kind))

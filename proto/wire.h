@@ -20,8 +20,8 @@
 #define GW_WIRE_VERSION      2
 #define GW_FRAME_BYTES       64
 #define GW_FRAME_MAGIC       0x52495747u /* "GWIR" as bytes */
-#define GW_PAYLOAD_BYTES_MAX (16u << 20) /* of a put into a window */
-#define GW_MESSAGE_BYTES_MAX (64u << 10) /* of a frame without a window */
+#define GW_PAYLOAD_BYTES_MAX (16u << 20) /* a put into a window */
+#define GW_MESSAGE_BYTES_MAX (64u << 10) /* a frame without a window */
 #define GW_WINDOW_NONE       0u
 #define GW_CHUNK_NONE        UINT32_MAX
 
@@ -42,8 +42,8 @@
                                              tell that a push is held */       \
     X(GW_FRAME_SEED,      7, "seed")      /* put: a chunk's first weights */   \
     X(GW_FRAME_FILE,      8, "file")      /* put: a piece of a checkpoint */   \
-    X(GW_FRAME_PARTS,     9, "parts")     /* an array of struct gw_part: what  \
-                                             the sum of a chunk is made of */  \
+    X(GW_FRAME_PARTS,     9, "parts")     /* an array of struct gw_part: the   \
+                                             parts of a chunk's sum */         \
     X(GW_FRAME_SHOWN,    10, "shown")     /* a struct gw_shown: in the place   \
                                              of a put */
 /* clang-format on */
@@ -58,7 +58,7 @@ enum gw_frame_flag {
     GW_FLAG_NO_CRC = 1 << 0,   /* payload CRC field is not meant */
     GW_FLAG_WANT_ACK = 1 << 1, /* reserved: for a push without a want */
     GW_FLAG_NOW = 1 << 2,      /* weights: of a plain pull, clock its name */
-    GW_FLAG_SUM = 1 << 3,      /* push: of a group, whose parts came before */
+    GW_FLAG_SUM = 1 << 3,      /* push: of a group; the parts came before */
 };
 
 enum gw_dtype {
@@ -73,13 +73,13 @@ enum gw_encoding {
     GW_ENCODINGS
 };
 
-/* For people, behind what is said of weights; "" for raw. */
+/* For people, behind a text about weights; "" for raw. */
 static inline const char *gw_encoding_word(enum gw_encoding encoding)
 {
     return encoding == GW_ENCODING_BF16 ? " (sent as bf16)" : "";
 }
 
-/* What of an arena of fp32 takes so many bytes, or begins behind so many. */
+/* The encoded size of so many bytes of an fp32 arena, or an encoded offset. */
 static inline uint64_t gw_encoded_size(enum gw_encoding encoding,
                                        uint64_t bytes)
 {
@@ -98,11 +98,11 @@ struct gw_frame {
     uint8_t kind;      /* enum gw_frame_kind */
     uint16_t flags;    /* enum gw_frame_flag, or'ed */
     uint32_t session;  /* given at login */
-    uint32_t epoch;    /* of the cluster, low 32 bits */
+    uint32_t epoch;    /* the cluster's, low 32 bits */
     uint64_t clock;    /* step counter of the sender */
     uint64_t offset;   /* into the window, bytes */
     uint32_t window;   /* id that the receiver gave out, or GW_WINDOW_NONE */
-    uint32_t chunk;    /* of the map, or GW_CHUNK_NONE */
+    uint32_t chunk;    /* index in the map, or GW_CHUNK_NONE */
     uint32_t count;    /* samples (push); weights: low bits of the version, or
                           where each push makes one the staleness of the push
                           that they answer */
@@ -114,14 +114,14 @@ struct gw_frame {
     uint32_t payload_crc;
 };
 
-/* The number of a decision whose low bits a frame has: the one that is nearest
-   to `near`, which its receiver has followed. */
+/* The full number of a decision from the low bits in a frame: the one nearest
+   to `near`, which the receiver has followed. */
 static inline uint64_t gw_decision_near(uint64_t near, uint32_t low)
 {
     return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
 }
 
-/* True for kinds whose payload goes into a window of the receiver. */
+/* True for kinds with a payload for a window of the receiver. */
 int gw_frame_is_put(uint8_t kind);
 
 /* The kind's name, "unknown" for a number that is none. */
@@ -141,7 +141,7 @@ enum gw_status gw_frame_decode(const uint8_t in[GW_FRAME_BYTES],
 
 /*
  * A brief header, for a link that delimits messages and checks their bytes by
- * itself: without what it knows anyway, and without a checksum of its own. The
+ * itself: without the fields that the link knows, and without a checksum. The
  * decoder takes `session` and `length` from the link. GW_EPROTO: kind, length
  * or a reserved byte is not one of ours.
  */
@@ -163,21 +163,22 @@ enum gw_want_condition {
     GW_WANT_VERSION = 1, /* version >= value */
     GW_WANT_HELD = 2,    /* every push of the asker before clock `value` is in
                           */
-    GW_WANT_MINIMUM = 3, /* that, and everybody's before value - slack */
+    GW_WANT_MINIMUM = 3, /* as GW_WANT_HELD, and everybody's before value -
+                            slack */
     GW_WANT_NOW = 4,     /* a plain pull: as they are; value names it */
 };
 
 struct gw_want {
     uint32_t chunk;  /* first chunk of a run in the map's order */
-    uint32_t count;  /* chunks in the run; those of other shards are skipped */
-    uint64_t value;  /* of the condition */
-    uint64_t offset; /* where the first chunk's arena begins in the window */
-    uint32_t window; /* of the worker */
+    uint32_t count;  /* chunks in the run; chunks of other shards are skipped */
+    uint64_t value;  /* the condition's */
+    uint64_t offset; /* place of the first chunk in the window */
+    uint32_t window; /* the worker's */
     uint32_t priority; /* smaller is sent earlier */
     uint8_t condition; /* enum gw_want_condition */
     uint8_t encoding;  /* enum gw_encoding */
-    uint8_t nth, of;   /* of the run, those with index modulo `of` = nth; of 0:
-                          all */
+    uint8_t nth, of;   /* only chunks of the run with index modulo `of` = nth;
+                          of 0: all */
     uint32_t slack;    /* GW_WANT_MINIMUM: clocks, else 0 */
 };
 
@@ -189,14 +190,14 @@ enum gw_status gw_want_decode(const uint8_t in[GW_WANT_BYTES],
                               struct gw_want *want);
 
 /*
- * A put whose bytes stay where they are: the receiver reads them in a window of
+ * A put that leaves its bytes in place: the receiver reads them in a window of
  * the sender's, at the place of the chunk in an arena. Payload of a
  * GW_FRAME_SHOWN.
  */
 #define GW_SHOWN_AT_BYTES 8
 
 struct gw_shown {
-    uint32_t window; /* of the sender, who has shown it on this link */
+    uint32_t window; /* a window that the sender has shown on this link */
     uint8_t kind;    /* GW_FRAME_PUSH or GW_FRAME_SEED */
 };
 
