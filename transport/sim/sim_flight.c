@@ -7,61 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t gw_sim_latency(struct gw_sim_host *from, const struct gw_sim_host *to)
-{
-    const struct gw_sim_options *options = &from->sim->options;
-    uint64_t us =
-        options->latency_us + gw_sim_host_draw(from, options->jitter_us + 1);
-    if (to == from)
-        return us;
-    return us + from->options.latency_us + to->options.latency_us;
-}
-
 static struct gw_sim_port *port_of(const struct gw_sim_link *end,
                                    enum gw_sim_way way)
 {
     return &end->process->host->port[way];
-}
-
-/* Flights end in another region than they began; were one to get more than it
-   sends, it would keep no more than these. */
-#define SPARES_MAX (1 << 18)
-
-/* Those without bytes are all of a size, and the last one is still at hand. */
-static struct gw_sim_flight *new_flight(struct gw_sim_region *region,
-                                        size_t bytes)
-{
-    struct gw_sim_flight *flight = bytes ? NULL : region->spare;
-    if (!flight) {
-        flight = malloc(sizeof *flight + bytes);
-        assert(flight);
-        return flight;
-    }
-    region->spares--;
-    region->spare = flight->next;
-    gw_sim_fetch(region->spare, sizeof *flight); /* for the one after */
-    return flight;
-}
-
-static void free_flight(struct gw_sim_region *region,
-                        struct gw_sim_flight *flight)
-{
-    if (flight->has_bytes || region->spares == SPARES_MAX) {
-        free(flight);
-        return;
-    }
-    region->spares++;
-    flight->next = region->spare;
-    region->spare = flight;
-}
-
-void gw_sim_flights_free(struct gw_sim_region *region)
-{
-    while (region->spare) {
-        struct gw_sim_flight *flight = region->spare;
-        region->spare = flight->next;
-        free(flight);
-    }
 }
 
 /* The first of those that come is here: it has an event to itself. */
@@ -88,7 +37,7 @@ static void arrive(struct gw_sim_link *to)
     } else {
         gw_sim_link_break(to, status, why);
     }
-    free_flight(host->region, flight);
+    gw_sim_flight_free(host->region, flight);
 }
 
 /* ---- out ---- */
@@ -143,13 +92,6 @@ static void send_next(struct gw_sim_link *end)
     begin_send(end, rate_of(end));
     if (end->leaving)
         gw_sim_schedule(end->process->host, &end->line, end->left_us);
-}
-
-void gw_sim_link_fetch(const struct gw_sim_link *end)
-{
-    gw_sim_fetch(&end->base, offsetof(struct gw_link, remote));
-    gw_sim_fetch(&end->process, offsetof(struct gw_sim_link, owed) -
-                                    offsetof(struct gw_sim_link, process));
 }
 
 /* What is sent to it is with it at once. */
@@ -210,12 +152,6 @@ static void turn_out_done(struct gw_sim_turn *turn)
 
 /* ---- in ---- */
 
-static void schedule_first(struct gw_sim_link *to)
-{
-    gw_sim_schedule_placed(to->process->host->region, &to->comes,
-                           to->outside->at_us, to->outside->place);
-}
-
 /* One of those that came while the process stood still; links take turns. */
 static void take_kept(struct gw_sim_event *event)
 {
@@ -242,7 +178,7 @@ static void come_in(struct gw_sim_link *to)
     if (next && next->waits && next->at_us <= gw_sim_time(process->host))
         gw_sim_turn_ask(port_of(to, GW_SIM_IN), &to->in);
     else if (next)
-        schedule_first(to);
+        gw_sim_link_schedule_first(to);
     if (process->paused || process->dead) {
         keep(to);
         return;
@@ -305,7 +241,7 @@ static void take_off(struct gw_sim_link *end, const struct gw_send *send)
 {
     struct gw_sim_host *host = end->process->host;
     size_t bytes = send->payload ? send->frame.length : 0;
-    struct gw_sim_flight *flight = new_flight(host->region, bytes);
+    struct gw_sim_flight *flight = gw_sim_flight_new(host->region, bytes);
     uint64_t at_us = gw_sim_time(host) + gw_sim_latency(host, end->there);
     if (at_us < end->arrives_us)
         at_us = end->arrives_us;
@@ -324,21 +260,6 @@ static void take_off(struct gw_sim_link *end, const struct gw_send *send)
     assert(!send->crc_known || !bytes ||
            gw_crc32c(0, flight->bytes, bytes) == send->frame.payload_crc);
     gw_sim_mail_flight(host->region, end->peer, end->there, flight);
-}
-
-void gw_sim_link_enter(struct gw_sim_link *to, struct gw_sim_flight *flight)
-{
-    if (to->closed || to->deaf) {
-        free_flight(to->process->host->region, flight);
-        return;
-    }
-    flight->next = NULL;
-    *to->incoming_last = flight;
-    to->incoming_last = &flight->next;
-    if (to->outside)
-        return; /* behind the others */
-    to->outside = flight;
-    schedule_first(to);
 }
 
 static void has_left(struct gw_sim_link *end)
@@ -388,20 +309,4 @@ void gw_sim_link_prepare(struct gw_sim_link *end)
     end->out.done = turn_out_done;
     end->in.begin = take_turn_in;
     end->in.done = turn_in_done;
-}
-
-void gw_sim_link_forget(struct gw_sim_link *end)
-{
-    struct gw_sim_host *host = end->process->host;
-    gw_sim_turn_leave(port_of(end, GW_SIM_IN), &end->in);
-    gw_sim_cancel(host, &end->comes);
-    gw_sim_cancel(host, &end->takes);
-    end->kept = 0;
-    while (end->incoming) {
-        struct gw_sim_flight *flight = end->incoming;
-        end->incoming = flight->next;
-        free_flight(host->region, flight);
-    }
-    end->incoming_last = &end->incoming;
-    end->outside = NULL;
 }

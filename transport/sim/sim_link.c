@@ -44,6 +44,15 @@ void gw_sim_link_join(struct gw_sim_link *end,
     end->abroad = there != end->process->host;
 }
 
+void gw_sim_deadline_free(struct gw_sim_link *opener)
+{
+    if (!opener->deadline)
+        return;
+    gw_sim_cancel(opener->process->host, opener->deadline);
+    free(opener->deadline);
+    opener->deadline = NULL;
+}
+
 static void say_last(struct gw_sim_link *end, int is_reset);
 
 void gw_sim_link_detach(struct gw_sim_link *end)

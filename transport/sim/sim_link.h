@@ -1,7 +1,7 @@
 /*
- * Inside the sim transport: the ends of links, what sim_link.c (making and
- * breaking them), sim_flight.c (frames on their way) and sim_login.c (how links
- * come up) share.
+ * Inside the sim transport: the ends of links, shared by sim_link.c (making and
+ * breaking them), sim_incoming.c and sim_flight.c (frames on their way) and
+ * sim_login.c (how links come up).
  */
 #ifndef GW_TRANSPORT_SIM_LINK_H
 #define GW_TRANSPORT_SIM_LINK_H
@@ -134,7 +134,7 @@ void gw_sim_link_break(struct gw_sim_link *end,
 /* What has left before an orderly close still arrives. */
 void gw_sim_link_close(struct gw_link *base);
 
-/* sim_login.c: of an opener, if it has one still. */
+/* Ends the login deadline of an opener, if it has one. */
 void gw_sim_deadline_free(struct gw_sim_link *opener);
 
 /* sim_flight.c: the queue of this end is no longer empty. */
@@ -143,13 +143,22 @@ void gw_sim_link_kick(struct gw_link *base);
 /* Events, turns and lists of a new end. */
 void gw_sim_link_prepare(struct gw_sim_link *end);
 
-/* What is on its way to this end is lost. */
-void gw_sim_link_forget(struct gw_sim_link *end);
+/* sim_incoming.c: flights, with room for so many bytes of payload. */
+struct gw_sim_flight *gw_sim_flight_new(struct gw_sim_region *region,
+                                        size_t bytes);
+void gw_sim_flight_free(struct gw_sim_region *region,
+                        struct gw_sim_flight *flight);
 
 /* A frame is on its way to this end, of this region. */
 void gw_sim_link_enter(struct gw_sim_link *to, struct gw_sim_flight *flight);
 
-/* What every frame looks at of an end is asked for. */
+/* Schedules the arrival of the first frame that is not through. */
+void gw_sim_link_schedule_first(struct gw_sim_link *to);
+
+/* Frees all frames on their way to this end. */
+void gw_sim_link_forget(struct gw_sim_link *end);
+
+/* Prefetches the fields of an end that every frame uses. */
 void gw_sim_link_fetch(const struct gw_sim_link *end);
 
 /* A message from one host to the other takes so long. */

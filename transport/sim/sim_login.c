@@ -206,15 +206,6 @@ static void on_deadline(struct gw_sim_event *event)
     gw_sim_link_break(event->owner, GW_ETIMEOUT, "no answer to the login");
 }
 
-void gw_sim_deadline_free(struct gw_sim_link *opener)
-{
-    if (!opener->deadline)
-        return;
-    gw_sim_cancel(opener->process->host, opener->deadline);
-    free(opener->deadline);
-    opener->deadline = NULL;
-}
-
 static void set_deadline(struct gw_sim_link *opener)
 {
     struct gw_sim_event *deadline = calloc(1, sizeof *deadline);

@@ -61,34 +61,17 @@ void gw_sim_cancel(struct gw_sim_host *host, struct gw_sim_event *event)
     }
 }
 
-static void hold(struct gw_sim_process *process, struct gw_sim_event *event)
-{
-    event->next = NULL;
-    *process->held_last = event;
-    process->held_last = &event->next;
-}
-
-static void drop(struct gw_sim_event *event)
+void gw_sim_drop(struct gw_sim_event *event)
 {
     if (event->drop)
         event->drop(event);
 }
 
-void gw_sim_deliver(struct gw_sim_event *event)
+void gw_sim_hold(struct gw_sim_process *process, struct gw_sim_event *event)
 {
-    struct gw_sim_process *process = event->process;
-    if (process && process->dead) {
-        drop(event);
-    } else if (process && process->paused && event != &process->resume) {
-        hold(process, event);
-    } else if (process) {
-        gw_sim_turn_begin(process);
-        event->run(event);
-        gw_sim_look_again(process);
-        gw_sim_turn_end(process);
-    } else {
-        event->run(event);
-    }
+    event->next = NULL;
+    *process->held_last = event;
+    process->held_last = &event->next;
 }
 
 static struct gw_sim_event *take_first(struct gw_sim_region *region)
@@ -105,7 +88,7 @@ size_t gw_sim_region_purge(struct gw_sim_region *region)
     size_t n = 0;
     for (struct gw_sim_event *event = take_first(region); event;
          event = take_first(region), n++)
-        drop(event);
+        gw_sim_drop(event);
     return n;
 }
 
@@ -116,7 +99,7 @@ static void purge_scheduled(struct gw_sim_process *process)
     for (struct gw_sim_event *event = take_first(region); event;
          event = take_first(region)) {
         if (event->process == process) {
-            drop(event);
+            gw_sim_drop(event);
             continue;
         }
         event->next = NULL;
@@ -137,7 +120,7 @@ void gw_sim_drop_held(struct gw_sim_process *process)
     process->held_last = &process->held;
     while (held) {
         struct gw_sim_event *next = held->next;
-        drop(held);
+        gw_sim_drop(held);
         held = next;
     }
 }
@@ -149,15 +132,15 @@ void gw_sim_purge(struct gw_sim_process *process)
     gw_sim_drop_held(process);
 }
 
-int gw_sim_region_step(struct gw_sim_region *region, uint64_t until_us)
+struct gw_sim_event *gw_sim_region_next(struct gw_sim_region *region,
+                                        uint64_t until_us)
 {
     struct gw_sim_event *event =
         gw_sim_queue_first(&region->queue, region->now_us);
     if (!event || event->at_us > until_us)
-        return 0;
+        return NULL;
     gw_sim_queue_look_ahead(event);
     unschedule(region, event);
     region->now_us = event->at_us;
-    gw_sim_deliver(event);
-    return 1;
+    return event;
 }

@@ -4,6 +4,8 @@
 #ifndef GW_TRANSPORT_SIM_WORLD_H
 #define GW_TRANSPORT_SIM_WORLD_H
 
+#include <assert.h>
+
 #include "transport/link/heap.h"
 #include "transport/sim/sim.h"
 #include "transport/link/transport.h"
@@ -190,12 +192,14 @@ struct gw_sim_process {
     double bytes_per_us; /* of its links, 0: as all */
 };
 
-struct gw_sim_process *gw_sim_process_of(const struct gw_loop *loop);
-/* Around what happens to a process: where it has worked its time goes on. */
-void gw_sim_turn_begin(struct gw_sim_process *process);
-void gw_sim_turn_end(struct gw_sim_process *process);
-/* One user less; the last one frees it. */
-void gw_sim_process_release(struct gw_sim_process *process);
+extern const struct gw_loop_ops gw_sim_loop_ops;
+
+static inline struct gw_sim_process *
+gw_sim_process_of(const struct gw_loop *loop)
+{
+    assert(loop->ops == &gw_sim_loop_ops);
+    return GW_CONTAINER(loop, struct gw_sim_process, base);
+}
 
 /* sim_queue.c: nothing that is scheduled lies before now_us */
 void gw_sim_queue_insert(struct gw_sim_queue *queue,
@@ -215,6 +219,13 @@ static inline uint64_t gw_sim_time(const struct gw_sim_host *host)
     return host->region->now_us;
 }
 
+/* The process's own time, which runs ahead of its host's while it works. */
+static inline uint64_t gw_sim_process_time(const struct gw_sim_process *process)
+{
+    uint64_t now = gw_sim_time(process->host);
+    return process->after_us > now ? process->after_us : now;
+}
+
 /* For an event of this host, or of what is at it. */
 void gw_sim_schedule(struct gw_sim_host *host,
                      struct gw_sim_event *event,
@@ -230,10 +241,11 @@ void gw_sim_schedule_placed(struct gw_sim_region *region,
                             uint64_t at_us,
                             struct gw_sim_place place);
 
-/* Happens now; or is kept, where the process stands still. */
-void gw_sim_deliver(struct gw_sim_event *event);
+/* An event that will not happen: calls its `drop`, if it has one. */
+void gw_sim_drop(struct gw_sim_event *event);
 
-/* Forgets what a paused process keeps. */
+/* Keeps an event until the paused process goes on, and forgets all of them. */
+void gw_sim_hold(struct gw_sim_process *process, struct gw_sim_event *event);
 void gw_sim_drop_held(struct gw_sim_process *process);
 /* Forgets every event of a process that is about to be freed. */
 void gw_sim_purge(struct gw_sim_process *process);
@@ -241,8 +253,18 @@ void gw_sim_purge(struct gw_sim_process *process);
    how many; some of them may lead to others elsewhere. */
 size_t gw_sim_region_purge(struct gw_sim_region *region);
 
-/* The next event of the region happens, if it is not after until_us: 1. */
+/* Takes the next event out of the queue, and it is then; NULL: there is none
+   until until_us. */
+struct gw_sim_event *gw_sim_region_next(struct gw_sim_region *region,
+                                        uint64_t until_us);
+
+/* sim_process.c: an event happens now; or is kept, while its process is paused;
+   or is dropped, after the process has died. */
+void gw_sim_deliver(struct gw_sim_event *event);
+/* Delivers the next event of the region, if it is not after until_us: 1. */
 int gw_sim_region_step(struct gw_sim_region *region, uint64_t until_us);
+/* One user less; the last one frees it. */
+void gw_sim_process_release(struct gw_sim_process *process);
 
 /* sim_mail.c: brings a frame to an end, or a note to its host, at the time that
    it says; what crosses a region takes no less than the window. */
@@ -267,18 +289,26 @@ int gw_sim_run_windows(struct gw_sim *sim,
                        void *owner,
                        uint64_t until_us);
 
-/* sim.c: when the world itself is called next, or UINT64_MAX: never; calls it
- */
+/* sim_call.c: the time of the world's next call, or UINT64_MAX; makes it. */
 uint64_t gw_sim_next_call(const struct gw_sim *sim);
 void gw_sim_make_call(struct gw_sim *sim);
+void gw_sim_drop_calls(struct gw_sim *sim);
 /* It is then everywhere; nothing that is left lies before it. */
 void gw_sim_set_time(struct gw_sim *sim, uint64_t now_us);
 
-/* A number of the host's own generator, below n. */
+/* sim_draw.c: a number of the host's own generator, below n. */
 uint64_t gw_sim_host_draw(struct gw_sim_host *host, uint64_t n);
 
-/* sim_loop.c: something has happened to the process, or no more than that a
-   send has left */
+/* sim_caller.c: the caller of a process waits until `done`, or for the next
+   event where that is NULL. */
+void gw_sim_caller_wait(struct gw_sim_process *process,
+                        int (*done)(void *owner),
+                        void *owner);
+void gw_sim_caller_computed(struct gw_loop *loop,
+                            const struct gw_computed *part);
+void gw_sim_caller_interrupt(struct gw_loop *loop);
+/* Resumes a waiting caller: after an event, or after a send has left, which
+   alone satisfies no `done`. */
 void gw_sim_look_again(struct gw_sim_process *process);
 void gw_sim_look_sent(struct gw_sim_process *process);
 
@@ -286,7 +316,7 @@ void gw_sim_look_sent(struct gw_sim_process *process);
 void gw_sim_cut_process(struct gw_sim_process *process);
 void gw_sim_fail_dials(struct gw_sim_process *process); /* of the dead */
 
-/* sim_flight.c */
+/* sim_incoming.c */
 void gw_sim_flights_free(struct gw_sim_region *region);
 
 /* sim_host.c: the host of a name, made when it is first asked for, or NULL (no
