@@ -1,4 +1,4 @@
-/* The shm transport's table, and how its links and listeners live and die. */
+/* The shm transport: its table, dials and listeners. */
 #include "config.h"
 
 #include "transport/shm/shm.h"
@@ -18,16 +18,6 @@ const struct gw_transport_ops gw_shm_transport;
 
 /* ---- the transport ---- */
 
-/* The last handle to close takes the transport with it. */
-void gw_shm_handle_gone(struct gw_transport *transport)
-{
-    struct gw_shm *shm = gw_shm_of(transport);
-    if (--shm->handles == 0)
-        free(shm);
-}
-
-static const struct gw_life_ops life_ops;
-
 static enum gw_status open_shm(struct gw_loop *loop,
                                const struct gw_transport_config *config,
                                struct gw_transport **transport_p,
@@ -39,7 +29,7 @@ static enum gw_status open_shm(struct gw_loop *loop,
     shm->busy = config && config->busy;
     shm->base.ops = &gw_shm_transport;
     shm->base.loop = loop;
-    gw_lives_open(&shm->lives, &shm->base, &life_ops, config);
+    gw_lives_open(&shm->lives, &shm->base, &gw_shm_life_ops, config);
     shm->handles = 1;
     gw_shm_poll_open(shm);
     *transport_p = &shm->base;
@@ -47,26 +37,6 @@ static enum gw_status open_shm(struct gw_loop *loop,
 }
 
 static void close_listener(struct gw_listener *listener);
-static void release(struct gw_link *base);
-
-static void drop_fence(struct gw_shm_link *link)
-{
-    *link->back = link->next;
-    if (link->next)
-        link->next->back = link->back;
-    link->fenced = 0;
-    release(&link->base);
-}
-
-void gw_shm_unfence(struct gw_shm *shm)
-{
-    struct gw_shm_link *next;
-    for (struct gw_shm_link *one = shm->fenced; one; one = next) {
-        next = one->next;
-        if (gw_shm_has_finished(one))
-            drop_fence(one);
-    }
-}
 
 static void close_shm(struct gw_transport *transport)
 {
@@ -75,7 +45,7 @@ static void close_shm(struct gw_transport *transport)
         close_listener(shm->listeners);
     gw_lives_close(&shm->lives);
     while (shm->fenced)
-        drop_fence(shm->fenced);
+        gw_shm_drop_fence(shm->fenced);
     gw_lent_free(&shm->lent);
     gw_shm_poll_close(shm);
     gw_shm_handle_gone(&shm->base);
@@ -97,113 +67,6 @@ static void take_back(struct gw_transport *transport, void *base)
 }
 
 /* ---- links ---- */
-
-struct gw_shm_link *gw_shm_link_new(struct gw_shm *shm)
-{
-    struct gw_shm_link *link = calloc(1, sizeof *link);
-    if (!link)
-        return NULL;
-    link->shm = shm;
-    link->fd = -1;
-    gw_life_begin(&link->life, &shm->lives, &link->base);
-    shm->handles++;
-    return link;
-}
-
-static void free_link(struct gw_shm_link *link)
-{
-    struct gw_shm *shm = link->shm;
-    if (link->fd >= 0)
-        close(link->fd);
-    for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
-        gw_shm_target_close(shm, &link->out.window[i]);
-    for (uint32_t i = 0; i < GW_WINDOWS_MAX; i++)
-        gw_shm_target_close(shm, &link->in.seen[i]);
-    gw_shm_area_drop(link);
-    free(link->in.message);
-    free(link);
-    gw_shm_handle_gone(&shm->base);
-}
-
-static void on_link_closed(uv_handle_t *handle)
-{
-    struct gw_shm_link *link = handle->data;
-    link->poll_open = 0;
-    if (!link->fenced)
-        free_link(link);
-}
-
-/* Frees a link as soon as libuv and the fence let go of it. */
-static void release(struct gw_link *base)
-{
-    struct gw_shm_link *link = gw_shm_link_of(base);
-    if (link->poll_open && !uv_is_closing((uv_handle_t *)&link->poll))
-        uv_close((uv_handle_t *)&link->poll, on_link_closed);
-    else if (!link->poll_open && !link->fenced)
-        free_link(link);
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events)
-{
-    (void)status, (void)events; /* the read tells what the matter is */
-    gw_shm_hear(poll->data);
-}
-
-enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd)
-{
-    if (uv_poll_init(link->shm->uv, &link->poll, fd) != 0)
-        return GW_EIO;
-    link->fd = fd;
-    link->poll.data = link;
-    link->poll_open = 1;
-    uv_poll_start(&link->poll, UV_READABLE, on_poll);
-    return GW_OK;
-}
-
-/* Its memory stays where it is, and the socket open, to see the peer's end. */
-static void put_behind_fence(struct gw_shm_link *link)
-{
-    struct gw_shm *shm = link->shm;
-    gw_log_warn(shm->base.loop->log,
-                "%s has stopped in the middle of a write: nobody else gets "
-                "that memory before it goes on or ends",
-                link->base.remote);
-    link->fenced = 1;
-    link->next = shm->fenced;
-    if (link->next)
-        link->next->back = &link->next;
-    link->back = &shm->fenced;
-    shm->fenced = link;
-}
-
-/* There is but one way to connect. */
-static int goes_on(struct gw_link *base)
-{
-    (void)base;
-    return 0;
-}
-
-static void detach(struct gw_link *base)
-{
-    struct gw_shm_link *link = gw_shm_link_of(base);
-    struct gw_shm *shm = link->shm;
-    gw_timer_stop(shm->base.loop, &link->again);
-    if (shm->cursor == &link->life)
-        shm->cursor = link->life.next;
-    if (!gw_shm_revoke_all(link))
-        put_behind_fence(link);
-    gw_shm_give_back(link);
-    gw_link_drop_queue(base);
-    /* whoever turns the loop until it is told of this is not to wait for more
-     */
-    gw_shm_do_not_sleep(shm);
-}
-
-static const struct gw_life_ops life_ops = {
-    .goes_on = goes_on,
-    .detach = detach,
-    .release = release,
-};
 
 static void close_link(struct gw_link *base)
 {

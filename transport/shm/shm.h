@@ -3,13 +3,16 @@
  * of the host's network namespace, by which the two have met, and memory that
  * both have mapped, through which everything goes:
  *
- *   shm.c         the table, listeners' and links' life
- *   shm_host.c    what a host is, and addresses
+ *   shm.c         the table, dials and listeners
+ *   shm_hear.c    messages that arrive over the socket
+ *   shm_host.c    identity of a host, and addresses in it
+ *   shm_link.c    making, closing and freeing links; the fence
  *   shm_login.c   from an address to a link that is up
  *   shm_memory.c  the link's memory, and windows that the sender writes itself
- *   shm_poll.c    where the loop looks, and how long
+ *   shm_poll.c    polling of the queues by the loop
  *   shm_read.c    frames in
- *   shm_socket.c  what goes over the socket: descriptors, and to be woken
+ *   shm_show.c    windows that the peer reads in place
+ *   shm_socket.c  messages sent over the socket: descriptors, wake-ups
  *   shm_write.c   frames out
  *
  * The memory has two queues, one for each direction (docs/PROTOCOL.md, "Links
@@ -230,15 +233,33 @@ gw_shm_fail(struct gw_shm_link *link, enum gw_status status, const char *why)
     gw_life_fail(&link->life, status, why);
 }
 
-/* ---- shm.c ---- */
+/* Makes the loop poll once more before it sleeps. */
+static inline void gw_shm_do_not_sleep(struct gw_shm *shm)
+{
+    gw_uv_look_soon(shm->base.loop);
+}
+
+/* ---- shm_link.c ---- */
+
+extern const struct gw_life_ops gw_shm_life_ops;
 
 /* NULL: no memory. It has no socket yet. */
 struct gw_shm_link *gw_shm_link_new(struct gw_shm *shm);
+/* GW_EIO: the socket is the caller's still. */
 enum gw_status gw_shm_adopt(struct gw_shm_link *link, int fd);
 
-/* Lets go of what fenced links have kept, where that is over. */
+/* Frees a fenced link, with the memory that its peer may still be writing. */
+void gw_shm_drop_fence(struct gw_shm_link *link);
+/* The same for every fenced link whose peer has finished or ended. */
 void gw_shm_unfence(struct gw_shm *shm);
+
+/* The last handle to close frees the transport. */
 void gw_shm_handle_gone(struct gw_transport *transport);
+
+/* ---- shm_hear.c ---- */
+
+/* Handles messages that have arrived over the socket. */
+void gw_shm_hear(struct gw_shm_link *link);
 
 /* ---- shm_host.c ---- */
 
@@ -296,20 +317,10 @@ int gw_shm_target_open(struct gw_shm *shm,
                        int fd);
 void gw_shm_target_close(struct gw_shm *shm, struct gw_shm_target *target);
 
-/* What the peer may read of us, and we of it: see struct gw_transport_ops. */
-enum gw_status gw_shm_show(struct gw_link *base, uint32_t window);
-const void *gw_shm_see(struct gw_link *base, uint32_t window, size_t bytes);
-void gw_shm_got_show(struct gw_shm_link *link,
-                     const uint8_t *bytes,
-                     size_t n,
-                     int fd);
-
 /* ---- shm_poll.c ---- */
 
 void gw_shm_poll_open(struct gw_shm *shm);
 void gw_shm_poll_close(struct gw_shm *shm);
-/* There is something to do before the loop sleeps. */
-void gw_shm_do_not_sleep(struct gw_shm *shm);
 
 /* ---- shm_read.c and shm_write.c ---- */
 
@@ -322,7 +333,23 @@ void gw_shm_got_grant(struct gw_shm_link *link,
                       size_t n,
                       int fd);
 
+/* ---- shm_show.c ---- */
+
+/* What the peer may read of us, and we of it: see struct gw_transport_ops. */
+enum gw_status gw_shm_show(struct gw_link *base, uint32_t window);
+const void *gw_shm_see(struct gw_link *base, uint32_t window, size_t bytes);
+void gw_shm_got_show(struct gw_shm_link *link,
+                     const uint8_t *bytes,
+                     size_t n,
+                     int fd);
+
 /* ---- shm_socket.c ---- */
+
+/* The ancillary data of a message with a descriptor. */
+union gw_shm_control {
+    struct cmsghdr header; /* for its alignment */
+    uint8_t bytes[CMSG_SPACE(sizeof(int))];
+};
 
 /* One message, with a descriptor or -1. 0: the socket did not take it. */
 int gw_shm_say(struct gw_shm_link *link,
@@ -336,7 +363,5 @@ void gw_shm_unsaid(struct gw_shm_link *link);
 void gw_shm_wake(struct gw_shm_link *link);
 /* Whether it sleeps or not: for the peer it has been heard. */
 int gw_shm_pulse(struct gw_link *base, struct gw_send *beat);
-/* Handles what has come over the socket. */
-void gw_shm_hear(struct gw_shm_link *link);
 
 #endif

@@ -15,11 +15,6 @@
    until the one that follows the sleep. */
 #define LOOKS_ASLEEP 2
 
-void gw_shm_do_not_sleep(struct gw_shm *shm)
-{
-    gw_uv_look_soon(shm->base.loop);
-}
-
 /* What was published before a socket's end came before it; a peer that goes on
    publishing is not waited for. */
 static void read_the_rest(struct gw_shm_link *link)

@@ -4,9 +4,7 @@
 #include "transport/sim/sim_world.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static uint64_t now_us(struct gw_loop *loop)
 {
