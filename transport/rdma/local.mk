@@ -8,10 +8,13 @@ if HAVE_RDMA
 libtransport_a_SOURCES += \
 	%D%/rdma.c \
 	%D%/rdma.h \
+	%D%/rdma_complete.c \
 	%D%/rdma_device.c \
 	%D%/rdma_domain.c \
 	%D%/rdma_end.c \
+	%D%/rdma_fail.c \
 	%D%/rdma_host.c \
+	%D%/rdma_link.c \
 	%D%/rdma_login.c \
 	%D%/rdma_memory.c \
 	%D%/rdma_poll.c \

@@ -1,4 +1,4 @@
-/* The rdma transport's table, and how its links and listeners live and die. */
+/* The rdma transport: its table, dials and listeners, and the end of a link. */
 #include "config.h"
 
 #include "transport/rdma/rdma.h"
@@ -13,15 +13,6 @@
 const struct gw_transport_ops gw_rdma_transport;
 
 /* ---- the transport ---- */
-
-void gw_rdma_handle_gone(struct gw_rdma *rdma)
-{
-    if (--rdma->handles > 0)
-        return;
-    gw_rdma_bury(rdma);
-    rdma_destroy_event_channel(rdma->channel);
-    free(rdma);
-}
 
 static const struct gw_life_ops life_ops;
 
@@ -92,52 +83,6 @@ static void take_back(struct gw_transport *transport, void *base)
 
 /* ---- links ---- */
 
-static void enter_bucket(struct gw_rdma *rdma, struct gw_rdma_link *link)
-{
-    struct gw_rdma_link **bucket =
-        &rdma->bucket[link->serial % GW_RDMA_BUCKETS];
-    link->same = *bucket;
-    if (link->same)
-        link->same->same_back = &link->same;
-    link->same_back = bucket;
-    *bucket = link;
-}
-
-struct gw_rdma_link *gw_rdma_link_find(struct gw_rdma *rdma, uint32_t serial)
-{
-    struct gw_rdma_link *link = rdma->bucket[serial % GW_RDMA_BUCKETS];
-    while (link && link->serial != serial)
-        link = link->same;
-    return link;
-}
-
-struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma)
-{
-    struct gw_rdma_link *link = calloc(1, sizeof *link);
-    if (!link)
-        return NULL;
-    link->rdma = rdma;
-    link->serial = ++rdma->serial;
-    link->out.asked = GW_WINDOW_NONE;
-    gw_life_begin(&link->life, &rdma->lives, &link->base);
-    enter_bucket(rdma, link);
-    return link;
-}
-
-static void take_out(struct gw_rdma_link *link)
-{
-    struct gw_rdma *rdma = link->rdma;
-    *link->same_back = link->same;
-    if (link->same)
-        link->same->same_back = link->same_back;
-    if (!link->dirty)
-        return;
-    struct gw_rdma_link **at = &rdma->dirty;
-    while (*at != link)
-        at = &(*at)->next_dirty;
-    *at = link->next_dirty;
-}
-
 /* What a link has on its device: nothing can write through it any more. */
 static void free_device_side(struct gw_rdma_link *link)
 {
@@ -156,7 +101,7 @@ static void free_device_side(struct gw_rdma_link *link)
 static void detach(struct gw_link *base)
 {
     struct gw_rdma_link *link = gw_rdma_link_of(base);
-    take_out(link);
+    gw_rdma_link_take_out(link);
     free_device_side(link);
     gw_rdma_give_back(link);
     gw_link_drop_queue(base);
@@ -175,74 +120,6 @@ static const struct gw_life_ops life_ops = {
     .detach = detach,
     .release = release,
 };
-
-void gw_rdma_bury(struct gw_rdma *rdma)
-{
-    struct gw_rdma_link **at = &rdma->graveyard;
-    while (*at) {
-        struct gw_rdma_link *link = *at;
-        if (link->resolving || link->qp) {
-            at = &link->next;
-            continue;
-        }
-        *at = link->next;
-        free(link->found);
-        free(link->in.message);
-        free(link);
-    }
-}
-
-void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why)
-{
-    struct gw_rdma_reach *reach = &link->rdma->reach;
-    *reach = (struct gw_rdma_reach){
-        .asked = 1, .refused = 1, .status = GW_EUNSUPPORTED};
-    snprintf(reach->why, sizeof reach->why, "%s", why);
-    gw_rdma_fail(link, GW_EAGAIN, why); /* the same way will do */
-}
-
-static int has_sent_far(const struct gw_rdma_link *link)
-{
-    const struct gw_rdma_out *out = &link->out;
-    for (uint32_t i = out->first; i != out->next; i++) {
-        const struct gw_send *send = out->posted[i % GW_RDMA_SENDS].send;
-        if (send && gw_rdma_is_far(link->rdma, send->payload))
-            return 1;
-    }
-    return 0;
-}
-
-/* What a device says where it could not read memory of this host. */
-static int is_of_reading(enum ibv_wc_status status)
-{
-    return status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_QP_OP_ERR ||
-           status == IBV_WC_FATAL_ERR || status == IBV_WC_GENERAL_ERR;
-}
-
-/* A message that was received before is handled before: so is the news of it.
- */
-void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status)
-{
-    char why[128];
-    if (status == IBV_WC_RETRY_EXC_ERR) {
-        gw_rdma_fail(link, GW_ETIMEOUT, "the peer's device does not answer");
-    } else if (status == IBV_WC_REM_ACCESS_ERR ||
-               status == IBV_WC_LOC_ACCESS_ERR) {
-        gw_rdma_fail(link, GW_EPROTO, "put outside of the windows");
-    } else if (is_of_reading(status) && has_sent_far(link)) {
-        snprintf(why, sizeof why, "reading the memory of a GPU failed: %s",
-                 ibv_wc_status_str(status));
-        gw_rdma_refuse_far(link, why);
-    } else if (status == IBV_WC_WR_FLUSH_ERR) {
-        gw_rdma_fail(link, GW_ECLOSED,
-                     "the queue pair failed: the connection was lost, or the "
-                     "peer wrote where it may not");
-    } else {
-        snprintf(why, sizeof why, "the queue pair failed: %s",
-                 ibv_wc_status_str(status));
-        gw_rdma_fail(link, GW_ECLOSED, why);
-    }
-}
 
 static void close_link(struct gw_link *base)
 {

@@ -4,17 +4,20 @@
  * device and its own completion queue, and each peer a protection domain of
  * its own, so that nothing is shared between shards or between peers.
  *
- *   rdma.c         the table, listeners' and links' life
- *   rdma_device.c  devices: completion queues, what goes wrong with them
- *   rdma_domain.c  what of a peer's: protection domain, registered memory
- *   rdma_end.c     queue pairs that are not needed any more
- *   rdma_flight.c  how much of payloads is on its way at once
- *   rdma_host.c    what this host has
- *   rdma_login.c   from an address to a link that is up
- *   rdma_memory.c  how a device is told of memory, by its kind; rdma_choose.c
- *   rdma_poll.c    completions: looking for them, or being told
- *   rdma_read.c    messages in
- *   rdma_write.c   messages out
+ *   rdma.c           the table, dials and listeners, the end of a link
+ *   rdma_complete.c  completions, handed to their links
+ *   rdma_device.c    devices: completion queues, failures of the device itself
+ *   rdma_domain.c    a peer's protection domain and registered memory
+ *   rdma_end.c       destroying queue pairs
+ *   rdma_fail.c      failures in words
+ *   rdma_flight.c    bytes of payloads that a device has at once
+ *   rdma_host.c      devices, addresses and ports of this host
+ *   rdma_link.c      the set of links
+ *   rdma_login.c     from an address to a link that is up
+ *   rdma_memory.c    registering memory, by its kind; rdma_choose.c
+ *   rdma_poll.c      polling of completion queues by the loop
+ *   rdma_read.c      messages in
+ *   rdma_write.c     messages out
  *
  * On the wire (docs/PROTOCOL.md, "Links over RDMA"):
  *
@@ -45,6 +48,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "transport/link/address.h"
@@ -301,27 +305,36 @@ gw_rdma_fail(struct gw_rdma_link *link, enum gw_status status, const char *why)
     gw_life_fail(&link->life, status, why);
 }
 
-/* ---- rdma.c ---- */
+/* Parts of the link's memory: a slot for each receive, then for each message
+   that is sent, then the ring of headers. */
+static inline uint8_t *gw_rdma_in_slot(const struct gw_rdma_link *link,
+                                       uint32_t slot)
+{
+    return link->memory + (size_t)slot * GW_RDMA_SLOT_BYTES;
+}
 
-/* NULL: no memory. */
-struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma);
+static inline uint8_t *gw_rdma_out_slot(const struct gw_rdma_link *link,
+                                        uint32_t slot)
+{
+    return gw_rdma_in_slot(link, GW_RDMA_RECEIVES + slot % GW_RDMA_DEPTH);
+}
 
-/* A request of it has failed: it fails with what is known of why. */
-void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
+static inline uint8_t *gw_rdma_ring(const struct gw_rdma_link *link)
+{
+    return gw_rdma_in_slot(link, GW_RDMA_RECEIVES + GW_RDMA_DEPTH);
+}
 
-/* A device said that it takes a GPU's memory, and then does not: nothing is
-   sent from such memory any more. The link is over; over the next one, what was
-   sent from there comes from elsewhere. */
-void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why);
+/* The offset at which a device counts memory of ours: its place in its first
+   page, so that no address of this process crosses the wire. */
+static inline uint64_t gw_rdma_first_offset(const void *base)
+{
+    return (uint64_t)(uintptr_t)base & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+}
 
-/* NULL: it is gone. */
-struct gw_rdma_link *gw_rdma_link_find(struct gw_rdma *rdma, uint32_t serial);
+/* ---- rdma_complete.c ---- */
 
-/* Frees links that are over. Not from within a callback. */
-void gw_rdma_bury(struct gw_rdma *rdma);
-
-/* What could still call has ended: the last one takes the transport with it. */
-void gw_rdma_handle_gone(struct gw_rdma *rdma);
+/* Handles a batch of completions of a device; returns how many. */
+int gw_rdma_device_poll(struct gw_rdma_device *device);
 
 /* ---- rdma_device.c ---- */
 
@@ -339,9 +352,6 @@ void gw_rdma_device_left(struct gw_rdma_device *device); /* by a domain */
 enum gw_status gw_rdma_device_reserve(struct gw_rdma_device *device,
                                       struct gw_error *error);
 void gw_rdma_device_release(struct gw_rdma_device *device);
-
-/* Handles what has completed; how many. */
-int gw_rdma_device_poll(struct gw_rdma_device *device);
 
 /* Asks to be woken by the next completion. */
 void gw_rdma_device_arm(struct gw_rdma_device *device);
@@ -385,23 +395,27 @@ gw_rdma_domain_lent(struct gw_rdma_domain *domain, const void *bytes, size_t n);
 void gw_rdma_domain_unlend(struct gw_rdma_domain *domain,
                            const struct gw_memory *lent);
 
-/*
- * Where a device counts from in memory of ours: the place in its first page, so
- * that no address of this process crosses the wire.
- */
-uint64_t gw_rdma_first_offset(const void *base);
-
-/* Whether it lies in memory that this process's code must not touch. */
-int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at);
-
-/* Why memory could not be registered, and what to do, for a person. */
-void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
-
 /* ---- rdma_end.c ---- */
 
 /* The link's queue pair and id, if it has them: when this returns nothing can
    write through them, and later they are gone from the device. */
 void gw_rdma_end(struct gw_rdma_link *link);
+
+/* ---- rdma_fail.c ---- */
+
+/* Explains to a person why memory could not be registered, and what to do. */
+void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error);
+
+/* A request of the link has failed: fails the link with the reason. */
+void gw_rdma_broke(struct gw_rdma_link *link, enum ibv_wc_status status);
+
+/* Non-zero for memory that this process's code must not touch. */
+int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at);
+
+/* A device that was said to take a GPU's memory does not: nothing is sent from
+   such memory any more, and the link fails. Over the next link the payloads
+   come from a mirror. */
+void gw_rdma_refuse_far(struct gw_rdma_link *link, const char *why);
 
 /* ---- rdma_host.c ---- */
 
@@ -413,6 +427,26 @@ enum gw_status gw_rdma_takes(struct gw_transport *transport,
                              const struct gw_memory *memory,
                              char *why,
                              size_t why_bytes);
+
+/* ---- rdma_link.c ---- */
+
+/* NULL: no memory. */
+struct gw_rdma_link *gw_rdma_link_new(struct gw_rdma *rdma);
+
+/* NULL: the link of that serial is gone. */
+struct gw_rdma_link *gw_rdma_link_find(struct gw_rdma *rdma, uint32_t serial);
+
+/* The link has something to send: the next poll writes it. */
+void gw_rdma_make_dirty(struct gw_rdma_link *link);
+
+/* No completion and no poll finds the link from now on. */
+void gw_rdma_link_take_out(struct gw_rdma_link *link);
+
+/* Frees links that are over. Not from within a callback. */
+void gw_rdma_bury(struct gw_rdma *rdma);
+
+/* One handle less that may call back; the last one frees the transport. */
+void gw_rdma_handle_gone(struct gw_rdma *rdma);
 
 /* ---- rdma_login.c ---- */
 
@@ -426,7 +460,6 @@ void gw_rdma_got_reply(struct gw_rdma_link *link, const uint8_t *bytes);
 
 enum gw_status gw_rdma_poll_open(struct gw_rdma *rdma, struct gw_error *error);
 void gw_rdma_poll_close(struct gw_rdma *rdma);
-void gw_rdma_make_dirty(struct gw_rdma_link *link);
 
 /* ---- rdma_read.c ---- */
 
@@ -454,10 +487,5 @@ void gw_rdma_give_back(struct gw_rdma_link *link);
 /* Where the ring of this side is, for a hello or a reply; and the peer's. */
 void gw_rdma_put_ring(const struct gw_rdma_link *link, uint8_t *out);
 void gw_rdma_get_ring(struct gw_rdma_link *link, const uint8_t *in);
-
-/* Parts of the link's memory. */
-uint8_t *gw_rdma_in_slot(const struct gw_rdma_link *link, uint32_t slot);
-uint8_t *gw_rdma_out_slot(const struct gw_rdma_link *link, uint32_t slot);
-uint8_t *gw_rdma_ring(const struct gw_rdma_link *link);
 
 #endif

@@ -12,33 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "transport/rdma/rdma_memory.h"
 
 /* ---- registering ---- */
-
-void gw_rdma_register_why(size_t bytes, int number, struct gw_error *error)
-{
-    struct rlimit limit;
-    if (number == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
-        limit.rlim_cur != RLIM_INFINITY) {
-        gw_fail(error, GW_ENOMEM,
-                "cannot register %zu MiB for RDMA: this process may lock %llu "
-                "KiB of memory; raise it (ulimit -l unlimited, or memlock in "
-                "/etc/security/limits.conf, or LimitMEMLOCK= of its service)",
-                (bytes >> 20) + 1, (unsigned long long)limit.rlim_cur >> 10);
-        return;
-    }
-    gw_fail(error, GW_ENOMEM, "cannot register %zu MiB for RDMA: %s",
-            (bytes >> 20) + 1, strerror(number));
-}
-
-uint64_t gw_rdma_first_offset(const void *base)
-{
-    return (uint64_t)(uintptr_t)base & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
-}
 
 static void run_register(struct gw_work *work)
 {
@@ -81,13 +58,6 @@ static void done_register(struct gw_work *work)
     }
     region->state = region->mr ? GW_RDMA_REGION_READY : GW_RDMA_REGION_FAILED;
     gw_rdma_handle_gone(rdma);
-}
-
-int gw_rdma_is_far(const struct gw_rdma *rdma, const void *at)
-{
-    const struct gw_memory *of =
-        rdma->far > 0 ? gw_lent_at(rdma->lent, at, 1) : NULL;
-    return of && !gw_memory_is_near(of->kind);
 }
 
 static struct gw_rdma_region *region_new(struct gw_rdma_domain *domain,

@@ -10,17 +10,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-void gw_rdma_make_dirty(struct gw_rdma_link *link)
-{
-    if (link->dirty || !link->base.up)
-        return;
-    link->dirty = 1;
-    /* who made it so may be called after the loop has looked */
-    gw_uv_look_soon(link->rdma->base.loop);
-    link->next_dirty = link->rdma->dirty;
-    link->rdma->dirty = link;
-}
-
 /* Links that got something to send, or room for it, post it together, and where
    the turn is over at the next look. */
 static void flush_dirty(struct gw_rdma *rdma)

@@ -16,21 +16,6 @@
 
 /* ---- receives ---- */
 
-uint8_t *gw_rdma_in_slot(const struct gw_rdma_link *link, uint32_t slot)
-{
-    return link->memory + (size_t)slot * GW_RDMA_SLOT_BYTES;
-}
-
-uint8_t *gw_rdma_out_slot(const struct gw_rdma_link *link, uint32_t slot)
-{
-    return gw_rdma_in_slot(link, GW_RDMA_RECEIVES + slot % GW_RDMA_DEPTH);
-}
-
-uint8_t *gw_rdma_ring(const struct gw_rdma_link *link)
-{
-    return gw_rdma_in_slot(link, GW_RDMA_RECEIVES + GW_RDMA_DEPTH);
-}
-
 /* Posts the receives of these slots in one call. */
 static int post(struct gw_rdma_link *link, const uint16_t *slot, uint32_t n)
 {
