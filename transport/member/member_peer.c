@@ -580,11 +580,6 @@ void gw_peer_nears(const struct gw_peer *peer, unsigned link, int times)
         __builtin_prefetch(&peer->link[link % peer->links].link->up, 1);
 }
 
-int gw_peer_is_up(const struct gw_peer *peer, unsigned link)
-{
-    return peer->link[link].link && peer->link[link].link->up;
-}
-
 uint64_t gw_peer_silent_us(const struct gw_peer *peer)
 {
     uint64_t now = gw_loop_now(peer->member->loop);

@@ -170,7 +170,12 @@ int gw_peer_take_next_way(struct gw_peer_link *slot,
     return 1;
 }
 
-/* ---- what a way that was taken can do ---- */
+/* ---- the way that a link has taken ---- */
+
+int gw_peer_is_up(const struct gw_peer *peer, unsigned link)
+{
+    return peer->link[link].link && peer->link[link].link->up;
+}
 
 enum gw_status
 gw_peer_show(struct gw_peer *peer, unsigned link, uint32_t window)

@@ -1,12 +1,14 @@
 /*
- * Inside the members: what the files share.
+ * Inside the members, shared by:
  *
- *   member.c       this process: opening, judging who logs in, time
- *   member_peer.c  another process: its links, messages, frames and silence
- *   member_proof.c  who logs in: proofs, and who takes whose place
- *   member_way.c   over which transports, and where, others reach it
- *   member_peer_way.c  which of another's ways a link takes
- *   member_dial.c  what is told of dials that come to nothing
+ *   channel.c          messages to a peer, reliable and in order
+ *   member.c           this process: opening, judging logins, time
+ *   member_dial.c      reports of dials that fail
+ *   member_peer.c      a peer: its links, messages, frames and silence
+ *   member_peer_way.c  the route of a link to a peer
+ *   member_proof.c     logins: proofs, and connections that replace another
+ *   member_way.c       transports and addresses at which others reach us
+ *   remote.c           checkpoint files that lie with the coordinator
  */
 #ifndef GW_TRANSPORT_MEMBER_STATE_H
 #define GW_TRANSPORT_MEMBER_STATE_H
